@@ -1,0 +1,73 @@
+# Every target sets up what it needs: Python 3.11, make and git are enough.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV ?= .venv
+BIN := $(VENV)/bin
+DEMO ?= sample_traces
+WORKERS ?= auto
+
+.PHONY: help
+help:  ## List the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | while IFS=$$'\t' read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
+
+.PHONY: demo
+demo: $(VENV)/.core  ## Diagnose a sample trace: what a user sees first
+	@$(BIN)/traceanalyzer diagnose $(DEMO)
+
+.PHONY: test
+test: $(VENV)/.test  ## Format check, lint, strict types and tests: what CI runs
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/pytest -n $(WORKERS) -m "not slow"
+
+.PHONY: lint
+lint: $(VENV)/.test  ## Format check, lint, strict types, rules and generated documents
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/traceanalyzer rules lint
+	$(BIN)/python docs/generate.py --check
+
+.PHONY: format
+format: $(VENV)/.test  ## Rewrite the code in its canonical form
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+.PHONY: docs
+docs: $(VENV)/.core  ## Rewrite the generated parts of README.md and docs/
+	$(BIN)/python docs/generate.py
+
+.PHONY: golden
+golden: $(VENV)/.test docs  ## Rewrite the expected outputs of the tests; read the difference as prose
+	$(BIN)/pytest -n $(WORKERS) -m "not slow" --golden
+
+.PHONY: bench
+bench: $(VENV)/.bench  ## Time ingest and diagnosis against the peers
+	$(BIN)/python -m benchmarks
+
+.PHONY: clean
+clean:  ## Remove caches and build outputs, the environment left in place
+	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -path ./$(VENV) -prune -o -name __pycache__ -type d -print0 | xargs -0 rm -rf
+
+# A stamp a level of need; each is renewed when pyproject.toml changes.
+$(VENV)/bin/python:
+	@test -n "$(PYTHON)" || { echo "error: no python3.11 on PATH; name one with PYTHON=" >&2; exit 2; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "error: $(PYTHON) is older than Python 3.11; name another with PYTHON=" >&2; exit 2; }
+	"$(PYTHON)" -m venv $(VENV)
+
+$(VENV)/.core: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/.test: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	@touch $@ $(VENV)/.core
+
+$(VENV)/.bench: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,hta]'
+	@touch $@ $(VENV)/.core $(VENV)/.test
