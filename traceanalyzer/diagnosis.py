@@ -1,0 +1,133 @@
+"""What a diagnosis is: plain data that rules produce and reporters print."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+SCHEMA_VERSION = 1
+
+# From harmless to worst; quality findings use note, warning and blocker.
+SEVERITIES = ("note", "info", "low", "warning", "medium", "high", "critical", "blocker")
+
+
+@dataclass(frozen=True)
+class Fix:
+    """One way to mend what a finding names: what to do, and a snippet to paste."""
+
+    text: str
+    code: str | None = None
+    lang: str = "python"
+    effort: str = "code"  # one-line, config, code or redesign
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A small table that proves a finding; rows name places that can be found in a viewer."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A rule that holds somewhere in the run.
+
+    `saving_ns` is the bound: what removing only this cause can save in the analysis window; bounds overlap and are
+    never summed. `owned_ns` is the time of the window that this finding alone owns; owned times add up.
+    `marginal_ns` is what it adds when fixed after the findings before it; marginals add up to the joint bound.
+    Times are NULL (None) for quality findings. Shares are of the analysis window.
+    """
+
+    rule: str
+    title: str
+    kind: str  # finding or quality
+    severity: str
+    confidence: str  # high, medium or low
+    trace: str | None
+    rank: int | None
+    device: int | None
+    message: str
+    why: str
+    saving_ns: int | None
+    saving_share: float | None
+    owned_ns: int | None
+    owned_share: float | None
+    marginal_ns: int | None
+    marginal_order: int | None
+    status: str  # primary, or alternative (another fix wins the same time)
+    same_on_ranks: tuple[int, ...] = ()
+    alternatives: tuple[str, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    fixes: tuple[Fix, ...] = ()
+    references: tuple[str, ...] = ()
+    params: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one rule in one place: fired, clear, or abstained with the reason and what would unlock it."""
+
+    rule: str
+    title: str
+    state: str
+    trace: str | None = None
+    rank: int | None = None
+    device: int | None = None
+    reason: str | None = None
+    detail: str | None = None
+    unlock: str | None = None
+
+
+@dataclass(frozen=True)
+class DeviceLedger:
+    """The analysis window of one device, cut into buckets that add up to it."""
+
+    trace: str
+    rank: int | None
+    device: int
+    device_name: str | None
+    window_ns: int
+    step_count: int
+    step_source: str | None
+    buckets: tuple[tuple[str, int], ...]  # (bucket, ns), largest first; sums to window_ns
+
+
+@dataclass(frozen=True)
+class TraceSummary:
+    """What one trace of the run is and how far to trust it."""
+
+    trace: str
+    format: str
+    rank: int | None
+    world_size: int | None
+    event_count: int
+    gpu_op_count: int
+    truncated: bool
+
+
+@dataclass(frozen=True)
+class TraceDefect:
+    """A kind of defect found in one trace."""
+
+    trace: str
+    defect: str
+    severity: str
+    count: int
+    first_offset: int | None
+    advice: str
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Everything a report tells about a run."""
+
+    run: str
+    traces: tuple[TraceSummary, ...]
+    ledgers: tuple[DeviceLedger, ...]
+    findings: tuple[Finding, ...]  # quality first, then in the order of fixes
+    outcomes: tuple[Outcome, ...]
+    not_explained: tuple[tuple[str, int], ...]  # (bucket, ns) that no finding owns, compute left out
+    defects: tuple[TraceDefect, ...]
+    schema_version: int = SCHEMA_VERSION

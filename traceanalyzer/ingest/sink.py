@@ -1,0 +1,69 @@
+"""Where an ingester puts the rows of one trace: a folder with one Parquet file a canonical table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from traceanalyzer.schema import canonical_tables
+
+# The position of a trace in its run is known only when the run is opened: the engine's views add it.
+RUN_COLUMNS = frozenset({"trace_id"})
+
+
+class TraceSink:
+    """Writes canonical tables, without `trace_id`, batch by batch; tables never written come out empty."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self._writers: dict[str, pq.ParquetWriter] = {}
+
+    def schema(self, table: str) -> pa.Schema:
+        """Return the Arrow schema that `append` wants for a table."""
+        return canonical_tables()[table].arrow_schema(without=RUN_COLUMNS)
+
+    def append(self, table: str, rows: pa.Table | pa.RecordBatch) -> None:
+        """Append rows; columns are matched by name, absent ones become NULL, and types are cast."""
+        schema = self.schema(table)
+        columns = [
+            rows.column(field.name).cast(field.type)
+            if field.name in rows.schema.names
+            else pa.nulls(rows.num_rows, field.type)
+            for field in schema
+        ]
+        self._writer(table, schema).write_table(pa.Table.from_arrays(columns, schema=schema))
+
+    def path(self, table: str) -> Path:
+        """Return the Parquet file of a table, for writers that fill it themselves."""
+        return self.folder / f"{table}.parquet"
+
+    def close(self) -> None:
+        """Finish every file; tables that got no rows are written empty."""
+        for name in canonical_tables():
+            if name not in self._writers and not self.path(name).exists():
+                self._writer(name, self.schema(name))
+        for writer in self._writers.values():
+            writer.close()
+
+    def _writer(self, table: str, schema: pa.Schema) -> pq.ParquetWriter:
+        if table not in self._writers:
+            self._writers[table] = pq.ParquetWriter(
+                self.path(table), schema, compression="zstd", compression_level=1
+            )
+        return self._writers[table]
+
+    def __enter__(self) -> TraceSink:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            for writer in self._writers.values():
+                writer.close()

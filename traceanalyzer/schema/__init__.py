@@ -1,0 +1,71 @@
+"""Tables as commented CREATE TABLE files: the only definition of a column, for DuckDB, Arrow, Parquet, docs and tests."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pyarrow as pa
+
+_COLUMN = re.compile(r"^\s{4}(?P<name>\w+)\s+(?P<type>[A-Z]+)(?P<required> NOT NULL)?,?\s*-- (?P<comment>.+)$")
+_ARROW_TYPES = {
+    "BOOLEAN": pa.bool_(),
+    "INTEGER": pa.int32(),
+    "BIGINT": pa.int64(),
+    "DOUBLE": pa.float64(),
+    "VARCHAR": pa.string(),
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its DuckDB type, whether it may be NULL, and what it means."""
+
+    name: str
+    type: str
+    required: bool
+    comment: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table: what a row is, and its columns in order."""
+
+    name: str
+    comment: str
+    columns: tuple[Column, ...]
+    sql: str
+
+    def arrow_schema(self, *, without: frozenset[str] = frozenset()) -> pa.Schema:
+        """Return the table's columns as an Arrow schema, those named in `without` left out."""
+        return pa.schema(
+            [pa.field(c.name, _ARROW_TYPES[c.type], not c.required) for c in self.columns if c.name not in without]
+        )
+
+
+def parse_table(path: Path) -> Table:
+    """Read one commented CREATE TABLE file; every column line must carry its comment."""
+    text = path.read_text()
+    lines = text.splitlines()
+    body = lines.index(f"CREATE TABLE {path.stem} (")
+    columns = []
+    for line in lines[body + 1 : lines.index(");")]:
+        match = _COLUMN.match(line)
+        if match is None:
+            raise ValueError(f"{path}: not a commented column: {line!r}")
+        columns.append(Column(match["name"], match["type"], match["required"] is not None, match["comment"].strip()))
+    comment = " ".join(line.removeprefix("-- ") for line in lines[:body])
+    return Table(path.stem, comment, tuple(columns), text)
+
+
+@cache
+def load_tables(folder: Path) -> dict[str, Table]:
+    """Return the tables defined in a folder, by name."""
+    return {path.stem: parse_table(path) for path in sorted(folder.glob("*.sql"))}
+
+
+def canonical_tables() -> dict[str, Table]:
+    """Return the tables that every ingester fills, by name."""
+    return load_tables(Path(__file__).parent)

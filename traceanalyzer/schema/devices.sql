@@ -1,0 +1,13 @@
+-- One row per accelerator that the trace describes or that work ran on.
+CREATE TABLE devices (
+    trace_id      INTEGER NOT NULL,  -- traces.trace_id
+    device        INTEGER NOT NULL,  -- ordinal, as GPU events name it
+    name          VARCHAR,           -- product name
+    vendor        VARCHAR,           -- nvidia, amd, intel, mtia; NULL: unknown
+    sm_count      INTEGER,           -- streaming multiprocessors or compute units
+    memory_bytes  BIGINT,            -- total device memory
+    compute_major INTEGER,           -- compute capability
+    compute_minor INTEGER,           -- compute capability
+    warp_size     INTEGER,           -- threads of a warp or wavefront
+    max_threads_per_sm INTEGER       -- resident threads
+);

@@ -1,0 +1,10 @@
+-- One row per instant event that is no allocator event.
+CREATE TABLE instants (
+    trace_id      INTEGER NOT NULL,  -- traces.trace_id
+    event_id      BIGINT NOT NULL,   -- unique in the trace; key of event_args
+    thread_id     INTEGER,           -- threads.thread_id
+    category      VARCHAR,           -- as written
+    name          VARCHAR,           -- as written
+    scope         VARCHAR,           -- g global, p process, t thread
+    start_ns      BIGINT NOT NULL    -- when
+);

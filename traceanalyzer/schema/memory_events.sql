@@ -1,0 +1,14 @@
+-- One row per allocator event of the framework.
+CREATE TABLE memory_events (
+    trace_id      INTEGER NOT NULL,  -- traces.trace_id
+    event_id      BIGINT NOT NULL,   -- unique in the trace; key of event_args
+    thread_id     INTEGER,           -- threads.thread_id
+    start_ns      BIGINT NOT NULL,   -- when
+    kind          VARCHAR NOT NULL,  -- alloc, free or oom
+    device_type   INTEGER,           -- c10::DeviceType: 0 CPU, 1 CUDA (ROCm builds too)
+    device        INTEGER,           -- device; -1 for the CPU
+    address       BIGINT,            -- address
+    size_bytes    BIGINT,            -- allocated (positive) or freed (negative)
+    allocated_bytes BIGINT,          -- total in use after it
+    reserved_bytes BIGINT            -- total held by the allocator after it
+);

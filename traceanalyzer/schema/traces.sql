@@ -1,0 +1,24 @@
+-- One row per trace: one profiled process, as one file (or one process of a file) recorded it.
+CREATE TABLE traces (
+    trace_id      INTEGER NOT NULL,  -- position of the trace in its run, by rank and then by name; key of every other table
+    trace         VARCHAR NOT NULL,  -- name that is unique in the run: the file's path below the run folder, '#pid' appended where a file holds several processes
+    path          VARCHAR NOT NULL,  -- the file as found
+    format        VARCHAR NOT NULL,  -- kineto, chrome or nsys
+    producer      VARCHAR,           -- what wrote the file, as far as it says
+    vendor        VARCHAR,           -- of the devices: nvidia, amd, intel, mtia; NULL: unknown
+    host          VARCHAR,           -- machine the trace was recorded on
+    rank          INTEGER,           -- rank in the job; NULL: neither the metadata nor the file's name tells
+    rank_source   VARCHAR,           -- metadata, name, or NULL
+    world_size    INTEGER,           -- ranks of the job as the metadata says
+    backend       VARCHAR,           -- of torch.distributed: nccl, gloo …
+    base_ns       BIGINT,            -- clock base added to every time, ns since the Unix epoch; NULL: times were absolute or the base is unknown
+    first_ns      BIGINT,            -- start of the first event
+    last_ns       BIGINT,            -- end of the last event
+    size_bytes    BIGINT NOT NULL,   -- of the file
+    event_count   BIGINT NOT NULL,   -- events read, metadata events included
+    truncated     BOOLEAN NOT NULL,  -- the file ends before it should
+    has_shapes    BOOLEAN NOT NULL,  -- operator input shapes were recorded
+    has_stacks    BOOLEAN NOT NULL,  -- Python stacks were recorded
+    has_memory    BOOLEAN NOT NULL,  -- allocator events were recorded
+    has_sync_events BOOLEAN NOT NULL -- stream and event synchronisation records were recorded
+);
