@@ -1,0 +1,187 @@
+"""Hand-made diagnoses that the reporters' tests print."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from traceanalyzer.diagnosis import (
+    DeviceLedger,
+    Diagnosis,
+    Evidence,
+    Finding,
+    Fix,
+    Outcome,
+    TraceDefect,
+    TraceSummary,
+)
+
+MS = 1_000_000
+
+
+def trace(name: str = "rank0.json.gz", rank: int | None = 0, gpu_op_count: int = 9_300) -> TraceSummary:
+    """A trace of 120,000 events."""
+    return TraceSummary(name, "kineto", rank, None, 120_000, gpu_op_count, False)
+
+
+def ledger(name: str = "rank0.json.gz", rank: int | None = 0, device: int = 0, **shares: float) -> DeviceLedger:
+    """A ledger of six steps of 177.6 ms; `host__python=0.1` is the bucket `host.python`, compute is the rest."""
+    window_ns = round(6 * 177.6 * MS)
+    buckets = {bucket.replace("__", "."): round(share * window_ns) for bucket, share in shares.items()}
+    buckets["compute"] = window_ns - sum(buckets.values())
+    largest_first = tuple(sorted(buckets.items(), key=lambda b: -b[1]))
+    return DeviceLedger(name, rank, device, "Tesla V100-SXM2-16GB", window_ns, 6, "ProfilerStep", largest_first)
+
+
+def loader_finding(**changes: object) -> Finding:
+    """The input pipeline costs a third of the step."""
+    finding = Finding(
+        rule="dataloader-bound",
+        title="GPU starves while the training thread waits for the next batch",
+        kind="finding",
+        severity="critical",
+        confidence="high",
+        trace="rank0.json.gz",
+        rank=0,
+        device=0,
+        message="The input pipeline costs up to 33 % of the step; the longest wait is 71.2 ms in step 3",
+        why="The thread that launches this device's kernels sits in DataLoader.__next__ while no compute kernel runs.",
+        saving_ns=round(355.9 * MS),
+        saving_share=0.334,
+        owned_ns=round(355.9 * MS),
+        owned_share=0.334,
+        marginal_ns=round(355.9 * MS),
+        marginal_order=1,
+        status="primary",
+        evidence=(
+            Evidence(
+                "Longest waits of the GPU",
+                ("step", "start_ns", "dur_ns", "slice", "python"),
+                (
+                    (3, 1_204_500_000, 71_200_000, "enumerate(DataLoader)#__next__", "train.py(41): main"),
+                    (1, 704_500_000, 61_300_000, "enumerate(DataLoader)#__next__", "train.py(41): main"),
+                ),
+            ),
+        ),
+        fixes=(
+            Fix(
+                "Load batches in worker processes and pin their memory",
+                "DataLoader(dataset, num_workers=8, pin_memory=True, persistent_workers=True)",
+                effort="one-line",
+            ),
+        ),
+        references=("https://docs.pytorch.org/docs/stable/data.html",),
+        params={"min_share": 0.05},
+    )
+    return dataclasses.replace(finding, **changes)  # type: ignore[arg-type]
+
+
+def precision_finding() -> Finding:
+    """Tensor cores are idle."""
+    return loader_finding(
+        rule="tensor-cores-unused",
+        title="Matrix products run in full precision, past the tensor cores",
+        severity="medium",
+        confidence="medium",
+        message="68 % of kernel time is spent in kernels that could use tensor cores and do not",
+        why="cuDNN and cuBLAS pick FP32 kernels because inputs are float32.",
+        saving_ns=round(88.0 * MS),
+        saving_share=0.083,
+        owned_ns=round(120.0 * MS),
+        owned_share=0.113,
+        marginal_ns=round(88.0 * MS),
+        marginal_order=2,
+        evidence=(),
+        fixes=(
+            Fix(
+                "Run the forward pass in bfloat16", "with torch.autocast('cuda', torch.bfloat16):\n    loss = model(x)"
+            ),
+        ),
+    )
+
+
+def quality_finding(severity: str = "warning") -> Finding:
+    """The window holds the profiler's warm-up."""
+    return loader_finding(
+        rule="tq-warmup-in-window",
+        title="The profiler's warm-up lies inside the window",
+        kind="quality",
+        severity=severity,
+        message="Step 0 takes 4.1 times as long as the median and was left out",
+        why="",
+        saving_ns=None,
+        saving_share=None,
+        owned_ns=None,
+        owned_share=None,
+        marginal_ns=None,
+        marginal_order=None,
+        evidence=(),
+        fixes=(Fix("Give the schedule a warm-up", "schedule(wait=1, warmup=2, active=5)"),),
+    )
+
+
+def sick(**changes: object) -> Diagnosis:
+    """A run with two findings, a warning about the trace and two rules that could not look."""
+    diagnosis = Diagnosis(
+        run="run42",
+        traces=(trace(),),
+        ledgers=(ledger(host__dataloader=0.334, host__python=0.071, dev__h2d=0.02, dev__unresolved=0.02),),
+        findings=(quality_finding(), loader_finding(), precision_finding()),
+        outcomes=(
+            Outcome("dataloader-bound", "…", "fired", "rank0.json.gz", 0, 0),
+            Outcome("tensor-cores-unused", "…", "fired", "rank0.json.gz", 0, 0),
+            Outcome("launch-bound", "…", "clear", "rank0.json.gz", 0, 0),
+            Outcome(
+                "comm-exposed", "…", "abstained", "rank0.json.gz", 0, 0, "missing", "no collectives", "trace every rank"
+            ),
+            Outcome(
+                "alloc-in-step",
+                "…",
+                "abstained",
+                "rank0.json.gz",
+                0,
+                0,
+                "missing",
+                None,
+                "profile(profile_memory=True)",
+            ),
+        ),
+        not_explained=(
+            ("host.python", round(0.071 * 6 * 177.6 * MS)),
+            ("dev.unresolved", round(0.02 * 6 * 177.6 * MS)),
+        ),
+        defects=(TraceDefect("rank0.json.gz", "negative-duration", "repair", 3, 4_711, "Ends before its start."),),
+    )
+    return dataclasses.replace(diagnosis, **changes)  # type: ignore[arg-type]
+
+
+def healthy() -> Diagnosis:
+    """A run that computes 97.5 % of the time."""
+    return sick(ledgers=(ledger(host__python=0.025),), findings=(), not_explained=(), defects=())
+
+
+def many_ranks() -> Diagnosis:
+    """Sixteen ranks, two devices each, of which one rank is late."""
+    names = [f"rank{rank}.json.gz" for rank in range(16)]
+    ledgers = [
+        ledger(
+            name, rank, device, dev__comm_transfer=0.2 if rank != 11 else 0.01, host__python=0.01 if rank != 11 else 0.2
+        )
+        for rank, name in enumerate(names)
+        for device in (0, 1)
+    ]
+    return sick(
+        traces=tuple(trace(name, rank) for rank, name in enumerate(names)),
+        ledgers=tuple(ledgers),
+        findings=(loader_finding(trace="rank11.json.gz", rank=11), loader_finding(same_on_ranks=tuple(range(11)))),
+    )
+
+
+def without_gpu() -> Diagnosis:
+    """A CPU-only run: every rule abstains."""
+    blind = tuple(
+        Outcome(
+            rule, "…", "abstained", "rank0.json.gz", 0, None, "no GPU work", None, "profile with ProfilerActivity.CUDA"
+        )
+        for rule in ("dataloader-bound", "launch-bound", "comm-exposed")
+    )
+    return sick(traces=(trace(gpu_op_count=0),), ledgers=(), findings=(), outcomes=blind, not_explained=(), defects=())

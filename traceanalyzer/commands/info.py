@@ -1,0 +1,42 @@
+"""`traceanalyzer info`: what a run's traces hold, what they lack, and how far to trust them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from traceanalyzer.commands.opening import RunOptions, opened, run_options
+from traceanalyzer.commands.output import written
+
+
+@click.command()
+@run_options
+@click.option(
+    "--format",
+    "layout",
+    type=click.Choice(["terminal", "json"]),
+    default="terminal",
+    show_default=True,
+    help="A page to read, or everything as JSON.",
+)
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the page to FILE.")
+def info(options: RunOptions, layout: str, output: Path | None) -> None:
+    """Say what was recorded, what is missing, and how far to trust it.
+
+    Lists traces, ranks, devices, events, how much GPU work is linked to the host, defects, and metadata with secrets
+    redacted.
+    """
+    from traceanalyzer.report.inventory import take_inventory
+
+    with opened(options) as (run, activity):
+        activity.phase("counting")
+        inventory = take_inventory(run.connection)
+        name = run.root.name
+    with written(output) as stream:
+        from traceanalyzer.report import info as report
+
+        if layout == "json":
+            report.write_json(inventory, name, stream)
+        else:
+            report.write(inventory, name, stream, verbose=options.verbose)

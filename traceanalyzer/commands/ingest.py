@@ -1,0 +1,26 @@
+"""`traceanalyzer ingest`: read a run's traces into its store, and stop there."""
+
+from __future__ import annotations
+
+import click
+
+from traceanalyzer.commands.opening import RunOptions, opened, run_options
+from traceanalyzer.report.inventory import query
+from traceanalyzer.report.words import counted
+
+
+@click.command()
+@run_options
+def ingest(options: RunOptions) -> None:
+    """Read the traces of a run into Parquet, and say where it lies.
+
+    Every other command does this when it is needed; a second time costs nothing while the traces are unchanged.
+    """
+    with opened(options) as (run, _):
+        traces, events, defects = run.connection.execute(query("totals")).fetchall()[0]
+        state = "unchanged, nothing to do" if run.reused else "read"
+    click.echo(f"{counted(traces, 'trace')}, {counted(events, 'event')} {state}: {run.root}")
+    if defects and not options.quiet:
+        click.echo(
+            f"{counted(defects, 'defect')} in them; `traceanalyzer info {options.path}` lists what they are", err=True
+        )

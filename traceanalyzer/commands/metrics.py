@@ -1,0 +1,105 @@
+"""`traceanalyzer metrics`: what can be asked of a run."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import click
+
+from traceanalyzer.errors import TraceAnalyzerError
+
+if TYPE_CHECKING:
+    from traceanalyzer.engine import Metric
+    from traceanalyzer.report.page import Page
+    from traceanalyzer.schema import Table
+
+
+@click.group()
+def metrics() -> None:
+    """List and show what `sql` can query."""
+
+
+@metrics.command("list")
+def list_metrics() -> None:
+    """List every metric, and the tables below them, each with what one row is."""
+    from traceanalyzer.engine import metrics as load_metrics
+    from traceanalyzer.report.page import Page
+
+    page = Page(sys.stdout)
+    known = load_metrics()
+    tables = {name: table for name, table in _tables().items() if name not in known}
+    width = max(map(len, [*known, *tables]))
+    for title, rows in (
+        ("Metrics", {name: metric.summary for name, metric in known.items()}),
+        ("Tables below them", {name: table.comment for name, table in tables.items()}),
+    ):
+        page.line((title, "bold"))
+        for name, summary in sorted(rows.items()):
+            page.paragraph(summary, label=(f"  {name:<{width}}  ", "cyan"))
+        page.blank()
+    page.line(("`traceanalyzer metrics show NAME` lists columns; `traceanalyzer sql RUN` asks.", "dim"))
+
+
+@metrics.command("show")
+@click.argument("name")
+@click.option("--sql", "as_sql", is_flag=True, help="Print the metric's SQL too.")
+def show_metric(name: str, as_sql: bool) -> None:
+    """Show what a metric or table holds: what a row is, what its words mean, and its columns."""
+    from traceanalyzer.engine import metrics as load_metrics
+    from traceanalyzer.report.page import Page
+
+    page = Page(sys.stdout)
+    known, tables = load_metrics(), _tables()
+    page_name = name.removeprefix("canonical.").removeprefix("attribution.")
+    if name in known:
+        _write_metric(page, known[name], as_sql=as_sql)
+    elif page_name in tables:
+        _write_table(page, tables[page_name])
+    else:
+        raise _unknown(name, known, tables)
+
+
+def _write_metric(page: Page, metric: Metric, *, as_sql: bool) -> None:
+    page.line((metric.name, "bold"))
+    page.paragraph(metric.summary)
+    if metric.text:
+        page.blank()
+        for paragraph in metric.text.split("\n\n"):
+            page.paragraph(paragraph)
+    page.blank()
+    _write_columns(page, [(column.name, column.type, column.comment) for column in metric.columns])
+    if as_sql:
+        page.blank()
+        page.code(metric.sql, indent=0)
+
+
+def _write_table(page: Page, table: Table) -> None:
+    page.line((table.name, "bold"))
+    page.paragraph(table.comment)
+    page.blank()
+    _write_columns(page, [(c.name, c.type, c.comment) for c in table.columns])
+
+
+def _write_columns(page: Page, columns: list[tuple[str, str, str]]) -> None:
+    width = max(len(name) for name, _, _ in columns)
+    for name, kind, comment in columns:
+        page.paragraph(comment, label=(f"  {name:<{width}}  {kind:<8}  ", "cyan"))
+
+
+def _tables() -> dict[str, Table]:
+    from pathlib import Path
+
+    import traceanalyzer
+    from traceanalyzer.schema import canonical_tables, load_tables
+
+    return {**canonical_tables(), **load_tables(Path(traceanalyzer.__file__).parent / "attribution")}
+
+
+def _unknown(name: str, known: Mapping[str, Metric], tables: Mapping[str, Table]) -> TraceAnalyzerError:
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, [*known, *tables], n=3)
+    hint = f"did you mean {' or '.join(close)}?" if close else "`traceanalyzer metrics list` names all"
+    return TraceAnalyzerError("no such metric or table", name, hint)

@@ -1,0 +1,163 @@
+"""`traceanalyzer sql`: ask a run anything."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from traceanalyzer.commands.activity import Activity
+from traceanalyzer.commands.opening import RunOptions, opened, run_options
+from traceanalyzer.commands.output import written, written_bytes
+from traceanalyzer.errors import TraceAnalyzerError
+
+if TYPE_CHECKING:
+    import duckdb
+
+HELP = """Statements end with ; and may span lines.
+  .tables          metrics and tables
+  .columns NAME    what one of them holds
+  .quit            leave (also Ctrl-D)"""
+
+
+@click.command()
+@run_options
+@click.argument("query", required=False)
+@click.option("-f", "--file", type=click.Path(path_type=Path), metavar="FILE", help="Read the query from FILE.")
+@click.option(
+    "--format",
+    "layout",
+    type=click.Choice(["table", "csv", "json", "parquet"]),
+    default="table",
+    show_default=True,
+    help="How to write the rows.",
+)
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the rows to FILE.")
+def sql(options: RunOptions, query: str | None, file: Path | None, layout: str, output: Path | None) -> None:
+    """Ask a run anything in SQL.
+
+    QUERY is a statement over metrics and tables, in DuckDB's SQL; without one it is read from --file, from a pipe, or asked for at a prompt.
+    `traceanalyzer metrics list` names what can be queried.
+    """
+    text = _query(query, file)
+    with opened(options) as (run, activity):
+        if text is None:
+            activity.stop()
+            _shell(run.connection)
+            return
+        activity.phase("running the query")
+        _run(run.connection, text, layout, output, activity)
+
+
+def _query(query: str | None, file: Path | None) -> str | None:
+    """Return the query from wherever it was given; None asks for a prompt."""
+    if query is not None and file is not None:
+        raise TraceAnalyzerError("a query and --file were both given", "sql", "give one of them")
+    if file is not None and str(file) != "-":
+        try:
+            return file.read_text(encoding="utf-8")
+        except OSError as error:
+            raise TraceAnalyzerError(f"cannot be read: {error.strerror}", file) from error
+    if query is not None and query != "-":
+        return query
+    if file is None and query is None and sys.stdin.isatty():
+        return None
+    return sys.stdin.read()
+
+
+def _run(con: duckdb.DuckDBPyConnection, text: str, layout: str, output: Path | None, activity: Activity) -> None:
+    from traceanalyzer.report import result_set
+
+    if layout == "parquet" and output is None and sys.stdout.isatty():
+        raise TraceAnalyzerError("Parquet is not for a terminal", "--format parquet", "name a file with --output")
+    result = _executed(con, text)
+    activity.stop()
+    if not result_set.column_names(result):
+        return
+    if layout == "parquet":
+        with written_bytes(output) as binary:
+            result_set.write_parquet(result, binary)
+        return
+    with written(output) as stream:
+        if layout == "csv":
+            result_set.write_csv(result, stream)
+        elif layout == "json":
+            result_set.write_json(result, stream)
+        else:
+            result_set.write_table(result, stream, width=_terminal_width() if output is None else None)
+
+
+def _executed(con: duckdb.DuckDBPyConnection, text: str) -> duckdb.DuckDBPyConnection:
+    import duckdb
+
+    if not text.strip().strip(";"):
+        raise TraceAnalyzerError("the query is empty", "sql", "for example: SELECT * FROM device_time")
+    try:
+        return con.execute(text)
+    except duckdb.Error as error:
+        raise _explained(str(error)) from error
+
+
+def _explained(message: str) -> TraceAnalyzerError:
+    """Turn DuckDB's message into what, where and hint: its place in the query and its own suggestion are kept."""
+    told, _, excerpt = message.partition("\n\nLINE ")
+    lines = [line.strip() for line in told.splitlines() if line.strip()]
+    what = lines[0] if lines else "the query failed"
+    suggestions = [line for line in lines[1:] if line.startswith(("Did you mean", "Candidate bindings", "HINT"))]
+    place = f"\n  line {excerpt}".replace("\n", "\n  ") if excerpt else ""
+    hint = " ".join(suggestions) or "`traceanalyzer metrics list` names what can be queried"
+    return TraceAnalyzerError(what + place.rstrip(), "query", hint)
+
+
+def _terminal_width() -> int | None:
+    """Return how wide a table may be; None, for all of it, where nobody watches."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def _shell(con: duckdb.DuckDBPyConnection) -> None:
+    import contextlib
+
+    with contextlib.suppress(ImportError):
+        import readline  # noqa: F401  line editing and history for input()
+    click.echo("SQL over the run; .help lists what else works, Ctrl-D leaves.")
+    lines: list[str] = []
+    while True:
+        try:
+            line = input("sql> " if not lines else "...> ")
+        except EOFError:
+            click.echo()
+            return
+        except KeyboardInterrupt:
+            click.echo()
+            lines = []
+            continue
+        if not lines and line.strip().startswith("."):
+            if line.split()[0] in (".quit", ".exit"):
+                return
+            _dot_command(con, line.split())
+            continue
+        lines.append(line)
+        if line.rstrip().endswith(";"):
+            _answer(con, "\n".join(lines))
+            lines = []
+
+
+def _dot_command(con: duckdb.DuckDBPyConnection, words: list[str]) -> None:
+    if words[0] == ".tables":
+        _answer(con, "SHOW TABLES")
+    elif words[0] == ".columns" and len(words) == 2:
+        quoted = words[1].replace('"', '""')
+        _answer(con, f'DESCRIBE "{quoted}"')
+    else:
+        click.echo(HELP)
+
+
+def _answer(con: duckdb.DuckDBPyConnection, text: str) -> None:
+    """Run one statement of the shell; a mistake is told and the shell goes on."""
+    try:
+        _run(con, text, "table", None, Activity(enabled=False))
+    except TraceAnalyzerError as error:
+        click.echo(f"error: {error}" + (f"\nhint: {error.hint}" if error.hint else ""), err=True)

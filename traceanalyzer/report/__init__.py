@@ -1,0 +1,1 @@
+"""One reporter a module; each takes what it reports and a stream."""

@@ -1,0 +1,187 @@
+"""The inventory of a run on a terminal, or as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import defaultdict
+from typing import TextIO
+
+from traceanalyzer.report.inventory import Inventory, Row
+from traceanalyzer.report.page import Page
+from traceanalyzer.report.words import counted, duration, percent, size
+
+MOST_TRACES = 16
+MOST_DEFECTS = 8
+MOST_METADATA = 12
+LONGEST_VALUE = 200
+
+SCHEMA_VERSION = 1
+
+
+def write(inventory: Inventory, run: str, stream: TextIO, *, verbose: bool = False) -> None:
+    """Write the inventory; the many are cut short unless everything is asked for."""
+    page = Page(stream)
+    traces = inventory.traces
+    total = f"{counted(len(traces), 'trace')} · {size(sum(t['size_bytes'] for t in traces))} · "
+    page.line((run, "bold"), (f"  {total}{counted(sum(t['event_count'] for t in traces), 'event')}", "dim"))
+    page.blank()
+    shown = traces if verbose else traces[:MOST_TRACES]
+    _write_traces(page, shown, len(traces) - len(shown))
+    _write_devices(page, inventory, verbose=verbose)
+    _write_links(page, shown)
+    _write_events(page, inventory)
+    _write_list(page, "How far to trust it", inventory.doubts or ["nothing speaks against it"])
+    _write_list(page, "Not recorded", inventory.missing)
+    _write_defects(page, inventory, verbose=verbose)
+    _write_metadata(page, inventory, verbose=verbose)
+
+
+def write_json(inventory: Inventory, run: str, stream: TextIO) -> None:
+    """Write the inventory as one JSON object."""
+    document = {"schema_version": SCHEMA_VERSION, "run": run, **dataclasses.asdict(inventory)}
+    json.dump(document, stream, indent=2, ensure_ascii=False, default=str)
+    stream.write("\n")
+
+
+def _write_traces(page: Page, traces: list[Row], hidden: int) -> None:
+    rows = []
+    for trace in traces:
+        rank = "unknown" if trace["rank"] is None else f"{trace['rank']} ({trace['rank_source']})"
+        world = f" of {trace['world_size']}" if trace["world_size"] else ""
+        rows.append(
+            (
+                trace["trace"],
+                trace["format"],
+                trace["producer"] or "–",
+                rank + world,
+                f"{trace['event_count']:,}",
+                duration(trace["span_ns"]) if trace["span_ns"] is not None else "–",
+                f"{trace['step_count']} ({trace['step_source']})" if trace["step_count"] else "none found",
+            )
+        )
+    columns = ("trace", "format", "producer", "rank (told by)", "events", "span", "steps (told by)")
+    page.line(("Traces", "bold"))
+    page.table(columns, rows, indent=2, right=frozenset({4, 5}))
+    if hidden:
+        page.line((f"  and {hidden} more; -v lists them", "dim"))
+    page.blank()
+
+
+def _write_devices(page: Page, inventory: Inventory, *, verbose: bool) -> None:
+    """Write devices, those of the same kind on one line unless each is asked for."""
+    groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for device in inventory.devices:
+        label = device["name"] or device["vendor"] or "unnamed"
+        groups[(label, f"{device['trace']} {device['device']}" if verbose else "")].append(device)
+    if not groups:
+        return
+    rows = []
+    for (label, _), devices in groups.items():
+        first = devices[0]
+        worked = [device for device in devices if device["gpu_op_count"]]
+        capability = "" if first["compute_major"] is None else f"{first['compute_major']}.{first['compute_minor']}"
+        rows.append(
+            (
+                label,
+                f"{len(devices)}" if not verbose else f"{first['trace']}, device {first['device']}",
+                f"{len(worked)}" if not verbose else "yes" if worked else "no",
+                capability or "–",
+                "–" if first["sm_count"] is None else str(first["sm_count"]),
+                "–" if first["memory_bytes"] is None else size(first["memory_bytes"]),
+                f"{sum(device['gpu_op_count'] for device in devices):,}",
+            )
+        )
+    columns = (
+        "device",
+        "place" if verbose else "listed",
+        "at work",
+        "capability",
+        "SMs or CUs",
+        "memory",
+        "GPU operations",
+    )
+    page.line(("Devices", "bold"))
+    page.table(columns, rows, indent=2, right=frozenset({4, 5, 6}))
+    page.blank()
+
+
+def _write_links(page: Page, traces: list[Row]) -> None:
+    with_work = [trace for trace in traces if trace["gpu_op_count"]]
+    if not with_work:
+        return
+    page.line(("GPU operations linked to", "bold"), ("  what launched them, as shares of all", "dim"))
+    columns = ("trace", "GPU operations", "a launch call", "an operator", "an annotation", "a line of Python")
+    rows = [
+        (
+            trace["trace"],
+            f"{trace['gpu_op_count']:,}",
+            *(percent(trace[f"{link}_share"]) for link in ("launch", "cpu_op", "annotation", "python")),
+        )
+        for trace in with_work
+    ]
+    page.table(columns, rows, indent=2, right=frozenset(range(1, 6)))
+    page.blank()
+
+
+def _write_events(page: Page, inventory: Inventory) -> None:
+    counts: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for event in inventory.events:
+        counts[event["class"]][event["category"] or "other"] += event["event_count"]
+    if not counts:
+        return
+    page.line(("Events", "bold"))
+    width = max(map(len, counts))
+    for name, categories in counts.items():
+        ordered = sorted(categories.items(), key=lambda item: -item[1])
+        page.paragraph(" · ".join(f"{category} {count:,}" for category, count in ordered), label=f"  {name:<{width}}  ")
+    page.blank()
+
+
+def _write_list(page: Page, title: str, sentences: list[str]) -> None:
+    if not sentences:
+        return
+    page.line((title, "bold"))
+    for sentence in sentences:
+        page.paragraph(sentence, label="  - ")
+    page.blank()
+
+
+def _write_defects(page: Page, inventory: Inventory, *, verbose: bool) -> None:
+    if not inventory.defects:
+        page.line(("Defects", "bold"), "  none: every event was read")
+        page.blank()
+        return
+    page.line(("Defects", "bold"), ("  in the files, and what became of them", "dim"))
+    styles = {"loss": "red", "repair": "yellow", "note": "dim"}
+    several = len(inventory.traces) > 1
+    shown = inventory.defects if verbose else inventory.defects[:MOST_DEFECTS]
+    for defect in shown:
+        place = "" if defect["first_offset"] is None else f", first at byte {defect['first_offset']:,}"
+        trace = f" in {defect['trace']}" if several else ""
+        head = f"{defect['defect']} ×{defect['defect_count']:,}{trace}{place}"
+        page.paragraph(head, label=(f"  {defect['severity']:<6}  ", styles.get(defect["severity"], "")))
+        page.paragraph(defect["advice"], indent=10, style="dim")
+        if verbose and defect["example"]:
+            page.paragraph(f"for example {defect['example']}", indent=10, style="dim")
+    if len(shown) < len(inventory.defects):
+        page.line((f"  and {len(inventory.defects) - len(shown)} more; -v lists them", "dim"))
+    page.blank()
+
+
+def _write_metadata(page: Page, inventory: Inventory, *, verbose: bool) -> None:
+    """Write metadata, values that all traces share told once; secrets were taken out before."""
+    values: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for row in inventory.metadata:
+        values[(row["key"], row["value"] or "")].append(row["trace"])
+    if not values:
+        return
+    page.line(("Metadata", "bold"), ("  secrets redacted", "dim"))
+    ordered = sorted(values.items())
+    shown = ordered if verbose else [item for item in ordered if len(item[0][1]) <= LONGEST_VALUE][:MOST_METADATA]
+    for (key, value), traces in shown:
+        text = value if verbose or len(value) <= LONGEST_VALUE else value[:LONGEST_VALUE] + "…"
+        where = "" if len(traces) == len(inventory.traces) else f"  ({traces[0]}{', …' if len(traces) > 1 else ''})"
+        page.paragraph(f"{text}{where}", label=(f"  {key}  ", "cyan"))
+    if len(shown) < len(ordered):
+        page.line((f"  and {len(ordered) - len(shown)} more; -v lists them", "dim"))

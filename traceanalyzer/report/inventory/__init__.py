@@ -1,0 +1,118 @@
+"""What a run holds: its traces and devices, what was recorded and what is missing, and how far to trust it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from traceanalyzer.report.secrets import redacted
+from traceanalyzer.report.words import counted, percent, ranges
+
+if TYPE_CHECKING:
+    import duckdb
+
+Row = dict[str, Any]
+
+# Below this share of GPU work linked to its launch, what the host did cannot be blamed for a wait.
+TRUSTED_LAUNCH_SHARE = 0.97
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """Tables of a run as rows; `metadata` has its secrets removed."""
+
+    traces: list[Row]
+    devices: list[Row]
+    events: list[Row]
+    defects: list[Row]
+    metadata: list[Row]
+    doubts: list[str]  # what limits trust, a sentence each
+    missing: list[str]  # what was not recorded, and how to record it
+
+
+def take_inventory(con: duckdb.DuckDBPyConnection) -> Inventory:
+    """Return what the run of a connection holds."""
+    traces = _rows(con, "traces")
+    defects = _rows(con, "defects")
+    metadata = [{**row, "value": redacted(row["key"], row["value"])} for row in _rows(con, "metadata")]
+    return Inventory(
+        traces,
+        _rows(con, "devices"),
+        _rows(con, "events"),
+        defects,
+        metadata,
+        [*rank_doubts(traces), *_doubts(traces, defects)],
+        _missing(traces),
+    )
+
+
+def query(name: str) -> str:
+    """Return the text of one of the queries beside this module."""
+    return (Path(__file__).parent / f"{name}.sql").read_text()
+
+
+def rank_doubts(traces: list[Row]) -> list[str]:
+    """Say which ranks are there twice, which are absent, and which traces do not tell theirs."""
+    doubts = []
+    ranks = Counter(trace["rank"] for trace in traces if trace["rank"] is not None)
+    for rank, count in sorted(ranks.items()):
+        if count > 1:
+            names = ", ".join(trace["trace"] for trace in traces if trace["rank"] == rank)
+            doubts.append(f"rank {rank} is there {count} times: {names}")
+    world = max((trace["world_size"] or 0 for trace in traces), default=0)
+    expected = world or (max(ranks) + 1 if len(ranks) > 1 else 0)
+    absent = [rank for rank in range(expected) if rank not in ranks]
+    if absent and ranks:
+        doubts.append(
+            f"{counted(len(absent), 'rank')} of {expected} absent ({ranges(absent)}): who waits for whom is not known"
+        )
+    nameless = [trace["trace"] for trace in traces if trace["rank"] is None]
+    if nameless and len(traces) > 1:
+        doubts.append(f"{counted(len(nameless), 'trace')} without a rank: {', '.join(nameless[:3])}")
+    return doubts
+
+
+def _doubts(traces: list[Row], defects: list[Row]) -> list[str]:
+    doubts = []
+    for trace in traces:
+        name = f"{trace['trace']}: " if len(traces) > 1 else ""
+        if trace["truncated"]:
+            doubts.append(f"{name}the file ends before it should; what follows the cut is not known")
+        if not trace["gpu_op_count"]:
+            doubts.append(f"{name}no GPU work was recorded; nothing can be said about the GPU")
+        elif trace["launch_share"] < TRUSTED_LAUNCH_SHARE:
+            doubts.append(
+                f"{name}{percent(1 - trace['launch_share'])} of the GPU work has no launch in the trace; "
+                "why the GPU waited for that work is not known"
+            )
+        if trace["gpu_op_count"] and not trace["step_count"]:
+            doubts.append(f"{name}no steps were found; times are of the whole trace, warm-up included")
+    lost = sum(defect["defect_count"] for defect in defects if defect["severity"] == "loss")
+    if lost:
+        doubts.append(f"{counted(lost, 'event')} or records lost in reading; see the defects")
+    return doubts
+
+
+def _missing(traces: list[Row]) -> list[str]:
+    """Say what no trace of the run recorded; what it takes is said for the profiler that wrote the traces."""
+    kineto = any(trace["format"] == "kineto" for trace in traces)
+    if not kineto:
+        return []
+    wanted = (
+        ("has_stacks", "Python stacks, to name lines of code: profile(with_stack=True)"),
+        ("has_shapes", "operator shapes, to judge kernels by their work: profile(record_shapes=True)"),
+        ("has_memory", "allocator events: profile(profile_memory=True)"),
+        (
+            "has_sync_events",
+            "which event a wait is for: profile(experimental_config=_ExperimentalConfig(enable_cuda_sync_events=True))",
+        ),
+    )
+    return [words for column, words in wanted if not any(trace[column] for trace in traces)]
+
+
+def _rows(con: duckdb.DuckDBPyConnection, name: str) -> list[Row]:
+    result = con.execute(query(name))
+    columns = [column[0] for column in result.description or ()]
+    return [dict(zip(columns, row, strict=True)) for row in result.fetchall()]

@@ -1,0 +1,61 @@
+-- One row per trace: what it is, what was recorded in it, and how much of its GPU work is linked to the host.
+WITH linked AS (
+    SELECT
+        trace_id,
+        count(*) AS gpu_op_count,
+        min(start_ns) AS gpu_first_ns,
+        max(start_ns + dur_ns) AS gpu_last_ns,
+        count(launch_id) / count(*) AS launch_share,
+        count(cpu_op_id) / count(*) AS cpu_op_share,
+        count(annotation_id) / count(*) AS annotation_share,
+        count(python_id) / count(*) AS python_share
+    FROM canonical.gpu_ops
+    GROUP BY trace_id
+),
+windows AS (
+    SELECT
+        trace_id,
+        max(step_source) AS step_source,
+        max(step_count) AS kept_step_count
+    FROM attribution.windows
+    GROUP BY trace_id
+),
+steps AS (
+    SELECT
+        trace_id,
+        count(DISTINCT step) AS step_count
+    FROM attribution.steps
+    GROUP BY trace_id
+)
+SELECT
+    traces.trace,
+    traces.format,
+    traces.producer,
+    traces.vendor,
+    traces.host,
+    traces.rank,
+    traces.rank_source,
+    traces.world_size,
+    traces.backend,
+    traces.size_bytes,
+    traces.event_count,
+    traces.last_ns - traces.first_ns AS span_ns,
+    traces.truncated,
+    traces.has_shapes,
+    traces.has_stacks,
+    traces.has_memory,
+    traces.has_sync_events,
+    coalesce(linked.gpu_op_count, 0) AS gpu_op_count,
+    linked.gpu_last_ns - linked.gpu_first_ns AS gpu_span_ns,
+    linked.launch_share,
+    linked.cpu_op_share,
+    linked.annotation_share,
+    linked.python_share,
+    windows.step_source,
+    coalesce(steps.step_count, 0) AS step_count,
+    coalesce(windows.kept_step_count, 0) AS kept_step_count
+FROM canonical.traces
+LEFT JOIN linked USING (trace_id)
+LEFT JOIN windows USING (trace_id)
+LEFT JOIN steps USING (trace_id)
+ORDER BY traces.trace_id

@@ -1,0 +1,65 @@
+"""The diagnosis as JSON: everything the other reports tell, under a versioned schema (docs/json.md)."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import decimal
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, TextIO
+
+from traceanalyzer.diagnosis import DeviceLedger, Diagnosis
+from traceanalyzer.report.verdict import judge
+
+
+def write(diagnosis: Diagnosis, stream: TextIO) -> None:
+    """Write one JSON object and a newline."""
+    json.dump(document(diagnosis), stream, indent=2, ensure_ascii=False, allow_nan=False)
+    stream.write("\n")
+
+
+def document(diagnosis: Diagnosis) -> dict[str, Any]:
+    """Return the diagnosis as plain values that JSON can hold."""
+    verdict = judge(diagnosis)
+    plain = _plain(dataclasses.asdict(diagnosis))
+    return {
+        "schema_version": diagnosis.schema_version,
+        "run": diagnosis.run,
+        "verdict": {"state": verdict.state, "sentence": verdict.sentence},
+        "traces": plain["traces"],
+        "ledgers": [_ledger(ledger) for ledger in diagnosis.ledgers],
+        "findings": plain["findings"],
+        "outcomes": plain["outcomes"],
+        "not_explained": [{"bucket": bucket, "dur_ns": dur_ns} for bucket, dur_ns in diagnosis.not_explained],
+        "defects": plain["defects"],
+    }
+
+
+def _ledger(ledger: DeviceLedger) -> dict[str, Any]:
+    plain: dict[str, Any] = _plain(dataclasses.asdict(ledger))
+    plain["buckets"] = [
+        {"bucket": bucket, "dur_ns": dur_ns, "share": dur_ns / ledger.window_ns if ledger.window_ns else 0.0}
+        for bucket, dur_ns in ledger.buckets
+    ]
+    return plain
+
+
+def _plain(value: Any) -> Any:
+    """Turn tuples into lists, and what JSON has no word for into text; what is no number becomes null."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, decimal.Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, datetime.date | datetime.time | datetime.timedelta):
+        return str(value)
+    if isinstance(value, bytes):
+        return value.hex()
+    return str(value)

@@ -1,0 +1,142 @@
+"""The time ledger as a stacked bar with a legend that adds up; devices whose ledgers are alike share one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from traceanalyzer.diagnosis import DeviceLedger
+from traceanalyzer.report.page import Page
+from traceanalyzer.report.verdict import compute_share, step_ns
+from traceanalyzer.report.words import apportion, bucket_words, counted, duration, ranges
+
+# Ledgers whose buckets all differ by less than this share are told as one.
+ALIKE_SHARE = 0.02
+# Buckets below this share, and those after the first few, are added up in one line.
+SMALL_SHARE = 0.005
+MOST_BUCKETS = 8
+MOST_BARS = 3
+
+_COLORS = {
+    "compute": "green",
+    "host.dataloader": "yellow",
+    "host.sync": "red",
+    "host.launch_api": "magenta",
+    "host.op": "bright_magenta",
+    "host.python": "bright_yellow",
+    "dev.comm_transfer": "blue",
+    "dev.comm_skew": "bright_blue",
+    "dev.h2d": "cyan",
+    "dev.d2h": "bright_cyan",
+}
+_FALLBACK = {
+    "host": ("bright_red", "dark_orange", "yellow3", "pink3"),
+    "dev": ("deep_sky_blue1", "turquoise2", "steel_blue1"),
+}
+# Without colours the fill tells the buckets apart.
+_FILLS = "█▒░▓╱+=:·"
+
+
+@dataclass(frozen=True)
+class LedgerGroup:
+    """Devices with ledgers alike; the slowest of them stands for all."""
+
+    worst: DeviceLedger
+    members: tuple[DeviceLedger, ...]
+
+
+def alike(ledgers: Sequence[DeviceLedger]) -> list[LedgerGroup]:
+    """Group ledgers that differ by little, the group with the slowest device first."""
+    groups: list[list[DeviceLedger]] = []
+    for ledger in sorted(ledgers, key=lambda x: (-step_ns(x), compute_share(x), x.trace, x.device)):
+        for group in groups:
+            if _distance(group[0], ledger) < ALIKE_SHARE:
+                group.append(ledger)
+                break
+        else:
+            groups.append([ledger])
+    return [LedgerGroup(group[0], tuple(group)) for group in groups]
+
+
+def write_ledgers(page: Page, ledgers: Sequence[DeviceLedger], *, verbose: bool) -> None:
+    """Write a bar and its legend for every group of ledgers that are alike."""
+    groups = alike(ledgers) if not verbose else [LedgerGroup(ledger, (ledger,)) for ledger in ledgers]
+    shown = groups if verbose else groups[:MOST_BARS]
+    for group in shown:
+        _write_group(page, group)
+    hidden = sum(len(group.members) for group in groups[len(shown) :])
+    if hidden:
+        page.line((f"  and {counted(hidden, 'faster device')} that differ; -v shows all", "dim"))
+        page.blank()
+
+
+def places(ledgers: Sequence[DeviceLedger]) -> str:
+    """Say which devices of which ranks these are: `ranks 0-7`, `rank 0, devices 0, 1`."""
+    ranks = [ledger.rank for ledger in ledgers if ledger.rank is not None]
+    devices = sorted({ledger.device for ledger in ledgers})
+    device_words = f"device{'' if len(devices) == 1 else 's'} {ranges(devices)}"
+    if len(ranks) < len(ledgers):
+        traces = sorted({ledger.trace for ledger in ledgers})
+        return f"{device_words} of {traces[0]}" if len(traces) == 1 else f"{device_words} of {len(traces)} traces"
+    unique = sorted(set(ranks))
+    rank_words = f"rank{'' if len(unique) == 1 else 's'} {ranges(unique)}"
+    return rank_words if len(unique) > 1 else f"{rank_words}, {device_words}"
+
+
+def _write_group(page: Page, group: LedgerGroup) -> None:
+    ledger = group.worst
+    window = (
+        f"one step of {duration(step_ns(ledger))}" if ledger.step_count else f"{duration(ledger.window_ns)}, no steps"
+    )
+    where = [places(group.members)]
+    if len(group.members) > 1:
+        where.append(f"alike; the slowest, {places([ledger])}, is shown")
+    if ledger.device_name:
+        where.append(ledger.device_name)
+    title = [("Where the time goes", "bold"), ("  " + window, "bold"), ("  " + where[0], "dim")]
+    page.flow([*title, *((" · " + words, "dim") for words in where[1:])])
+    rows = _rows(ledger)
+    cells = apportion([dur_ns for _, dur_ns in rows], page.width - 2)
+    looks = _looks(page, [bucket for bucket, _ in rows])
+    page.line("  ", *((fill * count, color) for (fill, color), count in zip(looks, cells, strict=True)))
+    tenths = apportion([dur_ns for _, dur_ns in rows], 1000)
+    labels = [bucket_words(bucket) for bucket, _ in rows]
+    width = max(map(len, labels))
+    for (bucket, dur_ns), (fill, color), tenth, label in zip(rows, looks, tenths, labels, strict=True):
+        time = duration(dur_ns / max(ledger.step_count, 1))
+        name = bucket if label != bucket else ""
+        page.line("  ", (fill, color), f" {label:<{width}}  {time:>9}  {tenth / 10:>5.1f} %  ", (name, "dim"))
+    page.blank()
+
+
+def _rows(ledger: DeviceLedger) -> list[tuple[str, int]]:
+    """Return the buckets worth a line, compute first and then by size, and the rest added up."""
+    buckets = sorted((b for b in ledger.buckets if b[1] > 0), key=lambda b: (b[0] != "compute", -b[1], b[0]))
+    large = [b for b in buckets if b[1] >= SMALL_SHARE * ledger.window_ns][:MOST_BUCKETS]
+    small = [b for b in buckets if b not in large]
+    if len(small) == 1:
+        return large + small
+    return large + ([(f"{len(small)} smaller ones", sum(dur_ns for _, dur_ns in small))] if small else [])
+
+
+def _looks(page: Page, buckets: Sequence[str]) -> list[tuple[str, str]]:
+    """Return fill and colour for each bucket: colours where they are shown, else fills that differ."""
+    if not page.colored:
+        return [(_FILLS[min(i, len(_FILLS) - 1)], "") for i in range(len(buckets))]
+    spare = {family: list(colors) for family, colors in _FALLBACK.items()}
+    looks = []
+    for bucket in buckets:
+        color = _COLORS.get(bucket)
+        if color is None:
+            colors = spare.get(bucket.split(".")[0], [])
+            color = colors.pop(0) if colors and "unresolved" not in bucket else "bright_black"
+        looks.append(("█", color))
+    return looks
+
+
+def _distance(a: DeviceLedger, b: DeviceLedger) -> float:
+    shares_a, shares_b = ({name: ns / x.window_ns for name, ns in x.buckets if x.window_ns} for x in (a, b))
+    names = shares_a.keys() | shares_b.keys()
+    buckets = max((abs(shares_a.get(name, 0.0) - shares_b.get(name, 0.0)) for name in names), default=0.0)
+    longer = max(step_ns(a), step_ns(b), 1.0)
+    return max(buckets, abs(step_ns(a) - step_ns(b)) / longer)

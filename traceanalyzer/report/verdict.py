@@ -1,0 +1,127 @@
+"""What a diagnosis comes to in a sentence, and which of its parts deserve room."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from traceanalyzer.diagnosis import SEVERITIES, DeviceLedger, Diagnosis, Finding
+from traceanalyzer.report.words import percent
+
+# A device that computes this much has little left to win outside its kernels.
+HEALTHY_COMPUTE_SHARE = 0.9
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The state of the run (sick, healthy, unexplained, blocked, no-gpu) and the sentence that says it."""
+
+    state: str
+    sentence: str
+
+
+def judge(diagnosis: Diagnosis) -> Verdict:
+    """Say in one sentence what a diagnosis comes to."""
+    if sum(trace.gpu_op_count for trace in diagnosis.traces) == 0:
+        return Verdict("no-gpu", "No GPU work was recorded, so nothing can be said about the GPU.")
+    blockers = [finding for finding in diagnosis.findings if finding.severity == "blocker"]
+    if blockers:
+        return Verdict("blocked", f"This trace cannot be judged: {_lower(blockers[0].title)}.")
+    timed = time_findings(diagnosis)
+    if timed:
+        return Verdict("sick", _sick(diagnosis, timed))
+    compute = _compute_words(diagnosis.ledgers)
+    if problems(diagnosis):
+        return Verdict("sick", f"{compute}; {_lower(problems(diagnosis)[0].title)}.")
+    if not diagnosis.ledgers:
+        return Verdict("unexplained", "GPU work was recorded, but no window of it could be analysed.")
+    if min(map(compute_share, diagnosis.ledgers)) >= HEALTHY_COMPUTE_SHARE:
+        return Verdict("healthy", f"Healthy: {_lower(compute)}; no rule found anything to win.")
+    return Verdict("unexplained", f"{compute}; no rule found the reason for the rest.")
+
+
+def compute_share(ledger: DeviceLedger) -> float:
+    """Return the share of the window in which the device computes."""
+    return dict(ledger.buckets).get("compute", 0) / ledger.window_ns if ledger.window_ns else 0.0
+
+
+def step_ns(ledger: DeviceLedger) -> float:
+    """Return the mean length of a step, or the whole window where no steps are known."""
+    return ledger.window_ns / max(ledger.step_count, 1)
+
+
+def problems(diagnosis: Diagnosis) -> list[Finding]:
+    """Return the findings about the program (not about the trace), in the order of fixes."""
+    return [finding for finding in diagnosis.findings if finding.kind != "quality"]
+
+
+def time_findings(diagnosis: Diagnosis) -> list[Finding]:
+    """Return the findings that can save time, in the order of fixes."""
+    return [finding for finding in problems(diagnosis) if finding.saving_ns]
+
+
+def quality_findings(diagnosis: Diagnosis) -> list[Finding]:
+    """Return the findings about the trace itself, worst first."""
+    quality = [finding for finding in diagnosis.findings if finding.kind == "quality"]
+    return sorted(quality, key=lambda finding: -SEVERITIES.index(finding.severity))
+
+
+def ledger_of(diagnosis: Diagnosis, finding: Finding) -> DeviceLedger | None:
+    """Return the ledger of the device that a finding is about, else the slowest of its trace or of the run."""
+    ledgers = diagnosis.ledgers
+    for same in (
+        [x for x in ledgers if (x.trace, x.device) == (finding.trace, finding.device)],
+        [x for x in ledgers if x.trace == finding.trace],
+        list(ledgers),
+    ):
+        if same:
+            return max(same, key=step_ns)
+    return None
+
+
+def speedup(share: float) -> str:
+    """Say how much faster a run gets that loses this share of its time: `1.50× faster`."""
+    return f"{1 / (1 - share):.2f}× faster" if share < 0.95 else "over 20× faster"
+
+
+def span_words(ledgers: tuple[DeviceLedger, ...]) -> str:
+    """Say what the ledgers' window is: steps where they are known."""
+    return "each step" if all(ledger.step_count for ledger in ledgers) else "the time"
+
+
+def _compute_words(ledgers: tuple[DeviceLedger, ...]) -> str:
+    shares = sorted(compute_share(ledger) for ledger in ledgers)
+    if not shares:
+        return "The GPU worked"
+    low, high = percent(shares[0]), percent(shares[-1])
+    if len(shares) == 1 or low == high:
+        return f"The GPU computes {low} of {span_words(ledgers)}"
+    return f"The GPUs compute {low} to {high} of {span_words(ledgers)}"
+
+
+def _sick(diagnosis: Diagnosis, timed: list[Finding]) -> str:
+    first = timed[0]
+    share = first.saving_share or 0.0
+    sentence = (
+        f"{_compute_words(diagnosis.ledgers)}. {first.title.rstrip('.')}: fixing that saves up to {percent(share)} "
+        f"({speedup(share)})"
+    )
+    joint = joint_share(diagnosis, timed)
+    primary = [finding for finding in timed if finding.marginal_ns is not None and finding.status == "primary"]
+    if len(primary) > 1 and joint is not None and joint > share + 0.005:
+        sentence += f", {'both' if len(primary) == 2 else f'all {len(primary)}'} fixes together up to {percent(joint)}"
+    return sentence + "."
+
+
+def joint_share(diagnosis: Diagnosis, timed: list[Finding]) -> float | None:
+    """Return the share that all fixes together can save, where the findings are all about one device."""
+    places = {(finding.trace, finding.device) for finding in timed}
+    ledger = ledger_of(diagnosis, timed[0])
+    if len(places) != 1 or ledger is None or not ledger.window_ns:
+        return None
+    return sum(finding.marginal_ns or 0 for finding in timed) / ledger.window_ns
+
+
+def _lower(text: str) -> str:
+    """Lower the first letter of a sentence that goes on inside another, acronyms left alone."""
+    text = text.rstrip(".")
+    return text if text[1:2].isupper() else text[:1].lower() + text[1:]

@@ -1,0 +1,124 @@
+"""Numbers and names as people read them; nothing else in the program formats for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+# What a bucket of the time ledger means, in the words of someone who watches the device.
+BUCKET_WORDS = {
+    "compute": "GPU computes",
+    "host.dataloader": "waits for the next batch",
+    "host.tokenize": "waits for the tokenizer",
+    "host.preprocess": "waits for CPU preprocessing",
+    "host.memcpy_block": "waits for a blocking copy call",
+    "host.sync": "drained by a synchronisation",
+    "host.launch_api": "waits for kernel launches",
+    "host.op": "waits for operator overhead",
+    "host.python": "waits for Python code",
+    "host.gc": "waits for garbage collection",
+    "host.io": "waits for file input or output",
+    "host.lock": "waits for a lock",
+    "host.offcpu": "waits for a descheduled thread",
+    "host.comm_cpu": "waits for CPU communication",
+    "host.compile": "waits for compilation",
+    "host.module_load": "waits for kernels to be loaded",
+    "host.alloc": "waits for cudaMalloc or cudaFree",
+    "host.host_alloc": "waits for pinned memory",
+    "host.profiler": "waits for the profiler itself",
+    "host.other": "waits for the host, cause unknown",
+    "dev.comm_transfer": "blocked by a collective",
+    "dev.comm_skew": "blocked by a late rank",
+    "dev.comm_p2p": "blocked by send or receive",
+    "dev.comm": "blocked by communication",
+    "dev.h2d": "blocked by a copy to the device",
+    "dev.d2h": "blocked by a copy to the host",
+    "dev.d2d": "blocked by a copy on the device",
+    "dev.memset": "blocked by a memset",
+    "dev.dispatch": "gap between queued kernels",
+    "dev.graph_gap": "gap inside a CUDA graph",
+    "dev.unresolved": "device waits, cause not recorded",
+    "edge.no_launch": "launched before the trace began",
+}
+
+
+def bucket_words(bucket: str) -> str:
+    """Say what a bucket of the time ledger means; one that has no words is shown by its name."""
+    return BUCKET_WORDS.get(bucket, bucket)
+
+
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """Say how many there are of something: `1 step`, `1,200 steps`."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def duration(dur_ns: float) -> str:
+    """Say a time in the unit that leaves three significant digits: `177.6 ms`, `4.21 µs`."""
+    for unit, size_ns in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
+        if abs(dur_ns) >= size_ns:
+            value = dur_ns / size_ns
+            return f"{value:,.{0 if abs(value) >= 1e4 else 1 if abs(value) >= 100 else 2}f} {unit}"
+    return f"{dur_ns:.0f} ns"
+
+
+def percent(share: float) -> str:
+    """Say a share of 0 to 1 in percent, with one decimal; what is not nothing never reads 0."""
+    return "<0.1 %" if 0 < share < 0.0005 else f"{share * 100:.1f} %"
+
+
+def size(size_bytes: float) -> str:
+    """Say a size in decimal units: `12.4 MB`."""
+    for unit, unit_bytes in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if abs(size_bytes) >= unit_bytes:
+            return f"{size_bytes / unit_bytes:,.1f} {unit}"
+    return f"{size_bytes:.0f} B"
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """Say a set of numbers shortly: `0-3, 7`."""
+    runs: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ", ".join(str(a) if a == b else f"{a}, {b}" if b == a + 1 else f"{a}-{b}" for a, b in runs)
+
+
+def apportion(parts: Sequence[float], total: int) -> list[int]:
+    """Share out `total` whole units in proportion to `parts` so that they add up (largest remainder)."""
+    whole = sum(parts)
+    if whole <= 0:
+        return [0] * len(parts)
+    exact = [part * total / whole for part in parts]
+    units = [int(value) for value in exact]
+    by_remainder = sorted(range(len(parts)), key=lambda i: (units[i] - exact[i], i))
+    for i in by_remainder[: total - sum(units)]:
+        units[i] += 1
+    return units
+
+
+def value_words(column: str, value: Any) -> str:
+    """Say a value of a table by the unit in its column's name."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    if column.endswith(("start_ns", "end_ns")):
+        return f"{value / 1e6:,.3f} ms"
+    if column.endswith("_ns"):
+        return duration(value)
+    if column.endswith("_share"):
+        return percent(value)
+    if column.endswith("_bytes"):
+        return size(value)
+    if isinstance(value, float):
+        return f"{value:,.3f}" if abs(value) < 10 else f"{value:,.1f}"
+    return f"{value:,}" if column.endswith("_count") else str(value)
+
+
+def column_words(column: str) -> str:
+    """Say a column's name without its unit, which its values carry."""
+    for unit in ("_ns", "_share", "_bytes"):
+        column = column.removesuffix(unit)
+    return column.replace("_", " ")
