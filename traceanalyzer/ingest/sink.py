@@ -41,10 +41,14 @@ class TraceSink:
         """Return the Parquet file of a table, for writers that fill it themselves."""
         return self.folder / f"{table}.parquet"
 
+    def finish(self, table: str) -> None:
+        """Finish the file of one table, so that it can be read; a table that got no rows is written empty."""
+        self._writer(table, self.schema(table)).close()
+
     def close(self) -> None:
-        """Finish every file; tables that got no rows are written empty."""
+        """Finish every file. A table may also lie in several files of its own, `name-….parquet`."""
         for name in canonical_tables():
-            if name not in self._writers and not self.path(name).exists():
+            if name not in self._writers and not any(self.folder.glob(f"{name}-*.parquet")):
                 self._writer(name, self.schema(name))
         for writer in self._writers.values():
             writer.close()

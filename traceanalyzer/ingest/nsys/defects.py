@@ -1,0 +1,110 @@
+"""What can be wrong with an export, and how often it was."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+# defect → (severity, what it means and what to do)
+KINDS = {
+    "missing-table": (
+        "note",
+        "the export lacks a table that the analysis uses; record it again with the option named, or export all of it",
+    ),
+    "missing-columns": (
+        "note",
+        "the export's schema lacks columns that the analysis uses; they are read as unknown",
+    ),
+    "unreadable-table": (
+        "loss",
+        "a table lacks the columns without which its rows mean nothing; it was left out",
+    ),
+    "unreadable-rows": (
+        "loss",
+        "the database is damaged or was cut short: rows behind this place could not be read; export the report again",
+    ),
+    "other-version-of-table": (
+        "note",
+        "the export holds several versions of a table; the newest one with rows was read",
+    ),
+    "mixed-types": (
+        "repair",
+        "a number column holds something else; such values were read as unknown",
+    ),
+    "invalid-utf8": ("repair", "text is no UTF-8; bad bytes were replaced"),
+    "negative-duration": ("repair", "an event ends before it starts; its duration was set to zero"),
+    "no-times": ("loss", "an event has no start or no end; it was left out"),
+    "backtrace-duplicate": (
+        "repair",
+        "the profiler wrote calls with backtraces twice (event class 67); the second rows were left out",
+    ),
+    "open-range": (
+        "repair",
+        "a range was still open when the capture stopped; it was ended at the last NVTX event",
+    ),
+    "graph-replay-seen-twice": (
+        "repair",
+        "a graph replay was recorded both as a whole and node by node; the nodes were kept",
+    ),
+    "missing-string": ("loss", "a name refers to a string that the export does not hold; the event has no name"),
+    "unknown-process": (
+        "note",
+        "GPU work does not say which process issued it; it was tied to the only process of the export",
+    ),
+    "foreign-process": (
+        "note",
+        "host events of processes that drive no GPU; they are kept with the first trace of the file",
+    ),
+    "duplicate-correlation": (
+        "repair",
+        "several calls of one process share a correlation id; GPU work was tied to the first",
+    ),
+    "sync-without-call": (
+        "note",
+        "a synchronisation record has no API call in the capture; its kind was told from the exporter's version",
+    ),
+    "unknown-clock": (
+        "note",
+        "the export does not say when the capture began; its times count from an unknown zero",
+    ),
+    "profiler-warning": ("note", "nsys warned while recording; read it before trusting the numbers"),
+    "profiler-error": ("loss", "nsys reported an error while recording; data may be missing"),
+    "events-dropped": ("loss", "nsys says that events were dropped; record for a shorter time or with fewer options"),
+    "no-gpu-work": (
+        "note",
+        "the export holds no GPU work: CUDA tracing was off, the process ran nothing on a GPU, or CUPTI was not usable",
+    ),
+}
+
+
+@dataclass
+class Defects:
+    """Counts defects by kind; the first of each kind is kept as its example."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+    examples: dict[str, str] = field(default_factory=dict)
+
+    def add(self, kind: str, count: int = 1, example: str = "") -> None:
+        """Count a defect; a count of zero is none."""
+        if count:
+            self.counts[kind] = self.counts.get(kind, 0) + count
+            self.examples.setdefault(kind, example)
+
+    @property
+    def lost(self) -> bool:
+        """Tell whether rows could not be read."""
+        return "unreadable-rows" in self.counts
+
+    def table(self) -> pa.Table:
+        """Return the rows of the canonical table."""
+        kinds = list(self.counts)
+        return pa.table(
+            {
+                "defect": pa.array(kinds, pa.string()),
+                "severity": pa.array([KINDS[kind][0] for kind in kinds], pa.string()),
+                "defect_count": pa.array([self.counts[kind] for kind in kinds], pa.int64()),
+                "example": pa.array([self.examples[kind][:300] or None for kind in kinds], pa.string()),
+                "advice": pa.array([KINDS[kind][1] for kind in kinds], pa.string()),
+            }
+        )

@@ -1,0 +1,104 @@
+"""From an export's stored columns to the relations that the mapping's SQL selects from, batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from traceanalyzer.ingest.nsys.defects import Defects
+from traceanalyzer.ingest.nsys.source import Source
+from traceanalyzer.ingest.nsys.tables import Column, TableLayout
+
+# Sees every batch of a table on its way; what it returns goes on, what it takes out goes its own way.
+Hook = Callable[[pa.RecordBatch], pa.RecordBatch]
+
+
+class Stream:
+    """Hands an Arrow stream to DuckDB once, without reading ahead."""
+
+    def __init__(self, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:
+        self._reader = pa.RecordBatchReader.from_batches(schema, batches)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._reader.__arrow_c_stream__(requested_schema)
+
+
+def read_table(
+    source: Source, layout: TableLayout, first_id: int, defects: Defects, hook: Hook | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yield a table's rows in the schema of the mapping, rows without times left out, numbered from `first_id`."""
+    stored = [column.name for column in layout.table.columns if column.name in layout.stored]
+    position = first_id
+    for batch in source.batches(layout, stored, defects):
+        ids = pa.array(range(position, position + batch.num_rows), pa.int64())
+        position += batch.num_rows
+        columns = [ids, *(_column(column, batch, layout, defects) for column in layout.table.columns)]
+        rows = pa.RecordBatch.from_arrays(columns, schema=layout.table.schema)
+        rows = _mend_times(rows, layout, defects)
+        if hook is not None:
+            rows = hook(rows)
+        if rows.num_rows:
+            yield rows
+
+
+def _column(column: Column, batch: pa.RecordBatch, layout: TableLayout, defects: Defects) -> pa.Array:
+    """Return one column in its type: NULL where it is not stored."""
+    if column.name not in layout.stored:
+        return pa.nulls(batch.num_rows, column.arrow_type)
+    array = batch.column(column.name)
+    if array.type == column.arrow_type:
+        return array
+    if column.type == "text":
+        return _text(array, layout, column, defects)
+    try:
+        return array.cast(column.arrow_type, safe=False)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return _numbers(array, column, layout, defects)
+
+
+def _text(array: pa.Array, layout: TableLayout, column: Column, defects: Defects) -> pa.Array:
+    """Decode bytes; text that is no UTF-8 survives with its bad bytes replaced."""
+    try:
+        return array.cast(pa.string())
+    except pa.ArrowInvalid:
+        texts = []
+        for value in array.to_pylist():
+            text = value.decode("utf-8", "replace")
+            if "\ufffd" in text:
+                defects.add("invalid-utf8", example=f"{layout.stored_name}.{column.name}: {text}")
+            texts.append(text)
+        return pa.array(texts, pa.string())
+
+
+def _numbers(array: pa.Array, column: Column, layout: TableLayout, defects: Defects) -> pa.Array:
+    """Read numbers that are stored as text; what is no number becomes NULL and is counted."""
+    kept: list[Any] = []
+    for value in array.to_pylist():
+        text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+        try:
+            kept.append(None if text is None or text == "" else int(text) if column.type == "int" else float(text))
+        except ValueError:
+            defects.add("mixed-types", example=f"{layout.stored_name}.{column.name}: {text!r}")
+            kept.append(None)
+    return pa.array(kept, column.arrow_type)
+
+
+def _mend_times(rows: pa.RecordBatch, layout: TableLayout, defects: Defects) -> pa.RecordBatch:
+    """Leave out rows without required times, and end rows that end before they start where they start."""
+    for column in layout.table.columns:
+        if column.required and column.name in ("start", "end") and rows.column(column.name).null_count:
+            known = pc.is_valid(rows.column(column.name))
+            defects.add("no-times", rows.num_rows - pc.sum(known).as_py(), layout.stored_name)
+            rows = rows.filter(known)
+    if "end" not in rows.schema.names or not rows.num_rows:
+        return rows
+    start, end = rows.column("start"), rows.column("end")
+    backwards = pc.fill_null(pc.less(end, start), False)
+    if pc.any(backwards).as_py():
+        defects.add("negative-duration", pc.sum(backwards).as_py(), layout.stored_name)
+        place = rows.schema.get_field_index("end")
+        rows = rows.set_column(place, rows.schema.field(place), pc.if_else(backwards, start, end))
+    return rows

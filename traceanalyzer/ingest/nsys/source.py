@@ -1,0 +1,207 @@
+"""Where an export's rows come from: an SQLite file or a folder of Parquet files, both read column by column."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import quote
+
+import adbc_driver_manager
+import adbc_driver_sqlite.dbapi
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.ingest.nsys.defects import Defects
+from traceanalyzer.ingest.nsys.tables import TableLayout, lay_out
+
+# A batch of the widest table is about 4 MB: small beside the working memory, large enough to cost nothing per batch.
+BATCH_ROWS = 16_384
+_ADBC_BATCH_ROWS = "adbc.sqlite.query.batch_rows"
+
+
+class Source(Protocol):
+    """An export opened for reading: which tables it has, and their rows."""
+
+    path: Path
+    layouts: dict[str, TableLayout]
+    row_counts: dict[str, int]
+
+    def batches(self, layout: TableLayout, columns: Sequence[str], defects: Defects) -> Iterator[pa.RecordBatch]:
+        """Yield the named columns (ours, those that are stored) in the order of the file; text as bytes or text."""
+
+    def distinct(self, layout: TableLayout, column: str) -> list[int]:
+        """Return the different integers of a column."""
+
+    def close(self) -> None:
+        """Close the files."""
+
+
+def open_source(path: Path) -> Source:
+    """Open an SQLite export or a folder of Parquet files; raises TraceAnalyzerError where it is neither."""
+    return ParquetSource(path) if path.is_dir() else SqliteSource(path)
+
+
+class SqliteSource:
+    """Reads an SQLite export without locking or touching it.
+
+    Rows come through the ADBC driver; where that refuses a table (values of several types in one column), through
+    Python's own module, which costs two to three times as much.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        # immutable: no lock, no journal and no -wal file beside an input that may lie on a read-only disk.
+        self._uri = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
+        self._connection = sqlite3.connect(self._uri, uri=True)
+        self._connection.text_factory = bytes
+        try:
+            self._tables = self._list_tables()
+            self.row_counts = {name: self._count(name) for name in self._tables}
+        except sqlite3.DatabaseError as error:
+            self.close()
+            raise TraceAnalyzerError(
+                f"the SQLite database cannot be read: {error}",
+                path,
+                "export the report again: nsys export --type sqlite report.nsys-rep",
+            ) from error
+        self.layouts = lay_out(self._tables, self.row_counts)
+
+    def _list_tables(self) -> dict[str, list[str]]:
+        names = self._connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')").fetchall()
+        tables = {}
+        for (name,) in names:
+            text = name.decode("utf-8", "replace")
+            rows = self._connection.execute("SELECT name FROM pragma_table_info(?)", (text,)).fetchall()
+            tables[text] = [column.decode("utf-8", "replace") for (column,) in rows]
+        return tables
+
+    def _count(self, table: str) -> int:
+        """Return the number of rows, from the last row's number where the table has one: that needs no scan."""
+        for expression in ("max(rowid)", "count(*)"):
+            try:
+                (count,) = self._connection.execute(f"SELECT {expression} FROM {_identifier(table)}").fetchone()
+            except sqlite3.OperationalError:
+                continue
+            return int(count or 0)
+        return 0
+
+    def batches(self, layout: TableLayout, columns: Sequence[str], defects: Defects) -> Iterator[pa.RecordBatch]:
+        """Yield the named columns; see Source."""
+        query = self._select(layout, columns)
+        count = 0
+        try:
+            for batch in self._adbc_batches(query):
+                count += batch.num_rows
+                yield batch.rename_columns(list(columns))
+        except (adbc_driver_manager.Error, pa.ArrowInvalid, OSError):
+            yield from self._slow_batches(query, layout, columns, count, defects)
+
+    def _select(self, layout: TableLayout, columns: Sequence[str]) -> str:
+        """Build the query: names of columns come from the file's own schema, text is handed out as bytes."""
+        types = {column.name: column.type for column in layout.table.columns}
+        terms = []
+        for column in columns:
+            stored = _identifier(layout.stored[column])
+            # COALESCE: the driver takes a column that starts with NULLs for a number.
+            terms.append(f"COALESCE(CAST({stored} AS BLOB), x'')" if types[column] in ("text", "blob") else stored)
+        return f"SELECT {', '.join(terms)} FROM {_identifier(layout.stored_name)}"
+
+    def _adbc_batches(self, query: str) -> Iterator[pa.RecordBatch]:
+        with (
+            closing(adbc_driver_sqlite.dbapi.connect(self._uri)) as connection,
+            closing(connection.cursor()) as cursor,
+        ):
+            cursor.adbc_statement.set_options(**{_ADBC_BATCH_ROWS: str(BATCH_ROWS)})
+            cursor.execute(query)
+            yield from cursor.fetch_record_batch()
+
+    def _slow_batches(
+        self, query: str, layout: TableLayout, columns: Sequence[str], skip: int, defects: Defects
+    ) -> Iterator[pa.RecordBatch]:
+        kinds = {column.name: column.type for column in layout.table.columns}
+        try:
+            cursor = self._connection.execute(f"{query} LIMIT -1 OFFSET ?", (skip,))
+            while rows := cursor.fetchmany(BATCH_ROWS):
+                arrays = [
+                    _array(values, kinds[column], layout, column, defects)
+                    for column, values in zip(columns, zip(*rows, strict=True), strict=True)
+                ]
+                yield pa.RecordBatch.from_arrays(arrays, list(columns))
+        except sqlite3.DatabaseError as error:
+            defects.add("unreadable-rows", example=f"{layout.stored_name}: {error}")
+
+    def distinct(self, layout: TableLayout, column: str) -> list[int]:
+        """Return the different integers of a column."""
+        query = f"SELECT DISTINCT {_identifier(layout.stored[column])} FROM {_identifier(layout.stored_name)}"
+        try:
+            return sorted(value for (value,) in self._connection.execute(query) if isinstance(value, int))
+        except sqlite3.DatabaseError:
+            return []
+
+    def close(self) -> None:
+        """Close the database."""
+        self._connection.close()
+
+
+def _identifier(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _array(
+    values: Sequence[object], kind: str, layout: TableLayout, column: str, defects: Defects
+) -> pa.Array:
+    """Build a column from Python values; a value of another type becomes NULL and is counted."""
+    if kind in ("text", "blob"):
+        return pa.array([value if isinstance(value, bytes) else str(value).encode() for value in values], pa.binary())
+    wanted: tuple[type, ...] = (int,) if kind == "int" else (int, float)
+    bad = [value for value in values if value is not None and not isinstance(value, wanted)]
+    if bad:
+        defects.add("mixed-types", len(bad), f"{layout.stored_name}.{column}: {bad[0]!r}")
+    kept = [value if isinstance(value, wanted) else None for value in values]
+    return pa.array(kept, pa.int64() if kind == "int" else pa.float64())
+
+
+class ParquetSource:
+    """Reads a folder of `<TABLE>.parquet` files, as `nsys export --type parquetdir` writes it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._files: dict[str, Path] = {}
+        columns: dict[str, list[str]] = {}
+        self.row_counts = {}
+        for file in sorted(path.glob("*.parquet")):
+            try:
+                with pq.ParquetFile(file) as parquet:
+                    columns[file.stem] = list(parquet.schema_arrow.names)
+                    self.row_counts[file.stem] = parquet.metadata.num_rows
+            except (pa.ArrowInvalid, OSError) as error:
+                raise TraceAnalyzerError(f"the Parquet file cannot be read: {error}", file, "export it again") from error
+            self._files[file.stem] = file
+        self.layouts = lay_out(columns, self.row_counts)
+
+    def batches(self, layout: TableLayout, columns: Sequence[str], defects: Defects) -> Iterator[pa.RecordBatch]:
+        """Yield the named columns; see Source."""
+        with pq.ParquetFile(self._files[layout.stored_name]) as parquet:
+            for batch in parquet.iter_batches(BATCH_ROWS, columns=[layout.stored[column] for column in columns]):
+                yield pa.RecordBatch.from_arrays(
+                    [_decoded(batch.column(layout.stored[column])) for column in columns], list(columns)
+                )
+
+    def distinct(self, layout: TableLayout, column: str) -> list[int]:
+        """Return the different integers of a column."""
+        values: set[int] = set()
+        for batch in self.batches(layout, [column], Defects()):
+            values.update(value for value in pc.unique(batch.column(0)).to_pylist() if isinstance(value, int))
+        return sorted(values)
+
+    def close(self) -> None:
+        """Nothing is kept open."""
+
+
+def _decoded(array: pa.Array) -> pa.Array:
+    return array.dictionary_decode() if isinstance(array, pa.DictionaryArray) else array

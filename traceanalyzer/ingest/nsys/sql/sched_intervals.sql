@@ -1,0 +1,7 @@
+-- Scheduling events have no end: each lasts until the thread's next one. The last one of a thread has none.
+CREATE TABLE sched_intervals AS
+SELECT
+    *,
+    lead(start) OVER thread_order AS "end"
+FROM sched
+WINDOW thread_order AS (PARTITION BY globalTid ORDER BY start, event_id);

@@ -1,0 +1,184 @@
+"""Which tables and columns of an export are read, and how each schema version's spelling is mapped onto them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+
+_ARROW_TYPES = {"int": pa.int64(), "real": pa.float64(), "text": pa.string(), "blob": pa.binary()}
+_VERSIONED = re.compile(r"^(?P<name>.+?)(?:_V(?P<version>\d+))?$")
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column that is read: its type, older or newer spellings, and whether rows mean nothing without it."""
+
+    name: str
+    type: str = "int"
+    aliases: tuple[str, ...] = ()
+    required: bool = False
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        """Return the type in which the column reaches the mapping, whatever the file stores."""
+        return _ARROW_TYPES[self.type]
+
+
+@dataclass(frozen=True)
+class NsysTable:
+    """One table that is read: its name in the mapping's SQL, in the export, and older names of it."""
+
+    relation: str
+    name: str
+    columns: tuple[Column, ...]
+    aliases: tuple[str, ...] = ()
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """Return the columns the mapping sees: the row's id in the trace, then every column, present or not."""
+        return pa.schema([("event_id", pa.int64()), *((column.name, column.arrow_type) for column in self.columns)])
+
+
+@dataclass(frozen=True)
+class TableLayout:
+    """How one table of a particular export is read: the columns found (ours → theirs) and those it lacks."""
+
+    table: NsysTable
+    stored_name: str
+    stored: Mapping[str, str]
+
+    @property
+    def absent(self) -> tuple[str, ...]:
+        """Return the columns that the export lacks and that are read as NULL."""
+        return tuple(column.name for column in self.table.columns if column.name not in self.stored)
+
+    @property
+    def unreadable(self) -> tuple[str, ...]:
+        """Return the required columns that the export lacks."""
+        return tuple(column.name for column in self.table.columns if column.required and column.name not in self.stored)
+
+
+def _table(relation: str, name: str, columns: str, *aliases: str) -> NsysTable:
+    """Build a table from 'name name! name:text name|oldname': ! is required, | separates spellings."""
+    parsed = []
+    for word in columns.split():
+        spellings, _, kind = word.rstrip("!").partition(":")
+        name_now, *older = spellings.split("|")
+        parsed.append(Column(name_now, kind or "int", tuple(older), word.endswith("!")))
+    return NsysTable(relation, name, tuple(parsed), aliases)
+
+
+_CUPTI = "CUPTI_ACTIVITY_KIND_"
+_WHERE = "deviceId contextId streamId correlationId globalPid"
+_MPI = "start! end! globalTid textId|nameId commHandle"
+
+# The order gives every row its id: rows are numbered through the tables in this order.
+TABLES = (
+    _table("string_ids", "StringIds", "id! value:text!"),
+    _table(
+        "kernel",
+        _CUPTI + "KERNEL",
+        f"start! end! {_WHERE} demangledName shortName graphNodeId graphId registersPerThread gridX gridY gridZ "
+        "blockX blockY blockZ staticSharedMemory dynamicSharedMemory launchType localMemoryPerThread "
+        "greenContextId clusterX clusterY clusterZ",
+        _CUPTI + "CONCURRENT_KERNEL",
+    ),
+    _table("memcpy", _CUPTI + "MEMCPY", f"start! end! {_WHERE} bytes copyKind srcKind dstKind graphNodeId migrationCause"),
+    _table("memset", _CUPTI + "MEMSET", f"start! end! {_WHERE} bytes value memKind graphNodeId"),
+    _table("graph_trace", _CUPTI + "GRAPH_TRACE", f"start! end! {_WHERE} graphId graphExecId"),
+    _table("runtime", _CUPTI + "RUNTIME", "start! end! eventClass globalTid correlationId nameId returnValue"),
+    _table("sync", _CUPTI + "SYNCHRONIZATION", f"start! end! {_WHERE} syncType eventId eventSyncId"),
+    _table("cuda_event", _CUPTI + "CUDA_EVENT", f"{_WHERE} eventId eventSyncId"),
+    _table("overhead", _CUPTI + "OVERHEAD", "start! end! globalTid correlationId nameId overheadType"),
+    _table("profiler_overhead", "PROFILER_OVERHEAD", "start! end! globalTid nameId overheadType|returnValue"),
+    _table(
+        "nvtx",
+        "NVTX_EVENTS",
+        "start! end eventType rangeId category text:text globalTid endGlobalTid textId domainId uint64Value "
+        "int64Value doubleValue:real uint32Value int32Value floatValue:real jsonTextId jsonText:text "
+        "binaryData:blob",
+    ),
+    _table("osrt", "OSRT_API", "start! end! eventClass globalTid nameId returnValue nestingLevel"),
+    _table("syscall", "SYSCALL", "start! end! globalTid nameId returnValue", "SYSCALL_API"),
+    _table("sched", "SCHED_EVENTS", "start! cpu isSchedIn globalTid threadState threadBlock"),
+    _table("mpi_p2p", "MPI_P2P_EVENTS", f"{_MPI} tag remoteRank size requestHandle"),
+    _table("mpi_collective", "MPI_COLLECTIVES_EVENTS", f"{_MPI} rootRank size recvSize"),
+    _table("mpi_wait", "MPI_START_WAIT_EVENTS", "start! end! globalTid textId|nameId requestHandle"),
+    _table("mpi_other", "MPI_OTHER_EVENTS", "start! end! globalTid textId|nameId"),
+    _table("cudnn", "CUDNN_EVENTS", "start! end! globalTid nameId"),
+    _table("cublas", "CUBLAS_EVENTS", "start! end! globalTid nameId"),
+    _table("graph_event", "CUDA_GRAPH_EVENTS", "start! end! globalTid nameId graphId graphExecId"),
+    _table("graph_node_event", "CUDA_GRAPH_NODE_EVENTS", "start! end! globalTid nameId graphNodeId"),
+    _table("openacc_data", _CUPTI + "OPENACC_DATA", "start! end! globalTid nameId"),
+    _table("openacc_launch", _CUPTI + "OPENACC_LAUNCH", "start! end! globalTid nameId"),
+    _table("openacc_other", _CUPTI + "OPENACC_OTHER", "start! end! globalTid nameId"),
+    _table(
+        "memory_usage",
+        "CUDA_GPU_MEMORY_USAGE_EVENTS",
+        "start! globalPid deviceId address bytes memKind memoryOperationType name|nameId correlationId",
+    ),
+    _table("cpu_page_fault", "CUDA_UM_CPU_PAGE_FAULT_EVENTS", "start! globalPid address CpuInstruction"),
+    _table(
+        "gpu_page_fault", "CUDA_UM_GPU_PAGE_FAULT_EVENTS", "start! end! globalPid deviceId address numberOfPageFaults"
+    ),
+    _table("gpu_metric", "GPU_METRICS", "timestamp|rawTimestamp! typeId metricId! value:real!"),
+    _table("gpu_metric_name", "TARGET_INFO_GPU_METRICS", "typeId metricId! typeName:text metricName:text!"),
+    _table("nic_metric", "NET_NIC_METRIC", "start! end globalId portNumber metricsListId metricsIdx! value:real!"),
+    _table("ib_switch_metric", "NET_IB_SWITCH_METRIC", "start! globalId metricsListId metricsIdx! value:real!"),
+    _table("eth_switch_metric", "NET_ETH_SWITCH_METRIC", "start! globalId metricsListId metricsIdx! value:real!"),
+    _table("net_metric_name", "TARGET_INFO_NETWORK_METRICS", "metricsListId metricsIdx! name:text!"),
+    _table("mpi_rank", "MPI_RANKS", "globalTid! rank!"),
+    _table("diagnostic", "DIAGNOSTIC_EVENT", "timestamp source severity text:text! globalPid"),
+    _table("process", "PROCESSES", "globalPid! pid name:text"),
+    _table("thread_name", "ThreadNames", "globalTid! nameId!"),
+    _table("gpu", "TARGET_INFO_GPU", "id|deviceId! name:text cuDevice totalMemory smCount computeMajor computeMinor "
+           "threadsPerWarp maxWarpsPerSm busLocation:text"),
+    _table("cuda_device", "TARGET_INFO_CUDA_DEVICE", "gpuId! cudaId! pid!"),
+    _table("cuda_context", "TARGET_INFO_CUDA_CONTEXT_INFO", "processId contextId deviceId", "TARGET_INFO_CUDA_NULL_STREAM"),
+    _table("session", "TARGET_INFO_SESSION_START_TIME", "utcEpochNs!"),
+    _table("capture_span", "ANALYSIS_DETAILS", "duration startTime stopTime"),
+    _table("system_env", "TARGET_INFO_SYSTEM_ENV", "name:text! value:text devStateName:text"),
+    _table("capture_option", "META_DATA_CAPTURE", "name:text! value:text"),
+    _table("export_fact", "META_DATA_EXPORT", "name:text! value:text", "EXPORT_META_DATA"),
+    _table("payload_entry", "NVTX_PAYLOAD_SCHEMA_ENTRIES", "domainId schemaId! idx type name:text offset"),
+)
+
+BY_RELATION = {table.relation: table for table in TABLES}
+_BY_NAME = {name: table for table in TABLES for name in (table.name, *table.aliases)}
+
+GPU_RELATIONS = ("kernel", "memcpy", "memset", "graph_trace")
+
+
+def lay_out(stored_columns: Mapping[str, list[str]], row_counts: Mapping[str, int]) -> dict[str, TableLayout]:
+    """Match an export's tables (name → columns) with ours, by relation; a table with rows wins over an empty one.
+
+    Names are matched without a `_V2` suffix; of several versions of a table the newest with rows is read.
+    """
+    found: dict[str, tuple[tuple[bool, int], TableLayout]] = {}
+    for stored_name, columns in stored_columns.items():
+        match = _VERSIONED.match(stored_name)
+        table = _BY_NAME.get(stored_name) or (_BY_NAME.get(match["name"]) if match else None)
+        if table is None:
+            continue
+        version = int(match["version"] or 1) if match and stored_name not in _BY_NAME else 1
+        rank = (row_counts.get(stored_name, 0) > 0, version)
+        layout = TableLayout(table, stored_name, _match_columns(table, columns))
+        if table.relation not in found or rank > found[table.relation][0]:
+            found[table.relation] = (rank, layout)
+    return {table.relation: found[table.relation][1] for table in TABLES if table.relation in found}
+
+
+def _match_columns(table: NsysTable, columns: list[str]) -> dict[str, str]:
+    """Pair our columns with theirs; SQLite names are case-insensitive, and users add columns of their own."""
+    theirs = {column.lower(): column for column in reversed(columns)}
+    stored = {}
+    for column in table.columns:
+        for spelling in (column.name, *column.aliases):
+            if spelling.lower() in theirs:
+                stored[column.name] = theirs[spelling.lower()]
+                break
+    return stored

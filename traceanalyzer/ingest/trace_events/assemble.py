@@ -1,0 +1,225 @@
+"""From Parquet parts of events to the canonical tables of one trace."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from traceanalyzer.ingest.nesting import NONE, Nester, Slices
+from traceanalyzer.ingest.sink import TraceSink
+from traceanalyzer.ingest.trace_events.chunks import sql
+from traceanalyzer.ingest.trace_events.facts import describe_devices, describe_trace
+from traceanalyzer.ingest.trace_events.losses import Losses
+from traceanalyzer.ingest.trace_events.reader import Parts
+
+_BATCH_ROWS = 2**18
+# Times of zero are real where a trace begins near zero; where all others are a day away they are lost times.
+_FAR_FROM_ZERO_NS = 86_400 * 10**9
+_PLAIN_TABLES = ("syncs", "memory_events", "instants", "counters", "flows", "async_slices")
+_SHOWN_METADATA_CHARS = 2**20
+
+
+class Assembler:
+    """Builds the canonical tables of a trace out of its parts."""
+
+    def __init__(
+        self, database: duckdb.DuckDBPyConnection, stage: Path, sink: TraceSink, parts: Parts, losses: Losses
+    ) -> None:
+        self._database = database
+        self._stage = stage
+        self._sink = sink
+        self._parts = parts
+        self._losses = losses
+        base = parts.document.metadata.get("baseTimeNanoseconds")
+        self._base_ns = base if isinstance(base, int) and not isinstance(base, bool) else None
+
+    def assemble(self, path: Path) -> None:
+        """Write every table."""
+        self._close_begin_events()
+        first_ns, last_ns, zeros, deviceless, has_hip = self._query("span").fetchall()[0]
+        self._drop_zero = zeros > 0 and first_ns is not None and first_ns > _FAR_FROM_ZERO_NS
+        if self._drop_zero:
+            self._losses.add("zero-timestamp", None, count=zeros)
+        if deviceless:
+            self._losses.add("device-unknown", None, count=deviceless)
+        self._database.execute(sql("threads"), self._parameters("threads"))
+        self._copy("threads", self._database.sql("FROM threads ORDER BY thread_id"))
+        self._nest_host_slices()
+        self._link_gpu_ops()
+        for table in _PLAIN_TABLES:
+            self._copy(table, self._query(table))
+        self._write_metadata()
+        base = self._base_ns or 0
+        span = (None, None) if first_ns is None else (first_ns + base, last_ns + base)
+        devices = describe_devices(self._parts.document.metadata, self._used_devices(), has_hip=has_hip)
+        self._sink.append("devices", pa.Table.from_pylist(devices, self._sink.schema("devices")))
+        trace = describe_trace(path, self._parts, devices, span, self._base_ns, self._recorded())
+        self._sink.append("traces", pa.Table.from_pylist([trace], self._sink.schema("traces")))
+        self._sink.append("defects", pa.Table.from_pylist(self._losses.rows(), self._sink.schema("defects")))
+
+    def _query(self, name: str) -> duckdb.DuckDBPyRelation:
+        """Return the rows of one of the SQL files."""
+        return self._database.sql(sql(name), params=self._parameters(name))
+
+    def _parameters(self, name: str) -> dict[str, object]:
+        """Return the values of the parameters that a SQL file names."""
+        text = sql(name)
+        known: dict[str, object] = {
+            "host": self._files("host"),
+            "gpu": self._files("gpu"),
+            "other": self._files("other"),
+            "base_ns": self._base_ns or 0,
+            "drop_zero": getattr(self, "_drop_zero", False),
+            "slices": str(self._sink.path("host_slices")),
+        }
+        return {key: value for key, value in known.items() if f"${key}" in text}
+
+    def _files(self, part: str) -> list[str]:
+        return sorted(str(path) for path in self._stage.glob(f"{part}-*.parquet"))
+
+    def _copy(self, table: str, rows: Any) -> None:
+        for batch in rows.to_arrow_reader(_BATCH_ROWS):
+            self._sink.append(table, batch)
+
+    def _close_begin_events(self) -> None:
+        """Turn begin and end events into slices: an end closes the innermost open slice of its name and category."""
+        slices: list[dict[str, object]] = []
+        rows = self._query("begin_end").fetchall()
+        if not rows:
+            return
+        open_by_thread: dict[tuple[str, str], list[tuple[Any, ...]]] = defaultdict(list)
+        last_ns: dict[tuple[str, str], int] = {}
+        for row in rows:
+            _, phase, category, name, pid, tid, start_ns = row
+            stack = open_by_thread[pid, tid]
+            last_ns[pid, tid] = start_ns
+            if phase == "B":
+                stack.append(row)
+                continue
+            match = next(
+                (i for i in range(len(stack) - 1, -1, -1) if name in (None, stack[i][3]) and category in (None, stack[i][2])),
+                None,
+            )
+            if match is None:
+                self._losses.add("unmatched-end", None, name)
+            else:
+                slices.append(_slice(stack.pop(match), start_ns))
+        for thread, stack in open_by_thread.items():
+            for row in stack:
+                self._losses.add("unfinished-begin", None, row[3])
+                slices.append(_slice(row, last_ns[thread]))
+        self._database.register("begin_end_slices", pa.Table.from_pylist(slices, _BEGIN_END_SCHEMA))
+        self._database.sql("FROM begin_end_slices").write_parquet(str(self._stage / "host-begin-end.parquet"))
+        self._database.unregister("begin_end_slices")
+
+    def _nest_host_slices(self) -> None:
+        nester = Nester()
+        reader = self._query("host_sorted").to_arrow_reader(_BATCH_ROWS)
+        for batch in _regular_batches(reader):
+            columns = [
+                batch.column(name).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+                for name in ("slice_id", "thread_id", "start_ns", "dur_ns", "ancestor")
+            ]
+            nested = nester.feed(Slices(*columns))
+            found = {"parent_id": nested.parent_id}
+            found |= dict(zip(("op_id", "annotation_id", "python_id"), nested.nearest, strict=True))
+            rows = batch.append_column("depth", pa.array(nested.depth))
+            for name, ids in found.items():
+                rows = rows.append_column(name, pa.array(ids, mask=ids == NONE))
+            self._sink.append("host_slices", rows)
+        if nester.crossing_count:
+            self._losses.add("crossing-slices", None, count=nester.crossing_count)
+        self._sink.finish("host_slices")
+
+    def _link_gpu_ops(self) -> None:
+        groups = _process_groups(self._parts.document.metadata)
+        self._database.register("process_groups", pa.Table.from_pylist(groups, _GROUP_SCHEMA))
+        self._copy("gpu_ops", self._query("gpu_linked"))
+        self._sink.finish("gpu_ops")
+
+    def _write_metadata(self) -> None:
+        rows = [
+            {"key": key, "value": json.dumps(value, ensure_ascii=False).encode(errors="replace").decode()}
+            for key, value in self._parts.document.metadata.items()
+        ]
+        self._sink.append("metadata", pa.Table.from_pylist(rows, self._sink.schema("metadata")))
+        self._copy("metadata", self._query("named_metadata"))
+
+    def _used_devices(self) -> list[int]:
+        rows = self._database.execute(
+            "SELECT DISTINCT device FROM read_parquet($ops) ORDER BY device", {"ops": str(self._sink.path("gpu_ops"))}
+        )
+        return [device for (device,) in rows.fetchall()]
+
+    def _recorded(self) -> dict[str, bool]:
+        counts = self._database.execute(
+            "SELECT count(*) FILTER (WHERE class = 'sync') > 0, count(*) FILTER (WHERE name = '[memory]') > 0, "
+            "count(*) FILTER (WHERE category = 'accelerator') > 0 FROM read_parquet($other)",
+            {"other": self._files("other")},
+        ).fetchall()[0]
+        return dict(zip(("syncs", "memory", "accelerator"), counts, strict=True))
+
+
+_BEGIN_END_SCHEMA = pa.schema(
+    [
+        ("event_id", pa.int64()),
+        ("pid", pa.string()),
+        ("tid", pa.string()),
+        ("category", pa.string()),
+        ("raw_category", pa.string()),
+        ("name", pa.string()),
+        ("start_ns", pa.int64()),
+        ("dur_ns", pa.int64()),
+        ("correlation", pa.int64()),
+        ("external_id", pa.int64()),
+        ("sequence", pa.int64()),
+        ("forward_thread", pa.int64()),
+    ]
+)
+_GROUP_SCHEMA = pa.schema([("group_name", pa.string()), ("ranks", pa.string())])
+
+
+def _slice(begin: tuple[Any, ...], end_ns: int) -> dict[str, object]:
+    event_id, _, category, name, pid, tid, start_ns = begin
+    return {
+        "event_id": event_id,
+        "pid": pid,
+        "tid": tid,
+        "category": "other",
+        "raw_category": category,
+        "name": name,
+        "start_ns": start_ns,
+        "dur_ns": end_ns - start_ns,
+    }
+
+
+def _regular_batches(reader: pa.RecordBatchReader) -> Iterator[pa.Table]:
+    """Gather DuckDB's small batches, so that each step works on many rows."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in reader:
+        waiting.append(batch)
+        if sum(b.num_rows for b in waiting) >= _BATCH_ROWS:
+            yield pa.Table.from_batches(waiting).combine_chunks()
+            waiting = []
+    if waiting:
+        yield pa.Table.from_batches(waiting).combine_chunks()
+
+
+def _process_groups(metadata: dict[str, Any]) -> list[dict[str, object]]:
+    """Return the ranks of each process group, which events show shortened."""
+    info = metadata.get("distributedInfo")
+    config = info.get("pg_config") if isinstance(info, dict) else None
+    rows: dict[str, dict[str, object]] = {}
+    for group in config if isinstance(config, list) else []:
+        if isinstance(group, dict) and "ranks" in group:
+            ranks = group["ranks"]
+            name = str(group.get("pg_name", ""))
+            rows[name] = {"group_name": name, "ranks": ranks if isinstance(ranks, str) else json.dumps(ranks)}
+    return list(rows.values())

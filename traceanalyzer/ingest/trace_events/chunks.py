@@ -1,0 +1,190 @@
+"""One chunk of the event list: parsed by DuckDB into typed rows, written as Parquet parts."""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+import duckdb
+
+from traceanalyzer.ingest.trace_events.losses import Losses
+from traceanalyzer.ingest.trace_events.mend import SEPARATOR, mend
+
+# Below this many µs a double keeps three decimals apart.
+EXACT_DOUBLE_US = 2.0**43
+# A damaged chunk is tried in pieces of this size, so that only the piece around the damage is read slowly.
+PIECE_BYTES = 512 * 2**10
+_LONG_TIME = re.compile(rb'("(?:ts|dur)"\s*:\s*)(-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)(?=\s*[,}])')
+_FRACTION_OF_LONG_TIME = re.compile(rb'"ts"\s*:\s*"?-?(?:\d{13,}\.\d|\d\.?\d*[eE]\+?\d)')
+_ONE_COMMA = re.compile(rb"\s*,?\s*")
+_PARTS = ("host", "gpu", "other")
+
+
+@cache
+def sql(name: str) -> str:
+    """Return the text of one of the reader's SQL files."""
+    return (Path(__file__).parent / "sql" / f"{name}.sql").read_text()
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Whole events cut from the event list, with the comma before them; `offset` is their place in the decompressed file."""
+
+    data: bytes
+    offset: int
+
+    @property
+    def end(self) -> int:
+        return self.offset + len(self.data)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a parsed chunk holds, and where in the file reading has to go on."""
+
+    event_count: int
+    has_shapes: bool
+    has_stacks: bool
+    end: int
+    ended: bool = False
+    starved: bool = False
+    offsets: tuple[int, ...] | None = None  # of each event, where the chunk was mended
+
+
+class ChunkParser:
+    """Parses chunks on a DuckDB connection of its own; holds the rows of one chunk at a time."""
+
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, scratch: Path, losses: Losses, list_start: int, *, unpadded: bool
+    ) -> None:
+        self._connection = connection
+        self._scratch = scratch
+        self._losses = losses
+        self._list_start = list_start
+        self._unpadded = unpadded
+
+    def parse(self, chunk: Chunk) -> Facts | None:
+        """Parse a chunk that is valid JSON into the rows it holds; None where it is not."""
+        if not self._load(chunk.data):
+            return None
+        return self._facts(chunk.end)
+
+    def parse_damaged(
+        self, chunk: Chunk, following: bytes, losses: Losses, *, at_end: bool
+    ) -> Facts:
+        """Parse a chunk that is no valid JSON, piece by piece; an event cut at its end goes on in `following`."""
+        data = chunk.data + following
+        limit = len(chunk.data)
+        offsets: list[int] = []
+        position, ended, starved = 0, False, False
+        self._load(b"")
+        self._connection.execute("CREATE OR REPLACE TEMP TABLE pieces AS FROM chunk")
+        while position < limit and not (ended or starved):
+            stop = _piece_end(data, position, limit)
+            if stop is not None and self._load(data[position:stop]):
+                offsets += _event_offsets(data[position:stop], chunk.offset + position)
+                position = stop
+            else:
+                part = Chunk(data[position:], chunk.offset + position)
+                mended = mend(part.data, (stop or limit) - position, part.offset, self._list_start, at_end=at_end, losses=losses)
+                offsets += self._load_events(mended.events, mended.offsets, losses)
+                position += mended.consumed
+                ended, starved = mended.ended, mended.starved
+            self._connection.execute("INSERT INTO pieces FROM chunk")
+        self._connection.execute("CREATE OR REPLACE TEMP TABLE chunk AS FROM pieces")
+        facts = self._facts(chunk.offset + position)
+        return replace(facts, ended=ended, starved=starved, offsets=tuple(offsets))
+
+    def write(self, chunk: Chunk, facts: Facts, first_event_id: int, stage: Path, args_path: Path) -> None:
+        """Write the parsed rows as Parquet parts and count what they lack."""
+        cursor = self._connection
+        key = f"{first_event_id:012d}"
+        for part in _PARTS:
+            cursor.sql(sql(part), params={"base": first_event_id}).write_parquet(
+                str(stage / f"{part}-{key}.parquet"), compression="lz4"
+            )
+        cursor.sql(sql("args"), params={"base": first_event_id}).write_parquet(
+            str(args_path.with_name(f"{args_path.stem}-{key}.parquet")), compression="zstd"
+        )
+        for defect, count, row, example in cursor.execute(sql("losses")).fetchall():
+            offset = facts.offsets[row] if facts.offsets else event_offset(chunk, row)
+            self._losses.add(defect, offset, example, count)
+
+    def _load(self, text: bytes) -> bool:
+        events = memoryview(text)[len(_ONE_COMMA.match(text)[0]) :]  # type: ignore[index]
+        if not self._read(events, "chunk", {}):
+            return False
+        largest = self._connection.execute("SELECT max(abs(start_us)) FROM chunk").fetchall()[0][0]
+        if (largest or 0) < EXACT_DOUBLE_US or _FRACTION_OF_LONG_TIME.search(events) is None:
+            return True
+        return self._read(_LONG_TIME.sub(rb'\1"\2"', events), "chunk_exact", {"unpadded": self._unpadded})
+
+    def _read(self, events: bytes | memoryview, query: str, parameters: dict[str, object]) -> bool:
+        with tempfile.NamedTemporaryFile(dir=self._scratch, suffix=".json") as file:
+            file.write(b"[")
+            file.write(events)
+            file.write(b"]")
+            file.flush()
+            try:
+                self._connection.execute(sql(query), {"path": file.name, **parameters})
+            except (duckdb.InvalidInputException, duckdb.ConversionException, duckdb.OutOfRangeException):
+                return False
+        return True
+
+    def _load_events(
+        self, events: list[bytes], offsets: list[int], losses: Losses
+    ) -> list[int]:
+        """Load mended events and return the offsets of those loaded; what DuckDB still refuses is lost."""
+        refused = self._refused(events)
+        for index in refused:
+            losses.add("unreadable-event", offsets[index], events[index][:160].decode(errors="replace"))
+        kept = [index for index in range(len(events)) if index not in refused]
+        self._load(b",".join(events[index] for index in kept))
+        return [offsets[index] for index in kept]
+
+    def _refused(self, events: list[bytes], first: int = 0) -> set[int]:
+        """Return the positions of the events that cannot be loaded, found by halving."""
+        if self._load(b",".join(events)):
+            return set()
+        if len(events) == 1:
+            return {first}
+        half = len(events) // 2
+        return self._refused(events[:half], first) | self._refused(
+            events[half:], first + half
+        )
+
+    def _facts(self, end: int) -> Facts:
+        count, _, shapes, stacks = self._connection.execute(sql("facts")).fetchall()[0]
+        return Facts(count, shapes, stacks, end)
+
+
+def _piece_end(data: bytes, position: int, limit: int) -> int | None:
+    """Return where a piece of about PIECE_BYTES ends between two events; None: only the reader can tell."""
+    if position + PIECE_BYTES >= limit:
+        return limit if limit < len(data) else None
+    separator = SEPARATOR.search(data, position + PIECE_BYTES, limit)
+    return separator.start() + 1 if separator else None
+
+
+def event_offset(chunk: Chunk, row: int) -> int:
+    """Return the byte offset of an event of a valid chunk."""
+    return _event_offsets(chunk.data, chunk.offset, row + 1)[row]
+
+
+def _event_offsets(data: bytes, offset: int, count: int | None = None) -> list[int]:
+    text = data.decode("latin-1")  # one character a byte
+    decoder = json.JSONDecoder(strict=False)
+    offsets: list[int] = []
+    position = 0
+    while count is None or len(offsets) < count:
+        while position < len(text) and text[position] in ", \t\r\n":
+            position += 1
+        if position >= len(text):
+            break
+        offsets.append(offset + position)
+        _, position = decoder.raw_decode(text, position)
+    return offsets

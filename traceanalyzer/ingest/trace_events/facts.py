@@ -1,0 +1,126 @@
+"""What a JSON trace says about itself: the machine, the job, the devices."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from traceanalyzer.ingest.trace_events.reader import Parts
+
+_AMD = re.compile(r"\b(amd|instinct|radeon|gfx\d)", re.IGNORECASE)
+_NVIDIA = re.compile(r"nvidia|tesla|geforce|quadro|rtx", re.IGNORECASE)
+_INTEL = re.compile(r"intel|data center gpu|arc\b", re.IGNORECASE)
+# Top-level keys that Kineto alone writes.
+_KINETO_KEYS = frozenset({"schemaVersion", "deviceProperties", "distributedInfo", "baseTimeNanoseconds", "traceName"})
+
+
+def describe_trace(
+    path: Path,
+    parts: Parts,
+    devices: list[dict[str, Any]],
+    span_ns: tuple[int | None, int | None],
+    base_ns: int | None,
+    recorded: dict[str, bool],
+) -> dict[str, object]:
+    """Return the trace's row of the canonical table `traces`."""
+    metadata = parts.document.metadata
+    info = metadata.get("distributedInfo")
+    job: dict[str, Any] = info if isinstance(info, dict) else {}
+    rank = _whole(job.get("rank"))
+    vendors = {device["vendor"] for device in devices} - {None}
+    return {
+        "trace": path.name,
+        "path": str(path),
+        "format": "kineto" if _KINETO_KEYS & metadata.keys() or devices else "chrome",
+        "producer": _producer(metadata),
+        "vendor": vendors.pop() if len(vendors) == 1 else None,
+        "host": _text(metadata.get("host_name") or metadata.get("hostname")),
+        "rank": rank,
+        "rank_source": None if rank is None else "metadata",
+        "world_size": _whole(job.get("world_size")),
+        "backend": _text(job.get("backend")),
+        "base_ns": base_ns,
+        "first_ns": span_ns[0],
+        "last_ns": span_ns[1],
+        "size_bytes": path.stat().st_size,
+        "event_count": parts.event_count,
+        "truncated": parts.truncated,
+        "has_shapes": parts.has_shapes or metadata.get("record_shapes") == 1,
+        "has_stacks": parts.has_stacks,
+        "has_memory": recorded["memory"],
+        "has_sync_events": recorded["syncs"],
+    }
+
+
+def describe_devices(metadata: dict[str, Any], used: list[int], *, has_hip: bool) -> list[dict[str, Any]]:
+    """Return the rows of the canonical table `devices`: all that the file describes, and all that work ran on."""
+    listed = metadata.get("deviceProperties")
+    rows: dict[int, dict[str, Any]] = {}
+    for position, properties in enumerate(listed if isinstance(listed, list) else []):
+        if isinstance(properties, dict):
+            device = _whole(properties.get("id"))
+            row = _device(position if device is None else device, properties, metadata, has_hip=has_hip)
+            rows[row["device"]] = row
+    for device in used:
+        rows.setdefault(device, _device(device, {}, metadata, has_hip=has_hip))
+    return [rows[device] for device in sorted(rows)]
+
+
+def _device(device: int, properties: dict[str, Any], metadata: dict[str, Any], *, has_hip: bool) -> dict[str, Any]:
+    name = _text(properties.get("name"))
+    return {
+        "device": device,
+        "name": name,
+        "vendor": _vendor(name, properties, metadata, has_hip=has_hip),
+        "sm_count": _whole(properties.get("numSms")),
+        "memory_bytes": _whole(properties.get("totalGlobalMem")),
+        "compute_major": _whole(properties.get("computeMajor")),
+        "compute_minor": _whole(properties.get("computeMinor")),
+        "warp_size": _whole(properties.get("warpSize")),
+        "max_threads_per_sm": _whole(properties.get("maxThreadsPerMultiprocessor")),
+    }
+
+
+def _vendor(
+    name: str | None, properties: dict[str, Any], metadata: dict[str, Any], *, has_hip: bool
+) -> str | None:
+    if "runtimeMajorVersion" in properties:
+        return "mtia"
+    for pattern, vendor in ((_AMD, "amd"), (_NVIDIA, "nvidia"), (_INTEL, "intel")):
+        if name and pattern.search(name):
+            return vendor
+    if has_hip or any(key.startswith(("hip_", "roctracer_", "rocprof")) for key in metadata):
+        return "amd"
+    if any(key.startswith(("cuda_", "cupti_")) for key in metadata) or properties.get("warpSize") == 32:
+        return "nvidia"
+    return None
+
+
+def _producer(metadata: dict[str, Any]) -> str | None:
+    if not _KINETO_KEYS & metadata.keys():
+        return None
+    versions = [
+        f"{label} {metadata[key]}"
+        for key, label in (
+            ("schemaVersion", "schema"),
+            ("cupti_version", "CUPTI"),
+            ("cuda_runtime_version", "CUDA"),
+            ("hip_runtime_version", "HIP"),
+            ("roctracer_version", "roctracer"),
+        )
+        if isinstance(metadata.get(key), int | float | str)
+    ]
+    return ", ".join(["PyTorch profiler (Kineto)", *versions])
+
+
+def _whole(value: object) -> int | None:
+    """Return a number written as such or as text."""
+    try:
+        return None if value is None or isinstance(value, bool) else int(str(value))
+    except ValueError:
+        return None
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None

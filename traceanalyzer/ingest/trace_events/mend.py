@@ -1,0 +1,185 @@
+"""Damaged text of an event list, mended event by event: a bad event costs one event."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+
+from traceanalyzer.ingest.trace_events.losses import Losses
+
+# Between two events. Keys that also begin objects elsewhere (deviceProperties has "id" and "name") count only when
+# a phase follows soon.
+SEPARATOR = re.compile(
+    rb'\}(\s*,\s*)\{\s*"(?:(?:ph|cat|ts|tts|pid|tid|dur|args|bp|sf)"\s*:|(?:name|id|s)"\s*:(?=[^{}]{0,400}"ph"\s*:))'
+)
+_END_OF_LIST = re.compile(rb"\}\s*\]")
+_BLANK = re.compile(rb"[\s\0]*")
+_DECODER = json.JSONDecoder(strict=False)
+_BARE_WORD = re.compile(r"(?<=[:\[,])(\s*)(?:N/A|[-+]?nan|[-+]?inf(?:inity)?)(?=\s*[,}\]])", re.IGNORECASE)
+_BAD_ESCAPE = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
+_EMPTY_FRAGMENT = re.compile(r",(?=\s*[,}\]])|(?<=[{\[])\s*,")
+_RAW_QUOTES = re.compile(
+    r'("(?:name|cat)"\s*:\s*")(.*?)("\s*(?:,\s*"(?:ph|cat|name|pid|tid|ts|dur|args|id|s|bp)"\s*:|\}))', re.DOTALL
+)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+@dataclass
+class Mended:
+    """Events of a stretch of text as valid JSON, each with its byte offset; where reading stopped, and whether the list ended."""
+
+    events: list[bytes] = field(default_factory=list)
+    offsets: list[int] = field(default_factory=list)
+    consumed: int = 0
+    ended: bool = False
+    starved: bool = False  # the last event may be whole once more bytes are there
+
+
+def mend(data: bytes, limit: int, offset: int, list_start: int, *, at_end: bool, losses: Losses) -> Mended:
+    """Read events one after the other from `data`, which begins between two events, until `limit` is passed.
+
+    `offset` is where `data` lies in the decompressed file, `list_start` where the event list begins in it; `at_end` says
+    that nothing follows `data`.
+    """
+    result = Mended()
+    position = 0
+    while position < limit or (at_end and position < len(data)):
+        position = _skip_commas(data, position, offset, losses, first=offset + position == list_start)
+        if position >= len(data):
+            break
+        if data[position : position + 1] == b"]":
+            result.ended, position = True, position + 1
+            break
+        event, end = _read_event(data, position, at_end=at_end, offset=offset, losses=losses)
+        if end is None:
+            result.starved = True
+            break
+        if event is not None:
+            result.events.append(event)
+            result.offsets.append(offset + position)
+        position = end
+    result.consumed = position
+    return result
+
+
+def _skip_commas(data: bytes, position: int, offset: int, losses: Losses, *, first: bool) -> int:
+    commas = 0
+    start = position
+    while True:
+        position = _BLANK.match(data, position).end()  # type: ignore[union-attr]
+        if data[position : position + 1] != b",":
+            break
+        commas += 1
+        position += 1
+    more = position < len(data)
+    if commas > 1 or (commas == 1 and data[position : position + 1] == b"]"):
+        losses.add("extra-comma", offset + start)
+    if commas == 0 and not first and more and data[position : position + 1] != b"]":
+        losses.add("missing-comma", offset + position)
+    return position
+
+
+def _read_event(
+    data: bytes, start: int, *, at_end: bool, offset: int, losses: Losses
+) -> tuple[bytes | None, int | None]:
+    """Return the event at `start` as JSON (None: lost) and where it ends (None: more bytes are needed to tell)."""
+    separator = SEPARATOR.search(data, start)
+    stop = separator.start() + 1 if separator else _last_brace(data, start)
+    for end in _whole_ends(data, start, stop):
+        try:
+            text = data[start:end].decode()
+            value, length = _DECODER.raw_decode(text)
+        except (UnicodeDecodeError, ValueError, RecursionError):
+            continue
+        if not isinstance(value, dict):
+            losses.add("not-an-event", offset + start, text[:length])
+            return None, start + len(text[:length].encode())
+        return _clean(text[:length], offset + start, losses), start + len(text[:length].encode())
+    if separator is None and not at_end:
+        return None, None
+    if separator is None and not _END_OF_LIST.search(data, start):
+        losses.add("truncated", offset + start, data[start : start + 160].decode(errors="replace"))
+        return None, len(data)
+    mended = _repair(data[start:stop], offset + start, losses)
+    if mended is None:
+        losses.add("unreadable-event", offset + start, data[start:stop][:160].decode(errors="replace"))
+    return mended, stop
+
+
+def _whole_ends(data: bytes, start: int, stop: int) -> list[int]:
+    """Return ends of text that may hold the whole event: up to the next separator, or all there is."""
+    return [stop, len(data)] if stop < len(data) else [len(data)]
+
+
+def _last_brace(data: bytes, start: int) -> int:
+    end = _END_OF_LIST.search(data, start)
+    return end.start() + 1 if end else len(data)
+
+
+def _repair(raw: bytes, offset: int, losses: Losses) -> bytes | None:
+    """Return the event as valid JSON, or None if its text cannot be understood."""
+    text = raw.decode(errors="replace")
+    bad_bytes = text.encode() != raw
+    steps = (
+        lambda t: t,
+        lambda t: _BARE_WORD.sub(r"\1null", t),
+        lambda t: _BAD_ESCAPE.sub(r"\\\\", t),
+        lambda t: _EMPTY_FRAGMENT.sub("", t),
+        lambda t: _RAW_QUOTES.sub(lambda m: m[1] + re.sub(r'(?<!\\)"', r"\"", m[2]) + m[3], t),
+    )
+    for mended_steps, step in enumerate(steps):
+        text = step(text)
+        try:
+            value = _DECODER.decode(text.strip())
+        except (ValueError, RecursionError):
+            continue
+        if not isinstance(value, dict):
+            return None
+        if bad_bytes:
+            losses.add("invalid-utf8", offset, text)
+        if mended_steps:
+            losses.add("mended-text", offset, raw[:160].decode(errors="replace"))
+        return _clean(text.strip(), offset, losses)
+    return None
+
+
+def _clean(text: str, offset: int, losses: Losses) -> bytes:
+    """Return the text of a readable event; what stricter readers refuse is mended, all else is left as written."""
+    duplicates: list[str] = []
+
+    def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        value = dict(pairs)
+        if len(value) < len(pairs):
+            duplicates.append(next(k for i, (k, _) in enumerate(pairs) if k in dict(pairs[:i])))
+        return value
+
+    try:
+        value = json.loads(text, object_pairs_hook=unique)
+        changed = False
+    except ValueError:
+        value = json.loads(text, strict=False, object_pairs_hook=unique)
+        losses.add("mended-text", offset, text)
+        changed = True
+    if duplicates:
+        losses.add("duplicate-key", offset, duplicates[0])
+    bad_times = [key for key in ("ts", "dur") if not _is_time(value.get(key))]
+    for key in bad_times:
+        value[key] = None
+    halves = "\\u" in text and _SURROGATE.search(json.dumps(value, ensure_ascii=False)) is not None
+    if halves:
+        losses.add("lone-surrogate", offset, text)
+    if not (changed or duplicates or bad_times or halves):
+        return text.encode()
+    dumped = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _SURROGATE.sub("\ufffd", dumped).encode()
+
+
+def _is_time(value: object) -> bool:
+    """Tell whether a time is a number or a text that holds one; whether it is missing is judged elsewhere."""
+    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
+        return True
+    try:
+        return isinstance(value, str) and float(value) == float(value)
+    except ValueError:
+        return False

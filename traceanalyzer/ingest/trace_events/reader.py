@@ -1,0 +1,221 @@
+"""From a file's bytes to Parquet parts: chunks parsed in parallel, accepted in order."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+from traceanalyzer.ingest import IngestOptions, Progress
+from traceanalyzer.ingest.trace_events.chunks import Chunk, ChunkParser, Facts
+from traceanalyzer.ingest.trace_events.document import Document, read_header, read_trailer
+from traceanalyzer.ingest.trace_events.losses import Losses
+from traceanalyzer.ingest.trace_events.mend import SEPARATOR
+from traceanalyzer.ingest.trace_events.stream import ByteStream
+
+CHUNK_BYTES = 8 * 2**20
+# An event that needs more text than this to be told from damage is damage.
+LOOKAHEAD_BYTES = 32 * 2**20
+_TAIL_BYTES = 64 * 2**10
+_TIME_SAMPLE_BYTES = 256 * 2**10
+_LONG_FRACTION = re.compile(rb'"ts"\s*:\s*"?-?\d{13,}\.(\d+)')
+# A double near 1.7e15 µs can hold only these; a tool that wrote the file again leaves no other fraction.
+_DOUBLE_FRACTIONS = frozenset({b"0", b"25", b"5", b"75"})
+# With padded nanoseconds one fraction in ten begins with 0: this many without one are no accident.
+_ENOUGH_FRACTIONS = 100
+
+
+@dataclass
+class Parts:
+    """What reading a file left behind, besides the Parquet parts."""
+
+    document: Document
+    event_count: int = 0
+    has_shapes: bool = False
+    has_stacks: bool = False
+    truncated: bool = False
+
+
+class EventReader:
+    """Reads one trace file into Parquet parts of its events, in memory that does not depend on the file's size."""
+
+    def __init__(
+        self,
+        path: Path,
+        database: duckdb.DuckDBPyConnection,
+        stage: Path,
+        args_path: Path,
+        options: IngestOptions,
+        losses: Losses,
+        chunk_bytes: int = CHUNK_BYTES,
+    ) -> None:
+        self._path = path
+        self._stage = stage
+        self._args_path = args_path
+        self._options = options
+        self._losses = losses
+        self._chunk_bytes = chunk_bytes
+        self._stream = ByteStream(path, losses)
+        self._buffer = b""  # read and not yet cut into chunks; begins with the comma before its first event
+        self._offset = 0  # of the buffer, in the decompressed file
+        self._at_end = False
+        self._list_ended = False
+        self._database = database
+        self._idle: deque[ChunkParser] = deque()
+        self._writing: deque[tuple[ChunkParser, Future[None]]] = deque()
+        self._pool = ThreadPoolExecutor(max(1, options.jobs))
+
+    def read(self) -> Parts:
+        """Read the whole file. Raises TraceAnalyzerError where it can be no trace."""
+        try:
+            parts = Parts(self._read_header())
+            unpadded = self._sample_times()
+            for _ in range(max(1, self._options.jobs) + 1):
+                cursor = self._database.cursor()
+                self._idle.append(ChunkParser(cursor, self._stage, self._losses, self._offset, unpadded=unpadded))
+            self._read_chunks(parts)
+            if not self._list_ended:
+                self._read_last(parts)
+            while self._writing:
+                self._await_parser()
+            self._read_trailer(parts.document)
+            parts.truncated = self._stream.cut or "truncated" in self._losses
+            return parts
+        finally:
+            self._stream.close()
+            self._pool.shutdown()
+
+    def _more(self) -> bool:
+        block = self._stream.read()
+        self._buffer += block
+        self._at_end = not block
+        return not self._at_end
+
+    def _drop(self, count: int) -> None:
+        self._buffer = self._buffer[count:]
+        self._offset += count
+
+    def _put_back(self, data: bytes) -> None:
+        self._buffer = data + self._buffer
+        self._offset -= len(data)
+
+    def _read_header(self) -> Document:
+        while True:
+            document = read_header(self._buffer, self._losses, at_end=self._at_end)
+            if document is not None:
+                self._drop(document.events_start)
+                return document
+            self._more()
+
+    def _sample_times(self) -> bool:
+        """Tell from the first times whether a profiler of spring 2024 wrote fractions without their leading zeros."""
+        while len(self._buffer) < _TIME_SAMPLE_BYTES and self._more():
+            pass
+        fractions = _LONG_FRACTION.findall(self._buffer[:_TIME_SAMPLE_BYTES])
+        short = [f for f in fractions if len(f) < 3 and f not in _DOUBLE_FRACTIONS]
+        padded = any(len(f) == 3 and f.startswith(b"0") for f in fractions)
+        if not short or padded:
+            return False
+        sure = len(fractions) >= _ENOUGH_FRACTIONS
+        self._losses.add("unpadded-fraction" if sure else "doubtful-fraction", None, short[0].decode())
+        return sure
+
+    def _next_chunk(self) -> Chunk | None:
+        """Cut the next chunk of whole events, as far as its text tells; None where only the last events are left."""
+        while len(self._buffer) < self._chunk_bytes and self._more():
+            pass
+        while True:
+            end = _end_of_an_event(self._buffer)
+            if end is not None:
+                chunk = Chunk(self._buffer[:end], self._offset)
+                self._drop(end)
+                return chunk
+            if not self._more():
+                return None
+
+    def _read_chunks(self, parts: Parts) -> None:
+        parsing: deque[tuple[Chunk, ChunkParser, Future[Facts | None]]] = deque()
+        more = True
+        while more or parsing:
+            while more and (self._idle or self._writing):
+                if not self._idle:
+                    self._await_parser()
+                chunk = self._next_chunk()
+                more = chunk is not None
+                if chunk is not None:
+                    parser = self._idle.popleft()
+                    job = self._pool.submit(parser.parse, chunk)
+                    parsing.append((chunk, parser, job))
+            if not parsing:
+                return
+            chunk, parser, job = parsing.popleft()
+            facts = job.result()
+            if facts is None:
+                # The chunks after a damaged one may begin inside its last event: they are cut again.
+                while parsing:
+                    later, later_parser, later_job = parsing.pop()
+                    later_job.result()
+                    self._put_back(later.data)
+                    self._idle.append(later_parser)
+                facts = self._read_damaged(chunk, parser)
+                more = not self._list_ended
+            self._accept(chunk, parser, facts, parts)
+
+    def _await_parser(self) -> None:
+        parser, job = self._writing.popleft()
+        job.result()
+        self._idle.append(parser)
+
+    def _accept(self, chunk: Chunk, parser: ChunkParser, facts: Facts, parts: Parts) -> None:
+        """Number the chunk's events and have them written."""
+        job = self._pool.submit(parser.write, chunk, facts, parts.event_count, self._stage, self._args_path)
+        self._writing.append((parser, job))
+        parts.event_count += facts.event_count
+        parts.has_shapes |= facts.has_shapes
+        parts.has_stacks |= facts.has_stacks
+        self._options.report(Progress(self._path, self._stream.read_bytes, self._stream.size_bytes, parts.event_count))
+
+    def _read_damaged(self, chunk: Chunk, parser: ChunkParser) -> Facts:
+        """Read a chunk that is no valid JSON, and of what follows it as much as its last event needs."""
+        while True:
+            losses = Losses()
+            enough = self._at_end or len(self._buffer) >= LOOKAHEAD_BYTES
+            facts = parser.parse_damaged(chunk, self._buffer, losses, at_end=enough)
+            if not facts.starved:
+                break
+            self._more()
+        self._losses.merge(losses)
+        self._put_back(chunk.data[facts.end - chunk.offset :])
+        self._drop(facts.end - self._offset)
+        self._list_ended = facts.ended
+        return facts
+
+    def _read_last(self, parts: Parts) -> None:
+        """Read the last events, up to the end of the list."""
+        while not self._idle:
+            self._await_parser()
+        chunk = Chunk(self._buffer, self._offset)
+        self._drop(len(chunk.data))
+        parser = self._idle.popleft()
+        self._accept(chunk, parser, self._read_damaged(chunk, parser), parts)
+
+    def _read_trailer(self, document: Document) -> None:
+        while self._more():
+            pass
+        if self._list_ended:
+            read_trailer(self._buffer, document, self._losses, self._offset, cut=self._stream.cut)
+        elif document.is_object and not self._stream.cut and "truncated" not in self._losses:
+            self._losses.add("truncated", self._offset, "the event list is not closed")
+
+
+def _end_of_an_event(buffer: bytes) -> int | None:
+    """Return where an event ends, as late in the buffer as the text shows quickly."""
+    for window in (_TAIL_BYTES, len(buffer)):
+        found = list(SEPARATOR.finditer(buffer, max(0, len(buffer) - window)))
+        if found:
+            return found[-1].start() + 1
+    return None

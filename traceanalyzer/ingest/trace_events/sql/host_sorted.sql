@@ -1,0 +1,18 @@
+-- Host slices in nesting order: by thread, start, longer first, file order.
+SELECT
+    event_id AS slice_id,
+    thread_id,
+    category,
+    raw_category,
+    name,
+    start_ns + $base_ns AS start_ns,
+    dur_ns,
+    correlation,
+    external_id,
+    sequence,
+    forward_thread,
+    CAST(coalesce(list_position(['cpu_op', 'annotation', 'python'], category), 0) - 1 AS BIGINT) AS ancestor
+FROM read_parquet($host) AS host
+JOIN threads ON threads.pid IS NOT DISTINCT FROM host.pid AND threads.tid IS NOT DISTINCT FROM host.tid
+WHERE NOT (start_ns = 0 AND $drop_zero)
+ORDER BY thread_id, start_ns, dur_ns DESC, event_id;

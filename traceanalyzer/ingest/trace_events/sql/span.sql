@@ -1,0 +1,18 @@
+-- First and last instant of the trace's timed events, those at time zero left out, and how many are at zero.
+SELECT
+    min(start_ns) FILTER (WHERE start_ns <> 0) AS first_ns,
+    max(start_ns + dur_ns) AS last_ns,
+    count(*) FILTER (WHERE start_ns = 0) AS zero_count,
+    count(*) FILTER (WHERE device IS NULL AND is_gpu) AS deviceless_count,
+    coalesce(bool_or(launch ILIKE 'hip%'), false) AS has_hip
+FROM (
+    SELECT start_ns, dur_ns, 0 AS device, false AS is_gpu, CASE WHEN category = 'runtime' THEN name END AS launch
+    FROM read_parquet($host)
+    UNION ALL
+    SELECT start_ns, dur_ns, device, true, NULL
+    FROM read_parquet($gpu)
+    UNION ALL
+    SELECT start_ns, coalesce(dur_ns, 0), 0, false, NULL
+    FROM read_parquet($other)
+    WHERE phase NOT IN ('M', 'i', 'I', 'R') AND coalesce(class, '') <> 'async'
+);
