@@ -55,10 +55,10 @@ def loader_finding(**changes: object) -> Finding:
         evidence=(
             Evidence(
                 "Longest waits of the GPU",
-                ("step", "start_ns", "dur_ns", "slice", "python"),
+                ("step", "at_ms", "ms", "during", "operator", "python", "start_ns", "dur_ns"),
                 (
-                    (3, 1_204_500_000, 71_200_000, "enumerate(DataLoader)#__next__", "train.py(41): main"),
-                    (1, 704_500_000, 61_300_000, "enumerate(DataLoader)#__next__", "train.py(41): main"),
+                    (3, 1_204.5, 71.2, "DataLoader.__next__", None, "train.py(41): main", 10_204_500_000, 71_200_000),
+                    (1, 704.5, 61.3, "DataLoader.__next__", None, "train.py(41): main", 9_704_500_000, 61_300_000),
                 ),
             ),
         ),

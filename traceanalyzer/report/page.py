@@ -11,6 +11,8 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from traceanalyzer.report.words import HARMLESS
+
 # Lines longer than this are hard to read however wide the terminal is.
 WIDEST = 120
 NARROWEST = 60
@@ -40,7 +42,8 @@ class Page:
         """Write one line; what does not fit is cut with an ellipsis."""
         text = Text()
         for part in parts:
-            text.append(*((part,) if isinstance(part, str) else part))
+            words, style = (part, "") if isinstance(part, str) else part
+            text.append(words.translate(HARMLESS), style)
         text.truncate(self.width, overflow="ellipsis")
         text.rstrip()
         self._console.print(text, soft_wrap=True)
@@ -74,7 +77,7 @@ class Page:
     def code(self, code: str, *, indent: int) -> None:
         """Write a snippet as it is, so that it can be pasted."""
         for line in code.rstrip("\n").splitlines():
-            self._console.print(Text(" " * indent + line, style="cyan"), soft_wrap=True)
+            self._console.print(Text(" " * indent + line.translate(HARMLESS), style="cyan"), soft_wrap=True)
 
     def table(
         self,

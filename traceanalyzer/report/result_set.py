@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING, Any, TextIO
 
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.report.words import HARMLESS
 
 if TYPE_CHECKING:
     import duckdb
@@ -97,8 +98,8 @@ def _cell(value: Any) -> str:
         return f"{value:.6g}"
     if isinstance(value, list | dict):
         return json.dumps(_plain(value), ensure_ascii=False)
-    # A name with a line break must not break the table.
-    return str(value).replace("\n", "\\n").replace("\t", " ")
+    # A name with a line break must not break the table, nor steer the terminal.
+    return str(value).replace("\n", "\\n").replace("\t", " ").translate(HARMLESS)
 
 
 def _plain(value: Any) -> Any:

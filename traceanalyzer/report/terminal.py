@@ -34,6 +34,7 @@ _STYLES = {
     "info": "cyan",
     "note": "dim",
 }
+_FOR_PROGRAMS = ("start_ns", "dur_ns")
 _LIMITS_TRUST = SEVERITIES.index("warning")
 
 
@@ -106,6 +107,7 @@ def _where(diagnosis: Diagnosis, finding: Finding) -> str:
 def _write_order(page: Page, diagnosis: Diagnosis) -> None:
     """Write the waterfall: how long a step takes after each fix, in the order of fixes."""
     steps = [finding for finding in time_findings(diagnosis) if finding.marginal_ns]
+    steps.sort(key=lambda finding: finding.marginal_order or len(steps))
     if len(steps) < 2 or len({(finding.trace, finding.device) for finding in steps}) != 1:
         return
     ledger = ledger_of(diagnosis, steps[0])
@@ -150,7 +152,12 @@ def _write_findings(page: Page, diagnosis: Diagnosis, *, verbose: bool) -> None:
 def _write_finding(
     page: Page, diagnosis: Diagnosis, finding: Finding, number: int, *, told: bool, verbose: bool
 ) -> None:
-    page.paragraph(finding.title, label=(f"{number}  ", _STYLES[finding.severity]), style="bold")
+    beside = len(finding.title) + len(finding.rule) + 6 <= page.width
+    if beside:
+        mark: Part = (f"{number}  ", _STYLES[finding.severity])
+        page.line(mark, (finding.title, "bold"), (f"  {finding.rule}", "dim"))
+    else:
+        page.paragraph(finding.title, label=(f"{number}  ", _STYLES[finding.severity]), style="bold")
     words = _saving(diagnosis, finding)
     saving: list[Part] = [(words, "bold"), " · "] if words else []
     page.flow(
@@ -159,7 +166,7 @@ def _write_finding(
             (finding.severity, _STYLES[finding.severity]),
             f" · {finding.confidence} confidence",
             (f" · {_place(diagnosis, finding)}", "dim"),
-            (f" · {finding.rule}", "dim"),
+            ("" if beside else f" · {finding.rule}", "dim"),
         ],
         indent=3,
     )
@@ -210,11 +217,15 @@ def _write_evidence(page: Page, evidence: Evidence, *, verbose: bool) -> None:
     rows = evidence.rows if verbose else evidence.rows[:MOST_ROWS]
     more = f"  {len(evidence.rows) - len(rows)} more with -v" if len(rows) < len(evidence.rows) else ""
     page.line("   ", (evidence.title, "dim"), (more, "dim"))
-    cells = [[value_words(c, value) for c, value in zip(evidence.columns, row, strict=True)] for row in rows]
-    right = frozenset(
-        i for i in range(len(evidence.columns)) if any(isinstance(row[i], int | float) for row in evidence.rows)
-    )
-    page.table([column_words(column) for column in evidence.columns], cells, indent=5, right=right)
+    # What no row knows takes no room, and what is there for programs is told in other columns for people.
+    shown = [
+        i
+        for i, column in enumerate(evidence.columns)
+        if any(row[i] is not None for row in rows) and not (column in _FOR_PROGRAMS and "ms" in evidence.columns)
+    ]
+    cells = [[value_words(evidence.columns[i], row[i]) for i in shown] for row in rows]
+    right = frozenset(at for at, i in enumerate(shown) if any(isinstance(row[i], int | float) for row in rows))
+    page.table([column_words(evidence.columns[i]) for i in shown], cells, indent=5, right=right)
 
 
 def _write_fix(page: Page, fix: Fix) -> None:

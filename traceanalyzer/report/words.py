@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+# A name in a trace must not steer the terminal that shows it.
+HARMLESS = dict.fromkeys((*range(32), *range(127, 160)), "�")
+
 # What a bucket of the time ledger means, in the words of someone who watches the device.
 BUCKET_WORDS = {
     "compute": "GPU computes",
@@ -104,8 +107,10 @@ def value_words(column: str, value: Any) -> str:
         return "–"
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
-    if column.endswith(("start_ns", "end_ns")):
-        return f"{value / 1e6:,.3f} ms"
+    if column == "at_ms":
+        return f"{value:,.3f} ms"
+    if column == "ms" or column.endswith("_ms"):
+        return duration(value * 1e6)
     if column.endswith("_ns"):
         return duration(value)
     if column.endswith("_share"):
@@ -119,6 +124,8 @@ def value_words(column: str, value: Any) -> str:
 
 def column_words(column: str) -> str:
     """Say a column's name without its unit, which its values carry."""
-    for unit in ("_ns", "_share", "_bytes"):
+    if column == "ms":
+        return "time"
+    for unit in ("_ns", "_ms", "_share", "_bytes"):
         column = column.removesuffix(unit)
     return column.replace("_", " ")

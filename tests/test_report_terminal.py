@@ -1,0 +1,146 @@
+"""The terminal report: what it says, that it adds up, and that it fits."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+import pytest
+from report_diagnoses import (
+    healthy,
+    ledger,
+    loader_finding,
+    many_ranks,
+    precision_finding,
+    quality_finding,
+    sick,
+    trace,
+    without_gpu,
+)
+
+from traceanalyzer.diagnosis import Diagnosis
+from traceanalyzer.report import terminal
+from traceanalyzer.report.ledger_bar import alike
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+@pytest.fixture(autouse=True)
+def _pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("COLUMNS", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def report(diagnosis: Diagnosis, *, verbose: bool = False) -> str:
+    """Print a diagnosis as a pipe gets it."""
+    stream = io.StringIO()
+    terminal.write(diagnosis, stream, verbose=verbose)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "diagnosis"),
+    [("sick", sick()), ("healthy", healthy()), ("many_ranks", many_ranks()), ("without_gpu", without_gpu())],
+)
+def test_report_reads_as_approved(name: str, diagnosis: Diagnosis, golden: bool) -> None:
+    path = GOLDEN / f"report_{name}.txt"
+    if golden:
+        path.write_text(report(diagnosis), encoding="utf-8")
+    assert report(diagnosis) == path.read_text(encoding="utf-8")
+
+
+def test_healthy_run_takes_two_lines() -> None:
+    assert len(report(healthy()).splitlines()) == 2
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 120])
+@pytest.mark.parametrize("diagnosis", [sick(), many_ranks(), without_gpu()])
+def test_no_line_passes_the_width_but_for_snippets(
+    width: int, diagnosis: Diagnosis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    snippets = {line.strip() for f in diagnosis.findings for fix in f.fixes for line in (fix.code or "").splitlines()}
+    long = [line for line in report(diagnosis).splitlines() if len(line) > width and line.strip() not in snippets]
+    assert long == []
+
+
+def test_ledger_legend_adds_up_to_the_whole() -> None:
+    shares = {f"host__{name}": 0.0333 for name in ("python", "op", "sync", "gc", "io", "lock", "alloc", "compile")}
+    text = report(sick(ledgers=(ledger(dev__h2d=0.004, dev__d2h=0.003, **shares),)))
+    legend = re.findall(r"^  \S .+?(\d+\.\d) %", text.split("Where the time goes")[1].split("\n\n")[0], re.MULTILINE)
+    assert sum(round(float(share) * 10) for share in legend) == 1000
+
+
+def test_colours_carry_the_bar_where_they_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert "\x1b[" in report(sick())
+
+
+def test_no_color_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not re.search(r"\x1b\[(?:\d+;)*(?:3|9)\d", report(sick()))
+
+
+def test_quality_that_limits_trust_comes_before_the_ledger() -> None:
+    text = report(sick())
+    assert text.index("Step 0 takes 4.1 times") < text.index("Where the time goes")
+
+
+def test_blocker_is_the_verdict() -> None:
+    text = report(sick(findings=(quality_finding("blocker"), loader_finding())))
+    assert text.splitlines()[1].startswith("This trace cannot be judged: the profiler's warm-up")
+
+
+def test_waterfall_ends_where_marginals_lead() -> None:
+    text = report(sick())
+    now, last = re.search(r"now +(\S+) ms", text), re.search(r"2  tensor-cores-unused +(\S+) ms", text)
+    assert now is not None
+    assert last is not None
+    assert float(now[1]) - float(last[1]) == pytest.approx((355.9 + 88.0) / 6, abs=0.1)
+
+
+def test_equal_ledgers_of_many_ranks_are_told_once() -> None:
+    groups = alike(many_ranks().ledgers)
+    assert [len(group.members) for group in groups] == [30, 2]
+
+
+def test_ledgers_that_differ_stay_apart() -> None:
+    assert len(alike([ledger(host__python=0.1), ledger("b", 1, host__python=0.2)])) == 2
+
+
+def test_same_rule_in_two_places_tells_its_fix_once() -> None:
+    assert report(many_ranks()).count("Load batches in worker processes") == 1
+
+
+def test_low_findings_take_one_line_each() -> None:
+    text = report(sick(findings=(loader_finding(), loader_finding(rule="small", severity="info", message="Tiny."))))
+    assert "Also seen" in text
+    assert "Tiny." in text
+
+
+def test_sick_verdict_never_sums_bounds() -> None:
+    both = (loader_finding(marginal_ns=0), precision_finding())
+    assert "41.7" not in report(sick(findings=both)).splitlines()[1]
+
+
+def test_names_with_markup_and_control_characters_are_printed_as_they_are() -> None:
+    text = report(sick(findings=(loader_finding(message="void f[bold](int)[/] :smile: \x1b[31mred"),)))
+    assert "void f[bold](int)[/] :smile:" in text
+    assert "\x1b" not in text
+
+
+def test_run_without_steps_speaks_of_the_whole() -> None:
+    import dataclasses
+
+    bare = dataclasses.replace(ledger(host__python=0.3), step_count=0, step_source=None)
+    text = report(sick(ledgers=(bare,), findings=(loader_finding(),)))
+    assert "a step" not in text
+    assert "no steps" in text
+
+
+def test_unknown_rank_is_not_invented() -> None:
+    nameless = {"traces": (trace("a", rank=None),), "ledgers": (ledger("a", rank=None, host__python=0.3),)}
+    text = report(sick(findings=(), **nameless))
+    assert "rank" not in text.split("could not look")[0]

@@ -1,0 +1,62 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from traceanalyzer.report.words import apportion, counted, duration, percent, ranges, size, value_words
+
+
+@pytest.mark.parametrize(
+    ("dur_ns", "words"),
+    [
+        (0, "0 ns"),
+        (999, "999 ns"),
+        (1_500, "1.50 µs"),
+        (177_600_000, "177.6 ms"),
+        (12_340_000, "12.34 ms"),
+        (2_500_000_000, "2.50 s"),
+        (-3_000_000, "-3.00 ms"),
+    ],
+)
+def test_duration_has_the_unit_that_fits(dur_ns: int, words: str) -> None:
+    assert duration(dur_ns) == words
+
+
+@pytest.mark.parametrize(("share", "words"), [(0, "0.0 %"), (0.0001, "<0.1 %"), (0.334, "33.4 %"), (1, "100.0 %")])
+def test_small_share_never_reads_nothing(share: float, words: str) -> None:
+    assert percent(share) == words
+
+
+@pytest.mark.parametrize(
+    ("numbers", "words"), [([], ""), ([3], "3"), ([0, 1], "0, 1"), ([7, 0, 1, 2, 3], "0-3, 7"), ([1, 1, 2, 3], "1-3")]
+)
+def test_ranges_are_short(numbers: list[int], words: str) -> None:
+    assert ranges(numbers) == words
+
+
+@given(st.lists(st.floats(0, 1e12), min_size=1, max_size=30), st.integers(0, 1000))
+def test_apportioned_units_add_up_and_stay_within_one_of_exact(parts: list[float], total: int) -> None:
+    units = apportion(parts, total)
+    if sum(parts) > 0:
+        assert sum(units) == total
+        assert all(abs(unit - part * total / sum(parts)) <= 1 + 1e-6 for unit, part in zip(units, parts, strict=True))
+    else:
+        assert units == [0] * len(parts)
+
+
+def test_values_read_by_the_unit_of_their_column() -> None:
+    assert value_words("dur_ns", 1_500) == "1.50 µs"
+    assert value_words("idle_share", 0.25) == "25.0 %"
+    assert value_words("size_bytes", 12_400_000) == "12.4 MB"
+    assert value_words("at_ms", 1_204.5) == "1,204.500 ms"
+    assert value_words("name", None) == "–"
+    assert value_words("worst_step", 7) == "7"
+
+
+def test_counts_and_sizes() -> None:
+    assert counted(1, "step") == "1 step"
+    assert counted(1200, "step") == "1,200 steps"
+    assert size(999) == "999 B"
