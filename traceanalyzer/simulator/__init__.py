@@ -1,0 +1,11 @@
+"""A deterministic simulator of training and inference jobs: it serves samples, rule tests and scale tests.
+
+A workload described in a few words becomes the trace that a profiler would have recorded, together with the true time
+ledger and the true effect of removing each cause.
+"""
+
+from __future__ import annotations
+
+from traceanalyzer.simulator.simulate import SimulatedRun, simulate
+
+__all__ = ["SimulatedRun", "simulate"]

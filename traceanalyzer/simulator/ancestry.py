@@ -1,0 +1,61 @@
+"""Who encloses whom on a host thread, worked out once for the tables and for annotations drawn on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from traceanalyzer.simulator.recording import HostSlice
+
+
+@dataclass(frozen=True, slots=True)
+class Ancestry:
+    """Positions (in the list of slices) of a slice's parent and of its nearest operator, annotation and frame."""
+
+    depth: int
+    parent: int | None
+    operator: int | None
+    annotation: int | None
+    python: int | None
+
+
+ROOT = Ancestry(-1, None, None, None, None)
+
+
+def ancestries(slices: Sequence[HostSlice]) -> list[Ancestry]:
+    """Return each slice's ancestry, in the order given; a slice of no length encloses what starts with it later."""
+    found = [ROOT] * len(slices)
+    order = sorted(
+        range(len(slices)),
+        key=lambda at: (slices[at].thread, slices[at].start_ns, slices[at].start_ns - slices[at].end_ns, at),
+    )
+    open_at: list[int] = []
+    thread: int | None = None
+    for at in order:
+        slice = slices[at]
+        if slice.thread != thread:
+            thread, open_at = slice.thread, []
+        while open_at and _is_over(slices[open_at[-1]], slice.start_ns):
+            open_at.pop()
+        if open_at:
+            found[at] = _below(found[open_at[-1]], open_at[-1], slices[open_at[-1]].category)
+        else:
+            found[at] = Ancestry(0, None, None, None, None)
+        open_at.append(at)
+    return found
+
+
+def _is_over(slice: HostSlice, now_ns: int) -> bool:
+    if slice.end_ns == slice.start_ns:
+        return slice.start_ns < now_ns
+    return slice.end_ns <= now_ns
+
+
+def _below(above: Ancestry, parent: int, category: str) -> Ancestry:
+    return Ancestry(
+        above.depth + 1,
+        parent,
+        parent if category == "cpu_op" else above.operator,
+        parent if category == "annotation" else above.annotation,
+        parent if category == "python" else above.python,
+    )

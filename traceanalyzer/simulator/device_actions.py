@@ -1,0 +1,181 @@
+"""Work for the device, with the operators and runtime calls that PyTorch makes around it."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any
+
+from traceanalyzer.simulator.kernels import Kernel
+from traceanalyzer.simulator.program import Action
+from traceanalyzer.simulator.recording import COMM_STREAM, COMPUTE_STREAM, COPY_STREAM, Copy
+from traceanalyzer.simulator.stage import MIB, Stage
+
+_NCCL_DTYPES = {"float": "Float", "c10::Half": "Half", "c10::BFloat16": "BFloat16"}
+
+
+def play_kernel(stage: Stage, action: Action) -> None:
+    """Launch one kernel through its operators, those of the backward pass where that runs."""
+    kernel = stage.kernel_of(action)
+    machine = stage.machine
+    machine.spend("host.python", action.ns("py_us"), "py")
+    names = [action.fields["op"]] if "op" in action.fields else list(kernel.forward_ops)
+    fields: dict[str, Any] = {}
+    if stage.in_backward:
+        names = list(kernel.backward_ops)
+        if not names[0].startswith("aten::"):
+            names = [f"autograd::engine::evaluate_function: {names[0]}", *names]
+        fields = {"sequence": machine.next_sequence(), "forward_thread": 1}
+    stream = action.get("stream", COMPUTE_STREAM)
+    dur_ns, op_ns = action.ns("us", 10.0), action.ns("op_us")
+    with ExitStack() as stack:
+        for depth, name in enumerate(names):
+            stack.enter_context(stage.operator(name, kernel, dur_ns, {} if depth == 2 else fields))
+            # Dispatch takes its time on the way in, shared by the operators around the launch.
+            share_ns = op_ns // len(names) + (op_ns % len(names) if depth == 0 else 0)
+            machine.spend("host.op", share_ns, f"op {depth}")
+        for awaited in action.get("wait", ()):
+            machine.record_event(awaited)
+            machine.wait_event(stream, awaited)
+        if "module_load_us" in action.fields:
+            machine.overhead("Lazy Function Loading", action.ns("module_load_us"), "host.module_load")
+        if stage.recorded.memory:
+            machine.allocate(16 * MIB)
+            machine.allocate(-16 * MIB)
+        machine.launch(kernel, dur_ns, stream)
+
+
+def play_backward(stage: Stage, action: Action) -> None:
+    """Run actions as the backward pass: from the autograd thread, while the main thread waits."""
+    with stage.backward_pass():
+        for _ in range(action.get("repeat", 1)):
+            stage.play(action.body)
+
+
+def play_optimizer(stage: Stage, action: Action) -> None:
+    """Update the parameters: a few fused kernels, or many small ones."""
+    name = action.get("name", "AdamW")
+    kernel_class = "optimizer" if action.get("fused", True) else "elementwise"
+    fields = {key: value for key, value in action.fields.items() if key in ("us", "py_us", "op_us")}
+    launch = Action("kernel", {"class": kernel_class, "prec": "fp32", **fields})
+    with stage.machine.slice("annotation", f"Optimizer.step#{name}.step"):
+        for _ in range(action.get("kernels", 1)):
+            play_kernel(stage, launch)
+
+
+def play_graph(stage: Stage, action: Action) -> None:
+    """Replay a CUDA graph of equal kernels."""
+    kernel = stage.kernel_of(action)
+    stage.machine.launch_graph([(kernel, action.ns("us", 10.0))] * max(1, action.get("kernels", 1)))
+
+
+def play_h2d(stage: Stage, action: Action) -> None:
+    """Copy a batch to the device; the compute stream waits for a copy on another stream."""
+    pinned = action.get("pinned", True)
+    stream = action.get("stream", COPY_STREAM if pinned else COMPUTE_STREAM)
+    copy = Copy(round(action.get("mb", 2) * MIB), "HtoD", "pinned" if pinned else "pageable", "device")
+    _copy(stage, action, copy, stream)
+    if stream != COMPUTE_STREAM and action.get("wait", True):
+        stage.machine.record_event(stream)
+        stage.machine.wait_event(COMPUTE_STREAM, stream)
+
+
+def play_d2h(stage: Stage, action: Action) -> None:
+    """Copy results to the host."""
+    pinned = action.get("pinned", True)
+    copy = Copy(round(action.get("mb", 2) * MIB), "DtoH", "device", "pinned" if pinned else "pageable")
+    _copy(stage, action, copy, action.get("stream", COMPUTE_STREAM))
+
+
+def _copy(stage: Stage, action: Action, copy: Copy, stream: int) -> None:
+    machine = stage.machine
+    dur_ns = action.ns("us") if "us" in action.fields else None
+    pageable = "pageable" in (copy.src_kind, copy.dst_kind)
+    with (
+        machine.slice("cpu_op", "aten::to"),
+        machine.slice("cpu_op", "aten::_to_copy"),
+        machine.slice("cpu_op", "aten::copy_"),
+    ):
+        machine.copy(copy, dur_ns, stream)
+        # PyTorch follows every copy that is not non_blocking with a synchronisation of the stream; after a copy from
+        # pageable memory there is nothing left to wait for.
+        if action.get("blocking", pageable) and not (pageable and "host.memcpy_block" in machine.without.removed):
+            machine.synchronize("stream", stream)
+
+
+def play_memset(stage: Stage, action: Action) -> None:
+    """Zero memory."""
+    size_bytes = round(action.get("mb", 1) * MIB)
+    with stage.machine.slice("cpu_op", "aten::zero_"):
+        stage.machine.memset(size_bytes, action.ns("us", 2.0), action.get("stream", COMPUTE_STREAM))
+
+
+def play_item(stage: Stage, action: Action) -> None:
+    """Read a scalar back, which waits for everything queued before it."""
+    machine = stage.machine
+    if "host.sync" in machine.without.removed:
+        return
+    for _ in range(action.get("count", 1)):
+        with machine.slice("cpu_op", "aten::item"), machine.slice("cpu_op", "aten::_local_scalar_dense"):
+            machine.copy(Copy(4, "DtoH", "device", "pinned"), 1_000, COMPUTE_STREAM)
+            machine.synchronize("stream", COMPUTE_STREAM)
+
+
+def play_event_record(stage: Stage, action: Action) -> None:
+    """Mark the work queued on a stream."""
+    stage.machine.record_event(action.get("stream", COMPUTE_STREAM))
+
+
+def play_stream_wait(stage: Stage, action: Action) -> None:
+    """Let one stream wait for the last event of another."""
+    stage.machine.wait_event(action.get("on", COMPUTE_STREAM), action.get("of", COPY_STREAM))
+
+
+def play_comm(stage: Stage, action: Action) -> None:
+    """Reduce gradients over the group on the communication stream; compute waits for it where it is blocking."""
+    machine = stage.machine
+    stream = action.get("stream", COMM_STREAM)
+    dur_ns = action.ns("us", 500.0)
+    elements = round(action.get("mb", 25) * MIB) // 4
+    collective = machine.next_collective("allreduce", elements, _NCCL_DTYPES["float"], stage.recorded.world_size)
+    kernel = Kernel(
+        "comm",
+        "fp32",
+        action.get("name", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"),
+        (),
+        (),
+        (16, 1, 1),
+        (544, 1, 1),
+        96,
+        82_240,
+    )
+    args = {"Input Dims": [[[elements]]], "Input type": ["float"]} if stage.recorded.shapes else {}
+    with (
+        machine.slice("cpu_op", "c10d::allreduce_", args=args),
+        machine.slice("cpu_op", "record_param_comms", args=collective_args(collective)),
+        machine.slice("annotation", "nccl:all_reduce"),
+    ):
+        machine.record_event(COMPUTE_STREAM)
+        machine.wait_event(stream, COMPUTE_STREAM)
+        machine.launch(kernel, dur_ns, stream, collective)
+        machine.record_event(stream)
+    if action.get("blocking", True):
+        machine.wait_event(COMPUTE_STREAM, stream)
+
+
+def collective_args(collective: Any) -> dict[str, Any]:
+    """Return the arguments that PyTorch records about a collective, on the operator and on its kernel."""
+    ranks = list(range(collective.group_size))
+    shown = str(ranks) if len(ranks) <= 30 else f"[{', '.join(map(str, ranks[:30]))}, ...]"
+    return {
+        "Collective name": collective.name,
+        "In msg nelems": collective.elements,
+        "Out msg nelems": collective.elements,
+        "Group size": collective.group_size,
+        "dtype": collective.dtype,
+        "In split size": "[]",
+        "Out split size": "[]",
+        "Process Group Name": "0",
+        "Process Group Description": "default_pg",
+        "Process Group Ranks": shown,
+        "Seq": collective.sequence,
+    }

@@ -1,0 +1,118 @@
+"""What the host does in a step besides issuing device work, as PyTorch names it."""
+
+from __future__ import annotations
+
+from traceanalyzer.simulator.program import Action
+from traceanalyzer.simulator.stage import MIB, Stage
+
+
+def play_next(stage: Stage, action: Action) -> None:
+    """Fetch the next batch in the training thread."""
+    machine = stage.machine
+    if "host.dataloader" in machine.without.removed:
+        return
+    workers = action.get("workers", 0)
+    iterator = "_MultiProcessingDataLoaderIter" if workers else "_SingleProcessDataLoaderIter"
+    with (
+        stage.frame("train.py(24): train"),
+        stage.frame("torch/utils/data/dataloader.py(741): __next__"),
+        machine.slice("annotation", f"enumerate(DataLoader)#{iterator}.__next__"),
+        stage.frame("<built-in method poll of select.poll>" if workers else "dataset.py(27): __getitem__"),
+    ):
+        machine.spend("host.dataloader", action.ns("us"))
+
+
+def play_py(stage: Stage, action: Action) -> None:
+    """Run Python code that launches nothing."""
+    with stage.frame(action.get("name", "train.py(31): train_step")):
+        stage.machine.spend("host.python", action.ns("us"), "py")
+
+
+def play_frame(stage: Stage, action: Action) -> None:
+    """Run actions inside a Python frame."""
+    with stage.frame(action.get("name", "train.py(31): train_step")):
+        stage.play(action.body)
+
+
+def play_annot(stage: Stage, action: Action) -> None:
+    """Run actions inside a record_function range."""
+    with stage.machine.slice("annotation", action.get("name", "annotation")):
+        stage.play(action.body)
+
+
+def play_op(stage: Stage, action: Action) -> None:
+    """Run actions inside an operator."""
+    stage.machine.spend("host.python", action.ns("py_us"), "py")
+    with stage.machine.slice("cpu_op", action.get("name", "aten::add")):
+        stage.machine.spend("host.op", action.ns("op_us"), "op")
+        stage.play(action.body)
+
+
+def play_repeat(stage: Stage, action: Action) -> None:
+    """Run actions several times."""
+    for _ in range(action.get("count", 1)):
+        stage.play(action.body)
+
+
+def play_every(stage: Stage, action: Action) -> None:
+    """Run actions in every n-th step, the last of each n unless a phase is given."""
+    period = max(1, action.get("steps", 1))
+    if (stage.machine.step or 0) % period == action.get("phase", period - 1) % period:
+        stage.play(action.body)
+
+
+def play_first(stage: Stage, action: Action) -> None:
+    """Run actions in the first steps only, and another one in the others."""
+    if (stage.machine.step or 0) < action.get("steps", 1):
+        stage.play(action.body)
+    elif "otherwise" in action.fields:
+        stage.play((action.fields["otherwise"],))
+
+
+def play_gc(stage: Stage, action: Action) -> None:
+    """Collect garbage."""
+    if "host.gc" not in stage.machine.without.removed:
+        with stage.machine.slice("python", "Python GC"):
+            stage.machine.spend("host.gc", action.ns("us"))
+
+
+def play_compile(stage: Stage, action: Action) -> None:
+    """Compile a frame with torch.compile."""
+    machine = stage.machine
+    if "host.compile" in machine.without.removed:
+        return
+    with (
+        machine.slice("cpu_op", f"Torch-Compiled Region: 0/{action.get('recompile', 0)}"),
+        machine.slice("cpu_op", "entire_frame_compile"),
+        machine.slice("cpu_op", "_compile.compile_inner (dynamo_timed)"),
+    ):
+        machine.spend("host.compile", action.ns("us"))
+
+
+def play_overhead(stage: Stage, action: Action) -> None:
+    """Let the profiler work for itself."""
+    stage.machine.overhead(action.get("name", "Buffer Flush"), action.ns("us"), "host.profiler")
+
+
+def play_malloc(stage: Stage, action: Action) -> None:
+    """Get device memory from the driver."""
+    if "host.alloc" in stage.machine.without.removed:
+        return
+    for _ in range(action.get("count", 1)):
+        with stage.machine.slice("cpu_op", "aten::empty"):
+            stage.machine.call("Malloc", action.ns("us", 150.0), "host.alloc")
+            if stage.recorded.memory:
+                stage.machine.allocate(round(action.get("mb", 20) * MIB))
+
+
+def play_free(stage: Stage, action: Action) -> None:
+    """Give device memory back to the driver, which waits for the device."""
+    for _ in range(action.get("count", 1)):
+        stage.machine.free(action.ns("us", 100.0))
+
+
+def play_sync(stage: Stage, action: Action) -> None:
+    """Wait for the device, a stream or an event."""
+    kind = action.get("kind", "device")
+    with stage.frame(f"torch/cuda/__init__.py(1083): {'synchronize' if kind == 'device' else kind}"):
+        stage.machine.synchronize(kind, action.get("stream", 7))

@@ -1,0 +1,131 @@
+"""What the simulated profiler records, in virtual time: integer nanoseconds since the run began."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from traceanalyzer.simulator.kernels import Kernel
+
+MAIN_THREAD = 4242
+AUTOGRAD_THREAD = 4310
+# Overhead records are drawn on a track of no process, as Kineto does it.
+OVERHEAD_THREAD = -1
+
+COMPUTE_STREAM = 7
+COPY_STREAM = 20
+COMM_STREAM = 24
+
+
+@dataclass(frozen=True, slots=True)
+class HostSlice:
+    """One interval on a host thread; `order` counts openings, so a parent comes before its children."""
+
+    order: int
+    thread: int
+    category: str  # cpu_op, annotation, python, runtime or overhead
+    name: str
+    start_ns: int
+    end_ns: int
+    correlation: int | None = None
+    external_id: int | None = None
+    sequence: int | None = None
+    forward_thread: int | None = None
+    args: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """What a copy moves: bytes, direction and the kinds of memory at both ends."""
+
+    size_bytes: int
+    copy_kind: str  # HtoD, DtoH or DtoD
+    src_kind: str  # pageable, pinned or device
+    dst_kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """What a communication kernel is part of."""
+
+    name: str
+    elements: int
+    dtype: str
+    group_size: int
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class GpuOp:
+    """One piece of device work, with the truth about why it started when it did.
+
+    `producer` is the index of the device op whose end decided the start; None where the host decided it.
+    `lateness` is what the issuing thread spent, by cause, since the launch of the compute kernel before this one;
+    `blocked_ns` is what it waited in synchronisations meanwhile.
+    """
+
+    index: int
+    step: int | None
+    stream: int
+    kind: str  # kernel, memcpy or memset
+    start_ns: int
+    end_ns: int
+    correlation: int
+    external_id: int | None
+    launch_start_ns: int
+    launch_end_ns: int
+    queue_full_ns: int
+    host_ready_ns: int
+    producer: int | None
+    kernel: Kernel | None = None
+    copy: Copy | None = None
+    collective: Collective | None = None
+    size_bytes: int | None = None
+    graph_id: int | None = None
+    graph_node_id: int | None = None
+    lateness: Mapping[str, int] = field(default_factory=dict)
+    blocked_ns: int = 0
+
+    @property
+    def is_compute(self) -> bool:
+        """Tell whether it is a kernel that is no communication."""
+        return self.kind == "kernel" and self.collective is None
+
+
+@dataclass(frozen=True, slots=True)
+class SyncRecord:
+    """One recorded synchronisation: a host wait, or a stream that waits for an event of another."""
+
+    kind: str  # stream, event, device or stream_wait
+    start_ns: int
+    end_ns: int
+    stream: int | None
+    correlation: int
+    wait_on_stream: int | None = None
+    wait_on_correlation: int | None = None
+    event_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRecord:
+    """One allocator event of the framework."""
+
+    thread: int
+    at_ns: int
+    address: int
+    size_bytes: int
+    allocated_bytes: int
+    reserved_bytes: int
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Everything recorded in one simulated process, and when its steps began on the host."""
+
+    slices: tuple[HostSlice, ...]
+    ops: tuple[GpuOp, ...]
+    syncs: tuple[SyncRecord, ...]
+    memory: tuple[MemoryRecord, ...]
+    step_starts_ns: tuple[int, ...]
+    end_ns: int

@@ -1,0 +1,143 @@
+"""From a scenario to a simulated run: what was recorded, the true ledger, and the true effect of every fix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.simulator import device_actions, host_actions, truth
+from traceanalyzer.simulator.kineto import Dialect, write_kineto
+from traceanalyzer.simulator.machine import Counterfactual, Machine
+from traceanalyzer.simulator.program import ACTIONS
+from traceanalyzer.simulator.recording import Recording
+from traceanalyzer.simulator.scenario import Scenario, parse_scenario
+from traceanalyzer.simulator.stage import Recorded, Stage
+from traceanalyzer.simulator.tables import canonical_tables
+
+HOST_CAUSES = frozenset(
+    {
+        "host.dataloader",
+        "host.sync",
+        "host.python",
+        "host.op",
+        "host.launch_api",
+        "host.alloc",
+        "host.gc",
+        "host.memcpy_block",
+        "host.compile",
+        "host.module_load",
+        "host.profiler",
+    }
+)
+DEVICE_CAUSES = frozenset({"dev.h2d", "dev.d2h", "dev.d2d", "dev.memset", "dev.comm_transfer"})
+
+_SYNONYMS = {"loader": "next"}
+HANDLERS = {
+    name: getattr(host_actions, f"play_{_SYNONYMS.get(name, name)}", None)
+    or getattr(device_actions, f"play_{_SYNONYMS.get(name, name)}")
+    for name in ACTIONS
+}
+
+
+def simulate(scenario: Mapping[str, Any], seed: int = 0) -> SimulatedRun:
+    """Simulate a scenario; the same scenario and seed give the same run."""
+    parsed = parse_scenario(scenario)
+    return SimulatedRun(dict(scenario), parsed, seed, Counterfactual(), _play(parsed, seed, Counterfactual()))
+
+
+@dataclass(frozen=True)
+class SimulatedRun:
+    """One simulated process: what its profiler recorded, and the truth that no profiler knows."""
+
+    told: Mapping[str, Any]
+    scenario: Scenario
+    seed: int
+    counterfactual: Counterfactual
+    recording: Recording
+
+    @cached_property
+    def boundaries_ns(self) -> tuple[int, ...]:
+        """Return the start of the first compute kernel of each step, in virtual time."""
+        first: dict[int, int] = {}
+        for op in self.recording.ops:
+            if op.is_compute and op.step is not None:
+                first.setdefault(op.step, op.start_ns)
+        return tuple(first[step] for step in sorted(first))
+
+    @property
+    def window_ns(self) -> int:
+        """Return the length from the first compute kernel of the first step to that of the last step."""
+        return self.boundaries_ns[-1] - self.boundaries_ns[0] if self.boundaries_ns else 0
+
+    @cached_property
+    def true_ledger(self) -> dict[str, int]:
+        """Return ns by bucket over the window; sums to `window_ns`."""
+        return self.true_ledger_of(0, len(self.boundaries_ns) - 1)
+
+    def true_ledger_of(self, first_step: int, last_step: int) -> dict[str, int]:
+        """Return ns by bucket from the first compute kernel of one step to that of another."""
+        if not self.boundaries_ns:
+            return {}
+        return truth.ledger(self.recording.ops, self.boundaries_ns[first_step], self.boundaries_ns[last_step])
+
+    def without(self, *causes: str, kernel_scale: Mapping[str, float] | None = None) -> SimulatedRun:
+        """Simulate again with causes that cost nothing and kernel classes that take a share of their time.
+
+        Causes are named like the ledger's buckets; `compute` as a kernel class stands for all of them. Removing
+        host.sync leaves out the synchronising call (and all of `.item()`), as the one who fixes it would.
+        """
+        unknown = set(causes) - HOST_CAUSES - DEVICE_CAUSES
+        if unknown:
+            known = ", ".join(sorted(HOST_CAUSES | DEVICE_CAUSES))
+            raise TraceAnalyzerError(f"no cause {sorted(unknown)[0]!r} can be removed", "scenario", f"known: {known}")
+        removed = Counterfactual(
+            self.counterfactual.removed | set(causes), {**self.counterfactual.kernel_scale, **(kernel_scale or {})}
+        )
+        recording = _play(self.scenario, self.seed, removed)
+        return SimulatedRun(self.told, self.scenario, self.seed, removed, recording)
+
+    def edited(self, **changes: Any) -> SimulatedRun:
+        """Simulate again with some keys of the scenario changed."""
+        return simulate({**self.told, **changes}, self.seed)
+
+    def true_saving(self, *causes: str, kernel_scale: Mapping[str, float] | None = None) -> int:
+        """Return by how many ns the window is truly shorter without causes, or with faster kernels."""
+        return self.window_ns - self.without(*causes, kernel_scale=kernel_scale).window_ns
+
+    def true_saving_share(self, *causes: str, kernel_scale: Mapping[str, float] | None = None) -> float:
+        """Return the true saving as a share of the window."""
+        return self.true_saving(*causes, kernel_scale=kernel_scale) / self.window_ns
+
+    def canonical_tables(self, trace_id: int = 0, trace: str = "simulated.json") -> dict[str, pa.Table]:
+        """Return the canonical tables that ingesting this run's trace gives, without writing a file."""
+        return canonical_tables(self.scenario, self.recording, self.seed, trace_id, trace)
+
+    def write_kineto(self, path: Path | str, dialect: Dialect = "2025") -> Path:
+        """Write the run as PyTorch's profiler does, gzipped where the name ends in .gz; returns the path."""
+        return write_kineto(Path(path), self.scenario, self.recording, self.seed, dialect)
+
+
+def _play(scenario: Scenario, seed: int, without: Counterfactual) -> Recording:
+    told = scenario.conditions
+    machine = Machine(scenario.device, scenario.costs(), without, seed, told.sync_events)
+    recorded = Recorded(told.shapes, told.stacks, told.memory, told.world_size)
+    stage = Stage(machine, recorded, scenario.precision, HANDLERS)
+    for number in range(told.steps):
+        machine.begin_step(number)
+        if told.steps_marked:
+            with machine.slice("annotation", f"ProfilerStep#{number}"):
+                stage.play(scenario.program)
+        else:
+            stage.play(scenario.program)
+    machine.step = None
+    # The profiler waits for the device before it stops.
+    counterfactual, machine.without = machine.without, replace(without, removed=frozenset())
+    machine.synchronize("device")
+    machine.without = counterfactual
+    return machine.finish()

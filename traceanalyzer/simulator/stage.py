@@ -1,0 +1,75 @@
+"""Where a workload is played: the machine, what its profiler records, and the pass of the training step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+from traceanalyzer.simulator.kernels import Kernel, input_dims, make_kernel
+from traceanalyzer.simulator.machine import Machine
+from traceanalyzer.simulator.program import Action
+from traceanalyzer.simulator.recording import AUTOGRAD_THREAD
+
+MIB = 2**20
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What the simulated profiler was asked to record, and what the job says about itself."""
+
+    shapes: bool = True
+    stacks: bool = False
+    memory: bool = False
+    world_size: int = 1
+
+
+@dataclass
+class Stage:
+    """Plays actions through the handlers it is given; kernels are made once a class and precision."""
+
+    machine: Machine
+    recorded: Recorded
+    precision: str
+    handlers: Mapping[str, Callable[[Stage, Action], None]]
+    in_backward: bool = False
+    _kernels: dict[tuple[str, str], Kernel] = field(default_factory=dict)
+
+    def play(self, actions: tuple[Action, ...]) -> None:
+        """Play actions in order."""
+        for action in actions:
+            self.handlers[action.name](self, action)
+
+    def kernel_of(self, action: Action, default_class: str = "gemm") -> Kernel:
+        """Return the kernel that an action speaks of."""
+        key = (action.get("class", default_class), action.get("prec", self.precision))
+        if key not in self._kernels:
+            self._kernels[key] = make_kernel(*key, self.machine.device)
+        kernel = self._kernels[key]
+        return kernel.renamed(action.fields["name"]) if "name" in action.fields else kernel
+
+    def frame(self, name: str) -> AbstractContextManager[None]:
+        """Record a Python frame, where stacks are recorded."""
+        return self.machine.slice("python", name) if self.recorded.stacks else nullcontext()
+
+    def operator(
+        self, name: str, kernel: Kernel, dur_ns: int, fields: Mapping[str, Any]
+    ) -> AbstractContextManager[None]:
+        """Record an operator, with the shapes of its inputs where they are recorded."""
+        args: dict[str, Any] = {}
+        if self.recorded.shapes and name.startswith("aten::"):
+            dims, types = input_dims(name, kernel, dur_ns, self.machine.device)
+            args = {"Input Dims": dims, "Input type": types}
+        return self.machine.slice("cpu_op", name, args=args, **fields)
+
+    @contextmanager
+    def backward_pass(self) -> Iterator[None]:
+        """Issue work from the autograd thread, as the backward pass does."""
+        with (
+            self.frame("torch/autograd/__init__.py(254): backward"),
+            self.machine.on_thread(AUTOGRAD_THREAD),
+        ):
+            self.in_backward = True
+            yield
+            self.in_backward = False
