@@ -21,7 +21,7 @@ WITH parsed AS (
         AND phase = 'X'
         AND start_ns IS NOT NULL
         AND dur_ns <= 2592000000000000
-        AND regexp_matches(coalesce(args, ''), '"(stream|device|correlation)"')
+        AND regexp_matches(coalesce(args, '{}'), '"(stream|device|correlation)"')
 )
 SELECT
     $base + row_number AS event_id,

@@ -39,4 +39,4 @@ SELECT
     nullif(known."Fwd thread id", 0) AS forward_thread
 FROM parsed
 WHERE class = 'host'
-    OR (class = 'gpu' AND NOT regexp_matches(coalesce(args, ''), '"(stream|device|correlation)"'));
+    OR (class = 'gpu' AND NOT regexp_matches(coalesce(args, '{}'), '"(stream|device|correlation)"'));
