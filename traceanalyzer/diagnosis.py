@@ -58,6 +58,7 @@ class Finding:
     marginal_order: int | None
     status: str  # primary, or alternative (another fix wins the same time)
     same_on_ranks: tuple[int, ...] = ()
+    same_on_traces: tuple[str, ...] = ()  # more than one: this finding stands for all of them, its numbers are the worst's
     alternatives: tuple[str, ...] = ()
     evidence: tuple[Evidence, ...] = ()
     fixes: tuple[Fix, ...] = ()

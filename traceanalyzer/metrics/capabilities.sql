@@ -1,0 +1,98 @@
+-- One row per trace (or device) and capability: what the trace holds that rules can require, and how to record the rest.
+--
+-- What a capability means is in capability_kinds. A rule whose requirement is not available abstains and says `detail`
+-- and `unlock`; it never reads as 'nothing found'.
+--
+-- columns:
+--   trace        VARCHAR  name of the trace
+--   rank         INTEGER  rank in the job
+--   device       INTEGER  device; NULL: of the whole trace
+--   capability   VARCHAR  name, as a rule's `requires` writes it
+--   available    BOOLEAN  the trace has it
+--   detail       VARCHAR  what was seen
+--   unlock       VARCHAR  what records it next time
+WITH host AS (
+    SELECT
+        trace_id,
+        count(*) FILTER (WHERE category = 'cpu_op') AS cpu_ops,
+        count(*) FILTER (WHERE category IN ('runtime', 'driver')) AS api_calls,
+        count(*) FILTER (WHERE category = 'python') AS python_frames
+    FROM host_slices
+    GROUP BY trace_id
+),
+copies_in AS (
+    SELECT
+        trace_id,
+        count(*) AS copies,
+        count(*) FILTER (WHERE src_kind IS NULL OR src_kind = 'host') AS unknown_copies
+    FROM gpu_ops
+    WHERE copy_kind = 'HtoD'
+    GROUP BY trace_id
+),
+kernels AS (
+    SELECT
+        trace_id,
+        device,
+        count(operator_id) / count(*) AS linked_share,
+        coalesce(
+            sum(dur_ns) FILTER (WHERE tensor_core = 'unknown')
+            / nullif(sum(dur_ns) FILTER (WHERE tensor_core IS NOT NULL), 0),
+            0
+        ) AS unknown_share
+    FROM kernel_class
+    WHERE class <> 'comm'
+    GROUP BY trace_id, device
+),
+run AS (
+    SELECT
+        count(DISTINCT rank) AS found_ranks,
+        max(world_size) AS world_size
+    FROM canonical.traces
+),
+facts AS (
+    SELECT
+        traces.trace_id,
+        NULL::INTEGER AS device,
+        unnest([
+            {capability: 'gpu_ops', available: gpu.op_count > 0, detail: 'no GPU work is in the trace'},
+            {capability: 'cpu_ops', available: host.cpu_ops > 0, detail: 'no operators are in the trace'},
+            {capability: 'shapes', available: traces.has_shapes, detail: 'no input shapes were recorded'},
+            {capability: 'python_stack', available: traces.has_stacks OR host.python_frames > 0, detail: 'no Python stacks were recorded'},
+            {capability: 'mem_events', available: traces.has_memory, detail: 'no allocator events were recorded'},
+            {capability: 'sync_edges', available: traces.has_sync_events, detail: 'stream and event waits were not recorded'},
+            {capability: 'api_calls', available: host.api_calls > 0, detail: 'no runtime or driver calls are in the trace'},
+            {capability: 'copy_kinds', available: coalesce(copies_in.unknown_copies, 0) = 0, detail: printf('%d of %d copies to the device do not say from which memory', copies_in.unknown_copies, copies_in.copies)},
+            {capability: 'all_ranks', available: run.found_ranks >= coalesce(run.world_size, 1), detail: printf('%d of %d ranks are in the run', run.found_ranks, run.world_size)}
+        ], recursive := true)
+    FROM canonical.traces AS traces
+    CROSS JOIN run
+    LEFT JOIN host USING (trace_id)
+    LEFT JOIN copies_in USING (trace_id)
+    LEFT JOIN (SELECT trace_id, count(*) AS op_count FROM gpu_ops GROUP BY trace_id) AS gpu USING (trace_id)
+    UNION ALL
+    SELECT
+        windows.trace_id,
+        windows.device,
+        unnest([
+            {capability: 'steps', available: windows.step_count >= 2, detail: printf('%d whole steps', windows.step_count)},
+            {capability: 'launch_link', available: windows.launch_link_share >= 0.9, detail: printf('%.0f %% of compute time has its launch in the trace', 100 * windows.launch_link_share)},
+            {capability: 'bounds', available: windows.bound_abstains IS NULL, detail: windows.bound_abstains},
+            {capability: 'op_link', available: kernels.linked_share >= 0.7, detail: printf('%.0f %% of kernels name their operator', 100 * kernels.linked_share)},
+            {capability: 'kernel_names', available: kernels.unknown_share <= 0.3, detail: printf('%.0f %% of matrix-product time is in kernels that are not known by name', 100 * kernels.unknown_share)},
+            {capability: 'hw_peaks', available: peaks.source IS NOT NULL, detail: 'unknown model: ' || coalesce(nullif(peaks.name, ''), 'the trace does not name the device')}
+        ], recursive := true)
+    FROM attribution.windows AS windows
+    LEFT JOIN kernels USING (trace_id, device)
+    LEFT JOIN device_peaks AS peaks USING (trace_id, device)
+)
+SELECT
+    traces.trace,
+    traces.rank,
+    facts.device,
+    facts.capability,
+    coalesce(facts.available, FALSE) AS available,
+    CASE WHEN NOT coalesce(facts.available, FALSE) THEN facts.detail END AS detail,
+    kinds.unlock
+FROM facts
+JOIN canonical.traces AS traces USING (trace_id)
+JOIN capability_kinds AS kinds USING (capability)

@@ -1,0 +1,58 @@
+-- One row per accelerator model: its dense peak rates and memory bandwidth, from the maker's data sheet.
+--
+-- A device is matched by its name and, where models of one name differ, by its number of SMs or compute units.
+-- Rates are dense (no structured sparsity), in TFLOP/s; NULL means that the device does not have it. half is FP16 or
+-- BF16 with FP32 accumulation on tensor cores. AMD's fp32 is the vector rate; of two-die parts one die is one device.
+--
+-- columns:
+--   position         INTEGER  order; the first match decides
+--   pattern          VARCHAR  RE2 regular expression, searched for in the device's name
+--   sm_count         INTEGER  SMs or compute units of this variant; NULL: any
+--   arch             INTEGER  compute capability x 10; NULL: not NVIDIA
+--   fp32_tflops      DOUBLE   FP32 without tensor cores
+--   tf32_tflops      DOUBLE   TF32 on tensor cores
+--   half_tflops      DOUBLE   FP16 or BF16 on tensor cores
+--   fp8_tflops       DOUBLE   FP8 on tensor cores
+--   memory_gb_per_s  DOUBLE   memory bandwidth
+--   source           VARCHAR  data sheet
+SELECT
+    row_number() OVER ()::INTEGER AS position,
+    pattern,
+    sm_count::INTEGER AS sm_count,
+    arch::INTEGER AS arch,
+    fp32_tflops::DOUBLE AS fp32_tflops,
+    tf32_tflops::DOUBLE AS tf32_tflops,
+    half_tflops::DOUBLE AS half_tflops,
+    fp8_tflops::DOUBLE AS fp8_tflops,
+    memory_gb_per_s::DOUBLE AS memory_gb_per_s,
+    source
+FROM (
+    VALUES
+    ('\bP100\b', NULL, 60, 10.6, NULL, NULL, NULL, 732, 'https://images.nvidia.com/content/tesla/pdf/nvidia-tesla-p100-datasheet.pdf'),
+    ('V100-PCIE', 80, 70, 14, NULL, 112, NULL, 900, 'https://images.nvidia.com/content/technologies/volta/pdf/volta-v100-datasheet-update-us-1165301-r5.pdf'),
+    ('V100', 80, 70, 15.7, NULL, 125, NULL, 900, 'https://images.nvidia.com/content/technologies/volta/pdf/volta-v100-datasheet-update-us-1165301-r5.pdf'),
+    ('\bT4\b', 40, 75, 8.1, NULL, 65, NULL, 320, 'https://www.nvidia.com/content/dam/en-zz/Solutions/Data-Center/tesla-t4/t4-tensor-core-datasheet-951643.pdf'),
+    ('A100', 108, 80, 19.5, 156, 312, NULL, 1555, 'https://www.nvidia.com/content/dam/en-zz/Solutions/Data-Center/a100/pdf/nvidia-a100-datasheet-us-nvidia-1758950-r4-web.pdf'),
+    ('\bA30\b', 56, 80, 10.3, 82, 165, NULL, 933, 'https://www.nvidia.com/content/dam/en-zz/Solutions/data-center/products/a30-gpu/pdf/a30-datasheet.pdf'),
+    ('\bA10G?\b', NULL, 86, 31.2, 62.5, 125, NULL, 600, 'https://www.nvidia.com/content/dam/en-zz/Solutions/Data-Center/a10/pdf/datasheet-new/nvidia-a10-datasheet.pdf'),
+    ('RTX A6000', 84, 86, 38.7, 77.4, 154.8, NULL, 768, 'https://www.nvidia.com/content/dam/en-zz/Solutions/design-visualization/quadro-product-literature/proviz-print-nvidia-rtx-a6000-datasheet-us-nvidia-1454980-r9-web.pdf'),
+    ('RTX 3090', NULL, 86, 35.6, 35.6, 71.2, NULL, 936, 'https://www.nvidia.com/content/PDF/nvidia-ampere-ga-102-gpu-architecture-whitepaper-v2.pdf'),
+    ('RTX 3080', 68, 86, 29.8, 29.8, 59.5, NULL, 760, 'https://www.nvidia.com/content/PDF/nvidia-ampere-ga-102-gpu-architecture-whitepaper-v2.pdf'),
+    ('\bL4\b', 58, 89, 30.3, 60, 121, 242, 300, 'https://www.nvidia.com/en-us/data-center/l4/'),
+    ('L40S', 142, 89, 91.6, 183, 362, 733, 864, 'https://www.nvidia.com/en-us/data-center/l40s/'),
+    ('RTX 4090', 128, 89, 82.6, 82.6, 165.2, 330.3, 1008, 'https://images.nvidia.com/aem-dam/Solutions/geforce/ada/nvidia-ada-gpu-architecture.pdf'),
+    ('RTX 4080', 76, 89, 48.7, 48.7, 97.5, 194.9, 717, 'https://images.nvidia.com/aem-dam/Solutions/geforce/ada/nvidia-ada-gpu-architecture.pdf'),
+    ('H100 NVL', 132, 90, 60, 417, 835, 1671, 3900, 'https://www.nvidia.com/en-us/data-center/h100/'),
+    ('H100', 114, 90, 51, 378, 756, 1513, 2000, 'https://www.nvidia.com/en-us/data-center/h100/'),
+    ('H100|H800|GH200', 132, 90, 67, 494, 989, 1979, 3350, 'https://www.nvidia.com/en-us/data-center/h100/'),
+    ('H200 NVL', 132, 90, 60, 417, 835, 1671, 4800, 'https://www.nvidia.com/en-us/data-center/h200/'),
+    ('H200', 132, 90, 67, 494, 989, 1979, 4800, 'https://www.nvidia.com/en-us/data-center/h200/'),
+    ('\bB200\b', 148, 100, 75, 1100, 2250, 4500, 7700, 'https://www.nvidia.com/en-us/data-center/hgx/'),
+    ('MI210', 104, NULL, 22.6, NULL, 181, NULL, 1638, 'https://www.amd.com/en/products/accelerators/instinct/mi200/mi210.html'),
+    ('MI250X', 110, NULL, 23.9, NULL, 191.5, NULL, 1638, 'https://www.amd.com/en/products/accelerators/instinct/mi200/mi250x.html'),
+    ('MI250', 104, NULL, 22.6, NULL, 181, NULL, 1638, 'https://www.amd.com/en/products/accelerators/instinct/mi200/mi250.html'),
+    ('MI300X', 304, NULL, 163.4, 653.7, 1307.4, 2614.9, 5300, 'https://www.amd.com/en/products/accelerators/instinct/mi300/mi300x.html'),
+    ('MI325X', 304, NULL, 163.4, 653.7, 1307.4, 2614.9, 6000, 'https://www.amd.com/en/products/accelerators/instinct/mi300/mi325x.html')
+) AS peaks (
+    pattern, sm_count, arch, fp32_tflops, tf32_tflops, half_tflops, fp8_tflops, memory_gb_per_s, source
+)

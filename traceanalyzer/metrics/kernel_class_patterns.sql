@@ -1,0 +1,63 @@
+-- One row per pattern that tells something about a kernel from its name; the first that matches decides.
+--
+-- Each aspect (class, tensor_core, precision) is decided on its own, by the matching pattern of the lowest position.
+-- 'no' stands before 'yes': 'sm80_xmma_gemm_f32f32_f32f32_f32_…_ffma_…' is plain FP32 arithmetic although it holds
+-- 'xmma_gemm'. To teach a new kernel, add a row here with a real name as its example; a test checks every example.
+--
+-- columns:
+--   aspect       VARCHAR  class, tensor_core or precision
+--   position     INTEGER  order within the aspect; lower decides first
+--   pattern      VARCHAR  RE2 regular expression, searched for in the name
+--   value        VARCHAR  what a match means
+--   example      VARCHAR  a name seen in a real trace (shortened)
+SELECT
+    aspect,
+    position::INTEGER AS position,
+    pattern,
+    value,
+    example
+FROM (
+    VALUES
+    -- What the kernel does. Helpers count as what they help: a Winograd transform is part of its convolution.
+    ('class', 10, '(?i)nccl|rccl|cross_device_reduce', 'comm', 'ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)'),
+    ('class', 20, '(?i)reshape_and_cache|store_kvcache', 'copy', 'void vllm::reshape_and_cache_flash_kernel<__hip_bfloat16, __hip_bfloat16>'),
+    ('class', 30, '(?i)flash_(fwd|bwd)|fmha|_attention|attention_|attn_(fwd|bwd)|native_sdpa|mha_(fwd|bwd)', 'attention', 'void pytorch_flash::flash_fwd_kernel<pytorch_flash::Flash_fwd_kernel_traits<64, 128, 128>>'),
+    ('class', 40, '(?i)log_?softmax', 'softmax', 'void at::native::(anonymous namespace)::cunn_SoftMaxForward<4, float, float, float, at::native::(anonymous namespace)::LogSoftMaxForwardEpilogue>'),
+    ('class', 41, '(?i)softmax', 'softmax', 'void (anonymous namespace)::softmax_warp_forward<c10::BFloat16, c10::BFloat16, float, 3, false, false>'),
+    ('class', 50, '(?i)split_embedding|embedding_(bag|backward)', 'other', 'void split_embedding_backward_codegen_rowwise_adagrad_unweighted_kernel_cta_per_row_1<float>'),
+    ('class', 55, 'fbgemm_gpu', 'other', 'void fbgemm_gpu::permute_2D_data_kernel<false, int, int, decltype(nullptr)>(int, int, int, int const*)'),
+    ('class', 60, '(?i)multi_tensor_apply|FusedOptimizer|fused_adam|adam_cuda_kernel', 'optimizer', 'void multi_tensor_apply_kernel<TensorListMetadata<4>, AdamFunctor<float>, float>'),
+    ('class', 70, '(?i)layer_?norm|rms_?norm|batch_?norm|group_?norm|bn_(fw|bw)_|GammaBeta|RowwiseMoments', 'norm', 'void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float, 512, true, 1>(cudnnTensorStruct)'),
+    ('class', 80, '(?i)nchwToNhwc|nhwcToNchw|batched_transpose|transpose_(NCHW|CNHW)|CatArrayBatchedCopy|direct_copy_kernel|copy_kernel|copy_device_to_device|recat_copy', 'copy', 'void cudnn::ops::nchwToNhwcKernel<float, float, float, false, true, (cudnnKernelDataType_t)2>'),
+    ('class', 90, '(?i)splitk_?reduce|ReduceSplitK', 'reduce', 'void splitKreduce_kernel<float, float, float, float, true, false, false>(cublasSplitKParams<float>)'),
+    ('class', 95, 'cask_cudnn|reduce_wgrad', 'other', 'void cask_cudnn_infer::computeOffsetsKernel<false, false>(cask_cudnn_infer::ComputeOffsetsParams)'),
+    ('class', 100, '(?i)scudnn|cudnn_[a-z0-9]*cudnn|convolve|dgrad|wgrad|fprop|winograd|im2col|conv(2d|3d|olution)|grouped_conv|bwd_weight|igemm_(fwd|bwd|wrw)|s884cudnn|fft2d|gcgemm', 'conv', 'volta_scudnn_128x64_relu_medium_nn_v1'),
+    ('class', 110, '(?i)gemv|gemmk1', 'gemv', 'void gemv2T_kernel_val<int, int, __nv_bfloat16, __nv_bfloat16, __nv_bfloat16, float, 128, 16, 4, 4>'),
+    ('class', 120, '(?i)gemm|cijk_|nvjet|matmul_ogs|triton_(tem|mm)|cutlass', 'gemm', 'nvjet_tst_192x192_64x4_2x1_v_bz_coopB_bias_TNN'),
+    ('class', 130, '(?i)triton_(poi|for)', 'elementwise', 'triton_poi_fused__unsafe_view_mul_silu_2'),
+    ('class', 131, '(?i)triton_(red|per)', 'reduce', 'triton_per_fused_sum_1'),
+    ('class', 140, '(?i)elementwise|scalePackedTensor|SubTensorOp|OpTensor|dropout', 'elementwise', 'void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>, at::detail::Array<char*, 3> >'),
+    ('class', 150, '(?i)reduce_kernel|DeviceReduce|DeviceScan|DeviceSegmented', 'reduce', 'void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::MeanOps<float, float>, unsigned int, float, 4> >'),
+    -- Whether matrix products run on tensor cores (matrix cores). Plain FP32 and FP64 arithmetic first.
+    ('tensor_core', 10, 'ffma|simt|f32f32_f32f32_f32', 'no', 'sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize128x128x8_stage3_warpsize2x2x1_ffma_aligna4_alignc4_execute_split_k_kernel__5x_cublas'),
+    ('tensor_core', 20, '(?:^|_| )[sdcz]gemm(?:_|$)|gcgemm', 'no', 'volta_sgemm_64x64_nt'),
+    ('tensor_core', 30, '(?:^|_)scudnn_', 'no', 'cudnn_infer_volta_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t_nt_v1'),
+    ('tensor_core', 35, '(?i)gemv|gemmk1', 'no', 'void gemmk1_kernel<float, 256, 5, false, false, false, false>'),
+    ('tensor_core', 40, 'convolve_[a-z]*gemm|dgrad_engine|dgrad2d_alg|wgrad_alg|wgrad2d_alg|winograd|Winograd|fft2d|depthwise|im2col', 'no', 'void cudnn::detail::dgrad_engine<float, 512, 6, 5, 3, 3, 3, false>(int, int, int, float const*)'),
+    ('tensor_core', 45, '(?i)bf16bf16|f16f16|tf32f32|e4m3|e5m2', 'yes', 'sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_execute_segment_k_off_kernel__5x_cublas'),
+    ('tensor_core', 50, '(?:^|_)[hsi]?(?:884|1688|16816|161616|8816|16832)(?:gemm|cudnn|fprop|dgrad|wgrad|_)', 'yes', 'void cutlass::Kernel<cutlass_80_tensorop_s1688gemm_64x64_32x4_nn_align4>'),
+    ('tensor_core', 51, '(?i)tensorop|hmma|imma|wgmma|gmma|nvjet|warpgroupsize|tensor[0-9]+x[0-9]+x[0-9]+', 'yes', 'nvjet_tst_192x192_64x4_2x1_v_bz_coopB_bias_TNN'),
+    ('tensor_core', 53, '(?i)flash_(fwd|bwd)|fmha|native_sdpa', 'yes', 'void flash::flash_fwd_kernel<Flash_fwd_kernel_traits<(int)128, (int)128, (int)64, (int)4>>'),
+    ('tensor_core', 54, '(?i)mfma|_MI[0-9]+x[0-9]+x|xdl|_gtcx', 'yes', 'Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT128x256x32_MI16x16x1_SN_LDSB1_AFC1'),
+    ('tensor_core', 55, 'ImplicitGemmMultistage', 'yes', '_ZN19cutlass_cudnn_train6KernelINS_4conv6kernel23ImplicitGemmConvolutionINS1_11threadblock22ImplicitGemmMultistageINS_4gemm9G'),
+    ('tensor_core', 56, 'bf16xbf16|bf16xmxfp4', 'yes', '_matmul_ogs_NNT_bf16xbf16xmxfp4_128x128x128x1_swiglu'),
+    -- What the inputs of a matrix product are. 'float' is the last resort: accumulators are float nearly everywhere.
+    ('precision', 10, '(?i)e4m3|e5m2|fp8|float8', 'fp8', 'sm90_xmma_gemm_e4m3e4m3_e4m3f32_f32_tn_n_tilesize128x128x128'),
+    ('precision', 20, '(?i)bf16|bfloat16|_BBS_|DF16b|nvjet(_sm[0-9]+)?_t[a-z]t_', 'bf16', 'nvjet_tst_192x192_64x4_2x1_v_bz_coopB_bias_TNN'),
+    ('precision', 30, '(?i)f16f16|fp16|__half|c10::half|_HHS_|(^|_)h[0-9]*gemm|nvjet(_sm[0-9]+)?_h[a-z]h_', 'fp16', 'volta_fp16_s884gemm_fp16_128x128_ldg8_f2f_tn'),
+    ('precision', 40, '(?i)dgemm|zgemm|f64f64|double', 'fp64', 'ampere_dgemm_64x64_nn'),
+    ('precision', 50, 'ffma|simt|f32f32_f32f32_f32|(?:^|_)sgemm|(?:^|_)scudnn_|gcgemm|_SB_', 'fp32', 'ampere_sgemm_128x64_nn'),
+    ('precision', 60, 'tf32|tensorop_s1688|nvjet(_sm[0-9]+)?_s[a-z]s_', 'tf32', 'void cutlass::Kernel<cutlass_80_tensorop_s1688gemm_256x64_16x4_nn_align4>'),
+    ('precision', 70, '(?:<|[ (,])float', 'fp32', 'void cudnn::cnn::wgrad_alg0_engine<float, 128, 6, 7, 3, 3, 5, false, 512>(int, int, int, float const*)')
+) AS patterns (aspect, position, pattern, value, example)
+ORDER BY aspect, position

@@ -1,0 +1,67 @@
+-- One row per kernel of an attention block that writes its scores to memory: product, softmax, product.
+--
+-- A block is a softmax kernel (not a log-softmax) with a matrix product at most four kernels before it and one at most
+-- four kernels after it on the same stream, and nothing but elementwise work, copies and reductions in between. The
+-- backward pass has the same shape. A fused kernel (flash, memory-efficient, cuDNN) never forms one.
+--
+-- columns:
+--   trace        VARCHAR  name of the trace
+--   rank         INTEGER  rank in the job
+--   device       INTEGER  device
+--   trace_id     INTEGER  traces.trace_id
+--   block_id     BIGINT   gpu_ops.op_id of the block's softmax
+--   op_id        BIGINT   gpu_ops.op_id
+--   class        VARCHAR  class of the kernel
+--   wall_ns      BIGINT   its share of the analysis window's wall time
+WITH numbered AS (
+    SELECT
+        *,
+        row_number() OVER (PARTITION BY trace_id, device, stream ORDER BY start_ns, op_id) AS position
+    FROM kernel_class
+),
+softmaxes AS (
+    SELECT *
+    FROM numbered
+    WHERE class = 'softmax'
+      AND NOT regexp_matches(name, '(?i)log_?softmax')
+      AND coalesce(operator NOT ILIKE '%log_softmax%', TRUE)
+),
+neighbours AS (
+    SELECT
+        softmaxes.op_id AS block_id,
+        numbered.*,
+        numbered.position - softmaxes.position AS distance
+    FROM softmaxes
+    JOIN numbered
+      ON numbered.trace_id = softmaxes.trace_id
+     AND numbered.device = softmaxes.device
+     AND numbered.stream IS NOT DISTINCT FROM softmaxes.stream
+     AND numbered.position BETWEEN softmaxes.position - 4 AND softmaxes.position + 4
+),
+edges AS (
+    SELECT
+        trace_id,
+        device,
+        block_id,
+        max(distance) FILTER (WHERE class = 'gemm' AND distance < 0) AS first_distance,
+        min(distance) FILTER (WHERE class = 'gemm' AND distance > 0) AS last_distance,
+        max(distance) FILTER (WHERE class NOT IN ('gemm', 'elementwise', 'copy', 'reduce') AND distance < 0) AS stranger_before,
+        min(distance) FILTER (WHERE class NOT IN ('gemm', 'elementwise', 'copy', 'reduce') AND distance > 0) AS stranger_after
+    FROM neighbours
+    GROUP BY trace_id, device, block_id
+)
+SELECT
+    neighbours.trace,
+    neighbours.rank,
+    neighbours.device,
+    neighbours.trace_id,
+    min(neighbours.block_id) AS block_id,
+    neighbours.op_id,
+    any_value(neighbours.class) AS class,
+    any_value(neighbours.wall_ns) AS wall_ns
+FROM neighbours
+JOIN edges USING (trace_id, device, block_id)
+WHERE neighbours.distance BETWEEN edges.first_distance AND edges.last_distance
+  AND coalesce(edges.stranger_before < edges.first_distance, TRUE)
+  AND coalesce(edges.stranger_after > edges.last_distance, TRUE)
+GROUP BY neighbours.trace, neighbours.rank, neighbours.device, neighbours.trace_id, neighbours.op_id

@@ -1,0 +1,22 @@
+"""Rules as data: conditions over metrics that find what costs time, and what makes a trace untrustworthy."""
+
+from traceanalyzer.rules.diagnosing import diagnose
+from traceanalyzer.rules.loading import lint, load_rules, read_rules
+from traceanalyzer.rules.model import Mistake, Rule, RuleMistakes
+from traceanalyzer.rules.page import RulePage, rule_page
+from traceanalyzer.rules.testing import RuleTestResult, run_rule_test, run_rule_tests
+
+__all__ = [
+    "Mistake",
+    "Rule",
+    "RuleMistakes",
+    "RulePage",
+    "RuleTestResult",
+    "diagnose",
+    "lint",
+    "load_rules",
+    "read_rules",
+    "rule_page",
+    "run_rule_test",
+    "run_rule_tests",
+]

@@ -1,0 +1,152 @@
+"""Checks every piece of SQL of every rule against empty tables, and tells all that does not fit, with its line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import duckdb
+
+from traceanalyzer import engine
+from traceanalyzer.attribution.buckets import CAUSES
+from traceanalyzer.rules import sandbox
+from traceanalyzer.rules.bounds import claim_values
+from traceanalyzer.rules.model import FINDING, Mistake, Rule
+from traceanalyzer.rules.parsing import suggestion
+from traceanalyzer.rules.template import format_value, template_fields
+from traceanalyzer.rules.verdicts import AUTO_SEVERITIES
+from traceanalyzer.rules.workspace import open_workspace
+
+# What evaluation itself makes of a finding's row.
+_NEEDED_BY_FINDINGS = ("trace", "device")
+_NEEDED_BY_CLAIMS = ("bound_ns", "bound_share", "window_ns")
+_SAVING_COLUMNS = {"trace_id", "op_id", "saving_ns"}
+
+
+
+def bind_rules(rules: Sequence[Rule]) -> list[Mistake]:
+    """Return every mistake in the SQL, names and templates of the rules; no trace is needed."""
+    if not rules:
+        return []
+    con = open_workspace(engine.connect_tables({}))
+    capabilities = {name for (name,) in con.execute("SELECT capability FROM capability_kinds").fetchall()}
+    return [mistake for rule in rules for mistake in _Binder(con, rule).mistakes(capabilities)]
+
+
+class _Binder:
+    """Binds the pieces of one rule, in the order in which they build on each other."""
+
+    def __init__(self, con: duckdb.DuckDBPyConnection, rule: Rule) -> None:
+        self.con = con
+        self.rule = rule
+        self.values: dict[str, Any] = dict(rule.values())
+
+    def mistakes(self, capabilities: set[str]) -> list[Mistake]:
+        return [*self._names(capabilities), *self._op_saving(), *self._claims(), *self._select()]
+
+    def _mistake(self, key: str, what: str, hint: str | None = None, line: int = 1) -> Mistake:
+        return Mistake(self.rule.path, self.rule.line(key) + line - 1, f"{self.rule.id}: {what}", hint)
+
+    def _names(self, capabilities: set[str]) -> Iterator[Mistake]:
+        for index, name in enumerate(self.rule.requires):
+            if name not in capabilities:
+                yield self._mistake(
+                    f"requires.{index}", f"unknown capability: {name}", suggestion(name, sorted(capabilities))
+                )
+        for key, names in (("claims", self.rule.claims.causes), ("removes", self.rule.removes)):
+            for name in names:
+                if name not in CAUSES:
+                    yield self._mistake(key, f"unknown cause: {name}", suggestion(name, sorted(CAUSES)))
+
+    def _op_saving(self) -> Iterator[Mistake]:
+        if self.rule.op_saving is None:
+            return
+        rows, mistake = self._query("op_saving", self.rule.op_saving, self.values)
+        if mistake is not None:
+            yield mistake
+        elif rows is not None and not _SAVING_COLUMNS <= set(rows.columns):
+            yield self._mistake("op_saving", f"must return {', '.join(sorted(_SAVING_COLUMNS))}")
+
+    def _claims(self) -> Iterator[Mistake]:
+        claims = self.rule.claims
+        for key, condition, table in (
+            ("claims.where", claims.where, "ledger_rows"),
+            ("claims.compute_ops", claims.compute_ops, "kernel_class"),
+        ):
+            if condition is not None:
+                _, mistake = self._query(key, f"SELECT ({condition}\n) FROM {table}", self.values)
+                if mistake is not None:
+                    yield mistake
+
+    def _select(self) -> Iterator[Mistake]:
+        rows, mistake = self._query("select", self.rule.select, self.values)
+        if mistake is not None:
+            yield mistake
+            return
+        assert rows is not None
+        needed = _NEEDED_BY_FINDINGS if self.rule.kind == FINDING else ()
+        needed += () if self.rule.claims.is_empty else _NEEDED_BY_CLAIMS
+        for column in needed:
+            if column not in rows.columns:
+                yield self._mistake("select", f"the select must return the column '{column}'")
+        subject = f"WITH subject AS (\n{self.rule.select}\n) SELECT "
+        for key, condition in self._conditions():
+            _, mistake = self._query(key, f"{subject}({condition}\n) FROM subject", self.values)
+            if mistake is not None:
+                yield mistake
+        columns = self._column_samples()
+        known = {**self.values, **columns}
+        for index, item in enumerate(self.rule.abstain):
+            yield from self._template(f"abstain.{index}.detail", item.detail or "", known)
+        yield from self._template("message", self.rule.message, known)
+        for index, item in enumerate(self.rule.evidence):
+            values = {**claim_values(self.rule, known), "trace_id": 0}
+            _, mistake = self._query(f"evidence.{index}.select", item.select, values)
+            if mistake is not None:
+                yield mistake
+
+    def _conditions(self) -> Iterator[tuple[str, str]]:
+        yield "when", self.rule.when
+        if self.rule.severity not in AUTO_SEVERITIES:
+            yield "severity", self.rule.severity
+        for name, items in (("abstain", self.rule.abstain), ("lower", self.rule.lower), ("fixes", self.rule.fixes)):
+            for index, item in enumerate(items):
+                if item.when is not None:
+                    yield f"{name}.{index}.when", item.when
+
+    def _column_samples(self) -> dict[str, Any]:
+        names = sandbox.check_select(self.con, self.rule.select)
+        cursor = self.con.execute(self.rule.select, {name: self.values[name] for name in names})
+        return {name: _sample(str(kind)) for name, kind, *_ in cursor.description or ()}
+
+    def _template(self, key: str, template: str, known: Mapping[str, Any]) -> Iterator[Mistake]:
+        for name, spec in template_fields(template):
+            if name not in known:
+                yield self._mistake(key, f"no column or parameter is called '{name}'", suggestion(name, known))
+                continue
+            try:
+                format_value(known[name], spec)
+            except (ValueError, TypeError) as error:
+                yield self._mistake(key, f"{{{name}:{spec}}} does not fit: {error}")
+
+    def _query(
+        self, key: str, sql: str, values: Mapping[str, Any]
+    ) -> tuple[sandbox.Rows | None, Mistake | None]:
+        try:
+            return sandbox.query(self.con, sql, values), None
+        except sandbox.RuleQueryError as error:
+            what, _, hint = str(error).partition("Did you mean")
+            # Conditions stand behind the select; their own text is one place for a message.
+            line = error.line if key in ("select", "op_saving") or key.endswith(".select") else 1
+            return None, self._mistake(key, what.strip(), f"did you mean{hint}" if hint else None, line)
+
+
+def _sample(kind: str) -> Any:
+    kind = kind.upper()
+    if kind in ("VARCHAR", "STRING"):
+        return "text"
+    if kind in ("BOOLEAN", "BOOL"):
+        return True
+    if kind in ("DOUBLE", "FLOAT") or kind.startswith("DECIMAL"):
+        return 1.0
+    return 1 if "INT" in kind or kind == "NUMBER" else None

@@ -1,0 +1,152 @@
+"""Turns verdicts that fired into findings: words, evidence, fixes; merges equal ones over ranks; sorts them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from traceanalyzer.diagnosis import SEVERITIES, Evidence, Finding, Fix
+from traceanalyzer.rules import sandbox
+from traceanalyzer.rules.bounds import claim_values, claimed_sql
+from traceanalyzer.rules.fix_order import Ordered
+from traceanalyzer.rules.model import QUALITY, EvidenceQuery, ParamValue, Rule, RuleFix
+from traceanalyzer.rules.places import Run
+from traceanalyzer.rules.template import render
+from traceanalyzer.rules.verdicts import Verdict
+
+EVIDENCE_ROWS = 20
+# Bounds this close on two ranks are one finding on both.
+SAME_SHARE = 0.2
+_WEIGHTS = {"high": 1.0, "medium": 0.7, "low": 0.4}
+
+
+def build_finding(
+    con: duckdb.DuckDBPyConnection,
+    run: Run,
+    verdict: Verdict,
+    values: Mapping[str, ParamValue],
+    owned_ns: int | None,
+    ordered: Ordered | None,
+) -> Finding:
+    """Return the finding of a verdict that fired."""
+    rule, row, trace = verdict.rule, verdict.row, verdict.place.trace
+    timed = not rule.claims.is_empty
+    window_ns = row.get("window_ns")
+    owned = (owned_ns or 0) if timed else None
+    return Finding(
+        rule=rule.id,
+        title=rule.title,
+        kind=rule.kind,
+        severity=verdict.severity or "info",
+        confidence=verdict.confidence,
+        trace=trace,
+        rank=row.get("rank", run.ranks.get(trace or "")),
+        device=verdict.place.device,
+        message=render(rule.message, {**values, **row}),
+        why=" ".join(rule.why.split()),
+        saving_ns=verdict.bound_ns,
+        saving_share=verdict.bound_share,
+        owned_ns=owned,
+        owned_share=owned / window_ns if owned is not None and window_ns else None,
+        marginal_ns=None if ordered is None else ordered.marginal_ns,
+        marginal_order=None if ordered is None else ordered.order,
+        status="alternative" if ordered is not None and ordered.is_alternative else "primary",
+        alternatives=() if ordered is None else ordered.alternatives,
+        evidence=tuple(evidence(con, run, verdict, values)),
+        fixes=tuple(_fix(rule.fixes[index]) for index in verdict.fix_order),
+        references=rule.references,
+        params=dict(values),
+    )
+
+
+def evidence(
+    con: duckdb.DuckDBPyConnection, run: Run, verdict: Verdict, values: Mapping[str, ParamValue]
+) -> list[Evidence]:
+    """Return the tables that prove a finding; a rule that names none and claims time shows its longest rows."""
+    rule = verdict.rule
+    known = {**claim_values(rule, values), **verdict.row, "trace_id": run.trace_ids.get(verdict.place.trace or "")}
+    found = []
+    for item in rule.evidence or _default_evidence(rule):
+        try:
+            rows = sandbox.query(con, item.select, known)
+        except sandbox.RuleQueryError:
+            # Bound at load; only a time-out ends here, and a finding without one table still stands.
+            continue
+        if rows.rows:
+            found.append(Evidence(item.title, rows.columns, rows.rows[:EVIDENCE_ROWS]))
+    return found
+
+
+def merge_ranks(findings: Sequence[Finding]) -> list[Finding]:
+    """Return one finding for those that are equal on several traces: the worst, with the ranks it stands for."""
+    groups: list[list[Finding]] = []
+    for finding in sorted(findings, key=lambda item: -(item.saving_share or 0.0)):
+        group = next((group for group in groups if _same(group[0], finding)), None)
+        if group is None:
+            groups.append([finding])
+        else:
+            group.append(finding)
+    return [_merged(group) for group in groups]
+
+
+def sort_findings(findings: Sequence[Finding]) -> list[Finding]:
+    """Return quality findings first, worst first; then the others by what they save, surer ones before equal ones."""
+    return sorted(findings, key=_sort_key)
+
+
+def _sort_key(finding: Finding) -> tuple[Any, ...]:
+    if finding.kind == QUALITY:
+        return (0, -SEVERITIES.index(finding.severity), finding.rule, finding.trace or "")
+    weight = _WEIGHTS[finding.confidence]
+    saving = -(finding.saving_share or 0.0) * weight
+    order = finding.marginal_order if finding.marginal_order is not None else 0
+    return (1, finding.status != "primary", saving, order, finding.rule, finding.trace or "", finding.device or 0)
+
+
+def _same(first: Finding, second: Finding) -> bool:
+    if (first.rule, first.device, first.severity, first.status) != (
+        second.rule,
+        second.device,
+        second.severity,
+        second.status,
+    ):
+        return False
+    if first.trace is None or second.trace is None or first.trace == second.trace:
+        return False
+    if first.saving_share is None or second.saving_share is None:
+        return first.message == second.message
+    return second.saving_share >= (1 - SAME_SHARE) * first.saving_share
+
+
+def _merged(group: Sequence[Finding]) -> Finding:
+    worst = group[0]
+    if len(group) == 1:
+        return worst
+    ranks = tuple(sorted({item.rank for item in group if item.rank is not None}))
+    traces = tuple(sorted({item.trace for item in group if item.trace is not None}))
+    return replace(worst, same_on_ranks=ranks, same_on_traces=traces)
+
+
+def _fix(fix: RuleFix) -> Fix:
+    return Fix(" ".join(fix.text.split()), fix.code, fix.lang, fix.effort)
+
+
+def _default_evidence(rule: Rule) -> tuple[EvidenceQuery, ...]:
+    claimed = claimed_sql(rule)
+    if claimed is None:
+        return ()
+    if rule.claims.compute_ops is not None:
+        sql = _text("longest_kernels").replace("TRUE /* compute_ops */", f"({rule.claims.compute_ops}\n)")
+        return (EvidenceQuery("Kernels that take the most time", sql),)
+    sql = _text("longest_rows").replace("TRUE /* where */", f"({rule.claims.where or 'TRUE'}\n)")
+    return (EvidenceQuery("Longest stretches", sql),)
+
+
+@cache
+def _text(name: str) -> str:
+    return (Path(__file__).parent / "sql" / f"{name}.sql").read_text()

@@ -1,0 +1,103 @@
+"""Makes a connection out of a rule test: a simulated workload, literal rows, or a workload with some tables replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from traceanalyzer import attribution, engine
+from traceanalyzer.rules.workspace import BOUND_TABLE
+from traceanalyzer.schema import canonical_tables, load_tables
+from traceanalyzer.simulator import simulate
+
+# What a literal row means when it does not say: the first device of a run of one trace.
+_DEFAULTS: dict[str, Any] = {"trace": "test", "trace_id": 0, "rank": 0, "device": 0}
+_COUNTER = "$i"
+_EMPTY: dict[str, Any] = {"BOOLEAN": False, "INTEGER": 0, "BIGINT": 0, "DOUBLE": 0.0, "VARCHAR": ""}
+
+
+def open_fixture(sim: Mapping[str, Any] | None, tables: Mapping[str, Any]) -> duckdb.DuckDBPyConnection:
+    """Return a connection over a simulated run and literal rows.
+
+    Rows of a canonical table replace the simulated ones; rows of a metric or a computed table replace what it would
+    return, columns that a row leaves out being NULL. Raises ValueError with the reason when a name is unknown.
+    """
+    canonical = dict(simulate(sim).canonical_tables()) if sim is not None else {}
+    for name, rows in tables.items():
+        if name in canonical_tables():
+            canonical[name] = _canonical_rows(name, expand(rows))
+    if sim is None and "traces" not in tables:
+        canonical["traces"] = _canonical_rows("traces", [{"trace": "test"}])
+    con = engine.connect_tables(canonical)
+    con.execute(BOUND_TABLE)
+    for name, rows in tables.items():
+        if name not in canonical_tables():
+            replace_table(con, name, expand(rows))
+    if sim is None and "windows" not in tables:
+        _windows_of(con, tables)
+    return con
+
+
+def expand(rows: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows with `repeat: n` written out n times and "$i" replaced by the number of the repetition."""
+    expanded = []
+    for row in rows:
+        values = {name: value for name, value in row.items() if name != "repeat"}
+        for index in range(int(row.get("repeat", 1))):
+            expanded.append({name: index if value == _COUNTER else value for name, value in values.items()})
+    return expanded
+
+
+def replace_table(con: duckdb.DuckDBPyConnection, name: str, rows: list[dict[str, Any]]) -> None:
+    """Hide a metric or computed table behind literal rows with its columns."""
+    columns = _columns(con, name)
+    if name != "bound":
+        con.execute(f'CREATE TEMP TABLE "{name}" AS FROM main."{name}" LIMIT 0')
+    for row in rows:
+        unknown = sorted(row.keys() - set(columns))
+        if unknown:
+            raise ValueError(f"{name} has no column '{unknown[0]}'; it has {', '.join(columns)}")
+        full = {**{key: value for key, value in _DEFAULTS.items() if key in columns}, **row}
+        names = ", ".join(f'"{key}"' for key in full)
+        con.execute(f'INSERT INTO "{name}" ({names}) VALUES ({", ".join("?" * len(full))})', list(full.values()))
+
+
+def _columns(con: duckdb.DuckDBPyConnection, name: str) -> list[str]:
+    known = {*engine.metrics(), *load_tables(Path(attribution.__file__).parent), "bound"}
+    if name not in known:
+        raise ValueError(f"no table or metric is called '{name}'")
+    return [column[0] for column in con.execute(f'SELECT * FROM "{name}" LIMIT 0').description or ()]
+
+
+def _canonical_rows(name: str, rows: list[dict[str, Any]]) -> pa.Table:
+    table = canonical_tables()[name]
+    filled = []
+    for row in rows:
+        full = {column.name: _EMPTY[column.type] if column.required else None for column in table.columns}
+        full |= {key: value for key, value in _DEFAULTS.items() if key in full}
+        unknown = sorted(row.keys() - full.keys())
+        if unknown:
+            raise ValueError(f"{name} has no column '{unknown[0]}'; it has {', '.join(full)}")
+        filled.append({**full, **row})
+    return pa.Table.from_pylist(filled, schema=table.arrow_schema())
+
+
+def _windows_of(con: duckdb.DuckDBPyConnection, tables: Mapping[str, Any]) -> None:
+    """Give every device that literal rows name an analysis window, so that findings have a place to be about."""
+    devices = {
+        ({**_DEFAULTS, **row}["trace"], {**_DEFAULTS, **row}["device"])
+        for name, rows in tables.items()
+        if name not in canonical_tables()
+        for row in rows
+    }
+    ids = dict(con.execute("SELECT trace, trace_id FROM canonical.traces").fetchall())
+    rows = [
+        {"trace_id": ids.get(trace, 0), "device": device, "window_ns": 0, "step_count": 0}
+        for trace, device in sorted(devices, key=str)
+        if device is not None
+    ]
+    replace_table(con, "windows", rows)

@@ -1,0 +1,155 @@
+"""Finds rule files, reads them all, and tells every mistake of every one of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.rules.binding import bind_rules
+from traceanalyzer.rules.document import read_document
+from traceanalyzer.rules.model import STATES, Mistake, Param, ParamValue, Rule, RuleMistakes
+from traceanalyzer.rules.parsing import parse_rule, suggestion
+
+
+def builtin_folder() -> Path:
+    """Return the folder of the rules that ship with the package: in the wheel, or at the top of a checkout."""
+    shipped = Path(__file__).parent / "builtin"
+    return shipped if shipped.is_dir() else Path(__file__).parents[2] / "rules"
+
+
+def rule_files(paths: Sequence[Path]) -> list[Path]:
+    """Return the rule files named, and those in the folders named, in order; raises when one is missing."""
+    files: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            files.extend(sorted(path.rglob("*.yaml")))
+        elif path.is_file():
+            files.append(path)
+        else:
+            raise TraceAnalyzerError("no such rule file or folder", path, "name a .yaml file or a folder of them")
+    return list(dict.fromkeys(files))
+
+
+def load_rules(paths: Sequence[Path] = ()) -> list[Rule]:
+    """Return the built-in rules and those of `paths`, by id; a rule of `paths` replaces a built-in of the same id.
+
+    Raises RuleMistakes with every mistake of every file.
+    """
+    builtin, mistakes = _parse([builtin_folder()])
+    extra, extra_mistakes = _parse(paths)
+    extra_ids = {rule.id for rule in extra}
+    rules = sorted([*(rule for rule in builtin if rule.id not in extra_ids), *extra], key=lambda rule: rule.id)
+    mistakes = [*mistakes, *extra_mistakes, *_doubles(extra), *_unknown_refinements(rules), *bind_rules(rules)]
+    if mistakes:
+        raise RuleMistakes(tuple(mistakes))
+    return rules
+
+
+def read_rules(paths: Sequence[Path]) -> list[Rule]:
+    """Return the rules of some files and folders alone, by id; raises RuleMistakes with all that is wrong."""
+    rules, mistakes = _parse(paths)
+    mistakes = [*mistakes, *_doubles(rules), *bind_rules(rules)]
+    if mistakes:
+        raise RuleMistakes(tuple(mistakes))
+    return sorted(rules, key=lambda rule: rule.id)
+
+
+def lint(paths: Sequence[Path] = ()) -> list[Mistake]:
+    """Return every mistake of the rules in `paths` (default: the built-in ones), style of tests and params included."""
+    rules, mistakes = _parse(paths or [builtin_folder()])
+    known, _ = _parse([builtin_folder()])
+    mistakes += [*_doubles(rules), *_unknown_refinements([*known, *rules]), *bind_rules(rules)]
+    for rule in rules:
+        mistakes += [*_unused_params(rule), *_missing_tests(rule)]
+    return sorted(mistakes, key=lambda mistake: (mistake.path, mistake.line))
+
+
+def check_settings(rules: Sequence[Rule], settings: Mapping[str, ParamValue]) -> dict[str, dict[str, ParamValue]]:
+    """Return settings ('rule.param' → value) by rule; raises when a name, type or range is wrong."""
+    by_id = {rule.id: rule for rule in rules}
+    checked: dict[str, dict[str, ParamValue]] = {}
+    for key, value in settings.items():
+        rule_id, _, name = key.partition(".")
+        if rule_id not in by_id:
+            raise TraceAnalyzerError(f"no such rule: {rule_id}", key, suggestion(rule_id, by_id))
+        params = by_id[rule_id].params
+        if name not in params:
+            known = ", ".join(params) or "none"
+            raise TraceAnalyzerError(f"the rule has no parameter '{name}'", key, f"its parameters: {known}")
+        checked.setdefault(rule_id, {})[name] = _checked_value(key, params[name], value)
+    return checked
+
+
+def _parse(paths: Sequence[Path]) -> tuple[list[Rule], list[Mistake]]:
+    rules, mistakes = [], []
+    for path in rule_files(paths):
+        rule, found = parse_rule(read_document(path))
+        mistakes.extend(found)
+        if rule is not None:
+            rules.append(rule)
+    return rules, mistakes
+
+
+def _checked_value(key: str, param: Param, value: ParamValue) -> ParamValue:
+    kind: type = type(param.default)
+    try:
+        if kind is bool:
+            typed: ParamValue = {"true": True, "false": False}[str(value).lower()]
+        else:
+            # A count may be given as 5.0 and a share as 1, but not a count as 2.5.
+            typed = kind(float(value)) if kind in (int, float) else str(value)
+            if kind is int and typed != float(value):
+                raise ValueError
+    except (ValueError, KeyError) as error:
+        raise TraceAnalyzerError(f"{value!r} is no {kind.__name__}", key, f"its default is {param.default}") from error
+    if isinstance(typed, int | float) and not isinstance(typed, bool):
+        below = param.minimum is not None and typed < param.minimum
+        above = param.maximum is not None and typed > param.maximum
+        if below or above:
+            hint = f"allowed: {param.minimum} to {param.maximum}"
+            raise TraceAnalyzerError(f"{value} is out of range", key, hint)
+    return typed
+
+
+def _doubles(rules: Sequence[Rule]) -> list[Mistake]:
+    first: dict[str, Rule] = {}
+    mistakes = []
+    for rule in rules:
+        if rule.id in first:
+            mistakes.append(Mistake(rule.path, rule.line("id"), f"the id {rule.id} is taken by {first[rule.id].path}"))
+        first.setdefault(rule.id, rule)
+    return mistakes
+
+
+def _unknown_refinements(rules: Sequence[Rule]) -> list[Mistake]:
+    ids = {rule.id for rule in rules}
+    return [
+        Mistake(rule.path, rule.line("refines"), f"refines an unknown rule: {name}", suggestion(name, ids))
+        for rule in rules
+        for name in rule.refines
+        if name not in ids
+    ]
+
+
+def _unused_params(rule: Rule) -> list[Mistake]:
+    texts = [rule.select, rule.when, rule.op_saving, rule.claims.where, rule.claims.compute_ops, rule.severity]
+    texts += [item.when for item in (*rule.abstain, *rule.lower, *rule.fixes)]
+    texts += [item.select for item in rule.evidence]
+    sql = "\n".join(text for text in texts if text)
+    used = {name for name in rule.params if f"${name}" in sql or f"{{{name}" in rule.message}
+    return [
+        Mistake(rule.path, rule.line(f"params.{name}"), f"the parameter '{name}' is not used", "delete it, or use it")
+        for name in rule.params
+        if name not in used
+    ]
+
+
+def _missing_tests(rule: Rule) -> list[Mistake]:
+    states = [test.expect["state"] for test in rule.tests]
+    wanted = [state for state in STATES if state != "abstained" or rule.abstain or rule.requires]
+    return [
+        Mistake(rule.path, rule.line("tests"), f"no test expects '{state}'", "the silent cases matter most")
+        for state in wanted
+        if state not in states
+    ]

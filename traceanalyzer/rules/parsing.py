@@ -1,0 +1,285 @@
+"""Turns a rule file into a Rule and collects everything that is wrong with its shape."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from traceanalyzer.diagnosis import SEVERITIES
+from traceanalyzer.rules.document import Document
+from traceanalyzer.rules.model import (
+    AUTO,
+    CONFIDENCES,
+    EFFORTS,
+    FINDING,
+    QUALITY,
+    STATES,
+    Abstention,
+    Claims,
+    ConfidenceDrop,
+    EvidenceQuery,
+    Mistake,
+    Param,
+    Rule,
+    RuleFix,
+    RuleTest,
+)
+from traceanalyzer.rules.template import template_fields
+
+_ID = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+_ID_LENGTH = 40
+_NAME = re.compile(r"[a-z_][a-z0-9_]*")
+_REQUIRED = ("id", "title", "when", "message", "why", "fixes", "references", "tests")
+_KEYS = {
+    "": (
+        *_REQUIRED,
+        *("kind", "severity", "requires", "params", "select", "abstain", "claims", "removes", "op_saving", "confidence"),
+        *("lower", "evidence", "refines"),
+    ),
+    "params": ("default", "why", "min", "max", "unit"),
+    "abstain": ("when", "reason", "detail"),
+    "claims": ("causes", "where", "compute_ops"),
+    "lower": ("when", "to", "because"),
+    "evidence": ("title", "select"),
+    "fixes": ("text", "code", "lang", "effort", "when"),
+    "tests": ("name", "sim", "tables", "params", "expect"),
+}
+# What a rule's select may read when it does not say: the engine's own table of the rule's bound.
+DEFAULT_SELECT = "SELECT * FROM bound"
+
+
+def parse_rule(document: Document) -> tuple[Rule | None, list[Mistake]]:
+    """Return the rule of a file, or None, and every mistake found on the way."""
+    parser = _Parser(document)
+    rule = parser.rule() if document.values else None
+    mistakes = [*document.mistakes, *parser.mistakes]
+    return (None if mistakes else rule), mistakes
+
+
+class _Parser:
+    """Reads each part of a rule; a part of the wrong shape becomes a mistake and an empty value."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.mistakes: list[Mistake] = []
+
+    def rule(self) -> Rule:
+        top = self.document.values
+        self._check_keys("", top)
+        for key in _REQUIRED:
+            if key not in top:
+                self._mistake("", f"the key '{key}' is missing")
+        kind = self._choice("kind", top.get("kind", FINDING), (FINDING, QUALITY))
+        params = self._params(top.get("params", {}))
+        claims = self._claims(top.get("claims", []))
+        return Rule(
+            id=self._id(top.get("id")),
+            title=self._text("title", top.get("title")),
+            kind=kind,
+            severity=self._severity(kind, top.get("severity", AUTO)),
+            requires=self._texts("requires", top.get("requires", [])),
+            params=params,
+            select=self._text("select", top.get("select", DEFAULT_SELECT)),
+            abstain=tuple(
+                Abstention(self._text(f"{key}.when", item.get("when")), str(item.get("reason")), item.get("detail"))
+                for key, item in self._items("abstain", ("when", "reason"))
+            ),
+            when=self._condition("when", top.get("when")),
+            claims=claims,
+            removes=self._texts("removes", top["removes"]) if "removes" in top else claims.causes,
+            op_saving=self._text("op_saving", top["op_saving"]) if "op_saving" in top else None,
+            confidence=self._choice("confidence", top.get("confidence", "high"), CONFIDENCES),
+            lower=tuple(
+                ConfidenceDrop(
+                    self._condition(f"{key}.when", item.get("when")),
+                    self._choice(f"{key}.to", item.get("to"), CONFIDENCES),
+                    str(item.get("because")),
+                )
+                for key, item in self._items("lower", ("when", "to", "because"))
+            ),
+            message=self._template("message", top.get("message")),
+            why=self._text("why", top.get("why")),
+            evidence=tuple(
+                EvidenceQuery(self._text(f"{key}.title", item.get("title")), self._text(key, item.get("select")))
+                for key, item in self._items("evidence", ("title", "select"))
+            ),
+            fixes=self._fixes(),
+            references=self._references(top.get("references", [])),
+            refines=self._texts("refines", top.get("refines", [])),
+            tests=self._tests(),
+            path=self.document.path,
+            lines=self.document.lines,
+        )
+
+    def _mistake(self, key: str, what: str, hint: str | None = None) -> None:
+        self.mistakes.append(Mistake(self.document.path, self.document.line(key), what, hint))
+
+    def _check_keys(self, key: str, values: Mapping[str, Any], kind: str = "") -> None:
+        for name in values:
+            if name not in _KEYS[kind]:
+                self._mistake(f"{key}.{name}".lstrip("."), f"unknown key: {name}", suggestion(name, _KEYS[kind]))
+
+    def _text(self, key: str, value: Any) -> str:
+        if isinstance(value, str) and value.strip():
+            return value.strip()
+        if value is not None or key.rpartition(".")[0]:
+            self._mistake(key, f"'{key}' must be text")
+        return ""
+
+    def _condition(self, key: str, value: Any) -> str:
+        # `when: true` and `when: 1` are YAML for what SQL writes the same way.
+        return str(value).lower() if isinstance(value, bool | int) else self._text(key, value)
+
+    def _texts(self, key: str, value: Any) -> tuple[str, ...]:
+        if isinstance(value, str):
+            return (value,)
+        if isinstance(value, list) and all(isinstance(item, str) for item in value):
+            return tuple(value)
+        self._mistake(key, f"'{key}' must be a list of names")
+        return ()
+
+    def _choice(self, key: str, value: Any, choices: tuple[str, ...]) -> str:
+        if value in choices:
+            return str(value)
+        self._mistake(key, f"'{key}' must be one of {', '.join(choices)}", suggestion(str(value), choices))
+        return choices[0]
+
+    def _items(self, key: str, required: tuple[str, ...]) -> list[tuple[str, dict[str, Any]]]:
+        values = self.document.values.get(key, [])
+        if not isinstance(values, list):
+            self._mistake(key, f"'{key}' must be a list")
+            return []
+        items = []
+        for index, item in enumerate(values):
+            place = f"{key}.{index}"
+            if not isinstance(item, dict):
+                self._mistake(place, f"an entry of '{key}' must be a mapping with {', '.join(required)}")
+                continue
+            self._check_keys(place, item, key)
+            for name in required:
+                if name not in item:
+                    self._mistake(place, f"an entry of '{key}' lacks '{name}'")
+            items.append((place, item))
+        return items
+
+    def _id(self, value: Any) -> str:
+        if not isinstance(value, str) or not _ID.fullmatch(value) or len(value) > _ID_LENGTH:
+            self._mistake("id", f"'id' must be lower-case words joined by '-', at most {_ID_LENGTH} characters")
+            return "invalid"
+        if value != self.document.path.stem:
+            self._mistake("id", f"the id is {value}, the file is {self.document.path.name}", "name both alike")
+        return value
+
+    def _severity(self, kind: str, value: Any) -> str:
+        if kind == QUALITY and value == AUTO:
+            self._mistake("severity", "a quality rule says its severity: note, warning or blocker")
+        text = self._text("severity", value)
+        if re.fullmatch(r"[a-z]+", text) and text not in (*SEVERITIES, AUTO):
+            self._mistake("severity", f"unknown severity: {text}", suggestion(text, (*SEVERITIES, AUTO)))
+        return text
+
+    def _params(self, value: Any) -> dict[str, Param]:
+        if not isinstance(value, dict):
+            self._mistake("params", "'params' must be a mapping of names to {default, why}")
+            return {}
+        params = {}
+        for name, item in value.items():
+            key = f"params.{name}"
+            if not _NAME.fullmatch(name):
+                self._mistake(key, f"'{name}' is no parameter name; use lower_case_words")
+            if not isinstance(item, dict) or "default" not in item or not isinstance(item.get("why"), str):
+                self._mistake(key, f"the parameter '{name}' needs a default and why it is so")
+                continue
+            self._check_keys(key, item, "params")
+            if not isinstance(item["default"], int | float | str | bool):
+                self._mistake(key, f"the default of '{name}' must be a number, text or true/false")
+            params[name] = Param(
+                name, item["default"], item["why"], item.get("min"), item.get("max"), item.get("unit")
+            )
+        return params
+
+    def _claims(self, value: Any) -> Claims:
+        if value == "none":
+            return Claims()
+        if isinstance(value, str | list):
+            return Claims(causes=self._texts("claims", value))
+        if not isinstance(value, dict):
+            self._mistake("claims", "'claims' must be causes of the ledger, or {causes, where} or {compute_ops}")
+            return Claims()
+        self._check_keys("claims", value, "claims")
+        return Claims(
+            causes=self._texts("claims.causes", value.get("causes", [])),
+            where=self._text("claims.where", value["where"]) if "where" in value else None,
+            compute_ops=self._text("claims.compute_ops", value["compute_ops"]) if "compute_ops" in value else None,
+        )
+
+    def _template(self, key: str, value: Any) -> str:
+        text = self._text(key, value)
+        try:
+            template_fields(text)
+        except ValueError as error:
+            self._mistake(key, f"malformed template: {error}")
+            return ""
+        return text
+
+    def _fixes(self) -> tuple[RuleFix, ...]:
+        fixes = []
+        for key, item in self._items("fixes", ("text",)):
+            code, lang = item.get("code"), str(item.get("lang", "python"))
+            if code is not None and lang == "python":
+                self._check_python(f"{key}.code", str(code))
+            fixes.append(
+                RuleFix(
+                    text=self._text(f"{key}.text", item.get("text")),
+                    code=None if code is None else str(code).strip("\n"),
+                    lang=lang,
+                    effort=self._choice(f"{key}.effort", item.get("effort", "code"), EFFORTS),
+                    when=self._condition(f"{key}.when", item["when"]) if "when" in item else None,
+                )
+            )
+        if not fixes and "fixes" in self.document.values:
+            self._mistake("fixes", "a rule names at least one fix")
+        return tuple(fixes)
+
+    def _check_python(self, key: str, code: str) -> None:
+        try:
+            ast.parse(code)
+        except SyntaxError as error:
+            self._mistake(key, f"the snippet is no Python: {error.msg}", "write 'lang: text' where it is not meant to be")
+
+    def _references(self, value: Any) -> tuple[str, ...]:
+        references = self._texts("references", value)
+        for index, reference in enumerate(references):
+            if not reference.startswith("https://"):
+                self._mistake(f"references.{index}", f"a reference is an https address: {reference}")
+        return references
+
+    def _tests(self) -> tuple[RuleTest, ...]:
+        tests = []
+        for key, item in self._items("tests", ("name", "expect")):
+            expect = item.get("expect")
+            if not isinstance(expect, dict) or expect.get("state") not in STATES:
+                self._mistake(f"{key}.expect", f"'expect' needs a state: {', '.join(STATES)}")
+                continue
+            if "sim" not in item and "tables" not in item:
+                self._mistake(key, "a test needs 'sim' (a workload) or 'tables' (literal rows)")
+            tests.append(
+                RuleTest(
+                    name=str(item.get("name")),
+                    line=self.document.line(key),
+                    expect=expect,
+                    sim=item.get("sim"),
+                    tables=item.get("tables", {}),
+                    params=item.get("params", {}),
+                )
+            )
+        return tuple(tests)
+
+
+def suggestion(name: str, choices: Iterable[str]) -> str | None:
+    """Return 'did you mean …' for the choice that is spelled most alike, if one is."""
+    close = difflib.get_close_matches(name, list(choices), n=1)
+    return f"did you mean '{close[0]}'?" if close else None

@@ -1,0 +1,96 @@
+"""Runs a rule's SQL so that it can be wrong or slow, but cannot read a file, reach the network, or hang the run."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import duckdb
+
+TIMEOUT_S = 30.0
+ROW_LIMIT = 1_000_000
+
+_LOCKS = (
+    "SET enable_external_access = false",
+    "SET autoinstall_known_extensions = false",
+    "SET autoload_known_extensions = false",
+    "SET python_enable_replacements = false",
+    "SET lock_configuration = true",
+)
+
+
+class RuleQueryError(Exception):
+    """A rule's SQL failed: it is no single SELECT, does not bind, raised, or took too long.
+
+    `line` is the line of the SQL text that DuckDB points at, from 1.
+    """
+
+    def __init__(self, what: str, line: int = 1) -> None:
+        super().__init__(what)
+        self.line = line
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The answer of a query: column names and rows of plain Python values."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+    def dicts(self) -> list[dict[str, Any]]:
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+
+def lock(con: duckdb.DuckDBPyConnection, allowed_directories: tuple[str, ...] = ()) -> None:
+    """Shut a connection's database off from files (but for the given folders) and network, for good."""
+    for folder in allowed_directories:
+        con.execute("SET allowed_directories = list_append(current_setting('allowed_directories'), $1)", [folder])
+    for statement in _LOCKS:
+        con.execute(statement)
+
+
+def check_select(con: duckdb.DuckDBPyConnection, sql: str) -> set[str]:
+    """Return the parameters of a text that is exactly one SELECT; raises RuleQueryError otherwise."""
+    try:
+        statements = con.extract_statements(sql)
+    except duckdb.Error as error:
+        raise _query_error(error) from error
+    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+        raise RuleQueryError("must be exactly one SELECT statement")
+    return set(statements[0].named_parameters)
+
+
+def query(
+    con: duckdb.DuckDBPyConnection, sql: str, values: Mapping[str, Any], timeout_s: float = TIMEOUT_S
+) -> Rows:
+    """Return the rows of one SELECT with the bound parameters it names; at most ROW_LIMIT of them."""
+    names = check_select(con, sql)
+    missing = names - values.keys()
+    if missing:
+        raise RuleQueryError(f"no parameter or column is called ${min(missing)}")
+    timer = threading.Timer(timeout_s, con.interrupt)
+    timer.start()
+    try:
+        cursor = con.execute(sql, {name: values[name] for name in names})
+        columns = tuple(column[0] for column in cursor.description or ())
+        rows = cursor.fetchmany(ROW_LIMIT)
+    except duckdb.InterruptException as error:
+        raise RuleQueryError(f"took longer than {timeout_s:g} s") from error
+    except duckdb.Error as error:
+        raise _query_error(error) from error
+    finally:
+        timer.cancel()
+    return Rows(columns, tuple(tuple(_plain(value) for value in row) for row in rows))
+
+
+def _plain(value: Any) -> Any:
+    return float(value) if isinstance(value, Decimal) else value
+
+
+def _query_error(error: Exception) -> RuleQueryError:
+    text, _, place = str(error).partition("\n\nLINE ")
+    number = place.partition(":")[0]
+    return RuleQueryError(" ".join(text.split()), int(number) if number.isdigit() else 1)

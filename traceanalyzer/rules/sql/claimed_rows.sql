@@ -1,0 +1,13 @@
+-- One row per ledger row of the analysis window that a rule's causes select.
+SELECT
+    trace_id,
+    device,
+    row_id AS item_id,
+    step,
+    dur_ns,
+    bucket,
+    confidence
+FROM ledger_rows
+WHERE kept
+  AND cause IN (SELECT unnest($causes::VARCHAR[]))
+  AND TRUE /* where */

@@ -1,0 +1,11 @@
+-- One row per trace of the run, in its order.
+SELECT
+    traces.trace,
+    traces.format,
+    traces.rank,
+    traces.world_size,
+    traces.event_count,
+    (SELECT count(*) FROM gpu_ops WHERE gpu_ops.trace_id = traces.trace_id) AS gpu_op_count,
+    traces.truncated
+FROM traces
+ORDER BY traces.trace_id

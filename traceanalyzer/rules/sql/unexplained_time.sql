@@ -1,0 +1,17 @@
+-- One row per bucket: time of the analysis windows without compute that no finding owns.
+SELECT
+    ledger_rows.bucket,
+    sum(ledger_rows.dur_ns)::BIGINT AS dur_ns
+FROM ledger_rows
+WHERE ledger_rows.kept
+  AND ledger_rows.bucket <> 'compute'
+  AND NOT EXISTS (
+      FROM claims
+      WHERE claims.trace_id = ledger_rows.trace_id
+        AND claims.device = ledger_rows.device
+        AND claims.item_id = ledger_rows.row_id
+        AND claims.bucket <> 'compute'
+  )
+GROUP BY ledger_rows.bucket
+HAVING sum(ledger_rows.dur_ns) > 0
+ORDER BY dur_ns DESC, bucket

@@ -1,0 +1,59 @@
+"""Message templates: text with {column:format}, nothing else that Python's format strings can do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from string import Formatter
+from typing import Any
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def template_fields(template: str) -> list[tuple[str, str]]:
+    """Return the (column, format) pairs of a template; raises ValueError with the reason when it is malformed."""
+    fields = []
+    for _, name, spec, conversion in Formatter().parse(template):
+        if name is None:
+            continue
+        if not name.isidentifier():
+            raise ValueError(f"'{{{name}}}' is not a column name")
+        if conversion or "{" in (spec or ""):
+            raise ValueError(f"'{{{name}}}' may only carry a format, as in {{{name}:.1f}}")
+        fields.append((name, spec or ""))
+    return fields
+
+
+def render(template: str, values: Mapping[str, Any]) -> str:
+    """Return the template with its columns filled in; NULL reads 'unknown'."""
+    text = []
+    for literal, name, spec, _ in Formatter().parse(template):
+        text.append(literal)
+        if name is not None:
+            text.append(format_value(values[name], spec or ""))
+    return " ".join("".join(text).split())
+
+
+def format_value(value: Any, spec: str) -> str:
+    """Return a value in a Python format, or as `bytes` (binary units) or `dur` (nanoseconds for people)."""
+    if value is None:
+        return "unknown"
+    if spec == "bytes":
+        return _bytes(float(value))
+    if spec == "dur":
+        return _duration(float(value))
+    return format(value, spec)
+
+
+def _bytes(size: float) -> str:
+    for unit in _UNITS:
+        if abs(size) < 1024 or unit == _UNITS[-1]:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    raise AssertionError("the last unit always returns")
+
+
+def _duration(dur_ns: float) -> str:
+    for unit, scale in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
+        if abs(dur_ns) >= scale:
+            return f"{dur_ns / scale:.1f} {unit}"
+    return f"{dur_ns:.0f} ns"

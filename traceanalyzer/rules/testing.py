@@ -1,0 +1,120 @@
+"""Runs the tests that rules carry: each must say what its test expects, row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from traceanalyzer import attribution
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.rules import sandbox
+from traceanalyzer.rules.diagnosing import MIN_IMPACT_SHARE, reported
+from traceanalyzer.rules.fixtures import open_fixture
+from traceanalyzer.rules.loading import check_settings
+from traceanalyzer.rules.model import ABSTAINED, FINDING, FIRED, Rule, RuleTest
+from traceanalyzer.rules.places import read_run
+from traceanalyzer.rules.template import render
+from traceanalyzer.rules.verdicts import Verdict, evaluate
+from traceanalyzer.rules.workspace import open_workspace
+
+# What an expectation may ask for besides columns of the select.
+_KEYS = ("state", "reason", "severity", "confidence", "message", "fix", "trace", "rank", "device")
+
+
+@dataclass(frozen=True)
+class RuleTestResult:
+    """What became of one inline test; `failures` is empty when it passed, `row` is what the rule's select returned."""
+
+    rule: str
+    test: str
+    path: Path
+    line: int
+    failures: tuple[str, ...]
+    row: Mapping[str, Any]
+
+    @property
+    def passed(self) -> bool:
+        return not self.failures
+
+
+def run_rule_tests(rules: Sequence[Rule]) -> list[RuleTestResult]:
+    """Return the result of every inline test of the rules, in their order."""
+    return [run_rule_test(rule, test) for rule in rules for test in rule.tests]
+
+
+def run_rule_test(rule: Rule, test: RuleTest) -> RuleTestResult:
+    """Return the result of one inline test."""
+    try:
+        verdicts = _verdicts(rule, test)
+    except (TraceAnalyzerError, ValueError, sandbox.RuleQueryError) as error:
+        return RuleTestResult(rule.id, test.name, rule.path, test.line, (f"cannot run: {error}",), {})
+    verdict = _wanted(verdicts, test.expect)
+    if verdict is None:
+        failures: tuple[str, ...] = ("the rule says nothing about any place; its select returned no row",)
+        return RuleTestResult(rule.id, test.name, rule.path, test.line, failures, {})
+    failures = tuple(_failures(verdict, rule, test))
+    return RuleTestResult(rule.id, test.name, rule.path, test.line, failures, verdict.row)
+
+
+def _verdicts(rule: Rule, test: RuleTest) -> list[Verdict]:
+    settings = check_settings([rule], {f"{rule.id}.{name}": value for name, value in test.params.items()})
+    con = open_fixture(test.sim, test.tables)
+    # Literal rows leave out what a trace recorded: then the test is about the condition, not about requirements.
+    assumed = test.sim is None and "capabilities" not in test.tables and "traces" not in test.tables
+    scan = None if "bound" in test.tables or test.sim is None else attribution.Bounds.load(con)
+    open_workspace(con, [rule])
+    run = read_run(con)
+    values = rule.values(settings.get(rule.id))
+    verdicts = evaluate(con, rule, run, values, scan, assume_requirements=assumed)
+    return [reported(verdict, MIN_IMPACT_SHARE) for verdict in verdicts]
+
+
+def _wanted(verdicts: Sequence[Verdict], expect: Mapping[str, Any]) -> Verdict | None:
+    """Return the verdict that an expectation is about: of the rank or device it names, else the most telling one."""
+    chosen = [
+        verdict
+        for verdict in verdicts
+        if all(verdict.row.get(key, expect[key]) == expect[key] for key in ("trace", "rank", "device") if key in expect)
+    ]
+    order = (FIRED, ABSTAINED, "clear")
+    return min(chosen, key=lambda verdict: order.index(verdict.state), default=None)
+
+
+def _failures(verdict: Verdict, rule: Rule, test: RuleTest) -> list[str]:
+    failures = []
+    seen: dict[str, Any] = {
+        **verdict.row,
+        "state": verdict.state,
+        "reason": verdict.reason,
+        "severity": verdict.severity,
+        "confidence": verdict.confidence,
+        "fix": rule.fixes[verdict.fix_order[0]].text if verdict.fix_order else None,
+    }
+    if verdict.row and verdict.state == FIRED:
+        seen["message"] = render(rule.message, {**rule.values(test.params), **verdict.row})
+    for key, wanted in test.expect.items():
+        if key not in seen and key not in _KEYS:
+            failures.append(f"expects '{key}', which the select does not return")
+        elif not _fits(seen.get(key), wanted, key):
+            failures.append(f"{key} is {_shown(seen.get(key))}, expected {_shown(wanted)}")
+    if failures and verdict.reason is not None and "reason" not in test.expect:
+        failures.append(f"it gives the reason {verdict.reason}: {verdict.detail}")
+    if verdict.state == "clear" and not verdict.row and rule.kind == FINDING:
+        failures.append("the select returned no row for a healthy device; join from `bound` or `windows`")
+    return failures
+
+
+def _fits(value: Any, wanted: Any, key: str) -> bool:
+    if isinstance(wanted, list) and len(wanted) == 2:
+        return value is not None and wanted[0] <= value <= wanted[1]
+    if key in ("message", "fix", "detail"):
+        return value is not None and " ".join(str(wanted).split()) in value
+    return bool(value == wanted)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list) and len(value) == 2:
+        return f"{value[0]} to {value[1]}"
+    return f"{value:.4g}" if isinstance(value, float) else repr(value)

@@ -1,0 +1,190 @@
+"""Evaluates one rule everywhere, independently of every other rule: fired, clear, or abstained with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import duckdb
+
+from traceanalyzer.diagnosis import SEVERITIES
+from traceanalyzer.rules import sandbox
+from traceanalyzer.rules.bounds import LeadScan, Removal, fill_bound
+from traceanalyzer.rules.model import ABSTAINED, AUTO, CLEAR, CONFIDENCES, FINDING, FIRED, Rule
+from traceanalyzer.rules.places import Place, Run
+from traceanalyzer.rules.template import render
+
+# Below these the window says less than the rule claims (LEDGER 4.4): a missing launch may hide a host cause, and a
+# spread cannot be estimated from a few steps.
+SURE_LINK_SHARE = 0.97
+SURE_STEPS = 5
+FEW_STEPS = 3
+SURE_RESOLVED_SHARE = 0.9
+FAIR_RESOLVED_SHARE = 0.7
+
+_SEVERITY_SHARES = ((0.20, "critical"), (0.10, "high"), (0.03, "medium"), (0.01, "low"))
+# Severities that need no SQL of the rule: the engine's own, and the fixed ones.
+AUTO_SEVERITIES = (AUTO, *SEVERITIES)
+_OWN = "_rule_"  # prefix of the columns that evaluation adds to a rule's row
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What one rule says about one place; `row` is what its select returned there."""
+
+    rule: Rule
+    place: Place
+    state: str
+    reason: str | None = None
+    detail: str | None = None
+    unlock: str | None = None
+    row: Mapping[str, Any] = field(default_factory=dict)
+    severity: str | None = None
+    confidence: str = "high"
+    fix_order: tuple[int, ...] = ()  # positions in rule.fixes of those that apply
+    removal: Removal = field(default_factory=Removal)
+
+    @property
+    def bound_ns(self) -> int | None:
+        """What removing only this finding's cause saves, in nanoseconds of the analysis window."""
+        value = self.row.get("bound_ns")
+        return None if value is None or self.rule.claims.is_empty else int(value)
+
+    @property
+    def bound_share(self) -> float | None:
+        value = self.row.get("bound_share")
+        return None if value is None or self.rule.claims.is_empty else float(value)
+
+
+def evaluate(
+    con: duckdb.DuckDBPyConnection,
+    rule: Rule,
+    run: Run,
+    values: Mapping[str, Any],
+    scan: LeadScan | None,
+    assume_requirements: bool = False,
+) -> list[Verdict]:
+    """Return the rule's verdict in every place it is about; a broken or slow query abstains with 'error'.
+
+    Without a scan the table `bound` is left as it is, and with `assume_requirements` every place has all capabilities:
+    both are for tests on literal rows.
+    """
+    missing, open_places = ([], run.devices) if assume_requirements else _requirements(rule, run)
+    if not open_places and rule.kind == FINDING:
+        return missing
+    try:
+        removals = {} if scan is None or rule.claims.is_empty else fill_bound(con, rule, values, scan)
+        rows = sandbox.query(con, verdict_sql(rule), values).dicts()
+    except sandbox.RuleQueryError as error:
+        places = open_places or (Place(),)
+        return [*missing, *(Verdict(rule, place, ABSTAINED, "error", str(error)) for place in places)]
+    verdicts = []
+    seen = set()
+    for row in rows:
+        place = Place(row.get("trace"), row.get("device"))
+        if place in seen or any(verdict.place == place for verdict in missing):
+            continue
+        seen.add(place)
+        trusted = None if scan is None or rule.claims.is_empty else _distrust(scan, run, place)
+        removal = removals.get((run.trace_ids.get(place.trace or "", -1), place.device or 0), Removal())
+        verdicts.append(_verdict(rule, place, row, trusted, removal, values))
+    unseen = [place for place in open_places if place not in seen] if rule.kind == FINDING else []
+    silent = "the rule's select returned no row for this device"
+    return [*missing, *verdicts, *(Verdict(rule, place, ABSTAINED, "no-row", silent) for place in unseen)]
+
+
+def verdict_sql(rule: Rule) -> str:
+    """Return the rule's select with its conditions as columns."""
+    columns = ["subject.*", f"({rule.when}\n) AS {_OWN}fires"]
+    columns += [f"({item.when}\n) AS {_OWN}abstain_{index}" for index, item in enumerate(rule.abstain)]
+    columns += [f"({item.when}\n) AS {_OWN}lower_{index}" for index, item in enumerate(rule.lower)]
+    columns += [f"({item.when or 'TRUE'}\n) AS {_OWN}fix_{index}" for index, item in enumerate(rule.fixes)]
+    if rule.severity not in AUTO_SEVERITIES:
+        columns.append(f"({rule.severity}\n) AS {_OWN}severity")
+    return f"WITH subject AS (\n{rule.select}\n) SELECT " + ",\n".join(columns) + " FROM subject"
+
+
+def severity_of(bound_share: float) -> str:
+    """Return the severity of a finding that can save this share of the analysis window."""
+    return next((name for share, name in _SEVERITY_SHARES if bound_share >= share), "info")
+
+
+def _requirements(rule: Rule, run: Run) -> tuple[list[Verdict], tuple[Place, ...]]:
+    # A finding is about devices; where a trace has none, it says so once for the trace.
+    places = (*run.devices, *run.traces_without_devices) if rule.kind == FINDING else ()
+    requires = tuple(dict.fromkeys(("gpu_ops", *rule.requires)))
+    missing, unmet = [], set()
+    for place in places:
+        found = run.missing(place, requires)
+        if found is not None:
+            name, capability = found
+            reason = f"missing-capability:{name}"
+            missing.append(Verdict(rule, place, ABSTAINED, reason, capability.detail, capability.unlock))
+            unmet.add(place)
+    return missing, tuple(place for place in places if place not in unmet)
+
+
+def _distrust(scan: LeadScan, run: Run, place: Place) -> str | None:
+    if place.trace is None or place.device is None:
+        return None
+    return scan.abstains(run.trace_ids[place.trace], place.device)
+
+
+def _verdict(
+    rule: Rule,
+    place: Place,
+    row: dict[str, Any],
+    distrust: str | None,
+    removal: Removal,
+    values: Mapping[str, Any],
+) -> Verdict:
+    own = {name.removeprefix(_OWN): row.pop(name) for name in list(row) if name.startswith(_OWN)}
+    seen = {**values, **row}
+    for index, item in enumerate(rule.abstain):
+        if own[f"abstain_{index}"]:
+            detail = None if item.detail is None else render(item.detail, seen)
+            return Verdict(rule, place, ABSTAINED, item.reason, detail, row=row)
+    if distrust is not None:
+        return Verdict(rule, place, ABSTAINED, "untrusted-bound", distrust, row=row)
+    if own["fires"] is None:
+        return Verdict(rule, place, ABSTAINED, "unknown", "the condition met an unknown value", row=row)
+    fixes = tuple(index for index in range(len(rule.fixes)) if own[f"fix_{index}"])
+    return Verdict(
+        rule,
+        place,
+        FIRED if own["fires"] else CLEAR,
+        row=row,
+        severity=_severity(rule, row, own),
+        confidence=_confidence(rule, row, own),
+        fix_order=fixes or tuple(range(len(rule.fixes))),
+        removal=removal,
+    )
+
+
+def _severity(rule: Rule, row: Mapping[str, Any], own: Mapping[str, Any]) -> str:
+    if "severity" in own:
+        return str(own["severity"])
+    if rule.severity != AUTO:
+        return rule.severity
+    return severity_of(float(row.get("bound_share") or 0.0))
+
+
+def _confidence(rule: Rule, row: Mapping[str, Any], own: Mapping[str, Any]) -> str:
+    levels = [rule.confidence]
+    levels += [item.to for index, item in enumerate(rule.lower) if own[f"lower_{index}"]]
+    if rule.kind == FINDING:
+        levels += _window_confidence(row)
+    return min(levels, key=CONFIDENCES.index)
+
+
+def _window_confidence(row: Mapping[str, Any]) -> list[str]:
+    levels = []
+    link_share, steps, resolved = (row.get(name) for name in ("launch_link_share", "step_count", "resolved_share"))
+    if link_share is not None and link_share < SURE_LINK_SHARE:
+        levels.append("medium")
+    if steps is not None and steps < SURE_STEPS:
+        levels.append("medium" if steps >= FEW_STEPS else "low")
+    if resolved is not None and resolved < SURE_RESOLVED_SHARE:
+        levels.append("medium" if resolved >= FAIR_RESOLVED_SHARE else "low")
+    return levels
