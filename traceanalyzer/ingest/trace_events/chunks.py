@@ -121,7 +121,7 @@ class ChunkParser:
         largest = self._connection.execute("SELECT max(abs(start_us)) FROM chunk").fetchall()[0][0]
         if (largest or 0) < EXACT_DOUBLE_US or _FRACTION_OF_LONG_TIME.search(events) is None:
             return True
-        return self._read(_LONG_TIME.sub(rb'\1"\2"', events), "chunk_exact", {"unpadded": self._unpadded})
+        return self._read(_LONG_TIME.sub(rb'\1"\2"', bytes(events)), "chunk_exact", {"unpadded": self._unpadded})
 
     def _read(self, events: bytes | memoryview, query: str, parameters: dict[str, object]) -> bool:
         with tempfile.NamedTemporaryFile(dir=self._scratch, suffix=".json") as file:
