@@ -33,7 +33,7 @@ def list_metrics() -> None:
     width = max(map(len, [*known, *tables]))
     for title, rows in (
         ("Metrics", {name: metric.summary for name, metric in known.items()}),
-        ("Tables below them", {name: table.comment for name, table in tables.items()}),
+        ("Tables below them", {name: table.comment.split(". ")[0].rstrip(".") + "." for name, table in tables.items()}),
     ):
         page.line((title, "bold"))
         for name, summary in sorted(rows.items()):
@@ -64,10 +64,10 @@ def show_metric(name: str, as_sql: bool) -> None:
 def _write_metric(page: Page, metric: Metric, *, as_sql: bool) -> None:
     page.line((metric.name, "bold"))
     page.paragraph(metric.summary)
-    if metric.text:
+    rest = metric.text.removeprefix(metric.summary).strip()
+    for paragraph in rest.split("\n\n") if rest else ():
         page.blank()
-        for paragraph in metric.text.split("\n\n"):
-            page.paragraph(paragraph)
+        page.paragraph(paragraph)
     page.blank()
     _write_columns(page, [(column.name, column.type, column.comment) for column in metric.columns])
     if as_sql:

@@ -39,8 +39,8 @@ HELP = """Statements end with ; and may span lines.
 def sql(options: RunOptions, query: str | None, file: Path | None, layout: str, output: Path | None) -> None:
     """Ask a run anything in SQL.
 
-    QUERY is a statement over metrics and tables, in DuckDB's SQL; without one it is read from --file, from a pipe, or asked for at a prompt.
-    `traceanalyzer metrics list` names what can be queried.
+    QUERY is a statement over metrics and tables, in DuckDB's SQL; without one it is read from --file, from a pipe, or
+    asked for at a prompt. `traceanalyzer metrics list` names what can be queried.
     """
     text = _query(query, file)
     with opened(options) as (run, activity):

@@ -1,0 +1,302 @@
+"""The command line: exit codes, errors as words, and output that a program can read."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from traceanalyzer.cli import cli, main
+
+EVENTS = [
+    {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 7, "tid": 7, "ts": 10, "dur": 30},
+    {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 7, "tid": 7, "ts": 20, "dur": 5}
+    | {"args": {"correlation": 1}},
+    {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 30, "dur": 40}
+    | {"args": {"device": 0, "stream": 7, "correlation": 1}},
+    {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 7, "tid": 7, "ts": 60, "dur": 5}
+    | {"args": {"correlation": 2}},
+    {"ph": "X", "cat": "kernel", "name": "relu", "pid": 0, "tid": 7, "ts": 90, "dur": 10}
+    | {"args": {"device": 0, "stream": 7, "correlation": 2}},
+]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of one small trace, ingested once."""
+    folder = tmp_path_factory.mktemp("run42")
+    document = {
+        "schemaVersion": 1,
+        "deviceProperties": [{"id": 0, "name": "NVIDIA H100", "numSms": 132}],
+        "distributedInfo": {"backend": "nccl", "rank": 3, "world_size": 8},
+        "HF_TOKEN": "hf_" + "swordfish" * 3,
+        "traceEvents": EVENTS,
+    }
+    (folder / "rank3.json").write_text(json.dumps(document))
+    assert main(["ingest", str(folder), "-q"]) == 0
+    return folder
+
+
+@pytest.fixture
+def ask(run: Path, capsys: pytest.CaptureFixture[str]) -> Asking:
+    """Runs a command on the run and gives its exit code, output and errors."""
+    return Asking(run, capsys)
+
+
+class Asking:
+    """Runs `traceanalyzer COMMAND RUN …` in this process."""
+
+    def __init__(self, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self._run = run
+        self._capsys = capsys
+
+    def __call__(self, command: str, *arguments: str) -> tuple[int, str, str]:
+        self._capsys.readouterr()
+        code = main([command, str(self._run), *arguments])
+        out, err = self._capsys.readouterr()
+        return code, out, err
+
+
+def started(arguments: Sequence[str], **settings: str) -> subprocess.Popen[str]:
+    """Start the program as a user would, with pipes."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "traceanalyzer", *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **settings},
+    )
+
+
+def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in cli.commands:
+        assert main([name, "--help"]) == 0
+        assert f"Usage: traceanalyzer {name}" in capsys.readouterr().out
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("traceanalyzer ")
+
+
+def test_unknown_command_exits_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diagnoze"]) == 2
+    assert "diagnoze" in capsys.readouterr().err
+
+
+def test_no_command_shows_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    out, err = capsys.readouterr()
+    assert "Commands:" in out + err
+
+
+@pytest.mark.parametrize("command", ["diagnose", "info", "ingest"])
+def test_missing_run_is_one_error_line(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, str(tmp_path / "absent")]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("error: ")
+    assert "Traceback" not in err
+
+
+def test_sql_table_is_aligned_and_whole_in_a_pipe(ask: Asking) -> None:
+    code, out, _ = ask("sql", "SELECT name, dur_ns FROM gpu_ops ORDER BY start_ns")
+    assert (code, out.splitlines()) == (
+        0,
+        [
+            "name  dur_ns",
+            "────────────",
+            "gemm   40000",
+            "relu   10000",
+        ],
+    )
+
+
+def test_sql_csv_is_exact_and_null_is_empty(ask: Asking) -> None:
+    code, out, _ = ask("sql", "SELECT 'a,\"b' AS x, NULL AS y, 0.1::DOUBLE AS z, [1, 2] AS w", "--format", "csv")
+    assert code == 0
+    assert list(csv.reader(io.StringIO(out))) == [["x", "y", "z", "w"], ['a,"b', "", "0.1", "[1, 2]"]]
+
+
+def test_sql_json_is_one_object_a_row(ask: Asking) -> None:
+    query = "SELECT name, dur_ns, NULL AS n, 'nan'::DOUBLE AS x FROM gpu_ops ORDER BY start_ns"
+    code, out, _ = ask("sql", query, "--format", "json")
+    assert code == 0
+    assert json.loads(out)[0] == {"name": "gemm", "dur_ns": 40000, "n": None, "x": None}
+
+
+def test_sql_json_without_rows_is_an_empty_array(ask: Asking) -> None:
+    assert json.loads(ask("sql", "SELECT 1 AS x WHERE false", "--format", "json")[1]) == []
+
+
+def test_sql_parquet_keeps_types(ask: Asking, tmp_path: Path) -> None:
+    path = tmp_path / "ops.parquet"
+    code, out, _ = ask("sql", "SELECT op_id, name FROM gpu_ops", "--format", "parquet", "--output", str(path))
+    assert (code, out) == (0, "")
+    assert [str(field.type) for field in pq.read_schema(path)] == ["int64", "string"]
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_sql_reads_its_query_from_a_file(ask: Asking, tmp_path: Path) -> None:
+    path = tmp_path / "query.sql"
+    path.write_text("SELECT count(*) AS n FROM gpu_ops")
+    assert ask("sql", "--file", str(path), "--format", "csv")[1] == "n\n2\n"
+
+
+def test_sql_reads_its_query_from_a_pipe(ask: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("SELECT count(*) AS n FROM gpu_ops"))
+    assert ask("sql", "--format", "csv")[1] == "n\n2\n"
+
+
+def test_mistake_in_sql_says_where_and_what_was_meant(ask: Asking) -> None:
+    code, out, err = ask("sql", "SELECT *\nFROM gpu_opz")
+    assert (code, out) == (2, "")
+    assert err.startswith("error: query: Catalog Error: Table with name gpu_opz does not exist!")
+    assert "line 2: FROM gpu_opz" in err
+    assert "gpu_ops" in err.split("hint: ")[1]
+
+
+def test_output_that_cannot_be_written_is_said(ask: Asking, tmp_path: Path) -> None:
+    code, _, err = ask("sql", "SELECT 1", "-o", str(tmp_path / "absent" / "x.csv"))
+    assert code == 2
+    assert "cannot be written" in err
+
+
+def test_failed_query_leaves_no_output_file(ask: Asking, tmp_path: Path) -> None:
+    assert ask("sql", "SELECT nothing", "-o", str(tmp_path / "x.csv"))[0] == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_shell_answers_and_survives_a_mistake(ask: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = iter(["SELECT nothing;", ".tables", ".columns gpu_ops", "SELECT count(*) AS n", "FROM gpu_ops;", ".quit"])
+    monkeypatch.setattr("builtins.input", lambda prompt: next(lines))
+    monkeypatch.setattr(sys, "stdin", _Terminal())
+    code, out, err = ask("sql")
+    assert code == 0
+    assert "error: query" in err
+    assert "gpu_ops" in out
+    assert out.rstrip().endswith("2")
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_info_tells_rank_and_redacts_secrets(ask: Asking) -> None:
+    code, out, _ = ask("info", "-v")
+    assert code == 0
+    assert "3 (metadata) of 8" in out
+    assert "swordfish" not in out
+    assert "(redacted)" in out
+    assert "7 ranks of 8 absent (0-2, 4-7)" in out
+
+
+def test_info_as_json(ask: Asking) -> None:
+    document = json.loads(ask("info", "--format", "json")[1])
+    assert document["schema_version"] == 1
+    assert document["traces"][0]["launch_share"] == 1.0
+    assert "swordfish" not in json.dumps(document)
+
+
+def test_diagnose_as_json_keeps_to_its_schema(ask: Asking, root: Path) -> None:
+    import jsonschema
+
+    code, out, err = ask("diagnose", "--format", "json")
+    assert (code, err) == (0, "")
+    jsonschema.validate(json.loads(out), json.loads((root / "docs" / "diagnosis.schema.json").read_text()))
+
+
+def test_second_diagnosis_reads_parquet_only_and_says_so(ask: Asking) -> None:
+    assert "read from Parquet only" in ask("diagnose", "-v")[2]
+
+
+def test_quiet_prints_the_result_alone(ask: Asking) -> None:
+    assert ask("diagnose", "-q")[2] == ""
+
+
+def test_fail_on_exits_1_when_a_finding_reaches_the_level(ask: Asking) -> None:
+    findings = json.loads(ask("diagnose", "--format", "json")[1])["findings"]
+    assert ask("diagnose", "--fail-on", "note")[0] == (1 if findings else 0)
+    assert ask("diagnose", "--fail-on", "info")[0] in (0, 1)
+
+
+@pytest.mark.parametrize("assignment", ["nonsense", "a=1", "=", ".b=1", "a.=1"])
+def test_malformed_set_is_explained(ask: Asking, assignment: str) -> None:
+    code, _, err = ask("diagnose", "--set", assignment)
+    assert code == 2
+    assert "RULE.PARAM=VALUE" in err
+
+
+def test_set_of_an_unknown_rule_is_explained(ask: Asking) -> None:
+    code, _, err = ask("diagnose", "--set", "no-such-rule.param=1")
+    assert code == 2
+    assert "no such rule" in err
+
+
+def test_unknown_metric_suggests_the_right_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["metrics", "show", "device_tim"]) == 2
+    assert "did you mean device_time" in capsys.readouterr().err
+
+
+def test_every_metric_and_table_can_be_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    from traceanalyzer.engine import metrics
+
+    for name in (*metrics(), "gpu_ops", "canonical.defects", "attribution.steps"):
+        assert main(["metrics", "show", name]) == 0
+    assert main(["metrics", "list"]) == 0
+    out = capsys.readouterr().out
+    assert all(name in out for name in metrics())
+
+
+def test_every_rule_can_be_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    from traceanalyzer.rules import load_rules
+
+    assert main(["rules", "list"]) == 0
+    listed = capsys.readouterr().out
+    for rule in load_rules():
+        assert rule.id in listed
+        assert main(["rules", "show", rule.id]) == 0
+
+
+def test_unknown_rule_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rules", "show", "no-such-rule"]) == 2
+    assert "no such rule" in capsys.readouterr().err
+
+
+def test_reader_that_leaves_early_gets_no_traceback(run: Path) -> None:
+    process = started(["sql", str(run), "SELECT * FROM range(1000000)", "--format", "csv"])
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    process.stderr.close()
+    assert process.wait() == 141
+
+
+def test_interrupt_gets_no_traceback(run: Path) -> None:
+    process = started(["sql", str(run), "SELECT sum(a.range * b.range) FROM range(1000000) a, range(1000000) b"])
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(2)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    assert "Traceback" not in err
+    assert process.returncode == 130
+
+
+def test_ascii_terminal_costs_characters_not_the_report(run: Path) -> None:
+    process = started(["info", str(run)], PYTHONIOENCODING="ascii")
+    out, err = process.communicate()
+    assert (process.returncode, err) == (0, "")
+    assert "run42" in out

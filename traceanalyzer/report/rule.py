@@ -1,0 +1,51 @@
+"""The page of a rule on a terminal: what it finds, when it fires and stays silent, its knobs, and the fix."""
+
+from __future__ import annotations
+
+from typing import TextIO
+
+from traceanalyzer.report.page import Page
+from traceanalyzer.rules.page import RulePage
+
+
+def write(rule: RulePage, select: str, stream: TextIO) -> None:
+    """Write the page of a rule; `select` is the query that its condition is over."""
+    page = Page(stream)
+    page.line((rule.id, "bold"), (f"  {rule.kind} · severity {rule.severity}", "dim"))
+    page.paragraph(rule.title, style="bold")
+    page.blank()
+    if rule.why:
+        page.paragraph(rule.why)
+        page.blank()
+    page.paragraph(rule.example, label=("says      ", "cyan"))
+    page.paragraph(", ".join(rule.requires) or "nothing", label=("requires  ", "cyan"))
+    page.paragraph(rule.claims, label=("claims    ", "cyan"))
+    page.blank()
+    page.paragraph(rule.when, label=("fires when  ", "cyan"))
+    for reason, condition in rule.abstains:
+        page.paragraph(f"{condition}  ({reason})", label=("abstains when  ", "cyan"))
+    for name in rule.stays_silent:
+        page.paragraph(name, label=("tested  ", "dim"))
+    _write_params(page, rule)
+    for fix in rule.fixes:
+        page.blank()
+        page.paragraph(fix.text, label=("fix  ", "bold green"))
+        if fix.code:
+            page.code(fix.code, indent=5)
+    page.blank()
+    page.line(("over", "cyan"))
+    page.code(select, indent=2)
+    page.blank()
+    for reference in (*rule.references, rule.path):
+        page.paragraph(reference, label=("see  ", "dim"))
+
+
+def _write_params(page: Page, rule: RulePage) -> None:
+    if not rule.params:
+        return
+    page.blank()
+    page.line(("parameters", "cyan"), (f"  --set {rule.id}.NAME=VALUE", "dim"))
+    names = max(len(param.name) for param in rule.params)
+    values = max(len(str(param.default)) for param in rule.params)
+    for param in rule.params:
+        page.paragraph(param.why, label=f"  {param.name:<{names}}  {param.default!s:<{values}}  ")
