@@ -59,7 +59,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _tell(f"{error.filename or 'input or output'}: {error.strerror or error}", None)
     except MemoryError:
         return _tell("not enough memory", "use fewer --jobs, or a machine with more memory")
+    except Exception as error:
+        return _unforeseen(error)
     return 0
+
+
+def _unforeseen(error: Exception) -> int:
+    """Tell what DuckDB raises, and admit what is a mistake of this program."""
+    words = str(error).strip().splitlines()[0] if str(error).strip() else ""
+    if words == "Query interrupted":
+        # DuckDB takes Ctrl-C for itself while a query runs.
+        click.echo("interrupted", err=True)
+        return EXIT_INTERRUPTED
+    if os.environ.get("TRACEANALYZER_TRACEBACK"):
+        raise error
+    if type(error).__module__.split(".")[0] in ("duckdb", "_duckdb"):
+        return _tell(f"DuckDB gave up: {words}", "fewer --jobs need less memory; --store DIR can name a larger disk")
+    hint = "this is a mistake in traceanalyzer; please report it with what TRACEANALYZER_TRACEBACK=1 adds"
+    return _tell(f"internal error: {type(error).__name__}: {words}", hint)
 
 
 def _tell(what: str, hint: str | None) -> int:

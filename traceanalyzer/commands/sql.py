@@ -99,6 +99,9 @@ def _executed(con: duckdb.DuckDBPyConnection, text: str) -> duckdb.DuckDBPyConne
         return con.execute(text)
     except duckdb.Error as error:
         raise _explained(str(error)) from error
+    except RuntimeError as error:
+        # What DuckDB makes of Ctrl-C while a query runs.
+        raise KeyboardInterrupt from error
 
 
 def _explained(message: str) -> TraceAnalyzerError:
@@ -159,5 +162,7 @@ def _answer(con: duckdb.DuckDBPyConnection, text: str) -> None:
     """Run one statement of the shell; a mistake is told and the shell goes on."""
     try:
         _run(con, text, "table", None, Activity(enabled=False))
+    except KeyboardInterrupt:
+        click.echo("interrupted", err=True)
     except TraceAnalyzerError as error:
         click.echo(f"error: {error}" + (f"\nhint: {error.hint}" if error.hint else ""), err=True)
