@@ -41,7 +41,9 @@ def _open(rows: Slices, index: int, at: int) -> bool:
 
 
 def as_tuples(nested: Nested) -> list[tuple[int, ...]]:
-    return list(zip(nested.depth.tolist(), nested.parent_id.tolist(), *(n.tolist() for n in nested.nearest), strict=True))
+    return list(
+        zip(nested.depth.tolist(), nested.parent_id.tolist(), *(n.tolist() for n in nested.nearest), strict=True)
+    )
 
 
 def test_a_slice_ending_where_another_starts_does_not_enclose_it() -> None:

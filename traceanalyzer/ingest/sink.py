@@ -55,9 +55,7 @@ class TraceSink:
 
     def _writer(self, table: str, schema: pa.Schema) -> pq.ParquetWriter:
         if table not in self._writers:
-            self._writers[table] = pq.ParquetWriter(
-                self.path(table), schema, compression="zstd", compression_level=1
-            )
+            self._writers[table] = pq.ParquetWriter(self.path(table), schema, compression="zstd", compression_level=1)
         return self._writers[table]
 
     def __enter__(self) -> TraceSink:

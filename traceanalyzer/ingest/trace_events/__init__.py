@@ -34,7 +34,9 @@ class TraceEventIngester:
         text = head.removeprefix(BYTE_ORDER_MARK).lstrip()
         if not text.startswith((b"{", b"[")):
             return False
-        return _LOOKS_LIKE_EVENTS.search(text) is not None or b'"schemaVersion"' in text or text.strip() in (b"[]", b"[")
+        return (
+            _LOOKS_LIKE_EVENTS.search(text) is not None or b'"schemaVersion"' in text or text.strip() in (b"[]", b"[")
+        )
 
     def ingest(self, path: Path, folder: Path, options: IngestOptions) -> list[str]:
         """Read the file's one trace into `folder`/0."""

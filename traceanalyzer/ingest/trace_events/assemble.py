@@ -104,7 +104,11 @@ class Assembler:
                 stack.append(row)
                 continue
             match = next(
-                (i for i in range(len(stack) - 1, -1, -1) if name in (None, stack[i][3]) and category in (None, stack[i][2])),
+                (
+                    i
+                    for i in range(len(stack) - 1, -1, -1)
+                    if name in (None, stack[i][3]) and category in (None, stack[i][2])
+                ),
                 None,
             )
             if match is None:

@@ -73,9 +73,7 @@ class ChunkParser:
             return None
         return self._facts(chunk.end)
 
-    def parse_damaged(
-        self, chunk: Chunk, following: bytes, losses: Losses, *, at_end: bool
-    ) -> Facts:
+    def parse_damaged(self, chunk: Chunk, following: bytes, losses: Losses, *, at_end: bool) -> Facts:
         """Parse a chunk that is no valid JSON, piece by piece; an event cut at its end goes on in `following`."""
         data = chunk.data + following
         limit = len(chunk.data)
@@ -90,7 +88,9 @@ class ChunkParser:
                 position = stop
             else:
                 part = Chunk(data[position:], chunk.offset + position)
-                mended = mend(part.data, (stop or limit) - position, part.offset, self._list_start, at_end=at_end, losses=losses)
+                mended = mend(
+                    part.data, (stop or limit) - position, part.offset, self._list_start, at_end=at_end, losses=losses
+                )
                 offsets += self._load_events(mended.events, mended.offsets, losses)
                 position += mended.consumed
                 ended, starved = mended.ended, mended.starved
@@ -135,9 +135,7 @@ class ChunkParser:
                 return False
         return True
 
-    def _load_events(
-        self, events: list[bytes], offsets: list[int], losses: Losses
-    ) -> list[int]:
+    def _load_events(self, events: list[bytes], offsets: list[int], losses: Losses) -> list[int]:
         """Load mended events and return the offsets of those loaded; what DuckDB still refuses is lost."""
         refused = self._refused(events)
         for index in refused:
@@ -153,9 +151,7 @@ class ChunkParser:
         if len(events) == 1:
             return {first}
         half = len(events) // 2
-        return self._refused(events[:half], first) | self._refused(
-            events[half:], first + half
-        )
+        return self._refused(events[:half], first) | self._refused(events[half:], first + half)
 
     def _facts(self, end: int) -> Facts:
         count, _, shapes, stacks = self._connection.execute(sql("facts")).fetchall()[0]

@@ -35,7 +35,9 @@ def read_header(data: bytes, losses: Losses, *, at_end: bool) -> Document | None
     skipped = len(data) - len(stripped)
     if not stripped:
         if at_end:
-            raise TraceAnalyzerError("the file is empty", hint="the profiler wrote nothing: look for a .tmp file beside it")
+            raise TraceAnalyzerError(
+                "the file is empty", hint="the profiler wrote nothing: look for a .tmp file beside it"
+            )
         return None
     if stripped[:1] == b"[":
         return Document(skipped + 1, is_object=False)

@@ -82,9 +82,7 @@ def _device(device: int, properties: dict[str, Any], metadata: dict[str, Any], *
     }
 
 
-def _vendor(
-    name: str | None, properties: dict[str, Any], metadata: dict[str, Any], *, has_hip: bool
-) -> str | None:
+def _vendor(name: str | None, properties: dict[str, Any], metadata: dict[str, Any], *, has_hip: bool) -> str | None:
     if "runtimeMajorVersion" in properties:
         return "mtia"
     for pattern, vendor in ((_AMD, "amd"), (_NVIDIA, "nvidia"), (_INTEL, "intel")):

@@ -1,0 +1,254 @@
+"""A DuckDB connection that knows a run: canonical tables, macros, attribution and metrics under their names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from traceanalyzer.schema import Column, Table, canonical_tables, load_tables
+
+_PACKAGE = Path(__file__).parent
+_COLUMN = re.compile(r"^--   (?P<name>\w+) +(?P<type>[A-Z]+) +(?P<comment>.+)$")
+_MORE = re.compile(r"^--    +(?P<comment>\S.*)$")
+ATTRIBUTION_FOLDER = _PACKAGE / "attribution"
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One documented SELECT: what a row is, what its words mean, its columns with type and meaning."""
+
+    name: str
+    summary: str
+    text: str
+    columns: tuple[Column, ...]
+    sql: str
+
+
+@dataclass(frozen=True)
+class StoredTrace:
+    """One trace's folder of Parquet files and what its run says about it."""
+
+    folder: Path
+    trace: str
+    path: Path
+    rank: int | None
+    rank_source: str | None
+
+
+def parse_metric(path: Path) -> Metric:
+    """Read a metric file: its header names every column that its SELECT returns."""
+    lines = path.read_text().splitlines()
+    end = next(i for i, line in enumerate(lines) if not line.startswith("--"))
+    header = lines[:end]
+    if "-- columns:" not in header:
+        raise ValueError(f"{path}: the header lists no columns")
+    start = header.index("-- columns:")
+    prose = [line.removeprefix("--").strip() for line in header[:start]]
+    columns: list[Column] = []
+    for line in header[start + 1 :]:
+        if match := _COLUMN.match(line):
+            columns.append(Column(match["name"], match["type"], False, match["comment"].strip()))
+        elif (more := _MORE.match(line)) and columns:
+            last = columns.pop()
+            columns.append(Column(last.name, last.type, False, f"{last.comment} {more['comment'].strip()}"))
+        elif line.strip("- "):
+            raise ValueError(f"{path}: not a column line: {line!r}")
+    summary = " ".join(prose[: prose.index("")]) if "" in prose else " ".join(prose)
+    text = "\n".join(prose).strip()
+    return Metric(path.stem, summary, text, tuple(columns), "\n".join(lines[end:]).strip())
+
+
+@cache
+def metrics() -> dict[str, Metric]:
+    """Return every metric by name."""
+    return {path.stem: parse_metric(path) for path in sorted((_PACKAGE / "metrics").glob("*.sql"))}
+
+
+def derived_tables() -> dict[str, Table]:
+    """Return the tables that attribution computes, by name."""
+    return load_tables(ATTRIBUTION_FOLDER)
+
+
+def connect_tables(tables: Mapping[str, pa.Table]) -> duckdb.DuckDBPyConnection:
+    """Return a connection over canonical tables in memory; tables that are not given are empty."""
+    connection = duckdb.connect()
+    connection.execute("CREATE SCHEMA canonical")
+    unknown = tables.keys() - canonical_tables().keys()
+    if unknown:
+        raise KeyError(f"no canonical table: {', '.join(sorted(unknown))}")
+    for name, table in canonical_tables().items():
+        connection.execute(_in_schema(table, "canonical"))
+        if name in tables:
+            _insert(connection, f"canonical.{name}", tables[name])
+    _add_derived(connection, lambda: compute_derived(connection))
+    add_metrics(connection)
+    return connection
+
+
+def connect(
+    traces: Sequence[StoredTrace],
+    derived: Callable[[duckdb.DuckDBPyConnection], Path],
+    database: Path | None = None,
+) -> duckdb.DuckDBPyConnection:
+    """Return a connection over stored traces, numbered in their order.
+
+    `derived` returns the folder with the run's attribution tables as Parquet and may compute them on the connection
+    it is given. `database` makes the connection a file instead of memory: the catalogue.
+    """
+    connection = duckdb.connect(str(database) if database else ":memory:")
+    connection.execute("CREATE SCHEMA canonical")
+    for name, table in canonical_tables().items():
+        if name == "traces":
+            connection.execute(_in_schema(table, "canonical"))
+            _insert(connection, "canonical.traces", _trace_rows(traces))
+        else:
+            connection.execute(_stored_view(table, traces))
+    folder = derived(connection)
+    connection.execute("CREATE SCHEMA attribution")
+    for name in derived_tables():
+        connection.execute(
+            f"CREATE VIEW attribution.{name} AS FROM read_parquet({_literal(folder / f'{name}.parquet')})"
+        )
+    _add_pass_through(connection)
+    add_macros(connection)
+    add_metrics(connection)
+    return connection
+
+
+def compute_derived(connection: duckdb.DuckDBPyConnection) -> dict[str, pa.Table]:
+    """Compute the attribution tables from the canonical tables of a connection."""
+    from traceanalyzer import attribution
+
+    tables = attribution.compute(connection)
+    return {
+        name: tables[name].select([c.name for c in table.columns]).cast(table.arrow_schema())
+        for name, table in derived_tables().items()
+    }
+
+
+def add_macros(connection: duckdb.DuckDBPyConnection) -> None:
+    """Define the interval macros."""
+    _define(connection, {path.stem: path.read_text() for path in sorted((_PACKAGE / "macros").glob("*.sql"))})
+
+
+def add_metrics(connection: duckdb.DuckDBPyConnection) -> None:
+    """Define every metric as a view."""
+    _define(
+        connection, {name: f"CREATE OR REPLACE VIEW main.{name} AS {metric.sql}" for name, metric in metrics().items()}
+    )
+
+
+def _define(connection: duckdb.DuckDBPyConnection, statements: Mapping[str, str]) -> None:
+    """Run definitions that build on each other in rounds, so that no list of dependencies has to be kept."""
+    waiting = dict(statements)
+    while waiting:
+        errors: dict[str, duckdb.Error] = {}
+        for name, statement in waiting.items():
+            try:
+                connection.execute(statement)
+            except (duckdb.CatalogException, duckdb.BinderException) as error:
+                errors[name] = error
+        if len(errors) == len(waiting):
+            name, error = next(iter(errors.items()))
+            raise ValueError(f"{name}: {error}") from error
+        waiting = {name: waiting[name] for name in errors}
+
+
+def check_metric(connection: duckdb.DuckDBPyConnection, metric: Metric) -> list[str]:
+    """Return how a metric's header differs from what its query returns; nothing if they agree."""
+    described = connection.execute(f"DESCRIBE main.{metric.name}").fetchall()
+    returned = [(row[0], row[1]) for row in described]
+    documented = [(column.name, column.type) for column in metric.columns]
+    return [
+        f"{metric.name}: documented {documents}, returned {returns}"
+        for documents, returns in zip(
+            documented + [None] * (len(returned) - len(documented)),
+            returned + [None] * (len(documented) - len(returned)),
+            strict=True,
+        )
+        if documents != returns
+    ]
+
+
+def add_comments(connection: duckdb.DuckDBPyConnection) -> None:
+    """Copy what tables, metrics and columns mean into the catalogue."""
+    for schema, tables in (("canonical", canonical_tables()), ("attribution", derived_tables())):
+        for table in tables.values():
+            kind = "TABLE" if (schema, table.name) == ("canonical", "traces") else "VIEW"
+            connection.execute(f"COMMENT ON {kind} {schema}.{table.name} IS {_quoted(table.comment)}")
+            for column in table.columns:
+                connection.execute(
+                    f"COMMENT ON COLUMN {schema}.{table.name}.{column.name} IS {_quoted(column.comment)}"
+                )
+    for metric in metrics().values():
+        connection.execute(f"COMMENT ON VIEW main.{metric.name} IS {_quoted(metric.text)}")
+        for column in metric.columns:
+            connection.execute(f"COMMENT ON COLUMN main.{metric.name}.{column.name} IS {_quoted(column.comment)}")
+
+
+def _add_derived(connection: duckdb.DuckDBPyConnection, compute: Callable[[], Mapping[str, pa.Table]]) -> None:
+    computed = compute()
+    connection.execute("CREATE SCHEMA attribution")
+    for name, table in derived_tables().items():
+        connection.execute(_in_schema(table, "attribution"))
+        _insert(connection, f"attribution.{name}", computed[name])
+    _add_pass_through(connection)
+    add_macros(connection)
+
+
+def _add_pass_through(connection: duckdb.DuckDBPyConnection) -> None:
+    """Let tables be named without their schema where no metric has the name."""
+    for schema, tables in (("canonical", canonical_tables()), ("attribution", derived_tables())):
+        for name in tables:
+            if name not in metrics():
+                connection.execute(f"CREATE OR REPLACE VIEW main.{name} AS FROM {schema}.{name}")
+
+
+def _in_schema(table: Table, schema: str) -> str:
+    return table.sql.replace(f"CREATE TABLE {table.name} (", f"CREATE TABLE {schema}.{table.name} (")
+
+
+def _insert(connection: duckdb.DuckDBPyConnection, target: str, rows: pa.Table) -> None:
+    connection.register("incoming_rows", rows)
+    connection.execute(f"INSERT INTO {target} BY NAME FROM incoming_rows")
+    connection.unregister("incoming_rows")
+
+
+def _trace_rows(traces: Sequence[StoredTrace]) -> pa.Table:
+    import pyarrow.parquet as pq
+
+    rows = []
+    for trace_id, stored in enumerate(traces):
+        row = pq.read_table(stored.folder / "traces.parquet").to_pylist()[0]
+        named = {"trace": stored.trace, "path": str(stored.path), "rank": stored.rank}
+        rows.append(row | named | {"trace_id": trace_id, "rank_source": stored.rank_source})
+    return pa.Table.from_pylist(rows, canonical_tables()["traces"].arrow_schema())
+
+
+def _stored_view(table: Table, traces: Sequence[StoredTrace]) -> str:
+    """Return the view of a table over every trace's Parquet files, with the trace's number put in front."""
+    columns = ", ".join(f'"{column.name}"' for column in table.columns if column.name != "trace_id")
+    parts = [
+        f"SELECT CAST({trace_id} AS INTEGER) AS trace_id, {columns} "
+        f"FROM read_parquet({_literal(stored.folder / f'{table.name}*.parquet')})"
+        for trace_id, stored in enumerate(traces)
+    ]
+    if not parts:
+        empty = ", ".join(f"CAST(NULL AS {c.type}) AS {c.name}" for c in table.columns)
+        parts = [f"SELECT {empty} LIMIT 0"]
+    return f"CREATE VIEW canonical.{table.name} AS " + " UNION ALL ".join(parts)
+
+
+def _literal(path: Path) -> str:
+    """Return a path of our own store as a SQL text; views cannot have parameters."""
+    return _quoted(str(path))
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,70 @@
+-- One row per stretch of a device's span in which no GPU operation runs on any stream.
+--
+-- The end of the gap is the start of the operation that ends it, and launch_late_ns tells how much of the gap had gone
+-- by before that operation's launching call returned: a gap whose launch came early was not the host's.
+--
+-- columns:
+--   trace          VARCHAR  name of the trace
+--   rank           INTEGER  rank in the job
+--   device         INTEGER  device
+--   start_ns       BIGINT   end of the last operation before the gap
+--   dur_ns         BIGINT   length of the gap
+--   before_name    VARCHAR  operation whose end begins the gap
+--   after_name     VARCHAR  operation whose start ends the gap
+--   after_op_id    BIGINT   that operation
+--   launch_late_ns BIGINT   part of the gap before its launching call returned; NULL: the call is not in the trace
+WITH ops AS (
+    SELECT
+        {'trace_id': trace_id, 'device': device} AS key,
+        start_ns,
+        start_ns + dur_ns AS end_ns
+    FROM gpu_ops
+),
+gaps AS (
+    SELECT key.trace_id AS trace_id, key.device AS device, start_ns, end_ns
+    FROM interval_gaps('ops')
+),
+befores AS (
+    SELECT gaps.trace_id, gaps.device, gaps.start_ns, arg_min(gpu_ops.name, (-gpu_ops.start_ns, op_id)) AS before_name
+    FROM gaps
+    JOIN gpu_ops
+        ON gpu_ops.trace_id = gaps.trace_id
+        AND gpu_ops.device = gaps.device
+        AND gpu_ops.start_ns + gpu_ops.dur_ns = gaps.start_ns
+    GROUP BY ALL
+),
+afters AS (
+    SELECT
+        gaps.trace_id,
+        gaps.device,
+        gaps.start_ns,
+        gaps.end_ns,
+        min(op_id) AS after_op_id,
+        arg_min(gpu_ops.name, op_id) AS after_name,
+        arg_min(launch_id, op_id) AS launch_id
+    FROM gaps
+    JOIN gpu_ops
+        ON gpu_ops.trace_id = gaps.trace_id
+        AND gpu_ops.device = gaps.device
+        AND gpu_ops.start_ns = gaps.end_ns
+        AND gpu_ops.dur_ns > 0
+    GROUP BY ALL
+)
+SELECT
+    trace,
+    rank,
+    afters.device,
+    afters.start_ns,
+    afters.end_ns - afters.start_ns AS dur_ns,
+    before_name,
+    after_name,
+    after_op_id,
+    CASE
+        WHEN launch.slice_id IS NOT NULL
+        THEN greatest(0, least(launch.start_ns + launch.dur_ns, afters.end_ns) - afters.start_ns)
+    END AS launch_late_ns
+FROM afters
+JOIN canonical.traces USING (trace_id)
+LEFT JOIN befores USING (trace_id, device, start_ns)
+LEFT JOIN host_slices AS launch ON launch.trace_id = afters.trace_id AND launch.slice_id = afters.launch_id
+ORDER BY trace_id, device, start_ns

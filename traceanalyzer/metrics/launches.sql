@@ -1,0 +1,56 @@
+-- One row per call that put work on a device: how long the call took, how long its work waited, and how long it ran.
+--
+-- The calls are every runtime or driver call that some GPU operation names as its launch, of any vendor; a graph launch
+-- is one row however many kernels it replays. The queue time runs from the end of the call to the start of its first
+-- operation and is NULL where that started before the call returned, as in NVIDIA's kernel execution summary; the
+-- total runs from the call's start to the later of its end and the end of its last operation.
+--
+-- columns:
+--   trace        VARCHAR  name of the trace
+--   rank         INTEGER  rank in the job
+--   device       INTEGER  device of the operations
+--   launch_id    BIGINT   the call (host_slices.slice_id)
+--   thread_id    INTEGER  its thread
+--   api          VARCHAR  name of the call
+--   name         VARCHAR  first operation launched
+--   op_count     BIGINT   operations launched
+--   start_ns     BIGINT   start of the call
+--   api_ns       BIGINT   duration of the call
+--   queue_ns     BIGINT   end of the call to the start of its first operation, where that is not negative
+--   gpu_start_ns BIGINT   start of the first operation
+--   gpu_ns       BIGINT   start of the first operation to the end of the last
+--   total_ns     BIGINT   start of the call to the later of its end and the end of the last operation
+WITH work AS (
+    SELECT
+        trace_id,
+        launch_id,
+        device,
+        count(*) AS op_count,
+        min(start_ns) AS gpu_start_ns,
+        max(start_ns + dur_ns) AS gpu_end_ns,
+        arg_min(name, (start_ns, op_id)) AS name
+    FROM gpu_ops
+    WHERE launch_id IS NOT NULL
+    GROUP BY trace_id, launch_id, device
+)
+SELECT
+    trace,
+    rank,
+    work.device,
+    work.launch_id,
+    call.thread_id,
+    call.name AS api,
+    work.name,
+    op_count,
+    call.start_ns,
+    call.dur_ns AS api_ns,
+    CASE
+        WHEN gpu_start_ns >= call.start_ns + call.dur_ns THEN gpu_start_ns - call.start_ns - call.dur_ns
+    END AS queue_ns,
+    gpu_start_ns,
+    gpu_end_ns - gpu_start_ns AS gpu_ns,
+    greatest(gpu_end_ns, call.start_ns + call.dur_ns) - call.start_ns AS total_ns
+FROM work
+JOIN canonical.traces USING (trace_id)
+JOIN host_slices AS call ON call.trace_id = work.trace_id AND call.slice_id = work.launch_id
+ORDER BY traces.trace_id, call.start_ns, work.launch_id, work.device

@@ -1,0 +1,133 @@
+"""A run: the traces of one job, ingested once and open for questions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pyarrow.parquet as pq
+
+from traceanalyzer import engine
+from traceanalyzer.discovery import find_sources, natural_key, ranks_from_names
+from traceanalyzer.engine import StoredTrace
+from traceanalyzer.ingest import Ingester, IngestOptions, Progress
+from traceanalyzer.store import Store, locate_store
+
+if TYPE_CHECKING:
+    from traceanalyzer.diagnosis import Diagnosis
+
+
+def _ignore(progress: Progress) -> None:
+    return None
+
+
+@dataclass(frozen=True)
+class Run:
+    """An open run: a DuckDB connection over its tables and metrics, and the traces behind them."""
+
+    root: Path
+    store: Path
+    traces: tuple[StoredTrace, ...]
+    connection: duckdb.DuckDBPyConnection
+    reused: bool  # nothing was ingested: every table came from Parquet
+
+    def sql(self, query: str) -> duckdb.DuckDBPyRelation:
+        """Return the relation of a query over canonical tables, attribution and metrics."""
+        return self.connection.sql(query)
+
+    def diagnose(
+        self, rule_paths: Sequence[Path] = (), params: Mapping[str, Mapping[str, Any]] | None = None
+    ) -> Diagnosis:
+        """Return what limits the run: findings in the order of fixes, with evidence and bounded savings."""
+        from traceanalyzer.rules import diagnose, load_rules
+
+        return diagnose(self.connection, load_rules(rule_paths), params or {}, str(self.root))
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.connection.close()
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def open_run(
+    path: str | Path,
+    *,
+    store: str | Path | None = None,
+    jobs: int | None = None,
+    report: Callable[[Progress], None] = _ignore,
+) -> Run:
+    """Open a trace file or a folder of traces, ingesting what the store does not hold yet.
+
+    `jobs` is the number of cores to use (all by default); `report` is told how far reading is. Raises
+    TraceAnalyzerError where the path holds no trace, or one that cannot be read at all.
+    """
+    root = Path(path)
+    sources = find_sources(root)
+    keeper = Store(locate_store(root, None if store is None else Path(store)))
+    folders = _ingest_all(sources, keeper, jobs or os.cpu_count() or 1, report)
+    traces = _order(root, [folder for _, folder, _ in folders], [source for source, _, _ in folders])
+    reused = all(was_there for _, _, was_there in folders)
+    connection = engine.connect(traces, lambda con: _derive(keeper, con, traces))
+    if not reused or not (keeper.folder / "catalog.duckdb").exists():
+        keeper.replace_file("catalog.duckdb", lambda file: _write_catalog(file, keeper, traces))
+    return Run(root, keeper.folder, tuple(traces), connection, reused)
+
+
+def _ingest_all(
+    sources: Sequence[tuple[Path, Ingester]], keeper: Store, jobs: int, report: Callable[[Progress], None]
+) -> list[tuple[Path, Path, bool]]:
+    """Return each source with its folder of traces and whether the store had it; as many at a time as there are cores."""
+    options = IngestOptions(max(1, jobs // len(sources)), report)
+
+    def ingest(item: tuple[Path, Ingester]) -> tuple[Path, Path, bool]:
+        source, ingester = item
+        folder, was_there = keeper.trace_folder(source, lambda scratch: _ingest(ingester, source, scratch, options))
+        return source, folder, was_there
+
+    with ThreadPoolExecutor(min(jobs, len(sources))) as pool:
+        return list(pool.map(ingest, sources))
+
+
+def _ingest(ingester: Ingester, source: Path, scratch: Path, options: IngestOptions) -> None:
+    ingester.ingest(source, scratch, options)
+
+
+def _order(root: Path, folders: Sequence[Path], sources: Sequence[Path]) -> list[StoredTrace]:
+    """Return every trace of the run, by rank and then by name."""
+    base = root if root.is_dir() and root not in sources else root.parent
+    by_name = ranks_from_names([source.relative_to(base).as_posix() for source in sources])
+    traces: list[StoredTrace] = []
+    for folder, source, name_rank in zip(folders, sources, by_name, strict=True):
+        parts = sorted((part for part in folder.iterdir() if part.is_dir()), key=lambda part: natural_key(part.name))
+        for part in parts:
+            row = pq.read_table(part / "traces.parquet", columns=["rank"]).to_pylist()[0]
+            rank, told_by = (row["rank"], "metadata") if row["rank"] is not None else (name_rank, "name")
+            name = source.relative_to(base).as_posix() + (f"#{part.name}" if len(parts) > 1 else "")
+            traces.append(StoredTrace(part, name, source, rank, told_by if rank is not None else None))
+    return sorted(traces, key=lambda t: (t.rank is None, t.rank or 0, natural_key(t.trace)))
+
+
+def _derive(keeper: Store, connection: duckdb.DuckDBPyConnection, traces: Sequence[StoredTrace]) -> Path:
+    def compute(scratch: Path) -> None:
+        for name, table in engine.compute_derived(connection).items():
+            pq.write_table(table, scratch / f"{name}.parquet", compression="zstd")
+
+    return keeper.derived_folder([trace.folder for trace in traces], compute)
+
+
+def _write_catalog(file: Path, keeper: Store, traces: Sequence[StoredTrace]) -> None:
+    with engine.connect(traces, lambda con: _derive(keeper, con, traces), file) as connection:
+        engine.add_comments(connection)

@@ -1,0 +1,213 @@
+"""A run's store: Parquet folders named by content, written atomically, reused while input and engine stay the same.
+
+    store/
+      sources/<path hash>.json    what a file looked like when it was last read, and its content's hash
+      traces/<name>-<key>/        one file's traces, each a folder of canonical tables
+      derived/<key>/              attribution tables of one set of traces
+      catalog.duckdb              every table and metric as documented views, for any DuckDB client
+
+A folder appears under its name only when it is complete; whoever is late finds it there and drops its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+
+from traceanalyzer.errors import TraceAnalyzerError
+
+STORE_NAME = ".traceanalyzer"
+_PACKAGE = Path(__file__).parent
+_HASH_BLOCK_BYTES = 4 * 2**20
+# What decides the content of the tables: a change there makes stored ones stale.
+_TRACE_SOURCES = ("schema", "ingest")
+_DERIVED_SOURCES = ("schema", "ingest", "attribution")
+
+
+def locate_store(root: Path, override: Path | None) -> Path:
+    """Return the store's folder for a run: the given one, the run's own folder, or the user's cache."""
+    if override is not None:
+        if not _writable(override):
+            raise TraceAnalyzerError("the store cannot be written", override, "give --store a writable folder")
+        return override
+    home = root if root.is_dir() else root.parent
+    own = home / STORE_NAME
+    if _writable(own):
+        return own
+    cache_home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    cached = cache_home / "traceanalyzer" / _hash(str(home.resolve()).encode())
+    if _writable(cached):
+        return cached
+    raise TraceAnalyzerError("neither the run's folder nor the user's cache can be written", home, "give --store DIR")
+
+
+def _writable(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
+class Store:
+    """The stored traces of one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def trace_folder(self, source: Path, ingest: Callable[[Path], None]) -> tuple[Path, bool]:
+        """Return the folder with a file's tables and whether it was there already; `ingest` fills it if not."""
+        known = self._known_digest(source)
+        if known is None:
+            # Reading for the hash goes on beside the first ingest, whose result is named by it.
+            with ThreadPoolExecutor(1) as pool:
+                digest_job = pool.submit(_digest, source)
+                if self._read_source(source) is not None:
+                    known = digest_job.result()
+                else:
+                    return self._ingest_new(source, ingest, digest_job.result), False
+            self._remember(source, known)
+        target = self._trace_target(source, known)
+        if target.is_dir():
+            return target, True
+        return self._ingest_new(source, ingest, lambda: known), False
+
+    def _ingest_new(self, source: Path, ingest: Callable[[Path], None], digest: Callable[[], str]) -> Path:
+        stamp = _stamp(source)
+        scratch = self._scratch()
+        try:
+            ingest(scratch)
+            found = digest()
+            if _stamp(source) != stamp:
+                raise TraceAnalyzerError("the file changed while it was read", source, "wait until it is complete")
+            target = self._trace_target(source, found)
+            self._publish(scratch, target)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+        self._forget_stale(source, target)
+        self._remember(source, found)
+        return target
+
+    def derived_folder(self, traces: Sequence[Path], compute: Callable[[Path], None]) -> Path:
+        """Return the folder with the attribution tables of a set of traces; `compute` fills it if it is not there."""
+        key = _hash("\n".join([engine_key(_DERIVED_SOURCES), *(_relative(t, self.folder) for t in traces)]).encode())
+        target = self.folder / "derived" / key
+        if not target.is_dir():
+            scratch = self._scratch()
+            try:
+                compute(scratch)
+                self._publish(scratch, target)
+            finally:
+                shutil.rmtree(scratch, ignore_errors=True)
+        return target
+
+    def replace_file(self, name: str, write: Callable[[Path], None]) -> None:
+        """Write a file of the store and put it in place at once."""
+        scratch = self._scratch()
+        try:
+            write(scratch / name)
+            os.replace(scratch / name, self.folder / name)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+    def _scratch(self) -> Path:
+        folder = self.folder / "scratch"
+        folder.mkdir(parents=True, exist_ok=True)
+        return Path(tempfile.mkdtemp(dir=folder))
+
+    def _publish(self, scratch: Path, target: Path) -> None:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            scratch.rename(target)
+        except OSError:
+            if not target.is_dir():
+                raise
+
+    def _trace_target(self, source: Path, digest: str) -> Path:
+        name = re.sub(r"[^\w.-]+", "_", source.name)[:80]
+        key = _hash(f"{engine_key(_TRACE_SOURCES)} {digest}".encode())
+        return self.folder / "traces" / f"{name}-{key}"
+
+    def _source_file(self, source: Path) -> Path:
+        return self.folder / "sources" / f"{_hash(str(source.resolve()).encode())}.json"
+
+    def _read_source(self, source: Path) -> dict[str, object] | None:
+        try:
+            remembered = json.loads(self._source_file(source).read_text())
+        except (OSError, ValueError):
+            return None
+        return remembered if isinstance(remembered, dict) else None
+
+    def _known_digest(self, source: Path) -> str | None:
+        remembered = self._read_source(source)
+        if remembered is None or remembered.get("stamp") != _stamp(source):
+            return None
+        digest = remembered.get("digest")
+        return digest if isinstance(digest, str) else None
+
+    def _remember(self, source: Path, digest: str) -> None:
+        file = self._source_file(source)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        text = json.dumps({"path": str(source.resolve()), "stamp": _stamp(source), "digest": digest})
+        scratch = self._scratch()
+        (scratch / "source.json").write_text(text)
+        os.replace(scratch / "source.json", file)
+        shutil.rmtree(scratch, ignore_errors=True)
+
+    def _forget_stale(self, source: Path, target: Path) -> None:
+        """Remove the tables of what the file held before, unless another file still holds it."""
+        remembered = self._read_source(source)
+        if remembered is None:
+            return
+        stale = self._trace_target(source, str(remembered.get("digest")))
+        others = [json.loads(f.read_text()) for f in (self.folder / "sources").glob("*.json")]
+        shared = any(o["digest"] == remembered.get("digest") and o["path"] != remembered.get("path") for o in others)
+        if stale != target and not shared:
+            shutil.rmtree(stale, ignore_errors=True)
+
+
+def _stamp(source: Path) -> list[int]:
+    """Return what changes whenever a file is written: size, times, inode. Reading it costs nothing."""
+    if source.is_dir():
+        return [value for file in sorted(source.iterdir()) for value in _stamp(file)]
+    state = source.stat()
+    return [state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino]
+
+
+def _digest(source: Path) -> str:
+    """Return the hash of a file's content, or of a folder's files."""
+    digest = hashlib.sha256()
+    for file in sorted(source.iterdir()) if source.is_dir() else [source]:
+        with file.open("rb") as content:
+            while block := content.read(_HASH_BLOCK_BYTES):
+                digest.update(block)
+    return digest.hexdigest()
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=8).hexdigest()
+
+
+def _relative(path: Path, root: Path) -> str:
+    return path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
+
+
+@cache
+def engine_key(parts: tuple[str, ...]) -> str:
+    """Return a hash of the code that decides what tables hold."""
+    digest = hashlib.blake2b(digest_size=8)
+    for part in parts:
+        for file in sorted((_PACKAGE / part).rglob("*")):
+            if file.suffix in (".py", ".sql"):
+                digest.update(file.relative_to(_PACKAGE).as_posix().encode())
+                digest.update(file.read_bytes())
+    return digest.hexdigest()
