@@ -32,10 +32,10 @@ def ancestries(slices: Sequence[HostSlice]) -> list[Ancestry]:
     open_at: list[int] = []
     thread: int | None = None
     for at in order:
-        slice = slices[at]
-        if slice.thread != thread:
-            thread, open_at = slice.thread, []
-        while open_at and _is_over(slices[open_at[-1]], slice.start_ns):
+        taken = slices[at]
+        if taken.thread != thread:
+            thread, open_at = taken.thread, []
+        while open_at and _is_over(slices[open_at[-1]], taken.start_ns):
             open_at.pop()
         if open_at:
             found[at] = _below(found[open_at[-1]], open_at[-1], slices[open_at[-1]].category)
@@ -45,10 +45,10 @@ def ancestries(slices: Sequence[HostSlice]) -> list[Ancestry]:
     return found
 
 
-def _is_over(slice: HostSlice, now_ns: int) -> bool:
-    if slice.end_ns == slice.start_ns:
-        return slice.start_ns < now_ns
-    return slice.end_ns <= now_ns
+def _is_over(taken: HostSlice, now_ns: int) -> bool:
+    if taken.end_ns == taken.start_ns:
+        return taken.start_ns < now_ns
+    return taken.end_ns <= now_ns
 
 
 def _below(above: Ancestry, parent: int, category: str) -> Ancestry:

@@ -24,7 +24,7 @@ def play_kernel(stage: Stage, action: Action) -> None:
         names = list(kernel.backward_ops)
         if not names[0].startswith("aten::"):
             names = [f"autograd::engine::evaluate_function: {names[0]}", *names]
-        fields = {"sequence": machine.next_sequence(), "forward_thread": 1}
+        fields = {"sequence": machine.tape.next_sequence(), "forward_thread": 1}
     stream = action.get("stream", COMPUTE_STREAM)
     dur_ns, op_ns = action.ns("us", 10.0), action.ns("op_us")
     with ExitStack() as stack:
@@ -39,8 +39,8 @@ def play_kernel(stage: Stage, action: Action) -> None:
         if "module_load_us" in action.fields:
             machine.overhead("Lazy Function Loading", action.ns("module_load_us"), "host.module_load")
         if stage.recorded.memory:
-            machine.allocate(16 * MIB)
-            machine.allocate(-16 * MIB)
+            machine.tape.allocate(16 * MIB)
+            machine.tape.allocate(-16 * MIB)
         machine.launch(kernel, dur_ns, stream)
 
 
@@ -57,7 +57,7 @@ def play_optimizer(stage: Stage, action: Action) -> None:
     kernel_class = "optimizer" if action.get("fused", True) else "elementwise"
     fields = {key: value for key, value in action.fields.items() if key in ("us", "py_us", "op_us")}
     launch = Action("kernel", {"class": kernel_class, "prec": "fp32", **fields})
-    with stage.machine.slice("annotation", f"Optimizer.step#{name}.step"):
+    with stage.machine.tape.slice("annotation", f"Optimizer.step#{name}.step"):
         for _ in range(action.get("kernels", 1)):
             play_kernel(stage, launch)
 
@@ -91,9 +91,9 @@ def _copy(stage: Stage, action: Action, copy: Copy, stream: int) -> None:
     dur_ns = action.ns("us") if "us" in action.fields else None
     pageable = "pageable" in (copy.src_kind, copy.dst_kind)
     with (
-        machine.slice("cpu_op", "aten::to"),
-        machine.slice("cpu_op", "aten::_to_copy"),
-        machine.slice("cpu_op", "aten::copy_"),
+        machine.tape.slice("cpu_op", "aten::to"),
+        machine.tape.slice("cpu_op", "aten::_to_copy"),
+        machine.tape.slice("cpu_op", "aten::copy_"),
     ):
         machine.copy(copy, dur_ns, stream)
         # PyTorch follows every copy that is not non_blocking with a synchronisation of the stream; after a copy from
@@ -105,7 +105,7 @@ def _copy(stage: Stage, action: Action, copy: Copy, stream: int) -> None:
 def play_memset(stage: Stage, action: Action) -> None:
     """Zero memory."""
     size_bytes = round(action.get("mb", 1) * MIB)
-    with stage.machine.slice("cpu_op", "aten::zero_"):
+    with stage.machine.tape.slice("cpu_op", "aten::zero_"):
         stage.machine.memset(size_bytes, action.ns("us", 2.0), action.get("stream", COMPUTE_STREAM))
 
 
@@ -115,7 +115,7 @@ def play_item(stage: Stage, action: Action) -> None:
     if "host.sync" in machine.without.removed:
         return
     for _ in range(action.get("count", 1)):
-        with machine.slice("cpu_op", "aten::item"), machine.slice("cpu_op", "aten::_local_scalar_dense"):
+        with machine.tape.slice("cpu_op", "aten::item"), machine.tape.slice("cpu_op", "aten::_local_scalar_dense"):
             machine.copy(Copy(4, "DtoH", "device", "pinned"), 1_000, COMPUTE_STREAM)
             machine.synchronize("stream", COMPUTE_STREAM)
 
@@ -150,9 +150,9 @@ def play_comm(stage: Stage, action: Action) -> None:
     )
     args = {"Input Dims": [[[elements]]], "Input type": ["float"]} if stage.recorded.shapes else {}
     with (
-        machine.slice("cpu_op", "c10d::allreduce_", args=args),
-        machine.slice("cpu_op", "record_param_comms", args=collective_args(collective)),
-        machine.slice("annotation", "nccl:all_reduce"),
+        machine.tape.slice("cpu_op", "c10d::allreduce_", args=args),
+        machine.tape.slice("cpu_op", "record_param_comms", args=collective_args(collective)),
+        machine.tape.slice("annotation", "nccl:all_reduce"),
     ):
         machine.record_event(COMPUTE_STREAM)
         machine.wait_event(stream, COMPUTE_STREAM)

@@ -6,7 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from traceanalyzer.simulator.keys import checked_number, checked_text, reject_unknown_keys, unknown_name_error
+from traceanalyzer.simulator.keys import (
+    checked_count,
+    checked_number,
+    checked_text,
+    reject_unknown_keys,
+    unknown_name_error,
+)
 
 
 @dataclass(frozen=True)
@@ -58,15 +64,16 @@ def parse_device(value: object) -> Device:
             raise unknown_name_error("device", value, DEVICES)
         return DEVICES[value]
     fields: Mapping[str, Any] = value if isinstance(value, Mapping) else {"name": value}
-    known = {"like": str, **{name: type(default) for name, default in vars(DEVICES[DEFAULT_DEVICE]).items()}}
-    reject_unknown_keys(fields, known, "device")
     base = parse_device(fields.get("like", DEFAULT_DEVICE))
+    reject_unknown_keys(fields, {"like", *vars(base)}, "device")
     changes: dict[str, Any] = {}
     for name, raw in fields.items():
         if name == "like":
             continue
-        if known[name] is str:
+        if isinstance(getattr(base, name), str):
             changes[name] = checked_text(raw, f"device.{name}")
+        elif isinstance(getattr(base, name), int):
+            changes[name] = checked_count(raw, f"device.{name}")
         else:
-            changes[name] = known[name](checked_number(raw, f"device.{name}"))
+            changes[name] = checked_number(raw, f"device.{name}")
     return replace(base, **changes)

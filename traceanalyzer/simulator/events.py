@@ -1,4 +1,4 @@
-"""The events of a simulated trace in the order in which Kineto writes them; a position in this list is an event's id."""
+"""The events of a simulated trace in the order in which Kineto writes them; an event's place in it is its id."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def written_stream(stream: int, device: Device) -> int:
 def trace_events(scenario: Scenario, recording: Recording, seed: int) -> list[TraceEvent]:
     """Return all events of the trace: operators, then device activity beside its calls, then names and marks."""
     ops = {op.index: op for op in _recorded_ops(scenario, recording, seed)}
-    events = [_host_event(slice) for slice in recording.slices if slice.category not in ("runtime", "overhead")]
+    events = [_host_event(taken) for taken in recording.slices if taken.category not in ("runtime", "overhead")]
     events.extend(_memory_event(record) for record in recording.memory)
     events.extend(_activity(scenario, recording, ops))
     events.extend(_device_annotations(scenario, recording, ops))
@@ -106,33 +106,33 @@ def carried_in(scenario: Scenario, recording: Recording) -> frozenset[int]:
     return frozenset(op.correlation for op in recording.ops[: scenario.conditions.carry_in])
 
 
-def _host_event(slice: HostSlice) -> TraceEvent:
+def _host_event(taken: HostSlice) -> TraceEvent:
     args: dict[str, Any] = {}
-    if slice.external_id is not None:
-        args["External id"] = slice.external_id
-    if slice.category in ("cpu_op", "annotation"):
+    if taken.external_id is not None:
+        args["External id"] = taken.external_id
+    if taken.category in ("cpu_op", "annotation"):
         args["Record function id"] = 0
-    if slice.sequence is not None:
-        args["Sequence number"] = slice.sequence
-        args["Fwd thread id"] = slice.forward_thread
-    args.update(slice.args)
-    args["Ev Idx"] = slice.order
-    return _host_slice_event(slice, args)
+    if taken.sequence is not None:
+        args["Sequence number"] = taken.sequence
+        args["Fwd thread id"] = taken.forward_thread
+    args.update(taken.args)
+    args["Ev Idx"] = taken.order
+    return _host_slice_event(taken, args)
 
 
-def _host_slice_event(slice: HostSlice, args: Mapping[str, Any]) -> TraceEvent:
-    overhead = slice.thread == OVERHEAD_THREAD
+def _host_slice_event(taken: HostSlice, args: Mapping[str, Any]) -> TraceEvent:
+    overhead = taken.thread == OVERHEAD_THREAD
     return TraceEvent(
         "X",
-        RAW_CATEGORIES[slice.category],
-        slice.name,
+        RAW_CATEGORIES[taken.category],
+        taken.name,
         -1 if overhead else HOST_PID,
-        0 if overhead else slice.thread,
-        slice.start_ns,
-        slice.end_ns - slice.start_ns,
+        0 if overhead else taken.thread,
+        taken.start_ns,
+        taken.end_ns - taken.start_ns,
         args,
         None,
-        slice,
+        taken,
     )
 
 
@@ -157,31 +157,31 @@ def _activity(scenario: Scenario, recording: Recording, ops: Mapping[int, GpuOp]
         launched.setdefault(op.correlation, []).append(op)
     hidden = carried_in(scenario, recording)
     syncs = {} if scenario.conditions.no_gpu else {sync.correlation: sync for sync in recording.syncs}
-    for slice in recording.slices:
-        if slice.category == "overhead":
-            yield _host_slice_event(slice, {})
-        if slice.category != "runtime" or slice.correlation is None:
+    for taken in recording.slices:
+        if taken.category == "overhead":
+            yield _host_slice_event(taken, {})
+        if taken.category != "runtime" or taken.correlation is None:
             continue
-        for op in launched.get(slice.correlation, ()):
-            event = _op_event(op, scenario.device, linked=slice.correlation not in hidden)
+        for op in launched.get(taken.correlation, ()):
+            event = _op_event(op, scenario.device, linked=taken.correlation not in hidden)
             yield event
             yield TraceEvent("f", "ac2g", "ac2g", event.pid, event.tid, op.start_ns, flow_id=op.correlation)
-        if slice.correlation in syncs:
-            yield _sync_event(syncs[slice.correlation], scenario.device)
-        if slice.correlation in hidden:
+        if taken.correlation in syncs:
+            yield _sync_event(syncs[taken.correlation], scenario.device)
+        if taken.correlation in hidden:
             continue
-        call = slice.name.removeprefix("cuda").removeprefix("hip")
-        yield _host_slice_event(slice, _runtime_args(slice, call, scenario.device, launched))
+        call = taken.name.removeprefix("cuda").removeprefix("hip")
+        yield _host_slice_event(taken, _runtime_args(taken, call, scenario.device, launched))
         phase = "s" if call.startswith(_FLOW_STARTS) else "f"
-        yield TraceEvent(phase, "ac2g", "ac2g", HOST_PID, slice.thread, slice.start_ns, flow_id=slice.correlation)
+        yield TraceEvent(phase, "ac2g", "ac2g", HOST_PID, taken.thread, taken.start_ns, flow_id=taken.correlation)
 
 
-def _runtime_args(slice: HostSlice, call: str, device: Device, launched: Mapping[int, list[GpuOp]]) -> dict[str, Any]:
-    args: dict[str, Any] = {} if slice.external_id is None else {"External id": slice.external_id}
+def _runtime_args(taken: HostSlice, call: str, device: Device, launched: Mapping[int, list[GpuOp]]) -> dict[str, Any]:
+    args: dict[str, Any] = {} if taken.external_id is None else {"External id": taken.external_id}
     number = _CALLBACK_IDS.get(call, 0)
     args["cid" if device.vendor == "amd" else "cbid"] = number
-    args["correlation"] = slice.correlation
-    first = next(iter(launched.get(slice.correlation or 0, ())), None)
+    args["correlation"] = taken.correlation
+    first = next(iter(launched.get(taken.correlation or 0, ())), None)
     if device.vendor == "amd" and first is not None and first.kernel is not None:
         args["kernel"] = first.kernel.name
         args["grid"], args["block"] = list(first.kernel.grid), list(first.kernel.block)
@@ -277,7 +277,7 @@ def _sync_event(sync: SyncRecord, device: Device) -> TraceEvent:
 def _device_annotations(scenario: Scenario, recording: Recording, ops: Mapping[int, GpuOp]) -> Iterator[TraceEvent]:
     """Yield each annotation's span over the device work launched in it, a nanosecond wider on both sides."""
     above = ancestries(recording.slices)
-    launch_at = {slice.correlation: at for at, slice in enumerate(recording.slices) if slice.category == "runtime"}
+    launch_at = {taken.correlation: at for at, taken in enumerate(recording.slices) if taken.category == "runtime"}
     spans: dict[tuple[int, int], tuple[int, int]] = {}
     for op in ops.values():
         at = above[launch_at[op.correlation]].annotation
@@ -286,23 +286,23 @@ def _device_annotations(scenario: Scenario, recording: Recording, ops: Mapping[i
             spans[at, op.stream] = (min(start_ns, op.start_ns), max(end_ns, op.end_ns))
             at = above[at].annotation
     for (at, stream), (start_ns, end_ns) in sorted(spans.items()):
-        slice = recording.slices[at]
+        taken = recording.slices[at]
         yield TraceEvent(
             "X",
             "gpu_user_annotation",
-            slice.name,
+            taken.name,
             0,
             written_stream(stream, scenario.device),
             start_ns - 1,
             end_ns - start_ns + 2,
-            {"External id": slice.external_id},
+            {"External id": taken.external_id},
         )
 
 
 def _names(scenario: Scenario, recording: Recording, has_gpu: bool) -> Iterator[TraceEvent]:
     """Yield the metadata events that name processes and threads."""
     streams = sorted({written_stream(op.stream, scenario.device) for op in recording.ops}) if has_gpu else []
-    threads = sorted({slice.thread for slice in recording.slices} - {OVERHEAD_THREAD})
+    threads = sorted({taken.thread for taken in recording.slices} - {OVERHEAD_THREAD})
     tracks: list[tuple[int, str, int, list[tuple[int, str]]]] = [
         (HOST_PID, "CPU", HOST_PID, [(thread, f"thread {thread} (python)") for thread in threads]),
     ]

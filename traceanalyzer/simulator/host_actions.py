@@ -16,7 +16,7 @@ def play_next(stage: Stage, action: Action) -> None:
     with (
         stage.frame("train.py(24): train"),
         stage.frame("torch/utils/data/dataloader.py(741): __next__"),
-        machine.slice("annotation", f"enumerate(DataLoader)#{iterator}.__next__"),
+        machine.tape.slice("annotation", f"enumerate(DataLoader)#{iterator}.__next__"),
         stage.frame("<built-in method poll of select.poll>" if workers else "dataset.py(27): __getitem__"),
     ):
         machine.spend("host.dataloader", action.ns("us"))
@@ -36,14 +36,14 @@ def play_frame(stage: Stage, action: Action) -> None:
 
 def play_annot(stage: Stage, action: Action) -> None:
     """Run actions inside a record_function range."""
-    with stage.machine.slice("annotation", action.get("name", "annotation")):
+    with stage.machine.tape.slice("annotation", action.get("name", "annotation")):
         stage.play(action.body)
 
 
 def play_op(stage: Stage, action: Action) -> None:
     """Run actions inside an operator."""
     stage.machine.spend("host.python", action.ns("py_us"), "py")
-    with stage.machine.slice("cpu_op", action.get("name", "aten::add")):
+    with stage.machine.tape.slice("cpu_op", action.get("name", "aten::add")):
         stage.machine.spend("host.op", action.ns("op_us"), "op")
         stage.play(action.body)
 
@@ -72,7 +72,7 @@ def play_first(stage: Stage, action: Action) -> None:
 def play_gc(stage: Stage, action: Action) -> None:
     """Collect garbage."""
     if "host.gc" not in stage.machine.without.removed:
-        with stage.machine.slice("python", "Python GC"):
+        with stage.machine.tape.slice("python", "Python GC"):
             stage.machine.spend("host.gc", action.ns("us"))
 
 
@@ -82,9 +82,9 @@ def play_compile(stage: Stage, action: Action) -> None:
     if "host.compile" in machine.without.removed:
         return
     with (
-        machine.slice("cpu_op", f"Torch-Compiled Region: 0/{action.get('recompile', 0)}"),
-        machine.slice("cpu_op", "entire_frame_compile"),
-        machine.slice("cpu_op", "_compile.compile_inner (dynamo_timed)"),
+        machine.tape.slice("cpu_op", f"Torch-Compiled Region: 0/{action.get('recompile', 0)}"),
+        machine.tape.slice("cpu_op", "entire_frame_compile"),
+        machine.tape.slice("cpu_op", "_compile.compile_inner (dynamo_timed)"),
     ):
         machine.spend("host.compile", action.ns("us"))
 
@@ -99,10 +99,10 @@ def play_malloc(stage: Stage, action: Action) -> None:
     if "host.alloc" in stage.machine.without.removed:
         return
     for _ in range(action.get("count", 1)):
-        with stage.machine.slice("cpu_op", "aten::empty"):
+        with stage.machine.tape.slice("cpu_op", "aten::empty"):
             stage.machine.call("Malloc", action.ns("us", 150.0), "host.alloc")
             if stage.recorded.memory:
-                stage.machine.allocate(round(action.get("mb", 20) * MIB))
+                stage.machine.tape.allocate(round(action.get("mb", 20) * MIB))
 
 
 def play_free(stage: Stage, action: Action) -> None:

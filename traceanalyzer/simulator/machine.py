@@ -9,25 +9,20 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from traceanalyzer.simulator.devices import Device
 from traceanalyzer.simulator.kernels import Kernel
 from traceanalyzer.simulator.recording import (
     COMPUTE_STREAM,
-    MAIN_THREAD,
-    OVERHEAD_THREAD,
     Collective,
     Copy,
     GpuOp,
-    HostSlice,
-    MemoryRecord,
     Recording,
     SyncRecord,
 )
+from traceanalyzer.simulator.tape import Tape
 
 
 @dataclass(frozen=True)
@@ -45,6 +40,7 @@ class Costs:
     pageable_bytes_per_s: float = 12e9
     device_bytes_per_s: float = 1.5e12
     queue_depth: int = 1024
+    host_scale: float = 1.0  # factor on Python and dispatch
     jitter: float = 0.0
 
 
@@ -60,16 +56,8 @@ class Counterfactual:
         return self.kernel_scale.get(kernel.kernel_class, self.kernel_scale.get("compute", 1.0))
 
 
-@dataclass
-class _Open:
-    order: int
-    thread: int
-    category: str
-    external_id: int | None
-
-
 class Machine:
-    """Runs host actions in virtual time and records what a profiler would see, and the truth beside it."""
+    """Runs host actions in virtual time; its tape holds what a profiler sees, its ops the truth beside it."""
 
     def __init__(
         self, device: Device, costs: Costs, without: Counterfactual, seed: int = 0, sync_events: bool = False
@@ -77,24 +65,15 @@ class Machine:
         self.device = device
         self.costs = costs
         self.without = without
-        self.now_ns = 0
-        self.thread = MAIN_THREAD
+        self.tape = Tape()
         self.step: int | None = None
         self._seed = seed
         self._sync_events = sync_events
         self._draws: Counter[tuple[str, int | None]] = Counter()
-        self._slices: list[HostSlice] = []
         self._ops: list[GpuOp] = []
         self._completions: list[int] = []  # end of each launch's last op, in launch order: the launch queue
         self._syncs: list[SyncRecord] = []
-        self._memory: list[MemoryRecord] = []
-        self._open: list[_Open] = []
-        self._opened = 0
-        self._correlation = 1000
-        self._external_id = 0
-        self._sequence = 0
         self._collectives = 0
-        self._graphs = 0
         self._events: dict[int, tuple[int, int, GpuOp | None]] = {}  # stream: event id, correlation, op it follows
         self._event_count = 0
         self._last: dict[int, GpuOp] = {}
@@ -102,7 +81,6 @@ class Machine:
         self._engine_free: dict[str, GpuOp] = {}
         self._lateness: Counter[str] = Counter()
         self._blocked_ns = 0
-        self._allocated_bytes = 0
         self._step_starts: list[int] = []
 
     # Host time -----------------------------------------------------------------------------------------------------
@@ -111,73 +89,36 @@ class Machine:
         """Let the issuing thread work for a while on behalf of a cause."""
         if dur_ns == 0 or cause in self.without.removed:
             return
+        if cause in ("host.python", "host.op"):
+            dur_ns = round(dur_ns * self.costs.host_scale)
         dur_ns = self._vary(dur_ns, label or cause)
-        self.now_ns += dur_ns
+        self.tape.now_ns += dur_ns
         self._lateness[cause] += dur_ns
 
     def begin_step(self, number: int) -> None:
         """Count everything from now on to a step."""
         self.step = number
-        self._step_starts.append(self.now_ns)
-
-    @contextmanager
-    def slice(self, category: str, name: str, **fields: Any) -> Iterator[None]:
-        """Record an interval of the current thread around what runs inside; operators and annotations get an id."""
-        external_id = None
-        if category in ("cpu_op", "annotation"):
-            self._external_id += 1
-            external_id = self._external_id
-        opened = _Open(self._opened, self.thread, category, external_id)
-        self._opened += 1
-        self._open.append(opened)
-        start_ns = self.now_ns
-        yield
-        self._open.pop()
-        if category != "annotation" or self.now_ns > start_ns:
-            self._record(opened, name, start_ns, self.now_ns, external_id=external_id, **fields)
-
-    @contextmanager
-    def on_thread(self, thread: int) -> Iterator[None]:
-        """Hand over to another thread, and back when it is done."""
-        previous, self.thread = self.thread, thread
-        yield
-        self.thread = previous
-
-    def next_sequence(self) -> int:
-        """Return a fresh autograd sequence number."""
-        self._sequence += 1
-        return self._sequence
+        self._step_starts.append(self.tape.now_ns)
 
     def overhead(self, name: str, dur_ns: int, cause: str) -> None:
         """Let the profiler or the driver take time from the current thread, drawn on the overhead track."""
-        start_ns = self.now_ns
+        start_ns = self.tape.now_ns
         self.spend(cause, dur_ns)
-        if self.now_ns > start_ns:
-            self._record(_Open(self._opened, OVERHEAD_THREAD, "overhead", None), name, start_ns, self.now_ns)
-            self._opened += 1
+        self.tape.overhead(name, start_ns)
 
     def call(self, name: str, dur_ns: int, cause: str) -> int:
         """Make a runtime call that costs its time to a cause; returns its correlation."""
-        start_ns = self.now_ns
+        start_ns = self.tape.now_ns
         self.spend(cause, dur_ns, name)
         return self._runtime(name, start_ns)
 
     def free(self, dur_ns: int) -> None:
         """Give memory back: waits until the device is idle, as cudaFree does."""
-        start_ns = self.now_ns
+        start_ns = self.tape.now_ns
         if "host.alloc" not in self.without.removed:
-            self.now_ns = max(start_ns + dur_ns, self._idle_at_ns())
-            self._lateness["host.alloc"] += self.now_ns - start_ns
+            self.tape.now_ns = max(start_ns + dur_ns, self._idle_at_ns())
+            self._lateness["host.alloc"] += self.tape.now_ns - start_ns
             self._runtime("Free", start_ns)
-
-    def allocate(self, size_bytes: int) -> None:
-        """Record an allocator event; negative sizes are frees."""
-        self._allocated_bytes += size_bytes
-        reserved = -(-max(self._allocated_bytes, 0) // 2**21) * 2**21
-        address = 0x7F00_0000_0000 + (len(self._memory) % 4096) * 2**21
-        self._memory.append(
-            MemoryRecord(self.thread, self.now_ns, address, size_bytes, self._allocated_bytes, reserved)
-        )
 
     # Device work ---------------------------------------------------------------------------------------------------
 
@@ -209,7 +150,6 @@ class Machine:
                 stream, "kernel", dur_ns, correlation, start_ns, queue_full_ns, kernel=kernel, graph=(1, node)
             )
         self._completions.append(last.end_ns)
-        self._graphs += 1
 
     def memset(self, size_bytes: int, dur_ns: int, stream: int = COMPUTE_STREAM) -> None:
         """Fill memory asynchronously."""
@@ -236,21 +176,21 @@ class Machine:
 
     def _blocking_copy(self, copy: Copy, dur_ns: int, stream: int) -> None:
         """Copy through a staging buffer: the call waits for the stream, then for the copy."""
-        start_ns = self.now_ns
-        order = self._reserve()
+        start_ns = self.tape.now_ns
+        order = self.tape.reserve()
         op = self._enqueue(
             stream,
             "memcpy",
             dur_ns,
-            self._correlation + 1,
+            self.tape.next_correlation,
             start_ns,
             0,
             launch_end_ns=start_ns + self.costs.launch_ns,
             copy=copy,
         )
         self._completions.append(op.end_ns)
-        self.now_ns = op.end_ns + self.costs.sync_return_ns
-        self._lateness["host.memcpy_block"] += self.now_ns - start_ns
+        self.tape.now_ns = op.end_ns + self.costs.sync_return_ns
+        self._lateness["host.memcpy_block"] += self.tape.now_ns - start_ns
         self._runtime("MemcpyAsync", start_ns, order)
 
     # Waiting -------------------------------------------------------------------------------------------------------
@@ -266,15 +206,15 @@ class Machine:
             done_ns = self._last[stream].end_ns if stream in self._last else 0
         else:
             done_ns = event[2].end_ns if event is not None and event[2] is not None else 0
-        start_ns = self.now_ns
-        self.now_ns = max(start_ns + self.costs.api_min_ns, done_ns + self.costs.sync_return_ns)
-        self._blocked_ns += self.now_ns - start_ns - self.costs.api_min_ns
+        start_ns = self.tape.now_ns
+        self.tape.now_ns = max(start_ns + self.costs.api_min_ns, done_ns + self.costs.sync_return_ns)
+        self._blocked_ns += self.tape.now_ns - start_ns - self.costs.api_min_ns
         correlation = self._runtime(f"{kind.capitalize()}Synchronize", start_ns)
         if self._sync_events:
             waits = (stream, event[1], event[0]) if kind == "event" and event is not None else (None, None, None)
             waited = stream if kind == "stream" else None
             # CUPTI's record lies inside the call; half a microsecond of the call is its own.
-            self._syncs.append(SyncRecord(kind, start_ns + 500, self.now_ns - 500, waited, correlation, *waits))
+            self._syncs.append(SyncRecord(kind, start_ns + 500, self.tape.now_ns - 500, waited, correlation, *waits))
 
     def record_event(self, stream: int) -> None:
         """Mark the work queued on a stream so far."""
@@ -284,7 +224,7 @@ class Machine:
 
     def wait_event(self, waiting: int, awaited: int) -> None:
         """Let the next op of a stream wait for the last event of another; the host does not wait."""
-        start_ns = self.now_ns
+        start_ns = self.tape.now_ns
         correlation = self.call("StreamWaitEvent", self.costs.event_ns, "host.launch_api")
         if awaited not in self._events:
             return
@@ -292,7 +232,9 @@ class Machine:
         if op is not None:
             self._waits.setdefault(waiting, []).append(op)
         if self._sync_events:
-            record = SyncRecord("stream_wait", start_ns, self.now_ns, waiting, correlation, awaited, recorded, event_id)
+            record = SyncRecord(
+                "stream_wait", start_ns, self.tape.now_ns, waiting, correlation, awaited, recorded, event_id
+            )
             self._syncs.append(record)
 
     def next_collective(self, name: str, elements: int, dtype: str, group_size: int) -> Collective:
@@ -303,26 +245,26 @@ class Machine:
     def finish(self) -> Recording:
         """Return everything recorded, slices in the order of their opening."""
         return Recording(
-            tuple(sorted(self._slices, key=lambda slice: slice.order)),
+            self.tape.slices(),
             tuple(self._ops),
             tuple(self._syncs),
-            tuple(self._memory),
+            tuple(self.tape.memory),
             tuple(self._step_starts),
-            self.now_ns,
+            self.tape.now_ns,
         )
 
     # Inside --------------------------------------------------------------------------------------------------------
 
     def _issue(self, dur_ns: int, label: str) -> tuple[int, int]:
         """Spend a launch call's time, first waiting for a slot of the queue; returns its start and the wait."""
-        start_ns = self.now_ns
+        start_ns = self.tape.now_ns
         dur_ns = self._vary(dur_ns, label)
         queue_full_ns = 0
         if len(self._completions) >= self.costs.queue_depth:
             queue_full_ns = max(0, self._completions[-self.costs.queue_depth] - dur_ns - start_ns)
-        self.now_ns += queue_full_ns
+        self.tape.now_ns += queue_full_ns
         if "host.launch_api" not in self.without.removed:
-            self.now_ns += dur_ns
+            self.tape.now_ns += dur_ns
             self._lateness["host.launch_api"] += dur_ns
         return start_ns, queue_full_ns
 
@@ -343,7 +285,7 @@ class Machine:
         graph: tuple[int, int] | None = None,
     ) -> GpuOp:
         """Put one op on a stream and work out when it runs."""
-        launch_end_ns = self.now_ns if launch_end_ns is None else launch_end_ns
+        launch_end_ns = self.tape.now_ns if launch_end_ns is None else launch_end_ns
         host_ready_ns = launch_end_ns + self.costs.launch_latency_ns
         start_ns, producer = host_ready_ns, None
         before = [self._last[stream]] if stream in self._last else []
@@ -361,7 +303,7 @@ class Machine:
             start_ns=start_ns,
             end_ns=start_ns + dur_ns,
             correlation=correlation,
-            external_id=self._current_external_id(),
+            external_id=self.tape.external_id,
             launch_start_ns=launch_start_ns,
             launch_end_ns=launch_end_ns,
             queue_full_ns=queue_full_ns,
@@ -393,32 +335,9 @@ class Machine:
     def _idle_at_ns(self) -> int:
         return max((op.end_ns for op in self._last.values()), default=0) + self.costs.sync_return_ns
 
-    def _reserve(self) -> int:
-        self._opened += 1
-        return self._opened - 1
-
     def _runtime(self, name: str, start_ns: int, order: int | None = None) -> int:
         """Record a runtime call that ends now, under its CUDA or HIP name; returns its correlation."""
-        self._correlation += 1
-        order = self._reserve() if order is None else order
-        self._record(
-            _Open(order, self.thread, "runtime", None),
-            ("hip" if self.device.vendor == "amd" else "cuda") + name,
-            start_ns,
-            self.now_ns,
-            correlation=self._correlation,
-            external_id=self._current_external_id(),
-        )
-        return self._correlation
-
-    def _record(self, opened: _Open, name: str, start_ns: int, end_ns: int, **fields: Any) -> None:
-        self._slices.append(HostSlice(opened.order, opened.thread, opened.category, name, start_ns, end_ns, **fields))
-
-    def _current_external_id(self) -> int | None:
-        for opened in reversed(self._open):
-            if opened.category == "cpu_op" and opened.thread == self.thread:
-                return opened.external_id
-        return None
+        return self.tape.call(("hip" if self.device.vendor == "amd" else "cuda") + name, start_ns, order)
 
     def _vary(self, dur_ns: int, label: str) -> int:
         """Return the duration with its jitter: a draw of its own for each label, step and count, so that leaving one

@@ -131,7 +131,7 @@ def _play(scenario: Scenario, seed: int, without: Counterfactual) -> Recording:
     for number in range(told.steps):
         machine.begin_step(number)
         if told.steps_marked:
-            with machine.slice("annotation", f"ProfilerStep#{number}"):
+            with machine.tape.slice("annotation", f"ProfilerStep#{number}"):
                 stage.play(scenario.program)
         else:
             stage.play(scenario.program)

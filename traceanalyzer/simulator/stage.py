@@ -51,7 +51,7 @@ class Stage:
 
     def frame(self, name: str) -> AbstractContextManager[None]:
         """Record a Python frame, where stacks are recorded."""
-        return self.machine.slice("python", name) if self.recorded.stacks else nullcontext()
+        return self.machine.tape.slice("python", name) if self.recorded.stacks else nullcontext()
 
     def operator(
         self, name: str, kernel: Kernel, dur_ns: int, fields: Mapping[str, Any]
@@ -61,14 +61,14 @@ class Stage:
         if self.recorded.shapes and name.startswith("aten::"):
             dims, types = input_dims(name, kernel, dur_ns, self.machine.device)
             args = {"Input Dims": dims, "Input type": types}
-        return self.machine.slice("cpu_op", name, args=args, **fields)
+        return self.machine.tape.slice("cpu_op", name, args=args, **fields)
 
     @contextmanager
     def backward_pass(self) -> Iterator[None]:
         """Issue work from the autograd thread, as the backward pass does."""
         with (
             self.frame("torch/autograd/__init__.py(254): backward"),
-            self.machine.on_thread(AUTOGRAD_THREAD),
+            self.machine.tape.on_thread(AUTOGRAD_THREAD),
         ):
             self.in_backward = True
             yield

@@ -29,6 +29,7 @@ def canonical_tables(
         "traces": [_trace(scenario, events, size_bytes, trace, epoch_ns)],
         "devices": [_device(scenario)],
         "threads": list(threads.values()),
+        "defects": _defects(scenario, size_bytes),
         "metadata": [{"key": key, "value": value} for key, value in metadata_values(scenario).items()],
         **_event_rows(scenario, events, epoch_ns, {key: row["thread_id"] for key, row in threads.items()}),
     }
@@ -70,6 +71,15 @@ def _trace(scenario: Scenario, events: Sequence[TraceEvent], size_bytes: int, tr
         "has_memory": told.memory,
         "has_sync_events": any(event.category == "cuda_sync" for event in events),
     }
+
+
+def _defects(scenario: Scenario, size_bytes: int) -> list[Row]:
+    if not scenario.conditions.truncate:
+        return []
+    advice = "the file ends inside the event list; everything before the cut is analysed"
+    return [
+        {"defect": "truncated", "severity": "loss", "defect_count": 1, "first_offset": size_bytes, "advice": advice}
+    ]
 
 
 def _device(scenario: Scenario) -> Row:
@@ -159,7 +169,7 @@ def _id(position: int | None, ids: Sequence[int]) -> int | None:
 
 def _slice_row(
     event: TraceEvent,
-    slice: HostSlice,
+    taken: HostSlice,
     at: int,
     start_ns: int,
     thread_id: int | None,
@@ -169,9 +179,9 @@ def _slice_row(
     return {
         "slice_id": at,
         "thread_id": thread_id,
-        "category": slice.category,
+        "category": taken.category,
         "raw_category": event.category,
-        "name": slice.name,
+        "name": taken.name,
         "start_ns": start_ns,
         "dur_ns": event.dur_ns,
         "depth": own.depth,
@@ -179,10 +189,10 @@ def _slice_row(
         "op_id": _id(own.operator, ids),
         "annotation_id": _id(own.annotation, ids),
         "python_id": _id(own.python, ids),
-        "correlation": slice.correlation,
-        "external_id": slice.external_id,
-        "sequence": slice.sequence,
-        "forward_thread": slice.forward_thread,
+        "correlation": taken.correlation,
+        "external_id": taken.external_id,
+        "sequence": taken.sequence,
+        "forward_thread": taken.forward_thread,
     }
 
 
@@ -213,7 +223,7 @@ def _op_row(
         "cpu_op_id": _id(around.operator, ids),
         "annotation_id": _id(around.annotation, ids),
         "python_id": _id(around.python, ids),
-        "link_source": None if around.operator is None else "nesting",
+        "link_source": None if around.operator is None else "external_id",
         "graph_id": op.graph_id,
         "graph_node_id": op.graph_node_id,
         "size_bytes": op.size_bytes,
@@ -306,7 +316,7 @@ def _other_row(event: TraceEvent, at: int, start_ns: int, thread_id: int | None)
             **row,
             "flow_id": str(event.flow_id),
             "phase": event.phase,
-            "binds_enclosing": event.phase == "f",
+            "binds_enclosing": True,
         }
     if event.phase == "i":
         return "instants", {**row, "scope": "g"}
