@@ -6,14 +6,17 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from traceanalyzer.ingest.nsys.defects import Defects
+from traceanalyzer.ingest.nsys.masks import Column as Array
+from traceanalyzer.ingest.nsys.masks import count, known, less, negated, where
 from traceanalyzer.ingest.nsys.source import Source
 from traceanalyzer.ingest.nsys.tables import Column, TableLayout
 
 # Sees every batch of a table on its way; what it returns goes on, what it takes out goes its own way.
 Hook = Callable[[pa.RecordBatch], pa.RecordBatch]
+# Blobs of tool configuration stand here in a text column: no text is lost.
+_HOLDS_BLOBS = frozenset({"system_env", "capture_option"})
 
 
 class Stream:
@@ -23,7 +26,7 @@ class Stream:
         self._reader = pa.RecordBatchReader.from_batches(schema, batches)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return self._reader.__arrow_c_stream__(requested_schema)
+        return self._reader.__arrow_c_stream__(requested_schema)  # type: ignore[no-untyped-call]
 
 
 def read_table(
@@ -44,10 +47,10 @@ def read_table(
             yield rows
 
 
-def _column(column: Column, batch: pa.RecordBatch, layout: TableLayout, defects: Defects) -> pa.Array:
+def _column(column: Column, batch: pa.RecordBatch, layout: TableLayout, defects: Defects) -> Array:
     """Return one column in its type: NULL where it is not stored."""
     if column.name not in layout.stored:
-        return pa.nulls(batch.num_rows, column.arrow_type)
+        return pa.array([None] * batch.num_rows, column.arrow_type)
     array = batch.column(column.name)
     if array.type == column.arrow_type:
         return array
@@ -59,21 +62,21 @@ def _column(column: Column, batch: pa.RecordBatch, layout: TableLayout, defects:
         return _numbers(array, column, layout, defects)
 
 
-def _text(array: pa.Array, layout: TableLayout, column: Column, defects: Defects) -> pa.Array:
+def _text(array: Array, layout: TableLayout, column: Column, defects: Defects) -> Array:
     """Decode bytes; text that is no UTF-8 survives with its bad bytes replaced."""
     try:
         return array.cast(pa.string())
     except pa.ArrowInvalid:
         texts = []
         for value in array.to_pylist():
-            text = value.decode("utf-8", "replace")
-            if "\ufffd" in text:
+            text = (value or b"").decode("utf-8", "replace")
+            if "\ufffd" in text and layout.table.relation not in _HOLDS_BLOBS:
                 defects.add("invalid-utf8", example=f"{layout.stored_name}.{column.name}: {text}")
             texts.append(text)
         return pa.array(texts, pa.string())
 
 
-def _numbers(array: pa.Array, column: Column, layout: TableLayout, defects: Defects) -> pa.Array:
+def _numbers(array: Array, column: Column, layout: TableLayout, defects: Defects) -> Array:
     """Read numbers that are stored as text; what is no number becomes NULL and is counted."""
     kept: list[Any] = []
     for value in array.to_pylist():
@@ -90,15 +93,15 @@ def _mend_times(rows: pa.RecordBatch, layout: TableLayout, defects: Defects) -> 
     """Leave out rows without required times, and end rows that end before they start where they start."""
     for column in layout.table.columns:
         if column.required and column.name in ("start", "end") and rows.column(column.name).null_count:
-            known = pc.is_valid(rows.column(column.name))
-            defects.add("no-times", rows.num_rows - pc.sum(known).as_py(), layout.stored_name)
-            rows = rows.filter(known)
-    if "end" not in rows.schema.names or not rows.num_rows:
+            timed = known(rows.column(column.name))
+            defects.add("no-times", count(negated(timed)), layout.stored_name)
+            rows = rows.filter(timed)
+    if "end" not in rows.schema.names:
         return rows
     start, end = rows.column("start"), rows.column("end")
-    backwards = pc.fill_null(pc.less(end, start), False)
-    if pc.any(backwards).as_py():
-        defects.add("negative-duration", pc.sum(backwards).as_py(), layout.stored_name)
+    backwards = less(end, start)
+    if count(backwards):
+        defects.add("negative-duration", count(backwards), layout.stored_name)
         place = rows.schema.get_field_index("end")
-        rows = rows.set_column(place, rows.schema.field(place), pc.if_else(backwards, start, end))
+        rows = rows.set_column(place, rows.schema.field(place), where(backwards, start, end))
     return rows

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest.nsys.defects import Defects
+from traceanalyzer.ingest.nsys.masks import Column
 from traceanalyzer.ingest.nsys.tables import TableLayout, lay_out
 
 # A batch of the widest table is about 4 MB: small beside the working memory, large enough to cost nothing per batch.
@@ -81,11 +82,11 @@ class SqliteSource:
         return tables
 
     def _count(self, table: str) -> int:
-        """Return the number of rows, from the last row's number where the table has one: that needs no scan."""
-        for expression in ("max(rowid)", "count(*)"):
+        """Return the number of rows; of a damaged table the last row's number, which needs no scan."""
+        for expression in ("count(*)", "max(rowid)"):
             try:
                 (count,) = self._connection.execute(f"SELECT {expression} FROM {_identifier(table)}").fetchone()
-            except sqlite3.OperationalError:
+            except sqlite3.DatabaseError:
                 continue
             return int(count or 0)
         return 0
@@ -152,9 +153,7 @@ def _identifier(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _array(
-    values: Sequence[object], kind: str, layout: TableLayout, column: str, defects: Defects
-) -> pa.Array:
+def _array(values: Sequence[object], kind: str, layout: TableLayout, column: str, defects: Defects) -> Column:
     """Build a column from Python values; a value of another type becomes NULL and is counted."""
     if kind in ("text", "blob"):
         return pa.array([value if isinstance(value, bytes) else str(value).encode() for value in values], pa.binary())
@@ -180,7 +179,9 @@ class ParquetSource:
                     columns[file.stem] = list(parquet.schema_arrow.names)
                     self.row_counts[file.stem] = parquet.metadata.num_rows
             except (pa.ArrowInvalid, OSError) as error:
-                raise TraceAnalyzerError(f"the Parquet file cannot be read: {error}", file, "export it again") from error
+                raise TraceAnalyzerError(
+                    f"the Parquet file cannot be read: {error}", file, "export it again"
+                ) from error
             self._files[file.stem] = file
         self.layouts = lay_out(columns, self.row_counts)
 
@@ -203,5 +204,5 @@ class ParquetSource:
         """Nothing is kept open."""
 
 
-def _decoded(array: pa.Array) -> pa.Array:
+def _decoded(array: Column) -> Column:
     return array.dictionary_decode() if isinstance(array, pa.DictionaryArray) else array

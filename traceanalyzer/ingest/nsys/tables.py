@@ -9,18 +9,24 @@ from functools import cached_property
 
 import pyarrow as pa
 
-_ARROW_TYPES = {"int": pa.int64(), "real": pa.float64(), "text": pa.string(), "blob": pa.binary()}
+_ARROW_TYPES: dict[str, pa.DataType] = {
+    "int": pa.int64(),
+    "real": pa.float64(),
+    "text": pa.string(),
+    "blob": pa.binary(),
+}
 _VERSIONED = re.compile(r"^(?P<name>.+?)(?:_V(?P<version>\d+))?$")
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column that is read: its type, older or newer spellings, and whether rows mean nothing without it."""
+    """One column that is read: its type, its other spellings, and whether rows mean nothing or less without it."""
 
     name: str
     type: str = "int"
     aliases: tuple[str, ...] = ()
     required: bool = False
+    missed: bool = False
 
     @property
     def arrow_type(self) -> pa.DataType:
@@ -40,7 +46,7 @@ class NsysTable:
     @cached_property
     def schema(self) -> pa.Schema:
         """Return the columns the mapping sees: the row's id in the trace, then every column, present or not."""
-        return pa.schema([("event_id", pa.int64()), *((column.name, column.arrow_type) for column in self.columns)])
+        return pa.schema([pa.field("event_id", pa.int64()), *(pa.field(c.name, c.arrow_type) for c in self.columns)])
 
 
 @dataclass(frozen=True)
@@ -57,23 +63,28 @@ class TableLayout:
         return tuple(column.name for column in self.table.columns if column.name not in self.stored)
 
     @property
+    def missed(self) -> tuple[str, ...]:
+        """Return the columns that the export lacks and that an analysis would miss."""
+        return tuple(column.name for column in self.table.columns if column.missed and column.name not in self.stored)
+
+    @property
     def unreadable(self) -> tuple[str, ...]:
         """Return the required columns that the export lacks."""
         return tuple(column.name for column in self.table.columns if column.required and column.name not in self.stored)
 
 
 def _table(relation: str, name: str, columns: str, *aliases: str) -> NsysTable:
-    """Build a table from 'name name! name:text name|oldname': ! is required, | separates spellings."""
+    """Build a table from 'name name! name* name:text now|then': ! is required, * is missed, | separates spellings."""
     parsed = []
     for word in columns.split():
-        spellings, _, kind = word.rstrip("!").partition(":")
+        spellings, _, kind = word.rstrip("!*").partition(":")
         name_now, *older = spellings.split("|")
-        parsed.append(Column(name_now, kind or "int", tuple(older), word.endswith("!")))
+        parsed.append(Column(name_now, kind or "int", tuple(older), word.endswith("!"), word.endswith("*")))
     return NsysTable(relation, name, tuple(parsed), aliases)
 
 
 _CUPTI = "CUPTI_ACTIVITY_KIND_"
-_WHERE = "deviceId contextId streamId correlationId globalPid"
+_WHERE = "deviceId* contextId streamId* correlationId* globalPid*"
 _MPI = "start! end! globalTid textId|nameId commHandle"
 
 # The order gives every row its id: rows are numbered through the tables in this order.
@@ -82,15 +93,15 @@ TABLES = (
     _table(
         "kernel",
         _CUPTI + "KERNEL",
-        f"start! end! {_WHERE} demangledName shortName graphNodeId graphId registersPerThread gridX gridY gridZ "
+        f"start! end! {_WHERE} demangledName* shortName graphNodeId graphId registersPerThread gridX gridY gridZ "
         "blockX blockY blockZ staticSharedMemory dynamicSharedMemory launchType localMemoryPerThread "
         "greenContextId clusterX clusterY clusterZ",
         _CUPTI + "CONCURRENT_KERNEL",
     ),
-    _table("memcpy", _CUPTI + "MEMCPY", f"start! end! {_WHERE} bytes copyKind srcKind dstKind graphNodeId migrationCause"),
+    _table("memcpy", _CUPTI + "MEMCPY", f"start! end! {_WHERE} bytes* copyKind* srcKind* dstKind* graphNodeId"),
     _table("memset", _CUPTI + "MEMSET", f"start! end! {_WHERE} bytes value memKind graphNodeId"),
     _table("graph_trace", _CUPTI + "GRAPH_TRACE", f"start! end! {_WHERE} graphId graphExecId"),
-    _table("runtime", _CUPTI + "RUNTIME", "start! end! eventClass globalTid correlationId nameId returnValue"),
+    _table("runtime", _CUPTI + "RUNTIME", "start! end! eventClass globalTid* correlationId* nameId* returnValue"),
     _table("sync", _CUPTI + "SYNCHRONIZATION", f"start! end! {_WHERE} syncType eventId eventSyncId"),
     _table("cuda_event", _CUPTI + "CUDA_EVENT", f"{_WHERE} eventId eventSyncId"),
     _table("overhead", _CUPTI + "OVERHEAD", "start! end! globalTid correlationId nameId overheadType"),
@@ -135,10 +146,16 @@ TABLES = (
     _table("diagnostic", "DIAGNOSTIC_EVENT", "timestamp source severity text:text! globalPid"),
     _table("process", "PROCESSES", "globalPid! pid name:text"),
     _table("thread_name", "ThreadNames", "globalTid! nameId!"),
-    _table("gpu", "TARGET_INFO_GPU", "id|deviceId! name:text cuDevice totalMemory smCount computeMajor computeMinor "
-           "threadsPerWarp maxWarpsPerSm busLocation:text"),
+    _table(
+        "gpu",
+        "TARGET_INFO_GPU",
+        "id|deviceId! name:text cuDevice totalMemory smCount computeMajor computeMinor "
+        "threadsPerWarp maxWarpsPerSm busLocation:text",
+    ),
     _table("cuda_device", "TARGET_INFO_CUDA_DEVICE", "gpuId! cudaId! pid!"),
-    _table("cuda_context", "TARGET_INFO_CUDA_CONTEXT_INFO", "processId contextId deviceId", "TARGET_INFO_CUDA_NULL_STREAM"),
+    _table(
+        "cuda_context", "TARGET_INFO_CUDA_CONTEXT_INFO", "processId contextId deviceId", "TARGET_INFO_CUDA_NULL_STREAM"
+    ),
     _table("session", "TARGET_INFO_SESSION_START_TIME", "utcEpochNs!"),
     _table("capture_span", "ANALYSIS_DETAILS", "duration startTime stopTime"),
     _table("system_env", "TARGET_INFO_SYSTEM_ENV", "name:text! value:text devStateName:text"),

@@ -140,6 +140,6 @@ SELECT
     correlation,
     sequence,
     sync_kind,
-    coalesce(records_event, false) AS records_event
+    coalesce(records_event, false)::BIGINT AS records_event
 FROM slices
 ORDER BY thread, start_ns, dur_ns DESC, slice_id;

@@ -1,0 +1,76 @@
+"""Nsight Systems: SQLite exports of every schema version, Parquet exports, and reports where nsys is installed."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+import sqlite3
+import tempfile
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import quote
+
+from traceanalyzer.ingest import IngestOptions
+from traceanalyzer.ingest.nsys.ingester import ingest_export
+from traceanalyzer.ingest.nsys.report_file import export_report, is_report
+
+_SQLITE_HEAD = b"SQLite format 3\x00"
+_PARQUET_HEAD = b"PAR1"
+_GZIP_HEAD = b"\x1f\x8b"
+# Every export holds the strings its names refer to.
+_STRINGS_TABLE = "StringIds"
+
+
+class NsysIngester:
+    """Reads what Nsight Systems exports.
+
+    A folder of Parquet files (`nsys export --type parquetdir`) may be given as the folder itself or as its
+    StringIds.parquet, which every such folder has once.
+    """
+
+    name = "nsys"
+
+    def sniff(self, head: bytes, path: Path) -> bool:
+        """Tell whether this is an export or a report."""
+        if path.is_dir():
+            return (path / f"{_STRINGS_TABLE}.parquet").exists()
+        if head.startswith(_PARQUET_HEAD):
+            return path.name == f"{_STRINGS_TABLE}.parquet"
+        if is_report(path):
+            return True
+        return head.startswith(_SQLITE_HEAD) and _is_export(path)
+
+    def ingest(self, path: Path, folder: Path, options: IngestOptions) -> list[str]:
+        """Write every trace of the export into a subfolder of `folder`; see Ingester."""
+        if path.name == f"{_STRINGS_TABLE}.parquet":
+            return ingest_export(path.parent, path.parent.name, folder, options)
+        if path.is_dir():
+            return ingest_export(path, path.name, folder, options)
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".export-") as scratch:
+            export = path
+            if is_report(path):
+                export = export_report(path, Path(scratch))
+            elif _head(path).startswith(_GZIP_HEAD):
+                export = Path(scratch) / "export.sqlite"
+                with gzip.open(path) as packed, export.open("wb") as plain:
+                    shutil.copyfileobj(packed, plain, 1 << 20)
+            return ingest_export(export, path.name, folder, options, path)
+
+
+def _head(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(len(_SQLITE_HEAD))
+
+
+def _is_export(path: Path) -> bool:
+    """Tell an export from other databases; one that is packed or damaged is taken for one, to be told apart later."""
+    if not _head(path).startswith(_SQLITE_HEAD):
+        return True
+    uri = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
+    try:
+        with closing(sqlite3.connect(uri, uri=True)) as connection:
+            names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+    except sqlite3.DatabaseError:
+        return True
+    return _STRINGS_TABLE in names or any(name.startswith(("CUPTI_ACTIVITY_KIND_", "NVTX_EVENTS")) for name in names)

@@ -1,0 +1,118 @@
+"""GPU work and synchronisations of each process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from traceanalyzer.ingest.nsys.masks import above, count, either
+from traceanalyzer.ingest.nsys.stage import Stage, sql
+from traceanalyzer.ingest.nsys.tables import BY_RELATION, GPU_RELATIONS
+from traceanalyzer.ingest.sink import TraceSink
+
+_PAIR = pa.schema([("globalPid", pa.int64()), ("correlationId", pa.int64())])
+_DETAILS = ("launchType", "localMemoryPerThread", "greenContextId", "clusterX", "clusterY", "clusterZ")
+KERNEL_DETAILS = pa.schema(
+    [pa.field(name, pa.int64()) for name in ("event_id", "globalPid")]
+    + [pa.field(name, pa.int32()) for name in _DETAILS]
+)
+
+
+def own_file(sink: TraceSink, table: str) -> Path:
+    """Return the file of a table that DuckDB writes, not the sink."""
+    return sink.folder / f"{table}-0.parquet"
+
+
+class DeviceRows:
+    """Makes the tables of GPU work available: streamed where one query reads them, kept where each process does."""
+
+    def __init__(self, stage: Stage, scopes: list[int], fill_scope: int | None) -> None:
+        self._stage = stage
+        self._scopes = scopes
+        self._fill_scope = fill_scope
+        self._details: list[pa.RecordBatch] = []
+
+    def prepare(self) -> None:
+        """Provide every relation that gpu_ops.sql and syncs.sql read."""
+        self._find_graph_nodes()
+        for relation in GPU_RELATIONS:
+            hook = self._kernel_hook if relation == "kernel" else self._fill
+            if len(self._scopes) > 1 or relation == "graph_trace":
+                self._stage.put(relation, BY_RELATION[relation].schema, self._stage.rows(relation, hook))
+            else:
+                self._stage.stream(relation, hook)
+        for relation in ("sync", "cuda_event"):
+            self._stage.put(relation, BY_RELATION[relation].schema, self._stage.rows(relation, self._fill))
+        (seen_twice,) = self._one(
+            "SELECT count(*) FROM graph_trace SEMI JOIN graph_node_launches USING (globalPid, correlationId)"
+        )
+        self._stage.defects.add("graph-replay-seen-twice", seen_twice)
+
+    def write(self, sink: TraceSink) -> None:
+        """Write the GPU work and the synchronisations of the process that the variables name."""
+        path = str(own_file(sink, "gpu_ops"))
+        self._stage.connection.sql(sql("gpu_ops")).write_parquet(path, compression="zstd")
+        self.enter(sink)
+        (nameless,) = self._one("SELECT count(*) FROM read_parquet($path) WHERE name IS NULL", {"path": path})
+        self._stage.defects.add("missing-string", nameless, "of a kernel")
+        syncs = self._stage.connection.sql(sql("syncs")).to_arrow_table()
+        if syncs.num_rows:
+            sink.append("syncs", syncs)
+            (orphans,) = self._one(
+                "SELECT count(*) FROM sync ANTI JOIN sync_calls ON scope = globalPid AND correlation = correlationId "
+                "WHERE belongs(globalPid)"
+            )
+            self._stage.defects.add("sync-without-call", orphans)
+
+    def enter(self, sink: TraceSink) -> None:
+        """Note which devices and contexts the process of a written trace used."""
+        self._stage.connection.execute(
+            "CREATE OR REPLACE TABLE gpu_contexts AS SELECT DISTINCT device, context FROM read_parquet($path)",
+            {"path": str(own_file(sink, "gpu_ops"))},
+        )
+
+    def keep_details(self) -> None:
+        """Provide what kernels say beyond their columns; call it once all kernels were read."""
+        self._stage.put("kernel_details", KERNEL_DETAILS, iter(self._details))
+
+    def _one(self, query: str, parameters: dict[str, str] | None = None) -> tuple[int, ...]:
+        row: tuple[int, ...] = self._stage.connection.execute(query, parameters).fetchall()[0]
+        return row
+
+    def _fill(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Set the process where the export does not say it."""
+        if self._fill_scope is None:
+            return rows
+        place = rows.schema.get_field_index("globalPid")
+        return rows.set_column(
+            place, rows.schema.field(place), pa.array([self._fill_scope] * rows.num_rows, pa.int64())
+        )
+
+    def _kernel_hook(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        rows = self._fill(rows)
+        telling = above(rows.column("launchType"), 1)
+        for column in ("localMemoryPerThread", "greenContextId", "clusterX"):
+            telling = either(telling, above(rows.column(column), 0))
+        if count(telling):
+            told = rows.filter(telling).select(KERNEL_DETAILS.names)
+            columns = [
+                array.cast(field.type, safe=False) for array, field in zip(told.columns, KERNEL_DETAILS, strict=True)
+            ]
+            self._details.append(pa.RecordBatch.from_arrays(columns, schema=KERNEL_DETAILS))
+        return rows
+
+    def _find_graph_nodes(self) -> None:
+        """Note the launches whose graph nodes were recorded one by one, where whole replays were recorded too."""
+        self._stage.put("graph_node_launches", _PAIR, self._graph_nodes())
+        self._stage.connection.execute(
+            "CREATE OR REPLACE TABLE graph_node_launches AS FROM graph_node_launches GROUP BY ALL"
+        )
+
+    def _graph_nodes(self) -> Iterator[pa.RecordBatch]:
+        if not self._stage.has_rows("graph_trace"):
+            return
+        for relation in ("kernel", "memcpy", "memset"):
+            for rows in self._stage.rows(relation, self._fill):
+                yield rows.filter(above(rows.column("graphNodeId"), 0)).select(_PAIR.names)

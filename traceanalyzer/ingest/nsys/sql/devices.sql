@@ -1,0 +1,33 @@
+-- Devices by the number that this process calls them, which CUDA_VISIBLE_DEVICES and driver order make differ from
+-- the number the machine calls them.
+WITH used AS (
+    SELECT DISTINCT device FROM gpu_contexts
+),
+ordinals AS (
+    SELECT
+        coalesce(cuda_device.cudaId, gpu.cuDevice, gpu.id) AS device,
+        gpu.*,
+        cuda_device.cudaId IS NOT NULL AS is_told
+    FROM gpu
+    LEFT JOIN cuda_device
+        ON cuda_device.gpuId = gpu.id
+        AND (getvariable('pid') IS NULL OR cuda_device.pid = getvariable('pid'))
+),
+described AS (
+    SELECT *
+    FROM ordinals
+    QUALIFY row_number() OVER (PARTITION BY device ORDER BY is_told DESC, id) = 1
+)
+SELECT
+    device::INTEGER AS device,
+    name,
+    'nvidia' AS vendor,
+    smCount::INTEGER AS sm_count,
+    totalMemory AS memory_bytes,
+    computeMajor::INTEGER AS compute_major,
+    computeMinor::INTEGER AS compute_minor,
+    threadsPerWarp::INTEGER AS warp_size,
+    (maxWarpsPerSm * threadsPerWarp)::INTEGER AS max_threads_per_sm
+FROM described
+FULL JOIN used USING (device)
+ORDER BY device;

@@ -1,0 +1,12 @@
+-- Device memory taken and given back through the driver (recorded with --cuda-memory-usage=true).
+SELECT
+    event_id,
+    NULL AS thread_id,
+    start + getvariable('base_ns') AS start_ns,
+    if(memoryOperationType = 1, 'free', 'alloc') AS kind,
+    if(memKind IN (0, 1), 0, 1)::INTEGER AS device_type,
+    deviceId::INTEGER AS device,
+    address,
+    if(memoryOperationType = 1, -bytes, bytes) AS size_bytes
+FROM memory_usage
+WHERE belongs(globalPid);

@@ -1,0 +1,101 @@
+"""The place where an export's rows meet the mapping's SQL: a DuckDB connection with one relation a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cache
+from itertools import chain
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from traceanalyzer.ingest.nsys.defects import Defects
+from traceanalyzer.ingest.nsys.reading import Hook, Stream, read_table
+from traceanalyzer.ingest.nsys.source import Source
+from traceanalyzer.ingest.nsys.tables import BY_RELATION, TABLES
+
+# These may hold most of the file: they pass through one query each and are never kept.
+STREAMED = ("kernel", "memcpy", "memset", "runtime", "nvtx", "osrt", "gpu_metric", "nic_metric")
+# Sorting and joining spill to disk beyond this.
+_MEMORY_LIMIT = "1GB"
+
+
+@cache
+def sql(name: str) -> str:
+    """Return the text of one of the mapping's SQL files."""
+    return (Path(__file__).parent / "sql" / f"{name}.sql").read_text()
+
+
+class Stage:
+    """Holds the connection, gives every row its id, and keeps count of what was read."""
+
+    def __init__(self, source: Source, scratch: Path, jobs: int, defects: Defects) -> None:
+        self.source = source
+        self.defects = defects
+        self.connection = duckdb.connect(
+            config={
+                "threads": max(jobs, 1),
+                "memory_limit": _MEMORY_LIMIT,
+                "temp_directory": str(scratch),
+                "preserve_insertion_order": False,
+            }
+        )
+        self.first_ids = self._number_rows()
+
+    def _number_rows(self) -> dict[str, int]:
+        first, firsts = 0, {}
+        for table in TABLES:
+            layout = self.source.layouts.get(table.relation)
+            firsts[table.relation] = first
+            first += self.source.row_counts[layout.stored_name] if layout else 0
+        return firsts
+
+    @property
+    def event_count(self) -> int:
+        """Return the number of rows that are events."""
+        return sum(
+            self.source.row_counts[layout.stored_name]
+            for layout in self.source.layouts.values()
+            if {"start", "timestamp"} & set(layout.stored)
+        )
+
+    def has_rows(self, relation: str) -> bool:
+        """Tell whether the export holds rows of a table that can be read."""
+        layout = self.source.layouts.get(relation)
+        return layout is not None and not layout.unreadable and self.source.row_counts[layout.stored_name] > 0
+
+    def rows(self, relation: str, hook: Hook | None = None) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a table in the mapping's schema; none where the export lacks it."""
+        if self.has_rows(relation):
+            layout = self.source.layouts[relation]
+            yield from read_table(self.source, layout, self.first_ids[relation], self.defects, hook)
+
+    def stream(self, relation: str, hook: Hook | None = None, last: Iterable[pa.RecordBatch] = ()) -> None:
+        """Make a table available to one query, which reads it as it comes; `last` is drawn after its last row."""
+        batches = chain(self.rows(relation, hook), last)
+        self.connection.register(relation, Stream(BY_RELATION[relation].schema, batches))
+
+    def load(self, relation: str) -> None:
+        """Make a small table available to any number of queries."""
+        self.put(relation, BY_RELATION[relation].schema, self.rows(relation))
+
+    def put(self, name: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:
+        """Create a table from batches."""
+        self.connection.register("incoming", Stream(schema, batches))
+        # The name is one of ours.
+        self.connection.execute(f"CREATE OR REPLACE TABLE {name} AS FROM incoming")
+        self.connection.unregister("incoming")
+
+    def run(self, name: str) -> None:
+        """Execute one of the mapping's SQL files."""
+        self.connection.execute(sql(name))
+
+    def set(self, **variables: object) -> None:
+        """Set variables that the SQL files read with getvariable."""
+        for name, value in variables.items():
+            self.connection.execute(f"SET VARIABLE {name} = $value", {"value": value})
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.connection.close()
