@@ -67,7 +67,7 @@ def test_no_line_passes_the_width_but_for_snippets(
 
 def test_ledger_legend_adds_up_to_the_whole() -> None:
     shares = {f"host__{name}": 0.0333 for name in ("python", "op", "sync", "gc", "io", "lock", "alloc", "compile")}
-    text = report(sick(ledgers=(ledger(dev__h2d=0.004, dev__d2h=0.003, **shares),)))
+    text = report(sick(ledgers=(ledger("a", 0, 0, dev__h2d=0.004, dev__d2h=0.003, **shares),)))
     legend = re.findall(r"^  \S .+?(\d+\.\d) %", text.split("Where the time goes")[1].split("\n\n")[0], re.MULTILINE)
     assert sum(round(float(share) * 10) for share in legend) == 1000
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 
 import click
@@ -36,6 +37,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         # A name with a character that the terminal cannot show costs that character, not the report.
         stream.reconfigure(errors="replace") if hasattr(stream, "reconfigure") else None
+    if not sys.warnoptions:
+        # Warnings speak to programmers.
+        warnings.simplefilter("ignore")
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         with cli.make_context("traceanalyzer", arguments) as context:
