@@ -1,0 +1,92 @@
+"""The attribution of one device: everything that its tables are written from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import duckdb
+import numpy as np
+
+from traceanalyzer.attribution.blocking_calls import find_blocking_calls
+from traceanalyzer.attribution.buckets import Flags, Ints
+from traceanalyzer.attribution.dependencies import find_dependencies
+from traceanalyzer.attribution.device_ops import DeviceOps, load_device_ops
+from traceanalyzer.attribution.host_slices import NO_ROW, HostSlices, load_host_slices
+from traceanalyzer.attribution.host_timeline import paint
+from traceanalyzer.attribution.launch_queue import full_queue_launches
+from traceanalyzer.attribution.lead_events import LeadEvents, build_lead_events
+from traceanalyzer.attribution.ledger import LedgerRows, build_ledger
+from traceanalyzer.attribution.steps import DeviceStep, device_steps, load_host_steps
+from traceanalyzer.attribution.windows import Window, device_window, load_mode
+
+
+@dataclass(frozen=True)
+class StepPieces:
+    """Ledger rows cut at the steps' bounds, so that each step closes by itself."""
+
+    row: Ints  # of the ledger
+    start: Ints
+    dur: Ints
+    step: Ints  # number of the step; NO_ROW: outside steps
+    kept: Flags  # inside the analysis window
+
+
+@dataclass(frozen=True)
+class AttributedDevice:
+    """One device of one trace with its steps, window, ledger and lead events."""
+
+    trace_id: int
+    mode: str
+    ops: DeviceOps
+    slices: HostSlices
+    steps: tuple[DeviceStep, ...]
+    window: Window
+    ledger: LedgerRows
+    pieces: StepPieces
+    events: LeadEvents
+
+    @property
+    def kept(self) -> tuple[DeviceStep, ...]:
+        """Return the steps that the analysis window holds."""
+        return tuple(step for step in self.steps if step.drop_reason is None)
+
+
+def _cut_at_steps(rows: LedgerRows, steps: tuple[DeviceStep, ...], window: Window) -> StepPieces:
+    spans = [(s.start, s.end, s.host.number) for s in steps if s.start is not None and s.end is not None]
+    spans = [span for span in spans if span[1] > span[0]]
+    edges = np.unique(np.asarray([t for start, end, _ in spans for t in (start, end)], dtype=np.int64))
+    row_end = rows.start + rows.dur
+    first = np.searchsorted(edges, rows.start, side="right")
+    cuts = np.searchsorted(edges, row_end, side="left") - first
+    pieces = cuts + 1
+    row = np.repeat(np.arange(len(rows.start)), pieces)
+    nth = np.arange(len(row)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    padded = np.append(edges, 0)
+    start = np.where(nth == 0, rows.start[row], padded[first[row] + nth - 1])
+    end = np.where(nth == cuts[row], row_end[row], padded[np.minimum(first[row] + nth, len(edges))])
+    step = np.full(len(row), NO_ROW)
+    for low, high, number in spans:
+        step[np.searchsorted(start, low) : np.searchsorted(start, high)] = number
+    return StepPieces(row, start, end - start, step, (start >= window.start) & (start < window.end))
+
+
+def attribute_trace(con: duckdb.DuckDBPyConnection, trace_id: int, step_pattern: str) -> Iterator[AttributedDevice]:
+    """Attribute every device of a trace."""
+    devices = load_device_ops(con, trace_id)
+    threads = np.unique(np.concatenate([ops.launch_thread[ops.linked] for ops in devices])).tolist()
+    slices = load_host_slices(con, trace_id, threads)
+    calls = find_blocking_calls(con, trace_id, slices, devices)
+    timelines = paint(slices, calls)
+    host_steps = load_host_steps(con, trace_id, step_pattern)
+    mode = load_mode(con, trace_id)
+    for ops in devices:
+        steps = device_steps(ops, host_steps)
+        window = device_window(ops, steps, host_steps.source)
+        needs = find_dependencies(con, trace_id, ops)
+        queue = full_queue_launches(ops)
+        ledger = build_ledger(ops, needs, timelines, calls, window.latency, queue[0])
+        events = build_lead_events(ops, needs, timelines, calls, ledger, window, queue)
+        yield AttributedDevice(
+            trace_id, mode, ops, slices, steps, window, ledger, _cut_at_steps(ledger, steps, window), events
+        )

@@ -1,0 +1,75 @@
+"""Who is to blame for a ledger row, in words that a person finds in a viewer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from traceanalyzer.attribution.buckets import Flags, Ints
+from traceanalyzer.attribution.host_slices import NO_ROW, HostSlices
+
+if TYPE_CHECKING:
+    from traceanalyzer.attribution.attributed_device import AttributedDevice
+
+
+@dataclass(frozen=True)
+class Blames:
+    """One entry a ledger row; names are NULL where nothing is known."""
+
+    event_id: Ints
+    kind: Ints  # 0 host slice, 1 GPU op, NO_ROW none
+    name: pa.Array
+    op: pa.Array
+    annotation: pa.Array
+    python: pa.Array
+
+    @classmethod
+    def of_rows(cls, device: AttributedDevice, rows: Ints) -> Self:
+        """Return whom some rows of a device's ledger blame."""
+        ops, slices = device.ops, device.slices
+        blame = device.ledger.blame[rows]
+        of_op = device.ledger.blames_op[rows] & (blame != NO_ROW)
+        of_slice = ~device.ledger.blames_op[rows] & (blame != NO_ROW)
+        op_row, slice_row = np.where(of_op, blame, NO_ROW), np.where(of_slice, blame, NO_ROW)
+        around = [
+            np.where(of_op, slices.rows_of(ids)[op_row], NO_ROW)
+            for ids in (ops.cpu_op_id, ops.annotation_id, ops.python_id)
+        ]
+        mine = (slices.op, slices.annotation, slices.python)
+        names = [
+            _names(slices, np.where(of_slice, _own_or_around(slices, slice_row, c, m), a))
+            for a, m, c in zip(around, mine, ("cpu_op", "annotation", "python"), strict=True)
+        ]
+        op_names = ops.name.take(pa.array(op_row, mask=~of_op))
+        event_id = np.where(of_op, ops.op_id[op_row], NO_ROW)
+        if slices.count:
+            event_id = np.where(of_slice, slices.slice_id[slice_row], event_id)
+        return cls(
+            event_id=event_id,
+            kind=np.where(of_op, 1, np.where(of_slice, 0, NO_ROW)),
+            name=pc.coalesce(_names(slices, slice_row), op_names),
+            op=names[0],
+            annotation=names[1],
+            python=names[2],
+        )
+
+
+def _own_or_around(slices: HostSlices, rows: Ints, category: str, around: Ints) -> Ints:
+    """Return the slice itself where it is of a category, else the one of that category around it."""
+    if not slices.count:
+        return rows
+    is_own: Flags = slices.flags([c == category for c in slices.categories])
+    found: Ints = np.where(rows == NO_ROW, NO_ROW, np.where(is_own[rows], rows, around[rows]))
+    return found
+
+
+def _names(slices: HostSlices, rows: Ints) -> pa.Array:
+    missing = rows == NO_ROW
+    codes = slices.name_code[rows] if slices.count else rows
+    return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32), mask=missing), pa.array(slices.names, pa.string())).cast(
+        pa.string()
+    )

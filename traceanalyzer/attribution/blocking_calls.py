@@ -1,0 +1,149 @@
+"""Host calls that return only when the device has done something: synchronisations and blocking copies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import duckdb
+import numpy as np
+
+from traceanalyzer.attribution.buckets import HOST_CODE, SYNC_CODE, Codes, Ints
+from traceanalyzer.attribution.device_ops import DeviceOps
+from traceanalyzer.attribution.host_slices import NO_ROW, HostSlices
+from traceanalyzer.attribution.host_states import COPY_CALL, is_api, slice_state
+
+# What a synchronising call costs where there is nothing to wait for.
+API_MIN_NS = 8_000
+# A copy call that is shorter only enqueued its copy.
+BLOCKING_COPY_MIN_NS = 20_000
+# Times of integer microseconds, and two clocks.
+CLOCK_ERROR_NS = 2_000
+# A read-back that mostly moves data is a copy; one that mostly waits for earlier work is a synchronisation.
+READ_BACK_COPY_MIN_NS = 100_000
+# A call returns this long after the op that it waited for.
+RETURN_NS = 4_000
+
+_MEMCPY_BLOCK = HOST_CODE["host.memcpy_block"]
+
+_SYNC_QUERY = """
+SELECT correlation, COALESCE(wait_on_stream, stream) AS stream
+FROM canonical.syncs
+WHERE trace_id = $trace_id
+  AND kind IN ('stream', 'event')
+  AND correlation IS NOT NULL
+  AND COALESCE(wait_on_stream, stream) IS NOT NULL
+"""
+
+
+@dataclass(frozen=True)
+class BlockingCalls:
+    """Calls in the order of their rows. `release` is when the wait for earlier work was over."""
+
+    row: Ints  # of host_slices
+    thread: Ints
+    start: Ints
+    end: Ints
+    release: Ints
+    cause: Codes
+    stream: Ints  # stream waited for; NO_ROW: not recorded
+    copy_op: Ints  # op_id of the call's own copy; NO_ROW: none
+    copy_device: Ints
+
+    @property
+    def count(self) -> int:
+        """Return how many there are."""
+        return len(self.row)
+
+
+@dataclass(frozen=True)
+class _Copies:
+    row: Ints
+    copy_start: Ints
+    cause: Codes
+    op_id: Ints
+    device: Ints
+
+
+def _blocking_copies(slices: HostSlices, devices: list[DeviceOps]) -> _Copies:
+    parts = []
+    for ops in devices:
+        copies = np.asarray([name is not None and bool(COPY_CALL.search(name)) for name in ops.launch_name], np.bool_)
+        long = ops.launch_end - ops.launch_start > BLOCKING_COPY_MIN_NS
+        found = np.flatnonzero(copies & ops.linked & long & (ops.launch_end >= ops.end - CLOCK_ERROR_NS))
+        wait = ops.start[found] - ops.launch_start[found]
+        copying = ops.launch_end[found] - ops.start[found]
+        reads_back = ops.read_back[found] & ((copying < READ_BACK_COPY_MIN_NS) | (copying < wait))
+        parts.append(
+            (
+                slices.rows_of(ops.launch_id[found]),
+                ops.start[found],
+                np.where(reads_back, SYNC_CODE, _MEMCPY_BLOCK),
+                ops.op_id[found],
+                np.full(len(found), ops.device),
+            )
+        )
+    if not parts:
+        return _Copies(*(np.zeros(0, np.int64) for _ in range(2)), np.zeros(0, np.int8), *(np.zeros(0, np.int64),) * 2)
+    row, start, cause, op_id, device = (np.concatenate(column) for column in zip(*parts, strict=True))
+    known = row != NO_ROW
+    _, once = np.unique(row[known], return_index=True)
+    at = np.flatnonzero(known)[once]
+    return _Copies(row[at], start[at], cause[at].astype(np.int8), op_id[at], device[at])
+
+
+def _sync_streams(con: duckdb.DuckDBPyConnection, trace_id: int, correlations: Ints) -> Ints:
+    streams = dict(con.execute(_SYNC_QUERY, {"trace_id": trace_id}).fetchall())
+    return np.asarray([streams.get(c, NO_ROW) for c in correlations.tolist()], dtype=np.int64)
+
+
+def find_blocking_calls(
+    con: duckdb.DuckDBPyConnection, trace_id: int, slices: HostSlices, devices: list[DeviceOps]
+) -> BlockingCalls:
+    """Return the calls among some threads' slices that wait for a device."""
+    names = zip(slices.categories, slices.names, strict=True)
+    syncs = np.flatnonzero(slices.flags([is_api(c) and slice_state(c, n) == SYNC_CODE for c, n in names]))
+    copies = _blocking_copies(slices, devices)
+    row = np.concatenate([syncs, copies.row])
+    order = np.argsort(row, kind="stable")
+    none = np.full(len(syncs), NO_ROW)
+    row = row[order]
+    return BlockingCalls(
+        row=row,
+        thread=slices.thread[row],
+        start=slices.start[row],
+        end=slices.end[row],
+        release=np.concatenate([slices.end[syncs], np.minimum(copies.copy_start, slices.end[copies.row])])[order],
+        cause=np.concatenate([np.full(len(syncs), SYNC_CODE, np.int8), copies.cause])[order],
+        stream=np.concatenate(
+            [_sync_streams(con, trace_id, slices.correlation[syncs]), np.full(len(copies.row), NO_ROW)]
+        )[order],
+        copy_op=np.concatenate([none, copies.op_id])[order],
+        copy_device=np.concatenate([none, copies.device])[order],
+    )
+
+
+def waited_ops(calls: BlockingCalls, ops: DeviceOps) -> Ints:
+    """Return the op of a device that each call waited for last, NO_ROW where none.
+
+    A call waits for streams that have run dry when it returns; of these the one that ended last decides.
+    """
+    end = calls.end + CLOCK_ERROR_NS
+    target = np.full(calls.count, NO_ROW)
+    target_end = np.full(calls.count, np.iinfo(np.int64).min)
+    for stream in np.unique(ops.stream).tolist():
+        mine = np.flatnonzero((ops.stream == stream) & ops.linked)
+        mine = mine[np.argsort(ops.launch_start[mine], kind="stable")]
+        before = np.searchsorted(ops.launch_start[mine], calls.start, side="left")
+        ends = ops.end[mine]
+        running = np.maximum.accumulate(ends) if len(ends) else ends
+        holder = np.maximum.accumulate(np.where(ends == running, np.arange(len(ends)), 0)) if len(ends) else ends
+        for at in np.flatnonzero(before > 0).tolist():
+            last = holder[before[at] - 1]
+            asked = calls.stream[at] in (NO_ROW, stream)
+            if asked and target_end[at] < ends[last] <= end[at]:
+                target[at], target_end[at] = mine[last], ends[last]
+    own = (calls.copy_op != NO_ROW) & (calls.copy_device == ops.device)
+    row_of = {op_id: row for row, op_id in enumerate(ops.op_id.tolist())} if own.any() else {}
+    for at in np.flatnonzero(calls.copy_op != NO_ROW).tolist():
+        target[at] = row_of[int(calls.copy_op[at])] if own[at] else NO_ROW
+    return target

@@ -1,0 +1,92 @@
+"""What removing causes can save at most: the lead scan read at the end of each device's analysis window."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from traceanalyzer.attribution.lead_scan import Savings, Scan, Scenario
+
+_READS = {
+    "windows": "SELECT * FROM attribution.windows",
+    "lead_events": "SELECT * FROM attribution.lead_events ORDER BY trace_id, device, position",
+    "lead_costs": "SELECT * FROM attribution.lead_costs",
+}
+
+
+@dataclass(frozen=True)
+class _Device:
+    scan: Scan
+    window_ns: int
+    reading_op: int | None
+    reading_scale: float
+    abstains: str | None
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Bounds of any set of causes and savings, on any device of a run."""
+
+    devices: Mapping[tuple[int, int], _Device]
+
+    @classmethod
+    def load(cls, con: duckdb.DuckDBPyConnection) -> Self:
+        """Read what the bounds of a run need; once a run."""
+        return cls.of_tables(**{name: con.sql(query).to_arrow_table() for name, query in _READS.items()})
+
+    @classmethod
+    def of_tables(cls, windows: pa.Table, lead_events: pa.Table, lead_costs: pa.Table) -> Self:
+        """Prepare the bounds of the devices in these tables; events in scan order."""
+        devices = {}
+        for window in windows.to_pylist():
+            place = (window["trace_id"], window["device"])
+            devices[place] = _Device(
+                Scan.of_tables(_of_device(lead_events, place), _of_device(lead_costs, place)),
+                window["window_ns"],
+                window["reading_op_id"],
+                window["reading_scale"],
+                window["bound_abstains"],
+            )
+        return cls(devices)
+
+    def abstains(self, trace_id: int, device: int) -> str | None:
+        """Return why bounds cannot be trusted on a device; None: they can."""
+        found = self.devices.get((trace_id, device))
+        return "not-applicable: no work on the device" if found is None else found.abstains
+
+    def causes(self, trace_id: int, device: int) -> frozenset[str]:
+        """Return every cause whose removal could change something on a device."""
+        found = self.devices.get((trace_id, device))
+        return frozenset() if found is None else found.scan.causes()
+
+    def bound(
+        self, trace_id: int, device: int, removed: frozenset[str], savings: Savings | None = None
+    ) -> int:
+        """Return what the analysis window loses, in ns, if causes cost nothing and ops (by id) are that much shorter."""
+        return self.bounds(trace_id, device, [Scenario(removed, savings)])[0]
+
+    def bounds(self, trace_id: int, device: int, scenarios: Sequence[Scenario]) -> list[int]:
+        """Return the bound of each scenario; many in one call are much faster than one by one."""
+        found = self.devices.get((trace_id, device))
+        if found is None or not scenarios or not len(found.scan.end):
+            return [0] * len(scenarios)
+        starts, ends = found.scan.leads(scenarios)
+        at = None if found.reading_op is None else found.scan.position_of.get(found.reading_op)
+        if at is None:
+            mine = found.scan.is_op
+            last = found.scan.end[mine]
+            saved = last.max() - (last[:, None] - ends[mine]).max(axis=0)
+        else:
+            saved = starts[at] * found.reading_scale
+        return [min(max(int(ns), 0), found.window_ns) for ns in np.asarray(saved).tolist()]
+
+
+def _of_device(table: pa.Table, place: tuple[int, int]) -> pa.Table:
+    mine = pc.and_(pc.equal(table["trace_id"], place[0]), pc.equal(table["device"], place[1]))
+    return table.filter(mine)

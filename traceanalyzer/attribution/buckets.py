@@ -1,0 +1,54 @@
+"""The ledger's buckets: every nanosecond of a device's span lies in exactly one."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Codes = NDArray[np.int8]
+Flags = NDArray[np.bool_]
+
+COMPUTE = "compute"
+
+# Host causes that keep their share of lateness: each is a thing of its own that someone can remove.
+HEAVY = (
+    "host.dataloader",
+    "host.tokenize",
+    "host.preprocess",
+    "host.memcpy_block",
+    "host.gc",
+    "host.io",
+    "host.comm_cpu",
+    "host.compile",
+    "host.module_load",
+    "host.alloc",
+    "host.host_alloc",
+    "host.profiler",
+)
+SYNC = "host.sync"
+# After a blocking call the launching thread has lost its lead: lateness of these is the call's, up to its wait.
+LIGHT = ("host.launch_api", "host.op", "host.python", "host.other")
+
+HOST = (*HEAVY, SYNC, *LIGHT)
+HOST_CODE = {name: code for code, name in enumerate(HOST)}
+HEAVY_CODES = tuple(HOST_CODE[name] for name in HEAVY)
+LIGHT_CODES = tuple(HOST_CODE[name] for name in LIGHT)
+SYNC_CODE = HOST_CODE[SYNC]
+LAUNCH_CODE = HOST_CODE["host.launch_api"]
+OTHER_CODE = HOST_CODE["host.other"]
+
+PRODUCERS = ("dev.comm_transfer", "dev.comm_p2p", "dev.h2d", "dev.d2h", "dev.d2d", "dev.memset")
+DISPATCH = "dev.dispatch"
+GRAPH_GAP = "dev.graph_gap"
+UNRESOLVED = "dev.unresolved"
+NO_LAUNCH = "edge.no_launch"
+HEAD = "edge.head"
+TAIL = "edge.tail"
+
+BUCKETS = (COMPUTE, *HOST, *PRODUCERS, DISPATCH, GRAPH_GAP, UNRESOLVED, NO_LAUNCH, HEAD, TAIL)
+CODE = {name: code for code, name in enumerate(BUCKETS)}
+FIRST_HOST = CODE[HOST[0]]
+
+# Buckets that say 'this is the reason' and can be taken away by a fix.
+CAUSES = frozenset((*HOST, *PRODUCERS, DISPATCH, GRAPH_GAP))

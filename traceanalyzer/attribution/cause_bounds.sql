@@ -1,0 +1,12 @@
+-- One row per trace, device and cause that owns time of the analysis window or could be removed from it.
+CREATE TABLE cause_bounds (
+    trace_id      INTEGER NOT NULL,  -- traces.trace_id
+    device        INTEGER NOT NULL,  -- devices.device
+    cause         VARCHAR NOT NULL,  -- host.* or dev.* bucket
+    bound_ns      BIGINT,            -- what the window would lose at most if the cause cost nothing; NULL: windows.bound_abstains
+    owned_ns      BIGINT NOT NULL,   -- time of the window that the cause alone owns in the ledger
+    step_hits     INTEGER NOT NULL,  -- kept steps in which it owns time
+    worst_ns      BIGINT NOT NULL,   -- its longest single row; 0: it owns nothing
+    worst_step    BIGINT,            -- step of that row
+    worst_start_ns BIGINT            -- start of that row
+);

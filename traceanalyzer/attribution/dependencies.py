@@ -1,0 +1,108 @@
+"""What each GPU op had to wait for on its device: its stream's order, recorded waits, or the one op that fits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import duckdb
+import numpy as np
+
+from traceanalyzer.attribution.buckets import Flags, Ints
+from traceanalyzer.attribution.device_ops import DeviceOps
+from traceanalyzer.attribution.host_slices import NO_ROW
+
+# An op that starts this long after everything known was ready waited for something else.
+UNEXPLAINED_NS = 5_000
+# An op on another stream that ended this shortly before is taken for what it waited for.
+COINCIDENT_NS = 20_000
+# Device-side time between two ops that follow each other.
+GAP_NS = 1_000
+
+_WAIT_QUERY = """
+SELECT s.stream, call.start_ns AS asked_ns, s.wait_on_stream,
+       COALESCE(recorded.start_ns, call.start_ns) AS recorded_ns
+FROM canonical.syncs AS s
+INNER JOIN canonical.host_slices AS call
+  ON call.trace_id = s.trace_id AND call.correlation = s.correlation AND call.category IN ('runtime', 'driver')
+LEFT JOIN canonical.host_slices AS recorded
+  ON recorded.trace_id = s.trace_id
+  AND recorded.correlation = s.wait_on_correlation
+  AND recorded.category IN ('runtime', 'driver')
+WHERE s.trace_id = $trace_id
+  AND s.kind = 'stream_wait'
+  AND s.stream IS NOT NULL
+  AND s.wait_on_stream IS NOT NULL
+  AND COALESCE(s.device, $device) = $device
+ORDER BY call.start_ns, s.sync_id
+"""
+
+
+@dataclass(frozen=True)
+class Dependencies:
+    """For each op the row of the op before it in its stream, and of another one it waited for; NO_ROW for none."""
+
+    stream: Ints
+    other: Ints
+    other_is_recorded: Flags  # else it only fits
+
+
+def stream_predecessors(ops: DeviceOps) -> Ints:
+    """Return for each op the one before it in its stream."""
+    before = np.full(ops.count, NO_ROW)
+    order = np.argsort(ops.stream, kind="stable")
+    same = ops.stream[order][1:] == ops.stream[order][:-1]
+    before[order[1:][same]] = order[:-1][same]
+    return before
+
+
+def _recorded_waits(
+    con: duckdb.DuckDBPyConnection, trace_id: int, ops: DeviceOps, other: Ints, recorded: Flags
+) -> None:
+    """Fill in the ops that the first op after each recorded stream wait had to wait for."""
+    rows = con.execute(_WAIT_QUERY, {"trace_id": trace_id, "device": ops.device}).fetchall()
+    launched = {}
+    for stream in {stream for wait in rows for stream in (wait[0], wait[2])}:
+        mine = np.flatnonzero((ops.stream == stream) & ops.linked)
+        mine = mine[np.argsort(ops.launch_start[mine], kind="stable")]
+        launched[stream] = (mine, ops.launch_start[mine])
+    for stream, asked, source, recorded_at in rows:
+        waiting, waiting_launch = launched[stream]
+        sources, source_launch = launched[source]
+        after = int(np.searchsorted(waiting_launch, asked))
+        before = int(np.searchsorted(source_launch, recorded_at)) - 1
+        if after < len(waiting) and before >= 0 and stream != source:
+            row, found = int(waiting[after]), int(sources[before])
+            if not recorded[row] or ops.end[found] > ops.end[other[row]]:
+                other[row], recorded[row] = found, True
+
+
+def _coincident(ops: DeviceOps, stream: Ints, other: Ints) -> None:
+    """Fill in the op of another stream that ended just before an op whose start nothing recorded explains."""
+    lowest = np.iinfo(np.int64).min
+    ready = np.where(ops.linked, ops.launch_end, lowest)
+    for before in (stream, other):
+        ready = np.maximum(ready, np.where(before == NO_ROW, lowest, ops.end[before]))
+    late = np.flatnonzero(ops.linked & (ops.start - ready > UNEXPLAINED_NS) & (other == NO_ROW))
+    by_end = np.argsort(ops.end, kind="stable")
+    ends = ops.end[by_end]
+    low = np.searchsorted(ends, ops.start[late] - COINCIDENT_NS, side="right")
+    high = np.searchsorted(ends, ops.start[late], side="right")
+    for row, first, last in zip(late.tolist(), low.tolist(), high.tolist(), strict=True):
+        near = by_end[first:last]
+        fits = near[
+            (ops.stream[near] != ops.stream[row])
+            & (ops.launch_start[near] < ops.launch_start[row])
+            & (ops.end[near] > ready[row])
+        ]
+        if len(fits):
+            other[row] = fits[-1]
+
+
+def find_dependencies(con: duckdb.DuckDBPyConnection, trace_id: int, ops: DeviceOps) -> Dependencies:
+    """Return what each op of a device had to wait for there."""
+    stream = stream_predecessors(ops)
+    other = np.full(ops.count, NO_ROW)
+    recorded = np.zeros(ops.count, np.bool_)
+    _recorded_waits(con, trace_id, ops, other, recorded)
+    _coincident(ops, stream, other)
+    return Dependencies(stream, other, recorded)

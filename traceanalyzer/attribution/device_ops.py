@@ -1,0 +1,118 @@
+"""The GPU work of one device, as arrays, each op with the host call that launched it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from traceanalyzer.attribution.buckets import CODE, Codes, Flags, Ints
+from traceanalyzer.attribution.host_slices import NO_ROW, column
+
+_QUERY = """
+SELECT o.op_id, o.device, COALESCE(o.stream, -1) AS stream, o.kind, o.is_comm, o.name,
+       o.start_ns, o.start_ns + o.dur_ns AS end_ns, o.copy_kind, o.dst_kind, o.src_kind, o.collective,
+       o.cpu_op_id, o.annotation_id, o.python_id,
+       l.slice_id AS launch_id, l.thread_id AS launch_thread, l.name AS launch_name,
+       l.start_ns AS launch_start, l.start_ns + l.dur_ns AS launch_end
+FROM canonical.gpu_ops AS o
+LEFT JOIN canonical.host_slices AS l
+  ON l.trace_id = o.trace_id AND l.slice_id = o.launch_id
+WHERE o.trace_id = $trace_id
+ORDER BY o.device, o.start_ns, end_ns, o.op_id
+"""
+
+_COPY_BUCKETS = {"HtoD": "dev.h2d", "DtoH": "dev.d2h", "DtoD": "dev.d2d", "PtoP": "dev.d2d", "HtoH": "dev.d2d"}
+_NO_PRODUCER = -1
+
+
+@dataclass(frozen=True)
+class DeviceOps:
+    """Ops of one device ordered by start, end and id; launch columns are NO_ROW where the launch is unknown."""
+
+    device: int
+    op_id: Ints
+    stream: Ints
+    start: Ints
+    end: Ints
+    compute: Flags  # kernels that are no communication, and graph replays
+    opaque: Flags  # whole graph replays
+    producer: Codes  # dev.* bucket of what a wait for this op is; -1 for compute
+    read_back: Flags  # copies to the host
+    cpu_op_id: Ints
+    annotation_id: Ints
+    python_id: Ints
+    launch_id: Ints
+    launch_thread: Ints
+    launch_start: Ints
+    launch_end: Ints
+    launch_name: tuple[str | None, ...]
+    name: pa.Array
+
+    @property
+    def count(self) -> int:
+        """Return how many there are."""
+        return len(self.op_id)
+
+    @property
+    def linked(self) -> Flags:
+        """Return which ops have their launch in the trace."""
+        return self.launch_id != NO_ROW
+
+
+def _producers(table: pa.Table) -> Codes:
+    kinds = table["kind"].to_pylist()
+    copies = table["copy_kind"].to_pylist()
+    comms = table["is_comm"].to_pylist()
+    names = table["name"].to_pylist()
+    collectives = table["collective"].to_pylist()
+    codes = np.full(len(kinds), _NO_PRODUCER, dtype=np.int8)
+    for row, kind in enumerate(kinds):
+        if kind == "memset":
+            codes[row] = CODE["dev.memset"]
+        elif kind == "memcpy":
+            codes[row] = CODE[_COPY_BUCKETS.get(copies[row] or "", "dev.d2d")]
+        elif kind == "kernel" and comms[row]:
+            text = f"{collectives[row] or ''} {names[row] or ''}".lower()
+            codes[row] = CODE["dev.comm_p2p" if "sendrecv" in text or "send" in text.split() else "dev.comm_transfer"]
+    return codes
+
+
+def _device(table: pa.Table, device: int) -> DeviceOps:
+    kind = table["kind"].combine_chunks()
+    comm = table["is_comm"].to_numpy(zero_copy_only=False).astype(np.bool_)
+    kinds = np.asarray(kind.to_pylist(), dtype=object)
+    return DeviceOps(
+        device=device,
+        op_id=column(table, "op_id"),
+        stream=column(table, "stream"),
+        start=column(table, "start_ns"),
+        end=column(table, "end_ns"),
+        compute=((kinds == "kernel") & ~comm) | (kinds == "graph"),
+        opaque=kinds == "graph",
+        producer=_producers(table),
+        read_back=np.asarray([c == "DtoH" for c in table["copy_kind"].to_pylist()], dtype=np.bool_),
+        cpu_op_id=column(table, "cpu_op_id"),
+        annotation_id=column(table, "annotation_id"),
+        python_id=column(table, "python_id"),
+        launch_id=column(table, "launch_id"),
+        launch_thread=column(table, "launch_thread"),
+        launch_start=column(table, "launch_start"),
+        launch_end=column(table, "launch_end"),
+        launch_name=tuple(table["launch_name"].to_pylist()),
+        name=table["name"].combine_chunks(),
+    )
+
+
+def load_device_ops(con: duckdb.DuckDBPyConnection, trace_id: int) -> list[DeviceOps]:
+    """Read the GPU work of a trace, one element a device."""
+    table = con.sql(_QUERY, params={"trace_id": trace_id}).to_arrow_table()
+    devices = column(table, "device")
+    found, first = np.unique(devices, return_index=True)
+    last = np.append(first[1:], len(devices))
+    return [
+        _device(table.slice(low, high - low), device)
+        for device, low, high in zip(found.tolist(), first.tolist(), last.tolist(), strict=True)
+    ]

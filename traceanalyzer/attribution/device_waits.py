@@ -1,0 +1,100 @@
+"""Why a kernel that was issued in time did not start: the ops it waited for, and the gaps between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from traceanalyzer.attribution.buckets import CODE, DISPATCH, GRAPH_GAP, UNRESOLVED, Flags, Ints
+from traceanalyzer.attribution.dependencies import Dependencies
+from traceanalyzer.attribution.device_ops import DeviceOps
+from traceanalyzer.attribution.host_slices import NO_ROW
+
+# Gaps between ready ops up to this length are what dispatching costs; longer ones have a reason nobody recorded.
+DISPATCH_MAX_NS = 10_000
+
+_DISPATCH, _GRAPH_GAP, _UNRESOLVED = CODE[DISPATCH], CODE[GRAPH_GAP], CODE[UNRESOLVED]
+
+
+@dataclass(frozen=True)
+class DeviceWaits:
+    """Pieces of waits: start, length, bucket, the op to blame (NO_ROW: none), and how sure that is."""
+
+    start: Ints
+    dur: Ints
+    bucket: Ints
+    op: Ints
+    coincident: Flags
+
+
+_Piece = tuple[int, int, int, int, bool]
+
+
+def _producer(ops: DeviceOps, needs: Dependencies, row: int, since: int) -> tuple[int, bool]:
+    """Return the op other than compute that `row` waited for last after `since`, and whether it only fits."""
+    best, only_fits = NO_ROW, False
+    stream, other = int(needs.stream[row]), int(needs.other[row])
+    if stream != NO_ROW and ops.producer[stream] >= 0 and ops.end[stream] > since:
+        best = stream
+    if other != NO_ROW and ops.producer[other] >= 0 and ops.end[other] > since:
+        if best == NO_ROW or ops.end[other] > ops.end[best]:
+            best, only_fits = other, not bool(needs.other_is_recorded[row])
+    return best, only_fits
+
+
+def _gap(start: int, end: int, in_graph: bool, row: int) -> _Piece:
+    bucket = _UNRESOLVED
+    if end - start <= DISPATCH_MAX_NS:
+        bucket = _GRAPH_GAP if in_graph else _DISPATCH
+    return start, end - start, bucket, row, False
+
+
+def _walk(ops: DeviceOps, needs: Dependencies, row: int, span: tuple[int, int], in_graph: bool) -> Iterator[_Piece]:
+    """Cut one wait, from its end backwards along the ops that held it up."""
+    since, until = span
+    waiting = row
+    while until > since:
+        producer, only_fits = _producer(ops, needs, waiting, since)
+        done = min(int(ops.end[producer]), until) if producer != NO_ROW else since
+        if done < until:
+            yield _gap(done, until, in_graph, row)
+        if producer == NO_ROW:
+            return
+        began = min(max(int(ops.start[producer]), since), done)
+        if began < done:
+            yield began, done - began, int(ops.producer[producer]), producer, only_fits
+        if int(ops.start[producer]) >= int(ops.start[waiting]):
+            # Of equal starts neither waited for the other: nothing further back is known.
+            if began > since:
+                yield _gap(since, began, in_graph, row)
+            return
+        waiting, until = producer, began
+
+
+def explain_waits(
+    ops: DeviceOps, needs: Dependencies, rows: Ints, starts: Ints, ends: Ints, in_graph: Flags
+) -> DeviceWaits:
+    """Cut the waits [start, end) of some kernels by what they waited for."""
+    candidate = np.zeros(len(rows), np.bool_)
+    for before in (needs.stream[rows], needs.other[rows]):
+        candidate |= (before != NO_ROW) & (ops.producer[before] >= 0) & (ops.end[before] > starts)
+    plain = np.flatnonzero(~candidate)
+    short = ends[plain] - starts[plain] <= DISPATCH_MAX_NS
+    bucket = np.where(short, np.where(in_graph[plain], _GRAPH_GAP, _DISPATCH), _UNRESOLVED)
+    walked = [
+        piece
+        for at in np.flatnonzero(candidate).tolist()
+        for piece in _walk(ops, needs, int(rows[at]), (int(starts[at]), int(ends[at])), bool(in_graph[at]))
+    ]
+    columns = [np.asarray(values, dtype=np.int64) for values in zip(*walked, strict=True)] or [
+        np.zeros(0, np.int64)
+    ] * 5
+    return DeviceWaits(
+        np.concatenate([starts[plain], columns[0]]),
+        np.concatenate([ends[plain] - starts[plain], columns[1]]),
+        np.concatenate([bucket, columns[2]]),
+        np.concatenate([rows[plain], columns[3]]),
+        np.concatenate([np.zeros(len(plain), np.bool_), columns[4].astype(np.bool_)]),
+    )

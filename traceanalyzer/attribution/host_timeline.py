@@ -1,0 +1,144 @@
+"""Which cause each instant of an issuing thread belongs to: the innermost slice that says something."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from traceanalyzer.attribution.buckets import (
+    HOST_CODE,
+    OTHER_CODE,
+    Codes,
+    Flags,
+    Ints,
+)
+from traceanalyzer.attribution.blocking_calls import BlockingCalls
+from traceanalyzer.attribution.host_slices import NO_ROW, HostSlices
+from traceanalyzer.attribution.host_states import NEUTRAL, PREPROCESS_CODE, STICKY, is_api, slice_state
+
+# An operator shorter than this that reaches no device is bookkeeping (a view, an allocation), not preprocessing.
+PREPROCESS_MIN_NS = 100_000
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """One thread cut into pieces, each from its start to the next one's; the last one lasts."""
+
+    start: Ints
+    state: Codes
+    row: Ints  # slice that is to blame; NO_ROW: nothing is recorded
+    event_start: Ints  # starts of the thread's slices, ascending
+
+
+def _parents_painted(slices: HostSlices, painted: Flags) -> Ints:
+    """Return for each slice the innermost ancestor that is painted."""
+    above = slices.parent.copy()
+    while True:
+        skip = (above != NO_ROW) & ~painted[above]
+        if not skip.any():
+            return above
+        above[skip] = slices.parent[above[skip]]
+
+
+def clipped_ends(slices: HostSlices) -> Ints:
+    """Return each slice's end, no later than its ancestors' ends: rounding lets children outlast their parents."""
+    end = slices.end.copy()
+    if not slices.count:
+        return end
+    order = np.argsort(slices.depth, kind="stable")
+    bounds = np.searchsorted(slices.depth[order], np.arange(1, int(slices.depth.max()) + 2))
+    for low, high in zip(bounds[:-1], bounds[1:], strict=True):
+        rows = order[low:high]
+        rows = rows[slices.parent[rows] != NO_ROW]
+        end[rows] = np.minimum(end[rows], end[slices.parent[rows]])
+    return end
+
+
+def _inside(slices: HostSlices, end: Ints, rows: Ints) -> tuple[Ints, Ints]:
+    """Return the range of rows that start within each of some slices, themselves left out."""
+    order_key = slices.thread
+    low = rows + 1
+    high = np.empty_like(rows)
+    for thread in np.unique(order_key[rows]).tolist():
+        first, last = np.searchsorted(order_key, [thread, thread + 1])
+        mine = order_key[rows] == thread
+        high[mine] = first + np.searchsorted(slices.start[first:last], end[rows[mine]], side="left")
+    return low, np.maximum(high, low)
+
+
+def slice_states(slices: HostSlices, end: Ints, blocking: BlockingCalls) -> Codes:
+    """Return what each slice says its thread was doing, NEUTRAL where nothing of its own."""
+    by_name = [slice_state(c, n) for c, n in zip(slices.categories, slices.names, strict=True)]
+    if not slices.count:
+        return np.zeros(0, np.int8)
+    own = np.asarray(by_name, dtype=np.int8)[slices.name_code]
+    own[blocking.row] = blocking.cause
+    _mark_preprocessing(slices, end, own)
+    states = own.copy()
+    gives_way = np.isin(own, [NEUTRAL, HOST_CODE["host.op"], HOST_CODE["host.python"], HOST_CODE["host.launch_api"]])
+    sticky = np.flatnonzero(np.isin(own, [*STICKY, PREPROCESS_CODE]))
+    low, high = _inside(slices, end, sticky)
+    # Outer ranges come first, so inner ones win.
+    for row, first, last in zip(sticky.tolist(), low.tolist(), high.tolist(), strict=True):
+        if last > first:
+            part = states[first:last]
+            part[gives_way[first:last]] = own[row]
+    return states
+
+
+def _mark_preprocessing(slices: HostSlices, end: Ints, own: Codes) -> None:
+    operator = slices.flags([c == "cpu_op" for c in slices.categories])
+    rows = np.flatnonzero(
+        operator & (slices.op == NO_ROW) & (own == HOST_CODE["host.op"]) & (end - slices.start >= PREPROCESS_MIN_NS)
+    )
+    calls = np.concatenate([[0], np.cumsum(slices.flags([is_api(c) for c in slices.categories]))])
+    low, high = _inside(slices, end, rows)
+    own[rows[calls[high] == calls[low]]] = PREPROCESS_CODE
+
+
+@dataclass(frozen=True)
+class _Edges:
+    """Instants at which another slice becomes the innermost one."""
+
+    thread: Ints
+    time: Ints
+    rank: Ints  # order among those of one instant: ends before starts, inner ends and outer starts first
+    state: Codes
+    row: Ints
+
+
+def _edges(slices: HostSlices, states: Codes, end: Ints) -> _Edges:
+    painted = (states != NEUTRAL) & (end > slices.start)
+    above = _parents_painted(slices, painted)
+    rows = np.flatnonzero(painted)
+    up = above[rows]
+    deepest = int(slices.depth.max(initial=0)) + 1
+    depth = slices.depth[rows]
+    return _Edges(
+        thread=np.concatenate([slices.thread[rows], slices.thread[rows]]),
+        time=np.concatenate([slices.start[rows], end[rows]]),
+        rank=np.concatenate([deepest + depth, deepest - 1 - depth]),
+        state=np.concatenate([states[rows], np.where(up == NO_ROW, OTHER_CODE, states[up])]).astype(np.int8),
+        row=np.concatenate([rows, up]),
+    )
+
+
+def paint(slices: HostSlices, blocking: BlockingCalls) -> dict[int, Timeline]:
+    """Return the timeline of each thread."""
+    end = clipped_ends(slices)
+    edges = _edges(slices, slice_states(slices, end, blocking), end)
+    timelines = {}
+    for thread in np.unique(slices.thread).tolist():
+        mine = np.flatnonzero(edges.thread == thread)
+        time = edges.time[mine]
+        origin = int(time.min(initial=np.iinfo(np.int64).max))
+        # One key sorts faster than two: the ranks of one instant fit below the bits of the time.
+        width = int(edges.rank.max(initial=0)).bit_length()
+        order = mine[np.argsort(((time - origin) << width) | edges.rank[mine], kind="stable")]
+        time = edges.time[order]
+        if len(time):
+            order = order[np.append(time[1:] != time[:-1], True)]
+        first, last = np.searchsorted(slices.thread, [thread, thread + 1])
+        timelines[thread] = Timeline(edges.time[order], edges.state[order], edges.row[order], slices.start[first:last])
+    return timelines

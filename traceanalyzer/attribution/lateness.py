@@ -1,0 +1,127 @@
+"""Why the host was late with a kernel: the causes that its launching thread spent the time on.
+
+The state of the thread while the device is idle is the wrong witness: after a synchronisation the device is idle while
+the thread works, and in a launch-bound loop the idle part falls into the launch call whatever the rest costs. So each
+lateness is laid on the whole stretch of host time since the previous compute launch, in proportion to what it holds.
+Time before a wait for the device in that stretch cost nothing (the wait would have been longer), and what is short of
+lead after it is the wait's doing: light causes pass their share on to it, up to the time waited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from traceanalyzer.attribution.blocking_calls import API_MIN_NS, BlockingCalls
+from traceanalyzer.attribution.buckets import HOST, LIGHT_CODES, OTHER_CODE, Flags, Ints
+from traceanalyzer.attribution.device_ops import DeviceOps
+from traceanalyzer.attribution.host_costs import cut, hand_over
+from traceanalyzer.attribution.host_timeline import Timeline
+
+
+@dataclass(frozen=True)
+class Lateness:
+    """One row a late kernel, one column a code of HOST: its share in ns, and the slice to blame."""
+
+    shares: Ints
+    blames: Ints
+
+
+@dataclass(frozen=True)
+class _Launches:
+    """Launch calls of compute work in order, and where the stretch of host time that led to each begins."""
+
+    launch_id: Ints
+    thread: Ints
+    end: Ints
+    since: Ints
+    since_thread: Ints
+
+
+def _compute_launches(ops: DeviceOps) -> _Launches:
+    rows = np.flatnonzero(ops.compute & ops.linked)
+    launch_id, first = np.unique(ops.launch_id[rows], return_index=True)
+    rows = rows[first]
+    order = np.lexsort((launch_id, ops.launch_start[rows]))
+    rows = rows[order]
+    end = np.maximum.accumulate(ops.launch_end[rows]) if len(rows) else rows
+    begin = min(int(ops.start.min()), int(ops.launch_start[rows].min())) if len(rows) else 0
+    thread = ops.launch_thread[rows]
+    return _Launches(
+        launch_id=ops.launch_id[rows],
+        thread=thread,
+        end=end,
+        since=np.concatenate([[begin], end[:-1]])[: len(rows)],
+        since_thread=np.concatenate([thread[:1], thread[:-1]]),
+    )
+
+
+@dataclass(frozen=True)
+class _Carried:
+    """For each stretch the wait for the device that took the lead away, if any."""
+
+    found: Flags
+    release: Ints
+    thread: Ints
+    cause: Ints
+    row: Ints
+    waited: Ints
+
+
+def _last_waits(calls: BlockingCalls, threads: Ints, since: Ints, end: Ints) -> _Carried:
+    waited = calls.release - calls.start - API_MIN_NS
+    real = np.flatnonzero((waited > 0) & np.isin(calls.thread, threads))
+    real = real[np.argsort(calls.release[real], kind="stable")]
+    release = calls.release[real]
+    last = np.searchsorted(release, end, side="right") - 1
+    first = np.searchsorted(release, since, side="right")
+    found = last >= first
+    total = np.concatenate([[0], np.cumsum(waited[real])])
+    at = np.where(found, last, 0)
+    if not len(real):
+        none = np.zeros(len(since), np.int64)
+        return _Carried(found, none, none, none, none, none)
+    return _Carried(
+        found, release[at], calls.thread[real[at]], calls.cause[real[at]].astype(np.int64), calls.row[real[at]],
+        np.where(found, total[last + 1] - total[first], 0),
+    )
+
+
+def _rounded(shares: np.ndarray[tuple[int, int], np.dtype[np.float64]], total: Ints) -> Ints:
+    """Round shares down and give what is left of each total to its largest share."""
+    whole = np.floor(shares).astype(np.int64)
+    largest = np.argmax(shares, axis=1)
+    whole[np.arange(len(total)), largest] += total - whole.sum(axis=1)
+    return whole
+
+
+def explain_lateness(
+    ops: DeviceOps, timelines: Mapping[int, Timeline], calls: BlockingCalls, late_rows: Ints, late_ns: Ints
+) -> Lateness:
+    """Return for kernels that were launched late which causes own how much of the lateness."""
+    count = len(late_rows)
+    launches = _compute_launches(ops)
+    by_id = np.argsort(launches.launch_id, kind="stable")
+    at = by_id[np.searchsorted(launches.launch_id, ops.launch_id[late_rows], sorter=by_id)]
+    since, end = launches.since[at], launches.end[at]
+    carried = _last_waits(calls, np.unique(launches.thread), since, end)
+    since = np.where(carried.found, carried.release, since)
+    since_thread = np.where(carried.found, carried.thread, launches.since_thread[at])
+    stretches = hand_over(timelines, np.arange(count), (since_thread, launches.thread[at]), since, end)
+    pieces = cut(timelines, stretches)
+    amounts = pieces.amounts(count)
+    blames = pieces.blames(count)
+    amounts[amounts.sum(axis=1) == 0, OTHER_CODE] = 1
+    shares = amounts * (late_ns / amounts.sum(axis=1))[:, None]
+    light = list(LIGHT_CODES)
+    light_ns = shares[:, light].sum(axis=1)
+    passed = np.minimum(light_ns, carried.waited)
+    keeps = np.divide(light_ns - passed, light_ns, out=np.ones(count), where=light_ns > 0)
+    shares[:, light] *= keeps[:, None]
+    taker = np.flatnonzero(passed > 0)
+    shares[taker, carried.cause[taker]] += passed[taker]
+    blames[taker, carried.cause[taker]] = carried.row[taker]
+    assert shares.shape == (count, len(HOST))
+    return Lateness(_rounded(shares, late_ns), blames)

@@ -1,0 +1,32 @@
+"""Launch calls that waited because the device's launch queue was full."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from traceanalyzer.attribution.buckets import Flags, Ints
+from traceanalyzer.attribution.device_ops import DeviceOps
+from traceanalyzer.attribution.host_slices import NO_ROW
+
+# The queue of a CUDA channel holds about a thousand launches; fewer outstanding ones never fill it.
+FULL_QUEUE_MIN_OPS = 512
+FULL_QUEUE_MIN_NS = 40_000
+
+
+def full_queue_launches(ops: DeviceOps) -> tuple[Flags, Ints]:
+    """Return which ops' launch calls waited for room in the queue, and the op whose end made room (NO_ROW: none)."""
+    full = np.zeros(ops.count, np.bool_)
+    freed = np.full(ops.count, NO_ROW)
+    linked = np.flatnonzero(ops.linked)
+    launched = np.sort(ops.launch_start[linked])
+    by_end = linked[np.argsort(ops.end[linked], kind="stable")]
+    ends = ops.end[by_end]
+    long = linked[ops.launch_end[linked] - ops.launch_start[linked] > FULL_QUEUE_MIN_NS]
+    asked = ops.launch_start[long]
+    outstanding = np.searchsorted(launched, asked) - np.searchsorted(ends, asked, side="right")
+    long = long[outstanding >= FULL_QUEUE_MIN_OPS]
+    last = np.searchsorted(ends, ops.launch_end[long], side="right") - 1
+    fits = (last >= 0) & (ends[np.maximum(last, 0)] > ops.launch_start[long])
+    full[long[fits]] = True
+    freed[long[fits]] = by_end[last[fits]]
+    return full, freed

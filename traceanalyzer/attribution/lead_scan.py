@@ -1,0 +1,179 @@
+"""How much shorter the window would be if causes cost nothing or ops were faster: one pass over the lead events.
+
+Lead is by how much earlier an event would happen. Host time that is removed gives the issuing thread lead; a wait for
+the device gives back what the device cannot match; an op starts earlier by the least lead among what it waited for,
+plus the slack that this one had. Lead is only made of removed time, never of gaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+
+from traceanalyzer.attribution.buckets import Ints
+from traceanalyzer.attribution.host_slices import NO_ROW, column
+
+Savings = Mapping[int, int]
+# Far above any lead, and far enough below the largest integer to add to.
+_NO_LIMIT = int(np.iinfo(np.int64).max // 4)
+# From here on one pass over many scenarios at once is faster than one pass each.
+_LANES_FROM = 4
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What costs nothing (host causes, device buckets), and which ops (by id) are shorter by how much."""
+
+    removed: frozenset[str] = frozenset()
+    savings: Savings | None = None
+
+
+# is_op, host_slack, cap, first, first_slack, second, second_slack, own
+_Step = tuple[bool, int, int, int, int, int, int, int]
+
+
+@dataclass(frozen=True)
+class Scan:
+    """The lead events of one device, ready to be scanned."""
+
+    steps: list[_Step]
+    is_op: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    end: Ints
+    dur: Ints
+    removable: Ints
+    dispatch: Ints
+    cause_of_wait: np.ndarray[tuple[int], np.dtype[np.object_]]
+    cause_of_op: np.ndarray[tuple[int], np.dtype[np.object_]]
+    cause_of_gap: np.ndarray[tuple[int], np.dtype[np.object_]]
+    costs: Mapping[str, tuple[Ints, Ints]]  # cause -> positions, host time
+    position_of: Mapping[int, int]  # op id -> position
+
+    @classmethod
+    def of_tables(cls, events: pa.Table, costs: pa.Table) -> Self:
+        """Prepare one device's rows of lead_events, in order, and of lead_costs."""
+        op_id = column(events, "op_id")
+        is_op = op_id != NO_ROW
+        limits = [column(events, f"{name}_ns", _NO_LIMIT) for name in ("host_slack", "cap", "first_slack", "second_slack")]
+        first, second = column(events, "first_position"), column(events, "second_position")
+        parts = (is_op, limits[0], limits[1], first, limits[2], second, limits[3], column(events, "own_ns"))
+        position, cost = column(costs, "position"), column(costs, "cost_ns")
+        cause = np.asarray(costs["cause"].to_pylist(), dtype=object)
+        return cls(
+            steps=list(zip(*(part.tolist() for part in parts), strict=True)),
+            is_op=is_op,
+            end=column(events, "end_ns"),
+            dur=column(events, "dur_ns"),
+            removable=column(events, "removable_ns"),
+            dispatch=column(events, "dispatch_ns"),
+            cause_of_wait=np.asarray(events["cause"].to_pylist(), dtype=object),
+            cause_of_op=np.asarray(events["saving_cause"].to_pylist(), dtype=object),
+            cause_of_gap=np.asarray(events["dispatch_cause"].to_pylist(), dtype=object),
+            costs={name: (position[cause == name], cost[cause == name]) for name in set(cause.tolist())},
+            position_of={op: at for at, op in enumerate(op_id.tolist()) if op != NO_ROW},
+        )
+
+    def causes(self) -> frozenset[str]:
+        """Return every cause whose removal changes something."""
+        found = set(self.costs)
+        found.update(c for c in self.cause_of_wait[self.removable > 0].tolist() if c is not None)
+        found.update(c for c in self.cause_of_op[self.dur > 0].tolist() if c is not None)
+        found.update(c for c in self.cause_of_gap[self.dispatch > 0].tolist() if c is not None)
+        return frozenset(found)
+
+    def leads(self, scenarios: Sequence[Scenario]) -> tuple[Ints, Ints]:
+        """Return the lead of each event's start and end, one row an event, one column a scenario."""
+        inputs = [_inputs(self, scenario) for scenario in scenarios]
+        if len(scenarios) >= _LANES_FROM:
+            return _scan_lanes(self.steps, *(np.stack(arrays, axis=1) for arrays in zip(*inputs, strict=True)))
+        found = [_scan(self.steps, *(array.tolist() for array in arrays)) for arrays in inputs]
+        return np.asarray([s for s, _ in found]).T, np.asarray([e for _, e in found]).T
+
+
+def _inputs(scan: Scan, scenario: Scenario) -> tuple[Ints, Ints, Ints, Ints]:
+    """Return for each event: host time removed before it, whether its wait is, its earlier start, its shorter run."""
+    count = len(scan.end)
+    gained = np.zeros(count, np.int64)
+    for cause in scenario.removed & scan.costs.keys():
+        position, cost = scan.costs[cause]
+        gained[position] += cost
+    names = list(scenario.removed)
+    removed = np.isin(scan.cause_of_wait, names)
+    gained[removed] += scan.removable[removed]
+    earlier = np.where(np.isin(scan.cause_of_gap, names), scan.dispatch, 0)
+    shorter = np.where(np.isin(scan.cause_of_op, names), scan.dur, 0)
+    for op_id, saving in (scenario.savings or {}).items():
+        at = scan.position_of.get(op_id)
+        if at is not None:
+            shorter[at] = min(max(int(shorter[at]), saving), int(scan.dur[at]))
+    return gained, removed.astype(np.int64), earlier, shorter
+
+
+def _scan(
+    steps: list[_Step], gained: list[int], removed: list[int], earlier: list[int], shorter: list[int]
+) -> tuple[list[int], list[int]]:
+    host = 0
+    starts: list[int] = []
+    ends: list[int] = []
+    events = zip(steps, gained, removed, earlier, shorter, strict=True)
+    for (is_op, host_slack, cap, first, first_slack, second, second_slack, own), gain, gone, start, run in events:
+        host += gain
+        if not is_op:
+            if not gone:
+                held = min(host + own, cap)
+                host = held if first == NO_ROW else min(held, ends[first] + first_slack)
+            starts.append(0)
+            ends.append(0)
+            continue
+        lead, most = cap, 0
+        if host_slack < _NO_LIMIT:
+            lead, most = min(lead, host + host_slack), host
+        if first != NO_ROW:
+            lead, most = min(lead, ends[first] + first_slack), max(most, ends[first])
+        if second != NO_ROW:
+            lead, most = min(lead, ends[second] + second_slack), max(most, ends[second])
+        lead = min(lead, most) + start
+        starts.append(lead)
+        ends.append(lead + run)
+    return starts, ends
+
+
+def _scan_lanes(steps: list[_Step], gained: Ints, removed: Ints, earlier: Ints, shorter: Ints) -> tuple[Ints, Ints]:
+    """Do what `_scan` does for several scenarios at once, one column each."""
+    starts, ends = np.zeros_like(gained), np.zeros_like(gained)
+    host = np.zeros(gained.shape[1], np.int64)
+    pays, moves = gained.any(axis=1).tolist(), (earlier.any(axis=1) | shorter.any(axis=1)).tolist()
+    least, greatest = np.minimum, np.maximum
+    lead, most = np.empty_like(host), np.empty_like(host)
+    for at, (is_op, host_slack, cap, first, first_slack, second, second_slack, own) in enumerate(steps):
+        if pays[at]:
+            host += gained[at]
+        if not is_op:
+            held = least(host + own, cap if first == NO_ROW else least(ends[first] + first_slack, cap))
+            host = np.where(removed[at], host, held)
+            continue
+        # Every constraint has some slack, so the first one met sets the values and the others lower them.
+        if host_slack < _NO_LIMIT:
+            np.add(host, host_slack, out=lead)
+            most[:] = host
+        else:
+            lead.fill(cap)
+            most.fill(0)
+        for before, slack in ((first, first_slack), (second, second_slack)):
+            if before != NO_ROW:
+                row = ends[before]
+                least(lead, row + slack, out=lead)
+                greatest(most, row, out=most)
+        if cap < _NO_LIMIT:
+            least(lead, cap, out=lead)
+        row = starts[at]
+        least(lead, most, out=row)
+        if moves[at]:
+            row += earlier[at]
+            np.add(row, shorter[at], out=ends[at])
+        else:
+            ends[at] = row
+    return starts, ends

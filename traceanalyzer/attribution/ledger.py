@@ -1,0 +1,172 @@
+"""A device's span cut into rows with one reason each: disjoint, covering, to the nanosecond."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from traceanalyzer.attribution.blocking_calls import BlockingCalls
+from traceanalyzer.attribution.buckets import (
+    CODE,
+    COMPUTE,
+    FIRST_HOST,
+    HEAD,
+    HOST,
+    NO_LAUNCH,
+    TAIL,
+    Codes,
+    Flags,
+    Ints,
+)
+from traceanalyzer.attribution.dependencies import Dependencies
+from traceanalyzer.attribution.device_ops import DeviceOps
+from traceanalyzer.attribution.device_waits import explain_waits
+from traceanalyzer.attribution.host_slices import NO_ROW
+from traceanalyzer.attribution.host_timeline import Timeline
+from traceanalyzer.attribution.lateness import explain_lateness
+
+RESOLVED, COINCIDENT, UNRESOLVED = 0, 1, 2
+CONFIDENCES = ("resolved", "coincident", "unresolved")
+
+
+@dataclass(frozen=True)
+class LedgerRows:
+    """Rows in time order. `blame` is a row of the host slices, or of the device's ops where `blames_op` is set."""
+
+    start: Ints
+    dur: Ints
+    bucket: Codes
+    blame: Ints
+    blames_op: Flags
+    confidence: Codes
+
+
+@dataclass(frozen=True)
+class Islands:
+    """Stretches of a device on which compute runs without a pause, zero-length ones included."""
+
+    start: Ints
+    end: Ints
+    first_op: Ints  # the op that ended the pause before; of several the one launched first
+
+
+@dataclass(frozen=True)
+class _Pauses:
+    """Stretches without compute and the kernel that ended each."""
+
+    start: Ints
+    end: Ints
+    op: Ints
+
+
+def compute_islands(ops: DeviceOps) -> Islands:
+    """Return where compute runs."""
+    rows = np.flatnonzero(ops.compute)
+    if not len(rows):
+        none = np.zeros(0, np.int64)
+        return Islands(none, none, none)
+    start, end = ops.start[rows], np.maximum.accumulate(ops.end[rows])
+    first = np.append(0, np.flatnonzero(start[1:] > end[:-1]) + 1)
+    last = np.append(first[1:] - 1, len(rows) - 1)
+    chosen = rows[first]
+    together = np.flatnonzero(np.append(start[1:] == start[:-1], False)[first])
+    for island in together.tolist():
+        high = int(np.searchsorted(start, start[first[island]], side="right"))
+        same = rows[first[island] : high]
+        chosen[island] = min(same.tolist(), key=lambda row: (not ops.linked[row], ops.launch_start[row], ops.op_id[row]))
+    return Islands(start[first], end[last], chosen)
+
+
+def continues_launch(ops: DeviceOps) -> Flags:
+    """Return which compute ops are not the first one of their launch: one graph launch brings many."""
+    rows = np.flatnonzero(ops.compute & ops.linked)
+    _, first = np.unique(ops.launch_id[rows], return_index=True)
+    follows = np.zeros(ops.count, np.bool_)
+    follows[rows] = True
+    follows[rows[first]] = False
+    return follows
+
+
+def _pauses(ops: DeviceOps, islands: Islands) -> _Pauses:
+    start = np.append(int(ops.start.min()), islands.end[:-1])
+    some = islands.start > start
+    return _Pauses(start[some], islands.start[some], islands.first_op[some])
+
+
+@dataclass
+class _Parts:
+    """Rows as they are found, before they are put in order."""
+
+    columns: list[tuple[Ints, ...]]
+
+    def add(
+        self, start: Ints, dur: Ints, bucket: Ints | int, blame: Ints | int, blames_op: bool, confidence: Ints | int
+    ) -> None:
+        """Append rows; single values hold for all of them."""
+        full = [np.broadcast_to(np.asarray(v, np.int64), start.shape) for v in (bucket, blame, blames_op, confidence)]
+        self.columns.append((start, dur, *full))
+
+    def rows(self) -> LedgerRows:
+        """Return the rows in time order, empty ones left out."""
+        start, dur, bucket, blame, blames_op, confidence = (np.concatenate(c) for c in zip(*self.columns, strict=True))
+        keep = np.flatnonzero(dur > 0)
+        order = keep[np.argsort(start[keep], kind="stable")]
+        return LedgerRows(
+            start[order],
+            dur[order],
+            bucket[order].astype(np.int8),
+            blame[order],
+            blames_op[order].astype(np.bool_),
+            confidence[order].astype(np.int8),
+        )
+
+
+def _add_lateness(
+    parts: _Parts, ops: DeviceOps, timelines: Mapping[int, Timeline], calls: BlockingCalls, late: _Pauses
+) -> None:
+    found = explain_lateness(ops, timelines, calls, late.op, late.end - late.start)
+    begin = late.start[:, None] + np.cumsum(found.shares, axis=1) - found.shares
+    code = np.broadcast_to(np.arange(len(HOST)), found.shares.shape)
+    unknown = np.where(code == len(HOST) - 1, UNRESOLVED, RESOLVED)
+    parts.add(
+        begin.ravel(), found.shares.ravel(), code.ravel() + FIRST_HOST, found.blames.ravel(), False, unknown.ravel()
+    )
+
+
+def build_ledger(
+    ops: DeviceOps,
+    needs: Dependencies,
+    timelines: Mapping[int, Timeline],
+    calls: BlockingCalls,
+    latency: int,
+    full_queue: Flags,
+) -> LedgerRows:
+    """Return the ledger of one device."""
+    parts = _Parts([])
+    islands = compute_islands(ops)
+    parts.add(islands.start, islands.end - islands.start, CODE[COMPUTE], NO_ROW, False, RESOLVED)
+    tail = np.asarray([islands.end[-1] if len(islands.end) else ops.start.min()])
+    parts.add(tail, ops.end.max() - tail, CODE[TAIL], NO_ROW, False, UNRESOLVED)
+    pauses = _pauses(ops, islands)
+    linked = ops.linked[pauses.op]
+    span_start = int(ops.start.min())
+    lost = _Pauses(pauses.start[~linked], pauses.end[~linked], pauses.op[~linked])
+    edge = np.where(lost.start == span_start, CODE[HEAD], CODE[NO_LAUNCH])
+    parts.add(lost.start, lost.end - lost.start, edge, lost.op, True, UNRESOLVED)
+
+    start, end, op = pauses.start[linked], pauses.end[linked], pauses.op[linked]
+    in_graph = continues_launch(ops)[op]
+    asked, issued = ops.launch_start[op], ops.launch_end[op]
+    # Inside a launch call that waits for room in the queue the device is what is late.
+    called = np.where(full_queue[op], asked, issued)
+    late_end = np.where(called > start, np.minimum(end, called + latency), start)
+    late_end = np.where(in_graph, start, late_end)
+    late = np.flatnonzero(late_end > start)
+    _add_lateness(parts, ops, timelines, calls, _Pauses(start[late], late_end[late], op[late]))
+    waits = np.flatnonzero(end > late_end)
+    found = explain_waits(ops, needs, op[waits], late_end[waits], end[waits], in_graph[waits])
+    sure = np.where(found.bucket == CODE["dev.unresolved"], UNRESOLVED, np.where(found.coincident, COINCIDENT, RESOLVED))
+    parts.add(found.start, found.dur, found.bucket, found.op, True, sure)
+    return parts.rows()

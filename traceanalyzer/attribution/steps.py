@@ -1,0 +1,167 @@
+"""Steps of a trace on its host and on each device, and which of them the analysis window holds."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+import duckdb
+import numpy as np
+
+from traceanalyzer.attribution.buckets import Flags, Ints
+from traceanalyzer.attribution.device_ops import DeviceOps
+
+STEP_PATTERN = (
+    r"^(ProfilerStep#\d+|(train_?)?(step|iter|iteration|batch)[ _#:-]?\d+|execute_context_.*|step\[.*\])$"
+)
+# With fewer steps the first one cannot be spared.
+WARM_UP_FROM_STEPS = 4
+MIN_KEPT_STEPS = 2
+# A last step with fewer ops than this share of the median was cut off (torch-tb-profiler's own rule).
+CUT_SHORT_SHARE = 0.8
+
+_QUERY = """
+SELECT thread_id, category, name, start_ns, start_ns + dur_ns AS end_ns
+FROM canonical.host_slices
+WHERE trace_id = $trace_id
+  AND category NOT IN ('runtime', 'driver', 'python', 'os')
+  AND (
+    STARTS_WITH(name, 'ProfilerStep#')
+    OR STARTS_WITH(name, 'Optimizer.step#')
+    OR (category = 'annotation' AND REGEXP_MATCHES(name, $pattern))
+  )
+ORDER BY thread_id, start_ns, dur_ns DESC, slice_id
+"""
+
+
+@dataclass(frozen=True)
+class HostStep:
+    """One step as the host marked it."""
+
+    number: int
+    name: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class DeviceStep:
+    """One step on one device; `start` is None where the device got no work in it or after it."""
+
+    host: HostStep
+    start: int | None
+    end: int | None
+    op_count: int
+    is_open: bool  # nothing was launched after it, so its end is only the end of its work
+    first_compute: int | None  # row of the first compute op launched at or after its host start
+    next_compute: int | None  # the same of the step after it
+    drop_reason: str | None = None
+
+
+@dataclass(frozen=True)
+class HostSteps:
+    """The steps of a trace in order, and where they were found."""
+
+    source: str | None
+    steps: tuple[HostStep, ...]
+
+
+_Mark = tuple[str, int, int]
+
+
+def _outermost(marks: list[_Mark]) -> list[_Mark]:
+    """Drop marks that begin inside another one, such as the same step written in two categories."""
+    kept: list[_Mark] = []
+    for mark in marks:
+        if not kept or mark[1] >= kept[-1][2]:
+            kept.append(mark)
+    return kept
+
+
+def _busiest_thread(marks: dict[int, list[_Mark]]) -> list[_Mark]:
+    chosen = max(marks, key=lambda thread: (len(marks[thread]), -thread), default=None)
+    return [] if chosen is None else marks[chosen]
+
+
+def _numbered(marks: list[_Mark]) -> tuple[HostStep, ...]:
+    digits = [re.search(r"(\d+)\D*$", name) for name, _, _ in marks]
+    numbers = [int(match[1]) for match in digits if match]
+    if len(numbers) != len(marks) or any(b <= a for a, b in zip(numbers, numbers[1:], strict=False)):
+        numbers = list(range(len(marks)))
+    return tuple(HostStep(n, name, start, end) for n, (name, start, end) in zip(numbers, marks, strict=True))
+
+
+def _between_ends(marks: list[_Mark]) -> list[_Mark]:
+    """Return the spans between the ends of optimizer steps, of the optimizer that steps last in each round."""
+    if not marks:
+        return []
+    name = marks[-1][0]
+    ends = [end for mark, _, end in marks if mark == name]
+    return [(name, first, last) for first, last in zip(ends, ends[1:], strict=False)]
+
+
+def load_host_steps(con: duckdb.DuckDBPyConnection, trace_id: int, pattern: str = STEP_PATTERN) -> HostSteps:
+    """Find the steps of a trace: the profiler's own, else annotations of a known form, else optimizer ends."""
+    found: dict[str, dict[int, list[_Mark]]] = {"ProfilerStep": {}, "annotation": {}, "optimizer": {}}
+    rows = con.execute(_QUERY, {"trace_id": trace_id, "pattern": pattern}).fetchall()
+    for thread, _, name, start, end in rows:
+        source = "annotation"
+        if name.startswith("ProfilerStep#"):
+            source = "ProfilerStep"
+        elif name.startswith("Optimizer.step#"):
+            source = "optimizer"
+        found[source].setdefault(thread, []).append((name, start, end))
+    for source, by_thread in found.items():
+        marks = _outermost(_busiest_thread(by_thread))
+        if source == "optimizer":
+            marks = _between_ends(marks)
+        if marks:
+            return HostSteps(source, _numbered(marks))
+    return HostSteps(None, ())
+
+
+def _first_launched(ops: DeviceOps, among: Flags, host_times: list[int]) -> list[int | None]:
+    """Return the row of the first op, by its start, of those that were launched at or after each host time."""
+    rows = np.flatnonzero(among & ops.linked)
+    order = rows[np.argsort(ops.launch_start[rows], kind="stable")]
+    # Rows are in the order of their starts.
+    earliest: Ints = np.minimum.accumulate(order[::-1])[::-1]
+    at = np.searchsorted(ops.launch_start[order], host_times)
+    return [int(earliest[i]) if i < len(order) else None for i in at.tolist()]
+
+
+def device_steps(ops: DeviceOps, host: HostSteps) -> tuple[DeviceStep, ...]:
+    """Return the steps of one device, with those that the window drops and why; the kept ones have no gap between."""
+    if not host.steps or not ops.linked.any():
+        return tuple(DeviceStep(step, None, None, 0, False, None, None, "no GPU work") for step in host.steps)
+    edges = [step.start for step in host.steps] + [host.steps[-1].end]
+    firsts = _first_launched(ops, np.ones(ops.count, np.bool_), edges)
+    compute = _first_launched(ops, ops.compute, edges)
+    work_end = int(ops.end[ops.linked].max())
+    at = np.searchsorted(np.sort(ops.launch_start[ops.linked]), edges).tolist()
+    steps = []
+    for i, step in enumerate(host.steps):
+        first, following = firsts[i], firsts[i + 1]
+        start = None if first is None else int(ops.start[first])
+        end = None if first is None else work_end if following is None else int(ops.start[following])
+        is_open = first is not None and following is None
+        steps.append(DeviceStep(step, start, end, at[i + 1] - at[i], is_open, compute[i], compute[i + 1]))
+    return _with_dropped(steps)
+
+
+def _with_dropped(steps: list[DeviceStep]) -> tuple[DeviceStep, ...]:
+    for i, step in enumerate(steps):
+        if step.start is None or step.end == step.start:
+            steps[i] = replace(step, drop_reason="no GPU work")
+    kept = [i for i, step in enumerate(steps) if step.drop_reason is None]
+    if len(kept) >= WARM_UP_FROM_STEPS:
+        steps[kept[0]] = replace(steps[kept[0]], drop_reason="warm-up")
+        kept = kept[1:]
+    if len(kept) > MIN_KEPT_STEPS:
+        last = kept[-1]
+        median = float(np.median([steps[i].op_count for i in kept[:-1]]))
+        if steps[last].op_count < CUT_SHORT_SHARE * median:
+            steps[last] = replace(steps[last], drop_reason="cut short")
+        elif steps[last].is_open:
+            steps[last] = replace(steps[last], drop_reason="end not in the trace")
+    return tuple(steps)

@@ -1,0 +1,192 @@
+"""The attribution of a run as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from traceanalyzer.attribution.attributed_device import AttributedDevice, attribute_trace
+from traceanalyzer.attribution.blame import Blames
+from traceanalyzer.attribution.bounds import Bounds
+from traceanalyzer.attribution.buckets import BUCKETS, CAUSES, CODE, COMPUTE, HOST, Ints
+from traceanalyzer.attribution.host_slices import NO_ROW
+from traceanalyzer.attribution.lead_events import NO_LIMIT
+from traceanalyzer.attribution.lead_scan import Scenario
+from traceanalyzer.attribution.ledger import CONFIDENCES
+from traceanalyzer.attribution.steps import STEP_PATTERN
+from traceanalyzer.schema import Table, load_tables
+
+_TRACES = "SELECT DISTINCT trace_id FROM canonical.gpu_ops ORDER BY trace_id"
+_Columns = dict[str, Any]
+
+
+def compute(con: duckdb.DuckDBPyConnection, step_pattern: str = STEP_PATTERN) -> dict[str, pa.Table]:
+    """Return every attribution table of the run that a connection holds as canonical.*."""
+    tables = load_tables(Path(__file__).parent)
+    parts: dict[str, list[pa.Table]] = {name: [table.arrow_schema().empty_table()] for name, table in tables.items()}
+    for (trace_id,) in con.execute(_TRACES).fetchall():
+        for device in attribute_trace(con, trace_id, step_pattern):
+            for name, part in _device_tables(tables, device).items():
+                parts[name].append(part)
+    return {name: pa.concat_tables(found) for name, found in parts.items()}
+
+
+def _device_tables(tables: dict[str, Table], device: AttributedDevice) -> dict[str, pa.Table]:
+    columns = {
+        "windows": _windows(device),
+        "steps": _steps(device),
+        "ledger_rows": _ledger_rows(device),
+        "lead_events": _lead_events(device),
+        "lead_costs": _lead_costs(device),
+    }
+    found = {name: _table(tables[name], device, part) for name, part in columns.items()}
+    bounds = Bounds.of_tables(found["windows"], found["lead_events"], found["lead_costs"])
+    found["cause_bounds"] = _table(tables["cause_bounds"], device, _cause_bounds(device, bounds))
+    return found
+
+
+def _table(table: Table, device: AttributedDevice, columns: _Columns) -> pa.Table:
+    schema = table.arrow_schema()
+    count = len(next(iter(columns.values())))
+    columns = {"trace_id": [device.trace_id] * count, "device": [device.ops.device] * count, **columns}
+    return pa.Table.from_arrays(
+        [
+            columns[field.name].cast(field.type)
+            if isinstance(columns[field.name], pa.Array | pa.ChunkedArray)
+            else pa.array(columns[field.name], field.type)
+            for field in schema
+        ],
+        schema=schema,
+    )
+
+
+def _optional(values: Ints, missing: int = NO_ROW) -> pa.Array:
+    return pa.array(values, pa.int64(), mask=values == missing)
+
+
+def _named(codes: Ints, names: Sequence[str | None]) -> pa.Array:
+    """Return names by code; codes below 0 and names that are None give NULL."""
+    indices = pa.array(codes.astype(np.int32), mask=codes < 0)
+    return pa.DictionaryArray.from_arrays(indices, pa.array(names, pa.string())).cast(pa.string())
+
+
+def _windows(device: AttributedDevice) -> _Columns:
+    window = device.window
+    times = np.asarray([s.end - s.start for s in device.kept if s.start is not None and s.end is not None], np.float64)
+    return {
+        "start_ns": [window.start],
+        "end_ns": [window.end],
+        "window_ns": [window.length],
+        "step_count": [window.step_count],
+        "step_source": [window.source],
+        "step_mean_ns": [window.length // window.step_count if window.step_count else None],
+        "step_spread": [float(times.std(ddof=1) / times.mean()) if len(times) > 1 else None],
+        "launch_link_share": [window.link_share],
+        "mode": [device.mode],
+        "bound_abstains": [window.abstains],
+        "reading_op_id": [None if window.reading_row is None else int(device.ops.op_id[window.reading_row])],
+        "reading_scale": [window.reading_scale],
+        "launch_latency_ns": [window.latency],
+    }
+
+
+def _steps(device: AttributedDevice) -> _Columns:
+    steps = device.steps
+    return {
+        "step": [s.host.number for s in steps],
+        "name": [s.host.name for s in steps],
+        "host_start_ns": [s.host.start for s in steps],
+        "host_end_ns": [s.host.end for s in steps],
+        "start_ns": [s.start for s in steps],
+        "end_ns": [s.end for s in steps],
+        "op_count": [s.op_count for s in steps],
+        "kept": [s.drop_reason is None for s in steps],
+        "drop_reason": [s.drop_reason for s in steps],
+    }
+
+
+def _ledger_rows(device: AttributedDevice) -> _Columns:
+    rows, pieces = device.ledger, device.pieces
+    of = pieces.row
+    bucket = rows.bucket[of].astype(np.int64)
+    removable = np.asarray([name in CAUSES for name in BUCKETS])
+    blames = Blames.of_rows(device, of)
+    return {
+        "row_id": np.arange(len(of)),
+        "step": _optional(pieces.step),
+        "kept": pieces.kept,
+        "start_ns": pieces.start,
+        "dur_ns": pieces.dur,
+        "bucket": _named(bucket, BUCKETS),
+        "cause": _named(np.where(removable[bucket], bucket, NO_ROW), BUCKETS),
+        "blame_id": _optional(blames.event_id),
+        "blame_kind": _named(blames.kind, ("slice", "op")),
+        "blame_name": blames.name,
+        "blame_op": blames.op,
+        "blame_annotation": blames.annotation,
+        "blame_python": blames.python,
+        "confidence": _named(rows.confidence[of].astype(np.int64), CONFIDENCES),
+    }
+
+
+def _lead_events(device: AttributedDevice) -> _Columns:
+    events, ops = device.events, device.ops
+    is_op = events.op != NO_ROW
+    producer = np.where(is_op, ops.producer[events.op].astype(np.int64), NO_ROW)
+    return {
+        "position": np.arange(len(events.op)),
+        "op_id": _optional(np.where(is_op, ops.op_id[events.op], NO_ROW)),
+        "cause": _named(events.cause, HOST),
+        "end_ns": events.end,
+        "dur_ns": events.dur,
+        "host_slack_ns": _optional(events.host_slack, NO_LIMIT),
+        "cap_ns": _optional(events.cap, NO_LIMIT),
+        "first_position": _optional(events.first),
+        "first_slack_ns": _optional(events.first_slack, NO_LIMIT),
+        "second_position": _optional(events.second),
+        "second_slack_ns": _optional(events.second_slack, NO_LIMIT),
+        "own_ns": events.own,
+        "removable_ns": events.removable,
+        "saving_cause": _named(producer, BUCKETS),
+        "dispatch_ns": events.dispatch,
+        "dispatch_cause": _named(events.dispatch_cause, BUCKETS),
+    }
+
+
+def _lead_costs(device: AttributedDevice) -> _Columns:
+    position, code = np.nonzero(device.events.costs)
+    return {
+        "position": position,
+        "cause": _named(code, HOST),
+        "cost_ns": device.events.costs[position, code],
+    }
+
+
+def _cause_bounds(device: AttributedDevice, bounds: Bounds) -> _Columns:
+    place = (device.trace_id, device.ops.device)
+    pieces = device.pieces
+    bucket = device.ledger.bucket[pieces.row]
+    owners = {BUCKETS[code] for code in np.unique(bucket[pieces.kept]).tolist()}
+    causes = sorted(bounds.causes(*place) | (owners & CAUSES))
+    found: list[int | None] = [None] * len(causes)
+    if bounds.abstains(*place) is None:
+        found[:] = bounds.bounds(*place, [Scenario(frozenset({cause})) for cause in causes])
+    columns: dict[str, list[Any]] = {"cause": list(causes), "bound_ns": found}
+    for name in ("owned_ns", "step_hits", "worst_ns", "worst_step", "worst_start_ns"):
+        columns[name] = []
+    assert CODE[COMPUTE] == 0
+    for cause in causes:
+        mine = np.flatnonzero(pieces.kept & (bucket == CODE[cause]))
+        worst = int(mine[np.argmax(pieces.dur[mine])]) if len(mine) else NO_ROW
+        step = int(pieces.step[worst]) if len(mine) else NO_ROW
+        columns["owned_ns"].append(int(pieces.dur[mine].sum()))
+        columns["step_hits"].append(len(np.setdiff1d(pieces.step[mine], [NO_ROW])))
+        columns["worst_ns"].append(int(pieces.dur[worst]) if len(mine) else 0)
+        columns["worst_step"].append(None if step == NO_ROW else step)
+        columns["worst_start_ns"].append(int(pieces.start[worst]) if len(mine) else None)
+    return columns

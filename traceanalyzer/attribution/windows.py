@@ -1,0 +1,122 @@
+"""The analysis window of a device, and how far bounds in it can be trusted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import duckdb
+import numpy as np
+
+from traceanalyzer.attribution.buckets import Flags, Ints
+from traceanalyzer.attribution.device_ops import DeviceOps
+from traceanalyzer.attribution.steps import DeviceStep
+
+MIN_LINK_SHARE = 0.9
+MAX_OPAQUE_SHARE = 0.2
+# Forward to backward and back is two changes a step; more than this share of the launches is two threads at once.
+MAX_THREAD_CHANGE_SHARE = 0.05
+MIN_THREAD_CHANGES = 8
+# Measured from real traces where there are this many kernels that started on an idle device.
+MIN_LATENCY_SAMPLES = 20
+DEFAULT_LATENCY_NS = 5_000
+MAX_LATENCY_NS = 20_000
+
+_MODE_QUERY = """
+SELECT
+  COUNT_IF(STARTS_WITH(name, 'autograd::engine::evaluate_function') OR STARTS_WITH(name, 'Optimizer.step#')) > 0
+    AS trains,
+  COUNT_IF(category = 'cpu_op' OR STARTS_WITH(name, 'execute_context_') OR STARTS_WITH(name, 'step[')) > 0 AS operates
+FROM canonical.host_slices
+WHERE trace_id = $trace_id
+"""
+
+
+@dataclass(frozen=True)
+class Window:
+    """The time that shares and bounds are told of."""
+
+    start: int
+    end: int
+    step_count: int
+    source: str | None
+    first_row: int | None  # first compute op of the window's first step; None: no steps
+    reading_row: int | None  # op at whose start a saving is read; None: the end of all work
+    reading_scale: float
+    link_share: float | None
+    latency: int
+    abstains: str | None
+
+    @property
+    def length(self) -> int:
+        """Return its length."""
+        return self.end - self.start
+
+
+def load_mode(con: duckdb.DuckDBPyConnection, trace_id: int) -> str:
+    """Tell whether a trace trains a model, serves one, or cannot say."""
+    ((trains, operates),) = con.execute(_MODE_QUERY, {"trace_id": trace_id}).fetchall()
+    return "training" if trains else "inference" if operates else "unknown"
+
+
+def carried_in(ops: DeviceOps) -> Flags:
+    """Return the ops that were launched before the trace began: those ahead of a stream's first launch in the trace."""
+    carried = np.zeros(ops.count, np.bool_)
+    for stream in np.unique(ops.stream).tolist():
+        mine = ops.stream == stream
+        linked = mine & ops.linked
+        if linked.any():
+            carried |= mine & ~ops.linked & (ops.start < ops.start[linked].min())
+    return carried
+
+
+def link_share(ops: DeviceOps) -> float | None:
+    """Return the share of compute time whose launch is known, ops carried in left out."""
+    dur: Ints = ops.end - ops.start
+    asked = ops.compute & ~carried_in(ops)
+    total = int(dur[asked].sum())
+    return int(dur[asked & ops.linked].sum()) / total if total else None
+
+
+def launch_latency(ops: DeviceOps) -> int:
+    """Return the usual time from a launch call's end to its kernel's start on an idle device."""
+    if not ops.count:
+        return DEFAULT_LATENCY_NS
+    busy_until = np.concatenate([[np.iinfo(np.int64).min], np.maximum.accumulate(ops.end)[:-1]])
+    idle = ops.compute & ops.linked & (busy_until <= ops.launch_start)
+    if int(idle.sum()) < MIN_LATENCY_SAMPLES:
+        return DEFAULT_LATENCY_NS
+    median = int(np.median(ops.start[idle] - ops.launch_end[idle]))
+    return min(max(median, 0), MAX_LATENCY_NS)
+
+
+def _abstains(ops: DeviceOps, share: float | None, length: int) -> str | None:
+    if not ops.compute.any():
+        return "not-applicable: no compute kernels"
+    if share is None or share < MIN_LINK_SHARE:
+        return f"low-link-rate: {share or 0.0:.0%} of the compute time has its launch in the trace"
+    opaque = int((ops.end - ops.start)[ops.opaque].sum())
+    if opaque > MAX_OPAQUE_SHARE * length:
+        return "opaque-graphs: graph replays were recorded without their kernels"
+    issued = ops.compute & ops.linked
+    threads = ops.launch_thread[issued][np.argsort(ops.launch_start[issued], kind="stable")]
+    changes = int((threads[1:] != threads[:-1]).sum())
+    if changes > max(MIN_THREAD_CHANGES, MAX_THREAD_CHANGE_SHARE * len(threads)):
+        return "several-issuing-threads: more than one thread launches work for the device at a time"
+    return None
+
+
+def device_window(ops: DeviceOps, steps: tuple[DeviceStep, ...], source: str | None) -> Window:
+    """Return the analysis window of a device."""
+    share = link_share(ops)
+    latency = launch_latency(ops)
+    kept = [step for step in steps if step.drop_reason is None]
+    if not kept or kept[0].start is None or kept[-1].end is None:
+        start, end = int(ops.start.min()), int(ops.end.max())
+        return Window(start, end, 0, None, None, None, 1.0, share, latency, _abstains(ops, share, end - start))
+    start, end = kept[0].start, kept[-1].end
+    first, reading, scale = kept[0].first_compute, kept[-1].next_compute, 1.0
+    last = kept[-1].first_compute
+    if first is not None and reading is None and last is not None and ops.start[last] > ops.start[first]:
+        reading, scale = last, (end - start) / int(ops.start[last] - ops.start[first])
+    abstains = _abstains(ops, share, end - start)
+    return Window(start, end, len(kept), source, first, reading, scale, share, latency, abstains)

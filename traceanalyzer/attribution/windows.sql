@@ -1,0 +1,20 @@
+-- One row per trace and device with GPU work: the analysis window that shares and bounds are told of.
+-- The window holds the kept steps, which are contiguous; without steps it is the span from the first GPU op's start to
+-- the last one's end.
+CREATE TABLE windows (
+    trace_id      INTEGER NOT NULL,  -- traces.trace_id
+    device        INTEGER NOT NULL,  -- devices.device
+    start_ns      BIGINT NOT NULL,   -- start of the first kept step on the device
+    end_ns        BIGINT NOT NULL,   -- end of the last kept step on the device
+    window_ns     BIGINT NOT NULL,   -- end_ns - start_ns
+    step_count    BIGINT NOT NULL,   -- kept steps; 0: no steps were found
+    step_source   VARCHAR,           -- where steps come from: ProfilerStep, annotation, optimizer; NULL: none found
+    step_mean_ns  BIGINT,            -- window_ns / step_count; NULL without steps
+    step_spread   DOUBLE,            -- standard deviation of the kept steps' times over their mean; NULL below two steps
+    launch_link_share DOUBLE,        -- share of compute time whose launch is in the trace, ops carried in from before the first launch left out; NULL without compute
+    mode          VARCHAR NOT NULL,  -- training (autograd or an optimizer ran), inference (operators ran, no autograd) or unknown
+    bound_abstains VARCHAR,          -- why bounds cannot be trusted here; NULL: they can
+    reading_op_id BIGINT,            -- compute op at whose start a saving is read: the first after the window, or of its last step; NULL: read at the end of all work
+    reading_scale DOUBLE NOT NULL,   -- factor from the saving read there to the whole window: above 1 where the trace ends with the window
+    launch_latency_ns BIGINT NOT NULL -- from a launch call's end to its kernel's start on an idle device: median, measured where there are enough
+);

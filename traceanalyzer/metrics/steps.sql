@@ -1,0 +1,54 @@
+-- One row per trace, device and step: when it ran on the host and on the device, and whether the analysis counts it.
+--
+-- Steps are the profiler's own marks (ProfilerStep#N), else annotations that name a step, else the spans between
+-- optimizer steps. On a device a step runs from the first operation launched at or after its host start to the same of
+-- the next step: host run-ahead does not distort it and no idle time falls between two steps. Of four steps and more
+-- the first is dropped as warm-up; a last one whose end the trace does not hold is dropped while two remain.
+--
+-- columns:
+--   trace          VARCHAR  name of the trace
+--   rank           INTEGER  rank in the job
+--   device         INTEGER  device
+--   step           BIGINT   number of the step
+--   name           VARCHAR  as written
+--   step_source    VARCHAR  ProfilerStep, annotation or optimizer
+--   host_start_ns  BIGINT   start on the host
+--   host_dur_ns    BIGINT   duration on the host
+--   start_ns       BIGINT   start on the device; NULL: it got no work
+--   dur_ns         BIGINT   duration on the device
+--   op_count       BIGINT   GPU operations launched in it
+--   compute_ns     BIGINT   a compute kernel ran
+--   compute_share  DOUBLE   compute_ns / dur_ns
+--   kept           BOOLEAN  the analysis window holds it
+--   drop_reason    VARCHAR  why not: no GPU work, warm-up, end not in the trace, cut short
+WITH compute AS (
+    SELECT
+        trace_id,
+        device,
+        step,
+        CAST(sum(dur_ns) AS BIGINT) AS compute_ns
+    FROM attribution.ledger_rows
+    WHERE bucket = 'compute' AND step IS NOT NULL
+    GROUP BY trace_id, device, step
+)
+SELECT
+    trace,
+    rank,
+    device,
+    steps.step,
+    steps.name,
+    windows.step_source,
+    host_start_ns,
+    host_end_ns - host_start_ns AS host_dur_ns,
+    steps.start_ns,
+    steps.end_ns - steps.start_ns AS dur_ns,
+    op_count,
+    CASE WHEN steps.start_ns IS NOT NULL THEN coalesce(compute_ns, 0) END AS compute_ns,
+    coalesce(compute_ns, 0) / nullif(steps.end_ns - steps.start_ns, 0) AS compute_share,
+    kept,
+    drop_reason
+FROM attribution.steps
+JOIN attribution.windows USING (trace_id, device)
+JOIN canonical.traces USING (trace_id)
+LEFT JOIN compute USING (trace_id, device, step)
+ORDER BY trace_id, device, host_start_ns

@@ -1,0 +1,61 @@
+-- One row per trace, device, step and bucket that holds time: where the time of the device went.
+--
+-- Every nanosecond between the device's first and last GPU operation lies in exactly one bucket: compute (a kernel
+-- that is no communication runs), host.* (the next compute kernel was asked for too late, by what its launching thread
+-- spent the time on), dev.* (it was asked for in time and waited on the device: for a collective, a copy, its dispatch,
+-- or for something the trace does not tell: dev.unresolved) or edge.* (the trace does not hold its launch, or no
+-- compute kernel follows). Rows of step NULL cover the whole span and sum to device_time.span_ns; a step's rows sum to
+-- its own length.
+--
+-- columns:
+--   trace        VARCHAR  name of the trace
+--   rank         INTEGER  rank in the job
+--   device       INTEGER  device
+--   step         BIGINT   number of the step; NULL: the device's whole span
+--   kept         BOOLEAN  the step is in the analysis window; NULL: the whole span
+--   bucket       VARCHAR  where the time went
+--   dur_ns       BIGINT   time
+--   share        DOUBLE   dur_ns as a share of the step, or of the whole span
+WITH rows_of_steps AS (
+    SELECT
+        trace_id,
+        device,
+        step,
+        bucket,
+        dur_ns,
+        kept
+    FROM attribution.ledger_rows
+    WHERE step IS NOT NULL
+    UNION ALL
+    SELECT
+        trace_id,
+        device,
+        NULL,
+        bucket,
+        dur_ns,
+        NULL
+    FROM attribution.ledger_rows
+),
+buckets AS (
+    SELECT
+        trace_id,
+        device,
+        step,
+        any_value(kept) AS kept,
+        bucket,
+        CAST(sum(dur_ns) AS BIGINT) AS dur_ns
+    FROM rows_of_steps
+    GROUP BY trace_id, device, step, bucket
+)
+SELECT
+    trace,
+    rank,
+    device,
+    step,
+    kept,
+    bucket,
+    dur_ns,
+    dur_ns / sum(dur_ns) OVER (PARTITION BY trace_id, device, step) AS share
+FROM buckets
+JOIN canonical.traces USING (trace_id)
+ORDER BY trace_id, device, step NULLS FIRST, dur_ns DESC, bucket
