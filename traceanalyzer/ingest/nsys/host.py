@@ -25,7 +25,7 @@ _BACKTRACE_CLASS = (67,)
 
 _LAUNCH_COLUMNS = ("scope", "correlation", "start_ns", "launch_id", "cpu_op_id", "annotation_id")
 _INTEGER: pa.DataType = pa.int64()
-LAUNCHES = pa.schema([(name, _INTEGER) for name in _LAUNCH_COLUMNS])
+LAUNCHES = pa.schema(dict.fromkeys(_LAUNCH_COLUMNS, _INTEGER))
 SYNC_CALLS = pa.schema(
     [
         pa.field("scope", pa.int64()),

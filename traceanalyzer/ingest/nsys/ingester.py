@@ -157,11 +157,8 @@ class Export:
         writer = HostWriter(stage.connection, self._sink_of, self._threads)
         writer.write()
         stage.run("launches")
-        (repeats,) = stage.connection.execute(
-            "SELECT (SELECT count(*) FROM calls) - (SELECT count(*) FROM launches)"
-        ).fetchall()[0]
-        self._defects.add("duplicate-correlation", repeats)
-        stage.connection.execute("DROP TABLE calls")
+        (repeats,) = stage.connection.execute("SELECT coalesce(sum(call_count - 1), 0) FROM repeated_calls").fetchall()[0]
+        self._defects.add("duplicate-correlation", int(repeats))
         stage.put("failed_calls", FAILED_CALLS, iter(calls.failed))
         stage.put("nvtx_other", NVTX_SCHEMA, iter(splitter.other))
         stage.put("nvtx_crossing", NVTX_SCHEMA, iter(splitter.crossing))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 import pyarrow as pa
 
 from traceanalyzer.ingest.nsys.defects import Defects
@@ -36,7 +37,7 @@ def read_table(
     stored = [column.name for column in layout.table.columns if column.name in layout.stored]
     position = first_id
     for batch in source.batches(layout, stored, defects):
-        ids = pa.array(range(position, position + batch.num_rows), pa.int64())
+        ids = pa.array(np.arange(position, position + batch.num_rows, dtype=np.int64))
         position += batch.num_rows
         columns = [ids, *(_column(column, batch, layout, defects) for column in layout.table.columns)]
         rows = pa.RecordBatch.from_arrays(columns, schema=layout.table.schema)
@@ -50,7 +51,7 @@ def read_table(
 def _column(column: Column, batch: pa.RecordBatch, layout: TableLayout, defects: Defects) -> Array:
     """Return one column in its type: NULL where it is not stored."""
     if column.name not in layout.stored:
-        return pa.array([None] * batch.num_rows, column.arrow_type)
+        return cast("Array", pa.nulls(batch.num_rows, column.arrow_type))  # type: ignore[call-overload]
     array = batch.column(column.name)
     if array.type == column.arrow_type:
         return array

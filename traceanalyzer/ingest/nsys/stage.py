@@ -39,6 +39,9 @@ class Stage:
                 "memory_limit": _MEMORY_LIMIT,
                 "temp_directory": str(scratch),
                 "preserve_insertion_order": False,
+                # A stream's length is unknown, and the guess would hold the stream in memory instead of the other side:
+                # every join here is written with its small side last.
+                "disabled_optimizers": "join_order,build_side_probe_side",
             }
         )
         self.first_ids = self._number_rows()
