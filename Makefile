@@ -6,7 +6,7 @@ SHELL := /bin/bash
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV ?= .venv
 BIN := $(VENV)/bin
-DEMO ?= sample_traces
+DEMO ?= sample_traces/slow_loader
 WORKERS ?= auto
 
 .PHONY: help

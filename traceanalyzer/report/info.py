@@ -9,7 +9,7 @@ from typing import TextIO
 
 from traceanalyzer.report.inventory import Inventory, Row
 from traceanalyzer.report.page import Page
-from traceanalyzer.report.words import counted, duration, percent, size
+from traceanalyzer.report.words import counted, duration, percent, short_names, size
 
 MOST_TRACES = 16
 MOST_DEFECTS = 8
@@ -17,6 +17,9 @@ MOST_METADATA = 12
 LONGEST_VALUE = 200
 
 SCHEMA_VERSION = 1
+
+# What only tells a viewer how to draw.
+_VIEWERS = ("process_", "thread_")
 
 
 def write(inventory: Inventory, run: str, stream: TextIO, *, verbose: bool = False) -> None:
@@ -45,24 +48,27 @@ def write_json(inventory: Inventory, run: str, stream: TextIO) -> None:
 
 
 def _write_traces(page: Page, traces: list[Row], hidden: int) -> None:
+    """Write traces; what all share is said once, above."""
+    names = short_names([trace["trace"] for trace in traces])
+    kinds = sorted({f"{trace['format']}, {trace['producer'] or 'producer unknown'}" for trace in traces})
     rows = []
     for trace in traces:
         rank = "unknown" if trace["rank"] is None else f"{trace['rank']} ({trace['rank_source']})"
         world = f" of {trace['world_size']}" if trace["world_size"] else ""
         rows.append(
             (
-                trace["trace"],
-                trace["format"],
-                trace["producer"] or "–",
+                names[trace["trace"]],
+                *([f"{trace['format']}, {trace['producer'] or 'producer unknown'}"] if len(kinds) > 1 else []),
                 rank + world,
                 f"{trace['event_count']:,}",
                 duration(trace["span_ns"]) if trace["span_ns"] is not None else "–",
                 f"{trace['step_count']} ({trace['step_source']})" if trace["step_count"] else "none found",
             )
         )
-    columns = ("trace", "format", "producer", "rank (told by)", "events", "span", "steps (told by)")
-    page.line(("Traces", "bold"))
-    page.table(columns, rows, indent=2, right=frozenset({4, 5}))
+    kind = ["written by"] if len(kinds) > 1 else []
+    columns = ("trace", *kind, "rank (told by)", "events", "span", "steps (told by)")
+    page.line(("Traces", "bold"), (f"  {kinds[0]}" if len(kinds) == 1 else "", "dim"))
+    page.table(columns, rows, indent=2, right=frozenset({2 + len(kind), 3 + len(kind)}))
     if hidden:
         page.line((f"  and {hidden} more; -v lists them", "dim"))
     page.blank()
@@ -84,25 +90,17 @@ def _write_devices(page: Page, inventory: Inventory, *, verbose: bool) -> None:
         rows.append(
             (
                 label,
-                f"{len(devices)}" if not verbose else f"{first['trace']}, device {first['device']}",
-                f"{len(worked)}" if not verbose else "yes" if worked else "no",
+                f"{first['trace']}, device {first['device']}" if verbose else f"{len(worked)} of {len(devices)}",
                 capability or "–",
                 "–" if first["sm_count"] is None else str(first["sm_count"]),
                 "–" if first["memory_bytes"] is None else size(first["memory_bytes"]),
                 f"{sum(device['gpu_op_count'] for device in devices):,}",
             )
         )
-    columns = (
-        "device",
-        "place" if verbose else "listed",
-        "at work",
-        "capability",
-        "SMs or CUs",
-        "memory",
-        "GPU operations",
-    )
+    place = "place" if verbose else "seen at work"
+    columns = ("device", place, "capability", "SMs or CUs", "memory", "GPU operations")
     page.line(("Devices", "bold"))
-    page.table(columns, rows, indent=2, right=frozenset({4, 5, 6}))
+    page.table(columns, rows, indent=2, right=frozenset({3, 4, 5}))
     page.blank()
 
 
@@ -112,9 +110,10 @@ def _write_links(page: Page, traces: list[Row]) -> None:
         return
     page.line(("GPU operations linked to", "bold"), ("  what launched them, as shares of all", "dim"))
     columns = ("trace", "GPU operations", "a launch call", "an operator", "an annotation", "a line of Python")
+    names = short_names([trace["trace"] for trace in with_work])
     rows = [
         (
-            trace["trace"],
+            names[trace["trace"]],
             f"{trace['gpu_op_count']:,}",
             *(percent(trace[f"{link}_share"]) for link in ("launch", "cpu_op", "annotation", "python")),
         )
@@ -178,7 +177,8 @@ def _write_metadata(page: Page, inventory: Inventory, *, verbose: bool) -> None:
         return
     page.line(("Metadata", "bold"), ("  secrets redacted", "dim"))
     ordered = sorted(values.items())
-    shown = ordered if verbose else [item for item in ordered if len(item[0][1]) <= LONGEST_VALUE][:MOST_METADATA]
+    telling = [item for item in ordered if len(item[0][1]) <= LONGEST_VALUE and not item[0][0].startswith(_VIEWERS)]
+    shown = ordered if verbose else telling[:MOST_METADATA]
     for (key, value), traces in shown:
         text = value if verbose or len(value) <= LONGEST_VALUE else value[:LONGEST_VALUE] + "…"
         where = "" if len(traces) == len(inventory.traces) else f"  ({traces[0]}{', …' if len(traces) > 1 else ''})"

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from traceanalyzer.diagnosis import DeviceLedger
 from traceanalyzer.report.page import Page
 from traceanalyzer.report.verdict import compute_share, step_ns
-from traceanalyzer.report.words import apportion, bucket_words, counted, duration, ranges
+from traceanalyzer.report.words import (
+    apportion,
+    bucket_words,
+    counted,
+    duration,
+    ranges,
+    short_names,
+    tenths_of_percent,
+)
 
 # Ledgers whose buckets all differ by less than this share are told as one.
 ALIKE_SHARE = 0.02
@@ -62,8 +70,10 @@ def write_ledgers(page: Page, ledgers: Sequence[DeviceLedger], *, verbose: bool)
     """Write a bar and its legend for every group of ledgers that are alike."""
     groups = alike(ledgers) if not verbose else [LedgerGroup(ledger, (ledger,)) for ledger in ledgers]
     shown = groups if verbose else groups[:MOST_BARS]
+    # Two traces of one rank: then only their names tell them apart.
+    named = short_names([x.trace for x in ledgers]) if len({(x.rank, x.device) for x in ledgers}) < len(ledgers) else {}
     for group in shown:
-        _write_group(page, group)
+        _write_group(page, group, named)
     hidden = sum(len(group.members) for group in groups[len(shown) :])
     if hidden:
         page.line((f"  and {counted(hidden, 'faster device')} that differ; -v shows all", "dim"))
@@ -76,19 +86,21 @@ def places(ledgers: Sequence[DeviceLedger]) -> str:
     devices = sorted({ledger.device for ledger in ledgers})
     device_words = f"device{'' if len(devices) == 1 else 's'} {ranges(devices)}"
     if len(ranks) < len(ledgers):
-        traces = sorted({ledger.trace for ledger in ledgers})
+        traces = sorted(short_names([ledger.trace for ledger in ledgers]).values())
         return f"{device_words} of {traces[0]}" if len(traces) == 1 else f"{device_words} of {len(traces)} traces"
     unique = sorted(set(ranks))
     rank_words = f"rank{'' if len(unique) == 1 else 's'} {ranges(unique)}"
     return rank_words if len(unique) > 1 else f"{rank_words}, {device_words}"
 
 
-def _write_group(page: Page, group: LedgerGroup) -> None:
+def _write_group(page: Page, group: LedgerGroup, named: Mapping[str, str]) -> None:
     ledger = group.worst
     window = (
         f"one step of {duration(step_ns(ledger))}" if ledger.step_count else f"{duration(ledger.window_ns)}, no steps"
     )
     where = [places(group.members)]
+    if named and len(group.members) == 1 and ledger.rank is not None:
+        where.append(named[ledger.trace])
     if len(group.members) > 1:
         where.append(f"alike; the slowest, {places([ledger])}, is shown")
     if ledger.device_name:
@@ -99,7 +111,7 @@ def _write_group(page: Page, group: LedgerGroup) -> None:
     cells = apportion([dur_ns for _, dur_ns in rows], page.width - 2)
     looks = _looks(page, [bucket for bucket, _ in rows])
     page.line("  ", *((fill * count, color) for (fill, color), count in zip(looks, cells, strict=True)))
-    tenths = apportion([dur_ns for _, dur_ns in rows], 1000)
+    tenths = tenths_of_percent([dur_ns for _, dur_ns in rows])
     labels = [bucket_words(bucket) for bucket, _ in rows]
     width = max(map(len, labels))
     for (bucket, dur_ns), (fill, color), tenth, label in zip(rows, looks, tenths, labels, strict=True):

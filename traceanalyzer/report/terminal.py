@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence, Sized
+from pathlib import Path
 from typing import TextIO
 
 from traceanalyzer.diagnosis import SEVERITIES, Diagnosis, Evidence, Finding, Fix, Outcome
@@ -16,7 +18,16 @@ from traceanalyzer.report.verdict import (
     step_ns,
     time_findings,
 )
-from traceanalyzer.report.words import bucket_words, column_words, counted, duration, percent, ranges, value_words
+from traceanalyzer.report.words import (
+    bucket_words,
+    column_words,
+    counted,
+    duration,
+    percent,
+    ranges,
+    short_names,
+    value_words,
+)
 
 MOST_FINDINGS = 6
 MOST_ROWS = 3
@@ -35,6 +46,8 @@ _STYLES = {
     "note": "dim",
 }
 _FOR_PROGRAMS = ("start_ns", "dur_ns")
+# The reason of a rule that has nothing to look for in a run.
+NOT_APPLICABLE = "not-applicable"
 _LIMITS_TRUST = SEVERITIES.index("warning")
 
 
@@ -44,11 +57,11 @@ def write(diagnosis: Diagnosis, stream: TextIO, *, verbose: bool = False) -> Non
     verdict = judge(diagnosis)
     style = {"healthy": "bold green", "sick": "bold", "blocked": "bold red"}.get(verdict.state, "bold yellow")
     if verdict.state == "healthy" and not verbose:
-        page.paragraph(verdict.sentence, label=(f"{diagnosis.run}  ", "bold"), style=style)
+        page.paragraph(verdict.sentence, label=(f"{Path(diagnosis.run).name or diagnosis.run}  ", "bold"), style=style)
         _write_quality(page, diagnosis, verbose=False, least=_LIMITS_TRUST)
         page.paragraph(_who_looked(diagnosis, healthy=True), style="dim")
         return
-    page.line((diagnosis.run, "bold"), (f"  {_inventory(diagnosis)}", "dim"))
+    page.flow([(Path(diagnosis.run).name or diagnosis.run, "bold"), *_inventory(diagnosis)])
     page.paragraph(verdict.sentence, style=style)
     page.blank()
     _write_quality(page, diagnosis, verbose=verbose, least=0 if verbose else _LIMITS_TRUST)
@@ -60,7 +73,7 @@ def write(diagnosis: Diagnosis, stream: TextIO, *, verbose: bool = False) -> Non
     page.paragraph(_who_looked(diagnosis, healthy=False), style="dim")
 
 
-def _inventory(diagnosis: Diagnosis) -> str:
+def _inventory(diagnosis: Diagnosis) -> list[Part]:
     formats = " and ".join(sorted({trace.format for trace in diagnosis.traces}))
     words = [f"{counted(len(diagnosis.traces), f'{formats} trace')}"]
     ranks = [trace.rank for trace in diagnosis.traces if trace.rank is not None]
@@ -70,8 +83,9 @@ def _inventory(diagnosis: Diagnosis) -> str:
     words.append(counted(sum(trace.event_count for trace in diagnosis.traces), "event"))
     steps = sorted({ledger.step_count for ledger in diagnosis.ledgers})
     if steps:
-        words.append(counted(steps[-1], "step") if steps[0] == steps[-1] else f"{steps[0]}-{steps[-1]} steps")
-    return " · ".join(words)
+        count = counted(steps[-1], "step") if steps[0] == steps[-1] else f"{steps[0]}-{steps[-1]} steps"
+        words.append(f"{count} analysed" if steps[-1] else "no steps found")
+    return [(f"  {words[0]}", "dim"), *((f" · {word}", "dim") for word in words[1:])]
 
 
 def _write_quality(page: Page, diagnosis: Diagnosis, *, verbose: bool, least: int) -> None:
@@ -181,9 +195,10 @@ def _write_finding(
             break
         _write_fix(page, fix)
     if finding.status == "alternative":
-        page.paragraph("another fix above wins the same time", label=("either  ", "dim"), indent=3)
+        others = " or ".join(finding.alternatives) or "another fix above"
+        page.paragraph(f"{others} wins the same time: one of them is enough", label=("either  ", "dim"), indent=3)
     elif finding.alternatives:
-        page.paragraph("wins the same time: " + ", ".join(finding.alternatives), label=("either  ", "dim"), indent=3)
+        page.paragraph(" or ".join(finding.alternatives) + " wins the same time: one of them is enough", label=("either  ", "dim"), indent=3)
     if verbose:
         for reference in finding.references:
             page.paragraph(reference, label=("see  ", "dim"), indent=3, style="dim")
@@ -204,9 +219,15 @@ def _place(diagnosis: Diagnosis, finding: Finding) -> str:
         total = len({trace.rank for trace in diagnosis.traces if trace.rank is not None})
         on = f"on {len(finding.same_on_ranks)} of {total} ranks" if total else f"ranks {ranges(finding.same_on_ranks)}"
         return f"{on}, worst rank {finding.rank}"
-    device = f"device {finding.device}" if finding.device is not None else "no device"
+    device = f"device {finding.device}" if finding.device is not None else "the whole trace"
+    names = short_names([trace.trace for trace in diagnosis.traces])
+    where = names.get(finding.trace or "", "the run")
+    if len(finding.same_on_traces) > 1:
+        return f"in {len(finding.same_on_traces)} of {len(names)} traces, worst in {where}"
     if finding.rank is None:
-        return f"{finding.trace or 'the run'}, {device}"
+        return device if len(names) == 1 else f"{device} in {where}"
+    if sum(ledger.rank == finding.rank and ledger.device == finding.device for ledger in diagnosis.ledgers) > 1:
+        return f"rank {finding.rank}, {device} in {where}"
     only = "only " if len({trace.rank for trace in diagnosis.traces}) > 1 else ""
     return f"{only}rank {finding.rank}, {device}"
 
@@ -217,15 +238,27 @@ def _write_evidence(page: Page, evidence: Evidence, *, verbose: bool) -> None:
     rows = evidence.rows if verbose else evidence.rows[:MOST_ROWS]
     more = f"  {len(evidence.rows) - len(rows)} more with -v" if len(rows) < len(evidence.rows) else ""
     page.line("   ", (evidence.title, "dim"), (more, "dim"))
-    # What no row knows takes no room, and what is there for programs is told in other columns for people.
-    shown = [
-        i
-        for i, column in enumerate(evidence.columns)
-        if any(row[i] is not None for row in rows) and not (column in _FOR_PROGRAMS and "ms" in evidence.columns)
-    ]
+    shown = _telling_columns(evidence, rows)
     cells = [[value_words(evidence.columns[i], row[i]) for i in shown] for row in rows]
     right = frozenset(at for at, i in enumerate(shown) if any(isinstance(row[i], int | float) for row in rows))
     page.table([column_words(evidence.columns[i]) for i in shown], cells, indent=5, right=right)
+
+
+def _telling_columns(evidence: Evidence, rows: Sequence[tuple[object, ...]]) -> list[int]:
+    """Return the columns worth showing: what no row knows, what another column says too, and what is there for programs
+    takes no room."""
+    for_people = any(column.endswith("ms") for column in evidence.columns)
+    shown: list[int] = []
+    seen: list[tuple[object, ...]] = []
+    for i, column in enumerate(evidence.columns):
+        values = tuple(row[i] for row in rows)
+        if all(value is None for value in values) or (for_people and column in _FOR_PROGRAMS):
+            continue
+        if values in seen and all(isinstance(value, str) for value in values):
+            continue
+        shown.append(i)
+        seen.append(values)
+    return shown
 
 
 def _write_fix(page: Page, fix: Fix) -> None:
@@ -243,22 +276,27 @@ def _write_unexplained(page: Page, diagnosis: Diagnosis) -> None:
     named = ", ".join(
         f"{bucket_words(bucket)} {percent(share)}" for bucket, share in sorted(parts, key=lambda p: -p[1])[:4]
     )
-    page.paragraph(f"{percent(total)} of the time: {named}", label=("Not explained by any rule  ", "bold"))
+    page.line(("Not explained by any rule", "bold"), f"  {percent(total)} of the time")
+    page.paragraph(named, indent=2, style="dim")
+    page.blank()
 
 
 def _write_blind_spots(page: Page, diagnosis: Diagnosis, *, verbose: bool) -> None:
     """Write which rules could not look and what to record next time, one line a reason."""
-    groups: dict[str, set[str]] = defaultdict(set)
-    for outcome in abstained(diagnosis):
-        groups[outcome.unlock or outcome.detail or outcome.reason or "no reason given"].add(outcome.rule)
+    blind = [outcome for outcome in abstained(diagnosis) if verbose or outcome.reason != NOT_APPLICABLE]
+    groups: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
+    for outcome in blind:
+        groups[(outcome.reason or "", outcome.unlock or "")].append(outcome)
     if not groups:
         return
-    rules = set().union(*groups.values())
-    page.line((f"{counted(len(rules), 'rule')} could not look", "bold"), ("  what would let them:", "dim"))
-    ordered = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
-    for what, names in ordered if verbose else ordered[:MOST_GROUPS]:
-        listed = ", ".join(sorted(names)) if verbose or len(names) <= 2 else f"{min(names)} and {len(names) - 1} more"
-        page.paragraph(f"{what} ({listed})", label="  - ")
+    page.line((f"{counted(len({o.rule for o in blind}), 'rule')} could not look", "bold"))
+    ordered = sorted(groups.items(), key=lambda group: (-len({o.rule for o in group[1]}), group[0]))
+    for (reason, unlock), outcomes in ordered if verbose else ordered[:MOST_GROUPS]:
+        details = {outcome.detail for outcome in outcomes if outcome.detail}
+        because = details.pop() if len(details) == 1 else reason.rpartition(":")[2].replace("_", " ")
+        names = sorted({outcome.rule for outcome in outcomes})
+        listed = ", ".join(names) if verbose or len(names) <= 2 else f"{names[0]} and {len(names) - 1} more"
+        page.paragraph(f"{because}{': ' + unlock if unlock else ''}  ({listed})", label="  - ")
     if not verbose and len(ordered) > MOST_GROUPS:
         page.line((f"  and {len(ordered) - MOST_GROUPS} more reasons; -v lists them", "dim"))
 
@@ -270,12 +308,18 @@ def abstained(diagnosis: Diagnosis) -> list[Outcome]:
 
 
 def _who_looked(diagnosis: Diagnosis, *, healthy: bool) -> str:
-    blind = {outcome.rule for outcome in abstained(diagnosis)}
-    rules = {outcome.rule for outcome in diagnosis.outcomes}
-    words = f"{len(rules) - len(blind)} of {counted(len(rules), 'rule')} looked"
+    blind = abstained(diagnosis)
+    strangers = {outcome.rule for outcome in blind if outcome.reason == NOT_APPLICABLE}
+    rules = {outcome.rule for outcome in diagnosis.outcomes} - strangers
+    looked = rules - {outcome.rule for outcome in blind}
+    words = f"{len(looked)} of {counted(len(rules), 'rule')} looked"
     if not healthy:
-        return words + "."
+        return words + (f"; {len(strangers)} more {_do_not(strangers)} apply to this run." if strangers else ".")
     slowest = alike(diagnosis.ledgers)[0].worst
     steps = f"{counted(slowest.step_count, 'step')} of {duration(step_ns(slowest))}"
     window = steps if slowest.step_count else f"{duration(slowest.window_ns)}, no steps"
-    return f"{words}{', the others lack data' if blind else ''}; {window}; -v shows where the time goes."
+    return f"{words}{', the others lack data' if looked < rules else ''}; {window}; -v shows where the time goes."
+
+
+def _do_not(things: Sized) -> str:
+    return "does not" if len(things) == 1 else "do not"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,8 +18,8 @@ BUCKET_WORDS = {
     "host.memcpy_block": "waits for a blocking copy call",
     "host.sync": "drained by a synchronisation",
     "host.launch_api": "waits for kernel launches",
-    "host.op": "waits for operator overhead",
-    "host.python": "waits for Python code",
+    "host.op": "waits for the CPU in operators",
+    "host.python": "waits for the CPU in Python",
     "host.gc": "waits for garbage collection",
     "host.io": "waits for file input or output",
     "host.lock": "waits for a lock",
@@ -42,7 +43,12 @@ BUCKET_WORDS = {
     "dev.graph_gap": "gap inside a CUDA graph",
     "dev.unresolved": "device waits, cause not recorded",
     "edge.no_launch": "launched before the trace began",
+    "edge.head": "before the first compute kernel",
+    "edge.tail": "after the last compute kernel",
 }
+
+
+_ENDINGS = re.compile(r"(?:\.pt\.trace|\.trace)?\.(?:json|sqlite|nsys-rep)(?:\.gz)?$")
 
 
 def bucket_words(bucket: str) -> str:
@@ -99,6 +105,26 @@ def apportion(parts: Sequence[float], total: int) -> list[int]:
     for i in by_remainder[: total - sum(units)]:
         units[i] += 1
     return units
+
+
+def tenths_of_percent(parts: Sequence[float]) -> list[int]:
+    """Round shares to tenths of a percent so that they add up; the largest but for the first takes the difference.
+
+    The first, compute, is quoted elsewhere and must read the same there.
+    """
+    whole = sum(parts)
+    if whole <= 0:
+        return [0] * len(parts)
+    units = [round(float(f"{part / whole * 100:.1f}") * 10) for part in parts]
+    taker = max(range(len(parts)), key=lambda i: (i > 0, parts[i]))
+    units[taker] += 1000 - sum(units)
+    return units
+
+
+def short_names(names: Sequence[str]) -> dict[str, str]:
+    """Return traces' names without the endings that tell formats, where that leaves them different."""
+    short = {name: _ENDINGS.sub("", name) for name in names}
+    return short if len(set(short.values())) == len(short) else {name: name for name in names}
 
 
 def value_words(column: str, value: Any) -> str:
