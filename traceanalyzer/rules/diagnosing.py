@@ -32,14 +32,14 @@ def diagnose(
 ) -> Diagnosis:
     """Return the diagnosis of the run behind a connection of the engine.
 
-    `params` overrides parameters by 'rule.param'. The connection is taken over: afterwards it cannot read files other
-    than those its views are made of.
+    `params` overrides parameters by 'rule.param'. Rules run on a connection of their own, which can read the run's
+    tables and nothing else; `con` is left as it is.
     """
     settings = check_settings(rules, params or {})
     values = {rule.id: rule.values(settings.get(rule.id)) for rule in rules}
-    open_workspace(con, rules)
-    run = read_run(con)
     scan = attribution.Bounds.load(con)
+    con = open_workspace(con, rules)
+    run = read_run(con)
     verdicts = [
         reported(verdict, min_impact_share)
         for rule in rules

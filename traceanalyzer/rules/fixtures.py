@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from pathlib import Path
+from functools import lru_cache
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
-from traceanalyzer import attribution, engine
+from traceanalyzer import engine
 from traceanalyzer.rules.workspace import BOUND_TABLE
-from traceanalyzer.schema import canonical_tables, load_tables
+from traceanalyzer.schema import canonical_tables
 from traceanalyzer.simulator import simulate
 
 # What a literal row means when it does not say: the first device of a run of one trace.
@@ -26,7 +27,7 @@ def open_fixture(sim: Mapping[str, Any] | None, tables: Mapping[str, Any]) -> du
     Rows of a canonical table replace the simulated ones; rows of a metric or a computed table replace what it would
     return, columns that a row leaves out being NULL. Raises ValueError with the reason when a name is unknown.
     """
-    canonical = dict(simulate(sim).canonical_tables()) if sim is not None else {}
+    canonical = {} if sim is None else dict(_simulated(json.dumps(sim, sort_keys=True)))
     for name, rows in tables.items():
         if name in canonical_tables():
             canonical[name] = _canonical_rows(name, expand(rows))
@@ -40,6 +41,12 @@ def open_fixture(sim: Mapping[str, Any] | None, tables: Mapping[str, Any]) -> du
     if sim is None and "windows" not in tables:
         _windows_of(con, tables)
     return con
+
+
+@lru_cache(maxsize=16)
+def _simulated(sim: str) -> dict[str, pa.Table]:
+    # Rules share workloads: the healthy run is in the tests of every one.
+    return dict(simulate(json.loads(sim)).canonical_tables())
 
 
 def expand(rows: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -67,7 +74,7 @@ def replace_table(con: duckdb.DuckDBPyConnection, name: str, rows: list[dict[str
 
 
 def _columns(con: duckdb.DuckDBPyConnection, name: str) -> list[str]:
-    known = {*engine.metrics(), *load_tables(Path(attribution.__file__).parent), "bound"}
+    known = {*engine.metrics(), *engine.derived_tables(), "bound"}
     if name not in known:
         raise ValueError(f"no table or metric is called '{name}'")
     return [column[0] for column in con.execute(f'SELECT * FROM "{name}" LIMIT 0').description or ()]

@@ -120,7 +120,9 @@ class _Parser:
     def _check_keys(self, key: str, values: Mapping[str, Any], kind: str = "") -> None:
         for name in values:
             if name not in _KEYS[kind]:
-                self._mistake(f"{key}.{name}".lstrip("."), f"unknown key: {name}", suggestion(name, _KEYS[kind]))
+                # Inside {…} a comma ends a value, so the rest of an unquoted sentence reads as a key.
+                hint = "put text that holds commas in quotes" if " " in name else suggestion(name, _KEYS[kind])
+                self._mistake(f"{key}.{name}".lstrip("."), f"unknown key: {name}", hint)
 
     def _text(self, key: str, value: Any) -> str:
         if isinstance(value, str) and value.strip():

@@ -46,8 +46,9 @@ class Rows:
 
 def lock(con: duckdb.DuckDBPyConnection, allowed_directories: tuple[str, ...] = ()) -> None:
     """Shut a connection's database off from files (but for the given folders) and network, for good."""
-    for folder in allowed_directories:
-        con.execute("SET allowed_directories = list_append(current_setting('allowed_directories'), $1)", [folder])
+    folders = ", ".join(f"'{folder.replace(chr(39), chr(39) * 2)}'" for folder in allowed_directories)
+    # Settings take no parameters; the folders are those of our own store.
+    con.execute(f"SET allowed_directories = [{folders}]")
     for statement in _LOCKS:
         con.execute(statement)
 

@@ -64,7 +64,7 @@ def _verdicts(rule: Rule, test: RuleTest) -> list[Verdict]:
     # Literal rows leave out what a trace recorded: then the test is about the condition, not about requirements.
     assumed = test.sim is None and "capabilities" not in test.tables and "traces" not in test.tables
     scan = None if "bound" in test.tables or test.sim is None else attribution.Bounds.load(con)
-    open_workspace(con, [rule])
+    con = open_workspace(con, [rule])
     run = read_run(con)
     values = rule.values(settings.get(rule.id))
     verdicts = evaluate(con, rule, run, values, scan, assume_requirements=assumed)
@@ -90,7 +90,7 @@ def _failures(verdict: Verdict, rule: Rule, test: RuleTest) -> list[str]:
         "reason": verdict.reason,
         "severity": verdict.severity,
         "confidence": verdict.confidence,
-        "fix": rule.fixes[verdict.fix_order[0]].text if verdict.fix_order else None,
+        "fix": _headline_fix(verdict),
     }
     if verdict.row and verdict.state == FIRED:
         seen["message"] = render(rule.message, {**rule.values(test.params), **verdict.row})
@@ -104,6 +104,13 @@ def _failures(verdict: Verdict, rule: Rule, test: RuleTest) -> list[str]:
     if verdict.state == "clear" and not verdict.row and rule.kind == FINDING:
         failures.append("the select returned no row for a healthy device; join from `bound` or `windows`")
     return failures
+
+
+def _headline_fix(verdict: Verdict) -> str | None:
+    if not verdict.fix_order:
+        return None
+    fix = verdict.rule.fixes[verdict.fix_order[0]]
+    return " ".join(f"{fix.text} {fix.code or ''}".split())
 
 
 def _fits(value: Any, wanted: Any, key: str) -> bool:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from pathlib import Path
 
 import duckdb
 
 from traceanalyzer import engine
 from traceanalyzer.rules import sandbox
 from traceanalyzer.rules.model import Rule
+
+_PARQUET = re.compile(r"read_parquet\('((?:[^']|'')*)'")
 
 # One row per device: what the rule being evaluated would save, and the time that its claims select. Filled for each
 # rule in turn, so a rule's select reads it as `bound`.
@@ -40,16 +43,61 @@ CREATE OR REPLACE TEMP TABLE bound (
 
 
 def open_workspace(con: duckdb.DuckDBPyConnection, rules: Iterable[Rule] = ()) -> duckdb.DuckDBPyConnection:
-    """Take over a connection of the engine for rules: afterwards it reads its own tables and nothing else.
+    """Return a connection of its own for rules, over the same tables and metrics; it can read those and nothing else.
 
     Metrics that the rules name are computed once, into temporary tables, which hide the views of the same name.
+    Temporary tables of `con` hide what they hide there: that is how tests replace tables.
     """
-    con.execute(BOUND_TABLE)
+    own = duckdb.connect()
+    for schema in ("canonical", "attribution"):
+        own.execute(f"CREATE SCHEMA {schema}")
+    _copy_tables(con, own, temporary=False)
+    _copy_views(con, own)
+    _copy_tables(con, own, temporary=True)
+    if not _has_temporary(own, "bound"):
+        own.execute(BOUND_TABLE)
     for name in _metrics_named(rules):
-        if not _is_table(con, name):
-            con.execute(f'CREATE TEMP TABLE "{name}" AS FROM main."{name}"')
-    sandbox.lock(con)
-    return con
+        if not _has_temporary(own, name):
+            own.execute(f'CREATE TEMP TABLE "{name}" AS FROM main."{name}"')
+    sandbox.lock(own, _folders_read(con))
+    return own
+
+
+def _copy_tables(con: duckdb.DuckDBPyConnection, own: duckdb.DuckDBPyConnection, *, temporary: bool) -> None:
+    tables = con.execute(
+        "SELECT database_name, schema_name, table_name FROM duckdb_tables() WHERE temporary = $1", [temporary]
+    ).fetchall()
+    for database, schema, name in tables:
+        rows = con.sql(f'FROM "{database}"."{schema}"."{name}"').to_arrow_table()
+        own.register("copied_rows", rows)
+        own.execute(f'CREATE TEMP TABLE "{name}" AS FROM copied_rows' if temporary
+                    else f'CREATE TABLE "{schema}"."{name}" AS FROM copied_rows')
+        own.unregister("copied_rows")
+
+
+def _copy_views(con: duckdb.DuckDBPyConnection, own: duckdb.DuckDBPyConnection) -> None:
+    """Define the views of a connection in another; they build on each other, so in rounds."""
+    engine.add_macros(own)
+    waiting = {name: sql for name, sql in con.execute(
+        "SELECT schema_name || '.' || view_name, sql FROM duckdb_views() WHERE NOT internal AND NOT temporary"
+    ).fetchall()}
+    while waiting:
+        left = {}
+        for name, sql in waiting.items():
+            try:
+                own.execute(sql)
+            except (duckdb.CatalogException, duckdb.BinderException):
+                left[name] = sql
+        if len(left) == len(waiting):
+            raise ValueError(f"views that cannot be copied: {', '.join(sorted(left))}")
+        waiting = left
+
+
+def _folders_read(con: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
+    """Return the folders of the Parquet files behind a connection's views: all that rules may touch on disk."""
+    texts = con.execute("SELECT sql FROM duckdb_views() WHERE NOT internal").fetchall()
+    files = [path.replace("''", "'") for (text,) in texts for path in _PARQUET.findall(text)]
+    return tuple(sorted({str(Path(path).resolve().parent) for path in files}))
 
 
 def _metrics_named(rules: Iterable[Rule]) -> list[str]:
@@ -62,9 +110,11 @@ def _metrics_named(rules: Iterable[Rule]) -> list[str]:
 def _sql_of(rule: Rule) -> Iterable[str]:
     yield rule.select
     yield rule.op_saving or ""
+    yield rule.claims.where or ""
+    yield rule.claims.compute_ops or ""
     yield from (item.select for item in rule.evidence)
 
 
-def _is_table(con: duckdb.DuckDBPyConnection, name: str) -> bool:
+def _has_temporary(con: duckdb.DuckDBPyConnection, name: str) -> bool:
     found = con.execute("SELECT 1 FROM duckdb_tables() WHERE table_name = $1 AND temporary", [name]).fetchone()
     return found is not None
