@@ -13,7 +13,7 @@ from traceanalyzer.attribution.buckets import Flags, Ints
 from traceanalyzer.attribution.dependencies import find_dependencies
 from traceanalyzer.attribution.device_ops import DeviceOps, load_device_ops
 from traceanalyzer.attribution.host_slices import NO_ROW, HostSlices, load_host_slices
-from traceanalyzer.attribution.host_timeline import paint
+from traceanalyzer.attribution.host_timeline import load_overheads, paint
 from traceanalyzer.attribution.launch_queue import full_queue_launches
 from traceanalyzer.attribution.lead_events import LeadEvents, build_lead_events
 from traceanalyzer.attribution.ledger import LedgerRows, build_ledger
@@ -77,7 +77,7 @@ def attribute_trace(con: duckdb.DuckDBPyConnection, trace_id: int, step_pattern:
     threads = np.unique(np.concatenate([ops.launch_thread[ops.linked] for ops in devices])).tolist()
     slices = load_host_slices(con, trace_id, threads)
     calls = find_blocking_calls(con, trace_id, slices, devices)
-    timelines = paint(slices, calls)
+    timelines = paint(slices, calls, load_overheads(con, trace_id))
     host_steps = load_host_steps(con, trace_id, step_pattern)
     mode = load_mode(con, trace_id)
     for ops in devices:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from traceanalyzer.attribution.buckets import HOST, OTHER_CODE, Codes, Ints
+from traceanalyzer.attribution.buckets import HOST, Codes, Ints
 from traceanalyzer.attribution.host_slices import NO_ROW
 from traceanalyzer.attribution.host_timeline import Timeline
 
@@ -78,8 +78,8 @@ def _cut(timeline: Timeline, owner: Ints, start: Ints, end: Ints) -> Pieces:
     low = np.maximum(np.where(inside, bounds[at], np.iinfo(np.int64).min), np.repeat(start, counts))
     high = np.minimum(bounds[at + 1], np.repeat(end, counts))
     if not len(timeline.start):
-        return Pieces(np.repeat(owner, counts), np.full(len(at), OTHER_CODE, np.int8), np.full(len(at), NO_ROW), high - low)
-    state = np.where(inside, timeline.state[at], OTHER_CODE).astype(np.int8)
+        return Pieces(np.repeat(owner, counts), np.full(len(at), timeline.unrecorded, np.int8), np.full(len(at), NO_ROW), high - low)
+    state = np.where(inside, timeline.state[at], timeline.unrecorded).astype(np.int8)
     row = np.where(inside, timeline.row[at], NO_ROW)
     return Pieces(np.repeat(owner, counts), state, row, high - low)
 

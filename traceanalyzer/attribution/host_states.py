@@ -35,8 +35,13 @@ _SLICES = tuple((re.compile(pattern), HOST_CODE[state]) for pattern, state in _S
 _PLAIN = {"cpu_op": HOST_CODE["host.op"], "python": HOST_CODE["host.python"]}
 _API_CATEGORIES = frozenset({"runtime", "driver"})
 
+# Slices of the profiler's and the driver's own work lie on a track of their own.
+_OVERHEAD = ((re.compile(r"Module Loading|Function Loading"), HOST_CODE["host.module_load"]),)
+# A full queue is the device's doing.
+QUEUE_FULL = re.compile(r"(?i)command buffer full")
+AUTOGRAD = re.compile(r"^autograd::engine::")
+
 COPY_CALL = re.compile(r"Memcpy")
-FREE_CALL = re.compile(r"Free(?!Async)")
 # What a range says holds for everything inside it, except for calls that name their own cost.
 STICKY = frozenset(code for _, code in _SLICES)
 PREPROCESS_CODE = HOST_CODE["host.preprocess"]
@@ -55,3 +60,21 @@ def slice_state(category: str, name: str) -> int:
     if category == "overhead":
         return HOST_CODE["host.profiler"]
     return _PLAIN.get(category, NEUTRAL)
+
+
+def overhead_state(name: str) -> int:
+    """Return the host bucket's code of a slice on the overhead track, or NEUTRAL."""
+    if QUEUE_FULL.search(name):
+        return NEUTRAL
+    return next((code for pattern, code in _OVERHEAD if pattern.search(name)), HOST_CODE["host.profiler"])
+
+
+def unrecorded_state(categories: frozenset[str], has_autograd: bool) -> int:
+    """Return what a thread does while no slice says so, from what was recorded on it at all.
+
+    Between operators the training thread runs Python, unless Python was recorded too and shows nothing; the autograd
+    thread never runs Python. A thread without operators is no framework's.
+    """
+    if "cpu_op" not in categories or "python" in categories:
+        return HOST_CODE["host.other"]
+    return HOST_CODE["host.op" if has_autograd else "host.python"]

@@ -2,23 +2,45 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
+import duckdb
 import numpy as np
 
 from traceanalyzer.attribution.buckets import (
     HOST_CODE,
-    OTHER_CODE,
     Codes,
     Flags,
     Ints,
 )
 from traceanalyzer.attribution.blocking_calls import BlockingCalls
 from traceanalyzer.attribution.host_slices import NO_ROW, HostSlices
-from traceanalyzer.attribution.host_states import NEUTRAL, PREPROCESS_CODE, STICKY, is_api, slice_state
+from traceanalyzer.attribution.host_states import (
+    AUTOGRAD,
+    NEUTRAL,
+    PREPROCESS_CODE,
+    STICKY,
+    is_api,
+    overhead_state,
+    slice_state,
+    unrecorded_state,
+)
 
 # An operator shorter than this that reaches no device is bookkeeping (a view, an allocation), not preprocessing.
 PREPROCESS_MIN_NS = 100_000
+# Times of integer microseconds.
+STANDSTILL_ERROR_NS = 1_000
+
+_OVERHEADS = """
+SELECT start_ns, start_ns + dur_ns AS end_ns, name
+FROM canonical.host_slices
+WHERE trace_id = $trace_id AND category = 'overhead'
+ORDER BY start_ns, slice_id
+"""
+
+Overhead = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -28,6 +50,7 @@ class Timeline:
     start: Ints
     state: Codes
     row: Ints  # slice that is to blame; NO_ROW: nothing is recorded
+    unrecorded: int  # state before the first piece, and wherever nothing is recorded
     event_start: Ints  # starts of the thread's slices, ascending
 
 
@@ -108,6 +131,14 @@ class _Edges:
     row: Ints
 
 
+def _unrecorded(slices: HostSlices, thread: int) -> int:
+    first, last = np.searchsorted(slices.thread, [thread, thread + 1])
+    codes = np.unique(slices.name_code[first:last]).tolist()
+    return unrecorded_state(
+        frozenset(slices.categories[code] for code in codes), any(AUTOGRAD.search(slices.names[code]) for code in codes)
+    )
+
+
 def _edges(slices: HostSlices, states: Codes, end: Ints) -> _Edges:
     painted = (states != NEUTRAL) & (end > slices.start)
     above = _parents_painted(slices, painted)
@@ -119,12 +150,12 @@ def _edges(slices: HostSlices, states: Codes, end: Ints) -> _Edges:
         thread=np.concatenate([slices.thread[rows], slices.thread[rows]]),
         time=np.concatenate([slices.start[rows], end[rows]]),
         rank=np.concatenate([deepest + depth, deepest - 1 - depth]),
-        state=np.concatenate([states[rows], np.where(up == NO_ROW, OTHER_CODE, states[up])]).astype(np.int8),
+        state=np.concatenate([states[rows], np.where(up == NO_ROW, NEUTRAL, states[up])]).astype(np.int8),
         row=np.concatenate([rows, up]),
     )
 
 
-def paint(slices: HostSlices, blocking: BlockingCalls) -> dict[int, Timeline]:
+def paint(slices: HostSlices, blocking: BlockingCalls, overheads: Sequence[Overhead]) -> dict[int, Timeline]:
     """Return the timeline of each thread."""
     end = clipped_ends(slices)
     edges = _edges(slices, slice_states(slices, end, blocking), end)
@@ -140,5 +171,39 @@ def paint(slices: HostSlices, blocking: BlockingCalls) -> dict[int, Timeline]:
         if len(time):
             order = order[np.append(time[1:] != time[:-1], True)]
         first, last = np.searchsorted(slices.thread, [thread, thread + 1])
-        timelines[thread] = Timeline(edges.time[order], edges.state[order], edges.row[order], slices.start[first:last])
+        unrecorded = _unrecorded(slices, thread)
+        state = np.where(edges.state[order] == NEUTRAL, unrecorded, edges.state[order]).astype(np.int8)
+        timelines[thread] = _lay_over(
+            Timeline(edges.time[order], state, edges.row[order], unrecorded, slices.start[first:last]), overheads
+        )
     return timelines
+
+
+def _lay_over(timeline: Timeline, overheads: Sequence[Overhead]) -> Timeline:
+    """Lay the overhead track over a thread wherever the thread stood still: elsewhere another thread did that work."""
+    start, state, row = timeline.start.tolist(), timeline.state.tolist(), timeline.row.tolist()
+    changed = False
+    for low, high, code in overheads:
+        inside = np.searchsorted(timeline.start, [low + STANDSTILL_ERROR_NS, high - STANDSTILL_ERROR_NS])
+        if code == NEUTRAL or high - low <= 2 * STANDSTILL_ERROR_NS or inside[0] != inside[1]:
+            continue
+        at = bisect_right(start, low)
+        after = bisect_left(start, high)
+        covering = (state[after - 1], row[after - 1]) if after else (timeline.unrecorded, NO_ROW)
+        blame = row[at - 1] if at else NO_ROW
+        resumes = after == len(start) or start[after] != high
+        start[at:after] = [low, high] if resumes else [low]
+        state[at:after] = [code, covering[0]] if resumes else [code]
+        row[at:after] = [blame, covering[1]] if resumes else [blame]
+        changed = True
+    if not changed:
+        return timeline
+    return replace(
+        timeline, start=np.asarray(start), state=np.asarray(state, dtype=np.int8), row=np.asarray(row, dtype=np.int64)
+    )
+
+
+def load_overheads(con: duckdb.DuckDBPyConnection, trace_id: int) -> list[Overhead]:
+    """Read the profiler's and the driver's own work of a trace: start, end, and what it counts as."""
+    rows = con.execute(_OVERHEADS, {"trace_id": trace_id}).fetchall()
+    return [(start, end, overhead_state(name or "")) for start, end, name in rows]

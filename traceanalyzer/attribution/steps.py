@@ -53,8 +53,8 @@ class DeviceStep:
     end: int | None
     op_count: int
     is_open: bool  # nothing was launched after it, so its end is only the end of its work
-    first_compute: int | None  # row of the first compute op launched at or after its host start
-    next_compute: int | None  # the same of the step after it
+    first_op: int | None  # row of the op that `start` is the start of
+    next_op: int | None  # the same of the step after it
     drop_reason: str | None = None
 
 
@@ -122,7 +122,7 @@ def load_host_steps(con: duckdb.DuckDBPyConnection, trace_id: int, pattern: str 
 
 def _first_launched(ops: DeviceOps, among: Flags, host_times: list[int]) -> list[int | None]:
     """Return the row of the first op, by its start, of those that were launched at or after each host time."""
-    rows = np.flatnonzero(among & ops.linked)
+    rows = np.flatnonzero(among)
     order = rows[np.argsort(ops.launch_start[rows], kind="stable")]
     # Rows are in the order of their starts.
     earliest: Ints = np.minimum.accumulate(order[::-1])[::-1]
@@ -135,8 +135,9 @@ def device_steps(ops: DeviceOps, host: HostSteps) -> tuple[DeviceStep, ...]:
     if not host.steps or not ops.linked.any():
         return tuple(DeviceStep(step, None, None, 0, False, None, None, "no GPU work") for step in host.steps)
     edges = [step.start for step in host.steps] + [host.steps[-1].end]
-    firsts = _first_launched(ops, np.ones(ops.count, np.bool_), edges)
-    compute = _first_launched(ops, ops.compute, edges)
+    # Copies and collectives on streams of their own run ahead with the host: compute tells when a step is at work.
+    linked_compute = ops.compute & ops.linked
+    firsts = _first_launched(ops, linked_compute if linked_compute.any() else ops.linked, edges)
     work_end = int(ops.end[ops.linked].max())
     at = np.searchsorted(np.sort(ops.launch_start[ops.linked]), edges).tolist()
     steps = []
@@ -145,7 +146,7 @@ def device_steps(ops: DeviceOps, host: HostSteps) -> tuple[DeviceStep, ...]:
         start = None if first is None else int(ops.start[first])
         end = None if first is None else work_end if following is None else int(ops.start[following])
         is_open = first is not None and following is None
-        steps.append(DeviceStep(step, start, end, at[i + 1] - at[i], is_open, compute[i], compute[i + 1]))
+        steps.append(DeviceStep(step, start, end, at[i + 1] - at[i], is_open, first, following))
     return _with_dropped(steps)
 
 

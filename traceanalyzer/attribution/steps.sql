@@ -1,6 +1,6 @@
 -- One row per step and device: its interval on the host and on the device, and whether the analysis window holds it.
--- On the device a step begins with the first op that was launched at or after its host start, and ends where the next
--- one begins: host run-ahead does not distort it, and nothing falls between two steps.
+-- On the device a step begins with the first compute op that was launched at or after its host start, and ends where
+-- the next one begins: host run-ahead does not distort it, and nothing falls between two steps.
 CREATE TABLE steps (
     trace_id      INTEGER NOT NULL,  -- traces.trace_id
     device        INTEGER NOT NULL,  -- devices.device
@@ -8,7 +8,7 @@ CREATE TABLE steps (
     name          VARCHAR,           -- as written
     host_start_ns BIGINT NOT NULL,   -- start on the host
     host_end_ns   BIGINT NOT NULL,   -- end on the host
-    start_ns      BIGINT,            -- start on the device; NULL: no op was launched at or after its host start
+    start_ns      BIGINT,            -- start on the device; NULL: no compute op was launched at or after its host start
     end_ns        BIGINT,            -- end on the device
     op_count      BIGINT NOT NULL,   -- GPU ops launched within its host interval
     kept          BOOLEAN NOT NULL,  -- the analysis window holds it

@@ -39,7 +39,7 @@ class Window:
     end: int
     step_count: int
     source: str | None
-    first_row: int | None  # first compute op of the window's first step; None: no steps
+    first_row: int | None  # op at whose start the window begins; None: no steps
     reading_row: int | None  # op at whose start a saving is read; None: the end of all work
     reading_scale: float
     link_share: float | None
@@ -114,8 +114,8 @@ def device_window(ops: DeviceOps, steps: tuple[DeviceStep, ...], source: str | N
         start, end = int(ops.start.min()), int(ops.end.max())
         return Window(start, end, 0, None, None, None, 1.0, share, latency, _abstains(ops, share, end - start))
     start, end = kept[0].start, kept[-1].end
-    first, reading, scale = kept[0].first_compute, kept[-1].next_compute, 1.0
-    last = kept[-1].first_compute
+    first, reading, scale = kept[0].first_op, kept[-1].next_op, 1.0
+    last = kept[-1].first_op
     if first is not None and reading is None and last is not None and ops.start[last] > ops.start[first]:
         reading, scale = last, (end - start) / int(ops.start[last] - ops.start[first])
     abstains = _abstains(ops, share, end - start)
