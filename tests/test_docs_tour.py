@@ -1,0 +1,59 @@
+"""What the README tells a new user to type works as it is written there."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from traceanalyzer.cli import main
+
+
+def blocks(root: Path, language: str) -> list[str]:
+    """Return the README's code blocks in a language."""
+    text = (root / "README.md").read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def rule(root: Path, tmp_path: Path) -> Path:
+    """The README's rule, saved under the name it says."""
+    (text,) = blocks(root, "yaml")
+    path = tmp_path / "long-gaps.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_rule_of_the_readme_passes_lint_and_its_tests(rule: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rules", "lint", str(rule)]) == 0, capsys.readouterr().out
+    assert main(["rules", "test", str(rule)]) == 0, capsys.readouterr().out
+
+
+def test_rule_of_the_readme_finds_something(
+    rule: Path, root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = str(root / "sample_traces" / "slow_loader")
+    assert main(["diagnose", run, "--rules", str(rule), "--store", str(tmp_path / "store")]) == 0
+    assert "long-gaps" in capsys.readouterr().out
+
+
+def test_python_of_the_readme_runs(root: Path, tmp_path: Path) -> None:
+    (code,) = blocks(root, "python")
+    code = code.replace('sample_traces/slow_loader"', f'sample_traces/slow_loader", store={str(tmp_path)!r}')
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "dataloader-bound 0." in done.stdout
+
+
+def test_options_that_the_readme_names_exist(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for line in "\n".join(blocks(root, "sh")).splitlines():
+        words = line.split("|")[0].split()
+        if words[:1] != ["traceanalyzer"]:
+            continue
+        command = words[1:3] if words[1] in ("rules", "metrics") else words[1:2]
+        assert main([*command, "--help"]) == 0
+        told = capsys.readouterr().out
+        assert [word for word in words if word.startswith("--") and word not in told] == []
