@@ -43,7 +43,7 @@ class TraceEventIngester:
         losses = Losses()
         stage = Path(tempfile.mkdtemp(prefix="stage-", dir=folder))
         try:
-            with duckdb.connect(config=_configuration(stage, options.jobs)) as database:
+            with duckdb.connect(config=_configuration(stage)) as database:
                 database.execute(sql("categories"))
                 database.execute(sql("macros"))
                 with TraceSink(folder / "0") as sink:
@@ -51,11 +51,13 @@ class TraceEventIngester:
                         path, database, stage, sink.path("event_args"), options, losses, self._chunk_bytes
                     )
                     parts = reader.read()
+                    database.execute(f"SET threads = {max(1, options.jobs)}")
                     Assembler(database, stage, sink, parts, losses).assemble(path)
         finally:
             shutil.rmtree(stage, ignore_errors=True)
         return ["0"]
 
 
-def _configuration(stage: Path, jobs: int) -> dict[str, str | bool | int | float | list[str]]:
-    return {"threads": max(1, jobs), "memory_limit": _MEMORY_LIMIT, "temp_directory": str(stage / "spill")}
+def _configuration(stage: Path) -> dict[str, str | bool | int | float | list[str]]:
+    # While chunks are read, each on a thread of ours, DuckDB's own threads would only be in the way.
+    return {"threads": 1, "memory_limit": _MEMORY_LIMIT, "temp_directory": str(stage / "spill")}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from traceanalyzer.ingest.trace_events.facts import describe_devices, describe_t
 from traceanalyzer.ingest.trace_events.losses import Losses
 from traceanalyzer.ingest.trace_events.reader import Parts
 
-_BATCH_ROWS = 2**18
+_BATCH_ROWS = 2**17
 # Times of zero are real where a trace begins near zero; where all others are a day away they are lost times.
 _FAR_FROM_ZERO_NS = 86_400 * 10**9
 _PLAIN_TABLES = ("syncs", "memory_events", "instants", "counters", "flows", "async_slices")
@@ -51,10 +52,11 @@ class Assembler:
             self._losses.add("device-unknown", None, count=deviceless)
         self._database.execute(sql("threads"), self._parameters("threads"))
         self._copy("threads", self._database.sql("FROM threads ORDER BY thread_id"))
-        self._nest_host_slices()
-        self._link_gpu_ops()
-        for table in _PLAIN_TABLES:
-            self._copy(table, self._query(table))
+        with ThreadPoolExecutor(1) as beside:
+            plain_tables = beside.submit(self._write_plain_tables, self._database.cursor())
+            self._nest_host_slices()
+            self._link_gpu_ops()
+            plain_tables.result()
         self._write_metadata()
         base = self._base_ns or 0
         span = (None, None) if first_ns is None else (first_ns + base, last_ns + base)
@@ -123,21 +125,22 @@ class Assembler:
         self._database.sql("FROM begin_end_slices").write_parquet(str(self._stage / "host-begin-end.parquet"))
         self._database.unregister("begin_end_slices")
 
+    def _write_plain_tables(self, database: duckdb.DuckDBPyConnection) -> None:
+        for table in _PLAIN_TABLES:
+            self._copy(table, database.sql(sql(table), params=self._parameters(table)))
+
     def _nest_host_slices(self) -> None:
         nester = Nester()
         reader = self._query("host_sorted").to_arrow_reader(_BATCH_ROWS)
-        for batch in _regular_batches(reader):
-            columns = [
-                batch.column(name).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
-                for name in ("slice_id", "thread_id", "start_ns", "dur_ns", "ancestor")
-            ]
-            nested = nester.feed(Slices(*columns))
-            found = {"parent_id": nested.parent_id}
-            found |= dict(zip(("op_id", "annotation_id", "python_id"), nested.nearest, strict=True))
-            rows = batch.append_column("depth", pa.array(nested.depth))
-            for name, ids in found.items():
-                rows = rows.append_column(name, pa.array(ids, mask=ids == NONE))
-            self._sink.append("host_slices", rows)
+        with ThreadPoolExecutor(1) as writing:
+            written: Future[None] | None = None
+            for batch in _regular_batches(reader):
+                rows = _nested_rows(nester, batch)
+                if written is not None:
+                    written.result()
+                written = writing.submit(self._sink.append, "host_slices", rows)
+            if written is not None:
+                written.result()
         if nester.crossing_count:
             self._losses.add("crossing-slices", None, count=nester.crossing_count)
         self._sink.finish("host_slices")
@@ -202,6 +205,21 @@ def _slice(begin: tuple[Any, ...], end_ns: int) -> dict[str, object]:
         "start_ns": start_ns,
         "dur_ns": end_ns - start_ns,
     }
+
+
+def _nested_rows(nester: Nester, batch: pa.Table) -> pa.Table:
+    """Return host slices with their depth, parent and nearest ancestors."""
+    columns = [
+        batch.column(name).to_numpy().astype(np.int64, copy=False)
+        for name in ("slice_id", "thread_id", "start_ns", "dur_ns", "ancestor")
+    ]
+    nested = nester.feed(Slices(*columns))
+    found = {"parent_id": nested.parent_id}
+    found |= dict(zip(("op_id", "annotation_id", "python_id"), nested.nearest, strict=True))
+    rows = batch.append_column("depth", pa.array(nested.depth))
+    for name, ids in found.items():
+        rows = rows.append_column(name, pa.array(ids, mask=ids == NONE))
+    return rows
 
 
 def _regular_batches(reader: pa.RecordBatchReader) -> Iterator[pa.Table]:

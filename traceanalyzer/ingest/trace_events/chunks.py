@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import tempfile
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -34,7 +33,7 @@ def sql(name: str) -> str:
 class Chunk:
     """Whole events cut from the event list, with the comma before them; `offset` is their place in the decompressed file."""
 
-    data: bytes
+    data: bytes | memoryview
     offset: int
 
     @property
@@ -47,6 +46,7 @@ class Facts:
     """What a parsed chunk holds, and where in the file reading has to go on."""
 
     event_count: int
+    flawed_count: int
     has_shapes: bool
     has_stacks: bool
     end: int
@@ -75,7 +75,7 @@ class ChunkParser:
 
     def parse_damaged(self, chunk: Chunk, following: bytes, losses: Losses, *, at_end: bool) -> Facts:
         """Parse a chunk that is no valid JSON, piece by piece; an event cut at its end goes on in `following`."""
-        data = chunk.data + following
+        data = bytes(chunk.data) + following
         limit = len(chunk.data)
         offsets: list[int] = []
         position, ended, starved = 0, False, False
@@ -104,35 +104,41 @@ class ChunkParser:
         cursor = self._connection
         key = f"{first_event_id:012d}"
         for part in _PARTS:
-            cursor.sql(sql(part), params={"base": first_event_id}).write_parquet(
-                str(stage / f"{part}-{key}.parquet"), compression="lz4"
-            )
-        cursor.sql(sql("args"), params={"base": first_event_id}).write_parquet(
-            str(args_path.with_name(f"{args_path.stem}-{key}.parquet")), compression="zstd"
-        )
-        for defect, count, row, example in cursor.execute(sql("losses")).fetchall():
-            offset = facts.offsets[row] if facts.offsets else event_offset(chunk, row)
+            self._copy(part, first_event_id, stage / f"{part}-{key}.parquet", "lz4")
+        self._copy("args", first_event_id, args_path.with_name(f"{args_path.stem}-{key}.parquet"), "zstd")
+        for defect, count, position, example in cursor.execute(sql("losses")).fetchall() if facts.flawed_count else ():
+            offset = facts.offsets[position] if facts.offsets else event_offset(chunk, position)
             self._losses.add(defect, offset, example, count)
 
-    def _load(self, text: bytes) -> bool:
+    def _copy(self, part: str, first_event_id: int, path: Path, compression: str) -> None:
+        rows = sql(part).rstrip().removesuffix(";")
+        self._connection.execute(
+            f"COPY ({rows}) TO $path (FORMAT parquet, COMPRESSION {compression})",
+            {"base": first_event_id, "path": str(path)},
+        )
+
+    def _load(self, text: bytes | memoryview) -> bool:
+        """Load comma-separated events into the table `chunk`; False where they are no valid JSON."""
         events = memoryview(text)[len(_ONE_COMMA.match(text)[0]) :]  # type: ignore[index]
-        if not self._read(events, "chunk", {}):
+        if not self._read(events, sql("chunk"), {}):
             return False
-        largest = self._connection.execute("SELECT max(abs(start_us)) FROM chunk").fetchall()[0][0]
-        if (largest or 0) < EXACT_DOUBLE_US or _FRACTION_OF_LONG_TIME.search(events) is None:
+        largest_us = self._connection.execute("SELECT max(abs(start_us)) FROM chunk").fetchall()[0][0]
+        if (largest_us or 0) < EXACT_DOUBLE_US or _FRACTION_OF_LONG_TIME.search(events) is None:
             return True
-        return self._read(_LONG_TIME.sub(rb'\1"\2"', bytes(events)), "chunk_exact", {"unpadded": self._unpadded})
+        exact = sql("chunk").replace("events_of($path)", "exact_events_of($path, $unpadded)")
+        return self._read(_LONG_TIME.sub(rb'\1"\2"', bytes(events)), exact, {"unpadded": self._unpadded})
 
     def _read(self, events: bytes | memoryview, query: str, parameters: dict[str, object]) -> bool:
-        with tempfile.NamedTemporaryFile(dir=self._scratch, suffix=".json") as file:
+        # One scratch file, written over and over: fresh pages for every chunk would cost as much as parsing it.
+        with self._scratch.open("r+b" if self._scratch.exists() else "w+b") as file:
             file.write(b"[")
             file.write(events)
             file.write(b"]")
-            file.flush()
-            try:
-                self._connection.execute(sql(query), {"path": file.name, **parameters})
-            except (duckdb.InvalidInputException, duckdb.ConversionException, duckdb.OutOfRangeException):
-                return False
+            file.truncate()
+        try:
+            self._connection.execute(query, {"path": str(self._scratch), **parameters})
+        except (duckdb.InvalidInputException, duckdb.ConversionException, duckdb.OutOfRangeException):
+            return False
         return True
 
     def _load_events(self, events: list[bytes], offsets: list[int], losses: Losses) -> list[int]:
@@ -154,8 +160,8 @@ class ChunkParser:
         return self._refused(events[:half], first) | self._refused(events[half:], first + half)
 
     def _facts(self, end: int) -> Facts:
-        count, _, shapes, stacks = self._connection.execute(sql("facts")).fetchall()[0]
-        return Facts(count, shapes, stacks, end)
+        count, flawed, shapes, stacks = self._connection.execute(sql("facts")).fetchall()[0]
+        return Facts(count, flawed, shapes, stacks, end)
 
 
 def _piece_end(data: bytes, position: int, limit: int) -> int | None:
@@ -168,7 +174,7 @@ def _piece_end(data: bytes, position: int, limit: int) -> int | None:
 
 def event_offset(chunk: Chunk, row: int) -> int:
     """Return the byte offset of an event of a valid chunk."""
-    return _event_offsets(chunk.data, chunk.offset, row + 1)[row]
+    return _event_offsets(bytes(chunk.data), chunk.offset, row + 1)[row]
 
 
 def _event_offsets(data: bytes, offset: int, count: int | None = None) -> list[int]:

@@ -17,7 +17,7 @@ from traceanalyzer.ingest.trace_events.losses import Losses
 from traceanalyzer.ingest.trace_events.mend import SEPARATOR
 from traceanalyzer.ingest.trace_events.stream import ByteStream
 
-CHUNK_BYTES = 8 * 2**20
+CHUNK_BYTES = 16 * 2**20
 # An event that needs more text than this to be told from damage is damage.
 LOOKAHEAD_BYTES = 32 * 2**20
 _TAIL_BYTES = 64 * 2**10
@@ -74,9 +74,9 @@ class EventReader:
         try:
             parts = Parts(self._read_header())
             unpadded = self._sample_times()
-            for _ in range(max(1, self._options.jobs) + 1):
-                cursor = self._database.cursor()
-                self._idle.append(ChunkParser(cursor, self._stage, self._losses, self._offset, unpadded=unpadded))
+            for number in range(max(1, self._options.jobs) + 2):
+                cursor, scratch = self._database.cursor(), self._stage / f"chunk-{number}.json"
+                self._idle.append(ChunkParser(cursor, scratch, self._losses, self._offset, unpadded=unpadded))
             self._read_chunks(parts)
             if not self._list_ended:
                 self._read_last(parts)
@@ -89,18 +89,22 @@ class EventReader:
             self._stream.close()
             self._pool.shutdown()
 
-    def _more(self) -> bool:
-        block = self._stream.read()
-        self._buffer += block
-        self._at_end = not block
+    def _more(self, wanted_bytes: int = 1) -> bool:
+        """Read on until so many more bytes are in the buffer; False at the end of the file."""
+        blocks = [self._buffer]
+        while wanted_bytes > 0 and not self._at_end:
+            blocks.append(self._stream.read())
+            wanted_bytes -= len(blocks[-1])
+            self._at_end = not blocks[-1]
+        self._buffer = b"".join(blocks)
         return not self._at_end
 
     def _drop(self, count: int) -> None:
         self._buffer = self._buffer[count:]
         self._offset += count
 
-    def _put_back(self, data: bytes) -> None:
-        self._buffer = data + self._buffer
+    def _put_back(self, data: bytes | memoryview) -> None:
+        self._buffer = bytes(data) + self._buffer
         self._offset -= len(data)
 
     def _read_header(self) -> Document:
@@ -113,8 +117,7 @@ class EventReader:
 
     def _sample_times(self) -> bool:
         """Tell from the first times whether a profiler of spring 2024 wrote fractions without their leading zeros."""
-        while len(self._buffer) < _TIME_SAMPLE_BYTES and self._more():
-            pass
+        self._more(_TIME_SAMPLE_BYTES - len(self._buffer))
         fractions = _LONG_FRACTION.findall(self._buffer[:_TIME_SAMPLE_BYTES])
         short = [f for f in fractions if len(f) < 3 and f not in _DOUBLE_FRACTIONS]
         padded = any(len(f) == 3 and f.startswith(b"0") for f in fractions)
@@ -126,12 +129,12 @@ class EventReader:
 
     def _next_chunk(self) -> Chunk | None:
         """Cut the next chunk of whole events, as far as its text tells; None where only the last events are left."""
-        while len(self._buffer) < self._chunk_bytes and self._more():
-            pass
+        if len(self._buffer) < self._chunk_bytes:
+            self._more(self._chunk_bytes - len(self._buffer))
         while True:
             end = _end_of_an_event(self._buffer)
             if end is not None:
-                chunk = Chunk(self._buffer[:end], self._offset)
+                chunk = Chunk(memoryview(self._buffer)[:end], self._offset)
                 self._drop(end)
                 return chunk
             if not self._more():

@@ -1,8 +1,9 @@
 -- The arguments of every event that is kept, as written.
 SELECT
-    $base + rowid AS event_id,
+    $base + position AS event_id,
     args
 FROM chunk
 WHERE args IS NOT NULL
-    AND args <> '{}'
-    AND phase <> 'M';
+    AND loss IS NULL
+    AND phase <> 'M'
+ORDER BY position;

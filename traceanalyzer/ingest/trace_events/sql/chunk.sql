@@ -1,30 +1,49 @@
--- The events of one chunk as written, in file order (rowid); times in ns.
+-- The events of one chunk: position in it, what each is, and what is wrong with it. Times of over 30 days are no durations.
+-- GPU categories without a stream, device or correlation are no GPU work: other tools use the same category names.
 CREATE OR REPLACE TEMP TABLE chunk AS
+WITH numbered AS (
+    SELECT
+        row_number() OVER () - 1 AS position,
+        left(ph, 1) AS phase,
+        *
+    FROM events_of($path)
+)
 SELECT
-    left(ph, 1) AS phase,
+    position,
+    phase,
+    CASE
+        WHEN phase <> 'X' THEN NULL
+        WHEN class = 'gpu' AND NOT regexp_matches(coalesce(args, '{}'), '"(stream|device|correlation)"') THEN 'host'
+        ELSE coalesce(class, 'host')
+    END AS class,
+    CASE
+        WHEN class = 'gpu' AND NOT regexp_matches(coalesce(args, '{}'), '"(stream|device|correlation)"') THEN 'other'
+        WHEN category = 'cpu_op' AND regexp_matches(name, '^(ProfilerStep#|Optimizer\.|enumerate\(Data(Loader|Pipe)\)#)')
+        THEN 'annotation'
+        ELSE coalesce(category, 'other')
+    END AS category,
     cat AS raw_category,
     name,
     pid,
     tid,
-    ns_of_double(ts) AS start_ns,
-    ns_of_double(dur) AS dur_ns,
-    dur IS NOT NULL AS has_dur,
-    id,
+    start_us,
+    start_ns,
+    dur_ns,
+    coalesce(id, bind_id) AS id,
     id2,
     bp,
     s AS scope,
-    bind_id,
-    flow_in,
-    flow_out,
-    args,
-    ts AS start_us
-FROM read_json(
-    $path,
-    format = 'array',
-    maximum_object_size = 67108864,
-    columns = {
-        ph: 'VARCHAR', cat: 'VARCHAR', name: 'VARCHAR', pid: 'VARCHAR', tid: 'VARCHAR', ts: 'DOUBLE', dur: 'DOUBLE',
-        id: 'VARCHAR', id2: 'JSON', bp: 'VARCHAR', s: 'VARCHAR', bind_id: 'VARCHAR', flow_in: 'VARCHAR',
-        flow_out: 'VARCHAR', args: 'JSON'
-    }
-);
+    bind_id IS NOT NULL AS binds,
+    lower(flow_in) = 'true' AS flow_in,
+    lower(flow_out) = 'true' AS flow_out,
+    CASE WHEN args <> '{}' THEN args END AS args,
+    CASE
+        WHEN phase IS NULL AND coalesce(name, cat, pid, tid, CAST(args AS VARCHAR)) IS NULL THEN 'empty'
+        WHEN phase IS NULL THEN 'missing-phase'
+        WHEN phase NOT IN ('X', 'M', 'B', 'E', 'i', 'I', 'R', 'n', 'b', 'e', 'S', 'F', 's', 't', 'f', 'C')
+        THEN 'unknown-phase'
+        WHEN phase <> 'M' AND start_ns IS NULL THEN 'bad-timestamp'
+        WHEN phase = 'X' AND (dur_ns IS NULL OR dur_ns > 2592000000000000) THEN 'bad-duration'
+    END AS loss
+FROM numbered
+LEFT JOIN categories ON raw = lower(cat);

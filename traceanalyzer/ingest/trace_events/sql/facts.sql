@@ -1,13 +1,12 @@
 -- What a chunk tells about the whole trace.
 SELECT
     count(*) AS event_count,
-    max(abs(start_us)) AS largest_us,
-    coalesce(bool_or(contains(args, '"Input Dims":[[') OR contains(args, '"Input dims":[[')), false) AS has_shapes,
-    coalesce(
-        bool_or(
-            raw_category = 'python_function'
-            OR (contains(args, '"Call stack":"') AND NOT contains(args, '"Call stack":""'))
-        ),
-        false
-    ) AS has_stacks
+    count(*) FILTER (WHERE loss <> 'empty') + count(*) FILTER (WHERE phase = 'X' AND dur_ns < 0) AS flawed_count,
+    count(*) FILTER (
+        WHERE category = 'cpu_op' AND (contains(args, '"Input Dims":[[') OR contains(args, '"Input dims":[['))
+    ) > 0 AS has_shapes,
+    count(*) FILTER (
+        WHERE category = 'python'
+            OR (category = 'cpu_op' AND contains(args, '"Call stack":"') AND NOT contains(args, '"Call stack":""'))
+    ) > 0 AS has_stacks
 FROM chunk;

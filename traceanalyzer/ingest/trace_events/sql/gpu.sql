@@ -1,8 +1,7 @@
 -- GPU work: kernels, copies, memsets.
 WITH parsed AS (
     SELECT
-        chunk.rowid AS row_number,
-        chunk.*,
+        *,
         category AS kind,
         from_json(
             args,
@@ -16,15 +15,10 @@ WITH parsed AS (
               "In msg nelems": "BIGINT", "Out msg nelems": "BIGINT", "Seq": "BIGINT"}'
         ) AS known
     FROM chunk
-    JOIN categories ON raw = lower(raw_category)
-    WHERE class = 'gpu'
-        AND phase = 'X'
-        AND start_ns IS NOT NULL
-        AND dur_ns <= 2592000000000000
-        AND regexp_matches(coalesce(args, '{}'), '"(stream|device|correlation)"')
+    WHERE class = 'gpu' AND loss IS NULL
 )
 SELECT
-    $base + row_number AS event_id,
+    $base + position AS event_id,
     coalesce(known.device, TRY_CAST(pid AS INTEGER)) AS device,
     coalesce(known.stream, TRY_CAST(regexp_extract(tid, '\d+') AS BIGINT)) AS stream,
     known.context AS context,

@@ -15,5 +15,39 @@ CREATE OR REPLACE MACRO ns_of_unpadded(us) AS
             + CASE WHEN us LIKE '-%' THEN -1 ELSE 1 END * TRY_CAST(split_part(us, '.', 2) AS BIGINT)
         ELSE ns_of_text(us)
     END;
--- Kineto's unsigned -1 for "no stream", and ids written as texts.
-CREATE OR REPLACE MACRO whole(text) AS TRY_CAST(text AS BIGINT);
+-- The events of a file that holds a bare array, in file order.
+CREATE OR REPLACE MACRO events_of(path) AS TABLE (
+    SELECT
+        * EXCLUDE (ts, dur),
+        ts AS start_us,
+        ns_of_double(ts) AS start_ns,
+        ns_of_double(dur) AS dur_ns
+    FROM read_json(
+        path,
+        format = 'array',
+        maximum_object_size = 67108864,
+        columns = {
+            ph: 'VARCHAR', cat: 'VARCHAR', name: 'VARCHAR', pid: 'VARCHAR', tid: 'VARCHAR', ts: 'DOUBLE', dur: 'DOUBLE',
+            id: 'VARCHAR', id2: 'JSON', bp: 'VARCHAR', s: 'VARCHAR', bind_id: 'VARCHAR', flow_in: 'VARCHAR',
+            flow_out: 'VARCHAR', args: 'JSON'
+        }
+    )
+);
+-- The same where times were put in quotes, because a double cannot hold them.
+CREATE OR REPLACE MACRO exact_events_of(path, unpadded) AS TABLE (
+    SELECT
+        * EXCLUDE (ts, dur),
+        TRY_CAST(ts AS DOUBLE) AS start_us,
+        CASE WHEN unpadded THEN ns_of_unpadded(ts) ELSE ns_of_text(ts) END AS start_ns,
+        CASE WHEN unpadded THEN ns_of_unpadded(dur) ELSE ns_of_text(dur) END AS dur_ns
+    FROM read_json(
+        path,
+        format = 'array',
+        maximum_object_size = 67108864,
+        columns = {
+            ph: 'VARCHAR', cat: 'VARCHAR', name: 'VARCHAR', pid: 'VARCHAR', tid: 'VARCHAR', ts: 'VARCHAR',
+            dur: 'VARCHAR', id: 'VARCHAR', id2: 'JSON', bp: 'VARCHAR', s: 'VARCHAR', bind_id: 'VARCHAR',
+            flow_in: 'VARCHAR', flow_out: 'VARCHAR', args: 'JSON'
+        }
+    )
+);

@@ -1,5 +1,5 @@
 -- Every host thread, numbered in the order of its first event; names from the naming events of the whole file.
-CREATE OR REPLACE TEMP TABLE threads AS
+CREATE OR REPLACE TABLE threads AS
 WITH used AS (
     SELECT pid, tid, event_id FROM read_parquet($host)
     UNION ALL
