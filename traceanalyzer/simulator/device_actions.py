@@ -17,7 +17,8 @@ def play_kernel(stage: Stage, action: Action) -> None:
     """Launch one kernel through its operators, those of the backward pass where that runs."""
     kernel = stage.kernel_of(action)
     machine = stage.machine
-    machine.spend("host.python", action.ns("py_us"), "py")
+    if not stage.in_backward:
+        machine.spend("host.python", action.ns("py_us"), "py")
     names = [action.fields["op"]] if "op" in action.fields else list(kernel.forward_ops)
     fields: dict[str, Any] = {}
     if stage.in_backward:
@@ -30,6 +31,9 @@ def play_kernel(stage: Stage, action: Action) -> None:
     with ExitStack() as stack:
         for depth, name in enumerate(names):
             stack.enter_context(stage.operator(name, kernel, dur_ns, {} if depth == 2 else fields))
+            if stage.in_backward and depth == 0:
+                # No Python runs on the autograd thread: what precedes a kernel there is the engine's own work.
+                machine.spend("host.op", action.ns("py_us"), "py")
             # Dispatch takes its time on the way in, shared by the operators around the launch.
             share_ns = op_ns // len(names) + (op_ns % len(names) if depth == 0 else 0)
             machine.spend("host.op", share_ns, f"op {depth}")

@@ -21,7 +21,7 @@ class Shorthand:
     kernel_class: str = "gemm"
     kernel_name: str = ""  # overrides the name of every kernel of forward and backward
     precision: str = "bf16"
-    host_us: float = 3.0  # Python before each kernel
+    host_us: float = 3.0  # before each kernel: Python, or in the backward pass the autograd engine
     op_us: float = 0.0  # operator dispatch before each kernel's launch
     h2d_mb: float = 2.0  # input batch; 0 for none
     h2d_us: float = 0.0  # its duration; 0: from its size

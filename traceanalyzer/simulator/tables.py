@@ -134,6 +134,7 @@ def _event_rows(
         for at, event in enumerate(events)
         if isinstance(event.source, HostSlice) and event.source.correlation is not None
     }
+    operators = {taken.external_id: at for at, taken in zip(ids, slices, strict=True) if taken.category == "cpu_op"}
     rows: dict[str, list[Row]] = {}
 
     def add(table: str, row: Row) -> None:
@@ -147,7 +148,7 @@ def _event_rows(
             add("host_slices", _slice_row(event, source, at, start_ns, thread_id, own, ids))
         elif isinstance(source, GpuOp):
             launch = launches.get(source.correlation)
-            around = ROOT if launch is None else above[launch]
+            around = _around(launch, operators.get(event.args.get("External id", -1)), above, ids)
             add("gpu_ops", _op_row(scenario, event, source, at, start_ns, launch, around, ids))
         elif isinstance(source, SyncRecord):
             add("syncs", _sync_row(scenario, source, at, start_ns))
@@ -161,6 +162,16 @@ def _event_rows(
         key=lambda row: (row["thread_id"], row["start_ns"], -row["dur_ns"], row["slice_id"])
     )
     return rows
+
+
+def _around(launch: int | None, operator: int | None, above: Mapping[int, Ancestry], ids: Sequence[int]) -> Ancestry:
+    """Return what encloses an op's launch; where that was not recorded, what encloses the operator of its id."""
+    if launch is not None:
+        return above[launch]
+    if operator is None:
+        return ROOT
+    own = above[operator]
+    return Ancestry(own.depth + 1, None, ids.index(operator), own.annotation, own.python)
 
 
 def _id(position: int | None, ids: Sequence[int]) -> int | None:
