@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TextIO
 
 from traceanalyzer.report.page import Page
+from traceanalyzer.rules.loading import builtin_folder
 from traceanalyzer.rules.page import RulePage
 
 
@@ -36,8 +38,14 @@ def write(rule: RulePage, select: str, stream: TextIO) -> None:
     page.line(("over", "cyan"))
     page.code(select, indent=2)
     page.blank()
-    for reference in (*rule.references, rule.path):
+    for reference in (*rule.references, _place(rule)):
         page.paragraph(reference, label=("see  ", "dim"))
+
+
+def _place(rule: RulePage) -> str:
+    """Say where the rule's file is: of one that ships with the package, below the folder of them."""
+    path = Path(rule.path)
+    return f"rules/{path.relative_to(builtin_folder())}" if path.is_relative_to(builtin_folder()) else rule.path
 
 
 def _write_params(page: Page, rule: RulePage) -> None:

@@ -194,11 +194,12 @@ def _write_finding(
             page.line("   ", ("fix  ", "bold green"), "as above")
             break
         _write_fix(page, fix)
+    others = " or ".join(finding.alternatives)
     if finding.status == "alternative":
-        others = " or ".join(finding.alternatives) or "another fix above"
-        page.paragraph(f"{others} wins the same time: one of them is enough", label=("either  ", "dim"), indent=3)
-    elif finding.alternatives:
-        page.paragraph(" or ".join(finding.alternatives) + " wins the same time: one of them is enough", label=("either  ", "dim"), indent=3)
+        instead = f"of {others or 'a fix above'}: both win the same time, and one is enough"
+        page.paragraph(instead, label=("instead  ", "dim"), indent=3)
+    elif others:
+        page.paragraph(f"{others}, which wins part of the same time", label=("or   ", "dim"), indent=3)
     if verbose:
         for reference in finding.references:
             page.paragraph(reference, label=("see  ", "dim"), indent=3, style="dim")
