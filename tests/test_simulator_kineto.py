@@ -45,17 +45,25 @@ def ingested(path: Path, folder: Path) -> Path:
 
 
 def assert_same_rows(run: SimulatedRun, folder: Path, tables: tuple[str, ...]) -> None:
-    """Compare tables column by column; thread numbers are the ingester's own, so they are compared by name."""
+    """Compare tables column by column; threads by what the trace calls them, as their numbers are the reader's own."""
     expected = run.canonical_tables()
     with duckdb.connect() as database:
+        database.register("built_threads", expected["threads"])
+        database.execute(f"CREATE VIEW read_threads AS FROM '{folder}/threads.parquet'")
         for table in tables:
-            database.register("built", expected[table].drop(["trace_id"]))
-            database.register("threads_built", expected["threads"])
+            database.register("built", expected[table])
             database.execute(f"CREATE OR REPLACE VIEW read AS FROM '{folder / table}.parquet'")
-            columns = ", ".join(name for name in expected[table].column_names if name not in ("trace_id", "thread_id"))
+            names = expected[table].column_names
+            columns = ", ".join(name for name in names if name not in ("trace_id", "thread_id"))
+            by_thread = "thread_id" in names
+            rows = {
+                side: f"SELECT {columns}{', pid, tid' if by_thread else ''} FROM {side}"
+                + (f" LEFT JOIN {side}_threads USING (thread_id)" if by_thread else "")
+                for side in ("read", "built")
+            }
             for left, right in (("read", "built"), ("built", "read")):
-                rest = database.sql(f"SELECT {columns} FROM {left} EXCEPT ALL SELECT {columns} FROM {right}")
-                assert not rest.fetchall(), f"{table}: rows only {left}"
+                rest = database.sql(f"{rows[left]} EXCEPT ALL {rows[right]}").fetchall()
+                assert not rest, f"{table}: rows only {left}"
             assert database.sql("SELECT count(*) FROM read").fetchall() == [(expected[table].num_rows,)]
 
 
