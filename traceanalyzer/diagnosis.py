@@ -56,9 +56,13 @@ class Finding:
     owned_share: float | None
     marginal_ns: int | None
     marginal_order: int | None
-    status: str  # primary, or alternative (another fix wins the same time)
+    # primary; alternative: another fix wins the same time; latent: worth nothing before the findings ahead of it are
+    # fixed, its saving is what it adds after them.
+    status: str
     same_on_ranks: tuple[int, ...] = ()
-    same_on_traces: tuple[str, ...] = ()  # more than one: this finding stands for all of them, its numbers are the worst's
+    same_on_traces: tuple[
+        str, ...
+    ] = ()  # more than one: this finding stands for all of them, its numbers are the worst's
     alternatives: tuple[str, ...] = ()
     evidence: tuple[Evidence, ...] = ()
     fixes: tuple[Fix, ...] = ()

@@ -2,14 +2,14 @@
 
 from traceanalyzer.rules.diagnosing import diagnose
 from traceanalyzer.rules.loading import lint, load_rules, read_rules
-from traceanalyzer.rules.model import Mistake, Rule, RuleMistakes
+from traceanalyzer.rules.model import Mistake, Rule, RuleFilesError
 from traceanalyzer.rules.page import RulePage, rule_page
 from traceanalyzer.rules.testing import RuleTestResult, run_rule_test, run_rule_tests
 
 __all__ = [
     "Mistake",
     "Rule",
-    "RuleMistakes",
+    "RuleFilesError",
     "RulePage",
     "RuleTestResult",
     "diagnose",

@@ -45,9 +45,7 @@ def share_out(
         _write_claims(con, rule, values[rule.id])
     names = {trace_id: trace for trace, trace_id in run.trace_ids.items()}
     owned = sandbox.query(con, _text("owned_time"), {})
-    return {
-        (rule, Place(names[trace_id], device)): int(owned_ns) for rule, trace_id, device, owned_ns in owned.rows
-    }
+    return {(rule, Place(names[trace_id], device)): int(owned_ns) for rule, trace_id, device, owned_ns in owned.rows}
 
 
 def unexplained(con: duckdb.DuckDBPyConnection) -> tuple[tuple[str, int], ...]:

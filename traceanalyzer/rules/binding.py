@@ -23,7 +23,6 @@ _NEEDED_BY_CLAIMS = ("bound_ns", "bound_share", "window_ns")
 _SAVING_COLUMNS = {"trace_id", "op_id", "saving_ns"}
 
 
-
 def bind_rules(rules: Sequence[Rule]) -> list[Mistake]:
     """Return every mistake in the SQL, names and templates of the rules; no trace is needed."""
     if not rules:
@@ -64,7 +63,7 @@ class _Binder:
         rows, mistake = self._query("op_saving", self.rule.op_saving, self.values)
         if mistake is not None:
             yield mistake
-        elif rows is not None and not _SAVING_COLUMNS <= set(rows.columns):
+        elif rows is not None and not set(rows.columns) >= _SAVING_COLUMNS:
             yield self._mistake("op_saving", f"must return {', '.join(sorted(_SAVING_COLUMNS))}")
 
     def _claims(self) -> Iterator[Mistake]:
@@ -84,9 +83,7 @@ class _Binder:
             yield mistake
             return
         assert rows is not None
-        needed = _NEEDED_BY_FINDINGS if self.rule.kind == FINDING else ()
-        needed += () if self.rule.claims.is_empty else _NEEDED_BY_CLAIMS
-        for column in needed:
+        for column in _needed(self.rule):
             if column not in rows.columns:
                 yield self._mistake("select", f"the select must return the column '{column}'")
         subject = f"WITH subject AS (\n{self.rule.select}\n) SELECT "
@@ -96,8 +93,8 @@ class _Binder:
                 yield mistake
         columns = self._column_samples()
         known = {**self.values, **columns}
-        for index, item in enumerate(self.rule.abstain):
-            yield from self._template(f"abstain.{index}.detail", item.detail or "", known)
+        for index, abstention in enumerate(self.rule.abstain):
+            yield from self._template(f"abstain.{index}.detail", abstention.detail or "", known)
         yield from self._template("message", self.rule.message, known)
         for index, item in enumerate(self.rule.evidence):
             values = {**claim_values(self.rule, known), "trace_id": 0}
@@ -109,10 +106,13 @@ class _Binder:
         yield "when", self.rule.when
         if self.rule.severity not in AUTO_SEVERITIES:
             yield "severity", self.rule.severity
-        for name, items in (("abstain", self.rule.abstain), ("lower", self.rule.lower), ("fixes", self.rule.fixes)):
-            for index, item in enumerate(items):
-                if item.when is not None:
-                    yield f"{name}.{index}.when", item.when
+        for index, abstention in enumerate(self.rule.abstain):
+            yield f"abstain.{index}.when", abstention.when
+        for index, drop in enumerate(self.rule.lower):
+            yield f"lower.{index}.when", drop.when
+        for index, fix in enumerate(self.rule.fixes):
+            if fix.when is not None:
+                yield f"fixes.{index}.when", fix.when
 
     def _column_samples(self) -> dict[str, Any]:
         names = sandbox.check_select(self.con, self.rule.select)
@@ -129,9 +129,7 @@ class _Binder:
             except (ValueError, TypeError) as error:
                 yield self._mistake(key, f"{{{name}:{spec}}} does not fit: {error}")
 
-    def _query(
-        self, key: str, sql: str, values: Mapping[str, Any]
-    ) -> tuple[sandbox.Rows | None, Mistake | None]:
+    def _query(self, key: str, sql: str, values: Mapping[str, Any]) -> tuple[sandbox.Rows | None, Mistake | None]:
         try:
             return sandbox.query(self.con, sql, values), None
         except sandbox.RuleQueryError as error:
@@ -139,6 +137,11 @@ class _Binder:
             # Conditions stand behind the select; their own text is one place for a message.
             line = error.line if key in ("select", "op_saving") or key.endswith(".select") else 1
             return None, self._mistake(key, what.strip(), f"did you mean{hint}" if hint else None, line)
+
+
+def _needed(rule: Rule) -> tuple[str, ...]:
+    of_findings = _NEEDED_BY_FINDINGS if rule.kind == FINDING else ()
+    return of_findings if rule.claims.is_empty else (*of_findings, *_NEEDED_BY_CLAIMS)
 
 
 def _sample(kind: str) -> Any:

@@ -49,9 +49,16 @@ class Removal:
 
 
 def fill_bound(
-    con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, Any], scan: LeadScan
+    con: duckdb.DuckDBPyConnection,
+    rule: Rule,
+    values: Mapping[str, Any],
+    scan: LeadScan,
+    fixed: Mapping[Device, Removal],
 ) -> dict[Device, Removal]:
-    """Write the rule's row of `bound` for each device, and return what fixing the rule removes there."""
+    """Write the rule's row of `bound` for each device, and return what fixing the rule removes there.
+
+    Where something is `fixed` already, the bound is what the rule adds to it.
+    """
     removals = _removals(con, rule, values)
     claimed = _claimed(con, rule, values)
     con.execute("DELETE FROM bound")
@@ -59,11 +66,17 @@ def fill_bound(
     for window in _windows(con):
         place = (window["trace_id"], window["device"])
         removal = removals.setdefault(place, Removal(frozenset(rule.removes)))
-        bound_ns = None if scan.abstains(*place) else removal.bound_ns(scan, place)
+        bound_ns = None if scan.abstains(*place) else _added_ns(scan, place, removal, fixed.get(place))
         rows.append(_bound_row(window, bound_ns, removal, claimed.get(place, {})))
     if rows:
         con.executemany(f"INSERT INTO bound VALUES ({', '.join('?' * _COLUMNS)})", rows)
     return removals
+
+
+def _added_ns(scan: LeadScan, place: Device, removal: Removal, fixed: Removal | None) -> int:
+    if fixed is None:
+        return removal.bound_ns(scan, place)
+    return max(0, fixed.joined(removal).bound_ns(scan, place) - fixed.bound_ns(scan, place))
 
 
 def _removals(con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, Any]) -> dict[Device, Removal]:
@@ -81,12 +94,13 @@ def _claimed(con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, An
     sql = claimed_sql(rule)
     if sql is None:
         return {}
-    rows = sandbox.query(con, _text("claimed_time").replace("SELECT NULL /* claimed */", sql), claim_values(rule, values))
+    of_devices = _text("claimed_time").replace("SELECT NULL /* claimed */", sql)
+    rows = sandbox.query(con, of_devices, claim_values(rule, values))
     return {(row["trace_id"], row["device"]): row for row in rows.dicts()}
 
 
 def claimed_sql(rule: Rule) -> str | None:
-    """Return a SELECT of the rows a rule claims: trace_id, device, row_id or op_id, step, dur_ns, bucket, confidence."""
+    """Return a SELECT of the ledger rows or kernels that a rule claims: trace_id, device, item_id, step, dur_ns, …"""
     if rule.claims.compute_ops is not None:
         return _text("claimed_ops").replace("TRUE /* compute_ops */", f"({rule.claims.compute_ops}\n)")
     if rule.claims.causes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import duckdb
@@ -10,9 +11,9 @@ import duckdb
 from traceanalyzer import attribution
 from traceanalyzer.diagnosis import Diagnosis, Outcome
 from traceanalyzer.rules import allocation, overview
-from traceanalyzer.rules.bounds import LeadScan
+from traceanalyzer.rules.bounds import Device, LeadScan
 from traceanalyzer.rules.findings import build_finding, merge_ranks, sort_findings
-from traceanalyzer.rules.fix_order import Ordered, order_fixes
+from traceanalyzer.rules.fix_order import LATENT, PRIMARY, Ordered, fixes_of, order_fixes
 from traceanalyzer.rules.loading import check_settings
 from traceanalyzer.rules.model import ABSTAINED, CLEAR, FINDING, FIRED, ParamValue, Rule
 from traceanalyzer.rules.places import Place, Run, read_run
@@ -21,6 +22,23 @@ from traceanalyzer.rules.workspace import open_workspace
 
 # A finding that can save less is noise: the same run twice differs by as much.
 MIN_IMPACT_SHARE = 0.01
+# How often to ask again what matters once everything found so far is fixed.
+LATENT_ROUNDS = 2
+
+
+@dataclass(frozen=True)
+class _Session:
+    """What the passes of one diagnosis share."""
+
+    con: duckdb.DuckDBPyConnection
+    run: Run
+    scan: LeadScan
+    rules: Sequence[Rule]
+    values: Mapping[str, Mapping[str, ParamValue]]
+    min_impact_share: float
+
+    def device(self, place: Place) -> Device:
+        return (self.run.trace_ids[place.trace or ""], place.device or 0)
 
 
 def diagnose(
@@ -38,29 +56,28 @@ def diagnose(
     settings = check_settings(rules, params or {})
     values = {rule.id: rule.values(settings.get(rule.id)) for rule in rules}
     scan = attribution.Bounds.load(con)
-    con = open_workspace(con, rules)
-    run = read_run(con)
-    verdicts = [
-        reported(verdict, min_impact_share)
-        for rule in rules
-        for verdict in evaluate(con, rule, run, values[rule.id], scan)
-    ]
+    own = open_workspace(con, rules)
+    session = _Session(own, read_run(own), scan, rules, values, min_impact_share)
+    verdicts = [verdict for rule in rules for verdict in _evaluate(session, rule, {})]
     fired = [verdict for verdict in verdicts if verdict.state == FIRED]
     timed = [verdict for verdict in fired if verdict.rule.kind == FINDING]
-    owned = allocation.share_out(con, run, timed, values)
-    order = _order(scan, run, timed)
-    findings = []
-    for verdict in fired:
-        key = (verdict.rule.id, verdict.place)
-        findings.append(build_finding(con, run, verdict, values[verdict.rule.id], owned.get(key), order.get(key)))
+    order = _order(session, timed)
+    latent = _add_latent(session, verdicts, order)
+    owned = allocation.share_out(own, session.run, [*timed, *latent], values)
+    ranks = {(item.verdict.rule.id, place): item for place, items in order.items() for item in items}
+    findings = [
+        build_finding(own, session.run, verdict, values[verdict.rule.id], owned.get(key), ranks.get(key))
+        for verdict in (*fired, *latent)
+        for key in [(verdict.rule.id, verdict.place)]
+    ]
     return Diagnosis(
         run=run_name,
-        traces=overview.traces(con),
-        ledgers=overview.ledgers(con),
+        traces=overview.traces(own),
+        ledgers=overview.ledgers(own),
         findings=tuple(sort_findings(merge_ranks(findings))),
-        outcomes=tuple(_outcome(run, verdict) for verdict in verdicts),
-        not_explained=allocation.unexplained(con),
-        defects=overview.defects(con),
+        outcomes=tuple(_outcome(session.run, verdict) for verdict in verdicts),
+        not_explained=allocation.unexplained(own),
+        defects=overview.defects(own),
     )
 
 
@@ -70,20 +87,46 @@ def reported(verdict: Verdict, min_impact_share: float) -> Verdict:
     if verdict.state != FIRED or verdict.rule.kind != FINDING or share is None or share >= min_impact_share:
         return verdict
     detail = f"can save {share:.1%}, less than the {min_impact_share:.0%} below which nothing is reported"
-    return Verdict(verdict.rule, verdict.place, CLEAR, "below-noise-floor", detail, row=verdict.row)
+    return replace(verdict, state=CLEAR, reason="below-noise-floor", detail=detail)
 
 
-def _order(scan: LeadScan, run: Run, timed: Sequence[Verdict]) -> dict[tuple[str, Place], Ordered]:
+def _evaluate(session: _Session, rule: Rule, fixed: Mapping[Place, Sequence[Ordered]]) -> list[Verdict]:
+    done = {session.device(place): fixes_of(items) for place, items in fixed.items()}
+    found = evaluate(session.con, rule, session.run, session.values[rule.id], session.scan, done)
+    return [reported(verdict, session.min_impact_share) for verdict in found]
+
+
+def _order(session: _Session, timed: Sequence[Verdict]) -> dict[Place, list[Ordered]]:
     by_place: dict[Place, list[Verdict]] = {}
     for verdict in timed:
         if verdict.bound_ns is not None and verdict.place.device is not None:
             by_place.setdefault(verdict.place, []).append(verdict)
-    found: dict[tuple[str, Place], Ordered] = {}
-    for place, verdicts in by_place.items():
-        device = (run.trace_ids[place.trace or ""], place.device or 0)
-        for item in order_fixes(scan, device, verdicts):
-            found[(item.verdict.rule.id, place)] = item
-    return found
+    return {place: order_fixes(session.scan, session.device(place), found) for place, found in by_place.items()}
+
+
+def _add_latent(session: _Session, verdicts: Sequence[Verdict], order: dict[Place, list[Ordered]]) -> list[Verdict]:
+    """Append to each device's order what is worth nothing now and matters once the findings before it are fixed."""
+    clear = {(verdict.rule.id, verdict.place) for verdict in verdicts if verdict.state == CLEAR}
+    latent: list[Verdict] = []
+    for _ in range(LATENT_ROUNDS if order else 0):
+        found = [
+            verdict
+            for rule in session.rules
+            if not rule.claims.is_empty and any(rule.id == rule_id for rule_id, _ in clear)
+            for verdict in _evaluate(session, rule, order)
+            if verdict.state == FIRED and verdict.place in order and (rule.id, verdict.place) in clear
+        ]
+        # One a device and round: the next round knows what this one adds.
+        best: dict[Place, Verdict] = {}
+        for verdict in sorted(found, key=lambda verdict: (-(verdict.bound_ns or 0), verdict.rule.id)):
+            best.setdefault(verdict.place, verdict)
+        for place, verdict in best.items():
+            items = order[place]
+            after = tuple(item.verdict.rule.id for item in items if item.status == PRIMARY)
+            items.append(Ordered(verdict, len(items) + 1, verdict.bound_ns or 0, status=LATENT, after=after))
+            clear.discard((verdict.rule.id, place))
+            latent.append(verdict)
+    return latent
 
 
 def _outcome(run: Run, verdict: Verdict) -> Outcome:

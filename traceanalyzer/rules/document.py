@@ -70,7 +70,7 @@ class _Reader:
             return self._mapping(node, key)
         if isinstance(node, yaml.SequenceNode):
             return [self.value(item, _join(key, str(i))) for i, item in enumerate(node.value)]
-        return self.loader.construct_object(node, deep=True)  # type: ignore[no-untyped-call]
+        return self.loader.construct_object(node, deep=True)
 
     def _mapping(self, node: yaml.MappingNode, key: str) -> dict[str, Any]:
         values: dict[str, Any] = {}

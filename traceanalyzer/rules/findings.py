@@ -13,7 +13,7 @@ import duckdb
 from traceanalyzer.diagnosis import SEVERITIES, Evidence, Finding, Fix
 from traceanalyzer.rules import sandbox
 from traceanalyzer.rules.bounds import claim_values, claimed_sql
-from traceanalyzer.rules.fix_order import Ordered
+from traceanalyzer.rules.fix_order import ALTERNATIVE, LATENT, PRIMARY, Ordered
 from traceanalyzer.rules.model import QUALITY, EvidenceQuery, ParamValue, Rule, RuleFix
 from traceanalyzer.rules.places import Run
 from traceanalyzer.rules.template import render
@@ -38,6 +38,9 @@ def build_finding(
     timed = not rule.claims.is_empty
     window_ns = row.get("window_ns")
     owned = (owned_ns or 0) if timed else None
+    message = render(rule.message, {**values, **row})
+    if ordered is not None and ordered.after:
+        message = f"Once {' and '.join(ordered.after)} is fixed: {message}"
     return Finding(
         rule=rule.id,
         title=rule.title,
@@ -47,7 +50,7 @@ def build_finding(
         trace=trace,
         rank=row.get("rank", run.ranks.get(trace or "")),
         device=verdict.place.device,
-        message=render(rule.message, {**values, **row}),
+        message=message,
         why=" ".join(rule.why.split()),
         saving_ns=verdict.bound_ns,
         saving_share=verdict.bound_share,
@@ -55,7 +58,7 @@ def build_finding(
         owned_share=owned / window_ns if owned is not None and window_ns else None,
         marginal_ns=None if ordered is None else ordered.marginal_ns,
         marginal_order=None if ordered is None else ordered.order,
-        status="alternative" if ordered is not None and ordered.is_alternative else "primary",
+        status=PRIMARY if ordered is None else ordered.status,
         alternatives=() if ordered is None else ordered.alternatives,
         evidence=tuple(evidence(con, run, verdict, values)),
         fixes=tuple(_fix(rule.fixes[index]) for index in verdict.fix_order),
@@ -95,17 +98,22 @@ def merge_ranks(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def sort_findings(findings: Sequence[Finding]) -> list[Finding]:
-    """Return quality findings first, worst first; then the others by what they save, surer ones before equal ones."""
-    return sorted(findings, key=_sort_key)
+    """Return quality findings first, worst first; then the others in the order of fixes.
+
+    Where several devices each have an order of their own, what saves more comes first, surer ones before equal ones.
+    """
+    devices = {(item.trace, item.device) for item in findings if item.kind != QUALITY}
+    return sorted(findings, key=lambda finding: _sort_key(finding, by_order=len(devices) == 1))
 
 
-def _sort_key(finding: Finding) -> tuple[Any, ...]:
+def _sort_key(finding: Finding, *, by_order: bool) -> tuple[Any, ...]:
     if finding.kind == QUALITY:
         return (0, -SEVERITIES.index(finding.severity), finding.rule, finding.trace or "")
     weight = _WEIGHTS[finding.confidence]
-    saving = -(finding.saving_share or 0.0) * weight
+    saving = 0.0 if by_order else -(finding.saving_share or 0.0) * weight
     order = finding.marginal_order if finding.marginal_order is not None else 0
-    return (1, finding.status != "primary", saving, order, finding.rule, finding.trace or "", finding.device or 0)
+    status = (PRIMARY, LATENT, ALTERNATIVE).index(finding.status)
+    return (1, status, saving, order, finding.rule, finding.trace or "", finding.device or 0)
 
 
 def _same(first: Finding, second: Finding) -> bool:

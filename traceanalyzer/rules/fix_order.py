@@ -17,6 +17,9 @@ EQUAL_SHARE = 0.1
 JOINT_LIMIT = 12
 
 
+PRIMARY, ALTERNATIVE, LATENT = "primary", "alternative", "latent"
+
+
 @dataclass(frozen=True)
 class Ordered:
     """One finding in the order of fixes."""
@@ -24,8 +27,9 @@ class Ordered:
     verdict: Verdict
     order: int
     marginal_ns: int
-    alternatives: tuple[str, ...]
-    is_alternative: bool
+    alternatives: tuple[str, ...] = ()
+    status: str = PRIMARY
+    after: tuple[str, ...] = ()  # of a latent finding: the fixes without which it saves nothing
 
 
 def order_fixes(scan: LeadScan, place: Device, fired: Sequence[Verdict]) -> list[Ordered]:
@@ -45,18 +49,26 @@ def order_fixes(scan: LeadScan, place: Device, fired: Sequence[Verdict]) -> list
         chosen = _next(rest, {rule_id: total - done_ns for rule_id, total in totals.items()})
         rest = [verdict for verdict in rest if verdict is not chosen]
         others = alternatives.get(chosen.rule.id, frozenset())
-        before = {item.verdict.rule.id for item in ordered if not item.is_alternative}
+        before = {item.verdict.rule.id for item in ordered if item.status == PRIMARY}
         ordered.append(
             Ordered(
                 chosen,
                 order=len(ordered) + 1,
                 marginal_ns=max(0, totals[chosen.rule.id] - done_ns),
                 alternatives=tuple(sorted(others)),
-                is_alternative=bool(others & before),
+                status=ALTERNATIVE if others & before else PRIMARY,
             )
         )
         done, done_ns = done.joined(chosen.removal), max(done_ns, totals[chosen.rule.id])
     return ordered
+
+
+def fixes_of(ordered: Sequence[Ordered]) -> Removal:
+    """Return everything that the findings in this order take away."""
+    total = Removal()
+    for item in ordered:
+        total = total.joined(item.verdict.removal)
+    return total
 
 
 def _next(rest: Sequence[Verdict], gains: dict[str, int]) -> Verdict:

@@ -1,4 +1,4 @@
-"""Makes a connection out of a rule test: a simulated workload, literal rows, or a workload with some tables replaced."""
+"""Makes a connection out of a rule test: a simulated workload, literal rows, or the one with tables of the other."""
 
 from __future__ import annotations
 

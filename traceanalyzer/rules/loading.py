@@ -8,7 +8,7 @@ from pathlib import Path
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.rules.binding import bind_rules
 from traceanalyzer.rules.document import read_document
-from traceanalyzer.rules.model import STATES, Mistake, Param, ParamValue, Rule, RuleMistakes
+from traceanalyzer.rules.model import STATES, Mistake, Param, ParamValue, Rule, RuleFilesError
 from traceanalyzer.rules.parsing import parse_rule, suggestion
 
 
@@ -34,7 +34,7 @@ def rule_files(paths: Sequence[Path]) -> list[Path]:
 def load_rules(paths: Sequence[Path] = ()) -> list[Rule]:
     """Return the built-in rules and those of `paths`, by id; a rule of `paths` replaces a built-in of the same id.
 
-    Raises RuleMistakes with every mistake of every file.
+    Raises RuleFilesError with every mistake of every file.
     """
     builtin, mistakes = _parse([builtin_folder()])
     extra, extra_mistakes = _parse(paths)
@@ -43,16 +43,16 @@ def load_rules(paths: Sequence[Path] = ()) -> list[Rule]:
     # What ships is bound by `lint` and the tests; here that would cost every diagnosis half a second.
     mistakes = [*mistakes, *extra_mistakes, *_doubles(extra), *_unknown_refinements(rules), *bind_rules(extra)]
     if mistakes:
-        raise RuleMistakes(tuple(mistakes))
+        raise RuleFilesError(tuple(mistakes))
     return rules
 
 
 def read_rules(paths: Sequence[Path]) -> list[Rule]:
-    """Return the rules of some files and folders alone, by id; raises RuleMistakes with all that is wrong."""
+    """Return the rules of some files and folders alone, by id; raises RuleFilesError with all that is wrong."""
     rules, mistakes = _parse(paths)
     mistakes = [*mistakes, *_doubles(rules), *bind_rules(rules)]
     if mistakes:
-        raise RuleMistakes(tuple(mistakes))
+        raise RuleFilesError(tuple(mistakes))
     return sorted(rules, key=lambda rule: rule.id)
 
 
@@ -135,7 +135,8 @@ def _unknown_refinements(rules: Sequence[Rule]) -> list[Mistake]:
 
 def _unused_params(rule: Rule) -> list[Mistake]:
     texts = [rule.select, rule.when, rule.op_saving, rule.claims.where, rule.claims.compute_ops, rule.severity]
-    texts += [item.when for item in (*rule.abstain, *rule.lower, *rule.fixes)]
+    texts += [item.when for item in rule.abstain] + [item.when for item in rule.lower]
+    texts += [item.when for item in rule.fixes]
     texts += [item.select for item in rule.evidence]
     sql = "\n".join(text for text in texts if text)
     used = {name for name in rule.params if f"${name}" in sql or f"{{{name}" in rule.message}

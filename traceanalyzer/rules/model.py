@@ -33,7 +33,7 @@ class Mistake:
         return text if self.hint is None else f"{text}\n  hint: {self.hint}"
 
 
-class RuleMistakes(TraceAnalyzerError):
+class RuleFilesError(TraceAnalyzerError):
     """Every mistake of every rule file that was read, told at once."""
 
     def __init__(self, mistakes: tuple[Mistake, ...]) -> None:

@@ -18,8 +18,9 @@ def traces(con: duckdb.DuckDBPyConnection) -> tuple[TraceSummary, ...]:
 def ledgers(con: duckdb.DuckDBPyConnection) -> tuple[DeviceLedger, ...]:
     """Return the analysis window of each device, cut into buckets that add up to it."""
     found = []
-    for *device, names, durations in con.execute(_text("device_ledgers")).fetchall():
-        found.append(DeviceLedger(*device, buckets=tuple(zip(names, durations, strict=True))))
+    for row in con.sql(_text("device_ledgers")).to_arrow_table().to_pylist():
+        buckets = tuple(zip(row.pop("names"), row.pop("durations"), strict=True))
+        found.append(DeviceLedger(**row, buckets=buckets))
     return tuple(found)
 
 

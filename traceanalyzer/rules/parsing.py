@@ -36,8 +36,8 @@ _REQUIRED = ("id", "title", "when", "message", "why", "fixes", "references", "te
 _KEYS = {
     "": (
         *_REQUIRED,
-        *("kind", "severity", "requires", "params", "select", "abstain", "claims", "removes", "op_saving", "confidence"),
-        *("lower", "evidence", "refines"),
+        *("kind", "severity", "requires", "params", "select", "abstain", "claims", "removes", "op_saving"),
+        *("confidence", "lower", "evidence", "refines"),
     ),
     "params": ("default", "why", "min", "max", "unit"),
     "abstain": ("when", "reason", "detail"),
@@ -198,9 +198,7 @@ class _Parser:
             self._check_keys(key, item, "params")
             if not isinstance(item["default"], int | float | str | bool):
                 self._mistake(key, f"the default of '{name}' must be a number, text or true/false")
-            params[name] = Param(
-                name, item["default"], item["why"], item.get("min"), item.get("max"), item.get("unit")
-            )
+            params[name] = Param(name, item["default"], item["why"], item.get("min"), item.get("max"), item.get("unit"))
         return params
 
     def _claims(self, value: Any) -> Claims:
@@ -250,7 +248,7 @@ class _Parser:
         try:
             ast.parse(code)
         except SyntaxError as error:
-            self._mistake(key, f"the snippet is no Python: {error.msg}", "write 'lang: text' where it is not meant to be")
+            self._mistake(key, f"the snippet is no Python: {error.msg}", "'lang' says what else it is: bash, text …")
 
     def _references(self, value: Any) -> tuple[str, ...]:
         references = self._texts("references", value)

@@ -64,9 +64,7 @@ def check_select(con: duckdb.DuckDBPyConnection, sql: str) -> set[str]:
     return set(statements[0].named_parameters)
 
 
-def query(
-    con: duckdb.DuckDBPyConnection, sql: str, values: Mapping[str, Any], timeout_s: float = TIMEOUT_S
-) -> Rows:
+def query(con: duckdb.DuckDBPyConnection, sql: str, values: Mapping[str, Any], timeout_s: float = TIMEOUT_S) -> Rows:
     """Return the rows of one SELECT with the bound parameters it names; at most ROW_LIMIT of them."""
     names = check_select(con, sql)
     missing = names - values.keys()

@@ -10,7 +10,7 @@ import duckdb
 
 from traceanalyzer.diagnosis import SEVERITIES
 from traceanalyzer.rules import sandbox
-from traceanalyzer.rules.bounds import LeadScan, Removal, fill_bound
+from traceanalyzer.rules.bounds import Device, LeadScan, Removal, fill_bound
 from traceanalyzer.rules.model import ABSTAINED, AUTO, CLEAR, CONFIDENCES, FINDING, FIRED, Rule
 from traceanalyzer.rules.places import Place, Run
 from traceanalyzer.rules.template import render
@@ -63,10 +63,12 @@ def evaluate(
     run: Run,
     values: Mapping[str, Any],
     scan: LeadScan | None,
+    fixed: Mapping[Device, Removal] | None = None,
     assume_requirements: bool = False,
 ) -> list[Verdict]:
     """Return the rule's verdict in every place it is about; a broken or slow query abstains with 'error'.
 
+    What is `fixed` on a device is taken as done: the verdict is then about what the rule adds to it.
     Without a scan the table `bound` is left as it is, and with `assume_requirements` every place has all capabilities:
     both are for tests on literal rows.
     """
@@ -74,7 +76,7 @@ def evaluate(
     if not open_places and rule.kind == FINDING:
         return missing
     try:
-        removals = {} if scan is None or rule.claims.is_empty else fill_bound(con, rule, values, scan)
+        removals = {} if scan is None or rule.claims.is_empty else fill_bound(con, rule, values, scan, fixed or {})
         rows = sandbox.query(con, verdict_sql(rule), values).dicts()
     except sandbox.RuleQueryError as error:
         places = open_places or (Place(),)

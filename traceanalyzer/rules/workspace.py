@@ -70,17 +70,16 @@ def _copy_tables(con: duckdb.DuckDBPyConnection, own: duckdb.DuckDBPyConnection,
     for database, schema, name in tables:
         rows = con.sql(f'FROM "{database}"."{schema}"."{name}"').to_arrow_table()
         own.register("copied_rows", rows)
-        own.execute(f'CREATE TEMP TABLE "{name}" AS FROM copied_rows' if temporary
-                    else f'CREATE TABLE "{schema}"."{name}" AS FROM copied_rows')
+        target = f'TEMP TABLE "{name}"' if temporary else f'TABLE "{schema}"."{name}"'
+        own.execute(f"CREATE {target} AS FROM copied_rows")
         own.unregister("copied_rows")
 
 
 def _copy_views(con: duckdb.DuckDBPyConnection, own: duckdb.DuckDBPyConnection) -> None:
     """Define the views of a connection in another; they build on each other, so in rounds."""
     engine.add_macros(own)
-    waiting = {name: sql for name, sql in con.execute(
-        "SELECT schema_name || '.' || view_name, sql FROM duckdb_views() WHERE NOT internal AND NOT temporary"
-    ).fetchall()}
+    views = "SELECT schema_name || '.' || view_name, sql FROM duckdb_views() WHERE NOT internal AND NOT temporary"
+    waiting: dict[str, str] = dict(con.execute(views).fetchall())
     while waiting:
         left = {}
         for name, sql in waiting.items():
