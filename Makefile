@@ -16,6 +16,8 @@ help:  ## List the targets
 .PHONY: demo
 demo: $(VENV)/.core  ## Diagnose a sample trace: what a user sees first
 	@$(BIN)/traceanalyzer diagnose $(DEMO)
+	@echo
+	@echo "Another run: make demo DEMO=sample_traces/healthy   Your own: $(BIN)/traceanalyzer diagnose FOLDER"
 
 .PHONY: test
 test: $(VENV)/.test  ## Format check, lint, strict types and tests: what CI runs
@@ -61,13 +63,16 @@ $(VENV)/bin/python:
 	"$(PYTHON)" -m venv $(VENV)
 
 $(VENV)/.core: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@echo "setting up $(VENV) (once; again when pyproject.toml changes)"
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable .
 	@touch $@
 
 $(VENV)/.test: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	@echo "setting up $(VENV) (once; again when pyproject.toml changes)"
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[test]'
 	@touch $@ $(VENV)/.core
 
 $(VENV)/.bench: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,hta]'
+	@echo "setting up $(VENV) (once; again when pyproject.toml changes)"
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[test,hta]'
 	@touch $@ $(VENV)/.core $(VENV)/.test
