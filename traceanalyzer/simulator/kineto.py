@@ -62,12 +62,12 @@ def kept_bytes(size_bytes: int, scenario: Scenario) -> int:
 
 
 def readable_events(scenario: Scenario, events: list[TraceEvent]) -> tuple[list[TraceEvent], int]:
-    """Return the events that lie whole in the written file (2025 dialect), and the file's size."""
-    chunks = list(_document(scenario, events, "2025"))
-    size_bytes = sum(len(chunk.encode()) for chunk in chunks)
+    """Return the events that lie whole in the written file (2025 dialect), and its size; 0 for a file cut nowhere,
+    which need not be spelled out to know its events."""
     if not scenario.conditions.truncate:
-        return events, size_bytes
-    kept = kept_bytes(size_bytes, scenario)
+        return events, 0
+    chunks = list(_document(scenario, events, "2025"))
+    kept = kept_bytes(sum(len(chunk.encode()) for chunk in chunks), scenario)
     end, count = len(chunks[0].encode()), 0
     for chunk in chunks[1 : len(events) + 1]:
         # The comma and line end after an event are not needed to read it.
