@@ -10,6 +10,7 @@ from pathlib import Path
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import Ingester
+from traceanalyzer.ingest.nsys import NsysIngester
 from traceanalyzer.ingest.trace_events import TraceEventIngester
 
 _HEAD_BYTES = 2**20
@@ -21,7 +22,7 @@ _NUMBER = re.compile(r"\d+")
 
 def ingesters() -> tuple[Ingester, ...]:
     """Return every ingester, in the order in which they are asked."""
-    return (TraceEventIngester(),)
+    return (NsysIngester(), TraceEventIngester())
 
 
 def find_sources(path: Path) -> list[tuple[Path, Ingester]]:
@@ -93,7 +94,7 @@ def natural_key(name: str) -> list[tuple[int, int, str]]:
 
 
 def ranks_from_names(names: Sequence[str]) -> list[int | None]:
-    """Return the ranks that files' names tell: after a word like rank or worker, or as the one number they differ by."""
+    """Return the ranks that names tell: a number after rank or worker, or the one number they differ by."""
     ranks = [int(match[1]) if (match := _RANK_IN_NAME.search(name)) else None for name in names]
     families: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for index, name in enumerate(names):

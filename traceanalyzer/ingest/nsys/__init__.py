@@ -15,7 +15,6 @@ from traceanalyzer.ingest.nsys.ingester import ingest_export
 from traceanalyzer.ingest.nsys.report_file import export_report, is_report
 
 _SQLITE_HEAD = b"SQLite format 3\x00"
-_PARQUET_HEAD = b"PAR1"
 _GZIP_HEAD = b"\x1f\x8b"
 # Every export holds the strings its names refer to.
 _STRINGS_TABLE = "StringIds"
@@ -24,8 +23,8 @@ _STRINGS_TABLE = "StringIds"
 class NsysIngester:
     """Reads what Nsight Systems exports.
 
-    A folder of Parquet files (`nsys export --type parquetdir`) may be given as the folder itself or as its
-    StringIds.parquet, which every such folder has once.
+    A folder of Parquet files (`nsys export --type parquetdir`) is given as the folder itself. A report is passed over
+    where an export of it lies beside it, and so is a folder of Parquet files beside an SQLite export: they hold the same.
     """
 
     name = "nsys"
@@ -33,17 +32,13 @@ class NsysIngester:
     def sniff(self, head: bytes, path: Path) -> bool:
         """Tell whether this is an export or a report."""
         if path.is_dir():
-            return (path / f"{_STRINGS_TABLE}.parquet").exists()
-        if head.startswith(_PARQUET_HEAD):
-            return path.name == f"{_STRINGS_TABLE}.parquet"
+            return _parquet_strings(path).exists() and not _sqlite_beside(path).exists()
         if is_report(path):
-            return True
+            return not _exported(path)
         return head.startswith(_SQLITE_HEAD) and _is_export(path)
 
     def ingest(self, path: Path, folder: Path, options: IngestOptions) -> list[str]:
         """Write every trace of the export into a subfolder of `folder`; see Ingester."""
-        if path.name == f"{_STRINGS_TABLE}.parquet":
-            return ingest_export(path.parent, path.parent.name, folder, options)
         if path.is_dir():
             return ingest_export(path, path.name, folder, options)
         folder.mkdir(parents=True, exist_ok=True)
@@ -56,6 +51,20 @@ class NsysIngester:
                 with gzip.open(path) as packed, export.open("wb") as plain:
                     shutil.copyfileobj(packed, plain, 1 << 20)
             return ingest_export(export, path.name, folder, options, path)
+
+
+def _parquet_strings(folder: Path) -> Path:
+    return folder / f"{_STRINGS_TABLE}.parquet"
+
+
+def _sqlite_beside(folder: Path) -> Path:
+    """Return where nsys puts the SQLite export of the report whose Parquet export is this folder."""
+    return folder.with_name(folder.name.removesuffix("_pqtdir") + ".sqlite")
+
+
+def _exported(report: Path) -> bool:
+    """Tell whether an export lies beside its report, under the name that nsys gives it."""
+    return report.with_suffix(".sqlite").exists() or _parquet_strings(report.with_name(f"{report.stem}_pqtdir")).exists()
 
 
 def _head(path: Path) -> bytes:

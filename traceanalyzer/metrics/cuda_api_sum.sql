@@ -1,0 +1,50 @@
+-- One row per file and CUDA call: how often it was made and how long it took, as NVIDIA's report of the same name counts.
+--
+-- Runtime and driver calls of all processes and threads of the file; a driver call inside a runtime call counts in both
+-- rows. The percentage is of the rows' total, not of wall time. The suffix `_v` with four digits is left out of names,
+-- longer ones stay, as `nsys stats` prints them. Other than NVIDIA's: a call that the profiler wrote a second time with
+-- its backtrace counts once.
+--
+-- columns:
+--   trace        VARCHAR  name of the file
+--   rank         INTEGER  rank in the job, where the file holds one process
+--   name         VARCHAR  call
+--   time_percent DOUBLE   sum_ns in percent of all rows of the file
+--   sum_ns       BIGINT   sum of durations
+--   call_count   BIGINT   calls
+--   mean_ns      DOUBLE   mean duration
+--   median_ns    DOUBLE   median duration; of an even count the mean of the middle two
+--   min_ns       BIGINT   shortest
+--   max_ns       BIGINT   longest
+--   stddev_ns    DOUBLE   sample standard deviation; 0 for one call
+WITH named AS (
+    SELECT
+        file,
+        any_value(file_rank) AS file_rank,
+        name,
+        CAST(sum(dur_ns) AS BIGINT) AS sum_ns,
+        count(*) AS call_count,
+        round(avg(dur_ns), 1) AS mean_ns,
+        round(median(dur_ns), 1) AS median_ns,
+        min(dur_ns) AS min_ns,
+        max(dur_ns) AS max_ns,
+        round(coalesce(stddev_samp(dur_ns), 0), 1) AS stddev_ns
+    FROM host_slices
+    JOIN trace_files USING (trace_id)
+    WHERE category IN ('runtime', 'driver')
+    GROUP BY file, name
+)
+SELECT
+    file AS trace,
+    file_rank AS rank,
+    regexp_replace(name, '_v\d{4}$', '') AS name,
+    round(100.0 * sum_ns / nullif(sum(sum_ns) OVER (PARTITION BY file), 0), 1) AS time_percent,
+    sum_ns,
+    call_count,
+    mean_ns,
+    median_ns,
+    min_ns,
+    max_ns,
+    stddev_ns
+FROM named
+ORDER BY file, sum_ns DESC, name

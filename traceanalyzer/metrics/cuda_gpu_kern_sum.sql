@@ -1,0 +1,50 @@
+-- One row per file and kernel name: how often it ran and how long, as NVIDIA's report of the same name counts.
+--
+-- A plain sum over launches of all processes and devices of the file; the percentage is of the rows' total, not of wall
+-- time. The median of an even count is the mean of the middle two, the deviation is the sample's (0 for one launch);
+-- both, the mean and the percentage are rounded to one decimal, as `nsys stats` prints them. Graph replays recorded as a
+-- whole have no kernels and are not here. Use kernel_summary for ranks and devices.
+--
+-- columns:
+--   trace          VARCHAR  name of the file
+--   rank           INTEGER  rank in the job, where the file holds one process
+--   name           VARCHAR  kernel, as written
+--   time_percent   DOUBLE   sum_ns in percent of all rows of the file
+--   sum_ns         BIGINT   sum of durations
+--   instance_count BIGINT   launches
+--   mean_ns        DOUBLE   mean duration
+--   median_ns      DOUBLE   median duration
+--   min_ns         BIGINT   shortest
+--   max_ns         BIGINT   longest
+--   stddev_ns      DOUBLE   sample standard deviation
+WITH named AS (
+    SELECT
+        file,
+        any_value(file_rank) AS file_rank,
+        name,
+        CAST(sum(dur_ns) AS BIGINT) AS sum_ns,
+        count(*) AS instance_count,
+        round(avg(dur_ns), 1) AS mean_ns,
+        round(median(dur_ns), 1) AS median_ns,
+        min(dur_ns) AS min_ns,
+        max(dur_ns) AS max_ns,
+        round(coalesce(stddev_samp(dur_ns), 0), 1) AS stddev_ns
+    FROM gpu_ops
+    JOIN trace_files USING (trace_id)
+    WHERE kind = 'kernel'
+    GROUP BY file, name
+)
+SELECT
+    file AS trace,
+    file_rank AS rank,
+    name,
+    round(100.0 * sum_ns / nullif(sum(sum_ns) OVER (PARTITION BY file), 0), 1) AS time_percent,
+    sum_ns,
+    instance_count,
+    mean_ns,
+    median_ns,
+    min_ns,
+    max_ns,
+    stddev_ns
+FROM named
+ORDER BY file, sum_ns DESC, name

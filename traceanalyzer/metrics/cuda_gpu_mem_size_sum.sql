@@ -1,0 +1,47 @@
+-- One row per file and memory operation: copies by direction and memsets, with their sizes, as NVIDIA's report counts.
+--
+-- Sizes are in MB of 1,000,000 bytes with three decimals, as `nsys stats` prints them; size_bytes is exact. Median and
+-- deviation are as in cuda_gpu_kern_sum. Operations whose size was not recorded are left out.
+--
+-- columns:
+--   trace           VARCHAR  name of the file
+--   rank            INTEGER  rank in the job, where the file holds one process
+--   operation       VARCHAR  what was done, as `nsys stats` names it
+--   sum_mb          DOUBLE   sum of sizes
+--   operation_count BIGINT   operations
+--   mean_mb         DOUBLE   mean size
+--   median_mb       DOUBLE   median size
+--   min_mb          DOUBLE   smallest
+--   max_mb          DOUBLE   largest
+--   stddev_mb       DOUBLE   sample standard deviation; 0 for one operation
+--   size_bytes      BIGINT   sum of sizes in bytes
+WITH operations AS (
+    SELECT
+        file,
+        file_rank,
+        size_bytes,
+        CASE
+            WHEN kind = 'memset' THEN '[CUDA memset]'
+            WHEN name LIKE 'Memcpy UVM %' THEN '[CUDA Unified Memory memcpy ' || coalesce(copy_kind, 'Unknown') || ']'
+            ELSE '[CUDA memcpy ' || coalesce(copy_kind, 'Unknown') || ']'
+        END AS operation
+    FROM gpu_ops
+    JOIN trace_files USING (trace_id)
+    WHERE kind IN ('memcpy', 'memset')
+        AND size_bytes IS NOT NULL
+)
+SELECT
+    file AS trace,
+    any_value(file_rank) AS rank,
+    operation,
+    round(sum(size_bytes) / 1e6, 3) AS sum_mb,
+    count(*) AS operation_count,
+    round(avg(size_bytes) / 1e6, 3) AS mean_mb,
+    round(median(size_bytes) / 1e6, 3) AS median_mb,
+    round(min(size_bytes) / 1e6, 3) AS min_mb,
+    round(max(size_bytes) / 1e6, 3) AS max_mb,
+    round(coalesce(stddev_samp(size_bytes), 0) / 1e6, 3) AS stddev_mb,
+    CAST(sum(size_bytes) AS BIGINT) AS size_bytes
+FROM operations
+GROUP BY file, operation
+ORDER BY file, sum(size_bytes) DESC, operation

@@ -1,0 +1,61 @@
+-- One row per file and memory operation: copies by direction and memsets, with their time, as NVIDIA's report counts.
+--
+-- A plain sum over operations of all processes and devices of the file; the percentage is of the rows' total. Copies that
+-- migrate managed memory are rows of their own. Rounding, median and deviation are as in cuda_gpu_kern_sum. Use copies
+-- for memory kinds and bandwidth: NVIDIA's bandwidth is cut off by integer arithmetic, ours is not.
+--
+-- columns:
+--   trace           VARCHAR  name of the file
+--   rank            INTEGER  rank in the job, where the file holds one process
+--   operation       VARCHAR  what was done, as `nsys stats` names it
+--   time_percent    DOUBLE   sum_ns in percent of all rows of the file
+--   sum_ns          BIGINT   sum of durations
+--   operation_count BIGINT   operations
+--   mean_ns         DOUBLE   mean duration
+--   median_ns       DOUBLE   median duration
+--   min_ns          BIGINT   shortest
+--   max_ns          BIGINT   longest
+--   stddev_ns       DOUBLE   sample standard deviation
+WITH operations AS (
+    SELECT
+        file,
+        file_rank,
+        dur_ns,
+        CASE
+            WHEN kind = 'memset' THEN '[CUDA memset]'
+            WHEN name LIKE 'Memcpy UVM %' THEN '[CUDA Unified Memory memcpy ' || coalesce(copy_kind, 'Unknown') || ']'
+            ELSE '[CUDA memcpy ' || coalesce(copy_kind, 'Unknown') || ']'
+        END AS operation
+    FROM gpu_ops
+    JOIN trace_files USING (trace_id)
+    WHERE kind IN ('memcpy', 'memset')
+),
+named AS (
+    SELECT
+        file,
+        any_value(file_rank) AS file_rank,
+        operation,
+        CAST(sum(dur_ns) AS BIGINT) AS sum_ns,
+        count(*) AS operation_count,
+        round(avg(dur_ns), 1) AS mean_ns,
+        round(median(dur_ns), 1) AS median_ns,
+        min(dur_ns) AS min_ns,
+        max(dur_ns) AS max_ns,
+        round(coalesce(stddev_samp(dur_ns), 0), 1) AS stddev_ns
+    FROM operations
+    GROUP BY file, operation
+)
+SELECT
+    file AS trace,
+    file_rank AS rank,
+    operation,
+    round(100.0 * sum_ns / nullif(sum(sum_ns) OVER (PARTITION BY file), 0), 1) AS time_percent,
+    sum_ns,
+    operation_count,
+    mean_ns,
+    median_ns,
+    min_ns,
+    max_ns,
+    stddev_ns
+FROM named
+ORDER BY file, sum_ns DESC, operation

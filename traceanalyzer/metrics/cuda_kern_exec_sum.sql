@@ -1,0 +1,68 @@
+-- One row per thread, device, call and kernel name: launch, queue and kernel times, as NVIDIA's report counts.
+--
+-- Built on cuda_kern_exec_trace, which defines the times. Means, medians and deviations (the sample's, 0 for one launch)
+-- are rounded to one decimal, as `nsys stats` prints them; the columns of the queue count only launches that queued.
+--
+-- columns:
+--   trace            VARCHAR  name of the trace
+--   rank             INTEGER  rank in the job
+--   device           INTEGER  device
+--   pid              VARCHAR  process of the calls
+--   tid              VARCHAR  thread of the calls
+--   api              VARCHAR  call
+--   name             VARCHAR  kernel, as written
+--   launch_count     BIGINT   kernels
+--   queued_count     BIGINT   kernels that started after their call had returned
+--   total_mean_ns    DOUBLE   mean of the totals
+--   total_median_ns  DOUBLE   median of the totals
+--   total_min_ns     BIGINT   shortest total
+--   total_max_ns     BIGINT   longest total
+--   total_stddev_ns  DOUBLE   deviation of the totals
+--   api_mean_ns      DOUBLE   mean of the calls
+--   api_median_ns    DOUBLE   median of the calls
+--   api_min_ns       BIGINT   shortest call
+--   api_max_ns       BIGINT   longest call
+--   api_stddev_ns    DOUBLE   deviation of the calls
+--   queue_mean_ns    DOUBLE   mean of the waits
+--   queue_median_ns  DOUBLE   median of the waits
+--   queue_min_ns     BIGINT   shortest wait
+--   queue_max_ns     BIGINT   longest wait
+--   queue_stddev_ns  DOUBLE   deviation of the waits
+--   kernel_mean_ns   DOUBLE   mean of the kernels
+--   kernel_median_ns DOUBLE   median of the kernels
+--   kernel_min_ns    BIGINT   shortest kernel
+--   kernel_max_ns    BIGINT   longest kernel
+--   kernel_stddev_ns DOUBLE   deviation of the kernels
+SELECT
+    trace,
+    rank,
+    device,
+    pid,
+    tid,
+    api,
+    name,
+    count(*) AS launch_count,
+    count(queue_ns) AS queued_count,
+    round(avg(total_ns), 1) AS total_mean_ns,
+    round(median(total_ns), 1) AS total_median_ns,
+    min(total_ns) AS total_min_ns,
+    max(total_ns) AS total_max_ns,
+    round(coalesce(stddev_samp(total_ns), 0), 1) AS total_stddev_ns,
+    round(avg(api_ns), 1) AS api_mean_ns,
+    round(median(api_ns), 1) AS api_median_ns,
+    min(api_ns) AS api_min_ns,
+    max(api_ns) AS api_max_ns,
+    round(coalesce(stddev_samp(api_ns), 0), 1) AS api_stddev_ns,
+    round(avg(queue_ns), 1) AS queue_mean_ns,
+    round(median(queue_ns), 1) AS queue_median_ns,
+    min(queue_ns) AS queue_min_ns,
+    max(queue_ns) AS queue_max_ns,
+    round(CASE WHEN count(queue_ns) > 0 THEN coalesce(stddev_samp(queue_ns), 0) END, 1) AS queue_stddev_ns,
+    round(avg(kernel_ns), 1) AS kernel_mean_ns,
+    round(median(kernel_ns), 1) AS kernel_median_ns,
+    min(kernel_ns) AS kernel_min_ns,
+    max(kernel_ns) AS kernel_max_ns,
+    round(coalesce(stddev_samp(kernel_ns), 0), 1) AS kernel_stddev_ns
+FROM cuda_kern_exec_trace
+GROUP BY ALL
+ORDER BY trace, total_mean_ns DESC, name, api, tid

@@ -1,0 +1,66 @@
+-- One row per file, style and name of ranges that the program drew (NVTX, record_function): how often and how long.
+--
+-- Times are of the host's ranges, nested ones count in full, so that rows do not add up to wall time; the percentage is
+-- of the rows' total. Other than NVIDIA's: the numbers that PyTorch's emit_nvtx puts behind an operator's name
+-- (", seq = 12, op_id = 34, sizes = …") are left out, so that an operator is one row and not one a call, and the domain
+-- is a column of its own. Ranges that were open when the capture stopped end at the last NVTX event.
+--
+-- columns:
+--   trace        VARCHAR  name of the file
+--   rank         INTEGER  rank in the job, where the file holds one process
+--   domain       VARCHAR  NVTX domain; empty: the default one
+--   name         VARCHAR  range
+--   style        VARCHAR  PushPop or StartEnd
+--   time_percent DOUBLE   sum_ns in percent of all rows of the file
+--   sum_ns       BIGINT   sum of durations
+--   range_count  BIGINT   ranges
+--   mean_ns      DOUBLE   mean duration
+--   median_ns    DOUBLE   median duration; of an even count the mean of the middle two
+--   min_ns       BIGINT   shortest
+--   max_ns       BIGINT   longest
+--   stddev_ns    DOUBLE   sample standard deviation; 0 for one range
+WITH drawn AS (
+    SELECT trace_id, slice_id AS event_id, raw_category, name, dur_ns
+    FROM host_slices
+    WHERE category = 'annotation'
+        OR raw_category LIKE 'NVTX %'
+    UNION ALL
+    SELECT trace_id, event_id, raw_category, name, dur_ns
+    FROM async_slices
+    WHERE raw_category LIKE 'NVTX %'
+),
+named AS (
+    SELECT
+        file,
+        any_value(file_rank) AS file_rank,
+        coalesce(json_extract_string(args, '$.domain'), '') AS domain,
+        regexp_replace(name, '(, (seq|op_id|sizes|input_op_ids) = .*)+$', '') AS name,
+        CASE WHEN raw_category = 'NVTX start/end' THEN 'StartEnd' ELSE 'PushPop' END AS style,
+        CAST(sum(dur_ns) AS BIGINT) AS sum_ns,
+        count(*) AS range_count,
+        round(avg(dur_ns), 1) AS mean_ns,
+        round(median(dur_ns), 1) AS median_ns,
+        min(dur_ns) AS min_ns,
+        max(dur_ns) AS max_ns,
+        round(coalesce(stddev_samp(dur_ns), 0), 1) AS stddev_ns
+    FROM drawn
+    JOIN trace_files USING (trace_id)
+    LEFT JOIN event_args USING (trace_id, event_id)
+    GROUP BY ALL
+)
+SELECT
+    file AS trace,
+    file_rank AS rank,
+    domain,
+    name,
+    style,
+    round(100.0 * sum_ns / nullif(sum(sum_ns) OVER (PARTITION BY file), 0), 1) AS time_percent,
+    sum_ns,
+    range_count,
+    mean_ns,
+    median_ns,
+    min_ns,
+    max_ns,
+    stddev_ns
+FROM named
+ORDER BY file, sum_ns DESC, domain, name, style

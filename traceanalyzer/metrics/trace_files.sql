@@ -1,0 +1,24 @@
+-- One row per trace: the file that it came from, which holds several traces where several processes drove a GPU.
+--
+-- The metrics named after NVIDIA's reports count by file, as `nsys stats` does: their rank is known only where the file
+-- holds one process.
+--
+-- columns:
+--   trace         VARCHAR  name of the trace
+--   rank          INTEGER  rank in the job
+--   trace_id      INTEGER  key of the canonical tables
+--   file          VARCHAR  name of the file: the trace's without its process
+--   file_rank     INTEGER  rank, where the file holds one trace; NULL: several
+--   process_count BIGINT   traces in the file
+SELECT
+    trace,
+    rank,
+    trace_id,
+    CASE WHEN siblings > 1 THEN regexp_replace(trace, '#[^#]*$', '') ELSE trace END AS file,
+    CASE WHEN siblings = 1 THEN rank END AS file_rank,
+    siblings AS process_count
+FROM (
+    SELECT *, count(*) OVER (PARTITION BY path) AS siblings
+    FROM canonical.traces
+)
+ORDER BY trace_id
