@@ -11,6 +11,7 @@ from traceanalyzer.diagnosis import SEVERITIES, Diagnosis, Evidence, Finding, Fi
 from traceanalyzer.report.ledger_bar import alike, write_ledgers
 from traceanalyzer.report.page import Page, Part
 from traceanalyzer.report.verdict import (
+    LIMITS_TRUST,
     judge,
     ledger_of,
     problems,
@@ -48,7 +49,6 @@ _STYLES = {
 _FOR_PROGRAMS = ("start_ns", "dur_ns")
 # The reason of a rule that has nothing to look for in a run.
 NOT_APPLICABLE = "not-applicable"
-_LIMITS_TRUST = SEVERITIES.index("warning")
 
 
 def write(diagnosis: Diagnosis, stream: TextIO, *, verbose: bool = False) -> None:
@@ -56,15 +56,16 @@ def write(diagnosis: Diagnosis, stream: TextIO, *, verbose: bool = False) -> Non
     page = Page(stream)
     verdict = judge(diagnosis)
     style = {"healthy": "bold green", "sick": "bold", "blocked": "bold red"}.get(verdict.state, "bold yellow")
-    if verdict.state == "healthy" and not verbose:
-        page.paragraph(verdict.sentence, label=(f"{Path(diagnosis.run).name or diagnosis.run}  ", "bold"), style=style)
-        _write_quality(page, diagnosis, verbose=False, least=_LIMITS_TRUST)
+    name = Path(diagnosis.run).name or diagnosis.run
+    if verdict.state in ("healthy", "clear") and not verbose:
+        page.paragraph(verdict.sentence, label=(f"{short_names([name])[name]}  ", "bold"), style=style)
+        _write_quality(page, diagnosis, verbose=False, least=LIMITS_TRUST)
         page.paragraph(_who_looked(diagnosis, healthy=True), style="dim")
         return
-    page.flow([(Path(diagnosis.run).name or diagnosis.run, "bold"), *_inventory(diagnosis)])
+    page.flow([(name, "bold"), *_inventory(diagnosis)])
     page.paragraph(verdict.sentence, style=style)
     page.blank()
-    _write_quality(page, diagnosis, verbose=verbose, least=0 if verbose else _LIMITS_TRUST)
+    _write_quality(page, diagnosis, verbose=verbose, least=0 if verbose else LIMITS_TRUST)
     write_ledgers(page, diagnosis.ledgers, verbose=verbose)
     _write_order(page, diagnosis)
     _write_findings(page, diagnosis, verbose=verbose)
@@ -212,7 +213,10 @@ def _saving(diagnosis: Diagnosis, finding: Finding) -> str:
     if finding.saving_ns is None or finding.saving_share is None or ledger is None:
         return ""
     unit = " a step" if ledger.step_count else ""
-    return f"up to −{percent(finding.saving_share)}, {duration(finding.saving_ns / max(ledger.step_count, 1))}{unit}"
+    when = "will matter next: then " if finding.status == "latent" else ""
+    return (
+        f"{when}up to −{percent(finding.saving_share)}, {duration(finding.saving_ns / max(ledger.step_count, 1))}{unit}"
+    )
 
 
 def _place(diagnosis: Diagnosis, finding: Finding) -> str:

@@ -9,11 +9,16 @@ from traceanalyzer.report.words import percent
 
 # A device that computes this much has little left to win outside its kernels.
 HEALTHY_COMPUTE_SHARE = 0.9
+# Quality findings this severe and worse are told before anything else.
+LIMITS_TRUST = SEVERITIES.index("warning")
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The state of the run (sick, healthy, unexplained, blocked, no-gpu) and the sentence that says it."""
+    """The state of the run (sick, healthy, clear, unexplained, blocked, no-gpu) and the sentence that says it.
+
+    Clear is what would be healthy, were there not something about the trace that limits trust.
+    """
 
     state: str
     sentence: str
@@ -35,7 +40,9 @@ def judge(diagnosis: Diagnosis) -> Verdict:
     if not diagnosis.ledgers:
         return Verdict("unexplained", "GPU work was recorded, but no window of it could be analysed.")
     if min(map(compute_share, diagnosis.ledgers)) >= HEALTHY_COMPUTE_SHARE:
-        return Verdict("healthy", f"Healthy: {_lower(compute)}; no rule found anything to win.")
+        if any(SEVERITIES.index(finding.severity) >= LIMITS_TRUST for finding in quality_findings(diagnosis)):
+            return Verdict("clear", f"{compute} and no rule found anything, as far as this trace can tell.")
+        return Verdict("healthy", f"Healthy: {_lower(compute)} and no rule found anything.")
     return Verdict("unexplained", f"{compute}; no rule found the reason for the rest.")
 
 
@@ -106,7 +113,7 @@ def _sick(diagnosis: Diagnosis, timed: list[Finding]) -> str:
         f"({speedup(share)})"
     )
     joint = joint_share(diagnosis, timed)
-    primary = [finding for finding in timed if finding.marginal_ns is not None and finding.status == "primary"]
+    primary = [finding for finding in timed if finding.marginal_ns is not None and finding.status != "alternative"]
     if len(primary) > 1 and joint is not None and joint > share + 0.005:
         sentence += f", {'both' if len(primary) == 2 else f'all {len(primary)}'} fixes together up to {percent(joint)}"
     return sentence + "."
