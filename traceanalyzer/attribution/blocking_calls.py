@@ -147,3 +147,14 @@ def waited_ops(calls: BlockingCalls, ops: DeviceOps) -> Ints:
     for at in np.flatnonzero(calls.copy_op != NO_ROW).tolist():
         target[at] = row_of[int(calls.copy_op[at])] if own[at] else NO_ROW
     return target
+
+
+def device_waits_of(calls: BlockingCalls, ops: DeviceOps, stream_before: Ints) -> Ints:
+    """Return how long each call waited for work of a device that was there before it; 0: it waited for nothing."""
+    target = waited_ops(calls, ops)
+    # A copy waits for the op before it in its stream; its own time is no wait.
+    own_copy = (calls.copy_op != NO_ROW) & (target != NO_ROW)
+    awaited = np.where(own_copy, stream_before[target], target)
+    busy_until = np.where(awaited == NO_ROW, calls.start, ops.end[awaited])
+    waited = calls.release - calls.start - API_MIN_NS
+    return np.where(busy_until > calls.start + CLOCK_ERROR_NS, np.maximum(0, waited), 0)

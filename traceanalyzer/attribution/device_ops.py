@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import duckdb
@@ -26,6 +27,7 @@ ORDER BY o.device, o.start_ns, end_ns, o.op_id
 
 _COPY_BUCKETS = {"HtoD": "dev.h2d", "DtoH": "dev.d2h", "DtoD": "dev.d2d", "PtoP": "dev.d2d", "HtoH": "dev.d2d"}
 _NO_PRODUCER = -1
+_POINT_TO_POINT = re.compile(r"(?i)^_?(send|recv|isend|irecv|batch_isend_irecv|p2p)")
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,6 @@ def _producers(table: pa.Table) -> Codes:
     kinds = table["kind"].to_pylist()
     copies = table["copy_kind"].to_pylist()
     comms = table["is_comm"].to_pylist()
-    names = table["name"].to_pylist()
     collectives = table["collective"].to_pylist()
     codes = np.full(len(kinds), _NO_PRODUCER, dtype=np.int8)
     for row, kind in enumerate(kinds):
@@ -75,8 +76,9 @@ def _producers(table: pa.Table) -> Codes:
         elif kind == "memcpy":
             codes[row] = CODE[_COPY_BUCKETS.get(copies[row] or "", "dev.d2d")]
         elif kind == "kernel" and comms[row]:
-            text = f"{collectives[row] or ''} {names[row] or ''}".lower()
-            codes[row] = CODE["dev.comm_p2p" if "sendrecv" in text or "send" in text.split() else "dev.comm_transfer"]
+            # A kernel named SendRecv may be an all-to-all: only the recorded collective tells.
+            sends = _POINT_TO_POINT.search(collectives[row] or "") is not None
+            codes[row] = CODE["dev.comm_p2p" if sends else "dev.comm_transfer"]
     return codes
 
 

@@ -99,12 +99,14 @@ def slice_states(slices: HostSlices, end: Ints, blocking: BlockingCalls) -> Code
     own[blocking.row] = blocking.cause
     _mark_preprocessing(slices, end, own)
     states = own.copy()
-    gives_way = np.isin(own, [NEUTRAL, HOST_CODE["host.op"], HOST_CODE["host.python"], HOST_CODE["host.launch_api"]])
+    plain = [HOST_CODE[name] for name in ("host.op", "host.python", "host.launch_api")]
+    gives_way = np.isin(own, [NEUTRAL, PREPROCESS_CODE, *plain])
     sticky = np.flatnonzero(np.isin(own, [*STICKY, PREPROCESS_CODE]))
     low, high = _inside(slices, end, sticky)
     # Outer ranges come first, so inner ones win.
     for row, first, last in zip(sticky.tolist(), low.tolist(), high.tolist(), strict=True):
-        if last > first:
+        # Preprocessing inside the loader is the loader's.
+        if last > first and states[row] == own[row]:
             part = states[first:last]
             part[gives_way[first:last]] = own[row]
     return states

@@ -3,8 +3,8 @@
 The state of the thread while the device is idle is the wrong witness: after a synchronisation the device is idle while
 the thread works, and in a launch-bound loop the idle part falls into the launch call whatever the rest costs. So each
 lateness is laid on the whole stretch of host time since the previous compute launch, in proportion to what it holds.
-Time before a wait for the device in that stretch cost nothing (the wait would have been longer), and what is short of
-lead after it is the wait's doing: light causes pass their share on to it, up to the time waited.
+Time before a wait that began while compute was still running cost nothing (the wait would have been longer), and what
+is short of lead after it is the wait's doing: light causes pass their share on to it, up to the time waited.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from traceanalyzer.attribution.blocking_calls import API_MIN_NS, BlockingCalls
+from traceanalyzer.attribution.blocking_calls import BlockingCalls, device_waits_of
 from traceanalyzer.attribution.buckets import HOST, LIGHT_CODES, OTHER_CODE, Flags, Ints
+from traceanalyzer.attribution.dependencies import Dependencies
 from traceanalyzer.attribution.device_ops import DeviceOps
 from traceanalyzer.attribution.host_costs import cut, hand_over
 from traceanalyzer.attribution.host_timeline import Timeline
@@ -63,29 +64,33 @@ class _Carried:
     """For each stretch the wait for the device that took the lead away, if any."""
 
     found: Flags
-    release: Ints
+    until: Ints  # host time before it cost nothing
     thread: Ints
     cause: Ints
     row: Ints
     waited: Ints
 
 
-def _last_waits(calls: BlockingCalls, threads: Ints, since: Ints, end: Ints) -> _Carried:
-    waited = calls.release - calls.start - API_MIN_NS
+def _last_waits(calls: BlockingCalls, waited: Ints, threads: Ints, since: Ints, idle_from: Ints) -> _Carried:
+    """Return for each stretch the last wait in it that began before compute ran dry."""
     real = np.flatnonzero((waited > 0) & np.isin(calls.thread, threads))
-    real = real[np.argsort(calls.release[real], kind="stable")]
-    release = calls.release[real]
-    last = np.searchsorted(release, end, side="right") - 1
+    real = real[np.argsort(calls.start[real], kind="stable")]
+    if not len(real):
+        none = np.zeros(len(since), np.int64)
+        return _Carried(none.astype(np.bool_), none, none, none, none, none)
+    release = np.maximum.accumulate(calls.release[real])
+    last = np.searchsorted(calls.start[real], idle_from, side="left") - 1
     first = np.searchsorted(release, since, side="right")
     found = last >= first
     total = np.concatenate([[0], np.cumsum(waited[real])])
     at = np.where(found, last, 0)
-    if not len(real):
-        none = np.zeros(len(since), np.int64)
-        return _Carried(found, none, none, none, none, none)
     return _Carried(
-        found, release[at], calls.thread[real[at]], calls.cause[real[at]].astype(np.int64), calls.row[real[at]],
-        np.where(found, total[last + 1] - total[first], 0),
+        found,
+        np.minimum(release[at], idle_from),
+        calls.thread[real[at]],
+        calls.cause[real[at]].astype(np.int64),
+        calls.row[real[at]],
+        np.where(found, total[last + 1] - total[np.minimum(first, last + 1)], 0),
     )
 
 
@@ -98,16 +103,23 @@ def _rounded(shares: np.ndarray[tuple[int, int], np.dtype[np.float64]], total: I
 
 
 def explain_lateness(
-    ops: DeviceOps, timelines: Mapping[int, Timeline], calls: BlockingCalls, late_rows: Ints, late_ns: Ints
+    ops: DeviceOps,
+    needs: Dependencies,
+    timelines: Mapping[int, Timeline],
+    calls: BlockingCalls,
+    late_rows: Ints,
+    idle_from: Ints,
+    late_ns: Ints,
 ) -> Lateness:
-    """Return for kernels that were launched late which causes own how much of the lateness."""
+    """Return which causes own how much of the lateness of kernels that compute waited for from `idle_from` on."""
     count = len(late_rows)
     launches = _compute_launches(ops)
     by_id = np.argsort(launches.launch_id, kind="stable")
     at = by_id[np.searchsorted(launches.launch_id, ops.launch_id[late_rows], sorter=by_id)]
     since, end = launches.since[at], launches.end[at]
-    carried = _last_waits(calls, np.unique(launches.thread), since, end)
-    since = np.where(carried.found, carried.release, since)
+    waited = device_waits_of(calls, ops, needs.stream)
+    carried = _last_waits(calls, waited, np.unique(launches.thread), since, idle_from)
+    since = np.where(carried.found, carried.until, since)
     since_thread = np.where(carried.found, carried.thread, launches.since_thread[at])
     stretches = hand_over(timelines, np.arange(count), (since_thread, launches.thread[at]), since, end)
     pieces = cut(timelines, stretches)

@@ -25,7 +25,7 @@ from traceanalyzer.attribution.device_ops import DeviceOps
 from traceanalyzer.attribution.device_waits import explain_waits
 from traceanalyzer.attribution.host_slices import NO_ROW
 from traceanalyzer.attribution.host_timeline import Timeline
-from traceanalyzer.attribution.lateness import explain_lateness
+from traceanalyzer.attribution.lateness import Lateness, explain_lateness
 
 RESOLVED, COINCIDENT, UNRESOLVED = 0, 1, 2
 CONFIDENCES = ("resolved", "coincident", "unresolved")
@@ -123,10 +123,7 @@ class _Parts:
         )
 
 
-def _add_lateness(
-    parts: _Parts, ops: DeviceOps, timelines: Mapping[int, Timeline], calls: BlockingCalls, late: _Pauses
-) -> None:
-    found = explain_lateness(ops, timelines, calls, late.op, late.end - late.start)
+def _add_lateness(parts: _Parts, found: Lateness, late: _Pauses) -> None:
     begin = late.start[:, None] + np.cumsum(found.shares, axis=1) - found.shares
     code = np.broadcast_to(np.arange(len(HOST)), found.shares.shape)
     unknown = np.where(code == len(HOST) - 1, UNRESOLVED, RESOLVED)
@@ -164,7 +161,8 @@ def build_ledger(
     late_end = np.where(called > start, np.minimum(end, called + latency), start)
     late_end = np.where(in_graph, start, late_end)
     late = np.flatnonzero(late_end > start)
-    _add_lateness(parts, ops, timelines, calls, _Pauses(start[late], late_end[late], op[late]))
+    lateness = explain_lateness(ops, needs, timelines, calls, op[late], start[late], late_end[late] - start[late])
+    _add_lateness(parts, lateness, _Pauses(start[late], late_end[late], op[late]))
     waits = np.flatnonzero(end > late_end)
     found = explain_waits(ops, needs, op[waits], late_end[waits], end[waits], in_graph[waits])
     sure = np.where(found.bucket == CODE["dev.unresolved"], UNRESOLVED, np.where(found.coincident, COINCIDENT, RESOLVED))
