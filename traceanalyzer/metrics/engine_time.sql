@@ -3,8 +3,8 @@
 -- Times are lengths of unions over all streams. Hidden is the part of communication during which a compute kernel runs,
 -- and the part of copies and memsets during which any kernel runs; the rest is exposed. Kinds: kernel (compute and comm,
 -- without graph replays recorded as a whole, which are graph), compute, comm, graph, memset, copies by direction (HtoD,
--- DtoH, DtoD, PtoP, HtoH and others as recorded), memcpy (all copies), op (everything), op_no_graph (everything but
--- whole replays: what tools see that do not read them).
+-- DtoH, DtoD, PtoP, HtoH and others as recorded; with UVM before it where managed memory migrates), memcpy (all copies),
+-- op (everything), op_no_graph (everything but whole replays: what tools see that do not read them).
 --
 -- columns:
 --   trace     VARCHAR  name of the trace
@@ -28,7 +28,7 @@ WITH kinds AS (
         unnest(
             CASE kind
                 WHEN 'kernel' THEN ['op', 'op_no_graph', 'kernel', if(is_comm, 'comm', 'compute')]
-                WHEN 'memcpy' THEN ['op', 'op_no_graph', 'memcpy', coalesce(copy_kind, 'unknown copy')]
+                WHEN 'memcpy' THEN ['op', 'op_no_graph', 'memcpy', if(name LIKE 'Memcpy UVM %', 'UVM ', '') || coalesce(copy_kind, 'unknown copy')]
                 WHEN 'memset' THEN ['op', 'op_no_graph', 'memset']
                 ELSE ['op', 'graph']
             END
