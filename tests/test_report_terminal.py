@@ -144,3 +144,10 @@ def test_unknown_rank_is_not_invented() -> None:
     nameless = {"traces": (trace("a", rank=None),), "ledgers": (ledger("a", rank=None, host__python=0.3),)}
     text = report(sick(findings=(), **nameless))
     assert "rank" not in text.split("could not look")[0]
+
+
+def test_compute_leads_the_legend_even_where_there_is_next_to_none() -> None:
+    text = report(sick(ledgers=(ledger("a", 0, 0, host__python=0.999),)))
+    legend = text.split("Where the time goes")[1].splitlines()[2:4]
+    assert "GPU computes" in legend[0]
+    assert "Python" in legend[1]

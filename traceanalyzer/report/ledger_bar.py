@@ -123,9 +123,10 @@ def _write_group(page: Page, group: LedgerGroup, named: Mapping[str, str]) -> No
 
 def _rows(ledger: DeviceLedger) -> list[tuple[str, int]]:
     """Return the buckets worth a line, compute first and then by size, and the rest added up."""
-    buckets = sorted((b for b in ledger.buckets if b[1] > 0), key=lambda b: (b[0] != "compute", -b[1], b[0]))
-    large = [b for b in buckets if b[1] >= SMALL_SHARE * ledger.window_ns][:MOST_BUCKETS]
-    small = [b for b in buckets if b not in large]
+    compute = ("compute", dict(ledger.buckets).get("compute", 0))
+    waits = sorted((b for b in ledger.buckets if b[1] > 0 and b[0] != "compute"), key=lambda b: (-b[1], b[0]))
+    large = [compute, *(b for b in waits if b[1] >= SMALL_SHARE * ledger.window_ns)][:MOST_BUCKETS]
+    small = [b for b in waits if b not in large]
     if len(small) == 1:
         return large + small
     return large + ([(f"{len(small)} smaller ones", sum(dur_ns for _, dur_ns in small))] if small else [])
