@@ -155,8 +155,8 @@ def _define(connection: duckdb.DuckDBPyConnection, statements: Mapping[str, str]
             except (duckdb.CatalogException, duckdb.BinderException) as error:
                 errors[name] = error
         if len(errors) == len(waiting):
-            name, error = next(iter(errors.items()))
-            raise ValueError(f"{name}: {error}") from error
+            name, cause = next(iter(errors.items()))
+            raise ValueError(f"{name}: {cause}") from cause
         waiting = {name: waiting[name] for name in errors}
 
 

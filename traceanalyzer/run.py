@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow.parquet as pq
@@ -42,9 +42,12 @@ class Run:
         return self.connection.sql(query)
 
     def diagnose(
-        self, rule_paths: Sequence[Path] = (), params: Mapping[str, Mapping[str, Any]] | None = None
+        self, rule_paths: Sequence[Path] = (), params: Mapping[str, int | float | str | bool] | None = None
     ) -> Diagnosis:
-        """Return what limits the run: findings in the order of fixes, with evidence and bounded savings."""
+        """Return what limits the run: findings in the order of fixes, with evidence and bounded savings.
+
+        `params` overrides parameters of rules, keyed `rule.param`.
+        """
         from traceanalyzer.rules import diagnose, load_rules
 
         return diagnose(self.connection, load_rules(rule_paths), params or {}, str(self.root))
@@ -89,7 +92,7 @@ def open_run(
 def _ingest_all(
     sources: Sequence[tuple[Path, Ingester]], keeper: Store, jobs: int, report: Callable[[Progress], None]
 ) -> list[tuple[Path, Path, bool]]:
-    """Return each source with its folder of traces and whether the store had it; as many at a time as there are cores."""
+    """Return each source with its folder of traces and whether the store had it; all cores are used."""
     options = IngestOptions(max(1, jobs // len(sources)), report)
 
     def ingest(item: tuple[Path, Ingester]) -> tuple[Path, Path, bool]:

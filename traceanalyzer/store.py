@@ -115,7 +115,7 @@ class Store:
         scratch = self._scratch()
         try:
             write(scratch / name)
-            os.replace(scratch / name, self.folder / name)
+            (scratch / name).replace(self.folder / name)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
 
@@ -160,7 +160,7 @@ class Store:
         text = json.dumps({"path": str(source.resolve()), "stamp": _stamp(source), "digest": digest})
         scratch = self._scratch()
         (scratch / "source.json").write_text(text)
-        os.replace(scratch / "source.json", file)
+        (scratch / "source.json").replace(file)
         shutil.rmtree(scratch, ignore_errors=True)
 
     def _forget_stale(self, source: Path, target: Path) -> None:

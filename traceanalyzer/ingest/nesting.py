@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,7 @@ NONE = -1
 
 @dataclass(frozen=True)
 class Slices:
-    """Slices sorted by thread, start, longer first, id: times in ns; category is an index of ANCESTOR_CATEGORIES or NONE."""
+    """Slices sorted by thread, start, longer first, id; category is an index of ANCESTOR_CATEGORIES or NONE."""
 
     slice_id: Int
     thread_id: Int
@@ -30,7 +31,7 @@ class Slices:
 
 @dataclass(frozen=True)
 class Nested:
-    """For each slice: its depth, its parent and its nearest ancestor of each category as slice ids, NONE without one."""
+    """For each slice its depth, its parent and its nearest ancestor of each category, as ids or NONE."""
 
     depth: Int
     parent_id: Int
@@ -75,7 +76,7 @@ def _concatenate(first: Slices, second: Slices) -> Slices:
 
 
 def _instants(rows: Slices) -> tuple[Int, Int]:
-    """Return half-open bounds from the earliest start; doubled, so that a zero-length slice outlasts its own instant."""
+    """Return half-open bounds from the earliest start, doubled: a zero-length slice outlasts its own instant."""
     opens = (rows.start_ns - (rows.start_ns.min() if len(rows) else 0)) * 2
     return opens, opens + np.where(rows.dur_ns > 0, rows.dur_ns * 2, 1)
 
@@ -112,7 +113,7 @@ def _open_count(opens: Int, closes: Int, group: Int) -> Int:
     else:
         closed = np.empty(len(opens), np.int64)
         bounds = np.searchsorted(group, np.arange(int(group[-1]) + 2))
-        for first, last in zip(bounds[:-1], bounds[1:], strict=True):
+        for first, last in pairwise(bounds):
             closed[first:last] = first + np.searchsorted(closes[order[first:last]], opens[first:last], side="right")
     return np.arange(len(opens), dtype=np.int64) - closed
 
@@ -142,7 +143,7 @@ def _nearest_ancestors(parent: Int, depth: Int, category: Int) -> tuple[Int, ...
     order = np.argsort(depth, kind="stable")
     levels = np.searchsorted(depth[order], np.arange(int(depth.max()) + 2 if len(depth) else 1))
     found = tuple(np.full(len(depth), NONE, np.int64) for _ in ANCESTOR_CATEGORIES)
-    for first, last in zip(levels[1:-1], levels[2:], strict=True):
+    for first, last in pairwise(levels[1:]):
         slices = order[first:last]
         above = parent[slices]
         for code, nearest in enumerate(found):

@@ -1,4 +1,4 @@
-"""Tables as commented CREATE TABLE files: the only definition of a column, for DuckDB, Arrow, Parquet, docs and tests."""
+"""Tables as commented CREATE TABLE files: the only definition of a column, for all that reads or writes them."""
 
 from __future__ import annotations
 

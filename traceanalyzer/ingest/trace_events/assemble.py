@@ -174,21 +174,10 @@ class Assembler:
         return dict(zip(("syncs", "memory", "accelerator"), counts, strict=True))
 
 
+_TEXTS = ("pid", "tid", "category", "raw_category", "name")
+_NUMBERS = ("event_id", "start_ns", "dur_ns", "correlation", "external_id", "sequence", "forward_thread")
 _BEGIN_END_SCHEMA = pa.schema(
-    [
-        ("event_id", pa.int64()),
-        ("pid", pa.string()),
-        ("tid", pa.string()),
-        ("category", pa.string()),
-        ("raw_category", pa.string()),
-        ("name", pa.string()),
-        ("start_ns", pa.int64()),
-        ("dur_ns", pa.int64()),
-        ("correlation", pa.int64()),
-        ("external_id", pa.int64()),
-        ("sequence", pa.int64()),
-        ("forward_thread", pa.int64()),
-    ]
+    [pa.field(name, pa.string()) for name in _TEXTS] + [pa.field(name, pa.int64()) for name in _NUMBERS]
 )
 _GROUP_SCHEMA = pa.schema([("group_name", pa.string()), ("ranks", pa.string())])
 

@@ -31,7 +31,7 @@ def sql(name: str) -> str:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Whole events cut from the event list, with the comma before them; `offset` is their place in the decompressed file."""
+    """Whole events cut from the event list, with the comma before them; `offset` is in the decompressed file."""
 
     data: bytes | memoryview
     offset: int
@@ -87,15 +87,19 @@ class ChunkParser:
                 offsets += _event_offsets(data[position:stop], chunk.offset + position)
                 position = stop
             else:
-                part = Chunk(data[position:], chunk.offset + position)
                 mended = mend(
-                    part.data, (stop or limit) - position, part.offset, self._list_start, at_end=at_end, losses=losses
+                    data[position:],
+                    (stop or limit) - position,
+                    chunk.offset + position,
+                    self._list_start,
+                    at_end=at_end,
+                    losses=losses,
                 )
                 offsets += self._load_events(mended.events, mended.offsets, losses)
                 position += mended.consumed
                 ended, starved = mended.ended, mended.starved
             self._connection.execute("INSERT INTO pieces FROM chunk")
-        self._connection.execute("CREATE OR REPLACE TEMP TABLE chunk AS FROM pieces")
+        self._connection.execute("CREATE OR REPLACE TEMP TABLE chunk AS SELECT * REPLACE (rowid AS position) FROM pieces")
         facts = self._facts(chunk.offset + position)
         return replace(facts, ended=ended, starved=starved, offsets=tuple(offsets))
 

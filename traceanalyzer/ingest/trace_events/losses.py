@@ -19,18 +19,22 @@ class Kind:
 KINDS = {
     "truncated": Kind(
         "loss",
-        "the file ends inside the event list: the job was probably killed while writing; everything before the cut is analysed",
+        "the file ends inside the event list: the job was probably killed while writing; everything "
+        "before the cut is analysed",
     ),
     "gzip-truncated": Kind(
         "loss",
-        "the compressed stream ends early: the job was probably killed while writing, or the copy is incomplete; everything before that byte is analysed",
+        "the compressed stream ends early: the job was probably killed while writing, or the copy is "
+        "incomplete; everything before that byte is analysed",
     ),
     "gzip-damaged": Kind(
-        "loss", "the compressed stream is damaged at this byte; everything before it is analysed; copy the file again"
+        "loss",
+        "the compressed stream is damaged at this byte; everything before it is analysed; copy the file again",
     ),
     "gzip-trailing-data": Kind("loss", "bytes after the end of the compressed stream were not read"),
     "unreadable-event": Kind(
-        "loss", "the text of the event is no JSON and could not be mended; the events around it are kept"
+        "loss",
+        "the text of the event is no JSON and could not be mended; the events around it are kept",
     ),
     "not-an-event": Kind("loss", "a value in the event list is no object"),
     "missing-phase": Kind("loss", "an event without `ph` has no meaning"),
@@ -38,14 +42,16 @@ KINDS = {
     "bad-timestamp": Kind("loss", "the event has no readable time"),
     "bad-duration": Kind("loss", "a complete event has no readable duration, or one over 30 days"),
     "negative-duration": Kind(
-        "repair", "the duration was negative and is read as 0; old profiler versions wrote such records"
+        "repair",
+        "the duration was negative and is read as 0; old profiler versions wrote such records",
     ),
     "zero-timestamp": Kind("loss", "the time is 0 where all others are far from it: the profiler lost it"),
     "unmatched-end": Kind("loss", "an end event has no open begin event on its thread"),
     "unfinished-begin": Kind("repair", "a begin event never ends; it is closed at the end of its thread"),
     "bad-counter": Kind("loss", "a counter sample holds no number"),
     "mended-text": Kind(
-        "repair", "the text broke JSON's rules (a raw quote, control character, bad escape or bare word) and was mended"
+        "repair",
+        "the text broke JSON's rules (a raw quote, control character, bad escape or bare word) and was mended",
     ),
     "invalid-utf8": Kind("repair", "bytes that are no UTF-8 were replaced by U+FFFD"),
     "lone-surrogate": Kind("repair", "half a surrogate pair was replaced by U+FFFD"),
@@ -54,11 +60,13 @@ KINDS = {
     "extra-comma": Kind("repair", "a comma has no event after it"),
     "unpadded-fraction": Kind(
         "repair",
-        "times were written by a profiler of spring 2024 that dropped leading zeros (`.5` for 5 ns); they are read as nanoseconds",
+        "times were written by a profiler of spring 2024 that dropped leading zeros (`.5` for 5 ns); they "
+        "are read as nanoseconds",
     ),
     "doubtful-fraction": Kind(
         "note",
-        "times may come from a profiler of spring 2024 that dropped leading zeros; too few to tell, read as decimals: errors up to 900 ns",
+        "times may come from a profiler of spring 2024 that dropped leading zeros; too few to tell, read "
+        "as decimals: errors up to 900 ns",
     ),
     "bad-header": Kind("loss", "a part of the file outside the event list is no JSON and was skipped"),
     "trailing-data": Kind("loss", "bytes after the end of the document were not read"),

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from traceanalyzer.ingest.trace_events.losses import Losses
 
 # Between two events. Keys that also begin objects elsewhere (deviceProperties has "id" and "name") count only when
 # a phase follows soon.
-SEPARATOR = re.compile(
-    rb'\}(\s*,\s*)\{\s*"(?:(?:ph|cat|ts|tts|pid|tid|dur|args|bp|sf)"\s*:|(?:name|id|s)"\s*:(?=[^{}]{0,400}"ph"\s*:))'
-)
+_EVENT_KEY = rb'"(?:(?:ph|cat|ts|tts|pid|tid|dur|args|bp|sf)"\s*:|(?:name|id|s)"\s*:(?=[^{}]{0,400}"ph"\s*:))'
+SEPARATOR = re.compile(rb"\}(\s*,\s*)\{\s*" + _EVENT_KEY)
+# Where the next event begins after one that is broken off: nothing need close it.
+_NEXT_EVENT = re.compile(rb"\}?\s*[,\n]\s*(?=\{\s*" + _EVENT_KEY + rb")")
 _END_OF_LIST = re.compile(rb"\}\s*\]")
 _BLANK = re.compile(rb"[\s\0]*")
 _DECODER = json.JSONDecoder(strict=False)
@@ -20,27 +22,27 @@ _BARE_WORD = re.compile(r"(?<=[:\[,])(\s*)(?:N/A|[-+]?nan|[-+]?inf(?:inity)?)(?=
 _BAD_ESCAPE = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
 _EMPTY_FRAGMENT = re.compile(r",(?=\s*[,}\]])|(?<=[{\[])\s*,")
 _RAW_QUOTES = re.compile(
-    r'("(?:name|cat)"\s*:\s*")(.*?)("\s*(?:,\s*"(?:ph|cat|name|pid|tid|ts|dur|args|id|s|bp)"\s*:|\}))', re.DOTALL
+    r'("(?:name|cat)"\s*:\s*")(.*?)("\s*(?:,\s*"(?:ph|cat|name|pid|tid|ts|dur|args|id|s|bp)"\s*:|\}\s*\Z))', re.DOTALL
 )
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass
 class Mended:
-    """Events of a stretch of text as valid JSON, each with its byte offset; where reading stopped, and whether the list ended."""
+    """Events of a stretch of text as valid JSON, each with its byte offset, and where reading stopped."""
 
     events: list[bytes] = field(default_factory=list)
     offsets: list[int] = field(default_factory=list)
     consumed: int = 0
-    ended: bool = False
+    ended: bool = False  # the list was closed
     starved: bool = False  # the last event may be whole once more bytes are there
 
 
 def mend(data: bytes, limit: int, offset: int, list_start: int, *, at_end: bool, losses: Losses) -> Mended:
-    """Read events one after the other from `data`, which begins between two events, until `limit` is passed.
+    """Read events one by one from `data`, which begins between two events, until `limit` is passed.
 
-    `offset` is where `data` lies in the decompressed file, `list_start` where the event list begins in it; `at_end` says
-    that nothing follows `data`.
+    `offset` is where `data` lies in the decompressed file, `list_start` where the event list begins in it;
+    `at_end` says that nothing follows `data`.
     """
     result = Mended()
     position = 0
@@ -84,8 +86,8 @@ def _read_event(
     data: bytes, start: int, *, at_end: bool, offset: int, losses: Losses
 ) -> tuple[bytes | None, int | None]:
     """Return the event at `start` as JSON (None: lost) and where it ends (None: more bytes are needed to tell)."""
-    separator = SEPARATOR.search(data, start)
-    stop = separator.start() + 1 if separator else _last_brace(data, start)
+    following = _NEXT_EVENT.search(data, start + 1)
+    stop = following.start() + following[0].startswith(b"}") if following else _last_brace(data, start)
     for end in _whole_ends(data, start, stop):
         try:
             text = data[start:end].decode()
@@ -96,9 +98,9 @@ def _read_event(
             losses.add("not-an-event", offset + start, text[:length])
             return None, start + len(text[:length].encode())
         return _clean(text[:length], offset + start, losses), start + len(text[:length].encode())
-    if separator is None and not at_end:
+    if following is None and not at_end:
         return None, None
-    if separator is None and not _END_OF_LIST.search(data, start):
+    if following is None and not _END_OF_LIST.search(data, start):
         losses.add("truncated", offset + start, data[start : start + 160].decode(errors="replace"))
         return None, len(data)
     mended = _repair(data[start:stop], offset + start, losses)
@@ -117,18 +119,25 @@ def _last_brace(data: bytes, start: int) -> int:
     return end.start() + 1 if end else len(data)
 
 
+def _escape_raw_quotes(text: str) -> str:
+    return _RAW_QUOTES.sub(lambda field: field[1] + re.sub(r'(?<!\\)"', r"\"", field[2]) + field[3], text)
+
+
+# Tried one after the other, each on what the ones before it left.
+_REPAIRS: tuple[Callable[[str], str], ...] = (
+    lambda text: text,
+    lambda text: _BARE_WORD.sub(r"\1null", text),
+    lambda text: _BAD_ESCAPE.sub(r"\\\\", text),
+    lambda text: _EMPTY_FRAGMENT.sub("", text),
+    _escape_raw_quotes,
+)
+
+
 def _repair(raw: bytes, offset: int, losses: Losses) -> bytes | None:
     """Return the event as valid JSON, or None if its text cannot be understood."""
     text = raw.decode(errors="replace")
     bad_bytes = text.encode() != raw
-    steps = (
-        lambda t: t,
-        lambda t: _BARE_WORD.sub(r"\1null", t),
-        lambda t: _BAD_ESCAPE.sub(r"\\\\", t),
-        lambda t: _EMPTY_FRAGMENT.sub("", t),
-        lambda t: _RAW_QUOTES.sub(lambda m: m[1] + re.sub(r'(?<!\\)"', r"\"", m[2]) + m[3], t),
-    )
-    for mended_steps, step in enumerate(steps):
+    for mended_steps, step in enumerate(_REPAIRS):
         text = step(text)
         try:
             value = _DECODER.decode(text.strip())

@@ -13,7 +13,7 @@ from traceanalyzer.ingest.trace_events.losses import Losses
 
 BLOCK_BYTES = 16 * 2**20
 # Compressed bytes taken at a time: they become about ten times as many.
-_PACKED_BYTES = 2**20
+_PACKED_BYTES = 2**18
 GZIP_MAGIC = b"\x1f\x8b"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _GZIP_WINDOW = 31  # zlib's code for a gzip member with the largest window
@@ -79,11 +79,14 @@ class ByteStream:
         written = 0
         first = True
         while True:
+            before = member.copy()
             try:
                 block = member.decompress(raw, BLOCK_BYTES)
             except zlib.error as error:
+                block = _inflate_up_to_damage(before, raw)
                 self.cut = True
-                self._losses.add("gzip-damaged", written, str(error))
+                self._losses.add("gzip-damaged", written + len(block), str(error))
+                yield block
                 return
             if first and block:
                 block, first = block.removeprefix(BYTE_ORDER_MARK), False
@@ -111,3 +114,14 @@ class ByteStream:
         raw = file.read(_PACKED_BYTES)
         self.read_bytes = file.tell()
         return raw
+
+
+def _inflate_up_to_damage(member: zlib._Decompress, raw: bytes) -> bytes:
+    """Inflate byte by byte: an inflater that fails keeps back what it had made of the bytes before."""
+    blocks = []
+    for position in range(len(raw)):
+        try:
+            blocks.append(member.decompress(raw[position : position + 1]))
+        except zlib.error:
+            break
+    return b"".join(blocks)

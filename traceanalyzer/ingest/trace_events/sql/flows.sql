@@ -12,7 +12,7 @@ SELECT
     END AS phase,
     thread_id,
     start_ns + $base_ns AS start_ns,
-    phase = 'X' OR phase <> 'f' OR bp = 'e' AS binds_enclosing
+    phase <> 'f' OR coalesce(bp, '') = 'e' AS binds_enclosing
 FROM read_parquet($other) AS points
 LEFT JOIN threads ON threads.pid IS NOT DISTINCT FROM points.pid AND threads.tid IS NOT DISTINCT FROM points.tid
 WHERE phase IN ('s', 't', 'f')
