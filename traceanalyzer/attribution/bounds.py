@@ -24,6 +24,7 @@ _READS = {
 class _Device:
     scan: Scan
     window_ns: int
+    compute_ns: int
     reading_op: int | None
     reading_scale: float
     abstains: str | None
@@ -49,6 +50,7 @@ class Bounds:
             devices[place] = _Device(
                 Scan.of_tables(_of_device(lead_events, place), _of_device(lead_costs, place)),
                 window["window_ns"],
+                window["compute_ns"],
                 window["reading_op_id"],
                 window["reading_scale"],
                 window["bound_abstains"],
@@ -84,7 +86,14 @@ class Bounds:
             saved = last.max() - (last[:, None] - ends[mine]).max(axis=0)
         else:
             saved = starts[at] * found.reading_scale
-        return [min(max(int(ns), 0), found.window_ns) for ns in np.asarray(saved).tolist()]
+        limits = [_limit(found, scenario) for scenario in scenarios]
+        return [min(max(int(ns), 0), limit) for ns, limit in zip(np.asarray(saved).tolist(), limits, strict=True)]
+
+
+def _limit(device: _Device, scenario: Scenario) -> int:
+    """Return the time without compute, and what ops get shorter by: more cannot be saved."""
+    shorter = sum(max(0, saving) for saving in (scenario.savings or {}).values())
+    return min(device.window_ns, device.window_ns - device.compute_ns + shorter)
 
 
 def _of_device(table: pa.Table, place: tuple[int, int]) -> pa.Table:

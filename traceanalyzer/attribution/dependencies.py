@@ -13,8 +13,9 @@ from traceanalyzer.attribution.host_slices import NO_ROW
 
 # An op that starts this long after everything known was ready waited for something else.
 UNEXPLAINED_NS = 5_000
-# An op on another stream that ended this shortly before is taken for what it waited for.
+# An op on another stream that ended this shortly before is taken for what it waited for, or within this share of a wait.
 COINCIDENT_NS = 20_000
+COINCIDENT_SHARE = 0.05
 # Device-side time between two ops that follow each other.
 GAP_NS = 1_000
 
@@ -85,7 +86,8 @@ def _coincident(ops: DeviceOps, stream: Ints, other: Ints) -> None:
     late = np.flatnonzero(ops.linked & (ops.start - ready > UNEXPLAINED_NS) & (other == NO_ROW))
     by_end = np.argsort(ops.end, kind="stable")
     ends = ops.end[by_end]
-    low = np.searchsorted(ends, ops.start[late] - COINCIDENT_NS, side="right")
+    near_ns = np.maximum(COINCIDENT_NS, (ops.start[late] - ready[late]) * COINCIDENT_SHARE).astype(np.int64)
+    low = np.searchsorted(ends, ops.start[late] - near_ns, side="right")
     high = np.searchsorted(ends, ops.start[late], side="right")
     for row, first, last in zip(late.tolist(), low.tolist(), high.tolist(), strict=True):
         near = by_end[first:last]

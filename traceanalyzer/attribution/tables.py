@@ -77,11 +77,13 @@ def _named(codes: Ints, names: Sequence[str | None]) -> pa.Array:
 
 def _windows(device: AttributedDevice) -> _Columns:
     window = device.window
+    computes = device.ledger.bucket[device.pieces.row] == CODE[COMPUTE]
     times = np.asarray([s.end - s.start for s in device.kept if s.start is not None and s.end is not None], np.float64)
     return {
         "start_ns": [window.start],
         "end_ns": [window.end],
         "window_ns": [window.length],
+        "compute_ns": [int(device.pieces.dur[device.pieces.kept & computes].sum())],
         "step_count": [window.step_count],
         "step_source": [window.source],
         "step_mean_ns": [window.length // window.step_count if window.step_count else None],
@@ -179,7 +181,6 @@ def _cause_bounds(device: AttributedDevice, bounds: Bounds) -> _Columns:
     columns: dict[str, list[Any]] = {"cause": list(causes), "bound_ns": found}
     for name in ("owned_ns", "step_hits", "worst_ns", "worst_step", "worst_start_ns"):
         columns[name] = []
-    assert CODE[COMPUTE] == 0
     for cause in causes:
         mine = np.flatnonzero(pieces.kept & (bucket == CODE[cause]))
         worst = int(mine[np.argmax(pieces.dur[mine])]) if len(mine) else NO_ROW

@@ -7,6 +7,7 @@ CREATE TABLE windows (
     start_ns      BIGINT NOT NULL,   -- start of the first kept step on the device
     end_ns        BIGINT NOT NULL,   -- end of the last kept step on the device
     window_ns     BIGINT NOT NULL,   -- end_ns - start_ns
+    compute_ns    BIGINT NOT NULL,   -- time of the window in which compute ran: no cause can win it, only faster kernels
     step_count    BIGINT NOT NULL,   -- kept steps; 0: no steps were found
     step_source   VARCHAR,           -- where steps come from: ProfilerStep, annotation, optimizer; NULL: none found
     step_mean_ns  BIGINT,            -- window_ns / step_count; NULL without steps

@@ -43,8 +43,8 @@ SELECT
     steps.start_ns,
     steps.end_ns - steps.start_ns AS dur_ns,
     op_count,
-    CASE WHEN steps.start_ns IS NOT NULL THEN coalesce(compute_ns, 0) END AS compute_ns,
-    coalesce(compute_ns, 0) / nullif(steps.end_ns - steps.start_ns, 0) AS compute_share,
+    CASE WHEN steps.start_ns IS NOT NULL THEN coalesce(compute.compute_ns, 0) END AS compute_ns,
+    coalesce(compute.compute_ns, 0) / nullif(steps.end_ns - steps.start_ns, 0) AS compute_share,
     kept,
     drop_reason
 FROM attribution.steps
