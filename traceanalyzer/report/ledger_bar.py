@@ -73,19 +73,21 @@ def write_ledgers(page: Page, ledgers: Sequence[DeviceLedger], *, verbose: bool)
     # Two traces of one rank: then only their names tell them apart.
     named = short_names([x.trace for x in ledgers]) if len({(x.rank, x.device) for x in ledgers}) < len(ledgers) else {}
     for group in shown:
-        _write_group(page, group, named)
+        _write_group(page, group, named, alone=len({ledger.trace for ledger in ledgers}) == 1)
     hidden = sum(len(group.members) for group in groups[len(shown) :])
     if hidden:
         page.line((f"  and {counted(hidden, 'faster device')} that differ; -v shows all", "dim"))
         page.blank()
 
 
-def places(ledgers: Sequence[DeviceLedger]) -> str:
-    """Say which devices of which ranks these are: `ranks 0-7`, `rank 0, devices 0, 1`."""
+def places(ledgers: Sequence[DeviceLedger], *, alone: bool = False) -> str:
+    """Say which devices of which ranks these are: `ranks 0-7`, `rank 0, devices 0, 1`; `alone` in the run needs no name."""
     ranks = [ledger.rank for ledger in ledgers if ledger.rank is not None]
     devices = sorted({ledger.device for ledger in ledgers})
     device_words = f"device{'' if len(devices) == 1 else 's'} {ranges(devices)}"
     if len(ranks) < len(ledgers):
+        if alone:
+            return device_words
         traces = sorted(short_names([ledger.trace for ledger in ledgers]).values())
         return f"{device_words} of {traces[0]}" if len(traces) == 1 else f"{device_words} of {len(traces)} traces"
     unique = sorted(set(ranks))
@@ -93,16 +95,16 @@ def places(ledgers: Sequence[DeviceLedger]) -> str:
     return rank_words if len(unique) > 1 else f"{rank_words}, {device_words}"
 
 
-def _write_group(page: Page, group: LedgerGroup, named: Mapping[str, str]) -> None:
+def _write_group(page: Page, group: LedgerGroup, named: Mapping[str, str], *, alone: bool) -> None:
     ledger = group.worst
     window = (
         f"one step of {duration(step_ns(ledger))}" if ledger.step_count else f"{duration(ledger.window_ns)}, no steps"
     )
-    where = [places(group.members)]
+    where = [places(group.members, alone=alone)]
     if named and len(group.members) == 1 and ledger.rank is not None:
         where.append(named[ledger.trace])
     if len(group.members) > 1:
-        where.append(f"alike; the slowest, {places([ledger])}, is shown")
+        where.append(f"alike; the slowest, {places([ledger], alone=alone)}, is shown")
     if ledger.device_name:
         where.append(ledger.device_name)
     title = [("Where the time goes", "bold"), ("  " + window, "bold"), ("  " + where[0], "dim")]

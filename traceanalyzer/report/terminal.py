@@ -3,50 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence, Sized
+from collections.abc import Sized
 from pathlib import Path
 from typing import TextIO
 
-from traceanalyzer.diagnosis import SEVERITIES, Diagnosis, Evidence, Finding, Fix, Outcome
+from traceanalyzer.diagnosis import SEVERITIES, Diagnosis, Finding, Outcome
+from traceanalyzer.report.findings import SEVERITY_STYLES, write_findings
 from traceanalyzer.report.ledger_bar import alike, write_ledgers
+from traceanalyzer.report.ledger_bar import places as places_words
 from traceanalyzer.report.page import Page, Part
-from traceanalyzer.report.verdict import (
-    LIMITS_TRUST,
-    judge,
-    ledger_of,
-    problems,
-    quality_findings,
-    step_ns,
-    time_findings,
-)
-from traceanalyzer.report.words import (
-    bucket_words,
-    column_words,
-    counted,
-    duration,
-    percent,
-    ranges,
-    short_names,
-    value_words,
-)
+from traceanalyzer.report.verdict import LIMITS_TRUST, judge, quality_findings, step_ns, time_findings
+from traceanalyzer.report.words import bucket_words, counted, duration, percent, ranges, short_names
 
-MOST_FINDINGS = 6
-MOST_ROWS = 3
 MOST_GROUPS = 4
 # Shares of unexplained time below this are not worth a word.
 LEAST_SHARE = 0.005
 
-_STYLES = {
-    "blocker": "bold red",
-    "critical": "bold red",
-    "high": "red",
-    "warning": "yellow",
-    "medium": "yellow",
-    "low": "cyan",
-    "info": "cyan",
-    "note": "dim",
-}
-_FOR_PROGRAMS = ("start_ns", "dur_ns")
 # The reason of a rule that has nothing to look for in a run.
 NOT_APPLICABLE = "not-applicable"
 
@@ -68,7 +40,7 @@ def write(diagnosis: Diagnosis, stream: TextIO, *, verbose: bool = False) -> Non
     _write_quality(page, diagnosis, verbose=verbose, least=0 if verbose else LIMITS_TRUST)
     write_ledgers(page, diagnosis.ledgers, verbose=verbose)
     _write_order(page, diagnosis)
-    _write_findings(page, diagnosis, verbose=verbose)
+    write_findings(page, diagnosis, verbose=verbose)
     _write_unexplained(page, diagnosis)
     _write_blind_spots(page, diagnosis, verbose=verbose)
     page.paragraph(_who_looked(diagnosis, healthy=False), style="dim")
@@ -95,7 +67,7 @@ def _write_quality(page: Page, diagnosis: Diagnosis, *, verbose: bool, least: in
         if SEVERITIES.index(finding.severity) < least:
             continue
         wrote = True
-        mark: Part = (f"{finding.severity}  ", _STYLES[finding.severity])
+        mark: Part = (f"{finding.severity}  ", SEVERITY_STYLES[finding.severity])
         page.paragraph(f"{_where(diagnosis, finding)}{finding.message}", label=mark)
         for fix in finding.fixes[: None if verbose else 1]:
             page.paragraph(fix.text, indent=len(mark[0]), style="dim")
@@ -106,7 +78,9 @@ def _write_quality(page: Page, diagnosis: Diagnosis, *, verbose: bool, least: in
         wrote = True
         kinds = ", ".join(f"{defect.defect} ×{defect.count:,} in {defect.trace}" for defect in lost[:3])
         more = f" and {len(lost) - 3} more" if len(lost) > 3 else ""
-        page.paragraph(f"the file does not hold everything: {kinds}{more}", label=("lost  ", _STYLES["warning"]))
+        page.paragraph(
+            f"the file does not hold everything: {kinds}{more}", label=("lost  ", SEVERITY_STYLES["warning"])
+        )
     if wrote:
         page.blank()
 
@@ -120,156 +94,31 @@ def _where(diagnosis: Diagnosis, finding: Finding) -> str:
 
 
 def _write_order(page: Page, diagnosis: Diagnosis) -> None:
-    """Write the waterfall: how long a step takes after each fix, in the order of fixes."""
-    steps = [finding for finding in time_findings(diagnosis) if finding.marginal_ns]
-    steps.sort(key=lambda finding: finding.marginal_order or len(steps))
-    if len(steps) < 2 or len({(finding.trace, finding.device) for finding in steps}) != 1:
-        return
-    ledger = ledger_of(diagnosis, steps[0])
+    """Write the waterfall of the slowest device: how long a step takes after each fix, in the order of fixes."""
+    timed = [finding for finding in time_findings(diagnosis) if finding.marginal_ns]
+    places = {(finding.trace, finding.device) for finding in timed}
+    ledger = max((x for x in diagnosis.ledgers if (x.trace, x.device) in places), key=step_ns, default=None)
     if ledger is None or not ledger.window_ns:
+        return
+    fixes = sorted(
+        (f for f in timed if (f.trace, f.device) == (ledger.trace, ledger.device)),
+        key=lambda finding: finding.marginal_order or len(timed),
+    )
+    if len(fixes) < 2:
         return
     per_step = max(ledger.step_count, 1)
     left_ns = ledger.window_ns
-    rows = [("", "now", duration(left_ns / per_step), "", "")]
-    for number, finding in enumerate(steps, 1):
+    rows = [("now", duration(left_ns / per_step), "", "")]
+    for finding in fixes:
         left_ns -= finding.marginal_ns or 0
         gain = f"−{percent((finding.marginal_ns or 0) / ledger.window_ns)}"
-        rows.append((str(number), finding.rule, duration(left_ns / per_step), gain, f"{finding.confidence} confidence"))
-    page.line(
-        ("Fixed one after the other", "bold"), ("  at best; bounds of single fixes may overlap, these add up", "dim")
-    )
-    page.table(
-        ("", "fix", "a step takes" if ledger.step_count else "it takes", "saves", ""),
-        rows,
-        indent=2,
-        right=frozenset({2, 3}),
-    )
+        rows.append((finding.rule, duration(left_ns / per_step), gain, f"{finding.confidence} confidence"))
+    where = f"on {places_words([ledger])}; " if len(places) > 1 else ""
+    note = f"  {where}at best; bounds of single fixes may overlap, these add up"
+    page.flow([("Fixed one after the other", "bold"), (note, "dim")])
+    columns = ("fix", "a step takes" if ledger.step_count else "it takes", "saves", "")
+    page.table(columns, rows, indent=2, right=frozenset({1, 2}))
     page.blank()
-
-
-def _write_findings(page: Page, diagnosis: Diagnosis, *, verbose: bool) -> None:
-    findings = problems(diagnosis)
-    loud = [finding for finding in findings if verbose or SEVERITIES.index(finding.severity) > SEVERITIES.index("info")]
-    shown = loud if verbose else loud[:MOST_FINDINGS]
-    told: set[str] = set()
-    for number, finding in enumerate(shown, 1):
-        _write_finding(page, diagnosis, finding, number, told=finding.rule in told, verbose=verbose)
-        told.add(finding.rule)
-    rest = [finding for finding in findings if finding not in shown]
-    if rest:
-        page.line(("Also seen", "bold"), ("  -v tells more", "dim"))
-        for finding in rest:
-            saving = f"up to −{percent(finding.saving_share)}  " if finding.saving_share else ""
-            page.paragraph(f"{saving}{finding.message}", label=(f"  {finding.severity}  ", _STYLES[finding.severity]))
-        page.blank()
-
-
-def _write_finding(
-    page: Page, diagnosis: Diagnosis, finding: Finding, number: int, *, told: bool, verbose: bool
-) -> None:
-    beside = len(finding.title) + len(finding.rule) + 6 <= page.width
-    if beside:
-        mark: Part = (f"{number}  ", _STYLES[finding.severity])
-        page.line(mark, (finding.title, "bold"), (f"  {finding.rule}", "dim"))
-    else:
-        page.paragraph(finding.title, label=(f"{number}  ", _STYLES[finding.severity]), style="bold")
-    words = _saving(diagnosis, finding)
-    saving: list[Part] = [(words, "bold"), " · "] if words else []
-    page.flow(
-        [
-            *saving,
-            (finding.severity, _STYLES[finding.severity]),
-            f" · {finding.confidence} confidence",
-            (f" · {_place(diagnosis, finding)}", "dim"),
-            ("" if beside else f" · {finding.rule}", "dim"),
-        ],
-        indent=3,
-    )
-    page.paragraph(finding.message, indent=3)
-    if finding.why and not told:
-        page.paragraph(finding.why, label=("why  ", "dim"), indent=3)
-    for evidence in finding.evidence:
-        _write_evidence(page, evidence, verbose=verbose)
-    for fix in finding.fixes if verbose else finding.fixes[:2]:
-        if told:
-            page.line("   ", ("fix  ", "bold green"), "as above")
-            break
-        _write_fix(page, fix)
-    others = " or ".join(finding.alternatives)
-    if finding.status == "alternative":
-        instead = f"of {others or 'a fix above'}: both win the same time, and one is enough"
-        page.paragraph(instead, label=("instead  ", "dim"), indent=3)
-    elif others:
-        page.paragraph(f"{others}, which wins part of the same time", label=("or   ", "dim"), indent=3)
-    if verbose:
-        for reference in finding.references:
-            page.paragraph(reference, label=("see  ", "dim"), indent=3, style="dim")
-    page.blank()
-
-
-def _saving(diagnosis: Diagnosis, finding: Finding) -> str:
-    """Say the bound of a finding per step: what removing its cause alone can save."""
-    ledger = ledger_of(diagnosis, finding)
-    if finding.saving_ns is None or finding.saving_share is None or ledger is None:
-        return ""
-    unit = " a step" if ledger.step_count else ""
-    when = "will matter next: then " if finding.status == "latent" else ""
-    return (
-        f"{when}up to −{percent(finding.saving_share)}, {duration(finding.saving_ns / max(ledger.step_count, 1))}{unit}"
-    )
-
-
-def _place(diagnosis: Diagnosis, finding: Finding) -> str:
-    if len(finding.same_on_ranks) > 1:
-        total = len({trace.rank for trace in diagnosis.traces if trace.rank is not None})
-        on = f"on {len(finding.same_on_ranks)} of {total} ranks" if total else f"ranks {ranges(finding.same_on_ranks)}"
-        return f"{on}, worst rank {finding.rank}"
-    device = f"device {finding.device}" if finding.device is not None else "the whole trace"
-    names = short_names([trace.trace for trace in diagnosis.traces])
-    where = names.get(finding.trace or "", "the run")
-    if len(finding.same_on_traces) > 1:
-        return f"in {len(finding.same_on_traces)} of {len(names)} traces, worst in {where}"
-    if finding.rank is None:
-        return device if len(names) == 1 else f"{device} in {where}"
-    if sum(ledger.rank == finding.rank and ledger.device == finding.device for ledger in diagnosis.ledgers) > 1:
-        return f"rank {finding.rank}, {device} in {where}"
-    only = "only " if len({trace.rank for trace in diagnosis.traces}) > 1 else ""
-    return f"{only}rank {finding.rank}, {device}"
-
-
-def _write_evidence(page: Page, evidence: Evidence, *, verbose: bool) -> None:
-    if not evidence.rows:
-        return
-    rows = evidence.rows if verbose else evidence.rows[:MOST_ROWS]
-    more = f"  {len(evidence.rows) - len(rows)} more with -v" if len(rows) < len(evidence.rows) else ""
-    page.line("   ", (evidence.title, "dim"), (more, "dim"))
-    shown = _telling_columns(evidence, rows)
-    cells = [[value_words(evidence.columns[i], row[i]) for i in shown] for row in rows]
-    right = frozenset(at for at, i in enumerate(shown) if any(isinstance(row[i], int | float) for row in rows))
-    page.table([column_words(evidence.columns[i]) for i in shown], cells, indent=5, right=right)
-
-
-def _telling_columns(evidence: Evidence, rows: Sequence[tuple[object, ...]]) -> list[int]:
-    """Return the columns worth showing: what no row knows, what another column says too, and what is there for programs
-    takes no room."""
-    for_people = any(column.endswith("ms") for column in evidence.columns)
-    shown: list[int] = []
-    seen: list[tuple[object, ...]] = []
-    for i, column in enumerate(evidence.columns):
-        values = tuple(row[i] for row in rows)
-        if all(value is None for value in values) or (for_people and column in _FOR_PROGRAMS):
-            continue
-        if values in seen and all(isinstance(value, str) for value in values):
-            continue
-        shown.append(i)
-        seen.append(values)
-    return shown
-
-
-def _write_fix(page: Page, fix: Fix) -> None:
-    page.paragraph(fix.text, label=("fix  ", "bold green"), indent=3)
-    if fix.code:
-        page.code(fix.code, indent=8)
 
 
 def _write_unexplained(page: Page, diagnosis: Diagnosis) -> None:

@@ -1,0 +1,155 @@
+"""Findings on a terminal: each with what it saves, where, why, the evidence and the fix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from traceanalyzer.diagnosis import SEVERITIES, Diagnosis, Evidence, Finding, Fix
+from traceanalyzer.report.page import Page, Part
+from traceanalyzer.report.verdict import ledger_of, problems
+from traceanalyzer.report.words import column_words, duration, percent, ranges, short_names, value_words
+
+MOST_FINDINGS = 6
+MOST_ROWS = 3
+MOST_PLACES = 4
+
+SEVERITY_STYLES = {
+    "blocker": "bold red",
+    "critical": "bold red",
+    "high": "red",
+    "warning": "yellow",
+    "medium": "yellow",
+    "low": "cyan",
+    "info": "cyan",
+    "note": "dim",
+}
+# Columns of evidence that others say for people.
+_FOR_PROGRAMS = ("start_ns", "dur_ns")
+
+
+def write_findings(page: Page, diagnosis: Diagnosis, *, verbose: bool) -> None:
+    """Write the findings about the program in the order of fixes; the harmless ones take a line each."""
+    findings = problems(diagnosis)
+    loud = [finding for finding in findings if verbose or SEVERITIES.index(finding.severity) > SEVERITIES.index("info")]
+    rules = list(dict.fromkeys(finding.rule for finding in loud))[: None if verbose else MOST_FINDINGS]
+    for number, rule in enumerate(rules, 1):
+        first, *others = [finding for finding in loud if finding.rule == rule]
+        _write_finding(page, diagnosis, first, number, others, verbose=verbose)
+    shown = [finding for finding in loud if finding.rule in rules]
+    rest = [finding for finding in findings if finding not in shown]
+    if rest:
+        page.line(("Also seen", "bold"), ("  -v tells more", "dim"))
+        for finding in rest:
+            saving = f"up to −{percent(finding.saving_share)}  " if finding.saving_share else ""
+            page.paragraph(
+                f"{saving}{finding.message}", label=(f"  {finding.severity}  ", SEVERITY_STYLES[finding.severity])
+            )
+        page.blank()
+
+
+def _write_finding(
+    page: Page, diagnosis: Diagnosis, finding: Finding, number: int, others: Sequence[Finding], *, verbose: bool
+) -> None:
+    """Write one finding in full, and the places where the same rule fired too."""
+    beside = len(finding.title) + len(finding.rule) + 6 <= page.width
+    if beside:
+        mark: Part = (f"{number}  ", SEVERITY_STYLES[finding.severity])
+        page.line(mark, (finding.title, "bold"), (f"  {finding.rule}", "dim"))
+    else:
+        page.paragraph(finding.title, label=(f"{number}  ", SEVERITY_STYLES[finding.severity]), style="bold")
+    _write_facts(page, diagnosis, finding, "" if beside else f" · {finding.rule}")
+    page.paragraph(finding.message, indent=3)
+    if finding.why:
+        page.paragraph(finding.why, label=("why  ", "dim"), indent=3)
+    for evidence in finding.evidence:
+        _write_evidence(page, evidence, verbose=verbose)
+    for fix in finding.fixes if verbose else finding.fixes[:2]:
+        _write_fix(page, fix)
+    rivals = " or ".join(finding.alternatives)
+    if finding.status == "alternative":
+        instead = f"of {rivals or 'a fix above'}: both win the same time, and one is enough"
+        page.paragraph(instead, label=("instead  ", "dim"), indent=3)
+    elif rivals:
+        page.paragraph(f"{rivals}, which wins part of the same time", label=("or   ", "dim"), indent=3)
+    for other in others if verbose else others[:MOST_PLACES]:
+        _write_facts(page, diagnosis, other, "", lead="also  ")
+        page.paragraph(other.message, indent=3, style="dim")
+    if not verbose and len(others) > MOST_PLACES:
+        page.line((f"   and in {len(others) - MOST_PLACES} more places; -v tells them", "dim"))
+    if verbose:
+        for reference in finding.references:
+            page.paragraph(reference, label=("see  ", "dim"), indent=3, style="dim")
+    page.blank()
+
+
+def _write_facts(page: Page, diagnosis: Diagnosis, finding: Finding, rule: str, *, lead: str = "") -> None:
+    words = _saving(diagnosis, finding)
+    saving: list[Part] = [(words, "bold"), " · "] if words else []
+    severity = (finding.severity, SEVERITY_STYLES[finding.severity])
+    place = (f" · {_place(diagnosis, finding)}", "dim")
+    page.flow([(lead, "dim"), *saving, severity, f" · {finding.confidence} confidence", place, (rule, "dim")], indent=3)
+
+
+def _saving(diagnosis: Diagnosis, finding: Finding) -> str:
+    """Say the bound of a finding per step: what removing its cause alone can save."""
+    ledger = ledger_of(diagnosis, finding)
+    if finding.saving_ns is None or finding.saving_share is None or ledger is None:
+        return ""
+    unit = " a step" if ledger.step_count else ""
+    when = "will matter next: then " if finding.status == "latent" else ""
+    return (
+        f"{when}up to −{percent(finding.saving_share)}, {duration(finding.saving_ns / max(ledger.step_count, 1))}{unit}"
+    )
+
+
+def _place(diagnosis: Diagnosis, finding: Finding) -> str:
+    if len(finding.same_on_ranks) > 1:
+        total = len({trace.rank for trace in diagnosis.traces if trace.rank is not None})
+        on = f"on {len(finding.same_on_ranks)} of {total} ranks" if total else f"ranks {ranges(finding.same_on_ranks)}"
+        return f"{on}, worst rank {finding.rank}"
+    device = f"device {finding.device}" if finding.device is not None else "the whole trace"
+    names = short_names([trace.trace for trace in diagnosis.traces])
+    where = names.get(finding.trace or "", "the run")
+    if len(finding.same_on_traces) > 1:
+        return f"in {len(finding.same_on_traces)} of {len(names)} traces, worst in {where}"
+    if finding.rank is None:
+        return device if len(names) == 1 else f"{device} in {where}"
+    if sum(ledger.rank == finding.rank and ledger.device == finding.device for ledger in diagnosis.ledgers) > 1:
+        return f"rank {finding.rank}, {device} in {where}"
+    only = "only " if len({trace.rank for trace in diagnosis.traces}) > 1 else ""
+    return f"{only}rank {finding.rank}, {device}"
+
+
+def _write_evidence(page: Page, evidence: Evidence, *, verbose: bool) -> None:
+    if not evidence.rows:
+        return
+    rows = evidence.rows if verbose else evidence.rows[:MOST_ROWS]
+    more = f"  {len(evidence.rows) - len(rows)} more with -v" if len(rows) < len(evidence.rows) else ""
+    page.line("   ", (evidence.title, "dim"), (more, "dim"))
+    shown = _telling_columns(evidence, rows)
+    cells = [[value_words(evidence.columns[i], row[i]) for i in shown] for row in rows]
+    right = frozenset(at for at, i in enumerate(shown) if any(isinstance(row[i], int | float) for row in rows))
+    page.table([column_words(evidence.columns[i]) for i in shown], cells, indent=5, right=right)
+
+
+def _telling_columns(evidence: Evidence, rows: Sequence[tuple[object, ...]]) -> list[int]:
+    """Return the columns worth showing: what no row knows, what another column says too, and what is there for programs
+    takes no room."""
+    for_people = any(column.endswith("ms") for column in evidence.columns)
+    shown: list[int] = []
+    seen: list[tuple[object, ...]] = []
+    for i, column in enumerate(evidence.columns):
+        values = tuple(row[i] for row in rows)
+        if all(value is None for value in values) or (for_people and column in _FOR_PROGRAMS):
+            continue
+        if values in seen and all(isinstance(value, str) for value in values):
+            continue
+        shown.append(i)
+        seen.append(values)
+    return shown
+
+
+def _write_fix(page: Page, fix: Fix) -> None:
+    page.paragraph(fix.text, label=("fix  ", "bold green"), indent=3)
+    if fix.code:
+        page.code(fix.code, indent=8)
