@@ -96,6 +96,9 @@ class Activity:
         read_bytes = sum(file.read_bytes for file in files)
         size_bytes = sum(file.size_bytes for file in files)
         event_count = sum(file.event_count for file in files)
+        if read_bytes >= size_bytes:
+            self._bars.update(self._task, description="linking", total=None, detail=f"{event_count:,} events read")
+            return
         rate = read_bytes / max(time.monotonic() - self._started, 1e-3)
         self._bars.update(
             self._task,

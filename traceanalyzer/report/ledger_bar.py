@@ -81,7 +81,7 @@ def write_ledgers(page: Page, ledgers: Sequence[DeviceLedger], *, verbose: bool)
 
 
 def places(ledgers: Sequence[DeviceLedger], *, alone: bool = False) -> str:
-    """Say which devices of which ranks these are: `ranks 0-7`, `rank 0, devices 0, 1`; `alone` in the run needs no name."""
+    """Say which devices these are: `ranks 0-7`, `rank 0, devices 0, 1`; the one trace of a run needs no name."""
     ranks = [ledger.rank for ledger in ledgers if ledger.rank is not None]
     devices = sorted({ledger.device for ledger in ledgers})
     device_words = f"device{'' if len(devices) == 1 else 's'} {ranges(devices)}"
