@@ -130,14 +130,26 @@ def _first_launched(ops: DeviceOps, among: Flags, host_times: list[int]) -> list
     return [int(earliest[i]) if i < len(order) else None for i in at.tolist()]
 
 
+def _main_stream(ops: DeviceOps) -> Flags:
+    """Return the launched compute ops of the stream that computes most, or all launched ops where none computes.
+
+    Copies, collectives and prefetched work on streams of their own run ahead with the host; this stream is the step.
+    """
+    compute = ops.compute & ops.linked
+    if not compute.any():
+        return ops.linked
+    streams, index = np.unique(ops.stream, return_inverse=True)
+    worked = np.bincount(index, weights=np.where(compute, ops.end - ops.start + 1, 0), minlength=len(streams))
+    main: Flags = compute & (ops.stream == streams[np.argmax(worked)])
+    return main
+
+
 def device_steps(ops: DeviceOps, host: HostSteps) -> tuple[DeviceStep, ...]:
     """Return the steps of one device, with those that the window drops and why; the kept ones have no gap between."""
     if not host.steps or not ops.linked.any():
         return tuple(DeviceStep(step, None, None, 0, False, None, None, "no GPU work") for step in host.steps)
     edges = [step.start for step in host.steps] + [host.steps[-1].end]
-    # Copies and collectives on streams of their own run ahead with the host: compute tells when a step is at work.
-    linked_compute = ops.compute & ops.linked
-    firsts = _first_launched(ops, linked_compute if linked_compute.any() else ops.linked, edges)
+    firsts = _first_launched(ops, _main_stream(ops), edges)
     work_end = int(ops.end[ops.linked].max())
     at = np.searchsorted(np.sort(ops.launch_start[ops.linked]), edges).tolist()
     steps = []

@@ -1,6 +1,7 @@
 -- One row per step and device: its interval on the host and on the device, and whether the analysis window holds it.
--- On the device a step begins with the first compute op that was launched at or after its host start, and ends where
--- the next one begins: host run-ahead does not distort it, and nothing falls between two steps.
+-- On the device a step begins with the first compute op, on the stream that computes most, that was launched at or
+-- after its host start, and ends where the next one begins: neither host run-ahead nor streams that prefetch distort it,
+-- and nothing falls between two steps.
 CREATE TABLE steps (
     trace_id      INTEGER NOT NULL,  -- traces.trace_id
     device        INTEGER NOT NULL,  -- devices.device

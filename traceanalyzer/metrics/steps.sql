@@ -1,9 +1,10 @@
 -- One row per trace, device and step: when it ran on the host and on the device, and whether the analysis counts it.
 --
 -- Steps are the profiler's own marks (ProfilerStep#N), else annotations that name a step, else the spans between
--- optimizer steps. On a device a step runs from the first compute operation launched at or after its host start to the
--- same of the next step: host run-ahead does not distort it and no idle time falls between two steps. Of four steps and
--- more the first is dropped as warm-up; a last one whose end the trace does not hold is dropped while two remain.
+-- optimizer steps. On a device a step runs from the first compute operation launched at or after its host start, on the
+-- stream that computes most, to the same of the next step: neither host run-ahead nor streams that prefetch distort it,
+-- and no idle time falls between two steps. Of four steps and more the first is dropped as warm-up; a last one whose end
+-- the trace does not hold is dropped while two remain.
 --
 -- columns:
 --   trace          VARCHAR  name of the trace
