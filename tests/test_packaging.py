@@ -80,3 +80,10 @@ def test_wheel_holds_every_rule_and_every_query(root: Path, tmp_path: Path) -> N
         f"traceanalyzer/rules/builtin/{path.relative_to(root / 'rules')}" for path in (root / "rules").rglob("*.yaml")
     }
     assert queries | rules | {"traceanalyzer/py.typed"} <= held
+
+
+def test_reading_a_stored_run_imports_no_pandas(root: Path, tmp_path: Path) -> None:
+    command = ["sql", str(root / "sample_traces" / "healthy"), "SELECT 1", "--store", str(tmp_path)]
+    code = f"import sys, traceanalyzer.cli as c; c.main({command}); print('pandas' in sys.modules)"
+    told = [subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True) for _ in "12"]
+    assert told[1].stdout.splitlines()[-1] == "False"

@@ -78,7 +78,7 @@ def _write_finding(
         page.line((f"   and in {len(others) - MOST_PLACES} more places; -v tells them", "dim"))
     if verbose:
         for reference in finding.references:
-            page.paragraph(reference, label=("see  ", "dim"), indent=3, style="dim")
+            page.code(f"see  {reference}", indent=3, style="dim")
     page.blank()
 
 

@@ -74,10 +74,10 @@ class Page:
         for line in lines[1:]:
             self.line(hang, (line, style))
 
-    def code(self, code: str, *, indent: int) -> None:
-        """Write a snippet as it is, so that it can be pasted."""
+    def code(self, code: str, *, indent: int, style: str = "cyan") -> None:
+        """Write a snippet or an address as it is, so that it can be pasted."""
         for line in code.rstrip("\n").splitlines():
-            self._console.print(Text(" " * indent + line.translate(HARMLESS), style="cyan"), soft_wrap=True)
+            self._console.print(Text(" " * indent + line.translate(HARMLESS), style=style), soft_wrap=True)
 
     def table(
         self,

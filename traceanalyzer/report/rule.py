@@ -39,7 +39,7 @@ def write(rule: RulePage, select: str, stream: TextIO) -> None:
     page.code(select, indent=2)
     page.blank()
     for reference in (*rule.references, _place(rule)):
-        page.paragraph(reference, label=("see  ", "dim"))
+        page.code(f"see  {reference}", indent=0, style="dim")
 
 
 def _place(rule: RulePage) -> str:

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Protocol
 from urllib.parse import quote
 
-import adbc_driver_manager
-import adbc_driver_sqlite.dbapi
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -93,6 +91,9 @@ class SqliteSource:
 
     def batches(self, layout: TableLayout, columns: Sequence[str], defects: Defects) -> Iterator[pa.RecordBatch]:
         """Yield the named columns; see Source."""
+        # The driver imports pandas, a fifth of a second that no other format should pay.
+        import adbc_driver_manager
+
         query = self._select(layout, columns)
         count = 0
         try:
@@ -113,6 +114,8 @@ class SqliteSource:
         return f"SELECT {', '.join(terms)} FROM {_identifier(layout.stored_name)}"
 
     def _adbc_batches(self, query: str) -> Iterator[pa.RecordBatch]:
+        import adbc_driver_sqlite.dbapi
+
         with (
             closing(adbc_driver_sqlite.dbapi.connect(self._uri)) as connection,
             closing(connection.cursor()) as cursor,
@@ -125,16 +128,27 @@ class SqliteSource:
         self, query: str, layout: TableLayout, columns: Sequence[str], skip: int, defects: Defects
     ) -> Iterator[pa.RecordBatch]:
         kinds = {column.name: column.type for column in layout.table.columns}
+        for rows in self._rows_up_to_damage(f"{query} LIMIT -1 OFFSET ?", skip, layout, defects):
+            arrays = [
+                _array(values, kinds[column], layout, column, defects)
+                for column, values in zip(columns, zip(*rows, strict=True), strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, list(columns))
+
+    def _rows_up_to_damage(
+        self, query: str, skip: int, layout: TableLayout, defects: Defects
+    ) -> Iterator[list[tuple[object, ...]]]:
+        rows: list[tuple[object, ...]] = []
         try:
-            cursor = self._connection.execute(f"{query} LIMIT -1 OFFSET ?", (skip,))
-            while rows := cursor.fetchmany(BATCH_ROWS):
-                arrays = [
-                    _array(values, kinds[column], layout, column, defects)
-                    for column, values in zip(columns, zip(*rows, strict=True), strict=True)
-                ]
-                yield pa.RecordBatch.from_arrays(arrays, list(columns))
+            for row in self._connection.execute(query, (skip,)):
+                rows.append(row)
+                if len(rows) == BATCH_ROWS:
+                    yield rows
+                    rows = []
         except sqlite3.DatabaseError as error:
             defects.add("unreadable-rows", example=f"{layout.stored_name}: {error}")
+        if rows:
+            yield rows
 
     def distinct(self, layout: TableLayout, column: str) -> list[int]:
         """Return the different integers of a column."""
