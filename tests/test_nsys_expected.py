@@ -58,7 +58,8 @@ def test_device_times(opened: tuple[Run, Any]) -> None:
             row[0]: dict(zip(("sum", "busy", "hidden", "span", "idle", "count", "first", "last"), row[1:], strict=True))
             for row in run.sql(
                 "SELECT engine, sum_ns, busy_ns, hidden_ns, span_ns, idle_ns, op_count, "
-                "t.first_ns - coalesce(base_ns, 0), t.last_ns - coalesce(base_ns, 0) FROM engine_time t JOIN canonical.traces USING (trace) "
+                "t.first_ns - coalesce(base_ns, 0), t.last_ns - coalesce(base_ns, 0) "
+                "FROM engine_time t JOIN canonical.traces USING (trace) "
                 f"WHERE device = {int(device)}"
             ).fetchall()
         }

@@ -24,7 +24,8 @@ class NsysIngester:
     """Reads what Nsight Systems exports.
 
     A folder of Parquet files (`nsys export --type parquetdir`) is given as the folder itself. A report is passed over
-    where an export of it lies beside it, and so is a folder of Parquet files beside an SQLite export: they hold the same.
+    where an export of it lies beside it, and so is a folder of Parquet files beside an SQLite export: both hold the
+    same.
     """
 
     name = "nsys"
@@ -64,7 +65,9 @@ def _sqlite_beside(folder: Path) -> Path:
 
 def _exported(report: Path) -> bool:
     """Tell whether an export lies beside its report, under the name that nsys gives it."""
-    return report.with_suffix(".sqlite").exists() or _parquet_strings(report.with_name(f"{report.stem}_pqtdir")).exists()
+    return (
+        report.with_suffix(".sqlite").exists() or _parquet_strings(report.with_name(f"{report.stem}_pqtdir")).exists()
+    )
 
 
 def _head(path: Path) -> bytes:

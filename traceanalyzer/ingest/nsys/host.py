@@ -23,9 +23,16 @@ PROCESS_MASK = -16777216  # clears the thread in a globalTid
 _BATCH_ROWS = 131_072
 _BACKTRACE_CLASS = (67,)
 
-_LAUNCH_COLUMNS = ("scope", "correlation", "start_ns", "launch_id", "cpu_op_id", "annotation_id")
-_INTEGER: pa.DataType = pa.int64()
-LAUNCHES = pa.schema(dict.fromkeys(_LAUNCH_COLUMNS, _INTEGER))
+LAUNCHES = pa.schema(
+    [
+        pa.field("scope", pa.int64()),
+        pa.field("correlation", pa.int64()),
+        pa.field("start_ns", pa.int64()),
+        pa.field("launch_id", pa.int64()),
+        pa.field("cpu_op_id", pa.int64()),
+        pa.field("annotation_id", pa.int64()),
+    ]
+)
 SYNC_CALLS = pa.schema(
     [
         pa.field("scope", pa.int64()),

@@ -157,7 +157,9 @@ class Export:
         writer = HostWriter(stage.connection, self._sink_of, self._threads)
         writer.write()
         stage.run("launches")
-        (repeats,) = stage.connection.execute("SELECT coalesce(sum(call_count - 1), 0) FROM repeated_calls").fetchall()[0]
+        (repeats,) = stage.connection.execute("SELECT coalesce(sum(call_count - 1), 0) FROM repeated_calls").fetchall()[
+            0
+        ]
         self._defects.add("duplicate-correlation", int(repeats))
         stage.put("failed_calls", FAILED_CALLS, iter(calls.failed))
         stage.put("nvtx_other", NVTX_SCHEMA, iter(splitter.other))
