@@ -33,14 +33,13 @@ LAUNCHES = pa.schema(
         pa.field("annotation_id", pa.int64()),
     ]
 )
-SYNC_CALLS = pa.schema(
-    [
-        pa.field("scope", pa.int64()),
-        pa.field("correlation", pa.int64()),
-        pa.field("sync_kind", pa.string()),
-        pa.field("start_ns", pa.int64()),
-    ]
-)
+_SYNC_FIELDS: dict[str, pa.DataType] = {
+    "scope": pa.int64(),
+    "correlation": pa.int64(),
+    "sync_kind": pa.string(),
+    "start_ns": pa.int64(),
+}
+SYNC_CALLS = pa.schema(_SYNC_FIELDS)
 FAILED_CALLS = pa.schema([("event_id", pa.int64()), ("globalTid", pa.int64()), ("returnValue", pa.int64())])
 
 
