@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import duckdb
 import numpy as np
 
+from traceanalyzer.attribution.arrow_columns import NO_ROW
 from traceanalyzer.attribution.blocking_calls import find_blocking_calls
 from traceanalyzer.attribution.buckets import Flags, Ints
 from traceanalyzer.attribution.dependencies import find_dependencies
 from traceanalyzer.attribution.device_ops import DeviceOps, load_device_ops
-from traceanalyzer.attribution.host_slices import NO_ROW, HostSlices, load_host_slices
+from traceanalyzer.attribution.host_slices import HostSlices, load_host_slices
 from traceanalyzer.attribution.host_timeline import load_overheads, paint
 from traceanalyzer.attribution.launch_queue import full_queue_launches
 from traceanalyzer.attribution.lead_events import LeadEvents, build_lead_events

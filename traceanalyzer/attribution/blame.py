@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
+from traceanalyzer.attribution.arrow_columns import NO_ROW, Texts, named, optional
 from traceanalyzer.attribution.buckets import Flags, Ints
-from traceanalyzer.attribution.host_slices import NO_ROW, HostSlices
+from traceanalyzer.attribution.host_slices import HostSlices
 
 if TYPE_CHECKING:
     from traceanalyzer.attribution.attributed_device import AttributedDevice
@@ -22,10 +22,10 @@ class Blames:
 
     event_id: Ints
     kind: Ints  # 0 host slice, 1 GPU op, NO_ROW none
-    name: pa.Array
-    op: pa.Array
-    annotation: pa.Array
-    python: pa.Array
+    name: Texts
+    op: Texts
+    annotation: Texts
+    python: Texts
 
     @classmethod
     def of_rows(cls, device: AttributedDevice, rows: Ints) -> Self:
@@ -44,7 +44,7 @@ class Blames:
             _names(slices, np.where(of_slice, _own_or_around(slices, slice_row, c, m), a))
             for a, m, c in zip(around, mine, ("cpu_op", "annotation", "python"), strict=True)
         ]
-        op_names = ops.name.take(pa.array(op_row, mask=~of_op))
+        op_names = ops.name.take(optional(np.where(of_op, op_row, NO_ROW)))
         event_id = np.where(of_op, ops.op_id[op_row], NO_ROW)
         if slices.count:
             event_id = np.where(of_slice, slices.slice_id[slice_row], event_id)
@@ -67,9 +67,7 @@ def _own_or_around(slices: HostSlices, rows: Ints, category: str, around: Ints) 
     return found
 
 
-def _names(slices: HostSlices, rows: Ints) -> pa.Array:
+def _names(slices: HostSlices, rows: Ints) -> Texts:
     missing = rows == NO_ROW
     codes = slices.name_code[rows] if slices.count else rows
-    return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32), mask=missing), pa.array(slices.names, pa.string())).cast(
-        pa.string()
-    )
+    return named(np.where(missing, NO_ROW, codes), slices.names)

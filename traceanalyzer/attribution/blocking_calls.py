@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import duckdb
 import numpy as np
 
+from traceanalyzer.attribution.arrow_columns import NO_ROW
 from traceanalyzer.attribution.buckets import HOST_CODE, SYNC_CODE, Codes, Ints
 from traceanalyzer.attribution.device_ops import DeviceOps
-from traceanalyzer.attribution.host_slices import NO_ROW, HostSlices
+from traceanalyzer.attribution.host_slices import HostSlices
 from traceanalyzer.attribution.host_states import COPY_CALL, is_api, slice_state
 
 # What a synchronising call costs where there is nothing to wait for.
@@ -82,8 +83,6 @@ def _blocking_copies(slices: HostSlices, devices: list[DeviceOps]) -> _Copies:
                 np.full(len(found), ops.device),
             )
         )
-    if not parts:
-        return _Copies(*(np.zeros(0, np.int64) for _ in range(2)), np.zeros(0, np.int8), *(np.zeros(0, np.int64),) * 2)
     row, start, cause, op_id, device = (np.concatenate(column) for column in zip(*parts, strict=True))
     known = row != NO_ROW
     _, once = np.unique(row[known], return_index=True)

@@ -67,10 +67,8 @@ class Bounds:
         found = self.devices.get((trace_id, device))
         return frozenset() if found is None else found.scan.causes()
 
-    def bound(
-        self, trace_id: int, device: int, removed: frozenset[str], savings: Savings | None = None
-    ) -> int:
-        """Return what the analysis window loses, in ns, if causes cost nothing and ops (by id) are that much shorter."""
+    def bound(self, trace_id: int, device: int, removed: frozenset[str], savings: Savings | None = None) -> int:
+        """Return by how many ns the window is shorter if causes cost nothing and ops (by id) are that much faster."""
         return self.bounds(trace_id, device, [Scenario(removed, savings)])[0]
 
     def bounds(self, trace_id: int, device: int, scenarios: Sequence[Scenario]) -> list[int]:
@@ -97,5 +95,4 @@ def _limit(device: _Device, scenario: Scenario) -> int:
 
 
 def _of_device(table: pa.Table, place: tuple[int, int]) -> pa.Table:
-    mine = pc.and_(pc.equal(table["trace_id"], place[0]), pc.equal(table["device"], place[1]))
-    return table.filter(mine)
+    return table.filter((pc.field("trace_id") == place[0]) & (pc.field("device") == place[1]))

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import duckdb
 import numpy as np
 
+from traceanalyzer.attribution.arrow_columns import NO_ROW
 from traceanalyzer.attribution.buckets import Flags, Ints
 from traceanalyzer.attribution.device_ops import DeviceOps
-from traceanalyzer.attribution.host_slices import NO_ROW
 
 # An op that starts this long after everything known was ready waited for something else.
 UNEXPLAINED_NS = 5_000
-# An op on another stream that ended this shortly before is taken for what it waited for, or within this share of a wait.
+# An op on another stream that ended this shortly before, or within this share of the wait, is what was waited for.
 COINCIDENT_NS = 20_000
 COINCIDENT_SHARE = 0.05
 # Device-side time between two ops that follow each other.

@@ -9,8 +9,8 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from traceanalyzer.attribution.arrow_columns import NO_ROW, Texts, column
 from traceanalyzer.attribution.buckets import CODE, Codes, Flags, Ints
-from traceanalyzer.attribution.host_slices import NO_ROW, column
 
 _QUERY = """
 SELECT o.op_id, o.device, COALESCE(o.stream, -1) AS stream, o.kind, o.is_comm, o.name,
@@ -51,7 +51,7 @@ class DeviceOps:
     launch_start: Ints
     launch_end: Ints
     launch_name: tuple[str | None, ...]
-    name: pa.Array
+    name: Texts
 
     @property
     def count(self) -> int:
@@ -61,7 +61,8 @@ class DeviceOps:
     @property
     def linked(self) -> Flags:
         """Return which ops have their launch in the trace."""
-        return self.launch_id != NO_ROW
+        known: Flags = self.launch_id != NO_ROW
+        return known
 
 
 def _producers(table: pa.Table) -> Codes:
@@ -118,3 +119,14 @@ def load_device_ops(con: duckdb.DuckDBPyConnection, trace_id: int) -> list[Devic
         _device(table.slice(low, high - low), device)
         for device, low, high in zip(found.tolist(), first.tolist(), last.tolist(), strict=True)
     ]
+
+
+def carried_in(ops: DeviceOps) -> Flags:
+    """Return the ops that were launched before the trace began: those ahead of a stream's first launch in the trace."""
+    carried = np.zeros(ops.count, np.bool_)
+    for stream in np.unique(ops.stream).tolist():
+        mine = ops.stream == stream
+        linked = mine & ops.linked
+        if linked.any():
+            carried |= mine & ~ops.linked & (ops.start < ops.start[linked].min())
+    return carried

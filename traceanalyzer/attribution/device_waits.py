@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from traceanalyzer.attribution.arrow_columns import NO_ROW
 from traceanalyzer.attribution.buckets import CODE, DISPATCH, GRAPH_GAP, UNRESOLVED, Flags, Ints
 from traceanalyzer.attribution.dependencies import Dependencies
 from traceanalyzer.attribution.device_ops import DeviceOps
-from traceanalyzer.attribution.host_slices import NO_ROW
 
 # Gaps between ready ops up to this length are what dispatching costs; longer ones have a reason nobody recorded.
 DISPATCH_MAX_NS = 10_000
@@ -38,9 +38,9 @@ def _producer(ops: DeviceOps, needs: Dependencies, row: int, since: int) -> tupl
     stream, other = int(needs.stream[row]), int(needs.other[row])
     if stream != NO_ROW and ops.producer[stream] >= 0 and ops.end[stream] > since:
         best = stream
-    if other != NO_ROW and ops.producer[other] >= 0 and ops.end[other] > since:
-        if best == NO_ROW or ops.end[other] > ops.end[best]:
-            best, only_fits = other, not bool(needs.other_is_recorded[row])
+    held = other != NO_ROW and ops.producer[other] >= 0 and ops.end[other] > since
+    if held and (best == NO_ROW or ops.end[other] > ops.end[best]):
+        best, only_fits = other, not bool(needs.other_is_recorded[row])
     return best, only_fits
 
 

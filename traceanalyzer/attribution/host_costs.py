@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from traceanalyzer.attribution.arrow_columns import NO_ROW
 from traceanalyzer.attribution.buckets import HOST, Codes, Ints
-from traceanalyzer.attribution.host_slices import NO_ROW
 from traceanalyzer.attribution.host_timeline import Timeline
 
 
@@ -77,10 +77,9 @@ def _cut(timeline: Timeline, owner: Ints, start: Ints, end: Ints) -> Pieces:
     inside = at >= 0
     low = np.maximum(np.where(inside, bounds[at], np.iinfo(np.int64).min), np.repeat(start, counts))
     high = np.minimum(bounds[at + 1], np.repeat(end, counts))
-    if not len(timeline.start):
-        return Pieces(np.repeat(owner, counts), np.full(len(at), timeline.unrecorded, np.int8), np.full(len(at), NO_ROW), high - low)
-    state = np.where(inside, timeline.state[at], timeline.unrecorded).astype(np.int8)
-    row = np.where(inside, timeline.row[at], NO_ROW)
+    # Before the first piece nothing is recorded: index -1 finds that at the end.
+    state = np.append(timeline.state, np.int8(timeline.unrecorded))[at]
+    row = np.append(timeline.row, NO_ROW)[at]
     return Pieces(np.repeat(owner, counts), state, row, high - low)
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, cast
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 
+from traceanalyzer.attribution.arrow_columns import NO_ROW, column
 from traceanalyzer.attribution.buckets import Flags, Ints
-
-NO_ROW = -1
 
 _QUERY = """
 SELECT slice_id, thread_id, category, name, start_ns, start_ns + dur_ns AS end_ns, depth,
@@ -54,11 +54,6 @@ class HostSlices:
         return _rows_of(self.slice_id, slice_ids)
 
 
-def column(table: pa.Table, name: str, missing: int = NO_ROW) -> Ints:
-    """Return an integer column as an array, `missing` for NULL."""
-    return table[name].cast(pa.int64()).fill_null(missing).combine_chunks().to_numpy(zero_copy_only=False)
-
-
 def _rows_of(all_ids: Ints, ids: Ints) -> Ints:
     if not len(all_ids):
         return np.full(len(ids), NO_ROW)
@@ -69,7 +64,7 @@ def _rows_of(all_ids: Ints, ids: Ints) -> Ints:
 
 
 def _name_codes(table: pa.Table) -> tuple[Ints, tuple[str, ...], tuple[str, ...]]:
-    names = table["name"].fill_null("").combine_chunks().dictionary_encode()
+    names = table["name"].fill_null(cast(Any, "")).combine_chunks().dictionary_encode()
     categories = table["category"].combine_chunks().dictionary_encode()
     name_texts = names.dictionary.to_pylist()
     category_texts = categories.dictionary.to_pylist()

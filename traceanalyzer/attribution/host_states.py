@@ -12,23 +12,43 @@ _API_STATES = (
     (r"(Device|Stream|Event|Ctx|Context)Synchronize", "host.sync"),
     (r"Launch", "host.launch_api"),
     (r"HostAlloc|MallocHost|HostMalloc|HostRegister|HostUnregister|FreeHost|HostFree", "host.host_alloc"),
-    (r"^(cuda|hip)(Malloc|Free)(?!Graph)|^(cu|hip)Mem(Alloc|Free|Create|Release|Map|Unmap|SetAccess|Address)|MemPoolTrim|IpcOpenMem", "host.alloc"),
+    (
+        r"^(cuda|hip)(Malloc|Free)(?!Graph)|^(cu|hip)Mem(Alloc|Free|Create|Release|Map|Unmap|SetAccess|Address)"
+        r"|MemPoolTrim|IpcOpenMem",
+        "host.alloc",
+    ),
     (r"Module(Load|Unload|GetFunction)|Library(Load|GetKernel)|^cuLink|FuncLoad", "host.module_load"),
     (r"Memcpy|Memset", "host.launch_api"),
 )
 _SLICE_STATES = (
-    (r"^enumerate\(Data(Loader|Pipe)\)#|utils/data/(dataloader|_utils/fetch)\.py\(\d+\): (__next__|fetch|_next_data)"
-     r"|^(?!aten::)(?i:.*\b(data_?load(er|ing)?|(next|load|get|fetch)_batch|load_data)\b)", "host.dataloader"),
+    (
+        r"^enumerate\(Data(Loader|Pipe)\)#|utils/data/(dataloader|_utils/fetch)\.py\(\d+\): (__next__|fetch|_next_data)"
+        r"|^(?!aten::)(?i:.*\b(data_?load(er|ing)?|(next|load|get|fetch)_batch|load_data)\b)",
+        "host.dataloader",
+    ),
     (r"(?i)tokeniz(e|er|ation|ing)\b|/tokenization_|batch_decode|tokenizers/", "host.tokenize"),
     (r"^Python GC|<built-in (function|method) collect\b", "host.gc"),
-    (r"torch/serialization\.py\(\d+\): (save|load|_save|_load)|(?i:torch\.save|torch\.load|(save|write|load)[_ ]checkpoint"
-     r"|checkpoint[_ ](save|write|load))|<built-in method (write|flush|fsync|writelines) ", "host.io"),
-    (r"\(dynamo_timed\)$|entire_frame_compile|^CachingAutotuner|compile_fx|torch/_dynamo/convert_frame\.py\(\d+\): "
-     r"_?(compile|convert_frame)|triton/compiler/compiler\.py\(\d+\): compile|autotuner\.py\(\d+\): _bench", "host.compile"),
-    (r"^gloo:|^mpi:|ProcessGroup(Gloo|MPI)|c10d::barrier|distributed_c10d\.py\(\d+\): (barrier|monitored_barrier)"
-     r"|(?i:^(dist\.)?barrier$)", "host.comm_cpu"),
-    (r"torch/profiler/profiler\.py\(\d+\): (step|stop|_transit_action|stop_trace)|^PyTorch Profiler"
-     r"|Buffer Flush|^Instrumentation$|Activity Buffer Request", "host.profiler"),
+    (
+        r"torch/serialization\.py\(\d+\): (save|load|_save|_load)|(?i:torch\.save|torch\.load"
+        r"|(save|write|load)[_ ]checkpoint|checkpoint[_ ](save|write|load))"
+        r"|<built-in method (write|flush|fsync|writelines) ",
+        "host.io",
+    ),
+    (
+        r"\(dynamo_timed\)$|entire_frame_compile|^CachingAutotuner|compile_fx|torch/_dynamo/convert_frame\.py\(\d+\): "
+        r"_?(compile|convert_frame)|triton/compiler/compiler\.py\(\d+\): compile|autotuner\.py\(\d+\): _bench",
+        "host.compile",
+    ),
+    (
+        r"^gloo:|^mpi:|ProcessGroup(Gloo|MPI)|c10d::barrier|distributed_c10d\.py\(\d+\): (barrier|monitored_barrier)"
+        r"|(?i:^(dist\.)?barrier$)",
+        "host.comm_cpu",
+    ),
+    (
+        r"torch/profiler/profiler\.py\(\d+\): (step|stop|_transit_action|stop_trace)|^PyTorch Profiler"
+        r"|Buffer Flush|^Instrumentation$|Activity Buffer Request",
+        "host.profiler",
+    ),
 )
 _API = tuple((re.compile(pattern), HOST_CODE[state]) for pattern, state in _API_STATES)
 _SLICES = tuple((re.compile(pattern), HOST_CODE[state]) for pattern, state in _SLICE_STATES)

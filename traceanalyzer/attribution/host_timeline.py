@@ -5,18 +5,20 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import duckdb
 import numpy as np
 
+from traceanalyzer.attribution.arrow_columns import NO_ROW
+from traceanalyzer.attribution.blocking_calls import BlockingCalls
 from traceanalyzer.attribution.buckets import (
     HOST_CODE,
     Codes,
     Flags,
     Ints,
 )
-from traceanalyzer.attribution.blocking_calls import BlockingCalls
-from traceanalyzer.attribution.host_slices import NO_ROW, HostSlices
+from traceanalyzer.attribution.host_slices import HostSlices
 from traceanalyzer.attribution.host_states import (
     AUTOGRAD,
     NEUTRAL,
@@ -71,7 +73,7 @@ def clipped_ends(slices: HostSlices) -> Ints:
         return end
     order = np.argsort(slices.depth, kind="stable")
     bounds = np.searchsorted(slices.depth[order], np.arange(1, int(slices.depth.max()) + 2))
-    for low, high in zip(bounds[:-1], bounds[1:], strict=True):
+    for low, high in pairwise(bounds.tolist()):
         rows = order[low:high]
         rows = rows[slices.parent[rows] != NO_ROW]
         end[rows] = np.minimum(end[rows], end[slices.parent[rows]])

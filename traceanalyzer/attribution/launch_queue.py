@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from traceanalyzer.attribution.arrow_columns import NO_ROW
 from traceanalyzer.attribution.buckets import Flags, Ints
 from traceanalyzer.attribution.device_ops import DeviceOps
-from traceanalyzer.attribution.host_slices import NO_ROW
 
 # The queue of a CUDA channel holds about a thousand launches; fewer outstanding ones never fill it.
 FULL_QUEUE_MIN_OPS = 512

@@ -7,18 +7,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from traceanalyzer.attribution.arrow_columns import NO_ROW
 from traceanalyzer.attribution.blocking_calls import API_MIN_NS, RETURN_NS, BlockingCalls, waited_ops
 from traceanalyzer.attribution.buckets import CODE, DISPATCH, GRAPH_GAP, Flags, Ints
 from traceanalyzer.attribution.dependencies import GAP_NS, Dependencies
 from traceanalyzer.attribution.device_ops import DeviceOps
 from traceanalyzer.attribution.host_costs import cut, hand_over
-from traceanalyzer.attribution.host_slices import NO_ROW
 from traceanalyzer.attribution.host_timeline import Timeline
 from traceanalyzer.attribution.ledger import LedgerRows
 from traceanalyzer.attribution.windows import Window
 
 # What a launch costs the host where the queue has room.
 LAUNCH_NS = 6_000
+# A call that waits for nothing returns within this.
+UNKNOWN_WAIT_NS = 50_000
 NO_LIMIT = int(np.iinfo(np.int64).max)
 _NEVER = int(np.iinfo(np.int64).min)
 
@@ -46,7 +48,7 @@ class LeadEvents:
 
 @dataclass(frozen=True)
 class _Calls:
-    """Host calls that matter, in order: launches (first, rows of ops) and waits (second, rows of the blocking calls)."""
+    """Host calls that matter, in order: launches and waits."""
 
     start: Ints
     end: Ints
@@ -183,9 +185,7 @@ def build_lead_events(
 class _Links:
     """What passes lead to an event: positions and slacks of the events it waited for."""
 
-    def __init__(
-        self, ops: DeviceOps, needs: Dependencies, calls: BlockingCalls, latency: int, freed: Ints
-    ) -> None:
+    def __init__(self, ops: DeviceOps, needs: Dependencies, calls: BlockingCalls, latency: int, freed: Ints) -> None:
         self.needs = needs
         self.freed = freed
         self.slacks = _op_slacks(ops, needs, calls, latency)
@@ -219,12 +219,13 @@ def _events(
     call = order.wait[waits]
     target = links.waited[call]
     dur = calls.end[call] - calls.start[call]
-    released = ops.end[target] > calls.start[call]
+    known = target != NO_ROW
+    released = known & (ops.end[target] > calls.start[call])
     end[waits], cause[waits], first[waits] = calls.end[call], calls.cause[call], target
     removable[waits] = np.maximum(0, dur - API_MIN_NS)
     own[waits] = np.where(released, removable[waits], 0)
     returned = np.where(released, calls.end[call], np.minimum(calls.end[call], ops.end[target] + RETURN_NS))
-    first_slack[waits] = np.where(target == NO_ROW, NO_LIMIT, calls.end[call] - returned)
+    first_slack[waits] = np.where(known, calls.end[call] - returned, NO_LIMIT)
 
     full = np.flatnonzero(order.full)
     caller = op[full + 1] if len(full) else full
@@ -234,6 +235,8 @@ def _events(
 
     # What lies outside the scan or after the event in it keeps its time, and caps the lead.
     cap = np.where(is_op & ~chained, host_slack, NO_LIMIT)
+    # A long wait for nothing on this device waited for something else, which nothing here makes earlier.
+    cap[waits[~known & (dur > UNKNOWN_WAIT_NS)]] = 0
     host_slack = np.where(chained, host_slack, NO_LIMIT)
     first, cap, first_slack = _inside(position[first], first_slack, cap, first != NO_ROW)
     second, cap, second_slack = _inside(position[second_op], second_slack, cap, second_op != NO_ROW)
@@ -243,11 +246,22 @@ def _events(
     once[paid[leader]] = order.call[paid[leader]]
     table = np.concatenate([costs, np.zeros((1, costs.shape[1]), np.int64)])
     return LeadEvents(
-        op=op, cause=cause, end=end, dur=np.where(is_op, ops.end[op] - ops.start[op], 0), host_slack=host_slack, cap=cap, first=first, first_slack=first_slack,
-        second=second, second_slack=second_slack, own=own, removable=removable,
-        dispatch=np.where(is_op, dispatch[0][op], 0), dispatch_cause=np.where(is_op, dispatch[1][op], NO_ROW),
+        op=op,
+        cause=cause,
+        end=end,
+        dur=np.where(is_op, ops.end[op] - ops.start[op], 0),
+        host_slack=host_slack,
+        cap=cap,
+        first=first,
+        first_slack=first_slack,
+        second=second,
+        second_slack=second_slack,
+        own=own,
+        removable=removable,
+        dispatch=np.where(is_op, dispatch[0][op], 0),
+        dispatch_cause=np.where(is_op, dispatch[1][op], NO_ROW),
         costs=table[once],
-    )  # fmt: skip
+    )
 
 
 def _inside(position: Ints, slack: Ints, cap: Ints, exists: Flags) -> tuple[Ints, Ints, Ints]:

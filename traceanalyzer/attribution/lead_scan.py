@@ -14,8 +14,8 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
+from traceanalyzer.attribution.arrow_columns import NO_ROW, column
 from traceanalyzer.attribution.buckets import Ints
-from traceanalyzer.attribution.host_slices import NO_ROW, column
 
 Savings = Mapping[int, int]
 # Far above any lead, and far enough below the largest integer to add to.
@@ -57,7 +57,8 @@ class Scan:
         """Prepare one device's rows of lead_events, in order, and of lead_costs."""
         op_id = column(events, "op_id")
         is_op = op_id != NO_ROW
-        limits = [column(events, f"{name}_ns", _NO_LIMIT) for name in ("host_slack", "cap", "first_slack", "second_slack")]
+        names = ("host_slack_ns", "cap_ns", "first_slack_ns", "second_slack_ns")
+        limits = [column(events, name, _NO_LIMIT) for name in names]
         first, second = column(events, "first_position"), column(events, "second_position")
         parts = (is_op, limits[0], limits[1], first, limits[2], second, limits[3], column(events, "own_ns"))
         position, cost = column(costs, "position"), column(costs, "cost_ns")
@@ -145,7 +146,8 @@ def _scan_lanes(steps: list[_Step], gained: Ints, removed: Ints, earlier: Ints, 
     """Do what `_scan` does for several scenarios at once, one column each."""
     starts, ends = np.zeros_like(gained), np.zeros_like(gained)
     host = np.zeros(gained.shape[1], np.int64)
-    pays, moves = gained.any(axis=1).tolist(), (earlier.any(axis=1) | shorter.any(axis=1)).tolist()
+    pays: list[bool] = np.any(gained, axis=1).tolist()
+    moves: list[bool] = np.any(earlier + shorter, axis=1).tolist()
     least, greatest = np.minimum, np.maximum
     lead, most = np.empty_like(host), np.empty_like(host)
     for at, (is_op, host_slack, cap, first, first_slack, second, second_slack, own) in enumerate(steps):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from traceanalyzer.attribution.arrow_columns import NO_ROW
 from traceanalyzer.attribution.blocking_calls import BlockingCalls
 from traceanalyzer.attribution.buckets import (
     CODE,
@@ -20,10 +21,10 @@ from traceanalyzer.attribution.buckets import (
     Flags,
     Ints,
 )
+from traceanalyzer.attribution.buckets import UNRESOLVED as DEVICE_UNRESOLVED
 from traceanalyzer.attribution.dependencies import Dependencies
-from traceanalyzer.attribution.device_ops import DeviceOps
+from traceanalyzer.attribution.device_ops import DeviceOps, carried_in
 from traceanalyzer.attribution.device_waits import explain_waits
-from traceanalyzer.attribution.host_slices import NO_ROW
 from traceanalyzer.attribution.host_timeline import Timeline
 from traceanalyzer.attribution.lateness import Lateness, explain_lateness
 
@@ -70,12 +71,12 @@ def compute_islands(ops: DeviceOps) -> Islands:
     start, end = ops.start[rows], np.maximum.accumulate(ops.end[rows])
     first = np.append(0, np.flatnonzero(start[1:] > end[:-1]) + 1)
     last = np.append(first[1:] - 1, len(rows) - 1)
-    chosen = rows[first]
+    chosen, linked = rows[first], ops.linked
     together = np.flatnonzero(np.append(start[1:] == start[:-1], False)[first])
     for island in together.tolist():
         high = int(np.searchsorted(start, start[first[island]], side="right"))
         same = rows[first[island] : high]
-        chosen[island] = min(same.tolist(), key=lambda row: (not ops.linked[row], ops.launch_start[row], ops.op_id[row]))
+        chosen[island] = same[np.lexsort((ops.op_id[same], ops.launch_start[same], ~linked[same]))[0]]
     return Islands(start[first], end[last], chosen)
 
 
@@ -147,7 +148,8 @@ def build_ledger(
     tail = np.asarray([islands.end[-1] if len(islands.end) else ops.start.min()])
     parts.add(tail, ops.end.max() - tail, CODE[TAIL], NO_ROW, False, UNRESOLVED)
     pauses = _pauses(ops, islands)
-    linked = ops.linked[pauses.op]
+    # What was launched before the trace began was asked for in time.
+    linked = (ops.linked | carried_in(ops))[pauses.op]
     span_start = int(ops.start.min())
     lost = _Pauses(pauses.start[~linked], pauses.end[~linked], pauses.op[~linked])
     edge = np.where(lost.start == span_start, CODE[HEAD], CODE[NO_LAUNCH])
@@ -159,12 +161,13 @@ def build_ledger(
     # Inside a launch call that waits for room in the queue the device is what is late.
     called = np.where(full_queue[op], asked, issued)
     late_end = np.where(called > start, np.minimum(end, called + latency), start)
-    late_end = np.where(in_graph, start, late_end)
+    late_end = np.where(in_graph | ~ops.linked[op], start, late_end)
     late = np.flatnonzero(late_end > start)
     lateness = explain_lateness(ops, needs, timelines, calls, op[late], start[late], late_end[late] - start[late])
     _add_lateness(parts, lateness, _Pauses(start[late], late_end[late], op[late]))
     waits = np.flatnonzero(end > late_end)
     found = explain_waits(ops, needs, op[waits], late_end[waits], end[waits], in_graph[waits])
-    sure = np.where(found.bucket == CODE["dev.unresolved"], UNRESOLVED, np.where(found.coincident, COINCIDENT, RESOLVED))
+    sure = np.where(found.coincident, COINCIDENT, RESOLVED)
+    sure[found.bucket == CODE[DEVICE_UNRESOLVED]] = UNRESOLVED
     parts.add(found.start, found.dur, found.bucket, found.op, True, sure)
     return parts.rows()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import duckdb
 import numpy as np
@@ -11,9 +12,7 @@ import numpy as np
 from traceanalyzer.attribution.buckets import Flags, Ints
 from traceanalyzer.attribution.device_ops import DeviceOps
 
-STEP_PATTERN = (
-    r"^(ProfilerStep#\d+|(train_?)?(step|iter|iteration|batch)[ _#:-]?\d+|execute_context_.*|step\[.*\])$"
-)
+STEP_PATTERN = r"^(ProfilerStep#\d+|(train_?)?(step|iter|iteration|batch)[ _#:-]?\d+|execute_context_.*|step\[.*\])$"
 # With fewer steps the first one cannot be spared.
 WARM_UP_FROM_STEPS = 4
 MIN_KEPT_STEPS = 2
@@ -86,7 +85,7 @@ def _busiest_thread(marks: dict[int, list[_Mark]]) -> list[_Mark]:
 def _numbered(marks: list[_Mark]) -> tuple[HostStep, ...]:
     digits = [re.search(r"(\d+)\D*$", name) for name, _, _ in marks]
     numbers = [int(match[1]) for match in digits if match]
-    if len(numbers) != len(marks) or any(b <= a for a, b in zip(numbers, numbers[1:], strict=False)):
+    if len(numbers) != len(marks) or any(b <= a for a, b in pairwise(numbers)):
         numbers = list(range(len(marks)))
     return tuple(HostStep(n, name, start, end) for n, (name, start, end) in zip(numbers, marks, strict=True))
 
@@ -97,7 +96,7 @@ def _between_ends(marks: list[_Mark]) -> list[_Mark]:
         return []
     name = marks[-1][0]
     ends = [end for mark, _, end in marks if mark == name]
-    return [(name, first, last) for first, last in zip(ends, ends[1:], strict=False)]
+    return [(name, first, last) for first, last in pairwise(ends)]
 
 
 def load_host_steps(con: duckdb.DuckDBPyConnection, trace_id: int, pattern: str = STEP_PATTERN) -> HostSteps:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +9,11 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from traceanalyzer.attribution.arrow_columns import NO_ROW, named, optional
 from traceanalyzer.attribution.attributed_device import AttributedDevice, attribute_trace
 from traceanalyzer.attribution.blame import Blames
 from traceanalyzer.attribution.bounds import Bounds
-from traceanalyzer.attribution.buckets import BUCKETS, CAUSES, CODE, COMPUTE, HOST, Ints
-from traceanalyzer.attribution.host_slices import NO_ROW
+from traceanalyzer.attribution.buckets import BUCKETS, CAUSES, CODE, COMPUTE, HOST
 from traceanalyzer.attribution.lead_events import NO_LIMIT
 from traceanalyzer.attribution.lead_scan import Scenario
 from traceanalyzer.attribution.ledger import CONFIDENCES
@@ -65,16 +64,6 @@ def _table(table: Table, device: AttributedDevice, columns: _Columns) -> pa.Tabl
     )
 
 
-def _optional(values: Ints, missing: int = NO_ROW) -> pa.Array:
-    return pa.array(values, pa.int64(), mask=values == missing)
-
-
-def _named(codes: Ints, names: Sequence[str | None]) -> pa.Array:
-    """Return names by code; codes below 0 and names that are None give NULL."""
-    indices = pa.array(codes.astype(np.int32), mask=codes < 0)
-    return pa.DictionaryArray.from_arrays(indices, pa.array(names, pa.string())).cast(pa.string())
-
-
 def _windows(device: AttributedDevice) -> _Columns:
     window = device.window
     computes = device.ledger.bucket[device.pieces.row] == CODE[COMPUTE]
@@ -120,19 +109,19 @@ def _ledger_rows(device: AttributedDevice) -> _Columns:
     blames = Blames.of_rows(device, of)
     return {
         "row_id": np.arange(len(of)),
-        "step": _optional(pieces.step),
+        "step": optional(pieces.step),
         "kept": pieces.kept,
         "start_ns": pieces.start,
         "dur_ns": pieces.dur,
-        "bucket": _named(bucket, BUCKETS),
-        "cause": _named(np.where(removable[bucket], bucket, NO_ROW), BUCKETS),
-        "blame_id": _optional(blames.event_id),
-        "blame_kind": _named(blames.kind, ("slice", "op")),
+        "bucket": named(bucket, BUCKETS),
+        "cause": named(np.where(removable[bucket], bucket, NO_ROW), BUCKETS),
+        "blame_id": optional(blames.event_id),
+        "blame_kind": named(blames.kind, ("slice", "op")),
         "blame_name": blames.name,
         "blame_op": blames.op,
         "blame_annotation": blames.annotation,
         "blame_python": blames.python,
-        "confidence": _named(rows.confidence[of].astype(np.int64), CONFIDENCES),
+        "confidence": named(rows.confidence[of].astype(np.int64), CONFIDENCES),
     }
 
 
@@ -142,21 +131,21 @@ def _lead_events(device: AttributedDevice) -> _Columns:
     producer = np.where(is_op, ops.producer[events.op].astype(np.int64), NO_ROW)
     return {
         "position": np.arange(len(events.op)),
-        "op_id": _optional(np.where(is_op, ops.op_id[events.op], NO_ROW)),
-        "cause": _named(events.cause, HOST),
+        "op_id": optional(np.where(is_op, ops.op_id[events.op], NO_ROW)),
+        "cause": named(events.cause, HOST),
         "end_ns": events.end,
         "dur_ns": events.dur,
-        "host_slack_ns": _optional(events.host_slack, NO_LIMIT),
-        "cap_ns": _optional(events.cap, NO_LIMIT),
-        "first_position": _optional(events.first),
-        "first_slack_ns": _optional(events.first_slack, NO_LIMIT),
-        "second_position": _optional(events.second),
-        "second_slack_ns": _optional(events.second_slack, NO_LIMIT),
+        "host_slack_ns": optional(events.host_slack, NO_LIMIT),
+        "cap_ns": optional(events.cap, NO_LIMIT),
+        "first_position": optional(events.first),
+        "first_slack_ns": optional(events.first_slack, NO_LIMIT),
+        "second_position": optional(events.second),
+        "second_slack_ns": optional(events.second_slack, NO_LIMIT),
         "own_ns": events.own,
         "removable_ns": events.removable,
-        "saving_cause": _named(producer, BUCKETS),
+        "saving_cause": named(producer, BUCKETS),
         "dispatch_ns": events.dispatch,
-        "dispatch_cause": _named(events.dispatch_cause, BUCKETS),
+        "dispatch_cause": named(events.dispatch_cause, BUCKETS),
     }
 
 
@@ -164,7 +153,7 @@ def _lead_costs(device: AttributedDevice) -> _Columns:
     position, code = np.nonzero(device.events.costs)
     return {
         "position": position,
-        "cause": _named(code, HOST),
+        "cause": named(code, HOST),
         "cost_ns": device.events.costs[position, code],
     }
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import duckdb
 import numpy as np
 
-from traceanalyzer.attribution.buckets import Flags, Ints
-from traceanalyzer.attribution.device_ops import DeviceOps
+from traceanalyzer.attribution.buckets import Ints
+from traceanalyzer.attribution.device_ops import DeviceOps, carried_in
 from traceanalyzer.attribution.steps import DeviceStep
 
 MIN_LINK_SHARE = 0.9
@@ -56,17 +56,6 @@ def load_mode(con: duckdb.DuckDBPyConnection, trace_id: int) -> str:
     """Tell whether a trace trains a model, serves one, or cannot say."""
     ((trains, operates),) = con.execute(_MODE_QUERY, {"trace_id": trace_id}).fetchall()
     return "training" if trains else "inference" if operates else "unknown"
-
-
-def carried_in(ops: DeviceOps) -> Flags:
-    """Return the ops that were launched before the trace began: those ahead of a stream's first launch in the trace."""
-    carried = np.zeros(ops.count, np.bool_)
-    for stream in np.unique(ops.stream).tolist():
-        mine = ops.stream == stream
-        linked = mine & ops.linked
-        if linked.any():
-            carried |= mine & ~ops.linked & (ops.start < ops.start[linked].min())
-    return carried
 
 
 def link_share(ops: DeviceOps) -> float | None:
