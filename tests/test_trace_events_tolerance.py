@@ -144,7 +144,7 @@ def test_an_empty_file_gets_one_sentence(content: bytes) -> None:
 
 @pytest.mark.parametrize("content", ['{"a": 1}', '{"traceEvents": 5}', "hello", "<html>", "\0\0\0"])
 def test_what_is_no_trace_gets_one_sentence(content: str) -> None:
-    with pytest.raises(TraceAnalyzerError, match="traceEvents|no trace"):
+    with pytest.raises(TraceAnalyzerError, match=r"traceEvents|no trace"):
         read(content)
 
 

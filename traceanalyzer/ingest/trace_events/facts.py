@@ -121,4 +121,4 @@ def _whole(value: object) -> int | None:
 
 
 def _text(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None
+    return value.encode(errors="replace").decode() if isinstance(value, str) and value else None

@@ -23,7 +23,7 @@ SELECT
     coalesce(known.stream, TRY_CAST(regexp_extract(tid, '\d+') AS BIGINT)) AS stream,
     known.context AS context,
     kind,
-    kind = 'kernel' AND regexp_matches(name, 'nccl|rccl|cross_device_reduce', 'i') AS is_comm,
+    kind = 'kernel' AND regexp_matches(coalesce(name, ''), 'nccl|rccl|cross_device_reduce', 'i') AS is_comm,
     name,
     start_ns,
     greatest(dur_ns, 0) AS dur_ns,
