@@ -38,7 +38,7 @@ def treatment(columns: dict[str, list[str]], row_counts: dict[str, int]) -> dict
     """Return what becomes of an export's tables and columns."""
     described = Described(columns, row_counts)
     defects = Defects()
-    check_layout(described, defects)  # type: ignore[arg-type]
+    check_layout(described, defects)
     with_rows = [layout for layout in described.layouts.values() if row_counts[layout.stored_name]]
     return {
         "mapped": {

@@ -101,11 +101,7 @@ TABLES = (
     _table("memcpy", _CUPTI + "MEMCPY", f"start! end! {_WHERE} bytes* copyKind* srcKind* dstKind* graphNodeId"),
     _table("memset", _CUPTI + "MEMSET", f"start! end! {_WHERE} bytes value memKind graphNodeId"),
     _table("graph_trace", _CUPTI + "GRAPH_TRACE", f"start! end! {_WHERE} graphId graphExecId"),
-    _table("runtime", _CUPTI + "RUNTIME", "start! end! eventClass globalTid* correlationId* nameId* returnValue"),
-    _table("sync", _CUPTI + "SYNCHRONIZATION", f"start! end! {_WHERE} syncType eventId eventSyncId"),
-    _table("cuda_event", _CUPTI + "CUDA_EVENT", f"{_WHERE} eventId eventSyncId"),
-    _table("overhead", _CUPTI + "OVERHEAD", "start! end! globalTid correlationId nameId overheadType"),
-    _table("profiler_overhead", "PROFILER_OVERHEAD", "start! end! globalTid nameId overheadType|returnValue"),
+    # Before the calls: of a range and a call of the same times the range is the outer one.
     _table(
         "nvtx",
         "NVTX_EVENTS",
@@ -113,6 +109,11 @@ TABLES = (
         "int64Value doubleValue:real uint32Value int32Value floatValue:real jsonTextId jsonText:text "
         "binaryData:blob",
     ),
+    _table("runtime", _CUPTI + "RUNTIME", "start! end! eventClass globalTid* correlationId* nameId* returnValue"),
+    _table("sync", _CUPTI + "SYNCHRONIZATION", f"start! end! {_WHERE} syncType eventId eventSyncId"),
+    _table("cuda_event", _CUPTI + "CUDA_EVENT", f"{_WHERE} eventId eventSyncId"),
+    _table("overhead", _CUPTI + "OVERHEAD", "start! end! globalTid correlationId nameId overheadType"),
+    _table("profiler_overhead", "PROFILER_OVERHEAD", "start! end! globalTid nameId overheadType|returnValue"),
     _table("osrt", "OSRT_API", "start! end! eventClass globalTid nameId returnValue nestingLevel"),
     _table("syscall", "SYSCALL", "start! end! globalTid nameId returnValue", "SYSCALL_API"),
     _table("sched", "SCHED_EVENTS", "start! cpu isSchedIn globalTid threadState threadBlock"),
