@@ -31,7 +31,9 @@ RICH = events(
     '{"ph": "E", "pid": 1, "tid": 9, "ts": 60}',
     '{"ph": "b", "cat": "io", "id": "0x1", "name": "read", "pid": 1, "ts": 40}',
     '{"ph": "e", "cat": "io", "id": "0x1", "name": "read", "pid": 1, "ts": 45}',
-    slice_text("nested \\u00e9 {}, {\\\"ph\\\": 1}", ts=70, args='{"list": [{"ph": 1}, {"ph": 2}], "deep": {"a": [1, {"b": 2}]}}'),
+    slice_text(
+        'nested \\u00e9 {}, {\\"ph\\": 1}', ts=70, args='{"list": [{"ph": 1}, {"ph": 2}], "deep": {"a": [1, {"b": 2}]}}'
+    ),
 )
 DAMAGED = RICH.replace('"ts": 25,', '"ts": 25, "ts": 26,').replace('"tid": 9, "ts": 60', '"tid": 9, "ts": ')
 TIMED = ("host_slices", "gpu_ops", "flows", "memory_events", "counters", "async_slices", "instants", "syncs")
@@ -73,7 +75,27 @@ def test_a_longer_cut_never_yields_fewer_rows() -> None:
     assert seen["host_slices"] == 5
 
 
-FRAGMENTS = [b'"', b"\\", b"{", b"}", b"[", b"]", b",", b":", b"\0", b"\xff", b"\n", b"NaN", b"null", b"-", b"1e999", b"\\u", b"\\ud800", b'{"ph"', b"},{"]
+FRAGMENTS = [
+    b'"',
+    b"\\",
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b",",
+    b":",
+    b"\0",
+    b"\xff",
+    b"\n",
+    b"NaN",
+    b"null",
+    b"-",
+    b"1e999",
+    b"\\u",
+    b"\\ud800",
+    b'{"ph"',
+    b"},{",
+]
 
 
 def mutate(document: bytes, seed: int) -> bytes:

@@ -27,7 +27,7 @@ _Columns = dict[str, Any]
 def compute(con: duckdb.DuckDBPyConnection, step_pattern: str = STEP_PATTERN) -> dict[str, pa.Table]:
     """Return every attribution table of the run that a connection holds as canonical.*."""
     tables = load_tables(Path(__file__).parent)
-    parts: dict[str, list[pa.Table]] = {name: [table.arrow_schema().empty_table()] for name, table in tables.items()}
+    parts: dict[str, list[pa.Table]] = {name: [pa.Table.from_batches([], table.arrow_schema())] for name, table in tables.items()}
     for (trace_id,) in con.execute(_TRACES).fetchall():
         for device in attribute_trace(con, trace_id, step_pattern):
             for name, part in _device_tables(tables, device).items():
