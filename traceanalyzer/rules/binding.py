@@ -52,7 +52,8 @@ class _Binder:
                 yield self._mistake(
                     f"requires.{index}", f"unknown capability: {name}", suggestion(name, sorted(capabilities))
                 )
-        for key, names in (("claims", self.rule.claims.causes), ("removes", self.rule.removes)):
+        removes = self.rule.removes if "removes" in self.rule.lines else ()
+        for key, names in (("claims", self.rule.claims.causes), ("removes", removes)):
             for name in names:
                 if name not in CAUSES:
                     yield self._mistake(key, f"unknown cause: {name}", suggestion(name, sorted(CAUSES)))
@@ -133,10 +134,19 @@ class _Binder:
         try:
             return sandbox.query(self.con, sql, values), None
         except sandbox.RuleQueryError as error:
-            what, _, hint = str(error).partition("Did you mean")
+            what, hint = _split_hint(str(error))
             # Conditions stand behind the select; their own text is one place for a message.
             line = error.line if key in ("select", "op_saving") or key.endswith(".select") else 1
-            return None, self._mistake(key, what.strip(), f"did you mean{hint}" if hint else None, line)
+            return None, self._mistake(key, what, hint, line)
+
+
+def _split_hint(error: str) -> tuple[str, str | None]:
+    """Return what DuckDB says is wrong and what it suggests instead."""
+    for mark in ("Did you mean", "Candidate bindings:", "Candidate functions:"):
+        what, found, hint = error.partition(mark)
+        if found:
+            return what.strip(), f"did you mean {hint.strip()}"
+    return error.strip(), None
 
 
 def _needed(rule: Rule) -> tuple[str, ...]:

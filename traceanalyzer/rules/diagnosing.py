@@ -61,7 +61,7 @@ def diagnose(
     verdicts = [verdict for rule in rules for verdict in _evaluate(session, rule, {})]
     fired = [verdict for verdict in verdicts if verdict.state == FIRED]
     timed = [verdict for verdict in fired if verdict.rule.kind == FINDING]
-    order = _order(session, timed)
+    order = _order(session, timed, allocation.share_out(own, session.run, timed, values))
     latent = _add_latent(session, verdicts, order)
     owned = allocation.share_out(own, session.run, [*timed, *latent], values)
     ranks = {(item.verdict.rule.id, place): item for place, items in order.items() for item in items}
@@ -96,12 +96,18 @@ def _evaluate(session: _Session, rule: Rule, fixed: Mapping[Place, Sequence[Orde
     return [reported(verdict, session.min_impact_share) for verdict in found]
 
 
-def _order(session: _Session, timed: Sequence[Verdict]) -> dict[Place, list[Ordered]]:
+def _order(
+    session: _Session, timed: Sequence[Verdict], owned: Mapping[tuple[str, Place], int]
+) -> dict[Place, list[Ordered]]:
     by_place: dict[Place, list[Verdict]] = {}
     for verdict in timed:
         if verdict.bound_ns is not None and verdict.place.device is not None:
             by_place.setdefault(verdict.place, []).append(verdict)
-    return {place: order_fixes(session.scan, session.device(place), found) for place, found in by_place.items()}
+    ordered = {}
+    for place, found in by_place.items():
+        owned_ns = {verdict.rule.id: owned.get((verdict.rule.id, place), 0) for verdict in found}
+        ordered[place] = order_fixes(session.scan, session.device(place), found, owned_ns)
+    return ordered
 
 
 def _add_latent(session: _Session, verdicts: Sequence[Verdict], order: dict[Place, list[Ordered]]) -> list[Verdict]:

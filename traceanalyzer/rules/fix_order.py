@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from traceanalyzer.rules.bounds import Device, LeadScan, Removal
@@ -32,10 +32,11 @@ class Ordered:
     after: tuple[str, ...] = ()  # of a latent finding: the fixes without which it saves nothing
 
 
-def order_fixes(scan: LeadScan, place: Device, fired: Sequence[Verdict]) -> list[Ordered]:
+def order_fixes(scan: LeadScan, place: Device, fired: Sequence[Verdict], owned_ns: Mapping[str, int]) -> list[Ordered]:
     """Return the findings in greedy order: each the one that adds most to those before it.
 
-    The marginals add up to the bound of all fixes together.
+    Of findings that win the same time, the one goes first that owns more of it: it is the reason, the other only hides
+    it. The marginals add up to the bound of all fixes together.
     """
     ranked = sorted(fired, key=lambda verdict: (-(verdict.bound_ns or 0), verdict.rule.id))
     rest, tail = ranked[:JOINT_LIMIT], ranked[JOINT_LIMIT:]
@@ -46,17 +47,19 @@ def order_fixes(scan: LeadScan, place: Device, fired: Sequence[Verdict]) -> list
         if not rest:
             rest, tail = tail[:1], tail[1:]
         totals = {verdict.rule.id: done.joined(verdict.removal).bound_ns(scan, place) for verdict in rest}
-        chosen = _next(rest, {rule_id: total - done_ns for rule_id, total in totals.items()})
+        gains = {rule_id: total - done_ns for rule_id, total in totals.items()}
+        chosen = _next(rest, gains, alternatives, owned_ns)
         rest = [verdict for verdict in rest if verdict is not chosen]
         others = alternatives.get(chosen.rule.id, frozenset())
         before = {item.verdict.rule.id for item in ordered if item.status == PRIMARY}
+        adds_little = gains[chosen.rule.id] <= ALTERNATIVE_SHARE * (chosen.bound_ns or 0)
         ordered.append(
             Ordered(
                 chosen,
                 order=len(ordered) + 1,
                 marginal_ns=max(0, totals[chosen.rule.id] - done_ns),
                 alternatives=tuple(sorted(others)),
-                status=ALTERNATIVE if others & before else PRIMARY,
+                status=ALTERNATIVE if others & before and adds_little else PRIMARY,
             )
         )
         done, done_ns = done.joined(chosen.removal), max(done_ns, totals[chosen.rule.id])
@@ -71,10 +74,18 @@ def fixes_of(ordered: Sequence[Ordered]) -> Removal:
     return total
 
 
-def _next(rest: Sequence[Verdict], gains: dict[str, int]) -> Verdict:
+def _next(
+    rest: Sequence[Verdict],
+    gains: Mapping[str, int],
+    alternatives: Mapping[str, frozenset[str]],
+    owned_ns: Mapping[str, int],
+) -> Verdict:
     best = max(gains.values())
     close = [verdict for verdict in rest if gains[verdict.rule.id] >= best * (1 - EQUAL_SHARE)]
-    return min(close, key=lambda verdict: (_effort(verdict), -gains[verdict.rule.id], verdict.rule.id))
+    first = min(close, key=lambda verdict: (_effort(verdict), -gains[verdict.rule.id], verdict.rule.id))
+    same = alternatives.get(first.rule.id, frozenset())
+    rivals = [verdict for verdict in rest if verdict is first or verdict.rule.id in same]
+    return max(rivals, key=lambda verdict: (owned_ns.get(verdict.rule.id, 0), verdict is first))
 
 
 def _effort(verdict: Verdict) -> int:

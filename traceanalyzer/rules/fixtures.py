@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from traceanalyzer import engine
 from traceanalyzer.rules.workspace import BOUND_TABLE
-from traceanalyzer.schema import canonical_tables
+from traceanalyzer.schema import Table, canonical_tables
 from traceanalyzer.simulator import simulate
 
 # What a literal row means when it does not say: the first device of a run of one trace.
@@ -30,9 +30,9 @@ def open_fixture(sim: Mapping[str, Any] | None, tables: Mapping[str, Any]) -> du
     canonical = {} if sim is None else dict(_simulated(json.dumps(sim, sort_keys=True)))
     for name, rows in tables.items():
         if name in canonical_tables():
-            canonical[name] = _canonical_rows(name, expand(rows))
+            canonical[name] = _filled(canonical_tables()[name], expand(rows))
     if sim is None and "traces" not in tables:
-        canonical["traces"] = _canonical_rows("traces", [{"trace": "test"}])
+        canonical["traces"] = _filled(canonical_tables()["traces"], [{"trace": "test"}])
     con = engine.connect_tables(canonical)
     con.execute(BOUND_TABLE)
     for name, rows in tables.items():
@@ -60,7 +60,18 @@ def expand(rows: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def replace_table(con: duckdb.DuckDBPyConnection, name: str, rows: list[dict[str, Any]]) -> None:
-    """Hide a metric or computed table behind literal rows with its columns."""
+    """Hide a metric or computed table behind literal rows with its columns.
+
+    Metrics that build on it do not see the rows, unless the name is that of an attribution table with its schema:
+    then they become the table's own.
+    """
+    if name.startswith("attribution."):
+        own = engine.derived_tables()[name.removeprefix("attribution.")]
+        con.execute(f"DELETE FROM {name}")
+        con.register("literal_rows", _filled(own, rows))
+        con.execute(f"INSERT INTO {name} BY NAME FROM literal_rows")
+        con.unregister("literal_rows")
+        return
     columns = _columns(con, name)
     if name != "bound":
         con.execute(f'CREATE TEMP TABLE "{name}" AS FROM main."{name}" LIMIT 0')
@@ -80,15 +91,14 @@ def _columns(con: duckdb.DuckDBPyConnection, name: str) -> list[str]:
     return [column[0] for column in con.execute(f'SELECT * FROM "{name}" LIMIT 0').description or ()]
 
 
-def _canonical_rows(name: str, rows: list[dict[str, Any]]) -> pa.Table:
-    table = canonical_tables()[name]
+def _filled(table: Table, rows: list[dict[str, Any]]) -> pa.Table:
     filled = []
     for row in rows:
         full = {column.name: _EMPTY[column.type] if column.required else None for column in table.columns}
         full |= {key: value for key, value in _DEFAULTS.items() if key in full}
         unknown = sorted(row.keys() - full.keys())
         if unknown:
-            raise ValueError(f"{name} has no column '{unknown[0]}'; it has {', '.join(full)}")
+            raise ValueError(f"{table.name} has no column '{unknown[0]}'; it has {', '.join(full)}")
         filled.append({**full, **row})
     return pa.Table.from_pylist(filled, schema=table.arrow_schema())
 

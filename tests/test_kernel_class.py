@@ -1,0 +1,168 @@
+"""What kernels are, told by their names, and the share of wall time that each is given."""
+
+from __future__ import annotations
+
+import duckdb
+import pytest
+
+from traceanalyzer import engine
+from traceanalyzer.rules.fixtures import open_fixture
+
+# Names as real traces have them; what peers take them for is in the reason.
+NAMES = [
+    # FP32 arithmetic, although the name holds 'xmma_gemm', which others count as tensor core.
+    (
+        "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize128x32x8_stage3_warpsize2x2x1_ffma_aligna4_alignc4_execute_kernel__5x_cublas",
+        ("gemm", "fp32", "no"),
+    ),
+    ("volta_sgemm_64x64_nt", ("gemm", "fp32", "no")),
+    ("ampere_sgemm_128x64_nn", ("gemm", "fp32", "no")),
+    ("cutlass_80_simt_sgemm_128x64_8x5_tn_align1", ("gemm", "fp32", "no")),
+    ("volta_scudnn_128x64_relu_medium_nn_v1", ("conv", "fp32", "no")),
+    ("cudnn_infer_volta_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t_nt_v1", ("conv", "fp32", "no")),
+    (
+        "void implicit_convolve_sgemm<float, float, 1024, 6, 7, 3, 3, 5, 1, false, true, true>(int)",
+        ("conv", "fp32", "no"),
+    ),
+    ("void cudnn::detail::dgrad_engine<float, 512, 6, 5, 3, 3, 3, false>(int, int)", ("conv", "fp32", "no")),
+    ("void cudnn::cnn::wgrad_alg0_engine<float, 128, 6, 7, 3, 3, 5, false, 512>(int)", ("conv", "fp32", "no")),
+    # Tensor cores whose names others miss.
+    ("nvjet_tst_192x192_64x4_2x1_v_bz_coopB_bias_TNN", ("gemm", "bf16", "yes")),
+    ("nvjet_hsh_128x256_64x4_2x1_v_bz_TNT", ("gemm", "fp16", "yes")),
+    ("void cutlass::Kernel<cutlass_80_tensorop_s1688gemm_64x64_32x4_nn_align4>(Params)", ("gemm", "tf32", "yes")),
+    (
+        "void cutlass::Kernel2<cutlass_75_tensorop_bf16_s1688gemm_bf16_256x128_tn_align1>(Params)",
+        ("gemm", "bf16", "yes"),
+    ),
+    ("volta_fp16_s884gemm_fp16_128x128_ldg8_f2f_tn", ("gemm", "fp16", "yes")),
+    ("ampere_fp16_s16816gemm_fp16_128x128_ldg8_f2f_stages_64x3_tn", ("gemm", "fp16", "yes")),
+    (
+        "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_execute_segment_k_off_kernel__5x_cublas",
+        ("gemm", "bf16", "yes"),
+    ),
+    (
+        "sm80_xmma_fprop_implicit_gemm_indexed_tf32f32_tf32f32_f32_nhwckrsc_nchw_tilesize128x128x16_g1_tensor16x8x8",
+        ("conv", "tf32", "yes"),
+    ),
+    ("igemm_fwd_gtcx3_nhwc_bf16_bx0_ex1_bt128x128x32_wt32x32x8", ("conv", "bf16", "yes")),
+    ("Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT128x256x32_MI16x16x1_SN", ("gemm", "bf16", "yes")),
+    (
+        "void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, cutlass::bfloat16_t>>",
+        ("attention", "bf16", "yes"),
+    ),
+    # No matrix products, whatever their names hold.
+    ("void fbgemm_gpu::permute_2D_data_kernel<false, int, int>(int)", ("other", None, None)),
+    ("void vllm::reshape_and_cache_flash_kernel<__hip_bfloat16>(int)", ("copy", None, None)),
+    ("void cudnn::ops::nchwToNhwcKernel<float, float, float, false, true>(int)", ("copy", None, None)),
+    ("void splitKreduce_kernel<float, float, float, float, true, false, false>(int)", ("reduce", None, None)),
+    ("void gemv2T_kernel_val<int, int, __nv_bfloat16, __nv_bfloat16>(int)", ("gemv", "bf16", "no")),
+    (
+        "void (anonymous namespace)::softmax_warp_forward<c10::BFloat16, c10::BFloat16, float, 3>(int)",
+        ("softmax", None, None),
+    ),
+    (
+        "void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>>(int)",
+        ("elementwise", None, None),
+    ),
+    ("triton_red_fused_native_layer_norm_0", ("norm", None, None)),
+    ("Fan2(float *, float *, float *, int, int, int)", ("other", None, None)),
+]
+
+
+def device_work(*ops: tuple[str, int, int]) -> list[dict[str, object]]:
+    return [
+        {"op_id": i, "stream": i, "kind": "kernel", "name": name, "start_ns": start, "dur_ns": end - start}
+        for i, (name, start, end) in enumerate(ops)
+    ]
+
+
+@pytest.fixture(scope="module")
+def named() -> duckdb.DuckDBPyConnection:
+    return open_fixture(None, {"gpu_ops": device_work(*((name, 0, 1) for name, _ in NAMES))})
+
+
+@pytest.mark.parametrize(("name", "expected"), NAMES, ids=[name[:60] for name, _ in NAMES])
+def test_kernel_is_known_by_its_name(
+    named: duckdb.DuckDBPyConnection, name: str, expected: tuple[str, str | None, str | None]
+) -> None:
+    query = "SELECT class, precision, tensor_core FROM kernel_class_names WHERE name = $1"
+    assert named.execute(query, [name]).fetchone() == expected
+
+
+def test_the_example_of_every_pattern_is_decided_by_it() -> None:
+    con = engine.connect_tables({})
+    wrong = con.execute(
+        """
+        SELECT examples.aspect, examples.position, examples.example, min(patterns.position)
+        FROM kernel_class_patterns AS examples
+        LEFT JOIN kernel_class_patterns AS patterns
+               ON patterns.aspect = examples.aspect AND regexp_matches(examples.example, patterns.pattern)
+        GROUP BY ALL
+        HAVING min(patterns.position) IS DISTINCT FROM examples.position
+        """
+    ).fetchall()
+    assert wrong == []
+
+
+def test_patterns_have_a_total_order() -> None:
+    con = engine.connect_tables({})
+    query = "SELECT count(*) - count(DISTINCT (aspect, position)) FROM kernel_class_patterns"
+    assert con.execute(query).fetchone() == (0,)
+
+
+def test_kernels_that_run_at_once_share_the_wall_time() -> None:
+    #  0        10        20        30        40
+    #  a: [-------------------)                      20 ns alone or with b, c
+    #  b:         [-----------)
+    #  c:         [-------------------)
+    ops = device_work(("a", 0, 20), ("b", 8, 20), ("c", 8, 32), ("nccl", 0, 40))
+    ops[3]["is_comm"] = True
+    ledger = [{"row_id": 0, "kept": True, "bucket": "compute", "start_ns": 0, "dur_ns": 32}]
+    con = open_fixture(None, {"gpu_ops": ops, "attribution.ledger_rows": ledger})
+    rows = dict(con.execute("SELECT name, wall_ns FROM kernel_class").fetchall())
+    assert rows == {"a": 12, "b": 4, "c": 16, "nccl": 0}
+
+
+def test_time_outside_the_window_is_nobodys() -> None:
+    ops = device_work(("a", 0, 20), ("b", 30, 40))
+    ledger = [{"row_id": 0, "kept": True, "bucket": "compute", "start_ns": 5, "dur_ns": 15}]
+    con = open_fixture(None, {"gpu_ops": ops, "attribution.ledger_rows": ledger})
+    assert con.execute("SELECT name, wall_ns FROM kernel_class ORDER BY name").fetchall() == [("a", 15), ("b", 0)]
+
+
+def test_wall_times_add_up_to_the_compute_time_of_a_simulated_window() -> None:
+    con = open_fixture({"steps": 4, "kernels": 50, "comm_us": 3000, "comm_blocking": False}, {})
+    compute = con.execute("SELECT sum(dur_ns) FROM ledger_rows WHERE kept AND bucket = 'compute'").fetchone()
+    wall = con.execute("SELECT sum(wall_ns), count(*) FROM kernel_class").fetchone()
+    assert compute is not None
+    assert wall is not None
+    assert abs(compute[0] - wall[0]) <= wall[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "sm_count", "tf32"),
+    [
+        ("NVIDIA H100 80GB HBM3", 132, 494.0),
+        ("NVIDIA H100 PCIe", 114, 378.0),
+        ("NVIDIA H100 NVL", 132, 417.0),
+        ("NVIDIA H200", 132, 494.0),
+        ("NVIDIA A100-PG509-200", 108, 156.0),
+        ("Tesla V100-DGXS-32GB", 80, None),
+        ("AMD Instinct MI300X", 304, 653.7),
+        ("NVIDIA GH200 480GB", 132, 494.0),
+    ],
+)
+def test_device_is_matched_by_name_and_size(name: str, sm_count: int, tf32: float | None) -> None:
+    tables = {"gpu_ops": device_work(("a", 0, 1)), "devices": [{"name": name, "sm_count": sm_count}]}
+    row = open_fixture(None, tables).execute("SELECT tf32_tflops, source FROM device_peaks").fetchone()
+    assert row is not None
+    assert (row[0], row[1].startswith("https://")) == (tf32, True)
+
+
+@pytest.mark.parametrize(
+    "device", [{"name": "NVIDIA X1"}, {"name": "NVIDIA H100 80GB HBM3", "sm_count": 16}, {"name": None}]
+)
+def test_unknown_device_has_no_peaks(device: dict[str, object]) -> None:
+    tables = {"gpu_ops": device_work(("a", 0, 1)), "devices": [device]}
+    row = open_fixture(None, tables).execute("SELECT fp32_tflops, source FROM device_peaks").fetchone()
+    assert row == (None, None)

@@ -1,0 +1,48 @@
+"""The rules that ship: each says what its own tests expect, and nothing in them is left to chance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from traceanalyzer.rules import Rule, lint, load_rules, run_rule_test
+from traceanalyzer.rules.model import RuleTest
+
+RULES = {rule.id: rule for rule in load_rules()}
+
+
+def cases() -> Iterator[object]:
+    for rule in RULES.values():
+        for test in rule.tests:
+            yield pytest.param(rule, test, id=f"{rule.id}: {test.name}")
+
+
+@pytest.mark.parametrize(("rule", "test"), cases())
+def test_rule_says_what_its_test_expects(rule: Rule, test: RuleTest) -> None:
+    result = run_rule_test(rule, test)
+    assert result.failures == (), dict(result.row)
+
+
+def test_no_rule_that_ships_has_a_mistake() -> None:
+    assert [str(mistake) for mistake in lint()] == []
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+def test_silent_cases_outnumber_loud_ones(rule: Rule) -> None:
+    states = [test.expect["state"] for test in rule.tests]
+    assert states.count("clear") >= states.count("fired") or rule.kind == "quality"
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+def test_every_fix_of_a_finding_can_be_pasted(rule: Rule) -> None:
+    assert all(fix.code for fix in rule.fixes)
+
+
+def test_what_the_first_release_promises_is_there() -> None:
+    assert {
+        *("dataloader-bound", "launch-bound", "sync-in-step", "h2d-pageable", "h2d-exposed", "comm-blocking"),
+        *("fp32-matmul-no-tensor-core", "tensor-cores-unused", "attention-unfused", "alloc-in-steady-state"),
+        *("gc-pauses", "tq-missing-gpu-activity", "tq-warmup-in-window", "tq-truncated", "tq-too-few-steps"),
+        *("tq-no-step-markers", "tq-lost-records", "tq-low-launch-link", "tq-missing-ranks"),
+    } <= RULES.keys()

@@ -1,0 +1,189 @@
+"""A diagnosis adds up: no time is owned twice, marginals sum to the joint bound, and silence has a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from traceanalyzer import attribution, engine
+from traceanalyzer.diagnosis import Diagnosis, Finding
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.rules import diagnose, load_rules
+from traceanalyzer.rules.fixtures import open_fixture
+from traceanalyzer.simulator import simulate
+
+RULES = load_rules()
+LOADER = {"steps": 8, "kernels": 120, "kernel_us": 60, "loader_us": 9000}
+LOADER_OR_SYNC = {**LOADER, "item_per_step": 1}
+
+
+def diagnosed(sim: Mapping[str, Any], **options: Any) -> Diagnosis:
+    return diagnose(open_fixture(sim, {}), RULES, run_name="run", **options)
+
+
+def of(diagnosis: Diagnosis, rule: str) -> Finding:
+    return next(finding for finding in diagnosis.findings if finding.rule == rule)
+
+
+def problems(diagnosis: Diagnosis) -> list[str]:
+    return [finding.rule for finding in diagnosis.findings if finding.kind == "finding"]
+
+
+def test_a_slow_loader_is_the_first_finding_with_its_saving_evidence_and_fix() -> None:
+    found = diagnosed(LOADER).findings[0]
+    assert (found.rule, found.severity, found.confidence, found.status) == (
+        *("dataloader-bound", "critical", "high"),
+        "primary",
+    )
+    truth = simulate(LOADER)
+    saved = truth.window_ns - simulate({**LOADER, "loader_us": 0}).window_ns
+    assert found.saving_share == pytest.approx(saved / truth.window_ns, abs=0.02)
+    assert "num_workers" in (found.fixes[0].code or "")
+    assert {"step", "start_ns", "dur_ns"} <= set(found.evidence[0].columns)
+
+
+def test_two_fixes_for_one_time_are_alternatives_and_own_it_once() -> None:
+    diagnosis = diagnosed(LOADER_OR_SYNC)
+    loader, sync = of(diagnosis, "dataloader-bound"), of(diagnosis, "sync-in-step")
+    assert (loader.status, sync.status) == ("primary", "alternative")
+    assert sync.rule in loader.alternatives
+    assert loader.rule in sync.alternatives
+    window_ns = diagnosis.ledgers[0].window_ns
+    assert (loader.owned_ns or 0) + (sync.owned_ns or 0) <= 0.01 * window_ns + (loader.saving_ns or 0)
+
+
+@pytest.mark.parametrize(
+    "sim",
+    [
+        {"steps": 6, "kernels": 60},
+        {"steps": 6, "kernels": 300, "kernel_us": 12, "host_us": 1},
+        {"steps": 6, "kernels": 60, "loader_us": 2000},
+        {"steps": 6, "kernels": 60, "comm_us": 400, "comm_blocking": False, "comm_count": 4},
+    ],
+    ids=["plain", "many small kernels", "hidden loader", "overlapped communication"],
+)
+def test_a_healthy_run_has_no_finding(sim: dict[str, Any]) -> None:
+    diagnosis = diagnosed(sim)
+    assert problems(diagnosis) == []
+    assert [finding.rule for finding in diagnosis.findings if finding.severity in ("warning", "blocker")] == []
+
+
+@pytest.mark.parametrize(
+    "sim",
+    [
+        LOADER,
+        LOADER_OR_SYNC,
+        {"steps": 6, "kernels": 400, "kernel_us": 5, "host_us": 8, "item_per_step": 1},
+        {"steps": 6, "kernels": 40, "kernel_us": 400, "precision": "fp32", "loader_us": 9000, "h2d_us": 2000},
+    ],
+    ids=["loader", "loader or sync", "launch-bound", "mixture"],
+)
+def test_owned_time_unexplained_time_and_marginals_add_up(sim: dict[str, Any]) -> None:
+    con = open_fixture(sim, {})
+    diagnosis = diagnose(con, RULES)
+    window_ns = diagnosis.ledgers[0].window_ns
+    buckets = dict(diagnosis.ledgers[0].buckets)
+    timed = [finding for finding in diagnosis.findings if finding.kind == "finding"]
+    on_host = sum(f.owned_ns or 0 for f in timed if f.rule not in ("fp32-matmul-no-tensor-core", "attention-unfused"))
+    assert sum(buckets.values()) == window_ns
+    assert on_host + sum(ns for _, ns in diagnosis.not_explained) == window_ns - buckets["compute"]
+    assert sum(f.marginal_ns or 0 for f in timed) <= window_ns
+    assert all(0 <= (f.saving_ns or 0) <= window_ns for f in timed)
+    assert sorted(f.marginal_order or 0 for f in timed) == list(range(1, len(timed) + 1))
+
+
+def test_marginals_sum_to_the_joint_bound() -> None:
+    con = open_fixture(LOADER_OR_SYNC, {})
+    timed = [finding for finding in diagnose(con, RULES).findings if finding.kind == "finding"]
+    assert {finding.rule for finding in timed} == {"dataloader-bound", "sync-in-step"}
+    joint = attribution.Bounds.load(con).bound(0, 0, frozenset({"host.dataloader", "host.sync"}))
+    assert sum(finding.marginal_ns or 0 for finding in timed) == joint
+
+
+def test_what_only_matters_after_another_fix_is_told_as_that() -> None:
+    sim = {"steps": 6, "kernels": 40, "kernel_us": 800, "precision": "fp32", "loader_us": 60000}
+    diagnosis = diagnosed(sim)
+    found = of(diagnosis, "fp32-matmul-no-tensor-core")
+    assert problems(diagnosis) == ["dataloader-bound", "fp32-matmul-no-tensor-core"]
+    assert (found.status, found.marginal_order, found.marginal_ns) == ("latent", 2, found.saving_ns)
+    assert found.message.startswith("Once dataloader-bound is fixed: ")
+    state = {o.state for o in diagnosis.outcomes if o.rule == found.rule}
+    assert state == {"clear"}
+
+
+def test_a_verdict_does_not_depend_on_other_rules() -> None:
+    con = open_fixture(LOADER_OR_SYNC, {})
+    everything = {(o.rule, o.state, o.reason) for o in diagnose(con, RULES).outcomes}
+    alone = {
+        (o.rule, o.state, o.reason)
+        for rule in RULES
+        if rule.id in ("sync-in-step", "launch-bound", "dataloader-bound")
+        for o in diagnose(con, [rule]).outcomes
+    }
+    assert alone <= everything
+
+
+def test_a_trace_without_gpu_work_leaves_nothing_clear() -> None:
+    diagnosis = diagnosed({"steps": 4, "kernels": 20, "no_gpu": True})
+    assert [(f.rule, f.severity) for f in diagnosis.findings][0] == ("tq-missing-gpu-activity", "blocker")
+    states = {(o.state, o.reason) for o in diagnosis.outcomes if not o.rule.startswith("tq-")}
+    assert states == {("abstained", "missing-capability:gpu_ops")}
+    assert all(o.unlock for o in diagnosis.outcomes if o.state == "abstained")
+
+
+def test_an_empty_run_is_no_error() -> None:
+    diagnosis = diagnose(engine.connect_tables({}), RULES)
+    assert (diagnosis.findings, diagnosis.ledgers) == ((), ())
+
+
+def test_a_missing_capability_only_moves_verdicts_to_abstained() -> None:
+    full = {o.rule: o.state for o in diagnosed({**LOADER, "stacks": True}).outcomes}
+    thin = {o.rule: o.state for o in diagnosed({**LOADER, "stacks": False, "shapes": False}).outcomes}
+    changed = {rule: (full[rule], thin[rule]) for rule in full if full[rule] != thin[rule]}
+    assert changed == {"gc-pauses": ("clear", "abstained")}
+
+
+def test_a_setting_moves_a_threshold_and_is_echoed() -> None:
+    key = "dataloader-bound.min_share"
+    assert "dataloader-bound" not in problems(diagnosed(LOADER, params={key: 0.9}))
+    assert of(diagnosed(LOADER, params={key: "0.1"}), "dataloader-bound").params["min_share"] == 0.1
+    with pytest.raises(TraceAnalyzerError, match="no parameter"):
+        diagnosed(LOADER, params={"dataloader-bound.min_shares": 0.1})
+
+
+def test_a_rule_that_raises_abstains_and_the_others_go_on() -> None:
+    broken = replace(
+        next(rule for rule in RULES if rule.id == "sync-in-step"),
+        id="broken",
+        select="SELECT error('no') AS trace, 0 AS device, 0.0 AS bound_share, 0 AS waits_per_step",
+    )
+    diagnosis = diagnose(open_fixture(LOADER, {}), [*RULES, broken])
+    assert [(o.state, o.reason) for o in diagnosis.outcomes if o.rule == "broken"] == [("abstained", "error")]
+    assert problems(diagnosis) == ["dataloader-bound"]
+
+
+def test_the_connection_that_is_diagnosed_stays_as_it_was() -> None:
+    con = open_fixture(LOADER, {})
+    before = con.execute("SELECT table_name FROM duckdb_tables() ORDER BY 1").fetchall()
+    diagnose(con, RULES)
+    assert con.execute("SELECT table_name FROM duckdb_tables() ORDER BY 1").fetchall() == before
+    con.execute("SET enable_external_access = false")  # not locked
+
+
+def test_the_resnet_of_2021_is_bound_by_its_loader_and_leaves_tensor_cores_unused(corpus: Any, tmp_path: Any) -> None:
+    from traceanalyzer.run import open_run
+
+    with open_run(corpus / "kineto" / "resnet50_num_workers_0", store=tmp_path) as run:
+        diagnosis = run.diagnose()
+    timed = [finding for finding in diagnosis.findings if finding.kind == "finding"]
+    assert timed[0].rule == "dataloader-bound"
+    assert 0.28 <= (timed[0].saving_share or 0) <= 0.38
+    assert "num_workers" in (timed[0].fixes[0].code or "")
+    assert "tensor-cores-unused" in {finding.rule for finding in timed}
+    for ledger in diagnosis.ledgers:
+        mine = [f for f in timed if f.trace == ledger.trace]
+        assert sum(f.owned_ns or 0 for f in mine) <= ledger.window_ns
+        assert sum(f.marginal_ns or 0 for f in mine) <= ledger.window_ns
