@@ -1,0 +1,279 @@
+"""Each pause between compute kernels has one reason, on timelines small enough to draw."""
+
+from __future__ import annotations
+
+from drawn_timeline import Drawn
+
+LAUNCHES = """
+id thread category name             start end
+1  0      runtime  cudaLaunchKernel 0     5
+2  0      runtime  cudaLaunchKernel {0}   {1}
+"""
+KERNELS = """
+id stream kind   start end launch
+90 7      kernel 10    100 1
+91 7      kernel {0}   {1} 2
+"""
+
+
+def test_late_host_is_charged_with_what_it_did_before_the_launch() -> None:
+    # host   L.[======= loader =======].L
+    # gpu      [ 90 ]...................[ 91 ]
+    drawn = Drawn.of(
+        """
+        id thread category   name                                          start end
+        1  0      runtime    cudaLaunchKernel                              0     5
+        3  0      annotation enumerate(DataLoader)#_Single.__next__        5     395
+        2  0      runtime    cudaLaunchKernel                              395   400
+        """,
+        KERNELS.format(405, 500),
+    )
+    loader, launch = drawn.rows("SELECT dur_ns FROM attribution.ledger_rows WHERE bucket <> 'compute' ORDER BY row_id")
+    assert [line.split()[1] for line in drawn.ledger()] == ["host.dataloader", "host.launch_api"]
+    assert loader[0] + launch[0] == 305_000
+    assert abs(loader[0] / launch[0] - 390 / 5) < 0.1
+
+
+def test_host_time_before_a_wait_for_the_busy_device_is_free() -> None:
+    # host   L.[= loader =].[== sync ==]..L     the loader hides behind kernel 90
+    # gpu      [============ 90 ======]......[ 91 ]
+    drawn = Drawn.of(
+        """
+        id thread category   name                                   start end
+        1  0      runtime    cudaLaunchKernel                       0     5
+        3  0      annotation enumerate(DataLoader)#_Single.__next__ 5     60
+        4  0      runtime    cudaDeviceSynchronize                  60    104
+        2  0      runtime    cudaLaunchKernel                       120   125
+        """,
+        KERNELS.format(128, 200),
+    )
+    assert drawn.ledger() == ["100-128 host.sync"]
+
+
+def test_loader_after_the_wait_keeps_its_time() -> None:
+    drawn = Drawn.of(
+        """
+        id thread category   name                                   start end
+        1  0      runtime    cudaLaunchKernel                       0     5
+        4  0      runtime    cudaDeviceSynchronize                  6     104
+        3  0      annotation enumerate(DataLoader)#_Single.__next__ 104   195
+        2  0      runtime    cudaLaunchKernel                       195   200
+        """,
+        KERNELS.format(200, 300),
+    )
+    buckets = dict(drawn.rows("SELECT bucket, sum(dur_ns) FROM ledger_rows GROUP BY ALL"))
+    assert buckets["host.dataloader"] > 88_000
+    assert buckets["host.sync"] + buckets["host.dataloader"] == 100_000
+
+
+def test_kernel_issued_in_time_waits_for_the_copy_in_its_stream() -> None:
+    drawn = Drawn.of(
+        """
+        id thread category name             start end
+        1  0      runtime  cudaLaunchKernel 0     5
+        3  0      runtime  cudaMemcpyAsync  5     10
+        2  0      runtime  cudaLaunchKernel 10    15
+        """,
+        """
+        id stream kind   start end launch
+        90 7      kernel 10    100 1
+        92 7      h2d    101   181 3
+        91 7      kernel 183   200 2
+        """,
+    )
+    assert drawn.ledger() == ["100-101 dev.dispatch", "101-181 dev.h2d", "181-183 dev.dispatch"]
+    assert drawn.rows("SELECT blame_id, confidence FROM ledger_rows WHERE bucket = 'dev.h2d'") == [(92, "resolved")]
+
+
+TWO_STREAMS = (
+    """
+    id thread category name                start end
+    1  0      runtime  cudaLaunchKernel    0     5
+    3  0      runtime  cudaMemcpyAsync     5     10
+    4  0      runtime  cudaEventRecord     10    11
+    5  0      runtime  cudaStreamWaitEvent 11    12
+    2  0      runtime  cudaLaunchKernel    12    15
+    """,
+    """
+    id stream kind   start end launch
+    90 7      kernel 10    100 1
+    92 20     h2d    90    181 3
+    91 7      kernel 183   200 2
+    """,
+)
+
+
+def test_copy_that_fits_without_a_recorded_wait_is_coincident() -> None:
+    drawn = Drawn.of(*TWO_STREAMS)
+    assert drawn.ledger() == ["100-181 dev.h2d", "181-183 dev.dispatch"]
+    assert drawn.rows("SELECT confidence FROM ledger_rows WHERE bucket = 'dev.h2d'") == [("coincident",)]
+
+
+def test_recorded_stream_wait_resolves_the_copy() -> None:
+    drawn = Drawn.of(*TWO_STREAMS, "call stream wait_on_stream wait_on_call\n5 7 20 4")
+    assert drawn.rows("SELECT confidence FROM ledger_rows WHERE bucket = 'dev.h2d'") == [("resolved",)]
+
+
+def test_two_copies_in_a_row_both_hold_the_kernel() -> None:
+    drawn = Drawn.of(
+        """
+        id thread category name             start end
+        1  0      runtime  cudaLaunchKernel 0     2
+        3  0      runtime  cudaMemcpyAsync  2     4
+        4  0      runtime  cudaMemsetAsync  4     6
+        2  0      runtime  cudaLaunchKernel 6     8
+        """,
+        """
+        id stream kind   start end launch
+        90 7      kernel 10    100 1
+        92 7      d2d    100   150 3
+        93 7      memset 150   170 4
+        91 7      kernel 170   200 2
+        """,
+    )
+    assert drawn.ledger() == ["100-150 dev.d2d", "150-170 dev.memset"]
+
+
+def test_short_gap_is_dispatch_and_a_long_one_is_unresolved() -> None:
+    launches = LAUNCHES.format(5, 10)
+    assert Drawn.of(launches, KERNELS.format(109, 200)).ledger() == ["100-109 dev.dispatch"]
+    assert Drawn.of(launches, KERNELS.format(130, 200)).ledger() == ["100-130 dev.unresolved"]
+
+
+def test_latency_is_the_hosts_only_where_the_queue_had_run_dry() -> None:
+    # The launch returns at 150 and the kernel starts at 162: 5 us of latency, the rest nobody explains.
+    drawn = Drawn.of(LAUNCHES.format(120, 150), KERNELS.format(172, 200))
+    assert drawn.ledger()[-1] == "155-172 dev.unresolved"
+
+
+def test_kernel_without_a_launch_after_linked_ones_is_an_edge() -> None:
+    drawn = Drawn.of(LAUNCHES.format(5, 10), KERNELS.format(150, 200).replace(" 2\n", " -\n"))
+    assert drawn.ledger() == ["100-150 edge.no_launch"]
+
+
+def test_kernels_launched_before_the_trace_were_asked_for_in_time() -> None:
+    drawn = Drawn.of(
+        "id thread category name start end\n2 0 runtime cudaLaunchKernel 5 10",
+        """
+        id stream kind   start end launch
+        90 7      kernel 10    100 -
+        92 7      comm   100   140 -
+        93 7      kernel 142   150 -
+        91 7      kernel 155   200 2
+        """,
+    )
+    assert drawn.ledger() == ["100-140 dev.comm_transfer", "140-142 dev.dispatch", "150-155 dev.dispatch"]
+
+
+def test_gaps_inside_one_graph_launch_are_not_the_hosts() -> None:
+    drawn = Drawn.of(
+        "id thread category name start end\n1 0 runtime cudaGraphLaunch 0 200",
+        """
+        id stream kind   start end launch
+        90 7      kernel 10    20  1
+        91 7      kernel 22    30  1
+        92 7      kernel 35    40  1
+        """,
+    )
+    assert drawn.ledger() == ["20-22 dev.graph_gap", "30-35 dev.graph_gap"]
+
+
+def test_time_of_a_backward_pass_is_painted_by_the_autograd_thread() -> None:
+    drawn = Drawn.of(
+        """
+        id thread category name                                            start end
+        1  0      runtime  cudaLaunchKernel                                0     5
+        3  1      cpu_op   autograd::engine::evaluate_function:~AddBackward0 20    400
+        2  1      runtime  cudaLaunchKernel                                395   400
+        """,
+        KERNELS.format(405, 500),
+    )
+    buckets = dict(drawn.rows("SELECT bucket, dur_ns FROM ledger_rows WHERE bucket <> 'compute'"))
+    assert buckets["host.op"] > 0.9 * 305_000
+
+
+def test_kernel_of_no_length_still_ends_a_pause() -> None:
+    drawn = Drawn.of(
+        """
+        id thread category name             start end
+        1  0      runtime  cudaLaunchKernel 0     5
+        3  0      runtime  cudaLaunchKernel 5     10
+        2  0      runtime  cudaLaunchKernel 10    15
+        """,
+        """
+        id stream kind   start end launch
+        90 7      kernel 10    100 1
+        92 7      kernel 106   106 3
+        91 7      kernel 112   200 2
+        """,
+    )
+    assert drawn.ledger() == ["100-106 dev.dispatch", "106-112 dev.dispatch"]
+
+
+def test_what_follows_the_last_kernel_is_the_tail() -> None:
+    drawn = Drawn.of(
+        LAUNCHES.format(5, 10), KERNELS.format(100, 200).replace("91 7      kernel", "91 7      d2h   ")
+    )
+    assert drawn.ledger() == ["100-200 edge.tail"]
+
+
+def test_device_that_only_copies_has_no_compute_to_wait_for() -> None:
+    drawn = Drawn.of("", "id stream kind start end launch\n1 7 h2d 0 10 -\n2 7 d2h 20 30 -")
+    assert drawn.ledger() == ["0-30 edge.tail"]
+
+
+def test_two_devices_have_a_ledger_each() -> None:
+    drawn = Drawn.of(
+        LAUNCHES.format(5, 10),
+        """
+        id device stream kind   start end launch
+        90 0      7      kernel 10    100 1
+        91 1      7      kernel 20    80  2
+        92 1      7      kernel 85    90  -
+        """,
+    )
+    assert drawn.ledger(0) == []
+    assert drawn.ledger(1) == ["80-85 edge.no_launch"]
+
+
+def test_profilers_overhead_counts_where_the_thread_stood_still() -> None:
+    slices = """
+    id thread category name             start end
+    1  0      runtime  cudaLaunchKernel 0     5
+    2  0      runtime  cudaLaunchKernel 395   400
+    9  5      overhead Buffer~Flush     {0}   390
+    """
+    still = Drawn.of(slices.format(10), KERNELS.format(405, 500))
+    assert still.ledger()[0].endswith("host.profiler")
+    busy = Drawn.of(slices.format(2), KERNELS.format(405, 500))
+    assert "host.profiler" not in " ".join(busy.ledger())
+
+
+def test_blame_names_operator_annotation_and_python_line() -> None:
+    drawn = Drawn.of(
+        """
+        id thread category   name                  start end
+        1  0      runtime    cudaLaunchKernel      0     5
+        6  0      python     train.py(12):~loop    6     400
+        5  0      annotation validation            7     400
+        4  0      cpu_op     aten::item            8     390
+        3  0      runtime    cudaStreamSynchronize 9     104
+        7  0      python     train.py(13):~more    105   380
+        2  0      runtime    cudaLaunchKernel      392   396
+        """,
+        KERNELS.format(400, 500),
+    )
+    worst = drawn.rows(
+        "SELECT bucket, blame_name, blame_op, blame_annotation, blame_python FROM ledger_rows "
+        "WHERE bucket <> 'compute' ORDER BY dur_ns DESC LIMIT 2"
+    )
+    assert worst == [
+        ("host.python", "train.py(13): more", "aten::item", "validation", "train.py(13): more"),
+        ("host.sync", "cudaStreamSynchronize", "aten::item", "validation", "train.py(12): loop"),
+    ]
+
+
+def test_run_without_gpu_work_has_empty_tables() -> None:
+    drawn = Drawn.of(LAUNCHES.format(5, 10), "")
+    assert drawn.rows("FROM time_ledger") == []
+    assert drawn.rows("FROM host_cause_bounds") == []
