@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -95,13 +96,16 @@ def _executed(con: duckdb.DuckDBPyConnection, text: str) -> duckdb.DuckDBPyConne
 
     if not text.strip().strip(";"):
         raise TraceAnalyzerError("the query is empty", "sql", "for example: SELECT * FROM device_time")
-    try:
-        return con.execute(text)
-    except duckdb.Error as error:
-        raise _explained(str(error)) from error
-    except RuntimeError as error:
-        # What DuckDB makes of Ctrl-C while a query runs.
-        raise KeyboardInterrupt from error
+    # In a thread of its own: DuckDB may compute for minutes before it looks whether Ctrl-C was pressed.
+    with ThreadPoolExecutor(1) as pool:
+        job = pool.submit(con.execute, text)
+        try:
+            return job.result()
+        except duckdb.Error as error:
+            raise _explained(str(error)) from error
+        except KeyboardInterrupt:
+            con.interrupt()
+            raise
 
 
 def _explained(message: str) -> TraceAnalyzerError:
