@@ -49,7 +49,7 @@ golden: $(VENV)/.test docs  ## Rewrite the expected outputs of the tests; read t
 
 .PHONY: bench
 bench: $(VENV)/.bench  ## Time ingest and diagnosis against the peers
-	$(BIN)/python -m benchmarks
+	$(BIN)/python tests/benchmarks | tee tests/benchmarks/RESULTS.md
 
 .PHONY: clean
 clean:  ## Remove caches and build outputs, the environment left in place

@@ -179,6 +179,7 @@ def check_metric(connection: duckdb.DuckDBPyConnection, metric: Metric) -> list[
 
 def add_comments(connection: duckdb.DuckDBPyConnection) -> None:
     """Copy what tables, metrics and columns mean into the catalogue."""
+    connection.begin()  # one write for all instead of one each
     for schema, tables in (("canonical", canonical_tables()), ("attribution", derived_tables())):
         for table in tables.values():
             kind = "TABLE" if (schema, table.name) == ("canonical", "traces") else "VIEW"
@@ -191,6 +192,7 @@ def add_comments(connection: duckdb.DuckDBPyConnection) -> None:
         connection.execute(f"COMMENT ON VIEW main.{metric.name} IS {_quoted(metric.text)}")
         for column in metric.columns:
             connection.execute(f"COMMENT ON COLUMN main.{metric.name}.{column.name} IS {_quoted(column.comment)}")
+    connection.commit()
 
 
 def _add_derived(connection: duckdb.DuckDBPyConnection, compute: Callable[[], Mapping[str, pa.Table]]) -> None:

@@ -1,6 +1,8 @@
 """Enlarge a real PyTorch profiler trace to a given size: copies of its events with shifted times and ids.
 
-    python tests/benchmarks/enlarge.py TRACE OUT SIZE_MB
+    python tests/benchmarks/enlarge.py TRACE FOLDER SIZE_MB
+
+writes FOLDER/big.json, the same as big.json.gz, and its event list alone as array.json.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -19,7 +22,7 @@ _SHIFTED = re.compile(
 _GAP_US = 1_000
 
 
-def enlarge(source: Path, target: Path, size_bytes: int) -> int:
+def enlarge(source: Path, folder: Path, size_bytes: int) -> int:
     """Write copies of the trace's events until the file has the size; return the number of copies."""
     raw = source.read_bytes()
     text = gzip.decompress(raw) if raw.startswith(b"\x1f\x8b") else raw
@@ -30,13 +33,19 @@ def enlarge(source: Path, target: Path, size_bytes: int) -> int:
     timed = [event for event in events if event.get("ph") == "X"]
     span_us = int(max(e["ts"] + e["dur"] for e in timed) - min(e["ts"] for e in timed)) + _GAP_US
     copies = 0
-    with target.open("wb") as out:
-        out.write(text[:start])
-        while out.tell() < size_bytes:
-            out.write(b",\n" if copies else b"")
-            out.write(_shifted(body, copies * span_us, copies * _ID_STEP))
+    with (folder / "big.json").open("wb") as whole, (folder / "array.json").open("wb") as array:
+        whole.write(text[:start])
+        array.write(b"[")
+        while whole.tell() < size_bytes:
+            copy = _shifted(body, copies * span_us, copies * _ID_STEP)
+            for out in (whole, array):
+                out.write(b",\n" if copies else b"")
+                out.write(copy)
             copies += 1
-        out.write(text[end:])
+        whole.write(text[end:])
+        array.write(b"]")
+    with (folder / "big.json").open("rb") as plain, gzip.open(folder / "big.json.gz", "wb", compresslevel=1) as packed:
+        shutil.copyfileobj(plain, packed, 2**24)
     return copies
 
 
