@@ -25,6 +25,7 @@ class _Device:
     scan: Scan
     window_ns: int
     compute_ns: int
+    first_op: int | None
     reading_op: int | None
     reading_scale: float
     abstains: str | None
@@ -51,6 +52,7 @@ class Bounds:
                 Scan.of_tables(_of_device(lead_events, place), _of_device(lead_costs, place)),
                 window["window_ns"],
                 window["compute_ns"],
+                window["first_op_id"],
                 window["reading_op_id"],
                 window["reading_scale"],
                 window["bound_abstains"],
@@ -77,13 +79,14 @@ class Bounds:
         if found is None or not scenarios or not len(found.scan.end):
             return [0] * len(scenarios)
         starts, ends = found.scan.leads(scenarios)
-        at = None if found.reading_op is None else found.scan.position_of.get(found.reading_op)
-        if at is None:
+        position_of = found.scan.position_of
+        first = 0 if found.first_op is None else starts[position_of[found.first_op]]
+        if found.reading_op is None:
             mine = found.scan.is_op
             last = found.scan.end[mine]
-            saved = last.max() - (last[:, None] - ends[mine]).max(axis=0)
+            saved = last.max() - (last[:, None] - ends[mine]).max(axis=0) - first
         else:
-            saved = starts[at] * found.reading_scale
+            saved = (starts[position_of[found.reading_op]] - first) * found.reading_scale
         limits = [_limit(found, scenario) for scenario in scenarios]
         return [min(max(int(ns), 0), limit) for ns, limit in zip(np.asarray(saved).tolist(), limits, strict=True)]
 

@@ -162,24 +162,27 @@ def build_lead_events(
     window: Window,
     queue: tuple[Flags, Ints],
 ) -> LeadEvents:
-    """Return the events of a device's window, up to the op at whose start a saving is read."""
+    """Return the events of a device, up to the op at whose start a saving is read."""
     full, freed = queue
     head = window.first_row
     if head is None:
         head = int(np.searchsorted(ops.start, window.start))
-    included = ops.start >= window.start
+    included = np.ones(ops.count, np.bool_)
     if window.reading_row is not None:
         last = window.reading_row
         until = int(ops.launch_start[last])
-        included &= np.where(ops.linked, ops.launch_start <= until, ops.start <= ops.start[last])
+        included = np.where(ops.linked, ops.launch_start <= until, ops.start <= ops.start[last])
     chain = np.unique(ops.launch_thread[ops.compute & ops.linked])
     first_launch = int(ops.launch_start[included & ops.linked].min(initial=NO_LIMIT))
     host = _host_calls(ops, calls, chain, full, first_launch)
     order = _order(ops, host, included, full)
-    # Host time before the window's first kernel was spent for the step before it.
+    # Host time before the window's first kernel was spent for the step before it: it is not removed. Faster ops are
+    # faster from the start, so that the host's run-ahead over them is that of a steady state.
     since = int(ops.launch_end[head]) if ops.linked[head] else first_launch
     costs = _call_costs(timelines, host, since) if len(host.start) else np.zeros((0, 1), np.int64)
-    return _events(ops, calls, order, costs, _Links(ops, needs, calls, window.latency, freed), _dispatch(ops, ledger))
+    return _events(
+        ops, calls, order, since, costs, _Links(ops, needs, calls, window.latency, freed), _dispatch(ops, ledger)
+    )
 
 
 class _Links:
@@ -196,6 +199,7 @@ def _events(
     ops: DeviceOps,
     calls: BlockingCalls,
     order: _Order,
+    since: int,
     costs: Ints,
     links: _Links,
     dispatch: tuple[Ints, Ints],
@@ -221,9 +225,12 @@ def _events(
     dur = calls.end[call] - calls.start[call]
     known = target != NO_ROW
     released = known & (ops.end[target] > calls.start[call])
-    end[waits], cause[waits], first[waits] = calls.end[call], calls.cause[call], target
-    removable[waits] = np.maximum(0, dur - API_MIN_NS)
-    own[waits] = np.where(released, removable[waits], 0)
+    waited = np.maximum(0, dur - API_MIN_NS)
+    own[waits] = np.where(released, waited, 0)
+    end[waits], first[waits] = calls.end[call], target
+    inside = waits[calls.start[call] >= since]
+    cause[inside] = calls.cause[order.wait[inside]]
+    removable[waits] = np.where(calls.start[call] >= since, waited, 0)
     returned = np.where(released, calls.end[call], np.minimum(calls.end[call], ops.end[target] + RETURN_NS))
     first_slack[waits] = np.where(known, calls.end[call] - returned, NO_LIMIT)
 

@@ -27,7 +27,9 @@ _Columns = dict[str, Any]
 def compute(con: duckdb.DuckDBPyConnection, step_pattern: str = STEP_PATTERN) -> dict[str, pa.Table]:
     """Return every attribution table of the run that a connection holds as canonical.*."""
     tables = load_tables(Path(__file__).parent)
-    parts: dict[str, list[pa.Table]] = {name: [pa.Table.from_batches([], table.arrow_schema())] for name, table in tables.items()}
+    parts: dict[str, list[pa.Table]] = {
+        name: [pa.Table.from_batches([], table.arrow_schema())] for name, table in tables.items()
+    }
     for (trace_id,) in con.execute(_TRACES).fetchall():
         for device in attribute_trace(con, trace_id, step_pattern):
             for name, part in _device_tables(tables, device).items():
@@ -80,6 +82,7 @@ def _windows(device: AttributedDevice) -> _Columns:
         "launch_link_share": [window.link_share],
         "mode": [device.mode],
         "bound_abstains": [window.abstains],
+        "first_op_id": [None if window.first_row is None else int(device.ops.op_id[window.first_row])],
         "reading_op_id": [None if window.reading_row is None else int(device.ops.op_id[window.reading_row])],
         "reading_scale": [window.reading_scale],
         "launch_latency_ns": [window.latency],

@@ -1,0 +1,152 @@
+"""What holds for every timeline: the ledger closes, bounds keep their order, and row order changes nothing."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+from drawn_timeline import tables
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from traceanalyzer import attribution
+from traceanalyzer.attribution import Bounds, Scenario
+from traceanalyzer.schema import canonical_tables
+
+KINDS = ("kernel", "kernel", "kernel", "comm", "h2d", "d2h", "memset", "graph")
+CALLS = ("cudaLaunchKernel", "cudaMemcpyAsync", "cudaDeviceSynchronize", "cudaMalloc")
+SLICES = "id thread category name start end"
+OPS = "id stream kind start end launch"
+
+
+@st.composite
+def timelines(draw: st.DrawFn) -> tuple[str, str]:
+    """Return text tables of random host calls, annotations and GPU ops: ties, overlaps and zero lengths included."""
+    calls = draw(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 12), st.sampled_from(CALLS)), max_size=12))
+    at = {0: 0, 1: 0}
+    slices = [SLICES]
+    for i, (gap, length, name) in enumerate(calls):
+        thread = i % 7 == 6
+        start = at[thread] + gap
+        at[thread] = start + length
+        slices.append(f"{i + 1} {int(thread)} runtime {name} {start} {start + length}")
+    for i in range(draw(st.integers(0, 3))):
+        start = draw(st.integers(0, 300))
+        names = ("ProfilerStep#{0}", "enumerate(DataLoader)#x", "aten::mm")
+        name = draw(st.sampled_from(names)).format(i)
+        slices.append(f"{i + 500} 0 annotation {name} {start} {start + draw(st.integers(0, 200))}")
+    launch = st.sampled_from(["-", *(str(i + 1) for i in range(len(calls)))])
+    times = st.tuples(st.integers(0, 400), st.integers(0, 60))
+    ops = [OPS]
+    for i, (stream, kind, (start, length), call) in enumerate(
+        draw(
+            st.lists(st.tuples(st.sampled_from([0, 7]), st.sampled_from(KINDS), times, launch), min_size=1, max_size=14)
+        )
+    ):
+        ops.append(f"{i + 900} {stream} {kind} {start} {start + length} {call}")
+    return "\n".join(slices), "\n".join(ops)
+
+
+def computed(made: dict[str, pa.Table]) -> dict[str, pa.Table]:
+    con = duckdb.connect()
+    con.execute("CREATE SCHEMA canonical")
+    for name, table in canonical_tables().items():
+        con.execute(table.sql.replace(f"TABLE {name}", f"TABLE canonical.{name}"))
+        if name in made:
+            con.register("incoming", made[name])
+            con.execute(f"INSERT INTO canonical.{name} BY NAME FROM incoming")
+    return attribution.compute(con)
+
+
+def union_ns(ops: list[dict[str, Any]]) -> int:
+    """Return the length of the union of compute, counted instant by instant."""
+    covered: set[int] = set()
+    for op in ops:
+        if op["kind"] in ("kernel", "graph") and not op["is_comm"]:
+            covered.update(range(op["start_ns"] // 1000, (op["start_ns"] + op["dur_ns"]) // 1000))
+    return 1000 * len(covered)
+
+
+slow = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@slow
+@given(timelines())
+def test_ledger_is_disjoint_and_covers_the_span(timeline: tuple[str, str]) -> None:
+    made = tables(*timeline)
+    ops = made["gpu_ops"].to_pylist()
+    rows = computed(made)["ledger_rows"].to_pylist()
+    at = min(op["start_ns"] for op in ops)
+    for row in rows:
+        assert row["start_ns"] == at
+        assert row["dur_ns"] > 0
+        at += row["dur_ns"]
+    assert at == max(op["start_ns"] + op["dur_ns"] for op in ops)
+    assert sum(row["dur_ns"] for row in rows if row["bucket"] == "compute") == union_ns(ops)
+
+
+@slow
+@given(timelines(), st.randoms(use_true_random=False))
+def test_order_of_rows_changes_nothing(timeline: tuple[str, str], chance: random.Random) -> None:
+    made = tables(*timeline)
+    shuffled = {}
+    for name, table in made.items():
+        order = list(range(table.num_rows))
+        chance.shuffle(order)
+        shuffled[name] = table.take(pa.array(order, pa.int64()))
+    assert {n: t.to_pylist() for n, t in computed(made).items()} == {
+        n: t.to_pylist() for n, t in computed(shuffled).items()
+    }
+
+
+@slow
+@given(timelines(), st.data())
+def test_bounds_grow_with_what_is_removed_and_stay_inside_the_window(
+    timeline: tuple[str, str], data: st.DataObject
+) -> None:
+    found = computed(tables(*timeline))
+    bounds = Bounds.of_tables(found["windows"], found["lead_events"], found["lead_costs"])
+    causes = sorted(bounds.causes(0, 0))
+    fewer = frozenset(data.draw(st.sets(st.sampled_from(causes)))) if causes else frozenset()
+    more = fewer | (frozenset(data.draw(st.sets(st.sampled_from(causes)))) if causes else frozenset())
+    (window,) = found["windows"].to_pylist()
+    assert bounds.bound(0, 0, frozenset()) == 0
+    assert 0 <= bounds.bound(0, 0, fewer) <= bounds.bound(0, 0, more) <= window["window_ns"]
+
+
+@slow
+@given(timelines())
+def test_many_scenarios_at_once_give_the_same_bounds_as_one_by_one(timeline: tuple[str, str]) -> None:
+    found = computed(tables(*timeline))
+    bounds = Bounds.of_tables(found["windows"], found["lead_events"], found["lead_costs"])
+    ops = found["lead_events"]["op_id"].to_pylist()
+    savings = {op: 5_000 for op in ops if op is not None}
+    scenarios = [Scenario(frozenset({cause})) for cause in sorted(bounds.causes(0, 0))]
+    scenarios += [Scenario(), Scenario(bounds.causes(0, 0)), Scenario(savings=savings), Scenario(frozenset(), {1: 5})]
+    one_by_one = [bounds.bound(0, 0, s.removed, s.savings) for s in scenarios]
+    assert bounds.bounds(0, 0, scenarios) == one_by_one
+
+
+def test_scan_of_many_scenarios_is_the_scan_of_each() -> None:
+    rng = np.random.default_rng(5)
+    slices, ops = [SLICES], [OPS]
+    for i in range(300):
+        slices.append(f"{i + 1} 0 runtime cudaLaunchKernel {14 * i} {14 * i + 6}")
+        start = 14 * i + 8 + int(rng.integers(0, 4))
+        ops.append(f"{i + 901} {7 + i % 3 // 2} kernel {start} {start + int(rng.integers(1, 13))} {i + 1}")
+    found = computed(tables("\n".join(slices), "\n".join(ops)))
+    bounds = Bounds.of_tables(found["windows"], found["lead_events"], found["lead_costs"])
+    scan = bounds.devices[0, 0].scan
+    scenarios = [
+        Scenario(frozenset({"host.other"})),
+        Scenario(frozenset({"host.launch_api"})),
+        Scenario(frozenset({"host.launch_api", "host.other", "dev.dispatch"}), {901 + i: 3_000 for i in range(300)}),
+        Scenario(),
+    ]
+    together = scan.leads(scenarios)
+    for column, scenario in enumerate(scenarios):
+        alone = scan.leads([scenario])
+        assert all((many[:, column] == one[:, 0]).all() for many, one in zip(together, alone, strict=True))
