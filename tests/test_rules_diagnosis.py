@@ -12,7 +12,10 @@ from traceanalyzer import attribution, engine
 from traceanalyzer.diagnosis import Diagnosis, Finding
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.rules import diagnose, load_rules
+from traceanalyzer.rules.diagnosing import reported
 from traceanalyzer.rules.fixtures import open_fixture
+from traceanalyzer.rules.places import Place
+from traceanalyzer.rules.verdicts import Verdict
 from traceanalyzer.simulator import simulate
 
 RULES = load_rules()
@@ -128,7 +131,8 @@ def test_a_verdict_does_not_depend_on_other_rules() -> None:
 
 def test_a_trace_without_gpu_work_leaves_nothing_clear() -> None:
     diagnosis = diagnosed({"steps": 4, "kernels": 20, "no_gpu": True})
-    assert [(f.rule, f.severity) for f in diagnosis.findings][0] == ("tq-missing-gpu-activity", "blocker")
+    worst = diagnosis.findings[0]
+    assert (worst.rule, worst.severity) == ("tq-missing-gpu-activity", "blocker")
     states = {(o.state, o.reason) for o in diagnosis.outcomes if not o.rule.startswith("tq-")}
     assert states == {("abstained", "missing-capability:gpu_ops")}
     assert all(o.unlock for o in diagnosis.outcomes if o.state == "abstained")
@@ -187,3 +191,12 @@ def test_the_resnet_of_2021_is_bound_by_its_loader_and_leaves_tensor_cores_unuse
         mine = [f for f in timed if f.trace == ledger.trace]
         assert sum(f.owned_ns or 0 for f in mine) <= ledger.window_ns
         assert sum(f.marginal_ns or 0 for f in mine) <= ledger.window_ns
+
+
+def test_a_saving_below_the_spread_of_the_steps_is_noise() -> None:
+    rule = next(rule for rule in RULES if rule.id == "sync-in-step")
+    verdict = Verdict(rule, Place("t", 0), "fired", row={"bound_ns": 2, "bound_share": 0.02, "noise_share": 0.03})
+    quiet = replace(verdict, row={**verdict.row, "noise_share": 0.01})
+    assert (reported(verdict, 0.01).state, reported(verdict, 0.01).reason) == ("clear", "below-noise-floor")
+    assert reported(quiet, 0.01).state == "fired"
+    assert reported(quiet, 0.03).state == "clear"

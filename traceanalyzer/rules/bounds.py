@@ -15,7 +15,9 @@ from traceanalyzer.rules.model import Rule
 
 Device = tuple[int, int]  # trace_id, device
 
-_COLUMNS = 20  # of the table `bound`
+_COLUMNS = 22  # of the table `bound`
+# Twice the standard error of the mean step is noise, but no more than this: a cause seen in most steps is no chance.
+_MAX_NOISE_SHARE = 0.05
 
 
 class LeadScan(Protocol):
@@ -141,7 +143,13 @@ def _bound_row(
         claimed.get("step_count", 0) / step_count if step_count else None,
         0.0 if worst_ns is None else worst_ns / 1e6,
         claimed.get("worst_step"),
+        _noise_share(window["step_spread"], step_count),
+        "a step" if step_count else "in the window",
     ]
+
+
+def _noise_share(step_spread: float | None, step_count: int) -> float:
+    return 0.0 if not step_spread else min(_MAX_NOISE_SHARE, 2 * step_spread / step_count**0.5)
 
 
 @cache

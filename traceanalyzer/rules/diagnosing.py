@@ -84,9 +84,10 @@ def diagnose(
 def reported(verdict: Verdict, min_impact_share: float) -> Verdict:
     """Return the verdict, or clear where it fired on less time than two runs of the same job differ by."""
     share = verdict.bound_share
-    if verdict.state != FIRED or verdict.rule.kind != FINDING or share is None or share >= min_impact_share:
+    floor = max(min_impact_share, verdict.row.get("noise_share") or 0.0)
+    if verdict.state != FIRED or verdict.rule.kind != FINDING or share is None or share >= floor:
         return verdict
-    detail = f"can save {share:.1%}, less than the {min_impact_share:.0%} below which nothing is reported"
+    detail = f"can save {share:.1%}, less than the {floor:.1%} that is told from noise here"
     return replace(verdict, state=CLEAR, reason="below-noise-floor", detail=detail)
 
 
@@ -128,7 +129,7 @@ def _add_latent(session: _Session, verdicts: Sequence[Verdict], order: dict[Plac
             best.setdefault(verdict.place, verdict)
         for place, verdict in best.items():
             items = order[place]
-            after = tuple(item.verdict.rule.id for item in items if item.status == PRIMARY)
+            after = tuple(item.verdict.rule.id for item in items if item.status in (PRIMARY, LATENT))
             items.append(Ordered(verdict, len(items) + 1, verdict.bound_ns or 0, status=LATENT, after=after))
             clear.discard((verdict.rule.id, place))
             latent.append(verdict)

@@ -40,7 +40,8 @@ def build_finding(
     owned = (owned_ns or 0) if timed else None
     message = render(rule.message, {**values, **row})
     if ordered is not None and ordered.after:
-        message = f"Once {' and '.join(ordered.after)} is fixed: {message}"
+        verb = "is" if len(ordered.after) == 1 else "are"
+        message = f"Once {' and '.join(ordered.after)} {verb} fixed: {message}"
     return Finding(
         rule=rule.id,
         title=rule.title,

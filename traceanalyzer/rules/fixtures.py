@@ -13,7 +13,6 @@ import pyarrow as pa
 from traceanalyzer import engine
 from traceanalyzer.rules.workspace import BOUND_TABLE
 from traceanalyzer.schema import Table, canonical_tables
-from traceanalyzer.simulator import simulate
 
 # What a literal row means when it does not say: the first device of a run of one trace.
 _DEFAULTS: dict[str, Any] = {"trace": "test", "trace_id": 0, "rank": 0, "device": 0}
@@ -45,6 +44,9 @@ def open_fixture(sim: Mapping[str, Any] | None, tables: Mapping[str, Any]) -> du
 
 @lru_cache(maxsize=16)
 def _simulated(sim: str) -> dict[str, pa.Table]:
+    # Only tests need it, and a diagnosis should not wait for it.
+    from traceanalyzer.simulator import simulate
+
     # Rules share workloads: the healthy run is in the tests of every one.
     return dict(simulate(json.loads(sim)).canonical_tables())
 

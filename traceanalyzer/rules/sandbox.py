@@ -76,6 +76,8 @@ def query(con: duckdb.DuckDBPyConnection, sql: str, values: Mapping[str, Any], t
         cursor = con.execute(sql, {name: values[name] for name in names})
         columns = tuple(column[0] for column in cursor.description or ())
         rows = cursor.fetchmany(ROW_LIMIT)
+        if len(rows) == ROW_LIMIT:
+            con.abort()  # the rest of an answer that nobody reads would block the connection
     except duckdb.InterruptException as error:
         raise RuleQueryError(f"took longer than {timeout_s:g} s") from error
     except duckdb.Error as error:

@@ -41,7 +41,8 @@ def format_value(value: Any, spec: str) -> str:
         return _bytes(float(value))
     if spec == "dur":
         return _duration(float(value))
-    return format(value, spec)
+    text = format(value, spec)
+    return text.replace("%", " %") if spec.endswith("%") else text
 
 
 def _bytes(size: float) -> str:

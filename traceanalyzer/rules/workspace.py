@@ -37,7 +37,9 @@ CREATE OR REPLACE TEMP TABLE bound (
     ms_per_step       DOUBLE,
     step_share        DOUBLE,
     worst_ms          DOUBLE,
-    worst_step        BIGINT
+    worst_step        BIGINT,
+    noise_share       DOUBLE,
+    per               VARCHAR
 )
 """
 
@@ -115,5 +117,4 @@ def _sql_of(rule: Rule) -> Iterable[str]:
 
 
 def _has_temporary(con: duckdb.DuckDBPyConnection, name: str) -> bool:
-    found = con.execute("SELECT 1 FROM duckdb_tables() WHERE table_name = $1 AND temporary", [name]).fetchone()
-    return found is not None
+    return bool(con.execute("SELECT 1 FROM duckdb_tables() WHERE table_name = $1 AND temporary", [name]).fetchall())

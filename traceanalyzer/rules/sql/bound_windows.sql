@@ -6,6 +6,7 @@ SELECT
     windows.trace_id,
     windows.window_ns,
     windows.step_count,
+    windows.step_spread,
     windows.launch_link_share,
     windows.mode
 FROM windows

@@ -1,0 +1,129 @@
+"""Who owns time that several findings claim, and in which order fixes are told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import pytest
+
+from traceanalyzer.rules import Rule, allocation, load_rules
+from traceanalyzer.rules.bounds import Removal
+from traceanalyzer.rules.fix_order import order_fixes
+from traceanalyzer.rules.fixtures import open_fixture
+from traceanalyzer.rules.model import Claims
+from traceanalyzer.rules.places import Place, read_run
+from traceanalyzer.rules.verdicts import Verdict, severity_of
+
+PATTERN = next(rule for rule in load_rules() if rule.id == "dataloader-bound")
+PLACE = Place("test", 0)
+
+
+@dataclass(frozen=True)
+class Savings:
+    """A lead scan in one line: fixing any cause of a group saves what the group is worth, once."""
+
+    groups: Mapping[frozenset[str], int]
+
+    def bound(
+        self, trace_id: int, device: int, removed: frozenset[str], savings: Mapping[int, int] | None = None
+    ) -> int:
+        return sum(worth for group, worth in self.groups.items() if group & removed)
+
+    def abstains(self, trace_id: int, device: int) -> str | None:
+        return None
+
+
+def rule_for(name: str, *causes: str, refines: tuple[str, ...] = (), effort: str = "code") -> Rule:
+    fixes = (replace(PATTERN.fixes[0], effort=effort),)
+    return replace(PATTERN, id=name, claims=Claims(causes), removes=causes, refines=refines, fixes=fixes)
+
+
+def fired(rule: Rule, bound_ns: int) -> Verdict:
+    row = {"bound_ns": bound_ns, "bound_share": bound_ns / 1000}
+    return Verdict(rule, PLACE, "fired", row=row, fix_order=(0,), removal=Removal(frozenset(rule.removes)))
+
+
+def owned(*verdicts: Verdict) -> tuple[dict[str, int], dict[str, int]]:
+    """Share out 100 ns of loader, 30 ns of sync and 5 ns that nobody claims; return owners and the rest."""
+    rows = [
+        {"row_id": 0, "kept": True, "bucket": "host.dataloader", "cause": "host.dataloader", "dur_ns": 100},
+        {"row_id": 1, "kept": True, "bucket": "host.sync", "cause": "host.sync", "dur_ns": 30},
+        {"row_id": 2, "kept": True, "bucket": "dev.dispatch", "cause": "dev.dispatch", "dur_ns": 5},
+        {"row_id": 3, "kept": False, "bucket": "host.sync", "cause": "host.sync", "dur_ns": 999},
+        {"row_id": 4, "kept": True, "bucket": "compute", "dur_ns": 500},
+    ]
+    con = open_fixture(None, {"ledger_rows": rows, "windows": [{"window_ns": 635}]})
+    values = {verdict.rule.id: verdict.rule.values() for verdict in verdicts}
+    shares = allocation.share_out(con, read_run(con), verdicts, values)
+    return {rule: ns for (rule, _), ns in shares.items()}, dict(allocation.unexplained(con))
+
+
+def test_time_that_two_findings_claim_goes_to_the_larger_bound() -> None:
+    small = fired(rule_for("a", "host.dataloader"), 10)
+    large = fired(rule_for("b", "host.dataloader", "host.sync"), 50)
+    assert owned(small, large) == ({"b": 130}, {"dev.dispatch": 5})
+
+
+def test_a_refinement_takes_its_part_before_the_rule_it_refines() -> None:
+    general = fired(rule_for("general", "host.dataloader", "host.sync"), 90)
+    special = fired(rule_for("special", "host.sync", refines=("general",)), 10)
+    assert owned(general, special) == ({"general": 100, "special": 30}, {"dev.dispatch": 5})
+
+
+def test_refinements_that_go_in_circles_end() -> None:
+    first = fired(rule_for("a", "host.sync", refines=("b",)), 10)
+    second = fired(rule_for("b", "host.sync", refines=("a",)), 20)
+    assert owned(first, second)[0] == {"b": 30}
+
+
+def test_equal_claims_go_to_the_first_by_name_whatever_the_order() -> None:
+    first, second = fired(rule_for("a", "host.sync"), 10), fired(rule_for("b", "host.sync"), 10)
+    assert owned(first, second) == owned(second, first) == ({"a": 30}, {"host.dataloader": 100, "dev.dispatch": 5})
+
+
+def test_what_no_finding_claims_is_told_by_bucket_largest_first() -> None:
+    rest = owned()[1]
+    assert list(rest.items()) == [("host.dataloader", 100), ("host.sync", 30), ("dev.dispatch", 5)]
+
+
+def order_of(
+    scan: Savings, *verdicts: Verdict, owned_ns: Mapping[str, int] | None = None
+) -> list[tuple[str, int, str]]:
+    items = order_fixes(scan, (0, 0), verdicts, owned_ns or {})
+    return [(item.verdict.rule.id, item.marginal_ns, item.status) for item in items]
+
+
+def test_independent_fixes_come_largest_first_and_add_up() -> None:
+    scan = Savings({frozenset({"host.sync"}): 30, frozenset({"host.gc"}): 200})
+    sync, pauses = fired(rule_for("sync", "host.sync"), 30), fired(rule_for("gc", "host.gc"), 200)
+    assert order_of(scan, sync, pauses) == [("gc", 200, "primary"), ("sync", 30, "primary")]
+
+
+def test_a_small_fix_beside_a_large_one_is_no_alternative() -> None:
+    # 330 saved together is within 10 % of 320 alone, and still both are worth doing.
+    scan = Savings({frozenset({"host.sync"}): 10, frozenset({"host.gc"}): 320})
+    sync, pauses = fired(rule_for("sync", "host.sync"), 10), fired(rule_for("gc", "host.gc"), 320)
+    assert order_of(scan, sync, pauses)[1] == ("sync", 10, "primary")
+
+
+def test_of_fixes_for_the_same_time_the_one_that_owns_it_goes_first() -> None:
+    scan = Savings({frozenset({"host.sync", "host.dataloader"}): 360})
+    loader, sync = fired(rule_for("loader", "host.dataloader"), 360), fired(rule_for("sync", "host.sync"), 360)
+    found = order_of(scan, sync, loader, owned_ns={"loader": 356, "sync": 4})
+    assert found == [("loader", 360, "primary"), ("sync", 0, "alternative")]
+
+
+def test_of_savings_that_are_close_the_easier_fix_goes_first() -> None:
+    scan = Savings({frozenset({"host.sync"}): 95, frozenset({"host.gc"}): 100})
+    easy = fired(rule_for("easy", "host.sync", effort="one-line"), 95)
+    hard = fired(rule_for("hard", "host.gc", effort="redesign"), 100)
+    assert [name for name, _, _ in order_of(scan, easy, hard)] == ["easy", "hard"]
+
+
+@pytest.mark.parametrize(
+    ("share", "severity"),
+    [(0.2, "critical"), (0.199, "high"), (0.1, "high"), (0.03, "medium"), (0.01, "low"), (0.0099, "info"), (0, "info")],
+)
+def test_severity_follows_what_can_be_saved(share: float, severity: str) -> None:
+    assert severity_of(share) == severity
