@@ -17,7 +17,8 @@ CREATE OR REPLACE MACRO interval_merge(intervals) AS TABLE (
             key,
             start_ns,
             end_ns,
-            count(*) FILTER (WHERE reached_ns IS NULL OR start_ns > reached_ns) OVER (
+            -- Not a count with a filter: DuckDB counts those anew for every row.
+            sum(CASE WHEN start_ns <= reached_ns THEN 0 ELSE 1 END) OVER (
                 PARTITION BY key ORDER BY start_ns, end_ns ROWS UNBOUNDED PRECEDING
             ) AS island
         FROM reached

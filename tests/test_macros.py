@@ -1,0 +1,150 @@
+"""The interval macros agree with counting every nanosecond, whatever the order, ties, overlaps and keys of the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import groupby
+from pathlib import Path
+
+import duckdb
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from traceanalyzer import engine
+
+Interval = tuple[str, int, int]
+Covered = set[tuple[str, int]]
+
+# Few instants and keys, so that ties, touching and overlapping intervals are the rule; some end before they start.
+intervals = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 12), st.integers(0, 12)), max_size=12)
+
+
+@pytest.fixture(scope="module")
+def macros() -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect() as connection:
+        engine.add_macros(connection)
+        yield connection
+
+
+def ask(macros: duckdb.DuckDBPyConnection, call: str, **sets: list[Interval]) -> list[Interval]:
+    for name, rows in sets.items():
+        macros.execute(f"CREATE OR REPLACE TEMP TABLE {name} (key VARCHAR, start_ns BIGINT, end_ns BIGINT)")
+        if rows:
+            macros.executemany(f"INSERT INTO {name} VALUES (?, ?, ?)", rows)
+    return macros.execute(f"FROM {call} ORDER BY ALL").fetchall()
+
+
+def covered(rows: list[Interval]) -> Covered:
+    return {(key, instant) for key, start, end in rows for instant in range(start, end)}
+
+
+def islands(instants: Covered) -> list[Interval]:
+    """Return the longest intervals that hold these nanoseconds and no others."""
+    found = []
+    for key in sorted({key for key, _ in instants}):
+        ordered = enumerate(sorted(instant for k, instant in instants if k == key))
+        for _, group in groupby(ordered, key=lambda pair: pair[1] - pair[0]):
+            run = [instant for _, instant in group]
+            found.append((key, run[0], run[-1] + 1))
+    return found
+
+
+@given(intervals)
+@settings(max_examples=80, deadline=None)
+def test_merge_is_the_union(macros: duckdb.DuckDBPyConnection, rows: list[Interval]) -> None:
+    assert ask(macros, "interval_merge('one')", one=rows) == islands(covered(rows))
+
+
+@given(intervals)
+@settings(max_examples=80, deadline=None)
+def test_gaps_are_what_the_union_leaves_between_its_ends(
+    macros: duckdb.DuckDBPyConnection, rows: list[Interval]
+) -> None:
+    union = covered(rows)
+    inside = {
+        (key, instant)
+        for key in "ab"
+        for own in [[i for k, i in union if k == key]]
+        if own
+        for instant in range(min(own), max(own))
+    }
+    assert ask(macros, "interval_gaps('one')", one=rows) == islands(inside - union)
+
+
+@pytest.mark.parametrize(
+    ("macro", "combine"),
+    [("interval_subtract", Covered.difference), ("interval_intersect", Covered.intersection)],
+)
+@given(one=intervals, two=intervals)
+@settings(max_examples=80, deadline=None)
+def test_two_sets_are_combined_instant_by_instant(
+    macros: duckdb.DuckDBPyConnection,
+    macro: str,
+    combine: Callable[[Covered, Covered], Covered],
+    one: list[Interval],
+    two: list[Interval],
+) -> None:
+    rows = ask(macros, f"{macro}('one', 'two')", one=one, two=two)
+    expected = combine(covered(one), covered(two))
+    assert covered(rows) == expected
+    assert sum(end - start for _, start, end in rows) == len(expected), "no piece is empty, none covers another"
+
+
+def test_intervals_that_touch_become_one(macros: duckdb.DuckDBPyConnection) -> None:
+    #  0    5    9
+    #  [----)
+    #       [----)
+    assert ask(macros, "interval_merge('one')", one=[("a", 5, 9), ("a", 0, 5)]) == [("a", 0, 9)]
+
+
+def test_zero_lengths_cover_nothing_and_cut_nothing(macros: duckdb.DuckDBPyConnection) -> None:
+    points = [("a", 3, 3), ("a", 20, 20)]
+    assert ask(macros, "interval_merge('one')", one=points) == []
+    assert ask(macros, "interval_gaps('one')", one=[("a", 0, 5), *points]) == []
+    assert ask(macros, "interval_subtract('one', 'two')", one=[("a", 0, 5)], two=points) == [("a", 0, 5)]
+
+
+def test_nanoseconds_since_the_epoch_stay_exact(macros: duckdb.DuckDBPyConnection) -> None:
+    start = 1_719_853_884_000_000_001
+    one, two = [("a", start, start + 3)], [("a", start + 1, start + 2)]
+    pieces = [("a", start, start + 1), ("a", start + 2, start + 3)]
+    assert ask(macros, "interval_subtract('one', 'two')", one=one, two=two) == pieces
+
+
+def test_a_key_may_be_of_several_columns_and_null(macros: duckdb.DuckDBPyConnection) -> None:
+    macros.execute(
+        """
+        CREATE OR REPLACE TEMP VIEW keyed AS
+        SELECT {'trace_id': trace_id, 'kind': kind} AS key, start_ns, end_ns
+        FROM (VALUES (0, 'HtoD', 0, 4), (0, NULL, 2, 6), (0, NULL, 6, 8), (1, 'HtoD', 1, 2))
+            AS rows (trace_id, kind, start_ns, end_ns)
+        """
+    )
+    rows = macros.execute("FROM interval_merge('keyed') ORDER BY key.trace_id, key.kind NULLS LAST").fetchall()
+    assert rows == [
+        ({"trace_id": 0, "kind": "HtoD"}, 0, 4),
+        ({"trace_id": 0, "kind": None}, 2, 8),
+        ({"trace_id": 1, "kind": "HtoD"}, 1, 2),
+    ]
+
+
+def test_a_device_of_a_hundred_thousand_intervals_is_merged_at_once(macros: duckdb.DuckDBPyConnection) -> None:
+    macros.execute(
+        """
+        CREATE OR REPLACE TEMP TABLE many AS
+        SELECT 0 AS key, 10 * i AS start_ns, 10 * i + 5 AS end_ns
+        FROM range(100000) AS rows (i)
+        """
+    )
+    # A growth with the square would take minutes.
+    assert macros.execute("SELECT count(*), sum(end_ns - start_ns) FROM interval_gaps('many')").fetchone() == (
+        99_999,
+        499_995,
+    )
+
+
+def test_every_macro_has_a_test(root: Path) -> None:
+    text = Path(__file__).read_text()
+    names = [path.stem for path in (root / "traceanalyzer" / "macros").glob("*.sql")]
+    assert [name for name in names if f"{name}(" not in text and f'"{name}"' not in text] == []
