@@ -84,8 +84,9 @@ def open_run(
     traces = _order(root, [folder for _, folder, _ in folders], [source for source, _, _ in folders])
     reused = all(was_there for _, _, was_there in folders)
     connection = engine.connect(traces, lambda con: _derive(keeper, con, traces))
-    if not reused or not (keeper.folder / "catalog.duckdb").exists():
-        keeper.replace_file("catalog.duckdb", lambda file: _write_catalog(file, keeper, traces))
+    catalog = keeper.folder / "catalog.duckdb"
+    if not reused or not catalog.exists():
+        keeper.replace_file(catalog, lambda file: _write_catalog(file, keeper, traces))
     return Run(root, keeper.folder, tuple(traces), connection, reused)
 
 

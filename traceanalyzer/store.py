@@ -17,6 +17,7 @@ import os
 import re
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -27,6 +28,9 @@ from traceanalyzer.errors import TraceAnalyzerError
 STORE_NAME = ".traceanalyzer"
 _PACKAGE = Path(__file__).parent
 _HASH_BLOCK_BYTES = 4 * 2**20
+_DERIVED_FROM = "traces.txt"
+# What a killed command left behind is removed by a later one, once nobody can still be writing it.
+_ABANDONED_AFTER_S = 86_400
 # What decides the content of the tables: a change there makes stored ones stale.
 _TRACE_SOURCES = ("schema", "ingest")
 _DERIVED_SOURCES = ("schema", "ingest", "attribution")
@@ -66,35 +70,34 @@ class Store:
 
     def trace_folder(self, source: Path, ingest: Callable[[Path], None]) -> tuple[Path, bool]:
         """Return the folder with a file's tables and whether it was there already; `ingest` fills it if not."""
-        known = self._known_digest(source)
-        if known is None:
-            # Reading for the hash goes on beside the first ingest, whose result is named by it.
-            with ThreadPoolExecutor(1) as pool:
-                digest_job = pool.submit(_digest, source)
-                if self._read_source(source) is not None:
-                    known = digest_job.result()
-                else:
-                    return self._ingest_new(source, ingest, digest_job.result), False
-            self._remember(source, known)
-        target = self._trace_target(source, known)
-        if target.is_dir():
-            return target, True
-        return self._ingest_new(source, ingest, lambda: known), False
+        remembered = self._read_source(source)
+        digest: str | None = None
+        if remembered is not None:
+            digest = str(remembered["digest"]) if remembered["stamp"] == _stamp(source) else _digest(source)
+            target = self._trace_target(source, digest)
+            if target.is_dir():
+                self._remember(source, digest, target)
+                return target, True
+        target = self._ingest_new(source, digest, ingest)
+        if remembered is not None:
+            self._forget(str(remembered["folder"]))
+        return target, False
 
-    def _ingest_new(self, source: Path, ingest: Callable[[Path], None], digest: Callable[[], str]) -> Path:
+    def _ingest_new(self, source: Path, digest: str | None, ingest: Callable[[Path], None]) -> Path:
         stamp = _stamp(source)
         scratch = self._scratch()
         try:
-            ingest(scratch)
-            found = digest()
+            with ThreadPoolExecutor(1) as beside:
+                hashing = beside.submit(_digest, source) if digest is None else None
+                ingest(scratch)
+                found = digest or (hashing.result() if hashing else "")
             if _stamp(source) != stamp:
                 raise TraceAnalyzerError("the file changed while it was read", source, "wait until it is complete")
             target = self._trace_target(source, found)
             self._publish(scratch, target)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
-        self._forget_stale(source, target)
-        self._remember(source, found)
+        self._remember(source, found, target)
         return target
 
     def derived_folder(self, traces: Sequence[Path], compute: Callable[[Path], None]) -> Path:
@@ -105,23 +108,27 @@ class Store:
             scratch = self._scratch()
             try:
                 compute(scratch)
+                (scratch / _DERIVED_FROM).write_text("\n".join(trace.parent.name for trace in traces))
                 self._publish(scratch, target)
             finally:
                 shutil.rmtree(scratch, ignore_errors=True)
         return target
 
-    def replace_file(self, name: str, write: Callable[[Path], None]) -> None:
+    def replace_file(self, file: Path, write: Callable[[Path], object]) -> None:
         """Write a file of the store and put it in place at once."""
         scratch = self._scratch()
         try:
-            write(scratch / name)
-            (scratch / name).replace(self.folder / name)
+            write(scratch / file.name)
+            (scratch / file.name).replace(file)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
 
     def _scratch(self) -> Path:
         folder = self.folder / "scratch"
         folder.mkdir(parents=True, exist_ok=True)
+        for left in folder.iterdir():
+            if left.stat().st_mtime < time.time() - _ABANDONED_AFTER_S:
+                shutil.rmtree(left, ignore_errors=True)
         return Path(tempfile.mkdtemp(dir=folder))
 
     def _publish(self, scratch: Path, target: Path) -> None:
@@ -141,38 +148,34 @@ class Store:
         return self.folder / "sources" / f"{_hash(str(source.resolve()).encode())}.json"
 
     def _read_source(self, source: Path) -> dict[str, object] | None:
+        """Return what is remembered of a file, if it is whole."""
         try:
             remembered = json.loads(self._source_file(source).read_text())
         except (OSError, ValueError):
             return None
-        return remembered if isinstance(remembered, dict) else None
+        whole = isinstance(remembered, dict) and remembered.keys() >= {"path", "stamp", "digest", "folder"}
+        return remembered if whole else None
 
-    def _known_digest(self, source: Path) -> str | None:
-        remembered = self._read_source(source)
-        if remembered is None or remembered.get("stamp") != _stamp(source):
-            return None
-        digest = remembered.get("digest")
-        return digest if isinstance(digest, str) else None
-
-    def _remember(self, source: Path, digest: str) -> None:
+    def _remember(self, source: Path, digest: str, target: Path) -> None:
         file = self._source_file(source)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps({"path": str(source.resolve()), "stamp": _stamp(source), "digest": digest})
-        scratch = self._scratch()
-        (scratch / "source.json").write_text(text)
-        (scratch / "source.json").replace(file)
-        shutil.rmtree(scratch, ignore_errors=True)
+        facts = {"path": str(source.resolve()), "stamp": _stamp(source), "digest": digest, "folder": target.name}
+        if self._read_source(source) != facts:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            text = json.dumps(facts)
+            self.replace_file(file, lambda fresh: fresh.write_text(text))
 
-    def _forget_stale(self, source: Path, target: Path) -> None:
-        """Remove the tables of what the file held before, unless another file still holds it."""
-        remembered = self._read_source(source)
-        if remembered is None:
-            return
-        stale = self._trace_target(source, str(remembered.get("digest")))
-        others = [json.loads(f.read_text()) for f in (self.folder / "sources").glob("*.json")]
-        shared = any(o["digest"] == remembered.get("digest") and o["path"] != remembered.get("path") for o in others)
-        if stale != target and not shared:
-            shutil.rmtree(stale, ignore_errors=True)
+    def _forget(self, name: str) -> None:
+        """Remove the tables of what a file held before, and all derived from them, unless a file still holds it."""
+        for file in (self.folder / "sources").glob("*.json"):
+            try:
+                if json.loads(file.read_text())["folder"] == name:
+                    return
+            except (OSError, ValueError, KeyError):
+                continue
+        shutil.rmtree(self.folder / "traces" / name, ignore_errors=True)
+        for derived in (self.folder / "derived").glob("*"):
+            if name in (derived / _DERIVED_FROM).read_text().splitlines():
+                shutil.rmtree(derived, ignore_errors=True)
 
 
 def _stamp(source: Path) -> list[int]:

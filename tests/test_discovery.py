@@ -1,0 +1,94 @@
+"""Runs found in folders: by content, one level deep, ranked by metadata and then by name."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+from trace_event_tables import events, slice_text
+
+import traceanalyzer
+from traceanalyzer.discovery import find_sources, ranks_from_names
+from traceanalyzer.errors import TraceAnalyzerError
+
+TRACE = events(slice_text("op"))
+
+
+def ranked(rank: int) -> str:
+    return TRACE[:-1] + f', "distributedInfo": {{"rank": {rank}, "world_size": 12}}}}'
+
+
+def names(folder: Path) -> list[str]:
+    return [file.relative_to(folder).as_posix() for file, _ in find_sources(folder)]
+
+
+def test_traces_are_told_by_content_and_never_by_suffix(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text(TRACE)
+    (tmp_path / "b.json").write_bytes(gzip.compress(TRACE.encode()))
+    (tmp_path / "c.json.gz").write_text(TRACE)
+    (tmp_path / "config.json").write_text('{"lr": 0.1}')
+    (tmp_path / "notes.json").write_text("not json")
+    (tmp_path / "empty.json").write_text("")
+    assert names(tmp_path) == ["a.txt", "b.json", "c.json.gz"]
+
+
+def test_folders_are_searched_one_level_deep_without_hidden_ones(tmp_path: Path) -> None:
+    for place in ("node1/rank0.json", "node2/rank1.json", "node2/deep/rank2.json", ".hidden/rank3.json", ".rank4.json"):
+        file = tmp_path / place
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(TRACE)
+    assert names(tmp_path) == ["node1/rank0.json", "node2/rank1.json"]
+
+
+def test_rank_10_comes_after_rank_2(tmp_path: Path) -> None:
+    for rank in (10, 2, 1):
+        (tmp_path / f"rank{rank}.json").write_text(TRACE)
+    with traceanalyzer.open_run(tmp_path) as run:
+        rows = run.sql("SELECT trace_id, trace, rank, rank_source FROM canonical.traces ORDER BY trace_id").fetchall()
+    assert rows == [(0, "rank1.json", 1, "name"), (1, "rank2.json", 2, "name"), (2, "rank10.json", 10, "name")]
+
+
+def test_metadata_tells_the_rank_before_the_name_does(tmp_path: Path) -> None:
+    (tmp_path / "rank0.json").write_text(ranked(3))
+    (tmp_path / "rank1.json").write_text(ranked(1))
+    with traceanalyzer.open_run(tmp_path) as run:
+        rows = run.sql("SELECT trace, rank, rank_source FROM canonical.traces ORDER BY trace_id").fetchall()
+    assert rows == [("rank1.json", 1, "metadata"), ("rank0.json", 3, "metadata")]
+
+
+@pytest.mark.parametrize(
+    ("files", "ranks"),
+    [
+        (["rank-0.json.gz", "rank-1.json.gz"], [0, 1]),
+        (["worker3.1623143089861.pt.trace.json"], [3]),
+        (["r0.json", "r1.json", "r10.json"], [0, 1, 10]),
+        (["trace_0_2024.json", "trace_1_2024.json"], [0, 1]),
+        (["v100_training_2022.json"], [None]),
+        (["run_2024_04.json", "other_7.json"], [None, None]),
+        (["node1/rank8.json", "node0/rank0.json"], [8, 0]),
+    ],
+)
+def test_ranks_are_read_from_names_by_number(files: list[str], ranks: list[int | None]) -> None:
+    assert ranks_from_names(files) == ranks
+
+
+def test_a_path_without_a_trace_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(TraceAnalyzerError, match="no such file"):
+        find_sources(tmp_path / "nowhere")
+    with pytest.raises(TraceAnalyzerError, match="no traces in this folder"):
+        find_sources(tmp_path)
+    (tmp_path / "a.bin").write_bytes(b"\x7fELF")
+    with pytest.raises(TraceAnalyzerError, match="no trace that traceanalyzer reads"):
+        find_sources(tmp_path / "a.bin")
+    (tmp_path / "b.json").write_text("")
+    with pytest.raises(TraceAnalyzerError, match="the file is empty"):
+        find_sources(tmp_path / "b.json")
+
+
+def test_eight_ranks_are_read_together(tmp_path: Path) -> None:
+    for rank in range(8):
+        (tmp_path / f"rank{rank}.json").write_text(ranked(rank))
+    with traceanalyzer.open_run(tmp_path, jobs=4) as run:
+        assert run.sql("SELECT count(DISTINCT rank), count(*) FROM canonical.traces").fetchall() == [(8, 8)]
+        assert run.sql("SELECT count(*) FROM host_slices").fetchall() == [(8,)]

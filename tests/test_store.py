@@ -1,0 +1,174 @@
+"""A run's store: reused while nothing changed, rebuilt when something did, whole at any moment."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import time
+from pathlib import Path
+
+import duckdb
+import pytest
+from trace_event_tables import events, slice_text
+
+import traceanalyzer
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.store import STORE_NAME
+
+KERNEL = '{"device": 0, "stream": 7, "correlation": 1}'
+
+
+def trace(kernels: int = 3) -> str:
+    return events(*(slice_text(f"k{i}", ts=10 * i, cat='"kernel"', args=KERNEL) for i in range(kernels)))
+
+
+def op_count(path: Path, store: Path | None = None) -> tuple[int, bool]:
+    """Open a run and return its number of GPU operations and whether it came from the store."""
+    with traceanalyzer.open_run(path, store=store) as run:
+        return run.sql("SELECT count(*) FROM gpu_ops").fetchall()[0][0], run.reused
+
+
+@pytest.fixture
+def run_folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "rank0.json").write_text(trace())
+    return folder
+
+
+def test_a_second_command_reads_parquet_only(run_folder: Path) -> None:
+    assert op_count(run_folder) == (3, False)
+    assert op_count(run_folder) == (3, True)
+
+
+def test_a_changed_file_is_read_again_and_its_old_tables_go(run_folder: Path) -> None:
+    op_count(run_folder)
+    (run_folder / "rank0.json").write_text(trace(5))
+    assert op_count(run_folder) == (5, False)
+    assert len(list((run_folder / STORE_NAME / "traces").iterdir())) == 1
+    assert len(list((run_folder / STORE_NAME / "derived").iterdir())) == 1
+
+
+def test_a_file_of_the_same_size_and_time_with_other_content_is_read_again(run_folder: Path) -> None:
+    op_count(run_folder)
+    file = run_folder / "rank0.json"
+    state = file.stat()
+    file.write_text(file.read_text().replace('"kernel"', '"cpu_op"'))
+    os.utime(file, ns=(state.st_atime_ns, state.st_mtime_ns))
+    assert op_count(run_folder) == (0, False)
+
+
+def test_a_touched_file_with_the_same_content_is_not_read_again(run_folder: Path) -> None:
+    op_count(run_folder)
+    os.utime(run_folder / "rank0.json")
+    assert op_count(run_folder) == (3, True)
+
+
+def test_a_file_that_joins_the_run_is_read_alone(run_folder: Path) -> None:
+    op_count(run_folder)
+    (run_folder / "rank1.json").write_text(trace(4))
+    assert op_count(run_folder) == (7, False)
+    assert op_count(run_folder) == (7, True)
+
+
+def test_another_engine_reads_again(run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    op_count(run_folder)
+    monkeypatch.setattr("traceanalyzer.store.engine_key", lambda parts: "another engine")
+    assert op_count(run_folder) == (3, False)
+
+
+def test_inputs_are_never_written_to(run_folder: Path) -> None:
+    file = run_folder / "rank0.json"
+    before = file.read_bytes(), file.stat().st_mtime_ns
+    op_count(run_folder)
+    assert (file.read_bytes(), file.stat().st_mtime_ns) == before
+
+
+def test_the_store_lies_where_it_is_told(run_folder: Path, tmp_path: Path) -> None:
+    assert op_count(run_folder, tmp_path / "elsewhere")[0] == 3
+    assert not (run_folder / STORE_NAME).exists()
+
+
+def test_a_folder_that_cannot_be_written_uses_the_cache(
+    run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A file where the store would be: root, who runs these tests in containers, may write anywhere else.
+    (run_folder / STORE_NAME).write_text("in the way")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert op_count(run_folder) == (3, False)
+    assert op_count(run_folder) == (3, True)
+    assert list((tmp_path / "cache" / "traceanalyzer").iterdir())
+
+
+def test_a_store_that_cannot_be_written_is_one_sentence(run_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(TraceAnalyzerError, match="the store cannot be written"):
+        op_count(run_folder, tmp_path / "file")
+
+
+def test_the_catalogue_opens_in_any_duckdb_with_comments(run_folder: Path) -> None:
+    op_count(run_folder)
+    with duckdb.connect(str(run_folder / STORE_NAME / "catalog.duckdb"), read_only=True) as catalog:
+        assert catalog.sql("SELECT kernel_count FROM device_time").fetchall() == [(3,)]
+        assert catalog.sql("SELECT count(*) FROM host_slices").fetchall() == [(0,)]
+        comments = dict(catalog.sql("SELECT view_name, comment FROM duckdb_views() WHERE NOT internal").fetchall())
+        assert comments["device_time"].startswith("One row per trace and device")
+        columns = catalog.sql(
+            "SELECT column_name, comment FROM duckdb_columns() "
+            "WHERE table_name = 'device_time' AND schema_name = 'main'"
+        )
+        assert all(comment for _, comment in columns.fetchall())
+
+
+def test_a_moved_run_still_works(run_folder: Path, tmp_path: Path) -> None:
+    op_count(run_folder)
+    moved = run_folder.rename(tmp_path / "moved")
+    assert op_count(moved)[0] == 3
+    with duckdb.connect(str(moved / STORE_NAME / "catalog.duckdb"), read_only=True) as catalog:
+        assert catalog.sql("SELECT count(*) FROM gpu_ops").fetchall() == [(3,)]
+
+
+def _open_in_a_loop(folder: str) -> None:
+    while True:
+        for stored in (Path(folder) / STORE_NAME / "sources").glob("*.json"):
+            stored.unlink()
+        op_count(Path(folder))
+
+
+def test_a_command_killed_at_any_moment_leaves_the_next_one_working(run_folder: Path) -> None:
+    (run_folder / "rank0.json").write_text(trace(2000))
+    context = multiprocessing.get_context("spawn")
+    for delay_s in (0.9, 1.2, 1.5):
+        process = context.Process(target=_open_in_a_loop, args=(str(run_folder),))
+        process.start()
+        time.sleep(delay_s)
+        assert process.pid is not None
+        os.kill(process.pid, signal.SIGKILL)
+        process.join()
+        assert op_count(run_folder)[0] == 2000
+
+
+def _open_once(folder: str, answers: multiprocessing.Queue[int]) -> None:
+    answers.put(op_count(Path(folder))[0])
+
+
+def test_two_commands_at_once_on_one_run_both_work(run_folder: Path) -> None:
+    (run_folder / "rank0.json").write_text(trace(2000))
+    context = multiprocessing.get_context("spawn")
+    answers: multiprocessing.Queue[int] = context.Queue()
+    processes = [context.Process(target=_open_once, args=(str(run_folder), answers)) for _ in range(3)]
+    for process in processes:
+        process.start()
+    assert [answers.get(timeout=60) for _ in processes] == [2000] * 3
+    for process in processes:
+        process.join()
+    assert len(list((run_folder / STORE_NAME / "traces").iterdir())) == 1
+    assert list((run_folder / STORE_NAME / "scratch").iterdir()) == []
+
+
+def test_remembered_sources_hold_no_content(run_folder: Path) -> None:
+    op_count(run_folder)
+    (source,) = (run_folder / STORE_NAME / "sources").iterdir()
+    assert json.loads(source.read_text()).keys() == {"path", "stamp", "digest", "folder"}
