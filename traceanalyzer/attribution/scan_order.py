@@ -1,0 +1,92 @@
+"""The order of the lead scan: what the host asked for and waited for, call by call, and what each call cost it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from traceanalyzer.attribution.arrow_columns import NO_ROW
+from traceanalyzer.attribution.blocking_calls import BlockingCalls
+from traceanalyzer.attribution.buckets import Flags, Ints
+from traceanalyzer.attribution.device_ops import DeviceOps
+from traceanalyzer.attribution.host_costs import cut, hand_over
+from traceanalyzer.attribution.host_timeline import Timeline
+
+
+@dataclass(frozen=True)
+class HostCalls:
+    """Host calls that matter, in order: launches and waits."""
+
+    start: Ints
+    end: Ints
+    thread: Ints
+    wait: Ints  # row of the blocking calls; NO_ROW: a launch
+    launch_id: Ints
+    pays: Flags  # the call itself costs host time; else it is spent waiting
+
+
+def host_calls(ops: DeviceOps, calls: BlockingCalls, chain: Ints, full: Flags, since: int) -> HostCalls:
+    """Return launches and waits of the chain's threads that begin at or after an instant."""
+    mine = np.flatnonzero(ops.linked & np.isin(ops.launch_thread, chain) & (ops.launch_start >= since))
+    launch_id, first = np.unique(ops.launch_id[mine], return_index=True)
+    rows = mine[first]
+    waits = np.flatnonzero(np.isin(calls.thread, chain) & (calls.start >= since))
+    blocked = np.isin(ops.op_id[rows], calls.copy_op[calls.copy_op != NO_ROW]) | full[rows]
+    start = np.concatenate([ops.launch_start[rows], calls.start[waits]])
+    is_wait = np.concatenate([np.zeros(len(rows), np.int64), np.ones(len(waits), np.int64)])
+    order = np.lexsort((is_wait, start))
+    return HostCalls(
+        start[order],
+        np.concatenate([ops.launch_end[rows], calls.end[waits]])[order],
+        np.concatenate([ops.launch_thread[rows], calls.thread[waits]])[order],
+        np.concatenate([np.full(len(rows), NO_ROW), waits])[order],
+        np.concatenate([launch_id, np.full(len(waits), NO_ROW)])[order],
+        np.concatenate([~blocked, np.zeros(len(waits), np.bool_)])[order],
+    )
+
+
+def call_costs(timelines: Mapping[int, Timeline], host: HostCalls, since: int) -> Ints:
+    """Return what the host spent between each call and the one before it, its own cost included where it pays."""
+    count = len(host.start)
+    done = np.maximum(np.concatenate([[since], np.maximum.accumulate(host.end)[:-1]])[:count], since)
+    until = np.where(host.pays, host.end, host.start)
+    thread = np.concatenate([host.thread[:1], host.thread[:-1]])
+    stretches = hand_over(timelines, np.arange(count), (thread, host.thread), done, np.maximum(done, until))
+    return cut(timelines, stretches).amounts(count)
+
+
+@dataclass(frozen=True)
+class ScanOrder:
+    """Scan positions: for each event the op or wait it is, and the call whose cost comes before it (NO_ROW: none)."""
+
+    op: Ints
+    wait: Ints
+    full: Flags  # a wait for room in the launch queue, by the op that follows
+    call: Ints
+
+
+def scan_order(ops: DeviceOps, host: HostCalls, included: Flags, full: Flags) -> ScanOrder:
+    """Return the events of a scan: included ops by their launch, and the calls that wait, by their start."""
+    rows = np.flatnonzero(included)
+    by_launch = np.argsort(host.launch_id, kind="stable")
+    at = np.searchsorted(host.launch_id, ops.launch_id[rows], sorter=by_launch)
+    call = by_launch[np.minimum(at, len(by_launch) - 1)] if len(by_launch) else np.full(len(rows), NO_ROW)
+    chained = ops.linked[rows] & (host.launch_id[call] == ops.launch_id[rows]) if len(by_launch) else call != NO_ROW
+    call = np.where(chained, call, NO_ROW)
+    key = np.where(chained, host.start[call] if len(by_launch) else 0, ops.start[rows])
+    key = np.where(ops.linked[rows] & ~chained, ops.launch_start[rows], key)
+    queued = np.flatnonzero(full[rows])
+    waits = np.flatnonzero(host.wait != NO_ROW)
+    op = np.concatenate([rows, rows[queued], np.full(len(waits), NO_ROW)])
+    time = np.concatenate([key, key[queued], host.start[waits]])
+    # At one instant: the wait for room, then the ops it let through in their order, then the wait for one of them.
+    phase = np.concatenate([np.ones(len(rows)), np.zeros(len(queued)), np.full(len(waits), 2)]).astype(np.int64)
+    order = np.lexsort((op, phase, time))
+    return ScanOrder(
+        np.where(phase == 1, op, NO_ROW)[order],
+        np.concatenate([np.full(len(rows) + len(queued), NO_ROW), host.wait[waits]])[order],
+        (phase == 0)[order],
+        np.concatenate([call, call[queued], waits])[order],
+    )
