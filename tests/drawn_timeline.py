@@ -50,13 +50,15 @@ def _slices(drawn: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         for r in drawn
     ]
     found.sort(key=lambda r: (r["thread_id"], r["start_ns"], -r["dur_ns"], r["slice_id"]))
-    columns = [np.asarray([r[c] for r in found], np.int64) for c in ("slice_id", "thread_id", "start_ns", "dur_ns")]
+    ids, thread, start, dur = (
+        np.asarray([r[c] for r in found], np.int64) for c in ("slice_id", "thread_id", "start_ns", "dur_ns")
+    )
     category = [ANCESTOR_CATEGORIES.index(c) if (c := r["category"]) in ANCESTOR_CATEGORIES else NONE for r in found]
-    nested = Nester().feed(Slices(*columns, np.asarray(category, np.int64)))
+    nested = Nester().feed(Slices(ids, thread, start, dur, np.asarray(category, np.int64)))
     above = zip(nested.parent_id, *nested.nearest, nested.depth, strict=True)
     for row, (parent, op, annotation, python, depth) in zip(found, above, strict=True):
-        ids = {"parent_id": parent, "op_id": op, "annotation_id": annotation, "python_id": python}
-        row |= {name: None if value == NONE else int(value) for name, value in ids.items()} | {"depth": int(depth)}
+        around = {"parent_id": parent, "op_id": op, "annotation_id": annotation, "python_id": python}
+        row |= {name: None if value == NONE else int(value) for name, value in around.items()} | {"depth": int(depth)}
     return found
 
 

@@ -102,11 +102,11 @@ class Attributed:
         self.con = engine.connect_tables(run.canonical_tables())
         self.bounds = Bounds.load(self.con)
         kept = [step for (step,) in self.con.sql("SELECT step FROM attribution.steps WHERE kept").fetchall()]
-        self.steps = min(kept), max(kept) + 1
+        self.steps: tuple[int, int] = min(kept), max(kept) + 1
 
     def window_ns(self, run: SimulatedRun) -> int:
-        first, last = self.steps
-        return run.boundaries_ns[last] - run.boundaries_ns[first]
+        first, last = (run.boundaries_ns[step] for step in self.steps)
+        return last - first
 
     def savings(self, scale: float) -> dict[int, int]:
         ops = "SELECT op_id, dur_ns FROM gpu_ops WHERE kind = 'kernel' AND NOT is_comm"

@@ -211,9 +211,7 @@ def test_kernel_of_no_length_still_ends_a_pause() -> None:
 
 
 def test_what_follows_the_last_kernel_is_the_tail() -> None:
-    drawn = Drawn.of(
-        LAUNCHES.format(5, 10), KERNELS.format(100, 200).replace("91 7      kernel", "91 7      d2h   ")
-    )
+    drawn = Drawn.of(LAUNCHES.format(5, 10), KERNELS.format(100, 200).replace("91 7      kernel", "91 7      d2h   "))
     assert drawn.ledger() == ["100-200 edge.tail"]
 
 
