@@ -52,10 +52,10 @@ class DeviceRows:
 
     def write(self, sink: TraceSink) -> None:
         """Write the GPU work and the synchronisations of the process that the variables name."""
-        path = str(own_file(sink, "gpu_ops"))
-        self._stage.connection.sql(sql("gpu_ops")).write_parquet(path, compression="zstd")
+        path = own_file(sink, "gpu_ops")
+        self._stage.write("gpu_ops", path)
         self.enter(sink)
-        (nameless,) = self._one("SELECT count(*) FROM read_parquet($path) WHERE name IS NULL", {"path": path})
+        (nameless,) = self._one("SELECT count(*) FROM read_parquet($path) WHERE name IS NULL", {"path": str(path)})
         self._stage.defects.add("missing-string", nameless, "of a kernel")
         syncs = self._stage.connection.sql(sql("syncs")).to_arrow_table()
         if syncs.num_rows:

@@ -93,6 +93,7 @@ class HostWriter:
         self._threads = threads
         self._nester = Nester()
         self.slice_count = 0
+        self._call_keys: list[Int] = []
 
     def write(self) -> None:
         """Write all slices, and fill the tables `launches` and `sync_calls`."""
@@ -144,10 +145,23 @@ class HostWriter:
                 "sync_kind": batch.column("sync_kind"),
             }
         )
-        self._insert("calls", calls.filter(is_call).select(LAUNCHES.names))
+        known_calls = calls.filter(is_call).select(LAUNCHES.names)
+        # Process and correlation id in one number: ids have 32 bits, processes 24 below the machine's.
+        self._call_keys.append(
+            known_calls["scope"].to_numpy() << 8 ^ known_calls["correlation"].to_numpy().astype(np.int64)
+        )
+        self._insert("calls", known_calls)
         waits = either(known(batch.column("sync_kind")), above(batch.column("records_event"), 0))
         if count(waits):
             self._insert("sync_calls", calls.filter(waits).select(SYNC_CALLS.names))
+
+    def has_repeated_calls(self) -> bool:
+        """Tell whether a process has several calls of one correlation id."""
+        if not self._call_keys:
+            return False
+        # Nearly sorted already, which a stable sort makes use of.
+        keys = np.sort(np.concatenate(self._call_keys), kind="stable")
+        return bool((keys[1:] == keys[:-1]).any())
 
     def _insert(self, table: str, rows: pa.Table, *, create: bool = False) -> None:
         self._writer.register("incoming_calls", rows)

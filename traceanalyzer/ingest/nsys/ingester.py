@@ -156,11 +156,12 @@ class Export:
         stage.stream("osrt")
         writer = HostWriter(stage.connection, self._sink_of, self._threads)
         writer.write()
-        stage.run("launches")
-        (repeats,) = stage.connection.execute("SELECT coalesce(sum(call_count - 1), 0) FROM repeated_calls").fetchall()[
-            0
-        ]
-        self._defects.add("duplicate-correlation", int(repeats))
+        if writer.has_repeated_calls():
+            stage.run("launches_repeated")
+            (repeats,) = stage.connection.execute("SELECT sum(call_count - 1) FROM repeated_calls").fetchall()[0]
+            self._defects.add("duplicate-correlation", int(repeats))
+        else:
+            stage.run("launches")
         stage.put("failed_calls", FAILED_CALLS, iter(calls.failed))
         stage.put("nvtx_other", NVTX_SCHEMA, iter(splitter.other))
         stage.put("nvtx_crossing", NVTX_SCHEMA, iter(splitter.crossing))
@@ -234,7 +235,7 @@ class Export:
         if has_counters:
             stage.stream("gpu_metric")
             stage.stream("nic_metric")
-            stage.connection.sql(sql("counters")).write_parquet(str(own_file(sink, "counters")), compression="zstd")
+            stage.write("counters", own_file(sink, "counters"))
         scope = scopes[index] if scopes else None
         rank = find_rank(scope or 0, scopes, evidence)
         sink.append("metadata", metadata_rows(facts, self._source, rank.source if rank else None))

@@ -18,7 +18,7 @@ from traceanalyzer.ingest.nsys.tables import BY_RELATION, TABLES
 # These may hold most of the file: they pass through one query each and are never kept.
 STREAMED = ("kernel", "memcpy", "memset", "runtime", "nvtx", "osrt", "gpu_metric", "nic_metric")
 # Sorting and joining spill to disk beyond this.
-_MEMORY_LIMIT = "1GB"
+_MEMORY_LIMIT = "600MB"
 
 
 @cache
@@ -93,6 +93,14 @@ class Stage:
     def run(self, name: str) -> None:
         """Execute one of the mapping's SQL files."""
         self.connection.execute(sql(name))
+
+    def write(self, name: str, path: Path) -> None:
+        """Write what one of the mapping's SELECTs returns as a Parquet file."""
+        # Version 2 packs numbers as differences: a third less work than version 1 and a fraction of the size.
+        rows = sql(name).rstrip().removesuffix(";")
+        self.connection.execute(
+            f"COPY ({rows}) TO $path (FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION v2)", {"path": str(path)}
+        )
 
     def set(self, **variables: object) -> None:
         """Set variables that the SQL files read with getvariable."""

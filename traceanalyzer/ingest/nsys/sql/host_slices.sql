@@ -16,7 +16,7 @@ WITH calls AS (
         END AS category,
         'CUPTI_ACTIVITY_KIND_RUNTIME' AS raw_category,
         value AS name,
-        correlationId AS correlation,
+        nullif(correlationId, 0) AS correlation,
         NULL AS sequence,
         sync_kind,
         records_event
