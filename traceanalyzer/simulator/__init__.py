@@ -6,6 +6,7 @@ ledger and the true effect of removing each cause.
 
 from __future__ import annotations
 
+from traceanalyzer.simulator.job import SimulatedJob, simulate_job
 from traceanalyzer.simulator.simulate import SimulatedRun, simulate
 
-__all__ = ["SimulatedRun", "simulate"]
+__all__ = ["SimulatedJob", "SimulatedRun", "simulate", "simulate_job"]

@@ -5,12 +5,9 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import Any
 
-from traceanalyzer.simulator.kernels import Kernel
 from traceanalyzer.simulator.program import Action
-from traceanalyzer.simulator.recording import COMM_STREAM, COMPUTE_STREAM, COPY_STREAM, Copy
+from traceanalyzer.simulator.recording import COMPUTE_STREAM, COPY_STREAM, Copy
 from traceanalyzer.simulator.stage import MIB, Stage
-
-_NCCL_DTYPES = {"float": "Float", "c10::Half": "Half", "c10::BFloat16": "BFloat16"}
 
 
 def play_kernel(stage: Stage, action: Action) -> None:
@@ -126,60 +123,10 @@ def play_item(stage: Stage, action: Action) -> None:
 
 def play_event_record(stage: Stage, action: Action) -> None:
     """Mark the work queued on a stream."""
-    stage.machine.record_event(action.get("stream", COMPUTE_STREAM))
+    stage.machine.record_event(action.get("stream", COMPUTE_STREAM), action.fields.get("event"))
 
 
 def play_stream_wait(stage: Stage, action: Action) -> None:
-    """Let one stream wait for the last event of another."""
-    stage.machine.wait_event(action.get("on", COMPUTE_STREAM), action.get("of", COPY_STREAM))
-
-
-def play_comm(stage: Stage, action: Action) -> None:
-    """Reduce gradients over the group on the communication stream; compute waits for it where it is blocking."""
-    machine = stage.machine
-    stream = action.get("stream", COMM_STREAM)
-    dur_ns = action.ns("us", 500.0)
-    elements = round(action.get("mb", 25) * MIB) // 4
-    collective = machine.next_collective("allreduce", elements, _NCCL_DTYPES["float"], stage.recorded.world_size)
-    kernel = Kernel(
-        "comm",
-        "fp32",
-        action.get("name", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"),
-        (),
-        (),
-        (16, 1, 1),
-        (544, 1, 1),
-        96,
-        82_240,
-    )
-    args = {"Input Dims": [[[elements]]], "Input type": ["float"]} if stage.recorded.shapes else {}
-    with (
-        machine.tape.slice("cpu_op", "c10d::allreduce_", args=args),
-        machine.tape.slice("cpu_op", "record_param_comms", args=collective_args(collective)),
-        machine.tape.slice("annotation", "nccl:all_reduce"),
-    ):
-        machine.record_event(COMPUTE_STREAM)
-        machine.wait_event(stream, COMPUTE_STREAM)
-        machine.launch(kernel, dur_ns, stream, collective)
-        machine.record_event(stream)
-    if action.get("blocking", True):
-        machine.wait_event(COMPUTE_STREAM, stream)
-
-
-def collective_args(collective: Any) -> dict[str, Any]:
-    """Return the arguments that PyTorch records about a collective, on the operator and on its kernel."""
-    ranks = list(range(collective.group_size))
-    shown = str(ranks) if len(ranks) <= 30 else f"[{', '.join(map(str, ranks[:30]))}, ...]"
-    return {
-        "Collective name": collective.name,
-        "In msg nelems": collective.elements,
-        "Out msg nelems": collective.elements,
-        "Group size": collective.group_size,
-        "dtype": collective.dtype,
-        "In split size": "[]",
-        "Out split size": "[]",
-        "Process Group Name": "0",
-        "Process Group Description": "default_pg",
-        "Process Group Ranks": shown,
-        "Seq": collective.sequence,
-    }
+    """Let one stream wait for an event by its name, or for the last event of another stream."""
+    awaited = action.fields.get("event", action.get("of", COPY_STREAM))
+    stage.machine.wait_event(action.get("on", COMPUTE_STREAM), awaited)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from traceanalyzer.simulator.ancestry import ancestries
-from traceanalyzer.simulator.device_actions import collective_args
+from traceanalyzer.simulator.comm_actions import collective_args
 from traceanalyzer.simulator.devices import Device
 from traceanalyzer.simulator.recording import (
     COMM_STREAM,
@@ -82,8 +82,8 @@ def written_stream(stream: int, device: Device) -> int:
 
 def trace_events(scenario: Scenario, recording: Recording, seed: int) -> list[TraceEvent]:
     """Return all events of the trace: operators, then device activity beside its calls, then names and marks."""
-    ops = {op.index: op for op in _recorded_ops(scenario, recording, seed)}
-    events = [_host_event(taken) for taken in recording.slices if taken.category not in ("runtime", "overhead")]
+    ops = {op.index: op for op in recorded_ops(scenario, recording, seed)}
+    events = [_host_event(taken) for taken in recording.slices if taken.category not in ("runtime", "overhead", "os")]
     events.extend(_memory_event(record) for record in recording.memory)
     events.extend(_activity(scenario, recording, ops))
     events.extend(_device_annotations(scenario, recording, ops))
@@ -92,7 +92,8 @@ def trace_events(scenario: Scenario, recording: Recording, seed: int) -> list[Tr
     return events
 
 
-def _recorded_ops(scenario: Scenario, recording: Recording, seed: int) -> list[GpuOp]:
+def recorded_ops(scenario: Scenario, recording: Recording, seed: int) -> list[GpuOp]:
+    """Return the device work that reached the profiler."""
     told = scenario.conditions
     if told.no_gpu:
         return []
@@ -156,7 +157,8 @@ def _activity(scenario: Scenario, recording: Recording, ops: Mapping[int, GpuOp]
     for op in ops.values():
         launched.setdefault(op.correlation, []).append(op)
     hidden = carried_in(scenario, recording)
-    syncs = {} if scenario.conditions.no_gpu else {sync.correlation: sync for sync in recording.syncs}
+    told = scenario.conditions
+    syncs = {sync.correlation: sync for sync in recording.syncs} if told.sync_events and not told.no_gpu else {}
     for taken in recording.slices:
         if taken.category == "overhead":
             yield _host_slice_event(taken, {})
@@ -302,7 +304,7 @@ def _device_annotations(scenario: Scenario, recording: Recording, ops: Mapping[i
 def _names(scenario: Scenario, recording: Recording, has_gpu: bool) -> Iterator[TraceEvent]:
     """Yield the metadata events that name processes and threads."""
     streams = sorted({written_stream(op.stream, scenario.device) for op in recording.ops}) if has_gpu else []
-    threads = sorted({taken.thread for taken in recording.slices} - {OVERHEAD_THREAD})
+    threads = sorted({taken.thread for taken in recording.slices if taken.category != "os"} - {OVERHEAD_THREAD})
     tracks: list[tuple[int, str, int, list[tuple[int, str]]]] = [
         (HOST_PID, "CPU", HOST_PID, [(thread, f"thread {thread} (python)") for thread in threads]),
     ]

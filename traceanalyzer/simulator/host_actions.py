@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from traceanalyzer.simulator.loader_workers import LoaderWorkers
 from traceanalyzer.simulator.program import Action
 from traceanalyzer.simulator.stage import MIB, Stage
 
 
 def play_next(stage: Stage, action: Action) -> None:
-    """Fetch the next batch in the training thread."""
+    """Fetch the next batch in the training thread: do the work there, or wait until a worker has done it."""
     machine = stage.machine
     if "host.dataloader" in machine.without.removed:
         return
@@ -19,7 +20,25 @@ def play_next(stage: Stage, action: Action) -> None:
         machine.tape.slice("annotation", f"enumerate(DataLoader)#{iterator}.__next__"),
         stage.frame("<built-in method poll of select.poll>" if workers else "dataset.py(27): __getitem__"),
     ):
-        machine.spend("host.dataloader", action.ns("us"))
+        if workers and "worker_us" in action.fields:
+            start_ns = machine.tape.now_ns
+            machine.wait_until("host.dataloader", _workers_of(stage, action).take(start_ns))
+            machine.tape.aside("os", "poll", machine.tape.thread, start_ns, machine.tape.now_ns)
+        machine.spend("host.dataloader", action.ns_in_step("us", machine.step))
+
+
+def _workers_of(stage: Stage, action: Action) -> LoaderWorkers:
+    """Return the workers, started with the first batch that is asked for."""
+    machine = stage.machine
+    if stage.loader is None:
+        stage.loader = LoaderWorkers(
+            action.get("workers", 1),
+            action.get("prefetch", 2),
+            lambda batch: machine.vary(action.ns_in_step("worker_us", batch), "worker"),
+            action.ns("pin_us"),
+            machine.tape,
+        )
+    return stage.loader
 
 
 def play_py(stage: Stage, action: Action) -> None:

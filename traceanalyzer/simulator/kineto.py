@@ -124,20 +124,24 @@ def _metadata(scenario: Scenario) -> dict[str, str]:
         if recorded:
             metadata[key] = "1"
     if told.world_size > 1:
-        group = {
-            "pg_name": "0",
-            "pg_desc": "default_pg",
-            "backend_config": "cuda:nccl",
-            "pg_size": told.world_size,
-            "ranks": list(range(told.world_size)),
-        }
+        mine = [group for group in scenario.groups if told.rank in group.ranks]
+        config = [
+            {
+                "pg_name": group.name,
+                "pg_desc": group.description,
+                "backend_config": "cuda:nccl",
+                "pg_size": len(group.ranks),
+                "ranks": list(group.ranks),
+            }
+            for group in mine
+        ]
         metadata["distributedInfo"] = json.dumps(
             {
                 "backend": "nccl",
                 "rank": told.rank,
                 "world_size": told.world_size,
-                "pg_count": 1,
-                "pg_config": [group],
+                "pg_count": len(config),
+                "pg_config": config,
                 "nccl_version": "2.26.2",
             }
         )

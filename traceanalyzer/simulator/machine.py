@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
+from traceanalyzer.simulator.counterfactual import Counterfactual
 from traceanalyzer.simulator.devices import Device
 from traceanalyzer.simulator.kernels import Kernel
 from traceanalyzer.simulator.recording import (
@@ -19,6 +20,7 @@ from traceanalyzer.simulator.recording import (
     Collective,
     Copy,
     GpuOp,
+    Meeting,
     Recording,
     SyncRecord,
 )
@@ -40,27 +42,23 @@ class Costs:
     pageable_bytes_per_s: float = 12e9
     device_bytes_per_s: float = 1.5e12
     queue_depth: int = 1024
+    comm_latency_ns: int = 20_000
+    comm_bytes_per_s: float = 200e9
     host_scale: float = 1.0  # factor on Python and dispatch
+    kernel_scale: float = 1.0  # factor on compute kernels: a slow device
     jitter: float = 0.0
 
 
-@dataclass(frozen=True)
-class Counterfactual:
-    """What is taken out of a run: causes that cost nothing, and kernel classes with a factor on their duration."""
-
-    removed: frozenset[str] = frozenset()
-    kernel_scale: Mapping[str, float] = field(default_factory=dict)
-
-    def scale(self, kernel: Kernel) -> float:
-        """Return the factor on a kernel's duration; the class `compute` stands for every class not named."""
-        return self.kernel_scale.get(kernel.kernel_class, self.kernel_scale.get("compute", 1.0))
+# Given what a communication kernel waits for, when it is ready and how long it transfers: when all are, and how long.
+Meet = Callable[[Sequence[Meeting], int, int], tuple[int, int]]
+_Event = tuple[int, int, int, GpuOp | None]  # id, correlation of the record call, stream, op it follows
 
 
 class Machine:
     """Runs host actions in virtual time; its tape holds what a profiler sees, its ops the truth beside it."""
 
     def __init__(
-        self, device: Device, costs: Costs, without: Counterfactual, seed: int = 0, sync_events: bool = False
+        self, device: Device, costs: Costs, without: Counterfactual, seed: int = 0, meet: Meet | None = None
     ) -> None:
         self.device = device
         self.costs = costs
@@ -68,13 +66,12 @@ class Machine:
         self.tape = Tape()
         self.step: int | None = None
         self._seed = seed
-        self._sync_events = sync_events
+        self._meet = meet
         self._draws: Counter[tuple[str, int | None]] = Counter()
         self._ops: list[GpuOp] = []
         self._completions: list[int] = []  # end of each launch's last op, in launch order: the launch queue
         self._syncs: list[SyncRecord] = []
-        self._collectives = 0
-        self._events: dict[int, tuple[int, int, GpuOp | None]] = {}  # stream: event id, correlation, op it follows
+        self._events: dict[int | str, _Event] = {}  # by name, or by stream: its last one
         self._event_count = 0
         self._last: dict[int, GpuOp] = {}
         self._waits: dict[int, list[GpuOp]] = {}
@@ -91,9 +88,16 @@ class Machine:
             return
         if cause in ("host.python", "host.op"):
             dur_ns = round(dur_ns * self.costs.host_scale)
-        dur_ns = self._vary(dur_ns, label or cause)
+        dur_ns = self.vary(dur_ns, label or cause)
         self.tape.now_ns += dur_ns
         self._lateness[cause] += dur_ns
+
+    def wait_until(self, cause: str, until_ns: int) -> None:
+        """Let the issuing thread wait for a while on behalf of a cause."""
+        waited_ns = until_ns - self.tape.now_ns
+        if waited_ns > 0:
+            self.tape.now_ns += waited_ns
+            self._lateness[cause] += waited_ns
 
     def begin_step(self, number: int) -> None:
         """Count everything from now on to a step."""
@@ -126,11 +130,11 @@ class Machine:
         self, kernel: Kernel, dur_ns: int, stream: int = COMPUTE_STREAM, collective: Collective | None = None
     ) -> None:
         """Launch one kernel; returns as soon as it is queued."""
-        dur_ns = self._vary(dur_ns, kernel.kernel_class)
+        dur_ns = self.vary(dur_ns, kernel.kernel_class)
         if collective is not None:
             dur_ns = 0 if "dev.comm_transfer" in self.without.removed else dur_ns
         else:
-            dur_ns = round(dur_ns * self.without.scale(kernel))
+            dur_ns = round(dur_ns * self.costs.kernel_scale * self.without.scale(kernel))
         api = "LaunchKernelExC" if collective is not None else "LaunchKernel"
         start_ns, queue_full_ns = self._issue(self.costs.launch_ns, api)
         correlation = self._runtime(api, start_ns)
@@ -145,7 +149,8 @@ class Machine:
         start_ns, queue_full_ns = self._issue(self.costs.graph_launch_ns, "GraphLaunch")
         correlation = self._runtime("GraphLaunch", start_ns)
         for node, (kernel, dur_ns) in enumerate(kernels):
-            dur_ns = round(self._vary(dur_ns, kernel.kernel_class) * self.without.scale(kernel))
+            factor = self.costs.kernel_scale * self.without.scale(kernel)
+            dur_ns = round(self.vary(dur_ns, kernel.kernel_class) * factor)
             last = self._enqueue(
                 stream, "kernel", dur_ns, correlation, start_ns, queue_full_ns, kernel=kernel, graph=(1, node)
             )
@@ -205,42 +210,36 @@ class Machine:
         elif kind == "stream":
             done_ns = self._last[stream].end_ns if stream in self._last else 0
         else:
-            done_ns = event[2].end_ns if event is not None and event[2] is not None else 0
+            done_ns = event[3].end_ns if event is not None and event[3] is not None else 0
         start_ns = self.tape.now_ns
         self.tape.now_ns = max(start_ns + self.costs.api_min_ns, done_ns + self.costs.sync_return_ns)
         self._blocked_ns += self.tape.now_ns - start_ns - self.costs.api_min_ns
         correlation = self._runtime(f"{kind.capitalize()}Synchronize", start_ns)
-        if self._sync_events:
-            waits = (stream, event[1], event[0]) if kind == "event" and event is not None else (None, None, None)
-            waited = stream if kind == "stream" else None
-            # CUPTI's record lies inside the call; half a microsecond of the call is its own.
-            self._syncs.append(SyncRecord(kind, start_ns + 500, self.tape.now_ns - 500, waited, correlation, *waits))
+        waits = (stream, event[1], event[0]) if kind == "event" and event is not None else (None, None, None)
+        waited = stream if kind == "stream" else None
+        # CUPTI's record lies inside the call; half a microsecond of the call is its own.
+        self._syncs.append(SyncRecord(kind, start_ns + 500, self.tape.now_ns - 500, waited, correlation, *waits))
 
-    def record_event(self, stream: int) -> None:
-        """Mark the work queued on a stream so far."""
+    def record_event(self, stream: int, name: str | None = None) -> None:
+        """Mark the work queued on a stream so far; an event with a name outlives the stream's next one."""
         correlation = self.call("EventRecord", self.costs.event_ns, "host.launch_api")
         self._event_count += 1
-        self._events[stream] = (self._event_count, correlation, self._last.get(stream))
+        self._events[stream] = (self._event_count, correlation, stream, self._last.get(stream))
+        if name is not None:
+            self._events[name] = self._events[stream]
 
-    def wait_event(self, waiting: int, awaited: int) -> None:
-        """Let the next op of a stream wait for the last event of another; the host does not wait."""
+    def wait_event(self, waiting: int, awaited: int | str) -> None:
+        """Let the next op of a stream wait for an event, by name or the last of a stream; the host does not wait."""
         start_ns = self.tape.now_ns
         correlation = self.call("StreamWaitEvent", self.costs.event_ns, "host.launch_api")
         if awaited not in self._events:
             return
-        event_id, recorded, op = self._events[awaited]
+        event_id, recorded, stream, op = self._events[awaited]
         if op is not None:
             self._waits.setdefault(waiting, []).append(op)
-        if self._sync_events:
-            record = SyncRecord(
-                "stream_wait", start_ns, self.tape.now_ns, waiting, correlation, awaited, recorded, event_id
-            )
-            self._syncs.append(record)
-
-    def next_collective(self, name: str, elements: int, dtype: str, group_size: int) -> Collective:
-        """Return the next collective of the process group."""
-        self._collectives += 1
-        return Collective(name, elements, dtype, group_size, self._collectives)
+        self._syncs.append(
+            SyncRecord("stream_wait", start_ns, self.tape.now_ns, waiting, correlation, stream, recorded, event_id)
+        )
 
     def finish(self) -> Recording:
         """Return everything recorded, slices in the order of their opening."""
@@ -258,7 +257,7 @@ class Machine:
     def _issue(self, dur_ns: int, label: str) -> tuple[int, int]:
         """Spend a launch call's time, first waiting for a slot of the queue; returns its start and the wait."""
         start_ns = self.tape.now_ns
-        dur_ns = self._vary(dur_ns, label)
+        dur_ns = self.vary(dur_ns, label)
         queue_full_ns = 0
         if len(self._completions) >= self.costs.queue_depth:
             queue_full_ns = max(0, self._completions[-self.costs.queue_depth] - dur_ns - start_ns)
@@ -295,13 +294,16 @@ class Machine:
         engine = None if copy is None else self._engine_free.get(copy.copy_kind)
         if engine is not None and engine.end_ns > start_ns:
             start_ns, producer = engine.end_ns, engine.index
+        transfer_ns = start_ns
+        if collective is not None and self._meet is not None:
+            transfer_ns, dur_ns = self._meet(collective.meetings, start_ns, dur_ns)
         op = GpuOp(
             index=len(self._ops),
             step=self.step,
             stream=stream,
             kind=kind,
             start_ns=start_ns,
-            end_ns=start_ns + dur_ns,
+            end_ns=transfer_ns + dur_ns,
             correlation=correlation,
             external_id=self.tape.external_id,
             launch_start_ns=launch_start_ns,
@@ -317,6 +319,7 @@ class Machine:
             graph_node_id=graph[1] if graph else None,
             lateness=dict(self._lateness),
             blocked_ns=self._blocked_ns,
+            waited_ns=transfer_ns - start_ns,
         )
         self._ops.append(op)
         self._last[stream] = op
@@ -339,7 +342,7 @@ class Machine:
         """Record a runtime call that ends now, under its CUDA or HIP name; returns its correlation."""
         return self.tape.call(("hip" if self.device.vendor == "amd" else "cuda") + name, start_ns, order)
 
-    def _vary(self, dur_ns: int, label: str) -> int:
+    def vary(self, dur_ns: int, label: str) -> int:
         """Return the duration with its jitter: a draw of its own for each label, step and count, so that leaving one
         cause out of a run changes no other draw."""
         if self.costs.jitter == 0 or dur_ns == 0:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.simulator.communication import COLLECTIVES
 from traceanalyzer.simulator.kernels import KERNEL_CLASSES, PRECISIONS
 from traceanalyzer.simulator.keys import (
     checked_choice,
@@ -36,6 +37,11 @@ class Action:
         value = self.fields.get(key)
         return round((default_us if value is None else value) * 1000)
 
+    def ns_in_step(self, key: str, step: int | None) -> int:
+        """Return a duration that may differ from step to step as ns."""
+        value = self.fields.get(key) or 0.0
+        return round(1000 * (value[(step or 0) % len(value)] if isinstance(value, tuple) else value))
+
     def get(self, key: str, default: Any) -> Any:
         """Return a field, or a default where it was not given."""
         value = self.fields.get(key)
@@ -44,6 +50,17 @@ class Action:
 
 def _us(value: object, place: str) -> float:
     return checked_number(value, place)
+
+
+def us_by_step(value: object, place: str) -> float | tuple[float, ...]:
+    """Return a time, or the times of one step after the other, which then repeat."""
+    if not isinstance(value, list | tuple) or not value:
+        return checked_number(value, place)
+    return tuple(checked_number(item, place) for item in value)
+
+
+def _collective(value: object, place: str) -> str:
+    return checked_choice(value, COLLECTIVES, place)
 
 
 def _stream(value: object, place: str) -> int:
@@ -87,10 +104,24 @@ _KERNEL: dict[str, Check] = {
     "tc": _any,
     "module_load_us": _us,
 }
+_NEXT: dict[str, Check] = {
+    "us": us_by_step,
+    "workers": checked_count,
+    "worker_us": us_by_step,
+    "prefetch": checked_count,
+    "pin_us": _us,
+}
+_COMM: dict[str, Check] = {
+    "us": _us,
+    "mb": _us,
+    "blocking": checked_flag,
+    "stream": _stream,
+    "event": checked_text,
+}
 # What may be said in each action; the first key is the one a bare value stands for.
 ACTIONS: dict[str, dict[str, Check]] = {
-    "next": {"us": _us, "workers": checked_count},
-    "loader": {"us": _us, "workers": checked_count},
+    "next": _NEXT,
+    "loader": _NEXT,
     "py": {"us": _us, "name": checked_text},
     "op": {"name": checked_text, "py_us": _us, "op_us": _us, **_BODY},
     "kernel": {"us": _us, **{key: check for key, check in _KERNEL.items() if key != "us"}},
@@ -118,14 +149,17 @@ ACTIONS: dict[str, dict[str, Check]] = {
     "memset": {"mb": _us, "us": _us, "stream": _stream},
     "item": {"count": checked_count},
     "sync": {"kind": _sync_kind, "stream": _stream},
-    "event_record": {"stream": _stream},
-    "stream_wait": {"on": _stream, "of": _stream},
+    "event_record": {"stream": _stream, "event": checked_text},
+    "stream_wait": {"on": _stream, "of": _stream, "event": checked_text},
     "malloc": {"us": _us, "count": checked_count, "mb": _us},
     "free": {"us": _us, "count": checked_count},
     "gc": {"us": _us},
     "compile": {"us": _us, "recompile": checked_count},
     "overhead": {"us": _us, "name": checked_text},
-    "comm": {"us": _us, "mb": _us, "blocking": checked_flag, "name": checked_text, "stream": _stream},
+    "comm": {**_COMM, "op": _collective, "group": checked_text, "name": checked_text},
+    "send": {"to": checked_count, **_COMM},
+    "recv": {"from": checked_count, **_COMM},
+    "exchange": {"to": checked_count, "from": checked_count, **_COMM},
     "graph": {"kernels": checked_count, "us": _us, "class": _class, "prec": _precision},
     "annot": {"name": checked_text, **_BODY},
     "frame": {"name": checked_text, **_BODY},

@@ -10,6 +10,9 @@ from traceanalyzer.simulator.kernels import Kernel
 
 MAIN_THREAD = 4242
 AUTOGRAD_THREAD = 4310
+PIN_THREAD = 4320
+# Workers of the loader are processes of their own: a worker's process and its only thread have one number.
+FIRST_WORKER = 4401
 # Overhead records are drawn on a track of no process, as Kineto does it.
 OVERHEAD_THREAD = -1
 
@@ -24,7 +27,7 @@ class HostSlice:
 
     order: int
     thread: int
-    category: str  # cpu_op, annotation, python, runtime or overhead
+    category: str  # cpu_op, annotation, python, runtime, overhead or os
     name: str
     start_ns: int
     end_ns: int
@@ -46,14 +49,40 @@ class Copy:
 
 
 @dataclass(frozen=True, slots=True)
-class Collective:
-    """What a communication kernel is part of."""
+class ProcessGroup:
+    """Ranks that communicate with each other; `description` is what the job calls this kind of group."""
 
     name: str
-    elements: int
+    description: str
+    ranks: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """What a communication kernel waits for: so many ranks that come to the same key."""
+
+    key: tuple[str | int, ...]
+    members: int
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """What a communication kernel is part of: a collective of a group, or messages between two ranks."""
+
+    name: str
     dtype: str
-    group_size: int
+    group: ProcessGroup
     sequence: int
+    in_elements: int
+    out_elements: int
+    meetings: tuple[Meeting, ...] = ()
+    source: int | None = None  # rank that sends; None: a collective
+    target: int | None = None  # rank that receives
+
+    @property
+    def is_message(self) -> bool:
+        """Tell whether it only goes from rank to rank, without the rest of the group."""
+        return self.source is not None or self.target is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +91,8 @@ class GpuOp:
 
     `producer` is the index of the device op whose end decided the start; None where the host decided it.
     `lateness` is what the issuing thread spent, by cause, since the launch of the compute kernel before this one;
-    `blocked_ns` is what it waited in synchronisations meanwhile.
+    `blocked_ns` is what it waited in synchronisations meanwhile. `waited_ns` is how long a communication kernel ran
+    before the last of its ranks was there.
     """
 
     index: int
@@ -86,6 +116,7 @@ class GpuOp:
     graph_node_id: int | None = None
     lateness: Mapping[str, int] = field(default_factory=dict)
     blocked_ns: int = 0
+    waited_ns: int = 0
 
     @property
     def is_compute(self) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.simulator.communication import parse_groups
 from traceanalyzer.simulator.devices import DEFAULT_DEVICE, Device, parse_device
 from traceanalyzer.simulator.kernels import KERNEL_CLASSES, PRECISIONS
 from traceanalyzer.simulator.keys import (
@@ -18,7 +19,8 @@ from traceanalyzer.simulator.keys import (
     reject_unknown_keys,
 )
 from traceanalyzer.simulator.machine import Costs
-from traceanalyzer.simulator.program import Action, parse_program
+from traceanalyzer.simulator.program import Action, parse_program, us_by_step
+from traceanalyzer.simulator.recording import ProcessGroup
 from traceanalyzer.simulator.shorthand import Shorthand, end_of_step, spell_out, start_of_step
 
 
@@ -44,8 +46,11 @@ class Conditions:
     queue_depth: int = 1024
     pinned_gb_per_s: float = 50.0
     pageable_gb_per_s: float = 12.0
+    comm_latency_us: float = 20.0
+    comm_gb_per_s: float = 200.0
     jitter: float = 0.0  # sigma of the log-normal factor on every cost; 0: exact
     host_scale: float = 1.0  # factor on Python and dispatch
+    kernel_scale: float = 1.0  # factor on compute kernels: a slow device
     drop_kernels: float = 0.0  # share of device records that the profiler lost
     carry_in: int = 0  # launches of the first kernels that happened before the recording began
     truncate: float = 0.0  # share of the file's bytes that is missing at its end
@@ -61,6 +66,7 @@ class Scenario:
     conditions: Conditions
     precision: str
     program: tuple[Action, ...]
+    groups: tuple[ProcessGroup, ...]
 
     def costs(self) -> Costs:
         """Return what things cost."""
@@ -76,7 +82,10 @@ class Scenario:
             pinned_bytes_per_s=told.pinned_gb_per_s * 1e9,
             pageable_bytes_per_s=told.pageable_gb_per_s * 1e9,
             queue_depth=max(1, told.queue_depth),
+            comm_latency_ns=round(told.comm_latency_us * 1000),
+            comm_bytes_per_s=told.comm_gb_per_s * 1e9,
             host_scale=told.host_scale,
+            kernel_scale=told.kernel_scale,
             jitter=told.jitter,
         )
 
@@ -89,10 +98,14 @@ _CHOICES = {
     "sync_kind": ("device", "stream"),
     "attention": ("none", "unfused", "fused"),
 }
+_BY_STEP = ("loader_us", "worker_us")
 _SHARES = ("drop_kernels", "truncate")
 _PLANTABLE = (
     "loader_us",
     "loader_workers",
+    "worker_us",
+    "loader_prefetch",
+    "pin_us",
     "item_per_step",
     "item_every",
     "gc_us",
@@ -110,7 +123,7 @@ def parse_scenario(told: Mapping[str, Any]) -> Scenario:
     """Check a scenario and spell it out as a program; raises with the nearest valid key where one is unknown."""
     shorthand = {field.name: field.default for field in fields(Shorthand)}
     conditions = {field.name: field.default for field in fields(Conditions)}
-    known = {*shorthand, *conditions, "device", "program", "faults", "name", "scenario", "ranks"}
+    known = {*shorthand, *conditions, "device", "program", "faults", "name", "scenario", "groups"}
     faults = told.get("faults") or {}
     reject_unknown_keys(told, known, "the scenario")
     reject_unknown_keys(faults, known, "faults")
@@ -128,7 +141,8 @@ def parse_scenario(told: Mapping[str, Any]) -> Scenario:
         raise TraceAnalyzerError("steps: a run has at least one step", "scenario")
     program = _faulty(given["program"], short, faults) if "program" in given else spell_out(Shorthand(**short))
     device = parse_device(given.get("device", DEFAULT_DEVICE))
-    return Scenario(device, how, short.get("precision", "bf16"), program)
+    groups = parse_groups(told.get("groups"), how.world_size)
+    return Scenario(device, how, short.get("precision", "bf16"), program, groups)
 
 
 def _faulty(program: object, short: Mapping[str, Any], faults: Mapping[str, Any]) -> tuple[Action, ...]:
@@ -138,7 +152,7 @@ def _faulty(program: object, short: Mapping[str, Any], faults: Mapping[str, Any]
             hint = f"say it as an action of the program; as faults: {', '.join(_PLANTABLE)}"
             raise TraceAnalyzerError(f"{key!r} cannot be combined with a program", "scenario", hint)
     actions = parse_program(program)
-    if "loader_us" in faults:
+    if "loader_us" in faults or "worker_us" in faults:
         actions = tuple(action for action in actions if action.name not in ("next", "loader"))
     planted = Shorthand(**{"loader_us": 0.0, "h2d_mb": 0.0, **short})
     return (*start_of_step(planted), *actions, *end_of_step(planted))
@@ -147,6 +161,8 @@ def _faulty(program: object, short: Mapping[str, Any], faults: Mapping[str, Any]
 def _check(key: str, value: object, default: object) -> object:
     if key in _CHOICES:
         return checked_choice(value, _CHOICES[key], key)
+    if key in _BY_STEP:
+        return us_by_step(value, key)
     if isinstance(default, bool):
         return checked_flag(value, key)
     if isinstance(default, str):

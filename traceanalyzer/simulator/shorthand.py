@@ -14,8 +14,11 @@ class Shorthand:
     """What one step does. Times are in microseconds; counts are a step's."""
 
     mode: str = "training"  # training: forward, backward on the autograd thread, optimizer; or inference: forward only
-    loader_us: float = 300.0  # DataLoader.__next__ in the training thread
+    loader_us: float | tuple[float, ...] = 300.0  # DataLoader.__next__ in the training thread; several: step by step
     loader_workers: int = 0  # which iterator it is named after
+    worker_us: float | tuple[float, ...] = 0.0  # what a batch takes one of the workers, which run beside training
+    loader_prefetch: int = 2  # batches ahead, for each worker
+    pin_us: float = 0.0  # what the pin-memory thread takes for a batch; 0: there is none
     kernels: int = 200  # compute kernels
     kernel_us: float = 80.0  # duration of each
     kernel_class: str = "gemm"
@@ -67,8 +70,8 @@ def start_of_step(short: Shorthand) -> list[Action]:
     start = []
     if short.overhead_us:
         start.append(Action("overhead", {"us": short.overhead_us}))
-    if short.loader_us:
-        start.append(Action("next", {"us": short.loader_us, "workers": short.loader_workers}))
+    if short.loader_us or short.worker_us:
+        start.append(_next_batch(short))
     if short.compile_first_us:
         start.append(_once(Action("compile", {"us": short.compile_first_us})))
     if short.compile_us:
@@ -77,6 +80,13 @@ def start_of_step(short: Shorthand) -> list[Action]:
     if short.h2d_mb or short.h2d_us:
         start.extend([_input_copy(short)] * short.h2d_count)
     return start
+
+
+def _next_batch(short: Shorthand) -> Action:
+    told: dict[str, Any] = {"us": short.loader_us, "workers": short.loader_workers}
+    if short.worker_us:
+        told.update(worker_us=short.worker_us, prefetch=short.loader_prefetch, pin_us=short.pin_us)
+    return Action("next", told)
 
 
 def _once(action: Action, steps: int = 1) -> Action:

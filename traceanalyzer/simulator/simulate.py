@@ -11,45 +11,32 @@ from typing import Any
 
 import pyarrow as pa
 
-from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.simulator import device_actions, host_actions, truth
+from traceanalyzer.simulator import comm_actions, device_actions, host_actions, truth
+from traceanalyzer.simulator.communication import Communicator
+from traceanalyzer.simulator.counterfactual import Counterfactual
 from traceanalyzer.simulator.kineto import Dialect, write_kineto
-from traceanalyzer.simulator.machine import Counterfactual, Machine
+from traceanalyzer.simulator.machine import Machine, Meet
+from traceanalyzer.simulator.nsys import write_nsys
+from traceanalyzer.simulator.nsys_vocabulary import GraphMode, NsysSchema
 from traceanalyzer.simulator.program import ACTIONS
 from traceanalyzer.simulator.recording import Recording
 from traceanalyzer.simulator.scenario import Scenario, parse_scenario
 from traceanalyzer.simulator.stage import Recorded, Stage
 from traceanalyzer.simulator.tables import canonical_tables
 
-HOST_CAUSES = frozenset(
-    {
-        "host.dataloader",
-        "host.sync",
-        "host.python",
-        "host.op",
-        "host.launch_api",
-        "host.alloc",
-        "host.gc",
-        "host.memcpy_block",
-        "host.compile",
-        "host.module_load",
-        "host.profiler",
-    }
-)
-DEVICE_CAUSES = frozenset({"dev.h2d", "dev.d2h", "dev.d2d", "dev.memset", "dev.comm_transfer"})
-
 _SYNONYMS = {"loader": "next"}
 HANDLERS = {
-    name: getattr(host_actions, f"play_{_SYNONYMS.get(name, name)}", None)
-    or getattr(device_actions, f"play_{_SYNONYMS.get(name, name)}")
+    name: getattr(module, f"play_{_SYNONYMS.get(name, name)}")
     for name in ACTIONS
+    for module in (host_actions, device_actions, comm_actions)
+    if hasattr(module, f"play_{_SYNONYMS.get(name, name)}")
 }
 
 
 def simulate(scenario: Mapping[str, Any], seed: int = 0) -> SimulatedRun:
     """Simulate a scenario; the same scenario and seed give the same run."""
     parsed = parse_scenario(scenario)
-    return SimulatedRun(dict(scenario), parsed, seed, Counterfactual(), _play(parsed, seed, Counterfactual()))
+    return SimulatedRun(dict(scenario), parsed, seed, Counterfactual(), play(parsed, seed, Counterfactual()))
 
 
 @dataclass(frozen=True)
@@ -97,14 +84,8 @@ class SimulatedRun:
         Causes are named like the ledger's buckets; `compute` as a kernel class stands for all of them. Removing
         host.sync leaves out the synchronising call (and all of `.item()`), as the one who fixes it would.
         """
-        unknown = set(causes) - HOST_CAUSES - DEVICE_CAUSES
-        if unknown:
-            known = ", ".join(sorted(HOST_CAUSES | DEVICE_CAUSES))
-            raise TraceAnalyzerError(f"no cause {sorted(unknown)[0]!r} can be removed", "scenario", f"known: {known}")
-        removed = Counterfactual(
-            self.counterfactual.removed | set(causes), {**self.counterfactual.kernel_scale, **(kernel_scale or {})}
-        )
-        recording = _play(self.scenario, self.seed, removed)
+        removed = self.counterfactual.also_without(causes, kernel_scale)
+        recording = play(self.scenario, self.seed, removed)
         return SimulatedRun(self.told, self.scenario, self.seed, removed, recording)
 
     def edited(self, **changes: Any) -> SimulatedRun:
@@ -145,12 +126,17 @@ class SimulatedRun:
         """Write the run as PyTorch's profiler does, gzipped where the name ends in .gz; returns the path."""
         return write_kineto(Path(path), self.scenario, self.recording, self.seed, dialect)
 
+    def write_nsys(self, path: Path | str, graph_mode: GraphMode = "node", schema: NsysSchema = "2026.2") -> Path:
+        """Write the run as the SQLite export of an Nsight Systems report; returns the path."""
+        return write_nsys(Path(path), self.scenario, self.recording, self.seed, graph_mode, schema)
 
-def _play(scenario: Scenario, seed: int, without: Counterfactual) -> Recording:
+
+def play(scenario: Scenario, seed: int, without: Counterfactual, meet: Meet | None = None) -> Recording:
+    """Play a scenario's steps; `meet` lets its communication wait for other ranks, else they are always ready."""
     told = scenario.conditions
-    machine = Machine(scenario.device, scenario.costs(), without, seed, told.sync_events)
-    recorded = Recorded(told.shapes, told.stacks, told.memory, told.world_size)
-    stage = Stage(machine, recorded, scenario.precision, HANDLERS)
+    machine = Machine(scenario.device, scenario.costs(), without, seed, meet)
+    recorded = Recorded(told.shapes, told.stacks, told.memory)
+    stage = Stage(machine, recorded, scenario.precision, HANDLERS, Communicator(told.rank, scenario.groups))
     for number in range(told.steps):
         machine.begin_step(number)
         with ExitStack() as around:

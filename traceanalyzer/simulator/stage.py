@@ -7,7 +7,9 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
+from traceanalyzer.simulator.communication import Communicator
 from traceanalyzer.simulator.kernels import Kernel, input_dims, make_kernel
+from traceanalyzer.simulator.loader_workers import LoaderWorkers
 from traceanalyzer.simulator.machine import Machine
 from traceanalyzer.simulator.program import Action
 from traceanalyzer.simulator.recording import AUTOGRAD_THREAD
@@ -22,7 +24,6 @@ class Recorded:
     shapes: bool = True
     stacks: bool = False
     memory: bool = False
-    world_size: int = 1
 
 
 @dataclass
@@ -33,6 +34,8 @@ class Stage:
     recorded: Recorded
     precision: str
     handlers: Mapping[str, Callable[[Stage, Action], None]]
+    communicator: Communicator
+    loader: LoaderWorkers | None = None
     in_backward: bool = False
     _kernels: dict[tuple[str, str], Kernel] = field(default_factory=dict)
 

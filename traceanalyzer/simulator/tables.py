@@ -250,13 +250,13 @@ def _op_row(
         told = op.collective
         row.update(
             collective=told.name,
-            group_name="0",
-            group_desc="default_pg",
-            group_size=told.group_size,
-            group_ranks=json.dumps(list(range(told.group_size))),
+            group_name=told.group.name,
+            group_desc=told.group.description,
+            group_size=len(told.group.ranks),
+            group_ranks=json.dumps(list(told.group.ranks)),
             comm_dtype=told.dtype,
-            in_elements=told.elements,
-            out_elements=told.elements,
+            in_elements=told.in_elements,
+            out_elements=told.out_elements,
             comm_seq=told.sequence,
         )
     return row

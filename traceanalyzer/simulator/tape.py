@@ -1,4 +1,4 @@
-"""The host's clock and what the profiler writes down while it runs: slices, ids, allocator events."""
+"""The host's clock and what profilers write down while it runs: slices, ids, allocator events."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ class _Open:
 
 
 class Tape:
-    """Records in virtual time; one clock suffices, because one host thread issues at a time."""
+    """Records in virtual time; one clock suffices, because one host thread issues at a time.
+
+    Threads beside it (loader workers, the pin-memory thread) are written down by those who know their times.
+    """
 
     def __init__(self) -> None:
         self.now_ns = 0
@@ -71,6 +74,17 @@ class Tape:
             )
         )
         return self._correlation
+
+    def aside(self, category: str, name: str, thread: int, start_ns: int, end_ns: int) -> None:
+        """Record an interval of a thread that runs beside the issuing one."""
+        if end_ns > start_ns:
+            correlation = None
+            if category == "runtime":
+                self._correlation += 1
+                correlation = self._correlation
+            self._slices.append(
+                HostSlice(self.reserve(), thread, category, name, start_ns, end_ns, correlation=correlation)
+            )
 
     def overhead(self, name: str, start_ns: int) -> None:
         """Record an interval up to now on the track of the profiler's own work."""

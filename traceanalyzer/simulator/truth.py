@@ -78,15 +78,20 @@ def _device_blame(ops: Sequence[GpuOp], waiting: GpuOp, from_ns: int, blame: Cou
     same_graph = producer.graph_id is not None and producer.correlation == waiting.correlation
     blame["dev.graph_gap" if same_graph else "dev.dispatch"] += waiting.start_ns - idle_from_ns
     runs_from_ns = max(from_ns, producer.start_ns)
-    if idle_from_ns > runs_from_ns:
-        blame[_device_bucket(producer)] += idle_from_ns - runs_from_ns
+    # Until its last rank was there, a collective waited for that rank; what a message waits for is its own doing.
+    waited_ns = 0 if producer.collective is None or producer.collective.is_message else producer.waited_ns
+    met_ns = min(max(producer.start_ns + waited_ns, runs_from_ns), idle_from_ns)
+    if met_ns > runs_from_ns:
+        blame["dev.comm_skew"] += met_ns - runs_from_ns
+    if idle_from_ns > met_ns:
+        blame[_device_bucket(producer)] += idle_from_ns - met_ns
     if runs_from_ns > from_ns:
         _device_blame(ops, producer, from_ns, blame)
 
 
 def _device_bucket(op: GpuOp) -> str:
     if op.collective is not None:
-        return "dev.comm_transfer"
+        return "dev.comm_p2p" if op.collective.is_message else "dev.comm_transfer"
     if op.copy is not None:
         return f"dev.{op.copy.copy_kind.lower().replace('to', '2')}"
     return "dev.memset" if op.kind == "memset" else "compute"
