@@ -134,13 +134,16 @@ def waited_ops(calls: BlockingCalls, ops: DeviceOps) -> Ints:
         mine = mine[np.argsort(ops.launch_start[mine], kind="stable")]
         before = np.searchsorted(ops.launch_start[mine], calls.start, side="left")
         ends = ops.end[mine]
-        running = np.maximum.accumulate(ends) if len(ends) else ends
-        holder = np.maximum.accumulate(np.where(ends == running, np.arange(len(ends)), 0)) if len(ends) else ends
-        for at in np.flatnonzero(before > 0).tolist():
-            last = holder[before[at] - 1]
-            asked = calls.stream[at] in (NO_ROW, stream)
-            if asked and target_end[at] < ends[last] <= end[at]:
-                target[at], target_end[at] = mine[last], ends[last]
+        if not len(mine):
+            continue
+        # The op of the stream that ends last of those launched before the call.
+        running = np.maximum.accumulate(ends)
+        holder = np.maximum.accumulate(np.where(ends == running, np.arange(len(ends)), 0))
+        last = holder[np.maximum(before - 1, 0)]
+        asked = (before > 0) & ((calls.stream == NO_ROW) | (calls.stream == stream))
+        later = asked & (ends[last] > target_end) & (ends[last] <= end)
+        target = np.where(later, mine[last], target)
+        target_end = np.where(later, ends[last], target_end)
     own = (calls.copy_op != NO_ROW) & (calls.copy_device == ops.device)
     row_of = {op_id: row for row, op_id in enumerate(ops.op_id.tolist())} if own.any() else {}
     for at in np.flatnonzero(calls.copy_op != NO_ROW).tolist():

@@ -9,7 +9,7 @@ from traceanalyzer.attribution.buckets import HOST_CODE
 NEUTRAL = -1  # says nothing of its own: what lies around it holds
 # Copy calls only block in some cases, which their names do not tell (host_timeline decides).
 _API_STATES = (
-    (r"(Device|Stream|Event|Ctx|Context)Synchronize", "host.sync"),
+    (r"(Device|Stream|Event|Ctx|Context|Thread)Synchronize", "host.sync"),
     (r"Launch", "host.launch_api"),
     (r"HostAlloc|MallocHost|HostMalloc|HostRegister|HostUnregister|FreeHost|HostFree", "host.host_alloc"),
     (
