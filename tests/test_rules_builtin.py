@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from traceanalyzer.rules import Rule, lint, load_rules, run_rule_test
@@ -12,13 +10,10 @@ from traceanalyzer.rules.model import RuleTest
 RULES = {rule.id: rule for rule in load_rules()}
 
 
-def cases() -> Iterator[object]:
-    for rule in RULES.values():
-        for test in rule.tests:
-            yield pytest.param(rule, test, id=f"{rule.id}: {test.name}")
+CASES = [pytest.param(rule, test, id=f"{rule.id}: {test.name}") for rule in RULES.values() for test in rule.tests]
 
 
-@pytest.mark.parametrize(("rule", "test"), cases())
+@pytest.mark.parametrize(("rule", "test"), CASES)
 def test_rule_says_what_its_test_expects(rule: Rule, test: RuleTest) -> None:
     result = run_rule_test(rule, test)
     assert result.failures == (), dict(result.row)

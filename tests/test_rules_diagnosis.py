@@ -170,7 +170,7 @@ def test_a_rule_that_raises_abstains_and_the_others_go_on() -> None:
 
 
 def test_the_connection_that_is_diagnosed_stays_as_it_was() -> None:
-    con = open_fixture(LOADER, {})
+    con = engine.connect_tables(simulate(LOADER).canonical_tables())
     before = con.execute("SELECT table_name FROM duckdb_tables() ORDER BY 1").fetchall()
     diagnose(con, RULES)
     assert con.execute("SELECT table_name FROM duckdb_tables() ORDER BY 1").fetchall() == before
@@ -200,3 +200,10 @@ def test_a_saving_below_the_spread_of_the_steps_is_noise() -> None:
     assert (reported(verdict, 0.01).state, reported(verdict, 0.01).reason) == ("clear", "below-noise-floor")
     assert reported(quiet, 0.01).state == "fired"
     assert reported(quiet, 0.03).state == "clear"
+
+
+def test_lost_records_lower_the_confidence_and_not_the_verdict() -> None:
+    whole = of(diagnosed(LOADER), "dataloader-bound")
+    lossy = diagnosed({**LOADER, "drop_kernels": 0.02})
+    assert "tq-lost-records" in {finding.rule for finding in lossy.findings}
+    assert (whole.confidence, of(lossy, "dataloader-bound").confidence) == ("high", "medium")

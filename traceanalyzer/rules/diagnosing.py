@@ -15,13 +15,15 @@ from traceanalyzer.rules.bounds import Device, LeadScan
 from traceanalyzer.rules.findings import build_finding, merge_ranks, sort_findings
 from traceanalyzer.rules.fix_order import LATENT, PRIMARY, Ordered, fixes_of, order_fixes
 from traceanalyzer.rules.loading import check_settings
-from traceanalyzer.rules.model import ABSTAINED, CLEAR, FINDING, FIRED, ParamValue, Rule
+from traceanalyzer.rules.model import ABSTAINED, CLEAR, CONFIDENCES, FINDING, FIRED, ParamValue, Rule
 from traceanalyzer.rules.places import Place, Run, read_run
 from traceanalyzer.rules.verdicts import Verdict, evaluate
 from traceanalyzer.rules.workspace import open_workspace
 
 # A finding that can save less is noise: the same run twice differs by as much.
 MIN_IMPACT_SHARE = 0.01
+# The most that a finding is trusted where a quality rule fired with this severity on its trace.
+_DOUBTS = {"warning": "medium", "blocker": "low"}
 # How often to ask again what matters once everything found so far is fixed.
 LATENT_ROUNDS = 2
 
@@ -58,7 +60,7 @@ def diagnose(
     scan = attribution.Bounds.load(con)
     own = open_workspace(con, rules)
     session = _Session(own, read_run(own), scan, rules, values, min_impact_share)
-    verdicts = [verdict for rule in rules for verdict in _evaluate(session, rule, {})]
+    verdicts = _doubted([verdict for rule in rules for verdict in _evaluate(session, rule, {})])
     fired = [verdict for verdict in verdicts if verdict.state == FIRED]
     timed = [verdict for verdict in fired if verdict.rule.kind == FINDING]
     order = _order(session, timed, allocation.share_out(own, session.run, timed, values))
@@ -89,6 +91,22 @@ def reported(verdict: Verdict, min_impact_share: float) -> Verdict:
         return verdict
     detail = f"can save {share:.1%}, less than the {floor:.1%} that is told from noise here"
     return replace(verdict, state=CLEAR, reason="below-noise-floor", detail=detail)
+
+
+def _doubted(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """Return the verdicts with the confidence that their trace's quality leaves them: the verdict itself stays."""
+    limits: dict[str | None, int] = {}
+    for verdict in verdicts:
+        if verdict.state == FIRED and verdict.severity in _DOUBTS:
+            trace = verdict.place.trace
+            limits[trace] = min(limits.get(trace, len(CONFIDENCES)), CONFIDENCES.index(_DOUBTS[verdict.severity]))
+    found = []
+    for verdict in verdicts:
+        limit = limits.get(verdict.place.trace) if verdict.rule.kind == FINDING else None
+        if limit is not None and CONFIDENCES.index(verdict.confidence) > limit:
+            verdict = replace(verdict, confidence=CONFIDENCES[limit])
+        found.append(verdict)
+    return found
 
 
 def _evaluate(session: _Session, rule: Rule, fixed: Mapping[Place, Sequence[Ordered]]) -> list[Verdict]:

@@ -78,20 +78,13 @@ def _copy_tables(con: duckdb.DuckDBPyConnection, own: duckdb.DuckDBPyConnection,
 
 
 def _copy_views(con: duckdb.DuckDBPyConnection, own: duckdb.DuckDBPyConnection) -> None:
-    """Define the views of a connection in another; they build on each other, so in rounds."""
+    """Define the views of a connection in another, in the order in which they were built on each other."""
     engine.add_macros(own)
-    views = "SELECT schema_name || '.' || view_name, sql FROM duckdb_views() WHERE NOT internal AND NOT temporary"
-    waiting: dict[str, str] = dict(con.execute(views).fetchall())
-    while waiting:
-        left = {}
-        for name, sql in waiting.items():
-            try:
-                own.execute(sql)
-            except (duckdb.CatalogException, duckdb.BinderException):
-                left[name] = sql
-        if len(left) == len(waiting):
-            raise ValueError(f"views that cannot be copied: {', '.join(sorted(left))}")
-        waiting = left
+    views = con.execute(
+        "SELECT sql FROM duckdb_views() WHERE NOT internal AND NOT temporary ORDER BY view_oid"
+    ).fetchall()
+    for (sql,) in views:
+        own.execute(sql)
 
 
 def _folders_read(con: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
