@@ -249,6 +249,20 @@ def test_tables_with_a_version_in_their_name_are_read(tmp_path: Path) -> None:
     assert len(found.rows("gpu_ops")) == 2
 
 
+def test_strings_that_share_an_id_do_not_double_rows(tmp_path: Path) -> None:
+    found = ingest(tmp_path, {**launched(2), "StringIds": [*STRINGS, *STRINGS]})
+    assert len(found.rows("gpu_ops")) == len(found.rows("host_slices")) == 2
+    assert found.defects() == {"repeated-string": len(STRINGS)}
+
+
+def test_calls_that_share_a_correlation_id_launch_once(tmp_path: Path) -> None:
+    calls = [call(10, 20, 1), call(12, 18, 1, eventClass=1), call(30, 40, 2)]
+    found = ingest(tmp_path, {**launched(2), RUNTIME: calls})
+    first, _, second = found.column("host_slices", "slice_id")
+    assert found.column("gpu_ops", "launch_id") == [first, second]
+    assert found.defects() == {"duplicate-correlation": 1}
+
+
 def test_names_are_missing_where_there_are_no_strings(tmp_path: Path) -> None:
     tables = {name: rows for name, rows in launched(2).items() if name != "StringIds"}
     found = ingest(tmp_path, tables)

@@ -47,6 +47,7 @@ KINDS = {
         "repair",
         "a graph replay was recorded both as a whole and node by node; the nodes were kept",
     ),
+    "repeated-string": ("repair", "several strings share an id; one of them was used"),
     "missing-string": ("loss", "a name refers to a string that the export does not hold; the event has no name"),
     "unknown-process": (
         "note",

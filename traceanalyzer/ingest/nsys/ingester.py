@@ -145,6 +145,7 @@ class Export:
         for table in TABLES:
             if table.relation not in (*STREAMED, *GPU_RELATIONS, "sync", "cuda_event"):
                 stage.load(table.relation)
+        self._keep_one_string_an_id()
         stage.run("strings")
         stage.run("sched_intervals")
         calls = CallFilter(self._defects)
@@ -167,6 +168,16 @@ class Export:
         stage.put("nvtx_crossing", NVTX_SCHEMA, iter(splitter.crossing))
         stage.put("nvtx_details", DETAIL_SCHEMA, iter(splitter.details))
         return splitter
+
+    def _keep_one_string_an_id(self) -> None:
+        """Keep one of several strings of an id, which would give every row that names it twice."""
+        connection = self._stage.connection
+        count, different = connection.execute("SELECT count(*), count(DISTINCT id) FROM string_ids").fetchall()[0]
+        if count > different:
+            self._defects.add("repeated-string", count - different)
+            connection.execute(
+                "CREATE OR REPLACE TABLE string_ids AS SELECT id, any_value(value) AS value FROM string_ids GROUP BY id"
+            )
 
     def _write_devices(self, devices: DeviceRows) -> list[list[int]]:
         """Write GPU work, and return the devices that each process used."""

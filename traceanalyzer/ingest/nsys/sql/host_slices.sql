@@ -41,7 +41,8 @@ ranges AS (
         start,
         "end",
         CASE
-            WHEN name NOT SIMILAR TO '.*, (seq|op_id) = [0-9]+.*' THEN 'annotation'
+            WHEN NOT contains(name, ', op_id = ') AND NOT contains(name, ', seq = ') THEN 'annotation'
+            WHEN name IS NULL THEN 'annotation'
             WHEN regexp_matches(name, '^(FSDP::|nccl:|gloo:|ucc:|mpi:|## |Optimizer\.|ProfilerStep#|enumerate\()')
             THEN 'annotation'
             WHEN regexp_matches(name, '^[\w:.]+(\.forward|\.rate_limiter), ') THEN 'annotation'
