@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 import pytest
+from drawn_timeline import Drawn
 
 from traceanalyzer import engine
 from traceanalyzer.attribution import Bounds
@@ -169,6 +170,34 @@ def test_bounds_abstain_where_launches_are_missing() -> None:
     con = engine.connect_tables(tables | {"gpu_ops": lost})
     assert (Bounds.load(con).abstains(0, 0) or "").startswith("low-link-rate")
     assert con.sql("SELECT count(bound_ns), count(abstains) > 0 FROM host_cause_bounds").fetchall() == [(0, True)]
+
+
+def test_bounds_abstain_where_two_threads_issue_at_once() -> None:
+    slices, ops = ["id thread category name start end"], ["id stream kind start end launch"]
+    for i in range(40):
+        slices.append(f"{i + 1} {i % 2} runtime cudaLaunchKernel {20 * i} {20 * i + 5}")
+        ops.append(f"{i + 101} 7 kernel {20 * i + 10} {20 * i + 18} {i + 1}")
+    drawn = Drawn.of("\n".join(slices), "\n".join(ops))
+    assert (Bounds.load(drawn.con).abstains(0, 0) or "").startswith("several-issuing-threads")
+
+
+def test_bounds_abstain_where_graphs_hide_their_kernels() -> None:
+    drawn = Drawn.of(
+        "id thread category name start end\n1 0 runtime cudaGraphLaunch 0 5",
+        "id stream kind start end launch\n9 7 graph 10 100 1",
+    )
+    assert (Bounds.load(drawn.con).abstains(0, 0) or "").startswith("opaque-graphs")
+
+
+def test_host_time_before_the_first_launch_counts_once_the_device_worked() -> None:
+    # Pages migrate before anything is launched; the launch comes late.
+    drawn = Drawn.of(
+        "id thread category name start end\n3 0 python train.py 0 480\n1 0 runtime cudaLaunchKernel 480 485",
+        "id stream kind start end launch\n8 0 h2d 0 100 -\n9 7 kernel 490 600 1",
+    )
+    bounds = Bounds.load(drawn.con)
+    assert bounds.abstains(0, 0) is None
+    assert bounds.bound(0, 0, frozenset({"host.python"})) == pytest.approx(480_000, abs=1_000)
 
 
 def test_unknown_devices_have_no_bounds() -> None:

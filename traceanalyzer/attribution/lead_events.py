@@ -102,7 +102,7 @@ def build_lead_events(
     order = scan_order(ops, host, included, full)
     # Host time before the window's first kernel was spent for the step before it: it is not removed. Faster ops are
     # faster from the start, so that the host's run-ahead over them is that of a steady state.
-    since = int(ops.launch_end[head]) if ops.linked[head] else first_launch
+    since = int(ops.launch_end[head]) if ops.linked[head] else min(window.start, first_launch)
     costs = call_costs(timelines, host, since) if len(host.start) else np.zeros((0, 1), np.int64)
     draft = _Draft(ops, calls, order)
     draft.link_ops(needs, _op_slacks(ops, needs, calls, window.latency))

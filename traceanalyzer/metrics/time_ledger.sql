@@ -7,6 +7,27 @@
 -- compute kernel follows). Rows of step NULL cover the whole span and sum to device_time.span_ns; a step's rows sum to
 -- its own length.
 --
+-- compute              a compute kernel (or an opaque graph replay) runs
+-- host.dataloader      the launching thread is in the data loader
+-- host.tokenize        … in a tokenizer
+-- host.preprocess      … runs CPU operators that reach no device, outside the loader
+-- host.memcpy_block    … is in a copy call that returns only when the copy is done
+-- host.sync            … lost its lead in a call that waits for the device
+-- host.launch_api      … is in launch calls, and the launch latency that shows on a dry queue
+-- host.op              … is in operators and autograd
+-- host.python          … runs Python: recorded frames, or no operator is open and no Python was recorded
+-- host.gc, host.io, host.compile, host.module_load, host.alloc, host.host_alloc, host.comm_cpu, host.profiler
+--                      … collects garbage, reads or writes files, compiles, loads modules, allocates device or pinned
+--                      memory, communicates on the CPU, or works for the profiler
+-- host.other           … shows nothing
+-- dev.comm_transfer    the kernel waited for a collective; dev.comm_p2p for a recorded send or receive
+-- dev.h2d, dev.d2h, dev.d2d, dev.memset
+--                      it waited for a copy or a memset
+-- dev.dispatch         the gap between ready kernels, up to 10 us; dev.graph_gap inside one graph launch
+-- dev.unresolved       it was asked for in time and waited for something that the trace does not tell
+-- edge.no_launch       its launch is not in the trace; edge.head where that is the first kernel of the span
+-- edge.tail            no compute kernel follows
+--
 -- columns:
 --   trace        VARCHAR  name of the trace
 --   rank         INTEGER  rank in the job
