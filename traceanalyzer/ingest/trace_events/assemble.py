@@ -20,7 +20,7 @@ from traceanalyzer.ingest.trace_events.facts import describe_devices, describe_t
 from traceanalyzer.ingest.trace_events.losses import Losses
 from traceanalyzer.ingest.trace_events.reader import Parts
 
-_BATCH_ROWS = 2**17
+_BATCH_ROWS = 2**16
 # Times of zero are real where a trace begins near zero; where all others are a day away they are lost times.
 _FAR_FROM_ZERO_NS = 86_400 * 10**9
 _PLAIN_TABLES = ("syncs", "memory_events", "instants", "counters", "flows", "async_slices")
@@ -55,8 +55,8 @@ class Assembler:
         with ThreadPoolExecutor(1) as beside:
             plain_tables = beside.submit(self._write_plain_tables, self._database.cursor())
             self._nest_host_slices()
-            self._link_gpu_ops()
             plain_tables.result()
+        self._link_gpu_ops()
         self._write_metadata()
         base = self._base_ns or 0
         span = (None, None) if first_ns is None else (first_ns + base, last_ns + base)

@@ -25,7 +25,7 @@ CREATE OR REPLACE MACRO events_of(path) AS TABLE (
     FROM read_json(
         path,
         format = 'array',
-        maximum_object_size = 67108864,
+        maximum_object_size = 16777216,
         columns = {
             ph: 'VARCHAR', cat: 'VARCHAR', name: 'VARCHAR', pid: 'VARCHAR', tid: 'VARCHAR', ts: 'DOUBLE', dur: 'DOUBLE',
             id: 'VARCHAR', id2: 'JSON', bp: 'VARCHAR', s: 'VARCHAR', bind_id: 'VARCHAR', flow_in: 'VARCHAR',
@@ -43,7 +43,7 @@ CREATE OR REPLACE MACRO exact_events_of(path, unpadded) AS TABLE (
     FROM read_json(
         path,
         format = 'array',
-        maximum_object_size = 67108864,
+        maximum_object_size = 16777216,
         columns = {
             ph: 'VARCHAR', cat: 'VARCHAR', name: 'VARCHAR', pid: 'VARCHAR', tid: 'VARCHAR', ts: 'VARCHAR',
             dur: 'VARCHAR', id: 'VARCHAR', id2: 'JSON', bp: 'VARCHAR', s: 'VARCHAR', bind_id: 'VARCHAR',

@@ -26,5 +26,4 @@ SELECT
     known."Total Allocated" AS allocated_bytes,
     known."Total Reserved" AS reserved_bytes
 FROM parsed
-JOIN threads ON threads.pid IS NOT DISTINCT FROM parsed.pid AND threads.tid IS NOT DISTINCT FROM parsed.tid
-ORDER BY event_id;
+JOIN threads ON threads.pid IS NOT DISTINCT FROM parsed.pid AND threads.tid IS NOT DISTINCT FROM parsed.tid;
