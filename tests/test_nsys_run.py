@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from nsys_export import Rows, Tables, global_pid, global_tid, write_sqlite
+from nsys_export import Rows, Tables, global_pid, global_tid, launched, write_parquet_folder, write_sqlite
 
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.run import Run, open_run
@@ -131,3 +131,12 @@ def test_an_export_and_its_report_are_one_trace(tmp_path: Path) -> None:
     (tmp_path / "report.nsys-rep").write_bytes(b"\x00binary")
     with open_run(tmp_path, store=tmp_path / "store", jobs=1) as run:
         assert [trace.trace for trace in run.traces] == ["report.sqlite"]
+
+
+@pytest.mark.parametrize("named", ["folder", "run"])
+def test_a_parquet_folder_is_a_trace(tmp_path: Path, named: str) -> None:
+    folder = write_parquet_folder(tmp_path / "report_pqtdir", launched(3))
+    for _ in range(2):
+        with open_run(folder if named == "folder" else tmp_path, jobs=1) as run:
+            assert [trace.trace for trace in run.traces] == ["report_pqtdir"]
+            assert run.sql("SELECT count(*) FROM gpu_ops").fetchall() == [(3,)]

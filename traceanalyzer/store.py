@@ -181,15 +181,20 @@ class Store:
 def _stamp(source: Path) -> list[int]:
     """Return what changes whenever a file is written: size, times, inode. Reading it costs nothing."""
     if source.is_dir():
-        return [value for file in sorted(source.iterdir()) for value in _stamp(file)]
+        return [value for file in _files(source) for value in _stamp(file)]
     state = source.stat()
     return [state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino]
+
+
+def _files(folder: Path) -> list[Path]:
+    """Return the files of an input that is a folder; a store inside it is none of them."""
+    return sorted(file for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
 
 
 def _digest(source: Path) -> str:
     """Return the hash of a file's content, or of a folder's files."""
     digest = hashlib.sha256()
-    for file in sorted(source.iterdir()) if source.is_dir() else [source]:
+    for file in _files(source) if source.is_dir() else [source]:
         with file.open("rb") as content:
             while block := content.read(_HASH_BLOCK_BYTES):
                 digest.update(block)

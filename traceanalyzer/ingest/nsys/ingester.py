@@ -260,7 +260,7 @@ class Export:
 
     def _trace_row(self, index: int, facts: ExportFacts, rank: Rank | None) -> pa.Table:
         sink = self._sinks[index]
-        first_ns, last_ns = self._bounds(sink)
+        first_ns, last_ns, own_count = self._bounds(sink)
         version = f"NVIDIA Nsight Systems {facts.product_version}" if facts.product_version else None
         schema = f" (schema {facts.schema_version})" if facts.schema_version else ""
         row: dict[str, object] = {
@@ -278,7 +278,7 @@ class Export:
             "first_ns": first_ns,
             "last_ns": last_ns,
             "size_bytes": _size(self._path),
-            "event_count": self._stage.event_count,
+            "event_count": self._stage.event_count if len(self._sinks) == 1 else own_count,
             "truncated": self._defects.lost,
             "has_shapes": False,
             "has_stacks": False,
@@ -287,15 +287,15 @@ class Export:
         }
         return pa.Table.from_pylist([row], sink.schema("traces"))
 
-    def _bounds(self, sink: TraceSink) -> tuple[int | None, int | None]:
-        """Return the first start and the last end of the trace's GPU work and host slices."""
+    def _bounds(self, sink: TraceSink) -> tuple[int | None, int | None, int]:
+        """Return the first start and the last end of the trace's GPU work and host slices, and how many they are."""
         sink.finish("host_slices")
         paths = [str(sink.path("host_slices")), str(own_file(sink, "gpu_ops"))]
-        first, last = self._stage.connection.execute(
-            "SELECT min(start_ns), max(start_ns + dur_ns) FROM read_parquet($paths, union_by_name = true)",
+        first, last, count = self._stage.connection.execute(
+            "SELECT min(start_ns), max(start_ns + dur_ns), count(*) FROM read_parquet($paths, union_by_name = true)",
             {"paths": paths},
         ).fetchall()[0]
-        return first, last
+        return first, last, count
 
     def _tell(self, share: float) -> None:
         size = _size(self._path)
