@@ -1,0 +1,48 @@
+-- One row per GPU operation: what caused it, from the launching call to the line of Python.
+--
+-- The launching call shares the operation's correlation id. The operator is the one of the operation's external id, else
+-- the innermost around the call; annotation and Python frame lie around the call, else around the operator. The step is
+-- the device's step that the operation falls into (see steps). NULL: not in the trace, or not recorded.
+--
+-- columns:
+--   trace       VARCHAR  name of the trace
+--   rank        INTEGER  rank in the job
+--   device      INTEGER  device
+--   op_id       BIGINT   the operation (gpu_ops.op_id)
+--   kind        VARCHAR  kernel, memcpy, memset or graph
+--   name        VARCHAR  the operation
+--   start_ns    BIGINT   its start
+--   dur_ns      BIGINT   its duration
+--   step        BIGINT   step of the device
+--   launch_api  VARCHAR  call that launched it
+--   operator    VARCHAR  operator that made the call
+--   annotation  VARCHAR  innermost annotation around the call
+--   python      VARCHAR  innermost Python frame around the call: file(line): function
+--   link_source VARCHAR  how the operator was found: external_id or nesting
+SELECT
+    trace,
+    rank,
+    gpu_ops.device,
+    gpu_ops.op_id,
+    gpu_ops.kind,
+    gpu_ops.name,
+    gpu_ops.start_ns,
+    gpu_ops.dur_ns,
+    steps.step,
+    launch.name AS launch_api,
+    operator.name AS operator,
+    annotation.name AS annotation,
+    python.name AS python,
+    link_source
+FROM gpu_ops
+JOIN canonical.traces USING (trace_id)
+LEFT JOIN attribution.steps
+    ON steps.trace_id = gpu_ops.trace_id
+    AND steps.device = gpu_ops.device
+    AND gpu_ops.start_ns >= steps.start_ns
+    AND gpu_ops.start_ns < steps.end_ns
+LEFT JOIN host_slices AS launch ON launch.trace_id = gpu_ops.trace_id AND launch.slice_id = launch_id
+LEFT JOIN host_slices AS operator ON operator.trace_id = gpu_ops.trace_id AND operator.slice_id = cpu_op_id
+LEFT JOIN host_slices AS annotation
+    ON annotation.trace_id = gpu_ops.trace_id AND annotation.slice_id = gpu_ops.annotation_id
+LEFT JOIN host_slices AS python ON python.trace_id = gpu_ops.trace_id AND python.slice_id = gpu_ops.python_id
