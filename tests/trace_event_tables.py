@@ -31,7 +31,8 @@ class Tables:
         return {row["defect"]: row["defect_count"] for row in self.rows["defects"]}
 
     def offset(self, defect: str) -> int | None:
-        return next(row["first_offset"] for row in self.rows["defects"] if row["defect"] == defect)
+        found: int | None = next(row["first_offset"] for row in self.rows["defects"] if row["defect"] == defect)
+        return found
 
 
 def read(content: bytes | str, *, chunk_bytes: int = 2**20, jobs: int = 1, name: str = "trace.json") -> Tables:

@@ -41,7 +41,7 @@ TraceAnalysis(trace_files={0: sys.argv[1]})
 
 
 def prepare(trace: Path, folder: Path, size_mb: int) -> dict[str, Path]:
-    """Write the enlarged trace as JSON, as gzip, and its bare event array, in a process that takes its memory with it."""
+    """Write the enlarged trace as JSON, gzip and bare event array, in a process that takes its memory with it."""
     run([sys.executable, str(Path(__file__).parent / "enlarge.py"), str(trace), str(folder), str(size_mb)])
     return {"json": folder / "big.json", "gzip": folder / "big.json.gz", "array": folder / "array.json"}
 

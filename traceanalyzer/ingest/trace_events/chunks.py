@@ -99,7 +99,9 @@ class ChunkParser:
                 position += mended.consumed
                 ended, starved = mended.ended, mended.starved
             self._connection.execute("INSERT INTO pieces FROM chunk")
-        self._connection.execute("CREATE OR REPLACE TEMP TABLE chunk AS SELECT * REPLACE (rowid AS position) FROM pieces")
+        self._connection.execute(
+            "CREATE OR REPLACE TEMP TABLE chunk AS SELECT * REPLACE (rowid AS position) FROM pieces"
+        )
         facts = self._facts(chunk.offset + position)
         return replace(facts, ended=ended, starved=starved, offsets=tuple(offsets))
 
