@@ -117,8 +117,10 @@ class _Binder:
 
     def _column_samples(self) -> dict[str, Any]:
         names = sandbox.check_select(self.con, self.rule.select)
-        cursor = self.con.execute(self.rule.select, {name: self.values[name] for name in names})
-        return {name: _sample(str(kind)) for name, kind, *_ in cursor.description or ()}
+        sql = f"SELECT * FROM (\n{self.rule.select}\n) LIMIT 0"
+        described = self.con.execute(sql, {name: self.values[name] for name in names}).description or ()
+        self.con.abort()
+        return {name: _sample(str(kind)) for name, kind, *_ in described}
 
     def _template(self, key: str, template: str, known: Mapping[str, Any]) -> Iterator[Mistake]:
         for name, spec in template_fields(template):

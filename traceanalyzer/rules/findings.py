@@ -112,7 +112,8 @@ def _sort_key(finding: Finding, *, by_order: bool) -> tuple[Any, ...]:
         return (0, -SEVERITIES.index(finding.severity), finding.rule, finding.trace or "")
     weight = _WEIGHTS[finding.confidence]
     saving = 0.0 if by_order else -(finding.saving_share or 0.0) * weight
-    order = finding.marginal_order if finding.marginal_order is not None else 0
+    # What claims no time has no place in the order of fixes and is told after them.
+    order = float("inf") if finding.marginal_order is None else finding.marginal_order
     status = (PRIMARY, LATENT, ALTERNATIVE).index(finding.status)
     return (1, status, saving, order, finding.rule, finding.trace or "", finding.device or 0)
 
