@@ -32,7 +32,7 @@ def info(options: RunOptions, layout: str, output: Path | None) -> None:
     with opened(options) as (run, activity):
         activity.phase("counting")
         inventory = take_inventory(run.connection)
-        name = run.root.name
+        name = run.root.name or run.root.resolve().name
     with written(output) as stream:
         from traceanalyzer.report import info as report
 

@@ -10,7 +10,6 @@ from typing import TextIO
 from traceanalyzer.diagnosis import SEVERITIES, Diagnosis, Finding, Outcome
 from traceanalyzer.report.findings import SEVERITY_STYLES, write_findings
 from traceanalyzer.report.ledger_bar import alike, write_ledgers
-from traceanalyzer.report.ledger_bar import places as places_words
 from traceanalyzer.report.page import Page, Part
 from traceanalyzer.report.verdict import LIMITS_TRUST, judge, quality_findings, step_ns, time_findings
 from traceanalyzer.report.words import bucket_words, counted, duration, percent, ranges, short_names
@@ -28,7 +27,7 @@ def write(diagnosis: Diagnosis, stream: TextIO, *, verbose: bool = False) -> Non
     page = Page(stream)
     verdict = judge(diagnosis)
     style = {"healthy": "bold green", "sick": "bold", "blocked": "bold red"}.get(verdict.state, "bold yellow")
-    name = Path(diagnosis.run).name or diagnosis.run
+    name = Path(diagnosis.run).name or Path(diagnosis.run).resolve().name or diagnosis.run
     if verdict.state in ("healthy", "clear") and not verbose:
         page.paragraph(verdict.sentence, label=(f"{short_names([name])[name]}  ", "bold"), style=style)
         _write_quality(page, diagnosis, verbose=False, least=LIMITS_TRUST)
@@ -113,7 +112,7 @@ def _write_order(page: Page, diagnosis: Diagnosis) -> None:
         left_ns -= finding.marginal_ns or 0
         gain = f"−{percent((finding.marginal_ns or 0) / ledger.window_ns)}"
         rows.append((finding.rule, duration(left_ns / per_step), gain, f"{finding.confidence} confidence"))
-    where = f"on {places_words([ledger])}; " if len(places) > 1 else ""
+    where = f"{short_names([x.trace for x in diagnosis.traces])[ledger.trace]}; " if len(places) > 1 else ""
     note = f"  {where}at best; bounds of single fixes may overlap, these add up"
     page.flow([("Fixed one after the other", "bold"), (note, "dim")])
     columns = ("fix", "a step takes" if ledger.step_count else "it takes", "saves", "")
