@@ -26,6 +26,7 @@ class Described:
 
     def __init__(self, columns: dict[str, list[str]], row_counts: dict[str, int]) -> None:
         self.path = Path("described")
+        self.damage: str | None = None
         self.row_counts = row_counts
         self.layouts: dict[str, TableLayout] = lay_out(columns, row_counts)
 
@@ -90,7 +91,9 @@ def test_the_contract_is_what_the_public_exports_give(corpus: Path, golden: bool
     assert found == json.loads(_GOLDEN.read_text())
 
 
-@pytest.mark.parametrize("name", sorted(CONTRACT) or [pytest.param("none", marks=pytest.mark.skip("no golden file yet"))])
+@pytest.mark.parametrize(
+    "name", sorted(CONTRACT) or [pytest.param("none", marks=pytest.mark.skip("no golden file yet"))]
+)
 def test_each_schema_version_is_treated_as_pinned(name: str) -> None:
     pinned = CONTRACT[name]
     found = treatment(pinned["columns"], pinned["has_rows"])
@@ -100,5 +103,7 @@ def test_each_schema_version_is_treated_as_pinned(name: str) -> None:
 def test_every_required_column_is_stored_in_every_version() -> None:
     for name, pinned in CONTRACT.items():
         described = Described(pinned["columns"], pinned["has_rows"])
-        unreadable = {layout.stored_name: layout.unreadable for layout in described.layouts.values() if layout.unreadable}
+        unreadable = {
+            layout.stored_name: layout.unreadable for layout in described.layouts.values() if layout.unreadable
+        }
         assert unreadable == {}, name

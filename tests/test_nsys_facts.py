@@ -194,6 +194,21 @@ def test_a_damaged_database_is_read_up_to_the_damage(tmp_path: Path) -> None:
     assert "unreadable-rows" in found.defects()
 
 
+def test_a_database_that_was_cut_short_is_read_up_to_the_cut(tmp_path: Path) -> None:
+    count = 20_000
+    tables = {
+        "StringIds": STRINGS,
+        RUNTIME: [call(0, 5, 1)],
+        KERNEL: [kernel(10 * i, 10 * i + 5, 0) for i in range(count)],
+    }
+    whole = write_sqlite(tmp_path / "report.sqlite", tables)
+    data = whole.read_bytes()
+    whole.write_bytes(data[: len(data) // 2])
+    found = Ingested(whole, tmp_path / "store")
+    assert count // 4 < len(found.rows("gpu_ops")) < count
+    assert found.rows("traces")[0]["truncated"] is True
+
+
 def test_a_database_that_cannot_be_read_at_all_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "report.sqlite"
     path.write_bytes(b"SQLite format 3\x00" + bytes(50))

@@ -102,6 +102,8 @@ class Export:
         self._name = name
         self._options = options
         self._defects = Defects()
+        if source.damage:
+            self._defects.add("unreadable-rows", example=source.damage)
         self._stage = Stage(source, scratch, options.jobs, self._defects)
         self._processes = find_processes(source, self._defects)
         self._names = self._processes.folder_names()

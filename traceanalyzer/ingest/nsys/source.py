@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import quote
@@ -24,11 +24,12 @@ _ADBC_BATCH_ROWS = "adbc.sqlite.query.batch_rows"
 
 
 class Source(Protocol):
-    """An export opened for reading: which tables it has, and their rows."""
+    """An export opened for reading: which tables it has, their rows, and what is wrong with the file as a whole."""
 
     path: Path
     layouts: dict[str, TableLayout]
     row_counts: dict[str, int]
+    damage: str | None
 
     def batches(self, layout: TableLayout, columns: Sequence[str], defects: Defects) -> Iterator[pa.RecordBatch]:
         """Yield the named columns (ours, those that are stored) in the order of the file; text as bytes or text."""
@@ -58,8 +59,9 @@ class SqliteSource:
         self._uri = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
         self._connection = sqlite3.connect(self._uri, uri=True)
         self._connection.text_factory = bytes
+        self.damage: str | None = None
         try:
-            self._tables = self._list_tables()
+            self._tables = self._tables_despite_damage()
             self.row_counts = {name: self._count(name) for name in self._tables}
         except sqlite3.DatabaseError as error:
             self.close()
@@ -69,6 +71,15 @@ class SqliteSource:
                 "export the report again: nsys export --type sqlite report.nsys-rep",
             ) from error
         self.layouts = lay_out(self._tables, self.row_counts)
+
+    def _tables_despite_damage(self) -> dict[str, list[str]]:
+        try:
+            return self._list_tables()
+        except sqlite3.DatabaseError as error:
+            # A file shorter than its header says is refused as a whole, unless the schema counts as under repair.
+            self._connection.execute("PRAGMA writable_schema = ON")
+            self.damage = str(error)
+            return self._list_tables()
 
     def _list_tables(self) -> dict[str, list[str]]:
         names = self._connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')").fetchall()
@@ -80,14 +91,17 @@ class SqliteSource:
         return tables
 
     def _count(self, table: str) -> int:
-        """Return the number of rows; of a damaged table the last row's number, which needs no scan."""
-        for expression in ("count(*)", "max(rowid)"):
-            try:
-                (count,) = self._connection.execute(f"SELECT {expression} FROM {_identifier(table)}").fetchone()
-            except sqlite3.DatabaseError:
-                continue
-            return int(count or 0)
-        return 0
+        """Return the number of rows; of a damaged table as many as can be reached."""
+        name = _identifier(table)
+        try:
+            (count,) = self._connection.execute(f"SELECT count(*) FROM {name}").fetchone()
+            return int(count)
+        except sqlite3.DatabaseError:
+            reached = 0
+            with suppress(sqlite3.DatabaseError):
+                for _ in self._connection.execute(f"SELECT 1 FROM {name}"):
+                    reached += 1
+            return reached
 
     def batches(self, layout: TableLayout, columns: Sequence[str], defects: Defects) -> Iterator[pa.RecordBatch]:
         """Yield the named columns; see Source."""
@@ -184,6 +198,7 @@ class ParquetSource:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.damage: str | None = None
         self._files: dict[str, Path] = {}
         columns: dict[str, list[str]] = {}
         self.row_counts = {}
