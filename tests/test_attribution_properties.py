@@ -149,4 +149,6 @@ def test_scan_of_many_scenarios_is_the_scan_of_each() -> None:
     together = scan.leads(scenarios)
     for column, scenario in enumerate(scenarios):
         alone = scan.leads([scenario])
-        assert all((many[:, column] == one[:, 0]).all() for many, one in zip(together, alone, strict=True))
+        assert (together.start[:, column] == alone.start[:, 0]).all()
+        assert (together.end[:, column] == alone.end[:, 0]).all()
+        assert together.taken[column] == alone.taken[0]

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self, cast
+from typing import Self
 
 import duckdb
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from traceanalyzer.attribution.arrow_columns import column
 from traceanalyzer.attribution.lead_scan import Savings, Scan, Scenario
 
 _READS = {
     "windows": "SELECT * FROM attribution.windows",
     "lead_events": "SELECT * FROM attribution.lead_events ORDER BY trace_id, device, position",
-    "lead_costs": "SELECT * FROM attribution.lead_costs",
+    "lead_costs": "SELECT * FROM attribution.lead_costs ORDER BY trace_id, device",
 }
 
 
@@ -78,16 +78,20 @@ class Bounds:
         found = self.devices.get((trace_id, device))
         if found is None or not scenarios or not len(found.scan.end):
             return [0] * len(scenarios)
-        starts, ends = found.scan.leads(scenarios)
+        leads = found.scan.leads(scenarios)
         position_of = found.scan.position_of
-        first = 0 if found.first_op is None else starts[position_of[found.first_op]]
+        first = 0 if found.first_op is None else leads.start[position_of[found.first_op]]
         if found.reading_op is None:
             mine = found.scan.is_op
             last = found.scan.end[mine]
-            saved = last.max() - (last[:, None] - ends[mine]).max(axis=0) - first
+            saved = last.max() - (last[:, None] - leads.end[mine]).max(axis=0) - first
         else:
-            saved = (starts[position_of[found.reading_op]] - first) * found.reading_scale
-        limits = [_limit(found, scenario) for scenario in scenarios]
+            saved = (leads.start[position_of[found.reading_op]] - first) * found.reading_scale
+        # A scenario wins no more than it takes out, however much lead it brings along from before the window.
+        limits = [
+            min(_limit(found, scenario), round(taken * found.reading_scale))
+            for scenario, taken in zip(scenarios, leads.taken, strict=True)
+        ]
         return [min(max(int(ns), 0), limit) for ns, limit in zip(np.asarray(saved).tolist(), limits, strict=True)]
 
 
@@ -98,6 +102,6 @@ def _limit(device: _Device, scenario: Scenario) -> int:
 
 
 def _of_device(table: pa.Table, place: tuple[int, int]) -> pa.Table:
-    # A mask, not an expression: evaluating one imports pandas, a third of a second.
-    equal = cast(Any, pc.equal)
-    return table.filter(cast(Any, pc.and_)(equal(table["trace_id"], place[0]), equal(table["device"], place[1])))
+    """Return the rows of one device, which lie together."""
+    rows = np.flatnonzero((column(table, "trace_id") == place[0]) & (column(table, "device") == place[1]))
+    return table.slice(int(rows[0]) if len(rows) else 0, len(rows))

@@ -8,9 +8,13 @@ from traceanalyzer.attribution.arrow_columns import NO_ROW
 from traceanalyzer.attribution.buckets import Flags, Ints
 from traceanalyzer.attribution.device_ops import DeviceOps
 
-# The queue of a CUDA channel holds about a thousand launches; fewer outstanding ones never fill it.
+# A channel of CUDA holds about a thousand launches: a long launch call with this many outstanding waited for room.
 FULL_QUEUE_MIN_OPS = 512
 FULL_QUEUE_MIN_NS = 40_000
+# Queues of other depths show themselves: most launches that take long have as many outstanding as there ever are.
+FULL_QUEUE_SHARE = 0.9
+FULL_QUEUE_MIN_LAUNCHES = 10
+FULL_QUEUE_MIN_DEPTH = 8
 
 
 def full_queue_launches(ops: DeviceOps) -> tuple[Flags, Ints]:
@@ -24,7 +28,10 @@ def full_queue_launches(ops: DeviceOps) -> tuple[Flags, Ints]:
     long = linked[ops.launch_end[linked] - ops.launch_start[linked] > FULL_QUEUE_MIN_NS]
     asked = ops.launch_start[long]
     outstanding = np.searchsorted(launched, asked) - np.searchsorted(ends, asked, side="right")
-    long = long[outstanding >= FULL_QUEUE_MIN_OPS]
+    deepest = int((np.arange(len(launched)) - np.searchsorted(ends, launched, side="right")).max(initial=0))
+    crowded = outstanding >= FULL_QUEUE_SHARE * max(deepest, FULL_QUEUE_MIN_DEPTH)
+    is_depth = int(crowded.sum()) >= max(FULL_QUEUE_MIN_LAUNCHES, len(long) / 2)
+    long = long[(outstanding >= FULL_QUEUE_MIN_OPS) | (crowded & is_depth)]
     last = np.searchsorted(ends, ops.launch_end[long], side="right") - 1
     fits = (last >= 0) & (ends[np.maximum(last, 0)] > ops.launch_start[long])
     full[long[fits]] = True

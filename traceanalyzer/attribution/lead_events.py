@@ -31,6 +31,7 @@ class LeadEvents:
 
     op: Ints  # row of the device's ops; NO_ROW: a wait of the host
     cause: Ints  # of waits, code of HOST
+    in_window: Flags
     end: Ints
     dur: Ints
     host_slack: Ints
@@ -100,15 +101,17 @@ def build_lead_events(
     first_launch = int(ops.launch_start[included & ops.linked].min(initial=NO_LIMIT))
     host = host_calls(ops, calls, chain, full, first_launch)
     order = scan_order(ops, host, included, full)
-    # Host time before the window's first kernel was spent for the step before it: it is not removed. Faster ops are
-    # faster from the start, so that the host's run-ahead over them is that of a steady state.
-    since = int(ops.launch_end[head]) if ops.linked[head] else min(window.start, first_launch)
+    # Steps before the window lose their causes too, so that the host's run-ahead is that of a steady state. Without
+    # steps the host time before the first op lies outside.
+    since = first_launch
+    if window.first_row is None:
+        since = int(ops.launch_end[head]) if ops.linked[head] else min(window.start, first_launch)
     costs = call_costs(timelines, host, since) if len(host.start) else np.zeros((0, 1), np.int64)
     draft = _Draft(ops, calls, order)
     draft.link_ops(needs, _op_slacks(ops, needs, calls, window.latency))
-    draft.link_waits(waited_ops(calls, ops), since)
+    draft.link_waits(waited_ops(calls, ops))
     draft.link_full_queue(freed)
-    return draft.finish(costs, _dispatch(ops, ledger))
+    return draft.finish(costs, _dispatch(ops, ledger), window.first_row)
 
 
 class _Draft:
@@ -134,8 +137,8 @@ class _Draft:
         self.host_slack[at] = np.where(followed, slacks.host[op], NO_LIMIT)
         self.cap[at] = np.where(followed, NO_LIMIT, slacks.host[op])
 
-    def link_waits(self, waited: Ints, since: int) -> None:
-        """Let waits end with the op they waited for; those that begin at or after `since` can be removed."""
+    def link_waits(self, waited: Ints) -> None:
+        """Let waits end with the op they waited for."""
         at = np.flatnonzero(self.order.wait != NO_ROW)
         call = self.order.wait[at]
         start, end, target = self.calls.start[call], self.calls.end[call], waited[call]
@@ -146,8 +149,7 @@ class _Draft:
         self.end[at], self.first[at] = end, target
         self.first_slack[at] = np.where(known, end - returned, NO_LIMIT)
         self.own[at] = np.where(released, blocked, 0)
-        self.cause[at] = np.where(start >= since, self.calls.cause[call], NO_ROW)
-        self.removable[at] = np.where(start >= since, blocked, 0)
+        self.cause[at], self.removable[at] = self.calls.cause[call], blocked
         # A long wait for nothing on this device waited for something else, which nothing here makes earlier.
         self.cap[at[~known & (end - start > UNKNOWN_WAIT_NS)]] = 0
 
@@ -159,7 +161,7 @@ class _Draft:
         self.end[at], self.own[at] = self.ops.launch_end[op], np.maximum(0, dur - LAUNCH_NS)
         self.first[at], self.first_slack[at] = freed[op], 0
 
-    def finish(self, costs: Ints, dispatch: tuple[Ints, Ints]) -> LeadEvents:
+    def finish(self, costs: Ints, dispatch: tuple[Ints, Ints], first_row: int | None) -> LeadEvents:
         """Return the events, with positions for rows of ops and each call's costs at its first event."""
         op, is_op, call = self.order.op, self.is_op, self.order.call
         position = np.full(self.ops.count + 1, NO_ROW)  # one more, so that NO_ROW finds NO_ROW
@@ -173,6 +175,7 @@ class _Draft:
         return LeadEvents(
             op=op,
             cause=self.cause,
+            in_window=np.arange(len(op)) > (NO_ROW if first_row is None else position[first_row]),
             end=self.end,
             dur=np.where(is_op, self.ops.end[op] - self.ops.start[op], 0),
             host_slack=self.host_slack,

@@ -7,6 +7,7 @@ CREATE TABLE lead_events (
     position      BIGINT NOT NULL,   -- order of the scan, from 0
     op_id         BIGINT,            -- the GPU op; NULL: a wait of the host
     cause         VARCHAR,           -- of a wait: the cause it belongs to; NULL: an op, or a full launch queue
+    in_window     BOOLEAN NOT NULL,  -- asked for after the window's first op: what is removed here counts
     end_ns        BIGINT NOT NULL,   -- end of the op or of the wait
     dur_ns        BIGINT NOT NULL,   -- duration of the op; 0 for a wait
     host_slack_ns BIGINT,            -- of an op: by how much the host was ahead of the binding constraint; NULL: no modelled thread issued it

@@ -32,6 +32,15 @@ class Scenario:
     savings: Savings | None = None
 
 
+@dataclass(frozen=True)
+class Leads:
+    """The lead of each event's start and end, one row an event, one column a scenario, and what scenarios take out."""
+
+    start: Ints
+    end: Ints
+    taken: list[int]  # host time and time of ops that a scenario takes out of the window
+
+
 # is_op, host_slack, cap, first, first_slack, second, second_slack, own
 _Step = tuple[bool, int, int, int, int, int, int, int]
 
@@ -42,6 +51,7 @@ class Scan:
 
     steps: list[_Step]
     is_op: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    in_window: np.ndarray[tuple[int], np.dtype[np.bool_]]
     end: Ints
     dur: Ints
     removable: Ints
@@ -66,6 +76,7 @@ class Scan:
         return cls(
             steps=list(zip(*(part.tolist() for part in parts), strict=True)),
             is_op=is_op,
+            in_window=events["in_window"].to_numpy().astype(np.bool_),
             end=column(events, "end_ns"),
             dur=column(events, "dur_ns"),
             removable=column(events, "removable_ns"),
@@ -85,13 +96,15 @@ class Scan:
         found.update(c for c in self.cause_of_gap[self.dispatch > 0].tolist() if c is not None)
         return frozenset(found)
 
-    def leads(self, scenarios: Sequence[Scenario]) -> tuple[Ints, Ints]:
-        """Return the lead of each event's start and end, one row an event, one column a scenario."""
+    def leads(self, scenarios: Sequence[Scenario]) -> Leads:
+        """Return by how much earlier everything happens in each scenario."""
         inputs = [_inputs(self, scenario) for scenario in scenarios]
+        taken = [int((gained + earlier + shorter)[self.in_window].sum()) for gained, _, earlier, shorter in inputs]
         if len(scenarios) >= _LANES_FROM:
-            return _scan_lanes(self.steps, *(np.stack(arrays, axis=1) for arrays in zip(*inputs, strict=True)))
+            lanes = (np.stack(arrays, axis=1) for arrays in zip(*inputs, strict=True))
+            return Leads(*_scan_lanes(self.steps, *lanes), taken)
         found = [_scan(self.steps, *(array.tolist() for array in arrays)) for arrays in inputs]
-        return np.asarray([s for s, _ in found]).T, np.asarray([e for _, e in found]).T
+        return Leads(np.asarray([s for s, _ in found]).T, np.asarray([e for _, e in found]).T, taken)
 
 
 def _inputs(scan: Scan, scenario: Scenario) -> tuple[Ints, Ints, Ints, Ints]:

@@ -136,6 +136,7 @@ def _lead_events(device: AttributedDevice) -> _Columns:
         "position": np.arange(len(events.op)),
         "op_id": optional(np.where(is_op, ops.op_id[events.op], NO_ROW)),
         "cause": named(events.cause, HOST),
+        "in_window": events.in_window,
         "end_ns": events.end,
         "dur_ns": events.dur,
         "host_slack_ns": optional(events.host_slack, NO_LIMIT),
