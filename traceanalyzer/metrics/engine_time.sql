@@ -40,23 +40,46 @@ ops AS (
     FROM kinds
 ),
 hideouts AS (
-    -- What each kind can hide behind, under the kind's own key.
-    SELECT {'trace_id': trace_id, 'device': device, 'engine': hidden.engine} AS key, start_ns, end_ns
+    SELECT {'trace_id': trace_id, 'device': device, 'behind': behind} AS key, start_ns, end_ns
     FROM kinds
     JOIN (
-        SELECT DISTINCT engine
-        FROM kinds
-        WHERE engine NOT IN ('op', 'op_no_graph', 'kernel', 'compute', 'graph')
-    ) AS hidden ON kinds.engine IN (if(hidden.engine = 'comm', 'compute', 'kernel'), 'graph')
+        VALUES ('kernel', 'kernel'), ('graph', 'kernel'), ('compute', 'compute'), ('graph', 'compute')
+    ) AS sets (engine, behind) USING (engine)
+),
+-- With the time that a hideout has run before each of its islands, what it covers of any interval is a difference.
+islands AS (
+    SELECT
+        key,
+        start_ns,
+        end_ns,
+        coalesce(sum(end_ns - start_ns) OVER before, 0) AS before_ns
+    FROM interval_merge('hideouts')
+    WINDOW before AS (PARTITION BY key ORDER BY start_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+),
+busy AS (
+    SELECT
+        key,
+        {'trace_id': key.trace_id, 'device': key.device, 'behind': if(key.engine = 'comm', 'compute', 'kernel')} AS hideout,
+        start_ns,
+        end_ns
+    FROM interval_merge('ops')
+),
+hidden AS (
+    SELECT
+        busy.key AS key,
+        CAST(
+            sum(coalesce(at_end.before_ns + least(busy.end_ns, at_end.end_ns) - at_end.start_ns, 0))
+            - sum(coalesce(at_start.before_ns + least(busy.start_ns, at_start.end_ns) - at_start.start_ns, 0)) AS BIGINT
+        ) AS hidden_ns
+    FROM busy
+    ASOF LEFT JOIN islands AS at_start ON at_start.key = busy.hideout AND at_start.start_ns <= busy.start_ns
+    ASOF LEFT JOIN islands AS at_end ON at_end.key = busy.hideout AND at_end.start_ns <= busy.end_ns
+    WHERE busy.key.engine NOT IN ('op', 'op_no_graph', 'kernel', 'compute', 'graph')
+    GROUP BY busy.key
 ),
 unions AS (
     SELECT key, CAST(sum(end_ns - start_ns) AS BIGINT) AS busy_ns
-    FROM interval_merge('ops')
-    GROUP BY key
-),
-hidden AS (
-    SELECT key, CAST(sum(end_ns - start_ns) AS BIGINT) AS hidden_ns
-    FROM interval_intersect('ops', 'hideouts')
+    FROM busy
     GROUP BY key
 ),
 sums AS (

@@ -35,22 +35,60 @@ WITH RECURSIVE launched AS (
     WHERE launch_id IS NOT NULL
     GROUP BY trace_id, launch_id
 ),
-around AS (
-    -- From each launching call up through its parents.
+calls AS (
     SELECT
-        call.trace_id,
-        call.slice_id AS launch_id,
-        call.parent_id AS slice_id,
-        call.start_ns AS call_start_ns,
-        call.start_ns + call.dur_ns AS call_end_ns
-    FROM launched
-    JOIN host_slices AS call ON call.trace_id = launched.trace_id AND call.slice_id = launched.launch_id
-    WHERE call.parent_id IS NOT NULL
+        trace_id,
+        slice_id,
+        start_ns AS call_start_ns,
+        start_ns + dur_ns AS call_end_ns,
+        annotation_id,
+        op_id
+    FROM host_slices
+    SEMI JOIN launched ON launched.trace_id = host_slices.trace_id AND launch_id = slice_id
+),
+-- Operators are ranges only where they were recorded as such (emit_nvtx).
+spans AS MATERIALIZED (
+    SELECT
+        trace_id,
+        slice_id,
+        start_ns,
+        start_ns + dur_ns AS end_ns,
+        depth,
+        annotation_id,
+        op_id
+    FROM host_slices
+    WHERE category = 'annotation'
+       OR raw_category LIKE 'NVTX %'
+),
+-- From each call and range to the next range around it.
+links AS MATERIALIZED (
+    SELECT
+        inside.trace_id,
+        inside.slice_id,
+        CASE WHEN operator.depth > coalesce(annotation.depth, -1) THEN operator.slice_id ELSE annotation.slice_id END AS outer_id
+    FROM (
+        SELECT trace_id, slice_id, annotation_id, op_id FROM calls
+        UNION ALL
+        SELECT trace_id, slice_id, annotation_id, op_id FROM spans
+    ) AS inside
+    LEFT JOIN spans AS annotation ON annotation.trace_id = inside.trace_id AND annotation.slice_id = inside.annotation_id
+    LEFT JOIN spans AS operator ON operator.trace_id = inside.trace_id AND operator.slice_id = inside.op_id
+),
+around AS (
+    SELECT
+        trace_id,
+        slice_id AS launch_id,
+        outer_id AS slice_id,
+        call_start_ns,
+        call_end_ns
+    FROM calls
+    JOIN links USING (trace_id, slice_id)
+    WHERE outer_id IS NOT NULL
     UNION ALL
-    SELECT around.trace_id, launch_id, slice.parent_id, call_start_ns, call_end_ns
+    SELECT trace_id, launch_id, outer_id, call_start_ns, call_end_ns
     FROM around
-    JOIN host_slices AS slice ON slice.trace_id = around.trace_id AND slice.slice_id = around.slice_id
-    WHERE slice.parent_id IS NOT NULL
+    JOIN links USING (trace_id, slice_id)
+    WHERE outer_id IS NOT NULL
 ),
 covered AS (
     SELECT
@@ -61,23 +99,21 @@ covered AS (
         CAST(sum(op_count) AS BIGINT) AS op_count
     FROM around
     JOIN launched USING (trace_id, launch_id)
-    JOIN host_slices AS slice ON slice.trace_id = around.trace_id AND slice.slice_id = around.slice_id
-    WHERE (slice.category = 'annotation' OR slice.raw_category LIKE 'NVTX %')
-        AND call_start_ns >= slice.start_ns
-        AND call_end_ns <= slice.start_ns + slice.dur_ns
+    JOIN spans ON spans.trace_id = around.trace_id AND spans.slice_id = around.slice_id
+    WHERE call_start_ns >= spans.start_ns
+      AND call_end_ns <= spans.end_ns
     GROUP BY around.trace_id, around.slice_id
 ),
 above AS (
-    -- From each range with GPU work up to the next one around it.
-    SELECT trace_id, slice_id, parent_id AS above_id
+    SELECT trace_id, slice_id, outer_id AS above_id
     FROM covered
-    JOIN host_slices USING (trace_id, slice_id)
-    WHERE parent_id IS NOT NULL
+    JOIN links USING (trace_id, slice_id)
+    WHERE outer_id IS NOT NULL
     UNION ALL
-    SELECT above.trace_id, above.slice_id, slice.parent_id
+    SELECT above.trace_id, above.slice_id, links.outer_id
     FROM above
-    JOIN host_slices AS slice ON slice.trace_id = above.trace_id AND slice.slice_id = above.above_id
-    WHERE slice.parent_id IS NOT NULL
+    JOIN links ON links.trace_id = above.trace_id AND links.slice_id = above.above_id
+    WHERE links.outer_id IS NOT NULL
 ),
 levels AS (
     SELECT
@@ -87,13 +123,19 @@ levels AS (
         arg_max(above_id, depth) AS inner_id
     FROM above
     JOIN covered ON covered.trace_id = above.trace_id AND covered.slice_id = above_id
-    JOIN host_slices AS outside ON outside.trace_id = above.trace_id AND outside.slice_id = above_id
+    JOIN spans AS outside ON outside.trace_id = above.trace_id AND outside.slice_id = above_id
     GROUP BY above.trace_id, above.slice_id
 ),
 children AS (
     SELECT trace_id, inner_id AS slice_id, count(*) AS child_count
     FROM levels
     GROUP BY trace_id, inner_id
+),
+domains AS (
+    -- Only Nsight Systems records domains; other traces' arguments are long and need not be read.
+    SELECT trace_id, event_id, args
+    FROM event_args
+    SEMI JOIN (FROM canonical.traces WHERE format = 'nsys') AS recorders USING (trace_id)
 ),
 ranges AS (
     SELECT
@@ -110,7 +152,7 @@ ranges AS (
     JOIN host_slices USING (trace_id, slice_id)
     LEFT JOIN levels USING (trace_id, slice_id)
     LEFT JOIN children USING (trace_id, slice_id)
-    LEFT JOIN event_args ON event_args.trace_id = covered.trace_id AND event_args.event_id = covered.slice_id
+    LEFT JOIN domains ON domains.trace_id = covered.trace_id AND domains.event_id = covered.slice_id
 )
 SELECT
     trace,

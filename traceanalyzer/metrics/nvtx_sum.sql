@@ -29,6 +29,12 @@ WITH drawn AS (
     FROM async_slices
     WHERE raw_category LIKE 'NVTX %'
 ),
+domains AS (
+    -- Only Nsight Systems records domains; other traces' arguments are long and need not be read.
+    SELECT trace_id, event_id, args
+    FROM event_args
+    SEMI JOIN (FROM canonical.traces WHERE format = 'nsys') AS recorders USING (trace_id)
+),
 named AS (
     SELECT
         file,
@@ -45,7 +51,7 @@ named AS (
         round(coalesce(stddev_samp(dur_ns), 0), 1) AS stddev_ns
     FROM drawn
     JOIN trace_files USING (trace_id)
-    LEFT JOIN event_args USING (trace_id, event_id)
+    LEFT JOIN domains USING (trace_id, event_id)
     GROUP BY ALL
 )
 SELECT
