@@ -1,0 +1,47 @@
+-- One row per trace and device: the mean of the kernels' estimated achieved occupancy over its steps, weighted by time.
+--
+-- Σ(occupancy · duration) / Σ duration over the kernels that say their occupancy, each cut to the steps
+-- (`tensorboard_steps`), as the TensorBoard plugin counts. Occupancy is the share of a multiprocessor's warp slots that
+-- can be in use, as the profiler estimated it from registers, shared memory and block size; it was not measured.
+-- Source: torch-tb-profiler 0.4.3, gpu_metrics_parser.py, 'Est. Achieved Occupancy'.
+--
+-- columns:
+--   trace             VARCHAR  name of the trace
+--   rank              INTEGER  rank in the job
+--   device            INTEGER  device
+--   sum_ns            BIGINT   sum of the durations of the kernels that say their occupancy, within the steps
+--   occupancy_percent DOUBLE   mean occupancy, weighted by duration; NULL: no kernel says it (Nsight Systems)
+WITH span AS (
+    SELECT
+        trace,
+        rank,
+        device,
+        trace_id,
+        min(start_ns) AS start_ns,
+        max(start_ns + dur_ns) AS end_ns
+    FROM tensorboard_steps
+    GROUP BY trace, rank, device, trace_id
+),
+sums AS (
+    SELECT
+        ops.trace_id,
+        ops.device,
+        sum(occupancy_percent * (least(ops.start_ns + ops.dur_ns, end_ns) - greatest(ops.start_ns, span.start_ns))) AS weighted,
+        CAST(sum(least(ops.start_ns + ops.dur_ns, end_ns) - greatest(ops.start_ns, span.start_ns)) AS BIGINT) AS sum_ns
+    FROM gpu_ops AS ops
+    JOIN span USING (trace_id, device)
+    WHERE ops.kind = 'kernel'
+      AND occupancy_percent >= 0
+      AND ops.start_ns < span.end_ns
+      AND ops.start_ns + ops.dur_ns > span.start_ns
+    GROUP BY ops.trace_id, ops.device
+)
+SELECT
+    trace,
+    rank,
+    device,
+    coalesce(sum_ns, 0) AS sum_ns,
+    weighted / nullif(sum_ns, 0) AS occupancy_percent
+FROM span
+LEFT JOIN sums USING (trace_id, device)
+ORDER BY trace_id, device

@@ -1,0 +1,124 @@
+-- One row per trace, device and step: the step's time by what was going on, as the TensorBoard plugin breaks it down.
+--
+-- Every nanosecond of a step (`tensorboard_steps`) goes to the first of these roles that is active in it: kernel, memcpy,
+-- memset, communication, runtime, loader, cpu, other; so the columns add up to dur_ns. Communication is communication
+-- kernels and the host operators nccl:… and gloo:…; runtime is runtime and driver calls; loader is the framework's own
+-- mark around fetching a batch; cpu is any operator, and the optimizer's marks. What a role costs is not what removing it saves: that is in
+-- host_cause_bounds. Other than the plugin's: kernels communicate by their name, and every device has its own rows.
+-- Source: torch-tb-profiler 0.4.3, overall_parser.py.
+--
+-- columns:
+--   trace      VARCHAR  name of the trace
+--   rank       INTEGER  rank in the job
+--   device     INTEGER  device
+--   step       BIGINT   number of the step; NULL: the trace has no steps
+--   name       VARCHAR  as written
+--   start_ns   BIGINT   start of the step
+--   dur_ns     BIGINT   its duration
+--   kernel_ns  BIGINT   a kernel runs
+--   memcpy_ns  BIGINT   … else a copy
+--   memset_ns  BIGINT   … else a memset
+--   comm_ns    BIGINT   … else communication
+--   runtime_ns BIGINT   … else the host is in a runtime or driver call
+--   loader_ns  BIGINT   … else the host waits for the next batch
+--   cpu_ns     BIGINT   … else the host is in an operator
+--   other_ns   BIGINT   … else
+WITH steps AS MATERIALIZED (
+    FROM tensorboard_steps
+),
+device_roles AS (
+    SELECT
+        {
+            'trace_id': trace_id,
+            'device': device,
+            'role': CASE WHEN is_comm THEN 8 WHEN kind = 'memcpy' THEN 2 WHEN kind = 'memset' THEN 4 ELSE 1 END
+        } AS key,
+        start_ns,
+        start_ns + dur_ns AS end_ns
+    FROM gpu_ops
+),
+host_roles AS (
+    SELECT
+        {
+            'trace_id': trace_id,
+            'role': CASE
+                WHEN category IN ('runtime', 'driver') THEN 16
+                WHEN name LIKE 'enumerate(DataLoader)#%.__next__' OR name LIKE 'enumerate(DataPipe)#%' THEN 32
+                WHEN starts_with(name, 'nccl:') OR starts_with(name, 'gloo:') THEN 8
+                ELSE 64
+            END
+        } AS key,
+        start_ns,
+        start_ns + dur_ns AS end_ns
+    FROM host_slices
+    WHERE category IN ('runtime', 'driver')
+       OR category = 'cpu_op' AND (op_id IS NULL OR regexp_matches(name, '^(nccl:|gloo:|enumerate\(Data)'))
+       OR category = 'annotation' AND regexp_matches(name, '^(nccl:|gloo:|enumerate\(Data|Optimizer\.)')
+),
+-- One bit a role, so that the sum of what has begun and not ended tells which roles are active.
+roles AS (
+    SELECT key.trace_id AS trace_id, key.device AS device, key.role AS role, start_ns, end_ns
+    FROM interval_merge('device_roles')
+    UNION ALL
+    SELECT key.trace_id, devices.device, key.role, start_ns, end_ns
+    FROM interval_merge('host_roles') AS host
+    JOIN (SELECT DISTINCT trace_id, device FROM steps) AS devices ON devices.trace_id = host.key.trace_id
+    UNION ALL
+    SELECT trace_id, device, 128, start_ns, start_ns + dur_ns
+    FROM steps
+),
+instants AS (
+    SELECT trace_id, device, at_ns, sum(role) AS role
+    FROM (SELECT trace_id, device, unnest([start_ns, end_ns]) AS at_ns, unnest([role, -role]) AS role FROM roles) AS changes
+    GROUP BY trace_id, device, at_ns
+),
+stretches AS (
+    SELECT
+        trace_id,
+        device,
+        at_ns AS start_ns,
+        lead(at_ns) OVER timeline - at_ns AS dur_ns,
+        CAST(sum(role) OVER timeline AS INTEGER) AS active
+    FROM instants
+    WINDOW timeline AS (PARTITION BY trace_id, device ORDER BY at_ns)
+),
+sums AS (
+    SELECT
+        steps.trace_id,
+        steps.device,
+        steps.start_ns,
+        sum(stretches.dur_ns) FILTER (WHERE active & 1 > 0) AS kernel_ns,
+        sum(stretches.dur_ns) FILTER (WHERE active & 3 = 2) AS memcpy_ns,
+        sum(stretches.dur_ns) FILTER (WHERE active & 7 = 4) AS memset_ns,
+        sum(stretches.dur_ns) FILTER (WHERE active & 15 = 8) AS comm_ns,
+        sum(stretches.dur_ns) FILTER (WHERE active & 31 = 16) AS runtime_ns,
+        sum(stretches.dur_ns) FILTER (WHERE active & 63 = 32) AS loader_ns,
+        sum(stretches.dur_ns) FILTER (WHERE active & 127 = 64) AS cpu_ns,
+        sum(stretches.dur_ns) FILTER (WHERE active & 127 = 0) AS other_ns
+    FROM stretches
+    ASOF JOIN (FROM steps WHERE dur_ns > 0) AS steps
+        ON steps.trace_id = stretches.trace_id
+        AND steps.device = stretches.device
+        AND steps.start_ns <= stretches.start_ns
+    WHERE active & 128 > 0
+    GROUP BY steps.trace_id, steps.device, steps.start_ns
+)
+SELECT
+    trace,
+    rank,
+    device,
+    step,
+    name,
+    start_ns,
+    dur_ns,
+    CAST(coalesce(kernel_ns, 0) AS BIGINT) AS kernel_ns,
+    CAST(coalesce(memcpy_ns, 0) AS BIGINT) AS memcpy_ns,
+    CAST(coalesce(memset_ns, 0) AS BIGINT) AS memset_ns,
+    CAST(coalesce(comm_ns, 0) AS BIGINT) AS comm_ns,
+    CAST(coalesce(runtime_ns, 0) AS BIGINT) AS runtime_ns,
+    CAST(coalesce(loader_ns, 0) AS BIGINT) AS loader_ns,
+    CAST(coalesce(cpu_ns, 0) AS BIGINT) AS cpu_ns,
+    CAST(coalesce(other_ns, 0) AS BIGINT) AS other_ns
+FROM steps
+LEFT JOIN sums USING (trace_id, device, start_ns)
+ORDER BY trace_id, device, start_ns, step
