@@ -1,0 +1,50 @@
+"""Rows as text: a head of column names, then one row a line, cells set apart by two spaces or more."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import duckdb
+
+from traceanalyzer.rules.fixtures import open_fixture
+
+_NULL = "-"
+_WORDS: dict[str, Any] = {_NULL: None, "true": True, "false": False}
+
+
+def rows(text: str) -> list[dict[str, Any]]:
+    """Return the rows of a text table; - is NULL, whole numbers are integers, the rest is text."""
+    head, *body = (re.split(r"\s{2,}", line.strip()) for line in text.strip().splitlines())
+    return [dict(zip(head, map(_value, cells), strict=True)) for cells in body]
+
+
+def _value(cell: str) -> Any:
+    if cell in _WORDS:
+        return _WORDS[cell]
+    for kind in (int, float):
+        try:
+            return kind(cell)
+        except ValueError:
+            continue
+    return cell
+
+
+def connect(**tables: str | list[dict[str, Any]]) -> duckdb.DuckDBPyConnection:
+    """Return a connection over text tables; `steps` and `ledger_rows` are those of the attribution schema.
+
+    Columns that are left out get what an empty fixture has: device 0 of the only trace, NULL or zero.
+    """
+    attribution = {"steps", "ledger_rows", "windows"}
+    return open_fixture(
+        None,
+        {
+            f"attribution.{name}" if name in attribution else name: rows(table) if isinstance(table, str) else table
+            for name, table in tables.items()
+        },
+    )
+
+
+def ask(connection: duckdb.DuckDBPyConnection, query: str) -> list[tuple[Any, ...]]:
+    """Return the rows of a query."""
+    return connection.execute(query).fetchall()

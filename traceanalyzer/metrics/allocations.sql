@@ -1,0 +1,87 @@
+-- One row per trace, step and kind of allocation: how often memory was taken or given back, how long it took, how much it was.
+--
+-- Of the device's runtime and driver (cudaMalloc, cudaFree, cudaHostAlloc, hip…, cuMem…) every call counts with its
+-- time on the host; a driver call within a runtime call counts once. Most of them wait for the device, so a step that
+-- repeats them stalls. Of the framework's own allocator the events are counted where they were recorded; they cost next
+-- to nothing unless it has to ask the driver. The step is that of the host, in which the call starts.
+--
+-- columns:
+--   trace       VARCHAR  name of the trace
+--   rank        INTEGER  rank in the job
+--   device      INTEGER  device, of framework events; -1: the CPU; NULL: of calls, which do not say it
+--   step        BIGINT   step of the host; NULL: outside steps
+--   source      VARCHAR  driver (calls of the device's runtime or driver) or framework (events of its allocator)
+--   name        VARCHAR  call, or alloc, free, oom
+--   alloc_count BIGINT   calls or events
+--   sum_ns      BIGINT   sum of the calls' durations; NULL: of events, which have none
+--   max_ns      BIGINT   longest call
+--   size_bytes  BIGINT   bytes of all events; NULL: of calls, whose sizes are not recorded
+WITH host_steps AS (
+    SELECT
+        trace_id,
+        host_start_ns,
+        any_value(step) AS step,
+        max(host_end_ns) AS host_end_ns
+    FROM attribution.steps
+    GROUP BY trace_id, host_start_ns
+),
+calls AS (
+    SELECT
+        trace_id,
+        slice_id,
+        parent_id,
+        name,
+        start_ns,
+        dur_ns
+    FROM host_slices
+    WHERE category IN ('runtime', 'driver')
+      AND regexp_matches(
+          name,
+          '^(cuda|hip)(Malloc|Free|Host(Alloc|Malloc|Free|Register|Unregister))|^cuMem(Alloc|Free|Host|Create|Release|Map|Unmap|Address|SetAccess)'
+      )
+),
+events AS (
+    SELECT
+        trace_id,
+        CAST(NULL AS INTEGER) AS device,
+        'driver' AS source,
+        name,
+        start_ns,
+        dur_ns,
+        CAST(NULL AS BIGINT) AS size_bytes
+    FROM calls
+    WHERE NOT EXISTS (FROM calls AS outer_call WHERE outer_call.trace_id = calls.trace_id AND outer_call.slice_id = calls.parent_id)
+    UNION ALL
+    SELECT
+        trace_id,
+        device,
+        'framework',
+        kind,
+        start_ns,
+        NULL,
+        abs(size_bytes)
+    FROM memory_events
+)
+SELECT
+    trace,
+    rank,
+    device,
+    CASE WHEN events.start_ns < host_end_ns THEN step END AS step,
+    source,
+    name,
+    count(*) AS alloc_count,
+    CAST(sum(dur_ns) AS BIGINT) AS sum_ns,
+    max(dur_ns) AS max_ns,
+    CAST(sum(events.size_bytes) AS BIGINT) AS size_bytes
+FROM events
+JOIN canonical.traces AS traces USING (trace_id)
+ASOF LEFT JOIN host_steps ON host_steps.trace_id = events.trace_id AND host_steps.host_start_ns <= events.start_ns
+GROUP BY
+    traces.trace_id,
+    trace,
+    rank,
+    device,
+    CASE WHEN events.start_ns < host_end_ns THEN step END,
+    source,
+    name
+ORDER BY traces.trace_id, step, source, sum_ns DESC, name, device

@@ -1,0 +1,51 @@
+-- One row per stream and instant at which the number of launched but not yet started pieces of work changes.
+--
+-- A launching call enters the queue of every stream that it puts work on when the call starts, and leaves it when the
+-- first of that work starts on the stream; a graph launch is one entry of each of its streams however many kernels it
+-- replays, as it takes one place in the device's own queue. Work that the trace has no call for, or that started before its call (clocks
+-- that disagree), is not counted. Changes that cancel at one instant give no row.
+--
+-- columns:
+--   trace    VARCHAR  name of the trace
+--   rank     INTEGER  rank in the job
+--   device   INTEGER  device
+--   stream   BIGINT   stream
+--   trace_id INTEGER  key of the canonical tables
+--   start_ns BIGINT   when
+--   dur_ns   BIGINT   until the next change; NULL: the last one
+--   depth    BIGINT   calls in the queue from then on
+WITH entries AS (
+    SELECT
+        ops.trace_id,
+        ops.device,
+        ops.stream,
+        calls.start_ns,
+        min(ops.start_ns) AS end_ns
+    FROM gpu_ops AS ops
+    JOIN host_slices AS calls ON calls.trace_id = ops.trace_id AND calls.slice_id = ops.launch_id
+    WHERE ops.stream IS NOT NULL
+    GROUP BY ops.trace_id, ops.device, ops.stream, ops.launch_id, calls.start_ns
+),
+instants AS (
+    SELECT trace_id, device, stream, at_ns, sum(change) AS change
+    FROM (
+        SELECT trace_id, device, stream, unnest([start_ns, end_ns]) AS at_ns, unnest([1, -1]) AS change
+        FROM entries
+        WHERE end_ns > start_ns
+    ) AS changes
+    GROUP BY trace_id, device, stream, at_ns
+    HAVING sum(change) <> 0
+)
+SELECT
+    trace,
+    rank,
+    device,
+    stream,
+    trace_id,
+    at_ns AS start_ns,
+    lead(at_ns) OVER timeline - at_ns AS dur_ns,
+    CAST(sum(change) OVER timeline AS BIGINT) AS depth
+FROM instants
+JOIN canonical.traces USING (trace_id)
+WINDOW timeline AS (PARTITION BY trace_id, device, stream ORDER BY at_ns)
+ORDER BY trace_id, device, stream, at_ns
