@@ -173,9 +173,9 @@ class Store:
             except (OSError, ValueError, KeyError):
                 continue
         shutil.rmtree(self.folder / "traces" / name, ignore_errors=True)
-        for derived in (self.folder / "derived").glob("*"):
-            if name in (derived / _DERIVED_FROM).read_text().splitlines():
-                shutil.rmtree(derived, ignore_errors=True)
+        for origin in (self.folder / "derived").glob(f"*/{_DERIVED_FROM}"):
+            if name in origin.read_text().splitlines():
+                shutil.rmtree(origin.parent, ignore_errors=True)
 
 
 def _stamp(source: Path) -> list[int]:

@@ -2,7 +2,7 @@
 CREATE TABLE syncs (
     trace_id      INTEGER NOT NULL,  -- traces.trace_id
     sync_id       BIGINT NOT NULL,   -- unique in the trace; key of event_args
-    kind          VARCHAR NOT NULL,  -- stream, event, device, or stream_wait (a stream waits, the host does not)
+    kind          VARCHAR NOT NULL,  -- host waits: stream, event, device; host does not: stream_wait, event_query, stream_query; unknown
     start_ns      BIGINT NOT NULL,   -- start
     dur_ns        BIGINT NOT NULL,   -- duration
     device        INTEGER,           -- device
