@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import duckdb
 import numpy as np
@@ -56,31 +55,32 @@ class Timeline:
     event_start: Ints  # starts of the thread's slices, ascending
 
 
-def _parents_painted(slices: HostSlices, painted: Flags) -> Ints:
-    """Return for each slice the innermost ancestor that is painted."""
-    above = slices.parent.copy()
+def _open_above(slices: HostSlices, painted: Flags, rows: Ints, after: Ints) -> Ints:
+    """Return the innermost painted ancestor of each row that is still open after an instant."""
+    above = slices.parent[rows].copy()
     while True:
-        skip = (above != NO_ROW) & ~painted[above]
-        if not skip.any():
+        skip = np.flatnonzero((above != NO_ROW) & (~painted[above] | (slices.end[above] <= after)))
+        if not len(skip):
             return above
         above[skip] = slices.parent[above[skip]]
 
 
-def clipped_ends(slices: HostSlices) -> Ints:
-    """Return each slice's end, no later than its ancestors' ends: rounding lets children outlast their parents."""
-    end = slices.end.copy()
-    if not slices.count:
-        return end
-    order = np.argsort(slices.depth, kind="stable")
-    bounds = np.searchsorted(slices.depth[order], np.arange(1, int(slices.depth.max()) + 2))
-    for low, high in pairwise(bounds.tolist()):
-        rows = order[low:high]
-        rows = rows[slices.parent[rows] != NO_ROW]
-        end[rows] = np.minimum(end[rows], end[slices.parent[rows]])
-    return end
+def _outlasted(slices: HostSlices, painted: Flags) -> Flags:
+    """Return which slices end while one that began inside them goes on: rounding, and ranges that cross frames."""
+    outlasted = np.zeros(slices.count, np.bool_)
+    rows = np.flatnonzero(painted)
+    above = _open_above(slices, painted, rows, slices.start[rows])
+    crossing = (above != NO_ROW) & (slices.end[rows] > slices.end[above])
+    rows, above = rows[crossing], above[crossing]
+    while len(rows):
+        outlasted[above[slices.end[above] < slices.end[rows]]] = True
+        # The next one around, as seen from the slice that crosses.
+        further = _open_above(slices, painted, above, slices.start[rows])
+        rows, above = rows[further != NO_ROW], further[further != NO_ROW]
+    return outlasted
 
 
-def _inside(slices: HostSlices, end: Ints, rows: Ints) -> tuple[Ints, Ints]:
+def _inside(slices: HostSlices, rows: Ints) -> tuple[Ints, Ints]:
     """Return the range of rows that start within each of some slices, themselves left out."""
     order_key = slices.thread
     low = rows + 1
@@ -88,23 +88,23 @@ def _inside(slices: HostSlices, end: Ints, rows: Ints) -> tuple[Ints, Ints]:
     for thread in np.unique(order_key[rows]).tolist():
         first, last = np.searchsorted(order_key, [thread, thread + 1])
         mine = order_key[rows] == thread
-        high[mine] = first + np.searchsorted(slices.start[first:last], end[rows[mine]], side="left")
+        high[mine] = first + np.searchsorted(slices.start[first:last], slices.end[rows[mine]], side="left")
     return low, np.maximum(high, low)
 
 
-def slice_states(slices: HostSlices, end: Ints, blocking: BlockingCalls) -> Codes:
+def slice_states(slices: HostSlices, blocking: BlockingCalls) -> Codes:
     """Return what each slice says its thread was doing, NEUTRAL where nothing of its own."""
     by_name = [slice_state(c, n) for c, n in zip(slices.categories, slices.names, strict=True)]
     if not slices.count:
         return np.zeros(0, np.int8)
     own = np.asarray(by_name, dtype=np.int8)[slices.name_code]
     own[blocking.row] = blocking.cause
-    _mark_preprocessing(slices, end, own)
+    _mark_preprocessing(slices, own)
     states = own.copy()
     plain = [HOST_CODE[name] for name in ("host.op", "host.python", "host.launch_api")]
     gives_way = np.isin(own, [NEUTRAL, PREPROCESS_CODE, *plain])
     sticky = np.flatnonzero(np.isin(own, [*STICKY, PREPROCESS_CODE]))
-    low, high = _inside(slices, end, sticky)
+    low, high = _inside(slices, sticky)
     # Outer ranges come first, so inner ones win.
     for row, first, last in zip(sticky.tolist(), low.tolist(), high.tolist(), strict=True):
         # Preprocessing inside the loader is the loader's.
@@ -114,13 +114,16 @@ def slice_states(slices: HostSlices, end: Ints, blocking: BlockingCalls) -> Code
     return states
 
 
-def _mark_preprocessing(slices: HostSlices, end: Ints, own: Codes) -> None:
+def _mark_preprocessing(slices: HostSlices, own: Codes) -> None:
     operator = slices.flags([c == "cpu_op" for c in slices.categories])
     rows = np.flatnonzero(
-        operator & (slices.op == NO_ROW) & (own == HOST_CODE["host.op"]) & (end - slices.start >= PREPROCESS_MIN_NS)
+        operator
+        & (slices.op == NO_ROW)
+        & (own == HOST_CODE["host.op"])
+        & (slices.end - slices.start >= PREPROCESS_MIN_NS)
     )
     calls = np.concatenate([[0], np.cumsum(slices.flags([is_api(c) for c in slices.categories]))])
-    low, high = _inside(slices, end, rows)
+    low, high = _inside(slices, rows)
     own[rows[calls[high] == calls[low]]] = PREPROCESS_CODE
 
 
@@ -143,17 +146,16 @@ def _unrecorded(slices: HostSlices, thread: int) -> int:
     )
 
 
-def _edges(slices: HostSlices, states: Codes, end: Ints) -> _Edges:
-    painted = (states != NEUTRAL) & (end > slices.start)
-    above = _parents_painted(slices, painted)
+def _edges(slices: HostSlices, states: Codes) -> _Edges:
+    painted = (states != NEUTRAL) & (slices.end > slices.start)
     rows = np.flatnonzero(painted)
-    up = above[rows]
+    ending = np.flatnonzero(painted & ~_outlasted(slices, painted))
+    up = _open_above(slices, painted, ending, slices.end[ending])
     deepest = int(slices.depth.max(initial=0)) + 1
-    depth = slices.depth[rows]
     return _Edges(
-        thread=np.concatenate([slices.thread[rows], slices.thread[rows]]),
-        time=np.concatenate([slices.start[rows], end[rows]]),
-        rank=np.concatenate([deepest + depth, deepest - 1 - depth]),
+        thread=np.concatenate([slices.thread[rows], slices.thread[ending]]),
+        time=np.concatenate([slices.start[rows], slices.end[ending]]),
+        rank=np.concatenate([deepest + slices.depth[rows], deepest - 1 - slices.depth[ending]]),
         state=np.concatenate([states[rows], np.where(up == NO_ROW, NEUTRAL, states[up])]).astype(np.int8),
         row=np.concatenate([rows, up]),
     )
@@ -161,8 +163,7 @@ def _edges(slices: HostSlices, states: Codes, end: Ints) -> _Edges:
 
 def paint(slices: HostSlices, blocking: BlockingCalls, overheads: Sequence[Overhead]) -> dict[int, Timeline]:
     """Return the timeline of each thread."""
-    end = clipped_ends(slices)
-    edges = _edges(slices, slice_states(slices, end, blocking), end)
+    edges = _edges(slices, slice_states(slices, blocking))
     timelines = {}
     for thread in np.unique(slices.thread).tolist():
         mine = np.flatnonzero(edges.thread == thread)
