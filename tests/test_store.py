@@ -172,3 +172,18 @@ def test_remembered_sources_hold_no_content(run_folder: Path) -> None:
     op_count(run_folder)
     (source,) = (run_folder / STORE_NAME / "sources").iterdir()
     assert json.loads(source.read_text()).keys() == {"path", "stamp", "digest", "folder"}
+
+
+def test_ingest_alone_leaves_a_catalogue_and_the_next_command_completes_it(run_folder: Path) -> None:
+    def catalogued() -> set[str]:
+        with duckdb.connect(str(run_folder / STORE_NAME / "catalog.duckdb"), read_only=True) as catalog:
+            return {
+                name for (name,) in catalog.sql("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
+            }
+
+    with traceanalyzer.open_run(run_folder, attribution=False) as run:
+        assert run.sql("SELECT kernel_count FROM device_time").fetchall() == [(3,)]
+    assert "device_time" in catalogued()
+    assert "time_ledger" not in catalogued()
+    op_count(run_folder)
+    assert {"device_time", "time_ledger"} <= catalogued()

@@ -16,6 +16,7 @@ from traceanalyzer.schema import Column, Table, canonical_tables, load_tables
 _PACKAGE = Path(__file__).parent
 _COLUMN = re.compile(r"^--   (?P<name>\w+) +(?P<type>[A-Z]+) +(?P<comment>.+)$")
 _MORE = re.compile(r"^--    +(?P<comment>\S.*)$")
+_RELATIONS = "SELECT table_schema, table_name FROM information_schema.tables"
 ATTRIBUTION_FOLDER = _PACKAGE / "attribution"
 
 
@@ -93,13 +94,14 @@ def connect_tables(tables: Mapping[str, pa.Table]) -> duckdb.DuckDBPyConnection:
 
 def connect(
     traces: Sequence[StoredTrace],
-    derived: Callable[[duckdb.DuckDBPyConnection], Path],
+    derived: Callable[[duckdb.DuckDBPyConnection], Path] | None,
     database: Path | None = None,
 ) -> duckdb.DuckDBPyConnection:
     """Return a connection over stored traces, numbered in their order.
 
     `derived` returns the folder with the run's attribution tables as Parquet and may compute them on the connection
-    it is given. `database` makes the connection a file instead of memory: the catalogue.
+    it is given; without it there are no attribution tables, nor metrics that build on them. `database` makes the
+    connection a file instead of memory: the catalogue.
     """
     connection = duckdb.connect(str(database) if database else ":memory:")
     connection.execute("CREATE SCHEMA canonical")
@@ -110,15 +112,16 @@ def connect(
                 _insert_trace(connection, trace_id, stored)
         else:
             connection.execute(_stored_view(table, traces))
-    folder = derived(connection)
     connection.execute("CREATE SCHEMA attribution")
-    for name in derived_tables():
-        connection.execute(
-            f"CREATE VIEW attribution.{name} AS FROM read_parquet({_literal(folder / f'{name}.parquet')})"
-        )
-    _add_pass_through(connection)
+    if derived is not None:
+        folder = derived(connection)
+        for name in derived_tables():
+            connection.execute(
+                f"CREATE VIEW attribution.{name} AS FROM read_parquet({_literal(folder / f'{name}.parquet')})"
+            )
+    _add_pass_through(connection, with_attribution=derived is not None)
     add_macros(connection)
-    add_metrics(connection)
+    add_metrics(connection, with_attribution=derived is not None)
     return connection
 
 
@@ -138,14 +141,13 @@ def add_macros(connection: duckdb.DuckDBPyConnection) -> None:
     _define(connection, {path.stem: path.read_text() for path in sorted((_PACKAGE / "macros").glob("*.sql"))})
 
 
-def add_metrics(connection: duckdb.DuckDBPyConnection) -> None:
-    """Define every metric as a view."""
-    _define(
-        connection, {name: f"CREATE OR REPLACE VIEW main.{name} AS {metric.sql}" for name, metric in metrics().items()}
-    )
+def add_metrics(connection: duckdb.DuckDBPyConnection, *, with_attribution: bool = True) -> None:
+    """Define every metric as a view; without attribution those that can do without."""
+    views = {name: f"CREATE OR REPLACE VIEW main.{name} AS {metric.sql}" for name, metric in metrics().items()}
+    _define(connection, views, all_of_them=with_attribution)
 
 
-def _define(connection: duckdb.DuckDBPyConnection, statements: Mapping[str, str]) -> None:
+def _define(connection: duckdb.DuckDBPyConnection, statements: Mapping[str, str], *, all_of_them: bool = True) -> None:
     """Run definitions that build on each other in rounds, so that no list of dependencies has to be kept."""
     waiting = dict(statements)
     while waiting:
@@ -156,6 +158,8 @@ def _define(connection: duckdb.DuckDBPyConnection, statements: Mapping[str, str]
             except (duckdb.CatalogException, duckdb.BinderException) as error:
                 errors[name] = error
         if len(errors) == len(waiting):
+            if not all_of_them:
+                return
             name, cause = next(iter(errors.items()))
             raise ValueError(f"{name}: {cause}") from cause
         waiting = {name: waiting[name] for name in errors}
@@ -179,19 +183,18 @@ def check_metric(connection: duckdb.DuckDBPyConnection, metric: Metric) -> list[
 
 def add_comments(connection: duckdb.DuckDBPyConnection) -> None:
     """Copy what tables, metrics and columns mean into the catalogue."""
+    there = {(schema, name) for schema, name in connection.execute(_RELATIONS).fetchall()}
+    documented = [("canonical", t.name, t.comment, t.columns) for t in canonical_tables().values()]
+    documented += [("attribution", t.name, t.comment, t.columns) for t in derived_tables().values()]
+    documented += [("main", metric.name, metric.text, metric.columns) for metric in metrics().values()]
     connection.begin()  # one write for all instead of one each
-    for schema, tables in (("canonical", canonical_tables()), ("attribution", derived_tables())):
-        for table in tables.values():
-            kind = "TABLE" if (schema, table.name) == ("canonical", "traces") else "VIEW"
-            connection.execute(f"COMMENT ON {kind} {schema}.{table.name} IS {_quoted(table.comment)}")
-            for column in table.columns:
-                connection.execute(
-                    f"COMMENT ON COLUMN {schema}.{table.name}.{column.name} IS {_quoted(column.comment)}"
-                )
-    for metric in metrics().values():
-        connection.execute(f"COMMENT ON VIEW main.{metric.name} IS {_quoted(metric.text)}")
-        for column in metric.columns:
-            connection.execute(f"COMMENT ON COLUMN main.{metric.name}.{column.name} IS {_quoted(column.comment)}")
+    for schema, name, comment, columns in documented:
+        if (schema, name) not in there:
+            continue
+        kind = "TABLE" if (schema, name) == ("canonical", "traces") else "VIEW"
+        connection.execute(f"COMMENT ON {kind} {schema}.{name} IS {_quoted(comment)}")
+        for column in columns:
+            connection.execute(f"COMMENT ON COLUMN {schema}.{name}.{column.name} IS {_quoted(column.comment)}")
     connection.commit()
 
 
@@ -205,9 +208,10 @@ def _add_derived(connection: duckdb.DuckDBPyConnection, compute: Callable[[], Ma
     add_macros(connection)
 
 
-def _add_pass_through(connection: duckdb.DuckDBPyConnection) -> None:
+def _add_pass_through(connection: duckdb.DuckDBPyConnection, *, with_attribution: bool = True) -> None:
     """Let tables be named without their schema where no metric has the name."""
-    for schema, tables in (("canonical", canonical_tables()), ("attribution", derived_tables())):
+    derived = derived_tables() if with_attribution else {}
+    for schema, tables in (("canonical", canonical_tables()), ("attribution", derived)):
         for name in tables:
             if name not in metrics():
                 connection.execute(f"CREATE OR REPLACE VIEW main.{name} AS FROM {schema}.{name}")

@@ -71,11 +71,13 @@ def open_run(
     store: str | Path | None = None,
     jobs: int | None = None,
     report: Callable[[Progress], None] = _ignore,
+    attribution: bool = True,
 ) -> Run:
     """Open a trace file or a folder of traces, ingesting what the store does not hold yet.
 
-    `jobs` is the number of cores to use (all by default); `report` is told how far reading is. Raises
-    TraceAnalyzerError where the path holds no trace, or one that cannot be read at all.
+    Without `attribution`, the tables that are computed from all of a run are left for later, and so are the metrics
+    that build on them. `jobs` is the number of cores to use (all by default); `report` is told how far reading is.
+    Raises TraceAnalyzerError where the path holds no trace, or one that cannot be read at all.
     """
     root = Path(path)
     sources = find_sources(root)
@@ -83,10 +85,19 @@ def open_run(
     folders = _ingest_all(sources, keeper, jobs or os.cpu_count() or 1, report)
     traces = _order(root, [folder for _, folder, _ in folders], [source for source, _, _ in folders])
     reused = all(was_there for _, _, was_there in folders)
-    connection = engine.connect(traces, lambda con: _derive(keeper, con, traces))
+    computed = False
+
+    def derive(con: duckdb.DuckDBPyConnection) -> Path:
+        nonlocal computed
+        folder, was_there = _derive(keeper, con, traces)
+        computed |= not was_there
+        return folder
+
+    derived = derive if attribution else None
+    connection = engine.connect(traces, derived)
     catalog = keeper.folder / "catalog.duckdb"
-    if not reused or not catalog.exists():
-        keeper.replace_file(catalog, lambda file: _write_catalog(file, keeper, traces))
+    if not reused or computed or not catalog.exists():
+        keeper.replace_file(catalog, lambda file: _write_catalog(file, traces, derived))
     return Run(root, keeper.folder, tuple(traces), connection, reused)
 
 
@@ -125,7 +136,7 @@ def _order(root: Path, folders: Sequence[Path], sources: Sequence[Path]) -> list
     return sorted(traces, key=lambda t: (t.rank is None, t.rank or 0, natural_key(t.trace)))
 
 
-def _derive(keeper: Store, connection: duckdb.DuckDBPyConnection, traces: Sequence[StoredTrace]) -> Path:
+def _derive(keeper: Store, connection: duckdb.DuckDBPyConnection, traces: Sequence[StoredTrace]) -> tuple[Path, bool]:
     def compute(scratch: Path) -> None:
         for name, table in engine.compute_derived(connection).items():
             pq.write_table(table, scratch / f"{name}.parquet", compression="zstd")
@@ -133,6 +144,8 @@ def _derive(keeper: Store, connection: duckdb.DuckDBPyConnection, traces: Sequen
     return keeper.derived_folder([trace.folder for trace in traces], compute)
 
 
-def _write_catalog(file: Path, keeper: Store, traces: Sequence[StoredTrace]) -> None:
-    with engine.connect(traces, lambda con: _derive(keeper, con, traces), file) as connection:
+def _write_catalog(
+    file: Path, traces: Sequence[StoredTrace], derived: Callable[[duckdb.DuckDBPyConnection], Path] | None
+) -> None:
+    with engine.connect(traces, derived, file) as connection:
         engine.add_comments(connection)

@@ -100,11 +100,12 @@ class Store:
         self._remember(source, found, target)
         return target
 
-    def derived_folder(self, traces: Sequence[Path], compute: Callable[[Path], None]) -> Path:
-        """Return the folder with the attribution tables of a set of traces; `compute` fills it if it is not there."""
+    def derived_folder(self, traces: Sequence[Path], compute: Callable[[Path], None]) -> tuple[Path, bool]:
+        """Return the folder with a set of traces' attribution and whether it was there; `compute` fills it if not."""
         key = _hash("\n".join([engine_key(_DERIVED_SOURCES), *(_relative(t, self.folder) for t in traces)]).encode())
         target = self.folder / "derived" / key
-        if not target.is_dir():
+        was_there = target.is_dir()
+        if not was_there:
             scratch = self._scratch()
             try:
                 compute(scratch)
@@ -112,7 +113,7 @@ class Store:
                 self._publish(scratch, target)
             finally:
                 shutil.rmtree(scratch, ignore_errors=True)
-        return target
+        return target, was_there
 
     def replace_file(self, file: Path, write: Callable[[Path], object]) -> None:
         """Write a file of the store and put it in place at once."""

@@ -14,9 +14,10 @@ from traceanalyzer.report.words import counted
 def ingest(options: RunOptions) -> None:
     """Read the traces of a run into Parquet, and say where it lies.
 
-    Every other command does this when it is needed; a second time costs nothing while the traces are unchanged.
+    Every other command does this when it is needed; a second time costs nothing while the traces are unchanged. Where
+    time went (steps, ledger, bounds) is computed by the first command that asks for it.
     """
-    with opened(options) as (run, _):
+    with opened(options, attribution=False) as (run, _):
         traces, events, defects = run.connection.execute(query("totals")).fetchall()[0]
         state = "unchanged, nothing to do" if run.reused else "read"
     click.echo(f"{counted(traces, 'trace')}, {counted(events, 'event')} {state}: {run.root}")

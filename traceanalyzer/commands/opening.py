@@ -51,14 +51,16 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @contextmanager
-def opened(options: RunOptions) -> Iterator[tuple[Run, Activity]]:
+def opened(options: RunOptions, *, attribution: bool = True) -> Iterator[tuple[Run, Activity]]:
     """Open a run, ingesting what is new in it; progress goes to standard error if that is a terminal."""
     from traceanalyzer.run import open_run
 
     with Activity(enabled=sys.stderr.isatty() and not options.quiet) as activity:
         started = time.monotonic()
         activity.phase(f"opening {options.path}")
-        run = open_run(options.path, store=options.store, jobs=options.jobs, report=activity.read)
+        run = open_run(
+            options.path, store=options.store, jobs=options.jobs, report=activity.read, attribution=attribution
+        )
         try:
             if options.verbose:
                 click.echo(_how_opened(run, time.monotonic() - started), err=True)
