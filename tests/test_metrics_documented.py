@@ -1,0 +1,36 @@
+"""Every metric says what it returns and holds on a run without events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import duckdb
+import pytest
+
+from traceanalyzer import engine
+
+
+@pytest.fixture(scope="module")
+def empty() -> Iterator[duckdb.DuckDBPyConnection]:
+    with engine.connect_tables({}) as connection:
+        yield connection
+
+
+@pytest.mark.parametrize("name", sorted(engine.metrics()))
+def test_header_lists_the_columns_that_the_query_returns(name: str, empty: duckdb.DuckDBPyConnection) -> None:
+    assert engine.check_metric(empty, engine.metrics()[name]) == []
+
+
+@pytest.mark.parametrize("name", sorted(engine.metrics()))
+def test_metric_without_data_returns_no_rows_and_no_error(name: str, empty: duckdb.DuckDBPyConnection) -> None:
+    of_no_trace = {"capability_kinds", "hardware_peaks", "kernel_class_patterns"}
+    rows = empty.execute(f'FROM "{name}"').fetchall()
+    assert rows == [] or name in of_no_trace
+
+
+@pytest.mark.parametrize("name", sorted(engine.metrics()))
+def test_summary_is_one_sentence_that_says_what_a_row_is(name: str) -> None:
+    metric = engine.metrics()[name]
+    assert metric.summary.startswith("One row per ")
+    assert metric.summary.endswith(".")
+    assert all(column.comment for column in metric.columns)
