@@ -78,6 +78,7 @@ class Machine:
         self._engine_free: dict[str, GpuOp] = {}
         self._lateness: Counter[str] = Counter()
         self._blocked_ns = 0
+        self._compute_end_ns = 0
         self._step_starts: list[int] = []
 
     # Host time -----------------------------------------------------------------------------------------------------
@@ -120,6 +121,7 @@ class Machine:
         """Give memory back: waits until the device is idle, as cudaFree does."""
         start_ns = self.tape.now_ns
         if "host.alloc" not in self.without.removed:
+            self._begin_wait()
             self.tape.now_ns = max(start_ns + dur_ns, self._idle_at_ns())
             self._lateness["host.alloc"] += self.tape.now_ns - start_ns
             self._runtime("Free", start_ns)
@@ -194,8 +196,9 @@ class Machine:
             copy=copy,
         )
         self._completions.append(op.end_ns)
+        late_from_ns = max(start_ns, op.start_ns) if self._begin_wait() else start_ns
         self.tape.now_ns = op.end_ns + self.costs.sync_return_ns
-        self._lateness["host.memcpy_block"] += self.tape.now_ns - start_ns
+        self._lateness["host.memcpy_block"] += self.tape.now_ns - late_from_ns
         self._runtime("MemcpyAsync", start_ns, order)
 
     # Waiting -------------------------------------------------------------------------------------------------------
@@ -211,6 +214,7 @@ class Machine:
             done_ns = self._last[stream].end_ns if stream in self._last else 0
         else:
             done_ns = event[3].end_ns if event is not None and event[3] is not None else 0
+        self._begin_wait()
         start_ns = self.tape.now_ns
         self.tape.now_ns = max(start_ns + self.costs.api_min_ns, done_ns + self.costs.sync_return_ns)
         self._blocked_ns += self.tape.now_ns - start_ns - self.costs.api_min_ns
@@ -253,6 +257,13 @@ class Machine:
         )
 
     # Inside --------------------------------------------------------------------------------------------------------
+
+    def _begin_wait(self) -> bool:
+        """Forget what made the host late if compute still runs: without it the wait would only have been longer."""
+        hidden = self._compute_end_ns > self.tape.now_ns
+        if hidden:
+            self._lateness.clear()
+        return hidden
 
     def _issue(self, dur_ns: int, label: str) -> tuple[int, int]:
         """Spend a launch call's time, first waiting for a slot of the queue; returns its start and the wait."""
@@ -328,6 +339,7 @@ class Machine:
         if op.is_compute:
             self._lateness.clear()
             self._blocked_ns = 0
+            self._compute_end_ns = max(self._compute_end_ns, op.end_ns)
         return op
 
     def _copy_rate(self, copy: Copy) -> float:

@@ -90,9 +90,9 @@ class GpuOp:
     """One piece of device work, with the truth about why it started when it did.
 
     `producer` is the index of the device op whose end decided the start; None where the host decided it.
-    `lateness` is what the issuing thread spent, by cause, since the launch of the compute kernel before this one;
-    `blocked_ns` is what it waited in synchronisations meanwhile. `waited_ns` is how long a communication kernel ran
-    before the last of its ranks was there.
+    `lateness` is what the issuing thread spent, by cause, since the launch of the compute kernel before this one, or
+    since the last wait after it that began while compute ran; `blocked_ns` is what it waited in synchronisations
+    meanwhile. `waited_ns` is how long a communication kernel ran before the last of its ranks was there.
     """
 
     index: int

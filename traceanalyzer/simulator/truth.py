@@ -1,8 +1,9 @@
 """The true time ledger of a simulated run: who kept compute from running, read off what the machine did.
 
 The cut of each compute-absent interval follows the ledger's definition: until the launch of the kernel that ends it has
-arrived, the host is to blame, by what its issuing thread did since the launch before (after a blocking wait, light work
-is the wait's fault up to the length of the wait); from then on, the device op whose end let the kernel start is.
+arrived, the host is to blame, by what its issuing thread did since the launch before, or since a wait after it that
+began while compute ran (after a blocking wait, light work is the wait's fault up to the length of the wait); from then
+on, the device op whose end let the kernel start is.
 """
 
 from __future__ import annotations

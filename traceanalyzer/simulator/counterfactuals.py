@@ -1,0 +1,266 @@
+"""Workloads and what could be taken out of each: the questions whose true answers bounds are measured against."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+LOADER, SYNC, PYTHON, OP, LAUNCH = "host.dataloader", "host.sync", "host.python", "host.op", "host.launch_api"
+ALLOC, GC, BLOCK, COMPILE = "host.alloc", "host.gc", "host.memcpy_block", "host.compile"
+MODULE, PROFILER = "host.module_load", "host.profiler"
+H2D, D2H, TRANSFER = "dev.h2d", "dev.d2h", "dev.comm_transfer"
+
+_BASE: dict[str, Any] = {"steps": 7, "kernels": 100, "kernel_us": 80, "loader_us": 200}
+_LAUNCH_BOUND = {**_BASE, "kernels": 400, "kernel_us": 5, "host_us": 8}
+_DECODE = {**_BASE, "graph": True, "kernels": 300, "kernel_us": 5, "host_us": 2000, "item_per_step": 1}
+_PAGEABLE = {**_BASE, "h2d_mb": 64, "h2d_pinned": False}
+_KERNEL = {"kernel": {"us": 80, "py_us": 3}}
+# Collected in the steps before the window's first kernel and before the one that ends it, so that whole periods count.
+_GARBAGE = [
+    {"next": {"us": 200}},
+    {"forward": 32, "do": [_KERNEL]},
+    {"backward": {"repeat": 63}, "do": [_KERNEL]},
+    {"optimizer": {"kernels": 5, "us": 80}},
+    {"every": {"steps": 4, "phase": 0}, "do": [{"gc": 60_000}]},
+]
+
+# One rank each.
+WORKLOADS: dict[str, dict[str, Any]] = {
+    "healthy": _BASE,
+    "healthy with jitter": {**_BASE, "jitter": 0.1, "op_us": 2},
+    "hidden loader": {**_BASE, "loader_us": 6_000},
+    "exposed loader": {**_BASE, "loader_us": 15_000},
+    "uneven loader": {**_BASE, "steps": 9, "loader_us": [200, 200, 25_000, 9_000]},
+    "starving workers": {**_BASE, "steps": 14, "loader_us": 50, "loader_workers": 2, "worker_us": 25_000},
+    "busy workers": {**_BASE, "steps": 14, "loader_us": 50, "loader_workers": 4, "worker_us": 25_000, "pin_us": 900},
+    "slow pinning": {**_BASE, "steps": 14, "loader_us": 50, "loader_workers": 8, "worker_us": 9_000, "pin_us": 12_000},
+    "item": {**_BASE, "item_per_step": 1},
+    "item every third step": {**_BASE, "steps": 10, "item_per_step": 1, "item_every": 3, "host_us": 20},
+    "item with jitter": {**_BASE, "item_per_step": 1, "host_us": 25, "op_us": 5, "jitter": 0.1},
+    "loader and item": {**_BASE, "loader_us": 5_000, "item_per_step": 1},
+    "long loader and item": {**_BASE, "loader_us": 15_000, "item_per_step": 1},
+    "device syncs": {**_BASE, "sync_per_step": 10},
+    "stream syncs": {**_BASE, "sync_per_step": 20, "sync_kind": "stream", "op_us": 4},
+    "launch-bound": _LAUNCH_BOUND,
+    "launch-bound with item": {**_LAUNCH_BOUND, "item_per_step": 1},
+    "launch-bound with loader": {**_LAUNCH_BOUND, "loader_us": 3_000},
+    "launch-bound operators": {**_LAUNCH_BOUND, "op_us": 4},
+    "launch-bound inference": {**_LAUNCH_BOUND, "mode": "inference", "jitter": 0.1},
+    "short queue": {**_BASE, "queue_depth": 16, "loader_us": 3_000},
+    "decode": _DECODE,
+    "decode ahead": {**_DECODE, "item_per_step": 0},
+    "pageable": _PAGEABLE,
+    "pageable and loader": {**_PAGEABLE, "loader_us": 5_000},
+    "pinned but waited for": {**_BASE, "h2d_mb": 64, "h2d_blocking": True},
+    "copy in order": {**_BASE, "h2d_mb": 100, "h2d_stream": "compute"},
+    "copy beside": {**_BASE, "h2d_mb": 500},
+    "copy beside with events": {**_BASE, "h2d_mb": 500, "sync_events": True},
+    "read-back of results": {
+        "steps": 7,
+        "program": [
+            {"next": {"us": 500}},
+            {"repeat": 60, "do": [{"kernel": {"us": 60, "py_us": 4}}]},
+            {"d2h": {"mb": 200, "pinned": True, "stream": "compute"}},
+        ],
+    },
+    "collective after": {**_BASE, "comm_us": 3_000},
+    "collective beside": {**_BASE, "comm_us": 3_000, "comm_blocking": False, "comm_count": 8},
+    "collective exposed in part": {**_BASE, "comm_us": 9_000, "comm_blocking": False, "comm_count": 3},
+    "garbage": {"steps": 10, "program": _GARBAGE},
+    "allocation": {**_BASE, "malloc_per_step": 10, "malloc_us": 1_500},
+    "freeing": {**_BASE, "free_per_step": 4},
+    "profiler": {**_BASE, "overhead_us": 10_000},
+    "recompilation": {**_BASE, "steps": 9, "compile_us": 30_000, "compile_every": 2},
+    "unfused attention": {**_BASE, "attention": "unfused", "attention_layers": 6, "op_us": 2},
+    "many troubles": {
+        **_BASE,
+        "steps": 9,
+        "loader_us": 4_000,
+        "item_per_step": 1,
+        "malloc_per_step": 3,
+        "malloc_us": 400,
+        "gc_us": 9_000,
+        "gc_every": 3,
+        "op_us": 3,
+        "jitter": 0.05,
+    },
+}
+
+# Four ranks each, on clocks that disagree by seconds.
+_BUCKETS = {"comm_us": 1_600, "comm_count": 4, "comm_blocking": False}
+_DDP: dict[str, Any] = {
+    "ranks": 4,
+    "steps": 8,
+    "kernels": 120,
+    "kernel_us": 80,
+    "loader_us": 200,
+    **_BUCKETS,
+    "clock_offset_us": [0, 3e6, -5e5, 77_777],
+}
+_FOUR_LAYERS: list[dict[str, Any]] = [
+    {
+        "repeat": 4,
+        "do": [
+            {"comm": {"op": "all_reduce", "group": "tp", "us": 120}},
+            {"repeat": 12, "do": [{"kernel": {"us": 70, "py_us": 3}}]},
+        ],
+    },
+]
+JOBS: dict[str, dict[str, Any]] = {
+    "ranks: healthy": _DDP,
+    "ranks: one late": {**_DDP, "faults": {"rank": 3, "loader_us": 15_000}},
+    "ranks: two late": {
+        **_DDP,
+        "faults": [{"rank": 3, "loader_us": 15_000}, {"rank": 1, "loader_us": 13_000}],
+    },
+    "ranks: all late": {**_DDP, "faults": {"loader_us": 15_000}},
+    "ranks: late in turn": {
+        **_DDP,
+        "faults": [{"rank": r, "loader_us": [15_000 if s % 4 == r else 200 for s in range(4)]} for r in range(4)],
+    },
+    "ranks: late at random": {
+        **_DDP,
+        "faults": [
+            {"rank": 0, "loader_us": [3_100, 17_400, 9_800, 200, 14_300, 12_200, 800, 15_900]},
+            {"rank": 1, "loader_us": [11_700, 2_500, 19_600, 7_300, 5_400, 16_800, 13_100, 4_200]},
+            {"rank": 2, "loader_us": [200, 18_800, 6_600, 10_900, 1_700, 8_500, 19_100, 12_600]},
+            {"rank": 3, "loader_us": [7_900, 400, 14_700, 16_200, 18_300, 2_900, 5_700, 9_300]},
+        ],
+    },
+    "ranks: late with items": {**_DDP, "item_per_step": 1, "faults": {"rank": 3, "loader_us": 15_000}},
+    "ranks: slow host": {
+        **_DDP,
+        "kernels": 600,
+        "kernel_us": 12,
+        "host_us": 4,
+        "faults": {"rank": 3, "host_scale": 2.5},
+    },
+    "ranks: slow device": {**_DDP, "faults": {"rank": 2, "kernel_scale": 1.12}},
+    "ranks: exposed transfer": {**_DDP, "comm_us": 4_000, "comm_count": 1, "comm_blocking": True},
+    "ranks: garbage on one": {**_DDP, "faults": {"rank": 1, "gc_us": 60_000, "gc_every": 4}},
+    "ranks: groups": {
+        "ranks": 4,
+        "steps": 8,
+        "groups": {"tp": [[0, 1], [2, 3]], "dp": [[0, 2], [1, 3]]},
+        "clock_offset_us": [0, 3e6, -5e5, 77_777],
+        "program": [
+            {"next": {"us": 200}},
+            *_FOUR_LAYERS,
+            {"comm": {"op": "all_reduce", "group": "dp", "us": 600}},
+            {"optimizer": {"kernels": 5, "us": 60}},
+        ],
+        "faults": {"rank": 2, "loader_us": 9_000},
+    },
+}
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """One question about a workload: causes that cost nothing, on all ranks or some, and faster compute kernels."""
+
+    workload: str
+    removed: tuple[str, ...] = ()
+    kernel_scale: float = 1.0
+    ranks: tuple[int, ...] | None = None  # None: all
+
+    @property
+    def scenario(self) -> Mapping[str, Any]:
+        """Return the workload's scenario."""
+        return WORKLOADS.get(self.workload) or JOBS[self.workload]
+
+    @property
+    def name(self) -> str:
+        """Return the question in words."""
+        where = "" if self.ranks is None else f" on {', '.join(map(str, self.ranks))}"
+        what = list(self.removed) + ([f"compute × {self.kernel_scale:g}"] if self.kernel_scale != 1 else [])
+        return f"{self.workload}: {' + '.join(what)}{where}"
+
+    @property
+    def scaled(self) -> dict[str, float] | None:
+        """Return the factors on kernels as the simulator wants them."""
+        return None if self.kernel_scale == 1 else {"compute": self.kernel_scale}
+
+
+def _ask(workload: str, *questions: tuple[str, ...] | float) -> list[WhatIf]:
+    """Return the questions about a workload: causes, a factor on its kernels, or causes and a factor."""
+    asked = []
+    for question in questions:
+        if isinstance(question, float):
+            asked.append(WhatIf(workload, (), question))
+        else:
+            asked.append(WhatIf(workload, question))
+    return asked
+
+
+WHAT_IFS: tuple[WhatIf, ...] = (
+    *_ask("healthy", (LOADER,), (PYTHON, OP, LAUNCH), 0.5),
+    *_ask("healthy with jitter", (LOADER,), (PYTHON,), 0.5, 0.9),
+    *_ask("hidden loader", (LOADER,), 0.5, 0.25),
+    WhatIf("hidden loader", (LOADER,), 0.5),
+    *_ask("exposed loader", (LOADER,), (PYTHON,), 0.5),
+    WhatIf("exposed loader", (LOADER,), 0.5),
+    *_ask("uneven loader", (LOADER,), 0.5),
+    *_ask("starving workers", (LOADER,), 0.5),
+    *_ask("busy workers", (LOADER,), 0.8),
+    *_ask("slow pinning", (LOADER,)),
+    *_ask("item", (SYNC,), 0.5),
+    *_ask("item every third step", (SYNC,), (PYTHON,)),
+    *_ask("item with jitter", (SYNC,), (OP,), (PYTHON, OP)),
+    *_ask("loader and item", (LOADER,), (SYNC,), (LOADER, SYNC), 0.5),
+    WhatIf("loader and item", (SYNC,), 0.8),
+    *_ask("long loader and item", (LOADER,), (SYNC,), (LOADER, SYNC), 0.5),
+    *_ask("device syncs", (SYNC,), 0.5),
+    *_ask("stream syncs", (SYNC,), (OP,), (SYNC, OP)),
+    *_ask("launch-bound", (PYTHON,), (LAUNCH,), (PYTHON, LAUNCH), 0.5),
+    *_ask("launch-bound with item", (SYNC,), (PYTHON,), (SYNC, PYTHON)),
+    *_ask("launch-bound with loader", (LOADER,), (PYTHON,), (LOADER, PYTHON)),
+    *_ask("launch-bound operators", (OP,), (PYTHON, OP)),
+    *_ask("launch-bound inference", (PYTHON,), (PYTHON, LAUNCH)),
+    *_ask("short queue", (LOADER,), (LAUNCH,), 0.5),
+    *_ask("decode", (SYNC,), (PYTHON,), (SYNC, PYTHON), 0.5),
+    *_ask("decode ahead", (PYTHON,), 0.5),
+    *_ask("pageable", (BLOCK,), (H2D,), (H2D, BLOCK)),
+    *_ask("pageable and loader", (LOADER,), (BLOCK,), (LOADER, BLOCK)),
+    *_ask("pinned but waited for", (SYNC,), (H2D,), (SYNC, H2D)),
+    *_ask("copy in order", (H2D,), 0.5),
+    *_ask("copy beside", (H2D,), 0.5),
+    *_ask("copy beside with events", (H2D,), 0.5),
+    *_ask("read-back of results", (D2H,), (LOADER,)),
+    *_ask("collective after", (TRANSFER,), 0.5),
+    *_ask("collective beside", (TRANSFER,)),
+    *_ask("collective exposed in part", (TRANSFER,), 0.5),
+    *_ask("garbage", (GC,), 0.5),
+    *_ask("allocation", (ALLOC,), 0.5),
+    *_ask("freeing", (ALLOC,)),
+    *_ask("profiler", (PROFILER,)),
+    *_ask("recompilation", (COMPILE,), 0.5),
+    *_ask("unfused attention", (OP,), 0.5),
+    *_ask("many troubles", (LOADER,), (SYNC,), (GC,), (ALLOC,), (LOADER, SYNC), (LOADER, SYNC, GC, ALLOC), 0.5),
+)
+
+RUN_WHAT_IFS: tuple[WhatIf, ...] = (
+    *_ask("ranks: healthy", (TRANSFER,), (LOADER,), 0.5),
+    WhatIf("ranks: one late", (LOADER,), ranks=(3,)),
+    WhatIf("ranks: one late", (), 0.5),
+    WhatIf("ranks: one late", (LOADER,), 0.5),
+    WhatIf("ranks: two late", (LOADER,), ranks=(3,)),
+    WhatIf("ranks: two late", (LOADER,), ranks=(1, 3)),
+    WhatIf("ranks: all late", (LOADER,), ranks=(3,)),
+    WhatIf("ranks: all late", (LOADER,)),
+    WhatIf("ranks: late in turn", (LOADER,)),
+    WhatIf("ranks: late in turn", (LOADER,), ranks=(2,)),
+    WhatIf("ranks: late at random", (LOADER,), ranks=(0,)),
+    WhatIf("ranks: late at random", (LOADER,)),
+    WhatIf("ranks: late with items", (LOADER,), ranks=(3,)),
+    WhatIf("ranks: late with items", (SYNC,)),
+    WhatIf("ranks: slow host", (PYTHON,), ranks=(3,)),
+    WhatIf("ranks: slow host", (PYTHON,)),
+    WhatIf("ranks: slow device", (), 1 / 1.12, ranks=(2,)),
+    WhatIf("ranks: slow device", (), 0.5),
+    WhatIf("ranks: exposed transfer", (TRANSFER,)),
+    WhatIf("ranks: exposed transfer", (), 0.5),
+    WhatIf("ranks: garbage on one", (GC,), ranks=(1,)),
+    WhatIf("ranks: groups", (LOADER,), ranks=(2,)),
+    WhatIf("ranks: groups", (TRANSFER,)),
+)
