@@ -1,0 +1,83 @@
+"""Every bound comes true, and every bucket: the list of workloads against re-simulations without the cause.
+
+tests/benchmarks/bench_bounds.py prints the same as a table.
+"""
+
+from __future__ import annotations
+
+import statistics
+
+import pytest
+from bound_against_truth import attributed
+
+from traceanalyzer.simulator import simulate_job
+from traceanalyzer.simulator.counterfactuals import JOBS, RUN_WHAT_IFS, WHAT_IFS, WORKLOADS, WhatIf
+
+# The truth of removing a synchronisation leaves all of `.item()` out, its copy's launch and the shortest call included;
+# the bound only what was waited. A dependency that was not recorded and never held anything up cannot be known.
+ALLOWED_POINTS = 1.0
+ALLOWED_MEDIAN_POINTS = 0.1
+# Of every kind of trouble one, and those in which bounds are furthest from the truth.
+SAMPLE = frozenset(
+    {
+        "healthy with jitter",
+        "uneven loader",
+        "starving workers",
+        "item every third step",
+        "loader and item",
+        "device syncs",
+        "short queue",
+        "pageable and loader",
+        "copy beside with events",
+        "read-back of results",
+        "collective exposed in part",
+        "garbage",
+        "allocation",
+        "many troubles",
+        "decode",
+        "launch-bound with item",
+    }
+)
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_bounds_and_ledger_of_a_workload_are_true(workload: str) -> None:
+    made = attributed(workload)
+    assert made.abstains is None
+    answers = [made.answer(question) for question in WHAT_IFS if question.workload == workload]
+    wrong = {a.question.name: a.error_points for a in answers if abs(a.error_points) > ALLOWED_POINTS}
+    assert not wrong
+    told, truth = made.ledger_shares()
+    apart = {bucket: 100 * (told.get(bucket, 0) - truth.get(bucket, 0)) for bucket in told.keys() | truth.keys()}
+    assert not {bucket: points for bucket, points in apart.items() if abs(points) > ALLOWED_POINTS}
+
+
+def test_half_of_the_bounds_are_exact() -> None:
+    errors = [abs(attributed(w.workload).answer(w).error_points) for w in WHAT_IFS if w.workload in SAMPLE]
+    assert statistics.median(errors) <= ALLOWED_MEDIAN_POINTS
+
+
+def test_the_list_is_long_and_nothing_in_it_is_asked_twice() -> None:
+    everything = [*WHAT_IFS, *RUN_WHAT_IFS]
+    assert len(everything) >= 80
+    assert len({question.name for question in everything}) == len(everything)
+    assert {question.workload for question in everything} == WORKLOADS.keys() | JOBS.keys()
+
+
+def saving_of(question: WhatIf) -> float:
+    """Return what a question about several ranks truly saves, as a share of the slowest rank's window."""
+    job = simulate_job(question.scenario)
+    ranks = range(len(job.ranks)) if question.ranks is None else question.ranks
+    scales = None if question.scaled is None else dict.fromkeys(ranks, question.scaled)
+    return job.true_saving_share(dict.fromkeys(ranks, question.removed), scales)
+
+
+@pytest.mark.parametrize(
+    ("workload", "ranks", "percent"),
+    [("ranks: one late", (3,), 37), ("ranks: two late", (3,), 12), ("ranks: all late", (3,), 0)],
+)
+def test_making_the_slowest_rank_faster_helps_until_the_next_one_is_last(
+    workload: str, ranks: tuple[int, ...], percent: float
+) -> None:
+    question = next(q for q in RUN_WHAT_IFS if (q.workload, q.ranks) == (workload, ranks))
+    assert 100 * saving_of(question) == pytest.approx(percent, abs=1)
