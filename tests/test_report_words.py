@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traceanalyzer.report.words import apportion, counted, duration, percent, ranges, size, value_words
+from traceanalyzer.report.words import (
+    apportion,
+    counted,
+    duration,
+    percent,
+    ranges,
+    size,
+    tenths_of_percent,
+    value_words,
+)
 
 
 @pytest.mark.parametrize(
@@ -60,3 +69,11 @@ def test_counts_and_sizes() -> None:
     assert counted(1, "step") == "1 step"
     assert counted(1200, "step") == "1,200 steps"
     assert size(999) == "999 B"
+
+
+@given(st.lists(st.integers(0, 10**9), min_size=2, max_size=12).filter(lambda parts: sum(parts[1:]) > 0))
+def test_shares_add_up_and_compute_reads_as_everywhere(parts: list[int]) -> None:
+    tenths = tenths_of_percent(parts)
+    assert sum(tenths) == 1000
+    assert tenths[0] / 10 == float(f"{parts[0] / sum(parts) * 100:.1f}")
+    assert min(tenths) >= 0

@@ -108,16 +108,20 @@ def apportion(parts: Sequence[float], total: int) -> list[int]:
 
 
 def tenths_of_percent(parts: Sequence[float]) -> list[int]:
-    """Round shares to tenths of a percent so that they add up; the largest but for the first takes the difference.
+    """Round shares to tenths of a percent so that they add up; those that were nearest to the other side give way.
 
     The first, compute, is quoted elsewhere and must read the same there.
     """
     whole = sum(parts)
     if whole <= 0:
         return [0] * len(parts)
-    units = [round(float(f"{part / whole * 100:.1f}") * 10) for part in parts]
-    taker = max(range(len(parts)), key=lambda i: (i > 0, parts[i]))
-    units[taker] += 1000 - sum(units)
+    exact = [part / whole * 1000 for part in parts]
+    units = [round(float(f"{value / 10:.1f}") * 10) for value in exact]
+    excess = sum(units) - 1000
+    sign = 1 if excess > 0 else -1
+    by_error = sorted(range(1, len(parts)), key=lambda i: (-sign * (units[i] - exact[i]), i))
+    for i in by_error[: abs(excess)]:
+        units[i] -= sign
     return units
 
 
