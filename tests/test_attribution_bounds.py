@@ -91,8 +91,6 @@ CASES: list[tuple[str, tuple[str, ...], float]] = [
     ("recompilation", ("host.compile",), 1),
     ("inference", ("host.dataloader",), 1),
 ]
-# The truth of the simulator shares a blocking copy's lateness with host time that the copy's wait hid anyway.
-SHARED_WITH_HIDDEN_TIME = {"pageable", "pageable and loader"}
 
 
 class Attributed:
@@ -133,7 +131,7 @@ def test_bound_is_what_the_rerun_without_the_cause_saves(
     assert bound == pytest.approx(truth, abs=0.01)
 
 
-@pytest.mark.parametrize("workload", sorted(WORKLOADS.keys() - SHARED_WITH_HIDDEN_TIME))
+@pytest.mark.parametrize("workload", sorted(WORKLOADS))
 def test_ledger_is_the_true_one(workload: str) -> None:
     made = attributed(workload)
     window = made.window_ns(made.run)
