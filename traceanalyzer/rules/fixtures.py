@@ -53,10 +53,10 @@ def _simulated_run(sim: str) -> duckdb.DuckDBPyConnection:
 @lru_cache(maxsize=16)
 def _simulated(sim: str) -> dict[str, pa.Table]:
     # Only tests need it, and a diagnosis should not wait for it.
-    from traceanalyzer.simulator import simulate
+    from traceanalyzer.simulator import simulate_job
 
     # Rules share workloads: the healthy run is in the tests of every one.
-    return dict(simulate(json.loads(sim)).canonical_tables())
+    return dict(simulate_job(json.loads(sim)).canonical_tables())
 
 
 def expand(rows: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
