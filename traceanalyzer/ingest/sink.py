@@ -55,7 +55,17 @@ class TraceSink:
 
     def _writer(self, table: str, schema: pa.Schema) -> pq.ParquetWriter:
         if table not in self._writers:
-            self._writers[table] = pq.ParquetWriter(self.path(table), schema, compression="zstd", compression_level=1)
+            # Times and ids hardly repeat: looking for repetitions in them costs more than writing them.
+            texts = [field.name for field in schema if field.type == pa.string()]
+            numbers = {f.name: "DELTA_BINARY_PACKED" for f in schema if pa.types.is_integer(f.type)}
+            self._writers[table] = pq.ParquetWriter(
+                self.path(table),
+                schema,
+                compression="zstd",
+                compression_level=1,
+                use_dictionary=texts,  # type: ignore[arg-type]  # the stubs know only yes or no
+                column_encoding=numbers,
+            )
         return self._writers[table]
 
     def __enter__(self) -> TraceSink:

@@ -66,6 +66,8 @@ class ChunkParser:
         self._losses = losses
         self._list_start = list_start
         self._unpadded = unpadded
+        self.has_shapes = False  # found in an earlier chunk
+        self.has_stacks = False
 
     def parse(self, chunk: Chunk) -> Facts | None:
         """Parse a chunk that is valid JSON into the rows it holds; None where it is not."""
@@ -166,7 +168,11 @@ class ChunkParser:
         return self._refused(events[:half], first) | self._refused(events[half:], first + half)
 
     def _facts(self, end: int) -> Facts:
-        count, flawed, shapes, stacks = self._connection.execute(sql("facts")).fetchall()[0]
+        count, flawed, shapes, stacks = self._connection.execute(
+            sql("facts"), {"look_for_shapes": not self.has_shapes, "look_for_stacks": not self.has_stacks}
+        ).fetchall()[0]
+        self.has_shapes |= shapes
+        self.has_stacks |= stacks
         return Facts(count, flawed, shapes, stacks, end)
 
 
