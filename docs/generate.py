@@ -72,7 +72,7 @@ def output_of(command: str) -> str:
     settings = {"COLUMNS": str(SCREEN_WIDTH), "NO_COLOR": "1"}
     with patch.dict(os.environ, settings), tempfile.TemporaryDirectory() as store:
         os.environ.pop("FORCE_COLOR", None)
-        if arguments[0] in ("diagnose", "info", "sql", "ingest"):
+        if arguments[0] in ("diagnose", "whatif", "info", "sql", "ingest"):
             arguments += ["--store", store]
         before = Path.cwd()
         os.chdir(ROOT)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import click
 
-from traceanalyzer.commands import diagnose, info, ingest, metrics, rules, sql
+from traceanalyzer.commands import diagnose, info, ingest, metrics, rules, sql, whatif
 from traceanalyzer.errors import TraceAnalyzerError
 
 EXIT_ERROR = 2
@@ -28,7 +28,15 @@ def cli() -> None:
     """
 
 
-for command in (diagnose.diagnose, info.info, sql.sql, ingest.ingest, metrics.metrics, rules.rules):
+for command in (
+    diagnose.diagnose,
+    whatif.whatif,
+    info.info,
+    sql.sql,
+    ingest.ingest,
+    metrics.metrics,
+    rules.rules,
+):
     cli.add_command(command)
 
 

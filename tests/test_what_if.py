@@ -1,0 +1,112 @@
+"""What-if questions: the answer is the joint bound, and what cannot be answered is said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from traceanalyzer import engine
+from traceanalyzer.attribution.what_if import Answer, Change, Faster, causes_named, parse_faster, what_if
+from traceanalyzer.cli import main
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.simulator import simulate
+
+LOADER_AND_ITEM = {"steps": 7, "kernels": 100, "kernel_us": 80, "loader_us": 5000, "item_per_step": 1}
+SAMPLE = "sample_traces/slow_loader"
+
+
+def answer(change: Change, **scenario: Any) -> Answer:
+    return what_if(engine.connect_tables(simulate(LOADER_AND_ITEM | scenario).canonical_tables()), change)
+
+
+def test_parts_that_win_the_same_time_are_counted_once() -> None:
+    (device,) = answer(Change(("host.dataloader", "host.sync"))).devices
+    loader, sync = (part.saved_ns or 0 for part in device.parts)
+    assert device.saved_ns is not None
+    assert max(loader, sync) <= device.saved_ns < loader + sync
+
+
+def test_faster_kernels_win_what_a_rerun_with_faster_kernels_wins() -> None:
+    run = simulate(LOADER_AND_ITEM | {"loader_us": 200})
+    (device,) = what_if(engine.connect_tables(run.canonical_tables()), Change((), (Faster("compute", 2),))).devices
+    truth = run.true_saving_share(kernel_scale={"compute": 0.5}, first_step=1, last_step=6)
+    assert (device.saved_ns or 0) / device.window_ns == pytest.approx(truth, abs=0.01)
+
+
+def test_a_pattern_of_names_finds_the_kernels_of_that_name() -> None:
+    con = engine.connect_tables(simulate(LOADER_AND_ITEM | {"loader_us": 200}).canonical_tables())
+    ((name, kernel_class),) = con.sql("SELECT name, class FROM kernel_class_names LIMIT 1").fetchall()
+    by_name = what_if(con, Change((), (Faster(name[:12].upper(), 2),)))
+    by_class = what_if(con, Change((), (Faster(kernel_class, 2),)))
+    assert [d.saved_ns for d in by_name.devices] == [d.saved_ns for d in by_class.devices]
+
+
+def test_a_family_stands_for_all_its_causes() -> None:
+    assert {"host.sync", "host.gc"} <= set(causes_named(["host"]))
+    assert causes_named(["host.*"]) == causes_named(["host"])
+    assert all(cause.startswith("dev.") for cause in causes_named(["dev"]))
+
+
+def test_what_the_run_does_not_hold_is_told_apart_from_what_is_worth_nothing() -> None:
+    (device,) = answer(Change(("host.gc", "host.python"))).devices
+    assert [(part.change, part.seen) for part in device.parts] == [("host.gc", False), ("host.python", True)]
+
+
+def test_a_device_without_launches_has_no_answer_and_a_reason() -> None:
+    tables = simulate(LOADER_AND_ITEM).canonical_tables()
+    ops = tables["gpu_ops"]
+    lost = ops.set_column(ops.schema.get_field_index("launch_id"), "launch_id", pa.nulls(ops.num_rows, pa.int64()))
+    (device,) = what_if(engine.connect_tables(tables | {"gpu_ops": lost}), Change(("host.sync",))).devices
+    assert device.saved_ns is None
+    assert [part.saved_ns for part in device.parts] == [None]
+    assert (device.abstains or "").startswith("low-link-rate")
+
+
+@pytest.mark.parametrize("text", ["gemm", "gemm=", "gemm=1x", "gemm=0x", "=2x", "gemm=1.2.3x", "gemm=-2x"])
+def test_factors_that_make_nothing_faster_are_refused(text: str) -> None:
+    with pytest.raises(TraceAnalyzerError, match="is not CLASS=FACTORx"):
+        parse_faster(text)
+
+
+def test_names_may_hold_an_equals_sign() -> None:
+    assert parse_faster("Traits<N=4>=1.5x") == Faster("Traits<N=4>", 1.5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ([], "nothing is to change"),
+        (["--remove", "host.sinc"], "did you mean host.sync?"),
+        (["--remove", "disk"], "host, dev or one of"),
+        (["--faster", "qemm=2x"], "classes here: "),
+        (["--faster", "(=2x"], "is no pattern"),
+    ],
+)
+def test_questions_that_make_no_sense_say_what_would(
+    arguments: list[str], told: str, root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["whatif", str(root / SAMPLE), "--store", str(tmp_path), *arguments]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_the_answer_fits_a_screen(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["--remove", "host.dataloader", "--remove", "host.sync", "--faster", "gemm=2x"]
+    assert main(["whatif", str(root / SAMPLE), "--store", str(tmp_path), *asked]) == 0
+    screen = capsys.readouterr().out
+    assert "what if host.dataloader and host.sync cost nothing, gemm kernels ran 2x as fast?" in screen
+    assert "46.70 ms  12.40 ms      −73.4 %     3.76x" in screen
+    assert len(screen.splitlines()) < 24
+
+
+def test_json_holds_the_same_answer(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["--remove", "host.dataloader", "--format", "json"]
+    assert main(["whatif", str(root / SAMPLE), "--store", str(tmp_path), *asked]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema_version"] == 1
+    (device,) = document["devices"]
+    assert device["saved_ns"] == device["parts"][0]["saved_ns"]
+    assert device["saved_share"] == pytest.approx(0.6, abs=0.01)
