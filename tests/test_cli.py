@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from traceanalyzer.cli import cli, main
+from traceanalyzer.diagnosis import SEVERITIES
 
 EVENTS = [
     {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 7, "tid": 7, "ts": 10, "dur": 30},
@@ -227,8 +228,12 @@ def test_quiet_prints_the_result_alone(ask: Asking) -> None:
 
 def test_fail_on_exits_1_when_a_finding_reaches_the_level(ask: Asking) -> None:
     findings = json.loads(ask("diagnose", "--format", "json")[1])["findings"]
-    assert ask("diagnose", "--fail-on", "note")[0] == (1 if findings else 0)
-    assert ask("diagnose", "--fail-on", "info")[0] in (0, 1)
+    assert findings
+    code, _, err = ask("diagnose", "--fail-on", "note")
+    assert (code, err.startswith("failed on note or worse: ")) == (1, True)
+    worst = max(SEVERITIES.index(finding["severity"]) for finding in findings)
+    for level in SEVERITIES:
+        assert ask("diagnose", "--fail-on", level)[0] == (1 if SEVERITIES.index(level) <= worst else 0)
 
 
 @pytest.mark.parametrize("assignment", ["nonsense", "a=1", "=", ".b=1", "a.=1"])

@@ -77,8 +77,12 @@ def diagnose(
             from traceanalyzer.report import terminal
 
             terminal.write(diagnosis, stream, verbose=options.verbose)
-    if fail_on is not None and _reached(diagnosis, fail_on):
+    reached = [] if fail_on is None else _reached(diagnosis, fail_on)
+    if reached:
         sys.stdout.flush()
+        if not options.quiet:
+            rules = ", ".join(f"{rule} ({severity})" for rule, severity in reached.items())
+            click.echo(f"failed on {fail_on} or worse: {rules}", err=True)
         click.get_current_context().exit(EXIT_FINDING)
 
 
@@ -92,6 +96,9 @@ def _assigned(text: str) -> tuple[str, str]:
     return f"{rule}.{param}", value.strip()
 
 
-def _reached(diagnosis: Diagnosis, level: str) -> bool:
+def _reached(diagnosis: Diagnosis, level: str) -> dict[str, str]:
+    """Return the rules whose findings are this severe or worse, each with its worst severity."""
     floor = SEVERITIES.index(level)
-    return any(SEVERITIES.index(finding.severity) >= floor for finding in diagnosis.findings)
+    severe = [finding for finding in diagnosis.findings if SEVERITIES.index(finding.severity) >= floor]
+    severe.sort(key=lambda finding: SEVERITIES.index(finding.severity))
+    return {finding.rule: finding.severity for finding in severe}
