@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import click
 
-from traceanalyzer.commands import diagnose, info, ingest, metrics, rules, sql, whatif
+from traceanalyzer.commands import crosscheck, diagnose, info, ingest, metrics, rules, sql, whatif
 from traceanalyzer.errors import TraceAnalyzerError
 
 EXIT_ERROR = 2
@@ -36,6 +36,7 @@ for command in (
     ingest.ingest,
     metrics.metrics,
     rules.rules,
+    crosscheck.crosscheck,
 ):
     cli.add_command(command)
 

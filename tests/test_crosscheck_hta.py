@@ -1,0 +1,250 @@
+"""HTA run on public and made-up traces: equal where its definition is right, and every known defect pinned."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import traceanalyzer
+from traceanalyzer.cli import main
+from traceanalyzer.crosscheck import DEVIATIONS, Comparison, crosscheck
+from traceanalyzer.crosscheck.hta_numbers import hta_numbers
+from traceanalyzer.errors import TraceAnalyzerError
+
+Checked = dict[str, Comparison]
+Check = Callable[[str], Checked]
+
+
+@pytest.fixture(scope="module")
+def hta() -> None:
+    """HTA itself; it comes with the extra of its name."""
+    pytest.importorskip("hta", reason="HTA is not installed: pip install 'traceanalyzer[hta]'")
+
+
+@pytest.fixture(scope="module")
+def check(hta: None, corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Check:
+    """Compares a trace of the corpus once and returns its numbers by name."""
+
+    @cache
+    def compared(trace: str) -> Checked:
+        with traceanalyzer.open(corpus / "kineto" / trace, store=tmp_path_factory.mktemp("store")) as run:
+            return {comparison.name: comparison for comparison in crosscheck(run)}
+
+    return compared
+
+
+# Whole microseconds, one device, CUDA: nothing stands between the two.
+WHOLE = ("v100_training_2022.json.gz", "two_ranks_2023/rank-0.json.gz", "two_ranks_2023/rank-1.json.gz")
+EQUAL = (
+    "kernel time",
+    "idle time",
+    "compute time",
+    "non-compute time",
+    "overlap",
+    "compute kernels",
+    "communication kernels",
+    "copies and memsets",
+    "launches",
+    "time in launching calls",
+    "launch delay",
+    "longest queue",
+    "time at full queue",
+)
+
+
+@pytest.mark.parametrize("trace", WHOLE)
+def test_numbers_are_equal_where_times_are_whole_microseconds(check: Check, trace: str) -> None:
+    assert {name: check(trace)[name].verdict for name in EQUAL} == dict.fromkeys(EQUAL, "equal")
+
+
+SYNCS = "cuda_sync_events_2023.json.gz"
+NANOSECONDS = "nccl_metadata_2024.json.gz"
+ABSOLUTE = "v100_absolute_ns_2024_04.json.gz"
+ROCM = "mi250_rocm6.json.gz"
+GRAPH = "mi300_vllm_full_graph.json.gz"
+TRITON = "triton_example.json.gz"
+UNLINKED = "compare_base.json.gz"
+TIES = "cuda_event_sync_multi_stream.json.gz"
+
+
+@pytest.mark.parametrize(
+    ("trace", "name", "ours", "theirs", "reasons"),
+    [
+        # Rounding loses up to 2 µs a kernel and calls them idle.
+        (NANOSECONDS, "idle time", 503050.991, 506512, ("rounding",)),
+        (NANOSECONDS, "compute time", 115655.847, 113012, ("rounding",)),
+        (NANOSECONDS, "overlap", 15.609, 15.14, ("rounding",)),
+        (NANOSECONDS, "copies and memsets", 2653.498, 1565, ("rounding",)),
+        (ABSOLUTE, "idle time", 7574.738, 12143, ("rounding",)),
+        (ROCM, "compute time", 110.881, 96, ("rounding",)),
+        # A wait that ends after the last kernel is no kernel.
+        (SYNCS, "kernel time", 16025575, 16464339, ("syncs",)),
+        (SYNCS, "non-compute time", 39088, 39287, ("syncs",)),
+        (SYNCS, "compute kernels", 10728, 10736, ("syncs",)),
+        (TIES, "idle time", 19134, 19132, ("syncs",)),
+        # The longest launch of ampere_sgemm is 1 ms; the sum of its launches is 2.7 ms.
+        (SYNCS, "longest compute kernel", 1035, 2673, ("table",)),
+        ("v100_training_2022.json.gz", "longest compute kernel", 6513, 36180, ("table",)),
+        # hipLaunchKernel and hipGraphLaunch launch too.
+        (ROCM, "launches", 16, 0, ("apis",)),
+        (GRAPH, "launches", 14, 0, ("apis",)),
+        (GRAPH, "longest queue", 14, 13, ("apis",)),
+        (TIES, "longest queue", 1, 2, ("ties",)),
+        (TRITON, "kernel time", 1.76, 94, ("rounding", "host_ops")),
+        (UNLINKED, "kernel time", 274498, 117132, ("linked",)),
+        # Many small copies and a few large ones: the mean over points is not the mean over time.
+        ("two_ranks_2023/rank-0.json.gz", "bandwidth HtoD", 5.549, 2.104, ("points",)),
+        (NANOSECONDS, "bandwidth DtoD", 135.817, 39.231, ("points",)),
+    ],
+)
+def test_known_defect(
+    check: Check, trace: str, name: str, ours: float, theirs: float, reasons: tuple[str, ...]
+) -> None:
+    found = check(trace)[name]
+    assert found.ours == pytest.approx(ours, abs=0.0006)
+    assert found.theirs == pytest.approx(theirs, abs=0.0006)
+    assert (found.verdict, found.reasons) == ("explained", reasons)
+    assert found.why == "; ".join(DEVIATIONS[reason] for reason in reasons)
+
+
+@pytest.mark.parametrize("trace", [SYNCS, NANOSECONDS, ABSOLUTE, ROCM, GRAPH, TRITON, UNLINKED, TIES])
+def test_no_difference_is_left_unexplained(check: Check, trace: str) -> None:
+    assert [c.name for c in check(trace).values() if c.verdict == "differs"] == []
+
+
+def test_a_trace_that_hta_cannot_read_keeps_our_numbers(check: Check) -> None:
+    found = check("torch_compile_triton.json.gz")["kernel time"]
+    assert found.ours == pytest.approx(12549.032)
+    assert (found.theirs, found.verdict) == (None, "missing")
+    assert found.why.startswith("HTA fails on it: ")
+
+
+def test_hta_leaves_out_the_last_step_unless_told_otherwise(hta: None, corpus: Path, tmp_path: Path) -> None:
+    path = corpus / "kineto" / "v100_training_2022.json.gz"
+    default = hta_numbers(path, keep_last_step=False).values
+    with traceanalyzer.open(path, store=tmp_path) as run:
+        run.sql(
+            """
+            CREATE TEMP VIEW launched_before AS
+            SELECT 0 AS key, ops.start_ns, ops.start_ns + ops.dur_ns AS end_ns
+            FROM gpu_ops AS ops
+            JOIN host_slices AS calls ON calls.slice_id = ops.launch_id
+            WHERE calls.start_ns < (SELECT max(host_start_ns) FROM steps)
+              AND ops.kind = 'kernel'
+              AND NOT ops.is_comm
+            """
+        )
+        without_last = run.sql(
+            "SELECT sum(end_ns - start_ns) // 1000 FROM interval_merge('launched_before')"
+        ).fetchall()
+        with_last = run.sql("SELECT compute_ns // 1000 FROM device_time").fetchall()
+    assert (default["compute time"], without_last, with_last) == (234760, [(234760,)], [(281336,)])
+
+
+def test_our_numbers_are_those_of_the_metrics(hta: None, corpus: Path, tmp_path: Path) -> None:
+    with traceanalyzer.open(corpus / "kineto" / NANOSECONDS, store=tmp_path) as run:
+        found = {comparison.name: comparison.ours for comparison in crosscheck(run)}
+        metrics = run.sql(
+            """
+            SELECT
+                span_ns / 1000,
+                idle_ns / 1000,
+                compute_ns / 1000,
+                (busy_ns - compute_ns) / 1000,
+                (SELECT 100 * overlap_share FROM comm_share),
+                (SELECT sum(sum_ns) / 1000 FROM kernel_summary WHERE is_comm),
+                (SELECT count(*) FROM launches),
+                (SELECT sum(queue_ns) / 1000 FROM launches),
+                (SELECT max(max_depth) FROM queue_depth)
+            FROM device_time
+            """
+        ).fetchall()[0]
+    names = (*EQUAL[:5], "communication kernels", "launches", "launch delay", "longest queue")
+    assert [found[name] for name in names] == [pytest.approx(number) for number in metrics]
+
+
+def event(cat: str, name: str, ts: float, dur: float, **args: object) -> dict[str, Any]:
+    pid = 0 if cat in ("kernel", "gpu_memcpy") else 1
+    return {"ph": "X", "cat": cat, "name": name, "pid": pid, "tid": args.get("stream", 1), "ts": ts, "dur": dur} | {
+        "args": {"device": 0, **args} if cat == "kernel" else args
+    }
+
+
+def compared(folder: Path, events: list[dict[str, Any]]) -> Checked:
+    path = folder / "trace.json"
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    with traceanalyzer.open(path, store=folder / "store") as run:
+        return {comparison.name: comparison for comparison in crosscheck(run)}
+
+
+def launched(correlation: int, ts: int, start: int, dur: int, name: str, stream: int = 7) -> list[dict[str, Any]]:
+    return [
+        event("cuda_runtime", "cudaLaunchKernel", ts, 1, correlation=correlation),
+        event("kernel", name, start, dur, correlation=correlation, stream=stream),
+    ]
+
+
+def test_communication_of_other_names_is_compute_to_hta(hta: None, tmp_path: Path) -> None:
+    events = launched(1, 0, 10, 10, "gemm") + launched(2, 2, 15, 20, "void vllm::cross_device_reduce_1stage<half>()")
+    found = compared(tmp_path, events)
+    assert (found["compute time"].ours, found["compute time"].theirs, found["compute time"].reasons) == (
+        10,
+        25,
+        ("names",),
+    )
+
+
+def test_of_two_full_queues_hta_reports_the_last(hta: None, tmp_path: Path) -> None:
+    # 1,026 launches on each of two streams before any of them starts, one stream waiting longer than the other.
+    events: list[dict[str, Any]] = []
+    for i in range(1026):
+        events += launched(2 * i + 1, 4 * i, 10_000 + i, 1, "gemm", stream=7)
+        events += launched(2 * i + 2, 4 * i + 2, 12_000 + i, 1, "gemm", stream=8)
+    found = compared(tmp_path, events)["time at full queue"]
+    waits = [10_002 - 4 * 1023, 12_002 - 4 * 1023]
+    assert found.ours == pytest.approx(sum(waits), abs=4)
+    assert found.theirs == pytest.approx(waits[1], abs=4)
+    assert found.reasons == ("last_stream",)
+
+
+def test_two_devices_are_one_timeline_to_hta(hta: None, tmp_path: Path) -> None:
+    events = launched(1, 0, 10, 10, "gemm") + launched(2, 2, 40, 10, "gemm")
+    events[-1]["args"]["device"] = events[-1]["pid"] = 1
+    found = compared(tmp_path, events)
+    assert (found["idle time"].ours, found["idle time"].theirs, found["idle time"].reasons) == (0, 20, ("devices",))
+
+
+def test_the_page_tells_numbers_and_reasons(
+    hta: None, corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = str(corpus / "kineto" / SYNCS)
+    assert main(["crosscheck", run, "--store", str(tmp_path), "-q"]) == 0
+    page = capsys.readouterr().out
+    assert "  kernel time              16,025,575  16,464,339  µs    syncs\n" in page
+    assert "  syncs   HTA counts synchronisation records as GPU work\n" in page
+    assert main(["crosscheck", run, "--store", str(tmp_path), "-q", "--format", "csv"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "trace,rank,analysis,number,unit,ours,hta,verdict,why"
+    assert f"{SYNCS},0,temporal breakdown,kernel time,us,16025575.0,16464339.0,explained,{DEVIATIONS['syncs']}" in lines
+
+
+def test_a_missing_hta_is_one_clear_sentence(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "hta", None)
+    assert main(["crosscheck", str(root / "sample_traces" / "healthy")]) == 2
+    assert capsys.readouterr().err == (
+        "error: HolisticTraceAnalysis (HTA), with which to compare, cannot be imported\n"
+        "hint: install it with `pip install 'traceanalyzer[hta]'`\n"
+    )
+
+
+def test_a_run_without_gpu_work_has_nothing_to_compare(hta: None, tmp_path: Path) -> None:
+    with pytest.raises(TraceAnalyzerError, match="no trace to compare"):
+        compared(tmp_path, [event("cpu_op", "aten::add", 0, 5)])

@@ -1,0 +1,138 @@
+"""Puts our numbers beside HTA's, number by number, with what is known of each difference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import duckdb
+
+from traceanalyzer.crosscheck.deviations import DEVIATIONS, DeviatingTrace, Numbers, Reasons
+from traceanalyzer.crosscheck.hta_numbers import hta_numbers, require_hta
+from traceanalyzer.engine import StoredTrace
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.run import Run
+
+# In the order of the page: what HTA calls the analysis, and the numbers of it with their units.
+_PAGE: dict[str, dict[str, str]] = {
+    "temporal breakdown": {
+        "kernel time": "us",
+        "idle time": "us",
+        "compute time": "us",
+        "non-compute time": "us",
+    },
+    "communication overlap": {"overlap": "%"},
+    "kernel breakdown": {
+        "compute kernels": "us",
+        "communication kernels": "us",
+        "copies and memsets": "us",
+        "longest compute kernel": "us",
+    },
+    "launch statistics": {"launches": "", "time in launching calls": "us", "launch delay": "us"},
+    "queue length": {"longest queue": "", "time at full queue": "us"},
+    "memory bandwidth": {f"bandwidth {kind}": "GB/s" for kind in ("HtoD", "DtoH", "DtoD", "PtoP", "HtoH")},
+}
+# HTA shows the overlap with two decimals; other numbers are whole, or sums of doubles.
+_SLACK = {"%": 0.00501, "us": 0.0005, "": 0.0, "GB/s": 1e-6}
+
+Verdict = Literal["equal", "explained", "differs", "missing"]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One number of ours beside HTA's."""
+
+    trace: str
+    rank: int | None
+    analysis: str  # HTA's name for it
+    name: str
+    unit: str
+    ours: float | None
+    theirs: float | None  # None: HTA has no number
+    reasons: Reasons  # deviations that make ours theirs; empty: equal as they are; None: unexplained
+    failure: str | None = None  # why HTA has no number, where it says so
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the numbers agree, differ for a known reason, differ for none, or cannot be compared."""
+        if (self.ours is None and self.theirs is None) or self.reasons == ():
+            return "equal"
+        if self.theirs is None:
+            return "missing"
+        return "differs" if self.reasons is None else "explained"
+
+    @property
+    def why(self) -> str:
+        """What HTA does differently, in words; empty where nothing is to be said."""
+        if self.verdict == "missing":
+            return self.failure or "HTA gives no number"
+        return "; ".join(DEVIATIONS[reason] for reason in self.reasons or ())
+
+
+def crosscheck(run: Run, note: Callable[[str], None] = lambda _: None) -> list[Comparison]:
+    """Return our numbers beside HTA's for every PyTorch trace of a run with GPU work.
+
+    `note` is told which trace is being read by HTA. Raises TraceAnalyzerError where HTA is missing, or no trace of the
+    run is one that HTA reads.
+    """
+    kind_of = require_hta()
+    known = run.connection.execute(
+        """
+        SELECT trace, trace_id
+        FROM canonical.traces
+        SEMI JOIN gpu_ops USING (trace_id)
+        WHERE format = 'kineto'
+        """
+    ).fetchall()
+    by_name = {trace.trace: trace for trace in run.traces}
+    if not known:
+        raise TraceAnalyzerError("no trace to compare", run.root, "HTA reads PyTorch traces with GPU work only")
+    comparisons: list[Comparison] = []
+    for name, trace_id in known:
+        note(name)
+        comparisons += _compare(run.connection, by_name[name], trace_id, kind_of)
+    return comparisons
+
+
+def _compare(
+    connection: duckdb.DuckDBPyConnection, trace: StoredTrace, trace_id: int, kind_of: Callable[[str], str]
+) -> Iterator[Comparison]:
+    theirs = hta_numbers(trace.path)
+    deviating = DeviatingTrace(connection, trace_id, kind_of)
+    ours = deviating.numbers() | _bandwidths(connection, trace_id)
+    for analysis, numbers in _PAGE.items():
+        for name, unit in numbers.items():
+            our, their = ours.get(name), theirs.values.get(name)
+            if our is None and their is None:
+                continue
+            reasons = None if their is None else _reasons(deviating, name, unit, our, their)
+            yield Comparison(trace.trace, trace.rank, analysis, name, unit, our, their, reasons, theirs.failure)
+
+
+def _reasons(deviating: DeviatingTrace, name: str, unit: str, ours: float | None, theirs: float) -> Reasons:
+    def agrees(one: float | None, other: float | None) -> bool:
+        if one is None or other is None:
+            return one is other
+        return abs(one - other) <= max(_SLACK[unit], 1e-9 * abs(other))
+
+    if agrees(ours, theirs):
+        return ()
+    if name.startswith("bandwidth"):
+        return ("points",)
+    return deviating.explain(name, theirs, agrees)
+
+
+def _bandwidths(connection: duckdb.DuckDBPyConnection, trace_id: int) -> Numbers:
+    """Return the bandwidth of copies by direction, in GB/s."""
+    rows = connection.execute(
+        """
+        SELECT 'bandwidth ' || copy_kind, sum(copies.size_bytes) / nullif(sum(sum_ns), 0)
+        FROM copies
+        JOIN canonical.traces USING (trace)
+        WHERE trace_id = $1 AND copy_kind IS NOT NULL
+        GROUP BY copy_kind
+        """,
+        [trace_id],
+    ).fetchall()
+    return dict(rows)

@@ -1,0 +1,94 @@
+"""Where HTA's numbers are known to deviate, and our own computation with any of these deviations switched on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import combinations
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+_SQL = Path(__file__).parent / "sql"
+
+# Every deviation with what HTA does, in the words that a user reads.
+DEVIATIONS: Mapping[str, str] = {
+    "rounding": "HTA rounds every start up and every end down to whole microseconds",
+    "syncs": "HTA counts synchronisation records as GPU work",
+    "host_ops": "HTA takes host operators that name a stream (compiled code) for GPU work",
+    "names": "HTA tells compute and communication apart by its own patterns of kernel names",
+    "linked": "HTA drops GPU work whose launching call is not in the trace",
+    "devices": "HTA puts all devices of a trace on one timeline",
+    "apis": "HTA knows some launching calls only, and no graph launches",
+    "table": "HTA's table takes maxima over the sums of kernels, where there are more than ten names",
+    "ties": "HTA counts a launch before a start at the same instant",
+    "points": "HTA averages over the points at which bandwidth changes, and not over time",
+    "last_stream": "HTA reports the last stream only",
+}
+# Those that change which events count, and those that change what is made of them; the mean bandwidth is another
+# definition, which nothing here computes.
+_OF_EVENTS = ("rounding", "syncs", "host_ops", "names", "linked", "devices", "apis")
+_OF_NUMBERS = ("table", "ties", "last_stream")
+_SWITCHES = (*_OF_EVENTS, *_OF_NUMBERS)
+
+# Calls that HTA 0.5 and 0.6 look for, in launch statistics and in queue lengths.
+STATISTICS_CALLS = ("cudaLaunchKernel", "cudaLaunchKernelExC", "cudaMemcpyAsync", "cudaMemsetAsync")
+QUEUE_CALLS = (
+    *STATISTICS_CALLS,
+    "cuLaunchKernel",
+    "cuLaunchKernelEx",
+    "hipLaunchKernel",
+    "hipExtModuleLaunchKernel",
+    "hipMemcpyAsync",
+    "hipMemsetAsync",
+    "hipMemcpyWithStream",
+)
+
+Numbers = dict[str, float | None]
+
+
+class DeviatingTrace:
+    """The device events of one trace, from which numbers can be computed with deviations switched on."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, trace_id: int, kind_of: Callable[[str], str]) -> None:
+        self._connection = connection.cursor()
+        self._known: dict[frozenset[str], Numbers] = {}
+        self._run("events.sql", {"trace_id": trace_id})
+        names = [row[0] for row in self._connection.execute("SELECT DISTINCT name FROM peer_events").fetchall()]
+        kinds = pa.table({"name": names, "peer_kind": [kind_of(name or "") for name in names]})
+        kinds = kinds.cast(pa.schema({"name": pa.string(), "peer_kind": pa.string()}))
+        self._connection.register("peer_kinds", kinds)
+        lists = {"statistics_calls": list(STATISTICS_CALLS), "queue_calls": list(QUEUE_CALLS)}
+        self._run("kinds.sql", lists)
+
+    def numbers(self, switched_on: frozenset[str] = frozenset()) -> Numbers:
+        """Return every number with some deviations switched on, times in microseconds."""
+        if switched_on not in self._known:
+            self._run("deviating.sql", {switch: switch in switched_on for switch in _OF_EVENTS})
+            found = self._run("numbers.sql", {switch: switch in switched_on for switch in _OF_NUMBERS}).fetchall()
+            self._known[switched_on] = dict(found)
+        return self._known[switched_on]
+
+    def explain(self, name: str, theirs: float | None, agrees: Callable[[float | None, float | None], bool]) -> Reasons:
+        """Return the fewest deviations under which our number is theirs; None if none of them make it so."""
+        for switched_on in _subsets(self._applicable()):
+            if agrees(self.numbers(switched_on).get(name), theirs):
+                return tuple(sorted(switched_on, key=_SWITCHES.index))
+        return None
+
+    def _applicable(self) -> list[str]:
+        # A deviation that changes no number here explains nothing, and each one doubles the work.
+        exact = self.numbers()
+        return [switch for switch in _SWITCHES if self.numbers(frozenset({switch})) != exact]
+
+    def _run(self, file: str, values: Mapping[str, object]) -> duckdb.DuckDBPyConnection:
+        return self._connection.execute((_SQL / file).read_text(), dict(values))
+
+
+Reasons = tuple[str, ...] | None
+
+
+def _subsets(switches: Iterable[str]) -> Iterator[frozenset[str]]:
+    known = list(switches)
+    for size in range(len(known) + 1):
+        yield from map(frozenset, combinations(known, size))
