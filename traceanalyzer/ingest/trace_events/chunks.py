@@ -19,6 +19,8 @@ EXACT_DOUBLE_US = 2.0**43
 PIECE_BYTES = 512 * 2**10
 _LONG_TIME = re.compile(rb'("(?:ts|dur)"\s*:\s*)(-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)(?=\s*[,}])')
 _FRACTION_OF_LONG_TIME = re.compile(rb'"ts"\s*:\s*"?-?(?:\d{13,}\.\d|\d\.?\d*[eE]\+?\d)')
+# DuckDB takes twice this for its buffer, fresh for every chunk: few events need the larger one.
+_OBJECT_BYTES = (2**20, 2**25)
 _ONE_COMMA = re.compile(rb"\s*,?\s*")
 _PARTS = ("host", "gpu", "other")
 
@@ -35,6 +37,7 @@ class Chunk:
 
     data: bytes | memoryview
     offset: int
+    block: bytearray | None = None  # the memory that `data` lies in, where it can be used again
 
     @property
     def end(self) -> int:
@@ -133,7 +136,9 @@ class ChunkParser:
         largest_us = self._connection.execute("SELECT max(abs(start_us)) FROM chunk").fetchall()[0][0]
         if (largest_us or 0) < EXACT_DOUBLE_US or _FRACTION_OF_LONG_TIME.search(events) is None:
             return True
-        exact = sql("chunk").replace("events_of($path)", "exact_events_of($path, $unpadded)")
+        exact = sql("chunk").replace(
+            "events_of($path, $object_bytes)", "exact_events_of($path, $object_bytes, $unpadded)"
+        )
         return self._read(_LONG_TIME.sub(rb'\1"\2"', bytes(events)), exact, {"unpadded": self._unpadded})
 
     def _read(self, events: bytes | memoryview, query: str, parameters: dict[str, object]) -> bool:
@@ -143,11 +148,16 @@ class ChunkParser:
             file.write(events)
             file.write(b"]")
             file.truncate()
-        try:
-            self._connection.execute(query, {"path": str(self._scratch), **parameters})
-        except (duckdb.InvalidInputException, duckdb.ConversionException, duckdb.OutOfRangeException):
-            return False
-        return True
+        for object_bytes in _OBJECT_BYTES:
+            try:
+                values = {"path": str(self._scratch), "object_bytes": object_bytes, **parameters}
+                self._connection.execute(query, values)
+            except (duckdb.InvalidInputException, duckdb.ConversionException, duckdb.OutOfRangeException) as error:
+                if "maximum_object_size" not in str(error):
+                    return False
+            else:
+                return True
+        return False
 
     def _load_events(self, events: list[bytes], offsets: list[int], losses: Losses) -> list[int]:
         """Load mended events and return the offsets of those loaded; what DuckDB still refuses is lost."""

@@ -21,6 +21,7 @@ CHUNK_BYTES = 16 * 2**20
 # An event that needs more text than this to be told from damage is damage.
 LOOKAHEAD_BYTES = 32 * 2**20
 _TAIL_BYTES = 64 * 2**10
+_GROWTH_BYTES = 2**20
 _TIME_SAMPLE_BYTES = 256 * 2**10
 _LONG_FRACTION = re.compile(rb'"ts"\s*:\s*"?-?\d{13,}\.(\d+)')
 # A double near 1.7e15 µs can hold only these; a tool that wrote the file again leaves no other fraction.
@@ -61,12 +62,13 @@ class EventReader:
         self._chunk_bytes = chunk_bytes
         self._stream = ByteStream(path, losses)
         self._buffer = b""  # read and not yet cut into chunks; begins with the comma before its first event
+        self._blocks: list[bytearray] = []  # memory of chunks that are done with
         self._offset = 0  # of the buffer, in the decompressed file
         self._at_end = False
         self._list_ended = False
         self._database = database
         self._idle: deque[ChunkParser] = deque()
-        self._writing: deque[tuple[ChunkParser, Future[None]]] = deque()
+        self._writing: deque[tuple[ChunkParser, Chunk, Future[None]]] = deque()
         self._pool = ThreadPoolExecutor(max(1, options.jobs))
 
     def read(self) -> Parts:
@@ -91,12 +93,9 @@ class EventReader:
 
     def _more(self, wanted_bytes: int = 1) -> bool:
         """Read on until so many more bytes are in the buffer; False at the end of the file."""
-        blocks = [self._buffer]
-        while wanted_bytes > 0 and not self._at_end:
-            blocks.append(self._stream.read())
-            wanted_bytes -= len(blocks[-1])
-            self._at_end = not blocks[-1]
-        self._buffer = b"".join(blocks)
+        more = self._stream.read(max(wanted_bytes, _GROWTH_BYTES))
+        self._buffer += more
+        self._at_end = not more
         return not self._at_end
 
     def _drop(self, count: int) -> None:
@@ -129,12 +128,24 @@ class EventReader:
 
     def _next_chunk(self) -> Chunk | None:
         """Cut the next chunk of whole events, as far as its text tells; None where only the last events are left."""
-        if len(self._buffer) < self._chunk_bytes:
-            self._more(self._chunk_bytes - len(self._buffer))
+        if len(self._buffer) < self._chunk_bytes and not self._at_end:
+            block = self._blocks.pop() if self._blocks else bytearray(self._chunk_bytes)
+            block[: len(self._buffer)] = self._buffer
+            filled = len(self._buffer) + self._stream.readinto(memoryview(block)[len(self._buffer) :])
+            self._at_end = filled < len(block)
+            text = memoryview(block)[:filled]
+            end = _end_of_an_event(text)
+            if end is not None:
+                chunk = Chunk(text[:end], self._offset, block)
+                self._buffer = bytes(text[end:])
+                self._offset += end
+                return chunk
+            self._buffer = bytes(text)
+            self._blocks.append(block)
         while True:
             end = _end_of_an_event(self._buffer)
             if end is not None:
-                chunk = Chunk(memoryview(self._buffer)[:end], self._offset)
+                chunk = Chunk(self._buffer[:end], self._offset)
                 self._drop(end)
                 return chunk
             if not self._more():
@@ -163,20 +174,27 @@ class EventReader:
                     later, later_parser, later_job = parsing.pop()
                     later_job.result()
                     self._put_back(later.data)
+                    self._reuse(later)
                     self._idle.append(later_parser)
                 facts = self._read_damaged(chunk, parser)
                 more = not self._list_ended
             self._accept(chunk, parser, facts, parts)
 
     def _await_parser(self) -> None:
-        parser, job = self._writing.popleft()
+        parser, chunk, job = self._writing.popleft()
         job.result()
+        self._reuse(chunk)
         self._idle.append(parser)
+
+    def _reuse(self, chunk: Chunk) -> None:
+        """Keep a chunk's memory for another one: fresh pages cost as much as parsing what is read into them."""
+        if chunk.block is not None:
+            self._blocks.append(chunk.block)
 
     def _accept(self, chunk: Chunk, parser: ChunkParser, facts: Facts, parts: Parts) -> None:
         """Number the chunk's events and have them written."""
         job = self._pool.submit(parser.write, chunk, facts, parts.event_count, self._stage, self._args_path)
-        self._writing.append((parser, job))
+        self._writing.append((parser, chunk, job))
         parts.event_count += facts.event_count
         parts.has_shapes |= facts.has_shapes
         parts.has_stacks |= facts.has_stacks
@@ -215,7 +233,7 @@ class EventReader:
             self._losses.add("truncated", self._offset, "the event list is not closed")
 
 
-def _end_of_an_event(buffer: bytes) -> int | None:
+def _end_of_an_event(buffer: bytes | memoryview) -> int | None:
     """Return where an event ends, as late in the buffer as the text shows quickly."""
     for window in (_TAIL_BYTES, len(buffer)):
         found = list(SEPARATOR.finditer(buffer, max(0, len(buffer) - window)))

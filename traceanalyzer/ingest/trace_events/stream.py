@@ -2,118 +2,123 @@
 
 from __future__ import annotations
 
-import threading
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
-from queue import Queue
-from typing import BinaryIO
 
 from traceanalyzer.ingest.trace_events.losses import Losses
 
-BLOCK_BYTES = 16 * 2**20
-# Compressed bytes taken at a time: they become about ten times as many.
-_PACKED_BYTES = 2**18
 GZIP_MAGIC = b"\x1f\x8b"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _GZIP_WINDOW = 31  # zlib's code for a gzip member with the largest window
+# Compressed bytes taken at a time, and the most they are inflated to at once.
+_PACKED_BYTES = 2**18
+_INFLATED_BYTES = 2**20
 
 
 class ByteStream:
-    """Reads a file's decompressed bytes in blocks, a few blocks ahead of its reader, on a thread of its own."""
+    """Reads a file's decompressed bytes, without a byte-order mark."""
 
     def __init__(self, path: Path, losses: Losses) -> None:
         self.size_bytes = path.stat().st_size
-        self.read_bytes = 0
-        self.cut = False
-        self._path = path
+        self.cut = False  # the compressed stream ended early
         self._losses = losses
-        self._stopped = False
-        self._queue: Queue[bytes | BaseException] = Queue(maxsize=2)
-        self._thread = threading.Thread(target=self._fill, daemon=True)
-        self._thread.start()
+        self._file = path.open("rb")
+        head = self._file.read(len(BYTE_ORDER_MARK))
+        self._file.seek(len(head) if head == BYTE_ORDER_MARK else 0)
+        self._gzip = _Gzip() if head.startswith(GZIP_MAGIC) else None
 
-    def read(self) -> bytes:
-        """Return the next block, empty at the end."""
-        block = self._queue.get()
-        if isinstance(block, BaseException):
-            self._queue.put(block)
-            raise block
-        if not block:
-            self._queue.put(b"")
-        return block
+    @property
+    def read_bytes(self) -> int:
+        """How many bytes of the file have been read."""
+        return self._file.tell()
+
+    def readinto(self, target: memoryview) -> int:
+        """Fill `target` as far as the file reaches and return how many bytes it got; 0 at the end."""
+        filled = 0
+        while filled < len(target):
+            count = self._read_some(target[filled:])
+            if not count:
+                break
+            filled += count
+        return filled
+
+    def read(self, count: int) -> bytes:
+        """Return the next bytes, fewer at the end."""
+        target = bytearray(count)
+        return bytes(memoryview(target)[: self.readinto(memoryview(target))])
 
     def close(self) -> None:
-        """Stop reading."""
-        self._stopped = True
-        while self._thread.is_alive():
-            if not self._queue.empty():
-                self._queue.get()
-            self._thread.join(0.01)
+        """Close the file."""
+        self._file.close()
 
-    def _fill(self) -> None:
+    def _read_some(self, target: memoryview) -> int:
+        if self._gzip is None:
+            return self._file.readinto(target)
+        block = self._inflate(min(len(target), _INFLATED_BYTES))
+        target[: len(block)] = block
+        return len(block)
+
+    def _inflate(self, most: int) -> bytes:
+        """Return the next inflated bytes, empty at the end or where the stream is damaged."""
+        state = self._gzip
+        assert state is not None
+        while not state.ended:
+            state.waiting = state.waiting or self._file.read(_PACKED_BYTES)
+            if state.between_members and not self._begin_member(state):
+                break
+            if not state.waiting and not state.held_back:
+                self._end(state, "gzip-truncated", "the compressed stream ends early")
+                break
+            block = self._inflate_once(state, most)
+            if not state.written and block:
+                block = block.removeprefix(BYTE_ORDER_MARK)
+            state.written += len(block)
+            if block:
+                return block
+        return b""
+
+    def _inflate_once(self, state: _Gzip, most: int) -> bytes:
+        before = state.member.copy()
         try:
-            for block in self._blocks():
-                if self._stopped:
-                    return
-                if block:
-                    self._queue.put(block)
-            self._queue.put(b"")
-        except Exception as error:  # handed to the reader, which knows whom to tell
-            self._queue.put(error)
+            block = state.member.decompress(state.waiting, most)
+        except zlib.error as error:
+            block = _inflate_up_to_damage(before, state.waiting)
+            state.written += len(block)
+            self._end(state, "gzip-damaged", str(error))
+            state.written -= len(block)
+            return block
+        state.held_back = len(block) == most
+        state.waiting = state.member.unconsumed_tail
+        if state.member.eof:
+            state.waiting, state.between_members, state.held_back = state.member.unused_data, True, False
+        return block
 
-    def _blocks(self) -> Iterator[bytes]:
-        with self._path.open("rb") as file:
-            raw = file.read(_PACKED_BYTES)
-            if raw.startswith(GZIP_MAGIC):
-                yield from self._inflate(raw, file)
-                return
-            raw = raw.removeprefix(BYTE_ORDER_MARK)
-            while raw:
-                self.read_bytes = file.tell()
-                yield raw
-                raw = file.read(BLOCK_BYTES)
+    def _begin_member(self, state: _Gzip) -> bool:
+        """Begin the next gzip member; tell whether there is one."""
+        if not state.waiting.strip(b"\0"):
+            state.ended = True
+        elif not state.waiting.startswith(GZIP_MAGIC):
+            self._losses.add("gzip-trailing-data", state.written, f"{len(state.waiting)} bytes and more")
+            state.ended = True
+        else:
+            state.member, state.between_members = zlib.decompressobj(_GZIP_WINDOW), False
+        return not state.ended
 
-    def _inflate(self, raw: bytes, file: BinaryIO) -> Iterator[bytes]:
-        member = zlib.decompressobj(_GZIP_WINDOW)
-        written = 0
-        first = True
-        while True:
-            before = member.copy()
-            try:
-                block = member.decompress(raw, BLOCK_BYTES)
-            except zlib.error as error:
-                block = _inflate_up_to_damage(before, raw)
-                self.cut = True
-                self._losses.add("gzip-damaged", written + len(block), str(error))
-                yield block
-                return
-            if first and block:
-                block, first = block.removeprefix(BYTE_ORDER_MARK), False
-            written += len(block)
-            yield block
-            raw = member.unconsumed_tail
-            if member.eof:
-                raw = member.unused_data or self._more(file)
-                if not raw.strip(b"\0"):
-                    return
-                if not raw.startswith(GZIP_MAGIC):
-                    self._losses.add("gzip-trailing-data", written, f"{len(raw)} bytes and more")
-                    return
-                member = zlib.decompressobj(_GZIP_WINDOW)
-            elif not raw and not block:
-                raw = self._more(file)
-                if not raw:
-                    self.cut = True
-                    self._losses.add("gzip-truncated", written, "the compressed stream ends early")
-                    return
-            elif not raw:
-                raw = self._more(file) or b""
+    def _end(self, state: _Gzip, defect: str, example: str) -> None:
+        self.cut = state.ended = True
+        self._losses.add(defect, state.written, example)
 
-    def _more(self, file: BinaryIO) -> bytes:
-        raw = file.read(_PACKED_BYTES)
-        self.read_bytes = file.tell()
-        return raw
+
+class _Gzip:
+    """Where the inflating of a file stands."""
+
+    def __init__(self) -> None:
+        self.member = zlib.decompressobj(_GZIP_WINDOW)
+        self.waiting = b""  # compressed bytes read and not yet inflated
+        self.held_back = False  # the inflater may have more without new input
+        self.between_members = False
+        self.ended = False
+        self.written = 0
 
 
 def _inflate_up_to_damage(member: zlib._Decompress, raw: bytes) -> bytes:

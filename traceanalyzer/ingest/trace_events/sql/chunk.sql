@@ -6,7 +6,7 @@ WITH numbered AS (
         row_number() OVER () - 1 AS position,
         left(ph, 1) AS phase,
         *
-    FROM events_of($path)
+    FROM events_of($path, $object_bytes)
 )
 SELECT
     position,

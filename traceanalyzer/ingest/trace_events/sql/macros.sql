@@ -16,7 +16,7 @@ CREATE OR REPLACE MACRO ns_of_unpadded(us) AS
         ELSE ns_of_text(us)
     END;
 -- The events of a file that holds a bare array, in file order.
-CREATE OR REPLACE MACRO events_of(path) AS TABLE (
+CREATE OR REPLACE MACRO events_of(path, object_bytes) AS TABLE (
     SELECT
         * EXCLUDE (ts, dur),
         ts AS start_us,
@@ -25,7 +25,7 @@ CREATE OR REPLACE MACRO events_of(path) AS TABLE (
     FROM read_json(
         path,
         format = 'array',
-        maximum_object_size = 16777216,
+        maximum_object_size = object_bytes,
         columns = {
             ph: 'VARCHAR', cat: 'VARCHAR', name: 'VARCHAR', pid: 'VARCHAR', tid: 'VARCHAR', ts: 'DOUBLE', dur: 'DOUBLE',
             id: 'VARCHAR', id2: 'JSON', bp: 'VARCHAR', s: 'VARCHAR', bind_id: 'VARCHAR', flow_in: 'VARCHAR',
@@ -34,7 +34,7 @@ CREATE OR REPLACE MACRO events_of(path) AS TABLE (
     )
 );
 -- The same where times were put in quotes, because a double cannot hold them.
-CREATE OR REPLACE MACRO exact_events_of(path, unpadded) AS TABLE (
+CREATE OR REPLACE MACRO exact_events_of(path, object_bytes, unpadded) AS TABLE (
     SELECT
         * EXCLUDE (ts, dur),
         TRY_CAST(ts AS DOUBLE) AS start_us,
@@ -43,7 +43,7 @@ CREATE OR REPLACE MACRO exact_events_of(path, unpadded) AS TABLE (
     FROM read_json(
         path,
         format = 'array',
-        maximum_object_size = 16777216,
+        maximum_object_size = object_bytes,
         columns = {
             ph: 'VARCHAR', cat: 'VARCHAR', name: 'VARCHAR', pid: 'VARCHAR', tid: 'VARCHAR', ts: 'VARCHAR',
             dur: 'VARCHAR', id: 'VARCHAR', id2: 'JSON', bp: 'VARCHAR', s: 'VARCHAR', bind_id: 'VARCHAR',
