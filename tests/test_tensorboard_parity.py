@@ -82,3 +82,32 @@ def test_operator_view(resnet: traceanalyzer.Run) -> None:
     """
     assert resnet.sql(query).fetchall() == OPERATORS
     assert resnet.sql("SELECT count(*) FROM op_summary").fetchall() == [(577,)]
+
+
+# What the plugin 0.4.3 shows for traces of newer profilers. It finds steps there without device work, because it knows
+# no runtime call of theirs; the numbers below do not depend on it.
+@pytest.mark.parametrize(
+    ("trace", "utilisation", "efficiency", "occupancy"),
+    [
+        ("nccl_metadata_2024.json.gz", 0.2326278, 0.1686884, 35.31433),
+        ("v100_training_2022.json.gz", 0.7938092, 0.5920521, 32.46432),
+    ],
+)
+def test_overview_of_newer_traces(
+    corpus: Path, tmp_path: Path, trace: str, utilisation: float, efficiency: float, occupancy: float
+) -> None:
+    query = """
+        SELECT utilisation_share, sm_efficiency_share, occupancy_percent
+        FROM device_utilisation
+        JOIN sm_efficiency USING (trace, device)
+        JOIN occupancy USING (trace, device)
+    """
+    with traceanalyzer.open(corpus / "kineto" / trace, store=tmp_path) as run:
+        found = run.sql(query).fetchall()
+    assert found == [
+        (
+            pytest.approx(utilisation, rel=1e-6),
+            pytest.approx(efficiency, rel=1e-6),
+            pytest.approx(occupancy, rel=1e-6),
+        )
+    ]
