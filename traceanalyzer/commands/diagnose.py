@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,10 @@ from traceanalyzer.diagnosis import SEVERITIES
 from traceanalyzer.errors import TraceAnalyzerError
 
 if TYPE_CHECKING:
+    from traceanalyzer.commands.activity import Activity
     from traceanalyzer.diagnosis import Diagnosis
+    from traceanalyzer.run import Run
+    from traceanalyzer.self_check import Check
 
 EXIT_FINDING = 1
 
@@ -51,6 +55,7 @@ EXIT_FINDING = 1
     metavar="RULE.PARAM=VALUE",
     help="Set a parameter of a rule, such as dataloader-bound.min_share=0.1; may be repeated.",
 )
+@click.option("--self-check", is_flag=True, help="Also test the answer, and say what was tested; takes much longer.")
 def diagnose(
     options: RunOptions,
     layout: str,
@@ -58,6 +63,7 @@ def diagnose(
     fail_on: str | None,
     rule_paths: tuple[Path, ...],
     assignments: tuple[str, ...],
+    self_check: bool,
 ) -> None:
     """Say what limits a run, what to do about it, and what it can win.
 
@@ -68,6 +74,7 @@ def diagnose(
     with opened(options) as (run, activity):
         activity.phase("ranking findings")
         diagnosis = run.diagnose(rule_paths=rule_paths, params=params)
+        checks = _checked(run, diagnosis, rule_paths, params, activity) if self_check else []
     with written(output) as stream:
         if layout == "json":
             from traceanalyzer.report import json
@@ -77,13 +84,42 @@ def diagnose(
             from traceanalyzer.report import terminal
 
             terminal.write(diagnosis, stream, verbose=options.verbose)
-    reached = [] if fail_on is None else _reached(diagnosis, fail_on)
+    _tell(checks)
+    reached = {} if fail_on is None else _reached(diagnosis, fail_on)
     if reached:
         sys.stdout.flush()
         if not options.quiet:
             rules = ", ".join(f"{rule} ({severity})" for rule, severity in reached.items())
             click.echo(f"failed on {fail_on} or worse: {rules}", err=True)
         click.get_current_context().exit(EXIT_FINDING)
+
+
+def _checked(
+    run: Run,
+    diagnosis: Diagnosis,
+    rule_paths: tuple[Path, ...],
+    params: Mapping[str, str],
+    activity: Activity,
+) -> list[Check]:
+    from traceanalyzer.self_check import check_run
+
+    activity.phase("testing the answer")
+    return check_run(run.connection, diagnosis, rule_paths, params)
+
+
+def _tell(checks: Sequence[Check]) -> None:
+    """Say on standard error what was tested; raises where something does not hold."""
+    for check in checks:
+        state = "skipped" if check.skipped else "broken" if check.broken else "holds"
+        why = f": {check.skipped or '; '.join(check.broken)}" if check.skipped or check.broken else ""
+        click.echo(f"self-check  {state:<7}  {check.claim}{why}", err=True)
+    broken = sum(bool(check.broken) for check in checks)
+    if broken:
+        raise TraceAnalyzerError(
+            f"{broken} of {len(checks)} checks of the answer failed",
+            "--self-check",
+            "this is a mistake in traceanalyzer; please report it, with the trace if you can",
+        )
 
 
 def _assigned(text: str) -> tuple[str, str]:

@@ -1,0 +1,120 @@
+"""The honesty checks hold on simulated runs and on every real trace, and notice when something is wrong."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import corpus_path
+
+from traceanalyzer import engine
+from traceanalyzer.attribution import Bounds
+from traceanalyzer.cli import main
+from traceanalyzer.rules import diagnose, load_rules
+from traceanalyzer.run import open_run
+from traceanalyzer.self_check import changed_tables, check_run, closing, invariance
+from traceanalyzer.simulator import simulate, simulate_job
+
+SIMULATED: dict[str, dict[str, Any]] = {
+    "loader or sync": {"steps": 6, "kernels": 60, "kernel_us": 80, "loader_us": 6000, "item_per_step": 1},
+    "launch-bound": {"steps": 6, "kernels": 200, "kernel_us": 5, "host_us": 8, "stacks": True, "shapes": True},
+    "copies and collectives": {"steps": 6, "kernels": 40, "h2d_mb": 100, "sync_events": True, "comm_us": 3000},
+    "four ranks": {"ranks": 4, "steps": 6, "kernels": 40, "comm_us": 500, "faults": {"rank": 3, "loader_us": 9000}},
+}
+
+
+@pytest.mark.parametrize("name", SIMULATED)
+def test_every_check_holds_on_a_simulated_run(name: str) -> None:
+    con = engine.connect_tables(simulate_job(SIMULATED[name]).canonical_tables())
+    checks = check_run(con, diagnose(con, load_rules()))
+    assert {check.claim: check.broken for check in checks if check.broken} == {}
+    assert not any(check.skipped for check in checks)
+    assert len(checks) >= 12
+
+
+def real_traces() -> Iterator[Path]:
+    """Name every trace of the corpus."""
+    for folder in ("kineto", "nsys"):
+        for path in sorted((corpus_path() / folder).rglob("*")):
+            if path.is_file():
+                yield path.relative_to(corpus_path())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("trace", list(real_traces()), ids=str)
+def test_every_check_holds_on_a_real_trace(trace: Path, corpus: Path, tmp_path: Path) -> None:
+    with open_run(corpus / trace, store=tmp_path) as run:
+        checks = check_run(run.connection, run.diagnose())
+    assert {check.claim: check.broken for check in checks if check.broken} == {}
+
+
+def test_times_of_another_scale_have_the_same_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Thresholds are times too: with all of them a thousand times as long nothing else may know the unit.
+    tables = simulate(SIMULATED["loader or sync"]).canonical_tables()
+    told = invariance.shares(engine.connect_tables(tables))
+    for name, module in list(sys.modules.items()):
+        if name.startswith("traceanalyzer.attribution"):
+            for constant, value in vars(module).items():
+                if constant.endswith("_NS") and isinstance(value, int):
+                    monkeypatch.setattr(module, constant, 1000 * value)
+    scaled = invariance.shares(engine.connect_tables(changed_tables.scaled(tables, 1000)))
+    assert scaled.keys() == told.keys()
+    # Whole nanoseconds are a thousand times finer now.
+    assert {key: share for key, share in scaled.items() if share != pytest.approx(told[key], abs=1e-5)} == {}
+
+
+def test_a_ledger_with_a_hole_is_noticed() -> None:
+    con = engine.connect_tables(simulate(SIMULATED["loader or sync"]).canonical_tables())
+    con.execute(
+        "DELETE FROM attribution.ledger_rows WHERE row_id = (SELECT max(row_id) - 9 FROM ledger_rows WHERE kept)"
+    )
+    assert closing.gaps(con) != ()
+    assert closing.open_windows(con) != ()
+
+
+def test_time_that_is_owned_twice_is_noticed() -> None:
+    con = engine.connect_tables(simulate(SIMULATED["loader or sync"]).canonical_tables())
+    diagnosis = diagnose(con, load_rules())
+    twice = replace(diagnosis, findings=(*diagnosis.findings, *diagnosis.findings))
+    assert closing.open_claims(diagnosis, load_rules()) == ()
+    assert closing.open_claims(twice, load_rules()) != ()
+    assert closing.marginals(twice) == () or closing.marginals(twice)[0].startswith("simulated.json")
+
+
+def test_an_answer_that_depends_on_the_clock_is_noticed() -> None:
+    con = engine.connect_tables(simulate(SIMULATED["loader or sync"]).canonical_tables())
+    told = invariance.summary(con, diagnose(con, load_rules()))
+    key = next(key for key, share in told.shares.items() if share)
+    other = replace(told, shares={**told.shares, key: 0.5})
+    assert invariance.differences(told, other) != ()
+    assert invariance.differences(told, told) == ()
+
+
+def test_a_finding_that_vanishes_with_its_evidence_is_noticed() -> None:
+    con = engine.connect_tables(simulate(SIMULATED["loader or sync"]).canonical_tables())
+    told = invariance.summary(con, diagnose(con, load_rules()))
+    fired = {place: state for place, state in told.states.items() if state == "fired"}
+    blind = replace(told, states=dict.fromkeys(fired, "clear"))
+    rules = frozenset(rule for rule, _, _ in fired)
+    assert len(invariance.turned_clear(told, blind, rules)) == len(fired)
+    assert invariance.turned_clear(told, replace(told, states=dict.fromkeys(fired, "abstained")), rules) == ()
+
+
+def test_bounds_that_abstain_are_not_asked() -> None:
+    tables = simulate(SIMULATED["loader or sync"]).canonical_tables()
+    thin = changed_tables.without_launches(tables)
+    assert thin is not None
+    con = engine.connect_tables(thin)
+    assert Bounds.load(con).abstains(0, 0) is not None
+    assert not any(check.broken for check in check_run(con, diagnose(con, load_rules())))
+
+
+def test_the_command_tells_every_check(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diagnose", str(root / "sample_traces/healthy"), "--store", str(tmp_path), "--self-check"]) == 0
+    told = capsys.readouterr().err.splitlines()
+    assert all(line.startswith("self-check  holds ") for line in told)
+    assert len(told) >= 12

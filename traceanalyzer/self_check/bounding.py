@@ -1,0 +1,43 @@
+"""Whether bounds can be believed: nothing for nothing, never more than there is, and more for more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from traceanalyzer.attribution import Bounds, Scenario
+
+Place = tuple[int, int]  # trace_id, device
+
+
+def too_long(bounds: Bounds, places: Sequence[Place], windows: Mapping[Place, int]) -> tuple[str, ...]:
+    """Return the places where one cause, or all together, save more than the window."""
+    broken = []
+    for place in places:
+        causes = sorted(bounds.causes(*place))
+        scenarios = [*(frozenset({cause}) for cause in causes), frozenset(causes)]
+        found = bounds.bounds(*place, [Scenario(removed) for removed in scenarios])
+        longest = max(found, default=0)
+        if longest > windows[place] or min(found, default=0) < 0:
+            broken.append(f"trace {place[0]} device {place[1]}: {longest} ns of {windows[place]} ns")
+    return tuple(broken)
+
+
+def for_nothing(bounds: Bounds, places: Sequence[Place]) -> tuple[str, ...]:
+    """Return the places where removing nothing saves something."""
+    found = {place: bounds.bound(*place, frozenset()) for place in places}
+    return tuple(f"trace {place[0]} device {place[1]}: {saved_ns} ns" for place, saved_ns in found.items() if saved_ns)
+
+
+def shrinking(bounds: Bounds, places: Sequence[Place]) -> tuple[str, ...]:
+    """Return the places where a larger set of causes saves less than a smaller one, growing the set both ways."""
+    broken = []
+    for place in places:
+        causes = sorted(bounds.causes(*place))
+        for order in (causes, causes[::-1]):
+            found = bounds.bounds(*place, [Scenario(frozenset(order[: i + 1])) for i in range(len(order))])
+            broken += [
+                f"trace {place[0]} device {place[1]}: {last} adds {more - less} ns"
+                for last, less, more in zip(order[1:], found, found[1:], strict=False)
+                if more < less
+            ]
+    return tuple(broken)

@@ -1,0 +1,87 @@
+"""Every check of one run, and what each of them found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+from traceanalyzer.attribution import Bounds
+from traceanalyzer.diagnosis import Diagnosis
+from traceanalyzer.rules import diagnose, load_rules
+from traceanalyzer.rules.model import FINDING, ParamValue, Rule
+from traceanalyzer.self_check import bounding, closing, invariance
+from traceanalyzer.self_check.changed_tables import read_tables, row_count
+
+# Telling a run again takes its tables into memory; 2.4 million events need about a gigabyte.
+MOST_ROWS = 5_000_000
+
+
+@dataclass(frozen=True)
+class Check:
+    """Something that must hold, and where it does not."""
+
+    claim: str
+    broken: tuple[str, ...]
+    skipped: str | None = None  # why it was not looked at
+
+
+def check_run(
+    con: duckdb.DuckDBPyConnection,
+    diagnosis: Diagnosis,
+    rule_paths: Sequence[Path] = (),
+    params: Mapping[str, ParamValue] | None = None,
+) -> list[Check]:
+    """Return what every check found about a run and its diagnosis."""
+    rules = load_rules(rule_paths)
+    return [*_of_the_answer(con, diagnosis, rules), *_of_other_tellings(con, diagnosis, rules, params or {})]
+
+
+def _of_the_answer(con: duckdb.DuckDBPyConnection, diagnosis: Diagnosis, rules: Sequence[Rule]) -> Iterator[Check]:
+    bounds = Bounds.load(con)
+    places = sorted(place for place in bounds.devices if bounds.abstains(*place) is None)
+    windows = {
+        (trace_id, device): window_ns
+        for trace_id, device, window_ns in con.execute(
+            "SELECT trace_id, device, window_ns FROM attribution.windows"
+        ).fetchall()
+    }
+    yield Check("the ledger's rows lie end to end and fill each device's span", closing.gaps(con))
+    yield Check("the buckets of each window add up to it", closing.open_windows(con))
+    yield Check("what findings own and what none explains add up", closing.open_claims(diagnosis, rules))
+    yield Check("the fixes of a device together save what they save one after the other", closing.marginals(diagnosis))
+    yield Check("a bound is no longer than its window", bounding.too_long(bounds, places, windows))
+    yield Check("removing nothing saves nothing", bounding.for_nothing(bounds, places))
+    yield Check("removing more saves no less", bounding.shrinking(bounds, places))
+
+
+def _of_other_tellings(
+    con: duckdb.DuckDBPyConnection,
+    diagnosis: Diagnosis,
+    rules: Sequence[Rule],
+    params: Mapping[str, ParamValue],
+) -> Iterator[Check]:
+    rows = row_count(con)
+    if rows > MOST_ROWS:
+        reason = f"{rows:,} rows are more than are told again in memory"
+        yield Check("the same run told in another way gives the same answer", (), reason)
+        return
+    tables = read_tables(con)
+    told = invariance.summary(con, diagnosis)
+    for claim, change in invariance.SAME_RUN.items():
+        other = invariance.connection(change(tables))
+        found = invariance.summary(other, diagnose(other, rules, params))
+        yield Check(claim, invariance.differences(told, found))
+    # What a rule says about the trace itself changes with what is recorded.
+    about_the_program = frozenset(rule.id for rule in rules if rule.kind == FINDING)
+    for capability, without in invariance.LESS_RECORDED.items():
+        less = without(tables)
+        if less is None:
+            continue
+        other = invariance.connection(less)
+        found = invariance.summary(other, diagnose(other, rules, params))
+        yield Check(
+            f"without {capability} nothing that fired is clear", invariance.turned_clear(told, found, about_the_program)
+        )

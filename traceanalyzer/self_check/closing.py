@@ -1,0 +1,118 @@
+"""Whether times add up: the ledger fills every span and window, and no finding owns what another one owns."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import duckdb
+
+from traceanalyzer.diagnosis import Diagnosis
+from traceanalyzer.rules.model import Rule
+
+_GAPS = """
+WITH rows_with_next AS (
+    SELECT
+        trace_id,
+        device,
+        start_ns,
+        start_ns + dur_ns AS end_ns,
+        lead(start_ns) OVER device_rows AS next_ns
+    FROM attribution.ledger_rows
+    WINDOW device_rows AS (PARTITION BY trace_id, device ORDER BY row_id)
+),
+ledgers AS (
+    SELECT
+        trace_id,
+        device,
+        min(start_ns) AS start_ns,
+        max(end_ns) AS end_ns,
+        count(*) FILTER (WHERE next_ns <> end_ns) AS gap_count
+    FROM rows_with_next
+    GROUP BY trace_id, device
+),
+spans AS (
+    SELECT
+        trace_id,
+        device,
+        min(start_ns) AS start_ns,
+        max(start_ns + dur_ns) AS end_ns
+    FROM canonical.gpu_ops
+    GROUP BY trace_id, device
+)
+SELECT
+    trace,
+    device,
+    coalesce(gap_count, 0),
+    coalesce(ledgers.end_ns - ledgers.start_ns, 0) - (spans.end_ns - spans.start_ns)
+FROM spans
+JOIN canonical.traces USING (trace_id)
+LEFT JOIN ledgers USING (trace_id, device)
+WHERE gap_count > 0
+   OR (
+       spans.end_ns > spans.start_ns
+       AND (ledgers.start_ns IS DISTINCT FROM spans.start_ns OR ledgers.end_ns IS DISTINCT FROM spans.end_ns)
+   )
+"""
+_WINDOWS = """
+SELECT
+    trace,
+    device,
+    coalesce(sum(dur_ns), 0) - any_value(window_ns)
+FROM attribution.windows
+JOIN canonical.traces USING (trace_id)
+LEFT JOIN (SELECT * FROM attribution.ledger_rows WHERE kept) USING (trace_id, device)
+GROUP BY trace, device
+HAVING coalesce(sum(dur_ns), 0) <> any_value(window_ns)
+"""
+
+
+def gaps(con: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
+    """Return the devices whose ledger rows leave gaps, overlap, or miss the device's span."""
+    rows = con.execute(_GAPS).fetchall()
+    return tuple(f"{trace} device {device}: {count} gaps, {ns} ns too long" for trace, device, count, ns in rows)
+
+
+def open_windows(con: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
+    """Return the devices whose kept rows do not add up to the analysis window."""
+    rows = con.execute(_WINDOWS).fetchall()
+    return tuple(f"{trace} device {device}: {excess_ns} ns too long" for trace, device, excess_ns in rows)
+
+
+def open_claims(diagnosis: Diagnosis, rules: Sequence[Rule]) -> tuple[str, ...]:
+    """Return by how much owned and unexplained time miss the time without compute, or claim more compute than ran.
+
+    Findings that stand for several traces carry the worst one's numbers, so that only an upper limit is known of them.
+    """
+    of_kernels = {rule.id for rule in rules if rule.claims.compute_ops is not None}
+    timed = [finding for finding in diagnosis.findings if finding.owned_ns is not None]
+    merged = any(len(finding.same_on_traces) > 1 for finding in timed)
+    compute_ns = sum(dict(ledger.buckets).get("compute", 0) for ledger in diagnosis.ledgers)
+    absent_ns = sum(ledger.window_ns for ledger in diagnosis.ledgers) - compute_ns
+    owned_ns = sum(finding.owned_ns or 0 for finding in timed if finding.rule not in of_kernels)
+    open_ns = owned_ns + sum(dur_ns for _, dur_ns in diagnosis.not_explained) - absent_ns
+    kernels_ns = sum(finding.owned_ns or 0 for finding in timed if finding.rule in of_kernels)
+    broken = []
+    if open_ns > 0 or (open_ns < 0 and not merged):
+        broken.append(f"{open_ns} ns too much without compute")
+    if kernels_ns > compute_ns:
+        broken.append(f"{kernels_ns - compute_ns} ns more compute is owned than ran")
+    return tuple(broken)
+
+
+def marginals(diagnosis: Diagnosis) -> tuple[str, ...]:
+    """Return the devices whose fixes together promise more than the window or less than the best of them."""
+    windows = {(ledger.trace, ledger.device): ledger.window_ns for ledger in diagnosis.ledgers}
+    together: dict[tuple[str | None, int | None], int] = defaultdict(int)
+    best: dict[tuple[str | None, int | None], int] = defaultdict(int)
+    for finding in diagnosis.findings:
+        if finding.marginal_ns is not None and len(finding.same_on_traces) < 2:
+            place = (finding.trace, finding.device)
+            together[place] += finding.marginal_ns
+            if finding.marginal_order == 1:
+                best[place] = max(best[place], finding.saving_ns or 0)
+    return tuple(
+        f"{trace} device {device}: {total_ns} ns together, the best alone {best[(trace, device)]} ns"
+        for (trace, device), total_ns in together.items()
+        if not best[(trace, device)] <= total_ns <= windows.get((trace or "", device or 0), 0)
+    )
