@@ -30,13 +30,14 @@ neighbours AS (
     SELECT
         softmaxes.op_id AS block_id,
         numbered.*,
-        numbered.position - softmaxes.position AS distance
-    FROM softmaxes
+        softmaxes.distance
+    -- Every position is named, because a join on a range of positions compares all kernels with all softmaxes.
+    FROM (SELECT *, unnest(range(-4, 5)) AS distance FROM softmaxes) AS softmaxes
     JOIN numbered
       ON numbered.trace_id = softmaxes.trace_id
      AND numbered.device = softmaxes.device
      AND numbered.stream IS NOT DISTINCT FROM softmaxes.stream
-     AND numbered.position BETWEEN softmaxes.position - 4 AND softmaxes.position + 4
+     AND numbered.position = softmaxes.position + softmaxes.distance
 ),
 edges AS (
     SELECT
