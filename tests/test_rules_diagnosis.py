@@ -160,9 +160,10 @@ def test_a_setting_moves_a_threshold_and_is_echoed() -> None:
 
 def test_a_rule_that_raises_abstains_and_the_others_go_on() -> None:
     broken = replace(
-        next(rule for rule in RULES if rule.id == "sync-in-step"),
+        next(rule for rule in RULES if rule.id == "dataloader-bound"),
         id="broken",
-        select="SELECT error('no') AS trace, 0 AS device, 0.0 AS bound_share, 0 AS waits_per_step",
+        select="SELECT error('no') AS trace, 0 AS device, 0.0 AS bound_share, 0 AS ms_per_step, 0 AS step_share",
+        fixes=(),
     )
     diagnosis = diagnose(open_fixture(LOADER, {}), [*RULES, broken])
     assert [(o.state, o.reason) for o in diagnosis.outcomes if o.rule == "broken"] == [("abstained", "error")]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,6 +16,8 @@ from traceanalyzer.schema import Column, Table, canonical_tables, load_tables
 
 _PACKAGE = Path(__file__).parent
 _COLUMN = re.compile(r"^--   (?P<name>\w+) +(?P<type>[A-Z]+) +(?P<comment>.+)$")
+_WORD = re.compile(r"[a-z_]\w*")
+_READ = re.compile(r"\b(?:from|join)\s+([a-z_]\w*)\b(?!\.)")
 _MORE = re.compile(r"^--    +(?P<comment>\S.*)$")
 _RELATIONS = "SELECT table_schema, table_name FROM information_schema.tables"
 ATTRIBUTION_FOLDER = _PACKAGE / "attribution"
@@ -94,34 +97,44 @@ def connect_tables(tables: Mapping[str, pa.Table]) -> duckdb.DuckDBPyConnection:
 
 def connect(
     traces: Sequence[StoredTrace],
-    derived: Callable[[duckdb.DuckDBPyConnection], Path] | None,
+    derived: Path | None,
     database: Path | None = None,
+    readers: Sequence[str] | None = None,
 ) -> duckdb.DuckDBPyConnection:
     """Return a connection over stored traces, numbered in their order.
 
-    `derived` returns the folder with the run's attribution tables as Parquet and may compute them on the connection
-    it is given; without it there are no attribution tables, nor metrics that build on them. `database` makes the
-    connection a file instead of memory: the catalogue.
+    `derived` is the folder with the run's attribution tables as Parquet; without it there are none, nor metrics that
+    build on them. `database` makes the connection a file instead of memory: the catalogue. `readers` are the texts that
+    will be asked, where they are known: see `add_metrics`.
     """
+    needed = _named_in(readers)
+    connection = connect_canonical(traces, database, needed)
+    connection.execute("CREATE SCHEMA attribution")
+    if derived is not None:
+        for name in _those(derived_tables(), needed):
+            connection.execute(
+                f"CREATE VIEW attribution.{name} AS FROM read_parquet({_literal(derived / f'{name}.parquet')})"
+            )
+    _add_pass_through(connection, needed, with_attribution=derived is not None)
+    add_macros(connection)
+    add_metrics(connection, with_attribution=derived is not None, readers=readers)
+    return connection
+
+
+def connect_canonical(
+    traces: Sequence[StoredTrace], database: Path | None = None, needed: Set[str] | None = None
+) -> duckdb.DuckDBPyConnection:
+    """Return a connection over the canonical tables of stored traces alone: what attribution is computed from."""
     connection = duckdb.connect(str(database) if database else ":memory:")
     connection.execute("CREATE SCHEMA canonical")
-    for name, table in canonical_tables().items():
+    for name in _those(canonical_tables(), needed):
+        table = canonical_tables()[name]
         if name == "traces":
             connection.execute(_in_schema(table, "canonical"))
             for trace_id, stored in enumerate(traces):
                 _insert_trace(connection, trace_id, stored)
         else:
             connection.execute(_stored_view(table, traces))
-    connection.execute("CREATE SCHEMA attribution")
-    if derived is not None:
-        folder = derived(connection)
-        for name in derived_tables():
-            connection.execute(
-                f"CREATE VIEW attribution.{name} AS FROM read_parquet({_literal(folder / f'{name}.parquet')})"
-            )
-    _add_pass_through(connection, with_attribution=derived is not None)
-    add_macros(connection)
-    add_metrics(connection, with_attribution=derived is not None)
     return connection
 
 
@@ -141,10 +154,40 @@ def add_macros(connection: duckdb.DuckDBPyConnection) -> None:
     _define(connection, {path.stem: path.read_text() for path in sorted((_PACKAGE / "macros").glob("*.sql"))})
 
 
-def add_metrics(connection: duckdb.DuckDBPyConnection, *, with_attribution: bool = True) -> None:
-    """Define every metric as a view; without attribution those that can do without."""
-    views = {name: f"CREATE OR REPLACE VIEW main.{name} AS {metric.sql}" for name, metric in metrics().items()}
-    _define(connection, views, all_of_them=with_attribution)
+def add_metrics(
+    connection: duckdb.DuckDBPyConnection, *, with_attribution: bool = True, readers: Sequence[str] | None = None
+) -> None:
+    """Define every metric as a view; without attribution those that can do without.
+
+    Where the texts that will read them are known: those metrics alone that they name, and what these build on. One
+    that several texts read becomes a table, for planning a query over it costs more than its rows.
+    """
+    read_by = Counter(name for text in readers or () for name in set(_READ.findall(text.lower())))
+    kinds = {name: "TABLE" if read_by[name] > 1 else "VIEW" for name in _those(metrics(), _named_in(readers))}
+    statements = {
+        name: f"CREATE OR REPLACE {kind} main.{name} AS {metrics()[name].sql}" for name, kind in kinds.items()
+    }
+    _define(connection, statements, all_of_them=with_attribution)
+
+
+def _named_in(texts: Sequence[str] | None) -> set[str] | None:
+    """Return the words of texts, and of the metrics that they name in turn; a word too many does no harm."""
+    if texts is None:
+        return None
+    found: set[str] = set()
+    waiting = _words("\n".join(texts))
+    while waiting:
+        found |= waiting
+        waiting = {word for name in waiting & metrics().keys() for word in _words(metrics()[name].sql)} - found
+    return found
+
+
+def _words(text: str) -> set[str]:
+    return set(_WORD.findall(text.lower()))
+
+
+def _those(names: Iterable[str], needed: Set[str] | None) -> list[str]:
+    return [name for name in names if needed is None or name in needed]
 
 
 def _define(connection: duckdb.DuckDBPyConnection, statements: Mapping[str, str], *, all_of_them: bool = True) -> None:
@@ -208,11 +251,13 @@ def _add_derived(connection: duckdb.DuckDBPyConnection, compute: Callable[[], Ma
     add_macros(connection)
 
 
-def _add_pass_through(connection: duckdb.DuckDBPyConnection, *, with_attribution: bool = True) -> None:
+def _add_pass_through(
+    connection: duckdb.DuckDBPyConnection, needed: Set[str] | None = None, *, with_attribution: bool = True
+) -> None:
     """Let tables be named without their schema where no metric has the name."""
     derived = derived_tables() if with_attribution else {}
     for schema, tables in (("canonical", canonical_tables()), ("attribution", derived)):
-        for name in tables:
+        for name in _those(tables, needed):
             if name not in metrics():
                 connection.execute(f"CREATE OR REPLACE VIEW main.{name} AS FROM {schema}.{name}")
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -34,8 +35,13 @@ class Run:
     root: Path
     store: Path
     traces: tuple[StoredTrace, ...]
-    connection: duckdb.DuckDBPyConnection
+    derived: Path | None  # folder of the attribution tables
     reused: bool  # nothing was ingested: every table came from Parquet
+
+    @cached_property
+    def connection(self) -> duckdb.DuckDBPyConnection:
+        """A DuckDB connection over every table and metric, made when it is first asked for."""
+        return engine.connect(self.traces, self.derived)
 
     def sql(self, query: str) -> duckdb.DuckDBPyRelation:
         """Return the relation of a query over canonical tables, attribution and metrics."""
@@ -48,13 +54,16 @@ class Run:
 
         `params` overrides parameters of rules, keyed `rule.param`.
         """
-        from traceanalyzer.rules import diagnose, load_rules
+        from traceanalyzer.rules import diagnose, load_rules, readers
 
-        return diagnose(self.connection, load_rules(rule_paths), params or {}, str(self.root))
+        rules = load_rules(rule_paths)
+        with engine.connect(self.traces, self.derived, readers=readers(rules)) as connection:
+            return diagnose(connection, rules, params or {}, str(self.root), exclusive=True)
 
     def close(self) -> None:
-        """Close the connection."""
-        self.connection.close()
+        """Close the connection, if there is one."""
+        if "connection" in self.__dict__:
+            self.connection.close()
 
     def __enter__(self) -> Run:
         return self
@@ -85,20 +94,11 @@ def open_run(
     folders = _ingest_all(sources, keeper, jobs or os.cpu_count() or 1, report)
     traces = _order(root, [folder for _, folder, _ in folders], [source for source, _, _ in folders])
     reused = all(was_there for _, _, was_there in folders)
-    computed = False
-
-    def derive(con: duckdb.DuckDBPyConnection) -> Path:
-        nonlocal computed
-        folder, was_there = _derive(keeper, con, traces)
-        computed |= not was_there
-        return folder
-
-    derived = derive if attribution else None
-    connection = engine.connect(traces, derived)
+    derived, was_there = _derive(keeper, traces) if attribution else (None, True)
     catalog = keeper.folder / "catalog.duckdb"
-    if not reused or computed or not catalog.exists():
+    if not (reused and was_there and catalog.exists()):
         keeper.replace_file(catalog, lambda file: _write_catalog(file, traces, derived))
-    return Run(root, keeper.folder, tuple(traces), connection, reused)
+    return Run(root, keeper.folder, tuple(traces), derived, reused)
 
 
 def _ingest_all(
@@ -136,16 +136,15 @@ def _order(root: Path, folders: Sequence[Path], sources: Sequence[Path]) -> list
     return sorted(traces, key=lambda t: (t.rank is None, t.rank or 0, natural_key(t.trace)))
 
 
-def _derive(keeper: Store, connection: duckdb.DuckDBPyConnection, traces: Sequence[StoredTrace]) -> tuple[Path, bool]:
+def _derive(keeper: Store, traces: Sequence[StoredTrace]) -> tuple[Path, bool]:
     def compute(scratch: Path) -> None:
-        for name, table in engine.compute_derived(connection).items():
-            pq.write_table(table, scratch / f"{name}.parquet", compression="zstd")
+        with engine.connect_canonical(traces) as connection:
+            for name, table in engine.compute_derived(connection).items():
+                pq.write_table(table, scratch / f"{name}.parquet", compression="zstd")
 
     return keeper.derived_folder([trace.folder for trace in traces], compute)
 
 
-def _write_catalog(
-    file: Path, traces: Sequence[StoredTrace], derived: Callable[[duckdb.DuckDBPyConnection], Path] | None
-) -> None:
+def _write_catalog(file: Path, traces: Sequence[StoredTrace], derived: Path | None) -> None:
     with engine.connect(traces, derived, file) as connection:
         engine.add_comments(connection)

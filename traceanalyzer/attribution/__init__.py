@@ -7,8 +7,21 @@ host's lateness (lateness) and waits on the device (device_waits, by dependencie
 bound what a fix can win.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from traceanalyzer.attribution.bounds import Bounds
 from traceanalyzer.attribution.lead_scan import Scenario
-from traceanalyzer.attribution.tables import compute
+
+if TYPE_CHECKING:
+    from traceanalyzer.attribution.tables import compute
 
 __all__ = ["Bounds", "Scenario", "compute"]
+
+
+def __getattr__(name: str) -> Any:
+    # A run whose tables are stored needs none of what computes them.
+    if name != "compute":
+        raise AttributeError(name)
+    from traceanalyzer.attribution.tables import compute
+
+    return compute

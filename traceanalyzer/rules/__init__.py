@@ -5,6 +5,7 @@ from traceanalyzer.rules.loading import lint, load_rules, read_rules
 from traceanalyzer.rules.model import Mistake, Rule, RuleFilesError
 from traceanalyzer.rules.page import RulePage, rule_page
 from traceanalyzer.rules.testing import RuleTestResult, run_rule_test, run_rule_tests
+from traceanalyzer.rules.workspace import readers
 
 __all__ = [
     "Mistake",
@@ -16,6 +17,7 @@ __all__ = [
     "lint",
     "load_rules",
     "read_rules",
+    "readers",
     "rule_page",
     "run_rule_test",
     "run_rule_tests",

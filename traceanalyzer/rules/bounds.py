@@ -6,16 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import duckdb
 
 from traceanalyzer.rules import sandbox
 from traceanalyzer.rules.model import Rule
 
+if TYPE_CHECKING:
+    from traceanalyzer.attribution import Bounds
+
 Device = tuple[int, int]  # trace_id, device
 
-_COLUMNS = 22  # of the table `bound`
 # Twice the standard error of the mean step is noise, but no more than this: a cause seen in most steps is no chance.
 _MAX_NOISE_SHARE = 0.05
 
@@ -30,6 +32,34 @@ class LeadScan(Protocol):
 
     def abstains(self, trace_id: int, device: int) -> str | None:
         """Return why bounds of a device cannot be trusted."""
+
+
+class RememberedScan:
+    """A lead scan that works each question out once: rules, orders of fixes and mixtures ask the same ones."""
+
+    def __init__(self, scan: Bounds) -> None:
+        self._scan = scan
+        self._causes: dict[Device, frozenset[str]] = {}
+        self._known: dict[tuple[Device, frozenset[str], frozenset[tuple[int, int]]], int] = {}
+
+    def bound(
+        self, trace_id: int, device: int, removed: frozenset[str], savings: Mapping[int, int] | None = None
+    ) -> int:
+        """Return the nanoseconds of the analysis window that are saved."""
+        place = (trace_id, device)
+        if place not in self._causes:
+            self._causes[place] = self._scan.causes(trace_id, device)
+        matters = removed & self._causes[place]
+        if not matters and not savings:
+            return 0
+        key = (place, matters, frozenset((savings or {}).items()))
+        if key not in self._known:
+            self._known[key] = self._scan.bound(trace_id, device, matters, savings)
+        return self._known[key]
+
+    def abstains(self, trace_id: int, device: int) -> str | None:
+        """Return why bounds of a device cannot be trusted."""
+        return self._scan.abstains(trace_id, device)
 
 
 @dataclass(frozen=True)
@@ -47,49 +77,94 @@ class Removal:
         return Removal(self.causes | other.causes, savings)
 
     def bound_ns(self, scan: LeadScan, place: Device) -> int:
+        """Return what this saves alone."""
         return scan.bound(place[0], place[1], self.causes, self.savings or None)
 
+    def added_ns(self, scan: LeadScan, place: Device, fixed: Removal | None) -> int:
+        """Return what this saves in addition to what is fixed already."""
+        if fixed is None:
+            return self.bound_ns(scan, place)
+        return max(0, fixed.joined(self).bound_ns(scan, place) - fixed.bound_ns(scan, place))
 
-def fill_bound(
+
+@dataclass(frozen=True)
+class DeviceBound:
+    """What fixing a rule takes away on a device, and what that saves; None where bounds cannot be trusted."""
+
+    window: Mapping[str, Any]
+    removal: Removal
+    bound_ns: int | None
+
+    @property
+    def noise_share(self) -> float:
+        """A bound below this share of the window is not told from the spread of the steps."""
+        step_spread, step_count = self.window["step_spread"], self.window["step_count"] or 0
+        return 0.0 if not step_spread else min(_MAX_NOISE_SHARE, 2 * step_spread / step_count**0.5)
+
+    def row(self, claimed: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the device's row of the table `bound`, in the order of its columns."""
+        window, bound_ns = self.window, self.bound_ns
+        window_ns, step_count = window["window_ns"], window["step_count"] or 0
+        claimed_ns = claimed.get("claimed_ns", 0)
+        worst_ns = claimed.get("worst_ns")
+        return {
+            **{name: window[name] for name in ("trace", "rank", "device", "trace_id", "window_ns", "step_count")},
+            "step_ms": window_ns / 1e6 / step_count if step_count else None,
+            "launch_link_share": window["launch_link_share"],
+            "mode": window["mode"],
+            "bound_ns": bound_ns,
+            "bound_share": None if bound_ns is None or not window_ns else bound_ns / window_ns,
+            "saving_sum_ns": sum(self.removal.savings.values()),
+            "claimed_ns": claimed_ns,
+            "claimed_share": claimed_ns / window_ns if window_ns else None,
+            "claimed_count": claimed.get("claimed_count", 0),
+            "resolved_share": claimed.get("resolved_share"),
+            "ms_per_step": None if bound_ns is None or not step_count else bound_ns / 1e6 / step_count,
+            "step_share": claimed.get("step_count", 0) / step_count if step_count else None,
+            "worst_ms": 0.0 if worst_ns is None else worst_ns / 1e6,
+            "worst_step": claimed.get("worst_step"),
+            "noise_share": self.noise_share,
+            "per": "a step" if step_count else "in the window",
+        }
+
+
+def device_bounds(
     con: duckdb.DuckDBPyConnection,
     rule: Rule,
     values: Mapping[str, Any],
     scan: LeadScan,
+    windows: Mapping[Device, Mapping[str, Any]],
     fixed: Mapping[Device, Removal],
-) -> dict[Device, Removal]:
-    """Write the rule's row of `bound` for each device, and return what fixing the rule removes there.
+) -> dict[Device, DeviceBound]:
+    """Return what the rule's fix saves on each device; where something is `fixed` already, what it adds to that."""
+    savings = _savings(con, rule, values)
+    found = {}
+    for place, window in windows.items():
+        removal = Removal(frozenset(rule.removes), savings.get(place, {}))
+        bound_ns = None if scan.abstains(*place) else removal.added_ns(scan, place, fixed.get(place))
+        found[place] = DeviceBound(window, removal, bound_ns)
+    return found
 
-    Where something is `fixed` already, the bound is what the rule adds to it.
-    """
-    removals = _removals(con, rule, values)
+
+def fill_bound(
+    con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, Any], bounds: Mapping[Device, DeviceBound]
+) -> None:
+    """Write the rule's rows of the table `bound`."""
     claimed = _claimed(con, rule, values)
     con.execute("DELETE FROM bound")
-    rows = []
-    for window in _windows(con):
-        place = (window["trace_id"], window["device"])
-        removal = removals.setdefault(place, Removal(frozenset(rule.removes)))
-        bound_ns = None if scan.abstains(*place) else _added_ns(scan, place, removal, fixed.get(place))
-        rows.append(_bound_row(window, bound_ns, removal, claimed.get(place, {})))
+    rows = [list(bound.row(claimed.get(place, {})).values()) for place, bound in bounds.items()]
     if rows:
-        con.executemany(f"INSERT INTO bound VALUES ({', '.join('?' * _COLUMNS)})", rows)
-    return removals
+        con.executemany(f"INSERT INTO bound VALUES ({', '.join('?' * len(rows[0]))})", rows)
 
 
-def _added_ns(scan: LeadScan, place: Device, removal: Removal, fixed: Removal | None) -> int:
-    if fixed is None:
-        return removal.bound_ns(scan, place)
-    return max(0, fixed.joined(removal).bound_ns(scan, place) - fixed.bound_ns(scan, place))
-
-
-def _removals(con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, Any]) -> dict[Device, Removal]:
+def _savings(con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, Any]) -> dict[Device, dict[int, int]]:
     if rule.op_saving is None:
         return {}
     rows = sandbox.query(con, _text("op_savings").replace("SELECT NULL /* op_saving */", rule.op_saving), values)
     savings: dict[Device, dict[int, int]] = {}
     for trace_id, device, op_id, saving_ns in rows.rows:
         savings.setdefault((trace_id, device), {})[op_id] = saving_ns
-    causes = frozenset(rule.removes)
-    return {place: Removal(causes, found) for place, found in savings.items()}
+    return savings
 
 
 def _claimed(con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, Any]) -> dict[Device, dict[str, Any]]:
@@ -113,43 +188,6 @@ def claimed_sql(rule: Rule) -> str | None:
 def claim_values(rule: Rule, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters that the SELECT of claimed rows needs."""
     return {**values, "causes": list(rule.claims.causes)}
-
-
-def _windows(con: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
-    return sandbox.query(con, _text("bound_windows"), {}).dicts()
-
-
-def _bound_row(
-    window: Mapping[str, Any], bound_ns: int | None, removal: Removal, claimed: Mapping[str, Any]
-) -> list[Any]:
-    window_ns, step_count = window["window_ns"], window["step_count"] or 0
-    step_ms = window_ns / 1e6 / step_count if step_count else None
-    share = None if bound_ns is None or not window_ns else bound_ns / window_ns
-    claimed_ns = claimed.get("claimed_ns", 0)
-    worst_ns = claimed.get("worst_ns")
-    return [
-        *(window[name] for name in ("trace", "rank", "device", "trace_id", "window_ns", "step_count")),
-        step_ms,
-        window["launch_link_share"],
-        window["mode"],
-        bound_ns,
-        share,
-        sum(removal.savings.values()),
-        claimed_ns,
-        claimed_ns / window_ns if window_ns else None,
-        claimed.get("claimed_count", 0),
-        claimed.get("resolved_share"),
-        None if bound_ns is None or not step_count else bound_ns / 1e6 / step_count,
-        claimed.get("step_count", 0) / step_count if step_count else None,
-        0.0 if worst_ns is None else worst_ns / 1e6,
-        claimed.get("worst_step"),
-        _noise_share(window["step_spread"], step_count),
-        "a step" if step_count else "in the window",
-    ]
-
-
-def _noise_share(step_spread: float | None, step_count: int) -> float:
-    return 0.0 if not step_spread else min(_MAX_NOISE_SHARE, 2 * step_spread / step_count**0.5)
 
 
 @cache

@@ -11,14 +11,14 @@ import duckdb
 from traceanalyzer import attribution
 from traceanalyzer.diagnosis import Diagnosis, Outcome
 from traceanalyzer.rules import allocation, overview
-from traceanalyzer.rules.bounds import Device, LeadScan
+from traceanalyzer.rules.bounds import LeadScan, RememberedScan
 from traceanalyzer.rules.findings import build_finding, merge_ranks, sort_findings
 from traceanalyzer.rules.fix_order import LATENT, PRIMARY, Ordered, fixes_of, order_fixes
 from traceanalyzer.rules.loading import check_settings
 from traceanalyzer.rules.model import ABSTAINED, CLEAR, CONFIDENCES, FINDING, FIRED, ParamValue, Rule
 from traceanalyzer.rules.places import Place, Run, read_run
-from traceanalyzer.rules.verdicts import Verdict, evaluate
-from traceanalyzer.rules.workspace import open_workspace
+from traceanalyzer.rules.verdicts import Question, Verdict, evaluate
+from traceanalyzer.rules.workspace import locked_workspace, open_workspace
 
 # A finding that can save less is noise: the same run twice differs by as much.
 MIN_IMPACT_SHARE = 0.01
@@ -39,9 +39,6 @@ class _Session:
     values: Mapping[str, Mapping[str, ParamValue]]
     min_impact_share: float
 
-    def device(self, place: Place) -> Device:
-        return (self.run.trace_ids[place.trace or ""], place.device or 0)
-
 
 def diagnose(
     con: duckdb.DuckDBPyConnection,
@@ -49,16 +46,18 @@ def diagnose(
     params: Mapping[str, ParamValue] | None = None,
     run_name: str = "",
     min_impact_share: float = MIN_IMPACT_SHARE,
+    *,
+    exclusive: bool = False,
 ) -> Diagnosis:
     """Return the diagnosis of the run behind a connection of the engine.
 
     `params` overrides parameters by 'rule.param'. Rules run on a connection of their own, which can read the run's
-    tables and nothing else; `con` is left as it is.
+    tables and nothing else; `con` is left as it is, unless it was opened for them (`exclusive`).
     """
     settings = check_settings(rules, params or {})
     values = {rule.id: rule.values(settings.get(rule.id)) for rule in rules}
-    scan = attribution.Bounds.load(con)
-    own = open_workspace(con, rules)
+    scan = RememberedScan(attribution.Bounds.load(con))
+    own = locked_workspace(con) if exclusive else open_workspace(con, rules)
     session = _Session(own, read_run(own), scan, rules, values, min_impact_share)
     verdicts = _doubted([verdict for rule in rules for verdict in _evaluate(session, rule, {})])
     fired = [verdict for verdict in verdicts if verdict.state == FIRED]
@@ -110,8 +109,9 @@ def _doubted(verdicts: Sequence[Verdict]) -> list[Verdict]:
 
 
 def _evaluate(session: _Session, rule: Rule, fixed: Mapping[Place, Sequence[Ordered]]) -> list[Verdict]:
-    done = {session.device(place): fixes_of(items) for place, items in fixed.items()}
-    found = evaluate(session.con, rule, session.run, session.values[rule.id], session.scan, done)
+    done = {session.run.key(place): fixes_of(items) for place, items in fixed.items()}
+    question = Question(session.scan, done, ignored_share=session.min_impact_share)
+    found = evaluate(session.con, rule, session.run, session.values[rule.id], question)
     return [reported(verdict, session.min_impact_share) for verdict in found]
 
 
@@ -125,21 +125,26 @@ def _order(
     ordered = {}
     for place, found in by_place.items():
         owned_ns = {verdict.rule.id: owned.get((verdict.rule.id, place), 0) for verdict in found}
-        ordered[place] = order_fixes(session.scan, session.device(place), found, owned_ns)
+        ordered[place] = order_fixes(session.scan, session.run.key(place), found, owned_ns)
     return ordered
 
 
 def _add_latent(session: _Session, verdicts: Sequence[Verdict], order: dict[Place, list[Ordered]]) -> list[Verdict]:
     """Append to each device's order what is worth nothing now and matters once the findings before it are fixed."""
-    clear = {(verdict.rule.id, verdict.place) for verdict in verdicts if verdict.state == CLEAR}
+    waiting = [
+        verdict
+        for verdict in verdicts
+        if verdict.state == CLEAR and not verdict.rule.claims.is_empty and verdict.place in order
+    ]
     latent: list[Verdict] = []
     for _ in range(LATENT_ROUNDS if order else 0):
+        changed = {v.rule.id: v.rule for v in waiting if _is_worth_more(session, v, order[v.place])}
+        open_places = {(verdict.rule.id, verdict.place) for verdict in waiting}
         found = [
             verdict
-            for rule in session.rules
-            if not rule.claims.is_empty and any(rule.id == rule_id for rule_id, _ in clear)
+            for rule in changed.values()
             for verdict in _evaluate(session, rule, order)
-            if verdict.state == FIRED and verdict.place in order and (rule.id, verdict.place) in clear
+            if verdict.state == FIRED and (rule.id, verdict.place) in open_places
         ]
         # One a device and round: the next round knows what this one adds.
         best: dict[Place, Verdict] = {}
@@ -149,9 +154,17 @@ def _add_latent(session: _Session, verdicts: Sequence[Verdict], order: dict[Plac
             items = order[place]
             after = tuple(item.verdict.rule.id for item in items if item.status in (PRIMARY, LATENT))
             items.append(Ordered(verdict, len(items) + 1, verdict.bound_ns or 0, status=LATENT, after=after))
-            clear.discard((verdict.rule.id, place))
+            waiting = [item for item in waiting if (item.rule.id, item.place) != (verdict.rule.id, place)]
             latent.append(verdict)
     return latent
+
+
+def _is_worth_more(session: _Session, verdict: Verdict, before: Sequence[Ordered]) -> bool:
+    """Tell whether fixing a clear rule saves more after other fixes than now: only then can its verdict change."""
+    place = session.run.key(verdict.place)
+    added_ns = verdict.removal.added_ns(session.scan, place, fixes_of(before))
+    floor_ns = session.min_impact_share * session.run.windows[place]["window_ns"]
+    return added_ns >= max(floor_ns, 1) and added_ns != verdict.bound_ns
 
 
 def _outcome(run: Run, verdict: Verdict) -> Outcome:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import duckdb
+
+from traceanalyzer.rules import sandbox
 
 
 @dataclass(frozen=True, order=True)
@@ -27,13 +31,18 @@ class Capability:
 
 @dataclass(frozen=True)
 class Run:
-    """What the rules' machinery must know about a run: its traces, their devices and their capabilities."""
+    """What the rules' machinery must know about a run: traces, devices with their windows, and capabilities."""
 
     trace_ids: dict[str, int]
     ranks: dict[str, int | None]
     devices: tuple[Place, ...]
     traces_without_devices: tuple[Place, ...]
+    windows: dict[tuple[int, int], dict[str, Any]]  # (trace_id, device) → its analysis window
     capabilities: dict[tuple[str, int | None, str], Capability]
+
+    def key(self, place: Place) -> tuple[int, int]:
+        """Return the ids of a place: its trace's, and the device."""
+        return self.trace_ids.get(place.trace or "", -1), place.device or 0
 
     def missing(self, place: Place, requires: Sequence[str]) -> tuple[str, Capability] | None:
         """Return the first requirement that a place does not meet."""
@@ -49,16 +58,15 @@ class Run:
 def read_run(con: duckdb.DuckDBPyConnection) -> Run:
     """Return the traces, devices and capabilities of a run."""
     traces = con.execute("SELECT trace, trace_id, rank FROM traces ORDER BY trace_id").fetchall()
-    devices = con.execute(
-        "SELECT trace, device FROM windows JOIN traces USING (trace_id) ORDER BY trace_id, device"
-    ).fetchall()
+    windows = sandbox.query(con, (Path(__file__).parent / "sql" / "bound_windows.sql").read_text(), {}).dicts()
     capabilities = con.execute("SELECT trace, device, capability, available, detail, unlock FROM capabilities")
-    with_devices = {trace for trace, _ in devices}
+    with_devices = {window["trace"] for window in windows}
     return Run(
         trace_ids={trace: trace_id for trace, trace_id, _ in traces},
         ranks={trace: rank for trace, _, rank in traces},
-        devices=tuple(Place(trace, device) for trace, device in devices),
+        devices=tuple(Place(window["trace"], window["device"]) for window in windows),
         traces_without_devices=tuple(Place(trace) for trace, _, _ in traces if trace not in with_devices),
+        windows={(window["trace_id"], window["device"]): window for window in windows},
         capabilities={
             (trace, device, name): Capability(available, detail, unlock)
             for trace, device, name, available, detail, unlock in capabilities.fetchall()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 import duckdb
+
+from traceanalyzer.rules.stopwatch import interrupted_after
 
 TIMEOUT_S = 30.0
 ROW_LIMIT = 1_000_000
@@ -55,36 +56,45 @@ def lock(con: duckdb.DuckDBPyConnection, allowed_directories: tuple[str, ...] = 
 
 def check_select(con: duckdb.DuckDBPyConnection, sql: str) -> set[str]:
     """Return the parameters of a text that is exactly one SELECT; raises RuleQueryError otherwise."""
+    return set(_parsed(con, sql).named_parameters)
+
+
+def query(con: duckdb.DuckDBPyConnection, sql: str, values: Mapping[str, Any], timeout_s: float = TIMEOUT_S) -> Rows:
+    """Return the rows of one SELECT with the bound parameters it names; at most ROW_LIMIT of them."""
+    statement = _parsed(con, sql)
+    names = statement.named_parameters
+    missing = names - values.keys()
+    if missing:
+        raise RuleQueryError(f"no parameter or column is called ${min(missing)}")
+    try:
+        with interrupted_after(timeout_s, con):
+            cursor = con.execute(statement, {name: values[name] for name in names})
+            columns = tuple(column[0] for column in cursor.description or ())
+            rows = cursor.fetchmany(ROW_LIMIT)
+            if len(rows) == ROW_LIMIT:
+                con.abort()  # the rest of an answer that nobody reads would block the connection
+    except duckdb.InterruptException as error:
+        raise RuleQueryError(f"took longer than {timeout_s:g} s") from error
+    except duckdb.Error as error:
+        raise _query_error(error) from error
+    return Rows(columns, tuple(tuple(_plain(value) for value in row) for row in rows))
+
+
+# Parsed texts are bound to no connection, and the same few are asked again and again.
+_PARSED: dict[str, duckdb.Statement] = {}
+
+
+def _parsed(con: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statement:
+    """Return the one SELECT that a text is."""
+    if sql in _PARSED:
+        return _PARSED[sql]
     try:
         statements = con.extract_statements(sql)
     except duckdb.Error as error:
         raise _query_error(error) from error
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
         raise RuleQueryError("must be exactly one SELECT statement")
-    return set(statements[0].named_parameters)
-
-
-def query(con: duckdb.DuckDBPyConnection, sql: str, values: Mapping[str, Any], timeout_s: float = TIMEOUT_S) -> Rows:
-    """Return the rows of one SELECT with the bound parameters it names; at most ROW_LIMIT of them."""
-    names = check_select(con, sql)
-    missing = names - values.keys()
-    if missing:
-        raise RuleQueryError(f"no parameter or column is called ${min(missing)}")
-    timer = threading.Timer(timeout_s, con.interrupt)
-    timer.start()
-    try:
-        cursor = con.execute(sql, {name: values[name] for name in names})
-        columns = tuple(column[0] for column in cursor.description or ())
-        rows = cursor.fetchmany(ROW_LIMIT)
-        if len(rows) == ROW_LIMIT:
-            con.abort()  # the rest of an answer that nobody reads would block the connection
-    except duckdb.InterruptException as error:
-        raise RuleQueryError(f"took longer than {timeout_s:g} s") from error
-    except duckdb.Error as error:
-        raise _query_error(error) from error
-    finally:
-        timer.cancel()
-    return Rows(columns, tuple(tuple(_plain(value) for value in row) for row in rows))
+    return _PARSED.setdefault(sql, statements[0])
 
 
 def _plain(value: Any) -> Any:

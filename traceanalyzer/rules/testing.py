@@ -16,7 +16,7 @@ from traceanalyzer.rules.loading import check_settings
 from traceanalyzer.rules.model import ABSTAINED, FINDING, FIRED, Rule, RuleTest
 from traceanalyzer.rules.places import read_run
 from traceanalyzer.rules.template import render
-from traceanalyzer.rules.verdicts import Verdict, evaluate
+from traceanalyzer.rules.verdicts import Question, Verdict, evaluate
 from traceanalyzer.rules.workspace import open_workspace
 
 # What an expectation may ask for besides columns of the select.
@@ -67,7 +67,7 @@ def _verdicts(rule: Rule, test: RuleTest) -> list[Verdict]:
     con = open_workspace(con, [rule])
     run = read_run(con)
     values = rule.values(settings.get(rule.id))
-    verdicts = evaluate(con, rule, run, values, scan, assume_requirements=assumed)
+    verdicts = evaluate(con, rule, run, values, Question(scan, assume_requirements=assumed))
     return [reported(verdict, MIN_IMPACT_SHARE) for verdict in verdicts]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +10,7 @@ import duckdb
 
 from traceanalyzer.diagnosis import SEVERITIES
 from traceanalyzer.rules import sandbox
-from traceanalyzer.rules.bounds import Device, LeadScan, Removal, fill_bound
+from traceanalyzer.rules.bounds import Device, DeviceBound, LeadScan, Removal, device_bounds, fill_bound
 from traceanalyzer.rules.model import ABSTAINED, AUTO, CLEAR, CONFIDENCES, FINDING, FIRED, Rule
 from traceanalyzer.rules.places import Place, Run
 from traceanalyzer.rules.template import render
@@ -57,26 +57,36 @@ class Verdict:
         return None if value is None or self.rule.claims.is_empty else float(value)
 
 
-def evaluate(
-    con: duckdb.DuckDBPyConnection,
-    rule: Rule,
-    run: Run,
-    values: Mapping[str, Any],
-    scan: LeadScan | None,
-    fixed: Mapping[Device, Removal] | None = None,
-    assume_requirements: bool = False,
-) -> list[Verdict]:
-    """Return the rule's verdict in every place it is about; a broken or slow query abstains with 'error'.
+@dataclass(frozen=True)
+class Question:
+    """How a rule is to be evaluated.
 
-    What is `fixed` on a device is taken as done: the verdict is then about what the rule adds to it.
-    Without a scan the table `bound` is left as it is, and with `assume_requirements` every place has all capabilities:
-    both are for tests on literal rows.
+    What is `fixed` on a device is taken as done: the verdict is then about what the rule adds to it. Where fixing the
+    rule saves a smaller share than `ignored_share`, or than the noise of the steps, it is clear whatever its condition
+    says, and its select is not run. Without a scan the table `bound` is left as it is, and with `assume_requirements`
+    every place has all capabilities: both are for tests on literal rows.
     """
-    missing, open_places = ([], run.devices) if assume_requirements else _requirements(rule, run)
+
+    scan: LeadScan | None
+    fixed: Mapping[Device, Removal] = field(default_factory=dict)
+    ignored_share: float | None = None
+    assume_requirements: bool = False
+
+
+def evaluate(
+    con: duckdb.DuckDBPyConnection, rule: Rule, run: Run, values: Mapping[str, Any], question: Question
+) -> list[Verdict]:
+    """Return the rule's verdict in every place it is about; a broken or slow query abstains with 'error'."""
+    missing, open_places = ([], run.devices) if question.assume_requirements else _requirements(rule, run)
     if not open_places and rule.kind == FINDING:
         return missing
+    scan = None if rule.claims.is_empty else question.scan
     try:
-        removals = {} if scan is None or rule.claims.is_empty else fill_bound(con, rule, values, scan, fixed or {})
+        bounds = {} if scan is None else device_bounds(con, rule, values, scan, run.windows, question.fixed)
+        if scan is not None and _saves_nothing(rule, run, open_places, bounds, question.ignored_share):
+            return [*missing, *(_without_select(rule, run, place, bounds, scan) for place in open_places)]
+        if scan is not None:
+            fill_bound(con, rule, values, bounds)
         rows = sandbox.query(con, verdict_sql(rule), values).dicts()
     except sandbox.RuleQueryError as error:
         places = open_places or (Place(),)
@@ -88,12 +98,41 @@ def evaluate(
         if place in seen or any(verdict.place == place for verdict in missing):
             continue
         seen.add(place)
-        trusted = None if scan is None or rule.claims.is_empty else _distrust(scan, run, place)
-        removal = removals.get((run.trace_ids.get(place.trace or "", -1), place.device or 0), Removal())
-        verdicts.append(_verdict(rule, place, row, trusted, removal, values))
+        bound = bounds.get(run.key(place))
+        distrust = None if scan is None or place.device is None else scan.abstains(*run.key(place))
+        verdicts.append(_verdict(rule, place, row, distrust, Removal() if bound is None else bound.removal, values))
     unseen = [place for place in open_places if place not in seen] if rule.kind == FINDING else []
     silent = "the rule's select returned no row for this device"
     return [*missing, *verdicts, *(Verdict(rule, place, ABSTAINED, "no-row", silent) for place in unseen)]
+
+
+def _saves_nothing(
+    rule: Rule,
+    run: Run,
+    places: Sequence[Place],
+    bounds: Mapping[Device, DeviceBound],
+    ignored_share: float | None,
+) -> bool:
+    # What a rule's own `abstain` says is worth knowing even then.
+    if ignored_share is None or rule.abstain:
+        return False
+    for place in places:
+        bound = bounds[run.key(place)]
+        floor_ns = max(ignored_share, bound.noise_share) * bound.window["window_ns"]
+        if bound.bound_ns is not None and bound.bound_ns >= floor_ns:
+            return False
+    return True
+
+
+def _without_select(
+    rule: Rule, run: Run, place: Place, bounds: Mapping[Device, DeviceBound], scan: LeadScan
+) -> Verdict:
+    key = run.key(place)
+    distrust = scan.abstains(*key)
+    row, removal = bounds[key].row({}), bounds[key].removal
+    if distrust is not None:
+        return Verdict(rule, place, ABSTAINED, "untrusted-bound", distrust, row=row)
+    return Verdict(rule, place, CLEAR, row=row, severity=_severity(rule, row, {}), removal=removal)
 
 
 def verdict_sql(rule: Rule) -> str:
@@ -125,12 +164,6 @@ def _requirements(rule: Rule, run: Run) -> tuple[list[Verdict], tuple[Place, ...
             missing.append(Verdict(rule, place, ABSTAINED, reason, capability.detail, capability.unlock))
             unmet.add(place)
     return missing, tuple(place for place in places if place not in unmet)
-
-
-def _distrust(scan: LeadScan, run: Run, place: Place) -> str | None:
-    if place.trace is None or place.device is None:
-        return None
-    return scan.abstains(run.trace_ids[place.trace], place.device)
 
 
 def _verdict(

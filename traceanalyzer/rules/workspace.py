@@ -12,6 +12,15 @@ from traceanalyzer import engine
 from traceanalyzer.rules import sandbox
 from traceanalyzer.rules.model import Rule
 
+# What evaluation itself reads: its SQL, and what requirements are made of.
+_OWN_SQL = "\n".join(
+    [
+        "FROM capabilities",
+        "attribution.lead_events",
+        "attribution.lead_costs",
+        *(path.read_text() for path in (Path(__file__).parent / "sql").glob("*.sql")),
+    ]
+)
 _PARQUET = re.compile(r"read_parquet\('((?:[^']|'')*)'")
 
 # One row per device: what the rule being evaluated would save, and the time that its claims select. Filled for each
@@ -44,25 +53,34 @@ CREATE OR REPLACE TEMP TABLE bound (
 """
 
 
-def open_workspace(con: duckdb.DuckDBPyConnection, rules: Iterable[Rule] = ()) -> duckdb.DuckDBPyConnection:
+def open_workspace(con: duckdb.DuckDBPyConnection, rules: Iterable[Rule] | None = None) -> duckdb.DuckDBPyConnection:
     """Return a connection of its own for rules, over the same tables and metrics; it can read those and nothing else.
 
-    Metrics that the rules name are computed once, into temporary tables, which hide the views of the same name.
-    Temporary tables of `con` hide what they hide there: that is how tests replace tables.
+    With `rules` it holds no more than what they read. Temporary tables of `con` hide what they hide there: that is how
+    tests replace tables.
     """
     own = duckdb.connect()
     for schema in ("canonical", "attribution"):
         own.execute(f"CREATE SCHEMA {schema}")
     _copy_tables(con, own, temporary=False)
+    engine.add_macros(own)
     _copy_views(con, own)
+    engine.add_metrics(own, readers=None if rules is None else readers(rules))
     _copy_tables(con, own, temporary=True)
+    return locked_workspace(own)
+
+
+def locked_workspace(own: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    """Return a connection that was opened for rules alone, made fit for them: nothing else can be done with it."""
     if not _has_temporary(own, "bound"):
         own.execute(BOUND_TABLE)
-    for name in _metrics_named(rules):
-        if not _has_temporary(own, name):
-            own.execute(f'CREATE TEMP TABLE "{name}" AS FROM main."{name}"')
-    sandbox.lock(own, _folders_read(con))
+    sandbox.lock(own, _folders_read(own))
     return own
+
+
+def readers(rules: Iterable[Rule]) -> list[str]:
+    """Return the texts that ask a connection for rules: each rule's SQL, and evaluation's own."""
+    return [_OWN_SQL, *("\n".join(_sql_of(rule)) for rule in rules)]
 
 
 def _copy_tables(con: duckdb.DuckDBPyConnection, own: duckdb.DuckDBPyConnection, *, temporary: bool) -> None:
@@ -78,13 +96,13 @@ def _copy_tables(con: duckdb.DuckDBPyConnection, own: duckdb.DuckDBPyConnection,
 
 
 def _copy_views(con: duckdb.DuckDBPyConnection, own: duckdb.DuckDBPyConnection) -> None:
-    """Define the views of a connection in another, in the order in which they were built on each other."""
-    engine.add_macros(own)
+    """Define the views of a connection in another, but for the metrics, in the order in which they build on others."""
     views = con.execute(
-        "SELECT sql FROM duckdb_views() WHERE NOT internal AND NOT temporary ORDER BY view_oid"
+        "SELECT schema_name, view_name, sql FROM duckdb_views() WHERE NOT internal AND NOT temporary ORDER BY view_oid"
     ).fetchall()
-    for (sql,) in views:
-        own.execute(sql)
+    for schema, name, sql in views:
+        if schema != "main" or name not in engine.metrics():
+            own.execute(sql)
 
 
 def _folders_read(con: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
@@ -94,18 +112,16 @@ def _folders_read(con: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
     return tuple(sorted({str(Path(path).resolve().parent) for path in files}))
 
 
-def _metrics_named(rules: Iterable[Rule]) -> list[str]:
-    texts = [text for rule in rules for text in _sql_of(rule)]
-    words = set(re.findall(r"[a-z_]\w*", " ".join(texts)))
-    # Claims on kernels and requirements read these two for every rule.
-    return sorted((words | {"capabilities", "kernel_class"}) & engine.metrics().keys())
-
-
 def _sql_of(rule: Rule) -> Iterable[str]:
     yield rule.select
+    yield rule.when
+    yield rule.severity
     yield rule.op_saving or ""
     yield rule.claims.where or ""
     yield rule.claims.compute_ops or ""
+    yield from (item.when for item in rule.abstain)
+    yield from (item.when for item in rule.lower)
+    yield from (item.when or "" for item in rule.fixes)
     yield from (item.select for item in rule.evidence)
 
 
