@@ -91,6 +91,20 @@ def test_two_sets_are_combined_instant_by_instant(
     assert sum(end - start for _, start, end in rows) == len(expected), "no piece is empty, none covers another"
 
 
+def test_an_overlay_tells_which_set_covers_each_stretch(macros: duckdb.DuckDBPyConnection) -> None:
+    # first  [0----4)
+    # second    [2----6)  [8-9)
+    first, second = [("a", 0, 4)], [("a", 2, 6), ("a", 8, 9)]
+    rows: list[tuple[object, ...]] = [*ask(macros, "interval_overlay('one', 'two')", one=first, two=second)]
+    assert rows == [
+        ("a", 0, 2, True, False),
+        ("a", 2, 4, True, True),
+        ("a", 4, 6, False, True),
+        ("a", 6, 8, False, False),
+        ("a", 8, 9, False, True),
+    ]
+
+
 def test_intervals_that_touch_become_one(macros: duckdb.DuckDBPyConnection) -> None:
     #  0    5    9
     #  [----)
