@@ -125,6 +125,18 @@ class TraceDefect:
 
 
 @dataclass(frozen=True)
+class Override:
+    """Something that the project or the caller changed about the rules."""
+
+    kind: str  # parameter, off, suppressed, ended (a suppression whose day is over) or rules (more rule files)
+    rule: str | None
+    what: str
+    reason: str | None
+    until: str | None  # last day of a suppression, as 2027-03-31
+    origin: str  # the settings file, or --set
+
+
+@dataclass(frozen=True)
 class Diagnosis:
     """Everything a report tells about a run."""
 
@@ -135,4 +147,6 @@ class Diagnosis:
     outcomes: tuple[Outcome, ...]
     not_explained: tuple[tuple[str, int], ...]  # (bucket, ns) that no finding owns, compute left out
     defects: tuple[TraceDefect, ...]
+    suppressed: tuple[Finding, ...] = ()  # findings that the project's settings silence: in no order of fixes
+    overrides: tuple[Override, ...] = ()
     schema_version: int = SCHEMA_VERSION

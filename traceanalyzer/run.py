@@ -22,6 +22,7 @@ from traceanalyzer.store import Store, locate_store
 
 if TYPE_CHECKING:
     from traceanalyzer.diagnosis import Diagnosis
+    from traceanalyzer.settings import Settings
 
 
 def _ignore(progress: Progress) -> None:
@@ -48,17 +49,23 @@ class Run:
         return self.connection.sql(query)
 
     def diagnose(
-        self, rule_paths: Sequence[Path] = (), params: Mapping[str, int | float | str | bool] | None = None
+        self,
+        rule_paths: Sequence[Path] = (),
+        params: Mapping[str, int | float | str | bool] | None = None,
+        settings: Settings | None = None,
     ) -> Diagnosis:
         """Return what limits the run: findings in the order of fixes, with evidence and bounded savings.
 
-        `params` overrides parameters of rules, keyed `rule.param`.
+        `params` overrides parameters of rules, keyed `rule.param`, and wins over `settings`: those of the nearest
+        traceanalyzer.toml, unless others are given.
         """
         from traceanalyzer.rules import diagnose, load_rules, readers
+        from traceanalyzer.settings import find_settings
 
-        rules = load_rules(rule_paths)
+        project = find_settings(self.root) if settings is None else settings
+        rules = load_rules((*project.rule_paths, *rule_paths))
         with engine.connect(self.traces, self.derived, readers=readers(rules)) as connection:
-            return diagnose(connection, rules, params or {}, str(self.root), exclusive=True)
+            return diagnose(connection, rules, params or {}, str(self.root), project=project, exclusive=True)
 
     def close(self) -> None:
         """Close the connection, if there is one."""

@@ -13,6 +13,7 @@ from traceanalyzer.commands.opening import RunOptions, opened, run_options
 from traceanalyzer.commands.output import written
 from traceanalyzer.diagnosis import SEVERITIES
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.settings import NO_SETTINGS, find_settings
 
 if TYPE_CHECKING:
     from traceanalyzer.commands.activity import Activity
@@ -55,6 +56,7 @@ EXIT_FINDING = 1
     metavar="RULE.PARAM=VALUE",
     help="Set a parameter of a rule, such as dataloader-bound.min_share=0.1; may be repeated.",
 )
+@click.option("--no-settings", is_flag=True, help="Leave out what traceanalyzer.toml says about the rules.")
 @click.option("--self-check", is_flag=True, help="Also test the answer, and say what was tested; takes much longer.")
 def diagnose(
     options: RunOptions,
@@ -63,6 +65,7 @@ def diagnose(
     fail_on: str | None,
     rule_paths: tuple[Path, ...],
     assignments: tuple[str, ...],
+    no_settings: bool,
     self_check: bool,
 ) -> None:
     """Say what limits a run, what to do about it, and what it can win.
@@ -73,8 +76,9 @@ def diagnose(
     params = dict(_assigned(text) for text in assignments)
     with opened(options) as (run, activity):
         activity.phase("ranking findings")
-        diagnosis = run.diagnose(rule_paths=rule_paths, params=params)
-        checks = _checked(run, diagnosis, rule_paths, params, activity) if self_check else []
+        settings = NO_SETTINGS if no_settings else find_settings(run.root)
+        diagnosis = run.diagnose(rule_paths, params, settings)
+        checks = _checked(run, rule_paths, params, activity) if self_check else []
     with written(output) as stream:
         if layout == "json":
             from traceanalyzer.report import json
@@ -94,17 +98,12 @@ def diagnose(
         click.get_current_context().exit(EXIT_FINDING)
 
 
-def _checked(
-    run: Run,
-    diagnosis: Diagnosis,
-    rule_paths: tuple[Path, ...],
-    params: Mapping[str, str],
-    activity: Activity,
-) -> list[Check]:
+def _checked(run: Run, rule_paths: tuple[Path, ...], params: Mapping[str, str], activity: Activity) -> list[Check]:
     from traceanalyzer.self_check import check_run
 
     activity.phase("testing the answer")
-    return check_run(run.connection, diagnosis, rule_paths, params)
+    # What a project silences is tested, too.
+    return check_run(run.connection, run.diagnose(rule_paths, params, NO_SETTINGS), rule_paths, params)
 
 
 def _tell(checks: Sequence[Check]) -> None:

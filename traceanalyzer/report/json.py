@@ -34,6 +34,8 @@ def document(diagnosis: Diagnosis) -> dict[str, Any]:
         "outcomes": plain["outcomes"],
         "not_explained": [{"bucket": bucket, "dur_ns": dur_ns} for bucket, dur_ns in diagnosis.not_explained],
         "defects": plain["defects"],
+        "suppressed": plain["suppressed"],
+        "overrides": plain["overrides"],
     }
 
 

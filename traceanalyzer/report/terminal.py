@@ -10,6 +10,7 @@ from typing import TextIO
 from traceanalyzer.diagnosis import SEVERITIES, Diagnosis, Finding, Outcome
 from traceanalyzer.report.findings import SEVERITY_STYLES, write_findings
 from traceanalyzer.report.ledger_bar import alike, write_ledgers
+from traceanalyzer.report.overrides import write_overrides
 from traceanalyzer.report.page import Page, Part
 from traceanalyzer.report.verdict import LIMITS_TRUST, judge, quality_findings, step_ns, time_findings
 from traceanalyzer.report.words import bucket_words, counted, duration, percent, ranges, short_names
@@ -31,6 +32,7 @@ def write(diagnosis: Diagnosis, stream: TextIO, *, verbose: bool = False) -> Non
     if verdict.state in ("healthy", "clear") and not verbose:
         page.paragraph(verdict.sentence, label=(f"{short_names([name])[name]}  ", "bold"), style=style)
         _write_quality(page, diagnosis, verbose=False, least=LIMITS_TRUST)
+        write_overrides(page, diagnosis)
         page.paragraph(_who_looked(diagnosis, healthy=True), style="dim")
         return
     page.flow([(name, "bold"), *_inventory(diagnosis)])
@@ -42,6 +44,7 @@ def write(diagnosis: Diagnosis, stream: TextIO, *, verbose: bool = False) -> Non
     write_findings(page, diagnosis, verbose=verbose)
     _write_unexplained(page, diagnosis)
     _write_blind_spots(page, diagnosis, verbose=verbose)
+    write_overrides(page, diagnosis)
     page.paragraph(_who_looked(diagnosis, healthy=False), style="dim")
 
 

@@ -9,16 +9,18 @@ from typing import Any
 import duckdb
 
 from traceanalyzer import attribution
-from traceanalyzer.diagnosis import Diagnosis, Outcome
+from traceanalyzer.diagnosis import Diagnosis, Finding, Outcome
 from traceanalyzer.rules import allocation, overview
 from traceanalyzer.rules.bounds import LeadScan, RememberedScan
 from traceanalyzer.rules.findings import build_finding, merge_ranks, sort_findings
 from traceanalyzer.rules.fix_order import LATENT, PRIMARY, Ordered, fixes_of, order_fixes
 from traceanalyzer.rules.loading import check_settings
 from traceanalyzer.rules.model import ABSTAINED, CLEAR, CONFIDENCES, FINDING, FIRED, ParamValue, Rule
+from traceanalyzer.rules.overriding import Overrides
 from traceanalyzer.rules.places import Place, Run, read_run
 from traceanalyzer.rules.verdicts import Question, Verdict, evaluate
 from traceanalyzer.rules.workspace import locked_workspace, open_workspace
+from traceanalyzer.settings import NO_SETTINGS, Settings
 
 # A finding that can save less is noise: the same run twice differs by as much.
 MIN_IMPACT_SHARE = 0.01
@@ -47,39 +49,52 @@ def diagnose(
     run_name: str = "",
     min_impact_share: float = MIN_IMPACT_SHARE,
     *,
+    project: Settings = NO_SETTINGS,
     exclusive: bool = False,
 ) -> Diagnosis:
     """Return the diagnosis of the run behind a connection of the engine.
 
-    `params` overrides parameters by 'rule.param'. Rules run on a connection of their own, which can read the run's
-    tables and nothing else; `con` is left as it is, unless it was opened for them (`exclusive`).
+    `params` overrides parameters by 'rule.param', and wins over the `project`'s settings. Rules run on a connection of
+    their own, which can read the run's tables and nothing else; `con` is left as it is, unless it was opened for them
+    (`exclusive`).
     """
-    settings = check_settings(rules, params or {})
+    overrides = Overrides(project, params)
+    # Switched off or not: what is set for a rule must fit it.
+    settings = check_settings(rules, overrides.merged_params())
+    rules = overrides.enabled(rules)
     values = {rule.id: rule.values(settings.get(rule.id)) for rule in rules}
     scan = RememberedScan(attribution.Bounds.load(con))
     own = locked_workspace(con) if exclusive else open_workspace(con, rules)
     session = _Session(own, read_run(own), scan, rules, values, min_impact_share)
     verdicts = _doubted([verdict for rule in rules for verdict in _evaluate(session, rule, {})])
     fired = [verdict for verdict in verdicts if verdict.state == FIRED]
+    silenced = {_key(verdict) for verdict in fired if overrides.suppression(session.run, verdict) is not None}
     timed = [verdict for verdict in fired if verdict.rule.kind == FINDING]
-    order = _order(session, timed, allocation.share_out(own, session.run, timed, values))
+    told = [verdict for verdict in timed if _key(verdict) not in silenced]
+    order = _order(session, told, allocation.share_out(own, session.run, timed, values))
     latent = _add_latent(session, verdicts, order)
     owned = allocation.share_out(own, session.run, [*timed, *latent], values)
-    ranks = {(item.verdict.rule.id, place): item for place, items in order.items() for item in items}
-    findings = [
-        build_finding(own, session.run, verdict, values[verdict.rule.id], owned.get(key), ranks.get(key))
-        for verdict in (*fired, *latent)
-        for key in [(verdict.rule.id, verdict.place)]
-    ]
+    ranks = {_key(item.verdict): item for items in order.values() for item in items}
+    findings: dict[bool, list[Finding]] = {True: [], False: []}  # by whether they are silenced
+    for verdict in (*fired, *latent):
+        key = _key(verdict)
+        finding = build_finding(own, session.run, verdict, values[verdict.rule.id], owned.get(key), ranks.get(key))
+        findings[key in silenced].append(finding)
     return Diagnosis(
         run=run_name,
         traces=overview.traces(own),
         ledgers=overview.ledgers(own),
-        findings=tuple(sort_findings(merge_ranks(findings))),
-        outcomes=tuple(_outcome(session.run, verdict) for verdict in verdicts),
+        findings=tuple(sort_findings(merge_ranks(findings[False]))),
+        outcomes=tuple(_outcome(session.run, verdict, overrides) for verdict in verdicts),
         not_explained=allocation.unexplained(own),
         defects=overview.defects(own),
+        suppressed=tuple(sort_findings(merge_ranks(findings[True]))),
+        overrides=overrides.told(rules, findings[True]),
     )
+
+
+def _key(verdict: Verdict) -> tuple[str, Place]:
+    return verdict.rule.id, verdict.place
 
 
 def reported(verdict: Verdict, min_impact_share: float) -> Verdict:
@@ -167,8 +182,11 @@ def _is_worth_more(session: _Session, verdict: Verdict, before: Sequence[Ordered
     return added_ns >= max(floor_ns, 1) and added_ns != verdict.bound_ns
 
 
-def _outcome(run: Run, verdict: Verdict) -> Outcome:
+def _outcome(run: Run, verdict: Verdict, overrides: Overrides) -> Outcome:
     told: dict[str, Any] = {}
+    silence = overrides.suppression(run, verdict) if verdict.state == FIRED else None
+    if silence is not None:
+        told = {"reason": "suppressed", "detail": f"{silence.reason} (until {silence.until})"}
     if verdict.state in (ABSTAINED, CLEAR):
         told = {"reason": verdict.reason, "detail": verdict.detail, "unlock": verdict.unlock}
     return Outcome(

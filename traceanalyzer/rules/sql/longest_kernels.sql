@@ -6,8 +6,8 @@ SELECT
     any_value(class) AS class,
     any_value(precision) AS precision,
     any_value(operator) AS operator,
-    arg_max(step, dur_ns) AS longest_in_step,
-    arg_max(start_ns, dur_ns) AS start_ns,
+    arg_max(step, (dur_ns, -start_ns)) AS longest_in_step,
+    arg_max(start_ns, (dur_ns, -start_ns)) AS start_ns,
     max(dur_ns) AS dur_ns
 FROM kernel_class
 WHERE trace_id = $trace_id

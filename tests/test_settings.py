@@ -1,0 +1,153 @@
+"""What a project decides about the rules is applied, has an end where it silences, and is told in every report."""
+
+from __future__ import annotations
+
+import datetime
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from traceanalyzer.diagnosis import Diagnosis
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.report import terminal
+from traceanalyzer.rules import diagnose, load_rules
+from traceanalyzer.rules.fixtures import open_fixture
+from traceanalyzer.settings import NO_SETTINGS, Settings, Suppression, find_settings, read_settings
+
+LOADER_OR_SYNC = {"steps": 6, "kernels": 120, "kernel_us": 60, "loader_us": 9000, "item_per_step": 1}
+FAR = datetime.date(2999, 12, 31)
+PAST = datetime.date(2001, 1, 1)
+RULES = load_rules()
+
+
+def diagnosed(project: Settings, **options: Any) -> Diagnosis:
+    return diagnose(open_fixture(LOADER_OR_SYNC, {}), RULES, run_name="run", project=project, **options)
+
+
+def problems(diagnosis: Diagnosis) -> list[str]:
+    return [finding.rule for finding in diagnosis.findings if finding.kind == "finding"]
+
+
+def settings(folder: Path, text: str) -> Settings:
+    file = folder / "traceanalyzer.toml"
+    file.write_text(text)
+    return read_settings(file)
+
+
+def report(diagnosis: Diagnosis) -> str:
+    stream = io.StringIO()
+    terminal.write(diagnosis, stream)
+    return " ".join(stream.getvalue().split())
+
+
+def test_the_nearest_file_above_the_run_counts(tmp_path: Path) -> None:
+    run = tmp_path / "project" / "runs" / "run42"
+    run.mkdir(parents=True)
+    assert find_settings(run) == NO_SETTINGS
+    (tmp_path / "traceanalyzer.toml").write_text("[rules.a]\nparams = {x = 1}")
+    (tmp_path / "project" / "traceanalyzer.toml").write_text("[rules.a]\nparams = {x = 2}")
+    assert find_settings(run).params == {"a.x": 2}
+    trace = run / "rank0.json"
+    trace.touch()
+    assert find_settings(trace).params == {"a.x": 2}
+
+
+def test_every_kind_of_setting_is_read(tmp_path: Path) -> None:
+    read = settings(
+        tmp_path,
+        """
+        rule_paths = ["ours"]
+        [rules.dataloader-bound]
+        params = { min_share = 0.1 }
+        reason = "PERF-41"
+        [rules.comm-blocking]
+        enabled = false
+        reason = "no fast network"
+        [[suppress]]
+        rule = "sync-in-step"
+        rank = 3
+        reason = "PERF-52"
+        until = 2999-12-31
+        """,
+    )
+    assert read.rule_paths == (tmp_path / "ours",)
+    assert read.params == {"dataloader-bound.min_share": 0.1}
+    assert read.switched_off == {"comm-blocking": "no fast network"}
+    assert read.suppressions == (Suppression("sync-in-step", "PERF-52", FAR, rank=3),)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("rule_path = []", "did you mean 'rule_paths'?"),
+        ("[rules.a]\nenabled = false", "rules.a needs a reason"),
+        ("[rules.a]\nparam = {}", "did you mean 'params'?"),
+        ('[[suppress]]\nrule = "a"\nuntil = 2999-01-01', "suppress[0] needs a reason"),
+        ('[[suppress]]\nrule = "a"\nreason = "b"', "must be a day"),
+        ('[[suppress]]\nrule = "a"\nreason = "b"\nuntil = 2999-01-01T10:00:00', "must be a day"),
+        ("[rules.a", "cannot be read"),
+    ],
+)
+def test_a_mistake_is_told_with_the_place_and_what_to_do(text: str, told: str, tmp_path: Path) -> None:
+    with pytest.raises(TraceAnalyzerError) as raised:
+        settings(tmp_path, text)
+    assert told in raised.value.what
+    assert raised.value.where == str(tmp_path / "traceanalyzer.toml")
+
+
+def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(TraceAnalyzerError) as raised:
+        settings(tmp_path, "x = 1\n[rules.a]\nenabled = false\n[[suppress]]\n")
+    assert all(word in raised.value.what for word in ("unknown key: x", "rules.a needs", "suppress[0] needs"))
+
+
+def test_a_rule_that_does_not_exist_is_told() -> None:
+    with pytest.raises(TraceAnalyzerError) as raised:
+        diagnosed(Settings(switched_off={"dataloader-bond": "because"}))
+    assert "dataloader-bound" in (raised.value.hint or "")
+
+
+def test_a_rule_that_is_switched_off_is_not_asked_and_is_told() -> None:
+    diagnosis = diagnosed(Settings(switched_off={"dataloader-bound": "being replaced"}))
+    assert problems(diagnosis) == ["sync-in-step"]
+    assert "dataloader-bound" not in {outcome.rule for outcome in diagnosis.outcomes}
+    assert "dataloader-bound switched off: being replaced" in report(diagnosis)
+
+
+def test_the_command_line_wins_over_the_file_and_both_are_told() -> None:
+    project = Settings(
+        Path("traceanalyzer.toml"), params={"dataloader-bound.min_share": 0.9, "sync-in-step.min_share": 0.9}
+    )
+    assert problems(diagnosed(project)) == []
+    diagnosis = diagnosed(project, params={"dataloader-bound.min_share": 0.2})
+    assert problems(diagnosis) == ["dataloader-bound"]
+    told = {(override.rule, override.what, override.origin) for override in diagnosis.overrides}
+    assert told == {
+        ("dataloader-bound", "min_share = 0.2 instead of 0.05", "--set"),
+        ("sync-in-step", "min_share = 0.9 instead of 0.01", "traceanalyzer.toml"),
+    }
+
+
+def test_a_suppressed_finding_keeps_its_time_and_leaves_the_order_of_fixes() -> None:
+    diagnosis = diagnosed(Settings(suppressions=(Suppression("dataloader-bound", "PERF-41", FAR),)))
+    assert problems(diagnosis) == ["sync-in-step"]
+    (silenced,) = diagnosis.suppressed
+    whole = next(f for f in diagnosed(NO_SETTINGS).findings if f.rule == "dataloader-bound")
+    assert (silenced.rule, silenced.owned_ns, silenced.marginal_order) == (whole.rule, whole.owned_ns, None)
+    outcome = next(outcome for outcome in diagnosis.outcomes if outcome.rule == "dataloader-bound")
+    assert (outcome.state, outcome.reason) == ("fired", "suppressed")
+    assert "until 2999-12-31: PERF-41" in report(diagnosis)
+
+
+def test_a_suppression_ends_on_its_day_and_says_so() -> None:
+    diagnosis = diagnosed(Settings(suppressions=(Suppression("dataloader-bound", "PERF-41", PAST),)))
+    assert problems(diagnosis)[0] == "dataloader-bound"
+    assert "no longer suppressed" in report(diagnosis)
+
+
+def test_a_suppression_of_another_rank_silences_nothing() -> None:
+    diagnosis = diagnosed(Settings(suppressions=(Suppression("dataloader-bound", "PERF-41", FAR, rank=7),)))
+    assert problems(diagnosis)[0] == "dataloader-bound"
+    assert "suppressed, and not found" in report(diagnosis)

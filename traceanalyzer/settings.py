@@ -1,0 +1,162 @@
+"""What a project decided about the rules: `traceanalyzer.toml`, beside a run or in a folder above it."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from traceanalyzer.errors import TraceAnalyzerError
+
+FILE_NAME = "traceanalyzer.toml"
+
+ParamValue = int | float | str | bool
+
+_TOP_KEYS = ("rule_paths", "rules", "suppress")
+_RULE_KEYS = ("enabled", "params", "reason")
+_SUPPRESS_KEYS = ("rule", "rank", "trace", "reason", "until")
+
+
+@dataclass(frozen=True)
+class Suppression:
+    """A finding that the project knows of and does not want to be told again before a day."""
+
+    rule: str
+    reason: str
+    until: datetime.date
+    rank: int | None = None  # None: on every rank
+    trace: str | None = None  # None: in every trace
+
+    def covers(self, rule: str, rank: int | None, trace: str | None) -> bool:
+        """Tell whether a finding of this rule, on this rank and trace, is meant."""
+        return rule == self.rule and self.rank in (None, rank) and self.trace in (None, trace)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of a project; empty where there is no file."""
+
+    path: Path | None = None
+    rule_paths: tuple[Path, ...] = ()
+    params: Mapping[str, ParamValue] = field(default_factory=dict)  # 'rule.param' → value
+    switched_off: Mapping[str, str] = field(default_factory=dict)  # rule → reason
+    suppressions: tuple[Suppression, ...] = ()
+    reasons: Mapping[str, str] = field(default_factory=dict)  # rule → why its parameters are set
+
+    def rules_named(self) -> Iterator[tuple[str, str]]:
+        """Return every rule that the file names, with the place where it does."""
+        yield from ((rule, f"rules.{rule}") for rule in self.switched_off)
+        yield from ((name.partition(".")[0], f"rules.{name.partition('.')[0]}.params") for name in self.params)
+        yield from ((item.rule, "suppress") for item in self.suppressions)
+
+
+NO_SETTINGS = Settings()
+
+
+def find_settings(root: Path) -> Settings:
+    """Return the settings of the nearest file, in the run's folder or above it; empty ones where there is none."""
+    folder = root.resolve() if root.is_dir() else root.resolve().parent
+    for place in (folder, *folder.parents):
+        file = place / FILE_NAME
+        if file.is_file():
+            return read_settings(file)
+    return NO_SETTINGS
+
+
+def read_settings(path: Path) -> Settings:
+    """Return the settings in a file; raises TraceAnalyzerError with all that is wrong in it."""
+    import tomllib  # few runs have a file, and none should wait for this without one
+
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise TraceAnalyzerError(f"cannot be read: {error}", path, "it is TOML: https://toml.io") from error
+    reader = _Reader(path)
+    settings = reader.settings(values)
+    if reader.mistakes:
+        raise TraceAnalyzerError("\n  ".join(reader.mistakes), path, "docs/settings.md shows what may stand there")
+    return settings
+
+
+class _Reader:
+    """Reads each part of the file and remembers what is wrong with it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.mistakes: list[str] = []
+
+    def settings(self, values: Mapping[str, Any]) -> Settings:
+        self._check_keys("", values, _TOP_KEYS)
+        params: dict[str, ParamValue] = {}
+        switched_off: dict[str, str] = {}
+        reasons: dict[str, str] = {}
+        for rule, item in self._table("rules", values.get("rules", {})).items():
+            table = self._table(f"rules.{rule}", item)
+            self._check_keys(f"rules.{rule}", table, _RULE_KEYS)
+            reason = table.get("reason")
+            if table.get("enabled", True) is False:
+                switched_off[rule] = self._reason(f"rules.{rule}", reason)
+            elif table.get("enabled", True) is not True:
+                self.mistakes.append(f"rules.{rule}.enabled must be true or false")
+            for name, value in self._table(f"rules.{rule}.params", table.get("params", {})).items():
+                if isinstance(value, bool | int | float | str):
+                    params[f"{rule}.{name}"] = value
+                else:
+                    self.mistakes.append(f"rules.{rule}.params.{name} must be a number, text or true/false")
+            if isinstance(reason, str):
+                reasons[rule] = reason
+        return Settings(
+            path=self.path,
+            rule_paths=self._rule_paths(values.get("rule_paths", [])),
+            params=params,
+            switched_off=switched_off,
+            suppressions=tuple(self._suppressions(values.get("suppress", []))),
+            reasons=reasons,
+        )
+
+    def _rule_paths(self, value: Any) -> tuple[Path, ...]:
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            self.mistakes.append("rule_paths must be a list of files and folders")
+            return ()
+        return tuple(self.path.parent / item for item in value)
+
+    def _suppressions(self, value: Any) -> Iterator[Suppression]:
+        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+            self.mistakes.append("suppress must be tables: [[suppress]]")
+            return
+        for index, item in enumerate(value):
+            where = f"suppress[{index}]"
+            self._check_keys(where, item, _SUPPRESS_KEYS)
+            until, rule, rank, trace = item.get("until"), item.get("rule"), item.get("rank"), item.get("trace")
+            reason = self._reason(where, item.get("reason"))
+            if not isinstance(rule, str):
+                self.mistakes.append(f"{where} names no rule")
+            # A date with a time of day is one, too, and compares with none.
+            elif not isinstance(until, datetime.date) or isinstance(until, datetime.datetime):
+                self.mistakes.append(f"{where}.until must be a day, such as 2027-03-31: nothing is silenced for ever")
+            elif not isinstance(rank, int | None) or not isinstance(trace, str | None):
+                self.mistakes.append(f"{where}: rank is a number and trace is a name")
+            else:
+                yield Suppression(rule, reason, until, rank, trace)
+
+    def _reason(self, where: str, value: Any) -> str:
+        if isinstance(value, str) and value.strip():
+            return value.strip()
+        self.mistakes.append(f"{where} needs a reason: whoever reads the report will ask")
+        return ""
+
+    def _table(self, where: str, value: Any) -> dict[str, Any]:
+        if isinstance(value, dict):
+            return value
+        self.mistakes.append(f"{where} must be a table")
+        return {}
+
+    def _check_keys(self, where: str, values: Mapping[str, Any], known: tuple[str, ...]) -> None:
+        for name in values:
+            if name not in known:
+                close = get_close_matches(name, known, n=1)
+                hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known)}"
+                self.mistakes.append(f"unknown key: {f'{where}.{name}'.lstrip('.')} ({hint})")
