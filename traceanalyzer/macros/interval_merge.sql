@@ -17,9 +17,10 @@ CREATE OR REPLACE MACRO interval_merge(intervals) AS TABLE (
             key,
             start_ns,
             end_ns,
-            -- Not a count with a filter: DuckDB counts those anew for every row.
+            -- Not a count with a filter: DuckDB counts those anew for every row. Of equal intervals the one that reaches
+            -- least comes first, or it would begin an island that another one of them has joined already.
             sum(CASE WHEN start_ns <= reached_ns THEN 0 ELSE 1 END) OVER (
-                PARTITION BY key ORDER BY start_ns, end_ns ROWS UNBOUNDED PRECEDING
+                PARTITION BY key ORDER BY start_ns, end_ns, reached_ns NULLS FIRST ROWS UNBOUNDED PRECEDING
             ) AS island
         FROM reached
     )
