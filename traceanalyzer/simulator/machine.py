@@ -297,14 +297,7 @@ class Machine:
         """Put one op on a stream and work out when it runs."""
         launch_end_ns = self.tape.now_ns if launch_end_ns is None else launch_end_ns
         host_ready_ns = launch_end_ns + self.costs.launch_latency_ns
-        start_ns, producer = host_ready_ns, None
-        before = [self._last[stream]] if stream in self._last else []
-        for op in before + self._waits.pop(stream, []):
-            if op.end_ns + self.costs.kernel_gap_ns > start_ns:
-                start_ns, producer = op.end_ns + self.costs.kernel_gap_ns, op.index
-        engine = None if copy is None else self._engine_free.get(copy.copy_kind)
-        if engine is not None and engine.end_ns > start_ns:
-            start_ns, producer = engine.end_ns, engine.index
+        start_ns, producer = self._earliest_start(stream, host_ready_ns, copy)
         transfer_ns = start_ns
         if collective is not None and self._meet is not None:
             transfer_ns, dur_ns = self._meet(collective.meetings, start_ns, dur_ns)
@@ -341,6 +334,18 @@ class Machine:
             self._blocked_ns = 0
             self._compute_end_ns = max(self._compute_end_ns, op.end_ns)
         return op
+
+    def _earliest_start(self, stream: int, host_ready_ns: int, copy: Copy | None) -> tuple[int, int | None]:
+        """Return when an op of a stream can start, and the op whose end decides it; None where the host does."""
+        start_ns, producer = host_ready_ns, None
+        before = [self._last[stream]] if stream in self._last else []
+        for op in before + self._waits.pop(stream, []):
+            if op.end_ns + self.costs.kernel_gap_ns > start_ns:
+                start_ns, producer = op.end_ns + self.costs.kernel_gap_ns, op.index
+        engine = None if copy is None else self._engine_free.get(copy.copy_kind)
+        if engine is not None and engine.end_ns > start_ns:
+            start_ns, producer = engine.end_ns, engine.index
+        return start_ns, producer
 
     def _copy_rate(self, copy: Copy) -> float:
         if "pageable" in (copy.src_kind, copy.dst_kind):
