@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +22,7 @@ from traceanalyzer.store import Store, locate_store
 
 if TYPE_CHECKING:
     from traceanalyzer.diagnosis import Diagnosis
+    from traceanalyzer.rules import Explanation
     from traceanalyzer.settings import Settings
 
 
@@ -38,6 +39,7 @@ class Run:
     traces: tuple[StoredTrace, ...]
     derived: Path | None  # folder of the attribution tables
     reused: bool  # nothing was ingested: every table came from Parquet
+    catalog: Future[None] | None = None  # the catalogue being written beside what the caller does
 
     @cached_property
     def connection(self) -> duckdb.DuckDBPyConnection:
@@ -67,10 +69,26 @@ class Run:
         with engine.connect(self.traces, self.derived, readers=readers(rules)) as connection:
             return diagnose(connection, rules, params or {}, str(self.root), project=project, exclusive=True)
 
+    def explain(
+        self, rule_id: str, rule_paths: Sequence[Path] = (), settings: Settings | None = None
+    ) -> list[Explanation]:
+        """Return how a rule comes to its verdict in every place: each condition with the values that it sees."""
+        from traceanalyzer.rules import check_settings, explain, load_rules, readers, rule_called
+        from traceanalyzer.settings import find_settings
+
+        project = find_settings(self.root) if settings is None else settings
+        rules = load_rules((*project.rule_paths, *rule_paths))
+        rule = rule_called(rule_id, rules)
+        values = rule.values(check_settings(rules, project.params).get(rule.id))
+        with engine.connect(self.traces, self.derived, readers=readers([rule])) as connection:
+            return explain(connection, rule, values, exclusive=True)
+
     def close(self) -> None:
-        """Close the connection, if there is one."""
+        """Close the connection, if there is one, and see the catalogue finished."""
         if "connection" in self.__dict__:
             self.connection.close()
+        if self.catalog is not None:
+            self.catalog.result()
 
     def __enter__(self) -> Run:
         return self
@@ -103,9 +121,12 @@ def open_run(
     reused = all(was_there for _, _, was_there in folders)
     derived, was_there = _derive(keeper, traces) if attribution else (None, True)
     catalog = keeper.folder / "catalog.duckdb"
+    writing: Future[None] | None = None
     if not (reused and was_there and catalog.exists()):
-        keeper.replace_file(catalog, lambda file: _write_catalog(file, traces, derived))
-    return Run(root, keeper.folder, tuple(traces), derived, reused)
+        beside = ThreadPoolExecutor(1)
+        writing = beside.submit(keeper.replace_file, catalog, lambda file: _write_catalog(file, traces, derived))
+        beside.shutdown(wait=False)
+    return Run(root, keeper.folder, tuple(traces), derived, reused, writing)
 
 
 def _ingest_all(

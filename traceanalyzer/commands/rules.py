@@ -7,8 +7,6 @@ from pathlib import Path
 
 import click
 
-from traceanalyzer.errors import TraceAnalyzerError
-
 EXIT_FAILED = 1
 
 _paths = click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
@@ -51,17 +49,63 @@ def list_rules(paths: tuple[Path, ...]) -> None:
 @_extra
 def show_rule(rule_id: str, paths: tuple[Path, ...]) -> None:
     """Show what a rule finds, when, with which parameters, and how to mend it."""
-    from difflib import get_close_matches
-
     from traceanalyzer.report import rule as report
-    from traceanalyzer.rules import load_rules, rule_page
+    from traceanalyzer.rules import load_rules, rule_called, rule_page
 
-    known = {rule.id: rule for rule in load_rules(paths)}
-    if rule_id not in known:
-        close = get_close_matches(rule_id, known, n=3)
-        hint = f"did you mean {' or '.join(close)}?" if close else "`traceanalyzer rules list` names all"
-        raise TraceAnalyzerError("no such rule", rule_id, hint)
-    report.write(rule_page(known[rule_id]), known[rule_id].select, sys.stdout)
+    rule = rule_called(rule_id, load_rules(paths))
+    report.write(rule_page(rule), rule.select, sys.stdout)
+
+
+@rules.command("explain")
+@click.argument("rule_id", metavar="ID")
+@click.argument("run", type=click.Path(path_type=Path))
+@_extra
+@click.option("--store", type=click.Path(path_type=Path), metavar="DIR", help="Keep what is computed here.")
+def explain_rule(rule_id: str, run: Path, paths: tuple[Path, ...], store: Path | None) -> None:
+    """Show how a rule came to its verdict on RUN: each condition, and the values that it saw.
+
+    The settings of the project count, as they do for `diagnose`.
+    """
+    from traceanalyzer.report import explanation
+    from traceanalyzer.run import open_run
+
+    with open_run(run, store=store) as opened:
+        explanation.write(opened.explain(rule_id, paths), sys.stdout)
+
+
+@rules.command("new")
+@click.argument("rule_id", metavar="ID")
+@click.option(
+    "--in",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=".",
+    metavar="DIR",
+    help="Write the file here; by default in the current folder.",
+)
+def start_rule(rule_id: str, folder: Path) -> None:
+    """Write a rule to start from: it passes `rules lint`, and its first test waits for your problem."""
+    from traceanalyzer.rules.authoring import new_rule
+
+    file = new_rule(rule_id, folder)
+    click.echo(f"{file} is written. Say in it what you look for, then:")
+    for command, why in (
+        (f"rules test {file}", "runs its tests; the first fails until its workload has the problem"),
+        (f"rules lint {file}", "lists mistakes"),
+        (f"rules explain {rule_id} RUN --rules {file}", "shows on a run what each condition saw"),
+        (f"diagnose RUN --rules {file}", "uses it"),
+    ):
+        click.echo(f"  traceanalyzer {command}    {why}")
+
+
+@rules.command("schema")
+def print_schema() -> None:
+    """Print the JSON Schema of a rule file, for editors that complete and check YAML."""
+    import json
+
+    from traceanalyzer.rules.authoring import rule_schema
+
+    click.echo(json.dumps(rule_schema(), indent=2))
 
 
 @rules.command("test")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 
 from traceanalyzer.errors import TraceAnalyzerError
@@ -10,6 +11,7 @@ from traceanalyzer.rules.binding import bind_rules
 from traceanalyzer.rules.document import read_document
 from traceanalyzer.rules.model import STATES, Mistake, Param, ParamValue, Rule, RuleFilesError
 from traceanalyzer.rules.parsing import parse_rule, suggestion
+from traceanalyzer.rules.units import unit_mistakes
 
 
 def builtin_folder() -> Path:
@@ -56,13 +58,23 @@ def read_rules(paths: Sequence[Path]) -> list[Rule]:
     return sorted(rules, key=lambda rule: rule.id)
 
 
+def rule_called(rule_id: str, rules: Sequence[Rule]) -> Rule:
+    """Return the rule of this id; raises with the ids that are spelled alike."""
+    known = {rule.id: rule for rule in rules}
+    if rule_id in known:
+        return known[rule_id]
+    close = get_close_matches(rule_id, known, n=3)
+    hint = f"did you mean {' or '.join(close)}?" if close else "`traceanalyzer rules list` names all"
+    raise TraceAnalyzerError("no such rule", rule_id, hint)
+
+
 def lint(paths: Sequence[Path] = ()) -> list[Mistake]:
     """Return every mistake of the rules in `paths` (default: the built-in ones), style of tests and params included."""
     rules, mistakes = _parse(paths or [builtin_folder()])
     known, _ = _parse([builtin_folder()])
     mistakes += [*_doubles(rules), *_unknown_refinements([*known, *rules]), *bind_rules(rules)]
     for rule in rules:
-        mistakes += [*_unused_params(rule), *_missing_tests(rule)]
+        mistakes += [*_unused_params(rule), *_missing_tests(rule), *unit_mistakes(rule)]
     return sorted(mistakes, key=lambda mistake: (mistake.path, mistake.line))
 
 

@@ -29,13 +29,13 @@ from traceanalyzer.rules.model import (
 )
 from traceanalyzer.rules.template import template_fields
 
-_ID = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
-_ID_LENGTH = 40
+ID_PATTERN = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+ID_LENGTH = 40
 _NAME = re.compile(r"[a-z_][a-z0-9_]*")
-_REQUIRED = ("id", "title", "when", "message", "why", "fixes", "references", "tests")
-_KEYS = {
+REQUIRED = ("id", "title", "when", "message", "why", "fixes", "references", "tests")
+KEYS = {
     "": (
-        *_REQUIRED,
+        *REQUIRED,
         *("kind", "severity", "requires", "params", "select", "abstain", "claims", "removes", "op_saving"),
         *("confidence", "lower", "evidence", "refines"),
     ),
@@ -69,7 +69,7 @@ class _Parser:
     def rule(self) -> Rule:
         top = self.document.values
         self._check_keys("", top)
-        for key in _REQUIRED:
+        for key in REQUIRED:
             if key not in top:
                 self._mistake("", f"the key '{key}' is missing")
         kind = self._choice("kind", top.get("kind", FINDING), (FINDING, QUALITY))
@@ -119,9 +119,9 @@ class _Parser:
 
     def _check_keys(self, key: str, values: Mapping[str, Any], kind: str = "") -> None:
         for name in values:
-            if name not in _KEYS[kind]:
+            if name not in KEYS[kind]:
                 # Inside {…} a comma ends a value, so the rest of an unquoted sentence reads as a key.
-                hint = "put text that holds commas in quotes" if " " in name else suggestion(name, _KEYS[kind])
+                hint = "put text that holds commas in quotes" if " " in name else suggestion(name, KEYS[kind])
                 self._mistake(f"{key}.{name}".lstrip("."), f"unknown key: {name}", hint)
 
     def _text(self, key: str, value: Any) -> str:
@@ -168,8 +168,8 @@ class _Parser:
         return items
 
     def _id(self, value: Any) -> str:
-        if not isinstance(value, str) or not _ID.fullmatch(value) or len(value) > _ID_LENGTH:
-            self._mistake("id", f"'id' must be lower-case words joined by '-', at most {_ID_LENGTH} characters")
+        if not isinstance(value, str) or not ID_PATTERN.fullmatch(value) or len(value) > ID_LENGTH:
+            self._mistake("id", f"'id' must be lower-case words joined by '-', at most {ID_LENGTH} characters")
             return "invalid"
         if value != self.document.path.stem:
             self._mistake("id", f"the id is {value}, the file is {self.document.path.name}", "name both alike")

@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import duckdb
+
 from traceanalyzer import attribution
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.rules import sandbox
 from traceanalyzer.rules.diagnosing import MIN_IMPACT_SHARE, reported
+from traceanalyzer.rules.explaining import unmet
 from traceanalyzer.rules.fixtures import open_fixture
 from traceanalyzer.rules.loading import check_settings
-from traceanalyzer.rules.model import ABSTAINED, FINDING, FIRED, Rule, RuleTest
+from traceanalyzer.rules.model import ABSTAINED, CLEAR, FINDING, FIRED, ParamValue, Rule, RuleTest
 from traceanalyzer.rules.places import read_run
 from traceanalyzer.rules.template import render
 from traceanalyzer.rules.verdicts import Question, Verdict, evaluate
@@ -47,7 +50,7 @@ def run_rule_tests(rules: Sequence[Rule]) -> list[RuleTestResult]:
 def run_rule_test(rule: Rule, test: RuleTest) -> RuleTestResult:
     """Return the result of one inline test."""
     try:
-        verdicts = _verdicts(rule, test)
+        con, verdicts = _verdicts(rule, test)
     except (TraceAnalyzerError, ValueError, sandbox.RuleQueryError) as error:
         return RuleTestResult(rule.id, test.name, rule.path, test.line, (f"cannot run: {error}",), {})
     verdict = _wanted(verdicts, test.expect)
@@ -55,20 +58,26 @@ def run_rule_test(rule: Rule, test: RuleTest) -> RuleTestResult:
         failures: tuple[str, ...] = ("the rule says nothing about any place; its select returned no row",)
         return RuleTestResult(rule.id, test.name, rule.path, test.line, failures, {})
     failures = tuple(_failures(verdict, rule, test))
+    if failures and verdict.state == CLEAR and test.expect["state"] == FIRED and verdict.row:
+        failures += tuple(unmet(con, rule, _values(rule, test), verdict))
     return RuleTestResult(rule.id, test.name, rule.path, test.line, failures, verdict.row)
 
 
-def _verdicts(rule: Rule, test: RuleTest) -> list[Verdict]:
+def _values(rule: Rule, test: RuleTest) -> dict[str, ParamValue]:
     settings = check_settings([rule], {f"{rule.id}.{name}": value for name, value in test.params.items()})
+    return rule.values(settings.get(rule.id))
+
+
+def _verdicts(rule: Rule, test: RuleTest) -> tuple[duckdb.DuckDBPyConnection, list[Verdict]]:
+    values = _values(rule, test)
     con = open_fixture(test.sim, test.tables)
     # Literal rows leave out what a trace recorded: then the test is about the condition, not about requirements.
     assumed = test.sim is None and "capabilities" not in test.tables and "traces" not in test.tables
     scan = None if "bound" in test.tables or test.sim is None else attribution.Bounds.load(con)
     con = open_workspace(con, [rule])
     run = read_run(con)
-    values = rule.values(settings.get(rule.id))
     verdicts = evaluate(con, rule, run, values, Question(scan, assume_requirements=assumed))
-    return [reported(verdict, MIN_IMPACT_SHARE) for verdict in verdicts]
+    return con, [reported(verdict, MIN_IMPACT_SHARE) for verdict in verdicts]
 
 
 def _wanted(verdicts: Sequence[Verdict], expect: Mapping[str, Any]) -> Verdict | None:

@@ -1,0 +1,141 @@
+"""Tells how one rule came to its verdict on a run: every requirement and condition, with the values that it saw."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+
+from traceanalyzer import attribution
+from traceanalyzer.rules import sandbox
+from traceanalyzer.rules.bounds import RememberedScan
+from traceanalyzer.rules.diagnosing import MIN_IMPACT_SHARE, reported
+from traceanalyzer.rules.model import FINDING, ParamValue, Rule
+from traceanalyzer.rules.places import Run, read_run
+from traceanalyzer.rules.verdicts import Question, Verdict, evaluate
+from traceanalyzer.rules.workspace import locked_workspace, open_workspace
+
+_WORDS = re.compile(r"'(?:[^']|'')*'|[A-Za-z_]\w*|[()]|\s+|.", re.DOTALL)
+_NAME = re.compile(r"[A-Za-z_]\w*")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A condition, what it came to (None: unknown), and the values of the columns and parameters that it names."""
+
+    text: str
+    holds: bool | None
+    values: Mapping[str, Any]
+    meaning: str = ""  # what follows where it holds
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """How a rule came to its verdict in one place."""
+
+    rule: Rule
+    verdict: Verdict
+    requirements: tuple[tuple[str, bool, str | None], ...]  # capability, there or not, what was seen
+    abstains: tuple[Seen, ...]
+    when: tuple[Seen, ...]  # the parts of `when` that AND joins
+    lowers: tuple[Seen, ...]
+    fixes: tuple[Seen, ...]
+
+
+def explain(
+    con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, ParamValue], *, exclusive: bool = False
+) -> list[Explanation]:
+    """Return how the rule came to its verdict, in every place that it is about."""
+    scan = None if rule.claims.is_empty else RememberedScan(attribution.Bounds.load(con))
+    own = locked_workspace(con) if exclusive else open_workspace(con, [rule])
+    run = read_run(own)
+    verdicts = evaluate(own, rule, run, values, Question(scan))
+    seen = _seen(own, rule, values) if any(verdict.row for verdict in verdicts) else {}
+    return [
+        _explanation(
+            rule, run, reported(verdict, MIN_IMPACT_SHARE), seen.get((verdict.place.trace, verdict.place.device))
+        )
+        for verdict in verdicts
+    ]
+
+
+def unmet(con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, ParamValue], verdict: Verdict) -> list[str]:
+    """Return the parts of `when` that do not hold in a place, with what they saw; just after the rule's evaluation."""
+    seen = _seen(con, rule, values).get((verdict.place.trace, verdict.place.device), {}).get("when", ())
+    return [
+        f"{part.text} {'is unknown' if part.holds is None else 'does not hold'}: "
+        + ", ".join(f"{name} = {_short(value)}" for name, value in part.values.items())
+        for part in seen
+        if not part.holds
+    ]
+
+
+def and_parts(condition: str) -> list[str]:
+    """Return the parts of a condition that AND joins at its top level; where OR does, the whole of it."""
+    parts: list[list[str]] = [[]]
+    depth, between, cases = 0, False, 0
+    for word in _WORDS.findall(condition):
+        upper = word.upper()
+        depth += (word == "(") - (word == ")")
+        cases += (upper == "CASE") - (upper == "END")
+        at_top = depth == 0 and cases == 0
+        if at_top and upper == "OR":
+            return [" ".join(condition.split())]
+        if at_top and upper == "BETWEEN":
+            between = True
+        elif at_top and upper == "AND":
+            if not between:
+                parts.append([])
+                continue
+            between = False
+        parts[-1].append(word)
+    return [" ".join("".join(part).split()) for part in parts]
+
+
+def _explanation(rule: Rule, run: Run, verdict: Verdict, seen: Mapping[str, tuple[Seen, ...]] | None) -> Explanation:
+    found = seen or {}
+    requirements = []
+    for name in dict.fromkeys((*(("gpu_ops",) if rule.kind == FINDING else ()), *rule.requires)):
+        missing = run.missing(verdict.place, [name])
+        requirements.append((name, missing is None, None if missing is None else missing[1].detail))
+    return Explanation(
+        rule,
+        verdict,
+        tuple(requirements),
+        *(found.get(name, ()) for name in ("abstains", "when", "lowers", "fixes")),
+    )
+
+
+def _seen(
+    con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, ParamValue]
+) -> dict[tuple[Any, Any], dict[str, tuple[Seen, ...]]]:
+    """Return every condition with its values, by place; the table `bound` holds the rule's rows."""
+    groups: dict[str, Sequence[tuple[str, str]]] = {
+        "abstains": [(item.when, item.reason) for item in rule.abstain],
+        "when": [(part, "") for part in and_parts(rule.when)],
+        "lowers": [(item.when, f"{item.to} confidence: {item.because}") for item in rule.lower],
+        "fixes": [(item.when or "TRUE", " ".join(item.text.split())) for item in rule.fixes],
+    }
+    conditions = [text for group in groups.values() for text, _ in group]
+    columns = ", ".join(f"({text}\n) AS _part_{index}" for index, text in enumerate(conditions))
+    sql = f"WITH subject AS (\n{rule.select}\n) SELECT subject.*, {columns} FROM subject"
+    found: dict[tuple[Any, Any], dict[str, tuple[Seen, ...]]] = {}
+    for row in sandbox.query(con, sql, values).dicts():
+        holds = iter([row.pop(f"_part_{index}") for index in range(len(conditions))])
+        known = {**values, **row}
+        found[(row.get("trace"), row.get("device"))] = {
+            name: tuple(Seen(" ".join(text.split()), next(holds), _named(text, known), why) for text, why in group)
+            for name, group in groups.items()
+        }
+    return found
+
+
+def _named(text: str, known: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: known[name] for name in dict.fromkeys(_NAME.findall(text)) if name in known}
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
