@@ -1,0 +1,135 @@
+-- One row per arrow between two points of a flow: from the slice or GPU operation where it leaves to the one it reaches.
+--
+-- Points of one flow share id, category and name within a trace; they follow each other in time, and a start begins
+-- the flow anew, so that an id which is used again makes no arrow across its uses. A point binds to the innermost slice
+-- of its thread that is open at its time, or to the operation running on its stream; an end that is not marked as
+-- binding to the enclosing slice binds to the next slice of its thread (trace-event format, as Perfetto reads it, except
+-- that a slice that has ended is never bound to). NULL: nothing is there.
+--
+-- columns:
+--   trace         VARCHAR  name of the trace
+--   rank          INTEGER  rank in the job
+--   flow_id       VARCHAR  id of the flow
+--   category      VARCHAR  as written: ac2g, fwdbwd …
+--   flow          VARCHAR  name of the flow
+--   from_ns       BIGINT   when it leaves
+--   from_slice_id BIGINT   host slice it leaves
+--   from_op_id    BIGINT   GPU operation it leaves
+--   from_name     VARCHAR  name of either
+--   to_ns         BIGINT   when it arrives
+--   to_slice_id   BIGINT   host slice it reaches
+--   to_op_id      BIGINT   GPU operation it reaches
+--   to_name       VARCHAR  name of either
+WITH RECURSIVE points AS (
+    SELECT
+        flows.*,
+        TRY_CAST(threads.pid AS INTEGER) AS device,
+        TRY_CAST(threads.tid AS BIGINT) AS stream
+    FROM flows
+    LEFT JOIN threads USING (trace_id, thread_id)
+),
+openings AS (
+    SELECT trace_id, thread_id, start_ns, arg_max(slice_id, (depth, slice_id)) AS slice_id
+    FROM host_slices
+    WHERE (trace_id, thread_id) IN (SELECT (trace_id, thread_id) FROM points)
+    GROUP BY trace_id, thread_id, start_ns
+),
+begun AS (
+    SELECT points.trace_id, points.event_id, points.start_ns AS at_ns, openings.slice_id
+    FROM points
+    ASOF JOIN openings
+        ON openings.trace_id = points.trace_id
+        AND openings.thread_id = points.thread_id
+        AND openings.start_ns <= points.start_ns
+    WHERE points.binds_enclosing
+),
+climbed AS (
+    SELECT trace_id, event_id, at_ns, slice_id FROM begun
+    UNION ALL
+    -- A slice that ended before the point cannot hold it; one that encloses it may.
+    SELECT climbed.trace_id, climbed.event_id, climbed.at_ns, slices.parent_id
+    FROM climbed
+    JOIN host_slices AS slices ON slices.trace_id = climbed.trace_id AND slices.slice_id = climbed.slice_id
+    WHERE slices.start_ns + slices.dur_ns <= climbed.at_ns
+        AND slices.start_ns < climbed.at_ns
+        AND slices.parent_id IS NOT NULL
+),
+enclosing AS (
+    SELECT climbed.trace_id, climbed.event_id, climbed.slice_id, slices.name
+    FROM climbed
+    JOIN host_slices AS slices ON slices.trace_id = climbed.trace_id AND slices.slice_id = climbed.slice_id
+    WHERE slices.start_ns + slices.dur_ns > climbed.at_ns
+        OR slices.start_ns = climbed.at_ns
+),
+following AS (
+    SELECT points.trace_id, points.event_id, openings.slice_id, slices.name
+    FROM points
+    ASOF JOIN openings
+        ON openings.trace_id = points.trace_id
+        AND openings.thread_id = points.thread_id
+        AND openings.start_ns >= points.start_ns
+    JOIN host_slices AS slices ON slices.trace_id = openings.trace_id AND slices.slice_id = openings.slice_id
+    WHERE NOT points.binds_enclosing
+),
+slices_bound AS (
+    FROM enclosing
+    UNION ALL
+    FROM following
+),
+ops_bound AS (
+    SELECT points.trace_id, points.event_id, gpu_ops.op_id, gpu_ops.name
+    FROM points
+    ASOF JOIN gpu_ops
+        ON gpu_ops.trace_id = points.trace_id
+        AND gpu_ops.device = points.device
+        AND gpu_ops.stream = points.stream
+        AND gpu_ops.start_ns <= points.start_ns
+    WHERE points.start_ns < gpu_ops.start_ns + gpu_ops.dur_ns
+        OR points.start_ns = gpu_ops.start_ns
+),
+bound AS (
+    SELECT
+        points.*,
+        slices_bound.slice_id,
+        ops_bound.op_id,
+        coalesce(slices_bound.name, ops_bound.name) AS bound_name
+    FROM points
+    LEFT JOIN slices_bound USING (trace_id, event_id)
+    LEFT JOIN ops_bound USING (trace_id, event_id)
+),
+arrows AS (
+    SELECT
+        trace_id,
+        flow_id,
+        category,
+        name AS flow,
+        start_ns AS from_ns,
+        slice_id AS from_slice_id,
+        op_id AS from_op_id,
+        bound_name AS from_name,
+        lead(phase) OVER later AS to_phase,
+        lead(start_ns) OVER later AS to_ns,
+        lead(slice_id) OVER later AS to_slice_id,
+        lead(op_id) OVER later AS to_op_id,
+        lead(bound_name) OVER later AS to_name
+    FROM bound
+    WINDOW later AS (PARTITION BY trace_id, flow_id, category, name ORDER BY start_ns, phase <> 's', event_id)
+)
+SELECT
+    trace,
+    rank,
+    flow_id,
+    category,
+    flow,
+    from_ns,
+    from_slice_id,
+    from_op_id,
+    from_name,
+    to_ns,
+    to_slice_id,
+    to_op_id,
+    to_name
+FROM arrows
+JOIN canonical.traces USING (trace_id)
+WHERE to_phase <> 's'
+ORDER BY trace_id, from_ns, flow_id
