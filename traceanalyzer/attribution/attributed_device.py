@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import duckdb
@@ -11,8 +11,9 @@ import numpy as np
 from traceanalyzer.attribution.arrow_columns import NO_ROW
 from traceanalyzer.attribution.blocking_calls import find_blocking_calls
 from traceanalyzer.attribution.buckets import Flags, Ints
+from traceanalyzer.attribution.collective_matching import CommWaits
 from traceanalyzer.attribution.dependencies import find_dependencies
-from traceanalyzer.attribution.device_ops import DeviceOps, load_device_ops
+from traceanalyzer.attribution.device_ops import DeviceOps, load_device_ops, with_waits
 from traceanalyzer.attribution.host_slices import HostSlices, load_host_slices
 from traceanalyzer.attribution.host_timeline import load_overheads, paint
 from traceanalyzer.attribution.launch_queue import full_queue_launches
@@ -72,9 +73,11 @@ def _cut_at_steps(rows: LedgerRows, steps: tuple[DeviceStep, ...], window: Windo
     return StepPieces(row, start, end - start, step, (start >= window.start) & (start < window.end))
 
 
-def attribute_trace(con: duckdb.DuckDBPyConnection, trace_id: int, step_pattern: str) -> Iterator[AttributedDevice]:
-    """Attribute every device of a trace."""
-    devices = load_device_ops(con, trace_id)
+def attribute_trace(
+    con: duckdb.DuckDBPyConnection, trace_id: int, step_pattern: str, waits: Mapping[tuple[int, int], CommWaits]
+) -> Iterator[AttributedDevice]:
+    """Attribute every device of a trace, with what its collectives waited for by trace and device."""
+    devices = [with_waits(ops, waits.get((trace_id, ops.device))) for ops in load_device_ops(con, trace_id)]
     threads = np.unique(np.concatenate([ops.launch_thread[ops.linked] for ops in devices])).tolist()
     slices = load_host_slices(con, trace_id, threads)
     calls = find_blocking_calls(con, trace_id, slices, devices)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -12,12 +13,18 @@ import pyarrow as pa
 
 from traceanalyzer.attribution.arrow_columns import column
 from traceanalyzer.attribution.lead_scan import Savings, Scan, Scenario
+from traceanalyzer.attribution.run_scan import RunScan
 
 _READS = {
     "windows": "SELECT * FROM attribution.windows",
     "lead_events": "SELECT * FROM attribution.lead_events ORDER BY trace_id, device, position",
     "lead_costs": "SELECT * FROM attribution.lead_costs ORDER BY trace_id, device",
+    "members": "SELECT * FROM attribution.collective_members WHERE synchronises ORDER BY match_id",
+    "traces": "SELECT trace_id, rank, world_size FROM canonical.traces",
 }
+NOT_MATCHED = "unmatched-collectives: which kernels of the ranks belong together is not known"
+
+Place = tuple[int, int]  # trace_id, device
 
 
 @dataclass(frozen=True)
@@ -26,16 +33,30 @@ class _Device:
     window_ns: int
     compute_ns: int
     first_op: int | None
+    leads_in: bool
     reading_op: int | None
     reading_scale: float
     abstains: str | None
 
 
 @dataclass(frozen=True)
-class Bounds:
-    """Bounds of any set of causes and savings, on any device of a run."""
+class RunBound:
+    """What a run saves: as long as its slowest rank takes, and each device on the way there."""
 
-    devices: Mapping[tuple[int, int], _Device]
+    saved_ns: int
+    window_ns: int  # of the slowest device
+    devices: Mapping[Place, int]
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Bounds of any set of causes and savings, on any device of a run, and on all of them together."""
+
+    devices: Mapping[Place, _Device]
+    ranks: Mapping[int, int | None]  # by trace_id
+    together: RunScan
+    places: tuple[Place, ...]  # of the scans of `together`
+    apart: str | None  # why ranks that communicate cannot be scanned together; NULL (None): they can
 
     @classmethod
     def load(cls, con: duckdb.DuckDBPyConnection) -> Self:
@@ -43,7 +64,14 @@ class Bounds:
         return cls.of_tables(**{name: con.sql(query).to_arrow_table() for name, query in _READS.items()})
 
     @classmethod
-    def of_tables(cls, windows: pa.Table, lead_events: pa.Table, lead_costs: pa.Table) -> Self:
+    def of_tables(
+        cls,
+        windows: pa.Table,
+        lead_events: pa.Table,
+        lead_costs: pa.Table,
+        members: pa.Table | None = None,
+        traces: pa.Table | None = None,
+    ) -> Self:
         """Prepare the bounds of the devices in these tables; events in scan order."""
         devices = {}
         for window in windows.to_pylist():
@@ -53,11 +81,21 @@ class Bounds:
                 window["window_ns"],
                 window["compute_ns"],
                 window["first_op_id"],
+                window["leads_in"],
                 window["reading_op_id"],
                 window["reading_scale"],
                 window["bound_abstains"],
             )
-        return cls(devices)
+        found = [] if members is None else members.to_pylist()
+        whole = Counter(row["match_id"] for row in found if row["wait_ns"] is not None)
+        places = tuple(sorted(devices))
+        return cls(
+            devices,
+            {} if traces is None else {row["trace_id"]: row["rank"] for row in traces.to_pylist()},
+            RunScan.of_scans([devices[place].scan for place in places], whole),
+            places,
+            _apart([] if traces is None else traces.to_pylist(), found),
+        )
 
     def abstains(self, trace_id: int, device: int) -> str | None:
         """Return why bounds cannot be trusted on a device; None: they can."""
@@ -80,7 +118,7 @@ class Bounds:
             return [0] * len(scenarios)
         leads = found.scan.leads(scenarios)
         position_of = found.scan.position_of
-        first = 0 if found.first_op is None else leads.start[position_of[found.first_op]]
+        first = leads.start[position_of[found.first_op]] if found.leads_in and found.first_op is not None else 0
         if found.reading_op is None:
             mine = found.scan.is_op
             last = found.scan.end[mine]
@@ -93,6 +131,75 @@ class Bounds:
             for scenario, taken in zip(scenarios, leads.taken, strict=True)
         ]
         return [min(max(int(ns), 0), limit) for ns, limit in zip(np.asarray(saved).tolist(), limits, strict=True)]
+
+    def run_abstains(self) -> str | None:
+        """Return why nothing can be said of the run as a whole; None: it can."""
+        if self.apart is not None:
+            return self.apart
+        if not self.devices:
+            return "not-applicable: no work on a device"
+        return next((device.abstains for device in self.devices.values() if device.abstains), None)
+
+    def run_bound(
+        self,
+        removed: frozenset[str] | Mapping[int, frozenset[str]],
+        savings: Mapping[Place, Savings] | None = None,
+    ) -> int:
+        """Return by how many ns the slowest rank's window is shorter; causes are removed on all ranks, or by rank."""
+        scenarios = {}
+        for place in self.places:
+            rank = self.ranks.get(place[0])
+            own = removed if isinstance(removed, frozenset) else removed.get(-1 if rank is None else rank, frozenset())
+            scenarios[place] = Scenario(own, (savings or {}).get(place))
+        return self.run(scenarios).saved_ns
+
+    def run(self, scenarios: Mapping[Place, Scenario]) -> RunBound:
+        """Return what the run saves if each device has its scenario: ranks wait for each other in collectives."""
+        told = [scenarios.get(place, Scenario()) for place in self.places]
+        walks = self.together.leads(told) if self.together.meetings else []
+        saved, lengths = {}, {}
+        for i, place in enumerate(self.places):
+            between = _between(self.devices[place], self.together.positions(i))
+            window_ns = self.devices[place].window_ns
+            lengths[place] = window_ns
+            if between is None:
+                saved[place] = self.bounds(*place, [told[i]])[0]
+                continue
+            first, last = between
+            scan = self.devices[place].scan
+            lead = walks[i].ends[last] - walks[i].ends[first]
+            saved[place] = min(max(0, round(lead * window_ns / int(scan.end[last] - scan.end[first]))), window_ns)
+        longest = max(lengths.values(), default=0)
+        left = max((lengths[place] - saved[place] for place in self.places), default=0)
+        return RunBound(longest - left, longest, saved)
+
+
+def _apart(traces: Sequence[Mapping[str, int | None]], members: Sequence[Mapping[str, int | None]]) -> str | None:
+    """Return why ranks cannot be scanned together."""
+    world = max((row["world_size"] or 0 for row in traces), default=0)
+    there = len({row["rank"] for row in traces})
+    if world > there:
+        return f"missing-ranks: {there} of {world} ranks are in the run"
+    return NOT_MATCHED if any(row["wait_ns"] is None for row in members) else None
+
+
+def _between(device: _Device, meetings: list[int]) -> tuple[int, int] | None:
+    """Return the collectives that end the step before the window and its last one; None: it has none.
+
+    Ranks leave them together, while the first kernel of a step also tells how far its rank had run ahead.
+    """
+    scan = device.scan
+    if device.first_op is None or len(meetings) < 2:
+        return None
+    window_start = int(scan.end[scan.position_of[device.first_op]] - scan.dur[scan.position_of[device.first_op]])
+    starts = (scan.end - scan.dur)[meetings]
+    before = np.flatnonzero(starts < window_start)
+    within = np.flatnonzero(starts < window_start + device.window_ns)
+    first = int(before[-1]) if len(before) else 0
+    last = int(within[-1]) if len(within) else 0
+    if last <= first or scan.end[meetings[last]] <= scan.end[meetings[first]]:
+        return None
+    return meetings[first], meetings[last]
 
 
 def _limit(device: _Device, scenario: Scenario) -> int:

@@ -38,7 +38,9 @@ SYNC_CODE = HOST_CODE[SYNC]
 LAUNCH_CODE = HOST_CODE["host.launch_api"]
 OTHER_CODE = HOST_CODE["host.other"]
 
+# What an op can be waited for as; a collective in which all ranks are known is cut into transfer and skew.
 PRODUCERS = ("dev.comm_transfer", "dev.comm_p2p", "dev.h2d", "dev.d2h", "dev.d2d", "dev.memset")
+TRANSFER, SKEW = "dev.comm_transfer", "dev.comm_skew"
 DISPATCH = "dev.dispatch"
 GRAPH_GAP = "dev.graph_gap"
 UNRESOLVED = "dev.unresolved"
@@ -46,9 +48,9 @@ NO_LAUNCH = "edge.no_launch"
 HEAD = "edge.head"
 TAIL = "edge.tail"
 
-BUCKETS = (COMPUTE, *HOST, *PRODUCERS, DISPATCH, GRAPH_GAP, UNRESOLVED, NO_LAUNCH, HEAD, TAIL)
+BUCKETS = (COMPUTE, *HOST, *PRODUCERS, SKEW, DISPATCH, GRAPH_GAP, UNRESOLVED, NO_LAUNCH, HEAD, TAIL)
 CODE = {name: code for code, name in enumerate(BUCKETS)}
 FIRST_HOST = CODE[HOST[0]]
 
 # Buckets that say 'this is the reason' and can be taken away by a fix.
-CAUSES = frozenset((*HOST, *PRODUCERS, DISPATCH, GRAPH_GAP))
+CAUSES = frozenset((*HOST, *PRODUCERS, SKEW, DISPATCH, GRAPH_GAP))

@@ -8,7 +8,7 @@ import duckdb
 import numpy as np
 
 from traceanalyzer.attribution.arrow_columns import NO_ROW
-from traceanalyzer.attribution.buckets import Flags, Ints
+from traceanalyzer.attribution.buckets import CODE, TRANSFER, Flags, Ints
 from traceanalyzer.attribution.device_ops import DeviceOps
 
 # An op that starts this long after everything known was ready waited for something else.
@@ -18,6 +18,7 @@ COINCIDENT_NS = 20_000
 COINCIDENT_SHARE = 0.05
 # Device-side time between two ops that follow each other.
 GAP_NS = 1_000
+_TRANSFER, _P2P = CODE[TRANSFER], CODE["dev.comm_p2p"]
 
 _WAIT_QUERY = """
 SELECT s.stream, call.start_ns AS asked_ns, s.wait_on_stream,
@@ -100,6 +101,21 @@ def _coincident(ops: DeviceOps, stream: Ints, other: Ints) -> None:
             other[row] = fits[-1]
 
 
+def _collective_inputs(ops: DeviceOps, other: Ints) -> None:
+    """Fill in the compute that collectives without a known wait had been issued after.
+
+    PyTorch lets the stream of every collective wait for the stream that issues it (ProcessGroupNCCL's syncStream).
+    """
+    launched = np.flatnonzero(ops.compute & ops.linked)
+    launched = launched[np.argsort(ops.launch_start[launched], kind="stable")]
+    comm = (ops.producer == _TRANSFER) | (ops.producer == _P2P)
+    rows = np.flatnonzero(comm & ops.linked & (other == NO_ROW))
+    at = np.searchsorted(ops.launch_start[launched], ops.launch_start[rows]) - 1
+    rows, before = rows[at >= 0], launched[at[at >= 0]]
+    fits = (ops.stream[before] != ops.stream[rows]) & (ops.end[before] <= ops.start[rows])
+    other[rows[fits]] = before[fits]
+
+
 def find_dependencies(con: duckdb.DuckDBPyConnection, trace_id: int, ops: DeviceOps) -> Dependencies:
     """Return what each op of a device had to wait for there."""
     stream = stream_predecessors(ops)
@@ -107,4 +123,5 @@ def find_dependencies(con: duckdb.DuckDBPyConnection, trace_id: int, ops: Device
     recorded = np.zeros(ops.count, np.bool_)
     _recorded_waits(con, trace_id, ops, other, recorded)
     _coincident(ops, stream, other)
+    _collective_inputs(ops, other)
     return Dependencies(stream, other, recorded)

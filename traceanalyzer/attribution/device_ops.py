@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import duckdb
 import numpy as np
@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from traceanalyzer.attribution.arrow_columns import NO_ROW, Texts, column
 from traceanalyzer.attribution.buckets import CODE, Codes, Flags, Ints
+from traceanalyzer.attribution.collective_matching import CommWaits
 
 _QUERY = """
 SELECT o.op_id, o.device, COALESCE(o.stream, -1) AS stream, o.kind, o.is_comm, o.name,
@@ -52,6 +53,9 @@ class DeviceOps:
     launch_end: Ints
     launch_name: tuple[str | None, ...]
     name: Texts
+    match_id: Ints  # collective all of whose ranks are known; NO_ROW: none
+    comm_wait: Ints  # time at its beginning in which it waited for the last rank; 0 where that is not known
+    last_rank: Ints  # rank that it waited for; NO_ROW: not known
 
     @property
     def count(self) -> int:
@@ -106,6 +110,9 @@ def _device(table: pa.Table, device: int) -> DeviceOps:
         launch_end=column(table, "launch_end"),
         launch_name=tuple(table["launch_name"].to_pylist()),
         name=table["name"].combine_chunks(),
+        match_id=np.full(table.num_rows, NO_ROW),
+        comm_wait=np.zeros(table.num_rows, np.int64),
+        last_rank=np.full(table.num_rows, NO_ROW),
     )
 
 
@@ -119,6 +126,23 @@ def load_device_ops(con: duckdb.DuckDBPyConnection, trace_id: int) -> list[Devic
         _device(table.slice(low, high - low), device)
         for device, low, high in zip(found.tolist(), first.tolist(), last.tolist(), strict=True)
     ]
+
+
+def with_waits(ops: DeviceOps, waits: CommWaits | None) -> DeviceOps:
+    """Return ops with what their collectives waited for."""
+    if waits is None:
+        return ops
+    ids = ops.op_id.tolist()
+    return replace(
+        ops,
+        match_id=np.asarray([waits.match_id.get(op, NO_ROW) for op in ids], np.int64),
+        comm_wait=np.asarray([waits.wait_ns.get(op, 0) for op in ids], np.int64),
+        last_rank=np.asarray([_or_none(waits.last_rank.get(op)) for op in ids], np.int64),
+    )
+
+
+def _or_none(number: int | None) -> int:
+    return NO_ROW if number is None else number
 
 
 def carried_in(ops: DeviceOps) -> Flags:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from traceanalyzer.attribution.arrow_columns import NO_ROW
-from traceanalyzer.attribution.buckets import CODE, DISPATCH, GRAPH_GAP, UNRESOLVED, Flags, Ints
+from traceanalyzer.attribution.buckets import CODE, DISPATCH, GRAPH_GAP, SKEW, TRANSFER, UNRESOLVED, Flags, Ints
 from traceanalyzer.attribution.dependencies import Dependencies
 from traceanalyzer.attribution.device_ops import DeviceOps
 
@@ -29,6 +29,7 @@ class DeviceWaits:
     coincident: Flags
 
 
+_TRANSFER, _SKEW = CODE[TRANSFER], CODE[SKEW]
 _Piece = tuple[int, int, int, int, bool]
 
 
@@ -63,8 +64,13 @@ def _walk(ops: DeviceOps, needs: Dependencies, row: int, span: tuple[int, int], 
         if producer == NO_ROW:
             return
         began = min(max(int(ops.start[producer]), since), done)
-        if began < done:
-            yield began, done - began, int(ops.producer[producer]), producer, only_fits
+        # Up to here a collective waited for its last rank.
+        met = min(max(int(ops.start[producer] + ops.comm_wait[producer]), began), done)
+        bucket = int(ops.producer[producer])
+        if began < met:
+            yield began, met - began, _SKEW if bucket == _TRANSFER else bucket, producer, only_fits
+        if met < done:
+            yield met, done - met, bucket, producer, only_fits
         if int(ops.start[producer]) >= int(ops.start[waiting]):
             # Of equal starts neither waited for the other: nothing further back is known.
             if began > since:

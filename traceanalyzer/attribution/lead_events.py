@@ -101,10 +101,11 @@ def build_lead_events(
     first_launch = int(ops.launch_start[included & ops.linked].min(initial=NO_LIMIT))
     host = host_calls(ops, calls, chain, full, first_launch)
     order = scan_order(ops, host, included, full)
-    # Steps before the window lose their causes too, so that the host's run-ahead is that of a steady state. Without
-    # steps the host time before the first op lies outside.
-    since = first_launch
-    if window.first_row is None:
+    # Steps before the window lose their causes too, so that the host's run-ahead is that of a steady state. Where there
+    # are none, the host time before the first op lies outside.
+    if window.host_start is not None:
+        since = min(first_launch, window.host_start)
+    else:
         since = int(ops.launch_end[head]) if ops.linked[head] else min(window.start, first_launch)
     costs = call_costs(timelines, host, since) if len(host.start) else np.zeros((0, 1), np.int64)
     draft = _Draft(ops, calls, order)

@@ -19,6 +19,8 @@ CREATE TABLE lead_events (
     own_ns        BIGINT NOT NULL,   -- of a wait: the part that the op waited for explains
     removable_ns  BIGINT NOT NULL,   -- of a wait: what removing its cause saves the host
     saving_cause  VARCHAR,           -- dev.* cause whose removal makes the op free
+    match_id      BIGINT,            -- of a collective all of whose ranks are known: collective_members.match_id
+    wait_ns       BIGINT NOT NULL,   -- of such a collective: time at its beginning in which it waited for the last rank
     dispatch_ns   BIGINT NOT NULL,   -- gap before the op that its dispatch alone explains
     dispatch_cause VARCHAR           -- dev.dispatch or dev.graph_gap
 );

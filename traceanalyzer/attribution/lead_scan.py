@@ -7,7 +7,7 @@ plus the slack that this one had. Lead is only made of removed time, never of ga
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from traceanalyzer.attribution.arrow_columns import NO_ROW, column
-from traceanalyzer.attribution.buckets import Ints
+from traceanalyzer.attribution.buckets import SKEW, Ints
 
 Savings = Mapping[int, int]
 # Far above any lead, and far enough below the largest integer to add to.
@@ -41,6 +41,8 @@ class Leads:
     taken: list[int]  # host time and time of ops that a scenario takes out of the window
 
 
+# For each event: host time removed before it, whether its wait is, its earlier start, its shorter run.
+Inputs = tuple[Ints, Ints, Ints, Ints]
 # is_op, host_slack, cap, first, first_slack, second, second_slack, own
 _Step = tuple[bool, int, int, int, int, int, int, int]
 
@@ -54,6 +56,8 @@ class Scan:
     in_window: np.ndarray[tuple[int], np.dtype[np.bool_]]
     end: Ints
     dur: Ints
+    match: Ints  # collective all of whose ranks are known; NO_ROW: none
+    wait: Ints  # time at the beginning of such a collective in which it waited for the last rank
     removable: Ints
     dispatch: Ints
     cause_of_wait: np.ndarray[tuple[int], np.dtype[np.object_]]
@@ -79,6 +83,8 @@ class Scan:
             in_window=events["in_window"].to_numpy().astype(np.bool_),
             end=column(events, "end_ns"),
             dur=column(events, "dur_ns"),
+            match=column(events, "match_id"),
+            wait=column(events, "wait_ns"),
             removable=column(events, "removable_ns"),
             dispatch=column(events, "dispatch_ns"),
             cause_of_wait=np.asarray(events["cause"].to_pylist(), dtype=object),
@@ -92,47 +98,61 @@ class Scan:
         """Return every cause whose removal changes something."""
         found = set(self.costs)
         found.update(c for c in self.cause_of_wait[self.removable > 0].tolist() if c is not None)
-        found.update(c for c in self.cause_of_op[self.dur > 0].tolist() if c is not None)
+        found.update(c for c in self.cause_of_op[self.dur > self.wait].tolist() if c is not None)
+        found.update([SKEW] if (self.wait > 0).any() else [])
         found.update(c for c in self.cause_of_gap[self.dispatch > 0].tolist() if c is not None)
         return frozenset(found)
 
     def leads(self, scenarios: Sequence[Scenario]) -> Leads:
         """Return by how much earlier everything happens in each scenario."""
-        inputs = [_inputs(self, scenario) for scenario in scenarios]
+        inputs = [self.inputs(scenario) for scenario in scenarios]
         taken = [int((gained + earlier + shorter)[self.in_window].sum()) for gained, _, earlier, shorter in inputs]
         if len(scenarios) >= _LANES_FROM:
             lanes = (np.stack(arrays, axis=1) for arrays in zip(*inputs, strict=True))
             return Leads(*_scan_lanes(self.steps, *lanes), taken)
-        found = [_scan(self.steps, *(array.tolist() for array in arrays)) for arrays in inputs]
-        return Leads(np.asarray([s for s, _ in found]).T, np.asarray([e for _, e in found]).T, taken)
+        walks = [Walk(self.steps, arrays) for arrays in inputs]
+        for walk in walks:
+            walk.advance(len(self.steps))
+        return Leads(np.asarray([w.starts for w in walks]).T, np.asarray([w.ends for w in walks]).T, taken)
+
+    def inputs(self, scenario: Scenario) -> Inputs:
+        """Return what a scenario changes at each event."""
+        gained = np.zeros(len(self.end), np.int64)
+        for cause in scenario.removed & self.costs.keys():
+            position, cost = self.costs[cause]
+            gained[position] += cost
+        names = list(scenario.removed)
+        removed = np.isin(self.cause_of_wait, names)
+        gained[removed] += self.removable[removed]
+        earlier = np.where(np.isin(self.cause_of_gap, names), self.dispatch, 0)
+        shorter = np.where(np.isin(self.cause_of_op, names), self.dur - self.wait, 0)
+        shorter += self.wait if SKEW in scenario.removed else 0
+        for op_id, saving in (scenario.savings or {}).items():
+            at = self.position_of.get(op_id)
+            if at is not None:
+                shorter[at] = min(max(int(shorter[at]), saving), int(self.dur[at]))
+        return gained, removed.astype(np.int64), earlier, shorter
 
 
-def _inputs(scan: Scan, scenario: Scenario) -> tuple[Ints, Ints, Ints, Ints]:
-    """Return for each event: host time removed before it, whether its wait is, its earlier start, its shorter run."""
-    count = len(scan.end)
-    gained = np.zeros(count, np.int64)
-    for cause in scenario.removed & scan.costs.keys():
-        position, cost = scan.costs[cause]
-        gained[position] += cost
-    names = list(scenario.removed)
-    removed = np.isin(scan.cause_of_wait, names)
-    gained[removed] += scan.removable[removed]
-    earlier = np.where(np.isin(scan.cause_of_gap, names), scan.dispatch, 0)
-    shorter = np.where(np.isin(scan.cause_of_op, names), scan.dur, 0)
-    for op_id, saving in (scenario.savings or {}).items():
-        at = scan.position_of.get(op_id)
-        if at is not None:
-            shorter[at] = min(max(int(shorter[at]), saving), int(scan.dur[at]))
-    return gained, removed.astype(np.int64), earlier, shorter
+class Walk:
+    """One scan on its way: the lead of the host, and of the start and end of each event so far."""
+
+    def __init__(self, steps: list[_Step], inputs: Inputs) -> None:
+        self._steps = steps
+        self._inputs = [array.tolist() for array in inputs]
+        self.host = 0
+        self.starts: list[int] = []
+        self.ends: list[int] = []
+
+    def advance(self, until: int) -> None:
+        """Scan the events up to a position, that one left out."""
+        since = len(self.starts)
+        parts = (self._steps, *self._inputs)
+        self.host = _scan(zip(*(part[since:until] for part in parts), strict=True), self.host, self.starts, self.ends)
 
 
-def _scan(
-    steps: list[_Step], gained: list[int], removed: list[int], earlier: list[int], shorter: list[int]
-) -> tuple[list[int], list[int]]:
-    host = 0
-    starts: list[int] = []
-    ends: list[int] = []
-    events = zip(steps, gained, removed, earlier, shorter, strict=True)
+def _scan(events: Iterable[tuple[_Step, int, int, int, int]], host: int, starts: list[int], ends: list[int]) -> int:
+    """Append the leads of some more events, and return the lead of the host after them."""
     for (is_op, host_slack, cap, first, first_slack, second, second_slack, own), gain, gone, start, run in events:
         host += gain
         if not is_op:
@@ -152,7 +172,7 @@ def _scan(
         lead = min(lead, most) + start
         starts.append(lead)
         ends.append(lead + run)
-    return starts, ends
+    return host
 
 
 def _scan_lanes(steps: list[_Step], gained: Ints, removed: Ints, earlier: Ints, shorter: Ints) -> tuple[Ints, Ints]:

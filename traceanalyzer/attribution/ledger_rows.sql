@@ -11,6 +11,7 @@ CREATE TABLE ledger_rows (
     dur_ns        BIGINT NOT NULL,   -- duration, above 0
     bucket        VARCHAR NOT NULL,  -- compute, host.*, dev.* or edge.*
     cause         VARCHAR,           -- what could be removed: the bucket of host.* and resolved dev.* rows; NULL: nothing
+    blame_rank    INTEGER,           -- of dev.comm_skew: the rank that came last; NULL: not known
     blame_id      BIGINT,            -- host slice or GPU op that is most to blame; NULL: none is recorded
     blame_kind    VARCHAR,           -- slice or op
     blame_name    VARCHAR,           -- its name

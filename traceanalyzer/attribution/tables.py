@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from traceanalyzer.attribution.arrow_columns import NO_ROW, named, optional
 from traceanalyzer.attribution.attributed_device import AttributedDevice, attribute_trace
 from traceanalyzer.attribution.blame import Blames
 from traceanalyzer.attribution.bounds import Bounds
-from traceanalyzer.attribution.buckets import BUCKETS, CAUSES, CODE, COMPUTE, HOST
+from traceanalyzer.attribution.buckets import BUCKETS, CAUSES, CODE, COMPUTE, HOST, SKEW, Ints
+from traceanalyzer.attribution.collective_matching import Member, match_collectives, waits_of
 from traceanalyzer.attribution.lead_events import NO_LIMIT
 from traceanalyzer.attribution.lead_scan import Scenario
 from traceanalyzer.attribution.ledger import CONFIDENCES
@@ -30,8 +32,11 @@ def compute(con: duckdb.DuckDBPyConnection, step_pattern: str = STEP_PATTERN) ->
     parts: dict[str, list[pa.Table]] = {
         name: [pa.Table.from_batches([], table.arrow_schema())] for name, table in tables.items()
     }
+    members = match_collectives(con)
+    parts["collective_members"].append(_collective_members(tables["collective_members"], members))
+    waits = waits_of(members)
     for (trace_id,) in con.execute(_TRACES).fetchall():
-        for device in attribute_trace(con, trace_id, step_pattern):
+        for device in attribute_trace(con, trace_id, step_pattern, waits):
             for name, part in _device_tables(tables, device).items():
                 parts[name].append(part)
     return {name: pa.concat_tables(found) for name, found in parts.items()}
@@ -49,6 +54,15 @@ def _device_tables(tables: dict[str, Table], device: AttributedDevice) -> dict[s
     bounds = Bounds.of_tables(found["windows"], found["lead_events"], found["lead_costs"])
     found["cause_bounds"] = _table(tables["cause_bounds"], device, _cause_bounds(device, bounds))
     return found
+
+
+def _collective_members(table: Table, members: list[Member]) -> pa.Table:
+    rows = [(*member.place, member.op_id, *astuple(member)[:1], *astuple(member)[3:]) for member in members]
+    schema = table.arrow_schema()
+    columns = zip(*rows, strict=True) if rows else ([] for _ in schema)
+    return pa.Table.from_arrays(
+        [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)], schema=schema
+    )
 
 
 def _table(table: Table, device: AttributedDevice, columns: _Columns) -> pa.Table:
@@ -83,6 +97,7 @@ def _windows(device: AttributedDevice) -> _Columns:
         "mode": [device.mode],
         "bound_abstains": [window.abstains],
         "first_op_id": [None if window.first_row is None else int(device.ops.op_id[window.first_row])],
+        "leads_in": [window.host_start is not None],
         "reading_op_id": [None if window.reading_row is None else int(device.ops.op_id[window.reading_row])],
         "reading_scale": [window.reading_scale],
         "launch_latency_ns": [window.latency],
@@ -118,6 +133,7 @@ def _ledger_rows(device: AttributedDevice) -> _Columns:
         "dur_ns": pieces.dur,
         "bucket": named(bucket, BUCKETS),
         "cause": named(np.where(removable[bucket], bucket, NO_ROW), BUCKETS),
+        "blame_rank": optional(_blame_rank(device, of)),
         "blame_id": optional(blames.event_id),
         "blame_kind": named(blames.kind, ("slice", "op")),
         "blame_name": blames.name,
@@ -126,6 +142,13 @@ def _ledger_rows(device: AttributedDevice) -> _Columns:
         "blame_python": blames.python,
         "confidence": named(rows.confidence[of].astype(np.int64), CONFIDENCES),
     }
+
+
+def _blame_rank(device: AttributedDevice, rows: Ints) -> Ints:
+    ledger = device.ledger
+    waits = (ledger.bucket[rows] == CODE[SKEW]) & (ledger.blame[rows] != NO_ROW)
+    found: Ints = np.where(waits, device.ops.last_rank[np.where(waits, ledger.blame[rows], 0)], NO_ROW)
+    return found
 
 
 def _lead_events(device: AttributedDevice) -> _Columns:
@@ -148,6 +171,8 @@ def _lead_events(device: AttributedDevice) -> _Columns:
         "own_ns": events.own,
         "removable_ns": events.removable,
         "saving_cause": named(producer, BUCKETS),
+        "match_id": optional(np.where(is_op, ops.match_id[events.op], NO_ROW)),
+        "wait_ns": np.where(is_op, ops.comm_wait[events.op], 0),
         "dispatch_ns": events.dispatch,
         "dispatch_cause": named(events.dispatch_cause, BUCKETS),
     }

@@ -39,6 +39,7 @@ class Window:
     end: int
     step_count: int
     source: str | None
+    host_start: int | None  # of the steps before it; None: there are none
     first_row: int | None  # op at whose start the window begins; None: no steps
     reading_row: int | None  # op at whose start a saving is read; None: the end of all work
     reading_scale: float
@@ -101,11 +102,12 @@ def device_window(ops: DeviceOps, steps: tuple[DeviceStep, ...], source: str | N
     kept = [step for step in steps if step.drop_reason is None]
     if not kept or kept[0].start is None or kept[-1].end is None:
         start, end = int(ops.start.min()), int(ops.end.max())
-        return Window(start, end, 0, None, None, None, 1.0, share, latency, _abstains(ops, share, end - start))
+        return Window(start, end, 0, None, None, None, None, 1.0, share, latency, _abstains(ops, share, end - start))
     start, end = kept[0].start, kept[-1].end
     first, reading, scale = kept[0].first_op, kept[-1].next_op, 1.0
     last = kept[-1].first_op
     if first is not None and reading is None and last is not None and ops.start[last] > ops.start[first]:
         reading, scale = last, (end - start) / int(ops.start[last] - ops.start[first])
     abstains = _abstains(ops, share, end - start)
-    return Window(start, end, len(kept), source, first, reading, scale, share, latency, abstains)
+    before = None if steps[0] is kept[0] else steps[0].host.start
+    return Window(start, end, len(kept), source, before, first, reading, scale, share, latency, abstains)

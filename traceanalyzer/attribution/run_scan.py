@@ -1,0 +1,112 @@
+"""The lead scan over all ranks of a run, which meet in collectives.
+
+Each rank is scanned on its own up to its next collective. Its members leave it together, by the least of how long each
+waited in it for the last one and of how much earlier it now comes: making the slowest rank faster helps until the
+second-slowest is last. Only durations are compared, so that the ranks' clocks may be anything.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from traceanalyzer.attribution.arrow_columns import NO_ROW
+from traceanalyzer.attribution.buckets import SKEW
+from traceanalyzer.attribution.lead_scan import Scan, Scenario, Walk
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """A collective of several scans: the position of each member, and how long it waited there."""
+
+    members: tuple[tuple[int, int], ...]  # number of the scan, position in it
+    waits: tuple[int, ...]
+    transfer: int
+
+
+@dataclass(frozen=True)
+class RunScan:
+    """The scans of all ranks, and their collectives in an order in which every rank comes to them."""
+
+    scans: tuple[Scan, ...]
+    meetings: tuple[Meeting, ...]
+
+    @classmethod
+    def of_scans(cls, scans: Sequence[Scan], sizes: dict[int, int]) -> Self:
+        """Prepare scans; `sizes` tells how many members each collective has, those outside the scans included."""
+        at: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        for i, scan in enumerate(scans):
+            for position in np.flatnonzero(scan.match != NO_ROW).tolist():
+                at[int(scan.match[position])].append((i, position))
+        whole = {match: members for match, members in at.items() if len(members) == sizes.get(match, 0)}
+        return cls(tuple(scans), tuple(_meeting(scans, whole[match]) for match in _order(scans, whole)))
+
+    def positions(self, scan: int) -> list[int]:
+        """Return where a scan meets others, in its order."""
+        return [position for meeting in self.meetings for i, position in meeting.members if i == scan]
+
+    def leads(self, scenarios: Sequence[Scenario]) -> list[Walk]:
+        """Return by how much earlier everything happens if each scan has its scenario."""
+        inputs = [scan.inputs(scenario) for scan, scenario in zip(self.scans, scenarios, strict=True)]
+        walks = [Walk(scan.steps, changed) for scan, changed in zip(self.scans, inputs, strict=True)]
+        balanced = [SKEW in scenario.removed for scenario in scenarios]
+        for meeting in self.meetings:
+            arrivals, cuts = [], []
+            for (i, position), wait in zip(meeting.members, meeting.waits, strict=True):
+                walks[i].advance(position + 1)
+                arrivals.append(wait + walks[i].starts[position])
+                cuts.append(int(inputs[i][3][position]) - (wait if balanced[i] else 0))
+            # Without skew all come when the first one does.
+            together = all(balanced[i] for i, _ in meeting.members)
+            lead = (max if together else min)(arrivals) + max(0, min(meeting.transfer, *cuts))
+            for i, position in meeting.members:
+                walks[i].ends[position] = lead
+        for walk, scan in zip(walks, self.scans, strict=True):
+            walk.advance(len(scan.steps))
+        return walks
+
+
+def _meeting(scans: Sequence[Scan], members: list[tuple[int, int]]) -> Meeting:
+    waits = tuple(int(scans[i].wait[position]) for i, position in members)
+    return Meeting(tuple(members), waits, min(int(scans[i].dur[position]) for i, position in members))
+
+
+def _order(scans: Sequence[Scan], whole: dict[int, list[tuple[int, int]]]) -> list[int]:
+    """Return collectives in an order in which each scan comes to its own; one that would wait for ever is left out."""
+    queues = [[match for match in scan.match[scan.match != NO_ROW].tolist() if match in whole] for scan in scans]
+    heads = [0] * len(scans)
+    there: dict[int, int] = defaultdict(int)
+    found: list[int] = []
+    left_out: set[int] = set()
+    ready: list[int] = []
+
+    def step_to(i: int) -> None:
+        while heads[i] < len(queues[i]) and queues[i][heads[i]] in left_out:
+            heads[i] += 1
+        if heads[i] < len(queues[i]):
+            match = queues[i][heads[i]]
+            there[match] += 1
+            if there[match] == len(whole[match]):
+                ready.append(match)
+
+    for i in range(len(scans)):
+        step_to(i)
+    while True:
+        while ready:
+            match = ready.pop()
+            found.append(match)
+            for i, _ in whole[match]:
+                heads[i] += 1
+                step_to(i)
+        stuck = [i for i in range(len(scans)) if heads[i] < len(queues[i])]
+        if not stuck:
+            return found
+        match = queues[stuck[0]][heads[stuck[0]]]
+        left_out.add(match)
+        for i in stuck:
+            if queues[i][heads[i]] == match:
+                step_to(i)
