@@ -10,8 +10,8 @@ import duckdb
 
 from traceanalyzer import engine
 from traceanalyzer.attribution import Bounds
-from traceanalyzer.simulator import SimulatedRun, simulate
-from traceanalyzer.simulator.counterfactuals import WORKLOADS, WhatIf
+from traceanalyzer.simulator import SimulatedJob, SimulatedRun, simulate, simulate_job
+from traceanalyzer.simulator.counterfactuals import JOBS, WORKLOADS, WhatIf
 
 SEED = 3
 
@@ -62,6 +62,53 @@ class Attributed:
     def _savings(self, scale: float) -> dict[int, int]:
         ops = "SELECT op_id, dur_ns FROM gpu_ops WHERE kind = 'kernel' AND NOT is_comm"
         return {op: dur - round(dur * scale) for op, dur in self.con.sql(ops).fetchall()}
+
+
+class AttributedJob:
+    """A simulated job and its attribution, read between the ends of the steps that bound the windows."""
+
+    def __init__(self, job: SimulatedJob) -> None:
+        self.job = job
+        self.con: duckdb.DuckDBPyConnection = engine.connect_tables(job.canonical_tables())
+        self.bounds = Bounds.load(self.con)
+        self.abstains = self.bounds.run_abstains()
+        kept = [step for (step,) in self.con.sql("SELECT step FROM attribution.steps WHERE kept").fetchall()]
+        self.steps: tuple[int, int] = min(kept) - 1, max(kept)
+
+    def answer(self, question: WhatIf) -> Answer:
+        """Return the bound and the truth of a question about all ranks or some."""
+        ranks = range(len(self.job.ranks)) if question.ranks is None else question.ranks
+        removed = {rank: frozenset(question.removed) for rank in ranks}
+        savings = None if question.scaled is None else {(r, 0): self._savings(r, question.kernel_scale) for r in ranks}
+        first, last = self.steps
+        scales = None if question.scaled is None else dict.fromkeys(ranks, question.scaled)
+        truth = self.job.true_saving(removed, scales, first_step=first, last_step=last)
+        ((window_ns,),) = self.con.sql("SELECT max(window_ns) FROM attribution.windows").fetchall()
+        bound = self.bounds.run_bound(removed, savings)
+        return Answer(question, bound / window_ns, truth / self.job.length_ns(first, last))
+
+    def ledger_apart(self) -> dict[tuple[int, str], float]:
+        """Return by how many points each rank's buckets are apart from the true ones."""
+        query = "SELECT trace_id, bucket, sum(dur_ns) FROM ledger_rows WHERE kept GROUP BY trace_id, bucket"
+        told = {(trace_id, bucket): dur_ns for trace_id, bucket, dur_ns in self.con.sql(query).fetchall()}
+        first, last = self.steps[0] + 1, self.steps[1] + 1
+        apart = {}
+        for rank, run in enumerate(self.job.ranks):
+            truth = run.true_ledger_of(first, last)
+            for bucket in truth.keys() | {bucket for of_rank, bucket in told if of_rank == rank}:
+                off_ns = told.get((rank, bucket), 0) - truth.get(bucket, 0)
+                apart[rank, bucket] = 100 * off_ns / run.length_ns(first, last)
+        return apart
+
+    def _savings(self, rank: int, scale: float) -> dict[int, int]:
+        ops = "SELECT op_id, dur_ns FROM gpu_ops WHERE kind = 'kernel' AND NOT is_comm AND trace_id = $rank"
+        return {op: dur - round(dur * scale) for op, dur in self.con.execute(ops, {"rank": rank}).fetchall()}
+
+
+@cache
+def attributed_job(workload: str) -> AttributedJob:
+    """Return a job of the list, simulated and attributed once."""
+    return AttributedJob(simulate_job(JOBS[workload], SEED))
 
 
 @cache

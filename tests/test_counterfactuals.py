@@ -8,10 +8,9 @@ from __future__ import annotations
 import statistics
 
 import pytest
-from bound_against_truth import attributed
+from bound_against_truth import attributed, attributed_job
 
-from traceanalyzer.simulator import simulate_job
-from traceanalyzer.simulator.counterfactuals import JOBS, RUN_WHAT_IFS, WHAT_IFS, WORKLOADS, WhatIf
+from traceanalyzer.simulator.counterfactuals import JOBS, RUN_WHAT_IFS, WHAT_IFS, WORKLOADS
 
 # The truth of removing a synchronisation leaves all of `.item()` out, its copy's launch and the shortest call included;
 # the bound only what was waited. A dependency that was not recorded and never held anything up cannot be known.
@@ -64,20 +63,19 @@ def test_the_list_is_long_and_nothing_in_it_is_asked_twice() -> None:
     assert {question.workload for question in everything} == WORKLOADS.keys() | JOBS.keys()
 
 
-def saving_of(question: WhatIf) -> float:
-    """Return what a question about several ranks truly saves, as a share of the slowest rank's window."""
-    job = simulate_job(question.scenario)
-    ranks = range(len(job.ranks)) if question.ranks is None else question.ranks
-    scales = None if question.scaled is None else dict.fromkeys(ranks, question.scaled)
-    return job.true_saving_share(dict.fromkeys(ranks, question.removed), scales)
+@pytest.mark.parametrize("workload", JOBS)
+def test_bounds_and_ledgers_of_several_ranks_are_true(workload: str) -> None:
+    made = attributed_job(workload)
+    assert made.abstains is None
+    answers = [made.answer(question) for question in RUN_WHAT_IFS if question.workload == workload]
+    wrong = {a.question.name: a.error_points for a in answers if abs(a.error_points) > ALLOWED_POINTS}
+    assert not wrong
+    apart = made.ledger_apart()
+    assert not {place: points for place, points in apart.items() if abs(points) > ALLOWED_POINTS}
 
 
-@pytest.mark.parametrize(
-    ("workload", "ranks", "percent"),
-    [("ranks: one late", (3,), 37), ("ranks: two late", (3,), 12), ("ranks: all late", (3,), 0)],
-)
-def test_making_the_slowest_rank_faster_helps_until_the_next_one_is_last(
-    workload: str, ranks: tuple[int, ...], percent: float
-) -> None:
-    question = next(q for q in RUN_WHAT_IFS if (q.workload, q.ranks) == (workload, ranks))
-    assert 100 * saving_of(question) == pytest.approx(percent, abs=1)
+def test_making_the_slowest_rank_faster_helps_until_the_next_one_is_last() -> None:
+    late = attributed_job("ranks: two late")
+    one, both = (late.answer(question) for question in RUN_WHAT_IFS if question.workload == "ranks: two late")
+    assert 100 * one.bound == pytest.approx(12.4, abs=0.5)
+    assert 100 * both.bound == pytest.approx(37.2, abs=0.5)

@@ -14,9 +14,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bound_against_truth import attributed
+from bound_against_truth import attributed, attributed_job
 
-from traceanalyzer.simulator.counterfactuals import WHAT_IFS, WORKLOADS
+from traceanalyzer.simulator.counterfactuals import JOBS, RUN_WHAT_IFS, WHAT_IFS, WORKLOADS
 
 
 def print_bounds() -> None:
@@ -24,8 +24,9 @@ def print_bounds() -> None:
     print("| what if | bound | truth | error |")
     print("|---|---:|---:|---:|")
     errors = []
-    for question in WHAT_IFS:
-        answer = attributed(question.workload).answer(question)
+    for question in (*WHAT_IFS, *RUN_WHAT_IFS):
+        made = attributed_job if question.workload in JOBS else attributed
+        answer = made(question.workload).answer(question)
         errors.append(abs(answer.error_points))
         print(
             f"| {question.name} | {100 * answer.bound:.2f} % | {100 * answer.truth:.2f} % "
@@ -48,6 +49,11 @@ def print_ledgers() -> None:
             f"| {workload} | {worst} | {100 * told.get(worst, 0):.2f} % | {100 * truth.get(worst, 0):.2f} % "
             f"| {apart[worst]:+.2f} |"
         )
+    for workload in JOBS:
+        of_ranks = attributed_job(workload).ledger_apart()
+        errors += [abs(points) for points in of_ranks.values()]
+        rank, worst = max(of_ranks, key=lambda place: abs(of_ranks[place]))
+        print(f"| {workload} | {worst} on rank {rank} | | | {of_ranks[rank, worst]:+.2f} |")
     print(f"\n{len(errors)} buckets: worst {max(errors):.2f}, median {statistics.median(errors):.2f} points off.")
 
 
