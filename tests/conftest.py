@@ -19,6 +19,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--golden", action="store_true", help="rewrite golden files instead of comparing with them")
 
 
+def pytest_configure() -> None:
+    """Give every test the screen of a plain pipe, whatever terminal (or xdist, which sets COLUMNS) the tests run in."""
+    for name in ("COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TRACEANALYZER_TRACEBACK"):
+        os.environ.pop(name, None)
+
+
 @pytest.fixture(scope="session")
 def root() -> Path:
     """The repository's root."""

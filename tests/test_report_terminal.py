@@ -26,12 +26,6 @@ from traceanalyzer.report.ledger_bar import alike
 GOLDEN = Path(__file__).parent / "golden"
 
 
-@pytest.fixture(autouse=True)
-def _pipe(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("COLUMNS", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE"):
-        monkeypatch.delenv(name, raising=False)
-
-
 def report(diagnosis: Diagnosis, *, verbose: bool = False) -> str:
     """Print a diagnosis as a pipe gets it."""
     stream = io.StringIO()
