@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute
 import pytest
 
 from traceanalyzer import engine
 from traceanalyzer.attribution.what_if import Answer, Change, Faster, causes_named, parse_faster, what_if
 from traceanalyzer.cli import main
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.simulator import simulate
+from traceanalyzer.simulator import simulate, simulate_job
+
+pc: Any = pyarrow.compute
 
 LOADER_AND_ITEM = {"steps": 7, "kernels": 100, "kernel_us": 80, "loader_us": 5000, "item_per_step": 1}
 SAMPLE = "sample_traces/slow_loader"
@@ -66,6 +69,41 @@ def test_a_device_without_launches_has_no_answer_and_a_reason() -> None:
     assert (device.abstains or "").startswith("low-link-rate")
 
 
+LATE_RANK = {"ranks": 3, "steps": 6, "kernels": 60, "comm_us": 500, "faults": {"rank": 2, "loader_us": 9_000}}
+
+
+def test_one_late_rank_is_worth_the_same_to_all() -> None:
+    con = engine.connect_tables(simulate_job(LATE_RANK).canonical_tables())
+    told = what_if(con, Change(("host.dataloader@2", "host.dataloader@0")))
+    assert told.run is not None
+    assert told.run.meets
+    late, early = (part.saved_ns for part in told.run.parts)
+    assert late == told.run.saved_ns
+    assert (late or 0) / told.run.window_ns == pytest.approx(
+        simulate_job(LATE_RANK).true_saving_share({2: ["host.dataloader"]}), abs=0.01
+    )
+    assert early == 0
+    assert {(device.saved_ns or 0) > 0 for device in told.devices} == {True}
+
+
+def test_a_run_with_missing_ranks_is_answered_rank_by_rank() -> None:
+    tables = simulate_job(LATE_RANK).canonical_tables()
+    part = {name: table.filter(pc.less(table["trace_id"], 2)) for name, table in tables.items()}
+    told = what_if(engine.connect_tables(part), Change(("host.python",)))
+    assert told.run is not None
+    assert told.run.saved_ns is None
+    assert (told.run.abstains or "").startswith("missing-ranks: 2 of 3")
+    assert all(device.saved_ns is not None for device in told.devices)
+
+
+def test_the_page_of_a_job_has_a_line_for_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    simulate_job(LATE_RANK).write_kineto(tmp_path)
+    assert main(["whatif", str(tmp_path), "--remove", "host.dataloader@2"]) == 0
+    screen = capsys.readouterr().out
+    assert "  the run " in screen
+    assert "Ranks wait for each other in collectives." in " ".join(screen.split())
+
+
 @pytest.mark.parametrize("text", ["gemm", "gemm=", "gemm=1x", "gemm=0x", "=2x", "gemm=1.2.3x", "gemm=-2x"])
 def test_factors_that_make_nothing_faster_are_refused(text: str) -> None:
     with pytest.raises(TraceAnalyzerError, match="is not CLASS=FACTORx"):
@@ -82,6 +120,7 @@ def test_names_may_hold_an_equals_sign() -> None:
         ([], "nothing is to change"),
         (["--remove", "host.sinc"], "did you mean host.sync?"),
         (["--remove", "disk"], "host, dev or one of"),
+        (["--remove", "host.gc@first"], "names no rank"),
         (["--faster", "qemm=2x"], "classes here: "),
         (["--faster", "(=2x"], "is no pattern"),
     ],

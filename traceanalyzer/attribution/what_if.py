@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
 import duckdb
 
-from traceanalyzer.attribution.bounds import Bounds
+from traceanalyzer.attribution.bounds import Bounds, Place, RunBound
 from traceanalyzer.attribution.buckets import CAUSES
 from traceanalyzer.attribution.lead_scan import Scenario
 from traceanalyzer.errors import TraceAnalyzerError
@@ -35,7 +35,7 @@ WHERE ops.kind = 'kernel'
 """
 _CLASSES = "SELECT DISTINCT class FROM kernel_class_names"
 
-Place = tuple[int, int]  # trace_id, device
+Scenarios = Mapping[Place, Scenario]
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Faster:
 
 @dataclass(frozen=True)
 class Change:
-    """What is asked: causes that cost nothing, and faster kernels."""
+    """What is asked: causes that cost nothing (CAUSE, or CAUSE@RANK for one rank), and faster kernels."""
 
     removed: tuple[str, ...] = ()
     faster: tuple[Faster, ...] = ()
@@ -56,7 +56,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Saving:
-    """What a part of the change, or all of it, saves on a device; NULL (None) where bounds cannot be trusted."""
+    """What a part of the change, or all of it, saves; NULL (None) where bounds cannot be trusted."""
 
     change: str
     saved_ns: int | None
@@ -78,11 +78,24 @@ class DeviceAnswer:
 
 
 @dataclass(frozen=True)
+class RunAnswer:
+    """All devices together: the run takes as long as its slowest device, and ranks wait for each other."""
+
+    window_ns: int
+    step_count: int
+    saved_ns: int | None
+    abstains: str | None
+    meets: bool  # ranks were scanned together, through their collectives
+    parts: tuple[Saving, ...]
+
+
+@dataclass(frozen=True)
 class Answer:
-    """What the change is worth, device by device."""
+    """What the change is worth, device by device and for the run."""
 
     change: Change
     devices: tuple[DeviceAnswer, ...]
+    run: RunAnswer | None  # None: one device is all there is
 
 
 def parse_faster(text: str) -> Faster:
@@ -100,56 +113,90 @@ def causes_named(names: Sequence[str]) -> tuple[str, ...]:
     """Return the causes that names stand for; raises for a name that is none."""
     found: list[str] = []
     for name in names:
-        family = name.removesuffix(".*")
+        cause = _cause_and_rank(name)[0]
+        family = cause.removesuffix(".*")
         if family in _FAMILIES:
-            found += sorted(cause for cause in CAUSES if cause.startswith(f"{family}."))
-        elif name in CAUSES:
-            found.append(name)
+            found += sorted(known for known in CAUSES if known.startswith(f"{family}."))
+        elif cause in CAUSES:
+            found.append(cause)
         else:
-            close = get_close_matches(name, CAUSES, n=1)
+            close = get_close_matches(cause, CAUSES, n=1)
             hint = f"did you mean {close[0]}?" if close else f"host, dev or one of {', '.join(sorted(CAUSES))}"
-            raise TraceAnalyzerError(f"no cause is called {name!r}", "--remove", hint)
+            raise TraceAnalyzerError(f"no cause is called {cause!r}", "--remove", hint)
     return tuple(dict.fromkeys(found))
+
+
+def _cause_and_rank(name: str) -> tuple[str, int | None]:
+    cause, at, rank = name.partition("@")
+    if at and not rank.isdecimal():
+        raise TraceAnalyzerError(
+            f"{name!r} names no rank", "--remove", "CAUSE@RANK, for example --remove host.dataloader@3"
+        )
+    return cause, int(rank) if at else None
 
 
 def what_if(con: duckdb.DuckDBPyConnection, change: Change) -> Answer:
     """Return what a change saves on each device of the run behind a connection of the engine."""
-    causes = [causes_named([name]) for name in change.removed]
-    faster = [_savings(con, item) for item in change.faster]
     bounds = Bounds.load(con)
-    rows = con.execute(_DEVICES).fetchall()
-    found = []
-    for trace_id, device, trace, rank, window_ns, step_count in rows:
+    parts = [*(_without(bounds, name) for name in change.removed), *(_with(con, item) for item in change.faster)]
+    labels = [*change.removed, *(f"{item.what} {item.factor:g}x" for item in change.faster)]
+    asked = [*parts, _joined(parts)]
+    together = len(bounds.places) > 1 and bounds.run_abstains() is None
+    runs = [bounds.run(part) for part in asked] if together else []
+    devices = []
+    for trace_id, device, trace, rank, window_ns, step_count in con.execute(_DEVICES).fetchall():
         place = (trace_id, device)
-        known = bounds.causes(*place)
-        parts = [Scenario(frozenset(names)) for names in causes]
-        parts += [Scenario(savings=savings.get(place, {})) for savings in faster]
-        seen = [bool(known.intersection(part.removed)) or bool(part.savings) for part in parts]
         abstains = bounds.abstains(*place)
-        saved = [None] * (len(parts) + 1) if abstains else bounds.bounds(*place, [*parts, _joined(parts)])
-        labels = [*change.removed, *(f"{item.what} {item.factor:g}x" for item in change.faster)]
-        found.append(
-            DeviceAnswer(
-                trace,
-                rank,
-                device,
-                window_ns,
-                step_count,
-                saved[-1],
-                abstains,
-                tuple(map(Saving, labels, saved[:-1], seen)),
-            )
-        )
-    return Answer(change, tuple(found))
+        own = [part.get(place, Scenario()) for part in asked]
+        saved: list[int | None] = [None] * len(own)
+        if abstains is None:
+            saved[:] = [run.devices[place] for run in runs] if together else bounds.bounds(*place, own)
+        known = bounds.causes(*place)
+        seen = [bool(known.intersection(part.removed)) or bool(part.savings) for part in own]
+        told = tuple(map(Saving, labels, saved[:-1], seen))
+        devices.append(DeviceAnswer(trace, rank, device, window_ns, step_count, saved[-1], abstains, told))
+    return Answer(change, tuple(devices), _run_answer(bounds, devices, runs))
 
 
-def _joined(parts: Sequence[Scenario]) -> Scenario:
+def _run_answer(bounds: Bounds, devices: Sequence[DeviceAnswer], runs: Sequence[RunBound]) -> RunAnswer | None:
+    if len(devices) < 2:
+        return None
+    slowest = max(devices, key=lambda device: device.window_ns)
+    saved: list[int | None] = [run.saved_ns for run in runs] or [None] * (len(slowest.parts) + 1)
+    return RunAnswer(
+        slowest.window_ns,
+        slowest.step_count,
+        saved[-1],
+        bounds.run_abstains(),
+        bool(runs and bounds.together.meetings),
+        tuple(
+            Saving(part.change, saved_ns, any(device.parts[i].seen for device in devices))
+            for i, (part, saved_ns) in enumerate(zip(slowest.parts, saved, strict=False))
+        ),
+    )
+
+
+def _without(bounds: Bounds, name: str) -> Scenarios:
+    causes = frozenset(causes_named([name]))
+    rank = _cause_and_rank(name)[1]
+    return {place: Scenario(causes) for place in bounds.places if rank is None or bounds.ranks.get(place[0]) == rank}
+
+
+def _with(con: duckdb.DuckDBPyConnection, faster: Faster) -> Scenarios:
+    return {place: Scenario(savings=savings) for place, savings in _savings(con, faster).items()}
+
+
+def _joined(parts: Sequence[Scenarios]) -> Scenarios:
     """Return all parts at once; of two savings of one kernel the larger one counts."""
-    savings: dict[int, int] = {}
+    found: dict[Place, Scenario] = {}
     for part in parts:
-        for op_id, saving_ns in (part.savings or {}).items():
-            savings[op_id] = max(saving_ns, savings.get(op_id, 0))
-    return Scenario(frozenset(cause for part in parts for cause in part.removed), savings)
+        for place, scenario in part.items():
+            before = found.get(place, Scenario())
+            savings = dict(before.savings or {})
+            for op_id, saving_ns in (scenario.savings or {}).items():
+                savings[op_id] = max(saving_ns, savings.get(op_id, 0))
+            found[place] = Scenario(before.removed | scenario.removed, savings)
+    return found
 
 
 def _savings(con: duckdb.DuckDBPyConnection, faster: Faster) -> dict[Place, dict[int, int]]:

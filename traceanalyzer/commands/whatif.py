@@ -17,7 +17,7 @@ from traceanalyzer.errors import TraceAnalyzerError
     "--remove",
     "removed",
     multiple=True,
-    metavar="CAUSE",
+    metavar="CAUSE[@RANK]",
     help="Let a cause of the time ledger cost nothing, such as host.dataloader; host or dev for all of them.",
 )
 @click.option(

@@ -6,7 +6,7 @@ import dataclasses
 import json
 from typing import TextIO
 
-from traceanalyzer.attribution.what_if import Answer, DeviceAnswer
+from traceanalyzer.attribution.what_if import Answer, DeviceAnswer, RunAnswer
 from traceanalyzer.report.page import Page
 from traceanalyzer.report.words import duration, percent, short_names
 
@@ -20,23 +20,37 @@ def write(answer: Answer, run: str, stream: TextIO) -> None:
     page = Page(stream)
     page.flow([(run, "bold"), ("  what if ", "dim"), _question(answer)])
     page.blank()
-    told = [device for device in answer.devices if device.saved_ns is not None]
-    _write_devices(page, told)
-    _write_parts(page, told)
+    _write_times(page, answer)
+    _write_parts(page, answer)
     for device in answer.devices:
         if device.abstains is not None:
             page.paragraph(device.abstains, label=(f"{_place(answer, device)}: no answer  ", "yellow"))
+    if answer.run is not None and answer.run.abstains is not None:
+        page.paragraph(answer.run.abstains, label=("the run as a whole: no answer  ", "yellow"))
     if not answer.devices:
         page.paragraph("the run holds no work of a device")
-    if told:
-        page.paragraph("At best: the rest stays as recorded. Parts may overlap or unlock each other.", style="dim")
+    if any(device.saved_ns is not None for device in answer.devices):
+        waits = " Ranks wait for each other in collectives." if answer.run is not None and answer.run.meets else ""
+        page.paragraph(
+            f"At best: the rest stays as recorded. Parts may overlap or unlock each other.{waits}", style="dim"
+        )
 
 
 def write_json(answer: Answer, run: str, stream: TextIO) -> None:
     """Write the answer as one JSON object."""
-    document = {"schema_version": SCHEMA_VERSION, "run": run, **dataclasses.asdict(answer)}
+    plain_answer = dataclasses.asdict(answer)
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "run": run,
+        "change": plain_answer["change"],
+        "devices": plain_answer["devices"],
+        "run_as_a_whole": plain_answer["run"],
+    }
     for device, plain in zip(answer.devices, document["devices"], strict=True):
         plain["saved_share"] = None if device.saved_ns is None else _share(device.saved_ns, device)
+    if answer.run is not None:
+        saved_ns = answer.run.saved_ns
+        document["run_as_a_whole"]["saved_share"] = None if saved_ns is None else _share(saved_ns, answer.run)
     json.dump(document, stream, indent=2, ensure_ascii=False)
     stream.write("\n")
 
@@ -49,24 +63,14 @@ def _question(answer: Answer) -> str:
     return ", ".join(parts) + "?"
 
 
-def _write_devices(page: Page, devices: list[DeviceAnswer]) -> None:
+def _write_times(page: Page, answer: Answer) -> None:
+    devices = [device for device in answer.devices if device.saved_ns is not None]
     if not devices:
         return
-    names = short_names([device.trace for device in devices])
-    rows = []
     slowest = sorted(devices, key=lambda device: -_per_step(device, device.window_ns))
-    for device in slowest[:MOST_DEVICES]:
-        saved_ns = device.saved_ns or 0
-        left_ns = device.window_ns - saved_ns
-        rows.append(
-            (
-                f"{names[device.trace]} device {device.device}",
-                duration(_per_step(device, device.window_ns)),
-                duration(_per_step(device, left_ns)),
-                f"−{percent(_share(saved_ns, device))}",
-                f"{device.window_ns / left_ns:.2f}x" if left_ns else "–",
-            )
-        )
+    rows = [_times(_place(answer, device), device) for device in slowest[:MOST_DEVICES]]
+    if answer.run is not None and answer.run.saved_ns is not None:
+        rows.append(_times("the run", answer.run))
     per = "a step" if all(device.step_count for device in devices) else "the window"
     page.table((f"{per} takes", "now", "after", "saves up to", "speed-up"), rows, indent=2, right=NUMBERS)
     if len(devices) > MOST_DEVICES:
@@ -74,25 +78,38 @@ def _write_devices(page: Page, devices: list[DeviceAnswer]) -> None:
     page.blank()
 
 
-def _write_parts(page: Page, devices: list[DeviceAnswer]) -> None:
-    """Write what each part saves alone on the slowest device, and which parts the run does not hold."""
+def _times(name: str, told: DeviceAnswer | RunAnswer) -> tuple[str, ...]:
+    saved_ns = told.saved_ns or 0
+    left_ns = told.window_ns - saved_ns
+    return (
+        name,
+        duration(_per_step(told, told.window_ns)),
+        duration(_per_step(told, left_ns)),
+        f"−{percent(_share(saved_ns, told))}",
+        f"{told.window_ns / left_ns:.2f}x" if left_ns else "–",
+    )
+
+
+def _write_parts(page: Page, answer: Answer) -> None:
+    """Write what each part saves alone, on the run or else its slowest device, and which parts are not there."""
+    devices = [device for device in answer.devices if device.saved_ns is not None]
     if not devices:
         return
-    slowest = max(devices, key=lambda device: _per_step(device, device.window_ns))
-    unseen = [
-        part.change for i, part in enumerate(slowest.parts) if not any(device.parts[i].seen for device in devices)
-    ]
-    if len(slowest.parts) > 1:
+    told: DeviceAnswer | RunAnswer = max(devices, key=lambda device: _per_step(device, device.window_ns))
+    if answer.run is not None and answer.run.saved_ns is not None:
+        told = answer.run
+    if len(told.parts) > 1:
         rows = [
             (
                 part.change,
-                duration(_per_step(slowest, part.saved_ns or 0)),
-                f"−{percent(_share(part.saved_ns or 0, slowest))}",
+                duration(_per_step(told, part.saved_ns or 0)),
+                f"−{percent(_share(part.saved_ns or 0, told))}",
             )
-            for part in slowest.parts
+            for part in told.parts
         ]
         page.table(("alone", "saves", ""), rows, indent=2, right=frozenset({1, 2}))
         page.blank()
+    unseen = [part.change for i, part in enumerate(told.parts) if not any(device.parts[i].seen for device in devices)]
     if unseen:
         page.paragraph(f"not in this run: {', '.join(unseen)}", style="yellow")
 
@@ -101,9 +118,9 @@ def _place(answer: Answer, device: DeviceAnswer) -> str:
     return f"{short_names([d.trace for d in answer.devices])[device.trace]} device {device.device}"
 
 
-def _per_step(device: DeviceAnswer, dur_ns: int) -> float:
-    return dur_ns / max(device.step_count, 1)
+def _per_step(told: DeviceAnswer | RunAnswer, dur_ns: int) -> float:
+    return dur_ns / max(told.step_count, 1)
 
 
-def _share(dur_ns: int, device: DeviceAnswer) -> float:
-    return dur_ns / device.window_ns if device.window_ns else 0.0
+def _share(dur_ns: int, told: DeviceAnswer | RunAnswer) -> float:
+    return dur_ns / told.window_ns if told.window_ns else 0.0
