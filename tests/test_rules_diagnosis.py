@@ -208,3 +208,22 @@ def test_lost_records_lower_the_confidence_and_not_the_verdict() -> None:
     lossy = diagnosed({**LOADER, "drop_kernels": 0.02})
     assert "tq-lost-records" in {finding.rule for finding in lossy.findings}
     assert (whole.confidence, of(lossy, "dataloader-bound").confidence) == ("high", "medium")
+
+
+def test_a_finding_that_another_says_more_exactly_is_folded_into_it() -> None:
+    loader = next(rule for rule in RULES if rule.id == "dataloader-bound")
+    finer = replace(loader, id="our-loader", refines=("dataloader-bound",))
+    diagnosis = diagnose(open_fixture(LOADER, {}), [*RULES, finer])
+    assert problems(diagnosis) == ["our-loader"]
+    outcome = next(o for o in diagnosis.outcomes if o.rule == "dataloader-bound")
+    assert (outcome.state, outcome.reason, outcome.detail) == (
+        *("fired", "refined"),
+        "our-loader says the same more exactly",
+    )
+
+
+def test_a_finding_keeps_the_time_that_its_refinement_leaves() -> None:
+    loader = next(rule for rule in RULES if rule.id == "dataloader-bound")
+    half = replace(loader.claims, where="step % 2 = 0")
+    finer = replace(loader, id="our-loader", refines=("dataloader-bound",), claims=half)
+    assert set(problems(diagnose(open_fixture(LOADER, {}), [*RULES, finer]))) == {"dataloader-bound", "our-loader"}

@@ -13,7 +13,7 @@ from traceanalyzer.diagnosis import Diagnosis, Finding, Outcome
 from traceanalyzer.rules import allocation, overview
 from traceanalyzer.rules.bounds import LeadScan, RememberedScan
 from traceanalyzer.rules.findings import build_finding, merge_ranks, sort_findings
-from traceanalyzer.rules.fix_order import LATENT, PRIMARY, Ordered, fixes_of, order_fixes
+from traceanalyzer.rules.fix_order import ALTERNATIVE_SHARE, LATENT, PRIMARY, Ordered, fixes_of, order_fixes
 from traceanalyzer.rules.loading import check_settings
 from traceanalyzer.rules.model import ABSTAINED, CLEAR, CONFIDENCES, FINDING, FIRED, ParamValue, Rule
 from traceanalyzer.rules.overriding import Overrides
@@ -70,27 +70,51 @@ def diagnose(
     fired = [verdict for verdict in verdicts if verdict.state == FIRED]
     silenced = {_key(verdict) for verdict in fired if overrides.suppression(session.run, verdict) is not None}
     timed = [verdict for verdict in fired if verdict.rule.kind == FINDING]
+    owned = allocation.share_out(own, session.run, timed, values)
     told = [verdict for verdict in timed if _key(verdict) not in silenced]
-    order = _order(session, told, allocation.share_out(own, session.run, timed, values))
+    refined = {_key(verdict): by for verdict in told if (by := _refined_by(verdict, told, owned)) is not None}
+    order = _order(session, [verdict for verdict in told if _key(verdict) not in refined], owned)
     latent = _add_latent(session, verdicts, order)
-    owned = allocation.share_out(own, session.run, [*timed, *latent], values)
-    ranks = {_key(item.verdict): item for items in order.values() for item in items}
-    findings: dict[bool, list[Finding]] = {True: [], False: []}  # by whether they are silenced
-    for verdict in (*fired, *latent):
-        key = _key(verdict)
-        finding = build_finding(own, session.run, verdict, values[verdict.rule.id], owned.get(key), ranks.get(key))
-        findings[key in silenced].append(finding)
+    fired = [verdict for verdict in (*fired, *latent) if _key(verdict) not in refined]
+    findings = _findings(session, [verdict for verdict in fired if _key(verdict) not in silenced], fired, order)
+    suppressed = _findings(session, [verdict for verdict in fired if _key(verdict) in silenced], fired, {})
     return Diagnosis(
         run=run_name,
         traces=overview.traces(own),
         ledgers=overview.ledgers(own),
-        findings=tuple(sort_findings(merge_ranks(findings[False]))),
-        outcomes=tuple(_outcome(session.run, verdict, overrides) for verdict in verdicts),
+        findings=tuple(sort_findings(merge_ranks(findings))),
+        outcomes=tuple(_outcome(session.run, verdict, overrides, refined) for verdict in verdicts),
         not_explained=allocation.unexplained(own),
         defects=overview.defects(own),
-        suppressed=tuple(sort_findings(merge_ranks(findings[True]))),
-        overrides=overrides.told(rules, findings[True]),
+        suppressed=tuple(sort_findings(merge_ranks(suppressed))),
+        overrides=overrides.told(rules, suppressed),
     )
+
+
+def _findings(
+    session: _Session, told: Sequence[Verdict], fired: Sequence[Verdict], order: Mapping[Place, Sequence[Ordered]]
+) -> list[Finding]:
+    """Return what is told of verdicts, each with the time that it owns among all that fired."""
+    timed = [verdict for verdict in fired if verdict.rule.kind == FINDING]
+    owned = allocation.share_out(session.con, session.run, timed, session.values)
+    ranks = {_key(item.verdict): item for items in order.values() for item in items}
+    return [
+        build_finding(
+            *(session.con, session.run, verdict, session.values[verdict.rule.id]),
+            owned.get(_key(verdict)),
+            ranks.get(_key(verdict)),
+        )
+        for verdict in told
+    ]
+
+
+def _refined_by(verdict: Verdict, told: Sequence[Verdict], owned: Mapping[tuple[str, Place], int]) -> str | None:
+    """Return the finding that says the same more exactly: one that refines this one and leaves it no time to own."""
+    if owned.get(_key(verdict), 0) > ALTERNATIVE_SHARE * (verdict.bound_ns or 0):
+        return None
+    finer = (item for item in told if item.place == verdict.place and verdict.rule.id in item.rule.refines)
+    best = max(finer, key=lambda item: (owned.get(_key(item), 0), item.rule.id), default=None)
+    return None if best is None or not owned.get(_key(best)) else best.rule.id
 
 
 def _key(verdict: Verdict) -> tuple[str, Place]:
@@ -182,8 +206,10 @@ def _is_worth_more(session: _Session, verdict: Verdict, before: Sequence[Ordered
     return added_ns >= max(floor_ns, 1) and added_ns != verdict.bound_ns
 
 
-def _outcome(run: Run, verdict: Verdict, overrides: Overrides) -> Outcome:
+def _outcome(run: Run, verdict: Verdict, overrides: Overrides, refined: Mapping[tuple[str, Place], str]) -> Outcome:
     told: dict[str, Any] = {}
+    if _key(verdict) in refined:
+        told = {"reason": "refined", "detail": f"{refined[_key(verdict)]} says the same more exactly"}
     silence = overrides.suppression(run, verdict) if verdict.state == FIRED else None
     if silence is not None:
         told = {"reason": "suppressed", "detail": f"{silence.reason} (until {silence.until})"}
