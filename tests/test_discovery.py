@@ -92,3 +92,24 @@ def test_eight_ranks_are_read_together(tmp_path: Path) -> None:
     with traceanalyzer.open_run(tmp_path, jobs=4) as run:
         assert run.sql("SELECT count(DISTINCT rank), count(*) FROM canonical.traces").fetchall() == [(8, 8)]
         assert run.sql("SELECT count(*) FROM host_slices").fetchall() == [(8,)]
+
+
+def test_one_file_that_cannot_be_read_does_not_stop_the_others(tmp_path: Path) -> None:
+    (tmp_path / "rank0.json").write_text(ranked(0))
+    (tmp_path / "rank1.json").write_text("")
+    (tmp_path / "rank2.json").write_text('{"schemaVersion": 1, "deviceProperties": []}')
+    (tmp_path / "rank3.json.gz").write_bytes(b"\x1f\x8b\x08\x00garbage")
+    (tmp_path / "config.json").write_text('{"lr": 0.1}')
+    with traceanalyzer.open_run(tmp_path) as run:
+        assert [trace.trace for trace in run.traces] == ["rank0.json"]
+        told = sorted((Path(str(error.where)).name, error.what) for error in run.unreadable)
+    assert [name for name, _ in told] == ["rank1.json", "rank2.json", "rank3.json.gz"]
+    assert told[0][1] == "the file is empty"
+    assert told[1][1] == "holds no traceEvents"
+
+
+def test_files_of_the_system_do_not_block() -> None:
+    if not Path("/proc/self").is_dir():
+        pytest.skip("no /proc here")
+    with pytest.raises(TraceAnalyzerError, match="no traces in this folder"):
+        find_sources(Path("/proc/self"))

@@ -18,6 +18,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_WINDOW = 31
 _RANK_IN_NAME = re.compile(r"(?:rank|worker|proc|process)[-_.]?(\d{1,6})(?!\d)", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+")
+_NAMED_LIKE_A_TRACE = re.compile(r"\.(?:json|json\.gz|sqlite)(?:\.tmp)?$")
 
 
 def ingesters() -> tuple[Ingester, ...]:
@@ -28,8 +29,9 @@ def ingesters() -> tuple[Ingester, ...]:
 def find_sources(path: Path) -> list[tuple[Path, Ingester]]:
     """Return the trace files of a run, in natural order of their names.
 
-    A folder is searched one level deep; hidden files and files of no known format are passed over. A file that is named
-    itself is read by the ingester that knows it. Raises TraceAnalyzerError where nothing can be read.
+    A folder is searched one level deep; hidden files and files of no known format are passed over (`find_unreadable`
+    tells of those that were meant as traces). A file that is named itself is read by the ingester that knows it.
+    Raises TraceAnalyzerError where nothing can be read.
     """
     if not path.exists():
         raise TraceAnalyzerError("no such file or folder", path, "give a trace file, or the folder that holds a run")
@@ -38,7 +40,7 @@ def find_sources(path: Path) -> list[tuple[Path, Ingester]]:
         if ingester is None:
             raise TraceAnalyzerError(*_unknown(path))
         return [(path, ingester)]
-    found = [(file, ingester) for file in _candidates(path) if (ingester := _ingester_of(file)) is not None]
+    found = [(file, ingester) for file in _candidates(path) if (ingester := _ingester_if_readable(file)) is not None]
     if not found:
         raise TraceAnalyzerError(
             "no traces in this folder",
@@ -48,14 +50,48 @@ def find_sources(path: Path) -> list[tuple[Path, Ingester]]:
     return sorted(found, key=lambda item: natural_key(item[0].relative_to(path).as_posix()))
 
 
-def _candidates(folder: Path) -> Iterator[Path]:
-    for entry in folder.iterdir():
-        if entry.name.startswith("."):
+def find_unreadable(path: Path) -> list[TraceAnalyzerError]:
+    """Return what is wrong with the files of a folder that are named like traces and cannot be read as such."""
+    if not path.is_dir() or _ingester_of(path) is not None:
+        return []
+    wrong: list[TraceAnalyzerError] = []
+    for file in sorted(_files(path)):
+        if _NAMED_LIKE_A_TRACE.search(file.name) is None:
             continue
-        if entry.is_file() or _ingester_of(entry) is not None:
+        try:
+            if not read_head(file):
+                wrong.append(TraceAnalyzerError(*_unknown(file)))
+        except TraceAnalyzerError as error:
+            wrong.append(error)
+    return wrong
+
+
+def _candidates(folder: Path) -> Iterator[Path]:
+    """Return what may be a trace. Files without content are none, and some of the system's block whoever reads them."""
+    yield from (entry for entry in folder.iterdir() if entry.is_dir() and not _hidden(entry) and _ingester_of(entry))
+    yield from (file for file in _files(folder) if file.stat().st_size > 0)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Return the files of a folder and of the folders in it."""
+    for entry in folder.iterdir():
+        if _hidden(entry):
+            continue
+        if entry.is_file():
             yield entry
-        elif entry.is_dir():
-            yield from (file for file in entry.iterdir() if not file.name.startswith(".") and file.is_file())
+        elif entry.is_dir() and _ingester_of(entry) is None:
+            yield from (file for file in entry.iterdir() if not _hidden(file) and file.is_file())
+
+
+def _hidden(path: Path) -> bool:
+    return path.name.startswith(".")
+
+
+def _ingester_if_readable(path: Path) -> Ingester | None:
+    try:
+        return _ingester_of(path)
+    except TraceAnalyzerError:
+        return None
 
 
 def _ingester_of(path: Path) -> Ingester | None:

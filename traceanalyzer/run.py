@@ -15,8 +15,9 @@ import duckdb
 import pyarrow.parquet as pq
 
 from traceanalyzer import engine
-from traceanalyzer.discovery import find_sources, natural_key, ranks_from_names
+from traceanalyzer.discovery import find_sources, find_unreadable, natural_key, ranks_from_names
 from traceanalyzer.engine import StoredTrace
+from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import Ingester, IngestOptions, Progress
 from traceanalyzer.store import Store, locate_store
 
@@ -39,6 +40,7 @@ class Run:
     traces: tuple[StoredTrace, ...]
     derived: Path | None  # folder of the attribution tables
     reused: bool  # nothing was ingested: every table came from Parquet
+    unreadable: tuple[TraceAnalyzerError, ...] = ()  # files of the run that are not among its traces, and why
     catalog: Future[None] | None = None  # the catalogue being written beside what the caller does
 
     @cached_property
@@ -111,12 +113,14 @@ def open_run(
 
     Without `attribution`, the tables that are computed from all of a run are left for later, and so are the metrics
     that build on them. `jobs` is the number of cores to use (all by default); `report` is told how far reading is.
-    Raises TraceAnalyzerError where the path holds no trace, or one that cannot be read at all.
+    A file of a folder that cannot be read at all is left out and told in `Run.unreadable`. Raises TraceAnalyzerError
+    where nothing can be read.
     """
     root = Path(path)
     sources = find_sources(root)
     keeper = Store(locate_store(root, None if store is None else Path(store)))
-    folders = _ingest_all(sources, keeper, jobs or os.cpu_count() or 1, report)
+    unreadable = find_unreadable(root)
+    folders = _ingest_all(sources, keeper, jobs or os.cpu_count() or 1, report, unreadable)
     traces = _order(root, [folder for _, folder, _ in folders], [source for source, _, _ in folders])
     reused = all(was_there for _, _, was_there in folders)
     derived, was_there = _derive(keeper, traces) if attribution else (None, True)
@@ -126,22 +130,37 @@ def open_run(
         beside = ThreadPoolExecutor(1)
         writing = beside.submit(keeper.replace_file, catalog, lambda file: _write_catalog(file, traces, derived))
         beside.shutdown(wait=False)
-    return Run(root, keeper.folder, tuple(traces), derived, reused, writing)
+    return Run(root, keeper.folder, tuple(traces), derived, reused, tuple(unreadable), writing)
 
 
 def _ingest_all(
-    sources: Sequence[tuple[Path, Ingester]], keeper: Store, jobs: int, report: Callable[[Progress], None]
+    sources: Sequence[tuple[Path, Ingester]],
+    keeper: Store,
+    jobs: int,
+    report: Callable[[Progress], None],
+    unreadable: list[TraceAnalyzerError],
 ) -> list[tuple[Path, Path, bool]]:
-    """Return each source with its folder of traces and whether the store had it; all cores are used."""
+    """Return each source with its folder of traces and whether the store had it; all cores are used.
+
+    Sources that cannot be read are told in `unreadable`; if none can, the first error is raised.
+    """
     options = IngestOptions(max(1, jobs // len(sources)), report)
 
-    def ingest(item: tuple[Path, Ingester]) -> tuple[Path, Path, bool]:
+    def ingest(item: tuple[Path, Ingester]) -> tuple[Path, Path, bool] | TraceAnalyzerError:
         source, ingester = item
-        folder, was_there = keeper.trace_folder(source, lambda scratch: _ingest(ingester, source, scratch, options))
+        try:
+            folder, was_there = keeper.trace_folder(source, lambda scratch: _ingest(ingester, source, scratch, options))
+        except TraceAnalyzerError as error:
+            return TraceAnalyzerError(error.what, error.where or source, error.hint)
         return source, folder, was_there
 
     with ThreadPoolExecutor(min(jobs, len(sources))) as pool:
-        return list(pool.map(ingest, sources))
+        answers = list(pool.map(ingest, sources))
+    errors = [answer for answer in answers if isinstance(answer, TraceAnalyzerError)]
+    if len(errors) == len(answers):
+        raise errors[0]
+    unreadable += errors
+    return [answer for answer in answers if not isinstance(answer, TraceAnalyzerError)]
 
 
 def _ingest(ingester: Ingester, source: Path, scratch: Path, options: IngestOptions) -> None:

@@ -62,6 +62,8 @@ def opened(options: RunOptions, *, attribution: bool = True) -> Iterator[tuple[R
             options.path, store=options.store, jobs=options.jobs, report=activity.read, attribution=attribution
         )
         try:
+            for error in run.unreadable:
+                click.echo(f"warning: left out {error}" + (f" ({error.hint})" if error.hint else ""), err=True)
             if options.verbose:
                 click.echo(_how_opened(run, time.monotonic() - started), err=True)
             yield run, activity
