@@ -15,12 +15,13 @@ from traceanalyzer.attribution.arrow_columns import column
 from traceanalyzer.attribution.lead_scan import Savings, Scan, Scenario
 from traceanalyzer.attribution.run_scan import RunScan
 
+TRACES = "SELECT trace_id, rank, world_size FROM canonical.traces"
 _READS = {
     "windows": "SELECT * FROM attribution.windows",
     "lead_events": "SELECT * FROM attribution.lead_events ORDER BY trace_id, device, position",
     "lead_costs": "SELECT * FROM attribution.lead_costs ORDER BY trace_id, device",
     "members": "SELECT * FROM attribution.collective_members WHERE synchronises ORDER BY match_id",
-    "traces": "SELECT trace_id, rank, world_size FROM canonical.traces",
+    "traces": TRACES,
 }
 NOT_MATCHED = "unmatched-collectives: which kernels of the ranks belong together is not known"
 

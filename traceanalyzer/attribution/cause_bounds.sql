@@ -4,6 +4,7 @@ CREATE TABLE cause_bounds (
     device        INTEGER NOT NULL,  -- devices.device
     cause         VARCHAR NOT NULL,  -- host.* or dev.* bucket
     bound_ns      BIGINT,            -- what the window would lose at most if the cause cost nothing; NULL: windows.bound_abstains
+    run_ns        BIGINT,            -- what the run's window would lose if the cause cost nothing on any rank; NULL: ranks cannot be scanned together
     owned_ns      BIGINT NOT NULL,   -- time of the window that the cause alone owns in the ledger
     step_hits     INTEGER NOT NULL,  -- kept steps in which it owns time
     worst_ns      BIGINT NOT NULL,   -- its longest single row; 0: it owns nothing

@@ -19,6 +19,7 @@ from traceanalyzer.attribution.collective_matching import Member, match_collecti
 from traceanalyzer.attribution.lead_events import NO_LIMIT
 from traceanalyzer.attribution.lead_scan import Scenario
 from traceanalyzer.attribution.ledger import CONFIDENCES
+from traceanalyzer.attribution.run_tables import bounds_of, op_bounds, with_run
 from traceanalyzer.attribution.steps import STEP_PATTERN
 from traceanalyzer.schema import Table, load_tables
 
@@ -39,7 +40,11 @@ def compute(con: duckdb.DuckDBPyConnection, step_pattern: str = STEP_PATTERN) ->
         for device in attribute_trace(con, trace_id, step_pattern, waits):
             for name, part in _device_tables(tables, device).items():
                 parts[name].append(part)
-    return {name: pa.concat_tables(found) for name, found in parts.items()}
+    found = {name: pa.concat_tables(made) for name, made in parts.items()}
+    bounds = bounds_of(con, found)
+    found["cause_bounds"] = with_run(found["cause_bounds"], bounds)
+    found["op_bounds"] = op_bounds(con, bounds, tables["op_bounds"].arrow_schema())
+    return found
 
 
 def _device_tables(tables: dict[str, Table], device: AttributedDevice) -> dict[str, pa.Table]:
@@ -196,7 +201,7 @@ def _cause_bounds(device: AttributedDevice, bounds: Bounds) -> _Columns:
     found: list[int | None] = [None] * len(causes)
     if bounds.abstains(*place) is None:
         found[:] = bounds.bounds(*place, [Scenario(frozenset({cause})) for cause in causes])
-    columns: dict[str, list[Any]] = {"cause": list(causes), "bound_ns": found}
+    columns: dict[str, list[Any]] = {"cause": list(causes), "bound_ns": found, "run_ns": [None] * len(causes)}
     for name in ("owned_ns", "step_hits", "worst_ns", "worst_step", "worst_start_ns"):
         columns[name] = []
     for cause in causes:
