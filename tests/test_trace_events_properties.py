@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import resource
 import time
 from typing import Any
 
@@ -122,8 +123,11 @@ def test_mutations_end_in_tables_or_one_sentence() -> None:
     """A minute of fuzzing; an hour with TRACEANALYZER_FUZZ_S=3600."""
     seconds = float(os.environ.get("TRACEANALYZER_FUZZ_S", "60"))
     until, seed = time.monotonic() + seconds, 0
+    settled_kb = 0
     while time.monotonic() < until:
         seed += 1
+        if seed == 40:
+            settled_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         data = mutate(RICH.encode(), seed)
         try:
             tables = read(data, chunk_bytes=2 ** (seed % 12 + 1))
@@ -133,6 +137,8 @@ def test_mutations_end_in_tables_or_one_sentence() -> None:
             raise AssertionError(f"seed {seed}") from error
         assert tables["traces"][0]["event_count"] >= 0
     assert seed > 10
+    if seed > 40:
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - settled_kb < 64 * 1024
 
 
 @given(st.lists(st.tuples(st.integers(0, 10**15), st.integers(0, 999)), min_size=1, max_size=20))
