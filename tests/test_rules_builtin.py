@@ -40,4 +40,6 @@ def test_what_the_first_release_promises_is_there() -> None:
         *("fp32-matmul-no-tensor-core", "tensor-cores-unused", "attention-unfused", "alloc-in-steady-state"),
         *("gc-pauses", "tq-missing-gpu-activity", "tq-warmup-in-window", "tq-truncated", "tq-too-few-steps"),
         *("tq-no-step-markers", "tq-lost-records", "tq-low-launch-link", "tq-missing-ranks"),
+        *("tq-profiler-overhead", "tq-mixed-runs", "tq-bad-timestamps", "tq-graph-opaque", "weight-streaming"),
+        *("recompile-steady-state", "memory-growth", "comm-small-messages", "engine-host-gap", "sampling-sync"),
     } <= RULES.keys()

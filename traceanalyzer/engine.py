@@ -163,11 +163,30 @@ def add_metrics(
     that several texts read becomes a table, for planning a query over it costs more than its rows.
     """
     read_by = Counter(name for text in readers or () for name in set(_READ.findall(text.lower())))
-    kinds = {name: "TABLE" if read_by[name] > 1 else "VIEW" for name in _those(metrics(), _named_in(readers))}
+    names = _after_what_they_read(_those(metrics(), _named_in(readers)))
+    kinds = {name: "TABLE" if read_by[name] > 1 else "VIEW" for name in names}
     statements = {
         name: f"CREATE OR REPLACE {kind} main.{name} AS {metrics()[name].sql}" for name, kind in kinds.items()
     }
     _define(connection, statements, all_of_them=with_attribution)
+
+
+def _after_what_they_read(names: Sequence[str]) -> list[str]:
+    """Return metrics in an order in which most follow what they build on; an alias may mislead."""
+    ordered: dict[str, None] = {}
+    seen: set[str] = set()
+
+    def add(name: str) -> None:
+        if name in seen:
+            return
+        seen.add(name)
+        for other in sorted(set(_READ.findall(metrics()[name].sql.lower())) & set(names)):
+            add(other)
+        ordered[name] = None
+
+    for name in names:
+        add(name)
+    return list(ordered)
 
 
 def _named_in(texts: Sequence[str] | None) -> set[str] | None:

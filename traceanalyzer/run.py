@@ -67,7 +67,7 @@ class Run:
         from traceanalyzer.settings import find_settings
 
         project = find_settings(self.root) if settings is None else settings
-        rules = load_rules((*project.rule_paths, *rule_paths))
+        rules = load_rules((*project.rule_paths, *rule_paths), tests=False)
         with engine.connect(self.traces, self.derived, readers=readers(rules)) as connection:
             return diagnose(connection, rules, params or {}, str(self.root), project=project, exclusive=True)
 
@@ -79,7 +79,7 @@ class Run:
         from traceanalyzer.settings import find_settings
 
         project = find_settings(self.root) if settings is None else settings
-        rules = load_rules((*project.rule_paths, *rule_paths))
+        rules = load_rules((*project.rule_paths, *rule_paths), tests=False)
         rule = rule_called(rule_id, rules)
         values = rule.values(check_settings(rules, project.params).get(rule.id))
         with engine.connect(self.traces, self.derived, readers=readers([rule])) as connection:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -56,6 +56,18 @@ class RememberedScan:
         if key not in self._known:
             self._known[key] = self._scan.bound(trace_id, device, matters, savings)
         return self._known[key]
+
+    def prepare(self, place: Device, removed: Iterable[frozenset[str]]) -> None:
+        """Work out what removing each of these saves, in one pass over the events for all of them."""
+        from traceanalyzer.attribution import Scenario
+
+        if place not in self._causes:
+            self._causes[place] = self._scan.causes(*place)
+        matter = {causes & self._causes[place] for causes in removed} - {frozenset()}
+        unknown = [causes for causes in matter if (place, causes, frozenset()) not in self._known]
+        bounds = self._scan.bounds(*place, [Scenario(causes) for causes in unknown])
+        for causes, bound_ns in zip(unknown, bounds, strict=True):
+            self._known[place, causes, frozenset()] = bound_ns
 
     def abstains(self, trace_id: int, device: int) -> str | None:
         """Return why bounds of a device cannot be trusted."""
@@ -147,10 +159,15 @@ def device_bounds(
 
 
 def fill_bound(
-    con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, Any], bounds: Mapping[Device, DeviceBound]
+    con: duckdb.DuckDBPyConnection,
+    rule: Rule,
+    values: Mapping[str, Any],
+    bounds: Mapping[Device, DeviceBound],
+    *,
+    with_claims: bool = True,
 ) -> None:
-    """Write the rule's rows of the table `bound`."""
-    claimed = _claimed(con, rule, values)
+    """Write the rule's rows of the table `bound`; without claims, what it would own is left at nothing."""
+    claimed = _claimed(con, rule, values) if with_claims else {}
     con.execute("DELETE FROM bound")
     rows = [list(bound.row(claimed.get(place, {})).values()) for place, bound in bounds.items()]
     if rows:

@@ -66,6 +66,8 @@ def diagnose(
     scan = RememberedScan(attribution.Bounds.load(con))
     own = locked_workspace(con) if exclusive else open_workspace(con, rules)
     session = _Session(own, read_run(own), scan, rules, values, min_impact_share)
+    for place in session.run.windows:
+        scan.prepare(place, [frozenset(rule.removes) for rule in rules if rule.op_saving is None])
     verdicts = _doubted([verdict for rule in rules for verdict in _evaluate(session, rule, {})])
     fired = [verdict for verdict in verdicts if verdict.state == FIRED]
     silenced = {_key(verdict) for verdict in fired if overrides.suppression(session.run, verdict) is not None}

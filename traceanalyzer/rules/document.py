@@ -30,10 +30,15 @@ class Document:
         return self.lines.get(key, 1)
 
 
-def read_document(path: Path) -> Document:
-    """Return a file's values with lines; what is not YAML, or not a mapping, is a mistake."""
+def read_document(path: Path, *, up_to: str | None = None) -> Document:
+    """Return a file's values with lines; what is not YAML, or not a mapping, is a mistake.
+
+    With `up_to`, the file is read up to the line that starts with this.
+    """
     try:
         text = path.read_text(encoding="utf-8")
+        if up_to is not None:
+            text = text.partition(f"\n{up_to}")[0]
         loader = _Loader(text)
         try:
             root = loader.get_single_node()

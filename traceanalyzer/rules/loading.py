@@ -33,12 +33,13 @@ def rule_files(paths: Sequence[Path]) -> list[Path]:
     return list(dict.fromkeys(files))
 
 
-def load_rules(paths: Sequence[Path] = ()) -> list[Rule]:
+def load_rules(paths: Sequence[Path] = (), *, tests: bool = True) -> list[Rule]:
     """Return the built-in rules and those of `paths`, by id; a rule of `paths` replaces a built-in of the same id.
 
-    Raises RuleFilesError with every mistake of every file.
+    Without `tests` the built-in ones come without theirs, which are most of each file. Raises RuleFilesError with every
+    mistake of every file.
     """
-    builtin, mistakes = _parse([builtin_folder()])
+    builtin, mistakes = _parse([builtin_folder()], tests=tests)
     extra, extra_mistakes = _parse(paths)
     extra_ids = {rule.id for rule in extra}
     rules = sorted([*(rule for rule in builtin if rule.id not in extra_ids), *extra], key=lambda rule: rule.id)
@@ -94,10 +95,10 @@ def check_settings(rules: Sequence[Rule], settings: Mapping[str, ParamValue]) ->
     return checked
 
 
-def _parse(paths: Sequence[Path]) -> tuple[list[Rule], list[Mistake]]:
+def _parse(paths: Sequence[Path], *, tests: bool = True) -> tuple[list[Rule], list[Mistake]]:
     rules, mistakes = [], []
     for path in rule_files(paths):
-        rule, found = parse_rule(read_document(path))
+        rule, found = parse_rule(read_document(path, up_to=None if tests else "tests:"), tests=tests)
         mistakes.extend(found)
         if rule is not None:
             rules.append(rule)

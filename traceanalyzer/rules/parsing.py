@@ -51,9 +51,9 @@ KEYS = {
 DEFAULT_SELECT = "SELECT * FROM bound"
 
 
-def parse_rule(document: Document) -> tuple[Rule | None, list[Mistake]]:
-    """Return the rule of a file, or None, and every mistake found on the way."""
-    parser = _Parser(document)
+def parse_rule(document: Document, *, tests: bool = True) -> tuple[Rule | None, list[Mistake]]:
+    """Return the rule of a file, or None, and every mistake found on the way; `tests`: it has to have some."""
+    parser = _Parser(document, REQUIRED if tests else tuple(key for key in REQUIRED if key != "tests"))
     rule = parser.rule() if document.values else None
     mistakes = [*document.mistakes, *parser.mistakes]
     return (None if mistakes else rule), mistakes
@@ -62,14 +62,15 @@ def parse_rule(document: Document) -> tuple[Rule | None, list[Mistake]]:
 class _Parser:
     """Reads each part of a rule; a part of the wrong shape becomes a mistake and an empty value."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: Document, required: tuple[str, ...]) -> None:
         self.document = document
+        self.required = required
         self.mistakes: list[Mistake] = []
 
     def rule(self) -> Rule:
         top = self.document.values
         self._check_keys("", top)
-        for key in REQUIRED:
+        for key in self.required:
             if key not in top:
                 self._mistake("", f"the key '{key}' is missing")
         kind = self._choice("kind", top.get("kind", FINDING), (FINDING, QUALITY))

@@ -83,10 +83,12 @@ def evaluate(
     scan = None if rule.claims.is_empty else question.scan
     try:
         bounds = {} if scan is None else device_bounds(con, rule, values, scan, run.windows, question.fixed)
-        if scan is not None and _saves_nothing(rule, run, open_places, bounds, question.ignored_share):
+        saves = scan is None or _saves(run, open_places, bounds, question.ignored_share)
+        if scan is not None and not saves and not rule.abstain:
             return [*missing, *(_without_select(rule, run, place, bounds, scan) for place in open_places)]
         if scan is not None:
-            fill_bound(con, rule, values, bounds)
+            # What a rule's own `abstain` says is worth knowing even where it saves nothing.
+            fill_bound(con, rule, values, bounds, with_claims=saves)
         rows = sandbox.query(con, verdict_sql(rule), values).dicts()
     except sandbox.RuleQueryError as error:
         places = open_places or (Place(),)
@@ -106,22 +108,17 @@ def evaluate(
     return [*missing, *verdicts, *(Verdict(rule, place, ABSTAINED, "no-row", silent) for place in unseen)]
 
 
-def _saves_nothing(
-    rule: Rule,
-    run: Run,
-    places: Sequence[Place],
-    bounds: Mapping[Device, DeviceBound],
-    ignored_share: float | None,
+def _saves(
+    run: Run, places: Sequence[Place], bounds: Mapping[Device, DeviceBound], ignored_share: float | None
 ) -> bool:
-    # What a rule's own `abstain` says is worth knowing even then.
-    if ignored_share is None or rule.abstain:
-        return False
+    if ignored_share is None:
+        return True
     for place in places:
         bound = bounds[run.key(place)]
         floor_ns = max(ignored_share, bound.noise_share) * bound.window["window_ns"]
         if bound.bound_ns is not None and bound.bound_ns >= floor_ns:
-            return False
-    return True
+            return True
+    return False
 
 
 def _without_select(
