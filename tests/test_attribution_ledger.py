@@ -140,6 +140,31 @@ def test_short_gap_is_dispatch_and_a_long_one_is_unresolved() -> None:
     assert Drawn.of(launches, KERNELS.format(130, 200)).ledger() == ["100-130 dev.unresolved"]
 
 
+def test_hip_takes_longer_between_two_kernels() -> None:
+    launches = LAUNCHES.format(5, 10)
+    assert Drawn.of(launches, KERNELS.format(115, 200)).ledger() == ["100-115 dev.unresolved"]
+    of_hip = launches.replace("cudaLaunchKernel", "hipLaunchKernel")
+    assert Drawn.of(of_hip, KERNELS.format(115, 200)).ledger() == ["100-115 dev.dispatch"]
+    assert Drawn.of(of_hip, KERNELS.format(130, 200)).ledger() == ["100-130 dev.unresolved"]
+
+
+def test_work_queued_before_the_trace_waits_for_what_ended_just_before_it() -> None:
+    # stream 7   K 10-100 |                    d2d 185-190| K 190-200
+    # stream 20       comm 90 ============ 181 |
+    drawn = Drawn.of(
+        "id thread category name start end\n2 0 runtime cudaLaunchKernel 5 10",
+        """
+        id stream kind   start end launch
+        90 7      kernel 10    100 -
+        92 20     comm   90    181 -
+        93 7      d2d    185   190 -
+        91 7      kernel 190   200 2
+        """,
+    )
+    assert drawn.ledger() == ["100-181 dev.comm_transfer", "181-185 dev.dispatch", "185-190 dev.d2d"]
+    assert drawn.rows("SELECT confidence FROM ledger_rows WHERE bucket = 'dev.comm_transfer'") == [("coincident",)]
+
+
 def test_latency_is_the_hosts_only_where_the_queue_had_run_dry() -> None:
     # The launch returns at 150 and the kernel starts at 162: 5 us of latency, the rest nobody explains.
     drawn = Drawn.of(LAUNCHES.format(120, 150), KERNELS.format(172, 200))

@@ -84,7 +84,9 @@ def _coincident(ops: DeviceOps, stream: Ints, other: Ints) -> None:
     ready = np.where(ops.linked, ops.launch_end, lowest)
     for before in (stream, other):
         ready = np.maximum(ready, np.where(before == NO_ROW, lowest, ops.end[before]))
-    late = np.flatnonzero(ops.linked & (ops.start - ready > UNEXPLAINED_NS) & (other == NO_ROW))
+    # Of an op whose launch is not in the trace at least the one before it in its stream must be.
+    asked = ops.linked | (stream != NO_ROW)
+    late = np.flatnonzero(asked & (ops.start - np.where(asked, ready, ops.start) > UNEXPLAINED_NS) & (other == NO_ROW))
     by_end = np.argsort(ops.end, kind="stable")
     ends = ops.end[by_end]
     near_ns = np.maximum(COINCIDENT_NS, (ops.start[late] - ready[late]) * COINCIDENT_SHARE).astype(np.int64)
@@ -92,11 +94,10 @@ def _coincident(ops: DeviceOps, stream: Ints, other: Ints) -> None:
     high = np.searchsorted(ends, ops.start[late], side="right")
     for row, first, last in zip(late.tolist(), low.tolist(), high.tolist(), strict=True):
         near = by_end[first:last]
-        fits = near[
-            (ops.stream[near] != ops.stream[row])
-            & (ops.launch_start[near] < ops.launch_start[row])
-            & (ops.end[near] > ready[row])
-        ]
+        earlier = ops.launch_start[near] < ops.launch_start[row]
+        if not ops.linked[row]:
+            earlier = ~ops.linked[near] & (ops.start[near] < ops.start[row])
+        fits = near[(ops.stream[near] != ops.stream[row]) & earlier & (ops.end[near] > ready[row])]
         if len(fits):
             other[row] = fits[-1]
 

@@ -14,6 +14,8 @@ from traceanalyzer.attribution.device_ops import DeviceOps
 
 # Gaps between ready ops up to this length are what dispatching costs; longer ones have a reason nobody recorded.
 DISPATCH_MAX_NS = 10_000
+# HIP puts a barrier packet between two kernels where a call lies between their launches: 10 to 16 us on an MI300.
+HIP_DISPATCH_MAX_NS = 20_000
 
 _DISPATCH, _GRAPH_GAP, _UNRESOLVED = CODE[DISPATCH], CODE[GRAPH_GAP], CODE[UNRESOLVED]
 
@@ -45,14 +47,23 @@ def _producer(ops: DeviceOps, needs: Dependencies, row: int, since: int) -> tupl
     return best, only_fits
 
 
-def _gap(start: int, end: int, in_graph: bool, row: int) -> _Piece:
+def _longest_gaps(ops: DeviceOps, rows: Ints) -> Ints:
+    """Return the longest gap before each op that dispatching it explains."""
+    of_hip = np.asarray([name is not None and name.startswith("hip") for name in ops.launch_name], np.bool_)
+    found: Ints = np.where(of_hip[rows], HIP_DISPATCH_MAX_NS, DISPATCH_MAX_NS)
+    return found
+
+
+def _gap(start: int, end: int, in_graph: bool, row: int, longest: int) -> _Piece:
     bucket = _UNRESOLVED
-    if end - start <= DISPATCH_MAX_NS:
+    if end - start <= longest:
         bucket = _GRAPH_GAP if in_graph else _DISPATCH
     return start, end - start, bucket, row, False
 
 
-def _walk(ops: DeviceOps, needs: Dependencies, row: int, span: tuple[int, int], in_graph: bool) -> Iterator[_Piece]:
+def _walk(
+    ops: DeviceOps, needs: Dependencies, row: int, span: tuple[int, int], in_graph: bool, longest: int
+) -> Iterator[_Piece]:
     """Cut one wait, from its end backwards along the ops that held it up."""
     since, until = span
     waiting = row
@@ -60,7 +71,7 @@ def _walk(ops: DeviceOps, needs: Dependencies, row: int, span: tuple[int, int], 
         producer, only_fits = _producer(ops, needs, waiting, since)
         done = min(int(ops.end[producer]), until) if producer != NO_ROW else since
         if done < until:
-            yield _gap(done, until, in_graph, row)
+            yield _gap(done, until, in_graph, row, longest)
         if producer == NO_ROW:
             return
         began = min(max(int(ops.start[producer]), since), done)
@@ -74,7 +85,7 @@ def _walk(ops: DeviceOps, needs: Dependencies, row: int, span: tuple[int, int], 
         if int(ops.start[producer]) >= int(ops.start[waiting]):
             # Of equal starts neither waited for the other: nothing further back is known.
             if began > since:
-                yield _gap(since, began, in_graph, row)
+                yield _gap(since, began, in_graph, row, longest)
             return
         waiting, until = producer, began
 
@@ -87,12 +98,15 @@ def explain_waits(
     for before in (needs.stream[rows], needs.other[rows]):
         candidate |= (before != NO_ROW) & (ops.producer[before] >= 0) & (ops.end[before] > starts)
     plain = np.flatnonzero(~candidate)
-    short = ends[plain] - starts[plain] <= DISPATCH_MAX_NS
+    longest = _longest_gaps(ops, rows)
+    short = ends[plain] - starts[plain] <= longest[plain]
     bucket = np.where(short, np.where(in_graph[plain], _GRAPH_GAP, _DISPATCH), _UNRESOLVED)
     walked = [
         piece
         for at in np.flatnonzero(candidate).tolist()
-        for piece in _walk(ops, needs, int(rows[at]), (int(starts[at]), int(ends[at])), bool(in_graph[at]))
+        for piece in _walk(
+            ops, needs, int(rows[at]), (int(starts[at]), int(ends[at])), bool(in_graph[at]), int(longest[at])
+        )
     ]
     columns = [np.asarray(values, dtype=np.int64) for values in zip(*walked, strict=True)] or [
         np.zeros(0, np.int64)
