@@ -43,6 +43,10 @@ format: $(VENV)/.test  ## Rewrite the code in its canonical form
 docs: $(VENV)/.core  ## Rewrite the generated parts of README.md and docs/
 	$(BIN)/python docs/generate.py
 
+.PHONY: ledgers
+ledgers: $(VENV)/.core  ## Rewrite the table of real traces in docs/attribution.md; needs the corpus
+	$(BIN)/python docs/corpus_ledgers.py
+
 .PHONY: golden
 golden: $(VENV)/.test docs  ## Rewrite the expected outputs of the tests; read the difference as prose
 	$(BIN)/pytest -n $(WORKERS) -m "not slow" --golden

@@ -20,10 +20,14 @@ _READS = {
     "windows": "SELECT * FROM attribution.windows",
     "lead_events": "SELECT * FROM attribution.lead_events ORDER BY trace_id, device, position",
     "lead_costs": "SELECT * FROM attribution.lead_costs ORDER BY trace_id, device",
-    "members": "SELECT * FROM attribution.collective_members WHERE synchronises ORDER BY match_id",
+    "members": "SELECT * FROM attribution.collective_members ORDER BY match_id",
     "traces": TRACES,
 }
 NOT_MATCHED = "unmatched-collectives: which kernels of the ranks belong together is not known"
+
+MESSAGES = "messages-between-ranks: the run's ranks send to each other, which is not followed"
+# Communication that does not hold all ranks, and takes less than this share of the windows, is let pass.
+IGNORED_SHARE = 0.01
 
 Place = tuple[int, int]  # trace_id, device
 
@@ -88,14 +92,14 @@ class Bounds:
                 window["bound_abstains"],
             )
         found = [] if members is None else members.to_pylist()
-        whole = Counter(row["match_id"] for row in found if row["wait_ns"] is not None)
+        whole = Counter(row["match_id"] for row in found if row["synchronises"] and row["wait_ns"] is not None)
         places = tuple(sorted(devices))
         return cls(
             devices,
             {} if traces is None else {row["trace_id"]: row["rank"] for row in traces.to_pylist()},
             RunScan.of_scans([devices[place].scan for place in places], whole),
             places,
-            _apart([] if traces is None else traces.to_pylist(), found),
+            _apart([] if traces is None else traces.to_pylist(), found, sum(d.window_ns for d in devices.values())),
         )
 
     def abstains(self, trace_id: int, device: int) -> str | None:
@@ -175,13 +179,19 @@ class Bounds:
         return RunBound(longest - left, longest, saved)
 
 
-def _apart(traces: Sequence[Mapping[str, int | None]], members: Sequence[Mapping[str, int | None]]) -> str | None:
+def _apart(
+    traces: Sequence[Mapping[str, int | None]], members: Sequence[Mapping[str, int | None]], windows_ns: int
+) -> str | None:
     """Return why ranks cannot be scanned together."""
     world = max((row["world_size"] or 0 for row in traces), default=0)
     there = len({row["rank"] for row in traces})
     if world > there:
         return f"missing-ranks: {there} of {world} ranks are in the run"
-    return NOT_MATCHED if any(row["wait_ns"] is None for row in members) else None
+    if len(traces) > 1 and any(row["synchronises"] and row["wait_ns"] is None for row in members):
+        return NOT_MATCHED
+    messages = [row for row in members if not row["synchronises"] and (row["present_count"] or 0) > 1]
+    sent_ns = sum((row["transfer_ns"] or 0) + (row["wait_ns"] or 0) for row in messages)
+    return MESSAGES if sent_ns > IGNORED_SHARE * windows_ns else None
 
 
 def _between(device: _Device, meetings: list[int]) -> tuple[int, int] | None:

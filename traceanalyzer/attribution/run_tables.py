@@ -45,12 +45,11 @@ ORDER BY trace_id, device, class, op_id
 
 def bounds_of(con: duckdb.DuckDBPyConnection, tables: Mapping[str, pa.Table]) -> Bounds:
     """Return the bounds of a run whose attribution is not on its connection yet."""
-    members = tables["collective_members"]
     return Bounds.of_tables(
         tables["windows"],
         tables["lead_events"],
         tables["lead_costs"],
-        members.filter(members["synchronises"]),
+        tables["collective_members"],
         con.sql(TRACES).to_arrow_table(),
     )
 
