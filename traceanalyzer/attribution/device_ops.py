@@ -9,7 +9,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from traceanalyzer.attribution.arrow_columns import NO_ROW, Texts, column
+from traceanalyzer.attribution.arrow_columns import NO_ROW, Texts, column, flag_column
 from traceanalyzer.attribution.buckets import CODE, Codes, Flags, Ints
 from traceanalyzer.attribution.collective_matching import CommWaits
 
@@ -89,7 +89,7 @@ def _producers(table: pa.Table) -> Codes:
 
 def _device(table: pa.Table, device: int) -> DeviceOps:
     kind = table["kind"].combine_chunks()
-    comm = table["is_comm"].to_numpy(zero_copy_only=False).astype(np.bool_)
+    comm = flag_column(table, "is_comm")
     kinds = np.asarray(kind.to_pylist(), dtype=object)
     return DeviceOps(
         device=device,

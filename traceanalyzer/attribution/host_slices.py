@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, cast
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 
-from traceanalyzer.attribution.arrow_columns import NO_ROW, column
+from traceanalyzer.attribution.arrow_columns import NO_ROW, codes_of, column
 from traceanalyzer.attribution.buckets import Flags, Ints
 
 _QUERY = """
@@ -64,11 +63,10 @@ def _rows_of(all_ids: Ints, ids: Ints) -> Ints:
 
 
 def _name_codes(table: pa.Table) -> tuple[Ints, tuple[str, ...], tuple[str, ...]]:
-    names = table["name"].fill_null(cast(Any, "")).combine_chunks().dictionary_encode()
-    categories = table["category"].combine_chunks().dictionary_encode()
-    name_texts = names.dictionary.to_pylist()
-    category_texts = categories.dictionary.to_pylist()
-    pairs = names.indices.to_numpy().astype(np.int64) * len(category_texts) + categories.indices.to_numpy()
+    name_codes, names = codes_of(table["name"])
+    category_codes, categories = codes_of(table["category"])
+    name_texts, category_texts = [name or "" for name in names], [category or "" for category in categories]
+    pairs = name_codes * len(category_texts) + category_codes
     distinct, codes = np.unique(pairs, return_inverse=True)
     return (
         codes.astype(np.int64),

@@ -14,7 +14,7 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
-from traceanalyzer.attribution.arrow_columns import NO_ROW, column
+from traceanalyzer.attribution.arrow_columns import NO_ROW, column, flag_column
 from traceanalyzer.attribution.buckets import SKEW, Ints
 
 Savings = Mapping[int, int]
@@ -80,7 +80,7 @@ class Scan:
         return cls(
             steps=list(zip(*(part.tolist() for part in parts), strict=True)),
             is_op=is_op,
-            in_window=events["in_window"].to_numpy().astype(np.bool_),
+            in_window=flag_column(events, "in_window"),
             end=column(events, "end_ns"),
             dur=column(events, "dur_ns"),
             match=column(events, "match_id"),

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 
-from traceanalyzer.attribution.arrow_columns import column
+from traceanalyzer.attribution.arrow_columns import array_of, codes_of, column
 from traceanalyzer.attribution.bounds import TRACES, Bounds, Place
 from traceanalyzer.attribution.lead_scan import Savings, Scenario
 
@@ -43,75 +45,107 @@ ORDER BY trace_id, device, class, op_id
 """
 
 
-def bounds_of(con: duckdb.DuckDBPyConnection, tables: Mapping[str, pa.Table]) -> Bounds:
-    """Return the bounds of a run whose attribution is not on its connection yet."""
-    return Bounds.of_tables(
-        tables["windows"],
-        tables["lead_events"],
-        tables["lead_costs"],
-        tables["collective_members"],
+@dataclass(frozen=True)
+class Owned:
+    """What a cause owns of a device's window: in all, in how many steps, and its longest row."""
+
+    dur_ns: int
+    step_hits: int
+    worst_ns: int
+    worst_step: int | None
+    worst_start_ns: int | None
+
+
+NOTHING = Owned(0, 0, 0, None, None)
+
+
+@dataclass(frozen=True)
+class _Kernels:
+    """Kernels of one class on one device, and what each is shorter by if it runs faster."""
+
+    place: Place
+    name: str
+    count: int
+    dur_sum_ns: int
+    savings: Savings
+
+
+def bound_tables(
+    con: duckdb.DuckDBPyConnection,
+    found: Mapping[str, pa.Table],
+    owned: Mapping[Place, Mapping[str, Owned]],
+    schemas: Mapping[str, pa.Schema],
+) -> dict[str, pa.Table]:
+    """Return the bounds of causes and of classes of kernels of a run whose attribution is not on its connection yet."""
+    bounds = Bounds.of_tables(
+        found["windows"],
+        found["lead_events"],
+        found["lead_costs"],
+        found["collective_members"],
         con.sql(TRACES).to_arrow_table(),
     )
-
-
-def with_run(cause_bounds: pa.Table, bounds: Bounds) -> pa.Table:
-    """Return the bounds of causes with what removing each on all ranks saves the run."""
-    rows = cause_bounds.select(["cause", "bound_ns"]).to_pylist()
-    if len(bounds.places) == 1:
-        run_ns = [row["bound_ns"] for row in rows]
-    elif bounds.run_abstains() is not None:
-        run_ns = [None] * len(rows)
-    else:
-        found = {cause: bounds.run_bound(frozenset({cause})) for cause in {row["cause"] for row in rows}}
-        run_ns = [found[row["cause"]] for row in rows]
-    at = cause_bounds.schema.get_field_index("run_ns")
-    return cause_bounds.set_column(at, cause_bounds.schema.field(at), pa.array(run_ns, pa.int64()))
-
-
-def op_bounds(con: duckdb.DuckDBPyConnection, bounds: Bounds, schema: pa.Schema) -> pa.Table:
-    """Return what kernels of each class would save if they ran twice as fast."""
-    kernels = con.sql(_KERNELS).to_arrow_table()
-    dur_ns, op_id = column(kernels, "dur_ns"), column(kernels, "op_id")
-    classes = kernels["class"].combine_chunks().dictionary_encode()
-    names = classes.dictionary.to_pylist()
-    keys = np.stack([column(kernels, "trace_id"), column(kernels, "device"), classes.indices.to_numpy()], axis=1)
-    found, first = np.unique(keys, axis=0, return_index=True)
-    order = np.argsort(first)
-    last = np.append(first[order], len(keys))[1:]
-    savings: dict[str, dict[Place, Savings]] = {}
-    rows = []
-    for (trace_id, device, code), low, high in zip(
-        found[order].tolist(), first[order].tolist(), last.tolist(), strict=True
-    ):
-        shorter = dur_ns[low:high] - dur_ns[low:high] // FASTER
-        savings.setdefault(names[code], {})[trace_id, device] = dict(
-            zip(op_id[low:high].tolist(), shorter.tolist(), strict=True)
-        )
-        rows.append(((trace_id, device), names[code], high - low, int(dur_ns[low:high].sum())))
-    alone = _alone(bounds, savings)
-    together = _together(bounds, savings)
-    table = [
-        (*place, name, count, dur_sum_ns, alone.get((place, name)), together.get(name))
-        for place, name, count, dur_sum_ns in rows
+    kernels = _kernels(con)
+    causes = {place: sorted(bounds.causes(*place) | owned.get(place, {}).keys()) for place in bounds.places}
+    alone: dict[tuple[Place, str], int] = {}
+    for place in bounds.places:
+        if bounds.abstains(*place) is None:
+            # All in one pass: a scan of twenty scenarios takes hardly longer than one of ten.
+            asked = {cause: Scenario(frozenset({cause})) for cause in causes[place]}
+            asked |= {item.name: Scenario(savings=item.savings) for item in kernels if item.place == place}
+            answers = bounds.bounds(*place, list(asked.values()))
+            alone |= {(place, name): saved_ns for name, saved_ns in zip(asked, answers, strict=True)}
+    run = _run_bounds(bounds, causes, kernels, alone)
+    rows_of_causes = []
+    for place in bounds.places:
+        for cause in causes[place]:
+            own = owned.get(place, {}).get(cause, NOTHING)
+            rows_of_causes.append((*place, cause, alone.get((place, cause)), run.get(cause), *astuple(own)))
+    rows_of_classes = [
+        (*item.place, item.name, item.count, item.dur_sum_ns, alone.get((item.place, item.name)), run.get(item.name))
+        for item in kernels
     ]
-    columns = zip(*table, strict=True) if table else ([] for _ in schema)
+    return {
+        "cause_bounds": table_of(rows_of_causes, schemas["cause_bounds"]),
+        "op_bounds": table_of(rows_of_classes, schemas["op_bounds"]),
+    }
+
+
+def table_of(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
+    """Return rows as a table."""
+    columns = zip(*rows, strict=True) if rows else ([] for _ in schema)
     return pa.Table.from_arrays(
-        [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)], schema=schema
+        [array_of(list(values), field.type) for values, field in zip(columns, schema, strict=True)], schema=schema
     )
 
 
-def _alone(bounds: Bounds, savings: Mapping[str, Mapping[Place, Savings]]) -> dict[tuple[Place, str], int]:
-    found = {}
-    for place in bounds.places:
-        if bounds.abstains(*place) is None:
-            asked = [name for name, of_places in savings.items() if place in of_places]
-            scenarios = [Scenario(savings=savings[name][place]) for name in asked]
-            for name, saved_ns in zip(asked, bounds.bounds(*place, scenarios), strict=True):
-                found[place, name] = saved_ns
-    return found
-
-
-def _together(bounds: Bounds, savings: Mapping[str, Mapping[Place, Savings]]) -> dict[str, int]:
+def _run_bounds(
+    bounds: Bounds,
+    causes: Mapping[Place, Sequence[str]],
+    kernels: Sequence[_Kernels],
+    alone: Mapping[tuple[Place, str], int],
+) -> dict[str, int]:
+    """Return what each cause, and each class of kernels, is worth on all ranks; nothing where that is not known."""
     if bounds.run_abstains() is not None:
         return {}
-    return {name: bounds.run_bound(frozenset(), of_places) for name, of_places in savings.items()}
+    if len(bounds.places) == 1:
+        return {name: saved_ns for (_, name), saved_ns in alone.items()}
+    savings: dict[str, dict[Place, Savings]] = {}
+    for item in kernels:
+        savings.setdefault(item.name, {})[item.place] = item.savings
+    found = {cause: bounds.run_bound(frozenset({cause})) for cause in {c for listed in causes.values() for c in listed}}
+    return found | {name: bounds.run_bound(frozenset(), of_places) for name, of_places in savings.items()}
+
+
+def _kernels(con: duckdb.DuckDBPyConnection) -> list[_Kernels]:
+    table = con.sql(_KERNELS).to_arrow_table()
+    dur_ns, op_id = column(table, "dur_ns"), column(table, "op_id")
+    codes, names = codes_of(table["class"])
+    keys = np.stack([column(table, "trace_id"), column(table, "device"), codes], axis=1)
+    first = np.flatnonzero(np.any(np.diff(keys, axis=0, prepend=-1), axis=1)) if len(keys) else np.zeros(0, np.int64)
+    found = []
+    for low, high in zip(first.tolist(), np.append(first, len(keys))[1:].tolist(), strict=True):
+        trace_id, device, code = keys[low].tolist()
+        shorter = dur_ns[low:high] - dur_ns[low:high] // FASTER
+        savings = dict(zip(op_id[low:high].tolist(), shorter.tolist(), strict=True))
+        found.append(_Kernels((trace_id, device), str(names[code]), high - low, int(dur_ns[low:high].sum()), savings))
+    return found

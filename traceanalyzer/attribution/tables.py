@@ -10,16 +10,14 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from traceanalyzer.attribution.arrow_columns import NO_ROW, named, optional
+from traceanalyzer.attribution.arrow_columns import NO_ROW, array_of, named, optional
 from traceanalyzer.attribution.attributed_device import AttributedDevice, attribute_trace
 from traceanalyzer.attribution.blame import Blames
-from traceanalyzer.attribution.bounds import Bounds
 from traceanalyzer.attribution.buckets import BUCKETS, CAUSES, CODE, COMPUTE, HOST, SKEW, Ints
 from traceanalyzer.attribution.collective_matching import Member, match_collectives, waits_of
 from traceanalyzer.attribution.lead_events import NO_LIMIT
-from traceanalyzer.attribution.lead_scan import Scenario
 from traceanalyzer.attribution.ledger import CONFIDENCES
-from traceanalyzer.attribution.run_tables import bounds_of, op_bounds, with_run
+from traceanalyzer.attribution.run_tables import Owned, bound_tables, table_of
 from traceanalyzer.attribution.steps import STEP_PATTERN
 from traceanalyzer.schema import Table, load_tables
 
@@ -36,15 +34,14 @@ def compute(con: duckdb.DuckDBPyConnection, step_pattern: str = STEP_PATTERN) ->
     members = match_collectives(con)
     parts["collective_members"].append(_collective_members(tables["collective_members"], members))
     waits = waits_of(members)
+    owned = {}
     for (trace_id,) in con.execute(_TRACES).fetchall():
         for device in attribute_trace(con, trace_id, step_pattern, waits):
+            owned[trace_id, device.ops.device] = _owned(device)
             for name, part in _device_tables(tables, device).items():
                 parts[name].append(part)
     found = {name: pa.concat_tables(made) for name, made in parts.items()}
-    bounds = bounds_of(con, found)
-    found["cause_bounds"] = with_run(found["cause_bounds"], bounds)
-    found["op_bounds"] = op_bounds(con, bounds, tables["op_bounds"].arrow_schema())
-    return found
+    return found | bound_tables(con, found, owned, {name: table.arrow_schema() for name, table in tables.items()})
 
 
 def _device_tables(tables: dict[str, Table], device: AttributedDevice) -> dict[str, pa.Table]:
@@ -55,19 +52,12 @@ def _device_tables(tables: dict[str, Table], device: AttributedDevice) -> dict[s
         "lead_events": _lead_events(device),
         "lead_costs": _lead_costs(device),
     }
-    found = {name: _table(tables[name], device, part) for name, part in columns.items()}
-    bounds = Bounds.of_tables(found["windows"], found["lead_events"], found["lead_costs"])
-    found["cause_bounds"] = _table(tables["cause_bounds"], device, _cause_bounds(device, bounds))
-    return found
+    return {name: _table(tables[name], device, part) for name, part in columns.items()}
 
 
 def _collective_members(table: Table, members: list[Member]) -> pa.Table:
     rows = [(*member.place, member.op_id, *astuple(member)[:1], *astuple(member)[3:]) for member in members]
-    schema = table.arrow_schema()
-    columns = zip(*rows, strict=True) if rows else ([] for _ in schema)
-    return pa.Table.from_arrays(
-        [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)], schema=schema
-    )
+    return table_of(rows, table.arrow_schema())
 
 
 def _table(table: Table, device: AttributedDevice, columns: _Columns) -> pa.Table:
@@ -78,7 +68,7 @@ def _table(table: Table, device: AttributedDevice, columns: _Columns) -> pa.Tabl
         [
             columns[field.name].cast(field.type)
             if isinstance(columns[field.name], pa.Array | pa.ChunkedArray)
-            else pa.array(columns[field.name], field.type)
+            else array_of(columns[field.name], field.type)
             for field in schema
         ],
         schema=schema,
@@ -192,25 +182,22 @@ def _lead_costs(device: AttributedDevice) -> _Columns:
     }
 
 
-def _cause_bounds(device: AttributedDevice, bounds: Bounds) -> _Columns:
-    place = (device.trace_id, device.ops.device)
+def _owned(device: AttributedDevice) -> dict[str, Owned]:
+    """Return what each cause owns of a device's window."""
     pieces = device.pieces
     bucket = device.ledger.bucket[pieces.row]
-    owners = {BUCKETS[code] for code in np.unique(bucket[pieces.kept]).tolist()}
-    causes = sorted(bounds.causes(*place) | (owners & CAUSES))
-    found: list[int | None] = [None] * len(causes)
-    if bounds.abstains(*place) is None:
-        found[:] = bounds.bounds(*place, [Scenario(frozenset({cause})) for cause in causes])
-    columns: dict[str, list[Any]] = {"cause": list(causes), "bound_ns": found, "run_ns": [None] * len(causes)}
-    for name in ("owned_ns", "step_hits", "worst_ns", "worst_step", "worst_start_ns"):
-        columns[name] = []
-    for cause in causes:
-        mine = np.flatnonzero(pieces.kept & (bucket == CODE[cause]))
-        worst = int(mine[np.argmax(pieces.dur[mine])]) if len(mine) else NO_ROW
-        step = int(pieces.step[worst]) if len(mine) else NO_ROW
-        columns["owned_ns"].append(int(pieces.dur[mine].sum()))
-        columns["step_hits"].append(len(np.setdiff1d(pieces.step[mine], [NO_ROW])))
-        columns["worst_ns"].append(int(pieces.dur[worst]) if len(mine) else 0)
-        columns["worst_step"].append(None if step == NO_ROW else step)
-        columns["worst_start_ns"].append(int(pieces.start[worst]) if len(mine) else None)
-    return columns
+    found = {}
+    for code in np.unique(bucket[pieces.kept]).tolist():
+        if BUCKETS[code] not in CAUSES:
+            continue
+        mine = np.flatnonzero(pieces.kept & (bucket == code))
+        worst = int(mine[np.argmax(pieces.dur[mine])])
+        step = int(pieces.step[worst])
+        found[BUCKETS[code]] = Owned(
+            int(pieces.dur[mine].sum()),
+            len(np.setdiff1d(pieces.step[mine], [NO_ROW])),
+            int(pieces.dur[worst]),
+            None if step == NO_ROW else step,
+            int(pieces.start[worst]),
+        )
+    return found
