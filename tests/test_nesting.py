@@ -74,14 +74,14 @@ ROWS = st.lists(
 
 
 @given(ROWS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=1000, deadline=None)
 def test_vectors_agree_with_a_stack(rows: list[Row]) -> None:
     ordered = slices(rows)
     assert as_tuples(Nester().feed(ordered)) == by_stack(ordered)
 
 
 @given(ROWS, st.integers(1, 7))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=500, deadline=None)
 def test_batch_size_does_not_change_parents(rows: list[Row], size: int) -> None:
     ordered = slices(rows)
     nester = Nester()

@@ -56,11 +56,11 @@ class Nester:
         rows = _concatenate(self._carry, batch) if carried else batch
         opens, closes = _instants(rows)
         group = _thread_groups(rows.thread_id)
-        parent, depth, crossing = _enclose(opens, closes, group)
+        parent, depth, reach, crossing = _enclose(opens, closes, group)
         self.crossing_count += int(crossing[carried:].sum())
         nearest = _nearest_ancestors(parent, depth, rows.category)
         if len(rows):
-            self._carry = _ancestry_of_last(rows, parent)
+            self._carry = _ancestry_of_last(rows, parent, (reach - opens) // 2)
         ids = np.append(rows.slice_id, NONE)
         return Nested(depth[carried:], ids[parent[carried:]], tuple(ids[found[carried:]] for found in nearest))
 
@@ -86,79 +86,80 @@ def _thread_groups(thread_id: Int) -> Int:
     return np.concatenate([[0], np.cumsum(thread_id[1:] != thread_id[:-1])]).astype(np.int64)[: len(thread_id)]
 
 
-def _enclose(opens: Int, closes: Int, group: Int) -> tuple[Int, Int, npt.NDArray[np.bool_]]:
-    """Return each slice's parent index, its depth, and whether it sticks out of its parent."""
-    depth = _open_count(opens, closes, group)
-    parent = _last_one_level_up(depth)
-    has_parent = parent != NONE
-    crossing = has_parent & ((closes > closes[parent]) | (closes[parent] <= opens))
-    if crossing.any():
-        # Counting opens is only the nesting where slices nest; each family of slices that cross is walked one by one.
-        root = np.cumsum(depth == 0) - 1
-        for family in np.unique(root[crossing]):
-            first, last = np.searchsorted(root, [family, family + 1])
-            _walk(opens, closes, parent, depth, int(first), int(last))
-        crossing = (parent != NONE) & (closes > closes[parent])
-    return parent, depth, crossing
+def _enclose(opens: Int, closes: Int, group: Int) -> tuple[Int, Int, Int, npt.NDArray[np.bool_]]:
+    """Return each slice's parent index, its depth, until when it counts as open, and whether it outlasts its parent.
+
+    Counting the open slices finds the nesting where slices nest. One that is outlasted by a child counts as open until
+    the child ends: then they nest again, and nobody's innermost open slice is another one.
+    """
+    reach = closes.copy()
+    while True:
+        depth = _open_count(opens, reach, group)
+        parent = _last_one_level_up(_levels(depth), len(depth))
+        outlasts = (parent != NONE) & (reach > reach[parent]) & (reach[parent] > opens)
+        if not outlasts.any():
+            return parent, depth, reach, (parent != NONE) & (closes > closes[parent])
+        for at in np.flatnonzero(outlasts).tolist():
+            _keep_open(reach, parent, at)
+
+
+def _keep_open(reach: Int, parent: Int, child: int) -> None:
+    """Let every ancestor count as open until the child ends."""
+    until, ancestor = reach[child], parent[child]
+    while ancestor != NONE and reach[ancestor] < until:
+        reach[ancestor] = until
+        ancestor = parent[ancestor]
 
 
 def _open_count(opens: Int, closes: Int, group: Int) -> Int:
     """Count the slices of the same thread that are open when each one starts."""
     if not len(opens):
         return np.empty(0, np.int64)
-    order = np.lexsort((closes, group))
     span = int(closes.max()) + 1
     if (int(group[-1]) + 1) * span < 2**62:
-        closed = np.searchsorted(group[order] * span + closes[order], group * span + opens, side="right")
+        offset = group * span
+        closed = np.searchsorted(np.sort(offset + closes), offset + opens, side="right")
     else:
         closed = np.empty(len(opens), np.int64)
-        bounds = np.searchsorted(group, np.arange(int(group[-1]) + 2))
-        for first, last in pairwise(bounds):
-            closed[first:last] = first + np.searchsorted(closes[order[first:last]], opens[first:last], side="right")
+        for first, last in pairwise(np.searchsorted(group, np.arange(int(group[-1]) + 2)).tolist()):
+            closed[first:last] = first + np.searchsorted(np.sort(closes[first:last]), opens[first:last], side="right")
     return np.arange(len(opens), dtype=np.int64) - closed
 
 
-def _last_one_level_up(depth: Int) -> Int:
+def _levels(depth: Int) -> list[Int]:
+    """Return the positions of the slices of each depth, in order."""
+    deepest = int(depth.max()) if len(depth) else -1
+    # Of narrow integers numpy sorts digit by digit, in linear time.
+    narrow = depth.astype(np.uint16) if deepest < 2**16 else depth
+    order = np.argsort(narrow, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(depth, minlength=deepest + 1))[:-1]) if len(depth) else []
+
+
+def _last_one_level_up(levels: list[Int], count: int) -> Int:
     """Return for each slice the last one before it that is one level shallower."""
-    count = len(depth)
-    index = np.arange(count, dtype=np.int64)
-    key = np.sort(depth * count + index)
-    found = np.searchsorted(key, (depth - 1) * count + index, side="left") - 1
-    return np.where(depth > 0, key[found] % max(count, 1), NONE)
-
-
-def _walk(opens: Int, closes: Int, parent: Int, depth: Int, first: int, last: int) -> None:
-    stack: list[int] = []
-    starts, ends = opens[first:last].tolist(), closes[first:last].tolist()
-    for index in range(last - first):
-        while stack and ends[stack[-1]] <= starts[index]:
-            stack.pop()
-        parent[first + index] = first + stack[-1] if stack else NONE
-        depth[first + index] = len(stack)
-        stack.append(index)
+    parent = np.full(count, NONE, np.int64)
+    for above, below in pairwise(levels):
+        parent[below] = above[np.searchsorted(above, below) - 1]
+    return parent
 
 
 def _nearest_ancestors(parent: Int, depth: Int, category: Int) -> tuple[Int, ...]:
     """Return, a category, the index of each slice's nearest ancestor of it."""
-    order = np.argsort(depth, kind="stable")
-    levels = np.searchsorted(depth[order], np.arange(int(depth.max()) + 2 if len(depth) else 1))
     found = tuple(np.full(len(depth), NONE, np.int64) for _ in ANCESTOR_CATEGORIES)
-    for first, last in pairwise(levels[1:]):
-        slices = order[first:last]
+    for slices in _levels(depth)[1:]:
         above = parent[slices]
+        kind = category[above]
         for code, nearest in enumerate(found):
-            nearest[slices] = np.where(category[above] == code, above, nearest[above])
+            nearest[slices] = np.where(kind == code, above, nearest[above])
     return found
 
 
-def _ancestry_of_last(rows: Slices, parent: Int) -> Slices:
-    """Return the last slice and its ancestors: all that a later slice of the thread can lie in."""
+def _ancestry_of_last(rows: Slices, parent: Int, open_ns: Int) -> Slices:
+    """Return the last slice and its ancestors, all that a later slice of the thread can lie in, while they are open."""
     chain = []
     index = len(rows) - 1
     while index != NONE:
         chain.append(index)
         index = int(parent[index])
     keep = np.array(chain[::-1], np.int64)
-    return Slices(
-        rows.slice_id[keep], rows.thread_id[keep], rows.start_ns[keep], rows.dur_ns[keep], rows.category[keep]
-    )
+    return Slices(rows.slice_id[keep], rows.thread_id[keep], rows.start_ns[keep], open_ns[keep], rows.category[keep])
