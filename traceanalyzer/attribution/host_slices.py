@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 import duckdb
 import numpy as np
@@ -19,6 +20,10 @@ WHERE trace_id = $trace_id
   AND thread_id IN (SELECT UNNEST($threads))
 ORDER BY thread_id, start_ns, dur_ns DESC, slice_id
 """
+
+# Beyond this many ids a row a table of all of them would be mostly empty.
+_MOST_IDS_A_ROW = 64
+_MIN_ROWS = 65_536
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,7 @@ class HostSlices:
     name_code: Ints
     names: tuple[str, ...]  # by name_code
     categories: tuple[str, ...]  # by name_code: a code stands for a category and a name
+    by_id: RowsById
 
     @property
     def count(self) -> int:
@@ -50,16 +56,30 @@ class HostSlices:
 
     def rows_of(self, slice_ids: Ints) -> Ints:
         """Return the row of each slice id, NO_ROW where it is not among these slices."""
-        return _rows_of(self.slice_id, slice_ids)
+        return self.by_id.of(slice_ids)
 
 
-def _rows_of(all_ids: Ints, ids: Ints) -> Ints:
-    if not len(all_ids):
-        return np.full(len(ids), NO_ROW)
-    order = np.argsort(all_ids)
-    at = np.minimum(np.searchsorted(all_ids, ids, sorter=order), len(all_ids) - 1)
-    rows = order[at]
-    return np.where(all_ids[rows] == ids, rows, NO_ROW)
+class RowsById:
+    """Finds the row of an id; ids are unique and not negative."""
+
+    def __init__(self, ids: Ints) -> None:
+        self._ids = ids
+        top = int(ids.max(initial=NO_ROW))
+        # Ids are positions in a file, of which these slices are a good part: a table is much faster than a search.
+        self._rows = np.full(top + 2, NO_ROW) if top < _MOST_IDS_A_ROW * max(len(ids), _MIN_ROWS) else None
+        if self._rows is not None:
+            self._rows[ids] = np.arange(len(ids))
+        self._order = np.argsort(ids) if self._rows is None else None
+
+    def of(self, ids: Ints) -> Ints:
+        """Return the row of each id, NO_ROW where there is none."""
+        if self._rows is not None:
+            # The last entry stands for every id that is none.
+            found: Ints = self._rows[np.where((ids < 0) | (ids >= len(self._rows)), NO_ROW, ids)]
+            return found
+        at = np.minimum(np.searchsorted(self._ids, ids, sorter=self._order), len(self._ids) - 1)
+        rows = cast(Ints, self._order)[at]
+        return np.where(self._ids[rows] == ids, rows, NO_ROW)
 
 
 def _name_codes(table: pa.Table) -> tuple[Ints, tuple[str, ...], tuple[str, ...]]:
@@ -80,18 +100,20 @@ def load_host_slices(con: duckdb.DuckDBPyConnection, trace_id: int, threads: lis
     table = con.sql(_QUERY, params={"trace_id": trace_id, "threads": threads}).to_arrow_table()
     codes, names, categories = _name_codes(table)
     ids = column(table, "slice_id")
+    by_id = RowsById(ids)
     return HostSlices(
         slice_id=ids,
         thread=column(table, "thread_id"),
         start=column(table, "start_ns"),
         end=column(table, "end_ns"),
         depth=column(table, "depth"),
-        parent=_rows_of(ids, column(table, "parent_id")),
-        op=_rows_of(ids, column(table, "op_id")),
-        annotation=_rows_of(ids, column(table, "annotation_id")),
-        python=_rows_of(ids, column(table, "python_id")),
+        parent=by_id.of(column(table, "parent_id")),
+        op=by_id.of(column(table, "op_id")),
+        annotation=by_id.of(column(table, "annotation_id")),
+        python=by_id.of(column(table, "python_id")),
         correlation=column(table, "correlation"),
         name_code=codes,
         names=names,
         categories=categories,
+        by_id=by_id,
     )
