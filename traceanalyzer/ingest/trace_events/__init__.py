@@ -18,7 +18,7 @@ from traceanalyzer.ingest.trace_events.reader import CHUNK_BYTES, EventReader
 from traceanalyzer.ingest.trace_events.stream import BYTE_ORDER_MARK
 
 _LOOKS_LIKE_EVENTS = re.compile(rb'"(?:traceEvents|ph)"\s*:')
-_MEMORY_LIMIT = "192MB"
+_MEMORY_LIMIT = "256MB"
 
 
 class TraceEventIngester:

@@ -23,6 +23,8 @@ from traceanalyzer.ingest.trace_events.reader import Parts
 _BATCH_ROWS = 2**16
 # Times of zero are real where a trace begins near zero; where all others are a day away they are lost times.
 _FAR_FROM_ZERO_NS = 86_400 * 10**9
+_LINK_BASE_MB = 256
+_OPS_PER_MB = 500
 _PLAIN_TABLES = ("syncs", "memory_events", "instants", "counters", "flows", "async_slices")
 _SHOWN_METADATA_CHARS = 2**20
 
@@ -52,10 +54,10 @@ class Assembler:
             self._losses.add("device-unknown", None, count=deviceless)
         self._database.execute(sql("threads"), self._parameters("threads"))
         self._copy("threads", self._database.sql("FROM threads ORDER BY thread_id"))
-        with ThreadPoolExecutor(1) as beside:
-            plain_tables = beside.submit(self._write_plain_tables, self._database.cursor())
-            self._nest_host_slices()
-            plain_tables.result()
+        # One after the other: beside the sort of a large trace nothing else fits into the memory limit.
+        self._nest_host_slices()
+        for table in _PLAIN_TABLES:
+            self._copy(table, self._query(table))
         self._link_gpu_ops()
         self._write_metadata()
         base = self._base_ns or 0
@@ -125,10 +127,6 @@ class Assembler:
         self._database.sql("FROM begin_end_slices").write_parquet(str(self._stage / "host-begin-end.parquet"))
         self._database.unregister("begin_end_slices")
 
-    def _write_plain_tables(self, database: duckdb.DuckDBPyConnection) -> None:
-        for table in _PLAIN_TABLES:
-            self._copy(table, database.sql(sql(table), params=self._parameters(table)))
-
     def _nest_host_slices(self) -> None:
         nester = Nester()
         reader = self._query("host_sorted").to_arrow_reader(_BATCH_ROWS)
@@ -146,6 +144,13 @@ class Assembler:
         self._sink.finish("host_slices")
 
     def _link_gpu_ops(self) -> None:
+        (ops,) = self._database.execute(
+            "SELECT count(*) FROM read_parquet($gpu)", {"gpu": self._files("gpu")}
+        ).fetchall()
+        # What launched an operation is held in memory, a row an operation; the order of rows comes from the query.
+        limit_mb = _LINK_BASE_MB + ops[0] // _OPS_PER_MB
+        self._database.execute("SET preserve_insertion_order = false")
+        self._database.execute(f"SET memory_limit = '{limit_mb}MB'")
         groups = _process_groups(self._parts.document.metadata)
         self._database.register("process_groups", pa.Table.from_pylist(groups, _GROUP_SCHEMA))
         self._copy("gpu_ops", self._query("gpu_linked"))
