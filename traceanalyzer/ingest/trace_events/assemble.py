@@ -42,6 +42,7 @@ class Assembler:
         self._losses = losses
         base = parts.document.metadata.get("baseTimeNanoseconds")
         self._base_ns = base if isinstance(base, int) and not isinstance(base, bool) else None
+        self._drop_zero = False  # times of zero are lost times; told by the span of all others
 
     def assemble(self, path: Path) -> None:
         """Write every table."""
@@ -80,7 +81,7 @@ class Assembler:
             "gpu": self._files("gpu"),
             "other": self._files("other"),
             "base_ns": self._base_ns or 0,
-            "drop_zero": getattr(self, "_drop_zero", False),
+            "drop_zero": self._drop_zero,
             "slices": str(self._sink.path("host_slices")),
         }
         return {key: value for key, value in known.items() if f"${key}" in text}
