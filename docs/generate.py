@@ -125,7 +125,7 @@ def rules_table() -> str:
     return _table(("rule", "finds", "about"), [(f"`{r.id}`", r.title, _ABOUT[r.kind]) for r in load_rules()])
 
 
-_ABOUT = {"finding": "the program", "quality": "the trace"}
+_ABOUT = {"finding": "the program", "quality": "the trace", "explanation": "why"}
 
 
 def json_tables() -> str:

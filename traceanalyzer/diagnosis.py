@@ -31,6 +31,24 @@ class Evidence:
 
 
 @dataclass(frozen=True)
+class AttachedExplanation:
+    """Why a finding is there, as far as another rule can tell: claims no time and is told under the finding."""
+
+    rule: str
+    title: str
+    confidence: str
+    trace: str | None
+    rank: int | None
+    device: int | None
+    message: str
+    why: str
+    evidence: tuple[Evidence, ...] = ()
+    fixes: tuple[Fix, ...] = ()
+    references: tuple[str, ...] = ()
+    params: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Finding:
     """A rule that holds somewhere in the run.
 
@@ -64,6 +82,7 @@ class Finding:
         str, ...
     ] = ()  # more than one: this finding stands for all of them, its numbers are the worst's
     alternatives: tuple[str, ...] = ()
+    explanations: tuple[AttachedExplanation, ...] = ()
     evidence: tuple[Evidence, ...] = ()
     fixes: tuple[Fix, ...] = ()
     references: tuple[str, ...] = ()

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from traceanalyzer.commands.opening import step_pattern_option
+
 EXIT_FAILED = 1
 
 _paths = click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
@@ -35,7 +37,12 @@ def list_rules(paths: tuple[Path, ...]) -> None:
     page = Page(sys.stdout)
     known = load_rules(paths)
     width = max((len(rule.id) for rule in known), default=0)
-    for kind, title in (("finding", "Problems of the program"), ("quality", "Problems of the trace")):
+    kinds = (
+        ("finding", "Problems of the program"),
+        ("explanation", "Reasons, told under the problems that they explain"),
+        ("quality", "Problems of the trace"),
+    )
+    for kind, title in kinds:
         page.line((title, "bold"))
         for rule in known:
             if rule.kind == kind:
@@ -61,15 +68,19 @@ def show_rule(rule_id: str, paths: tuple[Path, ...]) -> None:
 @click.argument("run", type=click.Path(path_type=Path))
 @_extra
 @click.option("--store", type=click.Path(path_type=Path), metavar="DIR", help="Keep what is computed here.")
-def explain_rule(rule_id: str, run: Path, paths: tuple[Path, ...], store: Path | None) -> None:
+@step_pattern_option
+def explain_rule(
+    rule_id: str, run: Path, paths: tuple[Path, ...], store: Path | None, step_pattern: str | None
+) -> None:
     """Show how a rule came to its verdict on RUN: each condition, and the values that it saw.
 
     The settings of the project count, as they do for `diagnose`.
     """
+    from traceanalyzer.attribution import AttributionOptions
     from traceanalyzer.report import explanation
     from traceanalyzer.run import open_run
 
-    with open_run(run, store=store) as opened:
+    with open_run(run, store=store, options=AttributionOptions(step_pattern=step_pattern)) as opened:
         explanation.write(opened.explain(rule_id, paths), sys.stdout)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from traceanalyzer.diagnosis import SEVERITIES, Diagnosis, Evidence, Finding, Fix
+from traceanalyzer.diagnosis import SEVERITIES, AttachedExplanation, Diagnosis, Evidence, Finding, Fix
 from traceanalyzer.report.page import Page, Part
 from traceanalyzer.report.verdict import ledger_of, problems
 from traceanalyzer.report.words import column_words, duration, percent, ranges, short_names, value_words
@@ -63,6 +63,8 @@ def _write_finding(
         page.paragraph(finding.why, label=("why  ", "dim"), indent=3)
     for evidence in finding.evidence:
         _write_evidence(page, evidence, verbose=verbose)
+    for explanation in finding.explanations:
+        _write_explanation(page, explanation, verbose=verbose)
     for fix in finding.fixes if verbose else finding.fixes[:2]:
         _write_fix(page, fix)
     rivals = " or ".join(finding.alternatives)
@@ -80,6 +82,16 @@ def _write_finding(
         for reference in finding.references:
             page.code(f"see  {reference}", indent=3, style="dim")
     page.blank()
+
+
+def _write_explanation(page: Page, told: AttachedExplanation, *, verbose: bool) -> None:
+    """Write why a finding is there, with what it says to do about that."""
+    sure = "" if told.confidence == "high" else f" ({told.confidence} confidence)"
+    page.paragraph(f"{told.message}{sure}  {told.rule}", label=("because  ", "yellow"), indent=3)
+    for evidence in told.evidence:
+        _write_evidence(page, evidence, verbose=verbose)
+    for fix in told.fixes if verbose else told.fixes[:1]:
+        _write_fix(page, fix)
 
 
 def _write_facts(page: Page, diagnosis: Diagnosis, finding: Finding, rule: str, *, lead: str = "") -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from traceanalyzer.attribution.buckets import CAUSES
 from traceanalyzer.diagnosis import SEVERITIES
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.rules.model import AUTO, CONFIDENCES, EFFORTS, FINDING, QUALITY, STATES
+from traceanalyzer.rules.model import AUTO, CONFIDENCES, EFFORTS, KINDS, STATES
 from traceanalyzer.rules.parsing import ID_LENGTH, ID_PATTERN, KEYS, REQUIRED
 
 _TEMPLATE = Path(__file__).with_name("new_rule.yaml")
@@ -42,7 +42,7 @@ def rule_schema() -> dict[str, Any]:
     top = {
         "id": {"type": "string", "pattern": f"^{ID_PATTERN.pattern}$", "maxLength": ID_LENGTH},
         "title": _TEXT,
-        "kind": {"enum": [FINDING, QUALITY]},
+        "kind": {"enum": list(KINDS)},
         "severity": {"anyOf": [{"enum": [AUTO, *SEVERITIES]}, _SQL]},
         "requires": {**_NAMES, "description": "capabilities: traceanalyzer metrics show capability_kinds"},
         "params": {"type": "object", "additionalProperties": parts["params"]},
@@ -56,6 +56,7 @@ def rule_schema() -> dict[str, Any]:
         "why": _TEXT,
         "references": {"type": "array", "items": {"type": "string", "pattern": "^https://"}, "minItems": 1},
         "refines": _NAMES,
+        "attaches_to": {**_NAMES, "description": "of an explanation: the findings that it may explain"},
         **{
             name: {"type": "array", "items": parts[name]} for name in ("abstain", "lower", "evidence", "fixes", "tests")
         },

@@ -11,11 +11,12 @@ import duckdb
 from traceanalyzer import attribution
 from traceanalyzer.diagnosis import Diagnosis, Finding, Outcome
 from traceanalyzer.rules import allocation, overview
+from traceanalyzer.rules.attaching import Explained, explain_findings
 from traceanalyzer.rules.bounds import LeadScan, RememberedScan
-from traceanalyzer.rules.findings import build_finding, merge_ranks, sort_findings
+from traceanalyzer.rules.findings import build_explanation, build_finding, merge_ranks, sort_findings
 from traceanalyzer.rules.fix_order import ALTERNATIVE_SHARE, LATENT, PRIMARY, Ordered, fixes_of, order_fixes
 from traceanalyzer.rules.loading import check_settings
-from traceanalyzer.rules.model import ABSTAINED, CLEAR, CONFIDENCES, FINDING, FIRED, ParamValue, Rule
+from traceanalyzer.rules.model import ABSTAINED, CLEAR, CONFIDENCES, EXPLANATION, FINDING, FIRED, ParamValue, Rule
 from traceanalyzer.rules.overriding import Overrides
 from traceanalyzer.rules.places import Place, Run, read_run
 from traceanalyzer.rules.verdicts import Question, Verdict, evaluate
@@ -68,7 +69,8 @@ def diagnose(
     session = _Session(own, read_run(own), scan, rules, values, min_impact_share)
     for place in session.run.windows:
         scan.prepare(place, [frozenset(rule.removes) for rule in rules if rule.op_saving is None])
-    verdicts = _doubted([verdict for rule in rules for verdict in _evaluate(session, rule, {})])
+    asked = [rule for rule in rules if rule.kind != EXPLANATION]
+    verdicts = _doubted([verdict for rule in asked for verdict in _evaluate(session, rule, {})])
     fired = [verdict for verdict in verdicts if verdict.state == FIRED]
     silenced = {_key(verdict) for verdict in fired if overrides.suppression(session.run, verdict) is not None}
     timed = [verdict for verdict in fired if verdict.rule.kind == FINDING]
@@ -78,14 +80,18 @@ def diagnose(
     order = _order(session, [verdict for verdict in told if _key(verdict) not in refined], owned)
     latent = _add_latent(session, verdicts, order)
     fired = [verdict for verdict in (*fired, *latent) if _key(verdict) not in refined]
-    findings = _findings(session, [verdict for verdict in fired if _key(verdict) not in silenced], fired, order)
-    suppressed = _findings(session, [verdict for verdict in fired if _key(verdict) in silenced], fired, {})
+    explained = explain_findings(rules, fired, lambda rule: _evaluate(session, rule, {}))
+    told = [verdict for verdict in fired if _key(verdict) not in silenced]
+    findings = _findings(session, told, fired, order, explained)
+    suppressed = _findings(session, [verdict for verdict in fired if _key(verdict) in silenced], fired, {}, explained)
     return Diagnosis(
         run=run_name,
         traces=overview.traces(own),
         ledgers=overview.ledgers(own),
         findings=tuple(sort_findings(merge_ranks(findings))),
-        outcomes=tuple(_outcome(session.run, verdict, overrides, refined) for verdict in verdicts),
+        outcomes=tuple(
+            _outcome(session.run, verdict, overrides, refined) for verdict in (*verdicts, *explained.verdicts)
+        ),
         not_explained=allocation.unexplained(own),
         defects=overview.defects(own),
         suppressed=tuple(sort_findings(merge_ranks(suppressed))),
@@ -94,7 +100,11 @@ def diagnose(
 
 
 def _findings(
-    session: _Session, told: Sequence[Verdict], fired: Sequence[Verdict], order: Mapping[Place, Sequence[Ordered]]
+    session: _Session,
+    told: Sequence[Verdict],
+    fired: Sequence[Verdict],
+    order: Mapping[Place, Sequence[Ordered]],
+    explained: Explained,
 ) -> list[Finding]:
     """Return what is told of verdicts, each with the time that it owns among all that fired."""
     timed = [verdict for verdict in fired if verdict.rule.kind == FINDING]
@@ -105,6 +115,10 @@ def _findings(
             *(session.con, session.run, verdict, session.values[verdict.rule.id]),
             owned.get(_key(verdict)),
             ranks.get(_key(verdict)),
+            tuple(
+                build_explanation(session.con, session.run, item, session.values[item.rule.id])
+                for item in explained.under.get(_key(verdict), ())
+            ),
         )
         for verdict in told
     ]

@@ -13,7 +13,7 @@ from traceanalyzer import attribution
 from traceanalyzer.rules import sandbox
 from traceanalyzer.rules.bounds import RememberedScan
 from traceanalyzer.rules.diagnosing import MIN_IMPACT_SHARE, reported
-from traceanalyzer.rules.model import FINDING, ParamValue, Rule
+from traceanalyzer.rules.model import QUALITY, ParamValue, Rule
 from traceanalyzer.rules.places import Run, read_run
 from traceanalyzer.rules.verdicts import Question, Verdict, evaluate
 from traceanalyzer.rules.workspace import locked_workspace, open_workspace
@@ -98,7 +98,7 @@ def and_parts(condition: str) -> list[str]:
 def _explanation(rule: Rule, run: Run, verdict: Verdict, seen: Mapping[str, tuple[Seen, ...]] | None) -> Explanation:
     found = seen or {}
     requirements = []
-    for name in dict.fromkeys((*(("gpu_ops",) if rule.kind == FINDING else ()), *rule.requires)):
+    for name in dict.fromkeys((*(("gpu_ops",) if rule.kind != QUALITY else ()), *rule.requires)):
         missing = run.missing(verdict.place, [name])
         requirements.append((name, missing is None, None if missing is None else missing[1].detail))
     return Explanation(

@@ -10,7 +10,7 @@ from typing import Any
 
 import duckdb
 
-from traceanalyzer.diagnosis import SEVERITIES, Evidence, Finding, Fix
+from traceanalyzer.diagnosis import SEVERITIES, AttachedExplanation, Evidence, Finding, Fix
 from traceanalyzer.rules import sandbox
 from traceanalyzer.rules.bounds import claim_values, claimed_sql
 from traceanalyzer.rules.fix_order import ALTERNATIVE, LATENT, PRIMARY, Ordered
@@ -32,6 +32,7 @@ def build_finding(
     values: Mapping[str, ParamValue],
     owned_ns: int | None,
     ordered: Ordered | None,
+    explanations: tuple[AttachedExplanation, ...] = (),
 ) -> Finding:
     """Return the finding of a verdict that fired."""
     rule, row, trace = verdict.rule, verdict.row, verdict.place.trace
@@ -61,6 +62,28 @@ def build_finding(
         marginal_order=None if ordered is None else ordered.order,
         status=PRIMARY if ordered is None else ordered.status,
         alternatives=() if ordered is None else ordered.alternatives,
+        explanations=explanations,
+        evidence=tuple(evidence(con, run, verdict, values)),
+        fixes=tuple(_fix(rule.fixes[index]) for index in verdict.fix_order),
+        references=rule.references,
+        params=dict(values),
+    )
+
+
+def build_explanation(
+    con: duckdb.DuckDBPyConnection, run: Run, verdict: Verdict, values: Mapping[str, ParamValue]
+) -> AttachedExplanation:
+    """Return what the verdict of an explanation says under the finding that it explains."""
+    rule, row, trace = verdict.rule, verdict.row, verdict.place.trace
+    return AttachedExplanation(
+        rule=rule.id,
+        title=rule.title,
+        confidence=verdict.confidence,
+        trace=trace,
+        rank=row.get("rank", run.ranks.get(trace or "")),
+        device=verdict.place.device,
+        message=render(rule.message, {**values, **row}),
+        why=" ".join(rule.why.split()),
         evidence=tuple(evidence(con, run, verdict, values)),
         fixes=tuple(_fix(rule.fixes[index]) for index in verdict.fix_order),
         references=rule.references,
@@ -133,9 +156,10 @@ def _merged(group: Sequence[Finding]) -> Finding:
     worst = group[0]
     if len(group) == 1:
         return worst
+    told = {item.rule: item for finding in reversed(group) for item in finding.explanations}
     ranks = tuple(sorted({item.rank for item in group if item.rank is not None}))
     traces = tuple(sorted({item.trace for item in group if item.trace is not None}))
-    return replace(worst, same_on_ranks=ranks, same_on_traces=traces)
+    return replace(worst, same_on_ranks=ranks, same_on_traces=traces, explanations=tuple(told.values()))
 
 
 def _fix(fix: RuleFix) -> Fix:

@@ -44,7 +44,7 @@ def load_rules(paths: Sequence[Path] = (), *, tests: bool = True) -> list[Rule]:
     extra_ids = {rule.id for rule in extra}
     rules = sorted([*(rule for rule in builtin if rule.id not in extra_ids), *extra], key=lambda rule: rule.id)
     # What ships is bound by `lint` and the tests; here that would cost every diagnosis half a second.
-    mistakes = [*mistakes, *extra_mistakes, *_doubles(extra), *_unknown_refinements(rules), *bind_rules(extra)]
+    mistakes = [*mistakes, *extra_mistakes, *_doubles(extra), *_unknown_relatives(rules), *bind_rules(extra)]
     if mistakes:
         raise RuleFilesError(tuple(mistakes))
     return rules
@@ -73,7 +73,7 @@ def lint(paths: Sequence[Path] = ()) -> list[Mistake]:
     """Return every mistake of the rules in `paths` (default: the built-in ones), style of tests and params included."""
     rules, mistakes = _parse(paths or [builtin_folder()])
     known, _ = _parse([builtin_folder()])
-    mistakes += [*_doubles(rules), *_unknown_refinements([*known, *rules]), *bind_rules(rules)]
+    mistakes += [*_doubles(rules), *_unknown_relatives([*known, *rules]), *bind_rules(rules)]
     for rule in rules:
         mistakes += [*_unused_params(rule), *_missing_tests(rule), *unit_mistakes(rule)]
     return sorted(mistakes, key=lambda mistake: (mistake.path, mistake.line))
@@ -136,12 +136,13 @@ def _doubles(rules: Sequence[Rule]) -> list[Mistake]:
     return mistakes
 
 
-def _unknown_refinements(rules: Sequence[Rule]) -> list[Mistake]:
+def _unknown_relatives(rules: Sequence[Rule]) -> list[Mistake]:
     ids = {rule.id for rule in rules}
     return [
-        Mistake(rule.path, rule.line("refines"), f"refines an unknown rule: {name}", suggestion(name, ids))
+        Mistake(rule.path, rule.line(key), f"{said} an unknown rule: {name}", suggestion(name, ids))
         for rule in rules
-        for name in rule.refines
+        for key, said, names in (("refines", "refines", rule.refines), ("attaches_to", "explains", rule.attaches_to))
+        for name in names
         if name not in ids
     ]
 

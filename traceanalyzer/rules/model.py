@@ -11,6 +11,8 @@ from traceanalyzer.errors import TraceAnalyzerError
 
 FINDING = "finding"
 QUALITY = "quality"
+EXPLANATION = "explanation"
+KINDS = (FINDING, QUALITY, EXPLANATION)
 AUTO = "auto"
 EFFORTS = ("one-line", "config", "code", "redesign")
 CONFIDENCES = ("low", "medium", "high")
@@ -143,6 +145,7 @@ class Rule:
     fixes: tuple[RuleFix, ...]
     references: tuple[str, ...]
     refines: tuple[str, ...]
+    attaches_to: tuple[str, ...]  # of an explanation: the findings that it may explain
     tests: tuple[RuleTest, ...]
     path: Path
     lines: Mapping[str, int]

@@ -14,7 +14,9 @@ from traceanalyzer.rules.model import (
     AUTO,
     CONFIDENCES,
     EFFORTS,
+    EXPLANATION,
     FINDING,
+    KINDS,
     QUALITY,
     STATES,
     Abstention,
@@ -37,7 +39,7 @@ KEYS = {
     "": (
         *REQUIRED,
         *("kind", "severity", "requires", "params", "select", "abstain", "claims", "removes", "op_saving"),
-        *("confidence", "lower", "evidence", "refines"),
+        *("confidence", "lower", "evidence", "refines", "attaches_to"),
     ),
     "params": ("default", "why", "min", "max", "unit"),
     "abstain": ("when", "reason", "detail"),
@@ -49,6 +51,7 @@ KEYS = {
 }
 # What a rule's select may read when it does not say: the engine's own table of the rule's bound.
 DEFAULT_SELECT = "SELECT * FROM bound"
+_NOT_OF_EXPLANATIONS = ("claims", "removes", "op_saving", "refines", "severity")
 
 
 def parse_rule(document: Document, *, tests: bool = True) -> tuple[Rule | None, list[Mistake]]:
@@ -73,7 +76,7 @@ class _Parser:
         for key in self.required:
             if key not in top:
                 self._mistake("", f"the key '{key}' is missing")
-        kind = self._choice("kind", top.get("kind", FINDING), (FINDING, QUALITY))
+        kind = self._choice("kind", top.get("kind", FINDING), KINDS)
         params = self._params(top.get("params", {}))
         claims = self._claims(top.get("claims", []))
         return Rule(
@@ -110,6 +113,7 @@ class _Parser:
             fixes=self._fixes(),
             references=self._references(top.get("references", [])),
             refines=self._texts("refines", top.get("refines", [])),
+            attaches_to=self._attaches_to(kind, top),
             tests=self._tests(),
             path=self.document.path,
             lines=self.document.lines,
@@ -175,6 +179,18 @@ class _Parser:
         if value != self.document.path.stem:
             self._mistake("id", f"the id is {value}, the file is {self.document.path.name}", "name both alike")
         return value
+
+    def _attaches_to(self, kind: str, top: Mapping[str, Any]) -> tuple[str, ...]:
+        if kind != EXPLANATION:
+            if "attaches_to" in top:
+                self._mistake("attaches_to", "only an explanation is attached to findings", "add 'kind: explanation'")
+            return ()
+        if not top.get("attaches_to"):
+            self._mistake("kind", "an explanation names the findings that it may explain", "attaches_to: [rule-id]")
+        for key in _NOT_OF_EXPLANATIONS:
+            if top.get(key, "none") != "none":
+                self._mistake(key, f"an explanation has no '{key}': time is saved by the finding that it explains")
+        return self._texts("attaches_to", top.get("attaches_to", []))
 
     def _severity(self, kind: str, value: Any) -> str:
         if kind == QUALITY and value == AUTO:

@@ -11,7 +11,7 @@ import duckdb
 from traceanalyzer.diagnosis import SEVERITIES
 from traceanalyzer.rules import sandbox
 from traceanalyzer.rules.bounds import Device, DeviceBound, LeadScan, Removal, device_bounds, fill_bound
-from traceanalyzer.rules.model import ABSTAINED, AUTO, CLEAR, CONFIDENCES, FINDING, FIRED, Rule
+from traceanalyzer.rules.model import ABSTAINED, AUTO, CLEAR, CONFIDENCES, FINDING, FIRED, QUALITY, Rule
 from traceanalyzer.rules.places import Place, Run
 from traceanalyzer.rules.template import render
 
@@ -78,7 +78,7 @@ def evaluate(
 ) -> list[Verdict]:
     """Return the rule's verdict in every place it is about; a broken or slow query abstains with 'error'."""
     missing, open_places = ([], run.devices) if question.assume_requirements else _requirements(rule, run)
-    if not open_places and rule.kind == FINDING:
+    if not open_places and rule.kind != QUALITY:
         return missing
     scan = None if rule.claims.is_empty else question.scan
     try:
@@ -97,7 +97,7 @@ def evaluate(
     seen = set()
     for row in rows:
         place = Place(row.get("trace"), row.get("device"))
-        if place in seen or any(verdict.place == place for verdict in missing):
+        if place in seen or _is_closed(place, missing, open_places):
             continue
         seen.add(place)
         bound = bounds.get(run.key(place))
@@ -149,8 +149,8 @@ def severity_of(bound_share: float) -> str:
 
 
 def _requirements(rule: Rule, run: Run) -> tuple[list[Verdict], tuple[Place, ...]]:
-    # A finding is about devices; where a trace has none, it says so once for the trace.
-    places = (*run.devices, *run.traces_without_devices) if rule.kind == FINDING else ()
+    # What is about devices says so once for a trace that has none.
+    places = (*run.devices, *run.traces_without_devices) if rule.kind != QUALITY else ()
     requires = tuple(dict.fromkeys(("gpu_ops", *rule.requires)))
     missing, unmet = [], set()
     for place in places:
@@ -161,6 +161,15 @@ def _requirements(rule: Rule, run: Run) -> tuple[list[Verdict], tuple[Place, ...
             missing.append(Verdict(rule, place, ABSTAINED, reason, capability.detail, capability.unlock))
             unmet.add(place)
     return missing, tuple(place for place in places if place not in unmet)
+
+
+def _is_closed(place: Place, missing: Sequence[Verdict], open_places: Sequence[Place]) -> bool:
+    """Tell whether a requirement is missing in a place, or on every device of the trace that it is."""
+    closed = [verdict.place for verdict in missing]
+    if place.device is None:
+        closed_here = any(place.trace in (None, item.trace) for item in closed)
+        return closed_here and not any(place.trace in (None, item.trace) for item in open_places)
+    return place in closed
 
 
 def _verdict(
@@ -205,7 +214,7 @@ def _severity(rule: Rule, row: Mapping[str, Any], own: Mapping[str, Any]) -> str
 def _confidence(rule: Rule, row: Mapping[str, Any], own: Mapping[str, Any]) -> str:
     levels = [rule.confidence]
     levels += [item.to for index, item in enumerate(rule.lower) if own[f"lower_{index}"]]
-    if rule.kind == FINDING:
+    if rule.kind != QUALITY:
         levels += _window_confidence(row)
     return min(levels, key=CONFIDENCES.index)
 

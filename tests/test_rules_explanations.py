@@ -1,0 +1,118 @@
+"""An explanation is asked once its finding is there, claims nothing, and is told under that finding."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from traceanalyzer.diagnosis import Diagnosis, Finding
+from traceanalyzer.report import terminal
+from traceanalyzer.rules import Rule, diagnose, lint, load_rules
+from traceanalyzer.rules.fixtures import open_fixture
+from traceanalyzer.rules.model import RuleFilesError
+
+LOADER = {"steps": 6, "kernels": 60, "kernel_us": 60, "loader_us": 9000}
+RULES = load_rules()
+WHY = """
+id: few-workers
+title: The loader has no workers
+kind: explanation
+attaches_to: [dataloader-bound]
+requires: [steps]
+params:
+  min_count: {default: 1, why: one is enough}
+select: |
+  SELECT trace, device, count(*) AS batch_count
+  FROM traces JOIN windows USING (trace_id)
+  JOIN canonical.host_slices USING (trace_id)
+  WHERE host_slices.name LIKE '%SingleProcess%'
+  GROUP BY trace, device
+when: batch_count >= $min_count
+message: "{batch_count} batches were made in the training process."
+why: Nothing else runs while a batch is made.
+fixes:
+  - {text: Use workers., code: "loader = DataLoader(dataset, num_workers=8)"}
+references: [https://docs.pytorch.org/docs/stable/data.html]
+tests:
+  - name: fires on one
+    sim: {steps: 5, kernels: 20}
+    expect: {state: fired, batch_count: 5}
+  - name: is clear when one is enough
+    sim: {steps: 5, kernels: 20}
+    params: {min_count: 6}
+    expect: {state: clear}
+"""
+
+
+@pytest.fixture
+def why(tmp_path: Path) -> Rule:
+    """A rule that explains a slow loader."""
+    (tmp_path / "few-workers.yaml").write_text(WHY)
+    return next(rule for rule in load_rules([tmp_path]) if rule.id == "few-workers")
+
+
+def diagnosed(sim: dict[str, Any], *rules: Rule) -> Diagnosis:
+    return diagnose(open_fixture(sim, {}), [*RULES, *rules])
+
+
+def of(diagnosis: Diagnosis, rule: str) -> Finding:
+    return next(finding for finding in diagnosis.findings if finding.rule == rule)
+
+
+def test_an_explanation_is_told_under_its_finding_and_is_none_itself(why: Rule) -> None:
+    diagnosis = diagnosed(LOADER, why)
+    (told,) = of(diagnosis, "dataloader-bound").explanations
+    assert (told.rule, told.confidence, told.device) == ("few-workers", "high", 0)
+    assert told.message == "6 batches were made in the training process."
+    assert "few-workers" not in {finding.rule for finding in diagnosis.findings}
+    assert {o.state for o in diagnosis.outcomes if o.rule == "few-workers"} == {"fired"}
+
+
+def test_it_changes_nothing_but_its_finding(why: Rule) -> None:
+    plain, told = diagnosed(LOADER), diagnosed(LOADER, why)
+    assert [replace(f, explanations=()) for f in told.findings] == list(plain.findings)
+    assert told.not_explained == plain.not_explained
+
+
+def test_it_is_not_asked_where_there_is_nothing_to_explain(why: Rule) -> None:
+    broken = replace(why, select="SELECT error('asked') AS trace, 0 AS device, 1 AS batch_count")
+    (outcome,) = (o for o in diagnosed({"steps": 6, "kernels": 60}, broken).outcomes if o.rule == why.id)
+    assert (outcome.state, outcome.reason) == ("clear", "nothing-to-explain")
+    assert outcome.detail == "dataloader-bound was not found"
+
+
+def test_what_explains_a_rule_explains_what_refines_it(why: Rule) -> None:
+    loader = next(rule for rule in RULES if rule.id == "dataloader-bound")
+    finer = replace(loader, id="our-loader", refines=("dataloader-bound",))
+    (told,) = of(diagnosed(LOADER, why, finer), "our-loader").explanations
+    assert told.rule == "few-workers"
+
+
+def test_the_report_tells_it_with_its_fix_before_those_of_the_finding(why: Rule) -> None:
+    stream = io.StringIO()
+    terminal.write(diagnosed(LOADER, why), stream)
+    text = stream.getvalue()
+    because = text.index("because  6 batches were made in the training process.")
+    assert because < text.index("Use workers.") < text.index("persistent_workers")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "what"),
+    [
+        ("attaches_to: [dataloader-bound]\n", "", "an explanation names the findings that it may explain"),
+        ("[dataloader-bound]", "[dataloader-bond]", "did you mean 'dataloader-bound'?"),
+        ("kind: explanation", "kind: finding", "only an explanation is attached to findings"),
+        ("requires:", "claims: host.dataloader\nrequires:", "an explanation has no 'claims'"),
+        ("requires:", "severity: high\nrequires:", "an explanation has no 'severity'"),
+    ],
+)
+def test_lint_tells_what_an_explanation_cannot_be(tmp_path: Path, old: str, new: str, what: str) -> None:
+    (tmp_path / "few-workers.yaml").write_text(WHY.replace(old, new, 1))
+    with pytest.raises(RuleFilesError) as caught:
+        load_rules([tmp_path])
+    assert what in str(caught.value)
+    assert any(what in str(mistake) for mistake in lint([tmp_path]))

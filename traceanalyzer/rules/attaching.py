@@ -1,0 +1,61 @@
+"""Asks the rules that explain what others found, and says under which findings each is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from traceanalyzer.rules.model import CLEAR, EXPLANATION, FIRED, Rule
+from traceanalyzer.rules.places import Place
+from traceanalyzer.rules.verdicts import Verdict
+
+NOTHING_TO_EXPLAIN = "nothing-to-explain"
+
+
+@dataclass(frozen=True)
+class Explained:
+    """What became of every explanation, and which are told under a finding (by rule id and place)."""
+
+    verdicts: tuple[Verdict, ...] = ()
+    under: Mapping[tuple[str, Place], tuple[Verdict, ...]] = field(default_factory=dict)
+
+
+def explain_findings(
+    rules: Sequence[Rule], found: Sequence[Verdict], evaluate: Callable[[Rule], Sequence[Verdict]]
+) -> Explained:
+    """Return the explanations of findings; one of which none of its findings was found is not asked."""
+    known = {rule.id: rule for rule in rules}
+    under: dict[tuple[str, Place], tuple[Verdict, ...]] = {}
+    verdicts: list[Verdict] = []
+    for rule in (rule for rule in rules if rule.kind == EXPLANATION):
+        mine = [verdict for verdict in found if _lineage(verdict.rule, known) & set(rule.attaches_to)]
+        if not mine:
+            detail = f"{', '.join(rule.attaches_to)} {'was' if len(rule.attaches_to) == 1 else 'were'} not found"
+            verdicts.append(Verdict(rule, Place(), CLEAR, NOTHING_TO_EXPLAIN, detail))
+            continue
+        for told in evaluate(rule):
+            places = [verdict for verdict in mine if told.state == FIRED and _covers(told.place, verdict.place)]
+            for verdict in places:
+                key = (verdict.rule.id, verdict.place)
+                under[key] = (*under.get(key, ()), told)
+            if told.state == FIRED and not places:
+                told = replace(told, state=CLEAR, reason=NOTHING_TO_EXPLAIN, detail="nothing was found here")
+            verdicts.append(told)
+    return Explained(tuple(verdicts), under)
+
+
+def _lineage(rule: Rule, known: Mapping[str, Rule]) -> set[str]:
+    """Return a rule and all that it refines: what explains these explains it."""
+    found: set[str] = set()
+    waiting = [rule.id]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += known[name].refines if name in known else ()
+    return found
+
+
+def _covers(wide: Place, narrow: Place) -> bool:
+    """Tell whether a place is the other, its trace, or the whole run."""
+    return wide.trace in (None, narrow.trace) and wide.device in (None, narrow.device)
