@@ -8,11 +8,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
 
 from traceanalyzer.schema import Column, Table, canonical_tables, load_tables
+
+if TYPE_CHECKING:
+    from traceanalyzer.attribution import AttributionOptions
 
 _PACKAGE = Path(__file__).parent
 _COLUMN = re.compile(r"^--   (?P<name>\w+) +(?P<type>[A-Z]+) +(?P<comment>.+)$")
@@ -79,7 +83,9 @@ def derived_tables() -> dict[str, Table]:
     return load_tables(ATTRIBUTION_FOLDER)
 
 
-def connect_tables(tables: Mapping[str, pa.Table]) -> duckdb.DuckDBPyConnection:
+def connect_tables(
+    tables: Mapping[str, pa.Table], options: AttributionOptions | None = None
+) -> duckdb.DuckDBPyConnection:
     """Return a connection over canonical tables in memory; tables that are not given are empty."""
     connection = duckdb.connect()
     connection.execute("CREATE SCHEMA canonical")
@@ -90,7 +96,7 @@ def connect_tables(tables: Mapping[str, pa.Table]) -> duckdb.DuckDBPyConnection:
         connection.execute(_in_schema(table, "canonical"))
         if name in tables:
             _insert(connection, f"canonical.{name}", tables[name])
-    _add_derived(connection, lambda: compute_derived(connection))
+    _add_derived(connection, lambda: compute_derived(connection, options))
     add_metrics(connection)
     return connection
 
@@ -138,11 +144,13 @@ def connect_canonical(
     return connection
 
 
-def compute_derived(connection: duckdb.DuckDBPyConnection) -> dict[str, pa.Table]:
+def compute_derived(
+    connection: duckdb.DuckDBPyConnection, options: AttributionOptions | None = None
+) -> dict[str, pa.Table]:
     """Compute the attribution tables from the canonical tables of a connection."""
     from traceanalyzer import attribution
 
-    tables = attribution.compute(connection)
+    tables = attribution.compute(connection, options or attribution.AttributionOptions())
     return {
         name: tables[name].select([c.name for c in table.columns]).cast(table.arrow_schema())
         for name, table in derived_tables().items()

@@ -15,6 +15,7 @@ import duckdb
 import pyarrow.parquet as pq
 
 from traceanalyzer import engine
+from traceanalyzer.attribution.options import DEFAULT_OPTIONS, AttributionOptions
 from traceanalyzer.discovery import find_sources, find_unreadable, natural_key, ranks_from_names
 from traceanalyzer.engine import StoredTrace
 from traceanalyzer.errors import TraceAnalyzerError
@@ -41,6 +42,7 @@ class Run:
     derived: Path | None  # folder of the attribution tables
     reused: bool  # nothing was ingested: every table came from Parquet
     unreadable: tuple[TraceAnalyzerError, ...] = ()  # files of the run that are not among its traces, and why
+    options: AttributionOptions = DEFAULT_OPTIONS  # what `derived` was computed with
     catalog: Future[None] | None = None  # the catalogue being written beside what the caller does
 
     @cached_property
@@ -108,13 +110,14 @@ def open_run(
     jobs: int | None = None,
     report: Callable[[Progress], None] = _ignore,
     attribution: bool = True,
+    options: AttributionOptions = DEFAULT_OPTIONS,
 ) -> Run:
     """Open a trace file or a folder of traces, ingesting what the store does not hold yet.
 
     Without `attribution`, the tables that are computed from all of a run are left for later, and so are the metrics
-    that build on them. `jobs` is the number of cores to use (all by default); `report` is told how far reading is.
-    A file of a folder that cannot be read at all is left out and told in `Run.unreadable`. Raises TraceAnalyzerError
-    where nothing can be read.
+    that build on them; `options` say how they are computed. `jobs` is the number of cores to use (all by default);
+    `report` is told how far reading is. A file of a folder that cannot be read at all is left out and told in
+    `Run.unreadable`. Raises TraceAnalyzerError where nothing can be read.
     """
     root = Path(path)
     sources = find_sources(root)
@@ -123,14 +126,9 @@ def open_run(
     folders = _ingest_all(sources, keeper, jobs or os.cpu_count() or 1, report, unreadable)
     traces = _order(root, [folder for _, folder, _ in folders], [source for source, _, _ in folders])
     reused = all(was_there for _, _, was_there in folders)
-    derived, was_there = _derive(keeper, traces) if attribution else (None, True)
-    catalog = keeper.folder / "catalog.duckdb"
-    writing: Future[None] | None = None
-    if not (reused and was_there and catalog.exists()):
-        beside = ThreadPoolExecutor(1)
-        writing = beside.submit(keeper.replace_file, catalog, lambda file: _write_catalog(file, traces, derived))
-        beside.shutdown(wait=False)
-    return Run(root, keeper.folder, tuple(traces), derived, reused, tuple(unreadable), writing)
+    derived = _derive(keeper, traces, options) if attribution else None
+    writing = _renew_catalog(keeper, traces, derived, reused)
+    return Run(root, keeper.folder, tuple(traces), derived, reused, tuple(unreadable), options, writing)
 
 
 def _ingest_all(
@@ -183,13 +181,27 @@ def _order(root: Path, folders: Sequence[Path], sources: Sequence[Path]) -> list
     return sorted(traces, key=lambda t: (t.rank is None, t.rank or 0, natural_key(t.trace)))
 
 
-def _derive(keeper: Store, traces: Sequence[StoredTrace]) -> tuple[Path, bool]:
+def _derive(keeper: Store, traces: Sequence[StoredTrace], options: AttributionOptions) -> Path:
     def compute(scratch: Path) -> None:
         with engine.connect_canonical(traces) as connection:
-            for name, table in engine.compute_derived(connection).items():
+            for name, table in engine.compute_derived(connection, options).items():
                 pq.write_table(table, scratch / f"{name}.parquet", compression="zstd")
 
-    return keeper.derived_folder([trace.folder for trace in traces], compute)
+    return keeper.derived_folder([trace.folder for trace in traces], options.key(), compute)
+
+
+def _renew_catalog(
+    keeper: Store, traces: Sequence[StoredTrace], derived: Path | None, reused: bool
+) -> Future[None] | None:
+    """Begin to write the catalogue, unless it already shows what was opened."""
+    shown = keeper.catalog_shows()
+    if reused and shown is not None and (derived is None or shown == derived.name):
+        return None
+    shows = "" if derived is None else derived.name
+    beside = ThreadPoolExecutor(1)
+    writing = beside.submit(keeper.replace_catalog, shows, lambda file: _write_catalog(file, traces, derived))
+    beside.shutdown(wait=False)
+    return writing
 
 
 def _write_catalog(file: Path, traces: Sequence[StoredTrace], derived: Path | None) -> None:

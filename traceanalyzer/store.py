@@ -3,8 +3,9 @@
     store/
       sources/<path hash>.json    what a file looked like when it was last read, and its content's hash
       traces/<name>-<key>/        one file's traces, each a folder of canonical tables
-      derived/<key>/              attribution tables of one set of traces
+      derived/<key>/              attribution tables of one set of traces under one set of options
       catalog.duckdb              every table and metric as documented views, for any DuckDB client
+      catalog.txt                 which derived tables it shows: those asked for last
 
 A folder appears under its name only when it is complete; whoever is late finds it there and drops its own.
 """
@@ -28,6 +29,8 @@ from traceanalyzer.errors import TraceAnalyzerError
 STORE_NAME = ".traceanalyzer"
 _PACKAGE = Path(__file__).parent
 _HASH_BLOCK_BYTES = 4 * 2**20
+CATALOG_NAME = "catalog.duckdb"
+_CATALOG_SHOWS = "catalog.txt"
 _DERIVED_FROM = "traces.txt"
 # What a killed command left behind is removed by a later one, once nobody can still be writing it.
 _ABANDONED_AFTER_S = 86_400
@@ -100,12 +103,15 @@ class Store:
         self._remember(source, found, target)
         return target
 
-    def derived_folder(self, traces: Sequence[Path], compute: Callable[[Path], None]) -> tuple[Path, bool]:
-        """Return the folder with a set of traces' attribution and whether it was there; `compute` fills it if not."""
-        key = _hash("\n".join([engine_key(_DERIVED_SOURCES), *(_relative(t, self.folder) for t in traces)]).encode())
+    def derived_folder(self, traces: Sequence[Path], options: str, compute: Callable[[Path], None]) -> Path:
+        """Return the folder with a set of traces' attribution; `compute` fills it if it is not there.
+
+        `options` is what it was asked for with: tables made under other options are other tables.
+        """
+        parts = [engine_key(_DERIVED_SOURCES), options, *(_relative(trace, self.folder) for trace in traces)]
+        key = _hash("\n".join(parts).encode())
         target = self.folder / "derived" / key
-        was_there = target.is_dir()
-        if not was_there:
+        if not target.is_dir():
             scratch = self._scratch()
             try:
                 compute(scratch)
@@ -113,7 +119,19 @@ class Store:
                 self._publish(scratch, target)
             finally:
                 shutil.rmtree(scratch, ignore_errors=True)
-        return target, was_there
+        return target
+
+    def catalog_shows(self) -> str | None:
+        """Return the name of the derived folder that the catalogue shows, '' for none; None: there is no catalogue."""
+        try:
+            return (self.folder / _CATALOG_SHOWS).read_text() if (self.folder / CATALOG_NAME).exists() else None
+        except OSError:
+            return None
+
+    def replace_catalog(self, shows: str, write: Callable[[Path], object]) -> None:
+        """Write the catalogue, and remember which derived folder it shows."""
+        self.replace_file(self.folder / CATALOG_NAME, write)
+        self.replace_file(self.folder / _CATALOG_SHOWS, lambda file: file.write_text(shows))
 
     def replace_file(self, file: Path, write: Callable[[Path], object]) -> None:
         """Write a file of the store and put it in place at once."""

@@ -7,21 +7,22 @@ host's lateness (lateness) and waits on the device (device_waits, by dependencie
 bound what a fix can win.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from traceanalyzer.attribution.bounds import Bounds
-from traceanalyzer.attribution.lead_scan import Scenario
-
 if TYPE_CHECKING:
+    from traceanalyzer.attribution.bounds import Bounds
+    from traceanalyzer.attribution.lead_scan import Scenario
+    from traceanalyzer.attribution.options import AttributionOptions
     from traceanalyzer.attribution.tables import compute
 
-__all__ = ["Bounds", "Scenario", "compute"]
+__all__ = ["AttributionOptions", "Bounds", "Scenario", "compute"]
+
+# A run whose tables are stored needs none of what computes them.
+_MODULES = {"AttributionOptions": "options", "Bounds": "bounds", "Scenario": "lead_scan", "compute": "tables"}
 
 
 def __getattr__(name: str) -> Any:
-    # A run whose tables are stored needs none of what computes them.
-    if name != "compute":
+    if name not in _MODULES:
         raise AttributeError(name)
-    from traceanalyzer.attribution.tables import compute
-
-    return compute
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

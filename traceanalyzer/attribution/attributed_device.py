@@ -19,6 +19,7 @@ from traceanalyzer.attribution.host_timeline import load_overheads, paint
 from traceanalyzer.attribution.launch_queue import full_queue_launches
 from traceanalyzer.attribution.lead_events import LeadEvents, build_lead_events
 from traceanalyzer.attribution.ledger import LedgerRows, build_ledger
+from traceanalyzer.attribution.options import AttributionOptions
 from traceanalyzer.attribution.steps import DeviceStep, device_steps, load_host_steps
 from traceanalyzer.attribution.windows import Window, device_window, load_mode
 
@@ -74,7 +75,10 @@ def _cut_at_steps(rows: LedgerRows, steps: tuple[DeviceStep, ...], window: Windo
 
 
 def attribute_trace(
-    con: duckdb.DuckDBPyConnection, trace_id: int, step_pattern: str, waits: Mapping[tuple[int, int], CommWaits]
+    con: duckdb.DuckDBPyConnection,
+    trace_id: int,
+    options: AttributionOptions,
+    waits: Mapping[tuple[int, int], CommWaits],
 ) -> Iterator[AttributedDevice]:
     """Attribute every device of a trace, with what its collectives waited for by trace and device."""
     devices = [with_waits(ops, waits.get((trace_id, ops.device))) for ops in load_device_ops(con, trace_id)]
@@ -82,7 +86,7 @@ def attribute_trace(
     slices = load_host_slices(con, trace_id, threads)
     calls = find_blocking_calls(con, trace_id, slices, devices)
     timelines = paint(slices, calls, load_overheads(con, trace_id))
-    host_steps = load_host_steps(con, trace_id, step_pattern)
+    host_steps = load_host_steps(con, trace_id, options.step_pattern)
     mode = load_mode(con, trace_id)
     for ops in devices:
         steps = device_steps(ops, host_steps)

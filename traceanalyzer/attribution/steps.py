@@ -11,8 +11,8 @@ import numpy as np
 
 from traceanalyzer.attribution.buckets import Flags, Ints
 from traceanalyzer.attribution.device_ops import DeviceOps
+from traceanalyzer.attribution.options import STEP_PATTERN
 
-STEP_PATTERN = r"^(ProfilerStep#\d+|(train_?)?(step|iter|iteration|batch)[ _#:-]?\d+|execute_context_.*|step\[.*\])$"
 # With fewer steps the first one cannot be spared.
 WARM_UP_FROM_STEPS = 4
 MIN_KEPT_STEPS = 2
@@ -29,6 +29,15 @@ WHERE trace_id = $trace_id
     OR STARTS_WITH(name, 'Optimizer.step#')
     OR (category = 'annotation' AND REGEXP_MATCHES(name, $pattern))
   )
+ORDER BY thread_id, start_ns, dur_ns DESC, slice_id
+"""
+# Traces before 2022 hold the ranges of record_function among the operators.
+_QUERY_OF_PATTERN = """
+SELECT thread_id, category, name, start_ns, start_ns + dur_ns AS end_ns
+FROM canonical.host_slices
+WHERE trace_id = $trace_id
+  AND category IN ('annotation', 'cpu_op')
+  AND REGEXP_MATCHES(name, $pattern)
 ORDER BY thread_id, start_ns, dur_ns DESC, slice_id
 """
 
@@ -99,15 +108,19 @@ def _between_ends(marks: list[_Mark]) -> list[_Mark]:
     return [(name, first, last) for first, last in pairwise(ends)]
 
 
-def load_host_steps(con: duckdb.DuckDBPyConnection, trace_id: int, pattern: str = STEP_PATTERN) -> HostSteps:
-    """Find the steps of a trace: the profiler's own, else annotations of a known form, else optimizer ends."""
+def load_host_steps(con: duckdb.DuckDBPyConnection, trace_id: int, pattern: str | None = None) -> HostSteps:
+    """Find the steps of a trace: the profiler's own, else annotations of a known form, else optimizer ends.
+
+    With a pattern of one's own, the annotations that match it and nothing else.
+    """
     found: dict[str, dict[int, list[_Mark]]] = {"ProfilerStep": {}, "annotation": {}, "optimizer": {}}
-    rows = con.execute(_QUERY, {"trace_id": trace_id, "pattern": pattern}).fetchall()
+    query = _QUERY if pattern is None else _QUERY_OF_PATTERN
+    rows = con.execute(query, {"trace_id": trace_id, "pattern": pattern or STEP_PATTERN}).fetchall()
     for thread, _, name, start, end in rows:
         source = "annotation"
-        if name.startswith("ProfilerStep#"):
+        if pattern is None and name.startswith("ProfilerStep#"):
             source = "ProfilerStep"
-        elif name.startswith("Optimizer.step#"):
+        elif pattern is None and name.startswith("Optimizer.step#"):
             source = "optimizer"
         found[source].setdefault(thread, []).append((name, start, end))
     for source, by_thread in found.items():

@@ -17,15 +17,16 @@ from traceanalyzer.attribution.buckets import BUCKETS, CAUSES, CODE, COMPUTE, HO
 from traceanalyzer.attribution.collective_matching import Member, match_collectives, waits_of
 from traceanalyzer.attribution.lead_events import NO_LIMIT
 from traceanalyzer.attribution.ledger import CONFIDENCES
+from traceanalyzer.attribution.options import DEFAULT_OPTIONS, AttributionOptions
 from traceanalyzer.attribution.run_tables import Owned, bound_tables, table_of
-from traceanalyzer.attribution.steps import STEP_PATTERN
+from traceanalyzer.attribution.step_pattern import check_pattern
 from traceanalyzer.schema import Table, load_tables
 
 _TRACES = "SELECT DISTINCT trace_id FROM canonical.gpu_ops ORDER BY trace_id"
 _Columns = dict[str, Any]
 
 
-def compute(con: duckdb.DuckDBPyConnection, step_pattern: str = STEP_PATTERN) -> dict[str, pa.Table]:
+def compute(con: duckdb.DuckDBPyConnection, options: AttributionOptions = DEFAULT_OPTIONS) -> dict[str, pa.Table]:
     """Return every attribution table of the run that a connection holds as canonical.*."""
     tables = load_tables(Path(__file__).parent)
     parts: dict[str, list[pa.Table]] = {
@@ -35,8 +36,9 @@ def compute(con: duckdb.DuckDBPyConnection, step_pattern: str = STEP_PATTERN) ->
     parts["collective_members"].append(_collective_members(tables["collective_members"], members))
     waits = waits_of(members)
     owned = {}
+    check_pattern(con, options.step_pattern)
     for (trace_id,) in con.execute(_TRACES).fetchall():
-        for device in attribute_trace(con, trace_id, step_pattern, waits):
+        for device in attribute_trace(con, trace_id, options, waits):
             owned[trace_id, device.ops.device] = _owned(device)
             for name, part in _device_tables(tables, device).items():
                 parts[name].append(part)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from traceanalyzer.commands.opening import RunOptions, opened, run_options
+from traceanalyzer.commands.opening import RunOptions, opened, run_options, step_options
 from traceanalyzer.commands.output import written
 from traceanalyzer.diagnosis import SEVERITIES
 from traceanalyzer.errors import TraceAnalyzerError
@@ -26,6 +26,7 @@ EXIT_FINDING = 1
 
 @click.command()
 @run_options
+@step_options
 @click.option(
     "--format",
     "layout",
@@ -103,7 +104,7 @@ def _checked(run: Run, rule_paths: tuple[Path, ...], params: Mapping[str, str], 
 
     activity.phase("testing the answer")
     # What a project silences is tested, too.
-    return check_run(run.connection, run.diagnose(rule_paths, params, NO_SETTINGS), rule_paths, params)
+    return check_run(run.connection, run.diagnose(rule_paths, params, NO_SETTINGS), rule_paths, params, run.options)
 
 
 def _tell(checks: Sequence[Check]) -> None:

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ class RunOptions:
     jobs: int | None
     verbose: bool
     quiet: bool
+    step_pattern: str | None = None
 
 
 def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -50,16 +51,39 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return gathered
 
 
+step_pattern_option = click.option(
+    "--step-pattern",
+    metavar="REGEX",
+    help="Take annotations whose names match for the steps, such as '^train_step'; else they are found.",
+)
+
+
+def step_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a command be told which annotations are steps; goes below `run_options`."""
+
+    @functools.wraps(command)
+    def gathered(options: RunOptions, step_pattern: str | None, **rest: Any) -> Any:
+        return command(options=replace(options, step_pattern=step_pattern), **rest)
+
+    return step_pattern_option(gathered)
+
+
 @contextmanager
 def opened(options: RunOptions, *, attribution: bool = True) -> Iterator[tuple[Run, Activity]]:
     """Open a run, ingesting what is new in it; progress goes to standard error if that is a terminal."""
+    from traceanalyzer.attribution import AttributionOptions
     from traceanalyzer.run import open_run
 
     with Activity(enabled=sys.stderr.isatty() and not options.quiet) as activity:
         started = time.monotonic()
         activity.phase(f"opening {options.path}")
         run = open_run(
-            options.path, store=options.store, jobs=options.jobs, report=activity.read, attribution=attribution
+            options.path,
+            store=options.store,
+            jobs=options.jobs,
+            report=activity.read,
+            attribution=attribution,
+            options=AttributionOptions(step_pattern=options.step_pattern),
         )
         try:
             for error in run.unreadable:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from traceanalyzer.commands.activity import Activity
-from traceanalyzer.commands.opening import RunOptions, opened, run_options
+from traceanalyzer.commands.opening import RunOptions, opened, run_options, step_options
 from traceanalyzer.commands.output import written, written_bytes
 from traceanalyzer.errors import TraceAnalyzerError
 
@@ -26,6 +26,7 @@ HELP = """Statements end with ; and may span lines.
 
 @click.command()
 @run_options
+@step_options
 @click.argument("query", required=False)
 @click.option("-f", "--file", type=click.Path(path_type=Path), metavar="FILE", help="Read the query from FILE.")
 @click.option(

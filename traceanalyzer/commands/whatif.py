@@ -6,13 +6,14 @@ from pathlib import Path
 
 import click
 
-from traceanalyzer.commands.opening import RunOptions, opened, run_options
+from traceanalyzer.commands.opening import RunOptions, opened, run_options, step_options
 from traceanalyzer.commands.output import written
 from traceanalyzer.errors import TraceAnalyzerError
 
 
 @click.command()
 @run_options
+@step_options
 @click.option(
     "--remove",
     "removed",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import duckdb
 
-from traceanalyzer.attribution import Bounds
+from traceanalyzer.attribution import AttributionOptions, Bounds
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.rules import diagnose, load_rules
 from traceanalyzer.rules.model import FINDING, ParamValue, Rule
@@ -33,10 +33,12 @@ def check_run(
     diagnosis: Diagnosis,
     rule_paths: Sequence[Path] = (),
     params: Mapping[str, ParamValue] | None = None,
+    options: AttributionOptions | None = None,
 ) -> list[Check]:
     """Return what every check found about a run and its diagnosis."""
     rules = load_rules(rule_paths)
-    return [*_of_the_answer(con, diagnosis, rules), *_of_other_tellings(con, diagnosis, rules, params or {})]
+    told_with = options or AttributionOptions()
+    return [*_of_the_answer(con, diagnosis, rules), *_of_other_tellings(con, diagnosis, rules, params or {}, told_with)]
 
 
 def _of_the_answer(con: duckdb.DuckDBPyConnection, diagnosis: Diagnosis, rules: Sequence[Rule]) -> Iterator[Check]:
@@ -62,6 +64,7 @@ def _of_other_tellings(
     diagnosis: Diagnosis,
     rules: Sequence[Rule],
     params: Mapping[str, ParamValue],
+    options: AttributionOptions,
 ) -> Iterator[Check]:
     rows = row_count(con)
     if rows > MOST_ROWS:
@@ -71,7 +74,7 @@ def _of_other_tellings(
     tables = read_tables(con)
     told = invariance.summary(con, diagnosis)
     for claim, change in invariance.SAME_RUN.items():
-        other = invariance.connection(change(tables))
+        other = invariance.connection(change(tables), options)
         found = invariance.summary(other, diagnose(other, rules, params))
         yield Check(claim, invariance.differences(told, found))
     # What a rule says about the trace itself changes with what is recorded.
@@ -80,7 +83,7 @@ def _of_other_tellings(
         less = without(tables)
         if less is None:
             continue
-        other = invariance.connection(less)
+        other = invariance.connection(less, options)
         found = invariance.summary(other, diagnose(other, rules, params))
         yield Check(
             f"without {capability} nothing that fired is clear", invariance.turned_clear(told, found, about_the_program)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import duckdb
 
 from traceanalyzer import engine
+from traceanalyzer.attribution import AttributionOptions
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.self_check import changed_tables
 from traceanalyzer.self_check.changed_tables import Change, Removal, Tables
@@ -58,9 +59,9 @@ class Summary:
     reasons: Mapping[Verdict, str | None]
 
 
-def connection(tables: Tables) -> duckdb.DuckDBPyConnection:
+def connection(tables: Tables, options: AttributionOptions) -> duckdb.DuckDBPyConnection:
     """Return a connection of the engine over changed tables."""
-    return engine.connect_tables(tables)
+    return engine.connect_tables(tables, options)
 
 
 def shares(con: duckdb.DuckDBPyConnection) -> dict[Share, float | None]:
