@@ -198,6 +198,21 @@ def test_host_time_before_the_first_launch_counts_once_the_device_worked() -> No
     assert bounds.bound(0, 0, frozenset({"host.python"})) == pytest.approx(480_000, abs=1_000)
 
 
+def test_work_queued_before_the_trace_leads_to_what_was_launched_behind_it() -> None:
+    #  host    |L L                        (both launches long before their turn)
+    #  device  |copy copy| kernel |copy| kernel       (the last could start at 20, when it is launched)
+    drawn = Drawn.of(
+        "id thread category name start end\n1 0 runtime cudaMemcpyAsync 0 5\n2 0 runtime cudaLaunchKernel 10 15",
+        """id stream kind start end launch
+           5 7 h2d 0 100 -
+           6 7 h2d 100 200 -
+           7 7 kernel 200 210 -
+           8 7 h2d 210 310 1
+           9 7 kernel 310 330 2""",
+    )
+    assert Bounds.load(drawn.con).bound(0, 0, frozenset({"dev.h2d"})) == pytest.approx(290_000, abs=1_000)
+
+
 def test_unknown_devices_have_no_bounds() -> None:
     made = attributed("healthy")
     assert made.bounds.bound(0, 9, frozenset({"host.sync"})) == 0

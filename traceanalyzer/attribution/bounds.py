@@ -38,7 +38,6 @@ class _Device:
     window_ns: int
     compute_ns: int
     first_op: int | None
-    leads_in: bool
     reading_op: int | None
     reading_scale: float
     abstains: str | None
@@ -86,7 +85,6 @@ class Bounds:
                 window["window_ns"],
                 window["compute_ns"],
                 window["first_op_id"],
-                window["leads_in"],
                 window["reading_op_id"],
                 window["reading_scale"],
                 window["bound_abstains"],
@@ -123,7 +121,7 @@ class Bounds:
             return [0] * len(scenarios)
         leads = found.scan.leads(scenarios)
         position_of = found.scan.position_of
-        first = leads.start[position_of[found.first_op]] if found.leads_in and found.first_op is not None else 0
+        first = 0 if found.first_op is None else leads.start[position_of[found.first_op]]
         if found.reading_op is None:
             mine = found.scan.is_op
             last = found.scan.end[mine]

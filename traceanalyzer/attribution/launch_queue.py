@@ -16,14 +16,19 @@ FULL_QUEUE_SHARE = 0.9
 FULL_QUEUE_MIN_LAUNCHES = 10
 FULL_QUEUE_MIN_DEPTH = 8
 
+_LONG_AGO = int(np.iinfo(np.int64).min)
+_NEVER = int(np.iinfo(np.int64).max)
+
 
 def full_queue_launches(ops: DeviceOps) -> tuple[Flags, Ints]:
     """Return which ops' launch calls waited for room in the queue, and the op whose end made room (NO_ROW: none)."""
     full = np.zeros(ops.count, np.bool_)
     freed = np.full(ops.count, NO_ROW)
     linked = np.flatnonzero(ops.linked)
-    launched = np.sort(ops.launch_start[linked])
-    by_end = linked[np.argsort(ops.end[linked], kind="stable")]
+    queued = _queued_before(ops)
+    launched = np.sort(np.concatenate([np.full(len(queued), _LONG_AGO), ops.launch_start[linked]]))
+    known = np.concatenate([queued, linked])
+    by_end = known[np.argsort(ops.end[known], kind="stable")]
     ends = ops.end[by_end]
     long = linked[ops.launch_end[linked] - ops.launch_start[linked] > FULL_QUEUE_MIN_NS]
     asked = ops.launch_start[long]
@@ -37,3 +42,10 @@ def full_queue_launches(ops: DeviceOps) -> tuple[Flags, Ints]:
     full[long[fits]] = True
     freed[long[fits]] = by_end[last[fits]]
     return full, freed
+
+
+def _queued_before(ops: DeviceOps) -> Ints:
+    """Return the ops that were in the queue when the recording of launches began: without them it seems empty."""
+    linked = np.flatnonzero(ops.linked)
+    first_start = ops.start[linked].min(initial=_NEVER) if len(linked) else _LONG_AGO
+    return np.flatnonzero(~ops.linked & (ops.start < first_start))

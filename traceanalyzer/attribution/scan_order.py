@@ -77,6 +77,7 @@ def scan_order(ops: DeviceOps, host: HostCalls, included: Flags, full: Flags) ->
     call = np.where(chained, call, NO_ROW)
     key = np.where(chained, host.start[call] if len(by_launch) else 0, ops.start[rows])
     key = np.where(ops.linked[rows] & ~chained, ops.launch_start[rows], key)
+    key = np.where(ops.linked[rows], key, np.minimum(key, _launched_after(ops, rows, key)))
     queued = np.flatnonzero(full[rows])
     waits = np.flatnonzero(host.wait != NO_ROW)
     op = np.concatenate([rows, rows[queued], np.full(len(waits), NO_ROW)])
@@ -90,3 +91,15 @@ def scan_order(ops: DeviceOps, host: HostCalls, included: Flags, full: Flags) ->
         (phase == 0)[order],
         np.concatenate([call, call[queued], waits])[order],
     )
+
+
+def _launched_after(ops: DeviceOps, rows: Ints, key: Ints) -> Ints:
+    """Return for each op the earliest launch of those that run after it.
+
+    An op whose launch is not in the trace was queued before those: what waits for it must find it scanned.
+    """
+    order = np.argsort(ops.start[rows], kind="stable")
+    launched = np.where(ops.linked[rows], key, np.iinfo(np.int64).max)[order]
+    earliest = np.empty_like(launched)
+    earliest[order] = np.minimum.accumulate(launched[::-1])[::-1]
+    return earliest
