@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from traceanalyzer import engine
 from traceanalyzer.rules import Rule, lint, load_rules, run_rule_test
 from traceanalyzer.rules.model import RuleTest
 
@@ -43,3 +46,11 @@ def test_what_the_first_release_promises_is_there() -> None:
         *("tq-profiler-overhead", "tq-mixed-runs", "tq-bad-timestamps", "tq-graph-opaque", "weight-streaming"),
         *("recompile-steady-state", "memory-growth", "comm-small-messages", "engine-host-gap", "sampling-sync"),
     } <= RULES.keys()
+
+
+def test_hints_for_nsys_name_no_option_of_another_profiler() -> None:
+    foreign = re.compile(r"ProfilerActivity|record_shapes|with_stack|profile_memory|prof\.step|schedule\(|Kineto")
+    con = engine.connect_tables({})
+    hints = con.sql("SELECT unlock_nsys FROM capability_kinds").fetchall()
+    assert [hint for (hint,) in hints if foreign.search(hint)] == []
+    assert all(hint for (hint,) in hints)

@@ -16,7 +16,7 @@ WITH host AS (
         trace_id,
         count(*) FILTER (WHERE category = 'cpu_op') AS cpu_ops,
         count(*) FILTER (WHERE category IN ('runtime', 'driver')) AS api_calls,
-        count(*) FILTER (WHERE category = 'python') AS python_frames
+        count(*) FILTER (WHERE category = 'python' OR starts_with(name, 'Python GC')) AS python_frames
     FROM host_slices
     GROUP BY trace_id
 ),
@@ -49,6 +49,53 @@ run AS (
         max(world_size) AS world_size
     FROM canonical.traces
 ),
+-- What serves requests may have none: the issuing thread polls, or nothing is recorded of it, between its iterations.
+serving AS (
+    SELECT trace_id, device, min(host_start_ns) AS start_ns, max(host_end_ns) AS end_ns
+    FROM attribution.steps
+    WHERE kept AND regexp_matches(name, '^(execute_context_|step\[)')
+    GROUP BY trace_id, device
+),
+server_threads AS (
+    SELECT serving.trace_id, serving.device, serving.start_ns, serving.end_ns, mode(calls.thread_id) AS thread_id
+    FROM serving
+    JOIN gpu_ops AS ops USING (trace_id, device)
+    JOIN host_slices AS calls
+      ON calls.trace_id = ops.trace_id AND calls.slice_id = ops.launch_id
+    GROUP BY serving.trace_id, serving.device, serving.start_ns, serving.end_ns
+),
+server_slices AS (
+    SELECT
+        threads.trace_id,
+        threads.device,
+        threads.end_ns - threads.start_ns AS served_ns,
+        slices.dur_ns,
+        slices.depth = 0 AS is_outermost,
+        slices.start_ns - max(slices.start_ns + slices.dur_ns) OVER (
+            PARTITION BY threads.trace_id, threads.device
+            ORDER BY slices.start_ns, slices.depth, slices.slice_id
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS silent_ns,
+        regexp_matches(slices.name, '\b(poll|epoll|epoll_wait|select|recv|recv_multipart|recv_pyobj|get_nowait)\b') AND NOT coalesce(regexp_matches(parents.name, '\b(poll|epoll|epoll_wait|select|recv|recv_multipart|recv_pyobj|get_nowait)\b'), FALSE) AS is_waiting
+    FROM server_threads AS threads
+    JOIN host_slices AS slices
+      ON slices.trace_id = threads.trace_id
+     AND slices.thread_id = threads.thread_id
+     AND slices.start_ns BETWEEN threads.start_ns AND threads.end_ns
+    LEFT JOIN host_slices AS parents
+           ON parents.trace_id = slices.trace_id AND parents.slice_id = slices.parent_id
+),
+unasked AS (
+    SELECT
+        trace_id,
+        device,
+        (
+            coalesce(sum(silent_ns) FILTER (WHERE is_outermost AND silent_ns >= 1e6), 0)
+            + coalesce(sum(dur_ns) FILTER (WHERE is_waiting), 0)
+        ) / nullif(any_value(served_ns), 0) AS share
+    FROM server_slices
+    GROUP BY trace_id, device
+),
 facts AS (
     SELECT
         traces.trace_id,
@@ -77,12 +124,14 @@ facts AS (
             {capability: 'steps', available: windows.step_count >= 2, detail: printf('%d whole steps', windows.step_count)},
             {capability: 'launch_link', available: windows.launch_link_share >= 0.9, detail: printf('%.0f %% of compute time has its launch in the trace', 100 * windows.launch_link_share)},
             {capability: 'bounds', available: windows.bound_abstains IS NULL, detail: windows.bound_abstains},
+            {capability: 'requests', available: coalesce(unasked.share, 0) < 0.1, detail: printf('%.0f %% of the time the server polls or does nothing that was recorded: it may have had no requests', 100 * unasked.share)},
             {capability: 'op_link', available: kernels.linked_share >= 0.7, detail: printf('%.0f %% of kernels name their operator', 100 * kernels.linked_share)},
             {capability: 'kernel_names', available: kernels.unknown_share <= 0.3, detail: printf('%.0f %% of matrix-product time is in kernels that are not known by name', 100 * kernels.unknown_share)},
             {capability: 'hw_peaks', available: peaks.source IS NOT NULL, detail: 'unknown model: ' || coalesce(nullif(peaks.name, ''), 'the trace does not name the device')}
         ], recursive := true)
     FROM attribution.windows AS windows
     LEFT JOIN kernels USING (trace_id, device)
+    LEFT JOIN unasked USING (trace_id, device)
     LEFT JOIN device_peaks AS peaks USING (trace_id, device)
 )
 SELECT
@@ -92,7 +141,7 @@ SELECT
     facts.capability,
     coalesce(facts.available, FALSE) AS available,
     CASE WHEN NOT coalesce(facts.available, FALSE) THEN facts.detail END AS detail,
-    kinds.unlock
+    CASE WHEN traces.format = 'nsys' THEN kinds.unlock_nsys ELSE kinds.unlock END AS unlock
 FROM facts
 JOIN canonical.traces AS traces USING (trace_id)
 JOIN capability_kinds AS kinds USING (capability)
