@@ -23,8 +23,6 @@ from traceanalyzer.ingest.trace_events.reader import Parts
 _BATCH_ROWS = 2**16
 # Times of zero are real where a trace begins near zero; where all others are a day away they are lost times.
 _FAR_FROM_ZERO_NS = 86_400 * 10**9
-_LINK_BASE_MB = 256
-_OPS_PER_MB = 500
 _PLAIN_TABLES = ("syncs", "memory_events", "instants", "counters", "flows", "async_slices")
 _SHOWN_METADATA_CHARS = 2**20
 
@@ -145,16 +143,18 @@ class Assembler:
         self._sink.finish("host_slices")
 
     def _link_gpu_ops(self) -> None:
-        (ops,) = self._database.execute(
-            "SELECT count(*) FROM read_parquet($gpu)", {"gpu": self._files("gpu")}
-        ).fetchall()
-        # What launched an operation is held in memory, a row an operation; the order of rows comes from the query.
-        limit_mb = _LINK_BASE_MB + ops[0] // _OPS_PER_MB
-        self._database.execute("SET preserve_insertion_order = false")
-        self._database.execute(f"SET memory_limit = '{limit_mb}MB'")
+        """Write GPU work beside its links; one query for both would hold joins and rows in memory at once."""
+        self._database.execute("SET preserve_insertion_order = false")  # the order of rows comes from the queries
         groups = _process_groups(self._parts.document.metadata)
         self._database.register("process_groups", pa.Table.from_pylist(groups, _GROUP_SCHEMA))
-        self._copy("gpu_ops", self._query("gpu_linked"))
+        links = self._query("gpu_links").to_arrow_table()
+        written = 0
+        for batch in self._query("gpu_sorted").to_arrow_reader(_BATCH_ROWS):
+            rows = pa.Table.from_batches([batch])
+            for name, column in zip(links.column_names, links.slice(written, len(rows)).columns, strict=True):
+                rows = rows.append_column(name, column)
+            self._sink.append("gpu_ops", rows)
+            written += len(rows)
         self._sink.finish("gpu_ops")
 
     def _write_metadata(self) -> None:

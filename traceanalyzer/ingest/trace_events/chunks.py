@@ -121,6 +121,10 @@ class ChunkParser:
             offset = facts.offsets[position] if facts.offsets else event_offset(chunk, position)
             self._losses.add(defect, offset, example, count)
 
+    def close(self) -> None:
+        """Free the rows of the last chunk."""
+        self._connection.close()
+
     def _copy(self, part: str, first_event_id: int, path: Path, compression: str) -> None:
         rows = sql(part).rstrip().removesuffix(";")
         self._connection.execute(

@@ -90,6 +90,8 @@ class EventReader:
         finally:
             self._stream.close()
             self._pool.shutdown()
+            for parser in self._idle:
+                parser.close()
 
     def _more(self, wanted_bytes: int = 1) -> bool:
         """Read on until so many more bytes are in the buffer; False at the end of the file."""

@@ -1,0 +1,52 @@
+-- What caused each piece of GPU work, in the order of `gpu_sorted`. The launching call shares the correlation id; the
+-- operator is the one of the external id, else the innermost around the call; annotation and Python frame lie around
+-- the call, else around the operator. The first call and the innermost slice are found as one number of fixed size
+-- (time or depth, then the id): such states can leave memory for disk, rows cannot.
+WITH ops AS (
+    SELECT event_id, device, stream, start_ns, correlation, external_id
+    FROM read_parquet($gpu)
+    WHERE NOT (start_ns = 0 AND $drop_zero)
+),
+first_calls AS (
+    SELECT
+        correlation,
+        CAST(min(CAST(start_ns AS HUGEINT) * 1099511627776 + slice_id) & 1099511627775 AS BIGINT) AS slice_id
+    FROM read_parquet($slices)
+    WHERE category IN ('runtime', 'driver') AND correlation IN (SELECT correlation FROM ops)
+    GROUP BY correlation
+),
+calls AS (
+    SELECT first_calls.correlation, slice_id, op_id, annotation_id, python_id
+    FROM first_calls
+    JOIN read_parquet($slices) AS slices USING (slice_id)
+    WHERE category IN ('runtime', 'driver')
+),
+innermost AS (
+    SELECT
+        external_id,
+        max(depth * 1099511627776 + slice_id) FILTER (WHERE category = 'cpu_op') & 1099511627775 AS op_id,
+        max(depth * 1099511627776 + slice_id) FILTER (WHERE category = 'annotation') & 1099511627775 AS annotation_id
+    FROM read_parquet($slices)
+    WHERE category IN ('cpu_op', 'annotation') AND external_id IN (SELECT external_id FROM ops WHERE external_id > 0)
+    GROUP BY external_id
+),
+operators AS (
+    SELECT innermost.external_id, slice_id, slices.annotation_id, slices.python_id
+    FROM innermost
+    JOIN read_parquet($slices) AS slices ON slices.slice_id = innermost.op_id
+    WHERE category = 'cpu_op'
+)
+SELECT
+    calls.slice_id AS launch_id,
+    coalesce(operators.slice_id, calls.op_id) AS cpu_op_id,
+    coalesce(calls.annotation_id, operators.annotation_id, innermost.annotation_id) AS annotation_id,
+    coalesce(calls.python_id, operators.python_id) AS python_id,
+    CASE
+        WHEN operators.slice_id IS NOT NULL THEN 'external_id'
+        WHEN calls.op_id IS NOT NULL THEN 'nesting'
+    END AS link_source
+FROM ops
+LEFT JOIN calls ON calls.correlation = ops.correlation
+LEFT JOIN innermost ON innermost.external_id = ops.external_id
+LEFT JOIN operators ON operators.external_id = ops.external_id
+ORDER BY ops.device, ops.stream, ops.start_ns, ops.event_id;
