@@ -55,6 +55,10 @@ golden: $(VENV)/.test docs  ## Rewrite the expected outputs of the tests; read t
 bench: $(VENV)/.bench  ## Time ingest and diagnosis against the peers
 	$(BIN)/python tests/benchmarks | tee tests/benchmarks/RESULTS.md
 
+.PHONY: faultbench
+faultbench: $(VENV)/.test  ## Plant faults, diagnose them, and hold what is found and promised against the truth
+	PYTHONPATH=tests $(BIN)/python -m faultbench | tee tests/faultbench/RESULTS.md
+
 .PHONY: clean
 clean:  ## Remove caches and build outputs, the environment left in place
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

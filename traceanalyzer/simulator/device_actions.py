@@ -52,15 +52,36 @@ def play_backward(stage: Stage, action: Action) -> None:
             stage.play(action.body)
 
 
+# What AdamW does for each parameter, or for all of them at once.
+_ADAMW = ("mul_", "lerp_", "mul_", "addcmul_", "sqrt", "div", "add_", "addcdiv_")
+# Parameters whose pointers fit into the arguments of one multi-tensor kernel.
+_TENSORS_AT_ONCE = 30
+
+
 def play_optimizer(stage: Stage, action: Action) -> None:
     """Update the parameters: a few fused kernels, or many small ones."""
     name = action.get("name", "AdamW")
+    if "parameters" in action.fields:
+        _update(stage, action, name)
+        return
     kernel_class = "optimizer" if action.get("fused", True) else "elementwise"
     fields = {key: value for key, value in action.fields.items() if key in ("us", "py_us", "op_us")}
     launch = Action("kernel", {"class": kernel_class, "prec": "fp32", **fields})
     with stage.machine.tape.slice("annotation", f"Optimizer.step#{name}.step"):
         for _ in range(action.get("kernels", 1)):
             play_kernel(stage, launch)
+
+
+def _update(stage: Stage, action: Action, name: str) -> None:
+    """Update so many parameters: one kernel for some at a time, or a chain of kernels for each."""
+    count, foreach = action.fields["parameters"], action.get("foreach", False)
+    fields = {key: value for key, value in action.fields.items() if key in ("us", "py_us", "op_us")}
+    fields |= {"class": "optimizer" if foreach else "elementwise", "prec": "fp32"}
+    prefix, rounds = ("aten::_foreach_", -(-count // _TENSORS_AT_ONCE)) if foreach else ("aten::", count)
+    with stage.machine.tape.slice("annotation", f"Optimizer.step#{name}.step"):
+        for _ in range(rounds):
+            for operator in _ADAMW:
+                play_kernel(stage, Action("kernel", {**fields, "op": prefix + operator}))
 
 
 def play_graph(stage: Stage, action: Action) -> None:

@@ -6,6 +6,8 @@ from traceanalyzer.simulator.loader_workers import LoaderWorkers
 from traceanalyzer.simulator.program import Action
 from traceanalyzer.simulator.stage import MIB, Stage
 
+OUT_OF_MEMORY = 2  # cudaErrorMemoryAllocation
+
 
 def play_next(stage: Stage, action: Action) -> None:
     """Fetch the next batch in the training thread: do the work there, or wait until a worker has done it."""
@@ -122,6 +124,30 @@ def play_malloc(stage: Stage, action: Action) -> None:
             stage.machine.call("Malloc", action.ns("us", 150.0), "host.alloc")
             if stage.recorded.memory:
                 stage.machine.tape.allocate(round(action.get("mb", 20) * MIB))
+
+
+def play_retry(stage: Stage, action: Action) -> None:
+    """Find no room, give cached blocks back and ask again, as the caching allocator does at its ceiling."""
+    machine = stage.machine
+    if "host.alloc" in machine.without.removed:
+        return
+    with machine.tape.slice("cpu_op", "aten::empty"):
+        machine.call("Malloc", action.ns("us", 150.0), "host.alloc", OUT_OF_MEMORY)
+        for _ in range(action.get("frees", 1)):
+            machine.free(action.ns("free_us", 100.0))
+        machine.call("Malloc", action.ns("us", 150.0), "host.alloc")
+
+
+def play_hold(stage: Stage, action: Action) -> None:
+    """Take memory of the framework's allocator and keep it."""
+    if stage.recorded.memory:
+        stage.machine.tape.allocate(round(action.get("mb", 1) * MIB))
+
+
+def play_release(stage: Stage, action: Action) -> None:
+    """Give memory back to the framework's allocator."""
+    if stage.recorded.memory:
+        stage.machine.tape.allocate(-round(action.get("mb", 1) * MIB))
 
 
 def play_free(stage: Stage, action: Action) -> None:

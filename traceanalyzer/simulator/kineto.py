@@ -145,6 +145,8 @@ def _metadata(scenario: Scenario) -> dict[str, str]:
                 "nccl_version": "2.26.2",
             }
         )
+    if told.warning:
+        metadata["WARNING"] = json.dumps([told.warning])
     metadata["host_name"] = '"simulator"'
     metadata["trace_id"] = '"00000000000000000000000000000000"'
     return metadata

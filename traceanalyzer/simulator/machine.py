@@ -111,11 +111,11 @@ class Machine:
         self.spend(cause, dur_ns)
         self.tape.overhead(name, start_ns)
 
-    def call(self, name: str, dur_ns: int, cause: str) -> int:
+    def call(self, name: str, dur_ns: int, cause: str, return_value: int = 0) -> int:
         """Make a runtime call that costs its time to a cause; returns its correlation."""
         start_ns = self.tape.now_ns
         self.spend(cause, dur_ns, name)
-        return self._runtime(name, start_ns)
+        return self._runtime(name, start_ns, return_value=return_value)
 
     def free(self, dur_ns: int) -> None:
         """Give memory back: waits until the device is idle, as cudaFree does."""
@@ -355,9 +355,10 @@ class Machine:
     def _idle_at_ns(self) -> int:
         return max((op.end_ns for op in self._last.values()), default=0) + self.costs.sync_return_ns
 
-    def _runtime(self, name: str, start_ns: int, order: int | None = None) -> int:
+    def _runtime(self, name: str, start_ns: int, order: int | None = None, return_value: int = 0) -> int:
         """Record a runtime call that ends now, under its CUDA or HIP name; returns its correlation."""
-        return self.tape.call(("hip" if self.device.vendor == "amd" else "cuda") + name, start_ns, order)
+        vendor = "hip" if self.device.vendor == "amd" else "cuda"
+        return self.tape.call(vendor + name, start_ns, order, return_value)
 
     def vary(self, dur_ns: int, label: str) -> int:
         """Return the duration with its jitter: a draw of its own for each label, step and count, so that leaving one

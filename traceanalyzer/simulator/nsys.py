@@ -112,6 +112,9 @@ def _target_info(scenario: Scenario, recording: Recording) -> dict[str, list[Row
     diagnostics = []
     if scenario.conditions.drop_kernels:
         diagnostics = [{"timestamp": stop_ns, "severity": words.WARNING, "text": _LOST}]
+    if scenario.conditions.warning:
+        text = scenario.conditions.warning
+        diagnostics.append({"timestamp": stop_ns, "severity": words.WARNING, "text": text})
     return {
         "TARGET_INFO_GPU": [gpu],
         "TARGET_INFO_CUDA_DEVICE": [{"gpuId": 0, "cudaId": 0, "pid": MAIN_THREAD}],

@@ -158,7 +158,7 @@ class ExportedRows:
             case "runtime" if taken.correlation not in self._hidden:
                 name = self._strings(words.api_name(taken.name))
                 told = {"eventClass": words.RUNTIME_CLASS, "correlationId": taken.correlation, "nameId": name}
-                return CUPTI + "RUNTIME", {**row, **told, "returnValue": 0}
+                return CUPTI + "RUNTIME", {**row, **told, "returnValue": taken.return_value}
             case "cpu_op" | "annotation":
                 return "NVTX_EVENTS", {**row, **_range(_nvtx_text(taken))}
             case "python" if taken.name == "Python GC":

@@ -134,6 +134,8 @@ ACTIONS: dict[str, dict[str, Check]] = {
         "us": _us,
         "name": checked_text,
         "fused": checked_flag,
+        "parameters": checked_count,
+        "foreach": checked_flag,
         "py_us": _us,
         "op_us": _us,
     },
@@ -153,6 +155,9 @@ ACTIONS: dict[str, dict[str, Check]] = {
     "stream_wait": {"on": _stream, "of": _stream, "event": checked_text},
     "malloc": {"us": _us, "count": checked_count, "mb": _us},
     "free": {"us": _us, "count": checked_count},
+    "retry": {"us": _us, "frees": checked_count, "free_us": _us},
+    "hold": {"mb": _us},
+    "release": {"mb": _us},
     "gc": {"us": _us},
     "compile": {"us": _us, "recompile": checked_count},
     "overhead": {"us": _us, "name": checked_text},
@@ -176,7 +181,7 @@ def parse_program(items: object, place: str = "program") -> tuple[Action, ...]:
 def _parse_action(item: object, place: str) -> Action:
     if not isinstance(item, Mapping) or not item:
         raise TraceAnalyzerError(f"{place}: {item!r} is not an action", "scenario", "such as `kernel: {us: 80}`")
-    if next(iter(item)) == "forward":
+    if "forward" in item:
         # Forward work is nothing but repeated work; the word keeps a program readable.
         item = {"repeat" if key == "forward" else key: value for key, value in item.items()}
     name = next((str(key) for key in item if key in ACTIONS), None)

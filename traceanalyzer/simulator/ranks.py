@@ -11,14 +11,15 @@ from traceanalyzer.simulator.keys import checked_count
 # Keys that speak of the whole job.
 _OF_THE_JOB = ("ranks", "programs", "faults")
 # Keys whose lists hold one value a rank.
-_BY_RANK = ("clock_offset_us",)
+_BY_RANK = ("clock_offset_us", "clock_drift_ppm")
 
 
 def scenarios_of_ranks(told: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return each rank's own scenario.
 
     `ranks: 4` says how many; `programs` gives each a program of its own; `faults` is one mapping or several, each of
-    all ranks or of those it names (`rank: 3`, `rank: [1, 3]`); `clock_offset_us` may list one offset a rank.
+    all ranks or of those it names (`rank: 3`, `rank: [1, 3]`); `clock_offset_us` and `clock_drift_ppm` may list
+    one value a rank.
     """
     count = checked_count(told.get("ranks", 1), "ranks")
     if count < 1:

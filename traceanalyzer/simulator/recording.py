@@ -36,6 +36,7 @@ class HostSlice:
     sequence: int | None = None
     forward_thread: int | None = None
     args: Mapping[str, Any] = field(default_factory=dict)
+    return_value: int = 0  # of a runtime call; only Nsight Systems writes it down
 
 
 @dataclass(frozen=True, slots=True)

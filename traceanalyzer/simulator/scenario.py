@@ -56,6 +56,9 @@ class Conditions:
     truncate: float = 0.0  # share of the file's bytes that is missing at its end
     no_gpu: bool = False  # the profiler recorded no device activity
     clock_offset_us: float = 0.0
+    clock_drift_ppm: float = 0.0  # by how much the rank's clock runs fast
+    cached_mb: float = 0.0  # memory that the allocator has reserved and nothing uses
+    warning: str = ""  # what the profiler complains about in its log
 
 
 @dataclass(frozen=True)

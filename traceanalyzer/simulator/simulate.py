@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from traceanalyzer.simulator import comm_actions, device_actions, host_actions, truth
+from traceanalyzer.simulator.clocks import on_drifting_clock
 from traceanalyzer.simulator.communication import Communicator
 from traceanalyzer.simulator.counterfactual import Counterfactual
 from traceanalyzer.simulator.kineto import Dialect, write_kineto
@@ -21,7 +22,7 @@ from traceanalyzer.simulator.nsys_vocabulary import GraphMode, NsysSchema
 from traceanalyzer.simulator.program import ACTIONS
 from traceanalyzer.simulator.recording import Recording
 from traceanalyzer.simulator.scenario import Scenario, parse_scenario
-from traceanalyzer.simulator.stage import Recorded, Stage
+from traceanalyzer.simulator.stage import MIB, Recorded, Stage
 from traceanalyzer.simulator.tables import canonical_tables
 
 _SYNONYMS = {"loader": "next"}
@@ -57,6 +58,11 @@ class SimulatedRun:
             if op.is_compute and op.step is not None:
                 first.setdefault(op.step, op.start_ns)
         return tuple(first[step] for step in sorted(first))
+
+    @cached_property
+    def recorded(self) -> Recording:
+        """Return the recording as the rank's own clock tells it."""
+        return on_drifting_clock(self.recording, self.scenario.conditions.clock_drift_ppm)
 
     @property
     def window_ns(self) -> int:
@@ -120,15 +126,15 @@ class SimulatedRun:
 
     def canonical_tables(self, trace_id: int = 0, trace: str = "simulated.json") -> dict[str, pa.Table]:
         """Return the canonical tables that ingesting this run's trace gives, without writing a file."""
-        return canonical_tables(self.scenario, self.recording, self.seed, trace_id, trace)
+        return canonical_tables(self.scenario, self.recorded, self.seed, trace_id, trace)
 
     def write_kineto(self, path: Path | str, dialect: Dialect = "2025") -> Path:
         """Write the run as PyTorch's profiler does, gzipped where the name ends in .gz; returns the path."""
-        return write_kineto(Path(path), self.scenario, self.recording, self.seed, dialect)
+        return write_kineto(Path(path), self.scenario, self.recorded, self.seed, dialect)
 
     def write_nsys(self, path: Path | str, graph_mode: GraphMode = "node", schema: NsysSchema = "2026.2") -> Path:
         """Write the run as the SQLite export of an Nsight Systems report; returns the path."""
-        return write_nsys(Path(path), self.scenario, self.recording, self.seed, graph_mode, schema)
+        return write_nsys(Path(path), self.scenario, self.recorded, self.seed, graph_mode, schema)
 
 
 def play(scenario: Scenario, seed: int, without: Counterfactual, meet: Meet | None = None) -> Recording:
@@ -136,6 +142,7 @@ def play(scenario: Scenario, seed: int, without: Counterfactual, meet: Meet | No
     told = scenario.conditions
     machine = Machine(scenario.device, scenario.costs(), without, seed, meet)
     recorded = Recorded(told.shapes, told.stacks, told.memory)
+    machine.tape.cached_bytes = round(told.cached_mb * MIB)
     stage = Stage(machine, recorded, scenario.precision, HANDLERS, Communicator(told.rank, scenario.groups))
     for number in range(told.steps):
         machine.begin_step(number)

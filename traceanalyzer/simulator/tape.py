@@ -27,6 +27,7 @@ class Tape:
         self.now_ns = 0
         self.thread = MAIN_THREAD
         self.memory: list[MemoryRecord] = []
+        self.cached_bytes = 0  # reserved and in use by nothing
         self._slices: list[HostSlice] = []
         self._open: list[_Open] = []
         self._order = 0
@@ -57,7 +58,7 @@ class Tape:
         yield
         self.thread = previous
 
-    def call(self, name: str, start_ns: int, order: int | None = None) -> int:
+    def call(self, name: str, start_ns: int, order: int | None = None, return_value: int = 0) -> int:
         """Record a runtime call that ends now; returns its correlation."""
         self._correlation += 1
         order = self.reserve() if order is None else order
@@ -71,6 +72,7 @@ class Tape:
                 self.now_ns,
                 correlation=self._correlation,
                 external_id=self.external_id,
+                return_value=return_value,
             )
         )
         return self._correlation
@@ -94,7 +96,7 @@ class Tape:
     def allocate(self, size_bytes: int) -> None:
         """Record an allocator event; negative sizes are frees."""
         self._allocated_bytes += size_bytes
-        reserved_bytes = -(-max(self._allocated_bytes, 0) // 2**21) * 2**21
+        reserved_bytes = -(-max(self._allocated_bytes, 0) // 2**21) * 2**21 + self.cached_bytes
         address = 0x7F00_0000_0000 + (len(self.memory) % 4096) * 2**21
         self.memory.append(
             MemoryRecord(self.thread, self.now_ns, address, size_bytes, self._allocated_bytes, reserved_bytes)

@@ -1,0 +1,102 @@
+"""Runs a scenario the way a user does: trace files in a folder, opened and diagnosed; and knows the truth beside it."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+import duckdb
+
+import traceanalyzer
+from faultbench.planted import Scenario, Without
+from traceanalyzer import engine
+from traceanalyzer.diagnosis import Diagnosis, Finding
+from traceanalyzer.rules import diagnose, load_rules
+from traceanalyzer.rules.model import Rule
+from traceanalyzer.simulator import SimulatedJob, simulate_job
+
+SEED = 0
+# `tables` leaves out writing and reading files: what they hold is the same, which the simulator's own tests show.
+Way = Literal["kineto", "nsys", "tables"]
+_KEPT = "SELECT min(step), max(step) FROM attribution.steps WHERE kept"
+
+
+@dataclass(frozen=True)
+class Examined:
+    """A simulated job and what a diagnosis says about it."""
+
+    job: SimulatedJob
+    diagnosis: Diagnosis
+    steps: tuple[int, int] | None  # first and last kept step; None: the trace has no steps
+
+    @property
+    def findings(self) -> list[Finding]:
+        """Return the findings that are not about the trace itself, as a reader sees them."""
+        return [finding for finding in self.diagnosis.findings if finding.kind == "finding"]
+
+    def states(self) -> dict[tuple[str, int | None, int | None], str]:
+        """Return what became of each rule on each rank's device."""
+        return {(item.rule, item.rank, item.device): item.state for item in self.diagnosis.outcomes}
+
+    def true_share(self, without: Without) -> float:
+        """Return the share of the kept steps that a fix truly saves, by running the job again without the fault."""
+        first, last = self._between()
+        if without.instead is None:
+            fixed = self.job.without(without.removed, without.kernel_scale or None)
+        else:
+            fixed = simulate_job(without.instead, self.job.seed)
+        before_ns = self.job.length_ns(first, last)
+        return (before_ns - fixed.length_ns(first, last)) / before_ns
+
+    def _between(self) -> tuple[int, int | None]:
+        """Return the boundaries that the kept steps lie between.
+
+        Those of one process are the steps' first kernels. Ranks leave a step's last communication together, so theirs
+        are its ends: the one before the first kept step, and the last kept step's own.
+        """
+        if self.steps is None:
+            return 0, None
+        first, last = self.steps
+        final = self.job.ranks[0].scenario.conditions.steps - 1
+        if len(self.job.ranks) == 1:
+            return first, min(last + 1, final)
+        return max(first - 1, 0), last
+
+
+def examine(scenario: Scenario, way: Way = "kineto", lost_ranks: tuple[int, ...] = ()) -> Examined:
+    """Simulate a scenario and diagnose it, without the traces of some ranks where told."""
+    job = simulate_job(scenario, SEED)
+    if way == "tables":
+        return _examine_tables(job, lost_ranks)
+    with tempfile.TemporaryDirectory() as folder:
+        paths = job.write_nsys(folder) if way == "nsys" else job.write_kineto(folder)
+        for rank in lost_ranks:
+            paths[rank].unlink()
+        return examine_folder(job, Path(folder))
+
+
+def examine_folder(job: SimulatedJob, folder: Path) -> Examined:
+    """Diagnose the trace files of a job."""
+    with traceanalyzer.open(folder) as run:
+        return Examined(job, run.diagnose(), _kept_steps(run.connection))
+
+
+def _examine_tables(job: SimulatedJob, lost_ranks: tuple[int, ...]) -> Examined:
+    left = replace(job, ranks=tuple(run for rank, run in enumerate(job.ranks) if rank not in lost_ranks))
+    with engine.connect_tables(left.canonical_tables()) as con:
+        steps = _kept_steps(con)
+        return Examined(job, diagnose(con, rules(), exclusive=True), steps)
+
+
+@lru_cache(maxsize=1)
+def rules() -> list[Rule]:
+    """Return the built-in rules, read once."""
+    return load_rules(tests=False)
+
+
+def _kept_steps(con: duckdb.DuckDBPyConnection) -> tuple[int, int] | None:
+    ((first, last),) = con.execute(_KEPT).fetchall()
+    return None if first is None else (first, last)

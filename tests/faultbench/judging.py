@@ -1,0 +1,140 @@
+"""Holds a diagnosis against what was planted: what was found where, what was told falsely, how far bounds are off."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from faultbench.examining import Examined
+from faultbench.planted import Expected, Fault, Healthy
+from traceanalyzer.diagnosis import SEVERITIES, Finding
+
+LOUD = SEVERITIES.index("medium")
+# What a rule may own of a job that has another fault.
+LITTLE_SHARE = 0.01
+FOUND, MISSED, NO_RULE = "found", "missed", "no rule yet"
+POINTS = 100
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What became of one expected finding."""
+
+    expected: Expected
+    state: str  # found, missed or no rule yet
+    where: str = ""
+    bound_share: float | None = None
+    true_share: float | None = None
+
+    @property
+    def error_points(self) -> float | None:
+        """Return by how many percentage points the bound is too high."""
+        if self.bound_share is None or self.true_share is None:
+            return None
+        return POINTS * (self.bound_share - self.true_share)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What a diagnosis got right and wrong about one job."""
+
+    number: str
+    name: str
+    answers: tuple[Answer, ...]
+    false: tuple[str, ...]  # findings of medium and above that are not so, and silences that were broken
+
+
+def judge_fault(fault: Fault, seen: Examined, known: frozenset[str]) -> Judged:
+    """Return what was found of a planted fault; `known` are the rules that exist."""
+    answers = tuple(_answer(expected, seen, known) for expected in fault.expected)
+    false = [
+        f"{found.rule} owns {found.owned_share or 0:.1%}"
+        for found in seen.findings
+        if found.rule in fault.silent and (found.owned_share or 0) > LITTLE_SHARE
+    ]
+    false += _looked(fault.abstains, seen)
+    return Judged(fault.number, fault.name, answers, tuple(false))
+
+
+def judge_twin(fault: Fault, seen: Examined) -> Judged:
+    """Return what was told of a near miss that is not so."""
+    hushed = {*fault.twin_silent, *(expected.rule for expected in fault.expected)} - set(fault.twin_tells)
+    return Judged(fault.number, f"twin of {fault.name}", (), tuple(_false(seen, fault.twin_tells, hushed)))
+
+
+def judge_healthy(case: Healthy, seen: Examined, known: frozenset[str]) -> Judged:
+    """Return what was told of a healthy job that is not so, and what it must tell all the same."""
+    answers = tuple(_answer(Expected(rule, first=False), seen, known) for rule in case.tells)
+    false = _false(seen, case.tells, set(case.silent))
+    false += _looked(case.abstains, seen)
+    return Judged(case.number, case.name, answers, tuple(dict.fromkeys(false)))
+
+
+def fired(seen: Examined) -> set[tuple[str, int | None]]:
+    """Return the rules that fired, with the ranks they fired on."""
+    return {(rule, rank) for (rule, rank, _), state in seen.states().items() if state == "fired"}
+
+
+def contradictions(first: Examined, second: Examined) -> list[str]:
+    """Return the rules that two recordings of one job judge differently, where both could look."""
+    one, other = first.states(), second.states()
+    found = []
+    for key in sorted(one.keys() & other.keys(), key=str):
+        if "abstained" not in (one[key], other[key]) and one[key] != other[key]:
+            found.append(f"{key[0]} of rank {key[1]}: {one[key]} and {other[key]}")
+    return found
+
+
+def finding_of(expected: Expected, findings: Sequence[Finding]) -> Finding | None:
+    """Return the finding that was expected, on the rank that it should name."""
+    for found in findings:
+        right_rank = expected.rank is None or (found.rank == expected.rank and len(found.same_on_ranks) <= 1)
+        right_severity = expected.severity in (None, found.severity)
+        if found.rule == expected.rule and right_rank and right_severity and re.search(expected.says, found.message):
+            return found
+    return None
+
+
+def _answer(expected: Expected, seen: Examined, known: frozenset[str]) -> Answer:
+    true_share = None if expected.without is None else seen.true_share(expected.without)
+    if expected.rule not in known:
+        return Answer(expected, NO_RULE, true_share=true_share)
+    found = finding_of(expected, seen.diagnosis.findings)
+    if found is None or (expected.first and _first(seen) is not found):
+        told = ", ".join(dict.fromkeys(item.rule for item in seen.findings)) or "nothing"
+        where = f"told: {told}" if found is None else f"behind {told}"
+        return Answer(expected, MISSED, where, None if found is None else found.saving_share, true_share)
+    return Answer(expected, FOUND, _place(found), found.saving_share, true_share)
+
+
+def _looked(rules: Sequence[str], seen: Examined) -> list[str]:
+    """Return the rules that should have said that they could not look, and did not."""
+    return sorted(
+        {f"{rule} {state}" for (rule, _, _), state in seen.states().items() if rule in rules and state != "abstained"}
+    )
+
+
+def _first(seen: Examined) -> Finding | None:
+    return next(iter(seen.findings), None)
+
+
+def _place(found: Finding) -> str:
+    ranks = found.same_on_ranks or (() if found.rank is None else (found.rank,))
+    where = "" if len(ranks) == 0 else f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {ranks[0]}–{ranks[-1]}"
+    status = "" if found.status == "primary" else found.status
+    return ", ".join(part for part in (where, status, found.severity) if part)
+
+
+def _false(seen: Examined, told: Sequence[str], hushed: set[str]) -> list[str]:
+    """Return what must not be told: anything of medium and above, and the hushed rules altogether.
+
+    What is said to matter only once something else is fixed is no claim about the job as it is.
+    """
+    return [
+        f"{found.rule} ({found.severity}{'' if found.rank is None else f', rank {found.rank}'})"
+        for found in seen.findings
+        if found.rule not in told
+        and found.status != "latent"
+        and (SEVERITIES.index(found.severity) >= LOUD or found.rule in hushed)
+    ]

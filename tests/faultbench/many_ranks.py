@@ -1,0 +1,118 @@
+"""Faults 13 to 20: jobs of several ranks on clocks that disagree by seconds, all simulated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from faultbench.planted import Expected, Fault, Scenario, Without
+from traceanalyzer.simulator.bases import BASES, DDP, TOKENS, expert_job, pipelined_job
+from traceanalyzer.simulator.step_programs import data_parallel, fully_sharded, kernels
+
+_WIDE: dict[str, Any] = {**DDP, "program": data_parallel()}
+_NARROW: dict[str, Any] = {**DDP, "steps": 7, "program": data_parallel(kernel_us=12, per_bucket=88)}
+_BOTH_LATE = {1: ("host.dataloader",), 3: ("host.dataloader",)}
+TRANSFER = Without(("dev.comm_transfer",))
+# Every rank is late by 15 ms in every fourth step, one after the other.
+HICCUPS = [{"rank": rank, "loader_us": [15_000 if step % 4 == rank else 300 for step in range(4)]} for rank in range(4)]
+
+
+def _late(*late: tuple[int, float]) -> Scenario:
+    return {**_WIDE, "faults": [{"rank": rank, "loader_us": us} for rank, us in late]}
+
+
+def _slow_host(factor: float) -> Scenario:
+    # 9 us of host time for each kernel of 12 us: times 1.6 the host is too slow.
+    return {**_NARROW, "faults": {"rank": 3, "host_scale": factor, "launch_us": 6 * factor}}
+
+
+def _small_reductions(*, hidden: bool) -> Scenario:
+    if not hidden:
+        return {**DDP, "steps": 6, "program": [kernels(100, 80), {"repeat": 300, "do": [{"comm": {"mb": 0.0625}}]}]}
+    beside = [kernels(1, 80), {"comm": {"mb": 0.0625, "blocking": False}}]
+    return {
+        **DDP,
+        "steps": 6,
+        "program": [{"repeat": 300, "do": beside}, {"stream_wait": {"on": "compute", "of": "comm"}}],
+    }
+
+
+# The same transfer while the host, just synchronised, is late with what follows.
+_COINCIDENT = [kernels(100, 80), {"sync": "device"}, {"comm": {"us": 2_500}}, {"py": 8_000}, kernels(5, 80)]
+
+MANY_RANKS: tuple[Fault, ...] = (
+    Fault(
+        "13",
+        "slow host on one rank",
+        _slow_host(1.6),
+        {**_NARROW, "faults": HICCUPS},
+        (
+            Expected(
+                "comm-straggler-wait", rank=3, without=Without({3: ("host.python", "host.op", "host.launch_api")})
+            ),
+            Expected("host-noise-rank", rank=3, first=False, attached_to="comm-straggler-wait"),
+        ),
+        silent=("rank-compute-imbalance",),
+    ),
+    Fault(
+        "14",
+        "slow device on one rank",
+        {**_WIDE, "faults": {"rank": 2, "kernel_scale": 1.12}},
+        {**_WIDE, "faults": {"rank": 2, "kernel_scale": 1.01}},
+        (
+            Expected("comm-straggler-wait", rank=2, without=Without(kernel_scale={2: {"compute": 1 / 1.12}})),
+            Expected("slow-gpu-rank", rank=2, first=False, attached_to="comm-straggler-wait"),
+        ),
+        silent=("dataloader-bound",),
+    ),
+    Fault(
+        "15",
+        "two late ranks",
+        _late((3, 25_000), (1, 23_000)),
+        _late((3, 12_000), (1, 11_000)),
+        (Expected("dataloader-bound", rank=3, without=Without({3: ("host.dataloader",)})),),
+    ),
+    Fault(
+        "16",
+        "exposed reduction",
+        {**DDP, "kernels": 100, "comm_us": 2_500},
+        {**DDP, "program": _COINCIDENT},
+        (
+            Expected("comm-blocking", without=TRANSFER),
+            Expected("comm-fp32-gradients", first=False),
+        ),
+        silent=("comm-straggler-wait",),
+        twin_tells=("sync-in-step",),
+    ),
+    Fault(
+        "17",
+        "many small reductions",
+        _small_reductions(hidden=False),
+        _small_reductions(hidden=True),
+        (Expected("comm-small-messages", without=TRANSFER),),
+        silent=("comm-low-bandwidth",),
+    ),
+    Fault(
+        "18",
+        "weights gathered too late",
+        {**DDP, "program": fully_sharded(prefetch=False)},
+        BASES["fully sharded"],
+        (Expected("fsdp-prefetch", without=Without(instead=BASES["fully sharded"])),),
+        silent=("comm-low-bandwidth",),
+    ),
+    Fault(
+        "19",
+        "pipeline bubble and a slow stage",
+        {**pipelined_job(4, (1, 1, 1, 1.25)), "steps": 6},
+        pipelined_job(32, (1, 1.04, 0.96, 1)),
+        (Expected("pp-bubble"), Expected("pp-stage-imbalance", rank=3, first=False)),
+        silent=("comm-blocking",),
+    ),
+    Fault(
+        "20",
+        "expert imbalance",
+        expert_job([*TOKENS[:5], 2.1, *TOKENS[6:]]),
+        BASES["experts"],
+        (Expected("moe-expert-imbalance", rank=5, without=Without(instead=BASES["experts"])),),
+        silent=("comm-straggler-wait",),
+    ),
+)
