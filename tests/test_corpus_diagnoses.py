@@ -1,0 +1,104 @@
+"""Real traces: the diagnosis of each is the one that was reviewed, finding by finding.
+
+The files beside this one (golden/corpus_diagnoses) hold what a performance engineer who looked at the trace expects of
+it, with a sentence why each finding is right, and which rules are rightly silent. `--golden` renews their numbers and
+keeps the sentences; what is new comes in with UNREVIEWED, which fails until somebody has judged it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from traceanalyzer import engine
+from traceanalyzer.diagnosis import Diagnosis, Finding
+from traceanalyzer.rules import Rule, diagnose, load_rules, readers
+from traceanalyzer.run import open_run
+
+GOLDEN = Path(__file__).parent / "golden" / "corpus_diagnoses"
+UNREVIEWED = "UNREVIEWED"
+# Bounds may move by this much of the window when attribution learns something; beyond it somebody should look.
+BOUND_TOLERANCE = 0.02
+EXPECTED = {path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted(GOLDEN.glob("*.yaml"))}
+
+
+@pytest.fixture(scope="module")
+def rules() -> list[Rule]:
+    """The rules that ship, read once for all traces."""
+    return load_rules(tests=False)
+
+
+def diagnosed(path: Path, store: Path, rules: list[Rule]) -> Diagnosis:
+    with open_run(path, store=store) as run, engine.connect(run.traces, run.derived, readers=readers(rules)) as con:
+        return diagnose(con, rules, exclusive=True)
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_diagnosis_is_the_reviewed_one(
+    name: str, corpus: Path, rules: list[Rule], tmp_path: Path, golden: bool
+) -> None:
+    expected = EXPECTED[name]
+    diagnosis = diagnosed(corpus / expected["trace"], tmp_path, rules)
+    if golden:
+        renew(name, expected, diagnosis)
+        return
+    told = [summary(finding) for finding in diagnosis.findings]
+    assert [without_numbers(item) for item in told] == [without_numbers(item) for item in expected["findings"]]
+    for item, wanted in zip(told, expected["findings"], strict=True):
+        assert item.get("saving") == pytest.approx(wanted.get("saving"), abs=BOUND_TOLERANCE), item["rule"]
+    looked = {outcome.rule for outcome in diagnosis.outcomes}
+    for item in expected.get("silent", []):
+        assert item["rule"] not in {finding["rule"] for finding in told}, item
+        assert item["rule"] in looked, item
+
+
+def test_every_finding_of_a_real_trace_was_reviewed() -> None:
+    for name, expected in EXPECTED.items():
+        for item in [*expected["findings"], *expected.get("silent", [])]:
+            assert item["why_right"] != UNREVIEWED, (name, item["rule"])
+            assert len(item["why_right"].split()) >= 4, (name, item["rule"])
+
+
+def test_every_trace_of_the_corpus_has_a_reviewed_diagnosis(corpus: Path) -> None:
+    traces = {str(path.relative_to(corpus)) for kind in ("kineto", "nsys") for path in (corpus / kind).iterdir()}
+    assert traces == {expected["trace"] for expected in EXPECTED.values()}
+
+
+def summary(finding: Finding) -> dict[str, Any]:
+    """Return what a golden file keeps of a finding."""
+    place = {"rank": finding.rank, "device": finding.device, "ranks": list(finding.same_on_ranks)}
+    told = {
+        "rule": finding.rule,
+        "severity": finding.severity,
+        "confidence": finding.confidence,
+        "status": finding.status,
+        **{name: value for name, value in place.items() if value not in (None, [])},
+    }
+    if finding.saving_share is not None:
+        told["saving"] = round(finding.saving_share, 3)
+    if finding.explanations:
+        told["explained_by"] = [item.rule for item in finding.explanations]
+    return told
+
+
+def without_numbers(item: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in item.items() if key not in ("saving", "why_right")}
+
+
+def renew(name: str, expected: dict[str, Any], diagnosis: Diagnosis) -> None:
+    """Rewrite a golden file with what is told now, and the sentences of the findings that it already had."""
+    reasons: dict[str, list[str]] = {}
+    for item in expected["findings"]:
+        reasons.setdefault(item["rule"], []).append(item["why_right"])
+    findings = []
+    for finding in diagnosis.findings:
+        known = reasons.get(finding.rule, [])
+        # Where a rule is told of several places, each has its own sentence, in order.
+        why = known.pop(0) if known else UNREVIEWED
+        findings.append({**summary(finding), "why_right": why})
+    document = {**expected, "findings": findings}
+    text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=118)
+    (GOLDEN / f"{name}.yaml").write_text(text, encoding="utf-8")
