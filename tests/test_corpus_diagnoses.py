@@ -70,7 +70,7 @@ def test_every_trace_of_the_corpus_has_a_reviewed_diagnosis(corpus: Path) -> Non
 def summary(finding: Finding) -> dict[str, Any]:
     """Return what a golden file keeps of a finding."""
     place = {"rank": finding.rank, "device": finding.device, "ranks": list(finding.same_on_ranks)}
-    told = {
+    told: dict[str, Any] = {
         "rule": finding.rule,
         "severity": finding.severity,
         "confidence": finding.confidence,
