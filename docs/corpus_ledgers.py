@@ -25,15 +25,10 @@ _PART = re.compile(r"(?P<begin><!-- begin corpus ledgers -->\n).*?(?P<end><!-- e
 
 # Looked at one by one; by beginning of the trace's name.
 EXPLANATIONS = {
-    "kineto/compare_base": "trimmed before it was published: 18 GPU operations and 2 launches are left of 275 ms",
-    "kineto/compare_test": "trimmed before it was published, as compare_base",
-    "kineto/mi300_sglang": (
-        "one wait of 493 ms near the beginning: a kernel is queued, the host is blocked in hipMemcpyWithStream, and no "
-        "GPU operation is recorded; most likely work from before the trace still ran"
-    ),
     "kineto/two_ranks_2023": (
-        "up to 59 ms long the device is idle while kernels of two streams are queued, and what starts then unpacks "
-        "quantised communication; what they wait for is not in the trace, most likely collectives"
+        "thinned after it was recorded: 1.4 % of the operators' ids and 0.5 % of the numbers of CUDA calls are left, so "
+        "that kernels which follow each other in the file did not on the device; the longest waits (56 to 64 ms) are of "
+        "All2All_Pooled_ReqBackward for the all-to-all of All2All_Pooled_WaitBackward, whose kernel is not in the file"
     ),
 }
 

@@ -82,11 +82,18 @@ def tables(slices: str, ops: str, syncs: str = "") -> dict[str, pa.Table]:
     """Return canonical tables of text tables.
 
     Slices have columns id, thread, category, name, start, end; ops id, stream, kind, start, end, launch and maybe
-    device; syncs (a stream that waits for another) have call, stream, wait_on_stream, wait_on_call.
+    device; syncs have call, stream, wait_on_stream, wait_on_call and maybe kind (else a stream waits for another).
     """
     host = _slices(rows(slices) if slices.strip() else [])
     waits = [
-        {"trace_id": 0, "sync_id": 10_000 + n, "kind": "stream_wait", "start_ns": 0, "dur_ns": 0, "device": 0}
+        {
+            "trace_id": 0,
+            "sync_id": 10_000 + n,
+            "kind": r.get("kind", "stream_wait"),
+            "start_ns": 0,
+            "dur_ns": 0,
+            "device": 0,
+        }
         | {"correlation": r["call"], "stream": r["stream"], "wait_on_stream": r["wait_on_stream"]}
         | {"wait_on_correlation": r["wait_on_call"]}
         for n, r in enumerate(rows(syncs) if syncs.strip() else [])

@@ -213,6 +213,40 @@ def test_work_queued_before_the_trace_leads_to_what_was_launched_behind_it() -> 
     assert Bounds.load(drawn.con).bound(0, 0, frozenset({"dev.h2d"})) == pytest.approx(290_000, abs=1_000)
 
 
+# host    |L1 |L2 |wait for an event after 1|L3
+# device  |= 1 ===============|======= 2 ========|=3=
+EVENT_WAIT = """
+id thread category name                 start end
+1  0      runtime  cudaLaunchKernel     0     5
+2  0      runtime  cudaEventRecord      6     8
+3  0      runtime  cudaLaunchKernel     10    15
+4  0      runtime  cudaEventSynchronize 20    110
+5  0      runtime  cudaLaunchKernel     120   125
+"""
+BEHIND_EVENT = "id stream kind start end launch\n90 7 kernel 10 107 1\n91 7 kernel 108 300 3\n92 7 kernel 301 310 5"
+AWAITED = """
+SELECT waited.op_id
+FROM attribution.lead_events AS call
+JOIN attribution.lead_events AS waited ON waited.position = call.first_position
+WHERE call.op_id IS NULL
+"""
+
+
+def test_a_wait_for_an_event_ends_with_the_op_before_it_though_its_stream_goes_on() -> None:
+    assert Drawn.of(EVENT_WAIT, BEHIND_EVENT).rows(AWAITED) == [(90,)]
+
+
+def test_a_recorded_event_says_which_op_was_waited_for() -> None:
+    # An op of stream 9 ends just then, and is older than the event: only the record tells them apart.
+    slices = EVENT_WAIT + "6  0      runtime  cudaLaunchKernel     -10   -5\n"
+    drawn = Drawn.of(
+        slices,
+        BEHIND_EVENT + "\n93 9 kernel 0 109 6",
+        "call stream wait_on_stream wait_on_call kind\n4 - 7 2 event",
+    )
+    assert drawn.rows(AWAITED) == [(90,)]
+
+
 def test_unknown_devices_have_no_bounds() -> None:
     made = attributed("healthy")
     assert made.bounds.bound(0, 9, frozenset({"host.sync"})) == 0

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from drawn_timeline import Drawn
+
+from traceanalyzer.attribution import Bounds
 
 LAUNCHES = """
 id thread category name             start end
@@ -176,6 +179,16 @@ def test_kernel_without_a_launch_after_linked_ones_is_an_edge() -> None:
     assert drawn.ledger() == ["100-150 edge.no_launch"]
 
 
+def test_long_gap_before_an_op_without_a_launch_is_nobodys() -> None:
+    # Stream 7  |k1|        |memset||k2|      k1 and the memset have no launch in the trace, k2 was launched at 5.
+    drawn = Drawn.of(
+        "id thread category name start end\n1 0 runtime cudaLaunchKernel 0 5",
+        "id stream kind start end launch\n90 7 kernel 0 100 -\n91 7 memset 150 160 -\n92 7 kernel 162 200 1",
+    )
+    assert drawn.ledger() == ["100-150 edge.no_launch", "150-160 dev.memset", "160-162 dev.dispatch"]
+    assert drawn.rows("SELECT blame_id FROM ledger_rows WHERE bucket = 'edge.no_launch'") == [(91,)]
+
+
 def test_kernels_launched_before_the_trace_were_asked_for_in_time() -> None:
     drawn = Drawn.of(
         "id thread category name start end\n2 0 runtime cudaLaunchKernel 5 10",
@@ -188,6 +201,44 @@ def test_kernels_launched_before_the_trace_were_asked_for_in_time() -> None:
         """,
     )
     assert drawn.ledger() == ["100-140 dev.comm_transfer", "140-142 dev.dispatch", "150-155 dev.dispatch"]
+
+
+def test_first_kernel_of_a_stream_waits_for_what_was_queued_before_the_trace() -> None:
+    #  host     |op L|.. copy call that waits for the same stream ..|
+    #  stream 2 |k|
+    #  stream 7 |...... work that was launched before the trace ....|k|
+    slices = """
+        id thread category name               start end
+        1  0      cpu_op   aten::add          0     40
+        2  0      runtime  cudaLaunchKernel   5     10
+        3  0      runtime  cudaLaunchKernel   30    35
+        4  0      runtime  cudaMemcpyAsync    50    910
+    """
+    ops = "id stream kind start end launch\n10 2 kernel 20 25 2\n11 7 kernel 900 905 3"
+    drawn = Drawn.of(slices, ops)
+    assert drawn.ledger()[-1] == "40-900 edge.carried_in"
+    assert drawn.rows("SELECT DISTINCT confidence FROM ledger_rows WHERE bucket = 'edge.carried_in'") == [
+        ("unresolved",)
+    ]
+    assert Bounds.load(drawn.con).bound(0, 0, frozenset({"host.op", "host.launch_api"})) == 0
+
+
+@pytest.mark.parametrize(
+    "saw_it_dry",
+    [
+        "20 0 runtime cudaDeviceSynchronize 0 4",  # the stream was empty
+        "20 0 cpu_op aten::mul -900 -800",  # enough was recorded before: the wait is shorter than that
+    ],
+)
+def test_first_kernel_of_a_stream_that_was_empty_has_no_known_reason(saw_it_dry: str) -> None:
+    slices = f"""
+        id thread category name               start end
+        {saw_it_dry}
+        2  0      runtime  cudaLaunchKernel   5     10
+        3  0      runtime  cudaLaunchKernel   30    35
+    """
+    drawn = Drawn.of(slices, "id stream kind start end launch\n10 2 kernel 20 25 2\n11 7 kernel 800 805 3")
+    assert drawn.ledger()[-1] == "40-800 dev.unresolved"
 
 
 def test_gaps_inside_one_graph_launch_are_not_the_hosts() -> None:

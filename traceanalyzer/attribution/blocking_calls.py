@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import duckdb
 import numpy as np
 
 from traceanalyzer.attribution.arrow_columns import NO_ROW
-from traceanalyzer.attribution.buckets import HOST_CODE, SYNC_CODE, Codes, Ints
+from traceanalyzer.attribution.buckets import HOST_CODE, SYNC_CODE, Codes, Flags, Ints
 from traceanalyzer.attribution.device_ops import DeviceOps
 from traceanalyzer.attribution.host_slices import HostSlices
 from traceanalyzer.attribution.host_states import COPY_CALL, is_api, slice_state
@@ -26,14 +27,20 @@ RETURN_NS = 4_000
 
 _MEMCPY_BLOCK = HOST_CODE["host.memcpy_block"]
 
+# An event waits for what was launched on its stream before the call that recorded it.
 _SYNC_QUERY = """
-SELECT correlation, COALESCE(wait_on_stream, stream) AS stream
-FROM canonical.syncs
-WHERE trace_id = $trace_id
-  AND kind IN ('stream', 'event')
-  AND correlation IS NOT NULL
-  AND COALESCE(wait_on_stream, stream) IS NOT NULL
+SELECT s.correlation, COALESCE(s.wait_on_stream, s.stream) AS stream, recorded.start_ns
+FROM canonical.syncs AS s
+LEFT JOIN canonical.host_slices AS recorded
+  ON recorded.trace_id = s.trace_id
+  AND recorded.correlation = s.wait_on_correlation
+  AND recorded.category IN ('runtime', 'driver')
+WHERE s.trace_id = $trace_id
+  AND s.kind IN ('stream', 'event')
+  AND s.correlation IS NOT NULL
+  AND COALESCE(s.wait_on_stream, s.stream) IS NOT NULL
 """
+_OF_EVENT = re.compile(r"EventSynchronize")
 
 
 @dataclass(frozen=True)
@@ -47,6 +54,8 @@ class BlockingCalls:
     release: Ints
     cause: Codes
     stream: Ints  # stream waited for; NO_ROW: not recorded
+    until: Ints  # what was launched from here on is not waited for
+    of_event: Flags  # waits for an event: its stream may hold later work when it returns
     copy_op: Ints  # op_id of the call's own copy; NO_ROW: none
     copy_device: Ints
 
@@ -90,9 +99,14 @@ def _blocking_copies(slices: HostSlices, devices: list[DeviceOps]) -> _Copies:
     return _Copies(row[at], start[at], cause[at].astype(np.int8), op_id[at], device[at])
 
 
-def _sync_streams(con: duckdb.DuckDBPyConnection, trace_id: int, correlations: Ints) -> Ints:
-    streams = dict(con.execute(_SYNC_QUERY, {"trace_id": trace_id}).fetchall())
-    return np.asarray([streams.get(c, NO_ROW) for c in correlations.tolist()], dtype=np.int64)
+def _waited_for(con: duckdb.DuckDBPyConnection, trace_id: int, correlations: Ints, starts: Ints) -> tuple[Ints, Ints]:
+    """Return the stream that each call waited for, and until when it was launched."""
+    rows = con.execute(_SYNC_QUERY, {"trace_id": trace_id}).fetchall()
+    told = {correlation: (stream, recorded) for correlation, stream, recorded in rows}
+    nothing = (NO_ROW, None)
+    found = [told.get(correlation, nothing) for correlation in correlations.tolist()]
+    until = [start if at is None else at for (_, at), start in zip(found, starts.tolist(), strict=True)]
+    return np.asarray([stream for stream, _ in found], np.int64), np.asarray(until, np.int64)
 
 
 def find_blocking_calls(
@@ -105,6 +119,8 @@ def find_blocking_calls(
     row = np.concatenate([syncs, copies.row])
     order = np.argsort(row, kind="stable")
     none = np.full(len(syncs), NO_ROW)
+    stream, until = _waited_for(con, trace_id, slices.correlation[syncs], slices.start[syncs])
+    of_event = slices.flags([bool(_OF_EVENT.search(name)) for name in slices.names])
     row = row[order]
     return BlockingCalls(
         row=row,
@@ -113,9 +129,9 @@ def find_blocking_calls(
         end=slices.end[row],
         release=np.concatenate([slices.end[syncs], np.minimum(copies.copy_start, slices.end[copies.row])])[order],
         cause=np.concatenate([np.full(len(syncs), SYNC_CODE, np.int8), copies.cause])[order],
-        stream=np.concatenate(
-            [_sync_streams(con, trace_id, slices.correlation[syncs]), np.full(len(copies.row), NO_ROW)]
-        )[order],
+        stream=np.concatenate([stream, np.full(len(copies.row), NO_ROW)])[order],
+        until=np.concatenate([until, slices.start[copies.row]])[order],
+        of_event=of_event[row],
         copy_op=np.concatenate([none, copies.op_id])[order],
         copy_device=np.concatenate([none, copies.device])[order],
     )
@@ -124,7 +140,8 @@ def find_blocking_calls(
 def waited_ops(calls: BlockingCalls, ops: DeviceOps) -> Ints:
     """Return the op of a device that each call waited for last, NO_ROW where none.
 
-    A call waits for streams that have run dry when it returns; of these the one that ended last decides.
+    A call waits for streams that have run dry when it returns; of these the one that ended last decides. One that waits
+    for an event returns while its stream goes on: there it is the last op that had ended.
     """
     end = calls.end + CLOCK_ERROR_NS
     target = np.full(calls.count, NO_ROW)
@@ -132,12 +149,13 @@ def waited_ops(calls: BlockingCalls, ops: DeviceOps) -> Ints:
     for stream in np.unique(ops.stream).tolist():
         mine = np.flatnonzero((ops.stream == stream) & ops.linked)
         mine = mine[np.argsort(ops.launch_start[mine], kind="stable")]
-        before = np.searchsorted(ops.launch_start[mine], calls.start, side="left")
+        before = np.searchsorted(ops.launch_start[mine], calls.until, side="left")
         ends = ops.end[mine]
         if not len(mine):
             continue
         # The op of the stream that ends last of those launched before the call.
         running = np.maximum.accumulate(ends)
+        before = np.where(calls.of_event, np.minimum(before, np.searchsorted(running, end, side="right")), before)
         holder = np.maximum.accumulate(np.where(ends == running, np.arange(len(ends)), 0))
         last = holder[np.maximum(before - 1, 0)]
         asked = (before > 0) & ((calls.stream == NO_ROW) | (calls.stream == stream))

@@ -46,9 +46,10 @@ GRAPH_GAP = "dev.graph_gap"
 UNRESOLVED = "dev.unresolved"
 NO_LAUNCH = "edge.no_launch"
 HEAD = "edge.head"
+CARRIED_IN = "edge.carried_in"
 TAIL = "edge.tail"
 
-BUCKETS = (COMPUTE, *HOST, *PRODUCERS, SKEW, DISPATCH, GRAPH_GAP, UNRESOLVED, NO_LAUNCH, HEAD, TAIL)
+BUCKETS = (COMPUTE, *HOST, *PRODUCERS, SKEW, DISPATCH, GRAPH_GAP, UNRESOLVED, NO_LAUNCH, HEAD, CARRIED_IN, TAIL)
 CODE = {name: code for code, name in enumerate(BUCKETS)}
 FIRST_HOST = CODE[HOST[0]]
 

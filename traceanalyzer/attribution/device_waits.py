@@ -54,11 +54,12 @@ def _longest_gaps(ops: DeviceOps, rows: Ints) -> Ints:
     return found
 
 
-def _gap(start: int, end: int, in_graph: bool, row: int, longest: int) -> _Piece:
-    bucket = _UNRESOLVED
+def _gap(span: tuple[int, int], in_graph: bool, row: int, waiting: int, longest: int) -> _Piece:
+    """Return the time before `waiting`, the op itself or one that it waited for."""
+    start, end = span
     if end - start <= longest:
-        bucket = _GRAPH_GAP if in_graph else _DISPATCH
-    return start, end - start, bucket, row, False
+        return start, end - start, _GRAPH_GAP if in_graph else _DISPATCH, row, False
+    return start, end - start, _UNRESOLVED, waiting, False
 
 
 def _walk(
@@ -71,7 +72,7 @@ def _walk(
         producer, only_fits = _producer(ops, needs, waiting, since)
         done = min(int(ops.end[producer]), until) if producer != NO_ROW else since
         if done < until:
-            yield _gap(done, until, in_graph, row, longest)
+            yield _gap((done, until), in_graph, row, waiting, longest)
         if producer == NO_ROW:
             return
         began = min(max(int(ops.start[producer]), since), done)
@@ -85,7 +86,7 @@ def _walk(
         if int(ops.start[producer]) >= int(ops.start[waiting]):
             # Of equal starts neither waited for the other: nothing further back is known.
             if began > since:
-                yield _gap(since, began, in_graph, row, longest)
+                yield _gap((since, began), in_graph, row, producer, longest)
             return
         waiting, until = producer, began
 

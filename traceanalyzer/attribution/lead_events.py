@@ -9,7 +9,7 @@ import numpy as np
 
 from traceanalyzer.attribution.arrow_columns import NO_ROW
 from traceanalyzer.attribution.blocking_calls import API_MIN_NS, RETURN_NS, BlockingCalls, waited_ops
-from traceanalyzer.attribution.buckets import CODE, DISPATCH, GRAPH_GAP, Flags, Ints
+from traceanalyzer.attribution.buckets import CARRIED_IN, CODE, DISPATCH, GRAPH_GAP, Flags, Ints
 from traceanalyzer.attribution.dependencies import GAP_NS, Dependencies
 from traceanalyzer.attribution.device_ops import DeviceOps
 from traceanalyzer.attribution.host_timeline import Timeline
@@ -112,6 +112,7 @@ def build_lead_events(
     draft.link_ops(needs, _op_slacks(ops, needs, calls, window.latency))
     draft.link_waits(waited_ops(calls, ops))
     draft.link_full_queue(freed)
+    draft.hold(ledger.blame[ledger.bucket == CODE[CARRIED_IN]])
     return draft.finish(costs, _dispatch(ops, ledger), window.first_row)
 
 
@@ -161,6 +162,10 @@ class _Draft:
         dur = self.ops.launch_end[op] - self.ops.launch_start[op]
         self.end[at], self.own[at] = self.ops.launch_end[op], np.maximum(0, dur - LAUNCH_NS)
         self.first[at], self.first_slack[at] = freed[op], 0
+
+    def hold(self, rows: Ints) -> None:
+        """Let ops that waited for work from before the trace keep their time: nothing here makes that earlier."""
+        self.cap[np.isin(self.order.op, rows)] = 0
 
     def finish(self, costs: Ints, dispatch: tuple[Ints, Ints], first_row: int | None) -> LeadEvents:
         """Return the events, with positions for rows of ops and each call's costs at its first event."""

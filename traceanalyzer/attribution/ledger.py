@@ -10,6 +10,7 @@ import numpy as np
 from traceanalyzer.attribution.arrow_columns import NO_ROW
 from traceanalyzer.attribution.blocking_calls import BlockingCalls
 from traceanalyzer.attribution.buckets import (
+    CARRIED_IN,
     CODE,
     COMPUTE,
     FIRST_HOST,
@@ -27,6 +28,7 @@ from traceanalyzer.attribution.device_ops import DeviceOps, carried_in
 from traceanalyzer.attribution.device_waits import explain_waits
 from traceanalyzer.attribution.host_timeline import Timeline
 from traceanalyzer.attribution.lateness import Lateness, explain_lateness
+from traceanalyzer.attribution.queued_before import waits_for_what_came_before
 
 RESOLVED, COINCIDENT, UNRESOLVED = 0, 1, 2
 CONFIDENCES = ("resolved", "coincident", "unresolved")
@@ -168,6 +170,12 @@ def build_ledger(
     waits = np.flatnonzero(end > late_end)
     found = explain_waits(ops, needs, op[waits], late_end[waits], end[waits], in_graph[waits])
     sure = np.where(found.coincident, COINCIDENT, RESOLVED)
-    sure[found.bucket == CODE[DEVICE_UNRESOLVED]] = UNRESOLVED
-    parts.add(found.start, found.dur, found.bucket, found.op, True, sure)
+    open_ones = np.flatnonzero(found.bucket == CODE[DEVICE_UNRESOLVED])
+    sure[open_ones] = UNRESOLVED
+    carried = waits_for_what_came_before(ops, needs, timelines, calls, found.op[open_ones], found.dur[open_ones])
+    bucket = found.bucket.copy()
+    bucket[open_ones[carried]] = CODE[CARRIED_IN]
+    # What is in the queue runs without long gaps: here the host may have been late, and its call is not in the trace.
+    bucket[open_ones[~ops.linked[found.op[open_ones]]]] = CODE[NO_LAUNCH]
+    parts.add(found.start, found.dur, bucket, found.op, True, sure)
     return parts.rows()

@@ -3,8 +3,8 @@
 -- Every nanosecond between the device's first and last GPU operation lies in exactly one bucket: compute (a kernel
 -- that is no communication runs), host.* (the next compute kernel was asked for too late, by what its launching thread
 -- spent the time on), dev.* (it was asked for in time and waited on the device: for a collective, a copy, its dispatch,
--- or for something the trace does not tell: dev.unresolved) or edge.* (the trace does not hold its launch, or no
--- compute kernel follows). Rows of step NULL cover the whole span and sum to device_time.span_ns; a step's rows sum to
+-- or for something the trace does not tell: dev.unresolved) or edge.* (the trace does not hold its launch or
+-- what ran before it, or no compute kernel follows). Rows of step NULL cover the whole span and sum to device_time.span_ns; a step's rows sum to
 -- its own length.
 --
 -- compute              a compute kernel (or an opaque graph replay) runs
@@ -26,6 +26,7 @@
 -- dev.dispatch         the gap between ready kernels, up to 10 us; dev.graph_gap inside one graph launch
 -- dev.unresolved       it was asked for in time and waited for something that the trace does not tell
 -- edge.no_launch       its launch is not in the trace; edge.head where that is the first kernel of the span
+-- edge.carried_in      it is the first of its stream and waited for work from before the trace
 -- edge.tail            no compute kernel follows
 --
 -- columns:

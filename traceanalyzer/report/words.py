@@ -44,6 +44,7 @@ BUCKET_WORDS = {
     "dev.unresolved": "device waits, cause not recorded",
     "edge.no_launch": "launched before the trace began",
     "edge.head": "before the first compute kernel",
+    "edge.carried_in": "device still works on what was queued before the trace",
     "edge.tail": "after the last compute kernel",
 }
 
