@@ -9,7 +9,7 @@ import pytest
 
 from traceanalyzer.rules import Rule, allocation, load_rules
 from traceanalyzer.rules.bounds import Removal
-from traceanalyzer.rules.fix_order import order_fixes
+from traceanalyzer.rules.fix_order import Candidate, order_fixes
 from traceanalyzer.rules.fixtures import open_fixture
 from traceanalyzer.rules.model import Claims
 from traceanalyzer.rules.places import Place, read_run
@@ -41,7 +41,7 @@ def rule_for(name: str, *causes: str, refines: tuple[str, ...] = (), effort: str
 
 def fired(rule: Rule, bound_ns: int) -> Verdict:
     row = {"bound_ns": bound_ns, "bound_share": bound_ns / 1000}
-    return Verdict(rule, PLACE, "fired", row=row, fix_order=(0,), removal=Removal(frozenset(rule.removes)))
+    return Verdict(rule, PLACE, "fired", row=row, fix_order=(0,), removals={(0, 0): Removal(frozenset(rule.removes))})
 
 
 def owned(*verdicts: Verdict) -> tuple[dict[str, int], dict[str, int]]:
@@ -90,8 +90,9 @@ def test_what_no_finding_claims_is_told_by_bucket_largest_first() -> None:
 def order_of(
     scan: Savings, *verdicts: Verdict, owned_ns: Mapping[str, int] | None = None
 ) -> list[tuple[str, int, str]]:
-    items = order_fixes(scan, (0, 0), verdicts, owned_ns or {})
-    return [(item.verdict.rule.id, item.marginal_ns, item.status) for item in items]
+    fixes = [Candidate((verdict,), verdict.bound_ns or 0) for verdict in verdicts]
+    items = order_fixes(lambda fix: fix[0, 0].bound_ns(scan, (0, 0)), fixes, owned_ns or {}).items
+    return [(item.rule, item.marginal_ns, item.status) for item in items]
 
 
 def test_independent_fixes_come_largest_first_and_add_up() -> None:

@@ -55,7 +55,7 @@ class Finding:
     `saving_ns` is the bound: what removing only this cause can save in the analysis window; bounds overlap and are
     never summed. `owned_ns` is the time of the window that this finding alone owns; owned times add up.
     `marginal_ns` is what it adds when fixed after the findings before it; marginals add up to the joint bound.
-    Times are NULL (None) for quality findings. Shares are of the analysis window.
+    Times are NULL (None) for quality findings. Shares are of the analysis window; those of the run, of the slowest rank's.
     """
 
     rule: str
@@ -77,6 +77,13 @@ class Finding:
     # primary; alternative: another fix wins the same time; latent: worth nothing before the findings ahead of it are
     # fixed, its saving is what it adds after them.
     status: str
+    run_saving_ns: int | None = None  # what the run saves, whose ranks wait for each other, if it is fixed on all
+    run_saving_share: float | None = None
+    # The claimed time of a step, where that many steps tell it: its tenth and ninetieth percentile.
+    step_p10_ns: int | None = None
+    step_p90_ns: int | None = None
+    step_hits: int | None = None  # steps with claimed time
+    step_count: int | None = None  # kept steps
     same_on_ranks: tuple[int, ...] = ()
     same_on_traces: tuple[
         str, ...
@@ -102,6 +109,7 @@ class Outcome:
     reason: str | None = None
     detail: str | None = None
     unlock: str | None = None
+    kind: str = "finding"  # finding, quality or explanation
 
 
 @dataclass(frozen=True)
@@ -156,6 +164,40 @@ class Override:
 
 
 @dataclass(frozen=True)
+class PlannedFix:
+    """One fix in the order of fixes: what it saves after those before it, and how long the window is then."""
+
+    rule: str
+    status: str  # as of its finding
+    saving_ns: int
+    left_ns: int
+    alternatives: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()  # of a latent one: the fixes without which it saves nothing
+
+
+@dataclass(frozen=True)
+class Enabling:
+    """Two fixes that save more together than the sum of both."""
+
+    rules: tuple[str, str]
+    alone_ns: tuple[int, int]
+    together_ns: int
+
+
+@dataclass(frozen=True)
+class FixPlan:
+    """The order of fixes of one device; where ranks wait for each other, of the whole run (trace and device None)."""
+
+    trace: str | None
+    rank: int | None
+    device: int | None
+    window_ns: int
+    step_count: int
+    fixes: tuple[PlannedFix, ...]
+    enablers: tuple[Enabling, ...] = ()
+
+
+@dataclass(frozen=True)
 class Diagnosis:
     """Everything a report tells about a run."""
 
@@ -168,4 +210,5 @@ class Diagnosis:
     defects: tuple[TraceDefect, ...]
     suppressed: tuple[Finding, ...] = ()  # findings that the project's settings silence: in no order of fixes
     overrides: tuple[Override, ...] = ()
+    plans: tuple[FixPlan, ...] = ()
     schema_version: int = SCHEMA_VERSION

@@ -60,9 +60,9 @@ class RunScan:
                 walks[i].advance(position + 1)
                 arrivals.append(wait + walks[i].starts[position])
                 cuts.append(int(inputs[i][3][position]) - (wait if balanced[i] else 0))
-            # Without skew all come when the first one does.
-            together = all(balanced[i] for i, _ in meeting.members)
-            lead = (max if together else min)(arrivals) + max(0, min(meeting.transfer, *cuts))
+            # Without skew all come when the first one does; without that of some, nobody waits for these.
+            awaited = [at for at, (i, _) in zip(arrivals, meeting.members, strict=True) if not balanced[i]]
+            lead = (min(awaited) if awaited else max(arrivals)) + max(0, min(meeting.transfer, *cuts))
             for i, position in meeting.members:
                 walks[i].ends[position] = lead
         for walk, scan in zip(walks, self.scans, strict=True):

@@ -31,6 +31,7 @@ def document(diagnosis: Diagnosis) -> dict[str, Any]:
         "traces": plain["traces"],
         "ledgers": [_ledger(ledger) for ledger in diagnosis.ledgers],
         "findings": plain["findings"],
+        "plans": plain["plans"],
         "outcomes": plain["outcomes"],
         "not_explained": [{"bucket": bucket, "dur_ns": dur_ns} for bucket, dur_ns in diagnosis.not_explained],
         "defects": plain["defects"],

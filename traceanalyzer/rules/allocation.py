@@ -14,10 +14,11 @@ from traceanalyzer.rules.model import ParamValue, Rule
 from traceanalyzer.rules.places import Place, Run
 from traceanalyzer.rules.verdicts import Verdict
 
+# A finding's place among those that claim; one about the whole run is charged on every device.
 _TABLES = (
     "CREATE OR REPLACE TEMP TABLE claim_order (rule VARCHAR, trace_id INTEGER, device INTEGER, position INTEGER)",
-    "CREATE OR REPLACE TEMP TABLE claims (rule VARCHAR, trace_id INTEGER, device INTEGER, item_id BIGINT,"
-    " dur_ns BIGINT, bucket VARCHAR)",
+    "CREATE OR REPLACE TEMP TABLE claims (position INTEGER, row_trace_id INTEGER, row_device INTEGER,"
+    " item_id BIGINT, dur_ns BIGINT, bucket VARCHAR)",
 )
 
 
@@ -38,14 +39,12 @@ def share_out(
     depths = _depths([verdict.rule for verdict in claiming])
     order = sorted(claiming, key=lambda verdict: (-depths[verdict.rule.id], -(verdict.bound_ns or 0), verdict.rule.id))
     for position, verdict in enumerate(order):
-        trace_id = run.trace_ids.get(verdict.place.trace or "")
-        row = [verdict.rule.id, trace_id, verdict.place.device, position]
-        con.execute("INSERT INTO claim_order VALUES (?, ?, ?, ?)", row)
+        for trace_id, device in verdict.devices(run):
+            con.execute("INSERT INTO claim_order VALUES (?, ?, ?, ?)", [verdict.rule.id, trace_id, device, position])
     for rule in {verdict.rule.id: verdict.rule for verdict in claiming}.values():
         _write_claims(con, rule, values[rule.id])
-    names = {trace_id: trace for trace, trace_id in run.trace_ids.items()}
-    owned = sandbox.query(con, _text("owned_time"), {})
-    return {(rule, Place(names[trace_id], device)): int(owned_ns) for rule, trace_id, device, owned_ns in owned.rows}
+    owned = sandbox.query(con, _text("owned_time"), {}).rows
+    return {(order[position].rule.id, order[position].place): int(owned_ns) for position, owned_ns in owned}
 
 
 def unexplained(con: duckdb.DuckDBPyConnection) -> tuple[tuple[str, int], ...]:
@@ -62,7 +61,7 @@ def _write_claims(con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[st
     names = sandbox.check_select(con, sql)
     known = claim_values(rule, {**values, "rule": rule.id})
     con.execute(
-        f"INSERT INTO claims SELECT $rule, claimed.trace_id, claimed.device, item_id, dur_ns, bucket FROM (\n{sql}\n)"
+        f"INSERT INTO claims SELECT position, row_trace_id, row_device, item_id, dur_ns, bucket FROM (\n{sql}\n)"
         " AS claimed JOIN claim_order USING (trace_id, device) WHERE claim_order.rule = $rule",
         {name: known[name] for name in names | {"rule"}},
     )

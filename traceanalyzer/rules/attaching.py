@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from traceanalyzer.rules.model import CLEAR, EXPLANATION, FIRED, Rule
+from traceanalyzer.rules.model import ABSTAINED, CLEAR, EXPLANATION, FIRED, Rule
 from traceanalyzer.rules.places import Place
 from traceanalyzer.rules.verdicts import Verdict
 
@@ -21,27 +21,38 @@ class Explained:
 
 
 def explain_findings(
-    rules: Sequence[Rule], found: Sequence[Verdict], evaluate: Callable[[Rule], Sequence[Verdict]]
+    rules: Sequence[Rule],
+    verdicts: Sequence[Verdict],
+    found: Sequence[Verdict],
+    evaluate: Callable[[Rule], Sequence[Verdict]],
 ) -> Explained:
-    """Return the explanations of findings; one of which none of its findings was found is not asked."""
+    """Return the explanations of what was found among all verdicts; one with nothing to explain is not asked."""
     known = {rule.id: rule for rule in rules}
     under: dict[tuple[str, Place], tuple[Verdict, ...]] = {}
-    verdicts: list[Verdict] = []
+    answers: list[Verdict] = []
     for rule in (rule for rule in rules if rule.kind == EXPLANATION):
         mine = [verdict for verdict in found if _lineage(verdict.rule, known) & set(rule.attaches_to)]
         if not mine:
-            detail = f"{', '.join(rule.attaches_to)} {'was' if len(rule.attaches_to) == 1 else 'were'} not found"
-            verdicts.append(Verdict(rule, Place(), CLEAR, NOTHING_TO_EXPLAIN, detail))
+            answers.append(_not_asked(rule, verdicts, known))
             continue
         for told in evaluate(rule):
-            places = [verdict for verdict in mine if told.state == FIRED and _covers(told.place, verdict.place)]
+            places = [verdict for verdict in mine if told.state == FIRED and told.place.covers(verdict.place)]
             for verdict in places:
                 key = (verdict.rule.id, verdict.place)
                 under[key] = (*under.get(key, ()), told)
             if told.state == FIRED and not places:
                 told = replace(told, state=CLEAR, reason=NOTHING_TO_EXPLAIN, detail="nothing was found here")
-            verdicts.append(told)
-    return Explained(tuple(verdicts), under)
+            answers.append(told)
+    return Explained(tuple(answers), under)
+
+
+def _not_asked(rule: Rule, verdicts: Sequence[Verdict], known: Mapping[str, Rule]) -> Verdict:
+    """Return the verdict of an explanation without a finding: where nobody could look for that, it could not either."""
+    looked_for = [verdict for verdict in verdicts if _lineage(verdict.rule, known) & set(rule.attaches_to)]
+    if looked_for and all(verdict.state == ABSTAINED for verdict in looked_for):
+        return replace(looked_for[0], rule=rule)
+    detail = f"{', '.join(rule.attaches_to)} {'was' if len(rule.attaches_to) == 1 else 'were'} not found"
+    return Verdict(rule, Place(), CLEAR, NOTHING_TO_EXPLAIN, detail)
 
 
 def _lineage(rule: Rule, known: Mapping[str, Rule]) -> set[str]:
@@ -54,8 +65,3 @@ def _lineage(rule: Rule, known: Mapping[str, Rule]) -> set[str]:
             found.add(name)
             waiting += known[name].refines if name in known else ()
     return found
-
-
-def _covers(wide: Place, narrow: Place) -> bool:
-    """Tell whether a place is the other, its trace, or the whole run."""
-    return wide.trace in (None, narrow.trace) and wide.device in (None, narrow.device)

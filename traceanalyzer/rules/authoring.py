@@ -8,7 +8,7 @@ from typing import Any
 from traceanalyzer.attribution.buckets import CAUSES
 from traceanalyzer.diagnosis import SEVERITIES
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.rules.model import AUTO, CONFIDENCES, EFFORTS, KINDS, STATES
+from traceanalyzer.rules.model import AUTO, CONFIDENCES, EFFORTS, FINDINGS, KINDS, RUN, SCOPES, STATES
 from traceanalyzer.rules.parsing import ID_LENGTH, ID_PATTERN, KEYS, REQUIRED
 
 _TEMPLATE = Path(__file__).with_name("new_rule.yaml")
@@ -43,14 +43,16 @@ def rule_schema() -> dict[str, Any]:
         "id": {"type": "string", "pattern": f"^{ID_PATTERN.pattern}$", "maxLength": ID_LENGTH},
         "title": _TEXT,
         "kind": {"enum": list(KINDS)},
+        "scope": {"enum": list(SCOPES)},
         "severity": {"anyOf": [{"enum": [AUTO, *SEVERITIES]}, _SQL]},
+        "blocks": {"enum": [FINDINGS, RUN], "description": "of a quality rule: what abstains where it fired"},
         "requires": {**_NAMES, "description": "capabilities: traceanalyzer metrics show capability_kinds"},
         "params": {"type": "object", "additionalProperties": parts["params"]},
         "select": _SQL,
         "op_saving": {**_SQL, "description": "SELECT trace_id, op_id, saving_ns"},
         "when": _CONDITION,
         "claims": {"anyOf": [{"const": "none"}, _CAUSES, parts["claims"]]},
-        "removes": _CAUSES,
+        "removes": {"anyOf": [{"const": "none"}, _CAUSES]},
         "confidence": {"enum": list(CONFIDENCES)},
         "message": {**_TEXT, "description": "text with {column:.1f}; bytes and dur are formats, too"},
         "why": _TEXT,
@@ -81,7 +83,12 @@ def _parts() -> dict[str, dict[str, Any]]:
     return {
         "params": {"default": _VALUE, "why": _TEXT, "min": _VALUE, "max": _VALUE, "unit": _TEXT},
         "abstain": {"when": _CONDITION, "reason": _TEXT, "detail": _TEXT},
-        "claims": {"causes": _CAUSES, "where": _SQL, "compute_ops": _SQL},
+        "claims": {
+            "causes": _CAUSES,
+            "where": _SQL,
+            "compute_ops": _SQL,
+            "charged_to": {"const": "blame_rank", "description": "count rows for the rank that they wait for"},
+        },
         "lower": {"when": _CONDITION, "to": {"enum": list(CONFIDENCES)}, "because": _TEXT},
         "evidence": {"title": _TEXT, "select": _SQL},
         "fixes": {"text": _TEXT, "code": _TEXT, "lang": _TEXT, "effort": {"enum": list(EFFORTS)}, "when": _CONDITION},

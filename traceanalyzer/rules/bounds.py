@@ -34,6 +34,17 @@ class LeadScan(Protocol):
         """Return why bounds of a device cannot be trusted."""
 
 
+class RunScan(Protocol):
+    """What the lead scan over all ranks offers: see together.Together."""
+
+    @property
+    def abstains(self) -> str | None:
+        """Return why the ranks cannot be scanned together."""
+
+    def saved_ns(self, removals: Mapping[Device, Removal]) -> int:
+        """Return the nanoseconds of the slowest rank's window that are saved."""
+
+
 class RememberedScan:
     """A lead scan that works each question out once: rules, orders of fixes and mixtures ask the same ones."""
 
@@ -80,17 +91,18 @@ class Removal:
 
     causes: frozenset[str] = frozenset()
     savings: Mapping[int, int] = field(default_factory=dict)
+    told_ns: int = 0  # what a rule works out itself, beside all that is scanned
 
     def joined(self, other: Removal) -> Removal:
         """Return both removals at once; an operation that both shorten is shortened by the larger saving."""
         savings = dict(self.savings)
         for op_id, saving_ns in other.savings.items():
             savings[op_id] = max(saving_ns, savings.get(op_id, 0))
-        return Removal(self.causes | other.causes, savings)
+        return Removal(self.causes | other.causes, savings, self.told_ns + other.told_ns)
 
     def bound_ns(self, scan: LeadScan, place: Device) -> int:
         """Return what this saves alone."""
-        return scan.bound(place[0], place[1], self.causes, self.savings or None)
+        return scan.bound(place[0], place[1], self.causes, self.savings or None) + self.told_ns
 
     def added_ns(self, scan: LeadScan, place: Device, fixed: Removal | None) -> int:
         """Return what this saves in addition to what is fixed already."""
@@ -106,6 +118,7 @@ class DeviceBound:
     window: Mapping[str, Any]
     removal: Removal
     bound_ns: int | None
+    run_ns: int | None = None  # of a rule about the run: what all devices save together if each is fixed
 
     @property
     def noise_share(self) -> float:
@@ -126,6 +139,8 @@ class DeviceBound:
             "mode": window["mode"],
             "bound_ns": bound_ns,
             "bound_share": None if bound_ns is None or not window_ns else bound_ns / window_ns,
+            "run_ns": self.run_ns,
+            "run_share": None if self.run_ns is None or not window_ns else self.run_ns / window_ns,
             "saving_sum_ns": sum(self.removal.savings.values()),
             "claimed_ns": claimed_ns,
             "claimed_share": claimed_ns / window_ns if window_ns else None,
@@ -156,6 +171,28 @@ def device_bounds(
         bound_ns = None if scan.abstains(*place) else removal.added_ns(scan, place, fixed.get(place))
         found[place] = DeviceBound(window, removal, bound_ns)
     return found
+
+
+def run_bounds(
+    con: duckdb.DuckDBPyConnection,
+    rule: Rule,
+    values: Mapping[str, Any],
+    together: RunScan,
+    windows: Mapping[Device, Mapping[str, Any]],
+) -> dict[Device, DeviceBound]:
+    """Return what the run saves if the rule's fix is made on one device alone, and on all of them."""
+    savings = _savings(con, rule, values)
+    removals = {place: Removal(frozenset(rule.removes), savings.get(place, {})) for place in windows}
+    together_ns = None if rule.says_its_bound or together.abstains else together.saved_ns(removals)
+    return {
+        place: DeviceBound(
+            window,
+            removals[place],
+            None if together_ns is None else together.saved_ns({place: removals[place]}),
+            together_ns,
+        )
+        for place, window in windows.items()
+    }
 
 
 def fill_bound(
@@ -198,7 +235,8 @@ def claimed_sql(rule: Rule) -> str | None:
     if rule.claims.compute_ops is not None:
         return _text("claimed_ops").replace("TRUE /* compute_ops */", f"({rule.claims.compute_ops}\n)")
     if rule.claims.causes:
-        return _text("claimed_rows").replace("TRUE /* where */", f"({rule.claims.where or 'TRUE'}\n)")
+        rows = "claimed_rows" if rule.claims.charged_to is None else "blamed_rows"
+        return _text(rows).replace("TRUE /* where */", f"({rule.claims.where or 'TRUE'}\n)")
     return None
 
 

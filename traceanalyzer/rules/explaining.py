@@ -15,6 +15,7 @@ from traceanalyzer.rules.bounds import RememberedScan
 from traceanalyzer.rules.diagnosing import MIN_IMPACT_SHARE, reported
 from traceanalyzer.rules.model import QUALITY, ParamValue, Rule
 from traceanalyzer.rules.places import Run, read_run
+from traceanalyzer.rules.together import Together
 from traceanalyzer.rules.verdicts import Question, Verdict, evaluate
 from traceanalyzer.rules.workspace import locked_workspace, open_workspace
 
@@ -49,10 +50,13 @@ def explain(
     con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, ParamValue], *, exclusive: bool = False
 ) -> list[Explanation]:
     """Return how the rule came to its verdict, in every place that it is about."""
-    scan = None if rule.claims.is_empty else RememberedScan(attribution.Bounds.load(con))
+    bounds = None if rule.claims.is_empty else attribution.Bounds.load(con)
+    question = Question(
+        None if bounds is None else RememberedScan(bounds), together=None if bounds is None else Together(bounds)
+    )
     own = locked_workspace(con) if exclusive else open_workspace(con, [rule])
     run = read_run(own)
-    verdicts = evaluate(own, rule, run, values, Question(scan))
+    verdicts = evaluate(own, rule, run, values, question)
     seen = _seen(own, rule, values) if any(verdict.row for verdict in verdicts) else {}
     return [
         _explanation(

@@ -14,14 +14,14 @@ from traceanalyzer.diagnosis import SEVERITIES, AttachedExplanation, Evidence, F
 from traceanalyzer.rules import sandbox
 from traceanalyzer.rules.bounds import claim_values, claimed_sql
 from traceanalyzer.rules.fix_order import ALTERNATIVE, LATENT, PRIMARY, Ordered
-from traceanalyzer.rules.model import QUALITY, EvidenceQuery, ParamValue, Rule, RuleFix
+from traceanalyzer.rules.model import QUALITY, RUN, EvidenceQuery, ParamValue, Rule, RuleFix
+from traceanalyzer.rules.ordering import SAME_SHARE
 from traceanalyzer.rules.places import Run
+from traceanalyzer.rules.step_spread import StepSpread, step_spread
 from traceanalyzer.rules.template import render
 from traceanalyzer.rules.verdicts import Verdict
 
 EVIDENCE_ROWS = 20
-# Bounds this close on two ranks are one finding on both.
-SAME_SHARE = 0.2
 _WEIGHTS = {"high": 1.0, "medium": 0.7, "low": 0.4}
 
 
@@ -37,8 +37,10 @@ def build_finding(
     """Return the finding of a verdict that fired."""
     rule, row, trace = verdict.rule, verdict.row, verdict.place.trace
     timed = not rule.claims.is_empty
-    window_ns = row.get("window_ns")
+    windows = run.windows.values() if rule.scope == RUN else [row]
+    window_ns = sum(window.get("window_ns") or 0 for window in windows)
     owned = (owned_ns or 0) if timed else None
+    spread = step_spread(con, run, verdict, values) if timed else StepSpread()
     message = render(rule.message, {**values, **row})
     if ordered is not None and ordered.after:
         verb = "is" if len(ordered.after) == 1 else "are"
@@ -56,12 +58,19 @@ def build_finding(
         why=" ".join(rule.why.split()),
         saving_ns=verdict.bound_ns,
         saving_share=verdict.bound_share,
+        run_saving_ns=verdict.run_ns,
+        run_saving_share=verdict.run_share,
         owned_ns=owned,
         owned_share=owned / window_ns if owned is not None and window_ns else None,
-        marginal_ns=None if ordered is None else ordered.marginal_ns,
+        # What a rule's fix adds is told once: with its worst place.
+        marginal_ns=ordered.marginal_ns if ordered is not None and ordered.candidate.verdicts[0] == verdict else None,
         marginal_order=None if ordered is None else ordered.order,
         status=PRIMARY if ordered is None else ordered.status,
         alternatives=() if ordered is None else ordered.alternatives,
+        step_p10_ns=spread.p10_ns,
+        step_p90_ns=spread.p90_ns,
+        step_hits=spread.hits,
+        step_count=spread.count,
         explanations=explanations,
         evidence=tuple(evidence(con, run, verdict, values)),
         fixes=tuple(_fix(rule.fixes[index]) for index in verdict.fix_order),
@@ -121,13 +130,12 @@ def merge_ranks(findings: Sequence[Finding]) -> list[Finding]:
     return [_merged(group) for group in groups]
 
 
-def sort_findings(findings: Sequence[Finding]) -> list[Finding]:
+def sort_findings(findings: Sequence[Finding], *, one_order: bool) -> list[Finding]:
     """Return quality findings first, worst first; then the others in the order of fixes.
 
-    Where several devices each have an order of their own, what saves more comes first, surer ones before equal ones.
+    Unless there is `one_order` for all, what saves more comes first, surer ones before equal ones.
     """
-    devices = {(item.trace, item.device) for item in findings if item.kind != QUALITY}
-    return sorted(findings, key=lambda finding: _sort_key(finding, by_order=len(devices) == 1))
+    return sorted(findings, key=lambda finding: _sort_key(finding, by_order=one_order))
 
 
 def _sort_key(finding: Finding, *, by_order: bool) -> tuple[Any, ...]:
@@ -138,7 +146,9 @@ def _sort_key(finding: Finding, *, by_order: bool) -> tuple[Any, ...]:
     # What claims no time has no place in the order of fixes and is told after them.
     order = float("inf") if finding.marginal_order is None else finding.marginal_order
     status = (PRIMARY, LATENT, ALTERNATIVE).index(finding.status)
-    return (1, status, saving, order, finding.rule, finding.trace or "", finding.device or 0)
+    # Of one rule the worst place comes first, which is the one that tells what the fix adds.
+    rest = finding.marginal_ns is None, -(finding.saving_share or 0.0), finding.trace or "", finding.device or 0
+    return (1, status, saving, order, finding.rule, *rest)
 
 
 def _same(first: Finding, second: Finding) -> bool:

@@ -1,16 +1,18 @@
-"""Puts the findings of one device in the order of fixes, with what each adds after those before it."""
+"""Puts fixes in order, on a device or over all ranks of a run, with what each adds after those before it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from traceanalyzer.rules.bounds import Device, LeadScan, Removal
-from traceanalyzer.rules.model import EFFORTS
+from traceanalyzer.rules.model import EFFORTS, Rule
+from traceanalyzer.rules.together import Removals, joined
 from traceanalyzer.rules.verdicts import Verdict
 
 # A fix that adds less than this share of its own bound after another one is the other's alternative.
 ALTERNATIVE_SHARE = 0.1
+# Two fixes that save this much more together than the sum of both enable each other.
+ENABLING_SHARE = 0.1
 # Savings this close count as equal: then the fix that is less work goes first.
 EQUAL_SHARE = 0.1
 # Joint scans grow with the square of the findings; later ones keep the order of their bounds.
@@ -19,40 +21,98 @@ JOINT_LIMIT = 12
 
 PRIMARY, ALTERNATIVE, LATENT = "primary", "alternative", "latent"
 
+Worth = Callable[[Removals], int]  # the nanoseconds that fixes save together
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One rule's fix wherever it is due: on one device, or on all ranks on which the rule fired."""
+
+    verdicts: tuple[Verdict, ...]  # worst first
+    bound_ns: int
+
+    @property
+    def rule(self) -> Rule:
+        """The rule that all its verdicts are of."""
+        return self.verdicts[0].rule
+
+    @property
+    def removals(self) -> Removals:
+        """What the fix takes away, by device."""
+        found: Removals = {}
+        for verdict in self.verdicts:
+            found = joined(found, verdict.removals)
+        return found
+
 
 @dataclass(frozen=True)
 class Ordered:
-    """One finding in the order of fixes."""
+    """One fix in the order of fixes."""
 
-    verdict: Verdict
+    candidate: Candidate
     order: int
     marginal_ns: int
     alternatives: tuple[str, ...] = ()
     status: str = PRIMARY
-    after: tuple[str, ...] = ()  # of a latent finding: the fixes without which it saves nothing
+    after: tuple[str, ...] = ()  # of a latent fix: those without which it saves nothing
+
+    @property
+    def rule(self) -> str:
+        """The id of its rule."""
+        return self.candidate.rule.id
 
 
-def order_fixes(scan: LeadScan, place: Device, fired: Sequence[Verdict], owned_ns: Mapping[str, int]) -> list[Ordered]:
-    """Return the findings in greedy order: each the one that adds most to those before it.
+@dataclass(frozen=True)
+class Pair:
+    """Two fixes and what they save: the first alone, the second alone, both."""
 
-    Of findings that win the same time, the one goes first that owns more of it: it is the reason, the other only hides
-    it. The marginals add up to the bound of all fixes together.
+    first: str
+    second: str
+    alone_ns: tuple[int, int]
+    both_ns: int
+
+    @property
+    def are_alternatives(self) -> bool:
+        """After either, the other adds next to nothing."""
+        return self.both_ns - max(self.alone_ns) <= ALTERNATIVE_SHARE * min(self.alone_ns)
+
+    @property
+    def enable(self) -> bool:
+        """Together they are worth more than the sum."""
+        return self.both_ns > (1 + ENABLING_SHARE) * sum(self.alone_ns)
+
+
+@dataclass(frozen=True)
+class FixOrder:
+    """Fixes in order, and how they work together."""
+
+    items: tuple[Ordered, ...] = ()
+    pairs: tuple[Pair, ...] = ()
+
+
+def order_fixes(worth: Worth, candidates: Sequence[Candidate], owned_ns: Mapping[str, int]) -> FixOrder:
+    """Return fixes in greedy order: each the one that adds most to those before it.
+
+    Of fixes that win the same time, the one goes first whose finding owns more of it: it is the reason, the other only
+    hides it. The marginals add up to the bound of all fixes together.
     """
-    ranked = sorted(fired, key=lambda verdict: (-(verdict.bound_ns or 0), verdict.rule.id))
+    ranked = sorted(candidates, key=lambda item: (-item.bound_ns, item.rule.id))
     rest, tail = ranked[:JOINT_LIMIT], ranked[JOINT_LIMIT:]
-    alternatives = _alternatives(scan, place, rest)
+    pairs = tuple(_pairs(worth, rest))
+    alternatives = _alternatives(pairs)
     ordered: list[Ordered] = []
-    done, done_ns = Removal(), 0
+    done: Removals = {}
+    done_ns = 0
     while rest or tail:
         if not rest:
             rest, tail = tail[:1], tail[1:]
-        totals = {verdict.rule.id: done.joined(verdict.removal).bound_ns(scan, place) for verdict in rest}
+        totals = {item.rule.id: worth(joined(done, item.removals)) for item in rest}
         gains = {rule_id: total - done_ns for rule_id, total in totals.items()}
         chosen = _next(rest, gains, alternatives, owned_ns)
-        rest = [verdict for verdict in rest if verdict is not chosen]
+        rest = [item for item in rest if item is not chosen]
         others = alternatives.get(chosen.rule.id, frozenset())
-        before = {item.verdict.rule.id for item in ordered if item.status == PRIMARY}
-        adds_little = gains[chosen.rule.id] <= ALTERNATIVE_SHARE * (chosen.bound_ns or 0)
+        before = {item.rule for item in ordered if item.status == PRIMARY}
+        adds_little = gains[chosen.rule.id] <= ALTERNATIVE_SHARE * chosen.bound_ns
         ordered.append(
             Ordered(
                 chosen,
@@ -62,45 +122,50 @@ def order_fixes(scan: LeadScan, place: Device, fired: Sequence[Verdict], owned_n
                 status=ALTERNATIVE if others & before and adds_little else PRIMARY,
             )
         )
-        done, done_ns = done.joined(chosen.removal), max(done_ns, totals[chosen.rule.id])
-    return ordered
+        done, done_ns = joined(done, chosen.removals), max(done_ns, totals[chosen.rule.id])
+    return FixOrder(tuple(ordered), pairs)
 
 
-def fixes_of(ordered: Sequence[Ordered]) -> Removal:
-    """Return everything that the findings in this order take away."""
-    total = Removal()
+def fixes_of(ordered: Sequence[Ordered]) -> Removals:
+    """Return everything that these fixes take away, by device."""
+    total: Removals = {}
     for item in ordered:
-        total = total.joined(item.verdict.removal)
+        total = joined(total, item.candidate.removals)
     return total
 
 
 def _next(
-    rest: Sequence[Verdict],
+    rest: Sequence[Candidate],
     gains: Mapping[str, int],
     alternatives: Mapping[str, frozenset[str]],
     owned_ns: Mapping[str, int],
-) -> Verdict:
+) -> Candidate:
     best = max(gains.values())
-    close = [verdict for verdict in rest if gains[verdict.rule.id] >= best * (1 - EQUAL_SHARE)]
-    first = min(close, key=lambda verdict: (_effort(verdict), -gains[verdict.rule.id], verdict.rule.id))
+    # Nothing may be left to win: then the best gain is 0, or a bound's rounding below it.
+    close = [item for item in rest if gains[item.rule.id] >= best - EQUAL_SHARE * abs(best)]
+    first = min(close, key=lambda item: (_effort(item), -gains[item.rule.id], item.rule.id))
     same = alternatives.get(first.rule.id, frozenset())
-    rivals = [verdict for verdict in rest if verdict is first or verdict.rule.id in same]
-    return max(rivals, key=lambda verdict: (owned_ns.get(verdict.rule.id, 0), verdict is first))
+    rivals = [item for item in rest if item is first or item.rule.id in same]
+    return max(rivals, key=lambda item: (owned_ns.get(item.rule.id, 0), item is first))
 
 
-def _effort(verdict: Verdict) -> int:
-    return EFFORTS.index(verdict.rule.fixes[verdict.fix_order[0]].effort)
+def _effort(item: Candidate) -> int:
+    worst = item.verdicts[0]
+    return EFFORTS.index(worst.rule.fixes[worst.fix_order[0]].effort)
 
 
-def _alternatives(scan: LeadScan, place: Device, fired: Sequence[Verdict]) -> dict[str, frozenset[str]]:
-    """Return, for each finding, those whose fix wins the same time: after either, the other adds next to nothing."""
+def _pairs(worth: Worth, ranked: Sequence[Candidate]) -> Iterator[Pair]:
+    for index, first in enumerate(ranked):
+        for second in ranked[index + 1 :]:
+            both_ns = worth(joined(first.removals, second.removals))
+            yield Pair(first.rule.id, second.rule.id, (first.bound_ns, second.bound_ns), both_ns)
+
+
+def _alternatives(pairs: Sequence[Pair]) -> dict[str, frozenset[str]]:
+    """Return, for each fix, those that win the same time."""
     found: dict[str, set[str]] = {}
-    for index, first in enumerate(fired):
-        for second in fired[index + 1 :]:
-            # `fired` is sorted by bound: the second is the smaller one.
-            joint_ns = first.removal.joined(second.removal).bound_ns(scan, place)
-            added_ns = joint_ns - (first.bound_ns or 0)
-            if added_ns <= ALTERNATIVE_SHARE * (second.bound_ns or 0):
-                found.setdefault(first.rule.id, set()).add(second.rule.id)
-                found.setdefault(second.rule.id, set()).add(first.rule.id)
+    for pair in pairs:
+        if pair.are_alternatives:
+            found.setdefault(pair.first, set()).add(pair.second)
+            found.setdefault(pair.second, set()).add(pair.first)
     return {rule_id: frozenset(others) for rule_id, others in found.items()}

@@ -13,6 +13,8 @@ FINDING = "finding"
 QUALITY = "quality"
 EXPLANATION = "explanation"
 KINDS = (FINDING, QUALITY, EXPLANATION)
+FINDINGS = "findings"
+DEVICE, RUN = SCOPES = ("device", "run")
 AUTO = "auto"
 EFFORTS = ("one-line", "config", "code", "redesign")
 CONFIDENCES = ("low", "medium", "high")
@@ -71,10 +73,12 @@ class Claims:
 
     causes: tuple[str, ...] = ()
     where: str | None = None  # condition on ledger_rows that narrows the causes
+    charged_to: str | None = None  # blame_rank: rows count for the rank that they wait for, not for their own
     compute_ops: str | None = None  # condition on kernel_class
 
     @property
     def is_empty(self) -> bool:
+        """Whether the rule owns no time."""
         return not self.causes and self.compute_ops is None
 
 
@@ -128,7 +132,9 @@ class Rule:
     id: str
     title: str
     kind: str
+    scope: str  # device: each is judged by itself; run: they are held against each other
     severity: str
+    blocks: str  # of a blocker: findings, all that claim time where it fired; run, only what holds ranks together
     requires: tuple[str, ...]
     params: Mapping[str, Param]
     select: str
@@ -149,6 +155,11 @@ class Rule:
     tests: tuple[RuleTest, ...]
     path: Path
     lines: Mapping[str, int]
+
+    @property
+    def says_its_bound(self) -> bool:
+        """Whether the rule's select works out what a fix saves, which no removal of causes is."""
+        return not self.claims.is_empty and not self.removes and self.op_saving is None
 
     def line(self, key: str) -> int:
         """Return the line of a key, or of the nearest key above it."""

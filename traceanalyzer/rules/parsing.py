@@ -13,11 +13,15 @@ from traceanalyzer.rules.document import Document
 from traceanalyzer.rules.model import (
     AUTO,
     CONFIDENCES,
+    DEVICE,
     EFFORTS,
     EXPLANATION,
     FINDING,
+    FINDINGS,
     KINDS,
     QUALITY,
+    RUN,
+    SCOPES,
     STATES,
     Abstention,
     Claims,
@@ -38,12 +42,24 @@ REQUIRED = ("id", "title", "when", "message", "why", "fixes", "references", "tes
 KEYS = {
     "": (
         *REQUIRED,
-        *("kind", "severity", "requires", "params", "select", "abstain", "claims", "removes", "op_saving"),
+        *(
+            "kind",
+            "scope",
+            "severity",
+            "blocks",
+            "requires",
+            "params",
+            "select",
+            "abstain",
+            "claims",
+            "removes",
+            "op_saving",
+        ),
         *("confidence", "lower", "evidence", "refines", "attaches_to"),
     ),
     "params": ("default", "why", "min", "max", "unit"),
     "abstain": ("when", "reason", "detail"),
-    "claims": ("causes", "where", "compute_ops"),
+    "claims": ("causes", "where", "compute_ops", "charged_to"),
     "lower": ("when", "to", "because"),
     "evidence": ("title", "select"),
     "fixes": ("text", "code", "lang", "effort", "when"),
@@ -83,7 +99,9 @@ class _Parser:
             id=self._id(top.get("id")),
             title=self._text("title", top.get("title")),
             kind=kind,
+            scope=self._choice("scope", top.get("scope", DEVICE), SCOPES),
             severity=self._severity(kind, top.get("severity", AUTO)),
+            blocks=self._blocks(kind, top),
             requires=self._texts("requires", top.get("requires", [])),
             params=params,
             select=self._text("select", top.get("select", DEFAULT_SELECT)),
@@ -93,7 +111,7 @@ class _Parser:
             ),
             when=self._condition("when", top.get("when")),
             claims=claims,
-            removes=self._texts("removes", top["removes"]) if "removes" in top else claims.causes,
+            removes=self._removes(top, claims),
             op_saving=self._text("op_saving", top["op_saving"]) if "op_saving" in top else None,
             confidence=self._choice("confidence", top.get("confidence", "high"), CONFIDENCES),
             lower=tuple(
@@ -218,6 +236,16 @@ class _Parser:
             params[name] = Param(name, item["default"], item["why"], item.get("min"), item.get("max"), item.get("unit"))
         return params
 
+    def _blocks(self, kind: str, top: Mapping[str, Any]) -> str:
+        if "blocks" in top and kind != QUALITY:
+            self._mistake("blocks", "only a quality rule blocks others")
+        return self._choice("blocks", top.get("blocks", FINDINGS), (FINDINGS, RUN))
+
+    def _removes(self, top: Mapping[str, Any], claims: Claims) -> tuple[str, ...]:
+        if top.get("removes") == "none":
+            return ()
+        return self._texts("removes", top["removes"]) if "removes" in top else claims.causes
+
     def _claims(self, value: Any) -> Claims:
         if value == "none":
             return Claims()
@@ -231,7 +259,15 @@ class _Parser:
             causes=self._texts("claims.causes", value.get("causes", [])),
             where=self._text("claims.where", value["where"]) if "where" in value else None,
             compute_ops=self._text("claims.compute_ops", value["compute_ops"]) if "compute_ops" in value else None,
+            charged_to=self._charged_to(value),
         )
+
+    def _charged_to(self, claims: Mapping[str, Any]) -> str | None:
+        if "charged_to" not in claims:
+            return None
+        if self.document.values.get("scope") != RUN:
+            self._mistake("claims.charged_to", "only a rule with 'scope: run' charges time to another rank")
+        return self._choice("claims.charged_to", claims["charged_to"], ("blame_rank",))
 
     def _template(self, key: str, value: Any) -> str:
         text = self._text(key, value)

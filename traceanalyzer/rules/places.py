@@ -19,6 +19,14 @@ class Place:
     trace: str | None = None
     device: int | None = None
 
+    def covers(self, other: Place) -> bool:
+        """Tell whether the other is this place, a device of this trace, or anything where this is the run."""
+        return self.trace in (None, other.trace) and self.device in (None, other.device)
+
+    def meets(self, other: Place) -> bool:
+        """Tell whether one of the two covers the other."""
+        return self.covers(other) or other.covers(self)
+
 
 @dataclass(frozen=True)
 class Capability:

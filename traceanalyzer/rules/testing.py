@@ -12,6 +12,7 @@ import duckdb
 from traceanalyzer import attribution
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.rules import sandbox
+from traceanalyzer.rules.bounds import RememberedScan
 from traceanalyzer.rules.diagnosing import MIN_IMPACT_SHARE, reported
 from traceanalyzer.rules.explaining import unmet
 from traceanalyzer.rules.fixtures import open_fixture
@@ -19,6 +20,7 @@ from traceanalyzer.rules.loading import check_settings
 from traceanalyzer.rules.model import ABSTAINED, CLEAR, FINDING, FIRED, ParamValue, Rule, RuleTest
 from traceanalyzer.rules.places import read_run
 from traceanalyzer.rules.template import render
+from traceanalyzer.rules.together import Together
 from traceanalyzer.rules.verdicts import Question, Verdict, evaluate
 from traceanalyzer.rules.workspace import open_workspace
 
@@ -73,10 +75,11 @@ def _verdicts(rule: Rule, test: RuleTest) -> tuple[duckdb.DuckDBPyConnection, li
     con = open_fixture(test.sim, test.tables)
     # Literal rows leave out what a trace recorded: then the test is about the condition, not about requirements.
     assumed = test.sim is None and "capabilities" not in test.tables and "traces" not in test.tables
-    scan = None if "bound" in test.tables or test.sim is None else attribution.Bounds.load(con)
+    bounds = None if "bound" in test.tables or test.sim is None else attribution.Bounds.load(con)
     con = open_workspace(con, [rule])
     run = read_run(con)
-    verdicts = evaluate(con, rule, run, values, Question(scan, assume_requirements=assumed))
+    scan, together = (None, None) if bounds is None else (RememberedScan(bounds), Together(bounds))
+    verdicts = evaluate(con, rule, run, values, Question(scan, assume_requirements=assumed, together=together))
     return con, [reported(verdict, MIN_IMPACT_SHARE) for verdict in verdicts]
 
 

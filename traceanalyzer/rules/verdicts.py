@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import duckdb
 
 from traceanalyzer.diagnosis import SEVERITIES
 from traceanalyzer.rules import sandbox
-from traceanalyzer.rules.bounds import Device, DeviceBound, LeadScan, Removal, device_bounds, fill_bound
-from traceanalyzer.rules.model import ABSTAINED, AUTO, CLEAR, CONFIDENCES, FINDING, FIRED, QUALITY, Rule
+from traceanalyzer.rules.bounds import (
+    Device,
+    DeviceBound,
+    LeadScan,
+    Removal,
+    RunScan,
+    device_bounds,
+    fill_bound,
+    run_bounds,
+)
+from traceanalyzer.rules.model import ABSTAINED, AUTO, CLEAR, CONFIDENCES, FINDING, FIRED, QUALITY, RUN, Rule
 from traceanalyzer.rules.places import Place, Run
 from traceanalyzer.rules.template import render
 
@@ -26,12 +35,19 @@ FAIR_RESOLVED_SHARE = 0.7
 _SEVERITY_SHARES = ((0.20, "critical"), (0.10, "high"), (0.03, "medium"), (0.01, "low"))
 # Severities that need no SQL of the rule: the engine's own, and the fixed ones.
 AUTO_SEVERITIES = (AUTO, *SEVERITIES)
+# What to do about ranks that cannot be looked at together.
+_UNLOCKS = {"missing-ranks": "write one trace per rank, all into one folder"}
 _OWN = "_rule_"  # prefix of the columns that evaluation adds to a rule's row
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What one rule says about one place; `row` is what its select returned there."""
+    """What one rule says about one place; `row` is what its select returned there.
+
+    `removals` is what its fix takes away, by device; of a finding about the whole run on each. `run_ns` is what the
+    rule's fix saves of the run if it is made everywhere that the rule fired; NULL (None): ranks cannot be looked at
+    together.
+    """
 
     rule: Rule
     place: Place
@@ -43,7 +59,9 @@ class Verdict:
     severity: str | None = None
     confidence: str = "high"
     fix_order: tuple[int, ...] = ()  # positions in rule.fixes of those that apply
-    removal: Removal = field(default_factory=Removal)
+    removals: Mapping[Device, Removal] = field(default_factory=dict)
+    run_ns: int | None = None
+    run_share: float | None = None
 
     @property
     def bound_ns(self) -> int | None:
@@ -53,24 +71,33 @@ class Verdict:
 
     @property
     def bound_share(self) -> float | None:
+        """The same as a share of the window."""
         value = self.row.get("bound_share")
         return None if value is None or self.rule.claims.is_empty else float(value)
+
+    def devices(self, run: Run) -> tuple[Device, ...]:
+        """Return the devices that it is about: one, or all of the run."""
+        every = tuple(run.windows)
+        return every if self.place.device is None else tuple(key for key in every if key == run.key(self.place))
 
 
 @dataclass(frozen=True)
 class Question:
     """How a rule is to be evaluated.
 
-    What is `fixed` on a device is taken as done: the verdict is then about what the rule adds to it. Where fixing the
-    rule saves a smaller share than `ignored_share`, or than the noise of the steps, it is clear whatever its condition
-    says, and its select is not run. Without a scan the table `bound` is left as it is, and with `assume_requirements`
-    every place has all capabilities: both are for tests on literal rows.
+    What is `fixed` on a device is taken as done: the verdict is then about what the rule adds to it; `added` is that
+    where it is known already. Where fixing the rule saves a smaller share than `ignored_share`, or than the noise of
+    the steps, it is clear whatever its condition says, and its select is not run. Rules about the run need `together`.
+    Without a scan the table `bound` is left as it is, and with `assume_requirements` every place has all capabilities:
+    both are for tests on literal rows.
     """
 
     scan: LeadScan | None
     fixed: Mapping[Device, Removal] = field(default_factory=dict)
+    added: Mapping[Device, int] | None = None
     ignored_share: float | None = None
     assume_requirements: bool = False
+    together: RunScan | None = None
 
 
 def evaluate(
@@ -80,10 +107,13 @@ def evaluate(
     missing, open_places = ([], run.devices) if question.assume_requirements else _requirements(rule, run)
     if not open_places and rule.kind != QUALITY:
         return missing
+    apart = _apart(rule, question)
+    if apart is not None:
+        return [*missing, apart]
     scan = None if rule.claims.is_empty else question.scan
     try:
-        bounds = {} if scan is None else device_bounds(con, rule, values, scan, run.windows, question.fixed)
-        saves = scan is None or _saves(run, open_places, bounds, question.ignored_share)
+        bounds = {} if scan is None else _bounds(con, rule, run, values, question)
+        saves = scan is None or rule.says_its_bound or _saves(run, open_places, bounds, question.ignored_share)
         if scan is not None and not saves and not rule.abstain:
             return [*missing, *(_without_select(rule, run, place, bounds, scan) for place in open_places)]
         if scan is not None:
@@ -100,12 +130,44 @@ def evaluate(
         if place in seen or _is_closed(place, missing, open_places):
             continue
         seen.add(place)
-        bound = bounds.get(run.key(place))
         distrust = None if scan is None or place.device is None else scan.abstains(*run.key(place))
-        verdicts.append(_verdict(rule, place, row, distrust, Removal() if bound is None else bound.removal, values))
-    unseen = [place for place in open_places if place not in seen] if rule.kind == FINDING else []
+        verdicts.append(_verdict(rule, place, row, distrust, _removals(rule, run, place, row, bounds), values))
+    by_device = rule.kind == FINDING and rule.scope != RUN
+    unseen = [place for place in open_places if place not in seen] if by_device else []
     silent = "the rule's select returned no row for this device"
     return [*missing, *verdicts, *(Verdict(rule, place, ABSTAINED, "no-row", silent) for place in unseen)]
+
+
+def _apart(rule: Rule, question: Question) -> Verdict | None:
+    """Return what a rule about the run says where its ranks cannot be looked at together."""
+    why = None if question.together is None or rule.scope != RUN else question.together.abstains
+    if why is None:
+        return None
+    reason, _, detail = why.partition(": ")
+    return Verdict(rule, Place(), ABSTAINED, reason, detail, _UNLOCKS.get(reason))
+
+
+def _bounds(
+    con: duckdb.DuckDBPyConnection, rule: Rule, run: Run, values: Mapping[str, Any], question: Question
+) -> dict[Device, DeviceBound]:
+    if rule.scope == RUN and question.together is not None:
+        return run_bounds(con, rule, values, question.together, run.windows)
+    assert question.scan is not None
+    bounds = device_bounds(con, rule, values, question.scan, run.windows, question.fixed)
+    if question.added is None:
+        return bounds
+    return {key: replace(bound, bound_ns=question.added.get(key, 0)) for key, bound in bounds.items()}
+
+
+def _removals(
+    rule: Rule, run: Run, place: Place, row: Mapping[str, Any], bounds: Mapping[Device, DeviceBound]
+) -> dict[Device, Removal]:
+    """Return what the fix of a finding takes away: on its device, or on all where it is about the run."""
+    keys = [key for key in bounds if place.device is None or key == run.key(place)]
+    if rule.says_its_bound:
+        told = Removal(told_ns=int(row.get("bound_ns") or 0))
+        return dict.fromkeys(keys, told)
+    return {key: bounds[key].removal for key in keys}
 
 
 def _saves(
@@ -116,7 +178,7 @@ def _saves(
     for place in places:
         bound = bounds[run.key(place)]
         floor_ns = max(ignored_share, bound.noise_share) * bound.window["window_ns"]
-        if bound.bound_ns is not None and bound.bound_ns >= floor_ns:
+        if max(bound.bound_ns or 0, bound.run_ns or 0) >= floor_ns and bound.bound_ns is not None:
             return True
     return False
 
@@ -126,10 +188,10 @@ def _without_select(
 ) -> Verdict:
     key = run.key(place)
     distrust = scan.abstains(*key)
-    row, removal = bounds[key].row({}), bounds[key].removal
+    row, removals = bounds[key].row({}), {key: bounds[key].removal}
     if distrust is not None:
         return Verdict(rule, place, ABSTAINED, "untrusted-bound", distrust, row=row)
-    return Verdict(rule, place, CLEAR, row=row, severity=_severity(rule, row, {}), removal=removal)
+    return Verdict(rule, place, CLEAR, row=row, severity=_severity(rule, row, {}), removals=removals)
 
 
 def verdict_sql(rule: Rule) -> str:
@@ -177,7 +239,7 @@ def _verdict(
     place: Place,
     row: dict[str, Any],
     distrust: str | None,
-    removal: Removal,
+    removals: Mapping[Device, Removal],
     values: Mapping[str, Any],
 ) -> Verdict:
     own = {name.removeprefix(_OWN): row.pop(name) for name in list(row) if name.startswith(_OWN)}
@@ -199,7 +261,7 @@ def _verdict(
         severity=_severity(rule, row, own),
         confidence=_confidence(rule, row, own),
         fix_order=fixes or tuple(range(len(rule.fixes))),
-        removal=removal,
+        removals=removals,
     )
 
 

@@ -39,6 +39,8 @@ CREATE OR REPLACE TEMP TABLE bound (
     mode              VARCHAR,
     bound_ns          BIGINT,
     bound_share       DOUBLE,
+    run_ns            BIGINT,
+    run_share         DOUBLE,
     saving_sum_ns     BIGINT,
     claimed_ns        BIGINT,
     claimed_share     DOUBLE,

@@ -2,6 +2,8 @@
 SELECT
     trace_id,
     device,
+    trace_id AS row_trace_id,
+    device AS row_device,
     op_id AS item_id,
     step,
     wall_ns AS dur_ns,

@@ -2,6 +2,8 @@
 SELECT
     trace_id,
     device,
+    trace_id AS row_trace_id,
+    device AS row_device,
     row_id AS item_id,
     step,
     dur_ns,

@@ -1,20 +1,17 @@
 -- One row per fired finding: the time that it alone owns.
 WITH owners AS (
     SELECT
-        claims.trace_id,
-        claims.device,
-        claims.item_id,
-        claims.bucket = 'compute' AS is_compute,
-        any_value(claims.dur_ns) AS dur_ns,
-        arg_min(claims.rule, claim_order.position) AS owner
+        row_trace_id,
+        row_device,
+        item_id,
+        bucket = 'compute' AS is_compute,
+        any_value(dur_ns) AS dur_ns,
+        min(position) AS owner
     FROM claims
-    JOIN claim_order USING (rule, trace_id, device)
     GROUP BY ALL
 )
 SELECT
     owner,
-    trace_id,
-    device,
     sum(dur_ns)::BIGINT AS owned_ns
 FROM owners
-GROUP BY owner, trace_id, device
+GROUP BY owner

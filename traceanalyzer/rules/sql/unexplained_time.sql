@@ -7,8 +7,8 @@ WHERE ledger_rows.kept
   AND ledger_rows.bucket <> 'compute'
   AND NOT EXISTS (
       FROM claims
-      WHERE claims.trace_id = ledger_rows.trace_id
-        AND claims.device = ledger_rows.device
+      WHERE claims.row_trace_id = ledger_rows.trace_id
+        AND claims.row_device = ledger_rows.device
         AND claims.item_id = ledger_rows.row_id
         AND claims.bucket <> 'compute'
   )

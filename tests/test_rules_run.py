@@ -1,0 +1,133 @@
+"""Ranks wait for each other: findings are weighed by what the run saves, and not by what one rank does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from traceanalyzer import attribution, engine
+from traceanalyzer.diagnosis import Diagnosis, Finding
+from traceanalyzer.rules import diagnose, load_rules
+from traceanalyzer.simulator import SimulatedJob, simulate_job
+
+RULES = load_rules()
+DDP: dict[str, Any] = {
+    "ranks": 4,
+    "steps": 8,
+    "kernels": 60,
+    "comm_us": 1_600,
+    "comm_count": 4,
+    "comm_blocking": False,
+    "clock_offset_us": [0, 3e6, -5e5, 77_777],
+}
+LOADER = "host.dataloader"
+ONE_LATE = {**DDP, "faults": {"rank": 3, "loader_us": 8_000}}
+TWO_LATE = {**DDP, "faults": [{"rank": 3, "loader_us": 8_000}, {"rank": 1, "loader_us": 7_000}]}
+ALL_LATE = {**DDP, "loader_us": 8_000}
+
+
+@lru_cache
+def simulated(key: str) -> tuple[SimulatedJob, Diagnosis]:
+    scenario = {"one": ONE_LATE, "two": TWO_LATE, "all": ALL_LATE, "none": DDP}[key]
+    job = simulate_job(scenario)
+    return job, diagnose(engine.connect_tables(job.canonical_tables()), RULES)
+
+
+def of(diagnosis: Diagnosis, rule: str) -> list[Finding]:
+    return [finding for finding in diagnosis.findings if finding.rule == rule]
+
+
+def true_share(job: SimulatedJob, *ranks: int) -> float:
+    return job.true_saving_share(dict.fromkeys(ranks, (LOADER,)))
+
+
+def test_a_rank_that_nobody_waits_for_is_worth_what_the_second_slowest_leaves() -> None:
+    job = simulate_job(TWO_LATE)
+    bounds = attribution.Bounds.load(engine.connect_tables(job.canonical_tables()))
+    skew = frozenset({"dev.comm_skew"})
+    saved = {rank: bounds.run_bound({rank: skew}) for rank in range(4)}
+    longest = max(device.window_ns for device in bounds.devices.values())
+    assert saved[3] / longest == pytest.approx(true_share(job, 3), abs=0.005)
+    assert saved[0] == saved[1] == saved[2] == 0
+
+
+def test_the_straggler_is_named_and_is_worth_what_the_run_saves() -> None:
+    job, diagnosis = simulated("two")
+    (straggler,) = of(diagnosis, "comm-straggler-wait")
+    assert (straggler.rank, straggler.same_on_ranks) == (3, ())
+    assert straggler.run_saving_share == pytest.approx(true_share(job, 3), abs=0.01)
+    assert straggler.saving_share == straggler.run_saving_share
+
+
+def test_two_fixes_for_one_late_rank_are_alternatives_and_who_owns_the_waiting_goes_first() -> None:
+    _, diagnosis = simulated("one")
+    (straggler,), (loader,) = of(diagnosis, "comm-straggler-wait"), of(diagnosis, "dataloader-bound")
+    assert (loader.rank, loader.status, straggler.status) == (3, "alternative", "primary")
+    assert (straggler.owned_ns or 0) > (loader.owned_ns or 0) > 0
+    assert loader.alternatives == ("comm-straggler-wait",)
+
+
+def test_marginals_of_the_run_add_up_to_what_all_fixes_save() -> None:
+    job, diagnosis = simulated("one")
+    (plan,) = diagnosis.plans
+    assert (plan.trace, plan.device, plan.step_count) == (None, None, 6)
+    assert plan.window_ns - sum(fix.saving_ns for fix in plan.fixes) == plan.fixes[-1].left_ns
+    joint = sum(fix.saving_ns for fix in plan.fixes) / plan.window_ns
+    assert joint == pytest.approx(true_share(job, 3), abs=0.01)
+    told = [finding.marginal_ns for finding in diagnosis.findings if finding.marginal_ns is not None]
+    assert sum(told) == sum(fix.saving_ns for fix in plan.fixes)
+
+
+def test_a_loader_that_is_slow_on_all_ranks_makes_no_straggler() -> None:
+    job, diagnosis = simulated("all")
+    assert of(diagnosis, "comm-straggler-wait") == []
+    (loader,) = of(diagnosis, "dataloader-bound")
+    assert loader.same_on_ranks == (0, 1, 2, 3)
+    assert loader.run_saving_share == pytest.approx(true_share(job, 0, 1, 2, 3), abs=0.01)
+
+
+def test_time_is_owned_once_over_all_ranks() -> None:
+    for key in ("one", "two", "all"):
+        _, diagnosis = simulated(key)
+        timed = [finding for finding in diagnosis.findings if finding.kind == "finding"]
+        waits = sum(ledger.window_ns - dict(ledger.buckets)["compute"] for ledger in diagnosis.ledgers)
+        single = [f for f in timed if len(f.same_on_ranks) <= 1]
+        if len(single) == len(timed):
+            assert sum(f.owned_ns or 0 for f in timed) + sum(ns for _, ns in diagnosis.not_explained) == waits
+        assert sum(f.owned_ns or 0 for f in timed) <= waits
+
+
+def test_what_other_ranks_hide_is_clear_and_says_so() -> None:
+    # Rank 0 has a slow loader of its own, and waits for rank 3 anyway.
+    scenario = {
+        **DDP,
+        "faults": [{"rank": 3, "kernel_scale": 3.0}, {"rank": 0, "item_per_step": 1, "loader_us": 6_000}],
+    }
+    diagnosis = diagnose(engine.connect_tables(simulate_job(scenario).canonical_tables()), RULES)
+    assert [finding.rule for finding in of(diagnosis, "dataloader-bound") if finding.status != "latent"] == []
+    states = {(o.state, o.reason) for o in diagnosis.outcomes if o.rule == "dataloader-bound" and o.rank == 0}
+    assert states <= {("clear", "hidden-by-other-ranks"), ("clear", "below-noise-floor"), ("clear", None)}
+
+
+def test_healthy_ranks_have_no_findings_and_no_plan() -> None:
+    _, diagnosis = simulated("none")
+    assert [f.rule for f in diagnosis.findings if f.kind == "finding"] == []
+    assert diagnosis.plans == ()
+
+
+def without_rank(job: SimulatedJob, rank: int) -> Mapping[str, pa.Table]:
+    tables = job.canonical_tables()
+    kept = {name: [value != rank for value in table["trace_id"].to_pylist()] for name, table in tables.items()}
+    return {name: table.filter(pa.array(kept[name], pa.bool_())) for name, table in tables.items()}
+
+
+def test_without_a_rank_the_straggler_rule_abstains_and_says_what_to_record() -> None:
+    diagnosis = diagnose(engine.connect_tables(without_rank(simulate_job(ONE_LATE), 2)), RULES)
+    outcomes = [o for o in diagnosis.outcomes if o.rule == "comm-straggler-wait"]
+    assert [(o.state, o.reason) for o in outcomes] == [("abstained", "missing-ranks")]
+    assert "one trace per rank" in (outcomes[0].unlock or "")
+    assert all(finding.run_saving_ns is None for finding in diagnosis.findings)

@@ -1,0 +1,72 @@
+"""What fixes are worth to the run: its ranks wait for each other, so that not every rank's saving is the run's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from traceanalyzer.rules.bounds import Device, Removal
+
+if TYPE_CHECKING:
+    from traceanalyzer.attribution import Bounds
+
+Removals = Mapping[Device, Removal]
+
+_ALONE = "not-applicable: one device is all there is"
+_APART = "not-applicable: the ranks do not wait for each other in collectives"
+_Key = frozenset[tuple[Device, frozenset[str], frozenset[tuple[int, int]]]]
+
+
+class Together:
+    """The lead scan over all ranks of a run; works each question out once."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        self._bounds = bounds
+        self._known: dict[_Key, int] = {}
+        self.devices = bounds.places
+        self.abstains = _abstains(bounds)
+        self.window_ns = max((device.window_ns for device in bounds.devices.values()), default=0)
+
+    def abstain(self, why: str | None) -> None:
+        """Say that ranks cannot be looked at together although they could be scanned; None: nothing new."""
+        self.abstains = self.abstains or why
+
+    def saved_ns(self, removals: Removals) -> int:
+        """Return by how many ns the slowest rank's window is shorter with these fixes, each on its device."""
+        told_ns = max((removal.told_ns for removal in removals.values()), default=0)
+        return min(self._scanned_ns(removals) + told_ns, self.window_ns)
+
+    def taken_ns(self, device: Device, removal: Removal) -> int:
+        """Return the time on a device that a fix takes out of its window, whether or not anybody gains by it."""
+        from traceanalyzer.attribution import Scenario
+
+        scan = self._bounds.devices[device].scan
+        gained, _, earlier, shorter = scan.inputs(Scenario(removal.causes, removal.savings))
+        return int((gained + earlier + shorter)[scan.in_window].sum())
+
+    def _scanned_ns(self, removals: Removals) -> int:
+        from traceanalyzer.attribution import Scenario
+
+        changes = {place: item for place, item in removals.items() if item.causes or item.savings}
+        if not changes:
+            return 0
+        key = frozenset((place, item.causes, frozenset(item.savings.items())) for place, item in changes.items())
+        if key not in self._known:
+            scenarios = {place: Scenario(item.causes, item.savings) for place, item in changes.items()}
+            self._known[key] = self._bounds.run(scenarios).saved_ns
+        return self._known[key]
+
+
+def joined(first: Removals, second: Removals) -> dict[Device, Removal]:
+    """Return both fixes at once."""
+    places = first.keys() | second.keys()
+    return {place: first.get(place, Removal()).joined(second.get(place, Removal())) for place in sorted(places)}
+
+
+def _abstains(bounds: Bounds) -> str | None:
+    """Return why nothing can be said of the ranks together, as 'reason: detail'; None: it can."""
+    if bounds.apart is not None:
+        return bounds.apart
+    if len(bounds.places) < 2:
+        return _ALONE
+    return bounds.run_abstains() or (None if bounds.together.meetings else _APART)
