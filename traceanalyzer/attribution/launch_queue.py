@@ -31,6 +31,8 @@ def full_queue_launches(ops: DeviceOps) -> tuple[Flags, Ints]:
     by_end = known[np.argsort(ops.end[known], kind="stable")]
     ends = ops.end[by_end]
     long = linked[ops.launch_end[linked] - ops.launch_start[linked] > FULL_QUEUE_MIN_NS]
+    # A call that returns after its own work is done waited for that, as a copy from pageable memory does.
+    long = long[ops.end[long] > ops.launch_end[long]]
     asked = ops.launch_start[long]
     outstanding = np.searchsorted(launched, asked) - np.searchsorted(ends, asked, side="right")
     deepest = int((np.arange(len(launched)) - np.searchsorted(ends, launched, side="right")).max(initial=0))
