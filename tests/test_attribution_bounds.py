@@ -9,7 +9,7 @@ import pytest
 from drawn_timeline import Drawn
 
 from traceanalyzer import engine
-from traceanalyzer.attribution import Bounds
+from traceanalyzer.attribution import Bounds, Scenario
 from traceanalyzer.simulator.simulate import SimulatedRun, simulate
 
 BASE = {"steps": 7, "kernels": 100, "kernel_us": 80, "loader_us": 200}
@@ -245,6 +245,29 @@ def test_a_recorded_event_says_which_op_was_waited_for() -> None:
         "call stream wait_on_stream wait_on_call kind\n4 - 7 2 event",
     )
     assert drawn.rows(AWAITED) == [(90,)]
+
+
+@pytest.mark.parametrize("kernel_us", [3, 9])
+def test_launches_that_are_left_out_leave_room_and_time_to_the_others(kernel_us: int) -> None:
+    def told(*, foreach: bool) -> dict[str, Any]:
+        update = {"parameters": 200, "us": kernel_us, "py_us": 4, "op_us": 2, "foreach": foreach}
+        return {"steps": 6, "program": [{"repeat": 100, "do": [{"kernel": {"us": 80}}]}, {"optimizer": update}]}
+
+    one_by_one, together = (Attributed(simulate(told(foreach=foreach))) for foreach in (False, True))
+    # Of each 30 kernels of the optimizer one is left.
+    rows = one_by_one.con.sql("""
+        SELECT op_id, dur_ns
+        FROM (
+            SELECT ops.*, row_number() OVER (PARTITION BY ops.annotation_id ORDER BY ops.start_ns) AS number
+            FROM gpu_ops AS ops JOIN host_slices AS slices ON slices.slice_id = ops.annotation_id
+            WHERE slices.name LIKE 'Optimizer.step%'
+        )
+        WHERE number % 30 <> 1
+    """).fetchall()
+    scenario = Scenario(savings=dict(rows), launches=frozenset(op_id for op_id, _ in rows))
+    window = one_by_one.window_ns(one_by_one.run)
+    truth = (window - together.window_ns(together.run)) / window
+    assert one_by_one.bounds.bounds(0, 0, [scenario])[0] / window == pytest.approx(truth, abs=0.01)
 
 
 def test_unknown_devices_have_no_bounds() -> None:

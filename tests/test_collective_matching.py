@@ -153,6 +153,7 @@ def scan_of(matches: list[int]) -> Scan:
         match=np.asarray(matches),
         wait=np.zeros(len(matches), np.int64),
         removable=none * 0,
+        own=none * 0,
         dispatch=none * 0,
         cause_of_wait=nothing_here,
         cause_of_op=nothing_here,

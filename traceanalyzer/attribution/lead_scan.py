@@ -15,9 +15,11 @@ import numpy as np
 import pyarrow as pa
 
 from traceanalyzer.attribution.arrow_columns import NO_ROW, column, flag_column
-from traceanalyzer.attribution.buckets import SKEW, Ints
+from traceanalyzer.attribution.buckets import HOST, LIGHT, SKEW, Ints
+from traceanalyzer.attribution.dependencies import GAP_NS
 
 Savings = Mapping[int, int]
+_LIGHT = frozenset(LIGHT)
 # Far above any lead, and far enough below the largest integer to add to.
 _NO_LIMIT = int(np.iinfo(np.int64).max // 4)
 # From here on one pass over many scenarios at once is faster than one pass each.
@@ -26,10 +28,15 @@ _LANES_FROM = 4
 
 @dataclass(frozen=True)
 class Scenario:
-    """What costs nothing (host causes, device buckets), and which ops (by id) are shorter by how much."""
+    """What costs nothing (host causes, device buckets), which ops (by id) are shorter by how much, or not launched.
+
+    The host saves what it spent on launches that are left out: the call, its operator and the Python before it. Their
+    ops stay, unless they are shortened to nothing.
+    """
 
     removed: frozenset[str] = frozenset()
     savings: Savings | None = None
+    launches: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -59,6 +66,7 @@ class Scan:
     match: Ints  # collective all of whose ranks are known; NO_ROW: none
     wait: Ints  # time at the beginning of such a collective in which it waited for the last rank
     removable: Ints
+    own: Ints  # of a wait: how long the call itself waited
     dispatch: Ints
     cause_of_wait: np.ndarray[tuple[int], np.dtype[np.object_]]
     cause_of_op: np.ndarray[tuple[int], np.dtype[np.object_]]
@@ -86,6 +94,7 @@ class Scan:
             match=column(events, "match_id"),
             wait=column(events, "wait_ns"),
             removable=column(events, "removable_ns"),
+            own=column(events, "own_ns"),
             dispatch=column(events, "dispatch_ns"),
             cause_of_wait=np.asarray(events["cause"].to_pylist(), dtype=object),
             cause_of_op=np.asarray(events["saving_cause"].to_pylist(), dtype=object),
@@ -121,10 +130,20 @@ class Scan:
         for cause in scenario.removed & self.costs.keys():
             position, cost = self.costs[cause]
             gained[position] += cost
+        left_out = np.zeros(len(self.end), np.bool_)
+        left_out[[at for op in scenario.launches if (at := self.position_of.get(op)) is not None]] = True
+        for cause in (_LIGHT - scenario.removed) & self.costs.keys() if scenario.launches else ():
+            position, cost = self.costs[cause]
+            gained[position] += np.where(left_out[position], cost, 0)
         names = list(scenario.removed)
         removed = np.isin(self.cause_of_wait, names)
         gained[removed] += self.removable[removed]
-        earlier = np.where(np.isin(self.cause_of_gap, names), self.dispatch, 0)
+        if scenario.launches:
+            # Launches that are left out leave room in the queue to those that are not.
+            for_room = ~self.is_op & np.isin(self.cause_of_wait, HOST, invert=True)
+            gained[for_room] += self.own[for_room]
+            removed |= for_room
+        earlier = np.where(np.isin(self.cause_of_gap, names), self.dispatch, np.where(left_out, GAP_NS, 0))
         shorter = np.where(np.isin(self.cause_of_op, names), self.dur - self.wait, 0)
         shorter += self.wait if SKEW in scenario.removed else 0
         for op_id, saving in (scenario.savings or {}).items():
