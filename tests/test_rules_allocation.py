@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from traceanalyzer.rules import Rule, allocation, load_rules
-from traceanalyzer.rules.bounds import Removal
+from traceanalyzer.rules.bounds import Device, Removal
 from traceanalyzer.rules.fix_order import Candidate, order_fixes
 from traceanalyzer.rules.fixtures import open_fixture
 from traceanalyzer.rules.model import Claims
@@ -25,10 +25,8 @@ class Savings:
 
     groups: Mapping[frozenset[str], int]
 
-    def bound(
-        self, trace_id: int, device: int, removed: frozenset[str], savings: Mapping[int, int] | None = None
-    ) -> int:
-        return sum(worth for group, worth in self.groups.items() if group & removed)
+    def saved_ns(self, place: Device, removal: Removal) -> int:
+        return sum(worth for group, worth in self.groups.items() if group & removal.causes)
 
     def abstains(self, trace_id: int, device: int) -> str | None:
         return None

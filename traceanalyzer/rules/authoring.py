@@ -49,7 +49,7 @@ def rule_schema() -> dict[str, Any]:
         "requires": {**_NAMES, "description": "capabilities: traceanalyzer metrics show capability_kinds"},
         "params": {"type": "object", "additionalProperties": parts["params"]},
         "select": _SQL,
-        "op_saving": {**_SQL, "description": "SELECT trace_id, op_id, saving_ns"},
+        "op_saving": {**_SQL, "description": "SELECT trace_id, op_id, saving_ns, and maybe left_out"},
         "when": _CONDITION,
         "claims": {"anyOf": [{"const": "none"}, _CAUSES, parts["claims"]]},
         "removes": {"anyOf": [{"const": "none"}, _CAUSES]},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -14,9 +14,10 @@ from traceanalyzer.rules import sandbox
 from traceanalyzer.rules.model import Rule
 
 if TYPE_CHECKING:
-    from traceanalyzer.attribution import Bounds
+    from traceanalyzer.attribution import Bounds, Scenario
 
 Device = tuple[int, int]  # trace_id, device
+RemovalKey = tuple[frozenset[str], frozenset[tuple[int, int]], frozenset[int]]
 
 # Twice the standard error of the mean step is noise, but no more than this: a cause seen in most steps is no chance.
 _MAX_NOISE_SHARE = 0.05
@@ -25,10 +26,8 @@ _MAX_NOISE_SHARE = 0.05
 class LeadScan(Protocol):
     """What attribution.Bounds offers: the time saved when causes cost nothing and kernels are shorter."""
 
-    def bound(
-        self, trace_id: int, device: int, removed: frozenset[str], savings: Mapping[int, int] | None = None
-    ) -> int:
-        """Return the nanoseconds of the analysis window that are saved."""
+    def saved_ns(self, place: Device, removal: Removal) -> int:
+        """Return the nanoseconds of the analysis window that are saved, but for what a rule works out itself."""
 
     def abstains(self, trace_id: int, device: int) -> str | None:
         """Return why bounds of a device cannot be trusted."""
@@ -51,34 +50,29 @@ class RememberedScan:
     def __init__(self, scan: Bounds) -> None:
         self._scan = scan
         self._causes: dict[Device, frozenset[str]] = {}
-        self._known: dict[tuple[Device, frozenset[str], frozenset[tuple[int, int]]], int] = {}
+        self._known: dict[tuple[Device, RemovalKey], int] = {}
 
-    def bound(
-        self, trace_id: int, device: int, removed: frozenset[str], savings: Mapping[int, int] | None = None
-    ) -> int:
-        """Return the nanoseconds of the analysis window that are saved."""
-        place = (trace_id, device)
+    def saved_ns(self, place: Device, removal: Removal) -> int:
+        """Return the nanoseconds of the analysis window that are saved, but for what a rule works out itself."""
         if place not in self._causes:
-            self._causes[place] = self._scan.causes(trace_id, device)
-        matters = removed & self._causes[place]
-        if not matters and not savings:
+            self._causes[place] = self._scan.causes(*place)
+        matters = replace(removal, causes=removal.causes & self._causes[place])
+        if not matters.is_scanned:
             return 0
-        key = (place, matters, frozenset((savings or {}).items()))
+        key = (place, matters.key)
         if key not in self._known:
-            self._known[key] = self._scan.bound(trace_id, device, matters, savings)
+            self._known[key] = self._scan.bounds(*place, [matters.scenario()])[0]
         return self._known[key]
 
     def prepare(self, place: Device, removed: Iterable[frozenset[str]]) -> None:
         """Work out what removing each of these saves, in one pass over the events for all of them."""
-        from traceanalyzer.attribution import Scenario
-
         if place not in self._causes:
             self._causes[place] = self._scan.causes(*place)
-        matter = {causes & self._causes[place] for causes in removed} - {frozenset()}
-        unknown = [causes for causes in matter if (place, causes, frozenset()) not in self._known]
-        bounds = self._scan.bounds(*place, [Scenario(causes) for causes in unknown])
-        for causes, bound_ns in zip(unknown, bounds, strict=True):
-            self._known[place, causes, frozenset()] = bound_ns
+        matter = [Removal(causes) for causes in {causes & self._causes[place] for causes in removed} - {frozenset()}]
+        unknown = [removal for removal in matter if (place, removal.key) not in self._known]
+        bounds = self._scan.bounds(*place, [removal.scenario() for removal in unknown])
+        for removal, bound_ns in zip(unknown, bounds, strict=True):
+            self._known[place, removal.key] = bound_ns
 
     def abstains(self, trace_id: int, device: int) -> str | None:
         """Return why bounds of a device cannot be trusted."""
@@ -90,19 +84,37 @@ class Removal:
     """What fixing one or several findings takes away on a device."""
 
     causes: frozenset[str] = frozenset()
-    savings: Mapping[int, int] = field(default_factory=dict)
+    savings: Mapping[int, int] = field(default_factory=dict)  # op id: by how much it is shorter
+    launches: frozenset[int] = frozenset()  # ops whose launch is left out
     told_ns: int = 0  # what a rule works out itself, beside all that is scanned
+
+    @property
+    def is_scanned(self) -> bool:
+        """Whether there is anything that the lead scan can tell."""
+        return bool(self.causes or self.savings or self.launches)
+
+    @property
+    def key(self) -> RemovalKey:
+        """What tells this removal from others, for looking up what it saves."""
+        return self.causes, frozenset(self.savings.items()), self.launches
+
+    def scenario(self) -> Scenario:
+        """Return the question that the lead scan is asked."""
+        from traceanalyzer.attribution import Scenario
+
+        return Scenario(self.causes, self.savings or None, self.launches)
 
     def joined(self, other: Removal) -> Removal:
         """Return both removals at once; an operation that both shorten is shortened by the larger saving."""
         savings = dict(self.savings)
         for op_id, saving_ns in other.savings.items():
             savings[op_id] = max(saving_ns, savings.get(op_id, 0))
-        return Removal(self.causes | other.causes, savings, self.told_ns + other.told_ns)
+        launches = self.launches | other.launches
+        return Removal(self.causes | other.causes, savings, launches, self.told_ns + other.told_ns)
 
     def bound_ns(self, scan: LeadScan, place: Device) -> int:
         """Return what this saves alone."""
-        return scan.bound(place[0], place[1], self.causes, self.savings or None) + self.told_ns
+        return scan.saved_ns(place, self) + self.told_ns
 
     def added_ns(self, scan: LeadScan, place: Device, fixed: Removal | None) -> int:
         """Return what this saves in addition to what is fixed already."""
@@ -164,10 +176,10 @@ def device_bounds(
     fixed: Mapping[Device, Removal],
 ) -> dict[Device, DeviceBound]:
     """Return what the rule's fix saves on each device; where something is `fixed` already, what it adds to that."""
-    savings = _savings(con, rule, values)
+    removals = _removals(con, rule, values, windows)
     found = {}
     for place, window in windows.items():
-        removal = Removal(frozenset(rule.removes), savings.get(place, {}))
+        removal = removals[place]
         bound_ns = None if scan.abstains(*place) else removal.added_ns(scan, place, fixed.get(place))
         found[place] = DeviceBound(window, removal, bound_ns)
     return found
@@ -181,8 +193,7 @@ def run_bounds(
     windows: Mapping[Device, Mapping[str, Any]],
 ) -> dict[Device, DeviceBound]:
     """Return what the run saves if the rule's fix is made on one device alone, and on all of them."""
-    savings = _savings(con, rule, values)
-    removals = {place: Removal(frozenset(rule.removes), savings.get(place, {})) for place in windows}
+    removals = _removals(con, rule, values, windows)
     together_ns = None if rule.says_its_bound or together.abstains else together.saved_ns(removals)
     return {
         place: DeviceBound(
@@ -211,14 +222,21 @@ def fill_bound(
         con.executemany(f"INSERT INTO bound VALUES ({', '.join('?' * len(rows[0]))})", rows)
 
 
-def _savings(con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, Any]) -> dict[Device, dict[int, int]]:
+def _removals(
+    con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, Any], places: Iterable[Device]
+) -> dict[Device, Removal]:
+    """Return what the rule's fix takes away on each device."""
+    causes = frozenset(rule.removes)
     if rule.op_saving is None:
-        return {}
+        return {place: Removal(causes) for place in places}
     rows = sandbox.query(con, _text("op_savings").replace("SELECT NULL /* op_saving */", rule.op_saving), values)
-    savings: dict[Device, dict[int, int]] = {}
-    for trace_id, device, op_id, saving_ns in rows.rows:
-        savings.setdefault((trace_id, device), {})[op_id] = saving_ns
-    return savings
+    savings: dict[Device, dict[int, int]] = {place: {} for place in places}
+    launches: dict[Device, set[int]] = {place: set() for place in savings}
+    for trace_id, device, op_id, saving_ns, left_out in rows.rows:
+        if (trace_id, device) in savings:
+            savings[trace_id, device][op_id] = saving_ns
+            launches[trace_id, device].update([op_id] if left_out else [])
+    return {place: Removal(causes, savings[place], frozenset(launches[place])) for place in savings}
 
 
 def _claimed(con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, Any]) -> dict[Device, dict[str, Any]]:

@@ -142,7 +142,7 @@ class Rule:
     when: str
     claims: Claims
     removes: tuple[str, ...]  # causes that the fix takes away altogether: the claimed ones unless the file says less
-    op_saving: str | None  # SELECT trace_id, op_id, saving_ns: by how much the fix shortens GPU operations
+    op_saving: str | None  # SELECT trace_id, op_id, saving_ns and maybe left_out: how the fix shortens GPU operations
     confidence: str
     lower: tuple[ConfidenceDrop, ...]
     message: str

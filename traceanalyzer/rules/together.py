@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from traceanalyzer.rules.bounds import Device, Removal
+from traceanalyzer.rules.bounds import Device, Removal, RemovalKey
 
 if TYPE_CHECKING:
     from traceanalyzer.attribution import Bounds
@@ -14,7 +14,7 @@ Removals = Mapping[Device, Removal]
 
 _ALONE = "not-applicable: one device is all there is"
 _APART = "not-applicable: the ranks do not wait for each other in collectives"
-_Key = frozenset[tuple[Device, frozenset[str], frozenset[tuple[int, int]]]]
+_Key = frozenset[tuple[Device, RemovalKey]]
 
 
 class Together:
@@ -38,21 +38,17 @@ class Together:
 
     def taken_ns(self, device: Device, removal: Removal) -> int:
         """Return the time on a device that a fix takes out of its window, whether or not anybody gains by it."""
-        from traceanalyzer.attribution import Scenario
-
         scan = self._bounds.devices[device].scan
-        gained, _, earlier, shorter = scan.inputs(Scenario(removal.causes, removal.savings))
+        gained, _, earlier, shorter = scan.inputs(removal.scenario())
         return int((gained + earlier + shorter)[scan.in_window].sum())
 
     def _scanned_ns(self, removals: Removals) -> int:
-        from traceanalyzer.attribution import Scenario
-
-        changes = {place: item for place, item in removals.items() if item.causes or item.savings}
+        changes = {place: item for place, item in removals.items() if item.is_scanned}
         if not changes:
             return 0
-        key = frozenset((place, item.causes, frozenset(item.savings.items())) for place, item in changes.items())
+        key = frozenset((place, item.key) for place, item in changes.items())
         if key not in self._known:
-            scenarios = {place: Scenario(item.causes, item.savings) for place, item in changes.items()}
+            scenarios = {place: item.scenario() for place, item in changes.items()}
             self._known[key] = self._bounds.run(scenarios).saved_ns
         return self._known[key]
 
