@@ -132,6 +132,8 @@ def connect_canonical(
 ) -> duckdb.DuckDBPyConnection:
     """Return a connection over the canonical tables of stored traces alone: what attribution is computed from."""
     connection = duckdb.connect(str(database) if database else ":memory:")
+    # Every view and every query reads the footers of the same files.
+    connection.execute("SET parquet_metadata_cache = true")
     connection.execute("CREATE SCHEMA canonical")
     for name in _those(canonical_tables(), needed):
         table = canonical_tables()[name]

@@ -18,7 +18,11 @@ def ingest(options: RunOptions) -> None:
     time went (steps, ledger, bounds) is computed by the first command that asks for it.
     """
     with opened(options, attribution=False) as (run, _):
-        traces, events, defects = run.connection.execute(query("totals")).fetchall()[0]
+        from traceanalyzer import engine  # with DuckDB and Arrow, which `--help` can do without
+
+        totals = query("totals")
+        with engine.connect(run.traces, None, readers=[totals]) as connection:
+            traces, events, defects = connection.execute(totals).fetchall()[0]
         state = "unchanged, nothing to do" if run.reused else "read"
     click.echo(f"{counted(traces, 'trace')}, {counted(events, 'event')} {state}: {run.root}")
     if defects and not options.quiet:

@@ -115,8 +115,9 @@ class ChunkParser:
         cursor = self._connection
         key = f"{first_event_id:012d}"
         for part in _PARTS:
-            self._copy(part, first_event_id, stage / f"{part}-{key}.parquet", "lz4")
-        self._copy("args", first_event_id, args_path.with_name(f"{args_path.stem}-{key}.parquet"), "zstd")
+            self._copy(part, first_event_id, stage / f"{part}-{key}.parquet", "COMPRESSION lz4")
+        args = args_path.with_name(f"{args_path.stem}-{key}.parquet")
+        self._copy("args", first_event_id, args, "COMPRESSION zstd, COMPRESSION_LEVEL 1")
         for defect, count, position, example in cursor.execute(sql("losses")).fetchall() if facts.flawed_count else ():
             offset = facts.offsets[position] if facts.offsets else event_offset(chunk, position)
             self._losses.add(defect, offset, example, count)
@@ -125,10 +126,10 @@ class ChunkParser:
         """Free the rows of the last chunk."""
         self._connection.close()
 
-    def _copy(self, part: str, first_event_id: int, path: Path, compression: str) -> None:
+    def _copy(self, part: str, first_event_id: int, path: Path, options: str) -> None:
         rows = sql(part).rstrip().removesuffix(";")
         self._connection.execute(
-            f"COPY ({rows}) TO $path (FORMAT parquet, COMPRESSION {compression})",
+            f"COPY ({rows}) TO $path (FORMAT parquet, {options})",
             {"base": first_event_id, "path": str(path)},
         )
 

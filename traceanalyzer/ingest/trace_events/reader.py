@@ -18,6 +18,8 @@ from traceanalyzer.ingest.trace_events.mend import SEPARATOR
 from traceanalyzer.ingest.trace_events.stream import ByteStream
 
 CHUNK_BYTES = 16 * 2**20
+# Chunks in work beyond one a thread: while one waits for its turn to be numbered, its thread parses the next.
+SPARE_PARSERS = 1
 # An event that needs more text than this to be told from damage is damage.
 LOOKAHEAD_BYTES = 32 * 2**20
 _TAIL_BYTES = 64 * 2**10
@@ -76,7 +78,7 @@ class EventReader:
         try:
             parts = Parts(self._read_header())
             unpadded = self._sample_times()
-            for number in range(max(1, self._options.jobs) + 2):
+            for number in range(max(1, self._options.jobs) + SPARE_PARSERS):
                 cursor, scratch = self._database.cursor(), self._stage / f"chunk-{number}.json"
                 self._idle.append(ChunkParser(cursor, scratch, self._losses, self._offset, unpadded=unpadded))
             self._read_chunks(parts)
