@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from traceanalyzer.rules.model import EFFORTS, Rule
+from traceanalyzer.rules.model import EFFORTS, RUN, Rule
 from traceanalyzer.rules.together import Removals, joined
 from traceanalyzer.rules.verdicts import Verdict
 
@@ -146,7 +146,9 @@ def _next(
     first = min(close, key=lambda item: (_effort(item), -gains[item.rule.id], item.rule.id))
     same = alternatives.get(first.rule.id, frozenset())
     rivals = [item for item in rest if item is first or item.rule.id in same]
-    return max(rivals, key=lambda item: (owned_ns.get(item.rule.id, 0), item is first))
+    # What holds up the run is told before what is slow on the rank that does.
+    of_run = {item.rule.id for item in close if item.rule.scope == RUN}
+    return max(rivals, key=lambda item: (item.rule.id in of_run, owned_ns.get(item.rule.id, 0), item is first))
 
 
 def _effort(item: Candidate) -> int:

@@ -13,15 +13,15 @@ WITH blamed AS (
 SELECT
     blamed.trace_id,
     blamed.device,
-    claimed.trace_id AS row_trace_id,
-    claimed.device AS row_device,
+    ledger_rows.trace_id AS row_trace_id,
+    ledger_rows.device AS row_device,
     row_id AS item_id,
     step,
     dur_ns,
     bucket,
     confidence
-FROM ledger_rows AS claimed
-JOIN blamed ON blamed.rank = claimed.blame_rank
+FROM ledger_rows
+JOIN blamed ON blamed.rank = ledger_rows.blame_rank
 WHERE kept
   AND cause IN (SELECT unnest($causes::VARCHAR[]))
   AND TRUE /* where */
