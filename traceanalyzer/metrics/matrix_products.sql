@@ -1,0 +1,71 @@
+-- One row per kernel of a matrix product whose operator's input shapes were recorded: its sizes, and how fast it was.
+--
+-- A product of m x k with k x n matrices, batch of them, is 2 * batch * m * n * k operations. Tensor cores want n and k
+-- (the rows of both operands in memory) in steps of 16 bytes, as wide loads do.
+--
+-- columns:
+--   trace        VARCHAR  name of the trace
+--   rank         INTEGER  rank in the job
+--   device       INTEGER  device
+--   trace_id     INTEGER  traces.trace_id
+--   op_id        BIGINT   gpu_ops.op_id
+--   operator     VARCHAR  aten::mm, aten::addmm, aten::bmm or aten::baddbmm
+--   precision    VARCHAR  as in kernel_class
+--   batch        BIGINT   matrices
+--   m            BIGINT   rows of the result
+--   n            BIGINT   columns of the result
+--   k            BIGINT   length of each sum
+--   flops        DOUBLE   operations
+--   tflops       DOUBLE   rate: operations per ns / 1000
+--   size_bytes   DOUBLE   both operands and the result, each once: what memory has to move at least
+--   is_aligned   BOOLEAN  n and k are multiples of 16 bytes' worth of elements
+WITH products AS (
+    SELECT
+        kernels.*,
+        json_extract(args.args, '$."Input Dims"') AS dims,
+        CASE WHEN kernels.operator IN ('aten::mm', 'aten::bmm') THEN 0 ELSE 1 END AS first_operand
+    FROM kernel_class AS kernels
+    JOIN event_args AS args
+      ON args.trace_id = kernels.trace_id AND args.event_id = kernels.operator_id
+    WHERE kernels.class = 'gemm'
+      AND kernels.operator IN ('aten::mm', 'aten::addmm', 'aten::bmm', 'aten::baddbmm')
+),
+operands AS (
+    SELECT
+        *,
+        json_extract(dims, printf('$[%d]', first_operand))::BIGINT[] AS lhs,
+        json_extract(dims, printf('$[%d]', first_operand + 1))::BIGINT[] AS rhs
+    FROM products
+),
+sizes AS (
+    SELECT
+        *,
+        CASE WHEN len(lhs) = 3 THEN lhs[1] ELSE 1 END AS batch,
+        lhs[-2] AS m,
+        rhs[-1] AS n,
+        lhs[-1] AS k,
+        2.0 * batch * m * n * k AS flops,
+        CASE precision WHEN 'fp8' THEN 16 WHEN 'bf16' THEN 8 WHEN 'fp16' THEN 8 WHEN 'fp64' THEN 2 ELSE 4 END AS unit,
+        16.0 / unit * batch * (m * k + k * n + m * n) AS size_bytes
+    FROM operands
+    WHERE len(lhs) IN (2, 3)
+      AND len(rhs) = len(lhs)
+      AND lhs[-1] = rhs[-2]
+)
+SELECT
+    trace,
+    rank,
+    device,
+    trace_id,
+    op_id,
+    operator,
+    precision,
+    batch,
+    m,
+    n,
+    k,
+    flops,
+    flops / nullif(dur_ns, 0) / 1000 AS tflops,
+    size_bytes,
+    n % unit = 0 AND k % unit = 0 AS is_aligned
+FROM sizes
