@@ -55,7 +55,7 @@ class Finding:
     `saving_ns` is the bound: what removing only this cause can save in the analysis window; bounds overlap and are
     never summed. `owned_ns` is the time of the window that this finding alone owns; owned times add up.
     `marginal_ns` is what it adds when fixed after the findings before it; marginals add up to the joint bound.
-    Times are NULL (None) for quality findings. Shares are of the analysis window; those of the run, of the slowest rank's.
+    Times are NULL (None) for quality findings. Shares are of the analysis window, and the run's is its slowest rank's.
     """
 
     rule: str

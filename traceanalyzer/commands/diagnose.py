@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from traceanalyzer.self_check import Check
 
 EXIT_FINDING = 1
+EXIT_BLOCKED = 3
 
 
 @click.command()
@@ -73,6 +74,8 @@ def diagnose(
 
     Findings come ranked by what fixing them can save, each with the evidence to look up in a trace viewer and the fix.
     Rules that could not look say so, and what to record next time.
+
+    Exits with 3 where something about the traces makes a diagnosis worthless.
     """
     params = dict(_assigned(text) for text in assignments)
     with opened(options) as (run, activity):
@@ -90,6 +93,10 @@ def diagnose(
 
             terminal.write(diagnosis, stream, verbose=options.verbose)
     _tell(checks)
+    from traceanalyzer.report.verdict import blocker_of
+
+    if blocker_of(diagnosis) is not None:
+        click.get_current_context().exit(EXIT_BLOCKED)
     reached = {} if fail_on is None else _reached(diagnosis, fail_on)
     if reached:
         sys.stdout.flush()

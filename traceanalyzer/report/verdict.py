@@ -28,9 +28,10 @@ def judge(diagnosis: Diagnosis) -> Verdict:
     """Say in one sentence what a diagnosis comes to."""
     if sum(trace.gpu_op_count for trace in diagnosis.traces) == 0:
         return Verdict("no-gpu", "No GPU work was recorded, so nothing can be said about the GPU.")
-    blockers = [finding for finding in diagnosis.findings if finding.severity == "blocker"]
-    if blockers:
-        return Verdict("blocked", f"This trace cannot be judged: {_lower(blockers[0].title)}.")
+    blocker = blocker_of(diagnosis)
+    if blocker is not None:
+        what = "This trace" if len(diagnosis.traces) == 1 else "This run"
+        return Verdict("blocked", f"{what} cannot be judged: {_lower(blocker.title)}.")
     timed = time_findings(diagnosis)
     if timed:
         return Verdict("sick", _sick(diagnosis, timed))
@@ -44,6 +45,14 @@ def judge(diagnosis: Diagnosis) -> Verdict:
             return Verdict("clear", f"{compute} and no rule found anything, as far as this trace can tell.")
         return Verdict("healthy", f"Healthy: {_lower(compute)} and no rule found anything.")
     return Verdict("unexplained", f"{compute}; no rule found the reason for the rest.")
+
+
+def blocker_of(diagnosis: Diagnosis) -> Finding | None:
+    """Return what makes every trace of the run worthless for a diagnosis; None: something can be said."""
+    blockers = [finding for finding in diagnosis.findings if finding.severity == "blocker"]
+    blocked = {name for item in blockers for name in (item.same_on_traces or (item.trace,))}
+    everywhere = None in blocked or blocked >= {trace.trace for trace in diagnosis.traces}
+    return blockers[0] if blockers and everywhere else None
 
 
 def compute_share(ledger: DeviceLedger) -> float:

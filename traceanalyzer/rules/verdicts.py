@@ -104,12 +104,12 @@ def evaluate(
     con: duckdb.DuckDBPyConnection, rule: Rule, run: Run, values: Mapping[str, Any], question: Question
 ) -> list[Verdict]:
     """Return the rule's verdict in every place it is about; a broken or slow query abstains with 'error'."""
+    apart = _apart(rule, run, question)
+    if apart is not None:
+        return [apart]
     missing, open_places = ([], run.devices) if question.assume_requirements else _requirements(rule, run)
     if not open_places and rule.kind != QUALITY:
         return missing
-    apart = _apart(rule, question)
-    if apart is not None:
-        return [*missing, apart]
     scan = None if rule.claims.is_empty else question.scan
     try:
         bounds = {} if scan is None else _bounds(con, rule, run, values, question)
@@ -138,10 +138,10 @@ def evaluate(
     return [*missing, *verdicts, *(Verdict(rule, place, ABSTAINED, "no-row", silent) for place in unseen)]
 
 
-def _apart(rule: Rule, question: Question) -> Verdict | None:
+def _apart(rule: Rule, run: Run, question: Question) -> Verdict | None:
     """Return what a rule about the run says where its ranks cannot be looked at together."""
     why = None if question.together is None or rule.scope != RUN else question.together.abstains
-    if why is None:
+    if why is None or not run.devices:
         return None
     reason, _, detail = why.partition(": ")
     return Verdict(rule, Place(), ABSTAINED, reason, detail, _UNLOCKS.get(reason))
