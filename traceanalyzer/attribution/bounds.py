@@ -81,7 +81,11 @@ class Bounds:
         for window in windows.to_pylist():
             place = (window["trace_id"], window["device"])
             devices[place] = _Device(
-                Scan.of_tables(_of_device(lead_events, place), _of_device(lead_costs, place)),
+                Scan.of_tables(
+                    _of_device(lead_events, place),
+                    _of_device(lead_costs, place),
+                    None if window["leads_in"] else window["first_op_id"],
+                ),
                 window["window_ns"],
                 window["compute_ns"],
                 window["first_op_id"],

@@ -73,10 +73,11 @@ class Scan:
     cause_of_gap: np.ndarray[tuple[int], np.dtype[np.object_]]
     costs: Mapping[str, tuple[Ints, Ints]]  # cause -> positions, host time
     position_of: Mapping[int, int]  # op id -> position
+    begins_at: int | None = None  # position at whose start changes begin; None: everything may change
 
     @classmethod
-    def of_tables(cls, events: pa.Table, costs: pa.Table) -> Self:
-        """Prepare one device's rows of lead_events, in order, and of lead_costs."""
+    def of_tables(cls, events: pa.Table, costs: pa.Table, fixed_before: int | None = None) -> Self:
+        """Prepare one device's rows of lead_events, in order, and of lead_costs; nothing changes before an op (id)."""
         op_id = column(events, "op_id")
         is_op = op_id != NO_ROW
         names = ("host_slack_ns", "cap_ns", "first_slack_ns", "second_slack_ns")
@@ -85,6 +86,7 @@ class Scan:
         parts = (is_op, limits[0], limits[1], first, limits[2], second, limits[3], column(events, "own_ns"))
         position, cost = column(costs, "position"), column(costs, "cost_ns")
         cause = np.asarray(costs["cause"].to_pylist(), dtype=object)
+        position_of = {op: at for at, op in enumerate(op_id.tolist()) if op != NO_ROW}
         return cls(
             steps=list(zip(*(part.tolist() for part in parts), strict=True)),
             is_op=is_op,
@@ -100,7 +102,8 @@ class Scan:
             cause_of_op=np.asarray(events["saving_cause"].to_pylist(), dtype=object),
             cause_of_gap=np.asarray(events["dispatch_cause"].to_pylist(), dtype=object),
             costs={name: (position[cause == name], cost[cause == name]) for name in set(cause.tolist())},
-            position_of={op: at for at, op in enumerate(op_id.tolist()) if op != NO_ROW},
+            position_of=position_of,
+            begins_at=None if fixed_before is None else position_of[fixed_before],
         )
 
     def causes(self) -> frozenset[str]:
@@ -150,7 +153,12 @@ class Scan:
             at = self.position_of.get(op_id)
             if at is not None:
                 shorter[at] = min(max(int(shorter[at]), saving), int(self.dur[at]))
-        return gained, removed.astype(np.int64), earlier, shorter
+        changes = (gained, removed.astype(np.int64), earlier, shorter)
+        if self.begins_at is not None:
+            for change in changes[:3]:
+                change[: self.begins_at + 1] = 0
+            shorter[: self.begins_at] = 0
+        return changes
 
 
 class Walk:

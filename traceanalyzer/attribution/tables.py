@@ -94,6 +94,7 @@ def _windows(device: AttributedDevice) -> _Columns:
         "mode": [device.mode],
         "bound_abstains": [window.abstains],
         "first_op_id": [None if window.first_row is None else int(device.ops.op_id[window.first_row])],
+        "leads_in": [window.host_start is not None],
         "reading_op_id": [None if window.reading_row is None else int(device.ops.op_id[window.reading_row])],
         "reading_scale": [window.reading_scale],
         "launch_latency_ns": [window.latency],

@@ -16,6 +16,7 @@ CREATE TABLE windows (
     mode          VARCHAR NOT NULL,  -- training (autograd or an optimizer ran), inference (operators ran, no autograd) or unknown
     bound_abstains VARCHAR,          -- why bounds cannot be trusted here; NULL: they can
     first_op_id   BIGINT,            -- op at whose start the window begins; NULL without steps
+    leads_in      BOOLEAN NOT NULL,  -- steps ahead of the window lose their causes too; false: what lies ahead of it stays as it is
     reading_op_id BIGINT,            -- op at whose start a saving is read: the first after the window, or of its last step; NULL: read at the end of all work
     reading_scale DOUBLE NOT NULL,   -- factor from the saving read there to the whole window: above 1 where the trace ends with the window
     launch_latency_ns BIGINT NOT NULL -- from a launch call's end to its kernel's start on an idle device: median, measured where there are enough
