@@ -20,7 +20,9 @@ from traceanalyzer.ingest.trace_events.stream import BYTE_ORDER_MARK
 _LOOKS_LIKE_EVENTS = re.compile(rb'"(?:traceEvents|ph)"\s*:')
 # Chunks that are parsed at the same time lie in memory; spilling them would cost a fifth of the time.
 _CHUNK_LIMIT_MB = 128
-_ASSEMBLY_LIMIT_MB = 256
+# Sorting needs a buffer for each run of rows that it put on disk: a little more for each further million of events.
+_ASSEMBLY_LIMIT_MB = 192
+_EVENTS_PER_MB = 600_000
 
 
 class TraceEventIngester:
@@ -55,7 +57,9 @@ class TraceEventIngester:
                     )
                     parts = reader.read()
                     database.execute(f"SET threads = {jobs}")
-                    database.execute(f"SET memory_limit = '{_ASSEMBLY_LIMIT_MB}MB'")
+                    database.execute(
+                        f"SET memory_limit = '{_ASSEMBLY_LIMIT_MB + parts.event_count // _EVENTS_PER_MB}MB'"
+                    )
                     Assembler(database, stage, sink, parts, losses).assemble(path)
         finally:
             shutil.rmtree(stage, ignore_errors=True)

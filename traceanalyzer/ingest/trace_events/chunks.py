@@ -115,7 +115,7 @@ class ChunkParser:
         cursor = self._connection
         key = f"{first_event_id:012d}"
         for part in _PARTS:
-            self._copy(part, first_event_id, stage / f"{part}-{key}.parquet", "COMPRESSION lz4")
+            self._copy(part, first_event_id, stage / f"{part}-{key}.parquet", "COMPRESSION lz4, PARQUET_VERSION V2")
         args = args_path.with_name(f"{args_path.stem}-{key}.parquet")
         self._copy("args", first_event_id, args, "COMPRESSION zstd, COMPRESSION_LEVEL 1")
         for defect, count, position, example in cursor.execute(sql("losses")).fetchall() if facts.flawed_count else ():
