@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import pytest
 from faultbench.bench import FAULTS, HEALTHY_JOBS, run_fault, run_healthy
+from faultbench.degrading import DEGRADED, degrade
+from faultbench.doses import DOSES, Dose, respond
+from faultbench.mixtures import hold, mixture
 from faultbench.planted import Fault, Healthy
 from faultbench.table import failures
 
 THROUGH_FILES = ("1", "5", "16", "24")
+DEGRADED_HERE = ("8", "11", "12", "16")
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault.number} {fault.name}")
@@ -26,3 +30,18 @@ def test_the_trace_files_of_both_profilers_tell_the_same(fault: Fault) -> None:
 @pytest.mark.parametrize("case", HEALTHY_JOBS, ids=lambda case: f"{case.number} {case.name}")
 def test_a_healthy_job_raises_no_alarm(case: Healthy) -> None:
     assert list(failures([], [run_healthy(case, ("tables",))])) == []
+
+
+@pytest.mark.parametrize("dose", DOSES[:8:2], ids=lambda dose: dose.name)
+def test_a_bound_grows_with_its_fault(dose: Dose) -> None:
+    assert list(respond(dose, strengths=(0.0, 0.5, 2.0))) == []
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_order_of_fixes_of_a_mixture_holds_what_matters_and_promises_what_is_true(seed: int) -> None:
+    assert list(hold(mixture(seed))) == []
+
+
+@pytest.mark.parametrize("fault", [f for f in DEGRADED if f.number in DEGRADED_HERE], ids=lambda fault: fault.name)
+def test_a_poorer_recording_turns_no_verdict_round(fault: Fault) -> None:
+    assert list(degrade(fault)) == []

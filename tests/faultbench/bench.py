@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 
 from faultbench.captures import CAPTURES
@@ -47,13 +46,6 @@ def run_healthy(case: Healthy, ways: Sequence[Way] = BOTH) -> Row:
     """Return what is told of a healthy job."""
     seen, apart = _examined(Fault(case.number, case.name, case.scenario, None, ()), ways)
     return Row(SIMULATED, judge_healthy(case, seen, frozenset(rule.id for rule in rules())), None, apart)
-
-
-def run_all(workers: int) -> tuple[list[Row], list[Row]]:
-    """Return the rows of all faults and of all healthy jobs."""
-    with ProcessPoolExecutor(workers) as pool:
-        faults, healthy = pool.map(run_fault, FAULTS), pool.map(run_healthy, HEALTHY_JOBS)
-        return list(faults), list(healthy)
 
 
 def _examined(fault: Fault, ways: Sequence[Way]) -> tuple[Examined, tuple[str, ...]]:

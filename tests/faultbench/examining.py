@@ -44,10 +44,8 @@ class Examined:
     def true_share(self, without: Without) -> float:
         """Return the share of the kept steps that a fix truly saves, by running the job again without the fault."""
         first, last = self._between()
-        if without.instead is None:
-            fixed = self.job.without(without.removed, without.kernel_scale or None)
-        else:
-            fixed = simulate_job(without.instead, self.job.seed)
+        fixed = self.job if without.instead is None else simulate_job(without.instead, self.job.seed)
+        fixed = fixed.without(without.removed, without.kernel_scale or None)
         before_ns = self.job.length_ns(first, last)
         return (before_ns - fixed.length_ns(first, last)) / before_ns
 

@@ -71,9 +71,9 @@ def judge_healthy(case: Healthy, seen: Examined, known: frozenset[str]) -> Judge
     return Judged(case.number, case.name, answers, tuple(dict.fromkeys(false)))
 
 
-def fired(seen: Examined) -> set[tuple[str, int | None]]:
-    """Return the rules that fired, with the ranks they fired on."""
-    return {(rule, rank) for (rule, rank, _), state in seen.states().items() if state == "fired"}
+def promised_share(found: Finding) -> float | None:
+    """Return what a finding promises: of the whole run, where ranks wait for each other."""
+    return found.saving_share if found.run_saving_share is None else found.run_saving_share
 
 
 def contradictions(first: Examined, second: Examined) -> list[str]:
@@ -100,12 +100,28 @@ def _answer(expected: Expected, seen: Examined, known: frozenset[str]) -> Answer
     true_share = None if expected.without is None else seen.true_share(expected.without)
     if expected.rule not in known:
         return Answer(expected, NO_RULE, true_share=true_share)
+    if expected.attached_to is not None:
+        return _explanation(expected, seen)
     found = finding_of(expected, seen.diagnosis.findings)
-    if found is None or (expected.first and _first(seen) is not found):
+    if found is None or (expected.first and not _is_first(found, seen)):
         told = ", ".join(dict.fromkeys(item.rule for item in seen.findings)) or "nothing"
         where = f"told: {told}" if found is None else f"behind {told}"
-        return Answer(expected, MISSED, where, None if found is None else found.saving_share, true_share)
-    return Answer(expected, FOUND, _place(found), found.saving_share, true_share)
+        return Answer(expected, MISSED, where, None if found is None else promised_share(found), true_share)
+    return Answer(expected, FOUND, _place(found), promised_share(found), true_share)
+
+
+def _explanation(expected: Expected, seen: Examined) -> Answer:
+    """Return what became of an explanation, which is told under the finding that it explains."""
+    for found in seen.findings:
+        for told in found.explanations:
+            if (
+                (found.rule, told.rule) == (expected.attached_to, expected.rule)
+                and expected.rank in (None, told.rank)
+                and re.search(expected.says, told.message)
+            ):
+                return Answer(expected, FOUND, f"under {found.rule}")
+    told_by = sorted({f"{told.rule} under {found.rule}" for found in seen.findings for told in found.explanations})
+    return Answer(expected, MISSED, f"told: {', '.join(told_by) or 'no explanation'}")
 
 
 def _looked(rules: Sequence[str], seen: Examined) -> list[str]:
@@ -115,8 +131,10 @@ def _looked(rules: Sequence[str], seen: Examined) -> list[str]:
     )
 
 
-def _first(seen: Examined) -> Finding | None:
-    return next(iter(seen.findings), None)
+def _is_first(found: Finding, seen: Examined) -> bool:
+    """Tell whether a finding is told before every other one, or as another fix for the same time as the first."""
+    first = seen.findings[0]
+    return found is first or (found.status == "alternative" and first.rule in found.alternatives)
 
 
 def _place(found: Finding) -> str:

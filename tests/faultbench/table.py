@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from faultbench.bench import Row
 from faultbench.judging import FOUND, MISSED, NO_RULE, Answer
+
+if TYPE_CHECKING:
+    from faultbench.real_cpu import RealRow
 
 MOST_POINTS_APART = 1.0
 _HEAD = ("#", "planted", "source", "finding", "where", "twin", "bound", "truth", "off by")
@@ -32,6 +36,15 @@ def healthy_table(rows: Sequence[Row]) -> Iterator[str]:
         told = ", ".join(f"{a.expected.rule}: {a.state}" for a in row.judged.answers) or _NONE
         false = ", ".join(row.judged.false) or "nothing"
         yield f"| {row.judged.number} | {row.judged.name} | {row.source} | {told} | {false} |"
+
+
+def real_table(rows: Sequence[RealRow]) -> Iterator[str]:
+    """Yield the lines of the table of real pairs."""
+    yield "| # | planted | source | read from real names | rules | by the names | truth |"
+    yield "|---|---|---|---|---|---:|---:|"
+    for row in rows:
+        shares = [_NONE if share is None else f"{share:.0%}" for share in (row.share, row.true_share)]
+        yield f"| {row.number} | {row.name} | real CPU | {row.read} | {row.verdict} | {' | '.join(shares)} |"
 
 
 def scores(faults: Sequence[Row], healthy: Sequence[Row]) -> Iterator[str]:

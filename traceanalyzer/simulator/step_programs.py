@@ -13,10 +13,10 @@ def kernels(count: int, us: float, kernel_class: str = "gemm", py_us: float = 3)
     return {"repeat": count, "do": [{"kernel": {"us": us, "py_us": py_us, "class": kernel_class}}]}
 
 
-def data_parallel(kernel_us: float = 80, per_bucket: int = 14, py_us: float = 3) -> Program:
+def data_parallel(kernel_us: float = 80, per_bucket: int = 14, py_us: float = 3, bucket_us: float = 800) -> Program:
     """Return a step whose gradients are reduced in eight buckets beside the backward pass."""
     part = kernels(per_bucket, kernel_us, py_us=py_us)
-    bucket = {"comm": {"us": 800, "blocking": False}}
+    bucket = {"comm": {"us": bucket_us, "blocking": False}}
     return [
         {"next": {"us": 300}},
         {"h2d": {"mb": 2}},

@@ -1,0 +1,191 @@
+"""Real traces of PyTorch on the CPU: the names that it really writes mean what rules take them for, and no GPU is seen.
+
+Without a GPU in the trace no rule promises a saving. What is measured is the share of the steps that the names give to
+a cause, beside what mending it truly saves of the steps' time without the profiler.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import traceanalyzer
+from faultbench import torch_cpu
+from faultbench.judging import POINTS
+from traceanalyzer.attribution.buckets import HOST_CODE
+from traceanalyzer.attribution.host_states import slice_state
+from traceanalyzer.run import Run
+
+_MIB = 2**20
+# Real runs differ from each other, and recording costs time: what the names give may be this far from the truth.
+_LEAST, _MOST, _POINTS = 0.8, 1.25, 5.0
+_STEPS = "SELECT thread_id, start_ns, start_ns + dur_ns FROM host_slices WHERE name LIKE 'ProfilerStep#%'"
+_SLICES = """
+SELECT slice_id, parent_id, category, name, dur_ns
+FROM host_slices
+WHERE trace_id = 0
+  AND thread_id = coalesce($thread, thread_id)
+  AND start_ns BETWEEN $first AND $last
+ORDER BY start_ns, depth
+"""
+_MEMORY = """
+SELECT arg_max(allocated_bytes, start_ns)
+FROM memory_events
+WHERE device_type = 0 AND start_ns BETWEEN $first AND $last
+"""
+
+
+@dataclass(frozen=True)
+class RealRow:
+    """What became of one real pair."""
+
+    number: str
+    name: str
+    read: str  # what was read from the names
+    verdict: str
+    share: float | None  # of the steps' time, by the names
+    true_share: float | None  # that mending it saved without the profiler
+    wrong: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class RealPair:
+    """A job of torch_cpu.py, and what its traces must tell."""
+
+    number: str
+    job: str
+    name: str
+    cause: str | None  # the host's state that the fault's time is read as
+    in_training: bool = True  # it happens in the training thread, so that mending it saves its time
+
+
+PAIRS: tuple[RealPair, ...] = (
+    RealPair("1", "loader", "starving loader", "host.dataloader"),
+    RealPair("11", "leak", "24 MiB more in every step", None),
+    RealPair("12", "garbage", "garbage every fourth step", "host.gc"),
+    RealPair("17", "reductions", "many small reductions, gloo on 2 processes", "host.comm_cpu", in_training=False),
+    RealPair("21", "recompilation", "recompilation for every third batch", "host.compile"),
+)
+
+
+def run_pair(pair: RealPair) -> RealRow:
+    """Capture a pair and return what was read from it."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        ms = torch_cpu.capture(pair.job, folder)
+        fault, twin = (_read(folder / variant, pair) for variant in ("fault", "twin"))
+    true_share = 1 - ms["twin"] / ms["fault"]
+    if pair.cause is None:
+        read = f"{fault.kept_mib:.1f} MiB a step kept, twin {twin.kept_mib:.1f}"
+        wrong = [] if 23 < fault.kept_mib < 25 and twin.kept_mib < 12 else [f"read {read}"]
+        return RealRow(pair.number, pair.name, read, fault.verdict, None, None, (*wrong, *fault.wrong, *twin.wrong))
+    read = f"{pair.cause} {fault.share:.0%} of the steps, twin {twin.share:.0%}"
+    wrong = [] if fault.share > 2 * twin.share else [f"read {read}"]
+    saved = 1 - (1 - fault.share) / (1 - twin.share)
+    if (
+        pair.in_training
+        and not _LEAST * true_share - _POINTS / POINTS <= saved <= _MOST * true_share + _POINTS / POINTS
+    ):
+        wrong.append(f"the names give {saved:.0%}, mending it saved {true_share:.0%}")
+    wrong += [*fault.wrong, *twin.wrong]
+    if not pair.in_training:
+        return RealRow(pair.number, pair.name, read, fault.verdict, None, None, tuple(wrong))
+    return RealRow(pair.number, pair.name, read, fault.verdict, saved, true_share, tuple(wrong))
+
+
+def run_without_gpu() -> RealRow:
+    """Return what is told of a real CPU trace, and of it with the marks of a GPU job whose kernels are missing."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        torch_cpu.capture("recompilation", folder)
+        genuine = folder / "twin" / "rank0.json"
+        (folder / "job").mkdir()
+        (folder / "job" / "rank0.json").write_text(json.dumps(as_of_a_gpu_job(json.loads(genuine.read_text()))))
+        severities = [_severity(folder / "job"), _severity(folder / "twin")]
+    wrong = () if severities == ["blocker", "note"] else (f"tq-missing-gpu-activity is {severities}",)
+    return RealRow(
+        "25", "CPU-only trace of a GPU job", "tq-missing-gpu-activity", "blocker, twin: note", None, None, wrong
+    )
+
+
+def as_of_a_gpu_job(trace: dict[str, object]) -> dict[str, object]:
+    """Return a CPU trace with what the profiler writes of a GPU job even where it cannot see the device."""
+    events = list(trace["traceEvents"])  # type: ignore[call-overload]
+    operators = [event for event in events if event.get("cat") == "cpu_op"][:50]
+    place = {key: operators[0][key] for key in ("pid", "tid")}
+    for number, operator in enumerate(operators):
+        at = {**place, "ts": operator["ts"], "ph": "X", "dur": 4}
+        args = {"cbid": 211, "correlation": number + 1}
+        events.append({**at, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "args": args})
+    properties = [{"id": 0, "name": "NVIDIA H200", "totalGlobalMem": 150_754_820_096, "numSms": 132}]
+    return {**trace, "deviceProperties": properties, "traceEvents": events}
+
+
+@dataclass(frozen=True)
+class _Read:
+    share: float
+    kept_mib: float
+    verdict: str
+    wrong: tuple[str, ...]
+
+
+def _read(folder: Path, pair: RealPair) -> _Read:
+    with traceanalyzer.open(folder) as run:
+        diagnosis = run.diagnose()
+        told = [finding.rule for finding in diagnosis.findings if finding.kind == "finding"]
+        clear = sorted({o.rule for o in diagnosis.outcomes if o.state == "clear" and not o.rule.startswith("tq-")})
+        wrong = [f"{rule} is told without a GPU" for rule in told] + [
+            f"{rule} is clear without a GPU" for rule in clear
+        ]
+        share = 0.0 if pair.cause is None else _share(run, pair.cause, in_training=pair.in_training)
+        kept = _kept_mib(run) if pair.cause is None else 0.0
+        return _Read(share, kept, "could not look: no GPU", tuple(wrong))
+
+
+def _severity(folder: Path) -> str:
+    with traceanalyzer.open(folder) as run:
+        found = [item for item in run.diagnose().findings if item.rule == "tq-missing-gpu-activity"]
+        return found[0].severity if found else "absent"
+
+
+def _steps(run: Run) -> list[tuple[int, int, int]]:
+    steps: list[tuple[int, int, int]] = run.connection.execute(
+        _STEPS + " AND trace_id = 0 ORDER BY start_ns"
+    ).fetchall()
+    return steps
+
+
+def _share(run: Run, cause: str, *, in_training: bool) -> float:
+    """Return the share of the steps that threads, or the training thread alone, spend in a state by their names.
+
+    gloo works in threads of its own, of which one is enough for one reduction after the other.
+    """
+    steps = _steps(run)
+    held = {"thread": steps[0][0] if in_training else None, "first": steps[0][1], "last": steps[-1][2]}
+    inside: set[int] = set()
+    total_ns = 0
+    for slice_id, parent_id, category, name, dur_ns in run.connection.execute(_SLICES, held).fetchall():
+        if parent_id in inside:
+            inside.add(slice_id)
+        elif slice_state(category, name) == HOST_CODE[cause]:
+            inside.add(slice_id)
+            total_ns += dur_ns
+    return float(total_ns / sum(end - start for _, start, end in steps))
+
+
+def _kept_mib(run: Run) -> float:
+    """Return by how much more memory is in use after each step, from the first to the last."""
+    ends = [
+        run.connection.execute(_MEMORY, {"first": start, "last": end}).fetchall()[0][0] for _, start, end in _steps(run)
+    ]
+    return float((ends[-1] - ends[0]) / (len(ends) - 1) / _MIB)
+
+
+def all_rows() -> Iterator[RealRow]:
+    """Yield every real pair."""
+    for pair in PAIRS:
+        yield run_pair(pair)
+    yield run_without_gpu()
