@@ -11,6 +11,7 @@ import pytest
 
 from traceanalyzer.diagnosis import AttachedExplanation, Diagnosis, Finding
 from traceanalyzer.report import terminal
+from traceanalyzer.report.json import document
 from traceanalyzer.rules import Rule, diagnose, lint, load_rules
 from traceanalyzer.rules.attaching import explain_findings
 from traceanalyzer.rules.fixtures import open_fixture
@@ -100,12 +101,16 @@ def test_what_explains_a_rule_explains_what_refines_it(why: Rule) -> None:
     assert told.rule == "few-workers"
 
 
-def test_the_report_tells_it_with_its_fix_before_those_of_the_finding(why: Rule) -> None:
+def test_the_findings_own_fix_is_told_before_an_explanation_and_its_fix(why: Rule) -> None:
+    diagnosis = diagnosed(LOADER, why)
     stream = io.StringIO()
-    terminal.write(diagnosed(LOADER, why), stream)
-    text = stream.getvalue()
-    because = text.index("because  6 batches were made in the training process.")
-    assert because < text.index("Use workers.") < text.rindex("fix  ")
+    terminal.write(diagnosis, stream)
+    text = " ".join(stream.getvalue().split())
+    own = text.index(of(diagnosis, "dataloader-bound").fixes[0].text)
+    because = text.index("because 6 batches were made in the training process.")
+    assert own < because < text.index("fix Use workers.")
+    (told,) = (item for item in document(diagnosis)["findings"] if item["rule"] == "dataloader-bound")
+    assert list(told).index("fixes") < list(told).index("explanations")
 
 
 @pytest.mark.parametrize(

@@ -89,9 +89,9 @@ class Finding:
         str, ...
     ] = ()  # more than one: this finding stands for all of them, its numbers are the worst's
     alternatives: tuple[str, ...] = ()
-    explanations: tuple[AttachedExplanation, ...] = ()
     evidence: tuple[Evidence, ...] = ()
     fixes: tuple[Fix, ...] = ()
+    explanations: tuple[AttachedExplanation, ...] = ()
     references: tuple[str, ...] = ()
     params: dict[str, Any] = field(default_factory=dict)
 

@@ -68,9 +68,7 @@ def _write_finding(
         page.paragraph(finding.why, label=("why  ", "dim"), indent=3)
     for evidence in finding.evidence:
         _write_evidence(page, evidence, verbose=verbose)
-    for explanation in finding.explanations:
-        _write_explanation(page, explanation, verbose=verbose)
-    # What mends the reason mends the finding.
+    # Its own fix is what its saving is of; that of a reason follows with the reason.
     room = max(1, MOST_FIXES - sum(bool(told.fixes) for told in finding.explanations))
     for fix in finding.fixes if verbose else finding.fixes[:room]:
         _write_fix(page, fix)
@@ -80,6 +78,8 @@ def _write_finding(
         page.paragraph(instead, label=("instead  ", "dim"), indent=3)
     elif rivals:
         page.paragraph(f"{rivals}, which wins part of the same time", label=("or   ", "dim"), indent=3)
+    for explanation in finding.explanations:
+        _write_explanation(page, explanation, verbose=verbose)
     for other in others if verbose else others[:MOST_PLACES]:
         _write_facts(page, diagnosis, other, "", lead="also  ")
         page.paragraph(other.message, indent=3, style="dim")
@@ -98,7 +98,7 @@ def _write_explanation(page: Page, told: AttachedExplanation, *, verbose: bool) 
     for evidence in told.evidence:
         _write_evidence(page, evidence, verbose=verbose)
     for fix in told.fixes if verbose else told.fixes[:1]:
-        _write_fix(page, fix)
+        _write_fix(page, fix, indent=5)
 
 
 def _write_facts(page: Page, diagnosis: Diagnosis, finding: Finding, rule: str, *, lead: str = "") -> None:
@@ -188,7 +188,7 @@ def _telling_columns(evidence: Evidence, rows: Sequence[tuple[object, ...]]) -> 
     return shown
 
 
-def _write_fix(page: Page, fix: Fix) -> None:
-    page.paragraph(fix.text, label=("fix  ", "bold green"), indent=3)
+def _write_fix(page: Page, fix: Fix, *, indent: int = 3) -> None:
+    page.paragraph(fix.text, label=("fix  ", "bold green"), indent=indent)
     if fix.code:
-        page.code(fix.code, indent=8)
+        page.code(fix.code, indent=indent + 5)
