@@ -76,6 +76,15 @@ def assert_same_rows(run: SimulatedRun, folder: Path, tables: tuple[str, ...]) -
         ({"steps": 2, "kernels": 5, "carry_in": 4}, "2025"),
         ({"steps": 2, "kernels": 10, "graph": True}, "2025"),
         ({"steps": 2, "kernels": 10, "no_gpu": True}, "2025"),
+        ({"steps": 2, "kernels": 10, "blocking_launches": True, "core_clock": 0.8}, "2025"),
+        (
+            {
+                "steps": 2,
+                "memory": True,
+                "program": [{"capture": {}, "do": [{"kernel": 5}]}, {"graph": {}}, {"oom": 9}],
+            },
+            "2025",
+        ),
         ({"steps": 2, "kernels": 10, "truncate": 0.1}, "2025"),
         ({"steps": 2, "kernels": 10, "truncate": 0.6, "clock_offset_us": -12.5}, "2025"),
         ({"steps": 2, "kernels": 20, "device": "MI300X"}, "rocm"),

@@ -49,6 +49,15 @@ SCENARIOS: dict[str, dict[str, Any]] = {
         "clock_offset_us": [0, 3e6],
     },
     "collectives between": {**BASE, "ranks": 2, "comm_us": 900, "faults": {"rank": 1, "loader_us": 3_000}},
+    "blocking launches": {**BASE, "blocking_launches": True},
+    "captured again": {
+        "steps": 6,
+        "program": [{"next": 300}, {"capture": {}, "do": [{"repeat": 40, "do": [{"kernel": 40}]}]}, {"graph": {}}],
+    },
+    "out of memory": {
+        "steps": 6,
+        "program": [{"oom": {"frees": 3}}, {"free": 100}, {"repeat": 40, "do": [{"kernel": 80}]}],
+    },
     "lost kernels": {**BASE, "drop_kernels": 0.02},
     "carried in": {**BASE, "carry_in": 7},
 }

@@ -52,6 +52,48 @@ def test_host_lateness_is_blamed_on_what_the_host_did() -> None:
     assert run.true_ledger == {"compute": 10_000, "host.python": 21_667, "host.launch_api": 4_333}
 
 
+def test_a_blocking_launch_returns_four_microseconds_after_its_kernel() -> None:
+    # host   |---launch------|py|---launch------|
+    #        0              22  25              47
+    # stream          |=K0=|             |=K1=|
+    #                 8   18             33  43
+    run = program(KERNEL, {"py": 3}, KERNEL, blocking_launches=True)
+    assert device_us(run) == [("kernel", 7, 8, 18), ("kernel", 7, 33, 43)]
+    assert calls_us(run)[:2] == [("cudaLaunchKernel", 0, 22), ("cudaLaunchKernel", 25, 47)]
+
+
+def test_a_capture_launches_nothing_before_its_graph_is_replayed() -> None:
+    # host   |begin|launch|launch|end|instantiate|replay|
+    #        0     1      7     13  14          64     76
+    # stream                                              |=K0=| |=K1=|
+    #                                                     78  88 89  99
+    captured = {"capture": {"instantiate_us": 50}, "do": [KERNEL, KERNEL]}
+    run = program(captured, {"graph": {}})
+    assert [name for name, _, _ in calls_us(run)[:6]] == [
+        "cudaStreamBeginCapture",
+        "cudaLaunchKernel",
+        "cudaLaunchKernel",
+        "cudaStreamEndCapture",
+        "cudaGraphInstantiateWithFlags",
+        "cudaGraphLaunch",
+    ]
+    assert device_us(run) == [("kernel", 7, 78, 88), ("kernel", 7, 89, 99)]
+
+
+def test_a_low_clock_slows_what_computes_and_not_what_moves_data() -> None:
+    gemm = {"kernel": {"class": "gemm", "us": 10}}
+    run = program(gemm, KERNEL, core_clock=0.5)
+    assert [op.end_ns - op.start_ns for op in run.recording.ops] == [20_000, 10_000]
+
+
+def test_an_allocation_that_fails_for_good_is_told_by_both_calls_and_an_event() -> None:
+    run = program({"hold": 64}, {"oom": {"mb": 4_000, "frees": 2}}, memory=True)
+    calls = [(taken.name, taken.return_value) for taken in run.recording.slices if taken.category == "runtime"]
+    assert calls[:4] == [("cudaMalloc", 2), ("cudaFree", 0), ("cudaFree", 0), ("cudaMalloc", 2)]
+    failed = run.recording.memory[-1]
+    assert (failed.address, failed.size_bytes, failed.allocated_bytes) == (None, 4_000 * 2**20, 64 * 2**20)
+
+
 def test_a_device_synchronisation_returns_four_microseconds_after_the_last_op() -> None:
     # host   |launch|---sync---------|
     #        0      6               22

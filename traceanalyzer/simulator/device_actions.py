@@ -85,9 +85,23 @@ def _update(stage: Stage, action: Action, name: str) -> None:
 
 
 def play_graph(stage: Stage, action: Action) -> None:
-    """Replay a CUDA graph of equal kernels."""
+    """Replay the CUDA graph that was captured last, or one of so many equal kernels."""
+    if "kernels" not in action.fields and stage.machine.graph:
+        stage.machine.launch_graph(stage.machine.graph)
+        return
     kernel = stage.kernel_of(action)
     stage.machine.launch_graph([(kernel, action.ns("us", 10.0))] * max(1, action.get("kernels", 1)))
+
+
+def play_capture(stage: Stage, action: Action) -> None:
+    """Record the launches of actions as a CUDA graph, as torch.cuda.graph() does, and make it ready for replays."""
+    machine = stage.machine
+    machine.graph, machine.capturing = [], True
+    machine.call("StreamBeginCapture", machine.costs.event_ns, "host.compile")
+    stage.play(action.body)
+    machine.call("StreamEndCapture", machine.costs.event_ns, "host.compile")
+    machine.capturing = False
+    machine.call("GraphInstantiateWithFlags", action.ns("instantiate_us", 1_000.0), "host.compile")
 
 
 def play_h2d(stage: Stage, action: Action) -> None:

@@ -53,6 +53,9 @@ _CALLBACK_IDS = {
     "StreamWaitEvent": 147,
     "Malloc": 20,
     "Free": 22,
+    "StreamBeginCapture": 301,
+    "StreamEndCapture": 303,
+    "GraphInstantiateWithFlags": 415,
 }
 # Calls from which a viewer's arrow to the device starts.
 _FLOW_STARTS = ("Launch", "Memcpy", "Memset", "DeviceSynchronize", "StreamSynchronize", "StreamWaitEvent")
@@ -146,9 +149,11 @@ def _memory_event(record: MemoryRecord) -> TraceEvent:
         "Device Id": 0,
         "Device Type": 1,
     }
-    return TraceEvent(
-        "i", "cpu_instant_event", "[memory]", HOST_PID, record.thread, record.at_ns, None, args, None, record
-    )
+    name = "[memory]"
+    if record.address is None:
+        name = "[OutOfMemory]"
+        del args["Addr"]
+    return TraceEvent("i", "cpu_instant_event", name, HOST_PID, record.thread, record.at_ns, None, args, None, record)
 
 
 def _activity(scenario: Scenario, recording: Recording, ops: Mapping[int, GpuOp]) -> Iterator[TraceEvent]:

@@ -138,6 +138,23 @@ def play_retry(stage: Stage, action: Action) -> None:
         machine.call("Malloc", action.ns("us", 150.0), "host.alloc")
 
 
+def play_oom(stage: Stage, action: Action) -> None:
+    """Find no room even after cached blocks are given back, so that the program gets an error.
+
+    What it does about it is told by the actions that follow: `py` for its handler, `free` for torch.cuda.empty_cache().
+    """
+    machine = stage.machine
+    if "host.alloc" in machine.without.removed:
+        return
+    with machine.tape.slice("cpu_op", "aten::empty"):
+        machine.call("Malloc", action.ns("us", 150.0), "host.alloc", OUT_OF_MEMORY)
+        for _ in range(action.get("frees", 1)):
+            machine.free(action.ns("free_us", 100.0))
+        machine.call("Malloc", action.ns("us", 150.0), "host.alloc", OUT_OF_MEMORY)
+        if stage.recorded.memory:
+            machine.tape.fail_to_allocate(round(action.get("mb", 1024) * MIB))
+
+
 def play_hold(stage: Stage, action: Action) -> None:
     """Take memory of the framework's allocator and keep it."""
     if stage.recorded.memory:
@@ -148,6 +165,11 @@ def play_release(stage: Stage, action: Action) -> None:
     """Give memory back to the framework's allocator."""
     if stage.recorded.memory:
         stage.machine.tape.allocate(-round(action.get("mb", 1) * MIB))
+
+
+def play_cache(stage: Stage, action: Action) -> None:
+    """Leave holes in the allocator's memory: what it has reserved and no tensor fits into."""
+    stage.machine.tape.cached_bytes += round(action.get("mb", 1) * MIB)
 
 
 def play_free(stage: Stage, action: Action) -> None:

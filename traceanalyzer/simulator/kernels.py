@@ -94,6 +94,11 @@ class Kernel:
         """Return the element type as the profiler writes it in `Input type`."""
         return _C_TYPES[self.precision]
 
+    @property
+    def is_compute_bound(self) -> bool:
+        """Tell whether the clock of the cores decides how long it takes, and not that of the memory."""
+        return self.kernel_class in ("gemm", "bmm", "conv", "attention")
+
     def renamed(self, name: str) -> Kernel:
         """Return the same kernel under another name."""
         return replace(self, name=name)

@@ -46,6 +46,8 @@ class Costs:
     comm_bytes_per_s: float = 200e9
     host_scale: float = 1.0  # factor on Python and dispatch
     kernel_scale: float = 1.0  # factor on compute kernels: a slow device
+    core_clock: float = 1.0  # of the usual one
+    blocking_launches: bool = False
     jitter: float = 0.0
 
 
@@ -65,6 +67,8 @@ class Machine:
         self.without = without
         self.tape = Tape()
         self.step: int | None = None
+        self.graph: list[tuple[Kernel, int]] = []  # what was captured last
+        self.capturing = False
         self._seed = seed
         self._meet = meet
         self._draws: Counter[tuple[str, int | None]] = Counter()
@@ -131,29 +135,37 @@ class Machine:
     def launch(
         self, kernel: Kernel, dur_ns: int, stream: int = COMPUTE_STREAM, collective: Collective | None = None
     ) -> None:
-        """Launch one kernel; returns as soon as it is queued."""
+        """Launch one kernel; returns as soon as it is queued. In a capture nothing is, and the graph gets a node."""
+        if self.capturing:
+            self.graph.append((kernel, dur_ns))
+            self.call("LaunchKernel", self.costs.launch_ns, "host.launch_api")
+            return
         dur_ns = self.vary(dur_ns, kernel.kernel_class)
         if collective is not None:
             cause = "dev.comm_p2p" if collective.is_message else "dev.comm_transfer"
             dur_ns = 0 if cause in self.without.removed else dur_ns
         else:
-            dur_ns = round(dur_ns * self.costs.kernel_scale * self.without.scale(kernel))
+            dur_ns = self._scaled(kernel, dur_ns)
         api = "LaunchKernelExC" if collective is not None else "LaunchKernel"
         start_ns, queue_full_ns = self._issue(self.costs.launch_ns, api)
-        correlation = self._runtime(api, start_ns)
-        self._completions.append(
-            self._enqueue(
-                stream, "kernel", dur_ns, correlation, start_ns, queue_full_ns, kernel=kernel, collective=collective
-            ).end_ns
+        correlation = self.tape.next_correlation
+        op = self._enqueue(
+            stream, "kernel", dur_ns, correlation, start_ns, queue_full_ns, kernel=kernel, collective=collective
         )
+        self._completions.append(op.end_ns)
+        if self.costs.blocking_launches and "host.sync" not in self.without.removed:
+            self._begin_wait()
+            returns_ns = max(self.tape.now_ns, op.end_ns + self.costs.sync_return_ns)
+            self._blocked_ns += returns_ns - self.tape.now_ns
+            self.tape.now_ns = returns_ns
+        self._runtime(api, start_ns)
 
     def launch_graph(self, kernels: list[tuple[Kernel, int]], stream: int = COMPUTE_STREAM) -> None:
         """Replay a graph: one call, many kernels one after the other."""
         start_ns, queue_full_ns = self._issue(self.costs.graph_launch_ns, "GraphLaunch")
         correlation = self._runtime("GraphLaunch", start_ns)
         for node, (kernel, dur_ns) in enumerate(kernels):
-            factor = self.costs.kernel_scale * self.without.scale(kernel)
-            dur_ns = round(self.vary(dur_ns, kernel.kernel_class) * factor)
+            dur_ns = self._scaled(kernel, self.vary(dur_ns, kernel.kernel_class))
             last = self._enqueue(
                 stream, "kernel", dur_ns, correlation, start_ns, queue_full_ns, kernel=kernel, graph=(1, node)
             )
@@ -258,6 +270,11 @@ class Machine:
         )
 
     # Inside --------------------------------------------------------------------------------------------------------
+
+    def _scaled(self, kernel: Kernel, dur_ns: int) -> int:
+        """Return how long a compute kernel takes on this device, and where its class is made faster."""
+        factor = self.costs.kernel_scale * self.without.scale(kernel)
+        return round(dur_ns * factor / (self.costs.core_clock if kernel.is_compute_bound else 1.0))
 
     def _begin_wait(self) -> bool:
         """Forget what made the host late if compute still runs: without it the wait would only have been longer."""

@@ -21,6 +21,9 @@ _API_VERSIONS = {
     "cudaLaunchKernelExC": 11060,
     "cudaGraphLaunch": 10000,
     "cudaHostAlloc": 3020,
+    "cudaStreamBeginCapture": 10000,
+    "cudaStreamEndCapture": 10000,
+    "cudaGraphInstantiateWithFlags": 11040,
 }
 _DEFAULT_API_VERSION = 3020
 # Overheads that CUPTI reports about the driver; the profiler's own go to another table under other names.

@@ -156,8 +156,10 @@ ACTIONS: dict[str, dict[str, Check]] = {
     "malloc": {"us": _us, "count": checked_count, "mb": _us},
     "free": {"us": _us, "count": checked_count},
     "retry": {"us": _us, "frees": checked_count, "free_us": _us},
+    "oom": {"mb": _us, "us": _us, "frees": checked_count, "free_us": _us},
     "hold": {"mb": _us},
     "release": {"mb": _us},
+    "cache": {"mb": _us},
     "gc": {"us": _us},
     "compile": {"us": _us, "recompile": checked_count},
     "overhead": {"us": _us, "name": checked_text},
@@ -166,6 +168,7 @@ ACTIONS: dict[str, dict[str, Check]] = {
     "recv": {"from": checked_count, **_COMM},
     "exchange": {"to": checked_count, "from": checked_count, **_COMM},
     "graph": {"kernels": checked_count, "us": _us, "class": _class, "prec": _precision},
+    "capture": {"instantiate_us": _us, **_BODY},
     "annot": {"name": checked_text, **_BODY},
     "frame": {"name": checked_text, **_BODY},
 }

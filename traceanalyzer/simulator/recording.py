@@ -141,11 +141,11 @@ class SyncRecord:
 
 @dataclass(frozen=True, slots=True)
 class MemoryRecord:
-    """One allocator event of the framework."""
+    """One allocator event of the framework; an allocation that failed is at no address."""
 
     thread: int
     at_ns: int
-    address: int
+    address: int | None
     size_bytes: int
     allocated_bytes: int
     reserved_bytes: int

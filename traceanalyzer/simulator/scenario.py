@@ -51,6 +51,8 @@ class Conditions:
     jitter: float = 0.0  # sigma of the log-normal factor on every cost; 0: exact
     host_scale: float = 1.0  # factor on Python and dispatch
     kernel_scale: float = 1.0  # factor on compute kernels: a slow device
+    core_clock: float = 1.0  # of the usual one: what computes takes longer at a lower one, what moves data does not
+    blocking_launches: bool = False  # CUDA_LAUNCH_BLOCKING=1
     drop_kernels: float = 0.0  # share of device records that the profiler lost
     carry_in: int = 0  # launches of the first kernels that happened before the recording began
     truncate: float = 0.0  # share of the file's bytes that is missing at its end
@@ -89,6 +91,8 @@ class Scenario:
             comm_bytes_per_s=told.comm_gb_per_s * 1e9,
             host_scale=told.host_scale,
             kernel_scale=told.kernel_scale,
+            core_clock=told.core_clock,
+            blocking_launches=told.blocking_launches,
             jitter=told.jitter,
         )
 
@@ -140,6 +144,8 @@ def parse_scenario(told: Mapping[str, Any]) -> Scenario:
     if "item_every" in short:
         short.setdefault("item_per_step", 1)
     how = Conditions(**{key: value for key, value in checked.items() if key in conditions})
+    if how.core_clock == 0:
+        raise TraceAnalyzerError("core_clock: cores that stand still end no kernel", "scenario")
     if how.steps < 1:
         raise TraceAnalyzerError("steps: a run has at least one step", "scenario")
     program = _faulty(given["program"], short, faults) if "program" in given else spell_out(Shorthand(**short))

@@ -303,7 +303,7 @@ def _memory_row(record: MemoryRecord, at: int, start_ns: int, thread_id: int | N
         "event_id": at,
         "thread_id": thread_id,
         "start_ns": start_ns,
-        "kind": "alloc" if record.size_bytes >= 0 else "free",
+        "kind": "oom" if record.address is None else "alloc" if record.size_bytes >= 0 else "free",
         "device_type": 1,
         "device": 0,
         "address": record.address,

@@ -96,8 +96,14 @@ class Tape:
     def allocate(self, size_bytes: int) -> None:
         """Record an allocator event; negative sizes are frees."""
         self._allocated_bytes += size_bytes
+        self._remember(size_bytes, 0x7F00_0000_0000 + (len(self.memory) % 4096) * 2**21)
+
+    def fail_to_allocate(self, size_bytes: int) -> None:
+        """Record that the allocator found no room."""
+        self._remember(size_bytes, None)
+
+    def _remember(self, size_bytes: int, address: int | None) -> None:
         reserved_bytes = -(-max(self._allocated_bytes, 0) // 2**21) * 2**21 + self.cached_bytes
-        address = 0x7F00_0000_0000 + (len(self.memory) % 4096) * 2**21
         self.memory.append(
             MemoryRecord(self.thread, self.now_ns, address, size_bytes, self._allocated_bytes, reserved_bytes)
         )
