@@ -12,9 +12,11 @@ from faultbench.judging import Judged, contradictions, judge_fault, judge_health
 from faultbench.many_ranks import MANY_RANKS
 from faultbench.one_device import ONE_DEVICE
 from faultbench.planted import Fault, Healthy
+from faultbench.uncommon import UNCOMMON
 from faultbench.unlisted import LOOK_ILL, UNLISTED
 
-FAULTS: tuple[Fault, ...] = tuple(sorted((*ONE_DEVICE, *MANY_RANKS, *CAPTURES), key=lambda f: int(f.number))) + UNLISTED
+_LISTED = sorted((*ONE_DEVICE, *MANY_RANKS, *CAPTURES), key=lambda fault: int(fault.number))
+FAULTS: tuple[Fault, ...] = (*_LISTED, *UNLISTED, *UNCOMMON)
 HEALTHY_JOBS: tuple[Healthy, ...] = (*HEALTHY, *LOOK_ILL)
 SIMULATED = "simulated"
 BOTH: tuple[Way, ...] = ("kineto", "nsys")

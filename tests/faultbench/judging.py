@@ -145,11 +145,17 @@ def _place(found: Finding) -> str:
 
 
 def _false(seen: Examined, told: Sequence[str], hushed: set[str]) -> list[str]:
-    """Return what must not be told: anything of medium and above, and the hushed rules altogether.
+    """Return what must not be told: anything of medium and above, and the hushed rules altogether, as a reason too.
 
     What is said to matter only once something else is fixed is no claim about the job as it is.
     """
-    return [
+    reasons = [
+        f"{told_so.rule} under {found.rule}"
+        for found in seen.findings
+        for told_so in found.explanations
+        if told_so.rule in hushed
+    ]
+    return reasons + [
         f"{found.rule} ({found.severity}{'' if found.rank is None else f', rank {found.rank}'})"
         for found in seen.findings
         if found.rule not in told

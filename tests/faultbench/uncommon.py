@@ -1,0 +1,114 @@
+"""Faults U9 to U14, which few jobs have: modes left on, graphs recorded for nothing, memory in pieces, a low clock."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from faultbench.planted import Expected, Fault, Scenario, Without
+from traceanalyzer.simulator.bases import DDP
+from traceanalyzer.simulator.step_programs import kernels
+
+_ALLOC = Without(("host.alloc",))
+_NEXT = {"next": {"us": 300}}
+_STEP = kernels(60, 80)
+_BLOCKED: dict[str, Any] = {"steps": 8, "kernels": 120, "kernel_us": 60}
+# Kernels of a transformer: two kinds that compute and two that move data.
+_LAYER = [
+    {"kernel": {"us": us, "py_us": 3, "class": name}}
+    for name, us in (("gemm", 80), ("elementwise", 30), ("attention", 60), ("norm", 25))
+]
+
+
+def _recorded(*, once: bool) -> Scenario:
+    """Return steps that replay a graph, recorded as torch.compile does it: in the first step, or in each."""
+    launches = {"repeat": 300, "do": [{"kernel": {"us": 12, "py_us": 3, "op_us": 4}}]}
+    record = {
+        "annot": {"name": "CUDAGraphNode.record (dynamo_timed)"},
+        "do": [{"capture": {"instantiate_us": 8_000}, "do": [launches]}],
+    }
+    return {"steps": 11, "program": [_NEXT, {"first": {"steps": 1}, "do": [record]} if once else record, {"graph": {}}]}
+
+
+def _full(*, fails: bool) -> Scenario:
+    """Return steps that find no room at first: after all cached blocks are given back there is some, or none.
+
+    Where there is none, the program catches the error, empties the cache and goes on.
+    """
+    given_back = {"us": 400, "frees": 8, "free_us": 150}
+    caught = [{"oom": {"mb": 6_000, **given_back}}, {"py": 200}, {"free": {"us": 150, "count": 6}}]
+    in_use = {"first": {"steps": 1}, "do": [{"hold": {"mb": 70_000}}]}
+    retried = [{"retry": given_back}]
+    return {"steps": 10, "memory": True, "program": [in_use, _NEXT, *(caught if fails else retried), _STEP]}
+
+
+def _in_pieces(used_mb: float, holes_mb: float) -> Scenario:
+    """Return steps that come and go with 6 GB, on a device that is full of tensors and of holes between them."""
+    start = {"first": {"steps": 1}, "do": [{"hold": {"mb": used_mb}}, {"cache": {"mb": holes_mb}}]}
+    retry = {"retry": {"us": 400, "frees": 4, "free_us": 150}}
+    step = [start, retry, {"hold": {"mb": 6_000}}, _STEP, {"release": {"mb": 6_000}}]
+    return {"steps": 10, "memory": True, "program": step}
+
+
+def _third_rank(**how: float) -> Scenario:
+    step = [_NEXT, {"repeat": 14, "do": _LAYER}, {"backward": {"repeat": 28}, "do": _LAYER}, {"comm": {"us": 300}}]
+    return {
+        **DDP,
+        "program": [*step, {"optimizer": {"kernels": 4, "us": 40, "py_us": 3}}],
+        "faults": {"rank": 2, **how},
+    }
+
+
+UNCOMMON: tuple[Fault, ...] = (
+    Fault(
+        "U9",
+        "CUDA_LAUNCH_BLOCKING left on",
+        {**_BLOCKED, "blocking_launches": True},
+        _BLOCKED,
+        (Expected("launch-blocking-mode", without=Without(instead=_BLOCKED)),),
+        silent=("launch-bound", "sync-per-launch"),
+    ),
+    Fault(
+        "U10",
+        "CUDA graph recorded in every step",
+        _recorded(once=False),
+        _recorded(once=True),
+        (Expected("cudagraph-rerecord", without=Without(instead=_recorded(once=True))),),
+        silent=("launch-bound", "tq-lost-records", "tq-low-launch-link-rate"),
+    ),
+    Fault(
+        "U11",
+        "out of memory, caught in every step",
+        _full(fails=True),
+        _full(fails=False),
+        (
+            Expected("oom-event", first=False, severity="high", says="goes on"),
+            Expected("alloc-retry", first=False, without=_ALLOC),
+        ),
+        twin_tells=("alloc-retry",),
+    ),
+    Fault(
+        "U12",
+        "a device full of holes",
+        _in_pieces(44_000, 26_000),
+        _in_pieces(66_000, 1_000),
+        (
+            Expected("alloc-retry", without=_ALLOC),
+            Expected("fragmentation", first=False, attached_to="alloc-retry", says="holds 74"),
+        ),
+        silent=("memory-growth", "oom-event"),
+        twin_tells=("alloc-retry",),
+    ),
+    Fault(
+        "U13",
+        "cores at a low clock on one rank",
+        _third_rank(core_clock=0.8),
+        # All kernels slower by as much: more than the clock of the cores.
+        _third_rank(kernel_scale=1.25),
+        (
+            Expected("comm-straggler-wait", rank=2, without=Without(instead=_third_rank())),
+            Expected("gpu-clock-low", rank=2, first=False, attached_to="comm-straggler-wait"),
+        ),
+        silent=("rank-compute-imbalance",),
+        twin_tells=("comm-straggler-wait",),
+    ),
+)
