@@ -17,13 +17,33 @@ from traceanalyzer.cli import main
 from traceanalyzer.rules import diagnose, load_rules
 from traceanalyzer.run import open_run
 from traceanalyzer.self_check import changed_tables, check_run, closing, invariance
+from traceanalyzer.self_check.bounding import shrinking
 from traceanalyzer.simulator import simulate, simulate_job
+from traceanalyzer.simulator.step_programs import data_parallel, kernels
 
 SIMULATED: dict[str, dict[str, Any]] = {
     "loader or sync": {"steps": 6, "kernels": 60, "kernel_us": 80, "loader_us": 6000, "item_per_step": 1},
     "launch-bound": {"steps": 6, "kernels": 200, "kernel_us": 5, "host_us": 8, "stacks": True, "shapes": True},
     "copies and collectives": {"steps": 6, "kernels": 40, "h2d_mb": 100, "sync_events": True, "comm_us": 3000},
     "four ranks": {"ranks": 4, "steps": 6, "kernels": 40, "comm_us": 500, "faults": {"rank": 3, "loader_us": 9000}},
+    # One rank waits for its copy in some steps and not in others.
+    "two late ranks": {
+        "ranks": 2,
+        "steps": 6,
+        "program": data_parallel(per_bucket=4),
+        "faults": [{"rank": 0, "loader_us": 9_000}, {"rank": 1, "loader_us": 8_000}],
+    },
+}
+# Half of the steps load late and wait for their copy; in the others it hides beside the step before.
+HIDDEN_LATER: dict[str, Any] = {
+    "steps": 8,
+    "program": [
+        {"next": {"us": [9_000] * 4 + [0] * 4}},
+        {"h2d": {"mb": 64}},
+        kernels(10, 100),
+        {"py": 6_000},
+        kernels(20, 200),
+    ],
 }
 
 
@@ -36,18 +56,18 @@ def test_every_check_holds_on_a_simulated_run(name: str) -> None:
     assert len(checks) >= 12
 
 
-def real_traces() -> Iterator[Path]:
-    """Name every trace of the corpus."""
+def real_runs() -> Iterator[Path]:
+    """Name every trace of the corpus, and every folder in which several lie."""
     for folder in ("kineto", "nsys"):
         for path in sorted((corpus_path() / folder).rglob("*")):
-            if path.is_file():
+            if path.is_file() or len(list(path.iterdir())) > 1:
                 yield path.relative_to(corpus_path())
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("trace", list(real_traces()), ids=str)
-def test_every_check_holds_on_a_real_trace(trace: Path, corpus: Path, tmp_path: Path) -> None:
-    with open_run(corpus / trace, store=tmp_path) as run:
+@pytest.mark.parametrize("path", list(real_runs()), ids=str)
+def test_every_check_holds_on_a_real_run(path: Path, corpus: Path, tmp_path: Path) -> None:
+    with open_run(corpus / path, store=tmp_path) as run:
         checks = check_run(run.connection, run.diagnose())
     assert {check.claim: check.broken for check in checks if check.broken} == {}
 
@@ -65,6 +85,28 @@ def test_times_of_another_scale_have_the_same_shares(monkeypatch: pytest.MonkeyP
     assert scaled.keys() == told.keys()
     # Whole nanoseconds are a thousand times finer now.
     assert {key: share for key, share in scaled.items() if share != pytest.approx(told[key], abs=1e-5)} == {}
+
+
+def test_a_window_that_truly_grows_when_more_is_removed_is_let_pass() -> None:
+    run = simulate(HIDDEN_LATER)
+    con = engine.connect_tables(run.canonical_tables())
+    ((first, last),) = con.execute("SELECT min(step), max(step) + 1 FROM attribution.steps WHERE kept").fetchall()
+    less, more = ("host.launch_api",), ("host.launch_api", "dev.h2d")
+    true_less, true_more = (run.true_saving(*causes, first_step=first, last_step=last) for causes in (less, more))
+    assert true_more < true_less
+    bounds = Bounds.load(con)
+    assert bounds.bound(0, 0, frozenset(more)) < bounds.bound(0, 0, frozenset(less))
+    assert shrinking(bounds, [(0, 0)]) == ()
+
+
+def test_an_event_that_comes_later_when_more_is_removed_is_noticed() -> None:
+    bounds = Bounds.load(engine.connect_tables(simulate(SIMULATED["loader or sync"]).canonical_tables()))
+    device = bounds.devices[0, 0]
+    # Time of operators that counts against the scan's lead: taking it out makes things later.
+    costs = {cause: (at, -ns if cause == "host.python" else ns) for cause, (at, ns) in device.scan.costs.items()}
+    wrong = replace(bounds, devices={(0, 0): replace(device, scan=replace(device.scan, costs=costs))})
+    assert shrinking(bounds, [(0, 0)]) == ()
+    assert shrinking(wrong, [(0, 0)]) != ()
 
 
 def test_a_ledger_with_a_hole_is_noticed() -> None:

@@ -46,6 +46,18 @@ class _Device:
 
 
 @dataclass(frozen=True)
+class Reading:
+    """What a scenario saves of a window, which may also begin earlier than it does now.
+
+    Nothing happens later when more is removed, but a window lies between two instants: where only its first op gains by
+    a removal (a copy that some steps wait for and others hide, at the start of one that waits), it truly grows.
+    """
+
+    saved_ns: int
+    begins_earlier_ns: int
+
+
+@dataclass(frozen=True)
 class RunBound:
     """What a run saves: as long as its slowest rank takes, and each device on the way there."""
 
@@ -124,12 +136,18 @@ class Bounds:
 
     def bounds(self, trace_id: int, device: int, scenarios: Sequence[Scenario]) -> list[int]:
         """Return the bound of each scenario; many in one call are much faster than one by one."""
+        return [reading.saved_ns for reading in self.readings(trace_id, device, scenarios)]
+
+    def readings(self, trace_id: int, device: int, scenarios: Sequence[Scenario]) -> list[Reading]:
+        """Return what each scenario saves, and by how much earlier the window begins in it."""
         found = self.devices.get((trace_id, device))
         if found is None or not scenarios or not len(found.scan.end):
-            return [0] * len(scenarios)
+            return [Reading(0, 0)] * len(scenarios)
         leads = found.scan.leads(scenarios)
         position_of = found.scan.position_of
-        first = 0 if found.first_op is None else leads.start[position_of[found.first_op]]
+        first = np.zeros(len(scenarios), np.int64)
+        if found.first_op is not None:
+            first = leads.start[position_of[found.first_op]]
         if found.reading_op is None:
             mine = found.scan.is_op
             last = found.scan.end[mine]
@@ -141,7 +159,8 @@ class Bounds:
             min(_limit(found, scenario), round(taken * found.reading_scale))
             for scenario, taken in zip(scenarios, leads.taken, strict=True)
         ]
-        return [min(max(int(ns), 0), limit) for ns, limit in zip(np.asarray(saved).tolist(), limits, strict=True)]
+        told = zip(saved.tolist(), (first * found.reading_scale).tolist(), limits, strict=True)
+        return [Reading(min(max(int(ns), 0), limit), int(earlier_ns)) for ns, earlier_ns, limit in told]
 
     def run_abstains(self) -> str | None:
         """Return why nothing can be said of the run as a whole; None: it can."""

@@ -57,7 +57,7 @@ def _of_the_answer(con: duckdb.DuckDBPyConnection, diagnosis: Diagnosis, rules: 
     yield Check("the fixes of a device together save what they save one after the other", closing.marginals(diagnosis))
     yield Check("a bound is no longer than its window", bounding.too_long(bounds, places, windows))
     yield Check("removing nothing saves nothing", bounding.for_nothing(bounds, places))
-    yield Check("removing more saves no less", bounding.shrinking(bounds, places))
+    yield Check("removing more makes nothing later", bounding.shrinking(bounds, places))
 
 
 def _of_other_tellings(

@@ -10,6 +10,8 @@ import duckdb
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.rules.model import Rule
 
+_Place = tuple[str | None, int | None] | None  # trace and device; None: the run, whose ranks wait for each other
+
 _GAPS = """
 WITH rows_with_next AS (
     SELECT
@@ -108,20 +110,26 @@ def open_claims(diagnosis: Diagnosis, rules: Sequence[Rule]) -> tuple[str, ...]:
 
 
 def marginals(diagnosis: Diagnosis) -> tuple[str, ...]:
-    """Return the devices whose fixes together promise more than the window or less than the best of them."""
+    """Return the devices whose fixes together promise more than the window or less than the best of them.
+
+    Where ranks wait for each other the fixes are those of the run: what one of them saves of its own device is more.
+    """
     windows = {(ledger.trace, ledger.device): ledger.window_ns for ledger in diagnosis.ledgers}
-    together: dict[tuple[str | None, int | None], int] = defaultdict(int)
-    best: dict[tuple[str | None, int | None], int] = defaultdict(int)
+    run_ns = max(windows.values(), default=0)
+    together: dict[_Place, int] = defaultdict(int)
+    best: dict[_Place, int] = defaultdict(int)
     for finding in diagnosis.findings:
-        if finding.marginal_ns is not None and len(finding.same_on_traces) < 2:
-            place = (finding.trace, finding.device)
+        of_run = finding.run_saving_ns is not None
+        if finding.marginal_ns is not None and (of_run or len(finding.same_on_traces) < 2):
+            place = None if of_run else (finding.trace, finding.device)
             together[place] += finding.marginal_ns
             if finding.marginal_order == 1:
-                best[place] = max(best[place], finding.saving_ns or 0)
+                best[place] = max(best[place], (finding.run_saving_ns if of_run else finding.saving_ns) or 0)
     return tuple(
-        f"{trace} device {device}: {total_ns} ns together, the best alone {best[(trace, device)]} ns"
-        for (trace, device), total_ns in together.items()
-        if not best[(trace, device)] <= total_ns <= windows.get((trace or "", device or 0), 0)
+        f"{'the run' if place is None else f'{place[0]} device {place[1]}'}: {total_ns} ns together, "
+        f"the best alone {best[place]} ns"
+        for place, total_ns in together.items()
+        if not best[place] <= total_ns <= (run_ns if place is None else windows.get((place[0] or "", place[1] or 0), 0))
     )
 
 
