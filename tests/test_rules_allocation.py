@@ -32,6 +32,9 @@ class Savings:
     def prepare(self, place: Device, removals: Iterable[Removal]) -> None:
         return None
 
+    def taken_ns(self, place: Device, removal: Removal) -> int:
+        return self.saved_ns(place, removal)
+
     def abstains(self, trace_id: int, device: int) -> str | None:
         return None
 
@@ -117,6 +120,22 @@ def test_of_fixes_for_the_same_time_the_one_that_owns_it_goes_first() -> None:
     assert found == [("loader", 360, "primary"), ("sync", 0, "alternative")]
 
 
+def test_of_fixes_for_the_same_time_the_easier_one_goes_first() -> None:
+    scan = Savings({frozenset({"host.sync", "host.python"}): 360})
+    gap = fired(rule_for("gap", "host.python", effort="config"), 350)
+    wait = fired(rule_for("wait", "host.sync", effort="code"), 360)
+    found = order_of(scan, wait, gap, owned_ns={"wait": 360})
+    assert found == [("gap", 360, "primary"), ("wait", 0, "alternative")]
+    assert order_of(scan, gap, wait, owned_ns={"wait": 360}) == found
+
+
+def test_of_equal_fixes_for_the_same_time_the_first_by_id_goes_first() -> None:
+    scan = Savings({frozenset({"host.sync", "host.python"}): 360})
+    one, other = fired(rule_for("a", "host.python"), 360), fired(rule_for("b", "host.sync"), 360)
+    assert order_of(scan, one, other) == order_of(scan, other, one)
+    assert order_of(scan, other, one)[0][0] == "a"
+
+
 def test_fixes_that_are_worth_more_together_are_told_as_a_pair() -> None:
     causes = frozenset({"host.sync"}), frozenset({"host.gc"})
 
@@ -127,8 +146,8 @@ def test_fixes_that_are_worth_more_together_are_told_as_a_pair() -> None:
     fixes = [Candidate((fired(rule_for("sync", *causes[0]), 100),), 100)]
     fixes += [Candidate((fired(rule_for("gc", *causes[1]), 100),), 100)]
     order = order_fixes(worth, fixes, {})
-    (pair,) = order.pairs
-    assert (pair.enable, pair.are_alternatives, pair.both_ns) == (True, False, 900)
+    (pair,) = order.combinations
+    assert (pair.enable, pair.are_alternatives, pair.together_ns) == (True, False, 900)
     assert [item.marginal_ns for item in order.items] == [100, 800]
 
 

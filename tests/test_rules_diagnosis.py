@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import io
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -13,11 +15,13 @@ from traceanalyzer import attribution, engine
 from traceanalyzer.cli import main
 from traceanalyzer.diagnosis import Diagnosis, Finding
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.report import terminal
 from traceanalyzer.rules import diagnose, load_rules
 from traceanalyzer.rules.diagnosing import reported
 from traceanalyzer.rules.fixtures import open_fixture
 from traceanalyzer.rules.places import Place
 from traceanalyzer.rules.verdicts import Verdict
+from traceanalyzer.settings import Settings, Suppression
 from traceanalyzer.simulator import simulate
 
 RULES = load_rules()
@@ -117,6 +121,46 @@ def test_what_only_matters_after_another_fix_is_told_as_that() -> None:
     assert found.message.startswith("Once dataloader-bound is fixed: ")
     state = {o.state for o in diagnosis.outcomes if o.rule == found.rule}
     assert state == {"clear"}
+
+
+_ATTENTION = {"attention": "unfused", "attention_us": 900, "attention_layers": 5}
+BALANCED = {"steps": 9, "kernels": 60, "loader_us": 11_100, "comm_us": 2040, **_ATTENTION}
+
+
+def test_limits_that_hide_each_other_are_told_together() -> None:
+    diagnosis = diagnosed(BALANCED)
+    assert set(problems(diagnosis)) == {"dataloader-bound", "comm-blocking", "attention-unfused"}
+    assert {finding.status for finding in diagnosis.findings if finding.kind == "finding"} == {"joint"}
+    (plan,) = diagnosis.plans
+    (group,) = plan.enablers
+    assert set(group.rules) == set(problems(diagnosis))
+    assert max(group.alone_ns) < 0.05 * plan.window_ns < 0.3 * plan.window_ns < group.together_ns
+    assert sum(fix.saving_ns for fix in plan.fixes) == group.together_ns
+    states = {o.state for o in diagnosis.outcomes if o.rule in group.rules}
+    assert states == {"clear"}
+
+
+def test_each_of_limits_that_hide_each_other_names_the_others() -> None:
+    found = of(diagnosed(BALANCED), "comm-blocking")
+    assert found.message.startswith("Once attention-unfused and dataloader-bound are fixed, too: ")
+    stream = io.StringIO()
+    terminal.write(diagnosed(BALANCED), stream)
+    text = " ".join(stream.getvalue().split())
+    assert "Three limits hide each other, so that no fix alone is worth much: " in text
+    assert "only with dataloader-bound and attention-unfused: together up to −" in text
+
+
+@pytest.mark.parametrize("left_out", ["loader_us", "comm_us", "attention"])
+def test_where_one_limit_is_missing_nothing_is_told_together(left_out: str) -> None:
+    left = {key: value for key, value in BALANCED.items() if key != left_out}
+    joint = [finding.rule for finding in diagnosed(left).findings if finding.status == "joint"]
+    assert left_out.split("_")[0] not in " ".join(joint)
+    assert len(joint) in (0, 2)
+
+
+def test_a_suppressed_finding_is_no_part_of_fixes_that_are_told_together() -> None:
+    silence = Suppression("comm-blocking", "known", datetime.date(2999, 1, 1))
+    assert "comm-blocking" not in problems(diagnosed(BALANCED, project=Settings(suppressions=(silence,))))
 
 
 def test_a_verdict_does_not_depend_on_other_rules() -> None:

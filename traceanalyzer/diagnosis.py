@@ -75,7 +75,8 @@ class Finding:
     marginal_ns: int | None
     marginal_order: int | None
     # primary; alternative: another fix wins the same time; latent: worth nothing before the findings ahead of it are
-    # fixed, its saving is what it adds after them.
+    # fixed, its saving is what it adds after them; joint: worth something only together with the other joint ones, its
+    # saving is what it adds to theirs.
     status: str
     run_saving_ns: int | None = None  # what the run saves, whose ranks wait for each other, if it is fixed on all
     run_saving_share: float | None = None
@@ -184,15 +185,15 @@ class PlannedFix:
     saving_ns: int
     left_ns: int
     alternatives: tuple[str, ...] = ()
-    after: tuple[str, ...] = ()  # of a latent one: the fixes without which it saves nothing
+    after: tuple[str, ...] = ()  # of a latent or joint one: the fixes without which it saves nothing
 
 
 @dataclass(frozen=True)
 class Enabling:
-    """Two fixes that save more together than the sum of both."""
+    """Two fixes, or three, that save more together than their sum."""
 
-    rules: tuple[str, str]
-    alone_ns: tuple[int, int]
+    rules: tuple[str, ...]
+    alone_ns: tuple[int, ...]
     together_ns: int
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from traceanalyzer.diagnosis import SEVERITIES, AttachedExplanation, Diagnosis, Evidence, Finding, Fix
 from traceanalyzer.report.page import Page, Part
-from traceanalyzer.report.verdict import ledger_of, problems, worth_share
-from traceanalyzer.report.words import column_words, duration, percent, ranges, short_names, value_words
+from traceanalyzer.report.verdict import joint_fixes, ledger_of, problems, worth_share
+from traceanalyzer.report.words import column_words, duration, gain, listed, percent, ranges, short_names, value_words
 
 MOST_FINDINGS = 6
 MOST_ROWS = 3
@@ -130,6 +130,10 @@ def _saving(diagnosis: Diagnosis, finding: Finding) -> str:
     if finding.saving_ns is None or finding.saving_share is None or ledger is None:
         return ""
     unit = " a step" if ledger.step_count else ""
+    joint = joint_fixes(diagnosis, finding)
+    if joint is not None:
+        others = listed([fix.rule for fix in joint.fixes if fix.rule != finding.rule])
+        return f"only with {others}: together up to {gain(joint.share)}, {duration(joint.saving_ns)}{unit}"
     when = "will matter next: then " if finding.status == "latent" else ""
     own = f"−{percent(finding.saving_share)}"
     run_share = finding.run_saving_share

@@ -13,7 +13,7 @@ from traceanalyzer.report.ledger_bar import alike, write_ledgers, write_run_ledg
 from traceanalyzer.report.overrides import write_overrides
 from traceanalyzer.report.page import Page, Part
 from traceanalyzer.report.verdict import LIMITS_TRUST, judge, quality_findings, step_ns
-from traceanalyzer.report.words import bucket_words, counted, duration, percent, ranges, short_names
+from traceanalyzer.report.words import bucket_words, counted, duration, gain, listed, percent, ranges, short_names
 
 MOST_GROUPS = 4
 # Shares of unexplained time below this are not worth a word.
@@ -106,8 +106,8 @@ def _write_order(page: Page, diagnosis: Diagnosis) -> None:
     sure = {finding.rule: finding.confidence for finding in reversed(diagnosis.findings)}
     rows = [("now", duration(plan.window_ns / per_step), "", "")]
     for fix in plan.fixes:
-        gain = f"−{percent(fix.saving_ns / plan.window_ns)}"
-        rows.append((fix.rule, duration(fix.left_ns / per_step), gain, _remark(fix, sure.get(fix.rule, "low"))))
+        saves = gain(fix.saving_ns / plan.window_ns)
+        rows.append((fix.rule, duration(fix.left_ns / per_step), saves, _remark(fix, sure.get(fix.rule, "low"))))
     names = short_names([trace.trace for trace in diagnosis.traces])
     where = f"{names.get(plan.trace, '')}; " if plan.trace is not None and len(diagnosis.plans) > 1 else ""
     if plan.trace is None:
@@ -116,12 +116,10 @@ def _write_order(page: Page, diagnosis: Diagnosis) -> None:
     page.flow([("Fixed one after the other", "bold"), (note, "dim")])
     columns = ("fix", "a step takes" if plan.step_count else "it takes", "saves", "")
     page.table(columns, rows, indent=2, right=frozenset({1, 2}))
-    for pair in plan.enablers:
-        alone = " and ".join(f"−{percent(saved_ns / plan.window_ns)}" for saved_ns in pair.alone_ns)
-        both = f"−{percent(pair.together_ns / plan.window_ns)}"
-        page.paragraph(
-            f"{' and '.join(pair.rules)} are worth more together: {both}, alone {alone}", indent=2, style="dim"
-        )
+    for item in plan.enablers:
+        alone = listed([gain(saved_ns / plan.window_ns) for saved_ns in item.alone_ns])
+        both = gain(item.together_ns / plan.window_ns)
+        page.paragraph(f"{listed(item.rules)} are worth more together: {both}, alone {alone}", indent=2, style="dim")
     page.blank()
 
 
@@ -132,6 +130,8 @@ def _remark(fix: PlannedFix, confidence: str) -> str:
         return f"wins the same time as {before}" if before else "wins time that is won already"
     if fix.status == "latent":
         return f"{confidence} confidence; matters only then"
+    if fix.status == "joint":
+        return f"{confidence} confidence; only with the others"
     return f"{confidence} confidence"
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from traceanalyzer.diagnosis import SEVERITIES, DeviceLedger, Diagnosis, Finding, RunLedger
-from traceanalyzer.report.words import percent
+from traceanalyzer.diagnosis import SEVERITIES, DeviceLedger, Diagnosis, Finding, PlannedFix, RunLedger
+from traceanalyzer.report.words import listed, percent
 
 # A device that computes this much has little left to win outside its kernels.
 HEALTHY_COMPUTE_SHARE = 0.9
 # Quality findings this severe and worse are told before anything else.
+_COUNTS = {2: "Two", 3: "Three"}
 LIMITS_TRUST = SEVERITIES.index("warning")
 
 
@@ -116,6 +117,14 @@ def _compute_words(ledgers: tuple[DeviceLedger, ...]) -> str:
 
 def _sick(diagnosis: Diagnosis, timed: list[Finding]) -> str:
     first = timed[0]
+    balanced = joint_fixes(diagnosis, first)
+    if balanced is not None:
+        names = listed([fix.rule for fix in balanced.fixes])
+        return (
+            f"{_compute_words(diagnosis.ledgers)}. {_COUNTS[len(balanced.fixes)]} limits hide each other, so that no "
+            f"fix alone is worth much: {names}. All of them together save up to {percent(balanced.share)} "
+            f"({speedup(balanced.share)})."
+        )
     share = worth_share(first)
     sentence = (
         f"{_compute_words(diagnosis.ledgers)}. {first.title.rstrip('.')}: fixing that saves up to {percent(share)} "
@@ -132,6 +141,28 @@ def worth_share(finding: Finding) -> float:
     """Return what fixing a finding saves: of the run where its ranks wait for each other, else of its device."""
     share = finding.saving_share if finding.run_saving_share is None else finding.run_saving_share
     return share or 0.0
+
+
+@dataclass(frozen=True)
+class JointFixes:
+    """Fixes that are worth something only together: what that is of the window, and of a step in nanoseconds."""
+
+    fixes: tuple[PlannedFix, ...]
+    share: float
+    saving_ns: float
+
+
+def joint_fixes(diagnosis: Diagnosis, finding: Finding) -> JointFixes | None:
+    """Return the fixes together with which alone a finding's is worth something; None: it is by itself."""
+    if finding.status != "joint":
+        return None
+    for plan in diagnosis.plans:
+        fixes = tuple(fix for fix in plan.fixes if fix.status == "joint")
+        of_place = plan.trace is None or (plan.trace, plan.device) == (finding.trace, finding.device)
+        if of_place and plan.window_ns and any(fix.rule == finding.rule for fix in fixes):
+            saving_ns = sum(fix.saving_ns for fix in fixes)
+            return JointFixes(fixes, saving_ns / plan.window_ns, saving_ns / max(plan.step_count, 1))
+    return None
 
 
 def joint_share(diagnosis: Diagnosis) -> float | None:

@@ -76,6 +76,16 @@ def percent(share: float) -> str:
     return "<0.1 %" if 0 < share < 0.0005 else f"{share * 100:.1f} %"
 
 
+def gain(share: float) -> str:
+    """Say what a fix saves as a change: `−3.2 %`, or `0.0 %` where it saves nothing."""
+    return f"−{percent(share)}" if share > 0 else percent(0.0)
+
+
+def listed(names: Sequence[str], last: str = "and") -> str:
+    """Say a few names as a sentence does: `a, b and c`."""
+    return f" {last} ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
 def size(size_bytes: float) -> str:
     """Say a size in decimal units: `12.4 MB`."""
     for unit, unit_bytes in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):

@@ -36,6 +36,9 @@ class LeadScan(Protocol):
     def prepare(self, place: Device, removals: Iterable[Removal]) -> None:
         """Work out what each of these saves, in one pass over the events for several of them."""
 
+    def taken_ns(self, place: Device, removal: Removal) -> int:
+        """Return the time of the analysis window that a fix takes out, whether or not anybody gains by it."""
+
     def abstains(self, trace_id: int, device: int) -> str | None:
         """Return why bounds of a device cannot be trusted."""
 
@@ -83,6 +86,10 @@ class RememberedScan:
         if place not in self._causes:
             self._causes[place] = self._scan.causes(*place)
         return replace(removal, causes=removal.causes & self._causes[place])
+
+    def taken_ns(self, place: Device, removal: Removal) -> int:
+        """Return the time of the analysis window that a fix takes out, whether or not anybody gains by it."""
+        return taken_ns(self._scan, place, removal)
 
     def abstains(self, trace_id: int, device: int) -> str | None:
         """Return why bounds of a device cannot be trusted."""
@@ -211,6 +218,13 @@ def run_bounds(
     if all_ns is not None and all_ns > _NEXT_TO_NOTHING * longest_ns:
         alone = {place: together.saved_ns({place: removals[place]}) for place in windows}
     return {place: DeviceBound(window, removals[place], alone[place], all_ns) for place, window in windows.items()}
+
+
+def taken_ns(bounds: Bounds, place: Device, removal: Removal) -> int:
+    """Return the time of the analysis window that a fix takes out, whether or not anybody gains by it."""
+    scan = bounds.devices[place].scan
+    gained, _, earlier, shorter = scan.inputs(removal.scenario())
+    return int((gained + earlier + shorter)[scan.in_window].sum()) + removal.told_ns
 
 
 def fill_bound(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import duckdb
@@ -12,6 +13,7 @@ from traceanalyzer import attribution
 from traceanalyzer.diagnosis import Diagnosis, Finding, Outcome
 from traceanalyzer.rules import allocation, overview
 from traceanalyzer.rules.attaching import Explained, explain_findings
+from traceanalyzer.rules.balancing import add_balanced
 from traceanalyzer.rules.bounds import Device, RememberedScan, Removal
 from traceanalyzer.rules.doubting import blocked, doubted, run_blocker
 from traceanalyzer.rules.findings import build_explanation, build_finding, merge_ranks, sort_findings
@@ -101,7 +103,9 @@ def _told(
     told = [verdict for verdict in timed if _key(verdict) not in silenced]
     refined = {_key(verdict): by for verdict in told if (by := _refined_by(verdict, told, owned)) is not None}
     orders = put_in_order(field, [verdict for verdict in told if _key(verdict) not in refined], owned)
-    latent = add_latent(field, found, orders, session.evaluate)
+    open_to_fixes = [verdict for verdict in found if overrides.suppression(session.run, verdict) is None]
+    later = partial(_doubted_again, session, quality)
+    latent = [*add_latent(field, open_to_fixes, orders, later), *add_balanced(field, open_to_fixes, orders, later)]
     doubts = [verdict for verdict in quality if verdict.state == FIRED]
     fired = [verdict for verdict in (*doubts, *timed, *latent) if _key(verdict) not in refined]
     told = [verdict for verdict in fired if _key(verdict) not in silenced]
@@ -123,6 +127,13 @@ def _told(
         overrides=overrides.told(session.rules, suppressed),
         plans=tuple(plan_of(field, place, order) for place, order in sorted(orders.items(), key=_first_first)),
     )
+
+
+def _doubted_again(
+    session: _Session, quality: Sequence[Verdict], rule: Rule, fixed: Removals, added: Mapping[Device, int] | None
+) -> list[Verdict]:
+    """Return what a rule says once other fixes are made, with the doubts that it has of the trace as it is."""
+    return doubted(session.evaluate(rule, fixed, added), quality)
 
 
 def _first_first(item: tuple[Place, FixOrder]) -> tuple[str, int]:

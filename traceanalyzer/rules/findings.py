@@ -13,7 +13,7 @@ import duckdb
 from traceanalyzer.diagnosis import SEVERITIES, AttachedExplanation, Evidence, Finding, Fix
 from traceanalyzer.rules import sandbox
 from traceanalyzer.rules.bounds import claim_values, claimed_sql
-from traceanalyzer.rules.fix_order import ALTERNATIVE, LATENT, PRIMARY, Ordered
+from traceanalyzer.rules.fix_order import ALTERNATIVE, JOINT, LATENT, PRIMARY, Ordered
 from traceanalyzer.rules.model import QUALITY, RUN, EvidenceQuery, ParamValue, Rule, RuleFix
 from traceanalyzer.rules.ordering import SAME_SHARE
 from traceanalyzer.rules.places import Run
@@ -44,7 +44,7 @@ def build_finding(
     message = render(rule.message, {**values, **row})
     if ordered is not None and ordered.after:
         verb = "is" if len(ordered.after) == 1 else "are"
-        message = f"Once {' and '.join(ordered.after)} {verb} fixed: {message}"
+        message = f"Once {' and '.join(ordered.after)} {verb} fixed{', too' * (ordered.status == JOINT)}: {message}"
     return Finding(
         rule=rule.id,
         title=rule.title,
@@ -145,7 +145,7 @@ def _sort_key(finding: Finding, *, by_order: bool) -> tuple[Any, ...]:
     saving = 0.0 if by_order else -(finding.saving_share or 0.0) * weight
     # What claims no time has no place in the order of fixes and is told after them.
     order = float("inf") if finding.marginal_order is None else finding.marginal_order
-    status = (PRIMARY, LATENT, ALTERNATIVE).index(finding.status)
+    status = (PRIMARY, JOINT, LATENT, ALTERNATIVE).index(finding.status)
     # Of one rule the worst place comes first, which is the one that tells what the fix adds.
     rest = finding.marginal_ns is None, -(finding.saving_share or 0.0), finding.trace or "", finding.device or 0
     return (1, status, saving, order, finding.rule, *rest)

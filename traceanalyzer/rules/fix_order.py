@@ -19,7 +19,7 @@ EQUAL_SHARE = 0.1
 JOINT_LIMIT = 12
 
 
-PRIMARY, ALTERNATIVE, LATENT = "primary", "alternative", "latent"
+PRIMARY, ALTERNATIVE, LATENT, JOINT = "primary", "alternative", "latent", "joint"
 
 Worth = Callable[[Removals], int]  # the nanoseconds that fixes save together
 
@@ -54,7 +54,7 @@ class Ordered:
     marginal_ns: int
     alternatives: tuple[str, ...] = ()
     status: str = PRIMARY
-    after: tuple[str, ...] = ()  # of a latent fix: those without which it saves nothing
+    after: tuple[str, ...] = ()  # of a latent or joint fix: those without which it saves nothing
 
     @property
     def rule(self) -> str:
@@ -63,23 +63,22 @@ class Ordered:
 
 
 @dataclass(frozen=True)
-class Pair:
-    """Two fixes and what they save: the first alone, the second alone, both."""
+class Combination:
+    """A few fixes and what they save: each alone, and all of them."""
 
-    first: str
-    second: str
-    alone_ns: tuple[int, int]
-    both_ns: int
+    rules: tuple[str, ...]
+    alone_ns: tuple[int, ...]
+    together_ns: int
 
     @property
     def are_alternatives(self) -> bool:
-        """After either, the other adds next to nothing."""
-        return self.both_ns - max(self.alone_ns) <= ALTERNATIVE_SHARE * min(self.alone_ns)
+        """After any, the others add next to nothing."""
+        return self.together_ns - max(self.alone_ns) <= ALTERNATIVE_SHARE * min(self.alone_ns)
 
     @property
     def enable(self) -> bool:
         """Together they are worth more than the sum."""
-        return self.both_ns > (1 + ENABLING_SHARE) * sum(self.alone_ns)
+        return self.together_ns > (1 + ENABLING_SHARE) * sum(self.alone_ns)
 
 
 @dataclass(frozen=True)
@@ -87,14 +86,15 @@ class FixOrder:
     """Fixes in order, and how they work together."""
 
     items: tuple[Ordered, ...] = ()
-    pairs: tuple[Pair, ...] = ()
+    combinations: tuple[Combination, ...] = ()
 
 
 def order_fixes(worth: Worth, candidates: Sequence[Candidate], owned_ns: Mapping[str, int]) -> FixOrder:
     """Return fixes in greedy order: each the one that adds most to those before it.
 
-    Of fixes that win the same time, the one goes first whose finding owns more of it: it is the reason, the other only
-    hides it. The marginals add up to the bound of all fixes together.
+    Of fixes that win the same time, one is enough. First goes what holds up the whole run; then the fix that is less
+    work; then the one whose finding owns more of the time, as it is the reason that the other only hides; then the
+    larger gain, and the first by id. The marginals add up to the bound of all fixes together.
     """
     ranked = sorted(candidates, key=lambda item: (-item.bound_ns, item.rule.id))
     rest, tail = ranked[:JOINT_LIMIT], ranked[JOINT_LIMIT:]
@@ -146,8 +146,18 @@ def _next(
     first = min(close, key=lambda item: (_effort(item), -gains[item.rule.id], item.rule.id))
     same = alternatives.get(first.rule.id, frozenset())
     rivals = [item for item in close if item is first or item.rule.id in same]
-    # What holds up the run is told before what is slow on the rank that does.
-    return max(rivals, key=lambda item: (item.rule.scope == RUN, owned_ns.get(item.rule.id, 0), item is first))
+    # What holds up the run is told before what is slow on the rank that does. Work comes before ownership: of a wait
+    # and the host's work behind it either owns the idle time by convention, and ending either is the cure.
+    return min(
+        rivals,
+        key=lambda item: (
+            item.rule.scope != RUN,
+            _effort(item),
+            -owned_ns.get(item.rule.id, 0),
+            -gains[item.rule.id],
+            item.rule.id,
+        ),
+    )
 
 
 def _effort(item: Candidate) -> int:
@@ -155,18 +165,19 @@ def _effort(item: Candidate) -> int:
     return EFFORTS.index(worst.rule.fixes[worst.fix_order[0]].effort)
 
 
-def _pairs(worth: Worth, ranked: Sequence[Candidate]) -> Iterator[Pair]:
+def _pairs(worth: Worth, ranked: Sequence[Candidate]) -> Iterator[Combination]:
     for index, first in enumerate(ranked):
         for second in ranked[index + 1 :]:
             both_ns = worth(joined(first.removals, second.removals))
-            yield Pair(first.rule.id, second.rule.id, (first.bound_ns, second.bound_ns), both_ns)
+            yield Combination((first.rule.id, second.rule.id), (first.bound_ns, second.bound_ns), both_ns)
 
 
-def _alternatives(pairs: Sequence[Pair]) -> dict[str, frozenset[str]]:
+def _alternatives(pairs: Sequence[Combination]) -> dict[str, frozenset[str]]:
     """Return, for each fix, those that win the same time."""
     found: dict[str, set[str]] = {}
     for pair in pairs:
         if pair.are_alternatives:
-            found.setdefault(pair.first, set()).add(pair.second)
-            found.setdefault(pair.second, set()).add(pair.first)
+            first, second = pair.rules
+            found.setdefault(first, set()).add(second)
+            found.setdefault(second, set()).add(first)
     return {rule_id: frozenset(others) for rule_id, others in found.items()}

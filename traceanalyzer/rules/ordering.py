@@ -135,15 +135,7 @@ def add_latent(
     field: Field, verdicts: Sequence[Verdict], orders: dict[Place, FixOrder], evaluate: Reevaluate
 ) -> list[Verdict]:
     """Append to each order what is worth nothing now and matters once the fixes before it are made."""
-    waiting = [
-        verdict
-        for verdict in verdicts
-        if verdict.state == CLEAR
-        and not verdict.rule.claims.is_empty
-        and verdict.rule.scope == DEVICE
-        and field.place_of(verdict) in orders
-        and field.run.key(verdict.place) in verdict.removals
-    ]
+    waiting = [item for item in waiting_for_fixes(field, verdicts) if field.place_of(item) in orders]
     latent: list[Verdict] = []
     for _ in range(LATENT_ROUNDS if orders else 0):
         done: Removals = {}
@@ -152,8 +144,8 @@ def add_latent(
         found: dict[Place, list[Ordered]] = {}
         if field.together is None:
             _scan_all_after(field, waiting, done)
-        for own in _by_rule(waiting).values():
-            for place, fired in _fired_after(field, own, done, evaluate).items():
+        for own in by_rule(waiting).values():
+            for place, fired in fired_after(field, own, done, evaluate).items():
                 found.setdefault(place, []).append(_latent(field, place, fired, orders[place], done))
         # One a place and round: the next round knows what this one adds.
         for place, items in found.items():
@@ -167,14 +159,26 @@ def add_latent(
     return latent
 
 
-def _by_rule(verdicts: Sequence[Verdict]) -> dict[str, list[Verdict]]:
+def waiting_for_fixes(field: Field, verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """Return what is clear and may yet matter once other limits are gone."""
+    return [
+        verdict
+        for verdict in verdicts
+        if verdict.state == CLEAR
+        and not verdict.rule.claims.is_empty
+        and verdict.rule.scope == DEVICE
+        and field.run.key(verdict.place) in verdict.removals
+    ]
+
+
+def by_rule(verdicts: Sequence[Verdict]) -> dict[str, list[Verdict]]:
     found: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
         found.setdefault(verdict.rule.id, []).append(verdict)
     return found
 
 
-def _fired_after(
+def fired_after(
     field: Field, waiting: Sequence[Verdict], done: Removals, evaluate: Reevaluate
 ) -> dict[Place, list[Verdict]]:
     """Return the verdicts of one rule that fire once other fixes are made, by the order in which they stand."""
@@ -252,9 +256,9 @@ def plan_of(field: Field, place: Place, order: FixOrder) -> FixPlan:
         fixes.append(PlannedFix(item.rule, item.status, item.marginal_ns, left_ns, item.alternatives, item.after))
     floor_ns = field.floor_ns(place)
     enablers = tuple(
-        Enabling((pair.first, pair.second), pair.alone_ns, pair.both_ns)
-        for pair in order.pairs
-        if pair.enable and pair.both_ns - sum(pair.alone_ns) >= floor_ns
+        Enabling(item.rules, item.alone_ns, item.together_ns)
+        for item in order.combinations
+        if item.enable and item.together_ns - sum(item.alone_ns) >= floor_ns
     )
     return FixPlan(
         trace=place.trace,

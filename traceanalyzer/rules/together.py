@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from traceanalyzer.rules.bounds import Device, Removal, RemovalKey
+from traceanalyzer.rules.bounds import Device, Removal, RemovalKey, taken_ns
 
 if TYPE_CHECKING:
     from traceanalyzer.attribution import Bounds
@@ -38,9 +38,7 @@ class Together:
 
     def taken_ns(self, device: Device, removal: Removal) -> int:
         """Return the time on a device that a fix takes out of its window, whether or not anybody gains by it."""
-        scan = self._bounds.devices[device].scan
-        gained, _, earlier, shorter = scan.inputs(removal.scenario())
-        return int((gained + earlier + shorter)[scan.in_window].sum())
+        return taken_ns(self._bounds, device, removal)
 
     def _scanned_ns(self, removals: Removals) -> int:
         changes = {place: item for place, item in removals.items() if item.is_scanned}
