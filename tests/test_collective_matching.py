@@ -12,6 +12,7 @@ import pytest
 
 from traceanalyzer import engine
 from traceanalyzer.attribution import Bounds, Scenario
+from traceanalyzer.attribution.arrow_columns import NamedRows
 from traceanalyzer.attribution.comm_calls import Call
 from traceanalyzer.attribution.lead_scan import Scan
 from traceanalyzer.attribution.message_matching import is_message, name_of, pair_messages
@@ -210,7 +211,7 @@ def test_without_skew_all_ranks_are_as_fast_as_the_fastest() -> None:
 def scan_of(matches: list[int]) -> Scan:
     """Return a scan of nothing but collectives."""
     none = np.full(len(matches), -1)
-    nothing_here = np.full(len(matches), None, dtype=object)
+    nothing_here = NamedRows(np.zeros(len(matches), np.int64), (None,))
     limit = int(np.iinfo(np.int64).max // 4)
     return Scan(
         steps=[(True, 0, limit, -1, limit, -1, limit, 0) for _ in matches],

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, TypeAlias, cast
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,35 @@ _NUMPY_TYPES = {"int32": np.int32, "int64": np.int64, "double": np.float64}
 
 Texts: TypeAlias = "pa.Array[Any]"
 Numbers: TypeAlias = "pa.Array[Any]"
+
+
+@dataclass(frozen=True)
+class NamedRows:
+    """A column of texts of which few differ: each row's number, and the text of each number."""
+
+    codes: Ints
+    names: tuple[str | None, ...]
+
+    @classmethod
+    def of(cls, texts: Any) -> Self:
+        """Return a column's texts."""
+        codes, names = codes_of(texts)
+        return cls(codes, tuple(names))
+
+    def name(self, row: int) -> str | None:
+        """Return the text of a row."""
+        return self.names[int(self.codes[row])]
+
+    def where(self, holds: Callable[[str | None], bool]) -> Flags:
+        """Return for each row whether something holds of its text; asked once a text."""
+        if not self.names:
+            return np.zeros(len(self.codes), np.bool_)
+        found: Flags = np.asarray([holds(name) for name in self.names], np.bool_)[self.codes]
+        return found
+
+    def among(self, rows: Flags) -> set[str]:
+        """Return the texts of some rows."""
+        return {name for code in np.unique(self.codes[rows]).tolist() if (name := self.names[code]) is not None}
 
 
 def column(table: pa.Table, name: str, missing: int = NO_ROW) -> Ints:

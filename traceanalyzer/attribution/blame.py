@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from traceanalyzer.attribution.arrow_columns import NO_ROW, Texts, named, optional
-from traceanalyzer.attribution.buckets import Flags, Ints
+from traceanalyzer.attribution.buckets import Ints
 from traceanalyzer.attribution.host_slices import HostSlices
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Blames:
             np.where(of_op, slices.rows_of(ids)[op_row], NO_ROW)
             for ids in (ops.cpu_op_id, ops.annotation_id, ops.python_id)
         ]
-        mine = (slices.op, slices.annotation, slices.python)
+        mine = (slices.op_id, slices.annotation_id, slices.python_id)
         names = [
             _names(slices, np.where(of_slice, _own_or_around(slices, slice_row, c, m), a))
             for a, m, c in zip(around, mine, ("cpu_op", "annotation", "python"), strict=True)
@@ -58,12 +58,12 @@ class Blames:
         )
 
 
-def _own_or_around(slices: HostSlices, rows: Ints, category: str, around: Ints) -> Ints:
+def _own_or_around(slices: HostSlices, rows: Ints, category: str, around_id: Ints) -> Ints:
     """Return the slice itself where it is of a category, else the one of that category around it."""
     if not slices.count:
         return rows
-    is_own: Flags = slices.flags([c == category for c in slices.categories])
-    found: Ints = np.where(rows == NO_ROW, NO_ROW, np.where(is_own[rows], rows, around[rows]))
+    is_own = slices.flags([c == category for c in slices.categories], rows)
+    found: Ints = np.where(rows == NO_ROW, NO_ROW, np.where(is_own, rows, slices.rows_of(around_id[rows])))
     return found
 
 

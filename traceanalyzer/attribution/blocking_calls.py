@@ -77,7 +77,7 @@ class _Copies:
 def _blocking_copies(slices: HostSlices, devices: list[DeviceOps]) -> _Copies:
     parts = []
     for ops in devices:
-        copies = np.asarray([name is not None and bool(COPY_CALL.search(name)) for name in ops.launch_name], np.bool_)
+        copies = ops.launch_name.where(lambda name: name is not None and bool(COPY_CALL.search(name)))
         long = ops.launch_end - ops.launch_start > BLOCKING_COPY_MIN_NS
         found = np.flatnonzero(copies & ops.linked & long & (ops.launch_end >= ops.end - CLOCK_ERROR_NS))
         wait = ops.start[found] - ops.launch_start[found]

@@ -238,7 +238,8 @@ def _between(device: _Device, meetings: list[int]) -> tuple[int, int] | None:
 
 def _limit(device: _Device, scenario: Scenario) -> int:
     """Return the time without compute, and what ops get shorter by: more cannot be saved."""
-    shorter = sum(max(0, saving) for saving in (scenario.savings or {}).values())
+    savings = (scenario.savings or {}).values()
+    shorter = int(np.maximum(np.fromiter(savings, np.int64, len(savings)), 0).sum())
     return min(device.window_ns, device.window_ns - device.compute_ns + shorter)
 
 

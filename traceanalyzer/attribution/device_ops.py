@@ -8,7 +8,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from traceanalyzer.attribution.arrow_columns import NO_ROW, Texts, column, flag_column
+from traceanalyzer.attribution.arrow_columns import NO_ROW, NamedRows, Texts, array_of, column, flag_column
 from traceanalyzer.attribution.buckets import CODE, Codes, Flags, Ints
 from traceanalyzer.attribution.collective_matching import CommWaits
 from traceanalyzer.attribution.message_matching import is_message, name_of
@@ -34,6 +34,7 @@ ORDER BY o.device, o.start_ns, end_ns, o.op_id
 
 _COPY_BUCKETS = {"HtoD": "dev.h2d", "DtoH": "dev.d2h", "DtoD": "dev.d2d", "PtoP": "dev.d2d", "HtoH": "dev.d2d"}
 _NO_PRODUCER = -1
+_COMM_NAMES = ("collective", "name", "comm_annotation")
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class DeviceOps:
     launch_thread: Ints
     launch_start: Ints
     launch_end: Ints
-    launch_name: tuple[str | None, ...]
+    launch_name: NamedRows
     name: Texts
     match_id: Ints  # collective all of whose ranks are known; NO_ROW: none
     comm_wait: Ints  # time at its beginning in which it waited for the last rank; 0 where that is not known
@@ -75,39 +76,35 @@ class DeviceOps:
         return known
 
 
-def _producers(table: pa.Table) -> Codes:
-    kinds = table["kind"].to_pylist()
-    copies = table["copy_kind"].to_pylist()
-    comms = table["is_comm"].to_pylist()
-    told = [table[name].to_pylist() for name in ("collective", "name", "comm_annotation")]
-    codes = np.full(len(kinds), _NO_PRODUCER, dtype=np.int8)
-    for row, kind in enumerate(kinds):
-        if kind == "memset":
-            codes[row] = CODE["dev.memset"]
-        elif kind == "memcpy":
-            codes[row] = CODE[_COPY_BUCKETS.get(copies[row] or "", "dev.d2d")]
-        elif kind == "kernel" and comms[row]:
-            sends = is_message(name_of(*(values[row] for values in told)))
-            codes[row] = CODE["dev.comm_p2p" if sends else "dev.comm_transfer"]
+def _producers(table: pa.Table, kinds: NamedRows, copies: NamedRows, comm: Flags) -> Codes:
+    codes = np.full(table.num_rows, _NO_PRODUCER, dtype=np.int8)
+    codes[kinds.where(lambda kind: kind == "memset")] = CODE["dev.memset"]
+    is_copy = kinds.where(lambda kind: kind == "memcpy")
+    bucket = np.asarray([CODE[_COPY_BUCKETS.get(copy or "", "dev.d2d")] for copy in copies.names], np.int8)
+    codes[is_copy] = bucket[copies.codes[is_copy]]
+    talks = np.flatnonzero(comm & kinds.where(lambda kind: kind == "kernel"))
+    if len(talks):
+        told = [table[name].take(array_of(talks, pa.int64())).to_pylist() for name in _COMM_NAMES]
+        sends = np.asarray([is_message(name_of(*names)) for names in zip(*told, strict=True)], np.bool_)
+        codes[talks] = np.where(sends, CODE["dev.comm_p2p"], CODE["dev.comm_transfer"])
     return codes
 
 
 def _device(table: pa.Table, device: int) -> DeviceOps:
-    kind = table["kind"].combine_chunks()
     comm = flag_column(table, "is_comm")
-    kinds = np.asarray(kind.to_pylist(), dtype=object)
-    copies = table["copy_kind"].to_pylist()
+    kinds, copies = NamedRows.of(table["kind"]), NamedRows.of(table["copy_kind"])
+    opaque = kinds.where(lambda kind: kind == "graph")
     return DeviceOps(
         device=device,
         op_id=column(table, "op_id"),
         stream=column(table, "stream"),
         start=column(table, "start_ns"),
         end=column(table, "end_ns"),
-        compute=((kinds == "kernel") & ~comm) | (kinds == "graph"),
-        opaque=kinds == "graph",
-        producer=_producers(table),
-        read_back=np.asarray([c == "DtoH" for c in copies], dtype=np.bool_),
-        with_host=np.asarray([c in ("HtoD", "DtoH") for c in copies], dtype=np.bool_),
+        compute=(kinds.where(lambda kind: kind == "kernel") & ~comm) | opaque,
+        opaque=opaque,
+        producer=_producers(table, kinds, copies, comm),
+        read_back=copies.where(lambda copy: copy == "DtoH"),
+        with_host=copies.where(lambda copy: copy in ("HtoD", "DtoH")),
         cpu_op_id=column(table, "cpu_op_id"),
         annotation_id=column(table, "annotation_id"),
         python_id=column(table, "python_id"),
@@ -115,7 +112,7 @@ def _device(table: pa.Table, device: int) -> DeviceOps:
         launch_thread=column(table, "launch_thread"),
         launch_start=column(table, "launch_start"),
         launch_end=column(table, "launch_end"),
-        launch_name=tuple(table["launch_name"].to_pylist()),
+        launch_name=NamedRows.of(table["launch_name"]),
         name=table["name"].combine_chunks(),
         match_id=np.full(table.num_rows, NO_ROW),
         comm_wait=np.zeros(table.num_rows, np.int64),

@@ -49,7 +49,7 @@ def _producer(ops: DeviceOps, needs: Dependencies, row: int, since: int) -> tupl
 
 def _longest_gaps(ops: DeviceOps, rows: Ints) -> Ints:
     """Return the longest gap before each op that dispatching it explains."""
-    of_hip = np.asarray([name is not None and name.startswith("hip") for name in ops.launch_name], np.bool_)
+    of_hip = ops.launch_name.where(lambda name: name is not None and name.startswith("hip"))
     found: Ints = np.where(of_hip[rows], HIP_DISPATCH_MAX_NS, DISPATCH_MAX_NS)
     return found
 

@@ -17,9 +17,9 @@ SELECT slice_id, thread_id, category, name, start_ns, start_ns + dur_ns AS end_n
        parent_id, op_id, annotation_id, python_id, correlation
 FROM canonical.host_slices
 WHERE trace_id = $trace_id
-  AND thread_id IN (SELECT UNNEST($threads))
-ORDER BY thread_id, start_ns, dur_ns DESC, slice_id
+  AND list_contains($threads, thread_id)
 """
+_ORDERED = _QUERY + "ORDER BY thread_id, start_ns, dur_ns DESC, slice_id"
 
 # Beyond this many ids a row a table of all of them would be mostly empty.
 _MOST_IDS_A_ROW = 64
@@ -36,9 +36,9 @@ class HostSlices:
     end: Ints
     depth: Ints
     parent: Ints
-    op: Ints
-    annotation: Ints
-    python: Ints
+    op_id: Ints  # slice ids, as these are asked for few slices
+    annotation_id: Ints
+    python_id: Ints
     correlation: Ints
     name_code: Ints
     names: tuple[str, ...]  # by name_code
@@ -50,9 +50,9 @@ class HostSlices:
         """Return how many there are."""
         return len(self.slice_id)
 
-    def flags(self, by_name: list[bool]) -> Flags:
-        """Return a flag for each slice from a flag for each name code."""
-        return np.asarray(by_name, dtype=np.bool_)[self.name_code] if self.count else np.zeros(0, np.bool_)
+    def flags(self, by_name: list[bool], rows: Ints | slice = slice(None)) -> Flags:
+        """Return a flag for each slice, or for some, from a flag for each name code."""
+        return np.asarray(by_name, dtype=np.bool_)[self.name_code[rows]] if self.count else np.zeros(0, np.bool_)
 
     def rows_of(self, slice_ids: Ints) -> Ints:
         """Return the row of each slice id, NO_ROW where it is not among these slices."""
@@ -60,7 +60,7 @@ class HostSlices:
 
 
 class RowsById:
-    """Finds the row of an id; ids are unique and not negative."""
+    """Finds the row of an id; ids are unique and not negative, but NO_ROW may be asked for."""
 
     def __init__(self, ids: Ints) -> None:
         self._ids = ids
@@ -74,8 +74,10 @@ class RowsById:
     def of(self, ids: Ints) -> Ints:
         """Return the row of each id, NO_ROW where there is none."""
         if self._rows is not None:
-            # The last entry stands for every id that is none.
-            found: Ints = self._rows[np.where((ids < 0) | (ids >= len(self._rows)), NO_ROW, ids)]
+            # The last entry stands for every id that is none: NO_ROW counts from the end.
+            if ids.max(initial=NO_ROW) >= len(self._rows):
+                ids = np.where(ids >= len(self._rows), NO_ROW, ids)
+            found: Ints = self._rows[ids]
             return found
         at = np.minimum(np.searchsorted(self._ids, ids, sorter=self._order), len(self._ids) - 1)
         rows = cast(Ints, self._order)[at]
@@ -87,17 +89,34 @@ def _name_codes(table: pa.Table) -> tuple[Ints, tuple[str, ...], tuple[str, ...]
     category_codes, categories = codes_of(table["category"])
     name_texts, category_texts = [name or "" for name in names], [category or "" for category in categories]
     pairs = name_codes * len(category_texts) + category_codes
-    distinct, codes = np.unique(pairs, return_inverse=True)
+    # There are few pairs: counting each is faster than sorting all rows.
+    is_there = np.bincount(pairs, minlength=len(name_texts) * len(category_texts)) > 0
+    distinct = np.flatnonzero(is_there)
     return (
-        codes.astype(np.int64),
+        (np.cumsum(is_there) - 1)[pairs],
         tuple(name_texts[pair // len(category_texts)] for pair in distinct.tolist()),
         tuple(category_texts[pair % len(category_texts)] for pair in distinct.tolist()),
     )
 
 
+def _are_ordered(table: pa.Table) -> bool:
+    """Return whether rows come as the store keeps them, so that nothing has to be sorted."""
+    thread, start = column(table, "thread_id"), column(table, "start_ns")
+    same_thread = thread[1:] == thread[:-1]
+    if np.any(thread[1:] < thread[:-1]) or np.any(same_thread & (start[1:] < start[:-1])):
+        return False
+    tied = np.flatnonzero(same_thread & (start[1:] == start[:-1]))
+    end, slice_id = column(table, "end_ns"), column(table, "slice_id")
+    longer_first = (end[tied] > end[tied + 1]) | (end[tied] == end[tied + 1]) & (slice_id[tied] < slice_id[tied + 1])
+    return bool(longer_first.all())
+
+
 def load_host_slices(con: duckdb.DuckDBPyConnection, trace_id: int, threads: list[int]) -> HostSlices:
     """Read the slices of some threads of a trace."""
-    table = con.sql(_QUERY, params={"trace_id": trace_id, "threads": threads}).to_arrow_table()
+    params = {"trace_id": trace_id, "threads": threads}
+    table = con.sql(_QUERY, params=params).to_arrow_table()
+    if not _are_ordered(table):
+        table = con.sql(_ORDERED, params=params).to_arrow_table()
     codes, names, categories = _name_codes(table)
     ids = column(table, "slice_id")
     by_id = RowsById(ids)
@@ -108,9 +127,9 @@ def load_host_slices(con: duckdb.DuckDBPyConnection, trace_id: int, threads: lis
         end=column(table, "end_ns"),
         depth=column(table, "depth"),
         parent=by_id.of(column(table, "parent_id")),
-        op=by_id.of(column(table, "op_id")),
-        annotation=by_id.of(column(table, "annotation_id")),
-        python=by_id.of(column(table, "python_id")),
+        op_id=column(table, "op_id"),
+        annotation_id=column(table, "annotation_id"),
+        python_id=column(table, "python_id"),
         correlation=column(table, "correlation"),
         name_code=codes,
         names=names,

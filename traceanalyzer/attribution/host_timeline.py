@@ -119,7 +119,7 @@ def _mark_preprocessing(slices: HostSlices, own: Codes) -> None:
     operator = slices.flags([c == "cpu_op" for c in slices.categories])
     rows = np.flatnonzero(
         operator
-        & (slices.op == NO_ROW)
+        & (slices.op_id == NO_ROW)
         & (own == HOST_CODE["host.op"])
         & (slices.end - slices.start >= PREPROCESS_MIN_NS)
     )

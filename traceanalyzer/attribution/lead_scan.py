@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from traceanalyzer.attribution.arrow_columns import NO_ROW, column, flag_column
-from traceanalyzer.attribution.buckets import HOST, LIGHT, SKEW, TRANSFER, Ints
+from traceanalyzer.attribution.arrow_columns import NO_ROW, NamedRows, column, flag_column
+from traceanalyzer.attribution.buckets import HOST, LIGHT, SKEW, TRANSFER, Flags, Ints
 from traceanalyzer.attribution.dependencies import GAP_NS
 
 Savings = Mapping[int, int]
@@ -49,7 +50,10 @@ class Leads:
 
 
 # For each event: host time removed before it, whether its wait is, its earlier start, its shorter run.
-Inputs = tuple[Ints, Ints, Ints, Ints]
+Inputs = tuple[Ints, Flags, Ints, Ints]
+# Of several scenarios, one column each: the row of each event, NO_ROW where none changes it, and the rows.
+_Lanes = tuple[list[int], NDArray[Any]]
+_Leads = tuple[Ints, Ints]
 # is_op, host_slack, cap, first, first_slack, second, second_slack, own
 _Step = tuple[bool, int, int, int, int, int, int, int]
 
@@ -68,9 +72,9 @@ class Scan:
     removable: Ints
     own: Ints  # of a wait: how long the call itself waited
     dispatch: Ints
-    cause_of_wait: np.ndarray[tuple[int], np.dtype[np.object_]]
-    cause_of_op: np.ndarray[tuple[int], np.dtype[np.object_]]
-    cause_of_gap: np.ndarray[tuple[int], np.dtype[np.object_]]
+    cause_of_wait: NamedRows
+    cause_of_op: NamedRows
+    cause_of_gap: NamedRows
     costs: Mapping[str, tuple[Ints, Ints]]  # cause -> positions, host time
     position_of: Mapping[int, int]  # op id -> position
     begins_at: int | None = None  # position at whose start changes begin; None: everything may change
@@ -85,7 +89,7 @@ class Scan:
         first, second = column(events, "first_position"), column(events, "second_position")
         parts = (is_op, limits[0], limits[1], first, limits[2], second, limits[3], column(events, "own_ns"))
         position, cost = column(costs, "position"), column(costs, "cost_ns")
-        cause = np.asarray(costs["cause"].to_pylist(), dtype=object)
+        cause = NamedRows.of(costs["cause"])
         position_of = {op: at for at, op in enumerate(op_id.tolist()) if op != NO_ROW}
         return cls(
             steps=list(zip(*(part.tolist() for part in parts), strict=True)),
@@ -98,10 +102,13 @@ class Scan:
             removable=column(events, "removable_ns"),
             own=column(events, "own_ns"),
             dispatch=column(events, "dispatch_ns"),
-            cause_of_wait=np.asarray(events["cause"].to_pylist(), dtype=object),
-            cause_of_op=np.asarray(events["saving_cause"].to_pylist(), dtype=object),
-            cause_of_gap=np.asarray(events["dispatch_cause"].to_pylist(), dtype=object),
-            costs={name: (position[cause == name], cost[cause == name]) for name in set(cause.tolist())},
+            cause_of_wait=NamedRows.of(events["cause"]),
+            cause_of_op=NamedRows.of(events["saving_cause"]),
+            cause_of_gap=NamedRows.of(events["dispatch_cause"]),
+            costs={
+                str(name): (position[cause.codes == code], cost[cause.codes == code])
+                for code, name in enumerate(cause.names)
+            },
             position_of=position_of,
             begins_at=None if fixed_before is None else position_of[fixed_before],
         )
@@ -109,25 +116,23 @@ class Scan:
     @property
     def skew(self) -> Ints:
         """Return how long each collective waited for its last rank; waiting for a message is the message's."""
-        found: Ints = np.where(self.cause_of_op == TRANSFER, self.wait, 0)
+        found: Ints = np.where(self.cause_of_op.where(lambda name: name == TRANSFER), self.wait, 0)
         return found
 
     def causes(self) -> frozenset[str]:
         """Return every cause whose removal changes something."""
         found = set(self.costs)
-        found.update(c for c in self.cause_of_wait[self.removable > 0].tolist() if c is not None)
-        found.update(c for c in self.cause_of_op[self.dur > self.wait].tolist() if c is not None)
-        found.update([SKEW] if (self.skew > 0).any() else [])
-        found.update(c for c in self.cause_of_gap[self.dispatch > 0].tolist() if c is not None)
-        return frozenset(found)
+        found |= self.cause_of_wait.among(self.removable > 0)
+        found |= self.cause_of_op.among(self.dur > self.wait)
+        found |= self.cause_of_gap.among(self.dispatch > 0)
+        return frozenset(found | {SKEW} if (self.skew > 0).any() else found)
 
     def leads(self, scenarios: Sequence[Scenario]) -> Leads:
         """Return by how much earlier everything happens in each scenario."""
         inputs = [self.inputs(scenario) for scenario in scenarios]
         taken = [int((gained + earlier + shorter)[self.in_window].sum()) for gained, _, earlier, shorter in inputs]
         if len(scenarios) >= _LANES_FROM:
-            lanes = (np.stack(arrays, axis=1) for arrays in zip(*inputs, strict=True))
-            return Leads(*_scan_lanes(self.steps, *lanes), taken)
+            return Leads(*_scan_lanes(self.steps, *(_lanes(arrays) for arrays in zip(*inputs, strict=True))), taken)
         walks = [Walk(self.steps, arrays) for arrays in inputs]
         for walk in walks:
             walk.advance(len(self.steps))
@@ -144,22 +149,23 @@ class Scan:
         for cause in (_LIGHT - scenario.removed) & self.costs.keys() if scenario.launches else ():
             position, cost = self.costs[cause]
             gained[position] += np.where(left_out[position], cost, 0)
-        names = list(scenario.removed)
-        removed = np.isin(self.cause_of_wait, names)
+        gone = scenario.removed.__contains__
+        removed = self.cause_of_wait.where(gone)
         gained[removed] += self.removable[removed]
         if scenario.launches:
             # Launches that are left out leave room in the queue to those that are not.
-            for_room = ~self.is_op & np.isin(self.cause_of_wait, HOST, invert=True)
+            for_room = ~self.is_op & ~self.cause_of_wait.where(HOST.__contains__)
             gained[for_room] += self.own[for_room]
             removed |= for_room
-        earlier = np.where(np.isin(self.cause_of_gap, names), self.dispatch, np.where(left_out, GAP_NS, 0))
-        shorter = np.where(np.isin(self.cause_of_op, names), self.dur - self.wait, 0)
+        earlier = np.where(self.cause_of_gap.where(gone), self.dispatch, np.where(left_out, GAP_NS, 0))
+        shorter = np.where(self.cause_of_op.where(gone), self.dur - self.wait, 0)
         shorter += self.skew if SKEW in scenario.removed else 0
-        for op_id, saving in (scenario.savings or {}).items():
-            at = self.position_of.get(op_id)
-            if at is not None:
-                shorter[at] = min(max(int(shorter[at]), saving), int(self.dur[at]))
-        changes = (gained, removed.astype(np.int64), earlier, shorter)
+        if scenario.savings:
+            there = self.position_of
+            known = [(there[op], ns) for op, ns in scenario.savings.items() if op in there]
+            positions, saving = np.asarray(known, np.int64).reshape(-1, 2).T
+            shorter[positions] = np.minimum(np.maximum(shorter[positions], saving), self.dur[positions])
+        changes = (gained, removed, earlier, shorter)
         if self.begins_at is not None:
             for change in changes[:3]:
                 change[: self.begins_at + 1] = 0
@@ -208,20 +214,32 @@ def _scan(events: Iterable[tuple[_Step, int, int, int, int]], host: int, starts:
     return host
 
 
-def _scan_lanes(steps: list[_Step], gained: Ints, removed: Ints, earlier: Ints, shorter: Ints) -> tuple[Ints, Ints]:
+def _lanes(arrays: Sequence[NDArray[Any]]) -> _Lanes:
+    changes = np.zeros(len(arrays[0]), np.bool_)
+    for array in arrays:
+        changes |= array != 0
+    events = np.flatnonzero(changes)
+    row_of = np.full(len(changes), NO_ROW)
+    row_of[events] = np.arange(len(events))
+    rows = np.empty((len(events), len(arrays)), arrays[0].dtype)
+    for lane, array in enumerate(arrays):
+        rows[:, lane] = array[events]
+    return row_of.tolist(), rows
+
+
+def _scan_lanes(steps: list[_Step], gained: _Lanes, removed: _Lanes, earlier: _Lanes, shorter: _Lanes) -> _Leads:
     """Do what `_scan` does for several scenarios at once, one column each."""
-    starts, ends = np.zeros_like(gained), np.zeros_like(gained)
-    host = np.zeros(gained.shape[1], np.int64)
-    pays: list[bool] = np.any(gained, axis=1).tolist()
-    moves: list[bool] = np.any(earlier + shorter, axis=1).tolist()
+    lanes = gained[1].shape[1]
+    starts, ends = np.zeros((len(steps), lanes), np.int64), np.zeros((len(steps), lanes), np.int64)
+    host, lead, most = np.zeros((3, lanes), np.int64)
+    (pays, gain), (drops, gone), (moves, start), (shrinks, run) = gained, removed, earlier, shorter
     least, greatest = np.minimum, np.maximum
-    lead, most = np.empty_like(host), np.empty_like(host)
     for at, (is_op, host_slack, cap, first, first_slack, second, second_slack, own) in enumerate(steps):
-        if pays[at]:
-            host += gained[at]
+        if (change := pays[at]) != NO_ROW:
+            host += gain[change]
         if not is_op:
             held = least(host + own, cap if first == NO_ROW else least(ends[first] + first_slack, cap))
-            host = np.where(removed[at], host, held)
+            host = held if (change := drops[at]) == NO_ROW else np.where(gone[change], host, held)
             continue
         # Every constraint has some slack, so the first one met sets the values and the others lower them.
         if host_slack < _NO_LIMIT:
@@ -239,9 +257,10 @@ def _scan_lanes(steps: list[_Step], gained: Ints, removed: Ints, earlier: Ints, 
             least(lead, cap, out=lead)
         row = starts[at]
         least(lead, most, out=row)
-        if moves[at]:
-            row += earlier[at]
-            np.add(row, shorter[at], out=ends[at])
+        if (change := moves[at]) != NO_ROW:
+            row += start[change]
+        if (change := shrinks[at]) != NO_ROW:
+            np.add(row, run[change], out=ends[at])
         else:
             ends[at] = row
     return starts, ends

@@ -75,7 +75,7 @@ class RunScan:
 def _meeting(scans: Sequence[Scan], members: list[tuple[int, int]]) -> Meeting:
     waits = tuple(int(scans[i].wait[position]) for i, position in members)
     transfer = min(int(scans[i].dur[position]) for i, position in members)
-    is_message = any(scans[i].cause_of_op[position] == MESSAGE for i, position in members)
+    is_message = any(scans[i].cause_of_op.name(position) == MESSAGE for i, position in members)
     return Meeting(tuple(members), waits, transfer, is_message)
 
 
