@@ -78,6 +78,20 @@ def test_kernels_are_named_as_the_devices_libraries_name_them(device: str, preci
     assert any(op.kernel is not None and name in op.kernel.name for op in run.recording.ops)
 
 
+@pytest.mark.parametrize(
+    ("device", "precision", "name"),
+    [
+        ("B200", "bf16", "bf16bf16"),
+        ("B200", "tf32", "tf32f32"),
+        ("A100", "fp16", "f16f16"),
+        ("V100", "bf16", "volta_scudnn"),
+    ],
+)
+def test_convolutions_run_in_the_precision_that_the_device_has(device: str, precision: str, name: str) -> None:
+    run = simulate({"steps": 1, "kernels": 1, "kernel_class": "conv", "device": device, "precision": precision})
+    assert any(op.kernel is not None and name in op.kernel.name for op in run.recording.ops)
+
+
 def test_unfused_attention_is_two_products_around_a_softmax() -> None:
     unfused, fused = (
         [

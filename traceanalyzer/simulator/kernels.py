@@ -48,6 +48,10 @@ _CONVOLUTIONS = {
         "sm80_xmma_fprop_implicit_gemm_tf32f32_tf32f32_f32_nhwckrsc_nhwc_tilesize128x128x16_stage4_warpsize2x2x1_g1_"
         "tensor16x8x8_execute_kernel_cudnn"
     ),
+    ("ampere", "fp16"): (
+        "sm80_xmma_fprop_implicit_gemm_f16f16_f16f32_f32_nhwckrsc_nhwc_tilesize128x128x64_stage3_warpsize2x2x1_g1_"
+        "tensor16x8x16_execute_kernel__5x_cudnn"
+    ),
     ("ampere", "bf16"): (
         "sm80_xmma_fprop_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc_nhwc_tilesize128x128x64_stage3_warpsize2x2x1_g1_"
         "tensor16x8x16_execute_kernel__5x_cudnn"
@@ -146,10 +150,10 @@ def _name(kernel_class: str, precision: str, device: Device) -> str:
         # Volta and CDNA have no TF32 and Volta no BF16: the libraries fall back to plain FP32.
         return _GEMMS.get((family, precision), _GEMMS[family, "fp32"])
     if kernel_class == "conv":
-        return _CONVOLUTIONS.get(
-            (family, precision),
-            _CONVOLUTIONS["hopper" if family == "blackwell" else family, "bf16" if family == "cdna" else "fp32"],
-        )
+        # Blackwell's libraries run Hopper's convolutions.
+        family = "hopper" if family == "blackwell" else family
+        plain = _CONVOLUTIONS[family, "bf16" if family == "cdna" else "fp32"]
+        return _CONVOLUTIONS.get((family, precision), plain)
     if kernel_class == "elementwise":
         functor = f"at::native::CUDAFunctor_add<{scalar}>"
         return (
