@@ -64,6 +64,10 @@ server_threads AS (
       ON calls.trace_id = ops.trace_id AND calls.slice_id = ops.launch_id
     GROUP BY serving.trace_id, serving.device, serving.start_ns, serving.end_ns
 ),
+slices_of_servers AS (
+    FROM host_slices
+    SEMI JOIN server_threads USING (trace_id, thread_id)
+),
 server_slices AS (
     SELECT
         threads.trace_id,
@@ -78,11 +82,11 @@ server_slices AS (
         ) AS silent_ns,
         regexp_matches(slices.name, '\b(poll|epoll|epoll_wait|select|recv|recv_multipart|recv_pyobj|get_nowait)\b') AND NOT coalesce(regexp_matches(parents.name, '\b(poll|epoll|epoll_wait|select|recv|recv_multipart|recv_pyobj|get_nowait)\b'), FALSE) AS is_waiting
     FROM server_threads AS threads
-    JOIN host_slices AS slices
+    JOIN slices_of_servers AS slices
       ON slices.trace_id = threads.trace_id
      AND slices.thread_id = threads.thread_id
      AND slices.start_ns BETWEEN threads.start_ns AND threads.end_ns
-    LEFT JOIN host_slices AS parents
+    LEFT JOIN slices_of_servers AS parents
            ON parents.trace_id = slices.trace_id AND parents.slice_id = slices.parent_id
 ),
 unasked AS (

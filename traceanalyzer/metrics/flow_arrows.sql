@@ -28,10 +28,28 @@ WITH RECURSIVE points AS (
     FROM flows
     LEFT JOIN threads USING (trace_id, thread_id)
 ),
+-- Most points lie where a slice starts, and are found by their time alone.
+starting AS (
+    SELECT
+        trace_id,
+        event_id,
+        arg_max(slice_id, (depth, slice_id)) AS slice_id,
+        arg_max(host_slices.name, (depth, slice_id)) AS name
+    FROM points
+    JOIN host_slices USING (trace_id, thread_id, start_ns)
+    GROUP BY trace_id, event_id
+),
+elsewhere AS (
+    FROM points
+    ANTI JOIN starting USING (trace_id, event_id)
+),
+slices AS (
+    FROM host_slices
+    SEMI JOIN elsewhere USING (trace_id, thread_id)
+),
 openings AS (
     SELECT trace_id, thread_id, start_ns, arg_max(slice_id, (depth, slice_id)) AS slice_id
-    FROM host_slices
-    WHERE (trace_id, thread_id) IN (SELECT (trace_id, thread_id) FROM points)
+    FROM slices
     GROUP BY trace_id, thread_id, start_ns
 ),
 begun AS (
@@ -42,13 +60,13 @@ begun AS (
         openings.slice_id,
         slices.parent_id,
         slices.name,
-        slices.start_ns + slices.dur_ns > points.start_ns OR slices.start_ns = points.start_ns AS holds
-    FROM points
+        slices.start_ns + slices.dur_ns > points.start_ns AS holds
+    FROM elsewhere AS points
     ASOF JOIN openings
         ON openings.trace_id = points.trace_id
         AND openings.thread_id = points.thread_id
         AND openings.start_ns <= points.start_ns
-    JOIN host_slices AS slices ON slices.trace_id = openings.trace_id AND slices.slice_id = openings.slice_id
+    JOIN slices ON slices.trace_id = openings.trace_id AND slices.slice_id = openings.slice_id
     WHERE points.binds_enclosing
 ),
 climbed AS (
@@ -64,9 +82,9 @@ climbed AS (
         slices.slice_id,
         slices.parent_id,
         slices.name,
-        slices.start_ns + slices.dur_ns > climbed.at_ns OR slices.start_ns = climbed.at_ns
+        slices.start_ns + slices.dur_ns > climbed.at_ns
     FROM climbed
-    JOIN host_slices AS slices ON slices.trace_id = climbed.trace_id AND slices.slice_id = climbed.parent_id
+    JOIN slices ON slices.trace_id = climbed.trace_id AND slices.slice_id = climbed.parent_id
     WHERE NOT climbed.holds
 ),
 enclosing AS (
@@ -76,15 +94,17 @@ enclosing AS (
 ),
 following AS (
     SELECT points.trace_id, points.event_id, openings.slice_id, slices.name
-    FROM points
+    FROM elsewhere AS points
     ASOF JOIN openings
         ON openings.trace_id = points.trace_id
         AND openings.thread_id = points.thread_id
         AND openings.start_ns >= points.start_ns
-    JOIN host_slices AS slices ON slices.trace_id = openings.trace_id AND slices.slice_id = openings.slice_id
+    JOIN slices ON slices.trace_id = openings.trace_id AND slices.slice_id = openings.slice_id
     WHERE NOT points.binds_enclosing
 ),
 slices_bound AS (
+    FROM starting
+    UNION ALL
     FROM enclosing
     UNION ALL
     FROM following

@@ -66,42 +66,43 @@ roles AS (
     UNION ALL
     SELECT trace_id, device, 128, start_ns, start_ns + dur_ns
     FROM steps
+    WHERE dur_ns > 0
 ),
-instants AS (
-    SELECT trace_id, device, at_ns, sum(role) AS role
-    FROM (SELECT trace_id, device, unnest([start_ns, end_ns]) AS at_ns, unnest([role, -role]) AS role FROM roles) AS changes
-    GROUP BY trace_id, device, at_ns
+changes AS (
+    SELECT trace_id, device, start_ns AS at_ns, role, CASE WHEN role = 128 THEN start_ns END AS step_start_ns
+    FROM roles
+    UNION ALL
+    SELECT trace_id, device, end_ns, -role, NULL
+    FROM roles
 ),
+-- Of several changes at once all but the last are followed by nothing, so their order does not matter.
 stretches AS (
     SELECT
         trace_id,
         device,
         at_ns AS start_ns,
         lead(at_ns) OVER timeline - at_ns AS dur_ns,
-        CAST(sum(role) OVER timeline AS INTEGER) AS active
-    FROM instants
-    WINDOW timeline AS (PARTITION BY trace_id, device ORDER BY at_ns)
+        CAST(sum(role) OVER timeline AS INTEGER) AS active,
+        max(step_start_ns) OVER timeline AS step_start_ns
+    FROM changes
+    WINDOW timeline AS (PARTITION BY trace_id, device ORDER BY at_ns ROWS UNBOUNDED PRECEDING)
 ),
 sums AS (
     SELECT
-        steps.trace_id,
-        steps.device,
-        steps.start_ns,
-        sum(stretches.dur_ns) FILTER (WHERE active & 1 > 0) AS kernel_ns,
-        sum(stretches.dur_ns) FILTER (WHERE active & 3 = 2) AS memcpy_ns,
-        sum(stretches.dur_ns) FILTER (WHERE active & 7 = 4) AS memset_ns,
-        sum(stretches.dur_ns) FILTER (WHERE active & 15 = 8) AS comm_ns,
-        sum(stretches.dur_ns) FILTER (WHERE active & 31 = 16) AS runtime_ns,
-        sum(stretches.dur_ns) FILTER (WHERE active & 63 = 32) AS loader_ns,
-        sum(stretches.dur_ns) FILTER (WHERE active & 127 = 64) AS cpu_ns,
-        sum(stretches.dur_ns) FILTER (WHERE active & 127 = 0) AS other_ns
+        trace_id,
+        device,
+        step_start_ns AS start_ns,
+        sum(dur_ns) FILTER (WHERE active & 1 > 0) AS kernel_ns,
+        sum(dur_ns) FILTER (WHERE active & 3 = 2) AS memcpy_ns,
+        sum(dur_ns) FILTER (WHERE active & 7 = 4) AS memset_ns,
+        sum(dur_ns) FILTER (WHERE active & 15 = 8) AS comm_ns,
+        sum(dur_ns) FILTER (WHERE active & 31 = 16) AS runtime_ns,
+        sum(dur_ns) FILTER (WHERE active & 63 = 32) AS loader_ns,
+        sum(dur_ns) FILTER (WHERE active & 127 = 64) AS cpu_ns,
+        sum(dur_ns) FILTER (WHERE active & 127 = 0) AS other_ns
     FROM stretches
-    ASOF JOIN (FROM steps WHERE dur_ns > 0) AS steps
-        ON steps.trace_id = stretches.trace_id
-        AND steps.device = stretches.device
-        AND steps.start_ns <= stretches.start_ns
     WHERE active & 128 > 0
-    GROUP BY steps.trace_id, steps.device, steps.start_ns
+    GROUP BY trace_id, device, step_start_ns
 )
 SELECT
     trace,
