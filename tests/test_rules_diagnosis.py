@@ -16,6 +16,7 @@ from traceanalyzer.cli import main
 from traceanalyzer.diagnosis import Diagnosis, Finding
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report import terminal
+from traceanalyzer.report.json import document
 from traceanalyzer.rules import diagnose, load_rules
 from traceanalyzer.rules.diagnosing import reported
 from traceanalyzer.rules.fixtures import open_fixture
@@ -247,7 +248,26 @@ def test_a_saving_below_the_spread_of_the_steps_is_noise() -> None:
     quiet = replace(verdict, row={**verdict.row, "noise_share": 0.01})
     assert (reported(verdict, 0.01).state, reported(verdict, 0.01).reason) == ("clear", "below-noise-floor")
     assert reported(quiet, 0.01).state == "fired"
-    assert reported(quiet, 0.03).state == "clear"
+    assert (reported(quiet, 0.03).state, reported(quiet, 0.03).reason) == ("clear", "too-little")
+
+
+def test_what_the_noise_of_the_steps_hides_is_told_as_that() -> None:
+    uneven = {"steps": 14, "kernels": 60, "gc_us": 20_000, "gc_every": 3, "comm_us": 200, "item_per_step": 1}
+    diagnosis = diagnosed(uneven, params={"comm-blocking.min_share": 0.01})
+    assert "comm-blocking" not in problems(diagnosis)
+    (hidden,) = (item for item in diagnosis.below_noise if item.rule == "comm-blocking")
+    assert 0.01 < hidden.saving_share < hidden.noise_share <= 0.05
+    (told,) = (item for item in document(diagnosis)["below_noise"] if item["rule"] == "comm-blocking")
+    assert told["saving_share"] == hidden.saving_share
+    stream = io.StringIO()
+    terminal.write(diagnosis, stream)
+    assert f"comm-blocking (−{hidden.saving_share:.1%}".replace("%", " %") in " ".join(stream.getvalue().split())
+
+
+def test_what_even_steps_tell_is_not_below_their_noise() -> None:
+    even = diagnosed({"steps": 14, "kernels": 60, "comm_us": 150}, params={"comm-blocking.min_share": 0.01})
+    assert problems(even) == ["comm-blocking"]
+    assert even.below_noise == ()
 
 
 def test_lost_records_lower_the_confidence_and_not_the_verdict() -> None:

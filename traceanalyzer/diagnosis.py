@@ -114,6 +114,20 @@ class Outcome:
 
 
 @dataclass(frozen=True)
+class BelowNoise:
+    """What a rule found and what saves too little to be told from the spread of the steps, so that it is no finding."""
+
+    rule: str
+    title: str
+    trace: str | None
+    rank: int | None
+    device: int | None
+    saving_ns: int
+    saving_share: float
+    noise_share: float  # the least share of the window that these steps tell from chance
+
+
+@dataclass(frozen=True)
 class DeviceLedger:
     """The analysis window of one device, cut into buckets that add up to it."""
 
@@ -224,5 +238,6 @@ class Diagnosis:
     suppressed: tuple[Finding, ...] = ()  # findings that the project's settings silence: in no order of fixes
     overrides: tuple[Override, ...] = ()
     plans: tuple[FixPlan, ...] = ()
+    below_noise: tuple[BelowNoise, ...] = ()  # largest first
     run_ledger: RunLedger | None = None  # None: one device, or ranks that cannot be followed together
     schema_version: int = SCHEMA_VERSION

@@ -60,7 +60,7 @@ def _why(item: Explanation) -> str:
         return f"It could not look. {told}{f'. To record it: {verdict.unlock}' if verdict.unlock else ''}"
     if verdict.state == "fired":
         return f"Every condition holds: {verdict.severity}, {verdict.confidence} confidence."
-    if verdict.reason in ("below-noise-floor", "hidden-by-other-ranks"):
+    if verdict.reason in ("too-little", "below-noise-floor", "hidden-by-other-ranks"):
         return f"Every condition holds, and yet it {verdict.detail}."
     failed = [seen for seen in item.when if not seen.holds]
     return f"{len(failed)} of {len(item.when)} conditions do not hold." if failed else "It does not hold."

@@ -34,6 +34,7 @@ def document(diagnosis: Diagnosis) -> dict[str, Any]:
         "findings": plain["findings"],
         "plans": plain["plans"],
         "outcomes": plain["outcomes"],
+        "below_noise": plain["below_noise"],
         "not_explained": [{"bucket": bucket, "dur_ns": dur_ns} for bucket, dur_ns in diagnosis.not_explained],
         "defects": plain["defects"],
         "suppressed": plain["suppressed"],

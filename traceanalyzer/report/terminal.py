@@ -32,6 +32,7 @@ def write(diagnosis: Diagnosis, stream: TextIO, *, verbose: bool = False) -> Non
     if verdict.state in ("healthy", "clear") and not verbose:
         page.paragraph(verdict.sentence, label=(f"{short_names([name])[name]}  ", "bold"), style=style)
         _write_quality(page, diagnosis, verbose=False, least=LIMITS_TRUST)
+        _write_below_noise(page, diagnosis)
         write_overrides(page, diagnosis)
         page.paragraph(_who_looked(diagnosis, healthy=True), style="dim")
         return
@@ -44,6 +45,9 @@ def write(diagnosis: Diagnosis, stream: TextIO, *, verbose: bool = False) -> Non
     write_ledgers(page, diagnosis.ledgers, verbose=verbose)
     _write_order(page, diagnosis)
     write_findings(page, diagnosis, verbose=verbose)
+    if diagnosis.below_noise:
+        _write_below_noise(page, diagnosis)
+        page.blank()
     _write_unexplained(page, diagnosis)
     _write_blind_spots(page, diagnosis, verbose=verbose)
     write_overrides(page, diagnosis)
@@ -133,6 +137,21 @@ def _remark(fix: PlannedFix, confidence: str) -> str:
     if fix.status == "joint":
         return f"{confidence} confidence; only with the others"
     return f"{confidence} confidence"
+
+
+def _write_below_noise(page: Page, diagnosis: Diagnosis) -> None:
+    """Write what was found and not told, because the steps differ by more; each rule once, with its largest saving."""
+    largest = {item.rule: item for item in reversed(diagnosis.below_noise)}
+    if not largest:
+        return
+    worst = sorted(largest.values(), key=lambda item: -item.saving_share)
+    floors = sorted({percent(item.noise_share) for item in diagnosis.below_noise})
+    floor = floors[0] if len(floors) == 1 else "what chance does"
+    named = ", ".join(f"{item.rule} ({gain(item.saving_share)})" for item in worst)
+    page.paragraph(
+        f"the steps vary, so that savings under {floor} cannot be told from chance: {named}. More steps would tell.",
+        label=(f"{counted(len(worst), 'finding')} below the noise  ", "bold"),
+    )
 
 
 def _write_unexplained(page: Page, diagnosis: Diagnosis) -> None:

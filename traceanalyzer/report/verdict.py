@@ -41,10 +41,11 @@ def judge(diagnosis: Diagnosis) -> Verdict:
         return Verdict("sick", f"{compute}; {_lower(problems(diagnosis)[0].title)}.")
     if not diagnosis.ledgers:
         return Verdict("unexplained", "GPU work was recorded, but no window of it could be analysed.")
+    nothing = "no rule found anything" + " above the noise of the steps" * bool(diagnosis.below_noise)
     if min(map(compute_share, diagnosis.ledgers)) >= HEALTHY_COMPUTE_SHARE:
         if any(SEVERITIES.index(finding.severity) >= LIMITS_TRUST for finding in quality_findings(diagnosis)):
-            return Verdict("clear", f"{compute} and no rule found anything, as far as this trace can tell.")
-        return Verdict("healthy", f"Healthy: {_lower(compute)} and no rule found anything.")
+            return Verdict("clear", f"{compute} and {nothing}, as far as this trace can tell.")
+        return Verdict("healthy", f"Healthy: {_lower(compute)} and {nothing}.")
     return Verdict("unexplained", f"{compute}; no rule found the reason for the rest.")
 
 

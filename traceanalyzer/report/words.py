@@ -23,7 +23,7 @@ BUCKET_WORDS = {
     "host.gc": "waits for garbage collection",
     "host.io": "waits for file input or output",
     "host.lock": "waits for a lock",
-    "host.offcpu": "waits for a descheduled thread",
+    "host.offcpu": "waits for a thread that does not run",
     "host.comm_cpu": "waits for CPU communication",
     "host.compile": "waits for compilation",
     "host.module_load": "waits for kernels to be loaded",

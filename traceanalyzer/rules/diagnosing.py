@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 
 from traceanalyzer import attribution
-from traceanalyzer.diagnosis import Diagnosis, Finding, Outcome
+from traceanalyzer.diagnosis import BelowNoise, Diagnosis, Finding, Outcome
 from traceanalyzer.rules import allocation, overview
 from traceanalyzer.rules.attaching import Explained, explain_findings
 from traceanalyzer.rules.balancing import add_balanced
@@ -30,6 +30,7 @@ from traceanalyzer.settings import NO_SETTINGS, Settings
 
 # A finding that can save less is noise: the same run twice differs by as much.
 MIN_IMPACT_SHARE = 0.01
+TOO_LITTLE, BELOW_NOISE = "too-little", "below-noise-floor"
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,7 @@ def _told(
     open_to_fixes = [verdict for verdict in found if overrides.suppression(session.run, verdict) is None]
     later = partial(_doubted_again, session, quality)
     latent = [*add_latent(field, open_to_fixes, orders, later), *add_balanced(field, open_to_fixes, orders, later)]
+    later_told = {_key(verdict) for verdict in latent}
     doubts = [verdict for verdict in quality if verdict.state == FIRED]
     fired = [verdict for verdict in (*doubts, *timed, *latent) if _key(verdict) not in refined]
     told = [verdict for verdict in fired if _key(verdict) not in silenced]
@@ -121,6 +123,7 @@ def _told(
         run_ledger=overview.run_ledger(session.con, ledgers) if field.together is not None else None,
         findings=tuple(sort_findings(merge_ranks(findings), one_order=len(orders) == 1)),
         outcomes=tuple(_outcome(session.run, item, overrides, refined) for item in (*asked, *explained.verdicts)),
+        below_noise=_below_noise(session.run, [verdict for verdict in found if _key(verdict) not in later_told]),
         not_explained=allocation.unexplained(session.con),
         defects=overview.defects(session.con),
         suppressed=tuple(sort_findings(merge_ranks(suppressed), one_order=False)),
@@ -181,11 +184,37 @@ def _key(verdict: Verdict) -> Key:
 def reported(verdict: Verdict, min_impact_share: float) -> Verdict:
     """Return the verdict, or clear where it fired on less time than two runs of the same job differ by."""
     share = verdict.bound_share
-    floor = max(min_impact_share, verdict.row.get("noise_share") or 0.0)
-    if verdict.state != FIRED or verdict.rule.kind != FINDING or share is None or share >= floor:
+    noise_share = verdict.row.get("noise_share") or 0.0
+    if verdict.state != FIRED or verdict.rule.kind != FINDING or share is None:
         return verdict
-    detail = f"can save {share:.1%}, less than the {floor:.1%} that is told from noise here"
-    return replace(verdict, state=CLEAR, reason="below-noise-floor", detail=detail)
+    if share < min_impact_share:
+        detail = f"can save {share:.1%}, less than the {min_impact_share:.1%} that is worth a word"
+        return replace(verdict, state=CLEAR, reason=TOO_LITTLE, detail=detail.replace("%", " %"))
+    if share < noise_share:
+        detail = f"can save {share:.1%}, less than the {noise_share:.1%} by which steps differ by chance here"
+        return replace(verdict, state=CLEAR, reason=BELOW_NOISE, detail=detail.replace("%", " %"))
+    return verdict
+
+
+def _below_noise(run: Run, verdicts: Sequence[Verdict]) -> tuple[BelowNoise, ...]:
+    """Return what fired and saves too little to be told from chance, largest first; the finer of two rules for it."""
+    hidden = [verdict for verdict in verdicts if verdict.reason == BELOW_NOISE]
+    finer = {(rule, verdict.place) for verdict in hidden for rule in verdict.rule.refines}
+    told = [
+        BelowNoise(
+            rule=verdict.rule.id,
+            title=verdict.rule.title,
+            trace=verdict.place.trace,
+            rank=run.ranks.get(verdict.place.trace or ""),
+            device=verdict.place.device,
+            saving_ns=verdict.bound_ns or 0,
+            saving_share=verdict.bound_share or 0.0,
+            noise_share=verdict.row["noise_share"],
+        )
+        for verdict in hidden
+        if _key(verdict) not in finer
+    ]
+    return tuple(sorted(told, key=lambda item: (-item.saving_share, item.rule, item.trace or "", item.device or 0)))
 
 
 def _outcome(run: Run, verdict: Verdict, overrides: Overrides, refined: Mapping[Key, str]) -> Outcome:

@@ -86,10 +86,10 @@ class Question:
     """How a rule is to be evaluated.
 
     What is `fixed` on a device is taken as done: the verdict is then about what the rule adds to it; `added` is that
-    where it is known already. Where fixing the rule saves a smaller share than `ignored_share`, or than the noise of
-    the steps, it is clear whatever its condition says, and its select is not run. Rules about the run need `together`.
-    Without a scan the table `bound` is left as it is, and with `assume_requirements` every place has all capabilities:
-    both are for tests on literal rows.
+    where it is known already. Where fixing the rule saves a smaller share than `ignored_share`, it is clear whatever
+    its condition says, and its select is not run. Rules about the run need `together`. Without a scan the table `bound`
+    is left as it is, and with `assume_requirements` every place has all capabilities: both are for tests on literal
+    rows.
     """
 
     scan: LeadScan | None
@@ -177,7 +177,7 @@ def _saves(
         return True
     for place in places:
         bound = bounds[run.key(place)]
-        floor_ns = max(ignored_share, bound.noise_share) * bound.window["window_ns"]
+        floor_ns = ignored_share * bound.window["window_ns"]
         if max(bound.bound_ns or 0, bound.run_ns or 0) >= floor_ns and bound.bound_ns is not None:
             return True
     return False
