@@ -1,6 +1,6 @@
-"""Attribution and every metric on a store of 2.4 million events, and on one a tenth of it.
+"""Attribution and every metric on a store of 2.4 million events, on one a tenth of it, and on one ten times it.
 
-    python tests/benchmarks/bench_attribution.py [--size-mb 1000] [--trace FILE] [--runs 3]
+    python tests/benchmarks/bench_attribution.py [--sizes-mb 100,1000,10000] [--trace FILE] [--runs 3]
 
 The trace is a real one enlarged with shifted times and ids, ingested before the clock starts. Whole processes; a
 metric is asked for all its rows.
@@ -19,7 +19,6 @@ from processes import Cost, machine, median, python, run
 
 ROOT = Path(__file__).resolve().parents[2]
 DEFAULT_TRACE = ROOT.parent / "shared/corpus/kineto/h100_owlv2_inference.json.gz"
-SHRUNK = 10
 _INGEST = """
 import sys
 from traceanalyzer.cli import main
@@ -51,7 +50,16 @@ def costs(trace: Path, size_mb: int, runs: int) -> tuple[int, int, dict[str, Cos
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        run([sys.executable, str(Path(__file__).parent / "enlarge.py"), str(trace), str(folder), str(size_mb)])
+        run(
+            [
+                sys.executable,
+                str(Path(__file__).parent / "enlarge.py"),
+                str(trace),
+                str(folder),
+                str(size_mb),
+                "--plain",
+            ]
+        )
         file, store = folder / "big.json", folder / "store"
         run(python(_INGEST, file, store))
         with open_run(file, store=store) as opened:
@@ -68,14 +76,14 @@ def costs(trace: Path, size_mb: int, runs: int) -> tuple[int, int, dict[str, Cos
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--size-mb", type=int, default=1000)
+    parser.add_argument("--sizes-mb", default="100,1000,10000")
     parser.add_argument("--trace", type=Path, default=DEFAULT_TRACE)
     parser.add_argument("--runs", type=int, default=3)
     options = parser.parse_args()
     print(f"{machine()}. Median of {options.runs}.\n")
     print("| events | GPU operations | | time | CPU | peak memory |")
     print("|---:|---:|---|---:|---:|---:|")
-    for size_mb in (options.size_mb // SHRUNK, options.size_mb):
+    for size_mb in map(int, options.sizes_mb.split(",")):
         events, ops, found = costs(options.trace, size_mb, options.runs)
         for name, cost in found.items():
             print(

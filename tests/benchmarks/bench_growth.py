@@ -33,9 +33,7 @@ def ingest(source: Path, store: Path, jobs: int) -> Cost:
 def enlarged(trace: Path, folder: Path, size_mb: int) -> Path:
     """Return a trace of the given size, the only file in its folder."""
     folder.mkdir()
-    run([sys.executable, str(Path(__file__).parent / "enlarge.py"), str(trace), str(folder), str(size_mb)])
-    for other in ("big.json.gz", "array.json"):
-        (folder / other).unlink()
+    run([sys.executable, str(Path(__file__).parent / "enlarge.py"), str(trace), str(folder), str(size_mb), "--plain"])
     return folder / "big.json"
 
 

@@ -1,14 +1,16 @@
 """Enlarge a real PyTorch profiler trace to a given size: copies of its events with shifted times and ids.
 
-    python tests/benchmarks/enlarge.py TRACE FOLDER SIZE_MB
+    python tests/benchmarks/enlarge.py TRACE FOLDER SIZE_MB [--plain]
 
-writes FOLDER/big.json, the same as big.json.gz, and its event list alone as array.json.
+writes FOLDER/big.json and, unless only the plain file is asked for, the same as big.json.gz and its event list alone
+as array.json.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
 import shutil
 import sys
@@ -22,7 +24,7 @@ _SHIFTED = re.compile(
 _GAP_US = 1_000
 
 
-def enlarge(source: Path, folder: Path, size_bytes: int) -> int:
+def enlarge(source: Path, folder: Path, size_bytes: int, *, plain: bool = False) -> int:
     """Write copies of the trace's events until the file has the size; return the number of copies."""
     raw = source.read_bytes()
     text = gzip.decompress(raw) if raw.startswith(b"\x1f\x8b") else raw
@@ -33,7 +35,10 @@ def enlarge(source: Path, folder: Path, size_bytes: int) -> int:
     timed = [event for event in events if event.get("ph") == "X"]
     span_us = int(max(e["ts"] + e["dur"] for e in timed) - min(e["ts"] for e in timed)) + _GAP_US
     copies = 0
-    with (folder / "big.json").open("wb") as whole, (folder / "array.json").open("wb") as array:
+    with (
+        (folder / "big.json").open("wb") as whole,
+        (Path(os.devnull) if plain else folder / "array.json").open("wb") as array,
+    ):
         whole.write(text[:start])
         array.write(b"[")
         while whole.tell() < size_bytes:
@@ -44,9 +49,14 @@ def enlarge(source: Path, folder: Path, size_bytes: int) -> int:
             copies += 1
         whole.write(text[end:])
         array.write(b"]")
-    with (folder / "big.json").open("rb") as plain, gzip.open(folder / "big.json.gz", "wb", compresslevel=1) as packed:
-        shutil.copyfileobj(plain, packed, 2**24)
+    if not plain:
+        _compress(folder / "big.json", folder / "big.json.gz")
     return copies
+
+
+def _compress(file: Path, packed: Path) -> None:
+    with file.open("rb") as plain, gzip.open(packed, "wb", compresslevel=1) as out:
+        shutil.copyfileobj(plain, out, 2**24)
 
 
 def _shifted(body: bytes, shift_us: int, shift_id: int) -> bytes:
@@ -59,4 +69,4 @@ def _shifted(body: bytes, shift_us: int, shift_id: int) -> bytes:
 
 
 if __name__ == "__main__":
-    enlarge(Path(sys.argv[1]), Path(sys.argv[2]), int(float(sys.argv[3]) * 1e6))
+    enlarge(Path(sys.argv[1]), Path(sys.argv[2]), int(float(sys.argv[3]) * 1e6), plain="--plain" in sys.argv[4:])
