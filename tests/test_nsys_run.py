@@ -140,3 +140,19 @@ def test_a_parquet_folder_is_a_trace(tmp_path: Path, named: str) -> None:
         with open_run(folder if named == "folder" else tmp_path, jobs=1) as run:
             assert [trace.trace for trace in run.traces] == ["report_pqtdir"]
             assert run.sql("SELECT count(*) FROM gpu_ops").fetchall() == [(3,)]
+
+
+def test_operators_their_shapes_and_products_are_the_same(tmp_path: Path) -> None:
+    program = {"steps": 3, "kernels": 12, "item_per_step": 1}
+    simulate(program).write_kineto(tmp_path / "rank0.json")
+    simulate(program).write_nsys(tmp_path / "rank0.sqlite")
+    queries = (
+        "SELECT name, nullif(input_shapes, '[]'), call_count, device_sum_ns FROM op_summary",
+        "SELECT operator, batch, m, n, k, count(*) FROM matrix_products GROUP BY ALL",
+        "SELECT name, count(sequence), count(external_id) FROM host_slices WHERE category = 'cpu_op' GROUP BY ALL",
+    )
+    with open_run(tmp_path / "rank0.json") as kineto, open_run(tmp_path / "rank0.sqlite") as nsys:
+        for query in queries:
+            rows = nsys.sql(f"FROM ({query}) ORDER BY ALL").fetchall()
+            assert rows == kineto.sql(f"FROM ({query}) ORDER BY ALL").fetchall()
+            assert rows

@@ -256,9 +256,11 @@ def test_strings_that_share_an_id_do_not_double_rows(tmp_path: Path) -> None:
 
 
 def test_calls_that_share_a_correlation_id_launch_once(tmp_path: Path) -> None:
-    calls = [call(10, 20, 1), call(12, 18, 1, eventClass=1), call(30, 40, 2)]
+    # A call inside another one ends first and may be written first.
+    calls = [call(12, 18, 1, eventClass=1), call(10, 20, 1), call(30, 40, 2)]
     found = ingest(tmp_path, {**launched(2), RUNTIME: calls})
     first, _, second = found.column("host_slices", "slice_id")
+    assert found.column("host_slices", "start_ns") == [10, 12, 30]
     assert found.column("gpu_ops", "launch_id") == [first, second]
     assert found.defects() == {"duplicate-correlation": 1}
 
@@ -282,20 +284,40 @@ def test_ranges_are_named_inline_or_by_id_in_one_file(tmp_path: Path) -> None:
     assert [(row["name"], row["depth"]) for row in drawn] == [("step 1", 0), ("forward", 1), ("main", 1)]
 
 
-def test_an_operators_numbers_stay_in_its_name_and_make_it_an_operator(tmp_path: Path) -> None:
+def test_an_operators_numbers_become_columns_and_its_sizes_arguments(tmp_path: Path) -> None:
     ranges = [
         nvtx(0, 900, "FSDP::pre_forward (layer 1), op_id = 1"),
-        nvtx(50, 400, "aten::linear, seq = 12, op_id = 2, sizes = [[1, 2]]"),
+        nvtx(50, 400, "aten::linear, seq = 12, op_id = 2, sizes = [[1, 2], []], input_op_ids = [(1,0), (7,-1)]"),
         nvtx(60, 390, "ncclAllReduce", domainId=1),
     ]
     found = ingest(tmp_path, {**launched(1), "NVTX_EVENTS": ranges})
     drawn = {row["name"]: row for row in found.rows("host_slices")}
-    operator = drawn["aten::linear, seq = 12, op_id = 2, sizes = [[1, 2]]"]
-    assert (operator["category"], operator["sequence"]) == ("cpu_op", 12)
-    assert drawn["FSDP::pre_forward (layer 1), op_id = 1"]["category"] == "annotation"
+    operator, wrapper = drawn["aten::linear"], drawn["FSDP::pre_forward (layer 1)"]
+    assert (operator["category"], operator["sequence"], operator["external_id"]) == ("cpu_op", 12, 2)
+    assert (wrapper["category"], wrapper["sequence"], wrapper["external_id"]) == ("annotation", None, 1)
+    said = _args(found.rows("event_args"), found.rows("host_slices"))
+    assert said["aten::linear"] == {"Input Dims": [[1, 2], []], "input_op_ids": [[1, 0], [7, -1]]}
+    assert found.rows("traces")[0]["has_shapes"]
     (op,) = found.rows("gpu_ops")
     assert (op["cpu_op_id"], op["link_source"]) == (operator["slice_id"], "nesting")
     assert op["annotation_id"] == drawn["ncclAllReduce"]["slice_id"]
+
+
+def test_an_operator_that_never_ended_says_its_sizes_in_one_row_with_that(tmp_path: Path) -> None:
+    ranges = [nvtx(0, None, "aten::mm, op_id = 1, sizes = [[3, 4]]"), nvtx(10, 20, None, textId=16)]
+    tables = {**launched(1), "NVTX_EVENTS": ranges}
+    tables["StringIds"] = [*STRINGS, {"id": 16, "value": "aten::add, op_id = 2, sizes = [[5]]"}]
+    found = ingest(tmp_path, tables)
+    said = _args(found.rows("event_args"), found.rows("host_slices"))
+    assert said == {"aten::mm": {"Input Dims": [[3, 4]], "open": True}, "aten::add": {"Input Dims": [[5]]}}
+    assert len(found.rows("event_args")) == 2
+
+
+def test_operator_numbers_of_a_process_without_gpu_work_tie_nothing(tmp_path: Path) -> None:
+    ranges = [nvtx(0, 9, "aten::mm, op_id = 5"), nvtx(0, 9, "aten::mm, op_id = 5", pid=11)]
+    found = ingest(tmp_path, {**launched(1), "NVTX_EVENTS": ranges})
+    drawn = [row for row in found.rows("host_slices") if row["category"] == "cpu_op"]
+    assert [row["external_id"] for row in drawn] == [5, None]
 
 
 def test_domains_are_named_by_their_creation_or_by_what_nccl_draws(tmp_path: Path) -> None:

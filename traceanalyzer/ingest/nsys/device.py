@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from traceanalyzer.ingest.nsys.launches import LINKS, Launches
 from traceanalyzer.ingest.nsys.masks import above, count, either
 from traceanalyzer.ingest.nsys.stage import Stage, sql
 from traceanalyzer.ingest.nsys.tables import BY_RELATION, GPU_RELATIONS
 from traceanalyzer.ingest.sink import TraceSink
 
 _PAIR = pa.schema([("globalPid", pa.int64()), ("correlationId", pa.int64())])
+_LINKS = [pa.field(name, pa.int64()) for name in LINKS]
 _DETAILS = ("launchType", "localMemoryPerThread", "greenContextId", "clusterX", "clusterY", "clusterZ")
 KERNEL_DETAILS = pa.schema(
     [pa.field(name, pa.int64()) for name in ("event_id", "globalPid")]
@@ -28,21 +30,23 @@ def own_file(sink: TraceSink, table: str) -> Path:
 class DeviceRows:
     """Makes the tables of GPU work available: streamed where one query reads them, kept where each process does."""
 
-    def __init__(self, stage: Stage, scopes: list[int], fill_scope: int | None) -> None:
+    def __init__(self, stage: Stage, scopes: list[int], fill_scope: int | None, launches: Launches) -> None:
         self._stage = stage
         self._scopes = scopes
         self._fill_scope = fill_scope
+        self._launches = launches
         self._details: list[pa.RecordBatch] = []
 
     def prepare(self) -> None:
         """Provide every relation that gpu_ops.sql and syncs.sql read."""
         self._find_graph_nodes()
         for relation in GPU_RELATIONS:
-            hook = self._kernel_hook if relation == "kernel" else self._fill
+            hook = self._kernel_hook if relation == "kernel" else self._linked
+            schema = pa.schema([*BY_RELATION[relation].schema, *_LINKS])
             if len(self._scopes) > 1 or relation == "graph_trace":
-                self._stage.put(relation, BY_RELATION[relation].schema, self._stage.rows(relation, hook))
+                self._stage.put(relation, schema, self._stage.rows(relation, hook))
             else:
-                self._stage.stream(relation, hook)
+                self._stage.stream(relation, hook, schema=schema)
         for relation in ("sync", "cuda_event"):
             self._stage.put(relation, BY_RELATION[relation].schema, self._stage.rows(relation, self._fill))
         (seen_twice,) = self._one(
@@ -90,8 +94,14 @@ class DeviceRows:
             place, rows.schema.field(place), pa.array([self._fill_scope] * rows.num_rows, pa.int64())
         )
 
-    def _kernel_hook(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+    def _linked(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Add what the launching calls tell."""
         rows = self._fill(rows)
+        links = self._launches.find(rows.column("globalPid"), rows.column("correlationId"))
+        return pa.RecordBatch.from_arrays([*rows.columns, *links], schema=pa.schema([*rows.schema, *_LINKS]))
+
+    def _kernel_hook(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        rows = self._linked(rows)
         telling = above(rows.column("launchType"), 1)
         for column in ("localMemoryPerThread", "greenContextId", "clusterX"):
             telling = either(telling, above(rows.column(column), 0))

@@ -2,37 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import cast
 
 import duckdb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceanalyzer.ingest.nesting import ANCESTOR_CATEGORIES, NONE, Nested, Nester, Slices
+from traceanalyzer.ingest.nesting import ANCESTOR_CATEGORIES, NONE, Int, Nested, Nester, Slices
 from traceanalyzer.ingest.nsys.defects import Defects
-from traceanalyzer.ingest.nsys.masks import Column, above, count, differs, either, known, negated, one_of
+from traceanalyzer.ingest.nsys.launches import Calls, Launches
+from traceanalyzer.ingest.nsys.masks import Column, Mask, count, differs, either, known, negated, one_of
+from traceanalyzer.ingest.nsys.names import SliceNamer, coded
+from traceanalyzer.ingest.nsys.ordering import settle_ties
 from traceanalyzer.ingest.nsys.stage import sql
 from traceanalyzer.ingest.sink import TraceSink
-
-Int = npt.NDArray[np.int64]
 
 PROCESS_MASK = -16777216  # clears the thread in a globalTid
 _BATCH_ROWS = 131_072
 _BACKTRACE_CLASS = (67,)
 
-LAUNCHES = pa.schema(
-    [
-        pa.field("scope", pa.int64()),
-        pa.field("correlation", pa.int64()),
-        pa.field("start_ns", pa.int64()),
-        pa.field("launch_id", pa.int64()),
-        pa.field("cpu_op_id", pa.int64()),
-        pa.field("annotation_id", pa.int64()),
-    ]
-)
 _SYNC_FIELDS: dict[str, pa.DataType] = {
     "scope": pa.int64(),
     "correlation": pa.int64(),
@@ -40,6 +32,8 @@ _SYNC_FIELDS: dict[str, pa.DataType] = {
     "start_ns": pa.int64(),
 }
 SYNC_CALLS = pa.schema(_SYNC_FIELDS)
+_ARGUMENT_FIELDS: dict[str, pa.DataType] = {"event_id": pa.int64(), "args": pa.string()}
+ARGUMENTS = pa.schema(_ARGUMENT_FIELDS)
 FAILED_CALLS = pa.schema([("event_id", pa.int64()), ("globalTid", pa.int64()), ("returnValue", pa.int64())])
 
 
@@ -86,30 +80,33 @@ class HostWriter:
         connection: duckdb.DuckDBPyConnection,
         sink_of: Callable[[int], tuple[int, TraceSink]],
         threads: ThreadNumbers,
+        gpu_scopes: Collection[int],
+        told_ranges: Callable[[], Int],
+        launches: Launches,
     ) -> None:
         self._writer = connection.cursor()  # the connection itself is busy with the sorted rows
         self._reader = connection
         self._sink_of = sink_of
         self._threads = threads
+        self._gpu_scopes = gpu_scopes
+        self._told_ranges = told_ranges
+        self._launches = launches
+        self._namer = SliceNamer(self._writer)
         self._nester = Nester()
-        self.slice_count = 0
-        self._call_keys: list[Int] = []
+        self.with_shapes: set[int] = set()
 
     def write(self) -> None:
-        """Write all slices, and fill the tables `launches` and `sync_calls`."""
-        for name, schema in (("calls", LAUNCHES), ("sync_calls", SYNC_CALLS)):
+        """Write all slices, note the calls, and fill the tables `sync_calls` and `operator_args`."""
+        for name, schema in (("sync_calls", SYNC_CALLS), ("operator_args", ARGUMENTS)):
             self._insert(name, pa.Table.from_batches([], schema), create=True)
         rows = self._reader.sql(sql("host_slices")).to_arrow_reader(_BATCH_ROWS)
-        for batch in rows:
-            self._write_batch(batch)
+        for batch in settle_ties(rows):
+            self._write_batch(self._namer.complete(batch))
         self._writer.close()
 
     def _write_batch(self, batch: pa.RecordBatch) -> None:
         thread = _integers(batch, "thread")
-        categories = batch.column("category").to_numpy(zero_copy_only=False)
-        codes = np.full(len(thread), NONE, np.int64)
-        for code, category in enumerate(ANCESTOR_CATEGORIES):
-            codes[categories == category] = code
+        codes = _ancestor_codes(batch.column("category"))
         slice_id = _integers(batch, "slice_id")
         start, dur = _integers(batch, "start_ns"), _integers(batch, "dur_ns")
         nested = self._nester.feed(Slices(slice_id, thread, start, dur, codes))
@@ -117,64 +114,73 @@ class HostWriter:
         self._note_calls(batch, scope, nested)
         for first, last in _runs(scope):
             self._write_process(batch.slice(first, last - first), thread[first:last], nested, first, last)
-        self.slice_count += len(thread)
 
     def _write_process(self, batch: pa.RecordBatch, thread: Int, nested: Nested, first: int, last: int) -> None:
-        owner, sink = self._sink_of(int(thread[0]) & PROCESS_MASK)
+        scope = int(thread[0]) & PROCESS_MASK
+        owner, sink = self._sink_of(scope)
         columns = {name: batch.column(name) for name in ("slice_id", "start_ns", "dur_ns", "correlation", "sequence")}
         columns |= {name: batch.column(name) for name in ("category", "raw_category", "name")}
+        # Numbered by process: those of a process that drives no GPU could be mistaken for another's of the trace.
+        if scope in self._gpu_scopes:
+            columns["external_id"] = batch.column("external_id")
         columns["thread_id"] = pa.array(self._threads.number(thread, owner))
         columns["depth"] = pa.array(nested.depth[first:last])
         columns["parent_id"] = _ids(nested.parent_id[first:last])
         for column, ids in zip(("op_id", "annotation_id", "python_id"), nested.nearest, strict=True):
             columns[column] = _ids(ids[first:last])
         sink.append("host_slices", pa.table(columns))
+        has_args = known(batch.column("args"))
+        if count(has_args):
+            self.with_shapes.add(owner)
+            self._write_args(batch.filter(has_args), sink)
+
+    def _write_args(self, batch: pa.RecordBatch, sink: TraceSink) -> None:
+        """Write operators' arguments; those of ranges that tell more yet are kept, for an event has one row."""
+        rows = pa.table({"event_id": batch.column("slice_id"), "args": batch.column("args")})
+        tells_more = pa.array(np.isin(_integers(batch, "slice_id"), self._told_ranges()))
+        sink.append("event_args", rows.filter(negated(tells_more)))
+        if count(tells_more):
+            self._insert("operator_args", rows.filter(tells_more))
 
     def _note_calls(self, batch: pa.RecordBatch, scope: Int, nested: Nested) -> None:
         is_call = known(batch.column("correlation"))
         if not count(is_call):
             return
-        calls = pa.table(
-            {
-                "scope": pa.array(scope),
-                "correlation": batch.column("correlation"),
-                "start_ns": batch.column("start_ns"),
-                "launch_id": batch.column("slice_id"),
-                "cpu_op_id": _ids(nested.nearest[0]),
-                "annotation_id": _ids(nested.nearest[1]),
-                "sync_kind": batch.column("sync_kind"),
-            }
-        )
-        known_calls = calls.filter(is_call).select(LAUNCHES.names)
-        # Process and correlation id in one number: ids have 32 bits, processes 24 below the machine's.
-        self._call_keys.append(
-            known_calls["scope"].to_numpy() << 8 ^ known_calls["correlation"].to_numpy().astype(np.int64)
-        )
-        self._insert("calls", known_calls)
-        waits = either(known(batch.column("sync_kind")), above(batch.column("records_event"), 0))
+        rows = np.flatnonzero(is_call.to_numpy(zero_copy_only=False))
+        calls, scope = batch.filter(is_call), scope[rows]
+        correlation: npt.NDArray[np.uint32] = calls.column("correlation").to_numpy()
+        start, slice_id = _integers(calls, "start_ns"), _integers(calls, "slice_id")
+        operator, annotation, _ = (ids[rows] for ids in nested.nearest)
+        for first, last in _runs(scope):
+            part = slice(first, last)
+            links = (slice_id[part], operator[part], annotation[part])
+            self._launches.add(int(scope[first]), Calls(correlation[part], start[part], links))
+        waits = either(known(calls.column("sync_kind")), cast("Mask", calls.column("records_event")))
         if count(waits):
-            self._insert("sync_calls", calls.filter(waits).select(SYNC_CALLS.names))
-
-    def has_repeated_calls(self) -> bool:
-        """Tell whether a process has several calls of one correlation id."""
-        if not self._call_keys:
-            return False
-        # Nearly sorted already, which a stable sort makes use of.
-        keys = np.sort(np.concatenate(self._call_keys), kind="stable")
-        return bool((keys[1:] == keys[:-1]).any())
+            told = {name: calls.column(name) for name in SYNC_CALLS.names if name != "scope"}
+            waiting = pa.table({"scope": pa.array(scope), **told}).filter(waits)
+            self._insert("sync_calls", waiting.select(SYNC_CALLS.names))
 
     def _insert(self, table: str, rows: pa.Table, *, create: bool = False) -> None:
-        self._writer.register("incoming_calls", rows)
+        self._writer.register("incoming_rows", rows)
         self._writer.execute(
-            f"CREATE OR REPLACE TABLE {table} AS FROM incoming_calls"
+            f"CREATE OR REPLACE TABLE {table} AS FROM incoming_rows"
             if create
-            else f"INSERT INTO {table} FROM incoming_calls"
+            else f"INSERT INTO {table} FROM incoming_rows"
         )
-        self._writer.unregister("incoming_calls")
+        self._writer.unregister("incoming_rows")
+
+
+def _ancestor_codes(category: Column) -> Int:
+    """Return the places of categories among those that are looked for above a slice, or NONE."""
+    names, codes = coded(category)
+    places = [ANCESTOR_CATEGORIES.index(name) if name in ANCESTOR_CATEGORIES else NONE for name in names]
+    found: Int = np.array(places, np.int64)[codes]
+    return found
 
 
 def _integers(batch: pa.RecordBatch, column: str) -> Int:
-    return batch.column(column).to_numpy(zero_copy_only=False)
+    return batch.column(column).to_numpy().astype(np.int64, copy=False)
 
 
 def _ids(ids: Int) -> Column:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from traceanalyzer.ingest.nsys.defects import Defects
 from traceanalyzer.ingest.nsys.device import DeviceRows, own_file
 from traceanalyzer.ingest.nsys.facts import ExportFacts, check_layout, metadata_rows, read_facts
 from traceanalyzer.ingest.nsys.host import FAILED_CALLS, PROCESS_MASK, CallFilter, HostWriter, ThreadNumbers
+from traceanalyzer.ingest.nsys.launches import Launches
 from traceanalyzer.ingest.nsys.nvtx import DETAIL_SCHEMA, NvtxSplitter
 from traceanalyzer.ingest.nsys.nvtx import SCHEMA as NVTX_SCHEMA
 from traceanalyzer.ingest.nsys.payload import PayloadDecoder
@@ -109,6 +111,8 @@ class Export:
         self._names = self._processes.folder_names()
         self._sinks = [TraceSink(folder / trace) for trace in self._names]
         self._threads = ThreadNumbers({}, {})
+        self._with_shapes: Collection[int] = ()
+        self._launches = Launches(self._stage.row_count)
 
     def write(self) -> list[str]:
         """Write all traces: host first, for GPU work refers to it."""
@@ -122,7 +126,7 @@ class Export:
             self._stage.run("macros")
             splitter = self._write_host()
             self._tell(0.5)
-            devices = DeviceRows(self._stage, list(self._processes.scopes), self._processes.fill)
+            devices = DeviceRows(self._stage, list(self._processes.scopes), self._processes.fill, self._launches)
             devices.prepare()
             used = self._write_devices(devices)
             devices.keep_details()
@@ -157,14 +161,18 @@ class Export:
         stage.stream("runtime", calls)
         stage.stream("nvtx", splitter.split, last=splitter.held())
         stage.stream("osrt")
-        writer = HostWriter(stage.connection, self._sink_of, self._threads)
-        writer.write()
-        if writer.has_repeated_calls():
-            stage.run("launches_repeated")
-            (repeats,) = stage.connection.execute("SELECT sum(call_count - 1) FROM repeated_calls").fetchall()[0]
-            self._defects.add("duplicate-correlation", int(repeats))
-        else:
-            stage.run("launches")
+        writer = HostWriter(
+            stage.connection,
+            self._sink_of,
+            self._threads,
+            self._processes.scopes,
+            cache(splitter.told_ids),
+            self._launches,
+        )
+        with stage.room_for_slices():
+            writer.write()
+        self._with_shapes = writer.with_shapes
+        self._defects.add("duplicate-correlation", self._launches.close())
         stage.put("failed_calls", FAILED_CALLS, iter(calls.failed))
         stage.put("nvtx_other", NVTX_SCHEMA, iter(splitter.other))
         stage.put("nvtx_crossing", NVTX_SCHEMA, iter(splitter.crossing))
@@ -282,7 +290,7 @@ class Export:
             "size_bytes": _size(self._path),
             "event_count": self._stage.event_count if len(self._sinks) == 1 else own_count,
             "truncated": self._defects.lost,
-            "has_shapes": False,
+            "has_shapes": index in self._with_shapes,
             "has_stacks": False,
             "has_memory": self._stage.has_rows("memory_usage"),
             "has_sync_events": self._stage.has_rows("sync"),

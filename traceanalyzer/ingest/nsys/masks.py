@@ -53,6 +53,11 @@ def either(first: Mask, second: Mask) -> Mask:
     return _mask("or", first, second)
 
 
+def both(first: Mask, second: Mask) -> Mask:
+    """Tell where two hold."""
+    return _mask("and", first, second)
+
+
 def negated(mask: Mask) -> Mask:
     """Tell where it does not hold."""
     return _mask("invert", mask)
@@ -63,6 +68,6 @@ def count(mask: Mask) -> int:
     return mask.true_count
 
 
-def where(mask: Mask, chosen: Column, otherwise: Column) -> Column:
+def where(mask: Mask, chosen: Column, otherwise: Column | pa.Scalar[Any]) -> Column:
     """Take from one column where it holds and from another where not."""
     return cast("Column", pc.call_function("if_else", [mask, chosen, otherwise]))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from traceanalyzer.ingest.nesting import Int
 from traceanalyzer.ingest.nsys.defects import Defects
 from traceanalyzer.ingest.nsys.masks import Mask, count, differs, either, filled, known, negated, one_of
 from traceanalyzer.ingest.nsys.payload import PayloadDecoder
@@ -51,6 +53,10 @@ class NvtxSplitter:
             ended = rows.set_column(place, SCHEMA.field(place), ends)
             self._defects.add("open-range", rows.num_rows, rows.column("text")[0].as_py() or "")
             yield self._finished(ended, is_open=True)
+
+    def told_ids(self) -> Int:
+        """Return the ids of the ranges in `details`; call it once all rows were seen."""
+        return np.concatenate([np.empty(0, np.int64), *(rows.column("event_id").to_numpy() for rows in self.details)])
 
     def _see_times(self, rows: pa.RecordBatch) -> None:
         for column in ("start", "end"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -13,12 +14,18 @@ import pyarrow as pa
 from traceanalyzer.ingest.nsys.defects import Defects
 from traceanalyzer.ingest.nsys.reading import Hook, Stream, read_table
 from traceanalyzer.ingest.nsys.source import Source
-from traceanalyzer.ingest.nsys.tables import BY_RELATION, TABLES
+from traceanalyzer.ingest.nsys.tables import BY_RELATION, GPU_RELATIONS, TABLES
 
 # These may hold most of the file: they pass through one query each and are never kept.
 STREAMED = ("kernel", "memcpy", "memset", "runtime", "nvtx", "osrt", "gpu_metric", "nic_metric")
 # Sorting and joining spill to disk beyond this.
-_MEMORY_LIMIT = "600MB"
+_MEMORY_LIMIT = "400MB"
+# So many host slices are sorted in that, a range with its text taken for three. More are sorted by one thread in less:
+# a sort that spills needs memory of its own a thread, and fails now and then where two find too little.
+_SLICES_IN_MEMORY = 4_000_000
+_SPILLING_LIMIT = "250MB"
+# Not of the host, or in other tables than its slices.
+_NO_SLICES = frozenset(("string_ids", *GPU_RELATIONS, "sync", "cuda_event", "gpu_metric", "nic_metric"))
 
 
 @cache
@@ -33,9 +40,10 @@ class Stage:
     def __init__(self, source: Source, scratch: Path, jobs: int, defects: Defects) -> None:
         self.source = source
         self.defects = defects
+        self._jobs = max(jobs, 1)
         self.connection = duckdb.connect(
             config={
-                "threads": max(jobs, 1),
+                "threads": self._jobs,
                 "memory_limit": _MEMORY_LIMIT,
                 "temp_directory": str(scratch),
                 "preserve_insertion_order": False,
@@ -44,15 +52,30 @@ class Stage:
                 "disabled_optimizers": "join_order,build_side_probe_side",
             }
         )
-        self.first_ids = self._number_rows()
+        self.first_ids, self.row_count = self._number_rows()
 
-    def _number_rows(self) -> dict[str, int]:
+    @contextmanager
+    def room_for_slices(self) -> Iterator[None]:
+        """Provide for the sort of all host slices."""
+        counts = {
+            relation: self.source.row_counts[layout.stored_name]
+            for relation, layout in self.source.layouts.items()
+            if relation not in _NO_SLICES
+        }
+        if sum(counts.values()) + 2 * counts.get("nvtx", 0) <= _SLICES_IN_MEMORY:
+            yield
+            return
+        self.connection.execute(f"SET threads = 1; SET memory_limit = '{_SPILLING_LIMIT}'")
+        yield
+        self.connection.execute(f"SET memory_limit = '{_MEMORY_LIMIT}'; SET threads = {self._jobs}")
+
+    def _number_rows(self) -> tuple[dict[str, int], int]:
         first, firsts = 0, {}
         for table in TABLES:
             layout = self.source.layouts.get(table.relation)
             firsts[table.relation] = first
             first += self.source.row_counts[layout.stored_name] if layout else 0
-        return firsts
+        return firsts, first
 
     @property
     def event_count(self) -> int:
@@ -74,10 +97,19 @@ class Stage:
             layout = self.source.layouts[relation]
             yield from read_table(self.source, layout, self.first_ids[relation], self.defects, hook)
 
-    def stream(self, relation: str, hook: Hook | None = None, last: Iterable[pa.RecordBatch] = ()) -> None:
-        """Make a table available to one query, which reads it as it comes; `last` is drawn after its last row."""
+    def stream(
+        self,
+        relation: str,
+        hook: Hook | None = None,
+        last: Iterable[pa.RecordBatch] = (),
+        schema: pa.Schema | None = None,
+    ) -> None:
+        """Make a table available to one query, which reads it as it comes; `last` is drawn after its last row.
+
+        `schema` is that of the rows if the hook gives them other columns.
+        """
         batches = chain(self.rows(relation, hook), last)
-        self.connection.register(relation, Stream(BY_RELATION[relation].schema, batches))
+        self.connection.register(relation, Stream(schema or BY_RELATION[relation].schema, batches))
 
     def load(self, relation: str) -> None:
         """Make a small table available to any number of queries."""

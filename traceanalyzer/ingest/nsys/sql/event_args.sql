@@ -1,4 +1,5 @@
--- What rows say beyond the columns of their tables. json_merge_patch leaves out what is unknown.
+-- What rows say beyond the columns of their tables, but for operators that tell no more than their shapes: those are
+-- written with their slices. json_merge_patch leaves out what is unknown.
 WITH domains AS (
     SELECT
         globalTid & -16777216 AS scope,
@@ -35,8 +36,10 @@ ranges AS (
             'open': if(is_open, true, NULL)
         }::JSON AS args,
         coalesce(nullif(jsonText, ''), json_text.value) AS json,
-        payload
+        payload,
+        coalesce(operator_args.args, '{}')::JSON AS operator_args
     FROM nvtx_details
+    LEFT JOIN operator_args USING (event_id)
     LEFT JOIN domains ON domains.scope = globalTid & -16777216 AND domains.domainId = nvtx_details.domainId
     LEFT JOIN inferred_domains
         ON inferred_domains.scope = globalTid & -16777216
@@ -50,6 +53,7 @@ facts AS (
         json_merge_patch(
             '{}',
             args,
+            operator_args,
             json_object('payload', payload::JSON),
             json_object('json', if(json_valid(json), json::JSON, to_json(json)))
         ) AS args

@@ -8,6 +8,9 @@ WITH kernels AS (
         streamId,
         contextId,
         correlationId,
+        launch_id,
+        cpu_op_id,
+        annotation_id,
         'kernel' AS kind,
         coalesce(demangledName, shortName) AS name_id,
         NULL::VARCHAR AS label,
@@ -37,6 +40,9 @@ copies AS (
         streamId,
         contextId,
         correlationId,
+        launch_id,
+        cpu_op_id,
+        annotation_id,
         'memcpy' AS kind,
         CASE WHEN copyKind IN (11, 12, 13) THEN 'Memcpy UVM ' ELSE 'Memcpy ' END AS label,
         start,
@@ -70,6 +76,9 @@ sets AS (
         streamId,
         contextId,
         correlationId,
+        launch_id,
+        cpu_op_id,
+        annotation_id,
         'memset' AS kind,
         'Memset' AS label,
         start,
@@ -87,6 +96,9 @@ replays AS (
         streamId,
         contextId,
         correlationId,
+        launch_id,
+        cpu_op_id,
+        annotation_id,
         'graph' AS kind,
         'CUDA graph ' || coalesce(graphId, graphExecId, 0) AS label,
         start,
@@ -177,5 +189,4 @@ SELECT
     NULL::BIGINT AS out_elements,
     NULL::BIGINT AS comm_seq
 FROM told
-LEFT JOIN strings ON id = name_id
-LEFT JOIN launches ON launches.scope = globalPid AND launches.correlation = correlationId;
+LEFT JOIN strings ON id = name_id;

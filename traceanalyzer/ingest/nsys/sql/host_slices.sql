@@ -1,6 +1,5 @@
--- Every interval on a host thread, sorted for nesting: thread, start, longer first, row.
--- Ranges of PyTorch's emit_nvtx end in ", seq = 12, op_id = 34": those are operators, except those whose name says that
--- a user or a wrapper drew them (the profiler calls these annotations too).
+-- Every interval on a host thread by thread and start; rows that tie are put in order for nesting behind this query.
+-- What is sorted is kept narrow: categories are numbers, and names their ids, except the texts of ranges.
 WITH calls AS (
     SELECT
         event_id,
@@ -11,54 +10,33 @@ WITH calls AS (
             WHEN eventClass = 0 THEN 'runtime'
             WHEN eventClass = 1 THEN 'driver'
             WHEN eventClass IS NOT NULL THEN 'other'
-            WHEN value LIKE 'cuda%' THEN 'runtime'
+            WHEN is_runtime THEN 'runtime'
             ELSE 'driver'
         END AS category,
         'CUPTI_ACTIVITY_KIND_RUNTIME' AS raw_category,
-        value AS name,
-        nullif(correlationId, 0) AS correlation,
-        NULL AS sequence,
-        sync_kind,
-        records_event
+        nameId,
+        -- nsys numbers calls with 32 bits.
+        TRY_CAST(nullif(correlationId, 0) AS UINTEGER) AS correlation
     FROM runtime
     LEFT JOIN strings ON id = nameId
 ),
-named_ranges AS (
+ranges AS (
     SELECT
         event_id,
         globalTid AS thread,
         start,
         "end",
+        'annotation' AS category,
         CASE WHEN coalesce(eventType, 59) IN (59, 70) THEN 'NVTX push/pop' ELSE 'NVTX start/end' END AS raw_category,
-        coalesce(nullif(text, ''), value) AS name
+        coalesce(nullif(text, ''), value) AS text
     FROM nvtx
     LEFT JOIN strings ON id = textId
-),
-ranges AS (
-    SELECT
-        event_id,
-        thread,
-        start,
-        "end",
-        CASE
-            WHEN NOT contains(name, ', op_id = ') AND NOT contains(name, ', seq = ') THEN 'annotation'
-            WHEN name IS NULL THEN 'annotation'
-            WHEN regexp_matches(name, '^(FSDP::|nccl:|gloo:|ucc:|mpi:|## |Optimizer\.|ProfilerStep#|enumerate\()')
-            THEN 'annotation'
-            WHEN regexp_matches(name, '^[\w:.]+(\.forward|\.rate_limiter), ') THEN 'annotation'
-            ELSE 'cpu_op'
-        END AS category,
-        raw_category,
-        name,
-        NULL AS correlation,
-        TRY_CAST(regexp_extract(name, ', seq = (\d+)', 1) AS BIGINT) AS sequence
-    FROM named_ranges
 ),
 os_calls AS (
     -- Classes 31 and 32 are the tracer's own marks, not calls.
     SELECT event_id, globalTid AS thread, start, "end",
         CASE WHEN coalesce(eventClass, 27) = 27 THEN 'os' ELSE 'other' END AS category,
-        CASE WHEN coalesce(eventClass, 27) = 27 THEN 'OSRT_API' ELSE 'OSRT_API:' || eventClass END AS raw_category,
+        CASE WHEN coalesce(eventClass, 27) = 27 THEN 'OSRT_API' ELSE 'OSRT_API mark' END AS raw_category,
         nameId
     FROM osrt
     UNION ALL
@@ -99,13 +77,9 @@ slices AS (
     UNION ALL BY NAME
     SELECT * FROM ranges
     UNION ALL BY NAME
-    SELECT event_id, thread, start, "end", category, raw_category, value AS name
-    FROM os_calls
-    LEFT JOIN strings ON id = nameId
+    SELECT * FROM os_calls
     UNION ALL BY NAME
-    SELECT event_id, thread, start, "end", 'other' AS category, raw_category, value AS name
-    FROM library_calls
-    LEFT JOIN strings ON id = nameId
+    SELECT *, 'other' AS category FROM library_calls
     UNION ALL BY NAME
     SELECT event_id, thread, start, "end", 'overhead' AS category, raw_category,
         coalesce(
@@ -119,28 +93,26 @@ slices AS (
                 WHEN 7 THEN 'Lazy Function Loading'
                 WHEN 8 THEN 'Command Buffer Full'
             END
-        ) AS name
+        ) AS text
     FROM profiler_work
     LEFT JOIN strings ON id = nameId
     UNION ALL BY NAME
     -- A thread that does not run opens and closes nothing, so these nest; running intervals do not and are elsewhere.
     SELECT event_id, globalTid AS thread, start, "end", 'os' AS category, 'SCHED_EVENTS' AS raw_category,
-        'off-CPU' AS name
+        'off-CPU' AS text
     FROM sched_intervals
     WHERE isSchedIn = 0
         AND "end" IS NOT NULL
 )
 SELECT
-    event_id AS slice_id,
+    event_id::UINTEGER AS slice_id,
     coalesce(thread, 0) AS thread,
     start + getvariable('base_ns') AS start_ns,
     "end" - start AS dur_ns,
-    category,
-    raw_category,
-    name,
-    correlation,
-    sequence,
-    sync_kind,
-    coalesce(records_event, false)::BIGINT AS records_event
+    category::slice_category AS category,
+    raw_category::slice_source AS raw_category,
+    nameId AS name_id,
+    text,
+    correlation
 FROM slices
-ORDER BY thread, start_ns, dur_ns DESC, slice_id;
+ORDER BY thread, start_ns;

@@ -5,3 +5,28 @@ CREATE MACRO belongs(global_id) AS (
     OR (global_id & -16777216) = getvariable('scope')
     OR (getvariable('takes_foreign') AND NOT list_contains(getvariable('gpu_scopes'), global_id & -16777216))
 );
+
+-- What host slices are, and the tables they come from: one byte a row, where sorted rows would carry texts.
+CREATE TYPE slice_category AS ENUM ('cpu_op', 'annotation', 'runtime', 'driver', 'overhead', 'os', 'other');
+CREATE TYPE slice_source AS ENUM (
+    'CUPTI_ACTIVITY_KIND_RUNTIME',
+    'NVTX push/pop',
+    'NVTX start/end',
+    'OSRT_API',
+    'OSRT_API mark',
+    'SYSCALL',
+    'MPI_P2P_EVENTS',
+    'MPI_COLLECTIVES_EVENTS',
+    'MPI_START_WAIT_EVENTS',
+    'MPI_OTHER_EVENTS',
+    'CUDNN_EVENTS',
+    'CUBLAS_EVENTS',
+    'CUDA_GRAPH_EVENTS',
+    'CUDA_GRAPH_NODE_EVENTS',
+    'CUPTI_ACTIVITY_KIND_OPENACC_DATA',
+    'CUPTI_ACTIVITY_KIND_OPENACC_LAUNCH',
+    'CUPTI_ACTIVITY_KIND_OPENACC_OTHER',
+    'CUPTI_ACTIVITY_KIND_OVERHEAD',
+    'PROFILER_OVERHEAD',
+    'SCHED_EVENTS'
+);

@@ -9,6 +9,7 @@ SELECT
         OR contains(value, 'NCCL')
         OR contains(value, 'rccl')
         OR contains(value, 'cross_device_reduce') AS is_comm,
+    starts_with(value, 'cuda') AS is_runtime,
     -- The kind of synchronisation is told by the call's name: the number beside it changed its meaning four times.
     CASE
         WHEN NOT starts_with(value, 'cu') THEN NULL
