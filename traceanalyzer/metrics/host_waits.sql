@@ -11,7 +11,7 @@
 --   wait_id      BIGINT   the operator around it, else the call: one wait may be two calls
 --   kind         VARCHAR  device, stream or event: synchronisation; read_back: copy to the host; copy: synchronous copy
 --   call         VARCHAR  name of the call, without the version that nsys appends
---   operator     VARCHAR  innermost operator around it, without the numbers that nsys puts behind it; NULL: none
+--   operator     VARCHAR  innermost operator around it; NULL: none
 --   annotation   VARCHAR  innermost annotation around it; NULL: none
 --   python       VARCHAR  innermost Python frame around it; NULL: none
 --   start_ns     BIGINT   start
@@ -50,7 +50,7 @@ SELECT
     coalesce(calls.op_id, calls.slice_id) AS wait_id,
     calls.kind,
     calls.call,
-    regexp_replace(operators.name, '(, (seq|op_id|sizes|input_op_ids) = .*)+$', '') AS operator,
+    operators.name AS operator,
     annotations.name AS annotation,
     frames.name AS python,
     calls.start_ns,

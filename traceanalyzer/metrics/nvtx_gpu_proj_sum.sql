@@ -141,7 +141,7 @@ ranges AS (
     SELECT
         covered.trace_id,
         coalesce(json_extract_string(args, '$.domain'), '') AS domain,
-        regexp_replace(name, '(, (seq|op_id|sizes|input_op_ids) = .*)+$', '') AS name,
+        name,
         CASE WHEN raw_category = 'NVTX start/end' THEN 'StartEnd' ELSE 'PushPop' END AS style,
         gpu_end_ns - gpu_start_ns AS projected_ns,
         dur_ns,

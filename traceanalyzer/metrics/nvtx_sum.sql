@@ -1,9 +1,9 @@
 -- One row per file, style and name of ranges that the program drew (NVTX, record_function): how often and how long.
 --
 -- Times are of the host's ranges, nested ones count in full, so that rows do not add up to wall time; the percentage is
--- of the rows' total. Other than NVIDIA's: the numbers that PyTorch's emit_nvtx puts behind an operator's name
--- (", seq = 12, op_id = 34, sizes = …") are left out, so that an operator is one row and not one a call, and the domain
--- is a column of its own. Ranges that were open when the capture stopped end at the last NVTX event.
+-- of the rows' total. Other than NVIDIA's: the domain is a column of its own, and an operator of PyTorch is one row and
+-- not one a call, for names come without what emit_nvtx puts behind them (", seq = 12, op_id = 34, sizes = …": that is
+-- in host_slices and event_args). Ranges that were open when the capture stopped end at the last NVTX event.
 --
 -- columns:
 --   trace        VARCHAR  name of the file
@@ -40,7 +40,7 @@ named AS (
         file,
         any_value(file_rank) AS file_rank,
         coalesce(json_extract_string(args, '$.domain'), '') AS domain,
-        regexp_replace(name, '(, (seq|op_id|sizes|input_op_ids) = .*)+$', '') AS name,
+        name,
         CASE WHEN raw_category = 'NVTX start/end' THEN 'StartEnd' ELSE 'PushPop' END AS style,
         CAST(sum(dur_ns) AS BIGINT) AS sum_ns,
         count(*) AS range_count,
