@@ -208,6 +208,16 @@ def test_info_tells_rank_and_redacts_secrets(ask: Asking) -> None:
     assert "7 ranks of 8 absent (0-2, 4-7)" in out
 
 
+def test_info_counts_the_steps_of_a_job_without_a_device(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    steps = [
+        {"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{n}", "pid": 1, "tid": 1, "ts": n * 10, "dur": 9}
+        for n in range(3)
+    ]
+    (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": steps}))
+    assert main(["info", str(tmp_path)]) == 0
+    assert "3 (ProfilerStep, host only)" in capsys.readouterr().out
+
+
 def test_info_as_json(ask: Asking) -> None:
     document = json.loads(ask("info", "--format", "json")[1])
     assert document["schema_version"] == 1

@@ -86,6 +86,25 @@ def test_a_path_without_a_trace_is_one_sentence(tmp_path: Path) -> None:
         find_sources(tmp_path / "b.json")
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "hint"),
+    [
+        ("kernel.ncu-rep", "NVR", "record the job with nsys or torch.profiler"),
+        ("run.tar.gz", "tar", "unpack it"),
+        ("rank0.json.zst", "(\xb5/\xfd", "decompress it"),
+        ("et.json", '{\n  "schema": "1.1.1-chakra.0.0.4", "nodes": []}', "record the job with torch.profiler"),
+    ],
+)
+def test_files_of_other_tools_are_told_with_a_way_to_a_trace(
+    tmp_path: Path, name: str, content: str, hint: str
+) -> None:
+    (tmp_path / name).write_text(content)
+    for path in (tmp_path / name, tmp_path):
+        with pytest.raises(TraceAnalyzerError) as caught:
+            find_sources(path)
+        assert hint in str(caught.value.hint)
+
+
 def test_eight_ranks_are_read_together(tmp_path: Path) -> None:
     for rank in range(8):
         (tmp_path / f"rank{rank}.json").write_text(ranked(rank))

@@ -18,6 +18,15 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_WINDOW = 31
 _RANK_IN_NAME = re.compile(r"(?:rank|worker|proc|process)[-_.]?(\d{1,6})(?!\d)", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+")
+# What else profilers write, by the end of its name: what it is, and how to come by a trace.
+_OTHER_FORMATS = (
+    (r"\.ncu-rep", "an Nsight Compute report of single kernels", "record the job with nsys or torch.profiler"),
+    (r"\.(?:pftrace|perfetto-trace)", "a binary Perfetto trace", "convert it: traceconv json {} trace.json"),
+    (r"\.(?:zip|tar|tgz|tar\.\w+)", "an archive", "unpack it and give the folder"),
+    (r"\.(?:zst|xz|bz2|lz4|7z)", "compressed in another way than gzip", "decompress it first"),
+    (r"\.(?:pickle|pkl)", "a pickle, such as a CUDA memory snapshot", "record the job with torch.profiler"),
+)
+_EXECUTION_TRACE = re.compile(rb'^\s*\{\s*"schema"\s*:\s*"[\d.]+-chakra')
 _NAMED_LIKE_A_TRACE = re.compile(r"\.(?:json|json\.gz|sqlite)(?:\.tmp)?$")
 
 
@@ -42,11 +51,7 @@ def find_sources(path: Path) -> list[tuple[Path, Ingester]]:
         return [(path, ingester)]
     found = [(file, ingester) for file in _candidates(path) if (ingester := _ingester_if_readable(file)) is not None]
     if not found:
-        raise TraceAnalyzerError(
-            "no traces in this folder",
-            path,
-            "expected PyTorch profiler JSON (.json, .json.gz) or Nsight Systems SQLite",
-        )
+        raise TraceAnalyzerError("no traces in this folder", path, _hint_for_folder(path))
     return sorted(found, key=lambda item: natural_key(item[0].relative_to(path).as_posix()))
 
 
@@ -117,11 +122,34 @@ def read_head(path: Path) -> bytes:
 def _unknown(path: Path) -> tuple[str, Path, str]:
     if path.stat().st_size == 0:
         return "the file is empty", path, "the profiler wrote nothing: look for a .tmp file beside it"
+    other = _other_format(path)
+    if other is not None:
+        what, hint = other
+        return f"is {what}, and no trace that traceanalyzer reads", path, hint
     return (
         "is no trace that traceanalyzer reads",
         path,
         "expected PyTorch profiler or Chrome trace JSON (plain or gzip), or an Nsight Systems SQLite export",
     )
+
+
+def _other_format(path: Path) -> tuple[str, str] | None:
+    """Return what a file of another tool is and what to do about it, if that is known."""
+    for ending, what, hint in _OTHER_FORMATS:
+        if re.search(f"{ending}$", path.name, re.IGNORECASE):
+            return what, hint.format(path.name)
+    if _EXECUTION_TRACE.search(read_head(path)):
+        return "an execution trace of PyTorch without times on the device", "record the job with torch.profiler"
+    return None
+
+
+def _hint_for_folder(folder: Path) -> str:
+    files = sorted(file for file in _files(folder) if file.stat().st_size > 0)
+    others = [(file.name, other) for file in files if (other := _other_format(file)) is not None]
+    if not others:
+        return "expected PyTorch profiler JSON (.json, .json.gz) or Nsight Systems SQLite"
+    name, (what, hint) = others[0]
+    return f"{name} is {what}: {hint}"
 
 
 def natural_key(name: str) -> list[tuple[int, int, str]]:

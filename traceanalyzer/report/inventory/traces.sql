@@ -26,6 +26,13 @@ steps AS (
         count(DISTINCT step) AS step_count
     FROM attribution.steps
     GROUP BY trace_id
+),
+-- Without a device nothing is attributed, but the host has its steps all the same.
+host_steps AS (
+    SELECT trace_id, count(DISTINCT name) AS step_count
+    FROM canonical.host_slices
+    WHERE category = 'annotation' AND starts_with(name, 'ProfilerStep#')
+    GROUP BY trace_id
 )
 SELECT
     traces.trace,
@@ -51,11 +58,12 @@ SELECT
     linked.cpu_op_share,
     linked.annotation_share,
     linked.python_share,
-    windows.step_source,
-    coalesce(steps.step_count, 0) AS step_count,
+    coalesce(windows.step_source, if(host_steps.step_count > 0, 'ProfilerStep, host only', NULL)) AS step_source,
+    coalesce(steps.step_count, host_steps.step_count, 0) AS step_count,
     coalesce(windows.kept_step_count, 0) AS kept_step_count
 FROM canonical.traces
 LEFT JOIN linked USING (trace_id)
 LEFT JOIN windows USING (trace_id)
 LEFT JOIN steps USING (trace_id)
+LEFT JOIN host_steps USING (trace_id)
 ORDER BY traces.trace_id
