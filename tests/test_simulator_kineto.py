@@ -76,6 +76,10 @@ def assert_same_rows(run: SimulatedRun, folder: Path, tables: tuple[str, ...]) -
         ({"steps": 2, "kernels": 5, "carry_in": 4}, "2025"),
         ({"steps": 2, "kernels": 10, "graph": True}, "2025"),
         ({"steps": 2, "kernels": 10, "no_gpu": True}, "2025"),
+        (
+            {"steps": 2, "device_count": 2, "sync_events": True, "program": [{"replicas": {}, "do": [{"kernel": 5}]}]},
+            "2025",
+        ),
         ({"steps": 2, "kernels": 10, "blocking_launches": True, "core_clock": 0.8}, "2025"),
         (
             {

@@ -58,6 +58,15 @@ SCENARIOS: dict[str, dict[str, Any]] = {
         "steps": 6,
         "program": [{"oom": {"frees": 3}}, {"free": 100}, {"repeat": 40, "do": [{"kernel": 80}]}],
     },
+    "several devices": {
+        "steps": 6,
+        "device_count": 3,
+        "program": [
+            {"next": 300},
+            {"replicas": {"mb": 50}, "do": [{"repeat": 20, "do": [{"kernel": 40}]}]},
+            {"backward": {}, "do": [{"replicas": {"mb": 50}, "do": [{"repeat": 40, "do": [{"kernel": 40}]}]}]},
+        ],
+    },
     "lost kernels": {**BASE, "drop_kernels": 0.02},
     "carried in": {**BASE, "carry_in": 7},
 }

@@ -21,6 +21,7 @@ from traceanalyzer.simulator import simulate
         ({"device": {"sm_cuont": 3}}, "unknown key in device 'sm_cuont'", "did you mean 'sm_count'?"),
         ({"kernel_class": "gem"}, "unknown kernel_class 'gem'", "did you mean 'gemm'?"),
         ({"steps": 0}, "steps: a run has at least one step", None),
+        ({"device_count": 0}, "device_count: a process has at least one device", None),
         ({"core_clock": 0}, "core_clock: cores that stand still end no kernel", None),
         ({"steps": 2.5}, "steps: 2.5 is not a whole number", None),
         ({"h2d_pinned": 1}, "h2d_pinned: 1 is not true or false", None),

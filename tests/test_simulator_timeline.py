@@ -86,6 +86,21 @@ def test_a_low_clock_slows_what_computes_and_not_what_moves_data() -> None:
     assert [op.end_ns - op.start_ns for op in run.recording.ops] == [20_000, 10_000]
 
 
+def test_devices_of_one_process_run_beside_each_other_and_start_a_transfer_together() -> None:
+    # host      |replica 0|replica 1|
+    # device 0            |====K====|
+    # device 1                      |====K====|
+    program_of_two = [{"replicas": {"us": 30}, "do": [KERNEL]}]
+    run = simulate({"steps": 1, "device_count": 2, "program": program_of_two})
+    kernels = [op for op in run.recording.ops if op.kind == "kernel"]
+    broadcasts, work = kernels[:2], kernels[2:]
+    assert [op.device for op in work] == [0, 1]
+    assert len({op.end_ns for op in broadcasts}) == 1
+    assert broadcasts[0].end_ns == max(op.start_ns for op in broadcasts) + 30_000
+    # One after the other is issued; both run at once.
+    assert work[0].start_ns <= work[1].start_ns < work[0].end_ns
+
+
 def test_an_allocation_that_fails_for_good_is_told_by_both_calls_and_an_event() -> None:
     run = program({"hold": 64}, {"oom": {"mb": 4_000, "frees": 2}}, memory=True)
     calls = [(taken.name, taken.return_value) for taken in run.recording.slices if taken.category == "runtime"]

@@ -15,6 +15,7 @@ from traceanalyzer.simulator.recording import (
     COMPUTE_STREAM,
     COPY_STREAM,
     OVERHEAD_THREAD,
+    STREAMS_A_DEVICE,
     GpuOp,
     HostSlice,
     MemoryRecord,
@@ -80,6 +81,7 @@ class TraceEvent:
 
 def written_stream(stream: int, device: Device) -> int:
     """Return the stream's number as the vendor's profiler writes it; on AMD the default stream is 0."""
+    stream %= STREAMS_A_DEVICE
     return _AMD_STREAMS.get(stream, stream) if device.vendor == "amd" else stream
 
 
@@ -225,19 +227,19 @@ def _op_event(op: GpuOp, device: Device, *, linked: bool) -> TraceEvent:
     nvidia = device.vendor != "amd"
     if nvidia and op.kernel is not None:
         args["queued"] = 0
-    args["device"] = 0
+    args["device"] = op.device
     if nvidia:
-        args["context"] = 1
+        args["context"] = op.device + 1
     args.update(stream=stream, correlation=op.correlation)
     dur_ns = op.end_ns - op.start_ns
     if op.kernel is not None:
         args.update(_kernel_args(op, device))
-        return TraceEvent("X", "kernel", op.kernel.name, 0, stream, op.start_ns, dur_ns, args, None, op)
+        return TraceEvent("X", "kernel", op.kernel.name, op.device, stream, op.start_ns, dur_ns, args, None, op)
     args["bytes"] = op.size_bytes
     if dur_ns and op.size_bytes is not None:
         args["memory bandwidth (GB/s)"] = op.size_bytes / dur_ns
     category = "gpu_memcpy" if op.copy is not None else "gpu_memset"
-    return TraceEvent("X", category, copy_name(op, device), 0, stream, op.start_ns, dur_ns, args, None, op)
+    return TraceEvent("X", category, copy_name(op, device), op.device, stream, op.start_ns, dur_ns, args, None, op)
 
 
 def _kernel_args(op: GpuOp, device: Device) -> dict[str, Any]:
@@ -274,10 +276,20 @@ def _sync_event(sync: SyncRecord, device: Device) -> TraceEvent:
         args["wait_on_stream"] = written_stream(sync.wait_on_stream, device)
         args["wait_on_cuda_event_record_corr_id"] = sync.wait_on_correlation
         args["wait_on_cuda_event_id"] = sync.event_id
-    args.update(stream=stream, correlation=sync.correlation, device=0, context=1)
+    number = sync.device
+    args.update(stream=stream, correlation=sync.correlation, device=number, context=number + 1)
     track = stream + SYNC_TRACK_OFFSET if sync.kind == "stream" else stream
     return TraceEvent(
-        "X", "cuda_sync", SYNC_NAMES[sync.kind], 0, track, sync.start_ns, sync.end_ns - sync.start_ns, args, None, sync
+        "X",
+        "cuda_sync",
+        SYNC_NAMES[sync.kind],
+        number,
+        track,
+        sync.start_ns,
+        sync.end_ns - sync.start_ns,
+        args,
+        None,
+        sync,
     )
 
 
@@ -298,7 +310,7 @@ def _device_annotations(scenario: Scenario, recording: Recording, ops: Mapping[i
             "X",
             "gpu_user_annotation",
             taken.name,
-            0,
+            stream // STREAMS_A_DEVICE,
             written_stream(stream, scenario.device),
             start_ns - 1,
             end_ns - start_ns + 2,
@@ -308,13 +320,15 @@ def _device_annotations(scenario: Scenario, recording: Recording, ops: Mapping[i
 
 def _names(scenario: Scenario, recording: Recording, has_gpu: bool) -> Iterator[TraceEvent]:
     """Yield the metadata events that name processes and threads."""
-    streams = sorted({written_stream(op.stream, scenario.device) for op in recording.ops}) if has_gpu else []
     threads = sorted({taken.thread for taken in recording.slices if taken.category != "os"} - {OVERHEAD_THREAD})
     tracks: list[tuple[int, str, int, list[tuple[int, str]]]] = [
         (HOST_PID, "CPU", HOST_PID, [(thread, f"thread {thread} (python)") for thread in threads]),
     ]
-    if has_gpu:
-        tracks.append((0, "GPU 0", 5_000_000, [(stream, f"stream {stream} ") for stream in streams]))
+    for number in range(scenario.conditions.device_count) if has_gpu else ():
+        ops = [op for op in recording.ops if op.device == number]
+        streams = sorted({written_stream(op.stream, scenario.device) for op in ops})
+        named = [(stream, f"stream {stream} ") for stream in streams]
+        tracks.append((number, f"GPU {number}", 5_000_000 + number, named))
     for pid, label, sort_index, names in tracks:
         yield _name("process_name", pid, 0, {"name": "python"})
         yield _name("process_labels", pid, 0, {"labels": label})

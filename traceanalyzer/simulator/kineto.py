@@ -82,7 +82,7 @@ def readable_events(scenario: Scenario, events: list[TraceEvent]) -> tuple[list[
 def _document(scenario: Scenario, events: list[TraceEvent], dialect: Dialect) -> Iterator[str]:
     """Yield the head, one chunk an event, and the tail."""
     now = "baseTimeNanoseconds" if dialect in ("2025", "rocm") else None
-    head = {"schemaVersion": "1", "deviceProperties": _device_properties(scenario.device)}
+    head = {"schemaVersion": "1", "deviceProperties": _device_properties(scenario)}
     tail = {"traceName": '"simulated.json"'}
     if dialect != "2021":
         head.update(_metadata(scenario))
@@ -106,7 +106,7 @@ def metadata_values(scenario: Scenario) -> dict[str, str]:
     """Return the top-level keys of the 2025 dialect and their JSON text, `traceEvents` left out."""
     return {
         "schemaVersion": "1",
-        "deviceProperties": _device_properties(scenario.device),
+        "deviceProperties": _device_properties(scenario),
         **_metadata(scenario),
         "displayTimeUnit": '"ms"',
         "baseTimeNanoseconds": str(BASE_NS),
@@ -152,15 +152,19 @@ def _metadata(scenario: Scenario) -> dict[str, str]:
     return metadata
 
 
-def _device_properties(device: Device) -> str:
-    text = (
-        f'\n    {{\n      "id": 0, "name": {json.dumps(device.name)}, "totalGlobalMem": {device.memory_bytes},\n'
+def _device_properties(scenario: Scenario) -> str:
+    rows = (_device_property(scenario.device, number) for number in range(scenario.conditions.device_count))
+    return f"[\n    {', '.join(rows)}\n  ]"
+
+
+def _device_property(device: Device, number: int) -> str:
+    return (
+        f'{{\n      "id": {number}, "name": {json.dumps(device.name)}, "totalGlobalMem": {device.memory_bytes},\n'
         f'      "computeMajor": {device.compute_major}, "computeMinor": {device.compute_minor},\n'
         f'      "maxThreadsPerBlock": 1024, "maxThreadsPerMultiprocessor": {device.max_threads_per_sm},\n'
         f'      "regsPerBlock": 65536, "warpSize": {device.warp_size},\n'
-        f'      "sharedMemPerBlock": {device.shared_memory_per_block_bytes}, "numSms": {device.sm_count}\n    }}\n  '
+        f'      "sharedMemPerBlock": {device.shared_memory_per_block_bytes}, "numSms": {device.sm_count}\n    }}'
     )
-    return f"[{text}]"
 
 
 def _us(time_ns: int) -> str:

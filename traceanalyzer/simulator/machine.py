@@ -10,13 +10,15 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
+from traceanalyzer.simulator.costs import Costs
 from traceanalyzer.simulator.counterfactual import Counterfactual
 from traceanalyzer.simulator.devices import Device
 from traceanalyzer.simulator.kernels import Kernel
 from traceanalyzer.simulator.recording import (
     COMPUTE_STREAM,
+    STREAMS_A_DEVICE,
     Collective,
     Copy,
     GpuOp,
@@ -25,31 +27,6 @@ from traceanalyzer.simulator.recording import (
     SyncRecord,
 )
 from traceanalyzer.simulator.tape import Tape
-
-
-@dataclass(frozen=True)
-class Costs:
-    """What things cost, in ns and bytes per second; `jitter` is the sigma of a log-normal factor, 0 for exact costs."""
-
-    launch_ns: int = 6_000
-    graph_launch_ns: int = 12_000
-    event_ns: int = 1_000
-    launch_latency_ns: int = 2_000
-    kernel_gap_ns: int = 1_000
-    sync_return_ns: int = 4_000
-    api_min_ns: int = 8_000
-    pinned_bytes_per_s: float = 50e9
-    pageable_bytes_per_s: float = 12e9
-    device_bytes_per_s: float = 1.5e12
-    queue_depth: int = 1024
-    comm_latency_ns: int = 20_000
-    comm_bytes_per_s: float = 200e9
-    host_scale: float = 1.0  # factor on Python and dispatch
-    kernel_scale: float = 1.0  # factor on compute kernels: a slow device
-    core_clock: float = 1.0  # of the usual one
-    blocking_launches: bool = False
-    jitter: float = 0.0
-
 
 # Given what a communication kernel waits for, when it is ready and how long it transfers: when all are, and how long.
 Meet = Callable[[Sequence[Meeting], int, int], tuple[int, int]]
@@ -67,6 +44,7 @@ class Machine:
         self.without = without
         self.tape = Tape()
         self.step: int | None = None
+        self.current = 0  # device that calls speak to
         self.graph: list[tuple[Kernel, int]] = []  # what was captured last
         self.capturing = False
         self._seed = seed
@@ -79,7 +57,7 @@ class Machine:
         self._event_count = 0
         self._last: dict[int, GpuOp] = {}
         self._waits: dict[int, list[GpuOp]] = {}
-        self._engine_free: dict[str, GpuOp] = {}
+        self._engine_free: dict[tuple[int, str], GpuOp] = {}
         self._lateness: Counter[str] = Counter()
         self._blocked_ns = 0
         self._compute_end_ns = 0
@@ -160,6 +138,21 @@ class Machine:
             self.tape.now_ns = returns_ns
         self._runtime(api, start_ns)
 
+    def launch_on_all(self, kernel: Kernel, dur_ns: int, device_count: int) -> None:
+        """Launch a kernel of one process on each device: they run until the last has started, and then transfer."""
+        dur_ns = 0 if "dev.comm_transfer" in self.without.removed else self.vary(dur_ns, kernel.kernel_class)
+        ops = []
+        for self.current in range(device_count):
+            start_ns, queue_full_ns = self._issue(self.costs.launch_ns, "LaunchKernelExC")
+            correlation = self._runtime("LaunchKernelExC", start_ns)
+            ops.append(self._enqueue(COMPUTE_STREAM, "kernel", 0, correlation, start_ns, queue_full_ns, kernel=kernel))
+        self.current = 0
+        met_ns = max(op.start_ns for op in ops)
+        for op in ops:
+            met = replace(op, end_ns=met_ns + dur_ns, waited_ns=met_ns - op.start_ns)
+            self._ops[op.index] = self._last[op.stream] = met
+            self._completions.append(met.end_ns)
+
     def launch_graph(self, kernels: list[tuple[Kernel, int]], stream: int = COMPUTE_STREAM) -> None:
         """Replay a graph: one call, many kernels one after the other."""
         start_ns, queue_full_ns = self._issue(self.costs.graph_launch_ns, "GraphLaunch")
@@ -220,6 +213,7 @@ class Machine:
         """Block the host until the device, a stream or the last event of a stream is done."""
         if "host.sync" in self.without.removed:
             return
+        stream = self._here(stream)
         event = self._events.get(stream)
         if kind == "device":
             done_ns = max((op.end_ns for op in self._last.values()), default=0)
@@ -241,6 +235,7 @@ class Machine:
         """Mark the work queued on a stream so far; an event with a name outlives the stream's next one."""
         correlation = self.call("EventRecord", self.costs.event_ns, "host.launch_api")
         self._event_count += 1
+        stream = self._here(stream)
         self._events[stream] = (self._event_count, correlation, stream, self._last.get(stream))
         if name is not None:
             self._events[name] = self._events[stream]
@@ -249,6 +244,8 @@ class Machine:
         """Let the next op of a stream wait for an event, by name or the last of a stream; the host does not wait."""
         start_ns = self.tape.now_ns
         correlation = self.call("StreamWaitEvent", self.costs.event_ns, "host.launch_api")
+        waiting = self._here(waiting)
+        awaited = self._here(awaited) if isinstance(awaited, int) else awaited
         if awaited not in self._events:
             return
         event_id, recorded, stream, op = self._events[awaited]
@@ -314,6 +311,7 @@ class Machine:
     ) -> GpuOp:
         """Put one op on a stream and work out when it runs."""
         launch_end_ns = self.tape.now_ns if launch_end_ns is None else launch_end_ns
+        stream = self._here(stream)
         host_ready_ns = launch_end_ns + self.costs.launch_latency_ns
         start_ns, producer = self._earliest_start(stream, host_ready_ns, copy)
         transfer_ns = start_ns
@@ -346,7 +344,7 @@ class Machine:
         self._ops.append(op)
         self._last[stream] = op
         if copy is not None:
-            self._engine_free[copy.copy_kind] = op
+            self._engine_free[op.device, copy.copy_kind] = op
         if op.is_compute:
             self._lateness.clear()
             self._blocked_ns = 0
@@ -360,15 +358,20 @@ class Machine:
         for op in before + self._waits.pop(stream, []):
             if op.end_ns + self.costs.kernel_gap_ns > start_ns:
                 start_ns, producer = op.end_ns + self.costs.kernel_gap_ns, op.index
-        engine = None if copy is None else self._engine_free.get(copy.copy_kind)
+        engine = None if copy is None else self._engine_free.get((self.current, copy.copy_kind))
         if engine is not None and engine.end_ns > start_ns:
             start_ns, producer = engine.end_ns, engine.index
         return start_ns, producer
 
+    def _here(self, stream: int) -> int:
+        """Return the number that names a stream of the current device."""
+        return stream + self.current * STREAMS_A_DEVICE
+
     def _copy_rate(self, copy: Copy) -> float:
         if "pageable" in (copy.src_kind, copy.dst_kind):
             return self.costs.pageable_bytes_per_s
-        return self.costs.device_bytes_per_s if copy.copy_kind == "DtoD" else self.costs.pinned_bytes_per_s
+        rates = {"DtoD": self.costs.device_bytes_per_s, "PtoP": self.costs.comm_bytes_per_s}
+        return rates.get(copy.copy_kind, self.costs.pinned_bytes_per_s)
 
     def _idle_at_ns(self) -> int:
         return max((op.end_ns for op in self._last.values()), default=0) + self.costs.sync_return_ns

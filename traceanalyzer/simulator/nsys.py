@@ -15,7 +15,7 @@ from traceanalyzer.simulator.keys import checked_choice
 from traceanalyzer.simulator.kineto import begin_ns
 from traceanalyzer.simulator.nsys_rows import LEAD_NS, ExportedRows, Row
 from traceanalyzer.simulator.nsys_vocabulary import GraphMode, NsysSchema
-from traceanalyzer.simulator.recording import MAIN_THREAD, Recording
+from traceanalyzer.simulator.recording import COMPUTE_STREAM, MAIN_THREAD, STREAMS_A_DEVICE, Recording
 from traceanalyzer.simulator.scenario import Scenario
 
 _SCHEMA = Path(__file__).with_name("nsys_schema.sql")
@@ -92,14 +92,12 @@ def _target_info(scenario: Scenario, recording: Recording) -> dict[str, list[Row
     device = scenario.device
     session_ns = begin_ns(scenario) - LEAD_NS
     stop_ns = recording.end_ns + LEAD_NS
+    numbers = range(scenario.conditions.device_count)
     gpu = {
-        "id": 0,
         "name": device.name,
-        "busLocation": "0000:01:00.0",
         "isDiscrete": 1,
         "totalMemory": device.memory_bytes,
         "smCount": device.sm_count,
-        "cuDevice": 0,
         "threadsPerWarp": device.warp_size,
         "maxWarpsPerSm": device.max_threads_per_sm // device.warp_size,
         "computeMajor": device.compute_major,
@@ -107,7 +105,7 @@ def _target_info(scenario: Scenario, recording: Recording) -> dict[str, list[Row
         "smMajor": device.compute_major,
         "smMinor": device.compute_minor,
     }
-    context = {"nullStreamId": 7, "vmId": 1, "processId": MAIN_THREAD, "deviceId": 0, "contextId": 1}
+    context = {"nullStreamId": 7, "vmId": 1, "processId": MAIN_THREAD}
     streams = sorted({op.stream for op in recording.ops})
     diagnostics = []
     if scenario.conditions.drop_kernels:
@@ -116,17 +114,25 @@ def _target_info(scenario: Scenario, recording: Recording) -> dict[str, list[Row
         text = scenario.conditions.warning
         diagnostics.append({"timestamp": stop_ns, "severity": words.WARNING, "text": text})
     return {
-        "TARGET_INFO_GPU": [gpu],
-        "TARGET_INFO_CUDA_DEVICE": [{"gpuId": 0, "cudaId": 0, "pid": MAIN_THREAD}],
-        "TARGET_INFO_CUDA_CONTEXT_INFO": [context],
-        "TARGET_INFO_CUDA_STREAM": [
-            {"streamId": stream, "vmId": 1, "processId": MAIN_THREAD, "contextId": 1, "flag": 1 if stream == 7 else 2}
-            for stream in streams
+        "TARGET_INFO_GPU": [
+            {**gpu, "id": number, "cuDevice": number, "busLocation": f"0000:{number + 1:02x}:00.0"}
+            for number in numbers
         ],
+        "TARGET_INFO_CUDA_DEVICE": [{"gpuId": number, "cudaId": number, "pid": MAIN_THREAD} for number in numbers],
+        "TARGET_INFO_CUDA_CONTEXT_INFO": [
+            {**context, "deviceId": number, "contextId": number + 1} for number in numbers
+        ],
+        "TARGET_INFO_CUDA_STREAM": [_stream_row(stream) for stream in streams],
         "TARGET_INFO_SESSION_START_TIME": [{"utcEpochNs": session_ns, "systemClockNs": LEAD_NS}],
         "ANALYSIS_DETAILS": [{"globalVid": 1 << 48, "duration": stop_ns, "startTime": 0, "stopTime": stop_ns}],
         "DIAGNOSTIC_EVENT": diagnostics,
     }
+
+
+def _stream_row(stream: int) -> Row:
+    device, number = divmod(stream, STREAMS_A_DEVICE)
+    where = {"vmId": 1, "processId": MAIN_THREAD, "contextId": device + 1}
+    return {"streamId": number, **where, "flag": 1 if number == COMPUTE_STREAM else 2}
 
 
 def _metadata(scenario: Scenario, graph_mode: GraphMode, version: words.Version) -> dict[str, list[Row]]:

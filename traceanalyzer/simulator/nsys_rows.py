@@ -14,6 +14,7 @@ from traceanalyzer.simulator.recording import (
     MAIN_THREAD,
     OVERHEAD_THREAD,
     PIN_THREAD,
+    STREAMS_A_DEVICE,
     GpuOp,
     HostSlice,
     Recording,
@@ -107,10 +108,10 @@ class ExportedRows:
     def _where(self, op: GpuOp) -> Row:
         return {
             **_times(op.start_ns, op.end_ns),
-            "deviceId": 0,
-            "contextId": 1,
+            "deviceId": op.device,
+            "contextId": op.device + 1,
             "greenContextId": 0,
-            "streamId": op.stream,
+            "streamId": op.stream % STREAMS_A_DEVICE,
             "correlationId": op.correlation,
             "globalPid": global_pid(MAIN_THREAD),
         }
@@ -136,13 +137,13 @@ class ExportedRows:
         traced = self._scenario.conditions.sync_events
         if sync.kind == "stream_wait" and not traced:
             return
-        where = {"deviceId": 0, "contextId": 1, "globalPid": global_pid(MAIN_THREAD)}
+        where = {"deviceId": sync.device, "contextId": sync.device + 1, "globalPid": global_pid(MAIN_THREAD)}
         event = {"eventId": words.NONE, "eventSyncId": 0}
         if traced and sync.event_id is not None:
             event = {"eventId": sync.event_id, "eventSyncId": number}
-            recorded = {"streamId": sync.wait_on_stream, "correlationId": sync.wait_on_correlation}
+            recorded = {"streamId": _written(sync.wait_on_stream), "correlationId": sync.wait_on_correlation}
             yield CUPTI + "CUDA_EVENT", {**where, **recorded, **event, "timestamp": 0}
-        told = {"streamId": words.NONE if sync.stream is None else sync.stream, "correlationId": sync.correlation}
+        told = {"streamId": _written(sync.stream), "correlationId": sync.correlation}
         kind = {"syncType": self._version.sync_types[sync.kind]}
         yield CUPTI + "SYNCHRONIZATION", {**_times(sync.start_ns, sync.end_ns), **where, **told, **kind, **event}
 
@@ -179,10 +180,14 @@ class ExportedRows:
     def _thread_rows(self) -> Iterator[tuple[str, Row]]:
         threads = sorted({taken.thread for taken in self._recording.slices} - {OVERHEAD_THREAD})
         for thread in threads:
-            name = _THREAD_NAMES.get(thread, "pt_data_worker")
+            name = _THREAD_NAMES.get(thread, "pt_data_worker" if thread >= FIRST_WORKER else "python")
             yield "ThreadNames", {"nameId": self._strings(name), "priority": 20, "globalTid": global_tid(thread)}
         for pid in sorted({MAIN_THREAD, *(thread for thread in threads if thread >= FIRST_WORKER)}):
             yield "PROCESSES", {"globalPid": global_pid(pid), "pid": pid, "name": "python"}
+
+
+def _written(stream: int | None) -> int:
+    return words.NONE if stream is None else stream % STREAMS_A_DEVICE
 
 
 def _times(start_ns: int, end_ns: int) -> Row:

@@ -11,7 +11,7 @@ GraphMode = Literal["node", "graph"]
 
 # CUPTI's mark for 'no stream' and 'no event'.
 NONE = 0xFFFF_FFFF
-COPY_KINDS = {"HtoD": 1, "DtoH": 2, "DtoD": 8}
+COPY_KINDS = {"HtoD": 1, "DtoH": 2, "DtoD": 8, "PtoP": 10}
 MEMORY_KINDS = {"pageable": 0, "pinned": 1, "device": 2}
 PUSH_POP, RUNTIME_CLASS, OSRT_CLASS, OVERHEAD_CLASS = 59, 0, 27, 103
 WARNING = 2
@@ -38,6 +38,7 @@ ENUMS: dict[str, tuple[tuple[int, str, str], ...]] = {
         (1, "CUDA_MEMCPY_KIND_HTOD", "Host-to-Device"),
         (2, "CUDA_MEMCPY_KIND_DTOH", "Device-to-Host"),
         (8, "CUDA_MEMCPY_KIND_DTOD", "Device-to-Device"),
+        (10, "CUDA_MEMCPY_KIND_PTOP", "Peer-to-Peer"),
     ),
     "ENUM_CUDA_MEM_KIND": (
         (0, "CUDA_MEMOPR_MEMORY_KIND_PAGEABLE", "Pageable"),

@@ -169,6 +169,7 @@ ACTIONS: dict[str, dict[str, Check]] = {
     "exchange": {"to": checked_count, "from": checked_count, **_COMM},
     "graph": {"kernels": checked_count, "us": _us, "class": _class, "prec": _precision},
     "capture": {"instantiate_us": _us, **_BODY},
+    "replicas": {"mb": _us, "us": _us, **_BODY},
     "annot": {"name": checked_text, **_BODY},
     "frame": {"name": checked_text, **_BODY},
 }

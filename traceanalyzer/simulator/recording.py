@@ -11,6 +11,9 @@ from traceanalyzer.simulator.kernels import Kernel
 MAIN_THREAD = 4242
 AUTOGRAD_THREAD = 4310
 PIN_THREAD = 4320
+# torch.nn.DataParallel runs the model on the n-th device in the n-th of these; backward has the n-th after the autograd
+# thread of the first.
+FIRST_REPLICA = 4350
 # Workers of the loader are processes of their own: a worker's process and its only thread have one number.
 FIRST_WORKER = 4401
 # Overhead records are drawn on a track of no process, as Kineto does it.
@@ -19,6 +22,8 @@ OVERHEAD_THREAD = -1
 COMPUTE_STREAM = 7
 COPY_STREAM = 20
 COMM_STREAM = 24
+# Streams of the process's n-th device are numbered from n times this on, so that one number names device and stream.
+STREAMS_A_DEVICE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +125,19 @@ class GpuOp:
     waited_ns: int = 0
 
     @property
+    def device(self) -> int:
+        """Return the device of the process that it runs on."""
+        return self.stream // STREAMS_A_DEVICE
+
+    @property
+    def is_communication(self) -> bool:
+        """Tell whether it is a kernel that moves data between devices."""
+        return self.collective is not None or (self.kernel is not None and self.kernel.kernel_class == "comm")
+
+    @property
     def is_compute(self) -> bool:
         """Tell whether it is a kernel that is no communication."""
-        return self.kind == "kernel" and self.collective is None
+        return self.kind == "kernel" and not self.is_communication
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +152,11 @@ class SyncRecord:
     wait_on_stream: int | None = None
     wait_on_correlation: int | None = None
     event_id: int | None = None
+
+    @property
+    def device(self) -> int:
+        """Return the device of the process whose work it waits for; a wait for all of them counts to the first."""
+        return (self.stream or 0) // STREAMS_A_DEVICE
 
 
 @dataclass(frozen=True, slots=True)

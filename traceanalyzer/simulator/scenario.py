@@ -8,6 +8,7 @@ from typing import Any
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.simulator.communication import parse_groups
+from traceanalyzer.simulator.costs import Costs
 from traceanalyzer.simulator.devices import DEFAULT_DEVICE, Device, parse_device
 from traceanalyzer.simulator.kernels import KERNEL_CLASSES, PRECISIONS
 from traceanalyzer.simulator.keys import (
@@ -18,7 +19,6 @@ from traceanalyzer.simulator.keys import (
     checked_text,
     reject_unknown_keys,
 )
-from traceanalyzer.simulator.machine import Costs
 from traceanalyzer.simulator.program import Action, parse_program, us_by_step
 from traceanalyzer.simulator.recording import ProcessGroup
 from traceanalyzer.simulator.shorthand import Shorthand, end_of_step, spell_out, start_of_step
@@ -36,6 +36,7 @@ class Conditions:
     sync_events: bool = False  # cuda_sync records
     rank: int = 0
     world_size: int = 1
+    device_count: int = 1  # of each process
     launch_us: float = 6.0
     launch_latency_us: float = 2.0
     kernel_gap_us: float = 1.0
@@ -146,6 +147,8 @@ def parse_scenario(told: Mapping[str, Any]) -> Scenario:
     how = Conditions(**{key: value for key, value in checked.items() if key in conditions})
     if how.core_clock == 0:
         raise TraceAnalyzerError("core_clock: cores that stand still end no kernel", "scenario")
+    if how.device_count < 1:
+        raise TraceAnalyzerError("device_count: a process has at least one device", "scenario")
     if how.steps < 1:
         raise TraceAnalyzerError("steps: a run has at least one step", "scenario")
     program = _faulty(given["program"], short, faults) if "program" in given else spell_out(Shorthand(**short))

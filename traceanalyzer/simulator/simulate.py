@@ -11,7 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from traceanalyzer.simulator import comm_actions, device_actions, host_actions, truth
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.simulator import comm_actions, device_actions, host_actions, replica_actions, truth
 from traceanalyzer.simulator.clocks import on_drifting_clock
 from traceanalyzer.simulator.communication import Communicator
 from traceanalyzer.simulator.counterfactual import Counterfactual
@@ -29,7 +30,7 @@ _SYNONYMS = {"loader": "next"}
 HANDLERS = {
     name: getattr(module, f"play_{_SYNONYMS.get(name, name)}")
     for name in ACTIONS
-    for module in (host_actions, device_actions, comm_actions)
+    for module in (host_actions, device_actions, comm_actions, replica_actions)
     if hasattr(module, f"play_{_SYNONYMS.get(name, name)}")
 }
 
@@ -80,6 +81,8 @@ class SimulatedRun:
 
     def true_ledger_of(self, first_step: int, last_step: int) -> dict[str, int]:
         """Return ns by bucket from the first compute kernel of one step to that of another."""
+        if self.scenario.conditions.device_count > 1:
+            raise TraceAnalyzerError("the true ledger is known of processes with one device", "scenario")
         if not self.boundaries_ns:
             return {}
         return truth.ledger(self.recording.ops, self.boundaries_ns[first_step], self.boundaries_ns[last_step])
@@ -143,7 +146,8 @@ def play(scenario: Scenario, seed: int, without: Counterfactual, meet: Meet | No
     machine = Machine(scenario.device, scenario.costs(), without, seed, meet)
     recorded = Recorded(told.shapes, told.stacks, told.memory)
     machine.tape.cached_bytes = round(told.cached_mb * MIB)
-    stage = Stage(machine, recorded, scenario.precision, HANDLERS, Communicator(told.rank, scenario.groups))
+    communicator = Communicator(told.rank, scenario.groups)
+    stage = Stage(machine, recorded, scenario.precision, HANDLERS, communicator, told.device_count)
     for number in range(told.steps):
         machine.begin_step(number)
         with ExitStack() as around:

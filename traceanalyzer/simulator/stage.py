@@ -35,7 +35,9 @@ class Stage:
     precision: str
     handlers: Mapping[str, Callable[[Stage, Action], None]]
     communicator: Communicator
+    device_count: int = 1
     loader: LoaderWorkers | None = None
+    unseen: bool = False  # on a thread that PyTorch's profiler does not look at: only calls of the runtime are recorded
     in_backward: bool = False
     _kernels: dict[tuple[str, str], Kernel] = field(default_factory=dict)
 
@@ -54,12 +56,15 @@ class Stage:
 
     def frame(self, name: str) -> AbstractContextManager[None]:
         """Record a Python frame, where stacks are recorded."""
-        return self.machine.tape.slice("python", name) if self.recorded.stacks else nullcontext()
+        seen = self.recorded.stacks and not self.unseen
+        return self.machine.tape.slice("python", name) if seen else nullcontext()
 
     def operator(
         self, name: str, kernel: Kernel, dur_ns: int, fields: Mapping[str, Any]
     ) -> AbstractContextManager[None]:
         """Record an operator, with the shapes of its inputs where they are recorded."""
+        if self.unseen:
+            return nullcontext()
         args: dict[str, Any] = {}
         if self.recorded.shapes and name.startswith("aten::"):
             dims, types = input_dims(name, kernel, dur_ns, self.machine.device)

@@ -27,7 +27,7 @@ def canonical_tables(
     threads = _threads(events)
     rows: dict[str, list[Row]] = {
         "traces": [_trace(scenario, events, size_bytes, trace, epoch_ns)],
-        "devices": [_device(scenario)],
+        "devices": [_device(scenario, number) for number in range(scenario.conditions.device_count)],
         "threads": list(threads.values()),
         "defects": _defects(scenario, size_bytes),
         "metadata": [{"key": key, "value": value} for key, value in metadata_values(scenario).items()],
@@ -82,10 +82,10 @@ def _defects(scenario: Scenario, size_bytes: int) -> list[Row]:
     ]
 
 
-def _device(scenario: Scenario) -> Row:
+def _device(scenario: Scenario, number: int) -> Row:
     device = scenario.device
     return {
-        "device": 0,
+        "device": number,
         "name": device.name,
         "vendor": device.vendor,
         "sm_count": device.sm_count,
@@ -220,11 +220,11 @@ def _op_row(
     device = scenario.device
     row: Row = {
         "op_id": at,
-        "device": 0,
+        "device": op.device,
         "stream": written_stream(op.stream, device),
         "context": event.args.get("context"),
         "kind": op.kind,
-        "is_comm": op.collective is not None,
+        "is_comm": op.is_communication,
         "name": event.name,
         "start_ns": start_ns,
         "dur_ns": event.dur_ns,
@@ -289,7 +289,7 @@ def _sync_row(scenario: Scenario, sync: SyncRecord, at: int, start_ns: int) -> R
         "kind": sync.kind,
         "start_ns": start_ns,
         "dur_ns": sync.end_ns - sync.start_ns,
-        "device": 0,
+        "device": sync.device,
         "stream": stream(sync.stream),
         "correlation": sync.correlation,
         "wait_on_stream": stream(sync.wait_on_stream),
