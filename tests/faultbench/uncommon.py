@@ -58,6 +58,18 @@ def _third_rank(**how: float) -> Scenario:
     }
 
 
+def _replicated(device_count: int) -> Scenario:
+    """Return steps of a model whose 200 MB of weights go to all devices of one process, and its gradients back."""
+
+    def on_all(count: int) -> dict[str, Any]:
+        kernel = {"kernel": {"us": 60, "py_us": 3, "op_us": 3}}
+        return {"replicas": {"mb": 200}, "do": [{"repeat": count, "do": [kernel]}]}
+
+    update = {"optimizer": {"kernels": 10, "us": 80, "py_us": 3}}
+    step = [_NEXT, {"h2d": {"mb": 4}}, on_all(40), kernels(1, 30), {"backward": {"repeat": 1}, "do": [on_all(80)]}]
+    return {"steps": 8, "device_count": device_count, "program": [*step, update]}
+
+
 UNCOMMON: tuple[Fault, ...] = (
     Fault(
         "U9",
@@ -73,7 +85,7 @@ UNCOMMON: tuple[Fault, ...] = (
         _recorded(once=False),
         _recorded(once=True),
         (Expected("cudagraph-rerecord", without=Without(instead=_recorded(once=True))),),
-        silent=("launch-bound", "tq-lost-records", "tq-low-launch-link-rate"),
+        silent=("launch-bound", "tq-lost-records", "tq-low-launch-link"),
     ),
     Fault(
         "U11",
@@ -110,5 +122,16 @@ UNCOMMON: tuple[Fault, ...] = (
         ),
         silent=("rank-compute-imbalance",),
         twin_tells=("comm-straggler-wait",),
+    ),
+    Fault(
+        "U14",
+        "DataParallel on four devices",
+        _replicated(4),
+        _replicated(1),
+        (
+            Expected("dataparallel-used", first=False, severity="medium", says="on 4 devices"),
+            Expected("comm-blocking", first=False, without=Without(("dev.comm_transfer",))),
+        ),
+        silent=("launch-bound", "host-stalls"),
     ),
 )
