@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Iterator
 from itertools import groupby
 from pathlib import Path
@@ -170,6 +171,31 @@ def test_a_device_of_a_hundred_thousand_intervals_is_merged_at_once(macros: duck
         99_999,
         499_995,
     )
+
+
+durations = st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("xy"), st.integers(0, 9)), max_size=12)
+
+
+@given(durations)
+@settings(max_examples=40, deadline=None)
+def test_durations_are_summed_up_as_a_statistician_does(
+    macros: duckdb.DuckDBPyConnection, rows: list[tuple[str, str, int]]
+) -> None:
+    macros.execute("CREATE OR REPLACE TEMP TABLE calls (file VARCHAR, file_rank INTEGER, key VARCHAR, dur_ns BIGINT)")
+    if rows:
+        macros.executemany("INSERT INTO calls VALUES (?, 3, ?, ?)", rows)
+    expected = []
+    for file, key in sorted({row[:2] for row in rows}):
+        own = [dur for of_file, of_key, dur in rows if (of_file, of_key) == (file, key)]
+        total = sum(dur for of_file, _, dur in rows if of_file == file)
+        share = 100 * sum(own) / total if total else None
+        spread = statistics.stdev(own) if len(own) > 1 else 0
+        centre = (statistics.mean(own), statistics.median(own), min(own), max(own), spread)
+        expected.append((file, 3, key, share, sum(own), len(own), *centre))
+    found = macros.execute("FROM duration_summary('calls') ORDER BY ALL").fetchall()
+    assert [row[:3] for row in found] == [row[:3] for row in expected]
+    # Rounded to one decimal there.
+    assert [row[3:] for row in found] == [pytest.approx(row[3:], abs=0.051) for row in expected]
 
 
 def test_every_macro_has_a_test(root: Path) -> None:

@@ -160,7 +160,7 @@ def compute_derived(
 
 
 def add_macros(connection: duckdb.DuckDBPyConnection) -> None:
-    """Define the interval macros."""
+    """Define the macros."""
     _define(connection, {path.stem: path.read_text() for path in sorted((_PACKAGE / "macros").glob("*.sql"))})
 
 

@@ -17,34 +17,23 @@
 --   min_ns       BIGINT   shortest
 --   max_ns       BIGINT   longest
 --   stddev_ns    DOUBLE   sample standard deviation; 0 for one call
-WITH named AS (
-    SELECT
-        file,
-        any_value(file_rank) AS file_rank,
-        name,
-        CAST(sum(dur_ns) AS BIGINT) AS sum_ns,
-        count(*) AS call_count,
-        round(avg(dur_ns), 1) AS mean_ns,
-        round(median(dur_ns), 1) AS median_ns,
-        min(dur_ns) AS min_ns,
-        max(dur_ns) AS max_ns,
-        round(coalesce(stddev_samp(dur_ns), 0), 1) AS stddev_ns
+WITH calls AS (
+    SELECT file, file_rank, name AS key, dur_ns
     FROM host_slices
     JOIN trace_files USING (trace_id)
     WHERE category IN ('runtime', 'driver')
-    GROUP BY file, name
 )
 SELECT
-    file AS trace,
-    file_rank AS rank,
-    regexp_replace(name, '_v\d{4}$', '') AS name,
-    round(100.0 * sum_ns / nullif(sum(sum_ns) OVER (PARTITION BY file), 0), 1) AS time_percent,
+    trace,
+    rank,
+    regexp_replace(key, '_v\d{4}$', '') AS name,
+    time_percent,
     sum_ns,
-    call_count,
+    row_count AS call_count,
     mean_ns,
     median_ns,
     min_ns,
     max_ns,
     stddev_ns
-FROM named
-ORDER BY file, sum_ns DESC, name
+FROM duration_summary('calls')
+ORDER BY trace, sum_ns DESC, name

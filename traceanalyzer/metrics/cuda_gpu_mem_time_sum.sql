@@ -25,37 +25,22 @@ WITH operations AS (
             WHEN kind = 'memset' THEN '[CUDA memset]'
             WHEN name LIKE 'Memcpy UVM %' THEN '[CUDA Unified Memory memcpy ' || coalesce(copy_kind, 'Unknown') || ']'
             ELSE '[CUDA memcpy ' || coalesce(copy_kind, 'Unknown') || ']'
-        END AS operation
+        END AS key
     FROM gpu_ops
     JOIN trace_files USING (trace_id)
     WHERE kind IN ('memcpy', 'memset')
-),
-named AS (
-    SELECT
-        file,
-        any_value(file_rank) AS file_rank,
-        operation,
-        CAST(sum(dur_ns) AS BIGINT) AS sum_ns,
-        count(*) AS operation_count,
-        round(avg(dur_ns), 1) AS mean_ns,
-        round(median(dur_ns), 1) AS median_ns,
-        min(dur_ns) AS min_ns,
-        max(dur_ns) AS max_ns,
-        round(coalesce(stddev_samp(dur_ns), 0), 1) AS stddev_ns
-    FROM operations
-    GROUP BY file, operation
 )
 SELECT
-    file AS trace,
-    file_rank AS rank,
-    operation,
-    round(100.0 * sum_ns / nullif(sum(sum_ns) OVER (PARTITION BY file), 0), 1) AS time_percent,
+    trace,
+    rank,
+    key AS operation,
+    time_percent,
     sum_ns,
-    operation_count,
+    row_count AS operation_count,
     mean_ns,
     median_ns,
     min_ns,
     max_ns,
     stddev_ns
-FROM named
-ORDER BY file, sum_ns DESC, operation
+FROM duration_summary('operations')
+ORDER BY trace, sum_ns DESC, operation

@@ -35,38 +35,33 @@ domains AS (
     FROM event_args
     SEMI JOIN (FROM canonical.traces WHERE format = 'nsys') AS recorders USING (trace_id)
 ),
-named AS (
+ranges AS (
     SELECT
         file,
-        any_value(file_rank) AS file_rank,
-        coalesce(json_extract_string(args, '$.domain'), '') AS domain,
-        name,
-        CASE WHEN raw_category = 'NVTX start/end' THEN 'StartEnd' ELSE 'PushPop' END AS style,
-        CAST(sum(dur_ns) AS BIGINT) AS sum_ns,
-        count(*) AS range_count,
-        round(avg(dur_ns), 1) AS mean_ns,
-        round(median(dur_ns), 1) AS median_ns,
-        min(dur_ns) AS min_ns,
-        max(dur_ns) AS max_ns,
-        round(coalesce(stddev_samp(dur_ns), 0), 1) AS stddev_ns
+        file_rank,
+        {
+            'domain': coalesce(json_extract_string(args, '$.domain'), ''),
+            'name': name,
+            'style': CASE WHEN raw_category = 'NVTX start/end' THEN 'StartEnd' ELSE 'PushPop' END
+        } AS key,
+        dur_ns
     FROM drawn
     JOIN trace_files USING (trace_id)
     LEFT JOIN domains USING (trace_id, event_id)
-    GROUP BY ALL
 )
 SELECT
-    file AS trace,
-    file_rank AS rank,
-    domain,
-    name,
-    style,
-    round(100.0 * sum_ns / nullif(sum(sum_ns) OVER (PARTITION BY file), 0), 1) AS time_percent,
+    trace,
+    rank,
+    key.domain AS domain,
+    key.name AS name,
+    key.style AS style,
+    time_percent,
     sum_ns,
-    range_count,
+    row_count AS range_count,
     mean_ns,
     median_ns,
     min_ns,
     max_ns,
     stddev_ns
-FROM named
-ORDER BY file, sum_ns DESC, domain, name, style
+FROM duration_summary('ranges')
+ORDER BY trace, sum_ns DESC, domain, name, style

@@ -1,0 +1,33 @@
+-- Durations by file and key as `nsys stats` sums them up: rows (file, file_rank, key, dur_ns) of a table or view, by its name.
+-- The percentage is of the file's total; the median of an even count is the mean of the middle two, the deviation is
+-- the sample's, 0 for one row. Both, the mean and the percentage are rounded to one decimal.
+CREATE OR REPLACE MACRO duration_summary(durations) AS TABLE (
+    WITH sums AS (
+        SELECT
+            file,
+            any_value(file_rank) AS file_rank,
+            key,
+            CAST(sum(dur_ns) AS BIGINT) AS sum_ns,
+            count(*) AS row_count,
+            round(avg(dur_ns), 1) AS mean_ns,
+            round(median(dur_ns), 1) AS median_ns,
+            min(dur_ns) AS min_ns,
+            max(dur_ns) AS max_ns,
+            round(coalesce(stddev_samp(dur_ns), 0), 1) AS stddev_ns
+        FROM query_table(durations)
+        GROUP BY file, key
+    )
+    SELECT
+        file AS trace,
+        file_rank AS rank,
+        key,
+        round(100.0 * sum_ns / nullif(sum(sum_ns) OVER (PARTITION BY file), 0), 1) AS time_percent,
+        sum_ns,
+        row_count,
+        mean_ns,
+        median_ns,
+        min_ns,
+        max_ns,
+        stddev_ns
+    FROM sums
+);
