@@ -112,8 +112,11 @@ def _told(
     fired = [verdict for verdict in (*doubts, *timed, *latent) if _key(verdict) not in refined]
     told = [verdict for verdict in fired if _key(verdict) not in silenced]
     explained = explain_findings(session.rules, found, fired, session.evaluate)
-    findings = _findings(session, told, fired, orders, explained)
-    suppressed = _findings(session, [verdict for verdict in fired if _key(verdict) in silenced], fired, {}, explained)
+    if latent or refined:
+        claiming = [verdict for verdict in fired if verdict.rule.kind == FINDING]
+        owned = allocation.share_out(session.con, session.run, claiming, session.values)
+    findings = _findings(session, told, owned, orders, explained)
+    suppressed = _findings(session, [verdict for verdict in fired if _key(verdict) in silenced], owned, {}, explained)
     asked = sorted((*quality, *found), key=lambda verdict: verdict.rule.id)
     ledgers = overview.ledgers(session.con)
     return Diagnosis(
@@ -146,13 +149,11 @@ def _first_first(item: tuple[Place, FixOrder]) -> tuple[str, int]:
 def _findings(
     session: _Session,
     told: Sequence[Verdict],
-    fired: Sequence[Verdict],
+    owned: Mapping[Key, int],
     orders: Mapping[Place, FixOrder],
     explained: Explained,
 ) -> list[Finding]:
     """Return what is told of verdicts, each with the time that it owns among all that fired."""
-    timed = [verdict for verdict in fired if verdict.rule.kind == FINDING]
-    owned = allocation.share_out(session.con, session.run, timed, session.values)
     ranks = {_key(v): item for order in orders.values() for item in order.items for v in item.candidate.verdicts}
     return [
         build_finding(
