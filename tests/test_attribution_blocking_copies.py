@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from drawn_timeline import Drawn
 
 from traceanalyzer import engine
 from traceanalyzer.attribution import Bounds
@@ -24,3 +25,27 @@ def test_without_a_blocking_copy_the_wait_behind_it_holds_nothing_up() -> None:
     truth = run.true_saving_share(BLOCK, first_step=first, last_step=last + 1)
     assert truth > 0.1
     assert bound_ns / window_ns == pytest.approx(truth, abs=0.005)
+
+
+@pytest.mark.parametrize(("returns", "cause"), [(965, BLOCK), (1_002, BLOCK), (40, "dev.h2d")])
+def test_a_copy_call_that_returns_before_the_last_part_arrives_blocks(returns: int, cause: str) -> None:
+    # host   [====== cudaMemcpy ======] L
+    # gpu    [90] [======= copy ========] [ 91 ]      from pageable memory: staged, the last part is on its way
+    drawn = Drawn.of(
+        f"""
+        id thread category name            start end
+        1  0      runtime  cudaLaunchKernel -20  -15
+        2  0      runtime  cudaMemcpy       0    {returns}
+        3  0      runtime  cudaLaunchKernel {returns + 3} {returns + 8}
+        """,
+        """
+        id stream kind   start end launch
+        90 7      kernel -10   8    1
+        91 7      h2d    10    1000 2
+        92 7      kernel 1015  1100 3
+        """,
+    )
+    longest = drawn.rows(
+        "SELECT cause FROM attribution.ledger_rows WHERE cause IS NOT NULL ORDER BY dur_ns DESC LIMIT 1"
+    )
+    assert longest == [(cause,)]

@@ -22,6 +22,8 @@ BLOCKING_COPY_MIN_NS = 20_000
 CLOCK_ERROR_NS = 2_000
 # A read-back that mostly moves data is a copy; one that mostly waits for earlier work is a synchronisation.
 READ_BACK_COPY_MIN_NS = 100_000
+# A copy from pageable memory goes through the driver's buffer: the call returns when the last part of it is in there.
+STAGED_SHARE = 0.5
 # A call returns this long after the op that it waited for.
 RETURN_NS = 4_000
 
@@ -79,7 +81,10 @@ def _blocking_copies(slices: HostSlices, devices: list[DeviceOps]) -> _Copies:
     for ops in devices:
         copies = ops.launch_name.where(lambda name: name is not None and bool(COPY_CALL.search(name)))
         long = ops.launch_end - ops.launch_start > BLOCKING_COPY_MIN_NS
-        found = np.flatnonzero(copies & ops.linked & long & (ops.launch_end >= ops.end - CLOCK_ERROR_NS))
+        returned = ops.launch_end >= ops.end - CLOCK_ERROR_NS
+        to_device = ops.with_host & ~ops.read_back
+        returned |= to_device & (ops.launch_end - ops.start >= STAGED_SHARE * (ops.end - ops.start))
+        found = np.flatnonzero(copies & ops.linked & long & returned)
         wait = ops.start[found] - ops.launch_start[found]
         copying = ops.launch_end[found] - ops.start[found]
         reads_back = ops.read_back[found] & ((copying < READ_BACK_COPY_MIN_NS) | (copying < wait))
