@@ -78,8 +78,31 @@ def test_calls_are_known_on_both_vendors(state: str, call: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("state", "call"),
+    [
+        ("host.lock", "pthread_mutex_lock"),
+        ("host.lock", "pthread_cond_timedwait"),
+        ("host.lock", "pthread_rwlock_wrlock"),
+        ("host.lock", "sem_wait"),
+        ("host.lock", "futex"),
+        ("host.offcpu", "off-CPU"),
+        ("host.offcpu", "poll"),
+        ("host.offcpu", "clock_nanosleep"),
+        ("host.offcpu", "epoll_wait"),
+    ],
+)
+def test_calls_of_the_operating_system_that_wait_are_known(state: str, call: str) -> None:
+    assert HOST[slice_state("os", call)] == state
+
+
+@pytest.mark.parametrize(
     ("category", "name"),
     [
+        ("os", "pthread_mutex_unlock"),
+        ("os", "pthread_cond_signal"),
+        ("os", "sem_post"),
+        ("os", "ioctl"),
+        ("os", "mmap64"),
         ("annotation", "ProfilerStep#3"),
         ("annotation", "torch.utils.checkpoint"),
         ("annotation", "Optimizer.step#AdamW.step"),
@@ -102,6 +125,12 @@ def test_a_full_command_buffer_is_not_the_profilers_work() -> None:
     assert HOST[overhead_state("Lazy Function Loading")] == "host.module_load"
 
 
+def test_overhead_on_the_thread_that_it_held_up_is_known_by_its_name() -> None:
+    assert HOST[slice_state("overhead", "Runtime Triggered Module Loading")] == "host.module_load"
+    assert HOST[slice_state("overhead", "CUPTI Instrumentation")] == "host.profiler"
+    assert slice_state("overhead", "Command Buffer Full") == NEUTRAL
+
+
 def test_work_inside_the_loader_is_the_loaders() -> None:
     drawn = timeline(
         """
@@ -114,6 +143,50 @@ def test_work_inside_the_loader_is_the_loaders() -> None:
     )
     loader, op = "host.dataloader", "host.op"
     assert states(drawn, 12)[1:11] == [loader, loader, loader, "host.host_alloc", *[loader] * 4, op, op]
+
+
+def test_waiting_in_the_operating_system_is_innermost() -> None:
+    drawn = timeline(
+        """
+        id thread category name               start end
+        1  0      cpu_op   aten::mm           0     12
+        2  0      os       pthread_mutex_lock 2     6
+        3  0      os       off-CPU            3     5
+        4  0      os       ioctl              7     11
+        5  0      os       off-CPU            8     10
+        """
+    )
+    # A thread that waits for a lock is off the CPU for that; one inside a call that says nothing is just not running.
+    op, lock, off = "host.op", "host.lock", "host.offcpu"
+    assert states(drawn, 12) == [op, op, lock, lock, lock, lock, op, op, off, off, op, op]
+
+
+def test_calls_to_the_device_say_why_they_wait_in_the_operating_system() -> None:
+    drawn = timeline(
+        """
+        id thread category name                  start end
+        1  0      cpu_op   aten::item            0     20
+        2  0      runtime  cudaStreamSynchronize 2     9
+        3  0      os       poll                  3     8
+        4  0      os       off-CPU               4     7
+        5  0      runtime  cudaEventRecord       10    15
+        6  0      os       pthread_mutex_lock    11    14
+        """
+    )
+    assert states(drawn, 20) == [*["host.op"] * 2, *["host.sync"] * 7, *["host.op"] * 11]
+
+
+def test_waiting_inside_the_loader_is_the_loaders() -> None:
+    drawn = timeline(
+        """
+        id thread category   name                    start end
+        1  0      annotation enumerate(DataLoader)#x 0     9
+        2  0      os         poll                    1     8
+        3  0      os         off-CPU                 2     7
+        4  0      os         poll                    10    12
+        """
+    )
+    assert states(drawn, 12) == [*["host.dataloader"] * 9, "host.other", *["host.offcpu"] * 2]
 
 
 def test_range_that_outlives_the_frame_it_began_in_keeps_its_inside() -> None:

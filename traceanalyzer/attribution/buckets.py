@@ -20,6 +20,8 @@ HEAVY = (
     "host.gc",
     "host.io",
     "host.comm_cpu",
+    "host.lock",
+    "host.offcpu",
     "host.compile",
     "host.module_load",
     "host.alloc",

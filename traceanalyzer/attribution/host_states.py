@@ -51,12 +51,26 @@ _SLICE_STATES = (
         "host.profiler",
     ),
 )
+# Calls into the operating system that wait for another thread, or for something outside of the process.
+_OS_STATES = (
+    (
+        r"^pthread_(mutex_(timed|clock)?lock|rwlock_(timed|clock)?(rd|wr)lock|spin_lock|cond_(timed|clock)?wait"
+        r"|barrier_wait|(timed|clock)?join(_np)?)$|^sem_(timed|clock)?wait$|^futex$",
+        "host.lock",
+    ),
+    (
+        r"^off-CPU$|^(clock_nano|nano|u)?sleep$|^sched_yield$|^p?(poll|select)$|^epoll_p?wait2?$"
+        r"|^recv(from|mm?sg)?$|^accept4?$|^wait(3|4|id|pid)?$|^sig(timed)?wait(info)?$|^pause$",
+        "host.offcpu",
+    ),
+)
 _API = tuple((re.compile(pattern), HOST_CODE[state]) for pattern, state in _API_STATES)
 _SLICES = tuple((re.compile(pattern), HOST_CODE[state]) for pattern, state in _SLICE_STATES)
+_OS = tuple((re.compile(pattern), HOST_CODE[state]) for pattern, state in _OS_STATES)
 _PLAIN = {"cpu_op": HOST_CODE["host.op"], "python": HOST_CODE["host.python"]}
 _API_CATEGORIES = frozenset({"runtime", "driver"})
 
-# Slices of the profiler's and the driver's own work lie on a track of their own.
+# Slices of the profiler's and the driver's own work lie on a track of their own, or on the thread that they held up.
 _OVERHEAD = ((re.compile(r"Module Loading|Function Loading"), HOST_CODE["host.module_load"]),)
 # A full queue is the device's doing.
 QUEUE_FULL = re.compile(r"(?i)command buffer full")
@@ -77,6 +91,11 @@ def is_api(category: str) -> bool:
     return category in _API_CATEGORIES
 
 
+def is_os(category: str) -> bool:
+    """Tell whether slices of a category are calls into the operating system, or times off the CPU."""
+    return category == "os"
+
+
 def own_names(names: Sequence[tuple[str, str]] | None) -> OwnNames:
     """Return what a project's names stand for: pairs of a cause and a pattern."""
     return tuple((re.compile(pattern), HOST_CODE[cause]) for cause, pattern in names or ())
@@ -84,16 +103,17 @@ def own_names(names: Sequence[tuple[str, str]] | None) -> OwnNames:
 
 def slice_state(category: str, name: str, own: OwnNames = ()) -> int:
     """Return the host bucket's code that a slice stands for, or NEUTRAL; a project's own names come first."""
-    for pattern, code in _API if is_api(category) else (*own, *_SLICES):
+    known = _API if is_api(category) else _OS if is_os(category) else (*own, *_SLICES)
+    for pattern, code in known:
         if pattern.search(name):
             return code
     if category == "overhead":
-        return HOST_CODE["host.profiler"]
+        return overhead_state(name)
     return _PLAIN.get(category, NEUTRAL)
 
 
 def overhead_state(name: str) -> int:
-    """Return the host bucket's code of a slice on the overhead track, or NEUTRAL."""
+    """Return the host bucket's code of the profiler's or the driver's own work, or NEUTRAL."""
     if QUEUE_FULL.search(name):
         return NEUTRAL
     return next((code for pattern, code in _OVERHEAD if pattern.search(name)), HOST_CODE["host.profiler"])

@@ -25,6 +25,7 @@ from traceanalyzer.attribution.host_states import (
     STICKY,
     OwnNames,
     is_api,
+    is_os,
     overhead_state,
     slice_state,
     unrecorded_state,
@@ -46,6 +47,23 @@ Overhead = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
+class Nesting:
+    """What each slice of some threads says, and the one around it."""
+
+    parent: Ints
+    state: Codes
+
+    def around(self, rows: Ints) -> Ints:
+        """Return the innermost slice around each row that says the same; NO_ROW where none does."""
+        above = self.parent[rows].copy()
+        while True:
+            skip = np.flatnonzero((above != NO_ROW) & (self.state[above] != self.state[rows]))
+            if not len(skip):
+                return above
+            above[skip] = self.parent[above[skip]]
+
+
+@dataclass(frozen=True)
 class Timeline:
     """One thread cut into pieces, each from its start to the next one's; the last one lasts."""
 
@@ -53,7 +71,8 @@ class Timeline:
     state: Codes
     row: Ints  # slice that is to blame; NO_ROW: nothing is recorded
     unrecorded: int  # state before the first piece, and wherever nothing is recorded
-    event_start: Ints  # starts of the thread's slices, ascending
+    event_start: Ints  # starts of the thread's slices, ascending, but for those of the operating system: it waits there
+    nesting: Nesting  # of all threads' slices
 
 
 def _open_above(slices: HostSlices, painted: Flags, rows: Ints, after: Ints) -> Ints:
@@ -101,9 +120,11 @@ def slice_states(slices: HostSlices, blocking: BlockingCalls, names: OwnNames = 
     own = np.asarray(by_name, dtype=np.int8)[slices.name_code]
     own[blocking.row] = blocking.cause
     _mark_preprocessing(slices, own)
+    of_os = slices.flags([is_os(c) for c in slices.categories])
+    _quiet_os_calls(slices, own, of_os)
     states = own.copy()
     plain = [HOST_CODE[name] for name in ("host.op", "host.python", "host.launch_api")]
-    gives_way = np.isin(own, [NEUTRAL, PREPROCESS_CODE, *plain])
+    gives_way = of_os | np.isin(own, [NEUTRAL, PREPROCESS_CODE, *plain])
     sticky = np.flatnonzero(np.isin(own, [*STICKY, PREPROCESS_CODE]))
     low, high = _inside(slices, sticky)
     # Outer ranges come first, so inner ones win.
@@ -126,6 +147,17 @@ def _mark_preprocessing(slices: HostSlices, own: Codes) -> None:
     calls = np.concatenate([[0], np.cumsum(slices.flags([is_api(c) for c in slices.categories]))])
     low, high = _inside(slices, rows)
     own[rows[calls[high] == calls[low]]] = PREPROCESS_CODE
+
+
+def _quiet_os_calls(slices: HostSlices, own: Codes, of_os: Flags) -> None:
+    """Let calls of the operating system say nothing inside a call that says why: one to the device, or one of them."""
+    says_why = slices.flags([is_api(c) for c in slices.categories]) | (of_os & (own != NEUTRAL))
+    rows = np.flatnonzero(of_os & (own != NEUTRAL))
+    above = slices.parent[rows]
+    while len(rows):
+        rows, above = rows[above != NO_ROW], above[above != NO_ROW]
+        own[rows[says_why[above]]] = NEUTRAL
+        rows, above = rows[~says_why[above]], slices.parent[above[~says_why[above]]]
 
 
 @dataclass(frozen=True)
@@ -166,7 +198,10 @@ def paint(
     slices: HostSlices, blocking: BlockingCalls, overheads: Sequence[Overhead], names: OwnNames = ()
 ) -> dict[int, Timeline]:
     """Return the timeline of each thread; `names` are what a project calls things."""
-    edges = _edges(slices, slice_states(slices, blocking, names))
+    states = slice_states(slices, blocking, names)
+    nesting = Nesting(slices.parent, states)
+    edges = _edges(slices, states)
+    of_os = slices.flags([is_os(c) for c in slices.categories])
     timelines = {}
     for thread in np.unique(slices.thread).tolist():
         mine = np.flatnonzero(edges.thread == thread)
@@ -181,8 +216,9 @@ def paint(
         first, last = np.searchsorted(slices.thread, [thread, thread + 1])
         unrecorded = _unrecorded(slices, thread)
         state = np.where(edges.state[order] == NEUTRAL, unrecorded, edges.state[order]).astype(np.int8)
+        events = slices.start[first:last][~of_os[first:last]]
         timelines[thread] = _lay_over(
-            Timeline(edges.time[order], state, edges.row[order], unrecorded, slices.start[first:last]), overheads
+            Timeline(edges.time[order], state, edges.row[order], unrecorded, events, nesting), overheads
         )
     return timelines
 

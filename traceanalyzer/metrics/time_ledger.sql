@@ -19,6 +19,9 @@
 -- host.gc, host.io, host.compile, host.module_load, host.alloc, host.host_alloc, host.comm_cpu, host.profiler
 --                      … collects garbage, reads or writes files, compiles, loads modules, allocates device or pinned
 --                      memory, communicates on the CPU, or works for the profiler
+-- host.lock            … waits for another thread, and nothing around says why (only where calls of the operating system
+--                      were recorded)
+-- host.offcpu          … sleeps, waits for another process, or does not run (the same, or its scheduling)
 -- host.other           … shows nothing
 -- dev.comm_transfer    the kernel waited for a collective; dev.comm_p2p for a recorded send or receive
 -- dev.h2d, dev.d2h, dev.d2d, dev.memset
