@@ -9,7 +9,10 @@ import numpy as np
 
 from traceanalyzer.attribution.arrow_columns import NO_ROW
 from traceanalyzer.attribution.buckets import HOST, Codes, Ints
-from traceanalyzer.attribution.host_timeline import Timeline
+from traceanalyzer.attribution.host_timeline import Nesting, Timeline
+
+# Who is to blame for less is asked of nobody: there the longest piece is told.
+HELD_MIN_NS = 100_000
 
 
 @dataclass(frozen=True)
@@ -37,12 +40,57 @@ class Pieces:
         sums = np.bincount(key, weights=self.dur, minlength=owners * len(HOST))
         return sums.astype(np.int64).reshape(owners, len(HOST))
 
-    def blames(self, owners: int) -> Ints:
-        """Return the slice of the longest piece of each cause, shaped as `amounts`; NO_ROW for none."""
+    def blames(self, owners: int, nesting: Nesting) -> Ints:
+        """Return the slice that holds each cause, shaped as `amounts`; NO_ROW for none.
+
+        It is the slice of the longest piece. Where that is only a small part of much, it is the innermost slice of that
+        cause inside which most of it lies: a wait for the data loader is not that of its longest operator.
+        """
+        key = self.owner * len(HOST) + self.state
         rows = np.full(owners * len(HOST), NO_ROW)
+        longest = np.zeros(owners * len(HOST), np.int64)
         order = np.argsort(self.dur, kind="stable")
-        rows[self.owner[order] * len(HOST) + self.state[order]] = self.row[order]
+        rows[key[order]] = self.row[order]
+        longest[key[order]] = self.dur[order]
+        amounts = self.amounts(owners).ravel()
+        told = self.row != NO_ROW
+        named = np.bincount(key[told], weights=self.dur[told], minlength=len(rows))
+        scattered = (amounts >= HELD_MIN_NS) & (longest < amounts // 2) & (named >= amounts // 2)
+        mine = np.flatnonzero(scattered[key] & told)
+        if len(mine):
+            _hold(rows, amounts, _held(key[mine], self.row[mine], self.dur[mine], nesting))
         return rows.reshape(owners, len(HOST))
+
+
+@dataclass(frozen=True)
+class _Held:
+    """Slices and the time of one owner's cause that lies inside each, those inside it included."""
+
+    key: Ints
+    row: Ints
+    dur: Ints
+
+
+def _held(key: Ints, row: Ints, dur: Ints, nesting: Nesting) -> _Held:
+    parts = []
+    while len(row):
+        parts.append((key, row, dur))
+        above = nesting.around(row)
+        inside = above != NO_ROW
+        key, row, dur = key[inside], above[inside], dur[inside]
+    keys, rows, durs = (np.concatenate(column) for column in zip(*parts, strict=True))
+    order = np.lexsort((rows, keys))
+    begins = np.flatnonzero(np.append(True, (np.diff(keys[order]) != 0) | (np.diff(rows[order]) != 0)))
+    return _Held(keys[order][begins], rows[order][begins], np.add.reduceat(durs[order], begins))
+
+
+def _hold(rows: Ints, amounts: Ints, held: _Held) -> None:
+    """Put the innermost slice that holds most in place; where none does, one that holds as much as any."""
+    most = np.zeros(len(rows), np.int64)
+    np.maximum.at(most, held.key, held.dur)
+    enough = held.dur >= np.minimum(most, amounts // 2)[held.key]
+    # Of slices inside each other the inner one comes later.
+    rows[held.key[enough]] = held.row[enough]
 
 
 def hand_over(

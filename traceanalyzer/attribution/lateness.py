@@ -113,6 +113,8 @@ def explain_lateness(
 ) -> Lateness:
     """Return which causes own how much of the lateness of kernels that compute waited for from `idle_from` on."""
     count = len(late_rows)
+    if not count:
+        return Lateness(np.zeros((0, len(HOST)), np.int64), np.zeros((0, len(HOST)), np.int64))
     launches = _compute_launches(ops)
     by_id = np.argsort(launches.launch_id, kind="stable")
     at = by_id[np.searchsorted(launches.launch_id, ops.launch_id[late_rows], sorter=by_id)]
@@ -124,7 +126,7 @@ def explain_lateness(
     stretches = hand_over(timelines, np.arange(count), (since_thread, launches.thread[at]), since, end)
     pieces = cut(timelines, stretches)
     amounts = pieces.amounts(count)
-    blames = pieces.blames(count)
+    blames = pieces.blames(count, next(iter(timelines.values())).nesting)
     amounts[amounts.sum(axis=1) == 0, OTHER_CODE] = 1
     shares = amounts * (late_ns / amounts.sum(axis=1))[:, None]
     light = list(LIGHT_CODES)
