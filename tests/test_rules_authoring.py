@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,12 @@ import yaml
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report import explanation
-from traceanalyzer.rules import explain, lint, load_rules, read_rules, rule_called, run_rule_tests
+from traceanalyzer.rules import Rule, diagnose, explain, lint, load_rules, read_rules, rule_called, run_rule_tests
 from traceanalyzer.rules.authoring import new_rule, rule_schema
 from traceanalyzer.rules.explaining import Explanation, and_parts
 from traceanalyzer.rules.fixtures import open_fixture
 from traceanalyzer.rules.loading import builtin_folder
+from traceanalyzer.rules.model import Claims
 
 RULES = {rule.id: rule for rule in load_rules()}
 LOADER = {"steps": 6, "kernels": 100, "kernel_us": 60, "loader_us": 9000}
@@ -111,6 +113,12 @@ def test_the_schema_refuses_a_key_that_no_rule_has() -> None:
         ("(a AND b) AND c = 'x AND y'", ["(a AND b)", "c = 'x AND y'"]),
         ("a OR b AND c", ["a OR b AND c"]),
         ("CASE WHEN a AND b THEN c END AND d", ["CASE WHEN a AND b THEN c END", "d"]),
+        ("a > 1 -- not b\nAND c  -- the end", ["a > 1", "c"]),
+        ("a /* AND b */ AND c", ["a", "c"]),
+        ("a /* b /* OR c */ d */ AND e", ["a", "e"]),
+        ("a = '-- no  comment' AND b = 'it''s /*' AND c", ["a = '-- no  comment'", "b = 'it''s /*'", "c"]),
+        ('"a AND b" > 1 AND c', ['"a AND b" > 1', "c"]),
+        ("-- (why\na\nAND b", ["a", "b"]),
     ],
 )
 def test_a_condition_is_cut_where_and_joins_its_parts(condition: str, parts: list[str]) -> None:
@@ -123,6 +131,78 @@ def test_an_explanation_shows_each_condition_with_its_values() -> None:
     assert all(seen.holds for seen in found.when)
     assert set(found.when[0].values) == {"bound_share", "min_share"}
     assert [seen.holds for seen in found.fixes] == [True, False]
+
+
+COMMENTED = """bound_share >= $min_share -- worth it; AND 'nothing' else
+AND /* in most steps, or (a few)
+of them */ ms_per_step >= $min_ms -- '-- the end"""
+
+
+def test_comments_in_a_condition_change_neither_the_verdict_nor_the_explanation() -> None:
+    loader = rule_called("dataloader-bound", load_rules())
+    plain, told = (
+        explain(open_fixture(LOADER, {}), replace(loader, when=when), loader.values())[0]
+        for when in ("bound_share >= $min_share AND ms_per_step >= $min_ms", COMMENTED)
+    )
+    assert told.verdict.state == plain.verdict.state == "fired"
+    assert told.when == plain.when
+    assert [seen.text for seen in told.when] == ["bound_share >= $min_share", "ms_per_step >= $min_ms"]
+
+
+@pytest.mark.parametrize("part", ["select", "op_saving", "where", "compute_ops", "evidence"])
+def test_a_comment_at_the_end_of_any_sql_of_a_rule_swallows_nothing(part: str) -> None:
+    rule = rule_called("fp32-matmul-no-tensor-core", load_rules())
+    con = open_fixture({"steps": 6, "kernels": 40, "kernel_us": 400, "precision": "fp32", "item_per_step": 1}, {})
+
+    def ending(end: str) -> Rule:
+        claims = rule.claims
+        if part == "where":
+            return replace(rule, claims=Claims(("host.dataloader", "host.sync"), where="TRUE" + end))
+        if part == "compute_ops":
+            return replace(rule, claims=replace(claims, compute_ops=f"{claims.compute_ops}{end}"))
+        if part == "evidence":
+            evidence = tuple(replace(item, select=item.select + end) for item in rule.evidence)
+            return replace(rule, evidence=evidence)
+        text = rule.select if part == "select" else rule.op_saving
+        return replace(rule, **{part: f"{text}{end}"})  # type: ignore[arg-type]
+
+    (found,) = diagnose(con, [ending("  -- the end")]).findings
+    assert (found,) == diagnose(con, [ending("")]).findings
+    assert found.owned_ns
+
+
+FOLDED = """when: >
+  bound_share >= 0.5  -- half of it
+  AND bound_share < 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        (FOLDED, True),
+        (FOLDED.replace(">\n", "|\n", 1), False),
+        (FOLDED.replace("-- half of it", "/* half of it */"), False),
+        (FOLDED.replace("-- half of it", "").replace("< 0", "< 0  -- never"), False),
+        ("when: bound_share >= 0.5  -- half of it\n  AND bound_share < 0\n", True),
+    ],
+    ids=["folded", "kept", "in marks", "at the end", "plain"],
+)
+def test_lint_tells_a_comment_that_swallows_the_rest_of_folded_text(tmp_path: Path, text: str, wrong: bool) -> None:
+    file = new_rule("my-rule", tmp_path)
+    lines = file.read_text().split("\nwhen: ")
+    file.write_text(f"{lines[0]}\n{text}{lines[1].partition(chr(10))[2]}")
+    told = [str(mistake) for mistake in lint([file]) if "swallows" in str(mistake)]
+    assert bool(told) == wrong
+    assert all("half of it" in item for item in told)
+
+
+def test_a_parameter_that_only_a_comment_names_is_not_used(tmp_path: Path) -> None:
+    file = new_rule("my-rule", tmp_path)
+    text = file.read_text()
+    assert "$min_share" in text
+    file.write_text(text.replace("$min_share", "0.05 /* $min_share */"))
+    assert any("'min_share' is not used" in str(mistake) for mistake in lint([file]))
 
 
 def test_an_explanation_runs_a_select_whose_fix_would_save_nothing() -> None:

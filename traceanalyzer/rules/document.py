@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ class Document:
     values: dict[str, Any]
     lines: dict[str, int]
     mistakes: tuple[Mistake, ...]
+    folded: dict[str, str] = field(default_factory=dict)  # the lines of texts that YAML makes one of, by dotted path
 
     def line(self, key: str) -> int:
         """Return the line of a dotted path, or of the nearest one above it."""
@@ -42,7 +43,7 @@ def read_document(path: Path, *, up_to: str | None = None) -> Document:
         loader = _Loader(text)
         try:
             root = loader.get_single_node()
-            reader = _Reader(path, loader)
+            reader = _Reader(path, loader, text.splitlines())
             values = reader.value(root, "") if root is not None else None
         finally:
             loader.dispose()
@@ -55,15 +56,17 @@ def read_document(path: Path, *, up_to: str | None = None) -> Document:
         return Document(path, {}, {}, (Mistake(path, mark.line + 1 if mark else 1, f"not YAML: {what}", hint),))
     if not isinstance(values, dict):
         return Document(path, {}, {}, (Mistake(path, 1, "a rule file is a mapping of keys to values"),))
-    return Document(path, values, reader.lines, tuple(reader.mistakes))
+    return Document(path, values, reader.lines, tuple(reader.mistakes), reader.folded)
 
 
 class _Reader:
     """Turns YAML nodes into values; refuses a key that is written twice, which YAML would drop in silence."""
 
-    def __init__(self, path: Path, loader: yaml.SafeLoader) -> None:
+    def __init__(self, path: Path, loader: yaml.SafeLoader, text: list[str]) -> None:
         self.path = path
         self.loader = loader
+        self.text = text
+        self.folded: dict[str, str] = {}
         self.lines: dict[str, int] = {}
         self.mistakes: list[Mistake] = []
 
@@ -71,6 +74,8 @@ class _Reader:
         # A block scalar's mark is on the line of its '|'; its text starts on the next one.
         is_block = isinstance(node, yaml.ScalarNode) and node.style in ("|", ">")
         self.lines[key] = node.start_mark.line + (2 if is_block else 1)
+        if isinstance(node, yaml.ScalarNode) and node.style != "|" and node.end_mark.line > node.start_mark.line:
+            self.folded[key] = "\n".join(self.text[self.lines[key] - 1 : node.end_mark.line + (not is_block)])
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, key)
         if isinstance(node, yaml.SequenceNode):

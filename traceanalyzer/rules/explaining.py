@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import duckdb
 
 from traceanalyzer import attribution
-from traceanalyzer.rules import sandbox
+from traceanalyzer.rules import sandbox, sql_text
 from traceanalyzer.rules.bounds import RememberedScan
 from traceanalyzer.rules.diagnosing import MIN_IMPACT_SHARE, reported
 from traceanalyzer.rules.model import QUALITY, ParamValue, Rule
@@ -19,9 +18,6 @@ from traceanalyzer.rules.places import Run, read_run
 from traceanalyzer.rules.together import Together
 from traceanalyzer.rules.verdicts import Question, Verdict, evaluate
 from traceanalyzer.rules.workspace import locked_workspace, open_workspace
-
-_WORDS = re.compile(r"'(?:[^']|'')*'|[A-Za-z_]\w*|[()]|\s+|.", re.DOTALL)
-_NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True)
@@ -85,16 +81,20 @@ def unmet(con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, Param
 
 
 def and_parts(condition: str) -> list[str]:
-    """Return the parts of a condition that AND joins at its top level; where OR does, the whole of it."""
+    """Return the parts of a condition that AND joins at its top level; where OR does, the whole of it.
+
+    Each stands on one line, without comments.
+    """
+    condition = sql_text.without_comments(condition)
     parts: list[list[str]] = [[]]
     depth, between, cases = 0, False, 0
-    for word in _WORDS.findall(condition):
+    for _, word in sql_text.words(condition):
         upper = word.upper()
         depth += (word == "(") - (word == ")")
         cases += (upper == "CASE") - (upper == "END")
         at_top = depth == 0 and cases == 0
         if at_top and upper == "OR":
-            return [" ".join(condition.split())]
+            return [_on_one_line(condition)]
         if at_top and upper == "BETWEEN":
             between = True
         elif at_top and upper == "AND":
@@ -103,7 +103,16 @@ def and_parts(condition: str) -> list[str]:
                 continue
             between = False
         parts[-1].append(word)
-    return [" ".join("".join(part).split()) for part in parts]
+    return [_on_one_line("".join(part)) for part in parts]
+
+
+def _on_one_line(sql: str) -> str:
+    """Return SQL with one space for each stretch of spaces and comments; what stands in quotes is left alone."""
+    between = (sql_text.COMMENT, sql_text.SPACE)
+    pieces = [" " if kind in between else word for kind, word in sql_text.words(sql)]
+    return "".join(
+        piece for piece, before in zip(pieces, ["", *pieces], strict=False) if piece + before != "  "
+    ).strip()
 
 
 def _explanation(rule: Rule, run: Run, verdict: Verdict, seen: Mapping[str, tuple[Seen, ...]] | None) -> Explanation:
@@ -138,14 +147,15 @@ def _seen(
         holds = iter([row.pop(f"_part_{index}") for index in range(len(conditions))])
         known = {**values, **row}
         found[(row.get("trace"), row.get("device"))] = {
-            name: tuple(Seen(" ".join(text.split()), next(holds), _named(text, known), why) for text, why in group)
+            name: tuple(Seen(_on_one_line(text), next(holds), _named(text, known), why) for text, why in group)
             for name, group in groups.items()
         }
     return found
 
 
 def _named(text: str, known: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: known[name] for name in dict.fromkeys(_NAME.findall(text)) if name in known}
+    names = [word.strip('"') for kind, word in sql_text.words(text) if kind == sql_text.NAME]
+    return {name: known[name] for name in dict.fromkeys(names) if name in known}
 
 
 def _short(value: Any) -> str:

@@ -11,6 +11,7 @@ from traceanalyzer.rules.binding import bind_rules
 from traceanalyzer.rules.document import read_document
 from traceanalyzer.rules.model import STATES, Mistake, Param, ParamValue, Rule, RuleFilesError
 from traceanalyzer.rules.parsing import parse_rule, suggestion
+from traceanalyzer.rules.sql_text import code
 from traceanalyzer.rules.units import unit_mistakes
 
 
@@ -152,7 +153,7 @@ def _unused_params(rule: Rule) -> list[Mistake]:
     texts += [item.when for item in rule.abstain] + [item.when for item in rule.lower]
     texts += [item.when for item in rule.fixes]
     texts += [item.select for item in rule.evidence]
-    sql = "\n".join(text for text in texts if text)
+    sql = "\n".join(code(text) for text in texts if text)
     used = {name for name in rule.params if f"${name}" in sql or f"{{{name}" in rule.message}
     return [
         Mistake(rule.path, rule.line(f"params.{name}"), f"the parameter '{name}' is not used", "delete it, or use it")

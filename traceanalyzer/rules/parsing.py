@@ -33,6 +33,7 @@ from traceanalyzer.rules.model import (
     RuleFix,
     RuleTest,
 )
+from traceanalyzer.rules.sql_text import swallowed_if_folded
 from traceanalyzer.rules.template import template_fields
 
 ID_PATTERN = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
@@ -104,15 +105,15 @@ class _Parser:
             blocks=self._blocks(kind, top),
             requires=self._texts("requires", top.get("requires", [])),
             params=params,
-            select=self._text("select", top.get("select", DEFAULT_SELECT)),
+            select=self._sql("select", top.get("select", DEFAULT_SELECT)),
             abstain=tuple(
-                Abstention(self._text(f"{key}.when", item.get("when")), str(item.get("reason")), item.get("detail"))
+                Abstention(self._sql(f"{key}.when", item.get("when")), str(item.get("reason")), item.get("detail"))
                 for key, item in self._items("abstain", ("when", "reason"))
             ),
             when=self._condition("when", top.get("when")),
             claims=claims,
             removes=self._removes(top, claims),
-            op_saving=self._text("op_saving", top["op_saving"]) if "op_saving" in top else None,
+            op_saving=self._sql("op_saving", top["op_saving"]) if "op_saving" in top else None,
             confidence=self._choice("confidence", top.get("confidence", "high"), CONFIDENCES),
             lower=tuple(
                 ConfidenceDrop(
@@ -125,7 +126,9 @@ class _Parser:
             message=self._template("message", top.get("message")),
             why=self._text("why", top.get("why")),
             evidence=tuple(
-                EvidenceQuery(self._text(f"{key}.title", item.get("title")), self._text(key, item.get("select")))
+                EvidenceQuery(
+                    self._text(f"{key}.title", item.get("title")), self._sql(f"{key}.select", item.get("select"))
+                )
                 for key, item in self._items("evidence", ("title", "select"))
             ),
             fixes=self._fixes(),
@@ -156,7 +159,14 @@ class _Parser:
 
     def _condition(self, key: str, value: Any) -> str:
         # `when: true` and `when: 1` are YAML for what SQL writes the same way.
-        return str(value).lower() if isinstance(value, bool | int) else self._text(key, value)
+        return str(value).lower() if isinstance(value, bool | int) else self._sql(key, value)
+
+    def _sql(self, key: str, value: Any) -> str:
+        comment = swallowed_if_folded(self.document.folded.get(key, ""))
+        if comment is not None:
+            what = f"the comment '{_shortened(comment)}' swallows the lines behind it, which YAML makes one"
+            self._mistake(key, what, "write the text after '|' instead of '>', or the comment as /* … */")
+        return self._text(key, value)
 
     def _texts(self, key: str, value: Any) -> tuple[str, ...]:
         if isinstance(value, str):
@@ -257,8 +267,8 @@ class _Parser:
         self._check_keys("claims", value, "claims")
         return Claims(
             causes=self._texts("claims.causes", value.get("causes", [])),
-            where=self._text("claims.where", value["where"]) if "where" in value else None,
-            compute_ops=self._text("claims.compute_ops", value["compute_ops"]) if "compute_ops" in value else None,
+            where=self._sql("claims.where", value["where"]) if "where" in value else None,
+            compute_ops=self._sql("claims.compute_ops", value["compute_ops"]) if "compute_ops" in value else None,
             charged_to=self._charged_to(value),
         )
 
@@ -330,6 +340,10 @@ class _Parser:
                 )
             )
         return tuple(tests)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:39]}…"
 
 
 def suggestion(name: str, choices: Iterable[str]) -> str | None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from traceanalyzer.rules.model import Mistake, Rule
+from traceanalyzer.rules.sql_text import code
 from traceanalyzer.rules.template import template_fields
 
 _UNITS = {
@@ -21,7 +22,7 @@ _FORMATS = {"share": ("%", "as {name:.0%}"), "ns": ("dur", "as {name:dur}"), "by
 def unit_mistakes(rule: Rule) -> Iterator[Mistake]:
     """Return every place of a rule where one unit is taken for another."""
     for key, condition in _conditions(rule):
-        for first, second in _COMPARED.findall(condition):
+        for first, second in _COMPARED.findall(code(condition)):
             units = _unit(first), _unit(second)
             if None not in units and units[0] != units[1]:
                 what = f"'{first}' is in {units[0]} and '{second}' in {units[1]}"
