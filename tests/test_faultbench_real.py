@@ -43,7 +43,7 @@ def test_a_job_of_the_cpu_alone_is_fine(genuine: dict[str, object], tmp_path: Pa
 
 def test_the_loaders_time_is_known_by_its_real_name(root: Path, tmp_path: Path) -> None:
     with traceanalyzer.open(root / "sample_traces" / "torch_cpu_slow_loader", store=tmp_path) as run:
-        assert 0.8 < state_share(run, "host.dataloader", in_training=True) < 1
+        assert 0.8 < state_share(run, "host.dataloader") < 1
 
 
 @pytest.mark.slow

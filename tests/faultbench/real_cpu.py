@@ -7,6 +7,7 @@ a cause, beside what mending it truly saves of the steps' time without the profi
 from __future__ import annotations
 
 import json
+import statistics
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ _SLICES = """
 SELECT slice_id, parent_id, category, name, dur_ns
 FROM host_slices
 WHERE trace_id = 0
-  AND thread_id = coalesce($thread, thread_id)
+  AND thread_id = $thread
   AND start_ns BETWEEN $first AND $last
 ORDER BY start_ns, depth
 """
@@ -37,6 +38,15 @@ SELECT arg_max(allocated_bytes, start_ns)
 FROM memory_events
 WHERE device_type = 0 AND start_ns BETWEEN $first AND $last
 """
+
+
+_REDUCED = """
+SELECT thread_id, category, name, start_ns, start_ns + dur_ns
+FROM host_slices
+WHERE trace_id = 0 AND start_ns BETWEEN $first AND $last AND (name = $call OR category = 'annotation')
+"""
+_CALL = "c10d::allreduce_"
+MANY = torch_cpu.REDUCTIONS
 
 
 @dataclass(frozen=True)
@@ -60,14 +70,13 @@ class RealPair:
     job: str
     name: str
     cause: str | None  # the host's state that the fault's time is read as
-    in_training: bool = True  # it happens in the training thread, so that mending it saves its time
 
 
 PAIRS: tuple[RealPair, ...] = (
     RealPair("1", "loader", "starving loader", "host.dataloader"),
     RealPair("11", "leak", "24 MiB more in every step", None),
     RealPair("12", "garbage", "garbage every fourth step", "host.gc"),
-    RealPair("17", "reductions", "many small reductions, gloo on 2 processes", "host.comm_cpu", in_training=False),
+    RealPair("17", "reductions", "many small reductions, gloo on 2 processes", "host.comm_cpu"),
     RealPair("21", "recompilation", "recompilation for every third batch", "host.compile"),
 )
 
@@ -79,23 +88,35 @@ def run_pair(pair: RealPair) -> RealRow:
         ms = torch_cpu.capture(pair.job, folder)
         fault, twin = (_read(folder / variant, pair) for variant in ("fault", "twin"))
     true_share = 1 - ms["twin"] / ms["fault"]
+    if pair.cause == "host.comm_cpu":
+        return _judge_reductions(pair, fault, twin, true_share)
     if pair.cause is None:
         read = f"{fault.kept_mib:.1f} MiB a step kept, twin {twin.kept_mib:.1f}"
         wrong = [] if 23 < fault.kept_mib < 25 and twin.kept_mib < 12 else [f"read {read}"]
         return RealRow(pair.number, pair.name, read, fault.verdict, None, None, (*wrong, *fault.wrong, *twin.wrong))
     read = f"{pair.cause} {fault.share:.0%} of the steps, twin {twin.share:.0%}"
-    # How long gloo waits for the other process is not its names' doing.
-    wrong = [] if fault.share > (2 * twin.share if pair.in_training else _SEEN_SHARE) else [f"read {read}"]
+    wrong = [] if fault.share > 2 * twin.share else [f"read {read}"]
     saved = 1 - (1 - fault.share) / (1 - twin.share)
-    if (
-        pair.in_training
-        and not _LEAST * true_share - _POINTS / POINTS <= saved <= _MOST * true_share + _POINTS / POINTS
-    ):
-        wrong.append(f"the names give {saved:.0%}, mending it saved {true_share:.0%}")
-    wrong += [*fault.wrong, *twin.wrong]
-    if not pair.in_training:
-        return RealRow(pair.number, pair.name, read, fault.verdict, None, None, tuple(wrong))
+    wrong += [*_apart(saved, true_share), *fault.wrong, *twin.wrong]
     return RealRow(pair.number, pair.name, read, fault.verdict, saved, true_share, tuple(wrong))
+
+
+def _judge_reductions(pair: RealPair, fault: _Read, twin: _Read, true_share: float) -> RealRow:
+    """Return what the fault's trace says that one reduction instead of many saves: all of their time but one's."""
+    read = (
+        f"{fault.reductions:.0f} reductions in {fault.share:.0%} of a step, "
+        f"twin {twin.reductions:.0f} in {twin.share:.0%}"
+    )
+    wrong = [] if (fault.reductions, twin.reductions) == (MANY, 1) else [f"read {read}"]
+    saved = fault.share * (1 - 1 / max(1, fault.reductions))
+    wrong += [*_apart(saved, true_share), *fault.wrong, *twin.wrong]
+    return RealRow(pair.number, pair.name, read, fault.verdict, saved, true_share, tuple(wrong))
+
+
+def _apart(saved: float, true_share: float) -> list[str]:
+    if _LEAST * true_share - _POINTS / POINTS <= saved <= _MOST * true_share + _POINTS / POINTS:
+        return []
+    return [f"the names give {saved:.0%}, mending it saved {true_share:.0%}"]
 
 
 def run_without_gpu() -> RealRow:
@@ -130,6 +151,7 @@ def as_of_a_gpu_job(trace: dict[str, object]) -> dict[str, object]:
 class _Read:
     share: float
     kept_mib: float
+    reductions: float  # a step
     verdict: str
     wrong: tuple[str, ...]
 
@@ -142,9 +164,14 @@ def _read(folder: Path, pair: RealPair) -> _Read:
         wrong = [f"{rule} is told without a GPU" for rule in told] + [
             f"{rule} is clear without a GPU" for rule in clear
         ]
-        share = 0.0 if pair.cause is None else state_share(run, pair.cause, in_training=pair.in_training)
-        kept = _kept_mib(run) if pair.cause is None else 0.0
-        return _Read(share, kept, "could not look: no GPU", tuple(wrong))
+        share, kept, count = 0.0, 0.0, 0.0
+        if pair.cause is None:
+            kept = _kept_mib(run)
+        elif pair.cause == "host.comm_cpu":
+            count, share = _reductions(run)
+        else:
+            share = state_share(run, pair.cause)
+        return _Read(share, kept, count, "could not look: no GPU", tuple(wrong))
 
 
 def _severity(folder: Path) -> str:
@@ -160,13 +187,10 @@ def _steps(run: Run) -> list[tuple[int, int, int]]:
     return steps
 
 
-def state_share(run: Run, cause: str, *, in_training: bool) -> float:
-    """Return the share of the steps that threads, or the training thread alone, spend in a state by their names.
-
-    gloo works in threads of its own, of which one is enough for one reduction after the other.
-    """
+def state_share(run: Run, cause: str) -> float:
+    """Return the share of the steps that the training thread spends in a state by its names."""
     steps = _steps(run)
-    held = {"thread": steps[0][0] if in_training else None, "first": steps[0][1], "last": steps[-1][2]}
+    held = {"thread": steps[0][0], "first": steps[0][1], "last": steps[-1][2]}
     inside: set[int] = set()
     total_ns = 0
     for slice_id, parent_id, category, name, dur_ns in run.connection.execute(_SLICES, held).fetchall():
@@ -176,6 +200,23 @@ def state_share(run: Run, cause: str, *, in_training: bool) -> float:
             inside.add(slice_id)
             total_ns += dur_ns
     return float(total_ns / sum(end - start for _, start, end in steps))
+
+
+def _reductions(run: Run) -> tuple[float, float]:
+    """Return how many reductions gloo does in a step, and the share of the steps that they take: the middle step's.
+
+    They follow one another, each called in the training thread, which waits, and done in one of gloo's threads: from
+    the first call to the end of the last there is nothing else.
+    """
+    counts, shares = [], []
+    for thread, start, end in _steps(run):
+        held = {"first": start, "last": end, "call": _CALL}
+        rows = run.connection.execute(_REDUCED, held).fetchall()
+        called = [begin for own, _, name, begin, _ in rows if own == thread and name == _CALL]
+        done = [over for _, kind, name, _, over in rows if slice_state(kind, name) == HOST_CODE["host.comm_cpu"]]
+        counts.append(len(done))
+        shares.append((max(done) - min(called)) / (end - start) if done and called else 0.0)
+    return float(statistics.median(counts)), float(statistics.median(shares))
 
 
 def _kept_mib(run: Run) -> float:
