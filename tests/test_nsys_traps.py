@@ -27,6 +27,8 @@ from nsys_export import (
     nvtx,
 )
 
+from traceanalyzer.ingest.nsys import stage
+
 
 def test_kernels_are_tied_to_their_launch(tmp_path: Path) -> None:
     found = ingest(tmp_path, launched(2))
@@ -253,6 +255,20 @@ def test_strings_that_share_an_id_do_not_double_rows(tmp_path: Path) -> None:
     found = ingest(tmp_path, {**launched(2), "StringIds": [*STRINGS, *STRINGS]})
     assert len(found.rows("gpu_ops")) == len(found.rows("host_slices")) == 2
     assert found.defects() == {"repeated-string": len(STRINGS)}
+
+
+def test_a_large_exports_slices_are_sorted_in_less_memory_to_the_same_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = [call(start % 700, start % 700 + start % 11, start + 1) for start in range(3000)]
+    tables = {**launched(2), RUNTIME: calls, "NVTX_EVENTS": [nvtx(n % 70, 90 - n % 7, f"r{n}") for n in range(500)]}
+    for name in ("whole", "spilled"):
+        (tmp_path / name).mkdir()
+    whole = ingest(tmp_path / "whole", tables)
+    monkeypatch.setattr(stage, "_SLICES_IN_MEMORY", 0)
+    spilled = ingest(tmp_path / "spilled", tables)
+    for table in ("host_slices", "gpu_ops"):
+        assert spilled.rows(table) == whole.rows(table)
 
 
 def test_calls_that_share_a_correlation_id_launch_once(tmp_path: Path) -> None:

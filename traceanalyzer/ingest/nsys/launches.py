@@ -68,8 +68,14 @@ class _ProcessCalls:
             pieces.append(column)
 
     def close(self) -> int:
-        correlation, starts, launch_ids = (self._joined(place) for place in range(3))
-        # Nearly sorted already, which a stable sort makes use of.
+        correlation = self._joined(0)
+        # A single thread numbers its calls one after the other.
+        if (correlation[1:] > correlation[:-1]).all():
+            self._pieces[1] = []
+            self._correlation = correlation
+            self._links = [self._joined(place) for place in range(2, len(self._pieces))]
+            return 0
+        starts, launch_ids = self._joined(1), self._joined(2)
         order = np.argsort(correlation, kind="stable")
         ordered = correlation[order]
         repeats = ordered[1:] == ordered[:-1]
