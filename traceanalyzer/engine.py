@@ -170,9 +170,9 @@ def add_metrics(
     """Define every metric as a view; without attribution those that can do without.
 
     Where the texts that will read them are known: those metrics alone that they name, and what these build on. One
-    that several texts read becomes a table, for planning a query over it costs more than its rows.
+    that they read more than once becomes a table, for planning a query over it costs more than its rows.
     """
-    read_by = Counter(name for text in readers or () for name in set(_READ.findall(text.lower())))
+    read_by = Counter(name for text in readers or () for name in _READ.findall(text.lower()))
     names = _after_what_they_read(_those(metrics(), _named_in(readers)))
     kinds = {name: "TABLE" if read_by[name] > 1 else "VIEW" for name in names}
     statements = {
