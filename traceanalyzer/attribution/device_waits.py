@@ -9,7 +9,7 @@ import numpy as np
 
 from traceanalyzer.attribution.arrow_columns import NO_ROW
 from traceanalyzer.attribution.buckets import CODE, DISPATCH, GRAPH_GAP, SKEW, TRANSFER, UNRESOLVED, Flags, Ints
-from traceanalyzer.attribution.dependencies import Dependencies
+from traceanalyzer.attribution.dependencies import UNEXPLAINED_NS, Dependencies
 from traceanalyzer.attribution.device_ops import DeviceOps
 
 # Gaps between ready ops up to this length are what dispatching costs; longer ones have a reason nobody recorded.
@@ -89,6 +89,19 @@ def _walk(
                 yield _gap((since, began), in_graph, row, producer, longest)
             return
         waiting, until = producer, began
+
+
+def issued_late(ops: DeviceOps, needs: Dependencies, rows: Ints, since: Ints, latency: int) -> Flags:
+    """Return which ops were asked for after an instant, each its own, and began as soon as they were.
+
+    With an earlier host they begin earlier too. One that then had to wait for its stream or for another op did not.
+    """
+    issued = np.minimum(ops.launch_end[rows], ops.start[rows])
+    at_once = ops.start[rows] - issued <= latency + UNEXPLAINED_NS
+    for before in (needs.stream[rows], needs.other[rows]):
+        at_once &= (before == NO_ROW) | (ops.end[before] <= issued + latency)
+    late: Flags = ops.linked[rows] & (issued > since) & at_once
+    return late
 
 
 def explain_waits(

@@ -25,7 +25,7 @@ from traceanalyzer.attribution.buckets import (
 from traceanalyzer.attribution.buckets import UNRESOLVED as DEVICE_UNRESOLVED
 from traceanalyzer.attribution.dependencies import Dependencies
 from traceanalyzer.attribution.device_ops import DeviceOps, carried_in
-from traceanalyzer.attribution.device_waits import explain_waits
+from traceanalyzer.attribution.device_waits import explain_waits, issued_late
 from traceanalyzer.attribution.host_timeline import Timeline
 from traceanalyzer.attribution.lateness import Lateness, explain_lateness
 from traceanalyzer.attribution.queued_before import waits_for_what_came_before
@@ -44,6 +44,7 @@ class LedgerRows:
     blame: Ints
     blames_op: Flags
     confidence: Codes
+    late_issue: Flags  # the op waited for was asked for too late itself
 
 
 @dataclass(frozen=True)
@@ -105,15 +106,24 @@ class _Parts:
     columns: list[tuple[Ints, ...]]
 
     def add(
-        self, start: Ints, dur: Ints, bucket: Ints | int, blame: Ints | int, blames_op: bool, confidence: Ints | int
+        self,
+        start: Ints,
+        dur: Ints,
+        bucket: Ints | int,
+        blame: Ints | int,
+        blames_op: bool,
+        confidence: Ints | int,
+        late_issue: Flags | bool = False,
     ) -> None:
         """Append rows; single values hold for all of them."""
-        full = [np.broadcast_to(np.asarray(v, np.int64), start.shape) for v in (bucket, blame, blames_op, confidence)]
+        values = (bucket, blame, blames_op, confidence, late_issue)
+        full = [np.broadcast_to(np.asarray(value, np.int64), start.shape) for value in values]
         self.columns.append((start, dur, *full))
 
     def rows(self) -> LedgerRows:
         """Return the rows in time order, empty ones left out."""
-        start, dur, bucket, blame, blames_op, confidence = (np.concatenate(c) for c in zip(*self.columns, strict=True))
+        columns = (np.concatenate(column) for column in zip(*self.columns, strict=True))
+        start, dur, bucket, blame, blames_op, confidence, late_issue = columns
         keep = np.flatnonzero(dur > 0)
         order = keep[np.argsort(start[keep], kind="stable")]
         return LedgerRows(
@@ -123,6 +133,7 @@ class _Parts:
             blame[order],
             blames_op[order].astype(np.bool_),
             confidence[order].astype(np.int8),
+            late_issue[order].astype(np.bool_),
         )
 
 
@@ -177,5 +188,9 @@ def build_ledger(
     bucket[open_ones[carried]] = CODE[CARRIED_IN]
     # What is in the queue runs without long gaps: here the host may have been late, and its call is not in the trace.
     bucket[open_ones[~ops.linked[found.op[open_ones]]]] = CODE[NO_LAUNCH]
-    parts.add(found.start, found.dur, bucket, found.op, True, sure)
+    since = start[np.searchsorted(start, found.start, side="right") - 1] if len(start) else start
+    # Who is not the last to come to a collective waits longer if it comes earlier.
+    held = (ops.producer[found.op] == bucket) & (ops.comm_wait[found.op] == 0)
+    late_issue = held & issued_late(ops, needs, found.op, since, latency)
+    parts.add(found.start, found.dur, bucket, found.op, True, sure, late_issue)
     return parts.rows()

@@ -18,5 +18,6 @@ CREATE TABLE ledger_rows (
     blame_op      VARCHAR,           -- operator around it
     blame_annotation VARCHAR,        -- innermost annotation around it
     blame_python  VARCHAR,           -- innermost Python frame around it
-    confidence    VARCHAR NOT NULL   -- resolved, coincident (no recorded dependency, but only one op fits) or unresolved
+    confidence    VARCHAR NOT NULL,  -- resolved, coincident (no recorded dependency, but only one op fits) or unresolved
+    late_issue    BOOLEAN NOT NULL   -- of dev.*: what was waited for had itself been asked for only now, and began at once: an earlier host removes the wait, too
 );

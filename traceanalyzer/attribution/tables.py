@@ -141,6 +141,7 @@ def _ledger_rows(device: AttributedDevice) -> _Columns:
         "blame_annotation": blames.annotation,
         "blame_python": blames.python,
         "confidence": named(rows.confidence[of].astype(np.int64), CONFIDENCES),
+        "late_issue": rows.late_issue[of],
     }
 
 
