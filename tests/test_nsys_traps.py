@@ -329,6 +329,14 @@ def test_an_operator_that_never_ended_says_its_sizes_in_one_row_with_that(tmp_pa
     assert len(found.rows("event_args")) == 2
 
 
+def test_a_mark_and_a_range_across_threads_keep_texts_that_look_like_an_operators(tmp_path: Path) -> None:
+    text = "mine, op_id = 1"
+    drawn = [nvtx(5, None, None, eventType=34, textId=16), nvtx(6, 9, None, textId=16, endGlobalTid=global_tid(10, 77))]
+    tables = {**launched(1), "NVTX_EVENTS": drawn, "StringIds": [*STRINGS, {"id": 16, "value": text}]}
+    found = ingest(tmp_path, tables)
+    assert found.column("instants", "name") == found.column("async_slices", "name") == [text]
+
+
 def test_operator_numbers_of_a_process_without_gpu_work_tie_nothing(tmp_path: Path) -> None:
     ranges = [nvtx(0, 9, "aten::mm, op_id = 5"), nvtx(0, 9, "aten::mm, op_id = 5", pid=11)]
     found = ingest(tmp_path, {**launched(1), "NVTX_EVENTS": ranges})

@@ -177,6 +177,7 @@ class Export:
         stage.put("nvtx_other", NVTX_SCHEMA, iter(splitter.other))
         stage.put("nvtx_crossing", NVTX_SCHEMA, iter(splitter.crossing))
         stage.put("nvtx_details", DETAIL_SCHEMA, iter(splitter.details))
+        stage.run("strings_left")
         return splitter
 
     def _keep_one_string_an_id(self) -> None:

@@ -18,7 +18,7 @@ WITH calls AS (
         -- nsys numbers calls with 32 bits.
         TRY_CAST(nullif(correlationId, 0) AS UINTEGER) AS correlation
     FROM runtime
-    LEFT JOIN strings ON id = nameId
+    LEFT JOIN (FROM strings WHERE is_runtime) AS names ON id = nameId
 ),
 ranges AS (
     SELECT

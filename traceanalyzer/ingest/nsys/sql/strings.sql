@@ -22,3 +22,5 @@ SELECT
     END AS sync_kind,
     starts_with(value, 'cudaEventRecord') OR starts_with(value, 'cuEventRecord') AS records_event
 FROM string_ids;
+
+DROP TABLE string_ids;
