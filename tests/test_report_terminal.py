@@ -115,6 +115,41 @@ def test_low_findings_take_one_line_each() -> None:
     assert "Tiny." in text
 
 
+@pytest.mark.parametrize(
+    ("low_ms", "high_ms", "told"),
+    [
+        (59.0, 59.5, "about the same in every step"),
+        (30.0, 80.0, "30.00 ms to 80.00 ms in 8 of 10 steps"),
+        (1.0, 2.0, ""),
+    ],
+    ids=["even", "uneven", "mostly hidden today"],
+)
+def test_what_a_finding_takes_by_step_is_told_where_it_is_what_it_saves(
+    low_ms: float, high_ms: float, told: str
+) -> None:
+    spread = {"step_p10_ns": round(low_ms * 1e6), "step_p90_ns": round(high_ms * 1e6), "step_hits": 6, "step_count": 6}
+    text = " ".join(report(sick(findings=(loader_finding(**spread),))).split())
+    ways = {"about the same in every step", "in 8 of 10 steps"}
+    assert {way for way in ways if way in text} == {way for way in ways if way in told}
+    assert told in text
+
+
+def test_a_single_step_is_called_that() -> None:
+    import dataclasses
+
+    single = dataclasses.replace(ledger(host__python=0.3), step_count=1)
+    assert "of the one step" in report(sick(ledgers=(single,)))
+
+
+def test_the_name_of_a_reason_for_programs_is_not_printed() -> None:
+    import dataclasses
+
+    blind = dataclasses.replace(sick().outcomes[-1], state="abstained", reason="untrusted", detail="low-link-rate: 4 %")
+    text = report(sick(outcomes=(blind,)))
+    assert "  - 4 %" in text
+    assert "low-link-rate" not in text
+
+
 def test_sick_verdict_never_sums_bounds() -> None:
     both = (loader_finding(marginal_ns=0), precision_finding())
     assert "41.7" not in report(sick(findings=both)).splitlines()[1]

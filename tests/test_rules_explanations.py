@@ -14,6 +14,7 @@ from traceanalyzer.report import terminal
 from traceanalyzer.report.json import document
 from traceanalyzer.rules import Rule, diagnose, lint, load_rules
 from traceanalyzer.rules.attaching import explain_findings
+from traceanalyzer.rules.bounds import Removal
 from traceanalyzer.rules.fixtures import open_fixture
 from traceanalyzer.rules.model import ABSTAINED, RuleFilesError
 from traceanalyzer.rules.places import Place
@@ -129,6 +130,27 @@ def test_lint_tells_what_an_explanation_cannot_be(tmp_path: Path, old: str, new:
         load_rules([tmp_path])
     assert what in str(caught.value)
     assert any(what in str(mistake) for mistake in lint([tmp_path]))
+
+
+def test_an_explanation_that_names_an_operation_is_told_under_what_is_about_it(why: Rule) -> None:
+    loader = next(rule for rule in RULES if rule.id == "dataloader-bound")
+    found = [
+        Verdict(loader, Place(trace, 0), "fired", removals={(0, 0): Removal(savings={op_id: 5})})
+        for trace, op_id in (("a", 7), ("b", 8))
+    ]
+    everywhere, of_one = (Verdict(why, Place(), "fired", row=row) for row in ({}, {"op_id": 8}))
+    assert len(explain_findings([why], found, found, lambda rule: [everywhere]).under) == 2
+    assert list(explain_findings([why], found, found, lambda rule: [of_one]).under) == [(loader.id, Place("b", 0))]
+
+
+def test_what_explains_two_findings_is_printed_once(why: Rule) -> None:
+    diagnosis = diagnosed(
+        {**LOADER, "item_per_step": 1}, replace(why, attaches_to=("dataloader-bound", "sync-in-step"))
+    )
+    assert all(explanation_in(of(diagnosis, rule)) for rule in ("dataloader-bound", "sync-in-step"))
+    stream = io.StringIO()
+    terminal.write(diagnosis, stream)
+    assert stream.getvalue().count("batches were made in the training process") == 1
 
 
 def test_where_nobody_could_look_the_reason_is_the_same_in_any_order_of_traces(why: Rule) -> None:

@@ -125,7 +125,11 @@ facts AS (
         windows.trace_id,
         windows.device,
         unnest([
-            {capability: 'steps', available: windows.step_count >= 2, detail: printf('%d whole steps', windows.step_count)},
+            {capability: 'steps', available: windows.step_count >= 2, detail: CASE windows.step_count
+                WHEN 0 THEN 'no whole step was recorded'
+                WHEN 1 THEN 'only one whole step was recorded'
+                ELSE printf('%d whole steps', windows.step_count)
+            END},
             {capability: 'launch_link', available: windows.launch_link_share >= 0.9, detail: printf('%.0f %% of compute time has its launch in the trace', 100 * windows.launch_link_share)},
             {capability: 'bounds', available: windows.bound_abstains IS NULL, detail: windows.bound_abstains},
             {capability: 'requests', available: coalesce(unasked.share, 0) < 0.1, detail: printf('%.0f %% of the time the server polls or does nothing that was recorded: it may have had no requests', 100 * unasked.share)},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from traceanalyzer.diagnosis import SEVERITIES, AttachedExplanation, Diagnosis, Evidence, Finding, Fix
 from traceanalyzer.report.page import Page, Part
@@ -15,6 +16,10 @@ MOST_PLACES = 4
 MOST_FIXES = 2
 # A finding in fewer of the steps says so.
 FEW_STEPS_SHARE = 0.3
+# Times of steps that differ by less are alike.
+ALIKE_SHARE = 0.05
+# What a finding's time is today is told beside its saving where it is at least this share of it.
+LIKE_SAVING_SHARE = 0.5
 # What a rank and the run save is told apart where it differs by more.
 SAME_SHARE = 0.005
 
@@ -37,9 +42,13 @@ def write_findings(page: Page, diagnosis: Diagnosis, *, verbose: bool) -> None:
     findings = problems(diagnosis)
     loud = [finding for finding in findings if verbose or SEVERITIES.index(finding.severity) > SEVERITIES.index("info")]
     rules = list(dict.fromkeys(finding.rule for finding in loud))[: None if verbose else MOST_FINDINGS]
+    told: set[tuple[str, str]] = set()
     for number, rule in enumerate(rules, 1):
         first, *others = [finding for finding in loud if finding.rule == rule]
-        _write_finding(page, diagnosis, first, number, others, verbose=verbose)
+        # What explains several findings is told under the first.
+        news = tuple(item for item in first.explanations if (item.rule, item.message) not in told)
+        told |= {(item.rule, item.message) for item in news}
+        _write_finding(page, diagnosis, replace(first, explanations=news), number, others, verbose=verbose)
     shown = [finding for finding in loud if finding.rule in rules]
     rest = [finding for finding in findings if finding not in shown]
     if rest:
@@ -121,7 +130,11 @@ def _often(finding: Finding) -> str:
         return f"in {finding.step_hits} of {finding.step_count} steps"
     if finding.step_p10_ns is None or finding.step_p90_ns is None or not finding.step_p90_ns:
         return ""
-    return f"{duration(finding.step_p10_ns)} to {duration(finding.step_p90_ns)} in 8 of 10 steps"
+    low, high = duration(finding.step_p10_ns), duration(finding.step_p90_ns)
+    if finding.step_p90_ns < LIKE_SAVING_SHARE * (finding.saving_ns or 0) / finding.step_count:
+        return ""  # most of the saving is time that shows elsewhere today
+    alike = finding.step_p90_ns <= (1 + ALIKE_SHARE) * finding.step_p10_ns
+    return "about the same in every step" if alike else f"{low} to {high} in 8 of 10 steps"
 
 
 def _saving(diagnosis: Diagnosis, finding: Finding) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Sized
 from pathlib import Path
@@ -16,6 +17,8 @@ from traceanalyzer.report.verdict import LIMITS_TRUST, judge, quality_findings, 
 from traceanalyzer.report.words import bucket_words, counted, duration, gain, listed, percent, ranges, short_names
 
 MOST_GROUPS = 4
+# The name of a reason for programs, ahead of its words.
+_WHY = re.compile(r"^[a-z]+(?:-[a-z]+)+: ")
 # Shares of unexplained time below this are not worth a word.
 LEAST_SHARE = 0.005
 
@@ -176,14 +179,15 @@ def _write_blind_spots(page: Page, diagnosis: Diagnosis, *, verbose: bool) -> No
         groups[(outcome.reason or "", outcome.unlock or "")].append(outcome)
     if not groups:
         return
-    page.line((f"{counted(len({o.rule for o in blind}), 'rule')} could not look", "bold"))
+    head = f"{counted(len({o.rule for o in blind}), 'rule')} could not look"
+    page.line((head, "bold"), ("  why → what to do about it", "dim"))
     ordered = sorted(groups.items(), key=lambda group: (-len({o.rule for o in group[1]}), group[0]))
     for (reason, unlock), outcomes in ordered if verbose else ordered[:MOST_GROUPS]:
-        details = {outcome.detail for outcome in outcomes if outcome.detail}
+        details = {_WHY.sub("", outcome.detail) for outcome in outcomes if outcome.detail}
         because = details.pop() if len(details) == 1 else reason.rpartition(":")[2].replace("_", " ")
         names = sorted({outcome.rule for outcome in outcomes})
         listed = ", ".join(names) if verbose or len(names) <= 2 else f"{names[0]} and {len(names) - 1} more"
-        page.paragraph(f"{because}{': ' + unlock if unlock else ''}  ({listed})", label="  - ")
+        page.paragraph(f"{because}{' → ' + unlock if unlock else ''}  ({listed})", label="  - ")
     if not verbose and len(ordered) > MOST_GROUPS:
         page.line((f"  and {len(ordered) - MOST_GROUPS} more reasons; -v lists them", "dim"))
 

@@ -103,7 +103,9 @@ def speedup(share: float) -> str:
 
 def span_words(ledgers: tuple[DeviceLedger, ...]) -> str:
     """Say what the ledgers' window is: steps where they are known."""
-    return "each step" if all(ledger.step_count for ledger in ledgers) else "the time"
+    if not all(ledger.step_count for ledger in ledgers):
+        return "the time"
+    return "the one step" if all(ledger.step_count == 1 for ledger in ledgers) else "each step"
 
 
 def _compute_words(ledgers: tuple[DeviceLedger, ...]) -> str:

@@ -36,7 +36,7 @@ def explain_findings(
             answers.append(_not_asked(rule, verdicts, known))
             continue
         for told in evaluate(rule):
-            places = [verdict for verdict in mine if told.state == FIRED and told.place.meets(verdict.place)]
+            places = [verdict for verdict in mine if told.state == FIRED and _explains(told, verdict)]
             for verdict in places:
                 key = (verdict.rule.id, verdict.place)
                 under[key] = (*under.get(key, ()), told)
@@ -44,6 +44,14 @@ def explain_findings(
                 told = replace(told, state=CLEAR, reason=NOTHING_TO_EXPLAIN, detail="nothing was found here")
             answers.append(told)
     return Explained(tuple(answers), under)
+
+
+def _explains(told: Verdict, found: Verdict) -> bool:
+    """Tell whether an explanation is about a finding's place, and about its operations where it names one (op_id)."""
+    if not told.place.meets(found.place):
+        return False
+    saved = [removal.savings for removal in found.removals.values() if removal.savings]
+    return told.row.get("op_id") is None or not saved or any(told.row["op_id"] in savings for savings in saved)
 
 
 def _not_asked(rule: Rule, verdicts: Sequence[Verdict], known: Mapping[str, Rule]) -> Verdict:
