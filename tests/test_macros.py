@@ -198,6 +198,19 @@ def test_durations_are_summed_up_as_a_statistician_does(
     assert [row[3:] for row in found] == [pytest.approx(row[3:], abs=0.051) for row in expected]
 
 
+def test_the_span_of_steps_is_from_the_first_to_the_last_of_each_device(macros: duckdb.DuckDBPyConnection) -> None:
+    macros.execute(
+        """
+        CREATE OR REPLACE TEMP TABLE steps AS
+        SELECT 'a' AS trace, 0 AS rank, 0 AS trace_id, * FROM (
+            VALUES (0, 30, 5), (0, 10, 40), (1, 7, 0)
+        ) AS rows (device, start_ns, dur_ns)
+        """
+    )
+    found = macros.execute("SELECT device, start_ns, end_ns FROM step_span('steps') ORDER BY ALL").fetchall()
+    assert found == [(0, 10, 50), (1, 7, 7)]
+
+
 def test_every_macro_has_a_test(root: Path) -> None:
     text = Path(__file__).read_text()
     names = [path.stem for path in (root / "traceanalyzer" / "macros").glob("*.sql")]

@@ -13,15 +13,7 @@
 --   kernel_ns         BIGINT   part of it in which a kernel runs
 --   utilisation_share DOUBLE   kernel_ns / steps_ns
 WITH span AS (
-    SELECT
-        trace,
-        rank,
-        device,
-        trace_id,
-        min(start_ns) AS start_ns,
-        max(start_ns + dur_ns) AS end_ns
-    FROM tensorboard_steps
-    GROUP BY trace, rank, device, trace_id
+    FROM step_span('tensorboard_steps')
 ),
 kernels AS (
     SELECT

@@ -12,15 +12,7 @@
 --   sum_ns            BIGINT   sum of the durations of the kernels that say their occupancy, within the steps
 --   occupancy_percent DOUBLE   mean occupancy, weighted by duration; NULL: no kernel says it (Nsight Systems)
 WITH span AS (
-    SELECT
-        trace,
-        rank,
-        device,
-        trace_id,
-        min(start_ns) AS start_ns,
-        max(start_ns + dur_ns) AS end_ns
-    FROM tensorboard_steps
-    GROUP BY trace, rank, device, trace_id
+    FROM step_span('tensorboard_steps')
 ),
 sums AS (
     SELECT

@@ -27,15 +27,7 @@ WITH kernels AS (
     WHERE ops.kind = 'kernel'
 ),
 span AS (
-    SELECT
-        trace,
-        rank,
-        device,
-        trace_id,
-        min(start_ns) AS start_ns,
-        max(start_ns + dur_ns) AS end_ns
-    FROM tensorboard_steps
-    GROUP BY trace, rank, device, trace_id
+    FROM step_span('tensorboard_steps')
 ),
 coverage AS (
     SELECT trace_id, device, sum(CASE WHEN blocks_per_sm > 0 THEN end_ns - start_ns ELSE 0 END) / nullif(sum(end_ns - start_ns), 0) AS covered_share

@@ -83,7 +83,10 @@ def _numbers(digits: Column) -> Int:
 
 
 def _arguments(sizes: Column, inputs: Column) -> Column:
-    """Return the shapes as PyTorch's profiler writes them, and which operators' outputs the inputs are."""
+    """Return the shapes as PyTorch's profiler writes them, and which operators' outputs the inputs are.
+
+    Other than there, the tensors of a list stand among the other inputs.
+    """
     pairs = pc.replace_substring(pc.replace_substring(inputs, "(", "["), ")", "]")
     ending = where(filled(pairs), _joined(',"input_op_ids":', pairs, "}"), pa.scalar("}"))
     return where(filled(sizes), _joined('{"Input Dims":', sizes, ending), pa.scalar(None, pa.string()))

@@ -1,0 +1,12 @@
+-- From the start of each device's first step to the end of its last: rows of a metric of steps, by its name.
+CREATE OR REPLACE MACRO step_span(steps) AS TABLE (
+    SELECT
+        trace,
+        rank,
+        device,
+        trace_id,
+        min(start_ns) AS start_ns,
+        max(start_ns + dur_ns) AS end_ns
+    FROM query_table(steps)
+    GROUP BY trace, rank, device, trace_id
+);
