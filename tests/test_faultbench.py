@@ -5,12 +5,15 @@ The jobs are those of `make faultbench`, diagnosed from tables in memory; a few 
 
 from __future__ import annotations
 
+import faultbench.__main__ as bench
 import pytest
 from faultbench.bench import FAULTS, HEALTHY_JOBS, run_fault, run_healthy
 from faultbench.degrading import DEGRADED, degrade
 from faultbench.doses import DOSES, Dose, respond
 from faultbench.mixtures import hold, mixture
-from faultbench.planted import Fault, Healthy
+from faultbench.planted import Expected, Fault, Healthy
+from faultbench.random_checks import false_alarms, hold_promises
+from faultbench.random_jobs import healthy_job, sick_job
 from faultbench.table import failures
 
 THROUGH_FILES = ("1", "24")
@@ -45,3 +48,28 @@ def test_the_order_of_fixes_of_a_mixture_holds_what_matters_and_promises_what_is
 @pytest.mark.parametrize("fault", [f for f in DEGRADED if f.number in DEGRADED_HERE], ids=lambda fault: fault.name)
 def test_a_poorer_recording_turns_no_verdict_round(fault: Fault) -> None:
     assert list(degrade(fault)) == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_random_healthy_job_raises_no_alarm(seed: int) -> None:
+    assert list(false_alarms(healthy_job(seed))) == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_promised_of_a_random_sick_job_is_true(seed: int) -> None:
+    assert hold_promises(sick_job(seed)).wrong == ()
+
+
+def test_a_gate_that_is_not_passed_fails_the_bench(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    missed = Fault("0", "nothing wrong", {"steps": 5, "kernels": 60}, None, (Expected("dataloader-bound"),))
+    monkeypatch.setattr(bench, "FAULTS", (missed,))
+    monkeypatch.setattr(bench, "HEALTHY_JOBS", ())
+    assert bench.main(["simulated"]) == 1
+    assert "dataloader-bound was not found" in capsys.readouterr().err
+
+
+def test_a_part_that_does_not_exist_is_no_success(capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench.main(["mixture"]) == 2
+    assert "no part is called 'mixture'" in capsys.readouterr().err

@@ -1,6 +1,6 @@
 """Runs the fault bench, prints its tables, and fails where a gate is not passed.
 
-python -m faultbench [simulated] [real] [doses] [mixtures] [degraded]; all parts unless some are named.
+python -m faultbench [simulated] [real] [doses] [mixtures] [degraded] [random]; all parts unless some are named.
 """
 
 from __future__ import annotations
@@ -15,12 +15,18 @@ from faultbench.bench import FAULTS, HEALTHY_JOBS, Row, run_fault, run_healthy
 from faultbench.degrading import DEGRADED, LOSSES, degrade
 from faultbench.doses import DOSES, STRENGTHS, respond
 from faultbench.mixtures import COUNT, Held, hold, mixture
+from faultbench.random_checks import false_alarms, hold_promises
+from faultbench.random_jobs import HEALTHY_COUNT, SICK_COUNT, healthy_job, sick_job
 
-PARTS = ("simulated", "real", "doses", "mixtures", "degraded")
+PARTS = ("simulated", "real", "doses", "mixtures", "degraded", "random")
 
 
 def main(parts: Sequence[str]) -> int:
     """Run the parts that are named; returns the exit code."""
+    unknown = [part for part in parts if part not in PARTS]
+    if unknown:
+        print(f"faultbench: no part is called {unknown[0]!r}; there are {', '.join(PARTS)}", file=sys.stderr)
+        return 2
     failed: list[str] = []
     print("# Fault bench\n\nWritten by `make faultbench`; what its parts are stands in tests/faultbench/.\n")
     with ProcessPoolExecutor(os.cpu_count() or 1) as pool:
@@ -33,13 +39,25 @@ def main(parts: Sequence[str]) -> int:
             failed += table.failures(rows, healthy)
         if "real" in parts:
             failed += _real()
-        for part, name, run, jobs in (
-            ("doses", f"{len(DOSES)} faults at {len(STRENGTHS)} strengths each", _respond, DOSES),
-            ("mixtures", f"{COUNT} random pairs and triples of faults", _hold, range(COUNT)),
-            ("degraded", f"{len(DEGRADED)} faults, each with {len(LOSSES)} things not recorded", _degrade, DEGRADED),
+        for part, name, run, count in (
+            ("doses", f"{len(DOSES)} faults at {len(STRENGTHS)} strengths each", _respond, len(DOSES)),
+            ("mixtures", f"{COUNT} random pairs and triples of faults", _hold, COUNT),
+            (
+                "degraded",
+                f"{len(DEGRADED)} faults, each with {len(LOSSES)} things not recorded",
+                _degrade,
+                len(DEGRADED),
+            ),
+            ("random", f"{HEALTHY_COUNT} random healthy jobs, held against false alarms", _alarm, HEALTHY_COUNT),
+            (
+                "random",
+                f"{SICK_COUNT} random sick jobs, held against what running them without each cause saves",
+                _promise,
+                SICK_COUNT,
+            ),
         ):
             if part in parts:
-                answers = list(pool.map(run, range(len(jobs))))
+                answers = list(pool.map(run, range(count)))
                 wrong = [text for answer in answers for text in answer.wrong]
                 print(f"- {part}: {name}, {len(wrong) or 'none'} wrong", flush=True)
                 failed += wrong
@@ -73,6 +91,14 @@ def _hold(index: int) -> Held:
 
 def _degrade(index: int) -> Held:
     return Held(tuple(degrade(DEGRADED[index])))
+
+
+def _alarm(seed: int) -> Held:
+    return Held(tuple(false_alarms(healthy_job(seed))))
+
+
+def _promise(seed: int) -> Held:
+    return hold_promises(sick_job(seed))
 
 
 def _remembered(rows: Iterable[Row], into: list[Row]) -> Iterator[Row]:

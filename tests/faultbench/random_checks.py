@@ -1,0 +1,97 @@
+"""Random jobs held against what is true of them: no alarm in a healthy one, and no promise that is not kept."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from faultbench.examining import Examined, examine_folder
+from faultbench.judging import LOUD, POINTS, promised_share
+from faultbench.mixtures import Held
+from faultbench.planted import Scenario, Without
+from faultbench.random_jobs import ISSUING, RandomJob
+from traceanalyzer.diagnosis import SEVERITIES, Finding
+from traceanalyzer.simulator import simulate_job
+
+_MOST_POINTS_APART = 1.0
+# What each rule's fix takes away; rules that are not here promise what no removal of a cause can tell.
+REMOVED: Mapping[str, tuple[str, ...]] = {
+    "dataloader-bound": ("host.dataloader",),
+    "sync-in-step": ("host.sync",),
+    "sampling-sync": ("host.sync",),
+    "sync-per-launch": ("host.sync",),
+    "launch-bound": ISSUING,
+    "engine-host-gap": ISSUING,
+    "gc-pauses": ("host.gc",),
+    "recompile-steady-state": ("host.compile",),
+    "alloc-in-steady-state": ("host.alloc",),
+    "alloc-retry": ("host.alloc",),
+    "h2d-exposed": ("dev.h2d",),
+    "weight-streaming": ("dev.h2d",),
+    "comm-blocking": ("dev.comm_transfer",),
+    "comm-small-messages": ("dev.comm_transfer",),
+}
+
+
+def look(job: RandomJob) -> Examined:
+    """Write a job's traces as they were recorded, and diagnose them."""
+    simulated = simulate_job(job.scenario, job.seed)
+    with tempfile.TemporaryDirectory() as folder:
+        if job.recorded.way == "nsys":
+            simulated.write_nsys(folder, job.recorded.graph_mode, job.recorded.schema)
+        else:
+            simulated.write_kineto(folder, job.recorded.dialect)
+        return examine_folder(simulated, Path(folder))
+
+
+def false_alarms(job: RandomJob) -> Iterator[str]:
+    """Yield what is told of a healthy job."""
+    for found in look(job).findings:
+        if found.status != "latent" and SEVERITIES.index(found.severity) >= LOUD:
+            yield f"{job.name}: {found.rule} ({found.severity}) promises {promised_share(found) or 0:.1%}"
+
+
+def _mended(found: Finding, told: Scenario) -> Without | None:
+    """Return the job without what a finding tells; None where no other job is that."""
+    if found.rule == "h2d-pageable":
+        return Without(instead={**told, "program": [_pinned(action) for action in told["program"]]})
+    if found.rule == "comm-straggler-wait" and found.rank is not None:
+        return Without({found.rank: ("host.dataloader",)})
+    return Without(REMOVED[found.rule]) if found.rule in REMOVED else None
+
+
+def _pinned(action: dict[str, Any]) -> dict[str, Any]:
+    if "h2d" in action and not action["h2d"].get("pinned", True):
+        return {"h2d": {"mb": action["h2d"]["mb"], "stream": "compute"}}
+    return action
+
+
+def hold_promises(job: RandomJob) -> Held:
+    """Return which findings of a job promise more or less than running it again without their cause saves."""
+    seen = look(job)
+    apart: list[str] = []
+    excused: list[str] = []
+    for found in seen.findings:
+        promised = promised_share(found)
+        mended = _mended(found, job.scenario)
+        if mended is None or promised is None or found.status not in ("primary", "alternative"):
+            continue
+        truth = seen.true_share(mended)
+        where = "" if found.rank is None else f" on rank {found.rank}"
+        text = f"{job.name}: {found.rule}{where} promises {promised:.1%}, the truth is {truth:.1%}"
+        if abs(promised - truth) * POINTS > _MOST_POINTS_APART:
+            unseen = _unseen_wait(job.scenario) if promised > truth else None
+            (apart if unseen is None else excused).append(text if unseen is None else f"{text}: {unseen}")
+    return Held(tuple(apart), "; ".join(excused) or None)
+
+
+def _unseen_wait(told: Scenario) -> str | None:
+    """Return why nothing tells that compute would wait for a collective that now ends while the host is late."""
+    if "ranks" not in told:
+        return None
+    if not told["sync_events"]:
+        return "what streams wait for was not recorded"
+    copied = any("h2d" in action for action in told["program"])
+    return "kernels wait for a copy and for a collective, and only one of both is followed" if copied else None
