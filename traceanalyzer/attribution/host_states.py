@@ -51,12 +51,17 @@ _SLICE_STATES = (
         "host.profiler",
     ),
 )
-# Calls into the operating system that wait for another thread, or for something outside of the process.
+# Calls into the operating system that wait for another thread or for something outside of the process, or that write.
 _OS_STATES = (
     (
         r"^pthread_(mutex_(timed|clock)?lock|rwlock_(timed|clock)?(rd|wr)lock|spin_lock|cond_(timed|clock)?wait"
         r"|barrier_wait|(timed|clock)?join(_np)?)$|^sem_(timed|clock)?wait$|^futex$",
         "host.lock",
+    ),
+    (
+        r"^p?write(v|64|v64|v2)?$|^(f(write|puts|putc|printf|flush|sync|datasync)|v?fprintf|puts|putc|sync_file_range"
+        r"|msync)(_unlocked)?$",
+        "host.io",
     ),
     (
         r"^off-CPU$|^(clock_nano|nano|u)?sleep$|^sched_yield$|^p?(poll|select)$|^epoll_p?wait2?$"
