@@ -26,13 +26,13 @@ SIMULATED: dict[str, dict[str, Any]] = {
     "launch-bound": {"steps": 6, "kernels": 200, "kernel_us": 5, "host_us": 8, "stacks": True, "shapes": True},
     "copies and collectives": {"steps": 6, "kernels": 40, "h2d_mb": 100, "sync_events": True, "comm_us": 3000},
     "four ranks": {"ranks": 4, "steps": 6, "kernels": 40, "comm_us": 500, "faults": {"rank": 3, "loader_us": 9000}},
-    # One rank waits for its copy in some steps and not in others.
-    "two late ranks": {
-        "ranks": 2,
-        "steps": 6,
-        "program": data_parallel(per_bucket=4),
-        "faults": [{"rank": 0, "loader_us": 9_000}, {"rank": 1, "loader_us": 8_000}],
-    },
+}
+# One rank waits for its copy in some steps and not in others.
+TWO_LATE: dict[str, Any] = {
+    "ranks": 2,
+    "steps": 6,
+    "program": data_parallel(per_bucket=4),
+    "faults": [{"rank": 0, "loader_us": 9_000}, {"rank": 1, "loader_us": 8_000}],
 }
 # Half of the steps load late and wait for their copy; in the others it hides beside the step before.
 HIDDEN_LATER: dict[str, Any] = {
@@ -97,6 +97,18 @@ def test_a_window_that_truly_grows_when_more_is_removed_is_let_pass() -> None:
     bounds = Bounds.load(con)
     assert bounds.bound(0, 0, frozenset(more)) < bounds.bound(0, 0, frozenset(less))
     assert shrinking(bounds, [(0, 0)]) == ()
+
+
+def test_fixes_of_ranks_that_wait_for_each_other_are_held_to_what_the_run_saves() -> None:
+    con = engine.connect_tables(simulate_job(TWO_LATE).canonical_tables())
+    diagnosis = diagnose(con, load_rules(tests=False))
+    first = next(finding for finding in diagnosis.findings if finding.marginal_order == 1)
+    # The rank alone would gain more than the run does: the other one is late as well.
+    assert (first.run_saving_ns or 0) < (first.saving_ns or 0)
+    assert closing.marginals(diagnosis) == ()
+    assert shrinking(Bounds.load(con), [(0, 0), (1, 0)]) == ()
+    promised = replace(first, marginal_ns=(first.marginal_ns or 0) - 100_000)
+    assert closing.marginals(replace(diagnosis, findings=(promised,))) != ()
 
 
 def test_an_event_that_comes_later_when_more_is_removed_is_noticed() -> None:
