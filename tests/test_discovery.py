@@ -113,6 +113,17 @@ def test_eight_ranks_are_read_together(tmp_path: Path) -> None:
         assert run.sql("SELECT count(*) FROM host_slices").fetchall() == [(8,)]
 
 
+def test_folders_may_be_called_what_would_be_a_pattern_in_sql(tmp_path: Path) -> None:
+    folder = tmp_path / "run [4x8] 'best*'?"
+    folder.mkdir()
+    for rank in range(2):
+        (folder / f"rank{rank}.json").write_text(ranked(rank))
+    for path, count in ((folder, 2), (folder / "rank1.json", 1)):
+        with traceanalyzer.open_run(path) as run:
+            assert run.sql("SELECT count(DISTINCT trace_id), count(*) FROM host_slices").fetchall() == [(count, count)]
+            assert run.diagnose().traces
+
+
 def test_one_file_that_cannot_be_read_does_not_stop_the_others(tmp_path: Path) -> None:
     (tmp_path / "rank0.json").write_text(ranked(0))
     (tmp_path / "rank1.json").write_text("")

@@ -186,7 +186,7 @@ def _order(root: Path, folders: Sequence[Path], sources: Sequence[Path]) -> list
 def _derive(keeper: Store, traces: Sequence[StoredTrace], options: AttributionOptions) -> Path:
     def compute(scratch: Path) -> None:
         with engine.connect_canonical(traces) as connection:
-            for name, table in engine.compute_derived(connection, options).items():
+            for name, table in engine.compute_derived(connection, options, traces).items():
                 pq.write_table(table, scratch / f"{name}.parquet", compression="zstd")
 
     return keeper.derived_folder([trace.folder for trace in traces], options.key(), compute)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +26,30 @@ from traceanalyzer.schema import Table, load_tables
 
 _TRACES = "SELECT DISTINCT trace_id FROM canonical.gpu_ops ORDER BY trace_id"
 _Columns = dict[str, Any]
+# In the order of the columns; `astuple` would copy every value.
+_OF_MEMBER = attrgetter(
+    "op_id",
+    "match_id",
+    "group",
+    "present_count",
+    "expected_count",
+    "synchronises",
+    "transfer_ns",
+    "wait_ns",
+    "last_trace_id",
+    "last_rank",
+)
 
 
-def compute(con: duckdb.DuckDBPyConnection, options: AttributionOptions = DEFAULT_OPTIONS) -> dict[str, pa.Table]:
-    """Return every attribution table of the run that a connection holds as canonical.*."""
+def compute(
+    con: duckdb.DuckDBPyConnection,
+    options: AttributionOptions = DEFAULT_OPTIONS,
+    connect_one: Callable[[int], AbstractContextManager[duckdb.DuckDBPyConnection]] | None = None,
+) -> dict[str, pa.Table]:
+    """Return every attribution table of the run that a connection holds as canonical.*.
+
+    `connect_one` opens a connection with one trace of the run alone, which answers sooner where there are many.
+    """
     tables = load_tables(Path(__file__).parent)
     parts: dict[str, list[pa.Table]] = {
         name: [pa.Table.from_batches([], table.arrow_schema())] for name, table in tables.items()
@@ -38,10 +60,11 @@ def compute(con: duckdb.DuckDBPyConnection, options: AttributionOptions = DEFAUL
     owned = {}
     check_pattern(con, options.step_pattern)
     for (trace_id,) in con.execute(_TRACES).fetchall():
-        for device in attribute_trace(con, trace_id, options, waits):
-            owned[trace_id, device.ops.device] = _owned(device)
-            for name, part in _device_tables(tables, device).items():
-                parts[name].append(part)
+        with nullcontext(con) if connect_one is None else connect_one(trace_id) as own:
+            for device in attribute_trace(own, trace_id, options, waits):
+                owned[trace_id, device.ops.device] = _owned(device)
+                for name, part in _device_tables(tables, device).items():
+                    parts[name].append(part)
     found = {name: pa.concat_tables(made) for name, made in parts.items()}
     return found | bound_tables(con, found, owned, {name: table.arrow_schema() for name, table in tables.items()})
 
@@ -58,8 +81,7 @@ def _device_tables(tables: dict[str, Table], device: AttributedDevice) -> dict[s
 
 
 def _collective_members(table: Table, members: list[Member]) -> pa.Table:
-    rows = [(*member.place, member.op_id, *astuple(member)[:1], *astuple(member)[3:]) for member in members]
-    return table_of(rows, table.arrow_schema())
+    return table_of([(*member.place, *_OF_MEMBER(member)) for member in members], table.arrow_schema())
 
 
 def _table(table: Table, device: AttributedDevice, columns: _Columns) -> pa.Table:

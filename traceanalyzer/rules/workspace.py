@@ -22,7 +22,7 @@ _OWN_SQL = "\n".join(
         *(path.read_text() for path in (Path(__file__).parent / "sql").glob("*.sql")),
     ]
 )
-_PARQUET = re.compile(r"read_parquet\('((?:[^']|'')*)'")
+_PARQUET = re.compile(r"'((?:[^']|'')*\.parquet)'")
 
 # One row per device: what the rule being evaluated would save, and the time that its claims select. Filled for each
 # rule in turn, so a rule's select reads it as `bound`.
