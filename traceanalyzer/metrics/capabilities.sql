@@ -135,7 +135,7 @@ facts AS (
             {capability: 'requests', available: coalesce(unasked.share, 0) < 0.1, detail: printf('%.0f %% of the time the server polls or does nothing that was recorded: it may have had no requests', 100 * unasked.share)},
             {capability: 'op_link', available: kernels.linked_share >= 0.7, detail: printf('%.0f %% of kernels name their operator', 100 * kernels.linked_share)},
             {capability: 'kernel_names', available: kernels.unknown_share <= 0.3, detail: printf('%.0f %% of matrix-product time is in kernels that are not known by name', 100 * kernels.unknown_share)},
-            {capability: 'hw_peaks', available: peaks.source IS NOT NULL, detail: 'unknown model: ' || coalesce(nullif(peaks.name, ''), 'the trace does not name the device')}
+            {capability: 'hw_peaks', available: peaks.source IS NOT NULL, detail: coalesce('unknown model: ' || nullif(peaks.name, ''), 'the trace does not name the device')}
         ], recursive := true)
     FROM attribution.windows AS windows
     LEFT JOIN kernels USING (trace_id, device)

@@ -83,7 +83,7 @@ def _write_finding(
         _write_fix(page, fix)
     rivals = " or ".join(finding.alternatives)
     if finding.status == "alternative":
-        instead = f"of {rivals or 'a fix above'}: both win the same time, and one is enough"
+        instead = f"of {rivals or 'a fix above'}: they win mostly the same time, and one is enough"
         page.paragraph(instead, label=("instead  ", "dim"), indent=3)
     elif rivals:
         page.paragraph(f"{rivals}, which wins part of the same time", label=("or   ", "dim"), indent=3)
@@ -124,7 +124,7 @@ def _write_facts(page: Page, diagnosis: Diagnosis, finding: Finding, rule: str, 
 
 def _often(finding: Finding) -> str:
     """Say how a finding's time lies over the steps: in few of them, or between what in nearly all."""
-    if finding.step_hits is None or not finding.step_count:
+    if not finding.step_hits or not finding.step_count:  # in none: its time shows elsewhere today
         return ""
     if finding.step_hits < FEW_STEPS_SHARE * finding.step_count:
         return f"in {finding.step_hits} of {finding.step_count} steps"

@@ -134,7 +134,7 @@ def _remark(fix: PlannedFix, confidence: str) -> str:
     """Say how sure a step of the waterfall is, and what else there is to know of it."""
     if fix.status == "alternative":
         before = " or ".join(fix.alternatives)
-        return f"wins the same time as {before}" if before else "wins time that is won already"
+        return f"wins mostly the same time as {before}" if before else "wins time that is won already"
     if fix.status == "latent":
         return f"{confidence} confidence; matters only then"
     if fix.status == "joint":
@@ -184,7 +184,8 @@ def _write_blind_spots(page: Page, diagnosis: Diagnosis, *, verbose: bool) -> No
     ordered = sorted(groups.items(), key=lambda group: (-len({o.rule for o in group[1]}), group[0]))
     for (reason, unlock), outcomes in ordered if verbose else ordered[:MOST_GROUPS]:
         details = {_WHY.sub("", outcome.detail) for outcome in outcomes if outcome.detail}
-        because = details.pop() if len(details) == 1 else reason.rpartition(":")[2].replace("_", " ")
+        because = min(details, default=reason.rpartition(":")[2].replace("_", " "))
+        because += ", and the like" if len(details) > 1 else ""
         names = sorted({outcome.rule for outcome in outcomes})
         listed = ", ".join(names) if verbose or len(names) <= 2 else f"{names[0]} and {len(names) - 1} more"
         page.paragraph(f"{because}{' → ' + unlock if unlock else ''}  ({listed})", label="  - ")
