@@ -23,7 +23,6 @@ from traceanalyzer.run import Run
 _MIB = 2**20
 # Real runs differ from each other, and recording costs time: what the names give may be this far from the truth.
 _LEAST, _MOST, _POINTS = 0.8, 1.25, 5.0
-_SEEN_SHARE = 0.05
 _STEPS = "SELECT thread_id, start_ns, start_ns + dur_ns FROM host_slices WHERE name LIKE 'ProfilerStep#%'"
 _SLICES = """
 SELECT slice_id, parent_id, category, name, dur_ns

@@ -26,8 +26,8 @@ Step = Callable[[int], object]
 WARM_UP_STEPS, STEPS = 4, 8
 BATCH, WIDTH = 16, 256
 REDUCTIONS = 100
-# Processes that wait for each other are timed several times, as it matters what else the machine does.
-ROUNDS = {"reductions": 5}
+# Jobs of several processes are timed several times, as it matters what else the machine does.
+ROUNDS = {"loader": 3, "reductions": 5}
 
 
 class SlowImages(Dataset[Tensor]):
