@@ -114,7 +114,7 @@ def test_eight_ranks_are_read_together(tmp_path: Path) -> None:
 
 
 def test_folders_may_be_called_what_would_be_a_pattern_in_sql(tmp_path: Path) -> None:
-    folder = tmp_path / "run [4x8] 'best*'?"
+    folder = tmp_path / "run [4x8] 'best*'"
     folder.mkdir()
     for rank in range(2):
         (folder / f"rank{rank}.json").write_text(ranked(rank))
