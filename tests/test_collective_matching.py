@@ -261,3 +261,13 @@ def test_the_metric_tells_each_collective_once() -> None:
     ).fetchall()
     assert rows == [("allreduce", "[0, 1, 2, 3]", 4, 4, 200_000, 3, 6)]
     assert con.sql("SELECT count(*), min(comm_seq) FROM collective_matches").fetchall() == [(12, 1)]
+
+
+def test_many_scenarios_of_all_ranks_at_once_say_what_each_says_alone() -> None:
+    bounds = Bounds.load(engine.connect_tables(tables()))
+    causes = sorted(set().union(*(bounds.causes(*place) for place in bounds.places)))
+    asked = [bounds.scenarios(frozenset({cause})) for cause in causes]
+    asked += [bounds.scenarios({rank: frozenset(causes)}) for rank in range(4)]
+    asked += [bounds.scenarios(frozenset(causes[:i])) for i in range(len(causes))]
+    assert bounds.runs(asked) == [bounds.run(scenarios) for scenarios in asked]
+    assert len({bound.saved_ns for bound in bounds.runs(asked)}) > 4

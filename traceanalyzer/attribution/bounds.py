@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Self
 
 import duckdb
@@ -12,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from traceanalyzer.attribution.arrow_columns import column
-from traceanalyzer.attribution.lead_scan import Savings, Scan, Scenario
+from traceanalyzer.attribution.buckets import Ints
+from traceanalyzer.attribution.lead_scan import LANES_FROM, Savings, Scan, Scenario
 from traceanalyzer.attribution.run_scan import RunScan
 
 TRACES = "SELECT trace_id, rank, world_size FROM canonical.traces"
@@ -28,6 +30,9 @@ NOT_MATCHED = "unmatched-collectives: which kernels of the ranks belong together
 MESSAGES = "messages-between-ranks: the run's ranks send to each other, which is not followed"
 # Communication that does not hold all ranks, and takes less than this share of the windows, is let pass.
 IGNORED_SHARE = 0.01
+
+# More scenarios of all ranks at once would take more memory and hardly less time.
+_LANES = 16
 
 Place = tuple[int, int]  # trace_id, device
 
@@ -176,20 +181,51 @@ class Bounds:
         savings: Mapping[Place, Savings] | None = None,
     ) -> int:
         """Return by how many ns the slowest rank's window is shorter; causes are removed on all ranks, or by rank."""
-        scenarios = {}
+        return self.run(self.scenarios(removed, savings)).saved_ns
+
+    def scenarios(
+        self,
+        removed: frozenset[str] | Mapping[int, frozenset[str]],
+        savings: Mapping[Place, Savings] | None = None,
+    ) -> dict[Place, Scenario]:
+        """Return what each device has if causes are removed on all ranks, or by rank, and ops (by id) are faster."""
+        found = {}
         for place in self.places:
             rank = self.ranks.get(place[0])
             own = removed if isinstance(removed, frozenset) else removed.get(-1 if rank is None else rank, frozenset())
-            scenarios[place] = Scenario(own, (savings or {}).get(place))
-        return self.run(scenarios).saved_ns
+            found[place] = Scenario(own, (savings or {}).get(place))
+        return found
 
     def run(self, scenarios: Mapping[Place, Scenario]) -> RunBound:
         """Return what the run saves if each device has its scenario: ranks wait for each other in collectives."""
         told = [scenarios.get(place, Scenario()) for place in self.places]
         walks = self.together.leads(told) if self.together.meetings else []
+        return self._of_run(told, [walk.ends for walk in walks])
+
+    def runs(self, asked: Sequence[Mapping[Place, Scenario]]) -> list[RunBound]:
+        """Return `run` of each; many in one call are much faster than one by one."""
+        if len(asked) < LANES_FROM or not self.together.meetings:
+            return [self.run(scenarios) for scenarios in asked]
+        found = []
+        for start in range(0, len(asked), _LANES):
+            told = [
+                [scenarios.get(place, Scenario()) for place in self.places]
+                for scenarios in asked[start : start + _LANES]
+            ]
+            walks = self.together.leads_at_once(told)
+            found += [self._of_run(own, [walk.ends[:, lane] for walk in walks]) for lane, own in enumerate(told)]
+        return found
+
+    @cached_property
+    def _readings(self) -> dict[Place, tuple[int, int] | None]:
+        """By place: the collectives between which its saving is read."""
+        return {place: _between(self.devices[place], self.together.positions(i)) for i, place in enumerate(self.places)}
+
+    def _of_run(self, told: Sequence[Scenario], ends: Sequence[Sequence[int] | Ints]) -> RunBound:
+        """Return what the run saves in a scenario for each place, from the leads of its events' ends."""
         saved, lengths = {}, {}
         for i, place in enumerate(self.places):
-            between = _between(self.devices[place], self.together.positions(i))
+            between = self._readings[place]
             window_ns = self.devices[place].window_ns
             lengths[place] = window_ns
             if between is None:
@@ -197,7 +233,7 @@ class Bounds:
                 continue
             first, last = between
             scan = self.devices[place].scan
-            lead = walks[i].ends[last] - walks[i].ends[first]
+            lead = int(ends[i][last]) - int(ends[i][first])
             saved[place] = min(max(0, round(lead * window_ns / int(scan.end[last] - scan.end[first]))), window_ns)
         longest = max(lengths.values(), default=0)
         left = max((lengths[place] - saved[place] for place in self.places), default=0)

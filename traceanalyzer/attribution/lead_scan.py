@@ -24,7 +24,7 @@ _LIGHT = frozenset(LIGHT)
 # Far above any lead, and far enough below the largest integer to add to.
 _NO_LIMIT = int(np.iinfo(np.int64).max // 4)
 # From here on one pass over many scenarios at once is faster than one pass each.
-_LANES_FROM = 4
+LANES_FROM = 4
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,6 @@ class Leads:
 Inputs = tuple[Ints, Flags, Ints, Ints]
 # Of several scenarios, one column each: the row of each event, NO_ROW where none changes it, and the rows.
 _Lanes = tuple[list[int], NDArray[Any]]
-_Leads = tuple[Ints, Ints]
 # is_op, host_slack, cap, first, first_slack, second, second_slack, own
 _Step = tuple[bool, int, int, int, int, int, int, int]
 
@@ -131,8 +130,10 @@ class Scan:
         """Return by how much earlier everything happens in each scenario."""
         inputs = [self.inputs(scenario) for scenario in scenarios]
         taken = [int((gained + earlier + shorter)[self.in_window].sum()) for gained, _, earlier, shorter in inputs]
-        if len(scenarios) >= _LANES_FROM:
-            return Leads(*_scan_lanes(self.steps, *(_lanes(arrays) for arrays in zip(*inputs, strict=True))), taken)
+        if len(scenarios) >= LANES_FROM:
+            lanes = LaneWalk(self.steps, inputs)
+            lanes.advance(len(self.steps))
+            return Leads(lanes.starts, lanes.ends, taken)
         walks = [Walk(self.steps, arrays) for arrays in inputs]
         for walk in walks:
             walk.advance(len(self.steps))
@@ -223,6 +224,62 @@ def _scan(events: Iterable[tuple[_Step, int, int, int, int]], host: int, starts:
     return host
 
 
+class LaneWalk:
+    """What `Walk` does for several scenarios at once, one column each."""
+
+    def __init__(self, steps: list[_Step], inputs: Sequence[Inputs]) -> None:
+        self._steps = steps
+        self._changes = [_lanes(arrays) for arrays in zip(*inputs, strict=True)]
+        self._at = 0
+        self._host = np.zeros(len(inputs), np.int64)
+        self.starts = np.zeros((len(steps), len(inputs)), np.int64)
+        self.ends = np.zeros((len(steps), len(inputs)), np.int64)
+
+    def shorter_ns(self, position: int) -> Ints:
+        """Return by how much an event is shorter in each scenario."""
+        row_of, rows = self._changes[3]
+        found: Ints = np.zeros_like(self._host) if row_of[position] == NO_ROW else rows[row_of[position]]
+        return found
+
+    def advance(self, until: int) -> None:
+        """Scan the events up to a position, that one left out."""
+        starts, ends, host = self.starts, self.ends, self._host
+        lead, most = np.empty_like(host), np.empty_like(host)
+        (pays, gain), (drops, gone), (moves, start), (shrinks, run) = self._changes
+        least, greatest = np.minimum, np.maximum
+        for at in range(self._at, until):
+            is_op, host_slack, cap, first, first_slack, second, second_slack, own = self._steps[at]
+            if (change := pays[at]) != NO_ROW:
+                host = host + gain[change]
+            if not is_op:
+                held = least(host + own, cap if first == NO_ROW else least(ends[first] + first_slack, cap))
+                host = held if (change := drops[at]) == NO_ROW else np.where(gone[change], host, held)
+                continue
+            # Every constraint has some slack, so the first one met sets the values and the others lower them.
+            if host_slack < _NO_LIMIT:
+                np.add(host, host_slack, out=lead)
+                most[:] = host
+            else:
+                lead.fill(cap)
+                most.fill(0)
+            for before, slack in ((first, first_slack), (second, second_slack)):
+                if before != NO_ROW:
+                    row = ends[before]
+                    least(lead, row + slack, out=lead)
+                    greatest(most, row, out=most)
+            if cap < _NO_LIMIT:
+                least(lead, cap, out=lead)
+            row = starts[at]
+            least(lead, most, out=row)
+            if (change := moves[at]) != NO_ROW:
+                row += start[change]
+            if (change := shrinks[at]) != NO_ROW:
+                np.add(row, run[change], out=ends[at])
+            else:
+                ends[at] = row
+        self._at, self._host = max(self._at, until), host
+
+
 def _lanes(arrays: Sequence[NDArray[Any]]) -> _Lanes:
     changes = np.zeros(len(arrays[0]), np.bool_)
     for array in arrays:
@@ -234,42 +291,3 @@ def _lanes(arrays: Sequence[NDArray[Any]]) -> _Lanes:
     for lane, array in enumerate(arrays):
         rows[:, lane] = array[events]
     return row_of.tolist(), rows
-
-
-def _scan_lanes(steps: list[_Step], gained: _Lanes, removed: _Lanes, earlier: _Lanes, shorter: _Lanes) -> _Leads:
-    """Do what `_scan` does for several scenarios at once, one column each."""
-    lanes = gained[1].shape[1]
-    starts, ends = np.zeros((len(steps), lanes), np.int64), np.zeros((len(steps), lanes), np.int64)
-    host, lead, most = np.zeros((3, lanes), np.int64)
-    (pays, gain), (drops, gone), (moves, start), (shrinks, run) = gained, removed, earlier, shorter
-    least, greatest = np.minimum, np.maximum
-    for at, (is_op, host_slack, cap, first, first_slack, second, second_slack, own) in enumerate(steps):
-        if (change := pays[at]) != NO_ROW:
-            host += gain[change]
-        if not is_op:
-            held = least(host + own, cap if first == NO_ROW else least(ends[first] + first_slack, cap))
-            host = held if (change := drops[at]) == NO_ROW else np.where(gone[change], host, held)
-            continue
-        # Every constraint has some slack, so the first one met sets the values and the others lower them.
-        if host_slack < _NO_LIMIT:
-            np.add(host, host_slack, out=lead)
-            most[:] = host
-        else:
-            lead.fill(cap)
-            most.fill(0)
-        for before, slack in ((first, first_slack), (second, second_slack)):
-            if before != NO_ROW:
-                row = ends[before]
-                least(lead, row + slack, out=lead)
-                greatest(most, row, out=most)
-        if cap < _NO_LIMIT:
-            least(lead, cap, out=lead)
-        row = starts[at]
-        least(lead, most, out=row)
-        if (change := moves[at]) != NO_ROW:
-            row += start[change]
-        if (change := shrinks[at]) != NO_ROW:
-            np.add(row, run[change], out=ends[at])
-        else:
-            ends[at] = row
-    return starts, ends

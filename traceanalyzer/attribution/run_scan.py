@@ -16,7 +16,9 @@ import numpy as np
 
 from traceanalyzer.attribution.arrow_columns import NO_ROW
 from traceanalyzer.attribution.buckets import MESSAGE, SKEW
-from traceanalyzer.attribution.lead_scan import Scan, Scenario, Walk
+from traceanalyzer.attribution.lead_scan import Inputs, LaneWalk, Scan, Scenario, Walk
+
+_NEVER = int(np.iinfo(np.int64).max // 4)
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,35 @@ class RunScan:
         for walk, scan in zip(walks, self.scans, strict=True):
             walk.advance(len(scan.steps))
         return walks
+
+    def leads_at_once(self, told: Sequence[Sequence[Scenario]]) -> list[LaneWalk]:
+        """Return the same for several answers to what each scan has, one column each."""
+        by_scan = list(zip(*told, strict=True))
+        inputs = [_inputs(scan, scenarios) for scan, scenarios in zip(self.scans, by_scan, strict=True)]
+        walks = [LaneWalk(scan.steps, changed) for scan, changed in zip(self.scans, inputs, strict=True)]
+        balanced = np.asarray([[SKEW in scenario.removed for scenario in scenarios] for scenarios in by_scan])
+        for meeting in self.meetings:
+            scans, waits = [i for i, _ in meeting.members], np.asarray(meeting.waits)[:, None]
+            for i, position in meeting.members:
+                walks[i].advance(position + 1)
+            evens = balanced[scans] & (not meeting.is_message)
+            arrivals = waits + np.stack([walks[i].starts[position] for i, position in meeting.members])
+            cuts = np.stack([walks[i].shorter_ns(position) for i, position in meeting.members])
+            cuts -= np.where(evens, waits, 0)
+            awaited = np.where(evens, _NEVER, arrivals).min(axis=0)
+            lead = np.where(evens.all(axis=0), arrivals.max(axis=0), awaited)
+            lead += np.clip(cuts.min(axis=0), 0, max(0, meeting.transfer))
+            for i, position in meeting.members:
+                walks[i].ends[position] = lead
+        for walk, scan in zip(walks, self.scans, strict=True):
+            walk.advance(len(scan.steps))
+        return walks
+
+
+def _inputs(scan: Scan, scenarios: Sequence[Scenario]) -> list[Inputs]:
+    """Return what each scenario changes in a scan; most change nothing in most scans."""
+    unchanged = scan.inputs(Scenario())
+    return [unchanged if scenario == Scenario() else scan.inputs(scenario) for scenario in scenarios]
 
 
 def _meeting(scans: Sequence[Scan], members: list[tuple[int, int]]) -> Meeting:

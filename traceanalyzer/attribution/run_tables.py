@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -145,8 +146,10 @@ def _run_bounds(
     savings: dict[str, dict[Place, Savings]] = {}
     for item in kernels:
         savings.setdefault(item.name, {})[item.place] = item.savings
-    found = {cause: bounds.run_bound(frozenset({cause})) for cause in {c for listed in causes.values() for c in listed}}
-    return found | {name: bounds.run_bound(frozenset(), of_places) for name, of_places in savings.items()}
+    asked = {cause: bounds.scenarios(frozenset({cause})) for cause in sorted(set(chain(*causes.values())))}
+    asked |= {name: bounds.scenarios(frozenset(), of_places) for name, of_places in savings.items()}
+    answers = bounds.runs(list(asked.values()))
+    return {name: answer.saved_ns for name, answer in zip(asked, answers, strict=True)}
 
 
 def _kernels(con: duckdb.DuckDBPyConnection) -> list[_Kernels]:

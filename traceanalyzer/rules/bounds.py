@@ -53,6 +53,9 @@ class RunScan(Protocol):
     def saved_ns(self, removals: Mapping[Device, Removal]) -> int:
         """Return the nanoseconds of the slowest rank's window that are saved."""
 
+    def prepare(self, asked: Iterable[Mapping[Device, Removal]]) -> None:
+        """Work several of these out in one pass."""
+
 
 class RememberedScan:
     """A lead scan that works each question out once: rules, orders of fixes and mixtures ask the same ones."""
@@ -216,6 +219,7 @@ def run_bounds(
     longest_ns = max((window["window_ns"] for window in windows.values()), default=0)
     alone = dict.fromkeys(windows, None if all_ns is None else 0)
     if all_ns is not None and all_ns > _NEXT_TO_NOTHING * longest_ns:
+        together.prepare({place: removals[place]} for place in windows)
         alone = {place: together.saved_ns({place: removals[place]}) for place in windows}
     return {place: DeviceBound(window, removals[place], alone[place], all_ns) for place, window in windows.items()}
 

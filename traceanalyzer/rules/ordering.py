@@ -79,10 +79,9 @@ def weigh_on_run(field: Field, verdicts: Sequence[Verdict]) -> list[Verdict]:
     for verdict in verdicts:
         if verdict.state == FIRED and verdict.rule.kind == FINDING and verdict.bound_ns is not None:
             by_rule.setdefault(verdict.rule.id, []).append(verdict)
-    saved = {
-        rule: together.saved_ns(Candidate(tuple(own), 0).removals) if own[0].rule.scope == DEVICE else None
-        for rule, own in by_rule.items()
-    }
+    removals = {rule: Candidate(tuple(own), 0).removals for rule, own in by_rule.items() if own[0].rule.scope == DEVICE}
+    together.prepare(removals.values())
+    saved = {rule: together.saved_ns(removals[rule]) if rule in removals else None for rule in by_rule}
     worst = {rule: max(verdict.bound_share or 0.0 for verdict in own) for rule, own in by_rule.items()}
     found = []
     weighed = {id(verdict) for own in by_rule.values() for verdict in own}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from traceanalyzer.rules.bounds import Device, Removal, RemovalKey, taken_ns
 
 if TYPE_CHECKING:
-    from traceanalyzer.attribution import Bounds
+    from traceanalyzer.attribution import Bounds, Scenario
 
 Removals = Mapping[Device, Removal]
 
@@ -36,19 +36,37 @@ class Together:
         told_ns = max((removal.told_ns for removal in removals.values()), default=0)
         return min(self._scanned_ns(removals) + told_ns, self.window_ns)
 
+    def prepare(self, asked: Iterable[Removals]) -> None:
+        """Work out what each of these saves, in one pass over the events for several of them."""
+        told = [_changes(removals) for removals in asked]
+        unknown = {key: changes for changes in told if changes and (key := _key(changes)) not in self._known}
+        answers = self._bounds.runs([_scenarios(changes) for changes in unknown.values()])
+        self._known.update({key: answer.saved_ns for key, answer in zip(unknown, answers, strict=True)})
+
     def taken_ns(self, device: Device, removal: Removal) -> int:
         """Return the time on a device that a fix takes out of its window, whether or not anybody gains by it."""
         return taken_ns(self._bounds, device, removal)
 
     def _scanned_ns(self, removals: Removals) -> int:
-        changes = {place: item for place, item in removals.items() if item.is_scanned}
+        changes = _changes(removals)
         if not changes:
             return 0
-        key = frozenset((place, item.key) for place, item in changes.items())
+        key = _key(changes)
         if key not in self._known:
-            scenarios = {place: item.scenario() for place, item in changes.items()}
-            self._known[key] = self._bounds.run(scenarios).saved_ns
+            self._known[key] = self._bounds.run(_scenarios(changes)).saved_ns
         return self._known[key]
+
+
+def _changes(removals: Removals) -> dict[Device, Removal]:
+    return {place: item for place, item in removals.items() if item.is_scanned}
+
+
+def _key(changes: Removals) -> _Key:
+    return frozenset((place, item.key) for place, item in changes.items())
+
+
+def _scenarios(changes: Removals) -> dict[Device, Scenario]:
+    return {place: item.scenario() for place, item in changes.items()}
 
 
 def joined(first: Removals, second: Removals) -> dict[Device, Removal]:
