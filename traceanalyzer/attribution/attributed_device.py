@@ -95,7 +95,7 @@ def attribute_trace(
     for ops in devices:
         steps = device_steps(ops, host_steps)
         window = device_window(ops, steps, host_steps.source)
-        needs = find_dependencies(con, trace_id, ops)
+        needs = find_dependencies(con, trace_id, ops, [s.first_op for s in steps if s.first_op is not None])
         queue = full_queue_launches(ops)
         ledger = build_ledger(ops, needs, timelines, calls, window.latency, queue[0])
         events = build_lead_events(ops, needs, timelines, calls, ledger, window, queue)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import duckdb
@@ -41,10 +42,11 @@ ORDER BY call.start_ns, s.sync_id
 
 @dataclass(frozen=True)
 class Dependencies:
-    """For each op the row of the op before it in its stream, and of another one it waited for; NO_ROW for none."""
+    """For each op the rows of ops that it could not start before; NO_ROW for none."""
 
-    stream: Ints
-    other: Ints
+    stream: Ints  # the one before it in its stream
+    other: Ints  # of those of other streams, the one that it waited for longest
+    also: Ints  # of a third stream, done before `other`: hidden behind it as things are
     other_is_recorded: Flags  # else it only fits
 
 
@@ -57,10 +59,8 @@ def stream_predecessors(ops: DeviceOps) -> Ints:
     return before
 
 
-def _recorded_waits(
-    con: duckdb.DuckDBPyConnection, trace_id: int, ops: DeviceOps, other: Ints, recorded: Flags
-) -> None:
-    """Fill in the ops that the first op after each recorded stream wait had to wait for."""
+def _recorded_waits(con: duckdb.DuckDBPyConnection, trace_id: int, ops: DeviceOps, other: Ints, also: Ints) -> Flags:
+    """Fill in the ops that the first op after each recorded stream wait had to wait for; returns which ops have any."""
     rows = con.execute(_WAIT_QUERY, {"trace_id": trace_id, "device": ops.device}).fetchall()
     launched = {}
     for stream in {stream for wait in rows for stream in (wait[0], wait[2])}:
@@ -73,9 +73,15 @@ def _recorded_waits(
         after = int(np.searchsorted(waiting_launch, asked))
         before = int(np.searchsorted(source_launch, recorded_at)) - 1
         if after < len(waiting) and before >= 0 and stream != source:
-            row, found = int(waiting[after]), int(sources[before])
-            if not recorded[row] or ops.end[found] > ops.end[other[row]]:
-                other[row], recorded[row] = found, True
+            row = int(waiting[after])
+            found = {int(sources[before]), int(other[row]), int(also[row])} - {NO_ROW}
+            by_end = sorted(found, key=ops.end.__getitem__)
+            # Of one stream the op that is done last stands for all before it.
+            last = {int(ops.stream[op]): op for op in by_end}
+            latest = [op for op in reversed(by_end) if last[int(ops.stream[op])] == op]
+            other[row], also[row] = latest[0], latest[1] if len(latest) > 1 else NO_ROW
+    recorded: Flags = other != NO_ROW
+    return recorded
 
 
 def _coincident(ops: DeviceOps, stream: Ints, other: Ints) -> None:
@@ -117,12 +123,32 @@ def _collective_inputs(ops: DeviceOps, other: Ints) -> None:
     other[rows[fits]] = before[fits]
 
 
-def find_dependencies(con: duckdb.DuckDBPyConnection, trace_id: int, ops: DeviceOps) -> Dependencies:
-    """Return what each op of a device had to wait for there."""
+def _results_of_steps(ops: DeviceOps, first_ops: Sequence[int], other: Ints, also: Ints) -> None:
+    """Let each step's first op wait for the collectives of the steps before it.
+
+    What a step reduces or gathers, the next one computes with: where the host is so late that the collective had long
+    been done, no wait is to be seen, and yet the host could not be ahead of it. Collectives that the step began before
+    are not waited for.
+    """
+    comm = np.flatnonzero((ops.producer == _TRANSFER) & ops.linked)
+    comm = comm[np.argsort(ops.launch_start[comm], kind="stable")]
+    for row in first_ops:
+        before = comm[: np.searchsorted(ops.launch_start[comm], ops.launch_start[row])]
+        before = before[(ops.stream[before] != ops.stream[row]) & (before != other[row])]
+        if len(before) and ops.end[before[-1]] <= ops.start[row]:
+            also[row] = before[-1]
+
+
+def find_dependencies(
+    con: duckdb.DuckDBPyConnection, trace_id: int, ops: DeviceOps, first_ops: Sequence[int] = ()
+) -> Dependencies:
+    """Return what each op of a device had to wait for there; `first_ops` are the rows with which steps begin."""
     stream = stream_predecessors(ops)
-    other = np.full(ops.count, NO_ROW)
-    recorded = np.zeros(ops.count, np.bool_)
-    _recorded_waits(con, trace_id, ops, other, recorded)
+    other, also = np.full(ops.count, NO_ROW), np.full(ops.count, NO_ROW)
+    recorded = _recorded_waits(con, trace_id, ops, other, also)
     _coincident(ops, stream, other)
     _collective_inputs(ops, other)
-    return Dependencies(stream, other, recorded)
+    # Where waits were recorded nothing has to be assumed.
+    if not recorded.any():
+        _results_of_steps(ops, first_ops, other, also)
+    return Dependencies(stream, other, also, recorded)

@@ -40,6 +40,8 @@ class LeadEvents:
     first_slack: Ints
     second: Ints
     second_slack: Ints
+    third: Ints
+    third_slack: Ints
     own: Ints
     removable: Ints
     dispatch: Ints
@@ -54,6 +56,7 @@ class _Slacks:
     host: Ints
     stream: Ints
     other: Ints
+    also: Ints
 
 
 def _op_slacks(ops: DeviceOps, needs: Dependencies, calls: BlockingCalls, latency: int) -> _Slacks:
@@ -62,9 +65,9 @@ def _op_slacks(ops: DeviceOps, needs: Dependencies, calls: BlockingCalls, latenc
     host = np.where(ops.linked, np.minimum(issued, ops.start), _NEVER)
     after = [
         np.where(before == NO_ROW, _NEVER, np.minimum(ops.end[before] + GAP_NS, ops.start))
-        for before in (needs.stream, needs.other)
+        for before in (needs.stream, needs.other, needs.also)
     ]
-    binding = np.maximum(host, np.maximum(*after))
+    binding = np.maximum.reduce([host, *after])
     return _Slacks(*(np.where(ready == _NEVER, NO_LIMIT, binding - ready) for ready in (host, *after)))
 
 
@@ -123,8 +126,9 @@ class _Draft:
         self.ops, self.calls, self.order = ops, calls, order
         count = len(order.op)
         self.is_op = order.op != NO_ROW
-        self.cause, self.first, self.second = (np.full(count, NO_ROW) for _ in range(3))
-        self.host_slack, self.first_slack, self.second_slack, self.cap = (np.full(count, NO_LIMIT) for _ in range(4))
+        self.cause, self.first, self.second, self.third = (np.full(count, NO_ROW) for _ in range(4))
+        self.first_slack, self.second_slack, self.third_slack = (np.full(count, NO_LIMIT) for _ in range(3))
+        self.host_slack, self.cap = np.full(count, NO_LIMIT), np.full(count, NO_LIMIT)
         self.end, self.own, self.removable = (np.zeros(count, np.int64) for _ in range(3))
 
     def link_ops(self, needs: Dependencies, slacks: _Slacks) -> None:
@@ -134,6 +138,7 @@ class _Draft:
         self.end[at] = self.ops.end[op]
         self.first[at], self.first_slack[at] = needs.stream[op], slacks.stream[op]
         self.second[at], self.second_slack[at] = needs.other[op], slacks.other[op]
+        self.third[at], self.third_slack[at] = needs.also[op], slacks.also[op]
         # A launch by a thread that is not followed stays where it is.
         followed = self.order.call[at] != NO_ROW
         self.host_slack[at] = np.where(followed, slacks.host[op], NO_LIMIT)
@@ -174,6 +179,7 @@ class _Draft:
         position[op[is_op]] = np.flatnonzero(is_op)
         first, first_slack = self._positions(position, self.first, self.first_slack)
         second, second_slack = self._positions(position, self.second, self.second_slack)
+        third, third_slack = self._positions(position, self.third, self.third_slack)
         paid = np.flatnonzero(call != NO_ROW)
         _, leader = np.unique(call[paid], return_index=True)
         paying = np.full(len(op), NO_ROW)
@@ -190,6 +196,8 @@ class _Draft:
             first_slack=first_slack,
             second=second,
             second_slack=second_slack,
+            third=third,
+            third_slack=third_slack,
             own=self.own,
             removable=self.removable,
             dispatch=np.where(is_op, dispatch[0][op], 0),

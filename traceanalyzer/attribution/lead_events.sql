@@ -16,6 +16,8 @@ CREATE TABLE lead_events (
     first_slack_ns BIGINT,           -- by how much that one was done before the binding constraint; of a wait: how much later than that the call returned
     second_position BIGINT,          -- another op it had to wait for
     second_slack_ns BIGINT,          -- by how much that one was done before the binding constraint
+    third_position BIGINT,           -- a third one
+    third_slack_ns BIGINT,           -- by how much that one was done before the binding constraint
     own_ns        BIGINT NOT NULL,   -- of a wait: the part that the op waited for explains
     removable_ns  BIGINT NOT NULL,   -- of a wait: what removing its cause saves the host
     saving_cause  VARCHAR,           -- dev.* cause whose removal makes the op free

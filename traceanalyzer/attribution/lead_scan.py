@@ -53,8 +53,8 @@ class Leads:
 Inputs = tuple[Ints, Flags, Ints, Ints]
 # Of several scenarios, one column each: the row of each event, NO_ROW where none changes it, and the rows.
 _Lanes = tuple[list[int], NDArray[Any]]
-# is_op, host_slack, cap, first, first_slack, second, second_slack, own
-_Step = tuple[bool, int, int, int, int, int, int, int]
+# is_op, host_slack, cap, first, first_slack, second, second_slack, third, third_slack, own
+_Step = tuple[bool, int, int, int, int, int, int, int, int, int]
 
 
 @dataclass(frozen=True)
@@ -83,10 +83,13 @@ class Scan:
         """Prepare one device's rows of lead_events, in order, and of lead_costs; nothing changes before an op (id)."""
         op_id = column(events, "op_id")
         is_op = op_id != NO_ROW
-        names = ("host_slack_ns", "cap_ns", "first_slack_ns", "second_slack_ns")
-        limits = [column(events, name, _NO_LIMIT) for name in names]
-        first, second = column(events, "first_position"), column(events, "second_position")
-        parts = (is_op, limits[0], limits[1], first, limits[2], second, limits[3], column(events, "own_ns"))
+        limits = [column(events, name, _NO_LIMIT) for name in ("host_slack_ns", "cap_ns")]
+        befores = [
+            values
+            for name in ("first", "second", "third")
+            for values in (column(events, f"{name}_position"), column(events, f"{name}_slack_ns", _NO_LIMIT))
+        ]
+        parts = (is_op, *limits, *befores, column(events, "own_ns"))
         position, cost = column(costs, "position"), column(costs, "cost_ns")
         cause = NamedRows.of(costs["cause"])
         position_of = {op: at for at, op in enumerate(op_id.tolist()) if op != NO_ROW}
@@ -197,7 +200,8 @@ def _scan(events: Iterable[tuple[_Step, int, int, int, int]], host: int, starts:
     Comparisons are written out: calls of min and max would take half of the time.
     """
     add_start, add_end = starts.append, ends.append
-    for (is_op, host_slack, cap, first, first_slack, second, second_slack, own), gain, gone, start, run in events:
+    for step, gain, gone, start, run in events:
+        is_op, host_slack, cap, first, first_slack, second, second_slack, third, third_slack, own = step
         host += gain
         if not is_op:
             if not gone:
@@ -217,6 +221,10 @@ def _scan(events: Iterable[tuple[_Step, int, int, int, int]], host: int, starts:
         if second != NO_ROW:
             before = ends[second]
             lead = before + second_slack if before + second_slack < lead else lead
+            most = before if before > most else most
+        if third != NO_ROW:
+            before = ends[third]
+            lead = before + third_slack if before + third_slack < lead else lead
             most = before if before > most else most
         lead = (most if most < lead else lead) + start
         add_start(lead)
@@ -248,7 +256,7 @@ class LaneWalk:
         (pays, gain), (drops, gone), (moves, start), (shrinks, run) = self._changes
         least, greatest = np.minimum, np.maximum
         for at in range(self._at, until):
-            is_op, host_slack, cap, first, first_slack, second, second_slack, own = self._steps[at]
+            is_op, host_slack, cap, first, first_slack, second, second_slack, third, third_slack, own = self._steps[at]
             if (change := pays[at]) != NO_ROW:
                 host = host + gain[change]
             if not is_op:
@@ -262,7 +270,7 @@ class LaneWalk:
             else:
                 lead.fill(cap)
                 most.fill(0)
-            for before, slack in ((first, first_slack), (second, second_slack)):
+            for before, slack in ((first, first_slack), (second, second_slack), (third, third_slack)):
                 if before != NO_ROW:
                     row = ends[before]
                     least(lead, row + slack, out=lead)

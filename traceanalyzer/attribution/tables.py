@@ -191,6 +191,8 @@ def _lead_events(device: AttributedDevice) -> _Columns:
         "first_slack_ns": optional(events.first_slack, NO_LIMIT),
         "second_position": optional(events.second),
         "second_slack_ns": optional(events.second_slack, NO_LIMIT),
+        "third_position": optional(events.third),
+        "third_slack_ns": optional(events.third_slack, NO_LIMIT),
         "own_ns": events.own,
         "removable_ns": events.removable,
         "saving_cause": named(producer, BUCKETS),

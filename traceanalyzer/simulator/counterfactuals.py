@@ -116,6 +116,16 @@ _FOUR_LAYERS: list[dict[str, Any]] = [
         ],
     },
 ]
+_HIDDEN_COLLECTIVE: dict[str, Any] = {"ranks": 2, "steps": 8}
+
+
+def _late_after_collective(loader_us: int, h2d_mb: float = 0, py_us: int = 30) -> list[dict[str, Any]]:
+    """Return a step that ends with a collective, and a host that is later than that."""
+    copy = [{"h2d": {"mb": h2d_mb}}] if h2d_mb else []
+    kernels = {"repeat": 60, "do": [{"kernel": {"us": 110, "py_us": py_us}}]}
+    return [{"next": loader_us}, *copy, kernels, {"comm": {"us": 3_500}}]
+
+
 JOBS: dict[str, dict[str, Any]] = {
     "ranks: healthy": _DDP,
     "ranks: one late": {**_DDP, "faults": {"rank": 3, "loader_us": 15_000}},
@@ -148,6 +158,17 @@ JOBS: dict[str, dict[str, Any]] = {
     "ranks: slow device": {**_DDP, "faults": {"rank": 2, "kernel_scale": 1.12}},
     "ranks: exposed transfer": {**_DDP, "comm_us": 4_000, "comm_count": 1, "comm_blocking": True},
     "ranks: garbage on one": {**_DDP, "faults": {"rank": 1, "gc_us": 60_000, "gc_every": 4}},
+    # The host comes so late that nothing is seen to wait for the collective, which holds it all the same.
+    "ranks: late after a collective": {**_HIDDEN_COLLECTIVE, "program": _late_after_collective(18_000, h2d_mb=1.5)},
+    "ranks: late after a recorded wait": {
+        **_HIDDEN_COLLECTIVE,
+        "sync_events": True,
+        "program": _late_after_collective(18_000, h2d_mb=1.5),
+    },
+    "ranks: launching after a collective": {
+        **_HIDDEN_COLLECTIVE,
+        "program": _late_after_collective(5_600, py_us=210),
+    },
     "ranks: groups": {
         "ranks": 4,
         "steps": 8,
@@ -272,6 +293,9 @@ RUN_WHAT_IFS: tuple[WhatIf, ...] = (
     WhatIf("ranks: one late", (LOADER,), 0.5),
     WhatIf("ranks: two late", (LOADER,), ranks=(3,)),
     WhatIf("ranks: two late", (LOADER,), ranks=(1, 3)),
+    *_ask("ranks: late after a collective", (LOADER,), 0.5),
+    *_ask("ranks: late after a recorded wait", (LOADER,), 0.5),
+    *_ask("ranks: launching after a collective", (PYTHON,), (PYTHON, LOADER)),
     WhatIf("ranks: all late", (LOADER,), ranks=(3,)),
     WhatIf("ranks: all late", (LOADER,)),
     WhatIf("ranks: late in turn", (LOADER,)),
