@@ -72,7 +72,6 @@ def hold_promises(job: RandomJob) -> Held:
     """Return which findings of a job promise more or less than running it again without their cause saves."""
     seen = look(job)
     apart: list[str] = []
-    excused: list[str] = []
     for found in seen.findings:
         promised = promised_share(found)
         mended = _mended(found, job.scenario)
@@ -82,16 +81,5 @@ def hold_promises(job: RandomJob) -> Held:
         where = "" if found.rank is None else f" on rank {found.rank}"
         text = f"{job.name}: {found.rule}{where} promises {promised:.1%}, the truth is {truth:.1%}"
         if abs(promised - truth) * POINTS > _MOST_POINTS_APART:
-            unseen = _unseen_wait(job.scenario) if promised > truth else None
-            (apart if unseen is None else excused).append(text if unseen is None else f"{text}: {unseen}")
-    return Held(tuple(apart), "; ".join(excused) or None)
-
-
-def _unseen_wait(told: Scenario) -> str | None:
-    """Return why nothing tells that compute would wait for a collective that now ends while the host is late."""
-    if "ranks" not in told:
-        return None
-    if not told["sync_events"]:
-        return "what streams wait for was not recorded"
-    copied = any("h2d" in action for action in told["program"])
-    return "kernels wait for a copy and for a collective, and only one of both is followed" if copied else None
+            apart.append(text)
+    return Held(tuple(apart))

@@ -95,7 +95,8 @@ def attribute_trace(
     for ops in devices:
         steps = device_steps(ops, host_steps)
         window = device_window(ops, steps, host_steps.source)
-        needs = find_dependencies(con, trace_id, ops, [s.first_op for s in steps if s.first_op is not None])
+        begins = [(step.first_op, step.host.start) for step in steps if step.first_op is not None]
+        needs = find_dependencies(con, trace_id, ops, begins)
         queue = full_queue_launches(ops)
         ledger = build_ledger(ops, needs, timelines, calls, window.latency, queue[0])
         events = build_lead_events(ops, needs, timelines, calls, ledger, window, queue)

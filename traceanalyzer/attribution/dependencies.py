@@ -64,8 +64,7 @@ def _recorded_waits(con: duckdb.DuckDBPyConnection, trace_id: int, ops: DeviceOp
     rows = con.execute(_WAIT_QUERY, {"trace_id": trace_id, "device": ops.device}).fetchall()
     launched = {}
     for stream in {stream for wait in rows for stream in (wait[0], wait[2])}:
-        mine = np.flatnonzero((ops.stream == stream) & ops.linked)
-        mine = mine[np.argsort(ops.launch_start[mine], kind="stable")]
+        mine = _as_launched(ops, ops.stream == stream)
         launched[stream] = (mine, ops.launch_start[mine])
     for stream, asked, source, recorded_at in rows:
         waiting, waiting_launch = launched[stream]
@@ -108,14 +107,21 @@ def _coincident(ops: DeviceOps, stream: Ints, other: Ints) -> None:
             other[row] = fits[-1]
 
 
-def _collective_inputs(ops: DeviceOps, other: Ints) -> None:
-    """Fill in the compute that collectives without a known wait had been issued after.
+def _as_launched(ops: DeviceOps, which: Flags) -> Ints:
+    """Return the rows of some ops whose launch is known, in the order of their launches."""
+    rows = np.flatnonzero(which & ops.linked)
+    return rows[np.argsort(ops.launch_start[rows], kind="stable")]
 
-    PyTorch lets the stream of every collective wait for the stream that issues it (ProcessGroupNCCL's syncStream).
+
+def _collective_inputs(ops: DeviceOps, other: Ints) -> None:
+    """Fill in the work of a computing stream that collectives without a known wait had been issued after.
+
+    PyTorch lets the stream of every collective wait for the stream that issues it (ProcessGroupNCCL's syncStream), for
+    its copies as for its kernels.
     """
-    launched = np.flatnonzero(ops.compute & ops.linked)
-    launched = launched[np.argsort(ops.launch_start[launched], kind="stable")]
     comm = (ops.producer == _TRANSFER) | (ops.producer == _P2P)
+    computes = np.isin(ops.stream, np.unique(ops.stream[ops.compute]))
+    launched = _as_launched(ops, computes & ~comm)
     rows = np.flatnonzero(comm & ops.linked & (other == NO_ROW))
     at = np.searchsorted(ops.launch_start[launched], ops.launch_start[rows]) - 1
     rows, before = rows[at >= 0], launched[at[at >= 0]]
@@ -123,26 +129,36 @@ def _collective_inputs(ops: DeviceOps, other: Ints) -> None:
     other[rows[fits]] = before[fits]
 
 
-def _results_of_steps(ops: DeviceOps, first_ops: Sequence[int], other: Ints, also: Ints) -> None:
-    """Let each step's first op wait for the collectives of the steps before it.
+def _results_of_steps(ops: DeviceOps, begins: Sequence[tuple[int, int]], other: Ints, also: Ints) -> None:
+    """Let what each step first asks of its stream, a copy or a kernel, wait for the collectives of the step before it.
 
     What a step reduces or gathers, the next one computes with: where the host is so late that the collective had long
     been done, no wait is to be seen, and yet the host could not be ahead of it. Collectives that the step began before
     are not waited for.
     """
-    comm = np.flatnonzero((ops.producer == _TRANSFER) & ops.linked)
-    comm = comm[np.argsort(ops.launch_start[comm], kind="stable")]
-    for row in first_ops:
-        before = comm[: np.searchsorted(ops.launch_start[comm], ops.launch_start[row])]
-        before = before[(ops.stream[before] != ops.stream[row]) & (before != other[row])]
-        if len(before) and ops.end[before[-1]] <= ops.start[row]:
-            also[row] = before[-1]
+    comm = _as_launched(ops, ops.producer == _TRANSFER)
+    launch = ops.launch_start[comm]
+    streams = {
+        stream: _as_launched(ops, ops.stream == stream) for stream in {int(ops.stream[row]) for row, _ in begins}
+    }
+    for (kernel, start), (_, start_before) in zip(begins[1:], begins, strict=False):
+        mine = streams[int(ops.stream[kernel])]
+        row = mine[np.searchsorted(ops.launch_start[mine], start)]
+        issued = comm[np.searchsorted(launch, start_before) : np.searchsorted(launch, start)]
+        issued = issued[(ops.stream[issued] != ops.stream[row]) & (issued != other[row])]
+        if len(issued):
+            last = issued[np.argmax(ops.end[issued])]
+            if ops.end[last] <= ops.start[row]:
+                also[row] = last
 
 
 def find_dependencies(
-    con: duckdb.DuckDBPyConnection, trace_id: int, ops: DeviceOps, first_ops: Sequence[int] = ()
+    con: duckdb.DuckDBPyConnection, trace_id: int, ops: DeviceOps, begins: Sequence[tuple[int, int]] = ()
 ) -> Dependencies:
-    """Return what each op of a device had to wait for there; `first_ops` are the rows with which steps begin."""
+    """Return what each op of a device had to wait for there.
+
+    `begins` are the steps in order: the row of the op with which each begins, and when it begins on the host.
+    """
     stream = stream_predecessors(ops)
     other, also = np.full(ops.count, NO_ROW), np.full(ops.count, NO_ROW)
     recorded = _recorded_waits(con, trace_id, ops, other, also)
@@ -150,5 +166,5 @@ def find_dependencies(
     _collective_inputs(ops, other)
     # Where waits were recorded nothing has to be assumed.
     if not recorded.any():
-        _results_of_steps(ops, first_ops, other, also)
+        _results_of_steps(ops, begins, other, also)
     return Dependencies(stream, other, also, recorded)
