@@ -138,13 +138,15 @@ def _results_of_steps(ops: DeviceOps, begins: Sequence[tuple[int, int]], other: 
     """
     comm = _as_launched(ops, ops.producer == _TRANSFER)
     launch = ops.launch_start[comm]
-    streams = {
-        stream: _as_launched(ops, ops.stream == stream) for stream in {int(ops.stream[row]) for row, _ in begins}
-    }
-    for (kernel, start), (_, start_before) in zip(begins[1:], begins, strict=False):
-        mine = streams[int(ops.stream[kernel])]
-        row = mine[np.searchsorted(ops.launch_start[mine], start)]
-        issued = comm[np.searchsorted(launch, start_before) : np.searchsorted(launch, start)]
+    starts = [start for _, start in begins]
+    firsts: dict[int, Ints] = {}
+    for stream in np.unique(ops.stream[[row for row, _ in begins]]).tolist() if begins else ():
+        mine = _as_launched(ops, ops.stream == stream)
+        firsts[stream] = mine[np.minimum(np.searchsorted(ops.launch_start[mine], starts), len(mine) - 1)]
+    since = np.searchsorted(launch, starts)
+    for i in range(1, len(begins)):
+        row = firsts[int(ops.stream[begins[i][0]])][i]
+        issued = comm[since[i - 1] : since[i]]
         issued = issued[(ops.stream[issued] != ops.stream[row]) & (issued != other[row])]
         if len(issued):
             last = issued[np.argmax(ops.end[issued])]
