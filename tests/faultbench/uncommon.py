@@ -1,4 +1,4 @@
-"""Faults U9 to U14, which few jobs have: modes left on, graphs recorded for nothing, memory in pieces, a low clock."""
+"""Faults U9 to U15, which few jobs have: modes left on, graphs recorded for nothing, memory in pieces, a low clock."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ _ALLOC = Without(("host.alloc",))
 _NEXT = {"next": {"us": 300}}
 _STEP = kernels(60, 80)
 _BLOCKED: dict[str, Any] = {"steps": 8, "kernels": 120, "kernel_us": 60}
+# Without the mode the host is what this waits for.
+_BLOCKED_SHORT: dict[str, Any] = {"steps": 8, "kernels": 120, "kernel_us": 10, "host_us": 12}
 # Kernels of a transformer: two kinds that compute and two that move data.
 _LAYER = [
     {"kernel": {"us": us, "py_us": 3, "class": name}}
@@ -133,5 +135,14 @@ UNCOMMON: tuple[Fault, ...] = (
             Expected("comm-blocking", first=False, without=Without(("dev.comm_transfer",))),
         ),
         silent=("launch-bound", "host-stalls"),
+    ),
+    Fault(
+        "U15",
+        "CUDA_LAUNCH_BLOCKING left on, and short kernels",
+        {**_BLOCKED_SHORT, "blocking_launches": True},
+        _BLOCKED_SHORT,
+        (Expected("launch-blocking-mode", without=Without(instead=_BLOCKED_SHORT)),),
+        silent=("sync-per-launch", "sync-in-step"),
+        twin_tells=("launch-bound", "dataloader-bound"),
     ),
 )

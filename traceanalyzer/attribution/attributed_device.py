@@ -10,6 +10,7 @@ import numpy as np
 
 from traceanalyzer.attribution.arrow_columns import NO_ROW
 from traceanalyzer.attribution.blocking_calls import find_blocking_calls
+from traceanalyzer.attribution.blocking_launches import split_blocking_launches
 from traceanalyzer.attribution.buckets import Flags, Ints
 from traceanalyzer.attribution.collective_matching import CommWaits
 from traceanalyzer.attribution.dependencies import find_dependencies
@@ -83,7 +84,8 @@ def attribute_trace(
     waits: Mapping[tuple[int, int], CommWaits],
 ) -> Iterator[AttributedDevice]:
     """Attribute every device of a trace, with what its collectives waited for by trace and device."""
-    devices = [with_waits(ops, waits.get((trace_id, ops.device))) for ops in load_device_ops(con, trace_id)]
+    launched = [split_blocking_launches(ops) for ops in load_device_ops(con, trace_id)]
+    devices = [with_waits(ops, waits.get((trace_id, ops.device))) for ops in launched]
     threads = np.unique(np.concatenate([ops.launch_thread[ops.linked] for ops in devices])).tolist()
     slices = load_host_slices(con, trace_id, threads)
     calls = find_blocking_calls(con, trace_id, slices, devices)

@@ -1,9 +1,9 @@
-"""Host calls that return only when the device has done something: synchronisations and blocking copies."""
+"""Host calls that return only when the device has done something: synchronisations, blocking copies and launches."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import duckdb
 import numpy as np
@@ -51,8 +51,9 @@ class BlockingCalls:
 
     row: Ints  # of host_slices
     thread: Ints
-    start: Ints
+    start: Ints  # of a launch that waits: when the launch itself was done
     end: Ints
+    least: Ints  # what the call takes where there is nothing to wait for
     release: Ints
     cause: Codes
     stream: Ints  # stream waited for; NO_ROW: not recorded
@@ -104,6 +105,23 @@ def _blocking_copies(slices: HostSlices, devices: list[DeviceOps]) -> _Copies:
     return _Copies(row[at], start[at], cause[at].astype(np.int8), op_id[at], device[at])
 
 
+@dataclass(frozen=True)
+class _Launches:
+    row: Ints
+    start: Ints
+    stream: Ints
+
+
+def _blocking_launches(slices: HostSlices, devices: list[DeviceOps]) -> _Launches:
+    rows = [np.flatnonzero(ops.launch_return > ops.launch_end) for ops in devices]
+    found = list(zip(devices, rows, strict=True))
+    row = slices.rows_of(np.concatenate([ops.launch_id[at] for ops, at in found]))
+    start = np.concatenate([ops.launch_end[at] for ops, at in found])
+    stream = np.concatenate([ops.stream[at] for ops, at in found])
+    known = row != NO_ROW
+    return _Launches(row[known], start[known], stream[known])
+
+
 def _waited_for(con: duckdb.DuckDBPyConnection, trace_id: int, correlations: Ints, starts: Ints) -> tuple[Ints, Ints]:
     """Return the stream that each call waited for, and until when it was launched."""
     rows = con.execute(_SYNC_QUERY, {"trace_id": trace_id}).fetchall()
@@ -120,35 +138,42 @@ def find_blocking_calls(
     """Return the calls among some threads' slices that wait for a device."""
     names = zip(slices.categories, slices.names, strict=True)
     syncs = np.flatnonzero(slices.flags([is_api(c) and slice_state(c, n) == SYNC_CODE for c, n in names]))
-    copies = _blocking_copies(slices, devices)
-    row = np.concatenate([syncs, copies.row])
+    copies, launches = _blocking_copies(slices, devices), _blocking_launches(slices, devices)
+    row = np.concatenate([syncs, copies.row, launches.row])
     order = np.argsort(row, kind="stable")
-    none = np.full(len(syncs), NO_ROW)
-    stream, until = _waited_for(con, trace_id, slices.correlation[syncs], slices.start[syncs])
+    sync_stream, sync_until = _waited_for(con, trace_id, slices.correlation[syncs], slices.start[syncs])
     of_event = slices.flags([bool(_OF_EVENT.search(name)) for name in slices.names])
-    row = row[order]
-    cause = np.concatenate([np.full(len(syncs), SYNC_CODE, np.int8), copies.cause])[order]
-    return BlockingCalls(
-        row=row,
-        thread=slices.thread[row],
-        start=slices.start[row],
-        end=slices.end[row],
-        release=np.concatenate([slices.end[syncs], np.minimum(copies.copy_start, slices.end[copies.row])])[order],
-        cause=_with_their_copies(cause, slices.thread[row], slices.start[row], slices.end[row]),
-        stream=np.concatenate([stream, np.full(len(copies.row), NO_ROW)])[order],
-        until=np.concatenate([until, slices.start[copies.row]])[order],
-        of_event=of_event[row],
-        copy_op=np.concatenate([none, copies.op_id])[order],
-        copy_device=np.concatenate([none, copies.device])[order],
+
+    def joined(of_syncs: Ints | int, of_copies: Ints | Codes | int, of_launches: Ints | int) -> Ints:
+        parts = ((of_syncs, len(syncs)), (of_copies, len(copies.row)), (of_launches, len(launches.row)))
+        return np.concatenate([np.broadcast_to(np.asarray(part, np.int64), count) for part, count in parts])[order]
+
+    calls = BlockingCalls(
+        row=row[order],
+        thread=slices.thread[row[order]],
+        start=joined(slices.start[syncs], slices.start[copies.row], launches.start),
+        end=slices.end[row[order]],
+        least=joined(API_MIN_NS, API_MIN_NS, 0),
+        release=joined(
+            slices.end[syncs], np.minimum(copies.copy_start, slices.end[copies.row]), slices.end[launches.row]
+        ),
+        cause=joined(SYNC_CODE, copies.cause, SYNC_CODE).astype(np.int8),
+        stream=joined(sync_stream, NO_ROW, launches.stream),
+        until=joined(sync_until, slices.start[copies.row], launches.start),
+        of_event=of_event[row[order]],
+        copy_op=joined(NO_ROW, copies.op_id, NO_ROW),
+        copy_device=joined(NO_ROW, copies.device, NO_ROW),
     )
+    return replace(calls, cause=_with_their_copies(calls))
 
 
-def _with_their_copies(cause: Codes, thread: Ints, start: Ints, end: Ints) -> Codes:
+def _with_their_copies(calls: BlockingCalls) -> Codes:
     """Return the causes with those of waits that only make sure of a blocking copy: PyTorch waits after every one.
 
     Nothing is left to wait for then. Without the copy's blocking they are not there either, and hold nothing up.
     """
-    is_short = end - start <= BLOCKING_COPY_MIN_NS
+    cause, thread, start, end = calls.cause, calls.thread, calls.start, calls.end
+    is_short = (end - start <= BLOCKING_COPY_MIN_NS) & (calls.least > 0)
     follows = np.zeros(len(cause), np.bool_)
     follows[1:] = (
         (cause[:-1] == _MEMCPY_BLOCK) & (thread[1:] == thread[:-1]) & (start[1:] - end[:-1] <= BLOCKING_COPY_MIN_NS)
@@ -195,5 +220,5 @@ def device_waits_of(calls: BlockingCalls, ops: DeviceOps, stream_before: Ints) -
     own_copy = (calls.copy_op != NO_ROW) & (target != NO_ROW)
     awaited = np.where(own_copy, stream_before[target], target)
     busy_until = np.where(awaited == NO_ROW, calls.start, ops.end[awaited])
-    waited = calls.release - calls.start - API_MIN_NS
+    waited = calls.release - calls.start - calls.least
     return np.where(busy_until > calls.start + CLOCK_ERROR_NS, np.maximum(0, waited), 0)

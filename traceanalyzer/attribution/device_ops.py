@@ -58,6 +58,7 @@ class DeviceOps:
     launch_thread: Ints
     launch_start: Ints
     launch_end: Ints
+    launch_return: Ints  # later than its end where the call then waits for its kernel
     launch_name: NamedRows
     name: Texts
     match_id: Ints  # collective all of whose ranks are known; NO_ROW: none
@@ -112,6 +113,7 @@ def _device(table: pa.Table, device: int) -> DeviceOps:
         launch_thread=column(table, "launch_thread"),
         launch_start=column(table, "launch_start"),
         launch_end=column(table, "launch_end"),
+        launch_return=column(table, "launch_end"),
         launch_name=NamedRows.of(table["launch_name"]),
         name=table["name"].combine_chunks(),
         match_id=np.full(table.num_rows, NO_ROW),

@@ -118,7 +118,8 @@ def slice_states(slices: HostSlices, blocking: BlockingCalls, names: OwnNames = 
     if not slices.count:
         return np.zeros(0, np.int8)
     own = np.asarray(by_name, dtype=np.int8)[slices.name_code]
-    own[blocking.row] = blocking.cause
+    whole = blocking.start == slices.start[blocking.row]
+    own[blocking.row[whole]] = blocking.cause[whole]
     _mark_preprocessing(slices, own)
     of_os = slices.flags([is_os(c) for c in slices.categories])
     _quiet_os_calls(slices, own, of_os)
@@ -179,18 +180,25 @@ def _unrecorded(slices: HostSlices, thread: int) -> int:
     )
 
 
-def _edges(slices: HostSlices, states: Codes) -> _Edges:
+def _edges(slices: HostSlices, states: Codes, blocking: BlockingCalls) -> _Edges:
     painted = (states != NEUTRAL) & (slices.end > slices.start)
     rows = np.flatnonzero(painted)
     ending = np.flatnonzero(painted & ~_outlasted(slices, painted))
     up = _open_above(slices, painted, ending, slices.end[ending])
     deepest = int(slices.depth.max(initial=0)) + 1
+    # A launch that waits changes what it does on its way.
+    late = np.flatnonzero((blocking.start > slices.start[blocking.row]) & (blocking.end > blocking.start))
+    waits = blocking.row[late]
     return _Edges(
-        thread=np.concatenate([slices.thread[rows], slices.thread[ending]]),
-        time=np.concatenate([slices.start[rows], slices.end[ending]]),
-        rank=np.concatenate([deepest + slices.depth[rows], deepest - 1 - slices.depth[ending]]),
-        state=np.concatenate([states[rows], np.where(up == NO_ROW, NEUTRAL, states[up])]).astype(np.int8),
-        row=np.concatenate([rows, up]),
+        thread=np.concatenate([slices.thread[rows], slices.thread[ending], blocking.thread[late]]),
+        time=np.concatenate([slices.start[rows], slices.end[ending], blocking.start[late]]),
+        rank=np.concatenate(
+            [deepest + slices.depth[rows], deepest - 1 - slices.depth[ending], deepest + 1 + slices.depth[waits]]
+        ),
+        state=np.concatenate([states[rows], np.where(up == NO_ROW, NEUTRAL, states[up]), blocking.cause[late]]).astype(
+            np.int8
+        ),
+        row=np.concatenate([rows, up, waits]),
     )
 
 
@@ -200,7 +208,7 @@ def paint(
     """Return the timeline of each thread; `names` are what a project calls things."""
     states = slice_states(slices, blocking, names)
     nesting = Nesting(slices.parent, states)
-    edges = _edges(slices, states)
+    edges = _edges(slices, states, blocking)
     of_os = slices.flags([is_os(c) for c in slices.categories])
     timelines = {}
     for thread in np.unique(slices.thread).tolist():

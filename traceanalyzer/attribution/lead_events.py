@@ -149,7 +149,7 @@ class _Draft:
         at = np.flatnonzero(self.order.wait != NO_ROW)
         call = self.order.wait[at]
         start, end, target = self.calls.start[call], self.calls.end[call], waited[call]
-        blocked = np.maximum(0, end - start - API_MIN_NS)
+        blocked = np.maximum(0, end - start - self.calls.least[call])
         known = target != NO_ROW
         released = known & (self.ops.end[target] > start)
         returned = np.where(released, end, np.minimum(end, self.ops.end[target] + RETURN_NS))
