@@ -71,6 +71,10 @@ def test_ranges_are_known_by_their_names(state: str, name: str) -> None:
         ("host.host_alloc", "hipHostMalloc"),
         ("host.host_alloc", "cudaFreeHost"),
         ("host.module_load", "cuModuleLoadData"),
+        ("host.compile", "cudaStreamBeginCapture"),
+        ("host.compile", "hipStreamEndCapture"),
+        ("host.compile", "cuGraphInstantiateWithFlags"),
+        ("host.compile", "cudaGraphExecUpdate"),
     ],
 )
 def test_calls_are_known_on_both_vendors(state: str, call: str) -> None:
@@ -191,6 +195,44 @@ def test_waiting_inside_the_loader_is_the_loaders() -> None:
         """
     )
     assert states(drawn, 12) == [*["host.dataloader"] * 9, "host.other", *["host.offcpu"] * 2]
+
+
+def test_everything_until_a_captured_graph_is_ready_is_compiling() -> None:
+    # begin  [B]                                                     another graph is made ready after other work
+    # inside     [= mm [L] =]  [malloc]
+    # ready                              [End]   [Instantiate]  [L]  [Instantiate]
+    drawn = timeline(
+        """
+        id thread category name                  start end
+        1  0      cpu_op   aten::add             0     2
+        2  0      runtime  hipStreamBeginCapture 2     3
+        3  0      cpu_op   aten::mm              4     8
+        4  0      runtime  hipLaunchKernel       5     7
+        5  0      runtime  hipMalloc             9     10
+        6  0      runtime  hipStreamEndCapture   11    12
+        7  0      runtime  hipGraphInstantiate   13    16
+        8  0      cpu_op   aten::add             17    18
+        9  0      runtime  hipGraphLaunch        18    19
+        10 0      runtime  hipGraphInstantiate   20    21
+        """
+    )
+    op, python, capturing, launch = "host.op", "host.python", "host.compile", "host.launch_api"
+    recorded = [*[capturing] * 7, "host.alloc", *[capturing] * 6]
+    assert states(drawn, 22) == [op, op, *recorded, python, op, launch, python, capturing, python]
+
+
+def test_capture_whose_end_is_not_in_the_trace_hides_nothing() -> None:
+    drawn = timeline(
+        """
+        id thread category name                   start end
+        1  0      runtime  cudaStreamBeginCapture 0     1
+        2  0      cpu_op   aten::mm               2     4
+        3  0      runtime  cudaStreamBeginCapture 6     7
+        4  0      runtime  cudaStreamEndCapture   8     9
+        """
+    )
+    op, python, capturing = "host.op", "host.python", "host.compile"
+    assert states(drawn, 10) == [capturing, python, op, op, python, python, *[capturing] * 3, python]
 
 
 def test_range_that_outlives_the_frame_it_began_in_keeps_its_inside() -> None:

@@ -1,4 +1,4 @@
-"""Faults U9 to U15, which few jobs have: modes left on, graphs recorded for nothing, memory in pieces, a low clock."""
+"""Faults U9 to U16, which few jobs have: modes left on, graphs recorded for nothing, memory in pieces, a low clock."""
 
 from __future__ import annotations
 
@@ -29,6 +29,14 @@ def _recorded(*, once: bool) -> Scenario:
         "do": [{"capture": {"instantiate_us": 8_000}, "do": [launches]}],
     }
     return {"steps": 11, "program": [_NEXT, {"first": {"steps": 1}, "do": [record]} if once else record, {"graph": {}}]}
+
+
+def _captured(*, once: bool) -> Scenario:
+    """Return steps that replay a graph, captured by the program itself: in the first step, or in each."""
+    launches = {"repeat": 300, "do": [{"kernel": {"us": 12, "py_us": 3, "op_us": 4}}]}
+    capture = {"capture": {"instantiate_us": 3_000}, "do": [launches]}
+    recorded = {"first": {"steps": 1}, "do": [capture]} if once else capture
+    return {"steps": 10, "program": [{"py": 100}, recorded, {"graph": {}}, {"item": 1}]}
 
 
 def _full(*, fails: bool) -> Scenario:
@@ -144,5 +152,14 @@ UNCOMMON: tuple[Fault, ...] = (
         (Expected("launch-blocking-mode", without=Without(instead=_BLOCKED_SHORT)),),
         silent=("sync-per-launch", "sync-in-step"),
         twin_tells=("launch-bound", "dataloader-bound"),
+    ),
+    Fault(
+        "U16",
+        "CUDA graph captured in every step by the program itself",
+        _captured(once=False),
+        _captured(once=True),
+        (Expected("cudagraph-rerecord", without=Without(instead=_captured(once=True))),),
+        silent=("launch-bound", "engine-host-gap"),
+        twin_tells=("sampling-sync",),
     ),
 )

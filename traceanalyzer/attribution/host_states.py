@@ -12,6 +12,7 @@ NEUTRAL = -1  # says nothing of its own: what lies around it holds
 _API_STATES = (
     (r"(Device|Stream|Event|Ctx|Context|Thread)Synchronize", "host.sync"),
     (r"Launch", "host.launch_api"),
+    (r"Stream(Begin|End)Capture|Graph(Instantiate|ExecUpdate)", "host.compile"),
     (r"HostAlloc|MallocHost|HostMalloc|HostRegister|HostUnregister|FreeHost|HostFree", "host.host_alloc"),
     (
         r"^(cuda|hip)(Malloc|Free)(?!Graph)|^(cu|hip)Mem(Alloc|Free|Create|Release|Map|Unmap|SetAccess|Address)"

@@ -17,6 +17,7 @@ from traceanalyzer.attribution.buckets import (
     Flags,
     Ints,
 )
+from traceanalyzer.attribution.graph_captures import find_captures
 from traceanalyzer.attribution.host_slices import HostSlices
 from traceanalyzer.attribution.host_states import (
     AUTOGRAD,
@@ -209,6 +210,7 @@ def paint(
     states = slice_states(slices, blocking, names)
     nesting = Nesting(slices.parent, states)
     edges = _edges(slices, states, blocking)
+    captures = find_captures(slices, states)
     of_os = slices.flags([is_os(c) for c in slices.categories])
     timelines = {}
     for thread in np.unique(slices.thread).tolist():
@@ -225,9 +227,8 @@ def paint(
         unrecorded = _unrecorded(slices, thread)
         state = np.where(edges.state[order] == NEUTRAL, unrecorded, edges.state[order]).astype(np.int8)
         events = slices.start[first:last][~of_os[first:last]]
-        timelines[thread] = _lay_over(
-            Timeline(edges.time[order], state, edges.row[order], unrecorded, events, nesting), overheads
-        )
+        pieces = captures.of_thread(thread).paint(edges.time[order], state, edges.row[order], unrecorded)
+        timelines[thread] = _lay_over(Timeline(*pieces, unrecorded, events, nesting), overheads)
     return timelines
 
 
