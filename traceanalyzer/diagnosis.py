@@ -89,6 +89,7 @@ class Finding:
     same_on_traces: tuple[
         str, ...
     ] = ()  # more than one: this finding stands for all of them, its numbers are the worst's
+    same_on_devices: tuple[int, ...] = ()  # more than one: those of one process that this finding stands for
     alternatives: tuple[str, ...] = ()
     evidence: tuple[Evidence, ...] = ()
     fixes: tuple[Fix, ...] = ()

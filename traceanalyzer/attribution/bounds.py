@@ -247,7 +247,7 @@ def _apart(
     world = max((row["world_size"] or 0 for row in traces), default=0)
     there = len({row["rank"] for row in traces})
     if world > there:
-        return f"missing-ranks: {there} of {world} ranks are in the run"
+        return f"missing-ranks: {there} of {world} ranks {'is' if there == 1 else 'are'} in the run"
     if len(traces) > 1 and any(row["synchronises"] and row["wait_ns"] is None for row in members):
         return NOT_MATCHED
     messages = [row for row in members if not row["synchronises"] and (row["present_count"] or 0) > 1]

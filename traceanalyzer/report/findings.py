@@ -164,6 +164,8 @@ def _place(diagnosis: Diagnosis, finding: Finding) -> str:
     if finding.trace is None:
         return "the run" if finding.rank is None else f"the run, rank {finding.rank}"
     device = f"device {finding.device}" if finding.device is not None else "the whole trace"
+    if len(finding.same_on_devices) > 1:
+        device = f"devices {ranges(finding.same_on_devices)}, worst {finding.device}"
     names = short_names([trace.trace for trace in diagnosis.traces])
     where = names.get(finding.trace or "", "the run")
     if len(finding.same_on_traces) > 1:

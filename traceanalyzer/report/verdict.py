@@ -10,8 +10,8 @@ from traceanalyzer.report.words import listed, percent
 # A device that computes this much has little left to win outside its kernels.
 HEALTHY_COMPUTE_SHARE = 0.9
 # Quality findings this severe and worse are told before anything else.
-_COUNTS = {2: "Two", 3: "Three"}
 LIMITS_TRUST = SEVERITIES.index("warning")
+_COUNTS = {2: "Two", 3: "Three"}
 
 
 @dataclass(frozen=True)

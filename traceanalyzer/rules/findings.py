@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -22,6 +24,8 @@ from traceanalyzer.rules.template import render
 from traceanalyzer.rules.verdicts import Verdict
 
 EVIDENCE_ROWS = 20
+# A number by itself: digits in names (rank0.json, H200) and versions tell things apart.
+_NUMBER = re.compile(r"(?<![\w.,-])\d+(?:,\d{3})*(?:\.\d+)?(?![\w-]|[.,]\w)")
 _WEIGHTS = {"high": 1.0, "medium": 0.7, "low": 0.4}
 
 
@@ -119,7 +123,7 @@ def evidence(
 
 
 def merge_ranks(findings: Sequence[Finding]) -> list[Finding]:
-    """Return one finding for those that are equal on several traces: the worst, with the ranks it stands for."""
+    """Return one finding for those that are equal in several places: the worst, with the ranks or devices it is for."""
     groups: list[list[Finding]] = []
     for finding in sorted(findings, key=lambda item: -(item.saving_share or 0.0)):
         group = next((group for group in groups if _same(group[0], finding)), None)
@@ -152,13 +156,15 @@ def _sort_key(finding: Finding, *, by_order: bool) -> tuple[Any, ...]:
 
 
 def _same(first: Finding, second: Finding) -> bool:
-    # The device is left out: rank 3 usually runs on device 3.
     if (first.rule, first.severity, first.status) != (second.rule, second.severity, second.status):
         return False
-    if first.trace is None or second.trace is None or first.trace == second.trace:
+    if first.trace is None or second.trace is None:
+        return False
+    # Of two traces the device is left out: rank 3 usually runs on device 3.
+    if first.trace == second.trace and (None in (first.device, second.device) or first.device == second.device):
         return False
     if first.saving_share is None or second.saving_share is None:
-        return first.message == second.message
+        return _NUMBER.sub("0", first.message) == _NUMBER.sub("0", second.message)
     return second.saving_share >= (1 - SAME_SHARE) * first.saving_share
 
 
@@ -169,7 +175,27 @@ def _merged(group: Sequence[Finding]) -> Finding:
     told = {item.rule: item for finding in reversed(group) for item in finding.explanations}
     ranks = tuple(sorted({item.rank for item in group if item.rank is not None}))
     traces = tuple(sorted({item.trace for item in group if item.trace is not None}))
-    return replace(worst, same_on_ranks=ranks, same_on_traces=traces, explanations=tuple(told.values()))
+    per_trace = Counter(item.trace for item in group)
+    devices = {item.device for item in group if item.device is not None} if max(per_trace.values()) > 1 else set()
+    return replace(
+        worst,
+        message=worst.message if worst.saving_share is not None else ranged([item.message for item in group]),
+        same_on_ranks=ranks if len(traces) > 1 else (),
+        same_on_traces=traces if len(traces) > 1 else (),
+        same_on_devices=tuple(sorted(devices)),
+        explanations=tuple(told.values()),
+    )
+
+
+def ranged(messages: Sequence[str]) -> str:
+    """Return messages that differ in nothing but numbers as one, with the least and the largest of each number."""
+    columns = iter(list(zip(*(_NUMBER.findall(message) for message in messages), strict=True)))
+
+    def told(_: re.Match[str]) -> str:
+        ordered = sorted(dict.fromkeys(next(columns)), key=lambda text: float(text.replace(",", "")))
+        return ordered[0] if len(ordered) == 1 else f"{ordered[0]}–{ordered[-1]}"
+
+    return _NUMBER.sub(told, messages[0])
 
 
 def _fix(fix: RuleFix) -> Fix:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import duckdb
 
-from traceanalyzer.diagnosis import Diagnosis
+from traceanalyzer.diagnosis import Diagnosis, Finding
 from traceanalyzer.rules.model import Rule
 
 _Place = tuple[str | None, int | None] | None  # trace and device; None: the run, whose ranks wait for each other
@@ -95,7 +95,7 @@ def open_claims(diagnosis: Diagnosis, rules: Sequence[Rule]) -> tuple[str, ...]:
     """
     of_kernels = {rule.id for rule in rules if rule.claims.compute_ops is not None}
     timed = [finding for finding in diagnosis.findings if finding.owned_ns is not None]
-    merged = any(len(finding.same_on_traces) > 1 for finding in timed)
+    merged = any(_is_merged(finding) for finding in timed)
     compute_ns = sum(dict(ledger.buckets).get("compute", 0) for ledger in diagnosis.ledgers)
     absent_ns = sum(ledger.window_ns for ledger in diagnosis.ledgers) - compute_ns
     owned_ns = sum(finding.owned_ns or 0 for finding in timed if finding.rule not in of_kernels)
@@ -120,7 +120,7 @@ def marginals(diagnosis: Diagnosis) -> tuple[str, ...]:
     best: dict[_Place, int] = defaultdict(int)
     for finding in diagnosis.findings:
         of_run = finding.run_saving_ns is not None
-        if finding.marginal_ns is not None and (of_run or len(finding.same_on_traces) < 2):
+        if finding.marginal_ns is not None and (of_run or not _is_merged(finding)):
             place = None if of_run else (finding.trace, finding.device)
             together[place] += finding.marginal_ns
             if finding.marginal_order == 1:
@@ -137,3 +137,7 @@ def open_run(con: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
     """Return by how much the run's ledger is not the slowest window, where there is one."""
     ((told_ns, window_ns),) = con.execute(_RUN).fetchall()
     return () if window_ns is None or told_ns == window_ns else (f"{told_ns} ns of {window_ns} ns",)
+
+
+def _is_merged(finding: Finding) -> bool:
+    return len(finding.same_on_traces) > 1 or len(finding.same_on_devices) > 1
