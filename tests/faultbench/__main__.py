@@ -21,6 +21,13 @@ from faultbench.random_jobs import HEALTHY_COUNT, SICK_COUNT, healthy_job, sick_
 PARTS = ("simulated", "real", "doses", "mixtures", "degraded", "random")
 
 
+_OF_H2 = """\
+H2 is a real trace of the corpus (v100_absolute_ns_2024_04: a V100 that computes 98 % of the time, in short kernels and
+with long launch calls). tests/golden/corpus_diagnoses/ holds what is told of it: rules on launches and waits are silent,
+and tensor-cores-unused is true of its FP32 products.
+"""
+
+
 def main(parts: Sequence[str]) -> int:
     """Run the parts that are named; returns the exit code."""
     unknown = [part for part in parts if part not in PARTS]
@@ -35,6 +42,7 @@ def main(parts: Sequence[str]) -> int:
             healthy: list[Row] = []
             _print(table.fault_table(_remembered(pool.map(run_fault, FAULTS), rows)))
             _print(table.healthy_table(_remembered(pool.map(run_healthy, HEALTHY_JOBS), healthy)))
+            print(_OF_H2)
             _print(table.scores(rows, healthy))
             failed += table.failures(rows, healthy)
         if "real" in parts:
