@@ -17,7 +17,7 @@
 --   step                  BIGINT   step of the device that it starts in; NULL: outside steps
 --   name                  VARCHAR  kernel, as written
 --   collective            VARCHAR  collective, as recorded: allreduce, _allgather_base …
---   collective_kind       VARCHAR  allreduce, allgather, reducescatter, alltoall, broadcast, reduce, send, recv, sendrecv or other, by the record or else the kernel's name
+--   collective_kind       VARCHAR  allreduce, allgather, reducescatter, alltoall, broadcast, reduce, send, recv, sendrecv or other, by the record, else NCCL's own range around the launch, else the kernel's name
 --   group_name            VARCHAR  process group
 --   group_desc            VARCHAR  process group description
 --   group_size            INTEGER  ranks of the group
@@ -30,9 +30,12 @@
 --   bus_bytes_per_s       DOUBLE   algorithm bandwidth, corrected by how often data crosses a link
 WITH kinds AS (
     SELECT
-        *,
-        coalesce(nullif(replace(replace(lower(collective), '_', ''), ' ', ''), ''), lower(replace(name, '_', ''))) AS written
-    FROM gpu_ops
+        ops.*,
+        lower(replace(replace(
+            coalesce(nullif(trim(collective), ''), nullif(regexp_extract(ranges.name, '^nccl:(\w+)', 1), ''), ops.name), '_', ''
+        ), ' ', '')) AS written
+    FROM gpu_ops AS ops
+    LEFT JOIN host_slices AS ranges ON ranges.trace_id = ops.trace_id AND ranges.slice_id = ops.annotation_id
     WHERE is_comm
 ),
 sizes AS (
