@@ -211,5 +211,10 @@ def _nvtx_text(taken: HostSlice) -> str:
     parts.append(f"op_id = {taken.external_id}")
     dims = taken.args.get("Input Dims")
     if isinstance(dims, Iterable) and dims:
-        parts.append(f"sizes = {dims}")
+        parts.append(f"sizes = {[size for shape in dims for size in _sizes(shape)]}")
     return ", ".join(parts)
+
+
+def _sizes(shape: list[Any]) -> list[Any]:
+    """Return the sizes of one input: the tensors of a list stand among the other inputs."""
+    return shape if shape and isinstance(shape[0], list) else [shape]
