@@ -34,11 +34,13 @@ LOADER = "host.dataloader"
 ONE_LATE = {**DDP, "faults": {"rank": 3, "loader_us": 8_000}}
 TWO_LATE = {**DDP, "faults": [{"rank": 3, "loader_us": 8_000}, {"rank": 1, "loader_us": 7_000}]}
 ALL_LATE = {**DDP, "loader_us": 8_000}
+# Rank 1 is hardly late by itself, and what is left when rank 3 is not.
+ONE_AND_A_LITTLE = {**DDP, "faults": [{"rank": 3, "loader_us": 8_000}, {"rank": 1, "loader_us": 4_750}]}
 
 
 @lru_cache
 def simulated(key: str) -> tuple[SimulatedJob, Diagnosis]:
-    scenario = {"one": ONE_LATE, "two": TWO_LATE, "all": ALL_LATE, "none": DDP}[key]
+    scenario = {"one": ONE_LATE, "two": TWO_LATE, "all": ALL_LATE, "none": DDP, "little": ONE_AND_A_LITTLE}[key]
     job = simulate_job(scenario)
     return job, diagnose(engine.connect_tables(job.canonical_tables()), RULES)
 
@@ -94,6 +96,16 @@ def test_a_loader_that_is_slow_on_all_ranks_makes_no_straggler() -> None:
     (loader,) = of(diagnosis, "dataloader-bound")
     assert loader.same_on_ranks == (0, 1, 2, 3)
     assert loader.run_saving_share == pytest.approx(true_share(job, 0, 1, 2, 3), abs=0.01)
+
+
+def test_a_rank_that_is_clear_alone_belongs_to_the_finding_that_it_adds_to() -> None:
+    job, diagnosis = simulated("little")
+    (loader,) = of(diagnosis, "dataloader-bound")
+    assert (loader.rank, loader.same_on_ranks) == (3, (1, 3))
+    assert true_share(job, 1, 3) > true_share(job, 3) + 0.02
+    assert loader.run_saving_share == pytest.approx(true_share(job, 1, 3), abs=0.005)
+    (plan,) = diagnosis.plans
+    assert [fix.rule for fix in plan.fixes].count("dataloader-bound") == 1
 
 
 def test_time_is_owned_once_over_all_ranks() -> None:

@@ -20,7 +20,7 @@ from traceanalyzer.rules.findings import build_explanation, build_finding, merge
 from traceanalyzer.rules.fix_order import ALTERNATIVE_SHARE, FixOrder
 from traceanalyzer.rules.loading import check_settings
 from traceanalyzer.rules.model import ABSTAINED, CLEAR, FINDING, FIRED, QUALITY, ParamValue, Rule
-from traceanalyzer.rules.ordering import Field, Key, add_latent, plan_of, put_in_order, weigh_on_run
+from traceanalyzer.rules.ordering import Field, Key, add_latent, join_ranks, plan_of, put_in_order, weigh_on_run
 from traceanalyzer.rules.overriding import Overrides
 from traceanalyzer.rules.places import Place, Run, read_run
 from traceanalyzer.rules.together import Removals, Together
@@ -85,7 +85,8 @@ def diagnose(
     together = session.together if session.together.abstains is None else None
     field = Field(session.run, session.scan, together, min_impact_share)
     found = [verdict for rule in rules if rule.kind == FINDING for verdict in session.evaluate(rule)]
-    found = doubted(weigh_on_run(field, blocked(found, quality, values)), quality)
+    found = join_ranks(field, blocked(found, quality, values), session.evaluate)
+    found = doubted(weigh_on_run(field, found), quality)
     return _told(session, field, overrides, quality, found, run_name)
 
 

@@ -165,6 +165,9 @@ def _same(first: Finding, second: Finding) -> bool:
         return False
     if first.saving_share is None or second.saving_share is None:
         return _NUMBER.sub("0", first.message) == _NUMBER.sub("0", second.message)
+    # Of one fix of the run that is as grave on both: what each rank gains by itself is a matter of who is last.
+    if first.run_saving_ns is not None and first.run_saving_ns == second.run_saving_ns:
+        return True
     return second.saving_share >= (1 - SAME_SHARE) * first.saving_share
 
 

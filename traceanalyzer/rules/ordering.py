@@ -67,6 +67,35 @@ def _saved_on(scan: LeadScan, device: Device, removals: Removals) -> int:
     return removals.get(device, Removal()).bound_ns(scan, device)
 
 
+def join_ranks(field: Field, verdicts: Sequence[Verdict], evaluate: Reevaluate) -> list[Verdict]:
+    """Return verdicts with those fired, too, whose rank has a part in what fired on another one.
+
+    Ranks that hold up the others in turn are worth little one by one. Where a rule fired on one, its fix is due on all
+    on which it would fire if what the run saves by fixing all of them were theirs, as long as they add to it. Each
+    keeps its own bound, and they are told as one.
+    """
+    together = field.together
+    if together is None:
+        return list(verdicts)
+    in_turn: dict[str, set[Place]] = {}
+    for rule, own in by_rule(verdicts).items():
+        fired = [verdict for verdict in own if verdict.state == FIRED]
+        clear = waiting_for_fixes(field, own)
+        if not fired or not clear:
+            continue
+        places = {verdict.place for verdict in fired_after(field, [*fired, *clear], {}, evaluate).get(Place(), ())}
+        late = [verdict for verdict in clear if verdict.place in places]
+        alone, with_late = (Candidate(tuple(told), 0).removals for told in (fired, [*fired, *late]))
+        if late and together.saved_ns(with_late) - together.saved_ns(alone) >= field.floor_ns(Place()):
+            in_turn[rule] = {verdict.place for verdict in (*fired, *late)}
+    return [
+        replace(verdict, state=FIRED, reason=None, detail=None, in_turn=True)
+        if verdict.place in in_turn.get(verdict.rule.id, ())
+        else verdict
+        for verdict in verdicts
+    ]
+
+
 def weigh_on_run(field: Field, verdicts: Sequence[Verdict]) -> list[Verdict]:
     """Return verdicts with what their rule's fix saves of the run; those that save nothing of it are clear.
 
@@ -75,16 +104,15 @@ def weigh_on_run(field: Field, verdicts: Sequence[Verdict]) -> list[Verdict]:
     together = field.together
     if together is None:
         return list(verdicts)
-    by_rule: dict[str, list[Verdict]] = {}
-    for verdict in verdicts:
-        if verdict.state == FIRED and verdict.rule.kind == FINDING and verdict.bound_ns is not None:
-            by_rule.setdefault(verdict.rule.id, []).append(verdict)
-    removals = {rule: Candidate(tuple(own), 0).removals for rule, own in by_rule.items() if own[0].rule.scope == DEVICE}
+    told = by_rule(
+        [item for item in verdicts if item.state == FIRED and item.rule.kind == FINDING and item.bound_ns is not None]
+    )
+    removals = {rule: Candidate(tuple(own), 0).removals for rule, own in told.items() if own[0].rule.scope == DEVICE}
     together.prepare(removals.values())
-    saved = {rule: together.saved_ns(removals[rule]) if rule in removals else None for rule in by_rule}
-    worst = {rule: max(verdict.bound_share or 0.0 for verdict in own) for rule, own in by_rule.items()}
+    saved = {rule: together.saved_ns(removals[rule]) if rule in removals else None for rule in told}
+    worst = {rule: max(verdict.bound_share or 0.0 for verdict in own) for rule, own in told.items()}
     found = []
-    weighed = {id(verdict) for own in by_rule.values() for verdict in own}
+    weighed = {id(verdict) for own in told.values() for verdict in own}
     for verdict in verdicts:
         if id(verdict) in weighed:
             run_ns = saved[verdict.rule.id]
@@ -105,7 +133,7 @@ def _weighed(field: Field, verdict: Verdict, run_ns: int | None, worst_share: fl
     if verdict.rule.severity != AUTO:
         return weighed
     own = verdict.bound_share or 0.0
-    is_like_worst = own >= (1 - SAME_SHARE) * worst_share
+    is_like_worst = verdict.in_turn or own >= (1 - SAME_SHARE) * worst_share
     return replace(weighed, severity=severity_of(share if is_like_worst else min(share, own)))
 
 
@@ -134,7 +162,13 @@ def add_latent(
     field: Field, verdicts: Sequence[Verdict], orders: dict[Place, FixOrder], evaluate: Reevaluate
 ) -> list[Verdict]:
     """Append to each order what is worth nothing now and matters once the fixes before it are made."""
-    waiting = [item for item in waiting_for_fixes(field, verdicts) if field.place_of(item) in orders]
+    # What is in an order already is fixed where it is worth it.
+    ordered = {(item.rule, place) for place, order in orders.items() for item in order.items}
+    waiting = [
+        item
+        for item in waiting_for_fixes(field, verdicts)
+        if (place := field.place_of(item)) in orders and (item.rule.id, place) not in ordered
+    ]
     latent: list[Verdict] = []
     for _ in range(LATENT_ROUNDS if orders else 0):
         done: Removals = {}

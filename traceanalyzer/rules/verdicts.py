@@ -46,7 +46,7 @@ class Verdict:
 
     `removals` is what its fix takes away, by device; of a finding about the whole run on each. `run_ns` is what the
     rule's fix saves of the run if it is made everywhere that the rule fired; NULL (None): ranks cannot be looked at
-    together.
+    together. Ranks that hold up the others `in_turn` are worth little one by one, and are parts of one finding.
     """
 
     rule: Rule
@@ -62,6 +62,7 @@ class Verdict:
     removals: Mapping[Device, Removal] = field(default_factory=dict)
     run_ns: int | None = None
     run_share: float | None = None
+    in_turn: bool = False
 
     @property
     def bound_ns(self) -> int | None:
