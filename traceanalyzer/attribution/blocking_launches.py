@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from traceanalyzer.attribution.blocking_calls import CLOCK_ERROR_NS
 from traceanalyzer.attribution.buckets import CODE, MESSAGE, TRANSFER, Flags, Ints
 from traceanalyzer.attribution.device_ops import DeviceOps
 
@@ -13,8 +14,6 @@ from traceanalyzer.attribution.device_ops import DeviceOps
 MIN_LAUNCHES = 200
 # In real traces without the mode it is less than one launch in ten, and mostly none.
 MIN_BLOCKING_SHARE = 0.9
-# The clocks of host and device are aligned to that.
-CLOCK_ERROR_NS = 2_000
 # From the end of a launch call that does not wait to its kernel on an idle device: 1.6 to 1.8 us in most real traces of
 # NVIDIA's devices. Where it is more, the launch seems to cost more and the wait less than they do.
 LATENCY_NS = 2_000

@@ -19,7 +19,7 @@ from traceanalyzer.attribution.comm_calls import Call, Direction, Place, in_orde
 ENDS = 2
 _MESSAGE = re.compile(r"(?i)^_?(send|recv|isend|irecv|batch_isend_irecv|p2p)")
 _PEERS = re.compile(r"^nccl:(?P<kind>send|recv) (?P<own>\d+)(->|<-)(?P<peer>\d+)\b")
-# Nsight Systems writes arguments behind the name: `nccl:all_to_all, op_id = 991698`.
+# What PyTorch writes behind a name (`nccl:all_to_all, op_id = 991698`) is still there where ingest could not read it.
 _RANGE = re.compile(r"^nccl:(?P<told>[^,]+)")
 
 _PEERS_QUERY = """

@@ -132,10 +132,15 @@ def play_retry(stage: Stage, action: Action) -> None:
     if "host.alloc" in machine.without.removed:
         return
     with machine.tape.slice("cpu_op", "aten::empty"):
-        machine.call("Malloc", action.ns("us", 150.0), "host.alloc", OUT_OF_MEMORY)
-        for _ in range(action.get("frees", 1)):
-            machine.free(action.ns("free_us", 100.0))
+        _give_back(stage, action)
         machine.call("Malloc", action.ns("us", 150.0), "host.alloc")
+
+
+def _give_back(stage: Stage, action: Action) -> None:
+    """Find no room, and give cached blocks back."""
+    stage.machine.call("Malloc", action.ns("us", 150.0), "host.alloc", OUT_OF_MEMORY)
+    for _ in range(action.get("frees", 1)):
+        stage.machine.free(action.ns("free_us", 100.0))
 
 
 def play_oom(stage: Stage, action: Action) -> None:
@@ -147,9 +152,7 @@ def play_oom(stage: Stage, action: Action) -> None:
     if "host.alloc" in machine.without.removed:
         return
     with machine.tape.slice("cpu_op", "aten::empty"):
-        machine.call("Malloc", action.ns("us", 150.0), "host.alloc", OUT_OF_MEMORY)
-        for _ in range(action.get("frees", 1)):
-            machine.free(action.ns("free_us", 100.0))
+        _give_back(stage, action)
         machine.call("Malloc", action.ns("us", 150.0), "host.alloc", OUT_OF_MEMORY)
         if stage.recorded.memory:
             machine.tape.fail_to_allocate(round(action.get("mb", 1024) * MIB))
