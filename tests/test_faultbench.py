@@ -42,7 +42,7 @@ def test_a_bound_grows_with_its_fault(dose: Dose) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_order_of_fixes_of_a_mixture_holds_what_matters_and_promises_what_is_true(seed: int) -> None:
-    assert hold(mixture(seed)).wrong == ()
+    assert list(hold(mixture(seed))) == []
 
 
 @pytest.mark.parametrize("fault", [f for f in DEGRADED if f.number in DEGRADED_HERE], ids=lambda fault: fault.name)
@@ -55,9 +55,10 @@ def test_a_random_healthy_job_raises_no_alarm(seed: int) -> None:
     assert list(false_alarms(healthy_job(seed))) == []
 
 
-@pytest.mark.parametrize("seed", range(3))
+# In the last one, ranks hold up the others in turn.
+@pytest.mark.parametrize("seed", [0, 1, 2, 21])
 def test_what_is_promised_of_a_random_sick_job_is_true(seed: int) -> None:
-    assert hold_promises(sick_job(seed)).wrong == ()
+    assert list(hold_promises(sick_job(seed))) == []
 
 
 def test_a_gate_that_is_not_passed_fails_the_bench(

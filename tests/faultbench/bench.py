@@ -46,12 +46,11 @@ def run_fault(fault: Fault, ways: Sequence[Way] = BOTH) -> Row:
 
 def run_healthy(case: Healthy, ways: Sequence[Way] = BOTH) -> Row:
     """Return what is told of a healthy job."""
-    job = Fault(case.number, case.name, case.scenario, None, (), only_kineto=case.only_kineto)
-    seen, apart = _examined(job, ways)
+    seen, apart = _examined(Fault(case.number, case.name, case.scenario, None, ()), ways)
     return Row(SIMULATED, judge_healthy(case, seen, frozenset(rule.id for rule in rules())), None, apart)
 
 
 def _examined(fault: Fault, ways: Sequence[Way]) -> tuple[Examined, tuple[str, ...]]:
     seen = [examine(fault.scenario, way, fault.lost_ranks) for way in ways]
-    apart = (text for other in seen[1:] for text in contradictions(seen[0], other, fault.only_kineto))
+    apart = (text for other in seen[1:] for text in contradictions(seen[0], other))
     return seen[0], tuple(apart)

@@ -81,6 +81,5 @@ HEALTHY: tuple[Healthy, ...] = (
         "pipeline of 32 batches",
         BASES["pipeline"],
         silent=("pp-bubble", "pp-stage-imbalance"),
-        only_kineto=("comm-blocking",),
     ),
 )

@@ -76,11 +76,11 @@ def promised_share(found: Finding) -> float | None:
     return found.saving_share if found.run_saving_share is None else found.run_saving_share
 
 
-def contradictions(first: Examined, second: Examined, ignored: Sequence[str] = ()) -> list[str]:
+def contradictions(first: Examined, second: Examined) -> list[str]:
     """Return the rules that two recordings of one job judge differently, where both could look."""
     one, other = first.states(), second.states()
     found = []
-    for key in sorted((key for key in one.keys() & other.keys() if key[0] not in ignored), key=str):
+    for key in sorted(one.keys() & other.keys(), key=str):
         if "abstained" not in (one[key], other[key]) and one[key] != other[key]:
             found.append(f"{key[0]} of rank {key[1]}: {one[key]} and {other[key]}")
     return found

@@ -62,7 +62,6 @@ MANY_RANKS: tuple[Fault, ...] = (
             Expected("host-noise-rank", rank=3, first=False, attached_to="comm-straggler-wait"),
         ),
         silent=("rank-compute-imbalance",),
-        only_kineto=("host-noise-rank",),  # the names of operators differ from call to call
     ),
     Fault(
         "14",
@@ -128,7 +127,6 @@ MANY_RANKS: tuple[Fault, ...] = (
             Expected("pp-stage-imbalance", rank=3, first=False, without=Without(instead=_pipeline(4, (1.0625,) * 4))),
         ),
         silent=("comm-blocking",),
-        only_kineto=("comm-blocking",),  # messages run in the kernel of all-to-alls
     ),
     Fault(
         "20",

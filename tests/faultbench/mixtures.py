@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
-from faultbench.examining import Examined, Way, examine, rules
+from faultbench.examining import Examined, Way, examine
 from faultbench.planted import Without
 
 COUNT = 100
@@ -110,40 +110,24 @@ def mixture(seed: int) -> Mixture:
             return Mixture(seed, tuple((part, draw.uniform(part.least, part.most)) for part in parts))
 
 
-@dataclass(frozen=True)
-class Held:
-    """What is wrong with the order of fixes of a mixture, and why nothing could be expected of it."""
+def hold(mixed: Mixture, way: Way = "tables") -> Iterator[str]:
+    """Yield what is wrong with the order of fixes of a mixture.
 
-    wrong: tuple[str, ...]
-    excused: str | None = None
-
-
-def hold(mixed: Mixture, way: Way = "tables") -> Held:
-    """Return what is wrong with the order of fixes of a mixture.
-
-    What wins less than the spread of the steps tells, or less than its rule finds worth telling, begins no order.
+    What wins less than the spread of the steps tells begins no order.
     """
     seen = examine(mixed.scenario(), way)
     told = {found.rule for found in seen.findings}
     alone = {part.rule: _saved(seen, mixed, [part]) for part, _ in mixed.parts}
     parts = [part for part, _ in mixed.parts if part.rule in told or not 0 < alone[part.rule] < seen.noise_share]
-    if not told and all(share < _least(rule) for rule, share in alone.items()):
-        return Held((), f"{mixed.name}: no fix alone wins enough to be told, as all of them limit alike")
     also = [part for part in INGREDIENTS if part.rule in told and part not in parts]
     together = _saved(seen, mixed, [*parts, *also])
-    wrong = []
     for part in parts:
         added = together - _saved(seen, mixed, [other for other in [*parts, *also] if other is not part])
         if added >= _MATTERS_SHARE and part.rule not in told:
-            wrong.append(f"{mixed.name}: {part.rule} is not in the order of fixes, and adds {added:.1%}")
+            yield f"{mixed.name}: {part.rule} is not in the order of fixes, and adds {added:.1%}"
     planned = _planned(seen)
     if abs(planned - together) > _MOST_APART_SHARE:
-        wrong.append(f"{mixed.name}: {', '.join(sorted(told))} promise {planned:.1%}, the truth is {together:.1%}")
-    return Held(tuple(wrong))
-
-
-def _least(rule_id: str) -> float:
-    return next(float(rule.params["min_share"].default) for rule in rules() if rule.id == rule_id)
+        yield f"{mixed.name}: {', '.join(sorted(told))} promise {planned:.1%}, the truth is {together:.1%}"
 
 
 def _planned(seen: Examined) -> float:

@@ -45,7 +45,6 @@ class Fault:
     silent: tuple[str, ...] = ()  # rules that may own next to nothing here
     abstains: tuple[str, ...] = ()  # rules that must say that they could not look
     lost_ranks: tuple[int, ...] = ()  # ranks whose files are not there
-    only_kineto: tuple[str, ...] = ()  # rules that an export of nsys tells too little for, and that do not say so
     twin_tells: tuple[str, ...] = ()  # what is truly wrong with the twin
     twin_silent: tuple[str, ...] = ()  # rules that may not even tell little of the twin; the expected ones always
 
@@ -60,4 +59,3 @@ class Healthy:
     tells: tuple[str, ...] = ()  # what a diagnosis must tell all the same
     silent: tuple[str, ...] = ()  # rules that may not fire at all
     abstains: tuple[str, ...] = ()  # rules that may not say that all is well either
-    only_kineto: tuple[str, ...] = ()

@@ -9,7 +9,6 @@ from typing import Any
 
 from faultbench.examining import Examined, examine_folder
 from faultbench.judging import LOUD, POINTS, promised_share
-from faultbench.mixtures import Held
 from faultbench.planted import Scenario, Without
 from faultbench.random_jobs import ISSUING, RandomJob
 from traceanalyzer.diagnosis import SEVERITIES, Finding
@@ -68,10 +67,9 @@ def _pinned(action: dict[str, Any]) -> dict[str, Any]:
     return action
 
 
-def hold_promises(job: RandomJob) -> Held:
-    """Return which findings of a job promise more or less than running it again without their cause saves."""
+def hold_promises(job: RandomJob) -> Iterator[str]:
+    """Yield which findings of a job promise more or less than running it again without their cause saves."""
     seen = look(job)
-    apart: list[str] = []
     for found in seen.findings:
         promised = promised_share(found)
         mended = _mended(found, job.scenario)
@@ -79,7 +77,5 @@ def hold_promises(job: RandomJob) -> Held:
             continue
         truth = seen.true_share(mended)
         where = "" if found.rank is None else f" on rank {found.rank}"
-        text = f"{job.name}: {found.rule}{where} promises {promised:.1%}, the truth is {truth:.1%}"
         if abs(promised - truth) * POINTS > _MOST_POINTS_APART:
-            apart.append(text)
-    return Held(tuple(apart))
+            yield f"{job.name}: {found.rule}{where} promises {promised:.1%}, the truth is {truth:.1%}"
