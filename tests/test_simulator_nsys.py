@@ -142,6 +142,12 @@ def test_ranks_and_clocks_reach_the_other_side(tmp_path: Path) -> None:
         assert apart > 2_900_000_000
 
 
+def test_collectives_are_operators_though_their_tensors_are_a_list(tmp_path: Path) -> None:
+    with both(SCENARIOS["collectives beside"], tmp_path) as (kineto, nsys):
+        query = "SELECT name, category, count(*) FROM host_slices WHERE name LIKE 'c10d::%' GROUP BY ALL"
+        assert nsys.sql(query).fetchall() == kineto.sql(query).fetchall() != []
+
+
 def table(path: Path, query: str) -> list[tuple[Any, ...]]:
     with closing(sqlite3.connect(path)) as connection:
         return connection.execute(query).fetchall()
