@@ -21,6 +21,7 @@ FROM (
     ('shapes', 'operator input shapes were recorded', 'record_shapes=True', 'nsys exports hold none that are read: use a second, short run with the profiler of the framework'),
     ('python_stack', 'Python stacks were recorded', 'with_stack=True (slower: use a second, short run)', 'mark the collector in gc.callbacks with NVTX ranges named "Python GC"'),
     ('mem_events', 'allocator events were recorded', 'profile_memory=True', 'nsys profile --cuda-memory-usage=true'),
+    ('failed_allocations', 'allocations that fail were recorded, by the allocator or as calls', 'profile_memory=True', 'nsys profile -t cuda,nvtx'),
     ('sync_edges', 'stream and event waits were recorded', 'experimental_config=_ExperimentalConfig(enable_cuda_sync_events=True)', 'nsys does not record which work they wait for'),
     ('api_calls', 'runtime or driver calls were recorded', 'add ProfilerActivity.CPU to the activities', 'nsys profile -t cuda,nvtx'),
     ('requests', 'a server had something to do: it waited for requests for less than a tenth of the time', 'record while requests keep coming; with_stack=True shows where it waits', 'record while requests keep coming; nsys -t osrt shows where it waits'),
