@@ -60,21 +60,17 @@ def test_recursion_with_other_children_counts_every_call() -> None:
 def test_shapes_tell_rows_apart_where_they_were_recorded() -> None:
     slices: list[dict[str, Any]] = rows(
         """
-        slice_id  category  name       start_ns  dur_ns
-        1         cpu_op    aten::add  0         10
-        2         cpu_op    aten::add  20        10
-        3         cpu_op    aten::add  40        10
+        slice_id  category  name       start_ns  dur_ns  input_shapes
+        1         cpu_op    aten::add  0         10      [[2,3],[]]
+        2         cpu_op    aten::add  20        10      [[4]]
+        3         cpu_op    aten::add  40        10      -
         """
     )
-    arguments = [
-        {"event_id": 1, "args": '{"Input Dims": [[2, 3], []]}'},
-        {"event_id": 2, "args": '{"Input dims": [[4]], "Call stack": "a.py(1): f"}'},
-    ]
     query = "SELECT input_shapes, call_count FROM op_summary ORDER BY ALL NULLS LAST"
     traces = [{"trace": "test", "has_shapes": True}]
-    con = connect(traces=traces, host_slices=slices, event_args=arguments)
+    con = connect(traces=traces, host_slices=slices)
     assert ask(con, query) == [("[[2,3],[]]", 1), ("[[4]]", 1), (None, 1)]
-    without = connect(traces=[{"trace": "test"}], host_slices=slices, event_args=arguments)
+    without = connect(traces=[{"trace": "test"}], host_slices=slices)
     assert ask(without, query) == [(None, 3)]
 
 

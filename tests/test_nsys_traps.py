@@ -311,6 +311,7 @@ def test_an_operators_numbers_become_columns_and_its_sizes_arguments(tmp_path: P
     operator, wrapper = drawn["aten::linear"], drawn["FSDP::pre_forward (layer 1)"]
     assert (operator["category"], operator["sequence"], operator["external_id"]) == ("cpu_op", 12, 2)
     assert (wrapper["category"], wrapper["sequence"], wrapper["external_id"]) == ("annotation", None, 1)
+    assert (operator["input_shapes"], wrapper["input_shapes"]) == ("[[1,2],[]]", None)
     said = _args(found.rows("event_args"), found.rows("host_slices"))
     assert said["aten::linear"] == {"Input Dims": [[1, 2], []], "input_op_ids": [[1, 0], [7, -1]]}
     assert found.rows("traces")[0]["has_shapes"]

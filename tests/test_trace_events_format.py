@@ -25,6 +25,27 @@ def test_ranges_by_begin_and_end_become_slices() -> None:
     assert sorted(rows) == [("inner", 20_000, 5_000, 1), ("outer", 10_000, 30_000, 0)]
 
 
+def test_shapes_of_operators_are_told_as_both_dialects_write_them() -> None:
+    sized = {"ph": "X", "pid": 1, "tid": 1, "dur": 2}
+    tables = read(
+        events(
+            event(**sized, cat="cpu_op", name="aten::mm", ts=1, args={"Input Dims": [[2, 3], [3, 4]], "Ev Idx": 0}),
+            event(**sized, cat="cpu_op", name="aten::add", ts=5, args={"Input dims": [[4], []]}),
+            event(**sized, cat="cpu_op", name="aten::relu", ts=10, args={"External id": 7}),
+            event(**sized, cat="user_annotation", name="mine", ts=15, args={"Input Dims": [[1]]}),
+            event(ph="B", cat="cpu_op", name="begun", pid=1, tid=1, ts=20),
+            event(ph="E", pid=1, tid=1, ts=25),
+        )
+    )
+    assert {row["name"]: row["input_shapes"] for row in tables["host_slices"]} == {
+        "aten::mm": "[[2,3],[3,4]]",
+        "aten::add": "[[4],[]]",
+        "aten::relu": None,
+        "mine": None,
+        "begun": None,
+    }
+
+
 def test_an_end_closes_the_innermost_range_of_its_name() -> None:
     tables = read(
         events(

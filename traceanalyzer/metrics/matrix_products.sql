@@ -22,11 +22,11 @@
 WITH products AS (
     SELECT
         kernels.*,
-        json_extract(args.args, '$."Input Dims"') AS dims,
+        operators.input_shapes AS dims,
         CASE WHEN kernels.operator IN ('aten::mm', 'aten::bmm') THEN 0 ELSE 1 END AS first_operand
     FROM kernel_class AS kernels
-    JOIN event_args AS args
-      ON args.trace_id = kernels.trace_id AND args.event_id = kernels.operator_id
+    JOIN host_slices AS operators
+      ON operators.trace_id = kernels.trace_id AND operators.slice_id = kernels.operator_id
     WHERE kernels.class = 'gemm'
       AND kernels.operator IN ('aten::mm', 'aten::addmm', 'aten::bmm', 'aten::baddbmm')
 ),

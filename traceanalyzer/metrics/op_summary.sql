@@ -18,26 +18,16 @@
 --   api_sum_ns         BIGINT   runtime and driver calls made by the operator itself
 --   device_sum_ns      BIGINT   sum of durations of the GPU operations launched within
 --   device_self_sum_ns BIGINT   … by the operator itself
-WITH RECURSIVE shapes AS (
-    SELECT
-        host_slices.trace_id,
-        slice_id,
-        coalesce(args ->> '$."Input Dims"', args ->> '$."Input dims"') AS input_shapes
-    FROM host_slices
-    JOIN event_args ON event_args.trace_id = host_slices.trace_id AND event_args.event_id = host_slices.slice_id
-    SEMI JOIN (FROM canonical.traces WHERE has_shapes) AS recorders ON recorders.trace_id = host_slices.trace_id
-    WHERE category = 'cpu_op'
-),
-ops AS MATERIALIZED (
+WITH RECURSIVE ops AS MATERIALIZED (
     SELECT
         trace_id,
         slice_id,
         op_id AS parent_id,
-        name,
-        input_shapes,
+        host_slices.name,
+        CASE WHEN has_shapes THEN input_shapes END AS input_shapes,
         dur_ns
     FROM host_slices
-    LEFT JOIN shapes USING (trace_id, slice_id)
+    JOIN canonical.traces USING (trace_id)
     WHERE category = 'cpu_op'
 ),
 children AS (

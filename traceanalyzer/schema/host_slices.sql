@@ -17,5 +17,6 @@ CREATE TABLE host_slices (
     correlation   BIGINT,            -- of runtime and driver calls: ties the call to the GPU ops it launched, within the trace
     external_id   BIGINT,            -- ties runtime calls and GPU ops to the operator
     sequence      BIGINT,            -- autograd sequence number: equal on a forward operator and its backward
-    forward_thread BIGINT            -- of backward operators: the autograd thread id the forward ran on
+    forward_thread BIGINT,           -- of backward operators: the autograd thread id the forward ran on
+    input_shapes  VARCHAR            -- of operators: shapes of the inputs as written, a JSON list; NULL: not recorded
 );

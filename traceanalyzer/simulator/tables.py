@@ -204,7 +204,14 @@ def _slice_row(
         "external_id": taken.external_id,
         "sequence": taken.sequence,
         "forward_thread": taken.forward_thread,
+        "input_shapes": _shapes(taken),
     }
+
+
+def _shapes(taken: HostSlice) -> str | None:
+    if taken.category != "cpu_op" or "Input Dims" not in taken.args:
+        return None
+    return json.dumps(taken.args["Input Dims"], separators=(",", ":"))
 
 
 def _op_row(

@@ -119,7 +119,7 @@ class HostWriter:
         scope = int(thread[0]) & PROCESS_MASK
         owner, sink = self._sink_of(scope)
         columns = {name: batch.column(name) for name in ("slice_id", "start_ns", "dur_ns", "correlation", "sequence")}
-        columns |= {name: batch.column(name) for name in ("category", "raw_category", "name")}
+        columns |= {name: batch.column(name) for name in ("category", "raw_category", "name", "input_shapes")}
         # Numbered by process: those of a process that drives no GPU could be mistaken for another's of the trace.
         if scope in self._gpu_scopes:
             columns["external_id"] = batch.column("external_id")

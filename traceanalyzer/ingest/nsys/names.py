@@ -37,7 +37,7 @@ class SliceNamer:
         torch = None if texts.null_count == len(texts) else take_apart(texts)
         if torch is None:
             columns |= {column: pa.nulls(len(rows), pa.int64()) for column in ("sequence", "external_id")}
-            columns["args"] = pa.nulls(len(rows), pa.string())
+            columns |= {column: pa.nulls(len(rows), pa.string()) for column in ("input_shapes", "args")}
         else:
             columns |= _as_operators(torch, columns["category"], name)
         return pa.RecordBatch.from_pydict(columns)
@@ -71,16 +71,21 @@ def _as_operators(torch: TorchRanges, category: Column, name: Column) -> dict[st
     """Return the columns in which PyTorch's ranges differ from others."""
     is_torch = np.zeros(len(name), np.bool_)
     is_torch[torch.rows] = True
-    mask = pa.array(is_torch)
+    is_operator = np.zeros(len(name), np.bool_)
+    is_operator[torch.rows] = torch.is_operator
+    mask, none = pa.array(is_torch), pa.nulls(len(name), pa.string())
     categories, places = coded(category)
     codes = places.copy()
-    codes[torch.rows[torch.is_operator]] = categories.index(_OPERATOR)
+    codes[is_operator] = categories.index(_OPERATOR)
     return {
         "category": cast("Column", pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(categories))),
         "name": pc.replace_with_mask(name, mask, torch.name),
         "sequence": _spread(torch.sequence, is_torch),
         "external_id": _spread(torch.op_id, is_torch),
-        "args": pc.replace_with_mask(pa.nulls(len(name), pa.string()), mask, torch.args),
+        "input_shapes": pc.replace_with_mask(
+            none, pa.array(is_operator), torch.shapes.filter(pa.array(torch.is_operator))
+        ),
+        "args": pc.replace_with_mask(none, mask, torch.args),
     }
 
 

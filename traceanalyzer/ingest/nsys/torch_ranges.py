@@ -39,6 +39,7 @@ class TorchRanges:
     is_operator: npt.NDArray[np.bool_]
     sequence: Int
     op_id: Int
+    shapes: Column  # of the inputs, a JSON list; NULL: unsaid
     args: Column  # JSON, under the names that PyTorch's profiler gives an operator's arguments; NULL: none
 
 
@@ -61,6 +62,7 @@ def take_apart(texts: Column) -> TorchRanges | None:
         ~_flags(_matches(name, _DRAWN_NAME)),
         _numbers(sequence.filter(told)),
         _numbers(op_id.filter(told)),
+        _or_null(pc.replace_substring(sizes.filter(told), " ", "")),
         _arguments(sizes.filter(told), inputs.filter(told)),
     )
 
@@ -90,6 +92,10 @@ def _arguments(sizes: Column, inputs: Column) -> Column:
     pairs = pc.replace_substring(pc.replace_substring(inputs, "(", "["), ")", "]")
     ending = where(filled(pairs), _joined(',"input_op_ids":', pairs, "}"), pa.scalar("}"))
     return where(filled(sizes), _joined('{"Input Dims":', sizes, ending), pa.scalar(None, pa.string()))
+
+
+def _or_null(texts: Column) -> Column:
+    return where(filled(texts), texts, pa.scalar(None, pa.string()))
 
 
 def _joined(first: str, middle: Column, last: Column | str) -> Column:

@@ -180,7 +180,7 @@ class Assembler:
         return dict(zip(("syncs", "memory", "accelerator"), counts, strict=True))
 
 
-_TEXTS = ("pid", "tid", "category", "raw_category", "name")
+_TEXTS = ("pid", "tid", "category", "raw_category", "name", "input_shapes")
 _NUMBERS = ("event_id", "start_ns", "dur_ns", "correlation", "external_id", "sequence", "forward_thread")
 _BEGIN_END_SCHEMA = pa.schema(
     [pa.field(name, pa.string()) for name in _TEXTS] + [pa.field(name, pa.int64()) for name in _NUMBERS]

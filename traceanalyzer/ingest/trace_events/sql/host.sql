@@ -6,7 +6,8 @@ WITH parsed AS (
             WHEN category NOT IN ('python', 'overhead')
             THEN from_json(
                 args,
-                '{"correlation": "BIGINT", "External id": "BIGINT", "Sequence number": "BIGINT", "Fwd thread id": "BIGINT"}'
+                '{"correlation": "BIGINT", "External id": "BIGINT", "Sequence number": "BIGINT", "Fwd thread id": "BIGINT",
+                "Input Dims": "VARCHAR"}'
             )
         END AS known
     FROM chunk
@@ -27,5 +28,6 @@ SELECT
         ELSE coalesce(known."External id", TRY_CAST(args ->> '$."external id"' AS BIGINT))
     END AS external_id,
     known."Sequence number" AS sequence,
-    nullif(known."Fwd thread id", 0) AS forward_thread
+    nullif(known."Fwd thread id", 0) AS forward_thread,
+    CASE WHEN category = 'cpu_op' THEN coalesce(known."Input Dims", args ->> '$."Input dims"') END AS input_shapes
 FROM parsed;

@@ -11,6 +11,7 @@ SELECT
     external_id,
     sequence,
     forward_thread,
+    input_shapes,
     CAST(coalesce(list_position(['cpu_op', 'annotation', 'python'], category), 0) - 1 AS BIGINT) AS ancestor
 FROM read_parquet($host) AS host
 JOIN threads ON threads.pid IS NOT DISTINCT FROM host.pid AND threads.tid IS NOT DISTINCT FROM host.tid
