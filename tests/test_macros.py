@@ -211,6 +211,27 @@ def test_the_span_of_steps_is_from_the_first_to_the_last_of_each_device(macros: 
     assert found == [(0, 10, 50), (1, 7, 7)]
 
 
+def test_an_operation_counts_to_every_kind_that_holds_it(macros: duckdb.DuckDBPyConnection) -> None:
+    found = macros.execute(
+        """
+        SELECT list_sort(engines_of(kind, is_comm, copy_kind, is_managed, has_graphs))
+        FROM (
+            VALUES ('kernel', FALSE, NULL, FALSE, FALSE), ('kernel', TRUE, NULL, FALSE, TRUE),
+                ('memcpy', FALSE, 'HtoD', TRUE, FALSE), ('memcpy', FALSE, NULL, FALSE, TRUE),
+                ('memset', FALSE, NULL, FALSE, FALSE), ('graph', FALSE, NULL, FALSE, TRUE)
+        ) AS ops (kind, is_comm, copy_kind, is_managed, has_graphs)
+        """
+    ).fetchall()
+    assert found == [
+        (["compute", "kernel", "op", "op_no_graph"],),
+        (["comm", "kernel", "kernel_or_graph", "op", "op_no_graph"],),
+        (["UVM HtoD", "memcpy", "op", "op_no_graph"],),
+        (["memcpy", "op", "op_no_graph", "unknown copy"],),
+        (["memset", "op", "op_no_graph"],),
+        (["compute_or_graph", "graph", "kernel_or_graph", "op"],),
+    ]
+
+
 def test_every_macro_has_a_test(root: Path) -> None:
     text = Path(__file__).read_text()
     names = [path.stem for path in (root / "traceanalyzer" / "macros").glob("*.sql")]

@@ -1,6 +1,8 @@
-"""device_time and comm_share: lengths of unions, and what hides behind compute."""
+"""device_activity, engine_time, device_time and comm_share: lengths of unions, and what hides behind compute."""
 
 from __future__ import annotations
+
+import itertools
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -80,3 +82,65 @@ def test_times_agree_with_asking_every_nanosecond(ops: list[tuple[str, int, int]
             sum(a and not b for a, b in zip(copies, kernels, strict=True)),
         )
     ]
+
+
+KINDS = {
+    "kernel": ["op", "op_no_graph", "kernel", "compute"],
+    "comm": ["op", "op_no_graph", "kernel", "comm"],
+    "graph": ["op", "graph"],
+    "HtoD": ["op", "op_no_graph", "memcpy", "HtoD"],
+    "DtoH": ["op", "op_no_graph", "memcpy", "DtoH"],
+    "memset": ["op", "op_no_graph", "memset"],
+}
+HIDEOUTS = {
+    "comm": {"compute", "graph"},
+    **{kind: {"kernel", "graph"} for kind in ("memcpy", "HtoD", "DtoH", "memset")},
+}
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 1), st.sampled_from(sorted(KINDS)), st.integers(0, 30), st.integers(0, 9)),
+        min_size=1,
+        max_size=12,
+    )
+)
+@settings(max_examples=40, deadline=None)
+def test_activity_and_what_hides_agree_with_asking_every_nanosecond(ops: list[tuple[int, str, int, int]]) -> None:
+    con = connect(
+        gpu_ops=[
+            {
+                "op_id": i,
+                "device": device,
+                "kind": {"comm": "kernel", "HtoD": "memcpy", "DtoH": "memcpy"}.get(kind, kind),
+                "copy_kind": kind if kind in ("HtoD", "DtoH") else None,
+                "stream": i,
+                "start_ns": start,
+                "dur_ns": dur,
+                "is_comm": kind == "comm",
+            }
+            for i, (device, kind, start, dur) in enumerate(ops)
+        ]
+    )
+    running: dict[tuple[int, str], set[int]] = {}
+    counts: dict[tuple[int, str], int] = {}
+    for device, kind, start, dur in ops:
+        for engine in KINDS[kind]:
+            running.setdefault((device, engine), set()).update(range(start, start + dur))
+            counts[device, engine] = counts.get((device, engine), 0) + 1
+    told = ask(con, "SELECT device, engine, start_ns, dur_ns FROM device_activity WHERE engine NOT LIKE '%_or_graph'")
+    for lane, instants in running.items():
+        mine = sorted((start, start + dur) for *place, start, dur in told if tuple(place) == lane)
+        assert {at for start, end in mine for at in range(start, end)} == instants
+        assert all(before[1] < after[0] for before, after in itertools.pairwise(mine))
+    query = "SELECT device, engine, op_count, busy_ns, hidden_ns FROM engine_time WHERE engine NOT LIKE '%_or_graph'"
+    assert {(device, engine): rest for device, engine, *rest in ask(con, query)} == {
+        (device, engine): [
+            counts[device, engine],
+            len(instants),
+            len(instants & set().union(*(running.get((device, other), set()) for other in HIDEOUTS[engine])))
+            if engine in HIDEOUTS
+            else None,
+        ]
+        for (device, engine), instants in running.items()
+    }

@@ -25,63 +25,27 @@
 --   launch_matched_count BIGINT   operations whose launching call is in the trace
 --   busy_share           DOUBLE   busy_ns / span_ns
 --   compute_share        DOUBLE   compute_ns / span_ns
-WITH ops AS (
+WITH times AS (
     SELECT
-        {'trace_id': trace_id, 'device': device} AS key,
-        start_ns,
-        start_ns + dur_ns AS end_ns,
-        kind IN ('kernel', 'graph') AS is_kernel,
-        is_comm,
-        kind = 'memcpy' AS is_copy
-    FROM gpu_ops
-),
-compute AS (
-    SELECT key, start_ns, end_ns FROM ops WHERE is_kernel AND NOT is_comm
-),
-comm AS (
-    SELECT key, start_ns, end_ns FROM ops WHERE is_comm
-),
-copy AS (
-    SELECT key, start_ns, end_ns FROM ops WHERE is_copy
-),
-kernel AS (
-    SELECT key, start_ns, end_ns FROM ops WHERE is_kernel
-),
-lengths AS (
-    SELECT key, 'busy' AS what, end_ns - start_ns AS dur_ns FROM interval_merge('ops')
-    UNION ALL
-    SELECT key, 'compute', end_ns - start_ns FROM interval_merge('compute')
-    UNION ALL
-    SELECT key, 'comm', end_ns - start_ns FROM interval_merge('comm')
-    UNION ALL
-    SELECT key, 'memcpy', end_ns - start_ns FROM interval_merge('copy')
-    UNION ALL
-    SELECT key, 'exposed_comm', end_ns - start_ns FROM interval_subtract('comm', 'compute')
-    UNION ALL
-    SELECT key, 'exposed_memcpy', end_ns - start_ns FROM interval_subtract('copy', 'kernel')
-),
-unions AS (
-    SELECT
-        key.trace_id AS trace_id,
-        key.device AS device,
-        CAST(coalesce(sum(dur_ns) FILTER (WHERE what = 'busy'), 0) AS BIGINT) AS busy_ns,
-        CAST(coalesce(sum(dur_ns) FILTER (WHERE what = 'compute'), 0) AS BIGINT) AS compute_ns,
-        CAST(coalesce(sum(dur_ns) FILTER (WHERE what = 'comm'), 0) AS BIGINT) AS comm_ns,
-        CAST(coalesce(sum(dur_ns) FILTER (WHERE what = 'exposed_comm'), 0) AS BIGINT) AS exposed_comm_ns,
-        CAST(coalesce(sum(dur_ns) FILTER (WHERE what = 'memcpy'), 0) AS BIGINT) AS memcpy_ns,
-        CAST(coalesce(sum(dur_ns) FILTER (WHERE what = 'exposed_memcpy'), 0) AS BIGINT) AS exposed_memcpy_ns
-    FROM lengths
-    GROUP BY key
-),
-spans AS (
-    SELECT
-        trace_id,
+        trace,
         device,
-        count(*) AS op_count,
-        count(*) FILTER (WHERE kind = 'kernel') AS kernel_count,
-        min(start_ns) AS first_ns,
-        max(start_ns + dur_ns) AS last_ns,
-        count(launch_id) AS launch_matched_count
+        max(op_count) FILTER (WHERE engine = 'op') AS op_count,
+        coalesce(max(op_count) FILTER (WHERE engine = 'kernel'), 0) AS kernel_count,
+        max(first_ns) FILTER (WHERE engine = 'op') AS first_ns,
+        max(last_ns) FILTER (WHERE engine = 'op') AS last_ns,
+        max(busy_ns) FILTER (WHERE engine = 'op') AS busy_ns,
+        coalesce(
+            max(busy_ns) FILTER (WHERE engine = 'compute_or_graph'), max(busy_ns) FILTER (WHERE engine = 'compute'), 0
+        ) AS compute_ns,
+        coalesce(max(busy_ns) FILTER (WHERE engine = 'comm'), 0) AS comm_ns,
+        coalesce(max(busy_ns - hidden_ns) FILTER (WHERE engine = 'comm'), 0) AS exposed_comm_ns,
+        coalesce(max(busy_ns) FILTER (WHERE engine = 'memcpy'), 0) AS memcpy_ns,
+        coalesce(max(busy_ns - hidden_ns) FILTER (WHERE engine = 'memcpy'), 0) AS exposed_memcpy_ns
+    FROM engine_time
+    GROUP BY trace, device
+),
+launched AS (
+    SELECT trace_id, device, count(launch_id) AS launch_matched_count
     FROM gpu_ops
     GROUP BY trace_id, device
 )
@@ -91,20 +55,20 @@ SELECT
     device,
     op_count,
     kernel_count,
-    spans.first_ns,
-    spans.last_ns,
-    spans.last_ns - spans.first_ns AS span_ns,
-    coalesce(busy_ns, 0) AS busy_ns,
-    spans.last_ns - spans.first_ns - coalesce(busy_ns, 0) AS idle_ns,
-    coalesce(compute_ns, 0) AS compute_ns,
-    coalesce(comm_ns, 0) AS comm_ns,
-    coalesce(exposed_comm_ns, 0) AS exposed_comm_ns,
-    coalesce(memcpy_ns, 0) AS memcpy_ns,
-    coalesce(exposed_memcpy_ns, 0) AS exposed_memcpy_ns,
+    times.first_ns,
+    times.last_ns,
+    times.last_ns - times.first_ns AS span_ns,
+    busy_ns,
+    times.last_ns - times.first_ns - busy_ns AS idle_ns,
+    compute_ns,
+    comm_ns,
+    exposed_comm_ns,
+    memcpy_ns,
+    exposed_memcpy_ns,
     launch_matched_count,
-    coalesce(busy_ns, 0) / nullif(spans.last_ns - spans.first_ns, 0) AS busy_share,
-    coalesce(compute_ns, 0) / nullif(spans.last_ns - spans.first_ns, 0) AS compute_share
-FROM spans
-JOIN canonical.traces USING (trace_id)
-LEFT JOIN unions USING (trace_id, device)
+    busy_ns / nullif(times.last_ns - times.first_ns, 0) AS busy_share,
+    compute_ns / nullif(times.last_ns - times.first_ns, 0) AS compute_share
+FROM times
+JOIN canonical.traces USING (trace)
+JOIN launched USING (trace_id, device)
 ORDER BY trace_id, device

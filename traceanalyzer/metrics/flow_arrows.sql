@@ -111,7 +111,7 @@ slices_bound AS (
 ),
 ops_bound AS (
     SELECT points.trace_id, points.event_id, gpu_ops.op_id, gpu_ops.name
-    FROM points
+    FROM (FROM points SEMI JOIN gpu_ops USING (trace_id, device, stream)) AS points
     ASOF JOIN gpu_ops
         ON gpu_ops.trace_id = points.trace_id
         AND gpu_ops.device = points.device

@@ -11,44 +11,46 @@
 --   at_least_ns BIGINT   shortest gap that counts
 --   gap_count   BIGINT   gaps
 --   gap_sum_ns  BIGINT   their length together
-WITH ops AS (
-    SELECT
-        {
-            'trace_id': trace_id,
-            'device': device,
-            'engine': unnest(
-                CASE kind
-                    WHEN 'kernel' THEN ['op', 'op_no_graph', 'kernel']
-                    WHEN 'graph' THEN ['op']
-                    ELSE ['op', 'op_no_graph']
-                END
-            )
-        } AS key,
-        start_ns,
-        start_ns + dur_ns AS end_ns
-    FROM gpu_ops
-),
-sizes (at_least_ns) AS (
+WITH sizes (at_least_ns) AS (
     VALUES (10000::BIGINT), (100000), (1000000), (5000000), (500000000)
 ),
 gaps AS (
-    SELECT key, end_ns - start_ns AS dur_ns
-    FROM interval_gaps('ops')
+    SELECT
+        trace_id,
+        device,
+        engine,
+        lead(start_ns) OVER (PARTITION BY trace_id, device, engine ORDER BY start_ns) - start_ns - dur_ns AS dur_ns
+    FROM device_activity
+    WHERE engine IN ('kernel', 'op', 'op_no_graph')
 ),
-keys AS (
-    SELECT DISTINCT key FROM ops
+kinds AS (
+    SELECT DISTINCT
+        trace_id,
+        device,
+        unnest(
+            CASE kind
+                WHEN 'kernel' THEN ['kernel', 'op', 'op_no_graph']
+                WHEN 'graph' THEN ['op']
+                ELSE ['op', 'op_no_graph']
+            END
+        ) AS engine
+    FROM (SELECT DISTINCT trace_id, device, kind FROM gpu_ops) AS worked
 )
 SELECT
     trace,
     rank,
-    keys.key.device AS device,
-    keys.key.engine AS engine,
+    kinds.device,
+    kinds.engine,
     at_least_ns,
     count(gaps.dur_ns) AS gap_count,
     CAST(coalesce(sum(gaps.dur_ns), 0) AS BIGINT) AS gap_sum_ns
-FROM keys
+FROM kinds
 CROSS JOIN sizes
-JOIN canonical.traces ON traces.trace_id = keys.key.trace_id
-LEFT JOIN gaps ON gaps.key = keys.key AND gaps.dur_ns >= at_least_ns
-GROUP BY traces.trace_id, trace, rank, keys.key, at_least_ns
-ORDER BY traces.trace_id, device, engine, at_least_ns
+JOIN canonical.traces USING (trace_id)
+LEFT JOIN gaps
+       ON gaps.trace_id = traces.trace_id
+      AND gaps.device = kinds.device
+      AND gaps.engine = kinds.engine
+      AND gaps.dur_ns >= at_least_ns
+GROUP BY traces.trace_id, trace, rank, kinds.device, kinds.engine, at_least_ns
+ORDER BY traces.trace_id, kinds.device, kinds.engine, at_least_ns

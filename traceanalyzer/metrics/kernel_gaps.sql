@@ -25,7 +25,7 @@ gaps AS (
     FROM interval_gaps('ops')
 ),
 befores AS (
-    SELECT gaps.trace_id, gaps.device, gaps.start_ns, arg_min(gpu_ops.name, (-gpu_ops.start_ns, op_id)) AS before_name
+    SELECT gaps.trace_id, gaps.device, gaps.start_ns, min(op_id) AS before_op_id
     FROM gaps
     JOIN gpu_ops
         ON gpu_ops.trace_id = gaps.trace_id
@@ -39,9 +39,7 @@ afters AS (
         gaps.device,
         gaps.start_ns,
         gaps.end_ns,
-        min(op_id) AS after_op_id,
-        arg_min(gpu_ops.name, op_id) AS after_name,
-        arg_min(launch_id, op_id) AS launch_id
+        min(op_id) AS after_op_id
     FROM gaps
     JOIN gpu_ops
         ON gpu_ops.trace_id = gaps.trace_id
@@ -56,8 +54,8 @@ SELECT
     afters.device,
     afters.start_ns,
     afters.end_ns - afters.start_ns AS dur_ns,
-    before_name,
-    after_name,
+    before_op.name AS before_name,
+    after_op.name AS after_name,
     after_op_id,
     CASE
         WHEN launch.slice_id IS NOT NULL
@@ -66,5 +64,7 @@ SELECT
 FROM afters
 JOIN canonical.traces USING (trace_id)
 LEFT JOIN befores USING (trace_id, device, start_ns)
-LEFT JOIN host_slices AS launch ON launch.trace_id = afters.trace_id AND launch.slice_id = afters.launch_id
+LEFT JOIN gpu_ops AS before_op ON before_op.trace_id = befores.trace_id AND before_op.op_id = before_op_id
+JOIN gpu_ops AS after_op ON after_op.trace_id = afters.trace_id AND after_op.op_id = after_op_id
+LEFT JOIN host_slices AS launch ON launch.trace_id = afters.trace_id AND launch.slice_id = after_op.launch_id
 ORDER BY trace_id, device, start_ns

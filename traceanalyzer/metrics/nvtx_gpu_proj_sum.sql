@@ -53,6 +53,8 @@ spans AS MATERIALIZED (
         slice_id,
         start_ns,
         start_ns + dur_ns AS end_ns,
+        name,
+        raw_category,
         depth,
         annotation_id,
         op_id
@@ -144,12 +146,12 @@ ranges AS (
         name,
         CASE WHEN raw_category = 'NVTX start/end' THEN 'StartEnd' ELSE 'PushPop' END AS style,
         gpu_end_ns - gpu_start_ns AS projected_ns,
-        dur_ns,
+        end_ns - start_ns AS dur_ns,
         op_count,
         coalesce(level, 0) AS level,
         coalesce(child_count, 0) AS child_count
     FROM covered
-    JOIN host_slices USING (trace_id, slice_id)
+    JOIN spans USING (trace_id, slice_id)
     LEFT JOIN levels USING (trace_id, slice_id)
     LEFT JOIN children USING (trace_id, slice_id)
     LEFT JOIN domains ON domains.trace_id = covered.trace_id AND domains.event_id = covered.slice_id

@@ -1,0 +1,11 @@
+-- The kinds of GPU work that an operation counts to, as engine_time names them; `has_graphs`: whole graph replays were
+-- recorded on its device.
+CREATE OR REPLACE MACRO engines_of(kind, is_comm, copy_kind, is_managed, has_graphs) AS
+    CASE kind
+        WHEN 'kernel'
+        THEN ['op', 'op_no_graph', 'kernel', if(is_comm, 'comm', 'compute')]
+            || CASE WHEN NOT has_graphs THEN [] WHEN is_comm THEN ['kernel_or_graph'] ELSE ['kernel_or_graph', 'compute_or_graph'] END
+        WHEN 'graph' THEN ['op', 'graph', 'kernel_or_graph', 'compute_or_graph']
+        WHEN 'memcpy' THEN ['op', 'op_no_graph', 'memcpy', if(is_managed, 'UVM ', '') || coalesce(copy_kind, 'unknown copy')]
+        ELSE ['op', 'op_no_graph', kind]
+    END;

@@ -1,0 +1,57 @@
+-- One row per stretch of time in which some GPU work of a kind runs on a device, on whatever streams.
+--
+-- Kinds are those of engine_time. Stretches of one kind neither overlap nor touch; work of no length is in none.
+--
+-- columns:
+--   trace     VARCHAR  name of the trace
+--   rank      INTEGER  rank in the job
+--   device    INTEGER  device
+--   trace_id  INTEGER  traces.trace_id
+--   engine    VARCHAR  kind of work
+--   start_ns  BIGINT   start of the stretch
+--   dur_ns    BIGINT   its length
+WITH work AS (
+    SELECT
+        trace_id,
+        device,
+        kind,
+        is_comm,
+        coalesce(copy_kind, '') AS copy_kind,
+        coalesce(name LIKE 'Memcpy UVM %', FALSE) AS is_managed,
+        start_ns,
+        start_ns + dur_ns AS end_ns
+    FROM gpu_ops
+),
+-- Few kinds of operations, told once each; the kinds of work on a device are numbered, for numbers sort faster.
+sorts AS MATERIALIZED (
+    SELECT
+        *,
+        engines_of(kind, is_comm, nullif(copy_kind, ''), is_managed, bool_or(kind = 'graph') OVER (PARTITION BY trace_id, device)) AS engines
+    FROM (SELECT DISTINCT trace_id, device, kind, is_comm, copy_kind, is_managed FROM work)
+),
+lanes AS MATERIALIZED (
+    SELECT *, row_number() OVER () AS key
+    FROM (SELECT DISTINCT trace_id, device, unnest(engines) AS engine FROM sorts)
+),
+keyed AS (
+    SELECT sorts.trace_id, sorts.device, kind, is_comm, copy_kind, is_managed, list(key) AS keys
+    FROM sorts
+    JOIN lanes ON lanes.trace_id = sorts.trace_id AND lanes.device = sorts.device AND list_contains(engines, engine)
+    GROUP BY ALL
+),
+ops AS (
+    SELECT unnest(keys) AS key, start_ns, end_ns
+    FROM work
+    JOIN keyed USING (trace_id, device, kind, is_comm, copy_kind, is_managed)
+)
+SELECT
+    trace,
+    rank,
+    device,
+    trace_id,
+    engine,
+    start_ns,
+    end_ns - start_ns AS dur_ns
+FROM interval_merge('ops')
+JOIN lanes USING (key)
+JOIN canonical.traces USING (trace_id)
