@@ -152,13 +152,13 @@ class Bounds:
         position_of = found.scan.position_of
         first = np.zeros(len(scenarios), np.int64)
         if found.first_op is not None:
-            first = leads.start[position_of[found.first_op]]
+            first = leads.start(position_of[found.first_op])
         if found.reading_op is None:
             mine = found.scan.is_op
             last = found.scan.end[mine]
             saved = last.max() - (last[:, None] - leads.end[mine]).max(axis=0) - first
         else:
-            saved = (leads.start[position_of[found.reading_op]] - first) * found.reading_scale
+            saved = (leads.start(position_of[found.reading_op]) - first) * found.reading_scale
         # A scenario wins no more than it takes out, however much lead it brings along from before the window.
         limits = [
             min(_limit(found, scenario), round(taken * found.reading_scale))

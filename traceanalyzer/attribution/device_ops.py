@@ -17,17 +17,23 @@ _QUERY = """
 SELECT o.op_id, o.device, COALESCE(o.stream, -1) AS stream, o.kind, o.is_comm, o.name,
        o.start_ns, o.start_ns + o.dur_ns AS end_ns, o.copy_kind, o.dst_kind, o.src_kind, o.collective,
        o.cpu_op_id, o.annotation_id, o.python_id,
-       CASE WHEN STARTS_WITH(around.name, 'nccl:') THEN around.name ELSE outside.name END AS comm_annotation,
+       named.comm_annotation,
        l.slice_id AS launch_id, l.thread_id AS launch_thread, l.name AS launch_name,
        l.start_ns AS launch_start, l.start_ns + l.dur_ns AS launch_end
 FROM canonical.gpu_ops AS o
 LEFT JOIN canonical.host_slices AS l
   ON l.trace_id = o.trace_id AND l.slice_id = o.launch_id
-LEFT JOIN canonical.host_slices AS around
-  ON around.trace_id = o.trace_id AND around.slice_id = o.annotation_id AND o.is_comm
-LEFT JOIN canonical.host_slices AS outside  -- NCCL's own range, ncclGroupEnd, may lie between
-  ON outside.trace_id = o.trace_id AND outside.slice_id = around.annotation_id AND o.is_comm
-  AND STARTS_WITH(outside.name, 'nccl:')
+LEFT JOIN (
+  SELECT o.trace_id, o.op_id,
+         CASE WHEN STARTS_WITH(around.name, 'nccl:') THEN around.name ELSE outside.name END AS comm_annotation
+  FROM canonical.gpu_ops AS o
+  JOIN canonical.host_slices AS around
+    ON around.trace_id = o.trace_id AND around.slice_id = o.annotation_id
+  LEFT JOIN canonical.host_slices AS outside  -- NCCL's own range, ncclGroupEnd, may lie between
+    ON outside.trace_id = o.trace_id AND outside.slice_id = around.annotation_id AND STARTS_WITH(outside.name, 'nccl:')
+  WHERE o.is_comm
+) AS named
+  ON named.trace_id = o.trace_id AND named.op_id = o.op_id
 WHERE o.trace_id = $trace_id
 ORDER BY o.device, o.start_ns, end_ns, o.op_id
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -32,19 +32,16 @@ class DeviceWaits:
 
 
 _TRANSFER, _SKEW = CODE[TRANSFER], CODE[SKEW]
-_Piece = tuple[int, int, int, int, bool]
 
 
-def _producer(ops: DeviceOps, needs: Dependencies, row: int, since: int) -> tuple[int, bool]:
-    """Return the op other than compute that `row` waited for last after `since`, and whether it only fits."""
-    best, only_fits = NO_ROW, False
-    stream, other = int(needs.stream[row]), int(needs.other[row])
-    if stream != NO_ROW and ops.producer[stream] >= 0 and ops.end[stream] > since:
-        best = stream
-    held = other != NO_ROW and ops.producer[other] >= 0 and ops.end[other] > since
-    if held and (best == NO_ROW or ops.end[other] > ops.end[best]):
-        best, only_fits = other, not bool(needs.other_is_recorded[row])
-    return best, only_fits
+def _producers(ops: DeviceOps, needs: Dependencies, rows: Ints, since: Ints) -> tuple[Ints, Flags]:
+    """Return the op other than compute that each row waited for last after an instant, and whether it only fits."""
+    stream, other = (
+        np.where((before != NO_ROW) & (ops.producer[before] >= 0) & (ops.end[before] > since), before, NO_ROW)
+        for before in (needs.stream[rows], needs.other[rows])
+    )
+    by_other = (other != NO_ROW) & ((stream == NO_ROW) | (ops.end[other] > ops.end[stream]))
+    return np.where(by_other, other, stream), by_other & ~needs.other_is_recorded[rows]
 
 
 def _longest_gaps(ops: DeviceOps, rows: Ints) -> Ints:
@@ -54,41 +51,52 @@ def _longest_gaps(ops: DeviceOps, rows: Ints) -> Ints:
     return found
 
 
-def _gap(span: tuple[int, int], in_graph: bool, row: int, waiting: int, longest: int) -> _Piece:
-    """Return the time before `waiting`, the op itself or one that it waited for."""
-    start, end = span
-    if end - start <= longest:
-        return start, end - start, _GRAPH_GAP if in_graph else _DISPATCH, row, False
-    return start, end - start, _UNRESOLVED, waiting, False
+@dataclass(frozen=True)
+class _Spans:
+    """What is left of waits to be explained: the kernel that waited, and the op that it or another waited for."""
+
+    row: Ints
+    waiting: Ints
+    since: Ints
+    until: Ints
+    in_graph: Flags
+    longest: Ints  # gap that dispatching explains
+
+    def some(self, which: Flags) -> _Spans:
+        """Return some of them."""
+        return _Spans(*(getattr(self, field.name)[which] for field in fields(self)))
 
 
-def _walk(
-    ops: DeviceOps, needs: Dependencies, row: int, span: tuple[int, int], in_graph: bool, longest: int
-) -> Iterator[_Piece]:
-    """Cut one wait, from its end backwards along the ops that held it up."""
-    since, until = span
-    waiting = row
-    while until > since:
-        producer, only_fits = _producer(ops, needs, waiting, since)
-        done = min(int(ops.end[producer]), until) if producer != NO_ROW else since
-        if done < until:
-            yield _gap((done, until), in_graph, row, waiting, longest)
-        if producer == NO_ROW:
-            return
-        began = min(max(int(ops.start[producer]), since), done)
+def _gaps(spans: _Spans) -> DeviceWaits:
+    """Return spans in which nothing that is known was waited for: dispatching, if they are short enough."""
+    length = spans.until - spans.since
+    short = length <= spans.longest
+    bucket = np.where(short, np.where(spans.in_graph, _GRAPH_GAP, _DISPATCH), _UNRESOLVED)
+    op = np.where(short, spans.row, spans.waiting)
+    return DeviceWaits(spans.since, length, bucket, op, np.zeros(len(length), np.bool_))
+
+
+def _walk(ops: DeviceOps, needs: Dependencies, spans: _Spans) -> Iterator[DeviceWaits]:
+    """Cut waits, from their ends backwards along the ops that held them up."""
+    while len(spans.row):
+        producer, only_fits = _producers(ops, needs, spans.waiting, spans.since)
+        held = producer != NO_ROW
+        done = np.where(held, np.minimum(ops.end[producer], spans.until), spans.since)
+        yield _gaps(replace(spans, since=done).some(done < spans.until))
+        spans, producer, only_fits, done = spans.some(held), producer[held], only_fits[held], done[held]
+        began = np.minimum(np.maximum(ops.start[producer], spans.since), done)
         # Up to here a collective waited for its last rank.
-        met = min(max(int(ops.start[producer] + ops.comm_wait[producer]), began), done)
-        bucket = int(ops.producer[producer])
-        if began < met:
-            yield began, met - began, _SKEW if bucket == _TRANSFER else bucket, producer, only_fits
-        if met < done:
-            yield met, done - met, bucket, producer, only_fits
-        if int(ops.start[producer]) >= int(ops.start[waiting]):
-            # Of equal starts neither waited for the other: nothing further back is known.
-            if began > since:
-                yield _gap((since, began), in_graph, row, producer, longest)
-            return
-        waiting, until = producer, began
+        met = np.minimum(np.maximum(ops.start[producer] + ops.comm_wait[producer], began), done)
+        bucket = ops.producer[producer].astype(np.int64)
+        waits = np.where(bucket == _TRANSFER, _SKEW, bucket)
+        yield DeviceWaits(began, met - began, waits, producer, only_fits)
+        yield DeviceWaits(met, done - met, bucket, producer, only_fits)
+        # Of equal starts neither waited for the other: nothing further back is known.
+        tied = ops.start[producer] >= ops.start[spans.waiting]
+        spans = replace(spans, waiting=producer, until=began)
+        goes_on = began > spans.since
+        yield _gaps(spans.some(tied & goes_on))
+        spans = spans.some(~tied & goes_on)
 
 
 def issued_late(ops: DeviceOps, needs: Dependencies, rows: Ints, since: Ints, latency: int) -> Flags:
@@ -108,27 +116,12 @@ def explain_waits(
     ops: DeviceOps, needs: Dependencies, rows: Ints, starts: Ints, ends: Ints, in_graph: Flags
 ) -> DeviceWaits:
     """Cut the waits [start, end) of some kernels by what they waited for."""
-    candidate = np.zeros(len(rows), np.bool_)
-    for before in (needs.stream[rows], needs.other[rows]):
-        candidate |= (before != NO_ROW) & (ops.producer[before] >= 0) & (ops.end[before] > starts)
-    plain = np.flatnonzero(~candidate)
-    longest = _longest_gaps(ops, rows)
-    short = ends[plain] - starts[plain] <= longest[plain]
-    bucket = np.where(short, np.where(in_graph[plain], _GRAPH_GAP, _DISPATCH), _UNRESOLVED)
-    walked = [
-        piece
-        for at in np.flatnonzero(candidate).tolist()
-        for piece in _walk(
-            ops, needs, int(rows[at]), (int(starts[at]), int(ends[at])), bool(in_graph[at]), int(longest[at])
-        )
+    spans = _Spans(rows, rows, starts, ends, in_graph, _longest_gaps(ops, rows))
+    parts = list(_walk(ops, needs, spans.some(ends > starts)))
+    found = [
+        np.concatenate([getattr(part, field.name) for part in parts] or [np.zeros(0, np.int64)])
+        for field in fields(DeviceWaits)
     ]
-    columns = [np.asarray(values, dtype=np.int64) for values in zip(*walked, strict=True)] or [
-        np.zeros(0, np.int64)
-    ] * 5
-    return DeviceWaits(
-        np.concatenate([starts[plain], columns[0]]),
-        np.concatenate([ends[plain] - starts[plain], columns[1]]),
-        np.concatenate([bucket, columns[2]]),
-        np.concatenate([rows[plain], columns[3]]),
-        np.concatenate([np.zeros(len(plain), np.bool_), columns[4].astype(np.bool_)]),
-    )
+    there = found[1] > 0
+    start, dur, bucket, op, coincident = (values[there] for values in found)
+    return DeviceWaits(start, dur, bucket, op, coincident.astype(np.bool_))

@@ -5,9 +5,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import duckdb
 import numpy as np
+from numpy.typing import NDArray
 
 from traceanalyzer.attribution.arrow_columns import NO_ROW
 from traceanalyzer.attribution.blocking_calls import BlockingCalls
@@ -57,8 +59,10 @@ class Nesting:
     def around(self, rows: Ints) -> Ints:
         """Return the innermost slice around each row that says the same; NO_ROW where none does."""
         above = self.parent[rows].copy()
+        skip = np.arange(len(rows))
         while True:
-            skip = np.flatnonzero((above != NO_ROW) & (self.state[above] != self.state[rows]))
+            at = above[skip]
+            skip = skip[(at != NO_ROW) & (self.state[at] != self.state[rows[skip]])]
             if not len(skip):
                 return above
             above[skip] = self.parent[above[skip]]
@@ -79,8 +83,10 @@ class Timeline:
 def _open_above(slices: HostSlices, painted: Flags, rows: Ints, after: Ints) -> Ints:
     """Return the innermost painted ancestor of each row that is still open after an instant."""
     above = slices.parent[rows].copy()
+    skip = np.arange(len(rows))
     while True:
-        skip = np.flatnonzero((above != NO_ROW) & (~painted[above] | (slices.end[above] <= after)))
+        at = above[skip]
+        skip = skip[(at != NO_ROW) & (~painted[at] | (slices.end[at] <= after[skip]))]
         if not len(skip):
             return above
         above[skip] = slices.parent[above[skip]]
@@ -234,26 +240,49 @@ def paint(
 
 def _lay_over(timeline: Timeline, overheads: Sequence[Overhead]) -> Timeline:
     """Lay the overhead track over a thread wherever the thread stood still: elsewhere another thread did that work."""
-    start, state, row = timeline.start.tolist(), timeline.state.tolist(), timeline.row.tolist()
-    changed = False
-    for low, high, code in overheads:
-        inside = np.searchsorted(timeline.start, [low + STANDSTILL_ERROR_NS, high - STANDSTILL_ERROR_NS])
-        if code == NEUTRAL or high - low <= 2 * STANDSTILL_ERROR_NS or inside[0] != inside[1]:
-            continue
-        at = bisect_right(start, low)
-        after = bisect_left(start, high)
-        covering = (state[after - 1], row[after - 1]) if after else (timeline.unrecorded, NO_ROW)
-        blame = row[at - 1] if at else NO_ROW
-        resumes = after == len(start) or start[after] != high
-        start[at:after] = [low, high] if resumes else [low]
-        state[at:after] = [code, covering[0]] if resumes else [code]
-        row[at:after] = [blame, covering[1]] if resumes else [blame]
-        changed = True
-    if not changed:
-        return timeline
-    return replace(
-        timeline, start=np.asarray(start), state=np.asarray(state, dtype=np.int8), row=np.asarray(row, dtype=np.int64)
+    told = [o for o in overheads if o[2] != NEUTRAL and o[1] - o[0] > 2 * STANDSTILL_ERROR_NS]
+    low, high = (np.asarray([o[side] for o in told], np.int64) for side in (0, 1))
+    begun, ended = (
+        np.searchsorted(timeline.start, at) for at in (low + STANDSTILL_ERROR_NS, high - STANDSTILL_ERROR_NS)
     )
+    still = np.flatnonzero(begun == ended).tolist()
+    if not still:
+        return timeline
+    # With one piece more on either side, whose values go on.
+    first = np.maximum(np.searchsorted(timeline.start, low, side="right") - 1, 0).tolist()
+    last = np.minimum(np.searchsorted(timeline.start, high) + 1, len(timeline.start)).tolist()
+    columns: tuple[NDArray[Any], ...] = (timeline.start, timeline.state, timeline.row)
+    parts: list[list[NDArray[Any]]] = []
+    done = 0
+    while still:
+        # Those that touch the same pieces together.
+        count, until = 1, last[still[0]]
+        while count < len(still) and first[still[count]] <= until:
+            until = max(until, last[still[count]])
+            count += 1
+        since = max(done, first[still[0]])
+        parts.append([column[done:since] for column in columns])
+        start, state, row = (column[since:until].tolist() for column in columns)
+        for at in still[:count]:
+            _lay_one(start, state, row, timeline.unrecorded, told[at])
+        changed = zip((start, state, row), columns, strict=True)
+        parts.append([np.asarray(values, column.dtype) for values, column in changed])
+        done, still = until, still[count:]
+    parts.append([column[done:] for column in columns])
+    whole = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    return replace(timeline, start=whole[0], state=whole[1], row=whole[2])
+
+
+def _lay_one(start: list[int], state: list[int], row: list[int], unrecorded: int, overhead: Overhead) -> None:
+    """Put an overhead between pieces, in place."""
+    low, high, code = overhead
+    at, after = bisect_right(start, low), bisect_left(start, high)
+    covering = (state[after - 1], row[after - 1]) if after else (unrecorded, NO_ROW)
+    blame = row[at - 1] if at else NO_ROW
+    resumes = after == len(start) or start[after] != high
+    start[at:after] = [low, high] if resumes else [low]
+    state[at:after] = [code, covering[0]] if resumes else [code]
+    row[at:after] = [blame, covering[1]] if resumes else [blame]
 
 
 def load_overheads(con: duckdb.DuckDBPyConnection, trace_id: int) -> list[Overhead]:

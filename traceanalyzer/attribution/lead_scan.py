@@ -7,7 +7,7 @@ plus the slack that this one had. Lead is only made of removed time, never of ga
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -42,10 +42,10 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Leads:
-    """The lead of each event's start and end, one row an event, one column a scenario, and what scenarios take out."""
+    """By how much earlier everything happens, a value a scenario."""
 
-    start: Ints
-    end: Ints
+    end: Ints  # of each event's end, one row an event
+    start: Callable[[int], Ints]  # of the start of the event at a position
     taken: list[int]  # host time and time of ops that a scenario takes out of the window
 
 
@@ -136,11 +136,12 @@ class Scan:
         if len(scenarios) >= LANES_FROM:
             lanes = LaneWalk(self.steps, inputs)
             lanes.advance(len(self.steps))
-            return Leads(lanes.starts, lanes.ends, taken)
+            return Leads(lanes.ends, lanes.start, taken)
         walks = [Walk(self.steps, arrays) for arrays in inputs]
         for walk in walks:
             walk.advance(len(self.steps))
-        return Leads(np.asarray([w.starts for w in walks]).T, np.asarray([w.ends for w in walks]).T, taken)
+        ends = np.asarray([walk.ends for walk in walks]).T
+        return Leads(ends, lambda position: np.asarray([walk.starts[position] for walk in walks]), taken)
 
     def inputs(self, scenario: Scenario) -> Inputs:
         """Return what a scenario changes at each event."""
@@ -240,8 +241,13 @@ class LaneWalk:
         self._changes = [_lanes(arrays) for arrays in zip(*inputs, strict=True)]
         self._at = 0
         self._host = np.zeros(len(inputs), np.int64)
-        self.starts = np.zeros((len(steps), len(inputs)), np.int64)
         self.ends = np.zeros((len(steps), len(inputs)), np.int64)
+        self._rows = list(self.ends)  # taking a row out of the array costs as much as adding to it
+
+    def start(self, position: int) -> Ints:
+        """Return by how much earlier an event starts in each scenario."""
+        found: Ints = self._rows[position] - self.shorter_ns(position)
+        return found
 
     def shorter_ns(self, position: int) -> Ints:
         """Return by how much an event is shorter in each scenario."""
@@ -250,41 +256,49 @@ class LaneWalk:
         return found
 
     def advance(self, until: int) -> None:
-        """Scan the events up to a position, that one left out."""
-        starts, ends, host = self.starts, self.ends, self._host
-        lead, most = np.empty_like(host), np.empty_like(host)
+        """Scan the events up to a position, that one left out.
+
+        Nothing leads by more than all that it waited for do. Where one of these held it up until it began, which is the
+        rule, the lead is no more than that one's anyway, and the most need not be known.
+        """
+        steps, ends, host = self._steps, self._rows, self._host
+        room, most = np.empty_like(host), np.empty_like(host)
         (pays, gain), (drops, gone), (moves, start), (shrinks, run) = self._changes
-        least, greatest = np.minimum, np.maximum
+        add, least, greatest = np.add, np.minimum, np.maximum
         for at in range(self._at, until):
-            is_op, host_slack, cap, first, first_slack, second, second_slack, third, third_slack, own = self._steps[at]
+            is_op, host_slack, cap, first, first_slack, second, second_slack, third, third_slack, own = steps[at]
             if (change := pays[at]) != NO_ROW:
                 host = host + gain[change]
             if not is_op:
                 held = least(host + own, cap if first == NO_ROW else least(ends[first] + first_slack, cap))
                 host = held if (change := drops[at]) == NO_ROW else np.where(gone[change], host, held)
                 continue
-            # Every constraint has some slack, so the first one met sets the values and the others lower them.
+            lead = ends[at]
+            is_bound = cap == 0 or host_slack == 0
             if host_slack < _NO_LIMIT:
-                np.add(host, host_slack, out=lead)
-                most[:] = host
+                add(host, host_slack, out=lead)
+                if cap < _NO_LIMIT:
+                    least(lead, cap, out=lead)
             else:
                 lead.fill(cap)
-                most.fill(0)
             for before, slack in ((first, first_slack), (second, second_slack), (third, third_slack)):
-                if before != NO_ROW:
-                    row = ends[before]
-                    least(lead, row + slack, out=lead)
-                    greatest(most, row, out=most)
-            if cap < _NO_LIMIT:
-                least(lead, cap, out=lead)
-            row = starts[at]
-            least(lead, most, out=row)
+                if before == NO_ROW:
+                    continue
+                if slack:
+                    least(lead, add(ends[before], slack, out=room), out=lead)
+                else:
+                    is_bound = True
+                    least(lead, ends[before], out=lead)
+            if not is_bound:
+                most[:] = host if host_slack < _NO_LIMIT else 0
+                for before in (first, second, third):
+                    if before != NO_ROW:
+                        greatest(most, ends[before], out=most)
+                least(lead, most, out=lead)
             if (change := moves[at]) != NO_ROW:
-                row += start[change]
+                lead += start[change]
             if (change := shrinks[at]) != NO_ROW:
-                np.add(row, run[change], out=ends[at])
-            else:
-                ends[at] = row
+                lead += run[change]
         self._at, self._host = max(self._at, until), host
 
 

@@ -84,7 +84,7 @@ class RunScan:
             for i, position in meeting.members:
                 walks[i].advance(position + 1)
             evens = balanced[scans] & (not meeting.is_message)
-            arrivals = waits + np.stack([walks[i].starts[position] for i, position in meeting.members])
+            arrivals = waits + np.stack([walks[i].start(position) for i, position in meeting.members])
             cuts = np.stack([walks[i].shorter_ns(position) for i, position in meeting.members])
             cuts -= np.where(evens, waits, 0)
             awaited = np.where(evens, _NEVER, arrivals).min(axis=0)
