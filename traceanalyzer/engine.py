@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 _PACKAGE = Path(__file__).parent
 _COLUMN = re.compile(r"^--   (?P<name>\w+) +(?P<type>[A-Z]+) +(?P<comment>.+)$")
 _WORD = re.compile(r"[a-z_]\w*")
-_READ = re.compile(r"\b(?:from|join)\s+([a-z_]\w*)\b(?!\.)")
+# What follows FROM or JOIN, and the tables that macros are given by name.
+_READ = re.compile(r"\b(?:from|join)\s+([a-z_]\w*)\b(?!\.)|\('([a-z_]\w*)'")
 _MORE = re.compile(r"^--    +(?P<comment>\S.*)$")
 _RELATIONS = "SELECT table_schema, table_name FROM information_schema.tables"
 ATTRIBUTION_FOLDER = _PACKAGE / "attribution"
@@ -114,17 +115,32 @@ def connect(
     will be asked, where they are known: see `add_metrics`.
     """
     needed = _named_in(readers)
-    connection = connect_canonical(traces, database, needed)
-    connection.execute("CREATE SCHEMA attribution")
+    connection = connect_unattributed(traces, database, needed)
     if derived is not None:
-        for name in _those(derived_tables(), needed):
-            connection.execute(
-                f"CREATE VIEW attribution.{name} AS FROM read_parquet({_literal(derived / f'{name}.parquet')})"
-            )
-    _add_pass_through(connection, needed, with_attribution=derived is not None)
-    add_macros(connection)
+        add_attribution(connection, derived, needed)
     add_metrics(connection, with_attribution=derived is not None, readers=readers)
     return connection
+
+
+def connect_unattributed(
+    traces: Sequence[StoredTrace], database: Path | None = None, needed: Set[str] | None = None
+) -> duckdb.DuckDBPyConnection:
+    """Return a connection over stored traces with the macros, but without attribution and metrics."""
+    connection = connect_canonical(traces, database, needed)
+    connection.execute("CREATE SCHEMA attribution")
+    _add_pass_through(connection, "canonical", _those(canonical_tables(), needed))
+    add_macros(connection)
+    return connection
+
+
+def add_attribution(connection: duckdb.DuckDBPyConnection, derived: Path, needed: Set[str] | None = None) -> None:
+    """Define the attribution tables as views of the files in a folder."""
+    names = _those(derived_tables(), needed)
+    for name in names:
+        connection.execute(
+            f"CREATE VIEW attribution.{name} AS FROM read_parquet({literal(derived / f'{name}.parquet')})"
+        )
+    _add_pass_through(connection, "attribution", names)
 
 
 def connect_canonical(
@@ -186,8 +202,8 @@ def add_metrics(
     Where the texts that will read them are known: those metrics alone that they name, and what these build on. One
     that they read more than once becomes a table, for planning a query over it costs more than its rows.
     """
-    read_by = Counter(name for text in readers or () for name in _READ.findall(text.lower()))
-    names = _after_what_they_read(_those(metrics(), _named_in(readers)))
+    read_by = Counter(name for text in readers or () for name in _read_in(text))
+    names = after_what_they_read(_those(metrics(), _named_in(readers)))
     kinds = {name: "TABLE" if read_by[name] > 1 else "VIEW" for name in names}
     statements = {
         name: f"CREATE OR REPLACE {kind} main.{name} AS {metrics()[name].sql}" for name, kind in kinds.items()
@@ -195,22 +211,36 @@ def add_metrics(
     _define(connection, statements, all_of_them=with_attribution)
 
 
-def _after_what_they_read(names: Sequence[str]) -> list[str]:
-    """Return metrics in an order in which most follow what they build on; an alias may mislead."""
+def after_what_they_read(names: Sequence[str]) -> list[str]:
+    """Return metrics and what they build on, each after what it reads."""
     ordered: dict[str, None] = {}
-    seen: set[str] = set()
 
     def add(name: str) -> None:
-        if name in seen:
+        if name in ordered:
             return
-        seen.add(name)
-        for other in sorted(set(_READ.findall(metrics()[name].sql.lower())) & set(names)):
+        for other in sorted(reads(name)):
             add(other)
         ordered[name] = None
 
     for name in names:
         add(name)
     return list(ordered)
+
+
+@cache
+def reads(name: str) -> frozenset[str]:
+    """Return the metrics that a metric's query reads itself."""
+    return frozenset(_read_in(metrics()[name].sql)) & metrics().keys() - {name}
+
+
+@cache
+def needs_attribution(name: str) -> bool:
+    """Tell whether a metric's query, or one that it builds on, may read attribution tables."""
+    return bool((_named_in([metrics()[name].sql]) or set()) & derived_tables().keys())
+
+
+def _read_in(text: str) -> list[str]:
+    return [plain or quoted for plain, quoted in _READ.findall(text.lower())]
 
 
 def _named_in(texts: Sequence[str] | None) -> set[str] | None:
@@ -290,19 +320,16 @@ def _add_derived(connection: duckdb.DuckDBPyConnection, compute: Callable[[], Ma
     for name, table in derived_tables().items():
         connection.execute(_in_schema(table, "attribution"))
         _insert(connection, f"attribution.{name}", computed[name])
-    _add_pass_through(connection)
+    _add_pass_through(connection, "canonical", canonical_tables())
+    _add_pass_through(connection, "attribution", derived_tables())
     add_macros(connection)
 
 
-def _add_pass_through(
-    connection: duckdb.DuckDBPyConnection, needed: Set[str] | None = None, *, with_attribution: bool = True
-) -> None:
+def _add_pass_through(connection: duckdb.DuckDBPyConnection, schema: str, names: Iterable[str]) -> None:
     """Let tables be named without their schema where no metric has the name."""
-    derived = derived_tables() if with_attribution else {}
-    for schema, tables in (("canonical", canonical_tables()), ("attribution", derived)):
-        for name in _those(tables, needed):
-            if name not in metrics():
-                connection.execute(f"CREATE OR REPLACE VIEW main.{name} AS FROM {schema}.{name}")
+    for name in names:
+        if name not in metrics():
+            connection.execute(f"CREATE OR REPLACE VIEW main.{name} AS FROM {schema}.{name}")
 
 
 def _in_schema(table: Table, schema: str) -> str:
@@ -344,12 +371,12 @@ def _stored_view(table: Table, traces: Mapping[int, StoredTrace]) -> str:
     columns = ", ".join(f'"{column.name}"' for column in table.columns if column.name != "trace_id")
     # Named one by one: a folder's own name may hold what is a wildcard in a pattern.
     parts = (part for stored in traces.values() for part in sorted(stored.folder.glob(f"{table.name}*.parquet")))
-    files = ", ".join(map(_literal, parts))
+    files = ", ".join(map(literal, parts))
     if len(traces) == 1:
         trace_id, source = str(*traces), f"read_parquet([{files}])"
     else:
         # One scan of many files is bound in a third of the time that a union takes, and reads no file of other traces.
-        numbers = ", ".join(f"{_literal(stored.folder)}: {number}" for number, stored in traces.items())
+        numbers = ", ".join(f"{literal(stored.folder)}: {number}" for number, stored in traces.items())
         trace_id = f"MAP {{{numbers}}}[parse_dirpath(filename)]"
         source = f"read_parquet([{files}], filename = true)"
     return (
@@ -357,7 +384,7 @@ def _stored_view(table: Table, traces: Mapping[int, StoredTrace]) -> str:
     )
 
 
-def _literal(path: Path) -> str:
+def literal(path: Path) -> str:
     """Return a path of our own store as a SQL text; views cannot have parameters."""
     return _quoted(str(path))
 

@@ -20,6 +20,7 @@ from traceanalyzer.discovery import find_sources, find_unreadable, natural_key, 
 from traceanalyzer.engine import StoredTrace
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import Ingester, IngestOptions, Progress
+from traceanalyzer.ingest.sink import parquet_options
 from traceanalyzer.settings import find_settings
 from traceanalyzer.store import Store, locate_store
 
@@ -43,7 +44,8 @@ class Run:
     derived: Path | None  # folder of the attribution tables
     reused: bool  # nothing was ingested: every table came from Parquet
     unreadable: tuple[TraceAnalyzerError, ...] = ()  # files of the run that are not among its traces, and why
-    options: AttributionOptions = DEFAULT_OPTIONS  # what `derived` was computed with
+    options: AttributionOptions = DEFAULT_OPTIONS  # what `derived` is computed with
+    jobs: int | None = None  # cores to use; None: all
     catalog: Future[None] | None = None  # the catalogue being written beside what the caller does
 
     @cached_property
@@ -86,6 +88,19 @@ class Run:
         with engine.connect(self.traces, self.derived, readers=readers([rule])) as connection:
             return explain(connection, rule, values, exclusive=True)
 
+    def export(self, folder: str | Path, names: Sequence[str] = (), layout: str = "parquet") -> dict[str, Path]:
+        """Write metrics, all unless some are named, as Parquet or CSV files into a folder; return the file of each.
+
+        Attribution that is not there yet is computed beside the metrics that can do without. Raises TraceAnalyzerError
+        where the folder cannot be written.
+        """
+        from traceanalyzer.export import export_metrics
+
+        return export_metrics(self.traces, self._attributed, Path(folder), names, layout, self.jobs)
+
+    def _attributed(self) -> Path:
+        return self.derived or _derive(Store(self.store), self.traces, _with_names(self.options, self.root))
+
     def close(self) -> None:
         """Close the connection, if there is one, and see the catalogue finished."""
         if "connection" in self.__dict__:
@@ -120,8 +135,8 @@ def open_run(
     read.
     """
     root = Path(path)
-    if attribution and options.names is None:
-        options = replace(options, names=find_settings(root).names)
+    if attribution:
+        options = _with_names(options, root)
     sources = find_sources(root)
     keeper = Store(locate_store(root, None if store is None else Path(store)))
     unreadable = find_unreadable(root)
@@ -130,7 +145,7 @@ def open_run(
     reused = all(was_there for _, _, was_there in folders)
     derived = _derive(keeper, traces, options) if attribution else None
     writing = _renew_catalog(keeper, traces, derived, reused)
-    return Run(root, keeper.folder, tuple(traces), derived, reused, tuple(unreadable), options, writing)
+    return Run(root, keeper.folder, tuple(traces), derived, reused, tuple(unreadable), options, jobs, writing)
 
 
 def _ingest_all(
@@ -183,11 +198,16 @@ def _order(root: Path, folders: Sequence[Path], sources: Sequence[Path]) -> list
     return sorted(traces, key=lambda t: (t.rank is None, t.rank or 0, natural_key(t.trace)))
 
 
+def _with_names(options: AttributionOptions, root: Path) -> AttributionOptions:
+    """Return options with the names in the project's settings, unless they have some."""
+    return options if options.names is not None else replace(options, names=find_settings(root).names)
+
+
 def _derive(keeper: Store, traces: Sequence[StoredTrace], options: AttributionOptions) -> Path:
     def compute(scratch: Path) -> None:
         with engine.connect_canonical(traces) as connection:
             for name, table in engine.compute_derived(connection, options, traces).items():
-                pq.write_table(table, scratch / f"{name}.parquet", compression="zstd")
+                pq.write_table(table, scratch / f"{name}.parquet", **parquet_options(table.schema))
 
     return keeper.derived_folder([trace.folder for trace in traces], options.key(), compute)
 

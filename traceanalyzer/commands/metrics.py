@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from traceanalyzer.commands.opening import RunOptions, opened, run_options, step_options
 from traceanalyzer.errors import TraceAnalyzerError
 
 if TYPE_CHECKING:
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def metrics() -> None:
-    """List and show what `sql` can query."""
+    """List, show and export what `sql` can query."""
 
 
 @metrics.command("list")
@@ -61,6 +63,28 @@ def show_metric(name: str, as_sql: bool) -> None:
         raise _unknown(name, known, tables)
 
 
+@metrics.command("export")
+@run_options
+@step_options
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("names", nargs=-1, metavar="[METRIC]...")
+@click.option("--format", "layout", type=click.Choice(["parquet", "csv"]), default="parquet", show_default=True)
+def export_metrics(options: RunOptions, folder: Path, names: tuple[str, ...], layout: str) -> None:
+    """Write metrics of RUN, all unless some are named, as files into FOLDER for notebooks and spreadsheets."""
+    from traceanalyzer.engine import metrics as load_metrics
+
+    known = load_metrics()
+    for name in names:
+        if name not in known:
+            raise _unknown(name, known, {})
+    with opened(options, attribution=False) as (run, activity):
+        activity.phase("computing metrics")
+        files = run.export(folder, names, layout)
+    if not options.quiet:
+        size_bytes = sum(file.stat().st_size for file in files.values())
+        click.echo(f"{len(files)} metric{'' if len(files) == 1 else 's'}, {size_bytes / 1e6:,.1f} MB: {folder}")
+
+
 def _write_metric(page: Page, metric: Metric, *, as_sql: bool) -> None:
     page.line((metric.name, "bold"))
     page.paragraph(metric.summary)
@@ -89,8 +113,6 @@ def _write_columns(page: Page, columns: list[tuple[str, str, str]]) -> None:
 
 
 def _tables() -> dict[str, Table]:
-    from pathlib import Path
-
     import traceanalyzer
     from traceanalyzer.schema import canonical_tables, load_tables
 

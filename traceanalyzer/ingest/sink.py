@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,6 +13,19 @@ from traceanalyzer.schema import canonical_tables
 
 # The position of a trace in its run is known only when the run is opened: the engine's views add it.
 RUN_COLUMNS = frozenset({"trace_id"})
+
+
+def parquet_options(schema: pa.Schema) -> dict[str, Any]:
+    """Return how tables of the store are written.
+
+    Times and ids hardly repeat: looking for repetitions in them costs more than writing them.
+    """
+    return {
+        "compression": "zstd",
+        "compression_level": 1,
+        "use_dictionary": [field.name for field in schema if field.type == pa.string()],
+        "column_encoding": {f.name: "DELTA_BINARY_PACKED" for f in schema if pa.types.is_integer(f.type)},
+    }
 
 
 class TraceSink:
@@ -55,17 +69,7 @@ class TraceSink:
 
     def _writer(self, table: str, schema: pa.Schema) -> pq.ParquetWriter:
         if table not in self._writers:
-            # Times and ids hardly repeat: looking for repetitions in them costs more than writing them.
-            texts = [field.name for field in schema if field.type == pa.string()]
-            numbers = {f.name: "DELTA_BINARY_PACKED" for f in schema if pa.types.is_integer(f.type)}
-            self._writers[table] = pq.ParquetWriter(
-                self.path(table),
-                schema,
-                compression="zstd",
-                compression_level=1,
-                use_dictionary=texts,  # type: ignore[arg-type]  # the stubs know only yes or no
-                column_encoding=numbers,
-            )
+            self._writers[table] = pq.ParquetWriter(self.path(table), schema, **parquet_options(schema))
         return self._writers[table]
 
     def __enter__(self) -> TraceSink:

@@ -1,0 +1,82 @@
+"""Metrics as files: all that `sql` gives, computed once each and at once, with the attribution that some need."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from traceanalyzer import engine
+from traceanalyzer.cli import main
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.run import open_run
+
+SAMPLE = "sample_traces/slow_loader"
+
+
+def rows_of(file: Path) -> list[tuple[object, ...]]:
+    """Return a file's rows as text, in an order of their own."""
+    with duckdb.connect() as connection:
+        return connection.execute(
+            "SELECT COLUMNS(*)::VARCHAR FROM query_table([$1]) ORDER BY ALL", [str(file)]
+        ).fetchall()
+
+
+def test_files_hold_what_the_metrics_return(root: Path, tmp_path: Path) -> None:
+    with open_run(root / SAMPLE, store=tmp_path / "store", attribution=False) as run:
+        files = run.export(tmp_path / "metrics")
+    assert sorted(files) == sorted(engine.metrics())
+    assert sorted((tmp_path / "metrics").iterdir()) == sorted(files.values())
+    with open_run(root / SAMPLE, store=tmp_path / "store") as run:
+        for name, file in files.items():
+            asked = run.sql(f"SELECT COLUMNS(*)::VARCHAR FROM {name} ORDER BY ALL").fetchall()
+            assert rows_of(file) == asked, name
+        filled = [name for name, file in files.items() if rows_of(file)]
+    assert {"device_time", "time_ledger", "kernel_class", "standalone"} <= set(filled)
+
+
+def test_attribution_that_is_there_is_taken(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_run(root / SAMPLE, store=tmp_path / "store") as run:
+        monkeypatch.setattr(engine, "compute_derived", None)
+        (file,) = run.export(tmp_path, ["time_ledger"]).values()
+    assert rows_of(file)
+
+
+def test_one_core_is_enough(root: Path, tmp_path: Path) -> None:
+    with open_run(root / SAMPLE, store=tmp_path / "store", jobs=1, attribution=False) as run:
+        assert len(run.export(tmp_path / "metrics")) == len(engine.metrics())
+
+
+def test_every_metric_comes_after_what_it_reads() -> None:
+    order = engine.after_what_they_read(list(engine.metrics()))
+    assert sorted(order) == sorted(engine.metrics())
+    for at, name in enumerate(order):
+        assert engine.reads(name) <= set(order[:at]), name
+
+
+def test_named_metrics_are_written_as_csv(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "csv"
+    arguments = ["metrics", "export", str(root / SAMPLE), str(folder), "device_time", "comm_share"]
+    assert main([*arguments, "--format", "csv", "--store", str(tmp_path / "store")]) == 0
+    assert sorted(file.name for file in folder.iterdir()) == ["comm_share.csv", "device_time.csv"]
+    assert capsys.readouterr().out.startswith("2 metrics, ")
+    assert (folder / "device_time.csv").read_text().startswith("trace,rank,device,op_count,")
+
+
+def test_a_name_that_no_metric_has_is_told(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["metrics", "export", str(root / SAMPLE), str(tmp_path / "out"), "device_tim"]) == 2
+    assert "did you mean device_time" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_told_and_nothing_is_left(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with open_run(root / SAMPLE, store=tmp_path / "store", attribution=False) as run:
+        with pytest.raises(TraceAnalyzerError, match="metrics cannot be written"):
+            run.export(tmp_path / "file")
+        (tmp_path / "out" / "device_time.parquet").mkdir(parents=True)
+        with pytest.raises(TraceAnalyzerError, match="metrics cannot be written"):
+            run.export(tmp_path / "out", ["device_time"])
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["device_time.parquet"]
+    assert (tmp_path / "file").read_text() == "mine"
