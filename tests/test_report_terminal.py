@@ -182,3 +182,69 @@ def test_compute_leads_the_legend_even_where_there_is_next_to_none() -> None:
     legend = text.split("Where the time goes")[1].splitlines()[2:4]
     assert "GPU computes" in legend[0]
     assert "Python" in legend[1]
+
+
+def test_verdict_counts_the_fixes_that_the_order_tells() -> None:
+    import dataclasses
+
+    from traceanalyzer.diagnosis import PlannedFix
+
+    third = PlannedFix("small", "alternative", round(8.8 * 1e6), 0, ("dataloader-bound",))
+    three = dataclasses.replace(plan(), fixes=(*plan().fixes, third))
+    small = loader_finding(rule="small", status="alternative", alternatives=("dataloader-bound",), marginal_order=3)
+    findings = (loader_finding(), precision_finding(), small)
+    assert "all 3 fixes together up to 42.5 %" in " ".join(report(sick(findings=findings, plans=(three,))).split())
+
+
+def test_of_two_recordings_the_first_findings_order_is_told() -> None:
+    import dataclasses
+
+    other = dataclasses.replace(plan(), trace="rank1.json.gz", rank=1, fixes=plan().fixes[:1])
+    assert "both fixes together up to 41.7 %" in report(sick(plans=(other, plan())))
+
+
+@pytest.mark.parametrize(
+    ("saving_share", "told"),
+    [(0.32, "instead of dataloader-bound: they win mostly the same time"), (0.1, "needless after dataloader-bound")],
+    ids=["equal", "smaller"],
+)
+def test_a_smaller_fix_is_not_told_to_be_enough(saving_share: float, told: str) -> None:
+    rival = precision_finding()
+    rival = loader_finding(
+        rule=rival.rule, status="alternative", saving_share=saving_share, alternatives=("dataloader-bound",)
+    )
+    assert told in " ".join(report(sick(findings=(loader_finding(), rival))).split())
+
+
+def test_verdict_without_findings_names_what_takes_most() -> None:
+    text = " ".join(report(sick(findings=(), plans=())).split())
+    assert "found the reason for the rest, mostly “waits for the CPU in Python” (7.1 %)." in text
+
+
+def test_unexplained_shares_read_as_in_the_ledger() -> None:
+    alone = ledger(host__python=0.55254, host__op=0.10254, dev__h2d=0.10254)
+    waits = tuple(item for item in alone.buckets if item[0] != "compute")
+    text = report(sick(ledgers=(alone,), findings=(), plans=(), not_explained=waits))
+    shares = dict(re.findall(r"^  [▒░▓] (.+?)  .+?(\S+) %  ", text, re.MULTILINE))
+    unexplained = " ".join(text.split("Not explained by any rule")[1].split("\n\n")[0].split())
+    told = dict(re.findall(r"(\w[\w ]+?) (\d+\.\d) %", unexplained.partition("of the time ")[2]))
+    assert len(shares) == 3
+    assert shares.items() <= told.items()
+
+
+def test_a_finding_on_one_of_several_devices_names_it() -> None:
+    import dataclasses
+
+    devices = (ledger(host__python=0.1), ledger(device=1, host__python=0.3))
+    found = dataclasses.replace(quality_finding(), device=1)
+    assert "warning  device 1: Step 0 takes" in report(sick(ledgers=devices, findings=(found,), plans=()))
+    both = dataclasses.replace(found, same_on_devices=(0, 1))
+    assert "warning  devices 0, 1: Step 0 takes" in report(sick(ledgers=devices, findings=(both,), plans=()))
+
+
+@pytest.mark.parametrize("width", range(60, 80))
+def test_a_number_and_its_unit_stay_on_one_line(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    text = report(sick(findings=(loader_finding(message="it takes 12 ms of 90 % in 4.5 GB/s " * 9),), plans=()))
+    assert not re.search(r"\d\n +(?:ms|%|GB/s)", text)
+    assert "\N{NO-BREAK SPACE}" not in text

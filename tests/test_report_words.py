@@ -65,6 +65,27 @@ def test_values_read_by_the_unit_of_their_column() -> None:
     assert value_words("worst_step", 7) == "7"
 
 
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("cudaDeviceSynchronize_v3020", "cudaDeviceSynchronize"),
+        ("volta_sgemm_64x64_tn", "volta_sgemm_64x64_tn"),
+        ("<built-in function zoom_shift>", "<built-in function zoom_shift>"),
+        ("aten::add", "aten::add"),
+        (
+            "void at::native::(anonymous namespace)::cunn_SoftMaxForward<8, c10::BFloat16>(int)",
+            "cunn_SoftMaxForward<8, BFloat16>(int)",
+        ),
+        (
+            "std::enable_if<!(false), void>::type internal::gemvx::kernel<int, int, float>(int)",
+            "kernel<int, int, float>(int)",
+        ),
+    ],
+)
+def test_names_lose_what_tells_them_from_no_other(name: str, told: str) -> None:
+    assert value_words("name", name) == told
+
+
 def test_counts_and_sizes() -> None:
     assert counted(1, "step") == "1 step"
     assert counted(1200, "step") == "1,200 steps"

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from text_tables import connect
 
+import traceanalyzer.rules
 from traceanalyzer import attribution, engine
 from traceanalyzer.cli import main
 from traceanalyzer.diagnosis import Diagnosis, Finding
@@ -53,6 +55,24 @@ def test_a_slow_loader_is_the_first_finding_with_its_saving_evidence_and_fix() -
     assert found.saving_share == pytest.approx(saved / truth.window_ns, abs=0.02)
     assert "num_workers" in (found.fixes[0].code or "")
     assert {"step", "start_ns", "dur_ns"} <= set(found.evidence[0].columns)
+
+
+@pytest.mark.parametrize(
+    ("dur_ns", "bucket", "during"),
+    [(600, "host.op", "aten::mul"), (400, "host.op", "many, such as aten::mul"), (400, "host.sync", "aten::mul")],
+    ids=["most of it", "one of many", "a wait that emptied the queue"],
+)
+def test_a_stretch_is_only_of_what_holds_most_of_it(dur_ns: int, bucket: str, during: str) -> None:
+    con = connect(
+        host_slices=[{"slice_id": 3, "category": "cpu_op", "name": "aten::mul", "start_ns": 0, "dur_ns": dur_ns}],
+        ledger_rows=[
+            {"row_id": 1, "kept": True, "bucket": bucket, "cause": bucket, "start_ns": 0, "dur_ns": 1000}
+            | {"blame_kind": "slice", "blame_id": 3, "blame_name": "aten::mul"}
+        ],
+    )
+    sql = (Path(traceanalyzer.rules.__file__).parent / "sql" / "longest_rows.sql").read_text()
+    rows = con.execute(f"SELECT during FROM ({sql})", {"trace_id": 0, "device": 0, "causes": [bucket]}).fetchall()
+    assert rows == [(during,)]
 
 
 def test_two_fixes_for_one_time_are_alternatives_and_own_it_once() -> None:

@@ -86,7 +86,7 @@ def _abstains(ops: DeviceOps, share: float | None, length: int, step_count: int)
     if not ops.compute.any():
         return "not-applicable: no compute kernels"
     if share is None or share < MIN_LINK_SHARE:
-        return f"low-link-rate: {share or 0.0:.0%} of the compute time has its launch in the trace"
+        return f"low-link-rate: {100 * (share or 0.0):.0f} % of compute time has its launch in the trace"
     opaque = int((ops.end - ops.start)[ops.opaque].sum())
     if opaque > MAX_OPAQUE_SHARE * length:
         return "opaque-graphs: graph replays were recorded without their kernels"

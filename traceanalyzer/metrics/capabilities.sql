@@ -27,6 +27,7 @@ copies_in AS (
         count(*) FILTER (WHERE src_kind IS NULL OR src_kind = 'host') AS unknown_copies
     FROM gpu_ops
     WHERE copy_kind = 'HtoD'
+      AND NOT starts_with(name, 'Memcpy UVM')  -- pages of managed memory that move: nobody copies from a buffer
     GROUP BY trace_id
 ),
 kernels AS (

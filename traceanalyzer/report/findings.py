@@ -20,6 +20,8 @@ FEW_STEPS_SHARE = 0.3
 ALIKE_SHARE = 0.05
 # What a finding's time is today is told beside its saving where it is at least this share of it.
 LIKE_SAVING_SHARE = 0.5
+# A fix that saves less than another by this much of it wins a part of its time, and not the same.
+LIKE_RIVAL_SHARE = 0.2
 # What a rank and the run save is told apart where it differs by more.
 SAME_SHARE = 0.005
 
@@ -81,12 +83,7 @@ def _write_finding(
     room = max(1, MOST_FIXES - sum(bool(told.fixes) for told in finding.explanations))
     for fix in finding.fixes if verbose else finding.fixes[:room]:
         _write_fix(page, fix)
-    rivals = " or ".join(finding.alternatives)
-    if finding.status == "alternative":
-        instead = f"of {rivals or 'a fix above'}: they win mostly the same time, and one is enough"
-        page.paragraph(instead, label=("instead  ", "dim"), indent=3)
-    elif rivals:
-        page.paragraph(f"{rivals}, which wins part of the same time", label=("or   ", "dim"), indent=3)
+    _write_rivals(page, diagnosis, finding)
     for explanation in finding.explanations:
         _write_explanation(page, explanation, verbose=verbose)
     for other in others if verbose else others[:MOST_PLACES]:
@@ -98,6 +95,21 @@ def _write_finding(
         for reference in finding.references:
             page.code(f"see  {reference}", indent=3, style="dim")
     page.blank()
+
+
+def _write_rivals(page: Page, diagnosis: Diagnosis, finding: Finding) -> None:
+    """Write which fixes win the same time: of equals one is enough, else the larger one makes the smaller needless."""
+    rivals = " or ".join(finding.alternatives)
+    if finding.status != "alternative":
+        if rivals:
+            page.paragraph(f"{rivals}, which wins part of the same time", label=("or   ", "dim"), indent=3)
+        return
+    worth = [worth_share(item) for item in problems(diagnosis) if item.rule in finding.alternatives]
+    if worth and worth_share(finding) < (1 - LIKE_RIVAL_SHARE) * min(worth):
+        page.paragraph(f"after {rivals}, which wins this time, too", label=("needless  ", "dim"), indent=3)
+    else:
+        instead = f"of {rivals or 'a fix above'}: they win mostly the same time, and one is enough"
+        page.paragraph(instead, label=("instead  ", "dim"), indent=3)
 
 
 def _write_explanation(page: Page, told: AttachedExplanation, *, verbose: bool) -> None:

@@ -13,6 +13,7 @@ from traceanalyzer.report.words import (
     bucket_words,
     counted,
     duration,
+    percent,
     ranges,
     short_names,
     tenths_of_percent,
@@ -131,14 +132,23 @@ def _write_bar(page: Page, ledger: DeviceLedger | RunLedger) -> None:
     cells = apportion([dur_ns for _, dur_ns in rows], page.width - 2)
     looks = _looks(page, [bucket for bucket, _ in rows])
     page.line("  ", *((fill * count, color) for (fill, color), count in zip(looks, cells, strict=True)))
-    tenths = tenths_of_percent([dur_ns for _, dur_ns in rows])
+    shares = shares_words(ledger)
     labels = [bucket_words(bucket) for bucket, _ in rows]
     width = max(map(len, labels))
-    for (bucket, dur_ns), (fill, color), tenth, label in zip(rows, looks, tenths, labels, strict=True):
+    for (bucket, dur_ns), (fill, color), label in zip(rows, looks, labels, strict=True):
         time = duration(dur_ns / max(ledger.step_count, 1))
         name = bucket if label != bucket else ""
-        page.line("  ", (fill, color), f" {label:<{width}}  {time:>9}  {tenth / 10:>5.1f} %  ", (name, "dim"))
+        page.line("  ", (fill, color), f" {label:<{width}}  {time:>9}  {shares[bucket]:>7}  ", (name, "dim"))
     page.blank()
+
+
+def shares_words(ledger: DeviceLedger | RunLedger) -> dict[str, str]:
+    """Say the share of each bucket that has a line, so that they add up; what is not nothing never reads 0."""
+    rows = _rows(ledger)
+    tenths = tenths_of_percent([dur_ns for _, dur_ns in rows])
+    # A bucket that rounds to 0 and holds time keeps a share that is said as less than the least.
+    shares = [tenth / 1000 or dur_ns / ledger.window_ns / 1000 for (_, dur_ns), tenth in zip(rows, tenths, strict=True)]
+    return {bucket: percent(share) for (bucket, _), share in zip(rows, shares, strict=True)}
 
 
 def _rows(ledger: DeviceLedger | RunLedger) -> list[tuple[str, int]]:

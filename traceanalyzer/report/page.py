@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import textwrap
 from collections.abc import Sequence
 from typing import TextIO
@@ -21,6 +22,10 @@ PIPE_WIDTH = 100
 
 # No column of a table is cut below this.
 NARROWEST_CELL = 6
+
+# The space between a number and its unit, at which no line ends.
+_UNIT = re.compile(r"(?<=\d) (?=(?:%|[mµn]?s|[kKMGT]?i?B(?:/s)?|TFLOP/s)(?!\w))")
+_NO_BREAK = "\N{NO-BREAK SPACE}"
 
 Part = str | tuple[str, str]  # text, or (text, style)
 
@@ -69,7 +74,9 @@ class Page:
         """Write wrapped text after a label; the lines below stand under the text and not under the label."""
         words, label_style = (label, "") if isinstance(label, str) else label
         hang = " " * indent + " " * cell_len(words)
-        lines = textwrap.wrap(" ".join(text.split()), self.width - len(hang), break_on_hyphens=False) or [""]
+        whole = _UNIT.sub(_NO_BREAK, " ".join(text.split()))
+        lines = textwrap.wrap(whole, self.width - len(hang), break_on_hyphens=False) or [""]
+        lines = [line.replace(_NO_BREAK, " ") for line in lines]
         self.line(" " * indent, (words, label_style), (lines[0], style))
         for line in lines[1:]:
             self.line(hang, (line, style))

@@ -10,15 +10,17 @@ from typing import TextIO
 
 from traceanalyzer.diagnosis import SEVERITIES, Diagnosis, Finding, Outcome, PlannedFix
 from traceanalyzer.report.findings import SEVERITY_STYLES, write_findings
-from traceanalyzer.report.ledger_bar import alike, write_ledgers, write_run_ledger
+from traceanalyzer.report.ledger_bar import alike, shares_words, write_ledgers, write_run_ledger
 from traceanalyzer.report.overrides import write_overrides
 from traceanalyzer.report.page import Page, Part
 from traceanalyzer.report.verdict import LIMITS_TRUST, judge, quality_findings, step_ns
 from traceanalyzer.report.words import bucket_words, counted, duration, gain, listed, percent, ranges, short_names
 
 MOST_GROUPS = 4
+MOST_UNEXPLAINED = 4
 # The name of a reason for programs, ahead of its words.
 _WHY = re.compile(r"^[a-z]+(?:-[a-z]+)+: ")
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 # Shares of unexplained time below this are not worth a word.
 LEAST_SHARE = 0.005
 
@@ -52,7 +54,14 @@ def write(diagnosis: Diagnosis, stream: TextIO, *, verbose: bool = False) -> Non
         _write_below_noise(page, diagnosis)
         page.blank()
     _write_unexplained(page, diagnosis)
-    _write_blind_spots(page, diagnosis, verbose=verbose)
+    told = verdict.state in ("blocked", "no-gpu") and any(_limits_trust(item) for item in quality_findings(diagnosis))
+    if told and not verbose:
+        count = len({outcome.rule for outcome in abstained(diagnosis) if outcome.reason != NOT_APPLICABLE})
+        page.line(
+            (f"{counted(count, 'rule')} could not look", "bold"), ("  for what is said above; -v lists why", "dim")
+        )
+    else:
+        _write_blind_spots(page, diagnosis, verbose=verbose)
     write_overrides(page, diagnosis)
     page.paragraph(_who_looked(diagnosis, healthy=False), style="dim")
 
@@ -96,12 +105,22 @@ def _write_quality(page: Page, diagnosis: Diagnosis, *, verbose: bool, least: in
         page.blank()
 
 
+def _limits_trust(finding: Finding) -> bool:
+    return SEVERITIES.index(finding.severity) >= LIMITS_TRUST
+
+
 def _where(diagnosis: Diagnosis, finding: Finding) -> str:
-    if len(diagnosis.traces) == 1:
-        return ""
+    """Say of which ranks (or trace) and devices a finding is, as far as the run holds others."""
+    places = []
     if len(finding.same_on_ranks) > 1:
-        return f"ranks {ranges(finding.same_on_ranks)}: "
-    return f"rank {finding.rank}: " if finding.rank is not None else f"{finding.trace}: " if finding.trace else ""
+        places.append(f"ranks {ranges(finding.same_on_ranks)}")
+    elif len(diagnosis.traces) > 1 and (finding.rank is not None or finding.trace):
+        places.append(f"rank {finding.rank}" if finding.rank is not None else f"{finding.trace}")
+    several = len({ledger.device for ledger in diagnosis.ledgers if ledger.trace == finding.trace}) > 1
+    if several and finding.device is not None:
+        devices = finding.same_on_devices or (finding.device,)
+        places.append(f"device{'' if len(devices) == 1 else 's'} {ranges(devices)}")
+    return f"{', '.join(places)}: " if places else ""
 
 
 def _write_order(page: Page, diagnosis: Diagnosis) -> None:
@@ -163,8 +182,13 @@ def _write_unexplained(page: Page, diagnosis: Diagnosis) -> None:
     total = sum(share for _, share in parts)
     if total < LEAST_SHARE:
         return
+    # Of one device a whole bucket reads as in its ledger, where shares add up.
+    ledger = diagnosis.ledgers[0] if len(diagnosis.ledgers) == 1 else None
+    known = shares_words(ledger) if ledger else {}
+    whole = {bucket for bucket, ns in diagnosis.not_explained if ledger and (bucket, ns) in ledger.buckets}
     named = ", ".join(
-        f"{bucket_words(bucket)} {percent(share)}" for bucket, share in sorted(parts, key=lambda p: -p[1])[:4]
+        f"{bucket_words(bucket)} {known[bucket] if bucket in whole & known.keys() else percent(share)}"
+        for bucket, share in sorted(parts, key=lambda p: -p[1])[:MOST_UNEXPLAINED]
     )
     page.line(("Not explained by any rule", "bold"), f"  {percent(total)} of the time")
     page.paragraph(named, indent=2, style="dim")
@@ -174,15 +198,17 @@ def _write_unexplained(page: Page, diagnosis: Diagnosis) -> None:
 def _write_blind_spots(page: Page, diagnosis: Diagnosis, *, verbose: bool) -> None:
     """Write which rules could not look and what to record next time, one line a reason."""
     blind = [outcome for outcome in abstained(diagnosis) if verbose or outcome.reason != NOT_APPLICABLE]
-    groups: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
+    groups: dict[tuple[str, str, str], list[Outcome]] = defaultdict(list)
     for outcome in blind:
-        groups[(outcome.reason or "", outcome.unlock or "")].append(outcome)
+        # What differs in numbers only, as on several devices, is one reason.
+        detail = _NUMBER.sub("0", outcome.detail or "")
+        groups[(outcome.reason or "", outcome.unlock or "", detail)].append(outcome)
     if not groups:
         return
     head = f"{counted(len({o.rule for o in blind}), 'rule')} could not look"
     page.line((head, "bold"), ("  why → what to do about it", "dim"))
     ordered = sorted(groups.items(), key=lambda group: (-len({o.rule for o in group[1]}), group[0]))
-    for (reason, unlock), outcomes in ordered if verbose else ordered[:MOST_GROUPS]:
+    for (reason, unlock, _), outcomes in ordered if verbose else ordered[:MOST_GROUPS]:
         details = {_WHY.sub("", outcome.detail) for outcome in outcomes if outcome.detail}
         because = min(details, default=reason.rpartition(":")[2].replace("_", " "))
         because += ", and the like" if len(details) > 1 else ""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from traceanalyzer.diagnosis import SEVERITIES, DeviceLedger, Diagnosis, Finding, PlannedFix, RunLedger
-from traceanalyzer.report.words import listed, percent
+from traceanalyzer.diagnosis import SEVERITIES, DeviceLedger, Diagnosis, Finding, FixPlan, PlannedFix, RunLedger
+from traceanalyzer.report.words import bucket_words, listed, percent
 
 # A device that computes this much has little left to win outside its kernels.
 HEALTHY_COMPUTE_SHARE = 0.9
@@ -46,7 +46,16 @@ def judge(diagnosis: Diagnosis) -> Verdict:
         if any(SEVERITIES.index(finding.severity) >= LIMITS_TRUST for finding in quality_findings(diagnosis)):
             return Verdict("clear", f"{compute} and {nothing}, as far as this trace can tell.")
         return Verdict("healthy", f"Healthy: {_lower(compute)} and {nothing}.")
-    return Verdict("unexplained", f"{compute}; no rule found the reason for the rest.")
+    return Verdict("unexplained", f"{compute}; no rule found the reason for the rest{_mostly(diagnosis)}.")
+
+
+def _mostly(diagnosis: Diagnosis) -> str:
+    """Say which bucket holds most of what no rule explains; nothing where none holds half of it."""
+    bucket, dur_ns = max(diagnosis.not_explained, key=lambda item: item[1], default=("", 0))
+    if dur_ns * 2 <= sum(ns for _, ns in diagnosis.not_explained):
+        return ""
+    share = dur_ns / sum(ledger.window_ns for ledger in diagnosis.ledgers)
+    return f", mostly “{bucket_words(bucket)}” ({percent(share)})"
 
 
 def blocker_of(diagnosis: Diagnosis) -> Finding | None:
@@ -133,10 +142,12 @@ def _sick(diagnosis: Diagnosis, timed: list[Finding]) -> str:
         f"{_compute_words(diagnosis.ledgers)}. {first.title.rstrip('.')}: fixing that saves up to {percent(share)} "
         f"({speedup(share)})"
     )
-    joint = joint_share(diagnosis)
-    primary = [finding for finding in timed if finding.marginal_ns is not None and finding.status != "alternative"]
-    if len(primary) > 1 and joint is not None and joint > share + 0.005:
-        sentence += f", {'both' if len(primary) == 2 else f'all {len(primary)}'} fixes together up to {percent(joint)}"
+    plan = _plan_of(diagnosis, first)
+    if plan is not None and plan.window_ns:
+        joint = sum(fix.saving_ns for fix in plan.fixes) / plan.window_ns
+        count = len(plan.fixes)
+        if count > 1 and joint > share + 0.005:
+            sentence += f", {'both' if count == 2 else f'all {count}'} fixes together up to {percent(joint)}"
     return sentence + "."
 
 
@@ -159,21 +170,20 @@ def joint_fixes(diagnosis: Diagnosis, finding: Finding) -> JointFixes | None:
     """Return the fixes together with which alone a finding's is worth something; None: it is by itself."""
     if finding.status != "joint":
         return None
-    for plan in diagnosis.plans:
-        fixes = tuple(fix for fix in plan.fixes if fix.status == "joint")
-        of_place = plan.trace is None or (plan.trace, plan.device) == (finding.trace, finding.device)
-        if of_place and plan.window_ns and any(fix.rule == finding.rule for fix in fixes):
-            saving_ns = sum(fix.saving_ns for fix in fixes)
-            return JointFixes(fixes, saving_ns / plan.window_ns, saving_ns / max(plan.step_count, 1))
-    return None
-
-
-def joint_share(diagnosis: Diagnosis) -> float | None:
-    """Return the share that all fixes together can save, where there is one order for all."""
-    if len(diagnosis.plans) != 1 or not diagnosis.plans[0].window_ns:
+    plan = _plan_of(diagnosis, finding)
+    fixes = tuple(fix for fix in plan.fixes if fix.status == "joint") if plan else ()
+    if plan is None or not plan.window_ns or all(fix.rule != finding.rule for fix in fixes):
         return None
-    (plan,) = diagnosis.plans
-    return sum(fix.saving_ns for fix in plan.fixes) / plan.window_ns
+    saving_ns = sum(fix.saving_ns for fix in fixes)
+    return JointFixes(fixes, saving_ns / plan.window_ns, saving_ns / max(plan.step_count, 1))
+
+
+def _plan_of(diagnosis: Diagnosis, finding: Finding) -> FixPlan | None:
+    """Return the order of fixes in which a finding stands: its device's, or that of the whole run."""
+    for plan in diagnosis.plans:
+        if plan.trace is None or (plan.trace, plan.device) == (finding.trace, finding.device):
+            return plan
+    return None
 
 
 def _lower(text: str) -> str:

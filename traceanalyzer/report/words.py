@@ -23,9 +23,9 @@ BUCKET_WORDS = {
     "host.gc": "waits for garbage collection",
     "host.io": "waits for file input or output",
     "host.lock": "waits for a lock",
-    "host.offcpu": "waits for a thread that does not run",
+    "host.offcpu": "waits for a thread that is off the CPU",
     "host.comm_cpu": "waits for CPU communication",
-    "host.compile": "waits for compilation",
+    "host.compile": "waits for compilation or graph capture",
     "host.module_load": "waits for kernels to be loaded",
     "host.alloc": "waits for cudaMalloc or cudaFree",
     "host.host_alloc": "waits for pinned memory",
@@ -49,6 +49,11 @@ BUCKET_WORDS = {
 }
 
 
+# Names of kernels longer than this lose their namespaces.
+LONG_NAME = 40
+_CALL_VERSION = re.compile(r"_v\d{4,}$")  # nsys: cudaLaunchKernel_v7000
+_RETURN_TYPE = re.compile(r"^(?:void|std::enable_if<.*?>::type) ")
+_NAMESPACE = re.compile(r"(?:\(anonymous namespace\)|\b\w+)::")
 _ENDINGS = re.compile(r"(?:\.pt\.trace|\.trace)?\.(?:json|sqlite|nsys-rep)(?:\.gz)?$")
 
 
@@ -146,6 +151,8 @@ def value_words(column: str, value: Any) -> str:
     """Say a value of a table by the unit in its column's name."""
     if value is None:
         return "–"
+    if isinstance(value, str):
+        return name_words(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
     if column == "at_ms":
@@ -161,6 +168,13 @@ def value_words(column: str, value: Any) -> str:
     if isinstance(value, float):
         return f"{value:,.3f}" if abs(value) < 10 else f"{value:,.1f}"
     return f"{value:,}" if column.endswith("_count") else str(value)
+
+
+def name_words(name: str) -> str:
+    """Say a name without what tells it from no other: versions of calls, and the namespaces of long names in C++."""
+    if len(name) <= LONG_NAME or "<" not in name:
+        return _CALL_VERSION.sub("", name)
+    return _NAMESPACE.sub("", _RETURN_TYPE.sub("", name))
 
 
 def column_words(column: str) -> str:
