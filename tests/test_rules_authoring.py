@@ -87,6 +87,29 @@ def test_lint_tells_all_mistakes_of_a_rule_at_once(tmp_path: Path) -> None:
     assert "'min_share' is not used" in told
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("kernels: 60}", "kernel: 60}", ["cannot run", "did you mean 'kernels'?"]),
+        ("expect: {state: clear}", "expect: {state: clear, bound: 1}", ["expects 'bound', which the select does not"]),
+        (
+            "SELECT bound.*\n  FROM bound\n",
+            "SELECT bound.*\n  FROM bound\n  WHERE device > 9\n",
+            ["expects 'bound_ns', and there is no row", "no-row"],
+        ),
+    ],
+    ids=["misspelt scenario", "column that is not there", "column of no row"],
+)
+def test_a_failing_test_says_what_to_mend(old: str, new: str, told: list[str], tmp_path: Path) -> None:
+    file = new_rule("slow-thing", tmp_path)
+    text = file.read_text()
+    assert old in text
+    text = text.replace(old, new).replace("expect: {state: clear}", "expect: {state: clear, bound_ns: 0}")
+    file.write_text(text)
+    failures = "\n".join(failure for result in run_rule_tests(read_rules([file])) for failure in result.failures)
+    assert [words for words in told if words not in failures] == []
+
+
 def test_the_schema_for_editors_knows_every_rule_that_ships(root: Path, golden: bool) -> None:
     jsonschema = pytest.importorskip("jsonschema")
     file = root / "docs" / "rule.schema.json"

@@ -54,7 +54,8 @@ def run_rule_test(rule: Rule, test: RuleTest) -> RuleTestResult:
     try:
         con, verdicts = _verdicts(rule, test)
     except (TraceAnalyzerError, ValueError, sandbox.RuleQueryError) as error:
-        return RuleTestResult(rule.id, test.name, rule.path, test.line, (f"cannot run: {error}",), {})
+        hint = f"; {error.hint}" if isinstance(error, TraceAnalyzerError) and error.hint else ""
+        return RuleTestResult(rule.id, test.name, rule.path, test.line, (f"cannot run: {error}{hint}",), {})
     verdict = _wanted(verdicts, test.expect)
     if verdict is None:
         failures: tuple[str, ...] = ("the rule says nothing about any place; its select returned no row",)
@@ -108,7 +109,8 @@ def _failures(verdict: Verdict, rule: Rule, test: RuleTest) -> list[str]:
         seen["message"] = render(rule.message, {**rule.values(test.params), **verdict.row})
     for key, wanted in test.expect.items():
         if key not in seen and key not in _KEYS:
-            failures.append(f"expects '{key}', which the select does not return")
+            missing = "which the select does not return" if verdict.row else "and there is no row"
+            failures.append(f"expects '{key}', {missing}")
         elif not _fits(seen.get(key), wanted, key):
             failures.append(f"{key} is {_shown(seen.get(key))}, expected {_shown(wanted)}")
     if failures and verdict.reason is not None and "reason" not in test.expect:
