@@ -289,6 +289,13 @@ def test_every_rule_can_be_shown(capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["rules", "show", rule.id]) == 0
 
 
+def test_a_severity_that_is_a_condition_is_shown_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rules", "show", "tq-thinned"]) == 0
+    head, *rest = capsys.readouterr().out.splitlines()
+    assert head.endswith("severity by its values · high confidence at most")
+    assert "severity  CASE WHEN kept_share < $block_share THEN 'blocker' ELSE 'warning' END" in rest
+
+
 def test_unknown_rule_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["rules", "show", "no-such-rule"]) == 2
     assert "no such rule" in capsys.readouterr().err

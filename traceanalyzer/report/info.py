@@ -36,7 +36,7 @@ def write(inventory: Inventory, run: str, stream: TextIO, *, verbose: bool = Fal
     _write_events(page, inventory)
     _write_list(page, "How far to trust it", inventory.doubts or ["nothing speaks against it"])
     _write_list(page, "Not recorded", inventory.missing)
-    _write_defects(page, inventory, verbose=verbose)
+    write_defects(page, inventory, verbose=verbose)
     _write_metadata(page, inventory, verbose=verbose)
 
 
@@ -146,25 +146,33 @@ def _write_list(page: Page, title: str, sentences: list[str]) -> None:
     page.blank()
 
 
-def _write_defects(page: Page, inventory: Inventory, *, verbose: bool) -> None:
+def write_defects(page: Page, inventory: Inventory, *, verbose: bool) -> None:
+    """Write what is wrong with the files; what is alike in several of them is told once unless all is asked for."""
     if not inventory.defects:
         page.line(("Defects", "bold"), "  none: every event was read")
         page.blank()
         return
     page.line(("Defects", "bold"), ("  in the files, and what became of them", "dim"))
     styles = {"loss": "red", "repair": "yellow", "note": "dim"}
-    several = len(inventory.traces) > 1
-    shown = inventory.defects if verbose else inventory.defects[:MOST_DEFECTS]
-    for defect in shown:
-        place = "" if defect["first_offset"] is None else f", first at byte {defect['first_offset']:,}"
-        trace = f" in {defect['trace']}" if several else ""
+    alike: dict[tuple[str, int, str, str], list[Row]] = defaultdict(list)
+    for defect in inventory.defects:
+        trace = defect["trace"] if verbose else ""
+        alike[(defect["defect"], defect["defect_count"], defect["example"] or "", trace)].append(defect)
+    groups = list(alike.values())
+    for group in groups if verbose else groups[:MOST_DEFECTS]:
+        defect = group[0]
+        is_placed = defect["first_offset"] is not None
+        place = f", first at byte {defect['first_offset']:,}" if is_placed and len(group) == 1 else ""
+        traces = defect["trace"] if len(group) == 1 else f"each of {len(group)} traces"
+        trace = f" in {traces}" if len(inventory.traces) > 1 else ""
         head = f"{defect['defect']} ×{defect['defect_count']:,}{trace}{place}"
         page.paragraph(head, label=(f"  {defect['severity']:<6}  ", styles.get(defect["severity"], "")))
         page.paragraph(defect["advice"], indent=10, style="dim")
-        if verbose and defect["example"]:
+        # Without a place, the example is what there is to look for.
+        if defect["example"] and (verbose or not is_placed):
             page.paragraph(f"for example {defect['example']}", indent=10, style="dim")
-    if len(shown) < len(inventory.defects):
-        page.line((f"  and {len(inventory.defects) - len(shown)} more; -v lists them", "dim"))
+    if not verbose and len(groups) > MOST_DEFECTS:
+        page.line((f"  and {len(groups) - MOST_DEFECTS} more; -v lists them", "dim"))
     page.blank()
 
 

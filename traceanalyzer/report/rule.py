@@ -9,12 +9,16 @@ from traceanalyzer.report.page import Page
 from traceanalyzer.rules.loading import builtin_folder
 from traceanalyzer.rules.page import RulePage
 
+# What is longer is a condition, and has a line of its own.
+LONGEST_SEVERITY = len("from what it can save")
+
 
 def write(rule: RulePage, select: str, stream: TextIO) -> None:
     """Write the page of a rule; `select` is the query that its condition is over."""
     page = Page(stream)
-    what = rule.kind if rule.attaches_to else f"{rule.kind} · severity {rule.severity}"
-    page.line((rule.id, "bold"), (f"  {what} · {rule.confidence} confidence at most", "dim"))
+    is_told_by_row = not rule.attaches_to and len(rule.severity) > LONGEST_SEVERITY
+    severity = "" if rule.attaches_to else f" · severity {'by its values' if is_told_by_row else rule.severity}"
+    page.line((rule.id, "bold"), (f"  {rule.kind}{severity} · {rule.confidence} confidence at most", "dim"))
     page.paragraph(rule.title, style="bold")
     page.blank()
     if rule.why:
@@ -34,6 +38,8 @@ def write(rule: RulePage, select: str, stream: TextIO) -> None:
     page.paragraph(rule.when, label=("fires when  ", "cyan"))
     for reason, condition in rule.abstains:
         page.paragraph(f"{condition}  ({reason})", label=("abstains when  ", "cyan"))
+    if is_told_by_row:
+        page.paragraph(rule.severity, label=("severity  ", "cyan"))
     for meaning, condition in rule.lowered:
         page.paragraph(f"{condition}  ({meaning})", label=("less sure when  ", "cyan"))
     for name in rule.stays_silent:
