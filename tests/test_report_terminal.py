@@ -248,3 +248,18 @@ def test_a_number_and_its_unit_stay_on_one_line(width: int, monkeypatch: pytest.
     text = report(sick(findings=(loader_finding(message="it takes 12 ms of 90 % in 4.5 GB/s " * 9),), plans=()))
     assert not re.search(r"\d\n +(?:ms|%|GB/s)", text)
     assert "\N{NO-BREAK SPACE}" not in text
+
+
+@pytest.mark.parametrize(
+    ("format_", "share", "advice"),
+    [("nsys", 0.1, "NVTX ranges"), ("kineto", 0.1, "ProfilerActivity.CPU"), ("nsys", 0.04, None)],
+)
+def test_unexplained_time_of_the_host_says_what_would_show_it(format_: str, share: float, advice: str | None) -> None:
+    import dataclasses
+
+    alone = ledger(host__op=0.2, host__other=share)
+    traces = (dataclasses.replace(trace(), format=format_),)
+    unexplained = sick(traces=traces, ledgers=(alone,), findings=(), plans=(), not_explained=alone.buckets[1:])
+    text = " ".join(report(unexplained).split())
+    assert ("What the host did there was not recorded" in text) == (advice is not None)
+    assert (advice or "") in text

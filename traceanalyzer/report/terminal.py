@@ -24,6 +24,14 @@ _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 # Shares of unexplained time below this are not worth a word.
 LEAST_SHARE = 0.005
 
+# Time of the host of which nothing is in the trace; from this share on it is worth a recording.
+UNSEEN_HOST = "host.other"
+MUCH_UNSEEN_SHARE = 0.05
+_SEE_HOST = {
+    False: "add ProfilerActivity.CPU to the activities",
+    True: "draw NVTX ranges around its parts, and record them with nsys profile --trace=cuda,nvtx,osrt",
+}
+
 # The reason of a rule that has nothing to look for in a run.
 NOT_APPLICABLE = "not-applicable"
 
@@ -192,6 +200,9 @@ def _write_unexplained(page: Page, diagnosis: Diagnosis) -> None:
     )
     page.line(("Not explained by any rule", "bold"), f"  {percent(total)} of the time")
     page.paragraph(named, indent=2, style="dim")
+    if dict(parts).get(UNSEEN_HOST, 0.0) >= MUCH_UNSEEN_SHARE:
+        only_nsys = all(trace.format == "nsys" for trace in diagnosis.traces)
+        page.paragraph(f"What the host did there was not recorded: {_SEE_HOST[only_nsys]}.", indent=2, style="dim")
     page.blank()
 
 
