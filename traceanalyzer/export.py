@@ -30,7 +30,7 @@ def export_metrics(
 ) -> dict[str, Path]:
     """Write metrics, all unless some are named, into a folder; return the file of each.
 
-    All files appear at the end, and none where one cannot be written. `attribute` and `jobs` are as in
+    All files appear at the end, in place of those of an earlier export, and none where one cannot be computed. `attribute` and `jobs` are as in
     `compute_metrics`. Raises TraceAnalyzerError where the folder cannot be written.
     """
     wanted = list(names) or list(engine.metrics())
@@ -47,7 +47,8 @@ def export_metrics(
             for name, part in parts.items():
                 part.replace(files[name])
     except (OSError, duckdb.IOException) as error:
-        raise TraceAnalyzerError(f"metrics cannot be written: {error}", folder, "name another folder") from error
+        what = (error.strerror if isinstance(error, OSError) else None) or error
+        raise TraceAnalyzerError(f"metrics cannot be written: {what}", folder, "name another folder") from error
     return files
 
 

@@ -70,7 +70,10 @@ def show_metric(name: str, as_sql: bool) -> None:
 @click.argument("names", nargs=-1, metavar="[METRIC]...")
 @click.option("--format", "layout", type=click.Choice(["parquet", "csv"]), default="parquet", show_default=True)
 def export_metrics(options: RunOptions, folder: Path, names: tuple[str, ...], layout: str) -> None:
-    """Write metrics of RUN, all unless some are named, as files into FOLDER for notebooks and spreadsheets."""
+    """Write metrics of RUN, all unless some are named, as files into FOLDER for notebooks and spreadsheets.
+
+    Files of an earlier export are replaced.
+    """
     from traceanalyzer.engine import metrics as load_metrics
 
     known = load_metrics()
