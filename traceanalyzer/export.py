@@ -30,8 +30,8 @@ def export_metrics(
 ) -> dict[str, Path]:
     """Write metrics, all unless some are named, into a folder; return the file of each.
 
-    All files appear at the end, in place of those of an earlier export, and none where one cannot be computed. `attribute` and `jobs` are as in
-    `compute_metrics`. Raises TraceAnalyzerError where the folder cannot be written.
+    All files appear at the end, in place of those of an earlier export, and none where one cannot be computed.
+    `attribute` and `jobs` are as in `compute_metrics`. Raises TraceAnalyzerError where the folder cannot be written.
     """
     wanted = list(names) or list(engine.metrics())
     files = {name: folder / f"{name}.{layout}" for name in wanted}
