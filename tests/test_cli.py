@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -312,12 +312,24 @@ def test_reader_that_leaves_early_gets_no_traceback(run: Path) -> None:
     assert process.wait() == 141
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Let Ctrl-C reach this process and those that it starts: what a shell runs in the background ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_interrupt_gets_no_traceback(run: Path) -> None:
     process = started(["sql", str(run), "SELECT sum(a.range * b.range) FROM range(1000000) a, range(1000000) b"])
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(2)
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=20)
+    try:
+        _, err = process.communicate(timeout=20)
+    finally:
+        process.kill()
     assert "Traceback" not in err
     assert process.returncode == 130
 
@@ -334,6 +346,7 @@ class LateConnection:
         return self._con.execute(text)
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_that_comes_before_the_query_begins_still_ends_it() -> None:
     endless = "SELECT sum(a.range * b.range) FROM range(1000000) a, range(1000000) b"
     with duckdb.connect() as con:
