@@ -43,6 +43,15 @@ def test_attribution_that_is_there_is_taken(root: Path, tmp_path: Path, monkeypa
     assert rows_of(file)
 
 
+def test_attribution_is_not_computed_for_metrics_that_do_without(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "compute_derived", None)
+    with open_run(root / SAMPLE, store=tmp_path / "store", attribution=False) as run:
+        (file,) = run.export(tmp_path, ["comm_share"]).values()
+    assert rows_of(file)
+
+
 def test_one_core_is_enough(root: Path, tmp_path: Path) -> None:
     with open_run(root / SAMPLE, store=tmp_path / "store", jobs=1, attribution=False) as run:
         assert len(run.export(tmp_path / "metrics")) == len(engine.metrics())

@@ -61,20 +61,21 @@ def compute_metrics(
 ) -> None:
     """Compute metrics and hand each over: a connection, its name, and the query that gives its rows there.
 
-    What several of them read is computed once. `attribute` returns the folder of the attribution tables; it is asked
-    while metrics that can do without are computed. `jobs` is the number of cores to use, all by default; `take` is
-    called from that many threads.
+    What several of them read is computed once. `attribute` returns the folder of the attribution tables; it is asked,
+    where some need them, while metrics that can do without are computed. `jobs` is the number of cores to use, all by
+    default; `take` is called from that many threads.
     """
     workers = jobs or os.cpu_count() or 1
     order = engine.after_what_they_read(names)
     read = {other for name in order for other in engine.reads(name)}
-    waiting = {name: set(engine.reads(name)) for name in order}
-    for name in order:
-        if engine.needs_attribution(name):
-            waiting[name].add(_ATTRIBUTION)
+    attributed = [name for name in order if engine.needs_attribution(name)]
+    waiting: dict[str, set[str]] = {_ATTRIBUTION: set()} if attributed else {}
+    waiting |= {name: set(engine.reads(name)) for name in order}
+    for name in attributed:
+        waiting[name].add(_ATTRIBUTION)
     with engine.connect_unattributed(traces) as connection, ThreadPoolExecutor(workers) as pool:
         # Many queries at once use the cores better than one query on many.
-        connection.execute(f"SET threads = {max(1, (os.cpu_count() or 1) // workers)}")
+        connection.execute("SET threads = 1")
 
         def compute(name: str) -> None:
             with connection.cursor() as own:
@@ -88,7 +89,7 @@ def compute_metrics(
                 if name in names:
                     take(own, name, query)
 
-        _in_turn({_ATTRIBUTION: set(), **waiting}, compute, pool)
+        _in_turn(waiting, compute, pool)
 
 
 def _in_turn(waiting: dict[str, set[str]], do: Callable[[str], None], pool: ThreadPoolExecutor) -> None:

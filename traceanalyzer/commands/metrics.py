@@ -67,9 +67,9 @@ def show_metric(name: str, as_sql: bool) -> None:
 @run_options
 @step_options
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
-@click.argument("names", nargs=-1, metavar="[METRIC]...")
+@click.argument("metric", nargs=-1)
 @click.option("--format", "layout", type=click.Choice(["parquet", "csv"]), default="parquet", show_default=True)
-def export_metrics(options: RunOptions, folder: Path, names: tuple[str, ...], layout: str) -> None:
+def export_metrics(options: RunOptions, folder: Path, metric: tuple[str, ...], layout: str) -> None:
     """Write metrics of RUN, all unless some are named, as files into FOLDER for notebooks and spreadsheets.
 
     Files of an earlier export are replaced.
@@ -77,12 +77,12 @@ def export_metrics(options: RunOptions, folder: Path, names: tuple[str, ...], la
     from traceanalyzer.engine import metrics as load_metrics
 
     known = load_metrics()
-    for name in names:
+    for name in metric:
         if name not in known:
             raise _unknown(name, known, {})
     with opened(options, attribution=False) as (run, activity):
         activity.phase("computing metrics")
-        files = run.export(folder, names, layout)
+        files = run.export(folder, metric, layout)
     if not options.quiet:
         size_bytes = sum(file.stat().st_size for file in files.values())
         click.echo(f"{len(files)} metric{'' if len(files) == 1 else 's'}, {size_bytes / 1e6:,.1f} MB: {folder}")
