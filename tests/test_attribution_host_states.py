@@ -9,6 +9,7 @@ from drawn_timeline import tables
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from traceanalyzer.attribution import host_timeline
 from traceanalyzer.attribution.blocking_calls import find_blocking_calls
 from traceanalyzer.attribution.buckets import HOST
 from traceanalyzer.attribution.device_ops import load_device_ops
@@ -267,3 +268,25 @@ def test_the_slice_that_began_last_and_is_open_decides(drawn: list[tuple[int, in
         innermost = [drawn[i][2] for i in order if drawn[i][0] <= instant < sum(drawn[i][:2]) and drawn[i][2] != "a"]
         expected.append({"o": "host.op", "p": "host.python"}[innermost[-1]] if innermost else "host.other")
     assert states(timeline("\n".join(lines)), 50) == expected
+
+
+@given(
+    st.sets(st.integers(0, 60), max_size=12),
+    st.lists(st.tuples(st.integers(-5, 60), st.integers(0, 25), st.sampled_from([NEUTRAL, 1, 2])), max_size=5),
+)
+@settings(max_examples=200, deadline=None)
+def test_overheads_laid_in_parts_lie_as_if_laid_over_the_whole_thread(
+    starts: set[int], spans: list[tuple[int, int, int]]
+) -> None:
+    error = host_timeline.STANDSTILL_ERROR_NS
+    begins = sorted(error * start for start in starts)
+    pieces = ([*begins], [i % 6 for i in range(len(begins))], [*range(len(begins))])
+    overheads = sorted((error * low, error * (low + length), code) for low, length, code in spans)
+    arrays = (np.asarray(pieces[0], np.int64), np.asarray(pieces[1], np.int8), np.asarray(pieces[2], np.int64))
+    nesting = host_timeline.Nesting(np.zeros(0, np.int64), np.zeros(0, np.int8))
+    found = host_timeline._lay_over(host_timeline.Timeline(*arrays, 7, arrays[0], nesting), overheads)
+    for low, high, code in overheads:
+        moves = any(low + error <= begin < high - error for begin in begins)
+        if code != NEUTRAL and high - low > 2 * error and not moves:
+            host_timeline._lay_one(*pieces, 7, (low, high, code))
+    assert (found.start.tolist(), found.state.tolist(), found.row.tolist()) == pieces
