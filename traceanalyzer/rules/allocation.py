@@ -43,13 +43,13 @@ def share_out(
             con.execute("INSERT INTO claim_order VALUES (?, ?, ?, ?)", [verdict.rule.id, trace_id, device, position])
     for rule in {verdict.rule.id: verdict.rule for verdict in claiming}.values():
         _write_claims(con, rule, values[rule.id])
-    owned = sandbox.query(con, _text("owned_time"), {}).rows
+    owned = sandbox.query(con, _text("owned_time"), {}, sandbox.UNLIMITED).rows
     return {(order[position].rule.id, order[position].place): int(owned_ns) for position, owned_ns in owned}
 
 
 def unexplained(con: duckdb.DuckDBPyConnection) -> tuple[tuple[str, int], ...]:
     """Return the time of the analysis windows that is no compute and that no finding owns, by bucket, largest first."""
-    rows = sandbox.query(con, _text("unexplained_time"), {}).rows
+    rows = sandbox.query(con, _text("unexplained_time"), {}, sandbox.UNLIMITED).rows
     return tuple((bucket, int(dur_ns)) for bucket, dur_ns in rows)
 
 

@@ -69,7 +69,8 @@ class Run:
 def read_run(con: duckdb.DuckDBPyConnection) -> Run:
     """Return the traces, devices and capabilities of a run."""
     traces = con.execute("SELECT trace, trace_id, rank FROM traces ORDER BY trace_id").fetchall()
-    windows = sandbox.query(con, (Path(__file__).parent / "sql" / "bound_windows.sql").read_text(), {}).dicts()
+    sql = (Path(__file__).parent / "sql" / "bound_windows.sql").read_text()
+    windows = sandbox.query(con, sql, {}, sandbox.UNLIMITED).dicts()
     capabilities = con.execute("SELECT trace, device, capability, available, detail, unlock FROM capabilities")
     with_devices = {window["trace"] for window in windows}
     return Run(

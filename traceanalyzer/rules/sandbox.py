@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -12,6 +13,8 @@ import duckdb
 from traceanalyzer.rules.stopwatch import interrupted_after
 
 TIMEOUT_S = 30.0
+# For queries of our own, which end.
+UNLIMITED = math.inf
 ROW_LIMIT = 1_000_000
 
 _LOCKS = (
@@ -74,7 +77,7 @@ def query(con: duckdb.DuckDBPyConnection, sql: str, values: Mapping[str, Any], t
             if len(rows) == ROW_LIMIT:
                 con.abort()  # the rest of an answer that nobody reads would block the connection
     except duckdb.InterruptException as error:
-        raise RuleQueryError(f"took longer than {timeout_s:g} s") from error
+        raise RuleQueryError(f"its query took longer than {timeout_s:g} s") from error
     except duckdb.Error as error:
         raise _query_error(error) from error
     return Rows(columns, tuple(tuple(_plain(value) for value in row) for row in rows))
