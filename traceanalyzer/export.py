@@ -14,7 +14,7 @@ from traceanalyzer import engine
 from traceanalyzer.engine import StoredTrace
 from traceanalyzer.errors import TraceAnalyzerError
 
-LAYOUTS = {"parquet": "FORMAT parquet, COMPRESSION zstd", "csv": "FORMAT csv, HEADER"}
+LAYOUTS = {"parquet": "FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION V2", "csv": "FORMAT csv, HEADER"}
 _ATTRIBUTION = "attribution"
 
 Take = Callable[[duckdb.DuckDBPyConnection, str, str], None]

@@ -3,7 +3,8 @@
     python tests/benchmarks/bench_attribution.py [--sizes-mb 100,1000,10000] [--trace FILE] [--runs 3]
 
 The trace is a real one enlarged with shifted times and ids, ingested before the clock starts. Whole processes; a
-metric is asked for all its rows, which go into Parquet files.
+metric is asked for all its rows, which go into Parquet files. Beside it, where it fits into memory, what `json.load`
+takes for the same file: seconds differ from machine to machine, and from minute to minute, more than the ratio does.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from processes import Cost, machine, median, python, run
+from processes import JSON_LOAD, Cost, machine, median, python, run
 
 ROOT = Path(__file__).resolve().parents[2]
 DEFAULT_TRACE = ROOT.parent / "shared/corpus/kineto/h100_owlv2_inference.json.gz"
@@ -24,6 +25,8 @@ import sys
 from traceanalyzer.cli import main
 main(["ingest", sys.argv[1], "--store", sys.argv[2], "--quiet"])
 """
+_YARDSTICK = "`json.load` of the file"
+_MOST_MB_OF_JSON = 2000
 # What is derived lies beside the traces in the store and is computed when it is not there.
 _FORGET = """
 import sys, shutil
@@ -70,10 +73,16 @@ def costs(trace: Path, size_mb: int, runs: int) -> tuple[int, int, dict[str, Cos
             ((events, ops),) = opened.sql(
                 "SELECT sum(event_count), (SELECT count(*) FROM gpu_ops) FROM traces"
             ).fetchall()
-        found = {
-            "open and attribution": [run(python(_ATTRIBUTION, file, store)) for _ in range(runs)],
-            "open, attribution, all metrics": [run(python(_METRICS, file, store)) for _ in range(runs)],
+        commands = {
+            "open and attribution": python(_ATTRIBUTION, file, store),
+            "open, attribution, all metrics": python(_METRICS, file, store),
         }
+        if size_mb <= _MOST_MB_OF_JSON:
+            commands[_YARDSTICK] = python(JSON_LOAD, file)
+        found: dict[str, list[Cost]] = {name: [] for name in commands}
+        for _ in range(runs):
+            for name, command in commands.items():
+                found[name].append(run(command))
     return int(events), int(ops), {name: median(measured) for name, measured in found.items()}
 
 
@@ -85,13 +94,16 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     options = parser.parse_args()
     print(f"{machine()}. Median of {options.runs}.\n")
-    print("| events | GPU operations | | time | CPU | peak memory |")
-    print("|---:|---:|---|---:|---:|---:|")
+    print("| events | GPU operations | | time | CPU | peak memory | time to `json.load`'s |")
+    print("|---:|---:|---|---:|---:|---:|---:|")
     for size_mb in map(int, options.sizes_mb.split(",")):
         events, ops, found = costs(options.trace, size_mb, options.runs)
+        yardstick = found.get(_YARDSTICK)
         for name, cost in found.items():
+            ratio = f"{cost.wall_s / yardstick.wall_s:.2f}" if yardstick else ""
             print(
-                f"| {events:,} | {ops:,} | {name} | {cost.wall_s:.2f} s | {cost.cpu_s:.2f} s | {cost.peak_mb:,.0f} MB |"
+                f"| {events:,} | {ops:,} | {name} | {cost.wall_s:.2f} s | {cost.cpu_s:.2f} s | {cost.peak_mb:,.0f} MB "
+                f"| {ratio} |"
             )
 
 

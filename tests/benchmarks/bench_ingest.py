@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from processes import Cost, machine, median, python, run
+from processes import JSON_LOAD, Cost, machine, median, python, run
 
 ROOT = Path(__file__).resolve().parents[2]
 DEFAULT_TRACE = ROOT.parent / "shared/corpus/kineto/h100_owlv2_inference.json.gz"
@@ -31,7 +31,6 @@ rows = duckdb.read_json(sys.argv[1], format="array", maximum_object_size=2**26, 
     "dur": "DOUBLE", "id": "VARCHAR", "bp": "VARCHAR", "s": "VARCHAR", "args": "JSON"})
 rows.write_parquet(sys.argv[2], compression="zstd")
 """
-_JSON = "import sys, json; json.load(open(sys.argv[1], 'rb'))"
 _HTA = """
 import sys, logging
 logging.disable(logging.CRITICAL)
@@ -63,7 +62,7 @@ def main() -> None:
             "traceanalyzer ingest .json": python(ingest, files["json"], folder / "store"),
             "traceanalyzer ingest .json.gz": python(ingest, files["gzip"], folder / "store"),
             "bare DuckDB read_json to Parquet": python(_BARE_COPY, files["array"], folder / "bare.parquet"),
-            "json.load": python(_JSON, files["json"]),
+            "json.load": python(JSON_LOAD, files["json"]),
             "HTA load": python(_HTA, files["json"]),
         }
         slow = {"json.load", "HTA load"}

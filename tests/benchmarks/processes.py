@@ -12,6 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+# What Python itself takes to read a trace: the yardstick of a machine.
+JSON_LOAD = "import sys, json; json.load(open(sys.argv[1], 'rb'))"
+
 
 @dataclass(frozen=True)
 class Cost:

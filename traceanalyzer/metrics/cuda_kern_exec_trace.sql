@@ -23,26 +23,25 @@
 --   kernel_ns       BIGINT   duration of the kernel
 --   total_ns        BIGINT   start of the call to the later of both ends
 SELECT
-    trace,
-    rank,
-    device,
+    launches.trace,
+    launches.rank,
+    kernel.device,
     pid,
     tid,
-    regexp_replace(call.name, '_v\d{4}$', '') AS api,
+    regexp_replace(api, '_v\d{4}$', '') AS api,
     kernel.name,
     kernel.op_id,
-    launch_id,
-    call.start_ns AS api_start_ns,
-    call.dur_ns AS api_ns,
+    kernel.launch_id,
+    launches.start_ns AS api_start_ns,
+    api_ns,
     CASE
-        WHEN kernel.start_ns >= call.start_ns + call.dur_ns THEN kernel.start_ns - call.start_ns - call.dur_ns
+        WHEN kernel.start_ns >= launches.start_ns + api_ns THEN kernel.start_ns - launches.start_ns - api_ns
     END AS queue_ns,
     kernel.start_ns AS kernel_start_ns,
     kernel.dur_ns AS kernel_ns,
-    greatest(kernel.start_ns + kernel.dur_ns, call.start_ns + call.dur_ns) - call.start_ns AS total_ns
+    greatest(kernel.start_ns + kernel.dur_ns, launches.start_ns + api_ns) - launches.start_ns AS total_ns
 FROM gpu_ops AS kernel
-JOIN host_slices AS call ON call.trace_id = kernel.trace_id AND call.slice_id = kernel.launch_id
-JOIN threads ON threads.trace_id = call.trace_id AND threads.thread_id = call.thread_id
-JOIN canonical.traces ON traces.trace_id = kernel.trace_id
+JOIN launches USING (trace_id, device, launch_id)
+JOIN threads USING (trace_id, thread_id)
 WHERE kind = 'kernel'
-ORDER BY traces.trace_id, kernel.start_ns, kernel.op_id
+ORDER BY trace_id, kernel.start_ns, kernel.op_id

@@ -109,16 +109,27 @@ slices_bound AS (
     UNION ALL
     FROM following
 ),
-ops_bound AS (
-    SELECT points.trace_id, points.event_id, gpu_ops.op_id, gpu_ops.name
+starting_ops AS (
+    SELECT trace_id, event_id, max(op_id) AS op_id
+    FROM points
+    JOIN gpu_ops USING (trace_id, device, stream, start_ns)
+    GROUP BY trace_id, event_id
+),
+running_ops AS (
+    SELECT points.trace_id, points.event_id, gpu_ops.op_id
     FROM (FROM points SEMI JOIN gpu_ops USING (trace_id, device, stream)) AS points
+    ANTI JOIN starting_ops USING (trace_id, event_id)
     ASOF JOIN gpu_ops
         ON gpu_ops.trace_id = points.trace_id
         AND gpu_ops.device = points.device
         AND gpu_ops.stream = points.stream
         AND gpu_ops.start_ns <= points.start_ns
     WHERE points.start_ns < gpu_ops.start_ns + gpu_ops.dur_ns
-        OR points.start_ns = gpu_ops.start_ns
+),
+ops_bound AS (
+    SELECT trace_id, event_id, op_id, name
+    FROM (FROM starting_ops UNION ALL FROM running_ops) AS ops
+    JOIN gpu_ops USING (trace_id, op_id)
 ),
 bound AS (
     SELECT

@@ -99,7 +99,7 @@ SELECT
     operators.name AS operator,
     ops.cpu_op_id AS operator_id,
     ops.stream,
-    CASE WHEN ops.start_ns < steps.end_ns THEN steps.step END AS step,
+    steps.step,
     ops.start_ns,
     ops.dur_ns,
     CASE WHEN ops.is_comm THEN 0 ELSE round(ends.share_ns) - round(starts.share_ns) END::BIGINT AS wall_ns
@@ -112,6 +112,9 @@ LEFT JOIN clocks AS starts
        ON starts.trace_id = ops.trace_id AND starts.device = ops.device AND starts.at_ns = ops.start_ns
 LEFT JOIN clocks AS ends
        ON ends.trace_id = ops.trace_id AND ends.device = ops.device AND ends.at_ns = ops.start_ns + ops.dur_ns
-ASOF LEFT JOIN attribution.steps AS steps
-       ON steps.trace_id = ops.trace_id AND steps.device = ops.device AND ops.start_ns >= steps.start_ns
+LEFT JOIN attribution.steps AS steps
+       ON steps.trace_id = ops.trace_id
+      AND steps.device = ops.device
+      AND ops.start_ns >= steps.start_ns
+      AND ops.start_ns < steps.end_ns
 WHERE ops.kind = 'kernel'

@@ -49,8 +49,8 @@ afters AS (
     GROUP BY ALL
 )
 SELECT
-    trace,
-    rank,
+    traces.trace,
+    traces.rank,
     afters.device,
     afters.start_ns,
     afters.end_ns - afters.start_ns AS dur_ns,
@@ -58,13 +58,14 @@ SELECT
     after_op.name AS after_name,
     after_op_id,
     CASE
-        WHEN launch.slice_id IS NOT NULL
-        THEN greatest(0, least(launch.start_ns + launch.dur_ns, afters.end_ns) - afters.start_ns)
+        WHEN launches.launch_id IS NOT NULL
+        THEN greatest(0, least(launches.start_ns + api_ns, afters.end_ns) - afters.start_ns)
     END AS launch_late_ns
 FROM afters
 JOIN canonical.traces USING (trace_id)
 LEFT JOIN befores USING (trace_id, device, start_ns)
 LEFT JOIN gpu_ops AS before_op ON before_op.trace_id = befores.trace_id AND before_op.op_id = before_op_id
 JOIN gpu_ops AS after_op ON after_op.trace_id = afters.trace_id AND after_op.op_id = after_op_id
-LEFT JOIN host_slices AS launch ON launch.trace_id = afters.trace_id AND launch.slice_id = after_op.launch_id
-ORDER BY trace_id, device, start_ns
+LEFT JOIN launches
+    ON launches.trace_id = afters.trace_id AND launches.device = afters.device AND launches.launch_id = after_op.launch_id
+ORDER BY traces.trace_id, afters.device, afters.start_ns

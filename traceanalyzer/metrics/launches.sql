@@ -9,6 +9,7 @@
 --   trace        VARCHAR  name of the trace
 --   rank         INTEGER  rank in the job
 --   device       INTEGER  device of the operations
+--   trace_id     INTEGER  key of the canonical tables
 --   launch_id    BIGINT   the call (host_slices.slice_id)
 --   thread_id    INTEGER  its thread
 --   api          VARCHAR  name of the call
@@ -28,7 +29,7 @@ WITH work AS (
         count(*) AS op_count,
         min(start_ns) AS gpu_start_ns,
         max(start_ns + dur_ns) AS gpu_end_ns,
-        arg_min(name, (start_ns, op_id)) AS name
+        arg_min(op_id, (start_ns, op_id)) AS op_id
     FROM gpu_ops
     WHERE launch_id IS NOT NULL
     GROUP BY trace_id, launch_id, device
@@ -37,10 +38,11 @@ SELECT
     trace,
     rank,
     work.device,
+    work.trace_id,
     work.launch_id,
     call.thread_id,
     call.name AS api,
-    work.name,
+    first_op.name,
     op_count,
     call.start_ns,
     call.dur_ns AS api_ns,
@@ -53,4 +55,5 @@ SELECT
 FROM work
 JOIN canonical.traces USING (trace_id)
 JOIN host_slices AS call ON call.trace_id = work.trace_id AND call.slice_id = work.launch_id
+JOIN gpu_ops AS first_op ON first_op.trace_id = work.trace_id AND first_op.op_id = work.op_id
 ORDER BY traces.trace_id, call.start_ns, work.launch_id, work.device

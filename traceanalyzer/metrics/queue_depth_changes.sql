@@ -14,17 +14,16 @@
 --   start_ns BIGINT   when
 --   dur_ns   BIGINT   until the next change; NULL: the last one
 --   depth    BIGINT   calls in the queue from then on
-WITH entries AS (
-    SELECT
-        ops.trace_id,
-        ops.device,
-        ops.stream,
-        calls.start_ns,
-        min(ops.start_ns) AS end_ns
-    FROM gpu_ops AS ops
-    JOIN host_slices AS calls ON calls.trace_id = ops.trace_id AND calls.slice_id = ops.launch_id
-    WHERE ops.stream IS NOT NULL
-    GROUP BY ops.trace_id, ops.device, ops.stream, ops.launch_id, calls.start_ns
+WITH firsts AS (
+    SELECT trace_id, device, stream, launch_id, min(start_ns) AS end_ns
+    FROM gpu_ops
+    WHERE stream IS NOT NULL
+    GROUP BY trace_id, device, stream, launch_id
+),
+entries AS (
+    SELECT firsts.*, launches.start_ns
+    FROM firsts
+    JOIN launches USING (trace_id, device, launch_id)
 ),
 instants AS (
     SELECT trace_id, device, stream, at_ns, sum(change) AS change
