@@ -76,6 +76,12 @@ DOSES: tuple[Dose, ...] = (
         ),
     ),
     Dose(
+        "large results",
+        "d2h-large",
+        lambda s: {"steps": 8, "program": [kernels(100, 80), {"d2h": {"mb": max(0.01, 32 * s), "pinned": False}}]},
+        _removing("dev.d2h"),
+    ),
+    Dose(
         "attention in parts",
         "attention-unfused",
         lambda s: {**_T, "attention": "unfused" if s else "none", "attention_layers": 4, "attention_us": 1_000 * s},

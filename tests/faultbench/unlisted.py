@@ -1,4 +1,4 @@
-"""Scenarios that no list named: five faults with twins, and three healthy jobs that look ill."""
+"""Scenarios that no list named: six faults with twins, and three healthy jobs that look ill."""
 
 from __future__ import annotations
 
@@ -44,6 +44,15 @@ def _augmented(us: float) -> Scenario:
     return _training(first=[{"repeat": 4, "do": [crops]}])
 
 
+def _read_back(*, at_once: bool) -> Scenario:
+    """Return steps whose 200 MB of results are read at once, or copied beside the next step and read after it."""
+    if at_once:
+        return _training(last=[{"d2h": {"mb": 200, "pinned": False}}])
+    read = {"sync": {"kind": "event", "stream": 21}}
+    copied = [{"event_record": {}}, {"stream_wait": {"on": 21, "of": 7}}, {"d2h": {"mb": 200, "stream": 21}}]
+    return _training(last=[read, *copied, {"event_record": {"stream": 21}}])
+
+
 UNLISTED: tuple[Fault, ...] = (
     Fault(
         "U1",
@@ -82,6 +91,15 @@ UNLISTED: tuple[Fault, ...] = (
         _augmented(3_000),
         (Expected("preprocess-on-critical-path", without=Without(instead=_augmented(0))),),
         silent=("dataloader-bound", "launch-bound"),
+    ),
+    Fault(
+        "U17",
+        "large results read in every step",
+        _read_back(at_once=True),
+        _read_back(at_once=False),
+        (Expected("d2h-large", without=Without(("dev.d2h",))),),
+        silent=("h2d-pageable", "sync-in-step", "launch-bound"),
+        twin_silent=("sync-in-step",),
     ),
 )
 
