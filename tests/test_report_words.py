@@ -10,6 +10,7 @@ from traceanalyzer.report.words import (
     apportion,
     counted,
     duration,
+    gain,
     percent,
     ranges,
     size,
@@ -32,6 +33,11 @@ from traceanalyzer.report.words import (
 )
 def test_duration_has_the_unit_that_fits(dur_ns: int, words: str) -> None:
     assert duration(dur_ns) == words
+
+
+@pytest.mark.parametrize(("share", "words"), [(0.032, "−3.2 %"), (0, "0.0 %"), (-0.014, "+1.4 %")])
+def test_a_fix_that_costs_is_not_said_to_save_nothing(share: float, words: str) -> None:
+    assert gain(share) == words
 
 
 @pytest.mark.parametrize(("share", "words"), [(0, "0.0 %"), (0.0001, "<0.1 %"), (0.334, "33.4 %"), (1, "100.0 %")])

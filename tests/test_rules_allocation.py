@@ -151,6 +151,18 @@ def test_fixes_that_are_worth_more_together_are_told_as_a_pair() -> None:
     assert [item.marginal_ns for item in order.items] == [100, 800]
 
 
+def test_a_fix_that_costs_goes_last_and_is_told_with_what_it_costs() -> None:
+    def worth(fix: Removals) -> int:
+        removed = fix[0, 0].causes
+        copies = 0 if "dev.h2d" not in removed else 50 if len(removed) == 1 else -10
+        return 300 * ("host.sync" in removed) + 100 * ("host.gc" in removed) + copies
+
+    of_fixes = {"copy": "dev.h2d", "gc": "host.gc", "sync": "host.sync"}
+    fixes = [Candidate((fired(rule_for(name, cause), 50),), 50) for name, cause in of_fixes.items()]
+    marginals = [(item.rule, item.marginal_ns) for item in order_fixes(worth, fixes, {}).items]
+    assert marginals == [("sync", 300), ("gc", 100), ("copy", -10)]
+
+
 def test_of_savings_that_are_close_the_easier_fix_goes_first() -> None:
     scan = Savings({frozenset({"host.sync"}): 95, frozenset({"host.gc"}): 100})
     easy = fired(rule_for("easy", "host.sync", effort="one-line"), 95)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import io
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +25,7 @@ from traceanalyzer.rules.diagnosing import reported
 from traceanalyzer.rules.fixtures import open_fixture
 from traceanalyzer.rules.places import Place
 from traceanalyzer.rules.verdicts import Verdict
+from traceanalyzer.self_check import closing
 from traceanalyzer.settings import Settings, Suppression
 from traceanalyzer.simulator import simulate
 
@@ -131,6 +133,40 @@ def test_marginals_sum_to_the_joint_bound() -> None:
     assert {finding.rule for finding in timed} == {"dataloader-bound", "sync-in-step"}
     joint = attribution.Bounds.load(con).bound(0, 0, frozenset({"host.dataloader", "host.sync"}))
     assert sum(finding.marginal_ns or 0 for finding in timed) == joint
+
+
+# Copies are on the critical path of odd steps while each step reads a result. Without reading, the host runs ahead of
+# all but step 1, before which the allocator drains the device; step 8 waits for the host's 80 ms in any case.
+BOTH = ("host.sync", "dev.h2d")
+COSTS_AFTER_SYNC: dict[str, Any] = {
+    "steps": 9,
+    "program": [
+        {"every": {"steps": 20, "phase": 8}, "do": [{"py": {"us": 80_000}}]},
+        {"next": {"us": 100}},
+        {"every": {"steps": 2, "phase": 1}, "do": [{"h2d": {"mb": 300}}]},
+        {"repeat": 60, "do": [{"kernel": {"us": 150, "py_us": 3}}]},
+        {"every": {"steps": 20, "phase": 0}, "do": [{"free": 1}]},
+        {"item": 1},
+    ],
+}
+
+
+def test_a_fix_that_makes_the_window_longer_after_others_is_said_to_and_the_order_adds_up() -> None:
+    run = simulate(COSTS_AFTER_SYNC)
+    con = engine.connect_tables(run.canonical_tables())
+    diagnosis = diagnose(con, RULES)
+    (plan,) = diagnosis.plans
+    assert [fix.rule for fix in plan.fixes] == ["sampling-sync", "h2d-exposed"]
+    ((first, last),) = con.execute("SELECT min(step), max(step) + 1 FROM attribution.steps WHERE kept").fetchall()
+    savings = [run.true_saving(*causes, first_step=first, last_step=last) for causes in (("host.sync",), BOTH)]
+    assert savings[1] < savings[0] - 0.03 * plan.window_ns
+    assert plan.fixes[1].saving_ns == pytest.approx(savings[1] - savings[0], abs=0.001 * plan.window_ns)
+    joint = attribution.Bounds.load(con).bound(0, 0, frozenset(BOTH))
+    assert plan.window_ns - plan.fixes[-1].left_ns == sum(fix.saving_ns for fix in plan.fixes) == joint
+    assert closing.marginals(diagnosis) == ()
+    stream = io.StringIO()
+    terminal.write(diagnosis, stream)
+    assert re.search(r"h2d-exposed +\S+ ms +\+3\.8 %  makes nothing later", stream.getvalue())
 
 
 def test_what_only_matters_after_another_fix_is_told_as_that() -> None:

@@ -55,6 +55,7 @@ class Finding:
     `saving_ns` is the bound: what removing only this cause can save in the analysis window; bounds overlap and are
     never summed. `owned_ns` is the time of the window that this finding alone owns; owned times add up.
     `marginal_ns` is what it adds when fixed after the findings before it; marginals add up to the joint bound.
+    A negative one says that the window is longer with the fix, as its first step then begins earlier.
     Times are NULL (None) for quality findings. Shares are of the analysis window, and the run's is its slowest rank's.
     """
 
@@ -193,7 +194,10 @@ class Override:
 
 @dataclass(frozen=True)
 class PlannedFix:
-    """One fix in the order of fixes: what it saves after those before it, and how long the window is then."""
+    """One fix in the order of fixes: what it saves after those before it, and how long the window is then.
+
+    The savings add up to what all of them save; one that costs time is negative.
+    """
 
     rule: str
     status: str  # as of its finding

@@ -159,6 +159,8 @@ def _write_order(page: Page, diagnosis: Diagnosis) -> None:
 
 def _remark(fix: PlannedFix, confidence: str) -> str:
     """Say how sure a step of the waterfall is, and what else there is to know of it."""
+    if fix.saving_ns < 0:
+        return "makes nothing later, but only the first step earlier"
     if fix.status == "alternative":
         before = " or ".join(fix.alternatives)
         return f"wins mostly the same time as {before}" if before else "wins time that is won already"

@@ -82,8 +82,9 @@ def percent(share: float) -> str:
 
 
 def gain(share: float) -> str:
-    """Say what a fix saves as a change: `−3.2 %`, or `0.0 %` where it saves nothing."""
-    return f"−{percent(share)}" if share > 0 else percent(0.0)
+    """Say what a fix saves as a change: `−3.2 %`, `0.0 %` where it saves nothing, `+1.4 %` where it costs."""
+    sign = "−" if share > 0 else "+" if share < 0 else ""
+    return f"{sign}{percent(abs(share))}"
 
 
 def listed(names: Sequence[str], last: str = "and") -> str:

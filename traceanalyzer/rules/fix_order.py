@@ -51,7 +51,7 @@ class Ordered:
 
     candidate: Candidate
     order: int
-    marginal_ns: int
+    marginal_ns: int  # negative: the window is longer with it, after those before it
     alternatives: tuple[str, ...] = ()
     status: str = PRIMARY
     after: tuple[str, ...] = ()  # of a latent or joint fix: those without which it saves nothing
@@ -94,7 +94,9 @@ def order_fixes(worth: Worth, candidates: Sequence[Candidate], owned_ns: Mapping
 
     Of fixes that win the same time, one is enough. First goes what holds up the whole run; then the fix that is less
     work; then the one whose finding owns more of the time, as it is the reason that the other only hides; then the
-    larger gain, and the first by id. The marginals add up to the bound of all fixes together.
+    larger gain, and the first by id. The marginals add up to the bound of all fixes together, so that one of them may
+    be negative: nothing comes later by a fix, but where it makes the first step earlier and the last one not, the
+    window between them is longer.
     """
     ranked = sorted(candidates, key=lambda item: (-item.bound_ns, item.rule.id))
     rest, tail = ranked[:JOINT_LIMIT], ranked[JOINT_LIMIT:]
@@ -117,12 +119,12 @@ def order_fixes(worth: Worth, candidates: Sequence[Candidate], owned_ns: Mapping
             Ordered(
                 chosen,
                 order=len(ordered) + 1,
-                marginal_ns=max(0, totals[chosen.rule.id] - done_ns),
+                marginal_ns=gains[chosen.rule.id],
                 alternatives=tuple(sorted(others)),
                 status=ALTERNATIVE if others & before and adds_little else PRIMARY,
             )
         )
-        done, done_ns = joined(done, chosen.removals), max(done_ns, totals[chosen.rule.id])
+        done, done_ns = joined(done, chosen.removals), totals[chosen.rule.id]
     return FixOrder(tuple(ordered), pairs)
 
 

@@ -110,26 +110,30 @@ def open_claims(diagnosis: Diagnosis, rules: Sequence[Rule]) -> tuple[str, ...]:
 
 
 def marginals(diagnosis: Diagnosis) -> tuple[str, ...]:
-    """Return the devices whose fixes together promise more than the window or less than the best of them.
+    """Return the devices whose fixes together promise more than the window, or those that win less than the best.
 
-    Where ranks wait for each other the fixes are those of the run: what one of them saves of its own device is more.
+    A fix may cost what the window begins earlier with it. Where ranks wait for each other the fixes are those of the
+    run: what one of them saves of its own device is more.
     """
     windows = {(ledger.trace, ledger.device): ledger.window_ns for ledger in diagnosis.ledgers}
     run_ns = max(windows.values(), default=0)
     together: dict[_Place, int] = defaultdict(int)
+    gained: dict[_Place, int] = defaultdict(int)
     best: dict[_Place, int] = defaultdict(int)
     for finding in diagnosis.findings:
         of_run = finding.run_saving_ns is not None
         if finding.marginal_ns is not None and (of_run or not _is_merged(finding)):
             place = None if of_run else (finding.trace, finding.device)
             together[place] += finding.marginal_ns
+            gained[place] += max(0, finding.marginal_ns)
             if finding.marginal_order == 1:
                 best[place] = max(best[place], (finding.run_saving_ns if of_run else finding.saving_ns) or 0)
     return tuple(
         f"{'the run' if place is None else f'{place[0]} device {place[1]}'}: {total_ns} ns together, "
         f"the best alone {best[place]} ns"
         for place, total_ns in together.items()
-        if not best[place] <= total_ns <= (run_ns if place is None else windows.get((place[0] or "", place[1] or 0), 0))
+        if best[place] > gained[place]
+        or not 0 <= total_ns <= (run_ns if place is None else windows.get((place[0] or "", place[1] or 0), 0))
     )
 
 
