@@ -108,7 +108,7 @@ def test_bounds_grow_with_what_is_removed_and_stay_inside_the_window(
     timeline: tuple[str, str], data: st.DataObject
 ) -> None:
     found = computed(tables(*timeline))
-    bounds = Bounds.of_tables(found["windows"], found["lead_events"], found["lead_costs"])
+    bounds = Bounds.of_tables(found["windows"], found["lead_events"], found["lead_costs"], found["lead_needs"])
     causes = sorted(bounds.causes(0, 0))
     fewer = frozenset(data.draw(st.sets(st.sampled_from(causes)))) if causes else frozenset()
     more = fewer | (frozenset(data.draw(st.sets(st.sampled_from(causes)))) if causes else frozenset())
@@ -121,7 +121,7 @@ def test_bounds_grow_with_what_is_removed_and_stay_inside_the_window(
 @given(timelines())
 def test_many_scenarios_at_once_give_the_same_bounds_as_one_by_one(timeline: tuple[str, str]) -> None:
     found = computed(tables(*timeline))
-    bounds = Bounds.of_tables(found["windows"], found["lead_events"], found["lead_costs"])
+    bounds = Bounds.of_tables(found["windows"], found["lead_events"], found["lead_costs"], found["lead_needs"])
     ops = found["lead_events"]["op_id"].to_pylist()
     savings = {op: 5_000 for op in ops if op is not None}
     scenarios = [Scenario(frozenset({cause})) for cause in sorted(bounds.causes(0, 0))]
@@ -138,7 +138,7 @@ def test_scan_of_many_scenarios_is_the_scan_of_each() -> None:
         start = 14 * i + 8 + int(rng.integers(0, 4))
         ops.append(f"{i + 901} {7 + i % 3 // 2} kernel {start} {start + int(rng.integers(1, 13))} {i + 1}")
     found = computed(tables("\n".join(slices), "\n".join(ops)))
-    bounds = Bounds.of_tables(found["windows"], found["lead_events"], found["lead_costs"])
+    bounds = Bounds.of_tables(found["windows"], found["lead_events"], found["lead_costs"], found["lead_needs"])
     scan = bounds.devices[0, 0].scan
     scenarios = [
         Scenario(frozenset({"host.other"})),

@@ -214,7 +214,7 @@ def scan_of(matches: list[int]) -> Scan:
     nothing_here = NamedRows(np.zeros(len(matches), np.int64), (None,))
     limit = int(np.iinfo(np.int64).max // 4)
     return Scan(
-        steps=[(True, 0, limit, -1, limit, -1, limit, -1, limit, 0) for _ in matches],
+        steps=[(True, 0, limit, -1, limit, -1, limit, (), 0) for _ in matches],
         is_op=np.ones(len(matches), np.bool_),
         in_window=np.ones(len(matches), np.bool_),
         end=np.arange(len(matches)) * 10 + 10,

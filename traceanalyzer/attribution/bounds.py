@@ -22,6 +22,7 @@ _READS = {
     "windows": "SELECT * FROM attribution.windows",
     "lead_events": "SELECT * FROM attribution.lead_events ORDER BY trace_id, device, position",
     "lead_costs": "SELECT * FROM attribution.lead_costs ORDER BY trace_id, device",
+    "lead_needs": "SELECT * FROM attribution.lead_needs ORDER BY trace_id, device, position",
     "members": "SELECT * FROM attribution.collective_members ORDER BY match_id",
     "traces": TRACES,
 }
@@ -92,6 +93,7 @@ class Bounds:
         windows: pa.Table,
         lead_events: pa.Table,
         lead_costs: pa.Table,
+        lead_needs: pa.Table,
         members: pa.Table | None = None,
         traces: pa.Table | None = None,
     ) -> Self:
@@ -103,6 +105,7 @@ class Bounds:
                 Scan.of_tables(
                     _of_device(lead_events, place),
                     _of_device(lead_costs, place),
+                    _of_device(lead_needs, place),
                     None if window["leads_in"] else window["first_op_id"],
                 ),
                 window["window_ns"],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import duckdb
@@ -40,13 +40,17 @@ ORDER BY call.start_ns, s.sync_id
 """
 
 
+# Rows of ops, and of an op that each of them waited for: one pair a column.
+Pairs = tuple[Ints, Ints]
+
+
 @dataclass(frozen=True)
 class Dependencies:
     """For each op the rows of ops that it could not start before; NO_ROW for none."""
 
     stream: Ints  # the one before it in its stream
     other: Ints  # of those of other streams, the one that it waited for longest
-    also: Ints  # of a third stream, done before `other`: hidden behind it as things are
+    more: Pairs  # each op and one of further streams, done before `other`: hidden behind it as things are
     other_is_recorded: Flags  # else it only fits
 
 
@@ -59,28 +63,24 @@ def stream_predecessors(ops: DeviceOps) -> Ints:
     return before
 
 
-def _recorded_waits(con: duckdb.DuckDBPyConnection, trace_id: int, ops: DeviceOps, other: Ints, also: Ints) -> Flags:
-    """Fill in the ops that the first op after each recorded stream wait had to wait for; returns which ops have any."""
+def _recorded_waits(con: duckdb.DuckDBPyConnection, trace_id: int, ops: DeviceOps) -> dict[int, list[int]]:
+    """Return what the first op after each recorded wait had to wait for: of each stream one, the latest first."""
     rows = con.execute(_WAIT_QUERY, {"trace_id": trace_id, "device": ops.device}).fetchall()
     launched = {}
     for stream in {stream for wait in rows for stream in (wait[0], wait[2])}:
         mine = _as_launched(ops, ops.stream == stream)
         launched[stream] = (mine, ops.launch_start[mine])
+    awaited: dict[int, dict[int, int]] = {}
     for stream, asked, source, recorded_at in rows:
         waiting, waiting_launch = launched[stream]
         sources, source_launch = launched[source]
         after = int(np.searchsorted(waiting_launch, asked))
         before = int(np.searchsorted(source_launch, recorded_at)) - 1
         if after < len(waiting) and before >= 0 and stream != source:
-            row = int(waiting[after])
-            found = {int(sources[before]), int(other[row]), int(also[row])} - {NO_ROW}
-            by_end = sorted(found, key=ops.end.__getitem__)
             # Of one stream the op that is done last stands for all before it.
-            last = {int(ops.stream[op]): op for op in by_end}
-            latest = [op for op in reversed(by_end) if last[int(ops.stream[op])] == op]
-            other[row], also[row] = latest[0], latest[1] if len(latest) > 1 else NO_ROW
-    recorded: Flags = other != NO_ROW
-    return recorded
+            of_row, op = awaited.setdefault(int(waiting[after]), {}), int(sources[before])
+            of_row[source] = max(op, of_row.get(source, op), key=ops.end.__getitem__)
+    return {row: sorted(found.values(), key=lambda op: (-ops.end[op], op)) for row, found in awaited.items()}
 
 
 def _coincident(ops: DeviceOps, stream: Ints, other: Ints) -> None:
@@ -129,8 +129,8 @@ def _collective_inputs(ops: DeviceOps, other: Ints) -> None:
     other[rows[fits]] = before[fits]
 
 
-def _results_of_steps(ops: DeviceOps, begins: Sequence[tuple[int, int]], other: Ints, also: Ints) -> None:
-    """Let what each step first asks of its stream, a copy or a kernel, wait for the collectives of the step before it.
+def _results_of_steps(ops: DeviceOps, begins: Sequence[tuple[int, int]], other: Ints) -> dict[int, list[int]]:
+    """Return what each step first asks of its stream, a copy or a kernel, with the collective of the step before it.
 
     What a step reduces or gathers, the next one computes with: where the host is so late that the collective had long
     been done, no wait is to be seen, and yet the host could not be ahead of it. Collectives that the step began before
@@ -144,6 +144,7 @@ def _results_of_steps(ops: DeviceOps, begins: Sequence[tuple[int, int]], other: 
         mine = _as_launched(ops, ops.stream == stream)
         firsts[stream] = mine[np.minimum(np.searchsorted(ops.launch_start[mine], starts), len(mine) - 1)]
     since = np.searchsorted(launch, starts)
+    found = {}
     for i in range(1, len(begins)):
         row = firsts[int(ops.stream[begins[i][0]])][i]
         issued = comm[since[i - 1] : since[i]]
@@ -151,7 +152,8 @@ def _results_of_steps(ops: DeviceOps, begins: Sequence[tuple[int, int]], other: 
         if len(issued):
             last = issued[np.argmax(ops.end[issued])]
             if ops.end[last] <= ops.start[row]:
-                also[row] = last
+                found[int(row)] = [int(last)]
+    return found
 
 
 def find_dependencies(
@@ -162,11 +164,18 @@ def find_dependencies(
     `begins` are the steps in order: the row of the op with which each begins, and when it begins on the host.
     """
     stream = stream_predecessors(ops)
-    other, also = np.full(ops.count, NO_ROW), np.full(ops.count, NO_ROW)
-    recorded = _recorded_waits(con, trace_id, ops, other, also)
+    other = np.full(ops.count, NO_ROW)
+    awaited = _recorded_waits(con, trace_id, ops)
+    other[list(awaited)] = [found[0] for found in awaited.values()]
+    recorded = other != NO_ROW
     _coincident(ops, stream, other)
     _collective_inputs(ops, other)
     # Where waits were recorded nothing has to be assumed.
-    if not recorded.any():
-        _results_of_steps(ops, begins, other, also)
-    return Dependencies(stream, other, also, recorded)
+    more = {row: found[1:] for row, found in awaited.items()} or _results_of_steps(ops, begins, other)
+    return Dependencies(stream, other, _pairs(more), recorded)
+
+
+def _pairs(awaited: Mapping[int, Sequence[int]]) -> Pairs:
+    pairs = [(row, op) for row, found in sorted(awaited.items()) for op in found]
+    row, op = np.asarray(pairs, np.int64).reshape(-1, 2).T
+    return row, op

@@ -40,23 +40,31 @@ class LeadEvents:
     first_slack: Ints
     second: Ints
     second_slack: Ints
-    third: Ints
-    third_slack: Ints
     own: Ints
     removable: Ints
     dispatch: Ints
     dispatch_cause: Ints  # code of BUCKETS
     costs: Ints  # one row an event, one column a code of HOST
+    more: MoreNeeds
+
+
+@dataclass(frozen=True)
+class MoreNeeds:
+    """What events wait for beside `first` and `second`: one row each, in the order of the events."""
+
+    position: Ints
+    before: Ints
+    slack: Ints
 
 
 @dataclass(frozen=True)
 class _Slacks:
-    """For ops: by how much each constraint was met before the binding one."""
+    """For ops: by how much each constraint was met before the binding one; for each pair of `more`, too."""
 
     host: Ints
     stream: Ints
     other: Ints
-    also: Ints
+    more: Ints
 
 
 def _op_slacks(ops: DeviceOps, needs: Dependencies, calls: BlockingCalls, latency: int) -> _Slacks:
@@ -65,10 +73,14 @@ def _op_slacks(ops: DeviceOps, needs: Dependencies, calls: BlockingCalls, latenc
     host = np.where(ops.linked, np.minimum(issued, ops.start), _NEVER)
     after = [
         np.where(before == NO_ROW, _NEVER, np.minimum(ops.end[before] + GAP_NS, ops.start))
-        for before in (needs.stream, needs.other, needs.also)
+        for before in (needs.stream, needs.other)
     ]
     binding = np.maximum.reduce([host, *after])
-    return _Slacks(*(np.where(ready == _NEVER, NO_LIMIT, binding - ready) for ready in (host, *after)))
+    waiting, awaited = needs.more
+    there = np.minimum(ops.end[awaited] + GAP_NS, ops.start[waiting])
+    np.maximum.at(binding, waiting, there)
+    of_host, of_stream, of_other = (np.where(ready == _NEVER, NO_LIMIT, binding - ready) for ready in (host, *after))
+    return _Slacks(of_host, of_stream, of_other, binding[waiting] - there)
 
 
 def _dispatch(ops: DeviceOps, rows: LedgerRows) -> tuple[Ints, Ints]:
@@ -126,8 +138,9 @@ class _Draft:
         self.ops, self.calls, self.order = ops, calls, order
         count = len(order.op)
         self.is_op = order.op != NO_ROW
-        self.cause, self.first, self.second, self.third = (np.full(count, NO_ROW) for _ in range(4))
-        self.first_slack, self.second_slack, self.third_slack = (np.full(count, NO_LIMIT) for _ in range(3))
+        self.cause, self.first, self.second = (np.full(count, NO_ROW) for _ in range(3))
+        self.first_slack, self.second_slack = np.full(count, NO_LIMIT), np.full(count, NO_LIMIT)
+        self.more = (np.zeros(0, np.int64),) * 3  # rows of ops, of what each waits for, and that one's slack
         self.host_slack, self.cap = np.full(count, NO_LIMIT), np.full(count, NO_LIMIT)
         self.end, self.own, self.removable = (np.zeros(count, np.int64) for _ in range(3))
 
@@ -138,7 +151,7 @@ class _Draft:
         self.end[at] = self.ops.end[op]
         self.first[at], self.first_slack[at] = needs.stream[op], slacks.stream[op]
         self.second[at], self.second_slack[at] = needs.other[op], slacks.other[op]
-        self.third[at], self.third_slack[at] = needs.also[op], slacks.also[op]
+        self.more = (*needs.more, slacks.more)
         # A launch by a thread that is not followed stays where it is.
         followed = self.order.call[at] != NO_ROW
         self.host_slack[at] = np.where(followed, slacks.host[op], NO_LIMIT)
@@ -179,7 +192,7 @@ class _Draft:
         position[op[is_op]] = np.flatnonzero(is_op)
         first, first_slack = self._positions(position, self.first, self.first_slack)
         second, second_slack = self._positions(position, self.second, self.second_slack)
-        third, third_slack = self._positions(position, self.third, self.third_slack)
+        more = self._more(position)
         paid = np.flatnonzero(call != NO_ROW)
         _, leader = np.unique(call[paid], return_index=True)
         paying = np.full(len(op), NO_ROW)
@@ -196,13 +209,12 @@ class _Draft:
             first_slack=first_slack,
             second=second,
             second_slack=second_slack,
-            third=third,
-            third_slack=third_slack,
             own=self.own,
             removable=self.removable,
             dispatch=np.where(is_op, dispatch[0][op], 0),
             dispatch_cause=np.where(is_op, dispatch[1][op], NO_ROW),
             costs=np.concatenate([costs, np.zeros((1, costs.shape[1]), np.int64)])[paying],
+            more=more,
         )
 
     def _positions(self, position: Ints, rows: Ints, slack: Ints) -> tuple[Ints, Ints]:
@@ -212,3 +224,15 @@ class _Draft:
         outside = (rows != NO_ROW) & ~earlier
         self.cap[outside] = np.minimum(self.cap, slack)[outside]
         return np.where(earlier, found, NO_ROW), np.where(earlier, slack, NO_LIMIT)
+
+    def _more(self, position: Ints) -> MoreNeeds:
+        """Return the same of what ops wait for beside `first` and `second`."""
+        waiting, awaited, slack = self.more
+        at, before = position[waiting], position[awaited]
+        scanned = at != NO_ROW
+        earlier = scanned & (before != NO_ROW) & (before < at)
+        outside = scanned & ~earlier
+        np.minimum.at(self.cap, at[outside], slack[outside])
+        kept = np.flatnonzero(earlier)
+        kept = kept[np.argsort(at[kept], kind="stable")]
+        return MoreNeeds(at[kept], before[kept], slack[kept])

@@ -14,10 +14,8 @@ CREATE TABLE lead_events (
     cap_ns        BIGINT,            -- of an op: the most lead that constraints outside the scan allow; NULL: none
     first_position BIGINT,           -- op it had to wait for
     first_slack_ns BIGINT,           -- by how much that one was done before the binding constraint; of a wait: how much later than that the call returned
-    second_position BIGINT,          -- another op it had to wait for
+    second_position BIGINT,          -- another op it had to wait for; further ones are in lead_needs
     second_slack_ns BIGINT,          -- by how much that one was done before the binding constraint
-    third_position BIGINT,           -- a third one
-    third_slack_ns BIGINT,           -- by how much that one was done before the binding constraint
     own_ns        BIGINT NOT NULL,   -- of a wait: the part that the op waited for explains
     removable_ns  BIGINT NOT NULL,   -- of a wait: what removing its cause saves the host
     saving_cause  VARCHAR,           -- dev.* cause whose removal makes the op free

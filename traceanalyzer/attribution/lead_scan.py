@@ -53,8 +53,10 @@ class Leads:
 Inputs = tuple[Ints, Flags, Ints, Ints]
 # Of several scenarios, one column each: the row of each event, NO_ROW where none changes it, and the rows.
 _Lanes = tuple[list[int], NDArray[Any]]
-# is_op, host_slack, cap, first, first_slack, second, second_slack, third, third_slack, own
-_Step = tuple[bool, int, int, int, int, int, int, int, int, int]
+# Positions of further ops that an event waits for, and by how much each was done before the binding constraint.
+_More = tuple[tuple[int, int], ...]
+# is_op, host_slack, cap, first, first_slack, second, second_slack, more, own
+_Step = tuple[bool, int, int, int, int, int, int, _More, int]
 
 
 @dataclass(frozen=True)
@@ -79,22 +81,23 @@ class Scan:
     begins_at: int | None = None  # position at whose start changes begin; None: everything may change
 
     @classmethod
-    def of_tables(cls, events: pa.Table, costs: pa.Table, fixed_before: int | None = None) -> Self:
-        """Prepare one device's rows of lead_events, in order, and of lead_costs; nothing changes before an op (id)."""
+    def of_tables(cls, events: pa.Table, costs: pa.Table, needs: pa.Table, fixed_before: int | None = None) -> Self:
+        """Prepare a device's rows of lead_events, in order, lead_costs and lead_needs; before an op nothing changes."""
         op_id = column(events, "op_id")
         is_op = op_id != NO_ROW
         limits = [column(events, name, _NO_LIMIT) for name in ("host_slack_ns", "cap_ns")]
         befores = [
             values
-            for name in ("first", "second", "third")
+            for name in ("first", "second")
             for values in (column(events, f"{name}_position"), column(events, f"{name}_slack_ns", _NO_LIMIT))
         ]
-        parts = (is_op, *limits, *befores, column(events, "own_ns"))
+        own = column(events, "own_ns")
+        parts = [part.tolist() for part in (is_op, *limits, *befores)]
         position, cost = column(costs, "position"), column(costs, "cost_ns")
         cause = NamedRows.of(costs["cause"])
         position_of = {op: at for at, op in enumerate(op_id.tolist()) if op != NO_ROW}
         return cls(
-            steps=list(zip(*(part.tolist() for part in parts), strict=True)),
+            steps=list(zip(*parts, _more_needs(needs, len(is_op)), own.tolist(), strict=True)),
             is_op=is_op,
             in_window=flag_column(events, "in_window"),
             end=column(events, "end_ns"),
@@ -102,7 +105,7 @@ class Scan:
             match=column(events, "match_id"),
             wait=column(events, "wait_ns"),
             removable=column(events, "removable_ns"),
-            own=column(events, "own_ns"),
+            own=own,
             dispatch=column(events, "dispatch_ns"),
             cause_of_wait=NamedRows.of(events["cause"]),
             cause_of_op=NamedRows.of(events["saving_cause"]),
@@ -202,7 +205,7 @@ def _scan(events: Iterable[tuple[_Step, int, int, int, int]], host: int, starts:
     """
     add_start, add_end = starts.append, ends.append
     for step, gain, gone, start, run in events:
-        is_op, host_slack, cap, first, first_slack, second, second_slack, third, third_slack, own = step
+        is_op, host_slack, cap, first, first_slack, second, second_slack, more, own = step
         host += gain
         if not is_op:
             if not gone:
@@ -223,9 +226,9 @@ def _scan(events: Iterable[tuple[_Step, int, int, int, int]], host: int, starts:
             before = ends[second]
             lead = before + second_slack if before + second_slack < lead else lead
             most = before if before > most else most
-        if third != NO_ROW:
-            before = ends[third]
-            lead = before + third_slack if before + third_slack < lead else lead
+        for also, also_slack in more:
+            before = ends[also]
+            lead = before + also_slack if before + also_slack < lead else lead
             most = before if before > most else most
         lead = (most if most < lead else lead) + start
         add_start(lead)
@@ -266,7 +269,7 @@ class LaneWalk:
         (pays, gain), (drops, gone), (moves, start), (shrinks, run) = self._changes
         add, least, greatest = np.add, np.minimum, np.maximum
         for at in range(self._at, until):
-            is_op, host_slack, cap, first, first_slack, second, second_slack, third, third_slack, own = steps[at]
+            is_op, host_slack, cap, first, first_slack, second, second_slack, more, own = steps[at]
             if (change := pays[at]) != NO_ROW:
                 host = host + gain[change]
             if not is_op:
@@ -281,7 +284,8 @@ class LaneWalk:
                     least(lead, cap, out=lead)
             else:
                 lead.fill(cap)
-            for before, slack in ((first, first_slack), (second, second_slack), (third, third_slack)):
+            needs = ((first, first_slack), (second, second_slack))
+            for before, slack in needs + more if more else needs:
                 if before == NO_ROW:
                     continue
                 if slack:
@@ -291,7 +295,7 @@ class LaneWalk:
                     least(lead, ends[before], out=lead)
             if not is_bound:
                 most[:] = host if host_slack < _NO_LIMIT else 0
-                for before in (first, second, third):
+                for before, _ in needs + more if more else needs:
                     if before != NO_ROW:
                         greatest(most, ends[before], out=most)
                 least(lead, most, out=lead)
@@ -300,6 +304,14 @@ class LaneWalk:
             if (change := shrinks[at]) != NO_ROW:
                 lead += run[change]
         self._at, self._host = max(self._at, until), host
+
+
+def _more_needs(needs: pa.Table, count: int) -> list[_More]:
+    found: list[_More] = [()] * count
+    told = (column(needs, name).tolist() for name in ("position", "before_position", "slack_ns"))
+    for position, before, slack in zip(*told, strict=True):
+        found[position] += ((before, slack),)
+    return found
 
 
 def _lanes(arrays: Sequence[NDArray[Any]]) -> _Lanes:

@@ -86,6 +86,7 @@ def bound_tables(
         found["windows"],
         found["lead_events"],
         found["lead_costs"],
+        found["lead_needs"],
         found["collective_members"],
         con.sql(TRACES).to_arrow_table(),
     )

@@ -76,6 +76,7 @@ def _device_tables(tables: dict[str, Table], device: AttributedDevice) -> dict[s
         "ledger_rows": _ledger_rows(device),
         "lead_events": _lead_events(device),
         "lead_costs": _lead_costs(device),
+        "lead_needs": _lead_needs(device),
     }
     return {name: _table(tables[name], device, part) for name, part in columns.items()}
 
@@ -191,8 +192,6 @@ def _lead_events(device: AttributedDevice) -> _Columns:
         "first_slack_ns": optional(events.first_slack, NO_LIMIT),
         "second_position": optional(events.second),
         "second_slack_ns": optional(events.second_slack, NO_LIMIT),
-        "third_position": optional(events.third),
-        "third_slack_ns": optional(events.third_slack, NO_LIMIT),
         "own_ns": events.own,
         "removable_ns": events.removable,
         "saving_cause": named(producer, BUCKETS),
@@ -210,6 +209,11 @@ def _lead_costs(device: AttributedDevice) -> _Columns:
         "cause": named(code, HOST),
         "cost_ns": device.events.costs[position, code],
     }
+
+
+def _lead_needs(device: AttributedDevice) -> _Columns:
+    more = device.events.more
+    return {"position": more.position, "before_position": more.before, "slack_ns": more.slack}
 
 
 def _owned(device: AttributedDevice) -> dict[str, Owned]:

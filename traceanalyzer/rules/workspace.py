@@ -18,6 +18,7 @@ _OWN_SQL = "\n".join(
         "FROM capabilities",
         "attribution.lead_events",
         "attribution.lead_costs",
+        "attribution.lead_needs",
         "attribution.collective_members",
         *(path.read_text() for path in (Path(__file__).parent / "sql").glob("*.sql")),
     ]

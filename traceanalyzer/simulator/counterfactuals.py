@@ -11,7 +11,7 @@ from traceanalyzer.simulator.bases import pipelined_job
 LOADER, SYNC, PYTHON, OP, LAUNCH = "host.dataloader", "host.sync", "host.python", "host.op", "host.launch_api"
 ALLOC, GC, BLOCK, COMPILE = "host.alloc", "host.gc", "host.memcpy_block", "host.compile"
 MODULE, PROFILER = "host.module_load", "host.profiler"
-H2D, D2H, TRANSFER, MESSAGE = "dev.h2d", "dev.d2h", "dev.comm_transfer", "dev.comm_p2p"
+H2D, D2H, MEMSET, TRANSFER, MESSAGE = "dev.h2d", "dev.d2h", "dev.memset", "dev.comm_transfer", "dev.comm_p2p"
 
 _BASE: dict[str, Any] = {"steps": 7, "kernels": 100, "kernel_us": 80, "loader_us": 200}
 _LAUNCH_BOUND = {**_BASE, "kernels": 400, "kernel_us": 5, "host_us": 8}
@@ -25,6 +25,25 @@ _GARBAGE = [
     {"backward": {"repeat": 63}, "do": [_KERNEL]},
     {"optimizer": {"kernels": 5, "us": 80}},
     {"every": {"steps": 4, "phase": 0}, "do": [{"gc": 60_000}]},
+]
+
+
+# What a kernel waits for at once, each on a stream of its own, and takes nearly as long as the others.
+_SIDE_STREAMS: dict[str, dict[str, Any]] = {
+    "h2d": {"mb": 150, "stream": 31},
+    "memset": {"us": 2_900, "mb": 64, "stream": 32},
+    "d2h": {"mb": 140, "pinned": True, "stream": 33},
+    "comm": {"us": 2_700, "blocking": False, "stream": 34},
+}
+_FAN_IN: list[dict[str, Any]] = [
+    {"next": {"us": 200}},
+    *({name: told} for name, told in _SIDE_STREAMS.items()),
+    *({"event_record": {"stream": told["stream"], "event": name}} for name, told in _SIDE_STREAMS.items()),
+    {"repeat": 5, "do": [_KERNEL]},
+    *({"stream_wait": {"on": "compute", "event": name}} for name in _SIDE_STREAMS),
+    {"repeat": 40, "do": [_KERNEL]},
+    {"event_record": {"stream": "compute", "event": "done"}},
+    *({"stream_wait": {"on": told["stream"], "event": "done"}} for told in _SIDE_STREAMS.values()),
 ]
 
 
@@ -65,6 +84,7 @@ WORKLOADS: dict[str, dict[str, Any]] = {
     "copy in order": {**_BASE, "h2d_mb": 100, "h2d_stream": "compute"},
     "copy beside": {**_BASE, "h2d_mb": 500},
     "copy beside with events": {**_BASE, "h2d_mb": 500, "sync_events": True},
+    "waiting for four streams": {"steps": 8, "sync_events": True, "program": _FAN_IN},
     "read-back of results": {
         "steps": 7,
         "program": [
@@ -273,6 +293,15 @@ WHAT_IFS: tuple[WhatIf, ...] = (
     *_ask("copy in order", (H2D,), 0.5),
     *_ask("copy beside", (H2D,), 0.5),
     *_ask("copy beside with events", (H2D,), 0.5),
+    *_ask(
+        "waiting for four streams",
+        (H2D,),
+        (H2D, D2H),
+        (H2D, MEMSET, D2H),
+        (H2D, D2H, TRANSFER),
+        (H2D, MEMSET, D2H, TRANSFER),
+        0.5,
+    ),
     *_ask("read-back of results", (D2H,), (LOADER,)),
     *_ask("collective after", (TRANSFER,), 0.5),
     *_ask("collective beside", (TRANSFER,)),
