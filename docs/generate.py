@@ -157,7 +157,8 @@ def _kind(field: dict[str, Any]) -> str:
     if isinstance(kind, list):
         return " or ".join(kind)
     if kind == "array":
-        return f"list of {_kind(field.get('items', {}))}s"
+        item, of, inner = _kind(field.get("items", {})).partition(" of ")
+        return f"list of {item}s{of}{inner}"
     return str(kind)
 
 

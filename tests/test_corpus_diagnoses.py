@@ -7,14 +7,17 @@ keeps the sentences; what is new comes in with UNREVIEWED, which fails until som
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 import yaml
 
 from traceanalyzer import engine
 from traceanalyzer.diagnosis import Diagnosis, Finding
+from traceanalyzer.report.json import document
 from traceanalyzer.rules import Rule, diagnose, load_rules, readers
 from traceanalyzer.run import open_run
 
@@ -36,12 +39,20 @@ def diagnosed(path: Path, store: Path, rules: list[Rule]) -> Diagnosis:
         return diagnose(con, rules, exclusive=True)
 
 
+@pytest.fixture(scope="module")
+def schema(root: Path) -> dict[str, Any]:
+    """The schema that docs/json.md documents."""
+    loaded: dict[str, Any] = json.loads((root / "docs" / "diagnosis.schema.json").read_text(encoding="utf-8"))
+    return loaded
+
+
 @pytest.mark.parametrize("name", EXPECTED)
 def test_diagnosis_is_the_reviewed_one(
-    name: str, corpus: Path, rules: list[Rule], tmp_path: Path, golden: bool
+    name: str, corpus: Path, rules: list[Rule], schema: dict[str, Any], tmp_path: Path, golden: bool
 ) -> None:
     expected = EXPECTED[name]
     diagnosis = diagnosed(corpus / expected["trace"], tmp_path, rules)
+    check_document(document(diagnosis), schema)
     if golden:
         renew(name, expected, diagnosis)
         return
@@ -65,6 +76,21 @@ def test_every_finding_of_a_real_trace_was_reviewed() -> None:
 def test_every_trace_of_the_corpus_has_a_reviewed_diagnosis(corpus: Path) -> None:
     traces = {str(path.relative_to(corpus)) for kind in ("kineto", "nsys") for path in (corpus / kind).iterdir()}
     assert traces == {expected["trace"] for expected in EXPECTED.values()}
+
+
+def check_document(told: dict[str, Any], schema: dict[str, Any]) -> None:
+    """Hold the JSON report of a diagnosis to its schema, and what adds up in it to its sum."""
+    jsonschema.validate(told, schema)
+    json.dumps(told, allow_nan=False)
+    for ledger in [*told["ledgers"], *([told["run_ledger"]] if told["run_ledger"] else [])]:
+        assert sum(bucket["dur_ns"] for bucket in ledger["buckets"]) == ledger["window_ns"]
+    for plan in told["plans"]:
+        left_ns = plan["window_ns"]
+        for fix in plan["fixes"]:
+            left_ns -= fix["saving_ns"]
+            assert fix["left_ns"] == left_ns
+    claimed = {finding["rule"] for finding in told["findings"] if finding["marginal_ns"] is not None}
+    assert claimed == {fix["rule"] for plan in told["plans"] for fix in plan["fixes"]}
 
 
 def summary(finding: Finding) -> dict[str, Any]:
