@@ -65,3 +65,24 @@ def test_events_of_the_framework_count_with_their_bytes() -> None:
         (-1, 2, "framework", "alloc", 1, None, None, 64),
         (0, 2, "framework", "free", 1, None, None, 512),
     ]
+
+
+def test_memory_that_nsight_systems_recorded_is_not_the_frameworks() -> None:
+    con = connect(
+        traces="""
+        trace     format
+        a.sqlite  nsys
+        """,
+        host_slices="""
+        slice_id  category  name        start_ns  dur_ns
+        1         runtime   cudaMalloc  10        5
+        """,
+        memory_events="""
+        event_id  start_ns  kind   device  size_bytes
+        2         12        alloc  0       512
+        """,
+    )
+    assert ask(con, f"{QUERY} ORDER BY source") == [
+        (None, None, "driver", "cudaMalloc", 1, 5, 5, None),
+        (0, None, "usage", "alloc", 1, None, None, 512),
+    ]

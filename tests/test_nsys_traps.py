@@ -476,12 +476,14 @@ def test_device_memory_events(tmp_path: Path) -> None:
         "memKind": 2,
         "memoryOperationType": 0,
     }
+    pinned = {**usage, "memKind": 1, "address": 8192}
     found = ingest(
-        tmp_path, {**launched(1), "CUDA_GPU_MEMORY_USAGE_EVENTS": [usage, {**usage, "memoryOperationType": 1}]}
+        tmp_path, {**launched(1), "CUDA_GPU_MEMORY_USAGE_EVENTS": [usage, {**usage, "memoryOperationType": 1}, pinned]}
     )
-    assert [(r["kind"], r["size_bytes"], r["device_type"]) for r in found.rows("memory_events")] == [
-        ("alloc", 64, 1),
-        ("free", -64, 1),
+    assert [(r["kind"], r["size_bytes"], r["device_type"], r["device"]) for r in found.rows("memory_events")] == [
+        ("alloc", 64, 1, 0),
+        ("free", -64, 1, 0),
+        ("alloc", 64, 0, -1),
     ]
     assert found.rows("traces")[0]["has_memory"] is True
 

@@ -3,14 +3,16 @@
 -- Of the device's runtime and driver (cudaMalloc, cudaFree, cudaHostAlloc, hip…, cuMem…) every call counts with its
 -- time on the host; a driver call within a runtime call counts once. Most of them wait for the device, so a step that
 -- repeats them stalls. Of the framework's own allocator the events are counted where they were recorded; they cost next
--- to nothing unless it has to ask the driver. The step is that of the host, in which the call starts.
+-- to nothing unless it has to ask the driver. Nsight Systems records the driver's own memory instead: the same
+-- allocations as the calls, with sizes and devices. The step is that of the host, in which the call or event starts.
 --
 -- columns:
 --   trace       VARCHAR  name of the trace
 --   rank        INTEGER  rank in the job
---   device      INTEGER  device, of framework events; -1: the CPU; NULL: of calls, which do not say it
+--   device      INTEGER  device, of events; -1: the CPU; NULL: of calls, which do not say it
 --   step        BIGINT   step of the host; NULL: outside steps
---   source      VARCHAR  driver (calls of the device's runtime or driver) or framework (events of its allocator)
+--   source      VARCHAR  driver (calls of the device's runtime or driver), framework (events of its allocator), or usage
+--                        (memory that these calls took and gave back, as Nsight Systems recorded it)
 --   name        VARCHAR  call, or alloc, free, oom
 --   alloc_count BIGINT   calls or events
 --   sum_ns      BIGINT   sum of the calls' durations; NULL: of events, which have none
@@ -55,12 +57,13 @@ events AS (
     SELECT
         trace_id,
         device,
-        'framework',
+        if(format = 'nsys', 'usage', 'framework'),
         kind,
         start_ns,
         NULL,
-        abs(size_bytes)
+        abs(memory_events.size_bytes)
     FROM memory_events
+    JOIN canonical.traces USING (trace_id)
 )
 SELECT
     trace,

@@ -110,7 +110,7 @@ facts AS (
             {capability: 'cpu_ops', available: host.cpu_ops > 0, detail: 'no operators are in the trace'},
             {capability: 'shapes', available: traces.has_shapes, detail: 'no input shapes were recorded'},
             {capability: 'python_stack', available: traces.has_stacks OR host.python_frames > 0, detail: 'no Python stacks were recorded'},
-            {capability: 'mem_events', available: traces.has_memory, detail: 'no allocator events were recorded'},
+            {capability: 'mem_events', available: traces.has_memory AND traces.format <> 'nsys', detail: 'no allocator events were recorded'},
             {capability: 'failed_allocations', available: if(traces.format = 'nsys', host.api_calls > 0, traces.has_memory), detail: 'neither allocator events nor what calls return was recorded'},
             {capability: 'sync_edges', available: traces.has_sync_events, detail: 'stream and event waits were not recorded'},
             {capability: 'api_calls', available: host.api_calls > 0, detail: 'no runtime or driver calls are in the trace'},

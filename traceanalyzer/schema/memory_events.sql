@@ -1,4 +1,4 @@
--- One row per allocator event of the framework.
+-- One row per event of memory: of the framework's allocator, or in exports of Nsight Systems of the driver below it.
 CREATE TABLE memory_events (
     trace_id      INTEGER NOT NULL,  -- traces.trace_id
     event_id      BIGINT NOT NULL,   -- unique in the trace; key of event_args

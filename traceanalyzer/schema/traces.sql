@@ -19,6 +19,6 @@ CREATE TABLE traces (
     truncated     BOOLEAN NOT NULL,  -- the file ends before it should
     has_shapes    BOOLEAN NOT NULL,  -- operator input shapes were recorded
     has_stacks    BOOLEAN NOT NULL,  -- Python stacks were recorded
-    has_memory    BOOLEAN NOT NULL,  -- allocator events were recorded
+    has_memory    BOOLEAN NOT NULL,  -- events of memory were recorded
     has_sync_events BOOLEAN NOT NULL -- stream and event synchronisation records were recorded
 );
