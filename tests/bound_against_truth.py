@@ -33,9 +33,9 @@ class Answer:
 class Attributed:
     """A simulated workload and its attribution, read over the steps that the window kept."""
 
-    def __init__(self, run: SimulatedRun) -> None:
+    def __init__(self, run: SimulatedRun, con: duckdb.DuckDBPyConnection | None = None) -> None:
         self.run = run
-        self.con: duckdb.DuckDBPyConnection = engine.connect_tables(run.canonical_tables())
+        self.con: duckdb.DuckDBPyConnection = con or engine.connect_tables(run.canonical_tables())
         self.bounds = Bounds.load(self.con)
         self.abstains = self.bounds.abstains(0, 0)
         kept = [step for (step,) in self.con.sql("SELECT step FROM attribution.steps WHERE kept").fetchall()]

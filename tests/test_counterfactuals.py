@@ -6,11 +6,22 @@ tests/benchmarks/bench_bounds.py prints the same as a table.
 from __future__ import annotations
 
 import statistics
+from pathlib import Path
 
 import pytest
-from bound_against_truth import attributed, attributed_job
+from bound_against_truth import SEED, Attributed, attributed, attributed_job
 
-from traceanalyzer.simulator.counterfactuals import JOBS, RUN_WHAT_IFS, WHAT_IFS, WORKLOADS
+from traceanalyzer.run import open_run
+from traceanalyzer.simulator import simulate
+from traceanalyzer.simulator.counterfactuals import (
+    JOBS,
+    LOCKED,
+    LOCKED_WHAT_IFS,
+    RUN_WHAT_IFS,
+    WHAT_IFS,
+    WORKLOADS,
+    WhatIf,
+)
 
 # The truth of removing a synchronisation leaves all of `.item()` out, its copy's launch and the shortest call included;
 # the bound only what was waited. A dependency that was not recorded and never held anything up cannot be known.
@@ -57,10 +68,35 @@ def test_half_of_the_bounds_are_exact() -> None:
 
 
 def test_the_list_is_long_and_nothing_in_it_is_asked_twice() -> None:
-    everything = [*WHAT_IFS, *RUN_WHAT_IFS]
+    everything = [*WHAT_IFS, *LOCKED_WHAT_IFS, *RUN_WHAT_IFS]
     assert len(everything) >= 80
     assert len({question.name for question in everything}) == len(everything)
-    assert {question.workload for question in everything} == WORKLOADS.keys() | JOBS.keys()
+    assert {question.workload for question in everything} == WORKLOADS.keys() | LOCKED.keys() | JOBS.keys()
+
+
+@pytest.mark.parametrize("workload", LOCKED)
+def test_waiting_for_locks_is_true_where_calls_of_the_system_are_recorded(workload: str, tmp_path: Path) -> None:
+    simulated = simulate(LOCKED[workload], SEED)
+    simulated.write_nsys(tmp_path / "run" / "rank0.sqlite")
+    questions = [question for question in LOCKED_WHAT_IFS if question.workload == workload]
+    with open_run(tmp_path / "run", jobs=1) as recorded:
+        made = Attributed(simulated, recorded.connection)
+        assert made.abstains is None
+        errors = {question.name: abs(made.answer(question).error_points) for question in questions}
+        told, truth = made.ledger_shares()
+    assert max(errors.values()) <= ALLOWED_POINTS
+    assert statistics.median(errors.values()) <= ALLOWED_MEDIAN_POINTS
+    assert (truth.get("host.lock", 0) > 0) == ("hidden" not in workload)
+    assert all(abs(told.get(bucket, 0) - truth.get(bucket, 0)) <= 0.01 for bucket in told.keys() | truth.keys())
+
+
+def test_what_waits_for_a_lock_is_python_to_pytorchs_profiler() -> None:
+    made = Attributed(simulate(LOCKED["interpreter lock"], SEED))
+    both = made.answer(WhatIf("interpreter lock", ("host.lock", "host.python")))
+    assert abs(both.error_points) <= ALLOWED_POINTS
+    told, truth = made.ledger_shares()
+    assert "host.lock" not in told
+    assert told["host.python"] == pytest.approx(truth["host.python"] + truth["host.lock"], abs=0.01)
 
 
 @pytest.mark.parametrize("workload", JOBS)

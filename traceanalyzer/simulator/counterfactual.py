@@ -17,6 +17,7 @@ HOST_CAUSES = frozenset(
         "host.launch_api",
         "host.alloc",
         "host.gc",
+        "host.lock",
         "host.memcpy_block",
         "host.compile",
         "host.module_load",

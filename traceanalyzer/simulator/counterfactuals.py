@@ -10,7 +10,7 @@ from traceanalyzer.simulator.bases import pipelined_job
 
 LOADER, SYNC, PYTHON, OP, LAUNCH = "host.dataloader", "host.sync", "host.python", "host.op", "host.launch_api"
 ALLOC, GC, BLOCK, COMPILE = "host.alloc", "host.gc", "host.memcpy_block", "host.compile"
-MODULE, PROFILER = "host.module_load", "host.profiler"
+LOCK, MODULE, PROFILER = "host.lock", "host.module_load", "host.profiler"
 H2D, D2H, MEMSET, TRANSFER, MESSAGE = "dev.h2d", "dev.d2h", "dev.memset", "dev.comm_transfer", "dev.comm_p2p"
 
 _BASE: dict[str, Any] = {"steps": 7, "kernels": 100, "kernel_us": 80, "loader_us": 200}
@@ -18,6 +18,8 @@ _LAUNCH_BOUND = {**_BASE, "kernels": 400, "kernel_us": 5, "host_us": 8}
 _DECODE = {**_BASE, "graph": True, "kernels": 300, "kernel_us": 5, "host_us": 2000, "item_per_step": 1}
 _PAGEABLE = {**_BASE, "h2d_mb": 64, "h2d_pinned": False}
 _KERNEL = {"kernel": {"us": 80, "py_us": 3}}
+_KERNELS = [{"repeat": 90, "do": [_KERNEL]}, {"optimizer": {"kernels": 10, "us": 80, "py_us": 3}}]
+_TAKEN = {"lock": {"us": 4, "name": "pthread_cond_timedwait"}}
 # Collected in the steps before the window's first kernel and before the one that ends it, so that whole periods count.
 _GARBAGE = [
     {"next": {"us": 200}},
@@ -114,6 +116,29 @@ WORKLOADS: dict[str, dict[str, Any]] = {
         "op_us": 3,
         "jitter": 0.05,
     },
+}
+
+# The issuing thread waits for locks that another one holds: only Nsight Systems records that.
+LOCKED: dict[str, dict[str, Any]] = {
+    "lock once a step": {"steps": 7, "program": [{"next": {"us": 200}}, {"lock": 9_000}, *_KERNELS]},
+    "lock every third step": {
+        "steps": 10,
+        "jitter": 0.1,
+        "program": [{"next": {"us": 200}}, {"every": {"steps": 3}, "do": [{"lock": 30_000}]}, *_KERNELS],
+    },
+    "interpreter lock": {
+        "steps": 7,
+        "jitter": 0.1,
+        "program": [
+            {"next": {"us": 200}},
+            {"repeat": 300, "do": [_TAKEN, {"kernel": {"us": 5, "py_us": 8}}]},
+        ],
+    },
+    "lock and item": {
+        "steps": 7,
+        "program": [{"next": {"us": 200}}, {"lock": 3_000}, *_KERNELS, {"item": 1}],
+    },
+    "lock hidden by queued work": {"steps": 7, "program": [{"next": {"us": 200}}, *_KERNELS, {"lock": 5_000}]},
 }
 
 # Four ranks each, on clocks that disagree by seconds.
@@ -234,7 +259,7 @@ class WhatIf:
     @property
     def scenario(self) -> Mapping[str, Any]:
         """Return the workload's scenario."""
-        return WORKLOADS.get(self.workload) or JOBS[self.workload]
+        return (WORKLOADS | LOCKED | JOBS)[self.workload]
 
     @property
     def name(self) -> str:
@@ -313,6 +338,14 @@ WHAT_IFS: tuple[WhatIf, ...] = (
     *_ask("recompilation", (COMPILE,), 0.5),
     *_ask("unfused attention", (OP,), 0.5),
     *_ask("many troubles", (LOADER,), (SYNC,), (GC,), (ALLOC,), (LOADER, SYNC), (LOADER, SYNC, GC, ALLOC), 0.5),
+)
+
+LOCKED_WHAT_IFS: tuple[WhatIf, ...] = (
+    *_ask("lock once a step", (LOCK,), (LOCK, PYTHON), 0.5),
+    *_ask("lock every third step", (LOCK,), 0.5),
+    *_ask("interpreter lock", (LOCK,), (PYTHON,), (LOCK, PYTHON), 0.5),
+    *_ask("lock and item", (LOCK,), (SYNC,), (LOCK, SYNC), 0.5),
+    *_ask("lock hidden by queued work", (LOCK,), 0.5),
 )
 
 RUN_WHAT_IFS: tuple[WhatIf, ...] = (

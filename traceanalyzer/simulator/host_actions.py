@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from traceanalyzer.simulator.loader_workers import LoaderWorkers
 from traceanalyzer.simulator.program import Action
+from traceanalyzer.simulator.recording import LOCK_HOLDER
 from traceanalyzer.simulator.stage import MIB, Stage
 
 OUT_OF_MEMORY = 2  # cudaErrorMemoryAllocation
@@ -95,6 +96,22 @@ def play_gc(stage: Stage, action: Action) -> None:
     if "host.gc" not in stage.machine.without.removed:
         with stage.machine.tape.slice("python", "Python GC"):
             stage.machine.spend("host.gc", action.ns("us"))
+
+
+def play_lock(stage: Stage, action: Action) -> None:
+    """Wait for a lock that another thread holds while it writes a file.
+
+    `name` is the call that waits: pthread_mutex_lock, or pthread_cond_timedwait of Python's own interpreter lock. Only
+    Nsight Systems records it; for PyTorch's profiler it is Python.
+    """
+    machine = stage.machine
+    if "host.lock" in machine.without.removed:
+        return
+    with stage.frame("<method 'acquire' of '_thread.lock' objects>"):
+        start_ns = machine.tape.now_ns
+        machine.spend("host.lock", action.ns("us"))
+        for thread, call in ((machine.tape.thread, action.get("name", "pthread_mutex_lock")), (LOCK_HOLDER, "write")):
+            machine.tape.aside("os", call, thread, start_ns, machine.tape.now_ns)
 
 
 def play_compile(stage: Stage, action: Action) -> None:

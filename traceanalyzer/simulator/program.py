@@ -161,6 +161,7 @@ ACTIONS: dict[str, dict[str, Check]] = {
     "release": {"mb": _us},
     "cache": {"mb": _us},
     "gc": {"us": _us},
+    "lock": {"us": _us, "name": checked_text},
     "compile": {"us": _us, "recompile": checked_count},
     "overhead": {"us": _us, "name": checked_text},
     "comm": {**_COMM, "op": _collective, "group": checked_text, "name": checked_text},

@@ -11,6 +11,7 @@ from traceanalyzer.simulator.kernels import Kernel
 MAIN_THREAD = 4242
 AUTOGRAD_THREAD = 4310
 PIN_THREAD = 4320
+LOCK_HOLDER = 4330  # a thread of the program's own that logs
 # torch.nn.DataParallel runs the model on the n-th device in the n-th of these; backward has the n-th after the autograd
 # thread of the first.
 FIRST_REPLICA = 4350
