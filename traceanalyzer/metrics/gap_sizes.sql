@@ -24,17 +24,12 @@ gaps AS (
     WHERE engine IN ('kernel', 'op', 'op_no_graph')
 ),
 kinds AS (
-    SELECT DISTINCT
-        trace_id,
-        device,
-        unnest(
-            CASE kind
-                WHEN 'kernel' THEN ['kernel', 'op', 'op_no_graph']
-                WHEN 'graph' THEN ['op']
-                ELSE ['op', 'op_no_graph']
-            END
-        ) AS engine
-    FROM (SELECT DISTINCT trace_id, device, kind FROM gpu_ops) AS worked
+    SELECT DISTINCT trace_id, device, engine
+    FROM (
+        SELECT trace_id, device, unnest(engines_of(kind, FALSE, NULL, FALSE, FALSE)) AS engine
+        FROM (SELECT DISTINCT trace_id, device, kind FROM gpu_ops) AS worked
+    ) AS counted
+    WHERE engine IN ('kernel', 'op', 'op_no_graph')
 )
 SELECT
     trace,
