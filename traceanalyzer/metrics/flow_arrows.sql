@@ -20,12 +20,27 @@
 --   to_slice_id   BIGINT   host slice it reaches
 --   to_op_id      BIGINT   GPU operation it reaches
 --   to_name       VARCHAR  name of either
-WITH RECURSIVE points AS (
+WITH RECURSIVE pairs AS (
+    SELECT trace_id, event_id, lead(event_id) OVER later AS to_event_id, lead(phase) OVER later AS to_phase
+    FROM flows
+    WINDOW later AS (PARTITION BY trace_id, flow_id, category, name ORDER BY start_ns, phase <> 's', event_id)
+),
+arrows AS MATERIALIZED (
+    SELECT trace_id, event_id, to_event_id
+    FROM pairs
+    WHERE to_phase <> 's'
+),
+points AS (
     SELECT
         flows.*,
         TRY_CAST(threads.pid AS INTEGER) AS device,
         TRY_CAST(threads.tid AS BIGINT) AS stream
     FROM flows
+    SEMI JOIN (
+        SELECT trace_id, event_id FROM arrows
+        UNION ALL
+        SELECT trace_id, to_event_id FROM arrows
+    ) AS ends USING (trace_id, event_id)
     LEFT JOIN threads USING (trace_id, thread_id)
 ),
 -- Most points lie where a slice starts, and are found by their time alone.
@@ -140,40 +155,23 @@ bound AS (
     FROM points
     LEFT JOIN slices_bound USING (trace_id, event_id)
     LEFT JOIN ops_bound USING (trace_id, event_id)
-),
-arrows AS (
-    SELECT
-        trace_id,
-        flow_id,
-        category,
-        name AS flow,
-        start_ns AS from_ns,
-        slice_id AS from_slice_id,
-        op_id AS from_op_id,
-        bound_name AS from_name,
-        lead(phase) OVER later AS to_phase,
-        lead(start_ns) OVER later AS to_ns,
-        lead(slice_id) OVER later AS to_slice_id,
-        lead(op_id) OVER later AS to_op_id,
-        lead(bound_name) OVER later AS to_name
-    FROM bound
-    WINDOW later AS (PARTITION BY trace_id, flow_id, category, name ORDER BY start_ns, phase <> 's', event_id)
 )
 SELECT
     trace,
     rank,
-    flow_id,
-    category,
-    flow,
-    from_ns,
-    from_slice_id,
-    from_op_id,
-    from_name,
-    to_ns,
-    to_slice_id,
-    to_op_id,
-    to_name
+    leaving.flow_id,
+    leaving.category,
+    leaving.name AS flow,
+    leaving.start_ns AS from_ns,
+    leaving.slice_id AS from_slice_id,
+    leaving.op_id AS from_op_id,
+    leaving.bound_name AS from_name,
+    reaching.start_ns AS to_ns,
+    reaching.slice_id AS to_slice_id,
+    reaching.op_id AS to_op_id,
+    reaching.bound_name AS to_name
 FROM arrows
 JOIN canonical.traces USING (trace_id)
-WHERE to_phase <> 's'
-ORDER BY trace_id, from_ns, flow_id
+JOIN bound AS leaving ON leaving.trace_id = arrows.trace_id AND leaving.event_id = arrows.event_id
+JOIN bound AS reaching ON reaching.trace_id = arrows.trace_id AND reaching.event_id = to_event_id
+ORDER BY arrows.trace_id, leaving.start_ns, leaving.flow_id
