@@ -23,6 +23,7 @@ from report_diagnoses import (
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.report import terminal
 from traceanalyzer.report.ledger_bar import alike
+from traceanalyzer.report.page import aligned
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -214,6 +215,40 @@ def test_a_smaller_fix_is_not_told_to_be_enough(saving_share: float, told: str) 
         rule=rival.rule, status="alternative", saving_share=saving_share, alternatives=("dataloader-bound",)
     )
     assert told in " ".join(report(sick(findings=(loader_finding(), rival))).split())
+
+
+@pytest.mark.parametrize(
+    ("saving_share", "told"),
+    [
+        (0.32, "or tensor-cores-unused, which wins mostly the same time"),
+        (0.1, "covers tensor-cores-unused: what that would win is mostly won by this"),
+    ],
+    ids=["equal", "smaller"],
+)
+def test_a_fix_names_as_its_equal_only_what_wins_as_much(saving_share: float, told: str) -> None:
+    rival = loader_finding(
+        rule="tensor-cores-unused", status="alternative", saving_share=saving_share, alternatives=("dataloader-bound",)
+    )
+    first = loader_finding(alternatives=("tensor-cores-unused",))
+    assert told in " ".join(report(sick(findings=(first, rival))).split())
+
+
+def test_what_there_is_to_know_of_a_step_of_the_waterfall_is_never_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    import dataclasses
+
+    from traceanalyzer.diagnosis import PlannedFix
+
+    monkeypatch.setenv("COLUMNS", "70")
+    third = PlannedFix("small", "alternative", round(8.8 * 1e6), 0, ("dataloader-bound",))
+    text = report(sick(plans=(dataclasses.replace(plan(), fixes=(*plan().fixes, third)),)))
+    waterfall = text.split("Fixed one after the other")[1].split("\n\n")[0]
+    assert "…" not in waterfall
+    assert "wins mostly the same time as dataloader-bound" in " ".join(waterfall.split())
+
+
+def test_processes_of_one_export_stay_apart_in_a_narrow_table() -> None:
+    cells = [(f"a_training_run_of_two_ranks.sqlite#pid{pid}", "1") for pid in (144, 145)]
+    assert aligned(("trace", "rank"), cells, room=20)[1:] == ["…sqlite#pid144  1", "…sqlite#pid145  1"]
 
 
 def test_verdict_without_findings_names_what_takes_most() -> None:

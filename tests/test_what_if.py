@@ -137,7 +137,7 @@ def test_the_answer_fits_a_screen(root: Path, tmp_path: Path, capsys: pytest.Cap
     assert main(["whatif", str(root / SAMPLE), "--store", str(tmp_path), *asked]) == 0
     screen = capsys.readouterr().out
     assert "what if host.dataloader and host.sync cost nothing, gemm kernels ran 2x as fast?" in screen
-    assert "46.70 ms  12.40 ms      −73.4 %     3.76x" in screen
+    assert "46.70 ms  12.40 ms      −73.4 %     3.76×" in screen
     assert len(screen.splitlines()) < 24
 
 

@@ -41,6 +41,17 @@ for command in (
     cli.add_command(command)
 
 
+def _tell_whole_sentences(group: click.Group) -> None:
+    """Have the lists of commands tell each one's first sentence whole; it would be cut to a part of a line."""
+    for command in group.commands.values():
+        command.short_help = " ".join((command.help or "").split("\n\n")[0].split())
+        if isinstance(command, click.Group):
+            _tell_whole_sentences(command)
+
+
+_tell_whole_sentences(cli)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; errors that a user can cause never show a traceback."""
     for stream in (sys.stdout, sys.stderr):

@@ -57,7 +57,7 @@ EXIT_BLOCKED = 3
     "assignments",
     multiple=True,
     metavar="RULE.PARAM=VALUE",
-    help="Set a parameter of a rule, such as dataloader-bound.min_share=0.1; may be repeated.",
+    help="Set a parameter of a rule; may be repeated. Example: dataloader-bound.min_share=0.1",
 )
 @click.option("--no-settings", is_flag=True, help="Leave out what traceanalyzer.toml says.")
 @click.option("--self-check", is_flag=True, help="Also test the answer, and say what was tested; takes much longer.")

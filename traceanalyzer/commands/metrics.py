@@ -68,7 +68,14 @@ def show_metric(name: str, as_sql: bool) -> None:
 @step_options
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 @click.argument("metric", nargs=-1)
-@click.option("--format", "layout", type=click.Choice(["parquet", "csv"]), default="parquet", show_default=True)
+@click.option(
+    "--format",
+    "layout",
+    type=click.Choice(["parquet", "csv"]),
+    default="parquet",
+    show_default=True,
+    help="How to write them.",
+)
 def export_metrics(options: RunOptions, folder: Path, metric: tuple[str, ...], layout: str) -> None:
     """Write metrics of RUN, all unless some are named, as files into FOLDER for notebooks and spreadsheets.
 

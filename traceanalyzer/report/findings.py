@@ -100,12 +100,23 @@ def _write_finding(
 def _write_rivals(page: Page, diagnosis: Diagnosis, finding: Finding) -> None:
     """Write which fixes win the same time: of equals one is enough, else the larger one makes the smaller needless."""
     rivals = " or ".join(finding.alternatives)
+    worth: dict[str, float] = {}
+    for item in problems(diagnosis):
+        if item.rule in finding.alternatives:
+            worth[item.rule] = max(worth_share(item), worth.get(item.rule, 0.0))
     if finding.status != "alternative":
-        if rivals:
-            page.paragraph(f"{rivals}, which wins part of the same time", label=("or   ", "dim"), indent=3)
+        like = (1 - LIKE_RIVAL_SHARE) * worth_share(finding)
+        equals = [rule for rule in finding.alternatives if worth.get(rule, 0.0) >= like]
+        smaller = [rule for rule in finding.alternatives if rule not in equals]
+        if equals:
+            page.paragraph(f"{' or '.join(equals)}, which wins mostly the same time", label=("or   ", "dim"), indent=3)
+        if smaller:
+            covered = (
+                f"{listed(smaller)}: what {'that' if len(smaller) == 1 else 'those'} would win is mostly won by this"
+            )
+            page.paragraph(covered, label=("covers  ", "dim"), indent=3)
         return
-    worth = [worth_share(item) for item in problems(diagnosis) if item.rule in finding.alternatives]
-    if worth and worth_share(finding) < (1 - LIKE_RIVAL_SHARE) * min(worth):
+    if worth and worth_share(finding) < (1 - LIKE_RIVAL_SHARE) * min(worth.values()):
         page.paragraph(f"after {rivals}, which wins this time, too", label=("needless  ", "dim"), indent=3)
     else:
         instead = f"of {rivals or 'a fix above'}: they win mostly the same time, and one is enough"

@@ -97,8 +97,8 @@ def _write_devices(page: Page, inventory: Inventory, *, verbose: bool) -> None:
                 f"{sum(device['gpu_op_count'] for device in devices):,}",
             )
         )
-    place = "place" if verbose else "seen at work"
-    columns = ("device", place, "capability", "SMs or CUs", "memory", "GPU operations")
+    place = "place" if verbose else "at work"
+    columns = ("device", place, "capability", "SMs or CUs", "memory", "operations")
     page.line(("Devices", "bold"))
     page.table(columns, rows, indent=2, right=frozenset({3, 4, 5}))
     page.blank()
@@ -109,7 +109,7 @@ def _write_links(page: Page, traces: list[Row]) -> None:
     if not with_work:
         return
     page.line(("GPU operations linked to", "bold"), ("  what launched them, as shares of all", "dim"))
-    columns = ("trace", "GPU operations", "a launch call", "an operator", "an annotation", "a line of Python")
+    columns = ("trace", "operations", "launch call", "operator", "annotation", "Python line")
     names = short_names([trace["trace"] for trace in with_work])
     rows = [
         (
@@ -142,7 +142,12 @@ def _write_list(page: Page, title: str, sentences: list[str]) -> None:
         return
     page.line((title, "bold"))
     for sentence in sentences:
-        page.paragraph(sentence, label="  - ")
+        words, _, option = sentence.rpartition(": ")
+        if option.startswith("profile(") and len(sentence) + 4 > page.width:
+            page.paragraph(f"{words}:", label="  - ")
+            page.code(option, indent=4, style="")
+        else:
+            page.paragraph(sentence, label="  - ")
     page.blank()
 
 

@@ -93,9 +93,16 @@ class Page:
         *,
         indent: int = 0,
         right: frozenset[int] = frozenset(),
+        remarks: bool = False,
     ) -> None:
-        """Write an aligned table; the widest column gives way where the page is too narrow."""
-        head, *body = aligned(columns, rows, room=self.width - indent, right=right)
+        """Write an aligned table; the widest column gives way where the page is too narrow.
+
+        Where the last column holds `remarks`, these go on in the next line instead.
+        """
+        room = self.width - indent
+        if remarks:
+            rows = _wrapped(columns, rows, room)
+        head, *body = aligned(columns, rows, room=room, right=right)
         self.line(" " * indent, (head, "dim"))
         for row in body:
             self.line(" " * indent, row)
@@ -111,10 +118,21 @@ def aligned(
     return [_aligned(row, widths, right) for row in (columns, *rows)]
 
 
+def _wrapped(columns: Sequence[str], rows: Sequence[Sequence[str]], room: int) -> list[tuple[str, ...]]:
+    """Return rows whose last cell fits beside the others, each with as many rows below it as that takes."""
+    others = [max(cell_len(row[i]) for row in (columns, *rows)) for i in range(len(columns) - 1)]
+    left = max(room - sum(width + 2 for width in others), NARROWEST_CELL)
+    fitted = []
+    for *cells, remark in rows:
+        first, *more = textwrap.wrap(remark, left, break_on_hyphens=False) or [""]
+        fitted += [(*cells, first), *((*[""] * len(cells), line) for line in more)]
+    return fitted
+
+
 def _aligned(cells: Sequence[str], widths: Sequence[int], right: frozenset[int]) -> str:
     fitted = []
     for i, (cell, width) in enumerate(zip(cells, widths, strict=True)):
-        # The ends of file paths and the beginnings of names are what tells them apart.
+        # The ends of file paths and of traces, and the beginnings of names are what tells them apart.
         if cell_len(cell) > width:
             cell = "…" + cell[len(cell) - width + 1 :] if _is_place(cell) else cell[: width - 1] + "…"
         fitted.append(" " * (width - cell_len(cell)) + cell if i in right else cell + " " * (width - cell_len(cell)))
@@ -122,4 +140,4 @@ def _aligned(cells: Sequence[str], widths: Sequence[int], right: frozenset[int])
 
 
 def _is_place(cell: str) -> bool:
-    return ".py" in cell and "/" in cell
+    return (".py" in cell and "/" in cell) or "#pid" in cell

@@ -149,7 +149,7 @@ def _write_order(page: Page, diagnosis: Diagnosis) -> None:
     note = f"  {where}at best; bounds of single fixes may overlap, these add up"
     page.flow([("Fixed one after the other", "bold"), (note, "dim")])
     columns = ("fix", "a step takes" if plan.step_count else "it takes", "saves", "")
-    page.table(columns, rows, indent=2, right=frozenset({1, 2}))
+    page.table(columns, rows, indent=2, right=frozenset({1, 2}), remarks=True)
     for item in plan.enablers:
         alone = listed([gain(saved_ns / plan.window_ns) for saved_ns in item.alone_ns])
         both = gain(item.together_ns / plan.window_ns)

@@ -8,7 +8,7 @@ from typing import TextIO
 
 from traceanalyzer.attribution.what_if import Answer, DeviceAnswer, RunAnswer
 from traceanalyzer.report.page import Page
-from traceanalyzer.report.words import duration, percent, short_names
+from traceanalyzer.report.words import duration, gain, short_names
 
 SCHEMA_VERSION = 1
 MOST_DEVICES = 16
@@ -85,8 +85,8 @@ def _times(name: str, told: DeviceAnswer | RunAnswer) -> tuple[str, ...]:
         name,
         duration(_per_step(told, told.window_ns)),
         duration(_per_step(told, left_ns)),
-        f"−{percent(_share(saved_ns, told))}",
-        f"{told.window_ns / left_ns:.2f}x" if left_ns else "–",
+        gain(_share(saved_ns, told)),
+        f"{told.window_ns / left_ns:.2f}×" if left_ns else "–",
     )
 
 
@@ -103,7 +103,7 @@ def _write_parts(page: Page, answer: Answer) -> None:
             (
                 part.change,
                 duration(_per_step(told, part.saved_ns or 0)),
-                f"−{percent(_share(part.saved_ns or 0, told))}",
+                gain(_share(part.saved_ns or 0, told)),
             )
             for part in told.parts
         ]
