@@ -115,6 +115,34 @@ def test_mistakes_of_all_files_are_told_at_once(tmp_path: Path) -> None:
     assert len(error.value.mistakes) == 3
 
 
+def test_one_round_tells_what_is_missing_and_what_is_wrong_in_the_rest(tmp_path: Path) -> None:
+    found = mistakes_of(
+        tmp_path,
+        ("title: The loader is slow\n", ""),
+        ("when: bound_share >= $min_share\n", ""),
+        (", why: less is noise", ""),
+        ("claims: host.dataloader", "claims: host.dataloadr"),
+        ("FROM bound", "FROM bound WHERE bound_shar > $min_share"),
+        ("only {step_count}", "only {step_count!r}"),
+    )
+    told = [mistake.what.removeprefix("slow-loader: ").splitlines()[0] for mistake in found]
+    assert told[:2] == ["the key 'title' is missing", "the key 'when' is missing"]
+    assert told[2].startswith("the parameter 'min_share' needs a default and why")
+    assert "bound_shar" in told[3]
+    assert "may only carry a format" in told[4]
+    assert told[5:] == ["unknown cause: host.dataloadr"]
+
+
+def test_what_a_missing_part_would_have_used_is_no_second_mistake(tmp_path: Path) -> None:
+    without = [("when: bound_share >= $min_share\n", ""), ('message: "up to {bound_share:.0%} shorter"\n', "")]
+    tests = GOOD[GOOD.index("tests:") :]
+    assert [m.what for m in mistakes_of(tmp_path, *without, (tests, ""))] == [
+        "the key 'when' is missing",
+        "the key 'message' is missing",
+        "the key 'tests' is missing",
+    ]
+
+
 def test_a_file_that_is_no_yaml_is_one_mistake_and_the_others_are_read(tmp_path: Path) -> None:
     write(tmp_path, "id: [broken", "broken.yaml")
     write(tmp_path, GOOD.replace("[steps]", "[stepz]"))

@@ -24,7 +24,10 @@ _SAVING_COLUMNS = {"trace_id", "op_id", "saving_ns"}
 
 
 def bind_rules(rules: Sequence[Rule]) -> list[Mistake]:
-    """Return every mistake in the SQL, names and templates of the rules; no trace is needed."""
+    """Return every mistake in the SQL, names and templates of the rules; no trace is needed.
+
+    What could not be read of a rule is empty, and was told already.
+    """
     if not rules:
         return []
     con = open_workspace(engine.connect_tables({}))
@@ -59,7 +62,7 @@ class _Binder:
                     yield self._mistake(key, f"unknown cause: {name}", suggestion(name, sorted(CAUSES)))
 
     def _op_saving(self) -> Iterator[Mistake]:
-        if self.rule.op_saving is None:
+        if not self.rule.op_saving:
             return
         rows, mistake = self._query("op_saving", self.rule.op_saving, self.values)
         if mistake is not None:
@@ -73,12 +76,14 @@ class _Binder:
             ("claims.where", claims.where, "ledger_rows"),
             ("claims.compute_ops", claims.compute_ops, "kernel_class"),
         ):
-            if condition is not None:
+            if condition:
                 _, mistake = self._query(key, f"SELECT ({condition}\n) FROM {table}", self.values)
                 if mistake is not None:
                     yield mistake
 
     def _select(self) -> Iterator[Mistake]:
+        if not self.rule.select:
+            return
         rows, mistake = self._query("select", self.rule.select, self.values)
         if mistake is not None:
             yield mistake
@@ -89,6 +94,8 @@ class _Binder:
                 yield self._mistake("select", f"the select must return the column '{column}'")
         subject = f"WITH subject AS (\n{self.rule.select}\n) SELECT "
         for key, condition in self._conditions():
+            if not condition:
+                continue
             _, mistake = self._query(key, f"{subject}({condition}\n) FROM subject", self.values)
             if mistake is not None:
                 yield mistake
@@ -98,6 +105,8 @@ class _Binder:
             yield from self._template(f"abstain.{index}.detail", abstention.detail or "", known)
         yield from self._template("message", self.rule.message, known)
         for index, item in enumerate(self.rule.evidence):
+            if not item.select:
+                continue
             values = {**claim_values(self.rule, known), "trace_id": 0}
             _, mistake = self._query(f"evidence.{index}.select", item.select, values)
             if mistake is not None:

@@ -153,6 +153,9 @@ def _unused_params(rule: Rule) -> list[Mistake]:
     texts += [item.when for item in rule.abstain] + [item.when for item in rule.lower]
     texts += [item.when for item in rule.fixes]
     texts += [item.select for item in rule.evidence]
+    if not rule.when or not rule.message:
+        # What is missing may be where it is to be used.
+        return []
     sql = "\n".join(code(text) for text in texts if text)
     used = {name for name in rule.params if f"${name}" in sql or f"{{{name}" in rule.message}
     return [
@@ -164,6 +167,9 @@ def _unused_params(rule: Rule) -> list[Mistake]:
 
 def _missing_tests(rule: Rule) -> list[Mistake]:
     states = [test.expect["state"] for test in rule.tests]
+    if len(states) < sum(key.startswith("tests.") and key.count(".") == 1 for key in rule.lines) or not states:
+        # The key is missing, or some could not be read.
+        return []
     wanted = [state for state in STATES if state != "abstained" or rule.abstain or rule.requires]
     return [
         Mistake(rule.path, rule.line("tests"), f"no test expects '{state}'", "the silent cases matter most")

@@ -72,11 +72,15 @@ _NOT_OF_EXPLANATIONS = ("claims", "removes", "op_saving", "refines", "severity")
 
 
 def parse_rule(document: Document, *, tests: bool = True) -> tuple[Rule | None, list[Mistake]]:
-    """Return the rule of a file, or None, and every mistake found on the way; `tests`: it has to have some."""
+    """Return the rule of a file and every mistake found on the way; `tests`: it has to have some.
+
+    A rule with mistakes holds what could be read of it, and empty text for the rest, so that this can be checked
+    further. None: nothing could be read.
+    """
     parser = _Parser(document, REQUIRED if tests else tuple(key for key in REQUIRED if key != "tests"))
     rule = parser.rule() if document.values else None
     mistakes = [*document.mistakes, *parser.mistakes]
-    return (None if mistakes else rule), mistakes
+    return rule, mistakes
 
 
 class _Parser:
@@ -107,7 +111,11 @@ class _Parser:
             params=params,
             select=self._sql("select", top.get("select", DEFAULT_SELECT)),
             abstain=tuple(
-                Abstention(self._sql(f"{key}.when", item.get("when")), str(item.get("reason")), item.get("detail"))
+                Abstention(
+                    self._sql(f"{key}.when", item.get("when")),
+                    str(item.get("reason")),
+                    self._template(f"{key}.detail", item["detail"]) if "detail" in item else None,
+                )
                 for key, item in self._items("abstain", ("when", "reason"))
             ),
             when=self._condition("when", top.get("when")),
@@ -202,8 +210,9 @@ class _Parser:
 
     def _id(self, value: Any) -> str:
         if not isinstance(value, str) or not ID_PATTERN.fullmatch(value) or len(value) > ID_LENGTH:
-            self._mistake("id", f"'id' must be lower-case words joined by '-', at most {ID_LENGTH} characters")
-            return "invalid"
+            if "id" in self.document.values:
+                self._mistake("id", f"'id' must be lower-case words joined by '-', at most {ID_LENGTH} characters")
+            return self.document.path.stem
         if value != self.document.path.stem:
             self._mistake("id", f"the id is {value}, the file is {self.document.path.name}", "name both alike")
         return value
@@ -237,13 +246,16 @@ class _Parser:
             key = f"params.{name}"
             if not _NAME.fullmatch(name):
                 self._mistake(key, f"'{name}' is no parameter name; use lower_case_words")
-            if not isinstance(item, dict) or "default" not in item or not isinstance(item.get("why"), str):
+            item = item if isinstance(item, dict) else {}
+            if "default" not in item or not isinstance(item.get("why"), str):
                 self._mistake(key, f"the parameter '{name}' needs a default and why it is so")
-                continue
             self._check_keys(key, item, "params")
-            if not isinstance(item["default"], int | float | str | bool):
+            default = item.get("default", 0)
+            if not isinstance(default, int | float | str | bool):
                 self._mistake(key, f"the default of '{name}' must be a number, text or true/false")
-            params[name] = Param(name, item["default"], item["why"], item.get("min"), item.get("max"), item.get("unit"))
+                default = 0
+            why = str(item.get("why"))
+            params[name] = Param(name, default, why, item.get("min"), item.get("max"), item.get("unit"))
         return params
 
     def _blocks(self, kind: str, top: Mapping[str, Any]) -> str:
