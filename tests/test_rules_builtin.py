@@ -13,6 +13,11 @@ from traceanalyzer.rules.model import RuleTest
 RULES = {rule.id: rule for rule in load_rules()}
 
 
+# A number and the word for many, where it may be one: '{copies:.0f} copies' and not '{copies:.0f copy|copies}'.
+OF_MANY = re.compile(r"\{(\w+)(?::d|:\.0f)?\} (?:[a-z-]+ )?(?!is\b)[a-z-]+s\b")
+# No counts, and what is never one alone.
+NO_COUNTS = {"rank", "operator", "device_name", "short_name", "rank_count", "stage_count", "trace_count", "piece_count"}
+
 CASES = [pytest.param(rule, test, id=f"{rule.id}: {test.name}") for rule in RULES.values() for test in rule.tests]
 
 
@@ -35,6 +40,12 @@ def test_silent_cases_outnumber_loud_ones(rule: Rule) -> None:
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 def test_every_fix_of_a_finding_can_be_pasted(rule: Rule) -> None:
     assert all(fix.code for fix in rule.fixes)
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+def test_a_count_that_may_be_one_brings_its_word(rule: Rule) -> None:
+    texts = (rule.message, *(item.detail or "" for item in rule.abstain))
+    assert {name for text in texts for name in OF_MANY.findall(" ".join(text.split()))} <= NO_COUNTS
 
 
 def test_what_the_first_release_promises_is_there() -> None:

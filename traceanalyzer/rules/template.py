@@ -19,6 +19,8 @@ def template_fields(template: str) -> list[tuple[str, str]]:
             raise ValueError(f"'{{{name}}}' is not a column name")
         if conversion or "{" in (spec or ""):
             raise ValueError(f"'{{{name}}}' may only carry a format, as in {{{name}:.1f}}")
+        if (spec or "").count("|") > 1:
+            raise ValueError(f"'{{{name}}}' takes two words, for one and for many, as in {{{name}:.0f copy|copies}}")
         fields.append((name, spec or ""))
     return fields
 
@@ -34,7 +36,15 @@ def render(template: str, values: Mapping[str, Any]) -> str:
 
 
 def format_value(value: Any, spec: str) -> str:
-    """Return a value in a Python format, or as `bytes` (binary units) or `dur` (nanoseconds for people)."""
+    """Return a value in a Python format, or as `bytes` (binary units) or `dur` (nanoseconds for people).
+
+    Behind a space and with a bar between them, a format names what is counted: of one, and of any other number.
+    """
+    if "|" in spec:
+        number_spec, _, words = spec.partition(" ")
+        one, _, many = words.partition("|")
+        number = format_value(value, number_spec)
+        return f"{number} {one if number == '1' else many}"
     if value is None:
         return "unknown"
     if spec == "bytes":
