@@ -21,6 +21,7 @@ from traceanalyzer.attribution.host_timeline import load_overheads, paint
 from traceanalyzer.attribution.launch_queue import full_queue_launches
 from traceanalyzer.attribution.lead_events import LeadEvents, build_lead_events
 from traceanalyzer.attribution.ledger import LedgerRows, build_ledger
+from traceanalyzer.attribution.loader_takes import find_loader_takes
 from traceanalyzer.attribution.options import AttributionOptions
 from traceanalyzer.attribution.recurring_launches import recurring_steps
 from traceanalyzer.attribution.steps import DeviceStep, device_steps, load_host_steps, unmarked_steps
@@ -89,6 +90,7 @@ def attribute_trace(
     threads = np.unique(np.concatenate([ops.launch_thread[ops.linked] for ops in devices])).tolist()
     slices = load_host_slices(con, trace_id, threads)
     calls = find_blocking_calls(con, trace_id, slices, devices)
+    takes = find_loader_takes(slices)
     timelines = paint(slices, calls, load_overheads(con, trace_id), own_names(options.names))
     host_steps = load_host_steps(con, trace_id, options.step_pattern)
     if host_steps.source is None and options.step_pattern is None:
@@ -101,7 +103,7 @@ def attribute_trace(
         needs = find_dependencies(con, trace_id, ops, begins)
         queue = full_queue_launches(ops)
         ledger = build_ledger(ops, needs, timelines, calls, window.latency, queue[0])
-        events = build_lead_events(ops, needs, timelines, calls, ledger, window, queue)
+        events = build_lead_events(ops, needs, timelines, calls, takes, ledger, window, queue)
         yield AttributedDevice(
             trace_id, mode, ops, slices, steps, window, ledger, _cut_at_steps(ledger, steps, window), events
         )

@@ -9,11 +9,12 @@ import numpy as np
 
 from traceanalyzer.attribution.arrow_columns import NO_ROW
 from traceanalyzer.attribution.blocking_calls import API_MIN_NS, RETURN_NS, BlockingCalls, waited_ops
-from traceanalyzer.attribution.buckets import CARRIED_IN, CODE, DISPATCH, GRAPH_GAP, Flags, Ints
+from traceanalyzer.attribution.buckets import CARRIED_IN, CODE, DISPATCH, GRAPH_GAP, HOST_CODE, Flags, Ints
 from traceanalyzer.attribution.dependencies import GAP_NS, Dependencies
 from traceanalyzer.attribution.device_ops import DeviceOps
 from traceanalyzer.attribution.host_timeline import Timeline
 from traceanalyzer.attribution.ledger import LedgerRows
+from traceanalyzer.attribution.loader_takes import PREFETCHED, LoaderTakes
 from traceanalyzer.attribution.scan_order import ScanOrder, call_costs, host_calls, scan_order
 from traceanalyzer.attribution.windows import Window
 
@@ -98,6 +99,7 @@ def build_lead_events(
     needs: Dependencies,
     timelines: Mapping[int, Timeline],
     calls: BlockingCalls,
+    takes: LoaderTakes,
     ledger: LedgerRows,
     window: Window,
     queue: tuple[Flags, Ints],
@@ -114,7 +116,7 @@ def build_lead_events(
         included = np.where(ops.linked, ops.launch_start <= until, ops.start <= ops.start[last])
     chain = np.unique(ops.launch_thread[ops.compute & ops.linked])
     first_launch = int(ops.launch_start[included & ops.linked].min(initial=NO_LIMIT))
-    host = host_calls(ops, calls, chain, full, first_launch)
+    host = host_calls(ops, calls, takes, chain, full, first_launch)
     order = scan_order(ops, host, included, full)
     # Steps before the window lose their causes too, so that the host's run-ahead is that of a steady state. Where there
     # are none, the host time before the first op lies outside.
@@ -127,6 +129,7 @@ def build_lead_events(
     draft.link_ops(needs, _op_slacks(ops, needs, calls, window.latency))
     draft.link_waits(waited_ops(calls, ops))
     draft.link_full_queue(freed)
+    draft.link_takes(takes)
     draft.hold(ledger.blame[ledger.bucket == CODE[CARRIED_IN]])
     return draft.finish(costs, _dispatch(ops, ledger), window.first_row)
 
@@ -141,6 +144,10 @@ class _Draft:
         self.cause, self.first, self.second = (np.full(count, NO_ROW) for _ in range(3))
         self.first_slack, self.second_slack = np.full(count, NO_LIMIT), np.full(count, NO_LIMIT)
         self.more = (np.zeros(0, np.int64),) * 3  # rows of ops, of what each waits for, and that one's slack
+        self.taken_before = (
+            np.zeros(0, np.int64),
+            np.zeros(0, np.int64),
+        )  # positions of takes, and of those they wait for
         self.host_slack, self.cap = np.full(count, NO_LIMIT), np.full(count, NO_LIMIT)
         self.end, self.own, self.removable = (np.zeros(count, np.int64) for _ in range(3))
 
@@ -181,6 +188,17 @@ class _Draft:
         self.end[at], self.own[at] = self.ops.launch_end[op], np.maximum(0, dur - LAUNCH_NS)
         self.first[at], self.first_slack[at] = freed[op], 0
 
+    def link_takes(self, takes: LoaderTakes) -> None:
+        """Let batches that were waited for be ready by as much earlier, at most, as their workers could begin them."""
+        at = np.flatnonzero(self.order.take != NO_ROW)
+        row = self.order.take[at]
+        self.end[at], self.cause[at] = takes.end[row], HOST_CODE["host.dataloader"]
+        waited = takes.waited[row]
+        first = np.concatenate([np.full(PREFETCHED, NO_ROW), at])[: len(at)]
+        # What its workers began before the trace, or the window's steps, is there when it is.
+        self.cap[at[waited & (first == NO_ROW)]] = 0
+        self.taken_before = at[waited], first[waited]
+
     def hold(self, rows: Ints) -> None:
         """Let ops that waited for work from before the trace keep their time: nothing here makes that earlier."""
         self.cap[np.isin(self.order.op, rows)] = 0
@@ -193,6 +211,8 @@ class _Draft:
         first, first_slack = self._positions(position, self.first, self.first_slack)
         second, second_slack = self._positions(position, self.second, self.second_slack)
         more = self._more(position)
+        at, before = self.taken_before
+        first[at], first_slack[at] = before, np.where(before == NO_ROW, NO_LIMIT, 0)
         paid = np.flatnonzero(call != NO_ROW)
         _, leader = np.unique(call[paid], return_index=True)
         paying = np.full(len(op), NO_ROW)

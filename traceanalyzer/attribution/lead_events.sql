@@ -1,4 +1,5 @@
--- One row per event of the lead scan, in the order the host issued them: a GPU op, or a host call that waited for one.
+-- One row per event of the lead scan, in the order the host issued them: a GPU op, a host call that waited for one, or a
+-- batch taken from a loader's workers.
 -- Lead is by how much earlier an event would happen; the columns say how it passes from the host and from earlier ops
 -- to this event, so that the bound of any set of causes is one pass over these rows.
 CREATE TABLE lead_events (
@@ -11,8 +12,8 @@ CREATE TABLE lead_events (
     end_ns        BIGINT NOT NULL,   -- end of the op or of the wait
     dur_ns        BIGINT NOT NULL,   -- duration of the op; 0 for a wait
     host_slack_ns BIGINT,            -- of an op: by how much the host was ahead of the binding constraint; NULL: no modelled thread issued it
-    cap_ns        BIGINT,            -- of an op: the most lead that constraints outside the scan allow; NULL: none
-    first_position BIGINT,           -- op it had to wait for
+    cap_ns        BIGINT,            -- the most lead that constraints outside the scan allow; NULL: none
+    first_position BIGINT,           -- op it had to wait for; of a batch waited for: the one that was taken when it was handed out
     first_slack_ns BIGINT,           -- by how much that one was done before the binding constraint; of a wait: how much later than that the call returned
     second_position BIGINT,          -- another op it had to wait for; further ones are in lead_needs
     second_slack_ns BIGINT,          -- by how much that one was done before the binding constraint

@@ -213,7 +213,7 @@ def _scan(events: Iterable[tuple[_Step, int, int, int, int]], host: int, starts:
                 if first != NO_ROW and ends[first] + first_slack < host:
                     host = ends[first] + first_slack
             add_start(0)
-            add_end(0)
+            add_end(host)
             continue
         lead, most = cap, 0
         if host_slack < _NO_LIMIT:
@@ -275,6 +275,7 @@ class LaneWalk:
             if not is_op:
                 held = least(host + own, cap if first == NO_ROW else least(ends[first] + first_slack, cap))
                 host = held if (change := drops[at]) == NO_ROW else np.where(gone[change], host, held)
+                ends[at][:] = host
                 continue
             lead = ends[at]
             is_bound = cap == 0 or host_slack == 0

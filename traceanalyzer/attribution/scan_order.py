@@ -13,37 +13,47 @@ from traceanalyzer.attribution.buckets import Flags, Ints
 from traceanalyzer.attribution.device_ops import DeviceOps
 from traceanalyzer.attribution.host_costs import cut, hand_over
 from traceanalyzer.attribution.host_timeline import Timeline
+from traceanalyzer.attribution.loader_takes import LoaderTakes
 
 
 @dataclass(frozen=True)
 class HostCalls:
-    """Host calls that matter, in order: launches and waits."""
+    """Host calls that matter, in order: launches, waits for the device, and batches taken from workers."""
 
     start: Ints
     end: Ints
     thread: Ints
-    wait: Ints  # row of the blocking calls; NO_ROW: a launch
+    wait: Ints  # row of the blocking calls; NO_ROW: none of them
+    take: Ints  # row of the loader takes; NO_ROW: none of them
     launch_id: Ints
     pays: Flags  # the call itself costs host time; else it is spent waiting
 
 
-def host_calls(ops: DeviceOps, calls: BlockingCalls, chain: Ints, full: Flags, since: int) -> HostCalls:
-    """Return launches and waits of the chain's threads that begin at or after an instant."""
+def host_calls(
+    ops: DeviceOps, calls: BlockingCalls, takes: LoaderTakes, chain: Ints, full: Flags, since: int
+) -> HostCalls:
+    """Return what the chain's threads launched, waited for and took at or after an instant.
+
+    A take is no longer than an instant: what it costs is paid by the call after it.
+    """
     mine = np.flatnonzero(ops.linked & np.isin(ops.launch_thread, chain) & (ops.launch_start >= since))
     launch_id, first = np.unique(ops.launch_id[mine], return_index=True)
     rows = mine[first]
     waits = np.flatnonzero(np.isin(calls.thread, chain) & (calls.start >= since))
     blocked = np.isin(ops.op_id[rows], calls.copy_op[calls.copy_op != NO_ROW]) | full[rows]
-    start = np.concatenate([ops.launch_start[rows], calls.start[waits]])
-    is_wait = np.concatenate([np.zeros(len(rows), np.int64), np.ones(len(waits), np.int64)])
-    order = np.lexsort((is_wait, start))
+    taken = np.flatnonzero(np.isin(takes.thread, chain) & (takes.start >= since))
+    start = np.concatenate([ops.launch_start[rows], calls.start[waits], takes.start[taken]])
+    no_launch, no_wait, no_take = (np.full(len(part), NO_ROW) for part in (rows, waits, taken))
+    kind = np.repeat(np.arange(3), [len(rows), len(waits), len(taken)])
+    order = np.lexsort((kind, start))
     return HostCalls(
         start[order],
-        np.concatenate([ops.launch_end[rows], calls.end[waits]])[order],
-        np.concatenate([ops.launch_thread[rows], calls.thread[waits]])[order],
-        np.concatenate([np.full(len(rows), NO_ROW), waits])[order],
-        np.concatenate([launch_id, np.full(len(waits), NO_ROW)])[order],
-        np.concatenate([~blocked, np.zeros(len(waits), np.bool_)])[order],
+        np.concatenate([ops.launch_end[rows], calls.end[waits], takes.start[taken]])[order],
+        np.concatenate([ops.launch_thread[rows], calls.thread[waits], takes.thread[taken]])[order],
+        np.concatenate([no_launch, waits, no_take])[order],
+        np.concatenate([no_launch, no_wait, taken])[order],
+        np.concatenate([launch_id, no_wait, no_take])[order],
+        np.concatenate([~blocked, np.zeros(len(waits) + len(taken), np.bool_)])[order],
     )
 
 
@@ -59,10 +69,11 @@ def call_costs(timelines: Mapping[int, Timeline], host: HostCalls, since: int) -
 
 @dataclass(frozen=True)
 class ScanOrder:
-    """Scan positions: for each event the op or wait it is, and the call whose cost comes before it (NO_ROW: none)."""
+    """Scan positions: for each event what it is, and the call whose cost comes before it (NO_ROW: none)."""
 
     op: Ints
     wait: Ints
+    take: Ints
     full: Flags  # a wait for room in the launch queue, by the op that follows
     call: Ints
 
@@ -79,15 +90,17 @@ def scan_order(ops: DeviceOps, host: HostCalls, included: Flags, full: Flags) ->
     key = np.where(ops.linked[rows] & ~chained, ops.launch_start[rows], key)
     key = np.where(ops.linked[rows], key, np.minimum(key, _launched_after(ops, rows, key)))
     queued = np.flatnonzero(full[rows])
-    waits = np.flatnonzero(host.wait != NO_ROW)
+    waits = np.flatnonzero((host.wait != NO_ROW) | (host.take != NO_ROW))
     op = np.concatenate([rows, rows[queued], np.full(len(waits), NO_ROW)])
     time = np.concatenate([key, key[queued], host.start[waits]])
     # At one instant: the wait for room, then the ops it let through in their order, then the wait for one of them.
     phase = np.concatenate([np.ones(len(rows)), np.zeros(len(queued)), np.full(len(waits), 2)]).astype(np.int64)
     order = np.lexsort((op, phase, time))
+    none = np.full(len(rows) + len(queued), NO_ROW)
     return ScanOrder(
         np.where(phase == 1, op, NO_ROW)[order],
-        np.concatenate([np.full(len(rows) + len(queued), NO_ROW), host.wait[waits]])[order],
+        np.concatenate([none, host.wait[waits]])[order],
+        np.concatenate([none, host.take[waits]])[order],
         (phase == 0)[order],
         np.concatenate([call, call[queued], waits])[order],
     )

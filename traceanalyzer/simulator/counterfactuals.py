@@ -14,6 +14,7 @@ LOCK, MODULE, PROFILER = "host.lock", "host.module_load", "host.profiler"
 H2D, D2H, MEMSET, TRANSFER, MESSAGE = "dev.h2d", "dev.d2h", "dev.memset", "dev.comm_transfer", "dev.comm_p2p"
 
 _BASE: dict[str, Any] = {"steps": 7, "kernels": 100, "kernel_us": 80, "loader_us": 200}
+_STARVING = {**_BASE, "steps": 14, "loader_us": 50, "loader_workers": 2, "worker_us": 25_000}
 _LAUNCH_BOUND = {**_BASE, "kernels": 400, "kernel_us": 5, "host_us": 8}
 _DECODE = {**_BASE, "graph": True, "kernels": 300, "kernel_us": 5, "host_us": 2000, "item_per_step": 1}
 _PAGEABLE = {**_BASE, "h2d_mb": 64, "h2d_pinned": False}
@@ -62,7 +63,16 @@ WORKLOADS: dict[str, dict[str, Any]] = {
     "hidden loader": {**_BASE, "loader_us": 6_000},
     "exposed loader": {**_BASE, "loader_us": 15_000},
     "uneven loader": {**_BASE, "steps": 9, "loader_us": [200, 200, 25_000, 9_000]},
-    "starving workers": {**_BASE, "steps": 14, "loader_us": 50, "loader_workers": 2, "worker_us": 25_000},
+    "starving workers": _STARVING,
+    "starving workers and item": {**_STARVING, "item_per_step": 1},
+    "starving workers of a launch-bound job": {**_STARVING, "kernels": 400, "kernel_us": 5, "host_us": 8},
+    "slow pinning and item": {
+        **_STARVING,
+        "loader_workers": 8,
+        "worker_us": 9_000,
+        "pin_us": 12_000,
+        "item_per_step": 1,
+    },
     "busy workers": {**_BASE, "steps": 14, "loader_us": 50, "loader_workers": 4, "worker_us": 25_000, "pin_us": 900},
     "slow pinning": {**_BASE, "steps": 14, "loader_us": 50, "loader_workers": 8, "worker_us": 9_000, "pin_us": 12_000},
     "item": {**_BASE, "item_per_step": 1},
@@ -193,6 +203,12 @@ JOBS: dict[str, dict[str, Any]] = {
         ],
     },
     "ranks: late with items": {**_DDP, "item_per_step": 1, "faults": {"rank": 3, "loader_us": 15_000}},
+    "ranks: starving workers on one": {
+        **_DDP,
+        "steps": 14,
+        "item_per_step": 1,
+        "faults": {"rank": 3, "loader_us": 50, "loader_workers": 2, "worker_us": 30_000},
+    },
     "ranks: slow host": {
         **_DDP,
         "kernels": 600,
@@ -294,6 +310,9 @@ WHAT_IFS: tuple[WhatIf, ...] = (
     WhatIf("exposed loader", (LOADER,), 0.5),
     *_ask("uneven loader", (LOADER,), 0.5),
     *_ask("starving workers", (LOADER,), 0.5),
+    *_ask("starving workers and item", (SYNC,), (LOADER,), (LOADER, SYNC), 0.5),
+    *_ask("starving workers of a launch-bound job", (PYTHON,), (LOADER,), (LOADER, PYTHON)),
+    *_ask("slow pinning and item", (SYNC,), (LOADER, SYNC), 0.5),
     *_ask("busy workers", (LOADER,), 0.8),
     *_ask("slow pinning", (LOADER,)),
     *_ask("item", (SYNC,), 0.5),
@@ -366,6 +385,8 @@ RUN_WHAT_IFS: tuple[WhatIf, ...] = (
     WhatIf("ranks: late at random", (LOADER,)),
     WhatIf("ranks: late with items", (LOADER,), ranks=(3,)),
     WhatIf("ranks: late with items", (SYNC,)),
+    *_ask("ranks: starving workers on one", (SYNC,), (LOADER,), 0.5),
+    WhatIf("ranks: starving workers on one", (LOADER,), ranks=(3,)),
     WhatIf("ranks: slow host", (PYTHON,), ranks=(3,)),
     WhatIf("ranks: slow host", (PYTHON,)),
     WhatIf("ranks: slow device", (), 1 / 1.12, ranks=(2,)),
