@@ -28,7 +28,7 @@ def _write_one(page: Page, item: Explanation) -> None:
         for name, value in (("trace", verdict.place.trace), ("device", verdict.place.device))
         if value is not None
     )
-    page.line((item.rule.id, "bold"), f"  {place or 'the run'}: ", (verdict.state, _STYLES[verdict.state]))
+    page.flow([(item.rule.id, "bold"), f"  {place or 'the run'}: ", (verdict.state, _STYLES[verdict.state])])
     page.paragraph(_why(item), indent=2)
     for name, there, detail in item.requirements:
         mark, style = _MARKS[there]

@@ -18,7 +18,8 @@ def write(rule: RulePage, select: str, stream: TextIO) -> None:
     page = Page(stream)
     is_told_by_row = not rule.attaches_to and len(rule.severity) > LONGEST_SEVERITY
     severity = "" if rule.attaches_to else f" · severity {'by its values' if is_told_by_row else rule.severity}"
-    page.line((rule.id, "bold"), (f"  {rule.kind}{severity} · {rule.confidence} confidence at most", "dim"))
+    facts = [f"  {rule.kind}{severity}", f" · {rule.confidence} confidence at most"]
+    page.flow([(rule.id, "bold"), *((fact, "dim") for fact in facts)])
     page.paragraph(rule.title, style="bold")
     page.blank()
     if rule.why:
