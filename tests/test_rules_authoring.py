@@ -65,6 +65,12 @@ def test_a_new_rule_replaces_no_file_and_has_an_id_that_can_be_typed(tmp_path: P
         ("bound_share >= $min_share", "bound_share >= 0.03", "  min_share:", "'min_share' is not used"),
         ("why: Say why this costs time.", "whi: Say why.", "whi:", "unknown key: whi"),
         ("state: clear", "state: fired", '  - name: "fires on', "no test expects 'clear'"),
+        (
+            'has yours"\n    sim: {steps: 5',
+            'has yours"\n    sim: {step: 5',
+            '  - name: "fires on',
+            "sim: unknown key in the scenario 'step'",
+        ),
     ],
 )
 def test_lint_tells_the_line_and_the_mistake(old: str, new: str, key: str, told: str, tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def lint(paths: Sequence[Path] = ()) -> list[Mistake]:
     known, _ = _parse([builtin_folder()])
     mistakes += [*_doubles(rules), *_unknown_relatives([*known, *rules]), *bind_rules(rules)]
     for rule in rules:
-        mistakes += [*_unused_params(rule), *_missing_tests(rule), *unit_mistakes(rule)]
+        mistakes += [*_unused_params(rule), *_missing_tests(rule), *_wrong_workloads(rule), *unit_mistakes(rule)]
     return sorted(mistakes, key=lambda mistake: (mistake.path, mistake.line))
 
 
@@ -176,3 +176,17 @@ def _missing_tests(rule: Rule) -> list[Mistake]:
         for state in wanted
         if state not in states
     ]
+
+
+def _wrong_workloads(rule: Rule) -> list[Mistake]:
+    from traceanalyzer.simulator.ranks import scenarios_of_ranks
+    from traceanalyzer.simulator.scenario import parse_scenario
+
+    mistakes = []
+    for test in rule.tests:
+        try:
+            for scenario in scenarios_of_ranks(test.sim or {}):
+                parse_scenario(scenario)
+        except TraceAnalyzerError as error:
+            mistakes.append(Mistake(rule.path, test.line, f"sim: {error.what}", error.hint))
+    return mistakes
