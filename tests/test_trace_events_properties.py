@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import resource
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,6 +16,8 @@ from hypothesis import strategies as st
 from trace_event_tables import Tables, events, read, slice_text
 
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.ingest.trace_events.assemble import Assembler
+from traceanalyzer.ingest.trace_events.chunks import sql
 
 # One of each kind of event, as Kineto lays them out.
 RICH = events(
@@ -139,6 +143,30 @@ def test_mutations_end_in_tables_or_one_sentence() -> None:
     assert seed > 10
     if seed > 40:
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - settled_kb < 64 * 1024
+
+
+def _held_in_memory(plan: list[dict[str, Any]]) -> Iterator[str]:
+    for node in plan:
+        if node["name"] == "HASH_JOIN":
+            yield json.dumps(node["children"][1])
+        yield from _held_in_memory(node["children"])
+
+
+def test_no_join_holds_the_events_of_a_file_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    held: dict[str, list[str]] = {}
+    query = Assembler._query
+
+    def explained(self: Assembler, name: str) -> Any:
+        rows = self._database.execute(f"EXPLAIN (FORMAT json) {sql(name)}", self._parameters(name)).fetchall()
+        held[name] = list(_held_in_memory(json.loads(rows[0][1])))
+        return query(self, name)
+
+    monkeypatch.setattr(Assembler, "_query", explained)
+    read(RICH, chunk_bytes=200)
+    joining = {name for name, parts in held.items() if parts}
+    assert joining >= {"host_sorted", "flows", "memory_events", "instants", "gpu_sorted"}
+    # Links join what the stored slices were reduced to.
+    assert not [name for name in joining - {"gpu_links"} if any("READ_PARQUET" in part for part in held[name])]
 
 
 @given(st.lists(st.tuples(st.integers(0, 10**15), st.integers(0, 999)), min_size=1, max_size=20))

@@ -69,7 +69,7 @@ def costs(trace: Path, size_mb: int, runs: int) -> tuple[int, int, dict[str, Cos
         )
         file, store = folder / "big.json", folder / "store"
         run(python(_INGEST, file, store))
-        with open_run(file, store=store) as opened:
+        with open_run(file, store=store, attribution=False) as opened:
             ((events, ops),) = opened.sql(
                 "SELECT sum(event_count), (SELECT count(*) FROM gpu_ops) FROM traces"
             ).fetchall()

@@ -69,4 +69,11 @@ class TraceEventIngester:
 def _configuration(stage: Path, jobs: int) -> dict[str, str | bool | int | float | list[str]]:
     # While chunks are read, each on a thread of ours, DuckDB's own threads would only be in the way.
     limit_mb = _CHUNK_LIMIT_MB * (jobs + SPARE_PARSERS)
-    return {"threads": 1, "memory_limit": f"{limit_mb}MB", "temp_directory": str(stage / "spill")}
+    return {
+        "threads": 1,
+        "memory_limit": f"{limit_mb}MB",
+        "temp_directory": str(stage / "spill"),
+        # The rows of many files are guessed from the first, and the guess would hold all events in memory instead of the
+        # other side: every join here is written with its small side last.
+        "disabled_optimizers": "join_order,build_side_probe_side",
+    }

@@ -17,8 +17,8 @@ first_calls AS (
 ),
 calls AS (
     SELECT first_calls.correlation, slice_id, op_id, annotation_id, python_id
-    FROM first_calls
-    JOIN read_parquet($slices) AS slices USING (slice_id)
+    FROM read_parquet($slices) AS slices
+    JOIN first_calls USING (slice_id)
     WHERE category IN ('runtime', 'driver')
 ),
 innermost AS (
@@ -32,8 +32,8 @@ innermost AS (
 ),
 operators AS (
     SELECT innermost.external_id, slice_id, slices.annotation_id, slices.python_id
-    FROM innermost
-    JOIN read_parquet($slices) AS slices ON slices.slice_id = innermost.op_id
+    FROM read_parquet($slices) AS slices
+    JOIN innermost ON innermost.op_id = slices.slice_id
     WHERE category = 'cpu_op'
 )
 SELECT
