@@ -73,7 +73,7 @@ def _configuration(stage: Path, jobs: int) -> dict[str, str | bool | int | float
         "threads": 1,
         "memory_limit": f"{limit_mb}MB",
         "temp_directory": str(stage / "spill"),
-        # The rows of many files are guessed from the first, and the guess would hold all events in memory instead of the
-        # other side: every join here is written with its small side last.
+        # The rows of many files are guessed from the first, and the guess would hold all events in memory instead of
+        # the other side: every join here is written with its small side last.
         "disabled_optimizers": "join_order,build_side_probe_side",
     }
