@@ -23,7 +23,7 @@ DEFAULT_TRACE = ROOT.parent / "shared/corpus/kineto/h100_owlv2_inference.json.gz
 _INGEST = """
 import sys
 from traceanalyzer.cli import main
-main(["ingest", sys.argv[1], "--store", sys.argv[2], "--quiet"])
+sys.exit(main(["ingest", sys.argv[1], "--store", sys.argv[2], "--quiet"]))
 """
 _YARDSTICK = "`json.load` of the file"
 _MOST_MB_OF_JSON = 2000

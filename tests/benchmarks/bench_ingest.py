@@ -21,7 +21,7 @@ DEFAULT_TRACE = ROOT.parent / "shared/corpus/kineto/h100_owlv2_inference.json.gz
 _INGEST = """
 import sys, shutil, traceanalyzer
 shutil.rmtree(sys.argv[2], ignore_errors=True)
-traceanalyzer.cli.main(["ingest", sys.argv[1], "--store", sys.argv[2], "--quiet"])
+sys.exit(traceanalyzer.cli.main(["ingest", sys.argv[1], "--store", sys.argv[2], "--quiet"]))
 """
 _BARE_COPY = """
 import sys, duckdb
