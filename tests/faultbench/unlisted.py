@@ -1,4 +1,4 @@
-"""Scenarios that no list named: six faults with twins, and three healthy jobs that look ill."""
+"""Scenarios that no list named: seven faults with twins, and three healthy jobs that look ill."""
 
 from __future__ import annotations
 
@@ -53,6 +53,14 @@ def _read_back(*, at_once: bool) -> Scenario:
     return _training(last=[read, *copied, {"event_record": {"stream": 21}}])
 
 
+def _brought_back(gradients: int, kernel_us: float = 20) -> Scenario:
+    """Return steps whose gradients are copied out of the buckets that they were reduced in, one by one."""
+    copy = {"kernel": {"us": 3, "op": "aten::copy_"}}
+    copied = {"op": {"name": "torch.distributed.ddp.reducer::copy_bucket_to_grad", "op_us": 20, "do": [copy]}}
+    kernels = {"repeat": 400, "do": [{"kernel": {"us": kernel_us, "py_us": 3}}]}
+    return {"steps": 8, "program": [_NEXT, kernels, *([{"repeat": gradients, "do": [copied]}] if gradients else [])]}
+
+
 UNLISTED: tuple[Fault, ...] = (
     Fault(
         "U1",
@@ -100,6 +108,13 @@ UNLISTED: tuple[Fault, ...] = (
         (Expected("d2h-large", without=Without(("dev.d2h",))),),
         silent=("h2d-pageable", "sync-in-step", "launch-bound"),
         twin_silent=("sync-in-step",),
+    ),
+    Fault(
+        "U18",
+        "gradients copied out of their buckets",
+        _brought_back(200),
+        _brought_back(100, kernel_us=80),
+        (Expected("ddp-bucket-copies", without=Without(instead=_brought_back(0))),),
     ),
 )
 
