@@ -144,10 +144,7 @@ class _Draft:
         self.cause, self.first, self.second = (np.full(count, NO_ROW) for _ in range(3))
         self.first_slack, self.second_slack = np.full(count, NO_LIMIT), np.full(count, NO_LIMIT)
         self.more = (np.zeros(0, np.int64),) * 3  # rows of ops, of what each waits for, and that one's slack
-        self.taken_before = (
-            np.zeros(0, np.int64),
-            np.zeros(0, np.int64),
-        )  # positions of takes, and of those they wait for
+        self.taken_before = (np.zeros(0, np.int64),) * 2  # positions of takes, and of those they wait for
         self.host_slack, self.cap = np.full(count, NO_LIMIT), np.full(count, NO_LIMIT)
         self.end, self.own, self.removable = (np.zeros(count, np.int64) for _ in range(3))
 
