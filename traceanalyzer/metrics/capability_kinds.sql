@@ -20,7 +20,7 @@ FROM (
     ('op_link', 'at least 70 % of kernels name the operator that launched them', 'add ProfilerActivity.CPU to the activities', 'for PyTorch: nsys profile --pytorch=autograd-nvtx'),
     ('shapes', 'operator input shapes were recorded', 'record_shapes=True', 'nsys exports hold none that are read: use a second, short run with the profiler of the framework'),
     ('python_stack', 'Python stacks were recorded', 'with_stack=True (slower: use a second, short run)', 'mark the collector in gc.callbacks with NVTX ranges named "Python GC"'),
-    ('mem_events', 'events of the framework''s allocator were recorded, with what is in use after each', 'profile_memory=True', 'nsys sees only what the allocator takes from the driver: use the profiler of the framework with profile_memory=True'),
+    ('mem_events', 'events of the framework''s allocator were recorded, with what is in use after each', 'profile_memory=True', 'Nsight Systems sees only what the allocator takes from the driver: record a short run with the profiler of the framework'),
     ('failed_allocations', 'allocations that fail were recorded, by the allocator or as calls', 'profile_memory=True', 'nsys profile -t cuda,nvtx'),
     ('sync_edges', 'stream and event waits were recorded', 'experimental_config=_ExperimentalConfig(enable_cuda_sync_events=True)', 'nsys does not record which work they wait for'),
     ('api_calls', 'runtime or driver calls were recorded', 'add ProfilerActivity.CPU to the activities', 'nsys profile -t cuda,nvtx'),
