@@ -11,7 +11,8 @@ import duckdb
 from traceanalyzer import engine
 from traceanalyzer.attribution import Bounds
 from traceanalyzer.simulator import SimulatedJob, SimulatedRun, simulate, simulate_job
-from traceanalyzer.simulator.counterfactuals import JOBS, WORKLOADS, WhatIf
+from traceanalyzer.simulator.counterfactuals import WhatIf
+from traceanalyzer.simulator.workloads import JOBS, WORKLOADS
 
 SEED = 3
 

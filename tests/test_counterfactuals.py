@@ -13,15 +13,8 @@ from bound_against_truth import SEED, Attributed, attributed, attributed_job
 
 from traceanalyzer.run import open_run
 from traceanalyzer.simulator import simulate
-from traceanalyzer.simulator.counterfactuals import (
-    JOBS,
-    LOCKED,
-    LOCKED_WHAT_IFS,
-    RUN_WHAT_IFS,
-    WHAT_IFS,
-    WORKLOADS,
-    WhatIf,
-)
+from traceanalyzer.simulator.counterfactuals import LOCKED_WHAT_IFS, RUN_WHAT_IFS, WHAT_IFS, WhatIf
+from traceanalyzer.simulator.workloads import JOBS, LOCKED, WORKLOADS
 
 # The truth of removing a synchronisation leaves all of `.item()` out, its copy's launch and the shortest call included;
 # the bound only what was waited. A dependency that was not recorded and never held anything up cannot be known.

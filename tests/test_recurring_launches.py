@@ -17,7 +17,7 @@ from traceanalyzer import engine
 from traceanalyzer.attribution.recurring_launches import StretchHashes
 from traceanalyzer.run import open_run
 from traceanalyzer.simulator import simulate
-from traceanalyzer.simulator.counterfactuals import WORKLOADS
+from traceanalyzer.simulator.workloads import WORKLOADS
 
 pc: Any = pyarrow.compute
 WINDOWS = "SELECT step_source, step_count, step_mean_ns FROM windows"

@@ -8,7 +8,7 @@ import pytest
 
 from traceanalyzer import engine
 from traceanalyzer.simulator import simulate, simulate_job
-from traceanalyzer.simulator.counterfactuals import JOBS, WORKLOADS
+from traceanalyzer.simulator.workloads import JOBS, WORKLOADS
 
 TOTAL = "SELECT sum(dur_ns)::BIGINT FROM run_ledger"
 WINDOW = "SELECT max(window_ns) FROM windows"

@@ -16,7 +16,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bound_against_truth import attributed, attributed_job
 
-from traceanalyzer.simulator.counterfactuals import JOBS, RUN_WHAT_IFS, WHAT_IFS, WORKLOADS
+from traceanalyzer.simulator.counterfactuals import RUN_WHAT_IFS, WHAT_IFS
+from traceanalyzer.simulator.workloads import JOBS, WORKLOADS
 
 
 def print_bounds() -> None:
