@@ -61,6 +61,13 @@ def test_a_good_rule_has_no_mistakes(tmp_path: Path) -> None:
     assert mistakes_of(tmp_path) == []
 
 
+def test_a_rule_whose_query_never_ends_is_loaded_and_is_left_to_fail_alone(tmp_path: Path) -> None:
+    endless = "WITH RECURSIVE numbers AS (SELECT 1 AS n UNION ALL SELECT n FROM numbers)\n  "
+    select = f"select: |\n  {endless}SELECT bound.* FROM bound, (SELECT count(*) FROM numbers)\n"
+    path = write(tmp_path, GOOD.replace("select: SELECT * FROM bound\n", select))
+    assert [rule.id for rule in read_rules([path])] == ["slow-loader"]
+
+
 def test_a_rule_beside_the_built_in_ones_is_loaded(tmp_path: Path) -> None:
     assert "slow-loader" in {rule.id for rule in load_rules([write(tmp_path, GOOD)])}
 

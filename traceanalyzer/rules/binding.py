@@ -64,10 +64,10 @@ class _Binder:
     def _op_saving(self) -> Iterator[Mistake]:
         if not self.rule.op_saving:
             return
-        rows, mistake = self._query("op_saving", self.rule.op_saving, self.values)
+        columns, mistake = self._bound("op_saving", self.rule.op_saving, self.values)
         if mistake is not None:
             yield mistake
-        elif rows is not None and not set(rows.columns) >= _SAVING_COLUMNS:
+        elif not columns.keys() >= _SAVING_COLUMNS:
             yield self._mistake("op_saving", f"must return {', '.join(sorted(_SAVING_COLUMNS))}")
 
     def _claims(self) -> Iterator[Mistake]:
@@ -77,30 +77,28 @@ class _Binder:
             ("claims.compute_ops", claims.compute_ops, "kernel_class"),
         ):
             if condition:
-                _, mistake = self._query(key, f"SELECT ({condition}\n) FROM {table}", self.values)
+                _, mistake = self._bound(key, f"SELECT ({condition}\n) FROM {table}", self.values)
                 if mistake is not None:
                     yield mistake
 
     def _select(self) -> Iterator[Mistake]:
         if not self.rule.select:
             return
-        rows, mistake = self._query("select", self.rule.select, self.values)
+        columns, mistake = self._bound("select", self.rule.select, self.values)
         if mistake is not None:
             yield mistake
             return
-        assert rows is not None
         for column in _needed(self.rule):
-            if column not in rows.columns:
+            if column not in columns:
                 yield self._mistake("select", f"the select must return the column '{column}'")
         subject = f"WITH subject AS (\n{self.rule.select}\n) SELECT "
         for key, condition in self._conditions():
             if not condition:
                 continue
-            _, mistake = self._query(key, f"{subject}({condition}\n) FROM subject", self.values)
+            _, mistake = self._bound(key, f"{subject}({condition}\n) FROM subject", self.values)
             if mistake is not None:
                 yield mistake
-        columns = self._column_samples()
-        known = {**self.values, **columns}
+        known = {**self.values, **{name: _sample(kind) for name, kind in columns.items()}}
         for index, abstention in enumerate(self.rule.abstain):
             yield from self._template(f"abstain.{index}.detail", abstention.detail or "", known)
         yield from self._template("message", self.rule.message, known)
@@ -108,7 +106,7 @@ class _Binder:
             if not item.select:
                 continue
             values = {**claim_values(self.rule, known), "trace_id": 0}
-            _, mistake = self._query(f"evidence.{index}.select", item.select, values)
+            _, mistake = self._bound(f"evidence.{index}.select", item.select, values)
             if mistake is not None:
                 yield mistake
 
@@ -124,13 +122,6 @@ class _Binder:
             if fix.when is not None:
                 yield f"fixes.{index}.when", fix.when
 
-    def _column_samples(self) -> dict[str, Any]:
-        names = sandbox.check_select(self.con, self.rule.select)
-        sql = f"SELECT * FROM (\n{self.rule.select}\n) LIMIT 0"
-        described = self.con.execute(sql, {name: self.values[name] for name in names}).description or ()
-        self.con.abort()
-        return {name: _sample(str(kind)) for name, kind, *_ in described}
-
     def _template(self, key: str, template: str, known: Mapping[str, Any]) -> Iterator[Mistake]:
         for name, spec in template_fields(template):
             if name not in known:
@@ -141,14 +132,15 @@ class _Binder:
             except (ValueError, TypeError) as error:
                 yield self._mistake(key, f"{{{name}:{spec}}} does not fit: {error}")
 
-    def _query(self, key: str, sql: str, values: Mapping[str, Any]) -> tuple[sandbox.Rows | None, Mistake | None]:
+    def _bound(self, key: str, sql: str, values: Mapping[str, Any]) -> tuple[dict[str, str], Mistake | None]:
+        """Return the columns that a piece of SQL would return, or what is wrong with it."""
         try:
-            return sandbox.query(self.con, sql, values), None
+            return sandbox.columns(self.con, sql, values), None
         except sandbox.RuleQueryError as error:
             what, hint = _split_hint(str(error))
             # Conditions stand behind the select; their own text is one place for a message.
             line = error.line if key in ("select", "op_saving") or key.endswith(".select") else 1
-            return None, self._mistake(key, what, hint, line)
+            return {}, self._mistake(key, what, hint, line)
 
 
 def _split_hint(error: str) -> tuple[str, str | None]:

@@ -62,17 +62,26 @@ def check_select(con: duckdb.DuckDBPyConnection, sql: str) -> set[str]:
     return set(_parsed(con, sql).named_parameters)
 
 
+def columns(con: duckdb.DuckDBPyConnection, sql: str, values: Mapping[str, Any]) -> dict[str, str]:
+    """Return the columns of one SELECT with their types; it is bound and not run, so that one without end answers."""
+    check_select(con, sql)
+    statement = _parsed(con, f"SELECT * FROM ({sql}\n) LIMIT 0")
+    try:
+        described = con.execute(statement, _named(statement, values)).description or ()
+    except duckdb.Error as error:
+        raise _query_error(error) from error
+    con.abort()
+    return {name: str(kind) for name, kind, *_ in described}
+
+
 def query(con: duckdb.DuckDBPyConnection, sql: str, values: Mapping[str, Any], timeout_s: float = TIMEOUT_S) -> Rows:
     """Return the rows of one SELECT with the bound parameters it names; at most ROW_LIMIT of them."""
     statement = _parsed(con, sql)
-    names = statement.named_parameters
-    missing = names - values.keys()
-    if missing:
-        raise RuleQueryError(f"no parameter or column is called ${min(missing)}")
+    named = _named(statement, values)
     try:
         with interrupted_after(timeout_s, con):
-            cursor = con.execute(statement, {name: values[name] for name in names})
-            columns = tuple(column[0] for column in cursor.description or ())
+            cursor = con.execute(statement, named)
+            names = tuple(column[0] for column in cursor.description or ())
             rows = cursor.fetchmany(ROW_LIMIT)
             if len(rows) == ROW_LIMIT:
                 con.abort()  # the rest of an answer that nobody reads would block the connection
@@ -80,7 +89,7 @@ def query(con: duckdb.DuckDBPyConnection, sql: str, values: Mapping[str, Any], t
         raise RuleQueryError(f"its query took longer than {timeout_s:g} s") from error
     except duckdb.Error as error:
         raise _query_error(error) from error
-    return Rows(columns, tuple(tuple(_plain(value) for value in row) for row in rows))
+    return Rows(names, tuple(tuple(_plain(value) for value in row) for row in rows))
 
 
 # Parsed texts are bound to no connection, and the same few are asked again and again.
@@ -98,6 +107,15 @@ def _parsed(con: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statement:
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
         raise RuleQueryError("must be exactly one SELECT statement")
     return _PARSED.setdefault(sql, statements[0])
+
+
+def _named(statement: duckdb.Statement, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of the parameters that a statement names."""
+    names = statement.named_parameters
+    missing = names - values.keys()
+    if missing:
+        raise RuleQueryError(f"no parameter or column is called ${min(missing)}")
+    return {name: values[name] for name in names}
 
 
 def _plain(value: Any) -> Any:
