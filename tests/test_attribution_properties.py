@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from typing import Any
+from unittest import mock
 
 import duckdb
 import numpy as np
@@ -13,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from traceanalyzer import attribution
-from traceanalyzer.attribution import Bounds, Scenario
+from traceanalyzer.attribution import Bounds, Scenario, lead_scan
 from traceanalyzer.schema import canonical_tables
 
 KINDS = ("kernel", "kernel", "kernel", "comm", "h2d", "d2h", "memset", "graph")
@@ -121,7 +122,9 @@ def test_bounds_grow_with_what_is_removed_and_stay_inside_the_window(
 @given(timelines())
 def test_many_scenarios_at_once_give_the_same_bounds_as_one_by_one(timeline: tuple[str, str]) -> None:
     found = computed(tables(*timeline))
-    bounds = Bounds.of_tables(found["windows"], found["lead_events"], found["lead_costs"], found["lead_needs"])
+    # Chains of any length, for those of a drawn timeline are short.
+    with mock.patch.object(lead_scan, "_CHAIN_FROM", 1):
+        bounds = Bounds.of_tables(found["windows"], found["lead_events"], found["lead_costs"], found["lead_needs"])
     ops = found["lead_events"]["op_id"].to_pylist()
     savings = {op: 5_000 for op in ops if op is not None}
     scenarios = [Scenario(frozenset({cause})) for cause in sorted(bounds.causes(0, 0))]
@@ -133,17 +136,23 @@ def test_many_scenarios_at_once_give_the_same_bounds_as_one_by_one(timeline: tup
 def test_scan_of_many_scenarios_is_the_scan_of_each() -> None:
     rng = np.random.default_rng(5)
     slices, ops = [SLICES], [OPS]
+    end = 0
     for i in range(300):
         slices.append(f"{i + 1} 0 runtime cudaLaunchKernel {14 * i} {14 * i + 6}")
-        start = 14 * i + 8 + int(rng.integers(0, 4))
-        ops.append(f"{i + 901} {7 + i % 3 // 2} kernel {start} {start + int(rng.integers(1, 13))} {i + 1}")
+        # Two streams in turn that wait for the host, and then a chain of operations that wait for each other.
+        stream = 7 + (i < 150 and i % 3 == 2)
+        start = max(end, 14 * i + 8 + int(rng.integers(0, 4)))
+        end = start + int(rng.integers(1, 13)) + (i >= 150) * 8
+        ops.append(f"{i + 901} {stream} kernel {start} {end} {i + 1}")
     found = computed(tables("\n".join(slices), "\n".join(ops)))
     bounds = Bounds.of_tables(found["windows"], found["lead_events"], found["lead_costs"], found["lead_needs"])
     scan = bounds.devices[0, 0].scan
+    assert {is_chain for _, is_chain in scan.stretches} == {False, True}
     scenarios = [
         Scenario(frozenset({"host.other"})),
         Scenario(frozenset({"host.launch_api"})),
         Scenario(frozenset({"host.launch_api", "host.other", "dev.dispatch"}), {901 + i: 3_000 for i in range(300)}),
+        Scenario(savings={901 + i: 9_000 for i in range(300)}),
         Scenario(),
     ]
     together = scan.leads(scenarios)

@@ -215,6 +215,8 @@ def scan_of(matches: list[int]) -> Scan:
     limit = int(np.iinfo(np.int64).max // 4)
     return Scan(
         steps=[(True, 0, limit, -1, limit, -1, limit, (), 0) for _ in matches],
+        stretches=[(len(matches), False)],
+        host_slack=none * 0,
         is_op=np.ones(len(matches), np.bool_),
         in_window=np.ones(len(matches), np.bool_),
         end=np.arange(len(matches)) * 10 + 10,

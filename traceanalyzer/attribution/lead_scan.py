@@ -25,6 +25,8 @@ _LIGHT = frozenset(LIGHT)
 _NO_LIMIT = int(np.iinfo(np.int64).max // 4)
 # From here on one pass over many scenarios at once is faster than one pass each.
 LANES_FROM = 4
+# From here on a pass over all of a chain is faster than one over each of its ops.
+_CHAIN_FROM = 6
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,6 @@ class Leads:
 
 # For each event: host time removed before it, whether its wait is, its earlier start, its shorter run.
 Inputs = tuple[Ints, Flags, Ints, Ints]
-# Of several scenarios, one column each: the row of each event, NO_ROW where none changes it, and the rows.
-_Lanes = tuple[list[int], NDArray[Any]]
 # Positions of further ops that an event waits for, and by how much each was done before the binding constraint.
 _More = tuple[tuple[int, int], ...]
 # is_op, host_slack, cap, first, first_slack, second, second_slack, more, own
@@ -64,6 +64,8 @@ class Scan:
     """The lead events of one device, ready to be scanned."""
 
     steps: list[_Step]
+    stretches: list[tuple[int, bool]]  # where each ends, and whether it is a chain
+    host_slack: Ints
     is_op: np.ndarray[tuple[int], np.dtype[np.bool_]]
     in_window: np.ndarray[tuple[int], np.dtype[np.bool_]]
     end: Ints
@@ -85,19 +87,25 @@ class Scan:
         """Prepare a device's rows of lead_events, in order, lead_costs and lead_needs; before an op nothing changes."""
         op_id = column(events, "op_id")
         is_op = op_id != NO_ROW
-        limits = [column(events, name, _NO_LIMIT) for name in ("host_slack_ns", "cap_ns")]
+        host_slack, cap = (column(events, name, _NO_LIMIT) for name in ("host_slack_ns", "cap_ns"))
         befores = [
             values
             for name in ("first", "second")
             for values in (column(events, f"{name}_position"), column(events, f"{name}_slack_ns", _NO_LIMIT))
         ]
         own = column(events, "own_ns")
-        parts = [part.tolist() for part in (is_op, *limits, *befores)]
+        more = _more_needs(needs, len(is_op))
+        first, first_slack, second, _ = befores
+        alone = is_op & (cap == _NO_LIMIT) & (host_slack < _NO_LIMIT) & (second == NO_ROW)
+        alone &= (first_slack == 0) & ~np.asarray([bool(also) for also in more], np.bool_)
+        parts = [part.tolist() for part in (is_op, host_slack, cap, *befores)]
         position, cost = column(costs, "position"), column(costs, "cost_ns")
         cause = NamedRows.of(costs["cause"])
         position_of = {op: at for at, op in enumerate(op_id.tolist()) if op != NO_ROW}
         return cls(
-            steps=list(zip(*parts, _more_needs(needs, len(is_op)), own.tolist(), strict=True)),
+            steps=list(zip(*parts, more, own.tolist(), strict=True)),
+            stretches=_stretches(alone & (first == np.arange(len(is_op)) - 1)),
+            host_slack=host_slack,
             is_op=is_op,
             in_window=flag_column(events, "in_window"),
             end=column(events, "end_ns"),
@@ -137,7 +145,7 @@ class Scan:
         inputs = [self.inputs(scenario) for scenario in scenarios]
         taken = [int((gained + earlier + shorter)[self.in_window].sum()) for gained, _, earlier, shorter in inputs]
         if len(scenarios) >= LANES_FROM:
-            lanes = LaneWalk(self.steps, inputs)
+            lanes = LaneWalk(self, inputs)
             lanes.advance(len(self.steps))
             return Leads(lanes.ends, lanes.start, taken)
         walks = [Walk(self.steps, arrays) for arrays in inputs]
@@ -239,12 +247,12 @@ def _scan(events: Iterable[tuple[_Step, int, int, int, int]], host: int, starts:
 class LaneWalk:
     """What `Walk` does for several scenarios at once, one column each."""
 
-    def __init__(self, steps: list[_Step], inputs: Sequence[Inputs]) -> None:
-        self._steps = steps
-        self._changes = [_lanes(arrays) for arrays in zip(*inputs, strict=True)]
-        self._at = 0
+    def __init__(self, scan: Scan, inputs: Sequence[Inputs]) -> None:
+        self._scan = scan
+        self._changes = [_Lanes.of(arrays) for arrays in zip(*inputs, strict=True)]
+        self._at, self._stretch = 0, 0
         self._host = np.zeros(len(inputs), np.int64)
-        self.ends = np.zeros((len(steps), len(inputs)), np.int64)
+        self.ends = np.zeros((len(scan.steps), len(inputs)), np.int64)
         self._rows = list(self.ends)  # taking a row out of the array costs as much as adding to it
 
     def start(self, position: int) -> Ints:
@@ -254,27 +262,53 @@ class LaneWalk:
 
     def shorter_ns(self, position: int) -> Ints:
         """Return by how much an event is shorter in each scenario."""
-        row_of, rows = self._changes[3]
-        found: Ints = np.zeros_like(self._host) if row_of[position] == NO_ROW else rows[row_of[position]]
+        found: Ints = self._changes[3].between(position, position + 1)[0]
         return found
 
     def advance(self, until: int) -> None:
-        """Scan the events up to a position, that one left out.
+        """Scan the events up to a position, that one left out."""
+        while self._at < until:
+            end, is_chain = self._scan.stretches[self._stretch]
+            scan = self._along if is_chain else self._one_by_one
+            self._host = scan(self._at, min(end, until), self._host)
+            self._at = min(end, until)
+            self._stretch += end <= until
+
+    def _along(self, since: int, until: int, host: Ints) -> Ints:
+        """Scan a chain, all of it at once, and return the lead of the host after it.
+
+        Each op leads at its end by what it gains, and by the least of what the host and the op before lead by. So it is
+        the sum of what the ops up to it gain, and the least of what the op before the chain leads by, and of what the
+        host leads by at each op less the sum before that.
+        """
+        pays, _, moves, shrinks = self._changes
+        hosts = host + np.cumsum(pays.between(since, until), axis=0)
+        gains = moves.between(since, until) + shrinks.between(since, until)
+        sums = np.cumsum(gains, axis=0)
+        least = hosts + self._scan.host_slack[since:until, None] - sums + gains
+        np.minimum(least[0], self._rows[self._scan.steps[since][3]], out=least[0])
+        np.add(np.minimum.accumulate(least, axis=0), sums, out=self.ends[since:until])
+        last: Ints = hosts[-1]
+        return last
+
+    def _one_by_one(self, since: int, until: int, host: Ints) -> Ints:
+        """Scan some events, and return the lead of the host after them.
 
         Nothing leads by more than all that it waited for do. Where one of these held it up until it began, which is the
         rule, the lead is no more than that one's anyway, and the most need not be known.
         """
-        steps, ends, host = self._steps, self._rows, self._host
+        steps, ends = self._scan.steps, self._rows
         room, most = np.empty_like(host), np.empty_like(host)
-        (pays, gain), (drops, gone), (moves, start), (shrinks, run) = self._changes
+        gain, gone, start, run = (change.rows for change in self._changes)
+        paid, dropped, moved, shrunk = (change.before for change in self._changes)
         add, least, greatest = np.add, np.minimum, np.maximum
-        for at in range(self._at, until):
+        for at in range(since, until):
             is_op, host_slack, cap, first, first_slack, second, second_slack, more, own = steps[at]
-            if (change := pays[at]) != NO_ROW:
+            if (change := paid[at]) < paid[at + 1]:
                 host = host + gain[change]
             if not is_op:
                 held = least(host + own, cap if first == NO_ROW else least(ends[first] + first_slack, cap))
-                host = held if (change := drops[at]) == NO_ROW else np.where(gone[change], host, held)
+                host = np.where(gone[change], host, held) if (change := dropped[at]) < dropped[at + 1] else held
                 ends[at][:] = host
                 continue
             lead = ends[at]
@@ -300,11 +334,11 @@ class LaneWalk:
                     if before != NO_ROW:
                         greatest(most, ends[before], out=most)
                 least(lead, most, out=lead)
-            if (change := moves[at]) != NO_ROW:
+            if (change := moved[at]) < moved[at + 1]:
                 lead += start[change]
-            if (change := shrinks[at]) != NO_ROW:
+            if (change := shrunk[at]) < shrunk[at + 1]:
                 lead += run[change]
-        self._at, self._host = max(self._at, until), host
+        return host
 
 
 def _more_needs(needs: pa.Table, count: int) -> list[_More]:
@@ -315,14 +349,41 @@ def _more_needs(needs: pa.Table, count: int) -> list[_More]:
     return found
 
 
-def _lanes(arrays: Sequence[NDArray[Any]]) -> _Lanes:
-    changes = np.zeros(len(arrays[0]), np.bool_)
-    for array in arrays:
-        changes |= array != 0
-    events = np.flatnonzero(changes)
-    row_of = np.full(len(changes), NO_ROW)
-    row_of[events] = np.arange(len(events))
-    rows = np.empty((len(events), len(arrays)), arrays[0].dtype)
-    for lane, array in enumerate(arrays):
-        rows[:, lane] = array[events]
-    return row_of.tolist(), rows
+def _stretches(follows: Flags) -> list[tuple[int, bool]]:
+    """Return stretches of events, the chains among them long enough to be worth a pass of their own.
+
+    A chain is of ops each of which waits for the one before and for the host, and for nothing else.
+    """
+    edges = np.flatnonzero(np.diff(follows, prepend=False, append=False)).reshape(-1, 2)
+    chains = edges[edges[:, 1] - edges[:, 0] >= _CHAIN_FROM].ravel().tolist()
+    ends = [*chains, len(follows)]
+    return [(end, at % 2 == 1) for at, end in enumerate(ends) if end > (ends[at - 1] if at else 0)]
+
+
+@dataclass(frozen=True)
+class _Lanes:
+    """What several scenarios change, one column each: the rows of the events that some of them changes."""
+
+    before: list[int]  # how many rows there are before each event, and in all
+    events: Ints
+    rows: NDArray[Any]
+
+    @classmethod
+    def of(cls, arrays: Sequence[NDArray[Any]]) -> Self:
+        changes = np.zeros(len(arrays[0]), np.bool_)
+        for array in arrays:
+            changes |= array != 0
+        events = np.flatnonzero(changes)
+        rows = np.empty((len(events), len(arrays)), arrays[0].dtype)
+        for lane, array in enumerate(arrays):
+            rows[:, lane] = array[events]
+        return cls([0, *np.cumsum(changes).tolist()], events, rows)
+
+    def between(self, since: int, until: int) -> NDArray[Any]:
+        """Return a row for each event from one position to another."""
+        first, last = self.before[since], self.before[until]
+        if last - first == until - since:
+            return self.rows[first:last]
+        found = np.zeros((until - since, self.rows.shape[1]), self.rows.dtype)
+        found[self.events[first:last] - since] = self.rows[first:last]
+        return found

@@ -77,7 +77,7 @@ class RunScan:
         """Return the same for several answers to what each scan has, one column each."""
         by_scan = list(zip(*told, strict=True))
         inputs = [_inputs(scan, scenarios) for scan, scenarios in zip(self.scans, by_scan, strict=True)]
-        walks = [LaneWalk(scan.steps, changed) for scan, changed in zip(self.scans, inputs, strict=True)]
+        walks = [LaneWalk(scan, changed) for scan, changed in zip(self.scans, inputs, strict=True)]
         balanced = np.asarray([[SKEW in scenario.removed for scenario in scenarios] for scenarios in by_scan])
         for meeting in self.meetings:
             scans, waits = [i for i, _ in meeting.members], np.asarray(meeting.waits)[:, None]
