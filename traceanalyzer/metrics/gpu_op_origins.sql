@@ -19,6 +19,14 @@
 --   annotation  VARCHAR  innermost annotation around the call
 --   python      VARCHAR  innermost Python frame around the call: file(line): function
 --   link_source VARCHAR  how the operator was found: external_id or nesting
+WITH causes AS MATERIALIZED (
+    SELECT trace_id, slice_id, name
+    FROM host_slices
+    SEMI JOIN (
+        SELECT trace_id, unnest([launch_id, cpu_op_id, annotation_id, python_id]) AS slice_id
+        FROM gpu_ops
+    ) AS told USING (trace_id, slice_id)
+)
 SELECT
     trace,
     rank,
@@ -41,8 +49,8 @@ LEFT JOIN attribution.steps
     AND steps.device = gpu_ops.device
     AND gpu_ops.start_ns >= steps.start_ns
     AND gpu_ops.start_ns < steps.end_ns
-LEFT JOIN host_slices AS launch ON launch.trace_id = gpu_ops.trace_id AND launch.slice_id = launch_id
-LEFT JOIN host_slices AS operator ON operator.trace_id = gpu_ops.trace_id AND operator.slice_id = cpu_op_id
-LEFT JOIN host_slices AS annotation
+LEFT JOIN causes AS launch ON launch.trace_id = gpu_ops.trace_id AND launch.slice_id = launch_id
+LEFT JOIN causes AS operator ON operator.trace_id = gpu_ops.trace_id AND operator.slice_id = cpu_op_id
+LEFT JOIN causes AS annotation
     ON annotation.trace_id = gpu_ops.trace_id AND annotation.slice_id = gpu_ops.annotation_id
-LEFT JOIN host_slices AS python ON python.trace_id = gpu_ops.trace_id AND python.slice_id = gpu_ops.python_id
+LEFT JOIN causes AS python ON python.trace_id = gpu_ops.trace_id AND python.slice_id = gpu_ops.python_id
