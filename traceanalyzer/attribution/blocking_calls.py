@@ -11,7 +11,7 @@ import numpy as np
 from traceanalyzer.attribution.arrow_columns import NO_ROW
 from traceanalyzer.attribution.buckets import HOST_CODE, SYNC_CODE, Codes, Flags, Ints
 from traceanalyzer.attribution.device_ops import DeviceOps
-from traceanalyzer.attribution.host_slices import HostSlices
+from traceanalyzer.attribution.host_slices import HostSlices, RowsById
 from traceanalyzer.attribution.host_states import COPY_CALL, is_api, slice_state
 
 # What a synchronising call costs where there is nothing to wait for.
@@ -207,9 +207,8 @@ def waited_ops(calls: BlockingCalls, ops: DeviceOps) -> Ints:
         target = np.where(later, mine[last], target)
         target_end = np.where(later, ends[last], target_end)
     own = (calls.copy_op != NO_ROW) & (calls.copy_device == ops.device)
-    row_of = {op_id: row for row, op_id in enumerate(ops.op_id.tolist())} if own.any() else {}
-    for at in np.flatnonzero(calls.copy_op != NO_ROW).tolist():
-        target[at] = row_of[int(calls.copy_op[at])] if own[at] else NO_ROW
+    copies = np.flatnonzero(calls.copy_op != NO_ROW)
+    target[copies] = np.where(own[copies], RowsById(ops.op_id).of(calls.copy_op[copies]), NO_ROW)
     return target
 
 

@@ -46,6 +46,12 @@ class HostSlices:
     by_id: RowsById
 
     @property
+    def threads(self) -> list[int]:
+        """Return the threads that there are slices of."""
+        found: list[int] = self.thread[np.flatnonzero(np.diff(self.thread, prepend=NO_ROW))].tolist()
+        return found
+
+    @property
     def count(self) -> int:
         """Return how many there are."""
         return len(self.slice_id)

@@ -181,7 +181,7 @@ class _Edges:
 
 def _unrecorded(slices: HostSlices, thread: int) -> int:
     first, last = np.searchsorted(slices.thread, [thread, thread + 1])
-    codes = np.unique(slices.name_code[first:last]).tolist()
+    codes = np.flatnonzero(np.bincount(slices.name_code[first:last])).tolist()
     return unrecorded_state(
         frozenset(slices.categories[code] for code in codes), any(AUTOGRAD.search(slices.names[code]) for code in codes)
     )
@@ -219,7 +219,7 @@ def paint(
     captures = find_captures(slices, states)
     of_os = slices.flags([is_os(c) for c in slices.categories])
     timelines = {}
-    for thread in np.unique(slices.thread).tolist():
+    for thread in slices.threads:
         mine = np.flatnonzero(edges.thread == thread)
         time = edges.time[mine]
         origin = int(time.min(initial=np.iinfo(np.int64).max))

@@ -150,9 +150,10 @@ def _rows_of_devices(table: pa.Table, arrivals: Mapping[tuple[int, int], tuple[_
     waiting = np.isin(codes, [code for code, name in enumerate(names) if name in (SKEW, MESSAGE)]) & (blamed != NO_ROW)
     known_codes = np.asarray([CODE[str(name)] for name in names], np.int64)
     found = {}
-    places = np.stack([trace, device], axis=1)
-    for place in np.unique(places, axis=0).tolist():
-        mine = np.flatnonzero((trace == place[0]) & (device == place[1]))
+    # The rows of a device lie together.
+    first = np.flatnonzero((np.diff(trace, prepend=NO_ROW) != 0) | (np.diff(device, prepend=NO_ROW) != 0))
+    for low, high in zip(first.tolist(), np.append(first, len(trace))[1:].tolist(), strict=True):
+        place, mine = (int(trace[low]), int(device[low])), np.arange(low, high)
         waits, met = [], []
         for at in np.flatnonzero(waiting[mine]).tolist():
             known = arrivals.get((place[0], int(blamed[mine[at]])))
@@ -161,5 +162,5 @@ def _rows_of_devices(table: pa.Table, arrivals: Mapping[tuple[int, int], tuple[_
                 waits.append(at)
                 met.append(known[0])
         bucket = known_codes[codes[mine]]
-        found[place[0], place[1]] = _Rows(start[mine], end[mine], bucket, np.asarray(waits, np.int64), met)
+        found[place] = _Rows(start[mine], end[mine], bucket, np.asarray(waits, np.int64), met)
     return found

@@ -88,7 +88,7 @@ def _collective_members(table: Table, members: list[Member]) -> pa.Table:
 def _table(table: Table, device: AttributedDevice, columns: _Columns) -> pa.Table:
     schema = table.arrow_schema()
     count = len(next(iter(columns.values())))
-    columns = {"trace_id": [device.trace_id] * count, "device": [device.ops.device] * count, **columns}
+    columns = {"trace_id": np.full(count, device.trace_id), "device": np.full(count, device.ops.device), **columns}
     return pa.Table.from_arrays(
         [
             columns[field.name].cast(field.type)
