@@ -266,7 +266,20 @@ def test_set_of_an_unknown_rule_is_explained(ask: Asking) -> None:
 
 def test_unknown_metric_suggests_the_right_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["metrics", "show", "device_tim"]) == 2
-    assert "did you mean device_time" in capsys.readouterr().err
+    assert "did you mean 'device_time'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("nope", "`traceanalyzer metrics list` names all"),
+        ("xyz", "`traceanalyzer metrics list` names all"),
+        ("ledger", "did you mean 'run_ledger' or 'time_ledger' or 'ledger_rows'?"),
+    ],
+)
+def test_only_names_that_are_alike_are_suggested(name: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["metrics", "show", name]) == 2
+    assert hint in capsys.readouterr().err
 
 
 def test_every_metric_and_table_can_be_shown(capsys: pytest.CaptureFixture[str]) -> None:

@@ -75,7 +75,7 @@ def test_named_metrics_are_written_as_csv(root: Path, tmp_path: Path, capsys: py
 
 def test_a_name_that_no_metric_has_is_told(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["metrics", "export", str(root / SAMPLE), str(tmp_path / "out"), "device_tim"]) == 2
-    assert "did you mean device_time" in capsys.readouterr().err
+    assert "did you mean 'device_time'" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 

@@ -118,7 +118,7 @@ def test_names_may_hold_an_equals_sign() -> None:
     ("arguments", "told"),
     [
         ([], "nothing is to change"),
-        (["--remove", "host.sinc"], "did you mean host.sync?"),
+        (["--remove", "host.sinc"], "did you mean 'host.sync'?"),
         (["--remove", "disk"], "host, dev or one of"),
         (["--remove", "host.gc@first"], "names no rank"),
         (["--faster", "qemm=2x"], "classes here: "),

@@ -6,11 +6,10 @@ import datetime
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.errors import TraceAnalyzerError, suggestion
 
 FILE_NAME = "traceanalyzer.toml"
 
@@ -132,8 +131,7 @@ class _Reader:
             cause = place.removeprefix("names.")
             patterns = [item] if isinstance(item, str) else item
             if cause not in NAMEABLE:
-                close = get_close_matches(cause, NAMEABLE, n=1)
-                hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(NAMEABLE)}"
+                hint = suggestion(cause, NAMEABLE, f"known: {', '.join(NAMEABLE)}")
                 self.mistakes.append(f"{place}: no cause that names stand for ({hint})")
             elif not isinstance(patterns, list) or not all(isinstance(pattern, str) for pattern in patterns):
                 self.mistakes.append(f"{place} must be a pattern or a list of them")
@@ -188,6 +186,5 @@ class _Reader:
     def _check_keys(self, where: str, values: Mapping[str, Any], known: tuple[str, ...]) -> None:
         for name in values:
             if name not in known:
-                close = get_close_matches(name, known, n=1)
-                hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known)}"
+                hint = suggestion(name, known, f"known: {', '.join(known)}")
                 self.mistakes.append(f"unknown key: {f'{where}.{name}'.lstrip('.')} ({hint})")

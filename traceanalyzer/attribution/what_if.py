@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 import duckdb
 
 from traceanalyzer.attribution.bounds import Bounds, Place, RunBound
 from traceanalyzer.attribution.buckets import CAUSES
 from traceanalyzer.attribution.lead_scan import Scenario
-from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.errors import TraceAnalyzerError, suggestion
 
 # What `--remove host` and `--remove dev` stand for, and `--faster compute`.
 _FAMILIES = ("host", "dev")
@@ -120,8 +119,7 @@ def causes_named(names: Sequence[str]) -> tuple[str, ...]:
         elif cause in CAUSES:
             found.append(cause)
         else:
-            close = get_close_matches(cause, CAUSES, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"host, dev or one of {', '.join(sorted(CAUSES))}"
+            hint = suggestion(cause, sorted(CAUSES), f"host, dev or one of {', '.join(sorted(CAUSES))}")
             raise TraceAnalyzerError(f"no cause is called {cause!r}", "--remove", hint)
     return tuple(dict.fromkeys(found))
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from traceanalyzer.commands.opening import RunOptions, opened, run_options, step_options
-from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.errors import TraceAnalyzerError, suggestion
 
 if TYPE_CHECKING:
     from traceanalyzer.engine import Metric
@@ -130,8 +130,5 @@ def _tables() -> dict[str, Table]:
 
 
 def _unknown(name: str, known: Mapping[str, Metric], tables: Mapping[str, Table]) -> TraceAnalyzerError:
-    from difflib import get_close_matches
-
-    close = get_close_matches(name, [*known, *tables], n=3)
-    hint = f"did you mean {' or '.join(close)}?" if close else "`traceanalyzer metrics list` names all"
+    hint = suggestion(name, [*known, *tables], "`traceanalyzer metrics list` names all")
     return TraceAnalyzerError("no such metric or table", name, hint)

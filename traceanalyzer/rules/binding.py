@@ -9,10 +9,10 @@ import duckdb
 
 from traceanalyzer import engine
 from traceanalyzer.attribution.buckets import CAUSES
+from traceanalyzer.errors import suggestion
 from traceanalyzer.rules import sandbox
 from traceanalyzer.rules.bounds import claim_values
 from traceanalyzer.rules.model import FINDING, Mistake, Rule
-from traceanalyzer.rules.parsing import suggestion
 from traceanalyzer.rules.template import format_value, template_fields
 from traceanalyzer.rules.verdicts import AUTO_SEVERITIES
 from traceanalyzer.rules.workspace import open_workspace

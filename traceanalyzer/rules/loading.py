@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 
-from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.errors import TraceAnalyzerError, suggestion
 from traceanalyzer.rules.binding import bind_rules
 from traceanalyzer.rules.document import read_document
 from traceanalyzer.rules.model import STATES, Mistake, Param, ParamValue, Rule, RuleFilesError
-from traceanalyzer.rules.parsing import parse_rule, suggestion
+from traceanalyzer.rules.parsing import parse_rule
 from traceanalyzer.rules.sql_text import code
 from traceanalyzer.rules.units import unit_mistakes
+
+ALL_RULES = "`traceanalyzer rules list` names all"
 
 
 def builtin_folder() -> Path:
@@ -65,9 +66,7 @@ def rule_called(rule_id: str, rules: Sequence[Rule]) -> Rule:
     known = {rule.id: rule for rule in rules}
     if rule_id in known:
         return known[rule_id]
-    close = get_close_matches(rule_id, known, n=3)
-    hint = f"did you mean {' or '.join(close)}?" if close else "`traceanalyzer rules list` names all"
-    raise TraceAnalyzerError("no such rule", rule_id, hint)
+    raise TraceAnalyzerError("no such rule", rule_id, suggestion(rule_id, known, ALL_RULES))
 
 
 def lint(paths: Sequence[Path] = ()) -> list[Mistake]:
@@ -87,7 +86,7 @@ def check_settings(rules: Sequence[Rule], settings: Mapping[str, ParamValue]) ->
     for key, value in settings.items():
         rule_id, _, name = key.partition(".")
         if rule_id not in by_id:
-            raise TraceAnalyzerError(f"no such rule: {rule_id}", key, suggestion(rule_id, by_id))
+            raise TraceAnalyzerError(f"no such rule: {rule_id}", key, suggestion(rule_id, by_id, ALL_RULES))
         params = by_id[rule_id].params
         if name not in params:
             known = ", ".join(params) or "none"

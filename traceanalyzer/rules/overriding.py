@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from traceanalyzer.diagnosis import Finding, Override
-from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.errors import TraceAnalyzerError, suggestion
 from traceanalyzer.rules.model import ParamValue, Rule
-from traceanalyzer.rules.parsing import suggestion
 from traceanalyzer.rules.places import Run
 from traceanalyzer.rules.verdicts import Verdict
 from traceanalyzer.settings import NO_SETTINGS, Settings, Suppression

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from traceanalyzer.diagnosis import SEVERITIES
+from traceanalyzer.errors import suggestion
 from traceanalyzer.rules.document import Document
 from traceanalyzer.rules.model import (
     AUTO,
@@ -356,9 +356,3 @@ class _Parser:
 
 def _shortened(text: str) -> str:
     return text if len(text) <= 40 else f"{text[:39]}…"
-
-
-def suggestion(name: str, choices: Iterable[str]) -> str | None:
-    """Return 'did you mean …' for the choice that is spelled most alike, if one is."""
-    close = difflib.get_close_matches(name, list(choices), n=1)
-    return f"did you mean '{close[0]}'?" if close else None
