@@ -11,17 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from report_diagnoses import loader_finding, plan, precision_finding, quality_finding
 from text_tables import connect
 
 import traceanalyzer.rules
 from traceanalyzer import attribution, engine
 from traceanalyzer.cli import main
-from traceanalyzer.diagnosis import Diagnosis, Finding
+from traceanalyzer.diagnosis import Diagnosis, Finding, PlannedFix
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report import terminal
 from traceanalyzer.report.json import document
 from traceanalyzer.rules import diagnose, load_rules
 from traceanalyzer.rules.diagnosing import reported
+from traceanalyzer.rules.findings import sort_findings
 from traceanalyzer.rules.fixtures import open_fixture
 from traceanalyzer.rules.places import Place
 from traceanalyzer.rules.verdicts import Verdict
@@ -272,6 +274,18 @@ def test_a_rule_that_raises_abstains_and_the_others_go_on() -> None:
     diagnosis = diagnose(open_fixture(LOADER, {}), [*RULES, broken])
     assert [(o.state, o.reason) for o in diagnosis.outcomes if o.rule == "broken"] == [("abstained", "error")]
     assert problems(diagnosis) == ["dataloader-bound"]
+
+
+def test_findings_stand_in_the_order_of_fixes_of_the_device_with_most_to_save() -> None:
+    first, second = loader_finding(), precision_finding()
+    elsewhere = replace(first, rule="sync-in-step", device=1, saving_share=0.2, marginal_order=1)
+    theirs = replace(plan(), device=1, fixes=(PlannedFix("sync-in-step", "primary", 9, 9),))
+    found = sort_findings([elsewhere, second, first, quality_finding()], [theirs, plan()])
+    assert [item.rule for item in found] == [
+        "tq-warmup-in-window",
+        *(fix.rule for fix in plan().fixes),
+        "sync-in-step",
+    ]
 
 
 def test_the_connection_that_is_diagnosed_stays_as_it_was() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -227,6 +228,14 @@ class FixPlan:
     step_count: int
     fixes: tuple[PlannedFix, ...]
     enablers: tuple[Enabling, ...] = ()
+
+
+def plan_of_finding(plans: Sequence[FixPlan], finding: Finding) -> FixPlan | None:
+    """Return the order of fixes in which a finding stands: its device's, or that of the whole run."""
+    for plan in plans:
+        if plan.trace is None or (plan.trace, plan.device) == (finding.trace, finding.device):
+            return plan
+    return None
 
 
 @dataclass(frozen=True)

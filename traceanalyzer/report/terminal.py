@@ -8,12 +8,12 @@ from collections.abc import Sized
 from pathlib import Path
 from typing import TextIO
 
-from traceanalyzer.diagnosis import SEVERITIES, Diagnosis, Finding, Outcome, PlannedFix
+from traceanalyzer.diagnosis import SEVERITIES, Diagnosis, Finding, Outcome, PlannedFix, plan_of_finding
 from traceanalyzer.report.findings import SEVERITY_STYLES, write_findings
 from traceanalyzer.report.ledger_bar import alike, shares_words, write_ledgers, write_run_ledger
 from traceanalyzer.report.overrides import write_overrides
 from traceanalyzer.report.page import Page, Part
-from traceanalyzer.report.verdict import LIMITS_TRUST, judge, quality_findings, step_ns
+from traceanalyzer.report.verdict import LIMITS_TRUST, judge, quality_findings, step_ns, time_findings
 from traceanalyzer.report.words import bucket_words, counted, duration, gain, listed, percent, ranges, short_names
 
 MOST_GROUPS = 4
@@ -132,8 +132,9 @@ def _where(diagnosis: Diagnosis, finding: Finding) -> str:
 
 
 def _write_order(page: Page, diagnosis: Diagnosis) -> None:
-    """Write the waterfall: how long a step takes after each fix, of the run or of its slowest device that has one."""
-    plan = max(diagnosis.plans, key=lambda item: item.window_ns / max(item.step_count, 1), default=None)
+    """Write the waterfall: how long a step takes after each fix, of the run or of the device of the first finding."""
+    first = next(iter(time_findings(diagnosis)), None)
+    plan = None if first is None else plan_of_finding(diagnosis.plans, first)
     if plan is None or not plan.window_ns or len(plan.fixes) < 2:
         return
     per_step = max(plan.step_count, 1)

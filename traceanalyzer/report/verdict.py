@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from traceanalyzer.diagnosis import SEVERITIES, DeviceLedger, Diagnosis, Finding, FixPlan, PlannedFix, RunLedger
+from traceanalyzer.diagnosis import SEVERITIES, DeviceLedger, Diagnosis, Finding, PlannedFix, RunLedger, plan_of_finding
 from traceanalyzer.report.words import bucket_words, listed, percent
 
 # A device that computes this much has little left to win outside its kernels.
@@ -142,7 +142,7 @@ def _sick(diagnosis: Diagnosis, timed: list[Finding]) -> str:
         f"{_compute_words(diagnosis.ledgers)}. {first.title.rstrip('.')}: fixing that saves up to {percent(share)} "
         f"({speedup(share)})"
     )
-    plan = _plan_of(diagnosis, first)
+    plan = plan_of_finding(diagnosis.plans, first)
     if plan is not None and plan.window_ns:
         joint = sum(fix.saving_ns for fix in plan.fixes) / plan.window_ns
         count = len(plan.fixes)
@@ -170,20 +170,12 @@ def joint_fixes(diagnosis: Diagnosis, finding: Finding) -> JointFixes | None:
     """Return the fixes together with which alone a finding's is worth something; None: it is by itself."""
     if finding.status != "joint":
         return None
-    plan = _plan_of(diagnosis, finding)
+    plan = plan_of_finding(diagnosis.plans, finding)
     fixes = tuple(fix for fix in plan.fixes if fix.status == "joint") if plan else ()
     if plan is None or not plan.window_ns or all(fix.rule != finding.rule for fix in fixes):
         return None
     saving_ns = sum(fix.saving_ns for fix in fixes)
     return JointFixes(fixes, saving_ns / plan.window_ns, saving_ns / max(plan.step_count, 1))
-
-
-def _plan_of(diagnosis: Diagnosis, finding: Finding) -> FixPlan | None:
-    """Return the order of fixes in which a finding stands: its device's, or that of the whole run."""
-    for plan in diagnosis.plans:
-        if plan.trace is None or (plan.trace, plan.device) == (finding.trace, finding.device):
-            return plan
-    return None
 
 
 def _lower(text: str) -> str:

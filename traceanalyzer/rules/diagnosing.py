@@ -120,19 +120,20 @@ def _told(
     suppressed = _findings(session, [verdict for verdict in fired if _key(verdict) in silenced], owned, {}, explained)
     asked = sorted((*quality, *found), key=lambda verdict: verdict.rule.id)
     ledgers = overview.ledgers(session.con)
+    plans = tuple(plan_of(field, place, order) for place, order in sorted(orders.items(), key=_first_first))
     return Diagnosis(
         run=run_name,
         traces=overview.traces(session.con),
         ledgers=ledgers,
         run_ledger=overview.run_ledger(session.con, ledgers) if field.together is not None else None,
-        findings=tuple(sort_findings(merge_ranks(findings), one_order=len(orders) == 1)),
+        findings=tuple(sort_findings(merge_ranks(findings), plans)),
         outcomes=tuple(_outcome(session.run, item, overrides, refined) for item in (*asked, *explained.verdicts)),
         below_noise=_below_noise(session.run, [verdict for verdict in found if _key(verdict) not in later_told]),
         not_explained=allocation.unexplained(session.con),
         defects=overview.defects(session.con),
-        suppressed=tuple(sort_findings(merge_ranks(suppressed), one_order=False)),
+        suppressed=tuple(sort_findings(merge_ranks(suppressed))),
         overrides=overrides.told(session.rules, suppressed),
-        plans=tuple(plan_of(field, place, order) for place, order in sorted(orders.items(), key=_first_first)),
+        plans=plans,
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import duckdb
 
-from traceanalyzer.diagnosis import SEVERITIES, AttachedExplanation, Evidence, Finding, Fix
+from traceanalyzer.diagnosis import SEVERITIES, AttachedExplanation, Evidence, Finding, Fix, FixPlan, plan_of_finding
 from traceanalyzer.rules import sandbox
 from traceanalyzer.rules.bounds import claim_values, claimed_sql
 from traceanalyzer.rules.fix_order import ALTERNATIVE, JOINT, LATENT, PRIMARY, Ordered
@@ -134,19 +134,23 @@ def merge_ranks(findings: Sequence[Finding]) -> list[Finding]:
     return [_merged(group) for group in groups]
 
 
-def sort_findings(findings: Sequence[Finding], *, one_order: bool) -> list[Finding]:
+def sort_findings(findings: Sequence[Finding], plans: Sequence[FixPlan] = ()) -> list[Finding]:
     """Return quality findings first, worst first; then the others in the order of fixes.
 
-    Unless there is `one_order` for all, what saves more comes first, surer ones before equal ones.
+    Where several devices have orders of their own, that of the device where most can be saved goes first, and then what
+    is found on others alone: what saves more comes first, surer ones before equal ones.
     """
-    return sorted(findings, key=lambda finding: _sort_key(finding, by_order=one_order))
+    ranked = sorted(findings, key=_sort_key)
+    first = next((finding for finding in ranked if finding.marginal_order is not None), None)
+    plan = None if first is None else plan_of_finding(plans, first)
+    order = {} if plan is None else {fix.rule: at for at, fix in enumerate(plan.fixes)}
+    return sorted(ranked, key=lambda finding: (finding.kind != QUALITY, order.get(finding.rule, len(order))))
 
 
-def _sort_key(finding: Finding, *, by_order: bool) -> tuple[Any, ...]:
+def _sort_key(finding: Finding) -> tuple[Any, ...]:
     if finding.kind == QUALITY:
         return (0, -SEVERITIES.index(finding.severity), finding.rule, finding.trace or "")
-    weight = _WEIGHTS[finding.confidence]
-    saving = 0.0 if by_order else -(finding.saving_share or 0.0) * weight
+    saving = -(finding.saving_share or 0.0) * _WEIGHTS[finding.confidence]
     # What claims no time has no place in the order of fixes and is told after them.
     order = float("inf") if finding.marginal_order is None else finding.marginal_order
     status = (PRIMARY, JOINT, LATENT, ALTERNATIVE).index(finding.status)
