@@ -201,6 +201,19 @@ def test_kernel_named_categories_of_other_tools_are_no_gpu_work() -> None:
     assert tables.names() == ["sys_read"]
 
 
+def test_kernels_without_arguments_are_gpu_work_where_their_process_is_a_device() -> None:
+    tables = read(
+        events(
+            event(ph="X", cat="kernel", name="gemm", pid=1, tid="stream 7", ts=10.5, dur=2),
+            event(ph="X", cat="Kernel", name="add", pid="1", tid=8, ts=20, dur=2, args={}),
+            event(ph="X", cat="kernel", name="sched_switch", pid=4711, tid=4711, ts=10, dur=2),
+            event(ph="X", cat="kernel", name="idle", ts=10, dur=2),
+        )
+    )
+    assert [(r["name"], r["device"], r["stream"]) for r in tables["gpu_ops"]] == [("gemm", 1, 7), ("add", 1, 8)]
+    assert set(tables.names()) == {"idle", "sched_switch"}
+
+
 KERNEL_ARGS = '{"device": 1, "stream": 7, "context": 1, "correlation": 9, "External id": 4, "grid": [2, 3, 4], "block": [64, 1, 1]}'  # noqa: E501
 
 

@@ -1,5 +1,6 @@
 -- The events of one chunk: position in it, what each is, and what is wrong with it. Times of over 30 days are no durations.
--- GPU categories without a stream, device or correlation are no GPU work: other tools use the same category names.
+-- GPU categories without a stream, device or correlation are no GPU work, as other tools use the same category names;
+-- unless the event has no arguments at all and its process is the number of a device, as in traces written by hand.
 CREATE OR REPLACE TEMP TABLE chunk AS
 WITH numbered AS (
     SELECT
@@ -13,11 +14,11 @@ SELECT
     phase,
     CASE
         WHEN phase <> 'X' THEN NULL
-        WHEN class = 'gpu' AND NOT regexp_matches(coalesce(args, '{}'), '"(stream|device|correlation)"') THEN 'host'
+        WHEN class = 'gpu' AND is_foreign(args, pid) THEN 'host'
         ELSE coalesce(class, 'host')
     END AS class,
     CASE
-        WHEN class = 'gpu' AND NOT regexp_matches(coalesce(args, '{}'), '"(stream|device|correlation)"') THEN 'other'
+        WHEN class = 'gpu' AND is_foreign(args, pid) THEN 'other'
         WHEN category = 'cpu_op' AND regexp_matches(name, '^(ProfilerStep#|Optimizer\.|enumerate\(Data(Loader|Pipe)\)#)')
         THEN 'annotation'
         ELSE coalesce(category, 'other')

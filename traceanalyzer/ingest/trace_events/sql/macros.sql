@@ -51,3 +51,9 @@ CREATE OR REPLACE MACRO exact_events_of(path, object_bytes, unpadded) AS TABLE (
         }
     )
 );
+-- Whether an event of a GPU category is that of another tool.
+CREATE OR REPLACE MACRO is_foreign(args, pid) AS
+    CASE
+        WHEN coalesce(args, '{}') = '{}' THEN NOT coalesce(regexp_full_match(pid, '\d{1,2}'), FALSE)
+        ELSE NOT regexp_matches(args, '"(stream|device|correlation)"')
+    END;
