@@ -20,7 +20,7 @@ from report_diagnoses import (
     without_gpu,
 )
 
-from traceanalyzer.diagnosis import Diagnosis
+from traceanalyzer.diagnosis import Diagnosis, Outcome
 from traceanalyzer.report import terminal
 from traceanalyzer.report.ledger_bar import alike
 from traceanalyzer.report.page import aligned
@@ -176,6 +176,14 @@ def test_unknown_rank_is_not_invented() -> None:
     nameless = {"traces": (trace("a", rank=None),), "ledgers": (ledger("a", rank=None, host__python=0.3),)}
     text = report(sick(findings=(), **nameless))
     assert "rank" not in text.split("could not look")[0]
+
+
+@pytest.mark.parametrize(
+    ("count", "told"), [(5, "and 1 more reason; -v lists it"), (6, "and 2 more reasons; -v lists")]
+)
+def test_reasons_that_are_left_out_are_counted(count: int, told: str) -> None:
+    blind = [Outcome(f"rule-{i}", "…", "abstained", "a", 0, 0, "missing", f"{'no ' * i}data") for i in range(count)]
+    assert told in report(sick(outcomes=tuple(blind)))
 
 
 def test_compute_leads_the_legend_even_where_there_is_next_to_none() -> None:

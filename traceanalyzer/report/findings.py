@@ -8,7 +8,17 @@ from dataclasses import replace
 from traceanalyzer.diagnosis import SEVERITIES, AttachedExplanation, Diagnosis, Evidence, Finding, Fix
 from traceanalyzer.report.page import Page, Part
 from traceanalyzer.report.verdict import joint_fixes, ledger_of, problems, worth_share
-from traceanalyzer.report.words import column_words, duration, gain, listed, percent, ranges, short_names, value_words
+from traceanalyzer.report.words import (
+    column_words,
+    counted,
+    duration,
+    gain,
+    listed,
+    percent,
+    ranges,
+    short_names,
+    value_words,
+)
 
 MOST_FINDINGS = 6
 MOST_ROWS = 3
@@ -90,7 +100,7 @@ def _write_finding(
         _write_facts(page, diagnosis, other, "", lead="also  ")
         page.paragraph(other.message, indent=3, style="dim")
     if not verbose and len(others) > MOST_PLACES:
-        page.line((f"   and in {len(others) - MOST_PLACES} more places; -v tells them", "dim"))
+        page.line((f"   and in {counted(len(others) - MOST_PLACES, 'more place')}; -v tells more", "dim"))
     if verbose:
         for reference in finding.references:
             page.code(f"see  {reference}", indent=3, style="dim")

@@ -230,7 +230,8 @@ def _write_blind_spots(page: Page, diagnosis: Diagnosis, *, verbose: bool) -> No
         listed = ", ".join(names) if verbose or len(names) <= 2 else f"{names[0]} and {len(names) - 1} more"
         page.paragraph(f"{because}{' → ' + unlock if unlock else ''}  ({listed})", label="  - ")
     if not verbose and len(ordered) > MOST_GROUPS:
-        page.line((f"  and {len(ordered) - MOST_GROUPS} more reasons; -v lists them", "dim"))
+        more = len(ordered) - MOST_GROUPS
+        page.line((f"  and {counted(more, 'more reason')}; -v lists {'it' if more == 1 else 'them'}", "dim"))
 
 
 def abstained(diagnosis: Diagnosis) -> list[Outcome]:

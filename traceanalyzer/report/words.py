@@ -42,7 +42,7 @@ BUCKET_WORDS = {
     "dev.dispatch": "gap between queued kernels",
     "dev.graph_gap": "gap inside a CUDA graph",
     "dev.unresolved": "device waits, cause not recorded",
-    "edge.no_launch": "launched before the trace began",
+    "edge.no_launch": "launch not in the trace",
     "edge.head": "before the first compute kernel",
     "edge.carried_in": "device still works on what was queued before the trace",
     "edge.tail": "after the last compute kernel",
