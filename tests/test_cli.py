@@ -168,7 +168,9 @@ def test_mistake_in_sql_says_where_and_what_was_meant(ask: Asking) -> None:
     code, out, err = ask("sql", "SELECT *\nFROM gpu_opz")
     assert (code, out) == (2, "")
     assert err.startswith("error: query: Catalog Error: Table with name gpu_opz does not exist!")
-    assert "line 2: FROM gpu_opz" in err
+    *_, line, mark, _ = err.splitlines()
+    assert line.strip() == "line 2: FROM gpu_opz"
+    assert mark.index("^") == line.index("gpu_opz")
     assert "gpu_ops" in err.split("hint: ")[1]
 
 
@@ -192,6 +194,17 @@ def test_shell_answers_and_survives_a_mistake(ask: Asking, monkeypatch: pytest.M
     assert "error: query" in err
     assert "gpu_ops" in out
     assert out.rstrip().endswith("2")
+
+
+@pytest.mark.parametrize("leave", ["quit", "exit;", ".exit"])
+def test_shell_knows_its_commands_without_the_point(leave: str, ask: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = iter(["help", "SELECT 1 AS", "help;", leave])
+    monkeypatch.setattr("builtins.input", lambda prompt: next(lines))
+    monkeypatch.setattr(sys, "stdin", _Terminal())
+    code, out, err = ask("sql")
+    assert (code, err) == (0, "")
+    assert ".columns NAME" in out
+    assert out.split()[-3] == "help"
 
 
 class _Terminal(io.StringIO):

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 # How often a query that is to stop is told so.
 _TICK_S = 0.05
 
+# Typed without the point by whoever does not know yet that there is one; no statement is one of these words.
+BARE_COMMANDS = (["help"], ["quit"], ["exit"])
 HELP = """Statements end with ; and may span lines.
   .tables          metrics and tables
   .columns NAME    what one of them holds
@@ -121,7 +123,7 @@ def _explained(message: str) -> TraceAnalyzerError:
     lines = [line.strip() for line in told.splitlines() if line.strip()]
     what = lines[0] if lines else "the query failed"
     suggestions = [line for line in lines[1:] if line.startswith(("Did you mean", "Candidate bindings", "HINT"))]
-    place = f"\n  line {excerpt}".replace("\n", "\n  ") if excerpt else ""
+    place = f"\nline {excerpt}".replace("\n", "\n    ") if excerpt else ""
     hint = " ".join(suggestions) or "`traceanalyzer metrics list` names what can be queried"
     return TraceAnalyzerError(what + place.rstrip(), "query", hint)
 
@@ -148,10 +150,11 @@ def _shell(con: duckdb.DuckDBPyConnection) -> None:
             click.echo()
             lines = []
             continue
-        if not lines and line.strip().startswith("."):
-            if line.split()[0] in (".quit", ".exit"):
+        words = line.strip().rstrip(";").split()
+        if not lines and words and (words[0].startswith(".") or words in BARE_COMMANDS):
+            if words[0].lstrip(".") in ("quit", "exit"):
                 return
-            _dot_command(con, line.split())
+            _dot_command(con, words)
             continue
         lines.append(line)
         if line.rstrip().endswith(";"):
