@@ -1,4 +1,7 @@
-"""Host calls that return only when the device has done something: synchronisations, blocking copies and launches."""
+"""Host calls that return only when the device has done something: synchronisations, blocking copies and launches.
+
+Giving memory back to the driver (cudaFree) is one of them: it waits until the device is idle.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +31,7 @@ STAGED_SHARE = 0.5
 RETURN_NS = 4_000
 
 _MEMCPY_BLOCK = HOST_CODE["host.memcpy_block"]
+_ALLOC = HOST_CODE["host.alloc"]
 
 # An event waits for what was launched on its stream before the call that recorded it.
 _SYNC_QUERY = """
@@ -43,6 +47,7 @@ WHERE s.trace_id = $trace_id
   AND COALESCE(s.wait_on_stream, s.stream) IS NOT NULL
 """
 _OF_EVENT = re.compile(r"EventSynchronize")
+_FREE = re.compile(r"^((cuda|hip)Free|cuMemFree(_v2)?)$")
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,12 @@ class BlockingCalls:
     of_event: Flags  # waits for an event: its stream may hold later work when it returns
     copy_op: Ints  # op_id of the call's own copy; NO_ROW: none
     copy_device: Ints
+
+    @property
+    def frees(self) -> Flags:
+        """Tell which give memory back: what they do after the wait is theirs, too."""
+        found: Flags = self.cause == _ALLOC
+        return found
 
     @property
     def count(self) -> int:
@@ -132,12 +143,20 @@ def _waited_for(con: duckdb.DuckDBPyConnection, trace_id: int, correlations: Int
     return np.asarray([stream for stream, _ in found], np.int64), np.asarray(until, np.int64)
 
 
+def _cause_of_wait(category: str, name: str) -> int:
+    """Return the code of HOST that waiting in a call belongs to; NO_ROW: it never waits, or its own work tells."""
+    if not is_api(category):
+        return NO_ROW
+    return SYNC_CODE if slice_state(category, name) == SYNC_CODE else _ALLOC if _FREE.search(name) else NO_ROW
+
+
 def find_blocking_calls(
     con: duckdb.DuckDBPyConnection, trace_id: int, slices: HostSlices, devices: list[DeviceOps]
 ) -> BlockingCalls:
     """Return the calls among some threads' slices that wait for a device."""
     names = zip(slices.categories, slices.names, strict=True)
-    syncs = np.flatnonzero(slices.flags([is_api(c) and slice_state(c, n) == SYNC_CODE for c, n in names]))
+    causes = np.asarray([_cause_of_wait(c, n) for c, n in names], np.int64)[slices.name_code]
+    syncs = np.flatnonzero(causes != NO_ROW)
     copies, launches = _blocking_copies(slices, devices), _blocking_launches(slices, devices)
     row = np.concatenate([syncs, copies.row, launches.row])
     order = np.argsort(row, kind="stable")
@@ -153,11 +172,11 @@ def find_blocking_calls(
         thread=slices.thread[row[order]],
         start=joined(slices.start[syncs], slices.start[copies.row], launches.start),
         end=slices.end[row[order]],
-        least=joined(API_MIN_NS, API_MIN_NS, 0),
+        least=joined(np.where(causes[syncs] == _ALLOC, 0, API_MIN_NS), API_MIN_NS, 0),
         release=joined(
             slices.end[syncs], np.minimum(copies.copy_start, slices.end[copies.row]), slices.end[launches.row]
         ),
-        cause=joined(SYNC_CODE, copies.cause, SYNC_CODE).astype(np.int8),
+        cause=joined(causes[syncs], copies.cause, SYNC_CODE).astype(np.int8),
         stream=joined(sync_stream, NO_ROW, launches.stream),
         until=joined(sync_until, slices.start[copies.row], launches.start),
         of_event=of_event[row[order]],
@@ -213,11 +232,15 @@ def waited_ops(calls: BlockingCalls, ops: DeviceOps) -> Ints:
 
 
 def device_waits_of(calls: BlockingCalls, ops: DeviceOps, stream_before: Ints) -> Ints:
-    """Return how long each call waited for work of a device that was there before it; 0: it waited for nothing."""
+    """Return how long each call waited for work of a device that was there before it; 0: it waited for nothing.
+
+    Giving memory back is a cost of its own however long it takes: it passes nothing on.
+    """
     target = waited_ops(calls, ops)
     # A copy waits for the op before it in its stream; its own time is no wait.
     own_copy = (calls.copy_op != NO_ROW) & (target != NO_ROW)
     awaited = np.where(own_copy, stream_before[target], target)
     busy_until = np.where(awaited == NO_ROW, calls.start, ops.end[awaited])
     waited = calls.release - calls.start - calls.least
-    return np.where(busy_until > calls.start + CLOCK_ERROR_NS, np.maximum(0, waited), 0)
+    real = (busy_until > calls.start + CLOCK_ERROR_NS) & ~calls.frees
+    return np.where(real, np.maximum(0, waited), 0)

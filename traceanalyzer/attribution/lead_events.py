@@ -166,16 +166,21 @@ class _Draft:
         at = np.flatnonzero(self.order.wait != NO_ROW)
         call = self.order.wait[at]
         start, end, target = self.calls.start[call], self.calls.end[call], waited[call]
-        blocked = np.maximum(0, end - start - self.calls.least[call])
+        frees = self.calls.frees[call]
         known = target != NO_ROW
         released = known & (self.ops.end[target] > start)
-        returned = np.where(released, end, np.minimum(end, self.ops.end[target] + RETURN_NS))
+        # Memory is given back after the wait.
+        freeing = np.where(released, end - self.ops.end[target], end - start)
+        least = np.where(frees, freeing, self.calls.least[call])
+        returned = self.ops.end[target] + np.where(frees, freeing, RETURN_NS)
+        returned = np.where(released, end, np.minimum(end, returned))
         self.end[at], self.first[at] = end, target
         self.first_slack[at] = np.where(known, end - returned, NO_LIMIT)
-        self.own[at] = np.where(released, blocked, 0)
-        self.cause[at], self.removable[at] = self.calls.cause[call], blocked
+        self.own[at] = np.where(released, np.maximum(0, end - start - least), 0)
+        self.cause[at] = self.calls.cause[call]
+        self.removable[at] = np.maximum(0, end - start - self.calls.least[call])
         # A long wait for nothing on this device waited for something else, which nothing here makes earlier.
-        self.cap[at[~known & (end - start > UNKNOWN_WAIT_NS)]] = 0
+        self.cap[at[~known & ~frees & (end - start > UNKNOWN_WAIT_NS)]] = 0
 
     def link_full_queue(self, freed: Ints) -> None:
         """Let launches into a full queue wait for the op that made room."""
