@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -88,7 +88,8 @@ class RememberedScan:
     def _that_matters(self, place: Device, removal: Removal) -> Removal:
         if place not in self._causes:
             self._causes[place] = self._scan.causes(*place)
-        return replace(removal, causes=removal.causes & self._causes[place])
+        causes = removal.causes & self._causes[place]
+        return removal if causes == removal.causes else replace(removal, causes=causes)
 
     def taken_ns(self, place: Device, removal: Removal) -> int:
         """Return the time of the analysis window that a fix takes out, whether or not anybody gains by it."""
@@ -113,7 +114,7 @@ class Removal:
         """Whether there is anything that the lead scan can tell."""
         return bool(self.causes or self.savings or self.launches)
 
-    @property
+    @cached_property
     def key(self) -> RemovalKey:
         """What tells this removal from others, for looking up what it saves."""
         return self.causes, frozenset(self.savings.items()), self.launches
