@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
 
@@ -127,6 +127,18 @@ class Bounds:
             places,
             _apart([] if traces is None else traces.to_pylist(), found, sum(d.window_ns for d in devices.values())),
         )
+
+    @cached_property
+    def with_slow_workers(self) -> Self:
+        """The least that fixes save: no worker of a loader has a batch earlier than it was taken.
+
+        The bounds themselves where no batch was taken from workers.
+        """
+        devices = {place: replace(found, scan=found.scan.with_slow_workers) for place, found in self.devices.items()}
+        if all(devices[place].scan is self.devices[place].scan for place in self.places):
+            return self
+        scans = tuple(devices[place].scan for place in self.places)
+        return replace(self, devices=devices, together=replace(self.together, scans=scans))
 
     def abstains(self, trace_id: int, device: int) -> str | None:
         """Return why bounds cannot be trusted on a device; None: they can."""

@@ -14,7 +14,7 @@ from traceanalyzer.attribution.dependencies import GAP_NS, Dependencies
 from traceanalyzer.attribution.device_ops import DeviceOps
 from traceanalyzer.attribution.host_timeline import Timeline
 from traceanalyzer.attribution.ledger import LedgerRows
-from traceanalyzer.attribution.loader_takes import PREFETCHED, LoaderTakes
+from traceanalyzer.attribution.loader_takes import LoaderTakes
 from traceanalyzer.attribution.scan_order import ScanOrder, call_costs, host_calls, scan_order
 from traceanalyzer.attribution.windows import Window
 
@@ -144,7 +144,8 @@ class _Draft:
         self.cause, self.first, self.second = (np.full(count, NO_ROW) for _ in range(3))
         self.first_slack, self.second_slack = np.full(count, NO_LIMIT), np.full(count, NO_LIMIT)
         self.more = (np.zeros(0, np.int64),) * 3  # rows of ops, of what each waits for, and that one's slack
-        self.taken_before = (np.zeros(0, np.int64),) * 2  # positions of takes, and of those they wait for
+        # Positions of takes, of the one that holds each, and of the one whose lead each passes on if it is more.
+        self.taken_before = (np.zeros(0, np.int64),) * 3
         self.host_slack, self.cap = np.full(count, NO_LIMIT), np.full(count, NO_LIMIT)
         self.end, self.own, self.removable = (np.zeros(count, np.int64) for _ in range(3))
 
@@ -195,11 +196,12 @@ class _Draft:
         at = np.flatnonzero(self.order.take != NO_ROW)
         row = self.order.take[at]
         self.end[at], self.cause[at] = takes.end[row], HOST_CODE["host.dataloader"]
-        waited = takes.waited[row]
-        first = np.concatenate([np.full(PREFETCHED, NO_ROW), at])[: len(at)]
+        position = np.full(len(takes.start) + 1, NO_ROW)  # one more, so that NO_ROW finds NO_ROW
+        position[row] = at
+        waited, before = takes.waited[row], position[takes.held_by()[row]]
         # What its workers began before the trace, or the window's steps, is there when it is.
-        self.cap[at[waited & (first == NO_ROW)]] = 0
-        self.taken_before = at[waited], first[waited]
+        self.cap[at[waited & (before == NO_ROW)]] = 0
+        self.taken_before = at, np.where(waited, before, NO_ROW), np.where(waited, NO_ROW, before)
 
     def hold(self, rows: Ints) -> None:
         """Let ops that waited for work from before the trace keep their time: nothing here makes that earlier."""
@@ -213,8 +215,9 @@ class _Draft:
         first, first_slack = self._positions(position, self.first, self.first_slack)
         second, second_slack = self._positions(position, self.second, self.second_slack)
         more = self._more(position)
-        at, before = self.taken_before
-        first[at], first_slack[at] = before, np.where(before == NO_ROW, NO_LIMIT, 0)
+        at, awaited, before = self.taken_before
+        first[at], first_slack[at] = awaited, np.where(awaited == NO_ROW, NO_LIMIT, 0)
+        second[at] = before
         paid = np.flatnonzero(call != NO_ROW)
         _, leader = np.unique(call[paid], return_index=True)
         paying = np.full(len(op), NO_ROW)

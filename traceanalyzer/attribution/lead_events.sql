@@ -13,9 +13,9 @@ CREATE TABLE lead_events (
     dur_ns        BIGINT NOT NULL,   -- duration of the op; 0 for a wait
     host_slack_ns BIGINT,            -- of an op: by how much the host was ahead of the binding constraint; NULL: no modelled thread issued it
     cap_ns        BIGINT,            -- the most lead that constraints outside the scan allow; NULL: none
-    first_position BIGINT,           -- op it had to wait for; of a batch waited for: the one that was taken when it was handed out
+    first_position BIGINT,           -- op it had to wait for; of a batch waited for: one that it leads by no more than
     first_slack_ns BIGINT,           -- by how much that one was done before the binding constraint; of a wait: how much later than that the call returned
-    second_position BIGINT,          -- another op it had to wait for; further ones are in lead_needs
+    second_position BIGINT,          -- another op it had to wait for, further ones are in lead_needs; of a batch that was ready: another one
     second_slack_ns BIGINT,          -- by how much that one was done before the binding constraint
     own_ns        BIGINT NOT NULL,   -- of a wait: the part that the op waited for explains
     removable_ns  BIGINT NOT NULL,   -- of a wait: what removing its cause saves the host

@@ -8,7 +8,8 @@ plus the slack that this one had. Lead is only made of removed time, never of ga
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -21,6 +22,7 @@ from traceanalyzer.attribution.dependencies import GAP_NS
 
 Savings = Mapping[int, int]
 _LIGHT = frozenset(LIGHT)
+_LOADER = "host.dataloader"
 # Far above any lead, and far enough below the largest integer to add to.
 _NO_LIMIT = int(np.iinfo(np.int64).max // 4)
 # From here on one pass over many scenarios at once is faster than one pass each.
@@ -126,6 +128,16 @@ class Scan:
             begins_at=None if fixed_before is None else position_of[fixed_before],
         )
 
+    @cached_property
+    def with_slow_workers(self) -> Self:
+        """The same scan if the loader's workers have no batch earlier than it was taken."""
+        takes = np.flatnonzero(~self.is_op & self.cause_of_wait.where(lambda name: name == _LOADER))
+        steps = self.steps.copy()
+        for at in takes.tolist():
+            is_op, host_slack, _, first, first_slack, second, second_slack, more, own = steps[at]
+            steps[at] = (is_op, host_slack, 0, first, first_slack, second, second_slack, more, own)
+        return replace(self, steps=steps) if len(takes) else self
+
     @property
     def skew(self) -> Ints:
         """Return how long each collective waited for its last rank; waiting for a message is the message's."""
@@ -221,7 +233,8 @@ def _scan(events: Iterable[tuple[_Step, int, int, int, int]], host: int, starts:
                 if first != NO_ROW and ends[first] + first_slack < host:
                     host = ends[first] + first_slack
             add_start(0)
-            add_end(host)
+            # A batch that was ready stands for all before it: the most lead that one was taken with.
+            add_end(ends[second] if second != NO_ROW and ends[second] > host else host)
             continue
         lead, most = cap, 0
         if host_slack < _NO_LIMIT:
@@ -309,7 +322,7 @@ class LaneWalk:
             if not is_op:
                 held = least(host + own, cap if first == NO_ROW else least(ends[first] + first_slack, cap))
                 host = np.where(gone[change], host, held) if (change := dropped[at]) < dropped[at + 1] else held
-                ends[at][:] = host
+                ends[at][:] = host if second == NO_ROW else greatest(host, ends[second])
                 continue
             lead = ends[at]
             is_bound = cap == 0 or host_slack == 0

@@ -36,6 +36,13 @@ _CLASSES = "SELECT DISTINCT class FROM kernel_class_names"
 
 Scenarios = Mapping[Place, Scenario]
 
+LOADER_WORKERS = (
+    "loader-workers: whoever comes earlier for a batch needs one that is ready, and how much faster than they had to "
+    "the loader's workers could make them is in no trace"
+)
+# A range narrower than this share of the window is one number.
+_NARROW_SHARE = 0.01
+
 
 @dataclass(frozen=True)
 class Faster:
@@ -59,6 +66,7 @@ class Saving:
 
     change: str
     saved_ns: int | None
+    at_least_ns: int | None  # what is saved even where the rest is no faster than it had to be
     seen: bool  # the trace holds what would change
 
 
@@ -71,9 +79,15 @@ class DeviceAnswer:
     device: int
     window_ns: int
     step_count: int
-    saved_ns: int | None
+    saved_ns: int | None  # at most
+    at_least_ns: int | None
     abstains: str | None
     parts: tuple[Saving, ...]  # each part of the change alone; they may overlap, and are never summed
+
+    @property
+    def open_because(self) -> str | None:
+        """Why the saving may be anything from the least to the most; None: both are the same."""
+        return _open_because(self)
 
 
 @dataclass(frozen=True)
@@ -83,9 +97,15 @@ class RunAnswer:
     window_ns: int
     step_count: int
     saved_ns: int | None
+    at_least_ns: int | None
     abstains: str | None
     meets: bool  # ranks were scanned together, through their collectives
     parts: tuple[Saving, ...]
+
+    @property
+    def open_because(self) -> str | None:
+        """Why the saving may be anything from the least to the most; None: both are the same."""
+        return _open_because(self)
 
 
 @dataclass(frozen=True)
@@ -95,6 +115,11 @@ class Answer:
     change: Change
     devices: tuple[DeviceAnswer, ...]
     run: RunAnswer | None  # None: one device is all there is
+
+
+def _open_because(answer: DeviceAnswer | RunAnswer) -> str | None:
+    range_ns = (answer.saved_ns or 0) - (answer.at_least_ns or 0)
+    return LOADER_WORKERS if range_ns > _NARROW_SHARE * answer.window_ns else None
 
 
 def parse_faster(text: str) -> Faster:
@@ -140,37 +165,45 @@ def what_if(con: duckdb.DuckDBPyConnection, change: Change) -> Answer:
     labels = [*change.removed, *(f"{item.what} {item.factor:g}x" for item in change.faster)]
     asked = [*parts, _joined(parts)]
     together = len(bounds.places) > 1 and bounds.run_abstains() is None
-    runs = [bounds.run(part) for part in asked] if together else []
+    slow = bounds.with_slow_workers
+    tellers = (bounds,) if slow is bounds else (bounds, slow)  # of the most, and last of the least
+    runs = [[teller.run(part) for part in asked] for teller in tellers] if together else []
     devices = []
     for trace_id, device, trace, rank, window_ns, step_count in con.execute(_DEVICES).fetchall():
         place = (trace_id, device)
         abstains = bounds.abstains(*place)
         own = [part.get(place, Scenario()) for part in asked]
-        saved: list[int | None] = [None] * len(own)
-        if abstains is None:
-            saved[:] = [run.devices[place] for run in runs] if together else bounds.bounds(*place, own)
+        saved: list[list[int | None]] = [[None] * len(own)]
+        if abstains is None and together:
+            saved = [[run.devices[place] for run in told] for told in runs]
+        elif abstains is None:
+            saved = [[*teller.bounds(*place, own)] for teller in tellers]
         known = bounds.causes(*place)
         seen = [bool(known.intersection(part.removed)) or bool(part.savings) for part in own]
-        told = tuple(map(Saving, labels, saved[:-1], seen))
-        devices.append(DeviceAnswer(trace, rank, device, window_ns, step_count, saved[-1], abstains, told))
+        told = tuple(map(Saving, labels, saved[0][:-1], saved[-1][:-1], seen))
+        devices.append(
+            DeviceAnswer(trace, rank, device, window_ns, step_count, saved[0][-1], saved[-1][-1], abstains, told)
+        )
     return Answer(change, tuple(devices), _run_answer(bounds, devices, runs))
 
 
-def _run_answer(bounds: Bounds, devices: Sequence[DeviceAnswer], runs: Sequence[RunBound]) -> RunAnswer | None:
+def _run_answer(
+    bounds: Bounds, devices: Sequence[DeviceAnswer], runs: Sequence[Sequence[RunBound]]
+) -> RunAnswer | None:
     if len(devices) < 2:
         return None
     slowest = max(devices, key=lambda device: device.window_ns)
-    saved: list[int | None] = [run.saved_ns for run in runs] or [None] * (len(slowest.parts) + 1)
+    saved: list[list[int | None]] = [[run.saved_ns for run in told] for told in runs]
+    saved = saved or [[None] * (len(slowest.parts) + 1)]
+    seen = [any(device.parts[i].seen for device in devices) for i in range(len(slowest.parts))]
     return RunAnswer(
         slowest.window_ns,
         slowest.step_count,
-        saved[-1],
+        saved[0][-1],
+        saved[-1][-1],
         bounds.run_abstains(),
         bool(runs and bounds.together.meetings),
-        tuple(
-            Saving(part.change, saved_ns, any(device.parts[i].seen for device in devices))
-            for i, (part, saved_ns) in enumerate(zip(slowest.parts, saved, strict=False))
-        ),
+        tuple(map(Saving, (part.change for part in slowest.parts), saved[0][:-1], saved[-1][:-1], seen)),
     )
 
 

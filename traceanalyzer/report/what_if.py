@@ -22,6 +22,7 @@ def write(answer: Answer, run: str, stream: TextIO) -> None:
     page.blank()
     _write_times(page, answer)
     _write_parts(page, answer)
+    _write_open(page, answer)
     for device in answer.devices:
         if device.abstains is not None:
             page.paragraph(device.abstains, label=(f"{_place(answer, device)}: no answer  ", "yellow"))
@@ -47,12 +48,19 @@ def write_json(answer: Answer, run: str, stream: TextIO) -> None:
         "run_as_a_whole": plain_answer["run"],
     }
     for device, plain in zip(answer.devices, document["devices"], strict=True):
-        plain["saved_share"] = None if device.saved_ns is None else _share(device.saved_ns, device)
+        plain |= _told(device)
     if answer.run is not None:
-        saved_ns = answer.run.saved_ns
-        document["run_as_a_whole"]["saved_share"] = None if saved_ns is None else _share(saved_ns, answer.run)
+        document["run_as_a_whole"] |= _told(answer.run)
     json.dump(document, stream, indent=2, ensure_ascii=False)
     stream.write("\n")
+
+
+def _told(told: DeviceAnswer | RunAnswer) -> dict[str, float | str | None]:
+    return {
+        "saved_share": None if told.saved_ns is None else _share(told.saved_ns, told),
+        "at_least_share": None if told.at_least_ns is None else _share(told.at_least_ns, told),
+        "open_because": told.open_because,
+    }
 
 
 def _question(answer: Answer) -> str:
@@ -112,6 +120,17 @@ def _write_parts(page: Page, answer: Answer) -> None:
     unseen = [part.change for i, part in enumerate(told.parts) if not any(device.parts[i].seen for device in devices)]
     if unseen:
         page.paragraph(f"not in this run: {', '.join(unseen)}", style="yellow")
+
+
+def _write_open(page: Page, answer: Answer) -> None:
+    """Write by how much the least that is saved falls short of the most, and why, for the run or its slowest device."""
+    told: list[DeviceAnswer | RunAnswer] = [device for device in answer.devices if device.open_because is not None]
+    if answer.run is not None and answer.run.saved_ns is not None:
+        told = [answer.run] if answer.run.open_because is not None else []
+    if told:
+        widest = max(told, key=lambda one: _share((one.saved_ns or 0) - (one.at_least_ns or 0), one))
+        least, most = (gain(_share(saved_ns or 0, widest)) for saved_ns in (widest.at_least_ns, widest.saved_ns))
+        page.paragraph(f"{widest.open_because}", label=(f"anything from {least} to {most}  ", "yellow"))
 
 
 def _place(answer: Answer, device: DeviceAnswer) -> str:
