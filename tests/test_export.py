@@ -73,9 +73,15 @@ def test_named_metrics_are_written_as_csv(root: Path, tmp_path: Path, capsys: py
     assert (folder / "device_time.csv").read_text().startswith("trace,rank,device,op_count,")
 
 
-def test_a_name_that_no_metric_has_is_told(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["metrics", "export", str(root / SAMPLE), str(tmp_path / "out"), "device_tim"]) == 2
-    assert "did you mean 'device_time'" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("device_tim", "did you mean 'device_time'?"), ("gpu_ops", 'sql RUN "FROM gpu_ops" --format parquet')],
+)
+def test_a_name_that_no_metric_has_is_told(
+    name: str, told: str, root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["metrics", "export", str(root / SAMPLE), str(tmp_path / "out"), name]) == 2
+    assert told in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from traceanalyzer.report.page import Page
     from traceanalyzer.schema import Table
 
+ALL_METRICS = "`traceanalyzer metrics list` names all"
+
 
 @click.group()
 def metrics() -> None:
@@ -86,7 +88,7 @@ def export_metrics(options: RunOptions, folder: Path, metric: tuple[str, ...], l
     known = load_metrics()
     for name in metric:
         if name not in known:
-            raise _unknown(name, known, {})
+            raise _not_exported(name, known)
     with opened(options, attribution=False) as (run, activity):
         activity.phase("computing metrics")
         files = run.export(folder, metric, layout)
@@ -129,6 +131,12 @@ def _tables() -> dict[str, Table]:
     return {**canonical_tables(), **load_tables(Path(traceanalyzer.__file__).parent / "attribution")}
 
 
+def _not_exported(name: str, known: Mapping[str, Metric]) -> TraceAnalyzerError:
+    if name in _tables():
+        hint = f'write it with `traceanalyzer sql RUN "FROM {name}" --format parquet --output FILE`'
+        return TraceAnalyzerError("is a table and no metric", name, hint)
+    return TraceAnalyzerError("no such metric", name, suggestion(name, known, ALL_METRICS))
+
+
 def _unknown(name: str, known: Mapping[str, Metric], tables: Mapping[str, Table]) -> TraceAnalyzerError:
-    hint = suggestion(name, [*known, *tables], "`traceanalyzer metrics list` names all")
-    return TraceAnalyzerError("no such metric or table", name, hint)
+    return TraceAnalyzerError("no such metric or table", name, suggestion(name, [*known, *tables], ALL_METRICS))
