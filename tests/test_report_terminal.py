@@ -275,6 +275,15 @@ def test_unexplained_shares_read_as_in_the_ledger() -> None:
     assert shares.items() <= told.items()
 
 
+def test_the_verdict_reads_as_the_ledger_where_shares_are_rounded_to_add_up() -> None:
+    # One by one these are 50.1, 33.1, 14.9 and 1.8 %, which is 99.9 %.
+    alone = ledger(host__other=0.33144, dev__unresolved=0.1492, host__launch_api=0.0179)
+    waits = tuple(item for item in alone.buckets if item[0] != "compute")
+    text = " ".join(report(sick(ledgers=(alone,), findings=(), plans=(), not_explained=waits)).split())
+    assert "mostly “waits for the host, cause unknown” (33.2 %)" in text
+    assert "33.2 % host.other" in text
+
+
 def test_a_finding_on_one_of_several_devices_names_it() -> None:
     import dataclasses
 

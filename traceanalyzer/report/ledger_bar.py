@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from traceanalyzer.diagnosis import DeviceLedger, RunLedger
+from traceanalyzer.report.ledger_shares import SMALL_SHARE, ledger_rows, shares_words
 from traceanalyzer.report.page import Page
 from traceanalyzer.report.verdict import compute_share, step_ns
 from traceanalyzer.report.words import (
@@ -13,17 +14,12 @@ from traceanalyzer.report.words import (
     bucket_words,
     counted,
     duration,
-    percent,
     ranges,
     short_names,
-    tenths_of_percent,
 )
 
 # Ledgers whose buckets all differ by less than this share are told as one.
 ALIKE_SHARE = 0.02
-# Buckets below this share, and those after the first few, are added up in one line.
-SMALL_SHARE = 0.005
-MOST_BUCKETS = 8
 MOST_BARS = 3
 
 _COLORS = {
@@ -128,7 +124,7 @@ def _write_group(page: Page, group: LedgerGroup, named: Mapping[str, str], *, al
 
 
 def _write_bar(page: Page, ledger: DeviceLedger | RunLedger) -> None:
-    rows = _rows(ledger)
+    rows = ledger_rows(ledger)
     cells = apportion([dur_ns for _, dur_ns in rows], page.width - 2)
     looks = _looks(page, [bucket for bucket, _ in rows])
     page.line("  ", *((fill * count, color) for (fill, color), count in zip(looks, cells, strict=True)))
@@ -140,26 +136,6 @@ def _write_bar(page: Page, ledger: DeviceLedger | RunLedger) -> None:
         name = bucket if label != bucket else ""
         page.line("  ", (fill, color), f" {label:<{width}}  {time:>9}  {shares[bucket]:>7}  ", (name, "dim"))
     page.blank()
-
-
-def shares_words(ledger: DeviceLedger | RunLedger) -> dict[str, str]:
-    """Say the share of each bucket that has a line, so that they add up; what is not nothing never reads 0."""
-    rows = _rows(ledger)
-    tenths = tenths_of_percent([dur_ns for _, dur_ns in rows])
-    # A bucket that rounds to 0 and holds time keeps a share that is said as less than the least.
-    shares = [tenth / 1000 or dur_ns / ledger.window_ns / 1000 for (_, dur_ns), tenth in zip(rows, tenths, strict=True)]
-    return {bucket: percent(share) for (bucket, _), share in zip(rows, shares, strict=True)}
-
-
-def _rows(ledger: DeviceLedger | RunLedger) -> list[tuple[str, int]]:
-    """Return the buckets worth a line, compute first and then by size, and the rest added up."""
-    compute = ("compute", dict(ledger.buckets).get("compute", 0))
-    waits = sorted((b for b in ledger.buckets if b[1] > 0 and b[0] != "compute"), key=lambda b: (-b[1], b[0]))
-    large = [compute, *(b for b in waits if b[1] >= SMALL_SHARE * ledger.window_ns)][:MOST_BUCKETS]
-    small = [b for b in waits if b not in large]
-    if len(small) == 1:
-        return large + small
-    return large + ([(f"{len(small)} smaller ones", sum(dur_ns for _, dur_ns in small))] if small else [])
 
 
 def _looks(page: Page, buckets: Sequence[str]) -> list[tuple[str, str]]:

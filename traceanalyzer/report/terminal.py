@@ -10,7 +10,8 @@ from typing import TextIO
 
 from traceanalyzer.diagnosis import SEVERITIES, Diagnosis, Finding, Outcome, PlannedFix, plan_of_finding
 from traceanalyzer.report.findings import SEVERITY_STYLES, write_findings
-from traceanalyzer.report.ledger_bar import alike, shares_words, write_ledgers, write_run_ledger
+from traceanalyzer.report.ledger_bar import alike, write_ledgers, write_run_ledger
+from traceanalyzer.report.ledger_shares import unexplained_share
 from traceanalyzer.report.overrides import write_overrides
 from traceanalyzer.report.page import Page, Part
 from traceanalyzer.report.verdict import LIMITS_TRUST, judge, quality_findings, step_ns, time_findings
@@ -189,21 +190,17 @@ def _write_below_noise(page: Page, diagnosis: Diagnosis) -> None:
 
 def _write_unexplained(page: Page, diagnosis: Diagnosis) -> None:
     window_ns = sum(ledger.window_ns for ledger in diagnosis.ledgers)
-    parts = [(bucket, ns / window_ns) for bucket, ns in diagnosis.not_explained if window_ns and ns > 0]
-    total = sum(share for _, share in parts)
-    if total < LEAST_SHARE:
+    parts = {bucket: ns for bucket, ns in diagnosis.not_explained if window_ns and ns > 0}
+    if not parts or sum(parts.values()) < LEAST_SHARE * window_ns:
         return
-    # Of one device a whole bucket reads as in its ledger, where shares add up.
-    ledger = diagnosis.ledgers[0] if len(diagnosis.ledgers) == 1 else None
-    known = shares_words(ledger) if ledger else {}
-    whole = {bucket for bucket, ns in diagnosis.not_explained if ledger and (bucket, ns) in ledger.buckets}
     named = ", ".join(
-        f"{bucket_words(bucket)} {known[bucket] if bucket in whole & known.keys() else percent(share)}"
-        for bucket, share in sorted(parts, key=lambda p: -p[1])[:MOST_UNEXPLAINED]
+        f"{bucket_words(bucket)} {unexplained_share(diagnosis, bucket, ns)}"
+        for bucket, ns in sorted(parts.items(), key=lambda part: -part[1])[:MOST_UNEXPLAINED]
     )
+    total = sum(parts.values()) / window_ns
     page.line(("Not explained by any rule", "bold"), f"  {percent(total)} of the time")
     page.paragraph(named, indent=2, style="dim")
-    if dict(parts).get(UNSEEN_HOST, 0.0) >= MUCH_UNSEEN_SHARE:
+    if parts.get(UNSEEN_HOST, 0) >= MUCH_UNSEEN_SHARE * window_ns:
         only_nsys = all(trace.format == "nsys" for trace in diagnosis.traces)
         page.paragraph(f"What the host did there was not recorded: {_SEE_HOST[only_nsys]}.", indent=2, style="dim")
     page.blank()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from traceanalyzer.diagnosis import SEVERITIES, DeviceLedger, Diagnosis, Finding, PlannedFix, RunLedger, plan_of_finding
+from traceanalyzer.report.ledger_shares import unexplained_share
 from traceanalyzer.report.words import bucket_words, listed, percent
 
 # A device that computes this much has little left to win outside its kernels.
@@ -28,7 +29,7 @@ class Verdict:
 def judge(diagnosis: Diagnosis) -> Verdict:
     """Say in one sentence what a diagnosis comes to."""
     if sum(trace.gpu_op_count for trace in diagnosis.traces) == 0:
-        return Verdict("no-gpu", "No GPU work was recorded, so nothing can be said about the GPU.")
+        return Verdict("no-gpu", "No GPU work was found, so nothing can be said about the GPU.")
     blocker = blocker_of(diagnosis)
     if blocker is not None:
         what = "This trace" if len(diagnosis.traces) == 1 else "This run"
@@ -54,8 +55,7 @@ def _mostly(diagnosis: Diagnosis) -> str:
     bucket, dur_ns = max(diagnosis.not_explained, key=lambda item: item[1], default=("", 0))
     if dur_ns * 2 <= sum(ns for _, ns in diagnosis.not_explained):
         return ""
-    share = dur_ns / sum(ledger.window_ns for ledger in diagnosis.ledgers)
-    return f", mostly “{bucket_words(bucket)}” ({percent(share)})"
+    return f", mostly “{bucket_words(bucket)}” ({unexplained_share(diagnosis, bucket, dur_ns)})"
 
 
 def blocker_of(diagnosis: Diagnosis) -> Finding | None:

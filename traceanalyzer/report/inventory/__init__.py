@@ -81,7 +81,7 @@ def _doubts(traces: list[Row], defects: list[Row]) -> list[str]:
         if trace["truncated"]:
             doubts.append(f"{name}the file ends before it should; what follows the cut is not known")
         if not trace["gpu_op_count"]:
-            doubts.append(f"{name}no GPU work was recorded; nothing can be said about the GPU")
+            doubts.append(f"{name}no GPU work was found; nothing can be said about the GPU")
         elif trace["launch_share"] < TRUSTED_LAUNCH_SHARE:
             doubts.append(
                 f"{name}{percent(1 - trace['launch_share'])} of the GPU work has no launch in the trace; "
