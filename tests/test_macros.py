@@ -235,7 +235,7 @@ def test_an_operation_counts_to_every_kind_that_holds_it(macros: duckdb.DuckDBPy
 def test_counts_bring_the_word_for_one_or_for_many(macros: duckdb.DuckDBPyConnection) -> None:
     amounts = "(VALUES (0.0), (0.6), (1.4), (1.5), (1234.5), (NULL)) AS amounts (amount)"
     found = macros.execute(f"SELECT counted(amount, 'copy', 'copies') FROM {amounts}").fetchall()
-    assert [words for (words,) in found] == ["0 copies", "1 copy", "1 copy", "2 copies", "1234 copies", None]
+    assert [words for (words,) in found] == ["0 copies", "1 copy", "1 copy", "2 copies", "1,234 copies", None]
 
 
 def test_every_macro_has_a_test(root: Path) -> None:

@@ -23,6 +23,9 @@ from traceanalyzer.rules.template import render, template_fields
         ("{n: copy|copies}", None, "unknown copies"),
         ("{n:.1%}", 0.5, "50.0 %"),
         ("{n:bytes}", 2048, "2.0 KiB"),
+        ("{n: copy|copies}", 3000, "3,000 copies"),
+        ("{n:.1f} ms", 1077.34, "1,077.3 ms"),
+        ("step {n}", 1077, "step 1077"),
     ],
 )
 def test_a_count_brings_the_word_for_one_or_for_many(template: str, value: Any, text: str) -> None:
@@ -39,4 +42,4 @@ def test_the_macro_for_sql_counts_like_a_message() -> None:
         rows = con.execute(
             "SELECT counted(n, 'copy', 'copies') FROM unnest([0, 1, 1.4, 1.6, 3000, NULL]) AS numbers(n)"
         ).fetchall()
-    assert [text for (text,) in rows] == ["0 copies", "1 copy", "1 copy", "2 copies", "3000 copies", None]
+    assert [text for (text,) in rows] == ["0 copies", "1 copy", "1 copy", "2 copies", "3,000 copies", None]

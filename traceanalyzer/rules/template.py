@@ -43,7 +43,7 @@ def format_value(value: Any, spec: str) -> str:
     if "|" in spec:
         number_spec, _, words = spec.partition(" ")
         one, _, many = words.partition("|")
-        number = format_value(value, number_spec)
+        number = format_value(value, number_spec or ",")
         return f"{number} {one if number == '1' else many}"
     if value is None:
         return "unknown"
@@ -51,7 +51,8 @@ def format_value(value: Any, spec: str) -> str:
         return _bytes(float(value))
     if spec == "dur":
         return _duration(float(value))
-    text = format(value, spec)
+    # Thousands are told apart as in tables.
+    text = format(value, f",{spec}" if spec.startswith(".") and spec.endswith("f") else spec)
     return text.replace("%", " %") if spec.endswith("%") else text
 
 
