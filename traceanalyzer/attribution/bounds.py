@@ -129,6 +129,11 @@ class Bounds:
         )
 
     @cached_property
+    def waits_for_workers(self) -> bool:
+        """Whether some batch of a loader's workers was not ready when it was taken."""
+        return any(device.scan.waits_for_workers for device in self.devices.values())
+
+    @cached_property
     def with_slow_workers(self) -> Self:
         """The least that fixes save: no worker of a loader has a batch earlier than it was taken.
 

@@ -131,12 +131,23 @@ class Scan:
     @cached_property
     def with_slow_workers(self) -> Self:
         """The same scan if the loader's workers have no batch earlier than it was taken."""
-        takes = np.flatnonzero(~self.is_op & self.cause_of_wait.where(lambda name: name == _LOADER))
+        takes = self._takes
         steps = self.steps.copy()
-        for at in takes.tolist():
+        for at in takes:
             is_op, host_slack, _, first, first_slack, second, second_slack, more, own = steps[at]
             steps[at] = (is_op, host_slack, 0, first, first_slack, second, second_slack, more, own)
-        return replace(self, steps=steps) if len(takes) else self
+        return replace(self, steps=steps) if takes else self
+
+    @property
+    def waits_for_workers(self) -> bool:
+        """Whether some batch was not ready when it was taken."""
+        return any(cap == 0 or first != NO_ROW for _, _, cap, first, *_ in map(self.steps.__getitem__, self._takes))
+
+    @property
+    def _takes(self) -> list[int]:
+        """Positions at which a batch was taken from a loader's workers."""
+        found: list[int] = np.flatnonzero(~self.is_op & self.cause_of_wait.where(lambda name: name == _LOADER)).tolist()
+        return found
 
     @property
     def skew(self) -> Ints:

@@ -18,6 +18,7 @@ from traceanalyzer.rules.bounds import Device, RememberedScan, Removal
 from traceanalyzer.rules.doubting import blocked, doubted, run_blocker
 from traceanalyzer.rules.findings import build_explanation, build_finding, merge_ranks, sort_findings
 from traceanalyzer.rules.fix_order import ALTERNATIVE_SHARE, FixOrder
+from traceanalyzer.rules.loader_reserve import with_least
 from traceanalyzer.rules.loading import check_settings
 from traceanalyzer.rules.model import ABSTAINED, CLEAR, FINDING, FIRED, QUALITY, ParamValue, Rule
 from traceanalyzer.rules.ordering import Field, Key, add_latent, join_ranks, plan_of, put_in_order, weigh_on_run
@@ -86,7 +87,7 @@ def diagnose(
     field = Field(session.run, session.scan, together, min_impact_share)
     found = [verdict for rule in rules if rule.kind == FINDING for verdict in session.evaluate(rule)]
     found = join_ranks(field, blocked(found, quality, values), session.evaluate)
-    found = doubted(weigh_on_run(field, found), quality)
+    found = with_least(field, bounds, doubted(weigh_on_run(field, found), quality))
     return _told(session, field, overrides, quality, found, run_name)
 
 

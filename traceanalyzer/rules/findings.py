@@ -27,6 +27,8 @@ EVIDENCE_ROWS = 20
 # A number by itself: digits in names (rank0.json, H200) and versions tell things apart.
 _NUMBER = re.compile(r"(?<![\w.,-])\d+(?:,\d{3})*(?:\.\d+)?(?![\w-]|[.,]\w)")
 _WEIGHTS = {"high": 1.0, "medium": 0.7, "low": 0.4}
+_NOTHING = 0.001
+_WORKERS = "some batches were late, and whether the loader's workers could have others ready earlier is in no trace."
 
 
 def build_finding(
@@ -49,6 +51,9 @@ def build_finding(
     if ordered is not None and ordered.after:
         verb = "is" if len(ordered.after) == 1 else "are"
         message = f"Once {' and '.join(ordered.after)} {verb} fixed{', too' * (ordered.status == JOINT)}: {message}"
+    if verdict.sure_share is not None:
+        sure = f"Only {100 * verdict.sure_share:.1f} % is" if verdict.sure_share >= _NOTHING else "Nothing is"
+        message = f"{message} {sure} sure to be saved: {_WORKERS}"
     return Finding(
         rule=rule.id,
         title=rule.title,

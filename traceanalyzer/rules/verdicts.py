@@ -47,6 +47,7 @@ class Verdict:
     `removals` is what its fix takes away, by device; of a finding about the whole run on each. `run_ns` is what the
     rule's fix saves of the run if it is made everywhere that the rule fired; NULL (None): ranks cannot be looked at
     together. Ranks that hold up the others `in_turn` are worth little one by one, and are parts of one finding.
+    `sure_share` is what is saved even if a loader's workers have no batch earlier; NULL (None): about as much.
     """
 
     rule: Rule
@@ -63,6 +64,7 @@ class Verdict:
     run_ns: int | None = None
     run_share: float | None = None
     in_turn: bool = False
+    sure_share: float | None = None
 
     @property
     def bound_ns(self) -> int | None:

@@ -1,0 +1,54 @@
+"""Findings that rest on batches which a loader's workers would have to have ready earlier: no trace tells whether."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from traceanalyzer.rules.bounds import RememberedScan
+from traceanalyzer.rules.fix_order import Candidate
+from traceanalyzer.rules.model import CONFIDENCES, FINDING, FIRED
+from traceanalyzer.rules.ordering import Field
+from traceanalyzer.rules.places import Place
+from traceanalyzer.rules.together import Together
+from traceanalyzer.rules.verdicts import Verdict
+
+if TYPE_CHECKING:
+    from traceanalyzer.attribution import Bounds
+
+# A saving of which less than this share is sure rests on the workers.
+_SURE_SHARE = 0.5
+
+
+def with_least(field: Field, bounds: Bounds, verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """Return verdicts, those that rest on a loader's workers with what is sure of their saving, and trusted less.
+
+    Workers of whom no batch was ever waited for are taken to keep up.
+    """
+    slow = bounds.with_slow_workers
+    if slow is bounds or not bounds.waits_for_workers:
+        return list(verdicts)
+    at_least = replace(field, scan=RememberedScan(slow), together=None if field.together is None else Together(slow))
+    together: dict[tuple[Place, str], list[Verdict]] = {}
+    for verdict in verdicts:
+        if _has_saving(field, verdict):
+            together.setdefault((field.place_of(verdict), verdict.rule.id), []).append(verdict)
+    sure: dict[int, float] = {}
+    for (place, _), own in together.items():
+        removals = Candidate(tuple(own), 0).removals
+        most_ns, least_ns = field.worth(place)(removals), at_least.worth(place)(removals)
+        if least_ns < _SURE_SHARE * most_ns:
+            sure |= {id(verdict): least_ns / field.window_ns(place) for verdict in own}
+    return [_trusted_less(field, item, sure[id(item)]) if id(item) in sure else item for item in verdicts]
+
+
+def _has_saving(field: Field, verdict: Verdict) -> bool:
+    is_told = verdict.state == FIRED and verdict.rule.kind == FINDING and verdict.bound_ns is not None
+    return is_told and (field.together is not None or verdict.place.device is not None)
+
+
+def _trusted_less(field: Field, verdict: Verdict, sure_share: float) -> Verdict:
+    most = "medium" if sure_share >= field.min_impact_share else "low"
+    level = min(CONFIDENCES.index(verdict.confidence), CONFIDENCES.index(most))
+    return replace(verdict, confidence=CONFIDENCES[level], sure_share=sure_share)
