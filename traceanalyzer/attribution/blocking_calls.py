@@ -47,7 +47,8 @@ WHERE s.trace_id = $trace_id
   AND COALESCE(s.wait_on_stream, s.stream) IS NOT NULL
 """
 _OF_EVENT = re.compile(r"EventSynchronize")
-_FREE = re.compile(r"^((cuda|hip)Free|cuMemFree(_v2)?)$")
+# Nsight Systems appends the version of the call.
+_FREE = re.compile(r"^((cuda|hip)Free|cuMemFree)(_v[0-9]+)?$")
 
 
 @dataclass(frozen=True)
