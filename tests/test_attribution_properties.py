@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from traceanalyzer import attribution
-from traceanalyzer.attribution import Bounds, Scenario, lead_scan
+from traceanalyzer.attribution import Bounds, Scenario, lanes
 from traceanalyzer.schema import canonical_tables
 
 KINDS = ("kernel", "kernel", "kernel", "comm", "h2d", "d2h", "memset", "graph")
@@ -123,7 +123,7 @@ def test_bounds_grow_with_what_is_removed_and_stay_inside_the_window(
 def test_many_scenarios_at_once_give_the_same_bounds_as_one_by_one(timeline: tuple[str, str]) -> None:
     found = computed(tables(*timeline))
     # Chains of any length, for those of a drawn timeline are short.
-    with mock.patch.object(lead_scan, "_CHAIN_FROM", 1):
+    with mock.patch.object(lanes, "_CHAIN_FROM", 1):
         bounds = Bounds.of_tables(found["windows"], found["lead_events"], found["lead_costs"], found["lead_needs"])
     ops = found["lead_events"]["op_id"].to_pylist()
     savings = {op: 5_000 for op in ops if op is not None}

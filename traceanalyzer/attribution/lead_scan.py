@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from traceanalyzer.attribution.arrow_columns import NO_ROW, NamedRows, column, flag_column
 from traceanalyzer.attribution.buckets import HOST, LIGHT, SKEW, TRANSFER, Flags, Ints
 from traceanalyzer.attribution.dependencies import GAP_NS
+from traceanalyzer.attribution.lanes import Lanes, stretches
 
 Savings = Mapping[int, int]
 _LIGHT = frozenset(LIGHT)
@@ -27,8 +27,6 @@ _LOADER = "host.dataloader"
 _NO_LIMIT = int(np.iinfo(np.int64).max // 4)
 # From here on one pass over many scenarios at once is faster than one pass each.
 LANES_FROM = 4
-# From here on a pass over all of a chain is faster than one over each of its ops.
-_CHAIN_FROM = 6
 
 
 @dataclass(frozen=True)
@@ -106,7 +104,7 @@ class Scan:
         position_of = {op: at for at, op in enumerate(op_id.tolist()) if op != NO_ROW}
         return cls(
             steps=list(zip(*parts, more, own.tolist(), strict=True)),
-            stretches=_stretches(alone & (first == np.arange(len(is_op)) - 1)),
+            stretches=stretches(alone & (first == np.arange(len(is_op)) - 1)),
             host_slack=host_slack,
             is_op=is_op,
             in_window=flag_column(events, "in_window"),
@@ -273,7 +271,7 @@ class LaneWalk:
 
     def __init__(self, scan: Scan, inputs: Sequence[Inputs]) -> None:
         self._scan = scan
-        self._changes = [_Lanes.of(arrays) for arrays in zip(*inputs, strict=True)]
+        self._changes = [Lanes.of(arrays) for arrays in zip(*inputs, strict=True)]
         self._at, self._stretch = 0, 0
         self._host = np.zeros(len(inputs), np.int64)
         self.ends = np.zeros((len(scan.steps), len(inputs)), np.int64)
@@ -371,43 +369,3 @@ def _more_needs(needs: pa.Table, count: int) -> list[_More]:
     for position, before, slack in zip(*told, strict=True):
         found[position] += ((before, slack),)
     return found
-
-
-def _stretches(follows: Flags) -> list[tuple[int, bool]]:
-    """Return stretches of events, the chains among them long enough to be worth a pass of their own.
-
-    A chain is of ops each of which waits for the one before and for the host, and for nothing else.
-    """
-    edges = np.flatnonzero(np.diff(follows, prepend=False, append=False)).reshape(-1, 2)
-    chains = edges[edges[:, 1] - edges[:, 0] >= _CHAIN_FROM].ravel().tolist()
-    ends = [*chains, len(follows)]
-    return [(end, at % 2 == 1) for at, end in enumerate(ends) if end > (ends[at - 1] if at else 0)]
-
-
-@dataclass(frozen=True)
-class _Lanes:
-    """What several scenarios change, one column each: the rows of the events that some of them changes."""
-
-    before: list[int]  # how many rows there are before each event, and in all
-    events: Ints
-    rows: NDArray[Any]
-
-    @classmethod
-    def of(cls, arrays: Sequence[NDArray[Any]]) -> Self:
-        changes = np.zeros(len(arrays[0]), np.bool_)
-        for array in arrays:
-            changes |= array != 0
-        events = np.flatnonzero(changes)
-        rows = np.empty((len(events), len(arrays)), arrays[0].dtype)
-        for lane, array in enumerate(arrays):
-            rows[:, lane] = array[events]
-        return cls([0, *np.cumsum(changes).tolist()], events, rows)
-
-    def between(self, since: int, until: int) -> NDArray[Any]:
-        """Return a row for each event from one position to another."""
-        first, last = self.before[since], self.before[until]
-        if last - first == until - since:
-            return self.rows[first:last]
-        found = np.zeros((until - since, self.rows.shape[1]), self.rows.dtype)
-        found[self.events[first:last] - since] = self.rows[first:last]
-        return found

@@ -30,12 +30,12 @@ def with_least(field: Field, bounds: Bounds, verdicts: Sequence[Verdict]) -> lis
     if slow is bounds or not bounds.waits_for_workers:
         return list(verdicts)
     at_least = replace(field, scan=RememberedScan(slow), together=None if field.together is None else Together(slow))
-    together: dict[tuple[Place, str], list[Verdict]] = {}
+    of_rule: dict[tuple[Place, str], list[Verdict]] = {}
     for verdict in verdicts:
         if _has_saving(field, verdict):
-            together.setdefault((field.place_of(verdict), verdict.rule.id), []).append(verdict)
+            of_rule.setdefault((field.place_of(verdict), verdict.rule.id), []).append(verdict)
     sure: dict[int, float] = {}
-    for (place, _), own in together.items():
+    for (place, _), own in of_rule.items():
         removals = Candidate(tuple(own), 0).removals
         most_ns, least_ns = field.worth(place)(removals), at_least.worth(place)(removals)
         if least_ns < _SURE_SHARE * most_ns:
