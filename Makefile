@@ -24,7 +24,7 @@ test: $(VENV)/.test  ## Format check, lint, strict types and tests: what CI runs
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/pytest -n $(WORKERS) -m "not slow"
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not slow"
 
 .PHONY: lint
 lint: $(VENV)/.test  ## Format check, lint, strict types, rules and generated documents

@@ -306,13 +306,16 @@ def test_every_metric_and_table_can_be_shown(capsys: pytest.CaptureFixture[str])
 
 
 def test_every_rule_can_be_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    from traceanalyzer.rules import load_rules
+    from traceanalyzer.report import rule as rule_report
+    from traceanalyzer.rules import load_rules, rule_page
 
     assert main(["rules", "list"]) == 0
     listed = capsys.readouterr().out
     for rule in load_rules():
         assert rule.id in listed
-        assert main(["rules", "show", rule.id]) == 0
+        rule_report.write(rule_page(rule), rule.select, sys.stdout)
+        assert rule.title in " ".join(capsys.readouterr().out.split())
+    assert main(["rules", "show", rule.id]) == 0
 
 
 def test_a_severity_that_is_a_condition_is_shown_whole(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,6 +5,8 @@ The jobs are those of `make faultbench`, diagnosed from tables in memory; a few 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import faultbench.__main__ as bench
 import pytest
 from faultbench.bench import FAULTS, HEALTHY_JOBS, run_fault, run_healthy
@@ -18,14 +20,25 @@ from faultbench.table import failures
 
 THROUGH_FILES = ("1", "24")
 DEGRADED_HERE = ("8", "11")
+# Large jobs, most of them of four ranks: a quarter of the faults that take half of the time.
+LARGE = {"4", "13", "14", "16", "17", "18", "20", "22", "24", "U13"}
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault.number} {fault.name}")
+def marked(faults: Iterable[Fault]) -> list[pytest.ParameterSet]:
+    """Return faults for tests of their own, the large ones with `make faultbench` and `-m slow` alone."""
+    slow = pytest.mark.slow
+    return [
+        pytest.param(fault, marks=[slow] if fault.number in LARGE else [], id=f"{fault.number} {fault.name}")
+        for fault in faults
+    ]
+
+
+@pytest.mark.parametrize("fault", marked(FAULTS))
 def test_a_planted_fault_is_found_and_its_twin_is_silent(fault: Fault) -> None:
     assert list(failures([run_fault(fault, ("tables",))], [])) == []
 
 
-@pytest.mark.parametrize("fault", [f for f in FAULTS if f.number in THROUGH_FILES], ids=lambda fault: fault.name)
+@pytest.mark.parametrize("fault", marked(f for f in FAULTS if f.number in THROUGH_FILES))
 def test_the_trace_files_of_both_profilers_tell_the_same(fault: Fault) -> None:
     assert list(failures([run_fault(fault)], [])) == []
 

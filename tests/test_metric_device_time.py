@@ -51,6 +51,7 @@ def test_without_communication_the_overlap_is_unknown() -> None:
 @settings(max_examples=25, deadline=None)
 def test_times_agree_with_asking_every_nanosecond(ops: list[tuple[str, int, int]]) -> None:
     con = connect(
+        TIMES,
         gpu_ops=[
             {
                 "op_id": 99 - i,
@@ -61,7 +62,7 @@ def test_times_agree_with_asking_every_nanosecond(ops: list[tuple[str, int, int]
                 "is_comm": kind == "comm",
             }
             for i, (kind, start, dur) in enumerate(ops)
-        ]
+        ],
     )
     first, last = min(start for _, start, _ in ops), max(start + dur for _, start, dur in ops)
     running = [{kind for kind, start, dur in ops if start <= at < start + dur} for at in range(first, last)]
@@ -108,6 +109,7 @@ HIDEOUTS = {
 @settings(max_examples=40, deadline=None)
 def test_activity_and_what_hides_agree_with_asking_every_nanosecond(ops: list[tuple[int, str, int, int]]) -> None:
     con = connect(
+        "device_activity, engine_time",
         gpu_ops=[
             {
                 "op_id": i,
@@ -120,7 +122,7 @@ def test_activity_and_what_hides_agree_with_asking_every_nanosecond(ops: list[tu
                 "is_comm": kind == "comm",
             }
             for i, (device, kind, start, dur) in enumerate(ops)
-        ]
+        ],
     )
     running: dict[tuple[int, str], set[int]] = {}
     counts: dict[tuple[int, str], int] = {}

@@ -80,6 +80,7 @@ def test_shapes_tell_rows_apart_where_they_were_recorded() -> None:
 def test_totals_agree_with_walking_the_tree(tree: list[tuple[int, str, int]]) -> None:
     parents = {i: (parent if parent < i else None) for i, (parent, _, _) in enumerate(tree)}
     con = connect(
+        "op_summary",
         host_slices=[
             {"slice_id": i, "category": "cpu_op", "name": f"{name}{i}", "dur_ns": 1000, "op_id": parents[i]}
             for i, (_, name, _) in enumerate(tree)

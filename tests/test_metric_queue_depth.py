@@ -93,7 +93,7 @@ def test_depth_agrees_with_counting_every_nanosecond(launches: list[tuple[int, i
         {"op_id": 99 - i, "kind": "kernel", "stream": s, "start_ns": start + wait, "dur_ns": 1, "launch_id": i}
         for i, (s, start, _, wait) in enumerate(launches)
     ]
-    con = connect(host_slices=calls, gpu_ops=ops)
+    con = connect("queue_depth", host_slices=calls, gpu_ops=ops)
     expected: defaultdict[int, list[int]] = defaultdict(list)
     for stream in {stream for stream, _, _, wait in launches if wait > 0}:
         own = [(start, start + wait) for s, start, _, wait in launches if s == stream and wait > 0]

@@ -97,7 +97,7 @@ def test_breakdown_agrees_with_asking_every_nanosecond(events: list[tuple[str, i
     steps = [
         {"step": n, "name": f"ProfilerStep#{n}", "host_start_ns": 10 * n, "host_end_ns": 10 * n + 10} for n in (0, 1)
     ]
-    con = connect(steps=steps, host_slices=slices, gpu_ops=ops)
+    con = connect(BREAKDOWN, steps=steps, host_slices=slices, gpu_ops=ops)
     expected = []
     for first in (0, 10):
         owners = [

@@ -127,6 +127,7 @@ def test_occupancy_that_was_not_recorded_is_unknown_not_zero() -> None:
 @settings(max_examples=25, deadline=None)
 def test_efficiency_agrees_with_counting_every_nanosecond(kernels: list[tuple[int, int, int | None]]) -> None:
     con = connect(
+        "sm_efficiency",
         gpu_ops=[
             {
                 "op_id": i,
@@ -137,7 +138,7 @@ def test_efficiency_agrees_with_counting_every_nanosecond(kernels: list[tuple[in
                 "blocks_per_sm": None if blocks is None else blocks / 1000,
             }
             for i, (start, dur, blocks) in enumerate(kernels)
-        ]
+        ],
     )
     first, last = min(start for start, _, _ in kernels), max(start + dur for start, dur, _ in kernels)
     thousandths = [

@@ -54,7 +54,7 @@ def shown(tables: Tables) -> dict[str, list[dict[str, Any]]]:
 @pytest.mark.parametrize("document", [RICH, DAMAGED], ids=["whole", "damaged"])
 def test_any_chunk_size_gives_the_same_tables(document: str) -> None:
     expected = shown(read(document, chunk_bytes=2**20))
-    for chunk_bytes in (*range(1, 40, 3), 64, 100, 150, 257, 400, 700, 1200, len(document)):
+    for chunk_bytes in (1, 2, 7, 19, 40, 64, 150, 257, 700, 1200, len(document)):
         assert shown(read(document, chunk_bytes=chunk_bytes)) == expected, chunk_bytes
 
 
@@ -65,9 +65,9 @@ def test_any_number_of_jobs_gives_the_same_tables(jobs: int) -> None:
 
 
 def test_a_longer_cut_never_yields_fewer_rows() -> None:
-    """The trace cut at every byte: never a crash, and rows only grow with the length."""
+    """The trace cut every few bytes, at each with TRACEANALYZER_THOROUGH: no crash, and rows only grow."""
     seen = dict.fromkeys(TIMED, 0)
-    step = 1 if os.environ.get("TRACEANALYZER_THOROUGH") else 7
+    step = 1 if os.environ.get("TRACEANALYZER_THOROUGH") else 29
     for length in range(0, len(RICH) + 1, step):
         try:
             tables = read(RICH[:length])
@@ -124,11 +124,11 @@ def mutate(document: bytes, seed: int) -> bytes:
 
 
 def test_mutations_end_in_tables_or_one_sentence() -> None:
-    """A minute of fuzzing; an hour with TRACEANALYZER_FUZZ_S=3600."""
-    seconds = float(os.environ.get("TRACEANALYZER_FUZZ_S", "60"))
+    """Seconds of fuzzing; an hour with TRACEANALYZER_FUZZ_S=3600."""
+    seconds = float(os.environ.get("TRACEANALYZER_FUZZ_S", "15"))
     until, seed = time.monotonic() + seconds, 0
     settled_kb = 0
-    while time.monotonic() < until:
+    while time.monotonic() < until or seed <= 10:
         seed += 1
         if seed == 40:
             settled_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -169,8 +169,8 @@ def test_no_join_holds_the_events_of_a_file_in_memory(monkeypatch: pytest.Monkey
     assert not [name for name in joining - {"gpu_links"} if any("READ_PARQUET" in part for part in held[name])]
 
 
-@given(st.lists(st.tuples(st.integers(0, 10**15), st.integers(0, 999)), min_size=1, max_size=20))
-@settings(max_examples=25, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 10**15), st.integers(0, 999)), min_size=1, max_size=40))
+@settings(max_examples=10, deadline=None)
 def test_nanoseconds_survive_in_every_spelling(times: list[tuple[int, int]]) -> None:
     exact = [us * 1000 + ns for us, ns in times]
     plain = events(*(slice_text("op", ts=f"{us}.{ns:03}", dur=f"{us}.{ns:03}") for us, ns in times))

@@ -85,9 +85,14 @@ def derived_tables() -> dict[str, Table]:
 
 
 def connect_tables(
-    tables: Mapping[str, pa.Table], options: AttributionOptions | None = None
+    tables: Mapping[str, pa.Table],
+    options: AttributionOptions | None = None,
+    readers: Sequence[str] | None = None,
 ) -> duckdb.DuckDBPyConnection:
-    """Return a connection over canonical tables in memory; tables that are not given are empty."""
+    """Return a connection over canonical tables in memory; tables that are not given are empty.
+
+    `readers` are the texts that will be asked, where they are known: see `add_metrics`.
+    """
     connection = duckdb.connect()
     connection.execute("CREATE SCHEMA canonical")
     unknown = tables.keys() - canonical_tables().keys()
@@ -98,7 +103,7 @@ def connect_tables(
         if name in tables:
             _insert(connection, f"canonical.{name}", tables[name])
     _add_derived(connection, lambda: compute_derived(connection, options))
-    add_metrics(connection)
+    add_metrics(connection, readers=readers)
     return connection
 
 
@@ -114,7 +119,7 @@ def connect(
     build on them. `database` makes the connection a file instead of memory: the catalogue. `readers` are the texts that
     will be asked, where they are known: see `add_metrics`.
     """
-    needed = _named_in(readers)
+    needed = named_in(readers)
     connection = connect_unattributed(traces, database, needed)
     if derived is not None:
         add_attribution(connection, derived, needed)
@@ -203,7 +208,7 @@ def add_metrics(
     that they read more than once becomes a table, for planning a query over it costs more than its rows.
     """
     read_by = Counter(name for text in readers or () for name in _read_in(text))
-    names = after_what_they_read(_those(metrics(), _named_in(readers)))
+    names = after_what_they_read(_those(metrics(), named_in(readers)))
     kinds = {name: "TABLE" if read_by[name] > 1 else "VIEW" for name in names}
     statements = {
         name: f"CREATE OR REPLACE {kind} main.{name} AS {metrics()[name].sql}" for name, kind in kinds.items()
@@ -236,14 +241,14 @@ def reads(name: str) -> frozenset[str]:
 @cache
 def needs_attribution(name: str) -> bool:
     """Tell whether a metric's query, or one that it builds on, may read attribution tables."""
-    return bool((_named_in([metrics()[name].sql]) or set()) & derived_tables().keys())
+    return bool((named_in([metrics()[name].sql]) or set()) & derived_tables().keys())
 
 
 def _read_in(text: str) -> list[str]:
     return [plain or quoted for plain, quoted in _READ.findall(text.lower())]
 
 
-def _named_in(texts: Sequence[str] | None) -> set[str] | None:
+def named_in(texts: Sequence[str] | None) -> set[str] | None:
     """Return the words of texts, and of the metrics that they name in turn; a word too many does no harm."""
     if texts is None:
         return None

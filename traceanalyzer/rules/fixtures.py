@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -20,21 +20,25 @@ _COUNTER = "$i"
 _EMPTY: dict[str, Any] = {"BOOLEAN": False, "INTEGER": 0, "BIGINT": 0, "DOUBLE": 0.0, "VARCHAR": ""}
 
 
-def open_fixture(sim: Mapping[str, Any] | None, tables: Mapping[str, Any]) -> duckdb.DuckDBPyConnection:
+def open_fixture(
+    sim: Mapping[str, Any] | None, tables: Mapping[str, Any], readers: Sequence[str] | None = None
+) -> duckdb.DuckDBPyConnection:
     """Return a connection over a simulated run and literal rows.
 
     Rows of a canonical table replace the simulated ones; rows of a metric or a computed table replace what it would
-    return, columns that a row leaves out being NULL. Raises ValueError with the reason when a name is unknown.
+    return, columns that a row leaves out being NULL. With `readers` it has the metrics that these texts read, and those
+    that rows replace. Raises ValueError with the reason when a name is unknown.
     """
+    asking = None if readers is None else (*readers, *tables)
     if sim is not None and not tables:
-        return _simulated_run(json.dumps(sim, sort_keys=True))
+        return _simulated_run(json.dumps(sim, sort_keys=True), asking)
     canonical = {} if sim is None else dict(_simulated(json.dumps(sim, sort_keys=True)))
     for name, rows in tables.items():
         if name in canonical_tables():
             canonical[name] = _filled(canonical_tables()[name], expand(rows))
     if sim is None and "traces" not in tables:
         canonical["traces"] = _filled(canonical_tables()["traces"], [{"trace": "test"}])
-    con = engine.connect_tables(canonical)
+    con = engine.connect_tables(canonical, readers=asking)
     con.execute(BOUND_TABLE)
     for name, rows in tables.items():
         if name not in canonical_tables():
@@ -45,9 +49,9 @@ def open_fixture(sim: Mapping[str, Any] | None, tables: Mapping[str, Any]) -> du
 
 
 @lru_cache(maxsize=8)
-def _simulated_run(sim: str) -> duckdb.DuckDBPyConnection:
+def _simulated_run(sim: str, readers: tuple[str, ...] | None) -> duckdb.DuckDBPyConnection:
     # Shared by tests: nothing that evaluates rules changes the connection it is given.
-    return engine.connect_tables(_simulated(sim))
+    return engine.connect_tables(_simulated(sim), readers=readers)
 
 
 @lru_cache(maxsize=16)

@@ -73,7 +73,7 @@ def _values(rule: Rule, test: RuleTest) -> dict[str, ParamValue]:
 
 def _verdicts(rule: Rule, test: RuleTest) -> tuple[duckdb.DuckDBPyConnection, list[Verdict]]:
     values = _values(rule, test)
-    con = open_fixture(test.sim, test.tables)
+    con = open_fixture(test.sim, test.tables, readers=())  # the workspace has the metrics that the rule reads
     # Literal rows leave out what a trace recorded: then the test is about the condition, not about requirements.
     assumed = test.sim is None and "capabilities" not in test.tables and "traces" not in test.tables
     bounds = None if "bound" in test.tables or test.sim is None else attribution.Bounds.load(con)

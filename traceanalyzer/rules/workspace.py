@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from pathlib import Path
 
 import duckdb
@@ -63,14 +63,16 @@ def open_workspace(con: duckdb.DuckDBPyConnection, rules: Iterable[Rule] | None 
     With `rules` it holds no more than what they read. Temporary tables of `con` hide what they hide there: that is how
     tests replace tables.
     """
+    asking = None if rules is None else readers(rules)
+    needed = engine.named_in(asking)
     own = duckdb.connect()
     for schema in ("canonical", "attribution"):
         own.execute(f"CREATE SCHEMA {schema}")
-    _copy_tables(con, own, temporary=False)
+    _copy_tables(con, own, needed, temporary=False)
     engine.add_macros(own)
-    _copy_views(con, own)
-    engine.add_metrics(own, readers=None if rules is None else readers(rules))
-    _copy_tables(con, own, temporary=True)
+    _copy_views(con, own, needed)
+    engine.add_metrics(own, readers=asking)
+    _copy_tables(con, own, needed, temporary=True)
     return locked_workspace(own)
 
 
@@ -87,11 +89,15 @@ def readers(rules: Iterable[Rule]) -> list[str]:
     return [_OWN_SQL, *("\n".join(_sql_of(rule)) for rule in rules)]
 
 
-def _copy_tables(con: duckdb.DuckDBPyConnection, own: duckdb.DuckDBPyConnection, *, temporary: bool) -> None:
+def _copy_tables(
+    con: duckdb.DuckDBPyConnection, own: duckdb.DuckDBPyConnection, needed: Set[str] | None, *, temporary: bool
+) -> None:
     tables = con.execute(
         "SELECT database_name, schema_name, table_name FROM duckdb_tables() WHERE temporary = $1", [temporary]
     ).fetchall()
     for database, schema, name in tables:
+        if needed is not None and name not in needed:
+            continue
         rows = con.sql(f'FROM "{database}"."{schema}"."{name}"').to_arrow_table()
         own.register("copied_rows", rows)
         target = f'TEMP TABLE "{name}"' if temporary else f'TABLE "{schema}"."{name}"'
@@ -99,13 +105,13 @@ def _copy_tables(con: duckdb.DuckDBPyConnection, own: duckdb.DuckDBPyConnection,
         own.unregister("copied_rows")
 
 
-def _copy_views(con: duckdb.DuckDBPyConnection, own: duckdb.DuckDBPyConnection) -> None:
+def _copy_views(con: duckdb.DuckDBPyConnection, own: duckdb.DuckDBPyConnection, needed: Set[str] | None) -> None:
     """Define the views of a connection in another, but for the metrics, in the order in which they build on others."""
     views = con.execute(
         "SELECT schema_name, view_name, sql FROM duckdb_views() WHERE NOT internal AND NOT temporary ORDER BY view_oid"
     ).fetchall()
     for schema, name, sql in views:
-        if schema != "main" or name not in engine.metrics():
+        if (schema != "main" or name not in engine.metrics()) and (needed is None or name in needed):
             own.execute(sql)
 
 
