@@ -11,8 +11,9 @@ import pytest
 from bound_against_truth import Attributed, AttributedJob
 
 from traceanalyzer.attribution import Scenario
+from traceanalyzer.attribution.doubts import LOADER_WORKERS
 from traceanalyzer.attribution.lead_scan import LANES_FROM
-from traceanalyzer.attribution.what_if import LOADER_WORKERS, Change, Faster, what_if
+from traceanalyzer.attribution.what_if import Change, Faster, what_if
 from traceanalyzer.report import what_if as report
 from traceanalyzer.simulator import simulate, simulate_job
 
@@ -75,7 +76,7 @@ def test_batches_that_cost_nothing_need_no_workers(workers: str) -> None:
 
 def test_a_loader_without_workers_leaves_nothing_open() -> None:
     made = Attributed(simulate(BASE | {"loader_us": UNEVEN}))
-    assert made.bounds.with_slow_workers is made.bounds
+    assert made.bounds.against(LOADER_WORKERS) is made.bounds
 
 
 def test_other_ranks_may_have_to_wait_for_their_own_workers() -> None:
@@ -112,5 +113,5 @@ def test_many_questions_at_once_are_answered_as_one_by_one() -> None:
     causes = sorted(bounds.causes(0, 0))
     assert len(causes) >= LANES_FROM
     scenarios = [Scenario(frozenset({cause})) for cause in causes]
-    for of in (bounds, bounds.with_slow_workers):
+    for of in (bounds, bounds.against(LOADER_WORKERS)):
         assert of.bounds(0, 0, scenarios) == [of.bounds(0, 0, [scenario])[0] for scenario in scenarios]

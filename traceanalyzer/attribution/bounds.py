@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from traceanalyzer.attribution.arrow_columns import column
 from traceanalyzer.attribution.buckets import Ints
+from traceanalyzer.attribution.doubts import LOADER_WORKERS
 from traceanalyzer.attribution.lead_scan import LANES_FROM, Savings, Scan, Scenario
 from traceanalyzer.attribution.run_scan import RunScan
 
@@ -133,13 +134,11 @@ class Bounds:
         """Whether some batch of a loader's workers was not ready when it was taken."""
         return any(device.scan.waits_for_workers for device in self.devices.values())
 
-    @cached_property
-    def with_slow_workers(self) -> Self:
-        """The least that fixes save: no worker of a loader has a batch earlier than it was taken.
-
-        The bounds themselves where no batch was taken from workers.
+    def against(self, doubt: str) -> Self:
+        """Return the least that fixes save: no worker of a loader has a batch earlier than it was taken, or streams
+        waited for others wherever they may have. The bounds themselves where the trace leaves no such doubt.
         """
-        devices = {place: replace(found, scan=found.scan.with_slow_workers) for place, found in self.devices.items()}
+        devices = {place: replace(found, scan=_at_worst(found.scan, doubt)) for place, found in self.devices.items()}
         if all(devices[place].scan is self.devices[place].scan for place in self.places):
             return self
         scans = tuple(devices[place].scan for place in self.places)
@@ -258,6 +257,10 @@ class Bounds:
         longest = max(lengths.values(), default=0)
         left = max((lengths[place] - saved[place] for place in self.places), default=0)
         return RunBound(longest - left, longest, saved)
+
+
+def _at_worst(scan: Scan, doubt: str) -> Scan:
+    return scan.with_slow_workers if doubt == LOADER_WORKERS else scan.with_possible_waits
 
 
 def _apart(

@@ -39,6 +39,12 @@ WHERE s.trace_id = $trace_id
 ORDER BY call.start_ns, s.sync_id
 """
 
+_ASKED_QUERY = """
+SELECT start_ns
+FROM canonical.host_slices
+WHERE trace_id = $trace_id AND category IN ('runtime', 'driver') AND contains(name, 'StreamWaitEvent')
+ORDER BY start_ns
+"""
 
 # Rows of ops, and of an op that each of them waited for: one pair a column.
 Pairs = tuple[Ints, Ints]
@@ -52,6 +58,7 @@ class Dependencies:
     other: Ints  # of those of other streams, the one that it waited for longest
     more: Pairs  # each op and one of further streams, done before `other`: hidden behind it as things are
     other_is_recorded: Flags  # else it only fits
+    possible: Pairs  # each op and one of another stream that it may have waited for, too: which stream was not recorded
 
 
 def stream_predecessors(ops: DeviceOps) -> Ints:
@@ -156,6 +163,37 @@ def _results_of_steps(ops: DeviceOps, begins: Sequence[tuple[int, int]], other: 
     return found
 
 
+def _possible_waits(con: duckdb.DuckDBPyConnection, trace_id: int, ops: DeviceOps) -> Pairs:
+    """Return what ops may have waited for that were launched next after calls that let some stream wait for another.
+
+    A call tells neither of the two. The streams that are launched to next wait, as many as calls were made; of every
+    other one, it may be for the last op that was launched before the call and was done when the waiting op began.
+    """
+    asked = np.asarray([start for (start,) in con.execute(_ASKED_QUERY, {"trace_id": trace_id}).fetchall()], np.int64)
+    launched = _as_launched(ops, np.ones(ops.count, np.bool_))
+    call = np.searchsorted(asked, ops.launch_start[launched]) - 1
+    calls = call - np.concatenate([[NO_ROW], call])[np.searchsorted(call, call)]
+    _, first = np.unique(np.stack([call, ops.stream[launched]]), axis=1, return_index=True)
+    first = np.sort(first[call[first] != NO_ROW])
+    nth = np.arange(len(first)) - np.searchsorted(call[first], call[first])
+    first = first[nth < calls[first]]
+    rows, since = launched[first], asked[call[first]]
+    pairs = [(rows[:0], rows[:0])]
+    for stream in np.unique(ops.stream).tolist():
+        others = _as_launched(ops, ops.stream == stream)
+        issued = np.searchsorted(ops.launch_start[others], since)
+        done = np.searchsorted(np.maximum.accumulate(ops.end[others]), ops.start[rows], side="right")
+        last = np.where(ops.stream[rows] == stream, 0, np.minimum(issued, done)) - 1
+        pairs.append((rows[last >= 0], others[last[last >= 0]]))
+    row, op = (np.concatenate(part) for part in zip(*pairs, strict=True))
+    order = np.argsort(row, kind="stable")
+    return row[order], op[order]
+
+
+def _no_pairs() -> Pairs:
+    return _pairs({})
+
+
 def find_dependencies(
     con: duckdb.DuckDBPyConnection, trace_id: int, ops: DeviceOps, begins: Sequence[tuple[int, int]] = ()
 ) -> Dependencies:
@@ -172,7 +210,8 @@ def find_dependencies(
     _collective_inputs(ops, other)
     # Where waits were recorded nothing has to be assumed.
     more = {row: found[1:] for row, found in awaited.items()} or _results_of_steps(ops, begins, other)
-    return Dependencies(stream, other, _pairs(more), recorded)
+    possible = _no_pairs() if awaited else _possible_waits(con, trace_id, ops)
+    return Dependencies(stream, other, _pairs(more), recorded, possible)
 
 
 def _pairs(awaited: Mapping[int, Sequence[int]]) -> Pairs:

@@ -56,6 +56,7 @@ class MoreNeeds:
     position: Ints
     before: Ints
     slack: Ints
+    sure: Flags  # else it may have: which streams wait for which was not recorded
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ class _Slacks:
     stream: Ints
     other: Ints
     more: Ints
+    possible: Ints
 
 
 def _op_slacks(ops: DeviceOps, needs: Dependencies, calls: BlockingCalls, latency: int) -> _Slacks:
@@ -80,8 +82,10 @@ def _op_slacks(ops: DeviceOps, needs: Dependencies, calls: BlockingCalls, latenc
     waiting, awaited = needs.more
     there = np.minimum(ops.end[awaited] + GAP_NS, ops.start[waiting])
     np.maximum.at(binding, waiting, there)
+    may_wait, may_be = needs.possible
+    done = np.minimum(ops.end[may_be] + GAP_NS, ops.start[may_wait])
     of_host, of_stream, of_other = (np.where(ready == _NEVER, NO_LIMIT, binding - ready) for ready in (host, *after))
-    return _Slacks(of_host, of_stream, of_other, binding[waiting] - there)
+    return _Slacks(of_host, of_stream, of_other, binding[waiting] - there, np.maximum(0, binding[may_wait] - done))
 
 
 def _dispatch(ops: DeviceOps, rows: LedgerRows) -> tuple[Ints, Ints]:
@@ -143,7 +147,9 @@ class _Draft:
         self.is_op = order.op != NO_ROW
         self.cause, self.first, self.second = (np.full(count, NO_ROW) for _ in range(3))
         self.first_slack, self.second_slack = np.full(count, NO_LIMIT), np.full(count, NO_LIMIT)
-        self.more = (np.zeros(0, np.int64),) * 3  # rows of ops, of what each waits for, and that one's slack
+        # Rows of ops, of what each waits for, that one's slack, and whether it surely does.
+        none = np.zeros(0, np.int64)
+        self.more: tuple[Ints, Ints, Ints, Flags] = (none, none, none, np.zeros(0, np.bool_))
         # Positions of takes, of the one that holds each, and of the one whose lead each passes on if it is more.
         self.taken_before = (np.zeros(0, np.int64),) * 3
         self.host_slack, self.cap = np.full(count, NO_LIMIT), np.full(count, NO_LIMIT)
@@ -156,7 +162,13 @@ class _Draft:
         self.end[at] = self.ops.end[op]
         self.first[at], self.first_slack[at] = needs.stream[op], slacks.stream[op]
         self.second[at], self.second_slack[at] = needs.other[op], slacks.other[op]
-        self.more = (*needs.more, slacks.more)
+        (waiting, awaited), (may_wait, may_be) = needs.more, needs.possible
+        self.more = (
+            np.concatenate([waiting, may_wait]),
+            np.concatenate([awaited, may_be]),
+            np.concatenate([slacks.more, slacks.possible]),
+            np.arange(len(waiting) + len(may_wait)) < len(waiting),
+        )
         # A launch by a thread that is not followed stays where it is.
         followed = self.order.call[at] != NO_ROW
         self.host_slack[at] = np.where(followed, slacks.host[op], NO_LIMIT)
@@ -252,12 +264,12 @@ class _Draft:
 
     def _more(self, position: Ints) -> MoreNeeds:
         """Return the same of what ops wait for beside `first` and `second`."""
-        waiting, awaited, slack = self.more
+        waiting, awaited, slack, sure = self.more
         at, before = position[waiting], position[awaited]
         scanned = at != NO_ROW
         earlier = scanned & (before != NO_ROW) & (before < at)
-        outside = scanned & ~earlier
+        outside = scanned & ~earlier & sure
         np.minimum.at(self.cap, at[outside], slack[outside])
         kept = np.flatnonzero(earlier)
         kept = kept[np.argsort(at[kept], kind="stable")]
-        return MoreNeeds(at[kept], before[kept], slack[kept])
+        return MoreNeeds(at[kept], before[kept], slack[kept], sure[kept])

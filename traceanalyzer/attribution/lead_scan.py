@@ -8,7 +8,7 @@ plus the slack that this one had. Lead is only made of removed time, never of ga
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self
 
@@ -81,6 +81,7 @@ class Scan:
     costs: Mapping[str, tuple[Ints, Ints]]  # cause -> positions, host time
     position_of: Mapping[int, int]  # op id -> position
     begins_at: int | None = None  # position at whose start changes begin; None: everything may change
+    possible: Mapping[int, _More] = field(default_factory=dict)  # position -> what that op may have waited for, too
 
     @classmethod
     def of_tables(cls, events: pa.Table, costs: pa.Table, needs: pa.Table, fixed_before: int | None = None) -> Self:
@@ -94,7 +95,8 @@ class Scan:
             for values in (column(events, f"{name}_position"), column(events, f"{name}_slack_ns", _NO_LIMIT))
         ]
         own = column(events, "own_ns")
-        more = _more_needs(needs, len(is_op))
+        sure, possible = (_more_needs(needs, told) for told in (True, False))
+        more = [sure.get(at, ()) for at in range(len(is_op))]
         first, first_slack, second, _ = befores
         alone = is_op & (cap == _NO_LIMIT) & (host_slack < _NO_LIMIT) & (second == NO_ROW)
         alone &= (first_slack == 0) & ~np.asarray([bool(also) for also in more], np.bool_)
@@ -124,6 +126,7 @@ class Scan:
             },
             position_of=position_of,
             begins_at=None if fixed_before is None else position_of[fixed_before],
+            possible=possible,
         )
 
     @cached_property
@@ -135,6 +138,21 @@ class Scan:
             is_op, host_slack, _, first, first_slack, second, second_slack, more, own = steps[at]
             steps[at] = (is_op, host_slack, 0, first, first_slack, second, second_slack, more, own)
         return replace(self, steps=steps) if takes else self
+
+    @cached_property
+    def with_possible_waits(self) -> Self:
+        """The same scan if streams waited for each other wherever they may have."""
+        if not self.possible:
+            return self
+        steps = self.steps.copy()
+        for at, also in self.possible.items():
+            is_op, host_slack, cap, first, first_slack, second, second_slack, more, own = steps[at]
+            steps[at] = (is_op, host_slack, cap, first, first_slack, second, second_slack, more + also, own)
+        follows = np.zeros(len(steps), np.bool_)
+        for since, (until, is_chain) in zip([0, *(end for end, _ in self.stretches)], self.stretches, strict=False):
+            follows[since:until] = is_chain
+        follows[list(self.possible)] = False
+        return replace(self, steps=steps, stretches=stretches(follows))
 
     @property
     def waits_for_workers(self) -> bool:
@@ -363,9 +381,11 @@ class LaneWalk:
         return host
 
 
-def _more_needs(needs: pa.Table, count: int) -> list[_More]:
-    found: list[_More] = [()] * count
+def _more_needs(needs: pa.Table, sure: bool) -> dict[int, _More]:
+    """Return by position what ops surely wait for, or may wait for, beside the two that all have."""
+    found: dict[int, _More] = {}
     told = (column(needs, name).tolist() for name in ("position", "before_position", "slack_ns"))
-    for position, before, slack in zip(*told, strict=True):
-        found[position] += ((before, slack),)
+    for position, before, slack, is_sure in zip(*told, flag_column(needs, "sure").tolist(), strict=True):
+        if is_sure == sure:
+            found[position] = (*found.get(position, ()), (before, slack))
     return found

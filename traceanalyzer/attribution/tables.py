@@ -213,7 +213,7 @@ def _lead_costs(device: AttributedDevice) -> _Columns:
 
 def _lead_needs(device: AttributedDevice) -> _Columns:
     more = device.events.more
-    return {"position": more.position, "before_position": more.before, "slack_ns": more.slack}
+    return {"position": more.position, "before_position": more.before, "slack_ns": more.slack, "sure": more.sure}
 
 
 def _owned(device: AttributedDevice) -> dict[str, Owned]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ import duckdb
 
 from traceanalyzer.attribution.bounds import Bounds, Place, RunBound
 from traceanalyzer.attribution.buckets import CAUSES
+from traceanalyzer.attribution.doubts import DOUBTS
 from traceanalyzer.attribution.lead_scan import Scenario
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
 
@@ -36,10 +38,6 @@ _CLASSES = "SELECT DISTINCT class FROM kernel_class_names"
 
 Scenarios = Mapping[Place, Scenario]
 
-LOADER_WORKERS = (
-    "loader-workers: whoever comes earlier for a batch needs one that is ready, and how much faster than they had to "
-    "the loader's workers could make them is in no trace"
-)
 # A range narrower than this share of the window is one number.
 _NARROW_SHARE = 0.01
 
@@ -81,13 +79,9 @@ class DeviceAnswer:
     step_count: int
     saved_ns: int | None  # at most
     at_least_ns: int | None
+    open_because: str | None  # why the saving may be anything from the least to the most; None: both are the same
     abstains: str | None
     parts: tuple[Saving, ...]  # each part of the change alone; they may overlap, and are never summed
-
-    @property
-    def open_because(self) -> str | None:
-        """Why the saving may be anything from the least to the most; None: both are the same."""
-        return _open_because(self)
 
 
 @dataclass(frozen=True)
@@ -98,14 +92,10 @@ class RunAnswer:
     step_count: int
     saved_ns: int | None
     at_least_ns: int | None
+    open_because: str | None
     abstains: str | None
     meets: bool  # ranks were scanned together, through their collectives
     parts: tuple[Saving, ...]
-
-    @property
-    def open_because(self) -> str | None:
-        """Why the saving may be anything from the least to the most; None: both are the same."""
-        return _open_because(self)
 
 
 @dataclass(frozen=True)
@@ -117,9 +107,12 @@ class Answer:
     run: RunAnswer | None  # None: one device is all there is
 
 
-def _open_because(answer: DeviceAnswer | RunAnswer) -> str | None:
-    range_ns = (answer.saved_ns or 0) - (answer.at_least_ns or 0)
-    return LOADER_WORKERS if range_ns > _NARROW_SHARE * answer.window_ns else None
+def _open_because(doubts: Sequence[str], saved: Sequence[int | None], window_ns: int) -> str | None:
+    """Return why the least that is saved falls short of the most, given the most, and less with each doubt more."""
+    falls = [(before or 0) - (after or 0) for before, after in itertools.pairwise(saved)]
+    if sum(falls) <= _NARROW_SHARE * window_ns:
+        return None
+    return "; ".join(doubt for doubt, fall_ns in zip(doubts, falls, strict=True) if fall_ns > sum(falls) / 10)
 
 
 def parse_faster(text: str) -> Faster:
@@ -165,15 +158,19 @@ def what_if(con: duckdb.DuckDBPyConnection, change: Change) -> Answer:
     labels = [*change.removed, *(f"{item.what} {item.factor:g}x" for item in change.faster)]
     asked = [*parts, _joined(parts)]
     together = len(bounds.places) > 1 and bounds.run_abstains() is None
-    slow = bounds.with_slow_workers
-    tellers = (bounds,) if slow is bounds else (bounds, slow)  # of the most, and last of the least
+    tellers, doubts = [bounds], []  # of the most, and with each doubt more of less
+    for doubt in DOUBTS:
+        least = tellers[-1].against(doubt)
+        if least is not tellers[-1]:
+            tellers.append(least)
+            doubts.append(doubt)
     runs = [[teller.run(part) for part in asked] for teller in tellers] if together else []
     devices = []
     for trace_id, device, trace, rank, window_ns, step_count in con.execute(_DEVICES).fetchall():
         place = (trace_id, device)
         abstains = bounds.abstains(*place)
         own = [part.get(place, Scenario()) for part in asked]
-        saved: list[list[int | None]] = [[None] * len(own)]
+        saved: list[list[int | None]] = [[None] * len(own)] * len(tellers)
         if abstains is None and together:
             saved = [[run.devices[place] for run in told] for told in runs]
         elif abstains is None:
@@ -181,26 +178,29 @@ def what_if(con: duckdb.DuckDBPyConnection, change: Change) -> Answer:
         known = bounds.causes(*place)
         seen = [bool(known.intersection(part.removed)) or bool(part.savings) for part in own]
         told = tuple(map(Saving, labels, saved[0][:-1], saved[-1][:-1], seen))
+        in_all = [answers[-1] for answers in saved]
+        why = _open_because(doubts, in_all, window_ns)
         devices.append(
-            DeviceAnswer(trace, rank, device, window_ns, step_count, saved[0][-1], saved[-1][-1], abstains, told)
+            DeviceAnswer(trace, rank, device, window_ns, step_count, in_all[0], in_all[-1], why, abstains, told)
         )
-    return Answer(change, tuple(devices), _run_answer(bounds, devices, runs))
+    return Answer(change, tuple(devices), _run_answer(bounds, devices, doubts, runs))
 
 
 def _run_answer(
-    bounds: Bounds, devices: Sequence[DeviceAnswer], runs: Sequence[Sequence[RunBound]]
+    bounds: Bounds, devices: Sequence[DeviceAnswer], doubts: Sequence[str], runs: Sequence[Sequence[RunBound]]
 ) -> RunAnswer | None:
     if len(devices) < 2:
         return None
     slowest = max(devices, key=lambda device: device.window_ns)
     saved: list[list[int | None]] = [[run.saved_ns for run in told] for told in runs]
-    saved = saved or [[None] * (len(slowest.parts) + 1)]
+    saved = saved or [[None] * (len(slowest.parts) + 1)] * (len(doubts) + 1)
     seen = [any(device.parts[i].seen for device in devices) for i in range(len(slowest.parts))]
     return RunAnswer(
         slowest.window_ns,
         slowest.step_count,
         saved[0][-1],
         saved[-1][-1],
+        _open_because(doubts, [answers[-1] for answers in saved], slowest.window_ns),
         bounds.run_abstains(),
         bool(runs and bounds.together.meetings),
         tuple(map(Saving, (part.change for part in slowest.parts), saved[0][:-1], saved[-1][:-1], seen)),

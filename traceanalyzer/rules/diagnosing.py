@@ -18,12 +18,12 @@ from traceanalyzer.rules.bounds import Device, RememberedScan, Removal
 from traceanalyzer.rules.doubting import blocked, doubted, run_blocker
 from traceanalyzer.rules.findings import build_explanation, build_finding, merge_ranks, sort_findings
 from traceanalyzer.rules.fix_order import ALTERNATIVE_SHARE, FixOrder
-from traceanalyzer.rules.loader_reserve import with_least
 from traceanalyzer.rules.loading import check_settings
 from traceanalyzer.rules.model import ABSTAINED, CLEAR, FINDING, FIRED, QUALITY, ParamValue, Rule
 from traceanalyzer.rules.ordering import Field, Key, add_latent, join_ranks, plan_of, put_in_order, weigh_on_run
 from traceanalyzer.rules.overriding import Overrides
 from traceanalyzer.rules.places import Place, Run, read_run
+from traceanalyzer.rules.sure_savings import with_least
 from traceanalyzer.rules.together import Removals, Together
 from traceanalyzer.rules.verdicts import Question, Verdict, evaluate
 from traceanalyzer.rules.workspace import locked_workspace, open_workspace

@@ -12,6 +12,7 @@ from typing import Any
 
 import duckdb
 
+from traceanalyzer.attribution.doubts import LOADER_WORKERS, STREAM_WAITS
 from traceanalyzer.diagnosis import SEVERITIES, AttachedExplanation, Evidence, Finding, Fix, FixPlan, plan_of_finding
 from traceanalyzer.rules import sandbox
 from traceanalyzer.rules.bounds import claim_values, claimed_sql
@@ -28,7 +29,11 @@ EVIDENCE_ROWS = 20
 _NUMBER = re.compile(r"(?<![\w.,-])\d+(?:,\d{3})*(?:\.\d+)?(?![\w-]|[.,]\w)")
 _WEIGHTS = {"high": 1.0, "medium": 0.7, "low": 0.4}
 _NOTHING = 0.001
-_WORKERS = "some batches were late, and whether the loader's workers could have others ready earlier is in no trace."
+_DOUBTS = {
+    LOADER_WORKERS: "some batches were late, and whether the loader's workers could have others ready earlier is in no "
+    "trace.",
+    STREAM_WAITS: "some streams were told to wait for others, and which of them for which is not in the trace.",
+}
 
 
 def build_finding(
@@ -51,9 +56,9 @@ def build_finding(
     if ordered is not None and ordered.after:
         verb = "is" if len(ordered.after) == 1 else "are"
         message = f"Once {' and '.join(ordered.after)} {verb} fixed{', too' * (ordered.status == JOINT)}: {message}"
-    if verdict.sure_share is not None:
+    if verdict.sure_share is not None and verdict.doubt is not None:
         sure = f"Only {100 * verdict.sure_share:.1f} % is" if verdict.sure_share >= _NOTHING else "Nothing is"
-        message = f"{message} {sure} sure to be saved: {_WORKERS}"
+        message = f"{message} {sure} sure to be saved: {_DOUBTS[verdict.doubt]}"
     return Finding(
         rule=rule.id,
         title=rule.title,

@@ -47,7 +47,8 @@ class Verdict:
     `removals` is what its fix takes away, by device; of a finding about the whole run on each. `run_ns` is what the
     rule's fix saves of the run if it is made everywhere that the rule fired; NULL (None): ranks cannot be looked at
     together. Ranks that hold up the others `in_turn` are worth little one by one, and are parts of one finding.
-    `sure_share` is what is saved even if a loader's workers have no batch earlier; NULL (None): about as much.
+    `sure_share` is what is saved even if what the trace leaves open turns out against the fix, and `doubt` what that
+    is; NULL (None): about as much.
     """
 
     rule: Rule
@@ -65,6 +66,7 @@ class Verdict:
     run_share: float | None = None
     in_turn: bool = False
     sure_share: float | None = None
+    doubt: str | None = None
 
     @property
     def bound_ns(self) -> int | None:

@@ -1,0 +1,114 @@
+"""Streams that wait for others: where no record tells which for which, the least is told beside the most."""
+
+from __future__ import annotations
+
+import io
+import json
+from functools import cache
+from typing import Any
+
+import pytest
+from bound_against_truth import Attributed
+
+from traceanalyzer.attribution import Scenario
+from traceanalyzer.attribution.doubts import STREAM_WAITS
+from traceanalyzer.attribution.lead_scan import LANES_FROM
+from traceanalyzer.attribution.what_if import Change, Faster, what_if
+from traceanalyzer.report import what_if as report
+from traceanalyzer.rules import diagnose, load_rules
+from traceanalyzer.simulator import simulate
+
+# The copy of the batch has just ended when the compute stream is told to wait for it: the host is late, and no wait is
+# to be seen. A host that came earlier would have to wait for the copy.
+PROGRAM: list[dict[str, Any]] = [
+    {"next": {"us": 100}},
+    {"h2d": {"mb": 100, "us": 6_000, "pinned": True, "stream": 31, "wait": False}},
+    {"event_record": {"stream": 31, "event": "batch"}},
+    {"py": 6_300},
+    {"stream_wait": {"on": "compute", "event": "batch"}},
+    {"repeat": 50, "do": [{"kernel": {"class": "gemm", "us": 80, "py_us": 3}}]},
+]
+QUESTIONS = (
+    Change(("host.python",)),
+    Change((), (Faster("compute", 2),)),
+    Change(("host.python",), (Faster("compute", 2),)),
+    Change(("host.python", "host.op", "host.launch_api")),
+)
+
+
+@cache
+def attributed(**conditions: bool) -> Attributed:
+    return Attributed(simulate({"steps": 10, "program": PROGRAM, **conditions}, seed=1))
+
+
+def told(made: Attributed, change: Change) -> tuple[float, float, float]:
+    """Return the least and the most that a change saves, and what it does, as shares of the window."""
+    (device,) = what_if(made.con, change).devices
+    scale = {"compute": 1 / change.faster[0].factor} if change.faster else None
+    first, last = made.steps
+    truth = made.run.true_saving(*change.removed, kernel_scale=scale, first_step=first, last_step=last)
+    assert device.at_least_ns is not None
+    assert device.saved_ns is not None
+    return device.at_least_ns / made.window_ns, device.saved_ns / made.window_ns, truth / made.window_ns
+
+
+@pytest.mark.parametrize("change", QUESTIONS, ids=str)
+def test_what_is_true_lies_between_the_least_and_the_most(change: Change) -> None:
+    least, most, truth = told(attributed(), change)
+    assert least - 0.01 <= truth <= most + 0.01
+
+
+def test_a_host_that_comes_earlier_may_have_to_wait_for_the_other_stream() -> None:
+    least, most, truth = told(attributed(), QUESTIONS[0])
+    assert most - least > 0.2
+    assert truth == pytest.approx(least, abs=0.01)
+
+
+@pytest.mark.parametrize("change", QUESTIONS, ids=str)
+def test_recorded_waits_leave_nothing_open(change: Change) -> None:
+    made = attributed(sync_events=True)
+    assert made.bounds.against(STREAM_WAITS) is made.bounds
+    least, most, truth = told(made, change)
+    assert least == most == pytest.approx(truth, abs=0.01)
+
+
+def test_streams_that_were_never_told_to_wait_leave_nothing_open() -> None:
+    made = Attributed(simulate({"steps": 8, "program": [PROGRAM[0], PROGRAM[1], PROGRAM[-1]]}))
+    assert made.bounds.against(STREAM_WAITS) is made.bounds
+
+
+def test_the_page_and_the_json_say_what_is_open() -> None:
+    answer = what_if(attributed().con, QUESTIONS[0])
+    page, document = io.StringIO(), io.StringIO()
+    report.write(answer, "run", page)
+    report.write_json(answer, "run", document)
+    screen = " ".join(page.getvalue().split())
+    assert "anything from " in screen
+    assert STREAM_WAITS in screen
+    (device,) = json.loads(document.getvalue())["devices"]
+    assert device["open_because"] == STREAM_WAITS
+    assert device["at_least_share"] < device["saved_share"]
+
+
+def test_many_questions_at_once_are_answered_as_one_by_one() -> None:
+    least = attributed().bounds.against(STREAM_WAITS)
+    causes = sorted(least.causes(0, 0))
+    assert len(causes) >= LANES_FROM
+    scenarios = [Scenario(frozenset({cause})) for cause in causes]
+    assert least.bounds(0, 0, scenarios) == [least.bounds(0, 0, [scenario])[0] for scenario in scenarios]
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_a_finding_says_what_is_sure_of_it_where_waits_were_not_recorded(recorded: bool) -> None:
+    found = {
+        item.rule: item for item in diagnose(attributed(sync_events=recorded).con, load_rules(tests=False)).findings
+    }
+    told = found["engine-host-gap"]
+    if recorded:
+        assert told.saving_share == pytest.approx(0.125, abs=0.01)
+        assert told.confidence == "high"
+        assert "sure to be saved" not in told.message
+    else:
+        assert told.saving_share == pytest.approx(0.41, abs=0.01)
+        assert told.confidence == "medium"
+        assert "Only 12.5 % is sure to be saved: some streams were told to wait for others" in told.message
