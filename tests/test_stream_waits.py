@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from bound_against_truth import Attributed
+from drawn_timeline import Drawn
 
 from traceanalyzer.attribution import Scenario
 from traceanalyzer.attribution.doubts import STREAM_WAITS
@@ -112,3 +113,59 @@ def test_a_finding_says_what_is_sure_of_it_where_waits_were_not_recorded(recorde
         assert told.saving_share == pytest.approx(0.41, abs=0.01)
         assert told.confidence == "medium"
         assert "Only 12.5 % is sure to be saved: some streams were told to wait for others" in told.message
+
+
+# Kernels 91 and 92 end before the calls, 93 to 95 are launched after them. Nothing is late but for its launch.
+DRAWN = """
+    id thread category name                start end
+    1  0      runtime  cudaLaunchKernel    0     2
+    2  0      runtime  cudaLaunchKernel    2     4
+    3  0      runtime  cudaLaunchKernel    200   202
+    4  0      runtime  cudaLaunchKernel    210   212
+    5  0      runtime  cudaLaunchKernel    220   222
+    {calls}
+"""
+DRAWN_OPS = """
+    id stream kind   start end launch
+    91 7      kernel 6     40  1
+    92 20     kernel 8     60  2
+    93 7      kernel 206   300 3
+    94 20     kernel 216   250 4
+    95 30     kernel 226   400 5
+"""
+ONE_CALL = "11 0 runtime cudaStreamWaitEvent 100 102"
+TWO_CALLS = f"{ONE_CALL}\n    12 0 runtime cudaStreamWaitEvent 110 112"
+MAY_WAIT = """
+    SELECT waiting.op_id, awaited.op_id
+    FROM attribution.lead_needs AS needs
+    JOIN attribution.lead_events AS waiting USING (trace_id, device, position)
+    JOIN attribution.lead_events AS awaited
+      ON awaited.trace_id = needs.trace_id
+      AND awaited.device = needs.device
+      AND awaited.position = needs.before_position
+    WHERE NOT sure
+    ORDER BY ALL
+"""
+
+
+@pytest.mark.parametrize(
+    ("calls", "may_wait"),
+    [
+        ("", []),
+        (ONE_CALL, [(93, 92)]),
+        (TWO_CALLS, [(93, 92), (94, 91)]),
+        # The call in between is for what is launched next after it, and may be for all that was launched before it.
+        (f"{ONE_CALL}\n    12 0 runtime cudaStreamWaitEvent 215 217", [(93, 92), (95, 91), (95, 92)]),
+        (ONE_CALL.replace("cuda", "hip"), [(93, 92)]),
+        (ONE_CALL.replace("Event", "Event_v3020"), [(93, 92)]),
+    ],
+)
+def test_the_streams_that_are_launched_to_next_may_wait_for_the_others(
+    calls: str, may_wait: list[tuple[int, int]]
+) -> None:
+    assert Drawn.of(DRAWN.format(calls=calls), DRAWN_OPS).rows(MAY_WAIT) == may_wait
+
+
+def test_where_a_wait_was_recorded_no_other_is_thought_of() -> None:
+    drawn = Drawn.of(DRAWN.format(calls=TWO_CALLS), DRAWN_OPS, "call stream wait_on_stream wait_on_call\n11 7 20 2")
+    assert drawn.rows(MAY_WAIT) == []

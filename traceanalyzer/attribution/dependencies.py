@@ -39,10 +39,14 @@ WHERE s.trace_id = $trace_id
 ORDER BY call.start_ns, s.sync_id
 """
 
+# Where waits were recorded, which stream waits for which is known.
 _ASKED_QUERY = """
 SELECT start_ns
 FROM canonical.host_slices
-WHERE trace_id = $trace_id AND category IN ('runtime', 'driver') AND contains(name, 'StreamWaitEvent')
+WHERE trace_id = $trace_id
+  AND category IN ('runtime', 'driver')
+  AND contains(name, 'StreamWaitEvent')
+  AND NOT EXISTS (FROM canonical.syncs WHERE syncs.trace_id = $trace_id AND kind = 'stream_wait')
 ORDER BY start_ns
 """
 
@@ -170,16 +174,20 @@ def _possible_waits(con: duckdb.DuckDBPyConnection, trace_id: int, ops: DeviceOp
     other one, it may be for the last op that was launched before the call and was done when the waiting op began.
     """
     asked = np.asarray([start for (start,) in con.execute(_ASKED_QUERY, {"trace_id": trace_id}).fetchall()], np.int64)
+    streams, stream_of = np.unique(ops.stream, return_inverse=True)
+    if not len(asked) or len(streams) < 2:
+        return _pairs({})
     launched = _as_launched(ops, np.ones(ops.count, np.bool_))
-    call = np.searchsorted(asked, ops.launch_start[launched]) - 1
-    calls = call - np.concatenate([[NO_ROW], call])[np.searchsorted(call, call)]
-    _, first = np.unique(np.stack([call, ops.stream[launched]]), axis=1, return_index=True)
+    call = np.searchsorted(asked, ops.launch_start[launched]) - 1  # the last one before each launch
+    # The first launch to each stream after it, and how many of those there were; calls without a launch in between.
+    _, first = np.unique(call * len(streams) + stream_of[launched], return_index=True)
     first = np.sort(first[call[first] != NO_ROW])
     nth = np.arange(len(first)) - np.searchsorted(call[first], call[first])
+    calls = call - np.concatenate([[NO_ROW], call])[np.searchsorted(call, call)]
     first = first[nth < calls[first]]
     rows, since = launched[first], asked[call[first]]
-    pairs = [(rows[:0], rows[:0])]
-    for stream in np.unique(ops.stream).tolist():
+    pairs = []
+    for stream in streams.tolist():
         others = _as_launched(ops, ops.stream == stream)
         issued = np.searchsorted(ops.launch_start[others], since)
         done = np.searchsorted(np.maximum.accumulate(ops.end[others]), ops.start[rows], side="right")
@@ -188,10 +196,6 @@ def _possible_waits(con: duckdb.DuckDBPyConnection, trace_id: int, ops: DeviceOp
     row, op = (np.concatenate(part) for part in zip(*pairs, strict=True))
     order = np.argsort(row, kind="stable")
     return row[order], op[order]
-
-
-def _no_pairs() -> Pairs:
-    return _pairs({})
 
 
 def find_dependencies(
@@ -210,8 +214,7 @@ def find_dependencies(
     _collective_inputs(ops, other)
     # Where waits were recorded nothing has to be assumed.
     more = {row: found[1:] for row, found in awaited.items()} or _results_of_steps(ops, begins, other)
-    possible = _no_pairs() if awaited else _possible_waits(con, trace_id, ops)
-    return Dependencies(stream, other, _pairs(more), recorded, possible)
+    return Dependencies(stream, other, _pairs(more), recorded, _possible_waits(con, trace_id, ops))
 
 
 def _pairs(awaited: Mapping[int, Sequence[int]]) -> Pairs:

@@ -172,9 +172,9 @@ def what_if(con: duckdb.DuckDBPyConnection, change: Change) -> Answer:
         own = [part.get(place, Scenario()) for part in asked]
         saved: list[list[int | None]] = [[None] * len(own)] * len(tellers)
         if abstains is None and together:
-            saved = [[run.devices[place] for run in told] for told in runs]
+            saved = _never_more([[run.devices[place] for run in told] for told in runs])
         elif abstains is None:
-            saved = [[*teller.bounds(*place, own)] for teller in tellers]
+            saved = _never_more([teller.bounds(*place, own) for teller in tellers])
         known = bounds.causes(*place)
         seen = [bool(known.intersection(part.removed)) or bool(part.savings) for part in own]
         told = tuple(map(Saving, labels, saved[0][:-1], saved[-1][:-1], seen))
@@ -186,13 +186,18 @@ def what_if(con: duckdb.DuckDBPyConnection, change: Change) -> Answer:
     return Answer(change, tuple(devices), _run_answer(bounds, devices, doubts, runs))
 
 
+def _never_more(saved: Sequence[Sequence[int]]) -> list[list[int | None]]:
+    """Return savings with each doubt more, none of them above what it is without the last doubt."""
+    return [[*least] for least in itertools.accumulate(saved, lambda most, also: [*map(min, most, also)])]
+
+
 def _run_answer(
     bounds: Bounds, devices: Sequence[DeviceAnswer], doubts: Sequence[str], runs: Sequence[Sequence[RunBound]]
 ) -> RunAnswer | None:
     if len(devices) < 2:
         return None
     slowest = max(devices, key=lambda device: device.window_ns)
-    saved: list[list[int | None]] = [[run.saved_ns for run in told] for told in runs]
+    saved = _never_more([[run.saved_ns for run in told] for told in runs])
     saved = saved or [[None] * (len(slowest.parts) + 1)] * (len(doubts) + 1)
     seen = [any(device.parts[i].seen for device in devices) for i in range(len(slowest.parts))]
     return RunAnswer(
