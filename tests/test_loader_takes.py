@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import io
-import json
 from functools import cache
 from typing import Any
 
 import pytest
 from bound_against_truth import Attributed, AttributedJob
+from open_bounds import check_many_at_once, check_told, least_most_truth
 
-from traceanalyzer.attribution import Scenario
 from traceanalyzer.attribution.doubts import LOADER_WORKERS
-from traceanalyzer.attribution.lead_scan import LANES_FROM
 from traceanalyzer.attribution.what_if import Change, Faster, what_if
-from traceanalyzer.report import what_if as report
 from traceanalyzer.simulator import simulate, simulate_job
 
 BASE: dict[str, Any] = {"steps": 14, "kernels": 100, "kernel_us": 80, "loader_us": 50, "item_per_step": 1}
@@ -38,14 +34,7 @@ def attributed(workers: str) -> Attributed:
 
 def told(workers: str, change: Change) -> tuple[float, float, float]:
     """Return the least and the most that a change saves, and what it does, as shares of the window."""
-    made = attributed(workers)
-    (device,) = what_if(made.con, change).devices
-    scale = {"compute": 1 / change.faster[0].factor} if change.faster else None
-    first, last = made.steps
-    truth = made.run.true_saving(*change.removed, kernel_scale=scale, first_step=first, last_step=last)
-    assert device.at_least_ns is not None
-    assert device.saved_ns is not None
-    return device.at_least_ns / made.window_ns, device.saved_ns / made.window_ns, truth / made.window_ns
+    return least_most_truth(attributed(workers), change)
 
 
 @pytest.mark.parametrize("change", QUESTIONS, ids=str)
@@ -96,22 +85,10 @@ def test_other_ranks_may_have_to_wait_for_their_own_workers() -> None:
 
 
 def test_the_page_and_the_json_say_what_is_open() -> None:
-    told = what_if(attributed("uneven").con, QUESTIONS[0])
-    page, document = io.StringIO(), io.StringIO()
-    report.write(told, "run", page)
-    report.write_json(told, "run", document)
-    screen = " ".join(page.getvalue().split())
-    assert "anything from " in screen
-    assert LOADER_WORKERS in screen
-    (device,) = json.loads(document.getvalue())["devices"]
-    assert device["open_because"] == LOADER_WORKERS
-    assert device["at_least_share"] < device["saved_share"]
+    check_told(attributed("uneven"), QUESTIONS[0], LOADER_WORKERS)
 
 
 def test_many_questions_at_once_are_answered_as_one_by_one() -> None:
     bounds = attributed("uneven").bounds
-    causes = sorted(bounds.causes(0, 0))
-    assert len(causes) >= LANES_FROM
-    scenarios = [Scenario(frozenset({cause})) for cause in causes]
     for of in (bounds, bounds.against(LOADER_WORKERS)):
-        assert of.bounds(0, 0, scenarios) == [of.bounds(0, 0, [scenario])[0] for scenario in scenarios]
+        check_many_at_once(of)

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import io
-import json
 from functools import cache
 from typing import Any
 
 import pytest
 from bound_against_truth import Attributed
 from drawn_timeline import Drawn
+from open_bounds import check_many_at_once, check_told, least_most_truth
 
-from traceanalyzer.attribution import Scenario
 from traceanalyzer.attribution.doubts import STREAM_WAITS
-from traceanalyzer.attribution.lead_scan import LANES_FROM
-from traceanalyzer.attribution.what_if import Change, Faster, what_if
-from traceanalyzer.report import what_if as report
+from traceanalyzer.attribution.what_if import Change, Faster
 from traceanalyzer.rules import diagnose, load_rules
 from traceanalyzer.simulator import simulate
 
@@ -42,25 +38,14 @@ def attributed(**conditions: bool) -> Attributed:
     return Attributed(simulate({"steps": 10, "program": PROGRAM, **conditions}, seed=1))
 
 
-def told(made: Attributed, change: Change) -> tuple[float, float, float]:
-    """Return the least and the most that a change saves, and what it does, as shares of the window."""
-    (device,) = what_if(made.con, change).devices
-    scale = {"compute": 1 / change.faster[0].factor} if change.faster else None
-    first, last = made.steps
-    truth = made.run.true_saving(*change.removed, kernel_scale=scale, first_step=first, last_step=last)
-    assert device.at_least_ns is not None
-    assert device.saved_ns is not None
-    return device.at_least_ns / made.window_ns, device.saved_ns / made.window_ns, truth / made.window_ns
-
-
 @pytest.mark.parametrize("change", QUESTIONS, ids=str)
 def test_what_is_true_lies_between_the_least_and_the_most(change: Change) -> None:
-    least, most, truth = told(attributed(), change)
+    least, most, truth = least_most_truth(attributed(), change)
     assert least - 0.01 <= truth <= most + 0.01
 
 
 def test_a_host_that_comes_earlier_may_have_to_wait_for_the_other_stream() -> None:
-    least, most, truth = told(attributed(), QUESTIONS[0])
+    least, most, truth = least_most_truth(attributed(), QUESTIONS[0])
     assert most - least > 0.2
     assert truth == pytest.approx(least, abs=0.01)
 
@@ -69,7 +54,7 @@ def test_a_host_that_comes_earlier_may_have_to_wait_for_the_other_stream() -> No
 def test_recorded_waits_leave_nothing_open(change: Change) -> None:
     made = attributed(sync_events=True)
     assert made.bounds.against(STREAM_WAITS) is made.bounds
-    least, most, truth = told(made, change)
+    least, most, truth = least_most_truth(made, change)
     assert least == most == pytest.approx(truth, abs=0.01)
 
 
@@ -79,24 +64,11 @@ def test_streams_that_were_never_told_to_wait_leave_nothing_open() -> None:
 
 
 def test_the_page_and_the_json_say_what_is_open() -> None:
-    answer = what_if(attributed().con, QUESTIONS[0])
-    page, document = io.StringIO(), io.StringIO()
-    report.write(answer, "run", page)
-    report.write_json(answer, "run", document)
-    screen = " ".join(page.getvalue().split())
-    assert "anything from " in screen
-    assert STREAM_WAITS in screen
-    (device,) = json.loads(document.getvalue())["devices"]
-    assert device["open_because"] == STREAM_WAITS
-    assert device["at_least_share"] < device["saved_share"]
+    check_told(attributed(), QUESTIONS[0], STREAM_WAITS)
 
 
 def test_many_questions_at_once_are_answered_as_one_by_one() -> None:
-    least = attributed().bounds.against(STREAM_WAITS)
-    causes = sorted(least.causes(0, 0))
-    assert len(causes) >= LANES_FROM
-    scenarios = [Scenario(frozenset({cause})) for cause in causes]
-    assert least.bounds(0, 0, scenarios) == [least.bounds(0, 0, [scenario])[0] for scenario in scenarios]
+    check_many_at_once(attributed().bounds.against(STREAM_WAITS))
 
 
 @pytest.mark.parametrize("recorded", [False, True])
