@@ -20,7 +20,7 @@ from faultbench.table import failures
 
 THROUGH_FILES = ("1", "24")
 DEGRADED_HERE = ("8", "11")
-# Large jobs, most of them of four ranks: a quarter of the faults that take half of the time.
+# Those that take longest: a quarter of the faults, and nearly half of the time of all.
 LARGE = {"4", "13", "14", "16", "17", "18", "20", "22", "24", "U13"}
 
 

@@ -34,7 +34,7 @@ def connect(reader: str | None = None, **tables: str | list[dict[str, Any]]) -> 
     """Return a connection over text tables; `steps` and `ledger_rows` are those of the attribution schema.
 
     Columns that are left out get what an empty fixture has: device 0 of the only trace, NULL or zero. Where the query
-    that will be asked is given, there are no other metrics than it needs, which takes half of the time.
+    that will be asked is given, there are no other metrics than it needs.
     """
     attribution = {"steps", "ledger_rows", "windows"}
     return open_fixture(
