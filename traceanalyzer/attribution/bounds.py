@@ -144,6 +144,18 @@ class Bounds:
         scans = tuple(devices[place].scan for place in self.places)
         return replace(self, devices=devices, together=replace(self.together, scans=scans))
 
+    def with_doubts(self, doubts: Sequence[str]) -> dict[str, Self]:
+        """Return the least that fixes save with each doubt more, by the doubt; those that the trace does not leave are
+        no part of it.
+        """
+        found: dict[str, Self] = {}
+        last = self
+        for doubt in doubts:
+            least = last.against(doubt)
+            if least is not last:
+                found[doubt] = last = least
+        return found
+
     def abstains(self, trace_id: int, device: int) -> str | None:
         """Return why bounds cannot be trusted on a device; None: they can."""
         found = self.devices.get((trace_id, device))

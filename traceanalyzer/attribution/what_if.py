@@ -158,12 +158,8 @@ def what_if(con: duckdb.DuckDBPyConnection, change: Change) -> Answer:
     labels = [*change.removed, *(f"{item.what} {item.factor:g}x" for item in change.faster)]
     asked = [*parts, _joined(parts)]
     together = len(bounds.places) > 1 and bounds.run_abstains() is None
-    tellers, doubts = [bounds], []  # of the most, and with each doubt more of less
-    for doubt in DOUBTS:
-        least = tellers[-1].against(doubt)
-        if least is not tellers[-1]:
-            tellers.append(least)
-            doubts.append(doubt)
+    doubted = bounds.with_doubts(DOUBTS)
+    doubts, tellers = [*doubted], [bounds, *doubted.values()]
     runs = [[teller.run(part) for part in asked] for teller in tellers] if together else []
     devices = []
     for trace_id, device, trace, rank, window_ns, step_count in con.execute(_DEVICES).fetchall():

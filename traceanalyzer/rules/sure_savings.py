@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from traceanalyzer.attribution.doubts import LOADER_WORKERS, STREAM_WAITS
+from traceanalyzer.attribution.doubts import DOUBTS, LOADER_WORKERS
 from traceanalyzer.rules.bounds import RememberedScan
 from traceanalyzer.rules.fix_order import Candidate
 from traceanalyzer.rules.model import CONFIDENCES, FINDING, FIRED
@@ -29,12 +29,11 @@ def with_least(field: Field, bounds: Bounds, verdicts: Sequence[Verdict]) -> lis
 
     Workers of whom no batch was ever waited for are taken to keep up.
     """
-    fields: dict[str, Field] = {}
-    for doubt in (LOADER_WORKERS, STREAM_WAITS) if bounds.waits_for_workers else (STREAM_WAITS,):
-        least = bounds.against(doubt)
-        if least is not bounds:
-            together = None if field.together is None else Together(least)
-            fields[doubt], bounds = replace(field, scan=RememberedScan(least), together=together), least
+    doubts = [doubt for doubt in DOUBTS if doubt != LOADER_WORKERS or bounds.waits_for_workers]
+    fields = {
+        doubt: replace(field, scan=RememberedScan(least), together=None if field.together is None else Together(least))
+        for doubt, least in bounds.with_doubts(doubts).items()
+    }
     if not fields:
         return list(verdicts)
     of_rule: dict[tuple[Place, str], list[Verdict]] = {}
