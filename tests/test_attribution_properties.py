@@ -71,6 +71,11 @@ def union_ns(ops: list[dict[str, Any]]) -> int:
     return 1000 * len(covered)
 
 
+def busiest_stream_ns(ops: list[dict[str, Any]]) -> int:
+    """Return the longest such union of one stream."""
+    return max(union_ns([op for op in ops if op["stream"] == stream]) for stream in {op["stream"] for op in ops})
+
+
 slow = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
@@ -87,6 +92,20 @@ def test_ledger_is_disjoint_and_covers_the_span(timeline: tuple[str, str]) -> No
         at += row["dur_ns"]
     assert at == max(op["start_ns"] + op["dur_ns"] for op in ops)
     assert sum(row["dur_ns"] for row in rows if row["bucket"] == "compute") == union_ns(ops)
+
+
+@slow
+@given(timelines())
+def test_computing_time_of_a_window_is_that_of_its_instants(timeline: tuple[str, str]) -> None:
+    made = tables(*timeline)
+    (window,) = computed(made)["windows"].to_pylist()
+    first, last = window["start_ns"], window["end_ns"]
+    within = []
+    for op in made["gpu_ops"].to_pylist():
+        start, end = (min(max(at, first), last) for at in (op["start_ns"], op["start_ns"] + op["dur_ns"]))
+        within.append(op | {"start_ns": start, "dur_ns": end - start})
+    assert window["compute_ns"] == union_ns(within)
+    assert window["busiest_stream_ns"] == busiest_stream_ns(within)
 
 
 @slow

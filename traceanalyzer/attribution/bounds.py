@@ -43,7 +43,7 @@ Place = tuple[int, int]  # trace_id, device
 class _Device:
     scan: Scan
     window_ns: int
-    compute_ns: int
+    busiest_stream_ns: int
     first_op: int | None
     opening_op: int | None
     closing_op: int | None
@@ -110,7 +110,7 @@ class Bounds:
                     None if window["leads_in"] else window["first_op_id"],
                 ),
                 window["window_ns"],
-                window["compute_ns"],
+                window["busiest_stream_ns"],
                 window["first_op_id"],
                 window["opening_op_id"],
                 window["closing_op_id"],
@@ -308,10 +308,12 @@ def _between(device: _Device, meetings: list[int]) -> tuple[int, int] | None:
 
 
 def _limit(device: _Device, scenario: Scenario) -> int:
-    """Return the time without compute, and what ops get shorter by: more cannot be saved."""
+    """Return the time in which the stream that computes most does not, and what ops get shorter by: streams that took
+    turns may run at once, but more cannot be saved.
+    """
     savings = (scenario.savings or {}).values()
     shorter = int(np.maximum(np.fromiter(savings, np.int64, len(savings)), 0).sum())
-    return min(device.window_ns, device.window_ns - device.compute_ns + shorter)
+    return min(device.window_ns, device.window_ns - device.busiest_stream_ns + shorter)
 
 
 def _of_device(table: pa.Table, place: tuple[int, int]) -> pa.Table:

@@ -22,6 +22,7 @@ from traceanalyzer.attribution.ledger import CONFIDENCES
 from traceanalyzer.attribution.options import DEFAULT_OPTIONS, AttributionOptions
 from traceanalyzer.attribution.run_tables import Owned, bound_tables, table_of
 from traceanalyzer.attribution.step_pattern import check_pattern
+from traceanalyzer.attribution.windows import busiest_stream
 from traceanalyzer.schema import Table, load_tables
 
 _TRACES = "SELECT DISTINCT trace_id FROM canonical.gpu_ops ORDER BY trace_id"
@@ -109,6 +110,7 @@ def _windows(device: AttributedDevice) -> _Columns:
         "end_ns": [window.end],
         "window_ns": [window.length],
         "compute_ns": [int(device.pieces.dur[device.pieces.kept & computes].sum())],
+        "busiest_stream_ns": [busiest_stream(device.ops, window)],
         "step_count": [window.step_count],
         "step_source": [window.source],
         "step_mean_ns": [window.length // window.step_count if window.step_count else None],

@@ -82,6 +82,19 @@ def launch_latency(ops: DeviceOps) -> int:
     return min(max(median, 0), MAX_LATENCY_NS)
 
 
+def busiest_stream(ops: DeviceOps, window: Window) -> int:
+    """Return for how long of the window the stream computes that computes most: others may all run beside it."""
+    since, until = (np.clip(at, window.start, window.end)[ops.compute] for at in (ops.start, ops.end))
+    stream = ops.stream[ops.compute]
+    return max((_covered(since[stream == one], until[stream == one]) for one in np.unique(stream).tolist()), default=0)
+
+
+def _covered(start: Ints, end: Ints) -> int:
+    """Return the time that intervals in the order of their starts cover."""
+    done = np.concatenate([start[:1], np.maximum.accumulate(end)[:-1]])
+    return int(np.maximum(0, end - np.maximum(start, done)).sum())
+
+
 def _abstains(ops: DeviceOps, share: float | None, length: int, step_count: int) -> str | None:
     if not ops.compute.any():
         return "not-applicable: no compute kernels"

@@ -7,7 +7,8 @@ CREATE TABLE windows (
     start_ns      BIGINT NOT NULL,   -- start of the first kept step on the device
     end_ns        BIGINT NOT NULL,   -- end of the last kept step on the device
     window_ns     BIGINT NOT NULL,   -- end_ns - start_ns
-    compute_ns    BIGINT NOT NULL,   -- time of the window in which compute ran: no cause can win it, only faster kernels
+    compute_ns    BIGINT NOT NULL,   -- time of the window in which compute ran
+    busiest_stream_ns BIGINT NOT NULL, -- the same of the stream that computes most: no cause can win it, only faster kernels
     step_count    BIGINT NOT NULL,   -- kept steps; 0: no steps were found
     step_source   VARCHAR,           -- where steps come from: ProfilerStep, annotation, optimizer, launches (a sequence that recurs); NULL: none found
     step_mean_ns  BIGINT,            -- window_ns / step_count; NULL without steps
