@@ -157,24 +157,6 @@ def test_bound_of_all_host_causes_is_at_least_each_ones() -> None:
     assert all(made.bounds.bound(0, 0, frozenset({cause})) <= together for cause in causes)
 
 
-def test_streams_that_took_turns_may_run_at_once() -> None:
-    # The host is so late that the two streams never meet; both together compute for longer than the step of a host that
-    # is not, for the one that begins it waits for none.
-    program = [
-        {"repeat": 55, "do": [{"kernel": {"class": "conv", "us": 100, "stream": 31}}]},
-        {"event_record": {"stream": 31, "event": "half"}},
-        {"py": 6_000},
-        {"stream_wait": {"on": "compute", "event": "half"}},
-        {"repeat": 20, "do": [{"kernel": {"class": "gemm", "us": 80}}]},
-    ]
-    made = Attributed(simulate({"steps": 10, "program": program, "sync_events": True}))
-    window = made.window_ns(made.run)
-    truth = (window - made.window_ns(made.run.without("host.python"))) / window
-    ((compute_ns,),) = made.con.sql("SELECT compute_ns FROM attribution.windows").fetchall()
-    assert truth > 1 - compute_ns / window + 0.01
-    assert made.bounds.bound(0, 0, frozenset({"host.python"})) / window == pytest.approx(truth, abs=0.01)
-
-
 def test_bounds_abstain_where_launches_are_missing() -> None:
     tables = simulate(BASE).canonical_tables()
     ops = tables["gpu_ops"]

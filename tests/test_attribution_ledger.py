@@ -159,6 +159,40 @@ def test_recorded_stream_wait_resolves_the_copy() -> None:
     assert drawn.rows("SELECT confidence FROM ledger_rows WHERE bucket = 'dev.h2d'") == [("resolved",)]
 
 
+def test_a_wait_while_nothing_computes_is_missed_where_it_lies() -> None:
+    # host     |L    python      |C|S===== wait ====|  python  |L|          of the python before the copy most is hidden
+    #          0                120 125            234        260
+    # stream 7   |==== K ====|                                     |= K =
+    #            10         100                                    270
+    # stream 20                      |==== h2d ====|
+    drawn = Drawn.of(
+        """
+        id thread category name                  start end
+        9  0      python   train.py              0     300
+        1  0      runtime  cudaLaunchKernel      0     5
+        3  0      runtime  cudaMemcpyAsync       120   125
+        4  0      runtime  cudaStreamSynchronize 125   234
+        2  0      runtime  cudaLaunchKernel      260   265
+        """,
+        """
+        id stream kind   start end launch
+        90 7      kernel 10    100 1
+        92 20     h2d    130   230 3
+        91 7      kernel 270   300 2
+        """,
+    )
+    missed = dict.fromkeys(("before", "host.sync", "after"), 0.0)
+    for row in drawn.ledger():
+        times, bucket = row.split()
+        start, end = map(float, times.split("-"))
+        part = "before" if end <= 133 else "after" if start >= 234 else bucket
+        missed[part] += end - start
+        assert part == bucket or bucket.startswith("host.")
+    # The call itself would have taken 8 us.
+    assert missed == {"before": 33, "host.sync": 101, "after": 36}
+    assert drawn.rows("SELECT DISTINCT blame_id FROM ledger_rows WHERE bucket = 'host.sync'") == [(4,)]
+
+
 def test_two_copies_in_a_row_both_hold_the_kernel() -> None:
     drawn = Drawn.of(
         """

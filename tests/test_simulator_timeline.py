@@ -123,6 +123,33 @@ def test_a_synchronisation_with_nothing_to_wait_for_costs_its_minimum() -> None:
     assert calls_us(run)[0] == ("cudaStreamSynchronize", 0, 8)
 
 
+def test_a_stream_is_done_when_what_it_was_told_to_wait_for_is() -> None:
+    # host   |launch|record|wait|---sync------|      the compute stream has nothing of its own to do
+    #        0      6      7    8             22
+    # stream 31             |====K====|
+    #                 8        18
+    told: list[dict[str, Any]] = [
+        {"event_record": {"stream": 31, "event": "a"}},
+        {"stream_wait": {"on": "compute", "event": "a"}},
+    ]
+    run = program({"kernel": {"us": 10, "stream": 31}}, *told, {"sync": "stream"})
+    assert calls_us(run)[3] == ("cudaStreamSynchronize", 8, 22)
+
+
+def test_an_event_waits_for_what_its_stream_was_told_to_wait_for() -> None:
+    # stream 31   |====K====|
+    # stream 40   |         |event           which has nothing of its own to do
+    # stream 7               |====K====|
+    told: list[dict[str, Any]] = [
+        {"event_record": {"stream": 31, "event": "a"}},
+        {"stream_wait": {"on": 40, "event": "a"}},
+        {"event_record": {"stream": 40, "event": "b"}},
+        {"stream_wait": {"on": "compute", "event": "b"}},
+    ]
+    first, second = device_us(program({"kernel": {"us": 30, "stream": 31}}, *told, KERNEL))
+    assert second[2] == first[3] + 1
+
+
 def test_light_host_work_after_a_wait_is_the_waits_fault() -> None:
     # host    |launch|sync      |py|launch|         the wait blocked for 16 - 8 us; after it the GPU idles for
     #         0      6         22  25     31        33 - 18 us, all of which follows from having waited: 8 us of it

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
-from bound_against_truth import Attributed
+from bound_against_truth import Attributed, AttributedJob
 from drawn_timeline import Drawn
 from open_bounds import check_many_at_once, check_told, least_most_truth
 
 from traceanalyzer.attribution.doubts import STREAM_WAITS
-from traceanalyzer.attribution.what_if import Change, Faster
+from traceanalyzer.attribution.what_if import Change, Faster, what_if
 from traceanalyzer.rules import diagnose, load_rules
-from traceanalyzer.simulator import simulate
+from traceanalyzer.run import open_run
+from traceanalyzer.simulator import simulate, simulate_job
+from traceanalyzer.simulator.workloads import JOBS
 
 # The copy of the batch has just ended when the compute stream is told to wait for it: the host is late, and no wait is
 # to be seen. A host that came earlier would have to wait for the copy.
@@ -141,3 +144,108 @@ def test_the_streams_that_are_launched_to_next_may_wait_for_the_others(
 def test_where_a_wait_was_recorded_no_other_is_thought_of() -> None:
     drawn = Drawn.of(DRAWN.format(calls=TWO_CALLS), DRAWN_OPS, "call stream wait_on_stream wait_on_call\n11 7 20 2")
     assert drawn.rows(MAY_WAIT) == []
+
+
+@pytest.mark.parametrize(
+    ("waits", "may_wait"),
+    [
+        # Nsight Systems tells which stream waits, and not for which: that one alone, whatever is launched in between.
+        ("11 30 - -\n12 30 - -", [(95, 91), (95, 92)]),
+        ("11 7 - -\n12 7 - -", [(93, 92)]),
+        ("11 7 - -\n12 30 - -", [(93, 92), (95, 91), (95, 92)]),
+    ],
+)
+def test_a_stream_that_is_told_to_wait_may_wait_for_any_other(waits: str, may_wait: list[tuple[int, int]]) -> None:
+    drawn = Drawn.of(DRAWN.format(calls=TWO_CALLS), DRAWN_OPS, "call stream wait_on_stream wait_on_call\n" + waits)
+    assert drawn.rows(MAY_WAIT) == may_wait
+
+
+# The kernel of stream 7 comes late; what stream 20 does is done when it begins.
+CHAIN = """
+    id thread category name                start end
+    1  0      runtime  cudaMemcpyAsync     0     2
+    2  0      runtime  cudaEventRecord     2     4
+    3  0      runtime  cudaStreamWaitEvent 4     6
+    4  0      runtime  cudaEventRecord     6     8
+    5  0      runtime  cudaStreamWaitEvent 8     10
+    6  0      runtime  cudaLaunchKernel    200   202
+    7  0      runtime  cudaLaunchKernel    202   204
+"""
+CHAIN_OPS = """
+    id stream kind   start end launch
+    91 20     h2d    6     100 1
+    96 7      kernel 206   300 6
+    97 40     kernel 208   300 7
+"""
+WAITS = "SELECT op_id, second_position IS NOT NULL FROM attribution.lead_events WHERE op_id > 95 ORDER BY op_id"
+RECORDED = "call stream wait_on_stream wait_on_call\n"
+
+
+@pytest.mark.parametrize(
+    ("waits", "waiting"),
+    [
+        ("3 7 20 2", [(96, True), (97, False)]),
+        # Stream 40 passes on what it was told to wait for, though it had launched nothing.
+        ("3 40 20 2\n5 7 40 4", [(96, True), (97, True)]),
+        # What it was told only after the event is no part of it.
+        ("5 40 20 2\n3 7 40 2", [(96, False), (97, True)]),
+        ("3 20 40 2", [(96, False), (97, False)]),
+    ],
+)
+def test_who_waits_for_a_stream_waits_for_what_that_one_was_told_to_wait_for(
+    waits: str, waiting: list[tuple[int, bool]]
+) -> None:
+    assert Drawn.of(CHAIN, CHAIN_OPS, RECORDED + waits).rows(WAITS) == waiting
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+@pytest.mark.parametrize("py_us", [10, 5_000])
+def test_a_stream_that_was_told_to_wait_keeps_the_host_waiting(py_us: int, recorded: bool, tmp_path: Path) -> None:
+    # The host waits for the compute stream, that one for a collective: nothing else is queued there.
+    program = [
+        {"repeat": 40, "do": [{"kernel": {"us": 80, "py_us": 3}}]},
+        {"py": py_us},
+        {"comm": {"us": 3_000}},
+        {"sync": {"kind": "stream"}},
+        {"py": 2_000},
+    ]
+    simulated = simulate({"steps": 8, "program": program, "sync_events": recorded})
+    simulated.write_nsys(tmp_path / "run" / "rank0.sqlite")
+    with open_run(tmp_path / "run", jobs=1) as run:
+        made = Attributed(simulated, run.connection)
+        for causes in (("dev.comm_transfer",), ("host.python",), ("host.sync",)):
+            least, most, truth = least_most_truth(made, Change(causes))
+            assert least - 0.01 <= truth <= most + 0.01
+            assert most == pytest.approx(truth, abs=0.01)
+        told, truly = made.ledger_shares()
+        assert truly["host.sync"] > 0.25
+        assert told == pytest.approx({bucket: truly.get(bucket, 0) for bucket in told}, abs=0.01)
+
+
+def test_what_an_all_gather_waits_for_stays_open_where_it_was_not_recorded() -> None:
+    job = JOBS["ranks: gathering ahead"]
+    change = Change(("host.memcpy_block",))
+    recorded, open_ = (
+        what_if(AttributedJob(simulate_job({**job, "sync_events": events})).con, change).run for events in (True, False)
+    )
+    assert recorded is not None
+    assert open_ is not None
+    assert recorded.saved_ns is not None
+    assert recorded.at_least_ns == recorded.saved_ns == open_.saved_ns
+    assert recorded.saved_ns > 0.1 * recorded.window_ns
+    assert open_.at_least_ns is not None
+    assert open_.at_least_ns < 0.01 * open_.window_ns
+    assert open_.open_because == STREAM_WAITS
+
+
+def test_a_collective_that_was_told_to_wait_for_nothing_waits_for_nothing() -> None:
+    slices = """
+        id thread category name                start end
+        1  0      runtime  cudaLaunchKernel    0     2
+        2  0      runtime  cudaEventRecord     2     4
+        3  0      runtime  cudaStreamWaitEvent 4     6
+        4  0      runtime  cudaLaunchKernel    200   202
+    """
+    ops = "id stream kind start end launch\n91 7 kernel 6 100 1\n96 28 comm 206 300 4"
+    assert Drawn.of(slices, ops).rows(WAITS) == [(96, True)]
+    assert Drawn.of(slices, ops, RECORDED + "3 28 40 2").rows(WAITS) == [(96, False)]

@@ -100,7 +100,7 @@ def attribute_trace(
         steps = device_steps(ops, host_steps)
         window = device_window(ops, steps, host_steps.source)
         begins = [(step.first_op, step.host.start) for step in steps if step.first_op is not None]
-        needs = find_dependencies(con, trace_id, ops, begins)
+        needs = find_dependencies(con, trace_id, ops, calls, begins)
         queue = full_queue_launches(ops)
         ledger = build_ledger(ops, needs, timelines, calls, window.latency, queue[0])
         events = build_lead_events(ops, needs, timelines, calls, takes, ledger, window, queue)

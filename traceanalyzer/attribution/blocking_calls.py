@@ -16,6 +16,7 @@ from traceanalyzer.attribution.buckets import HOST_CODE, SYNC_CODE, Codes, Flags
 from traceanalyzer.attribution.device_ops import DeviceOps
 from traceanalyzer.attribution.host_slices import HostSlices, RowsById
 from traceanalyzer.attribution.host_states import COPY_CALL, is_api, slice_state
+from traceanalyzer.attribution.recorded_waits import RecordedWaits
 
 # What a synchronising call costs where there is nothing to wait for.
 API_MIN_NS = 8_000
@@ -27,6 +28,10 @@ CLOCK_ERROR_NS = 2_000
 READ_BACK_COPY_MIN_NS = 100_000
 # A copy from pageable memory goes through the driver's buffer: the call returns when the last part of it is in there.
 STAGED_SHARE = 0.5
+# A call that waits for nothing returns within this.
+UNKNOWN_WAIT_NS = 50_000
+# A call returns at most this long after the op that it waited for.
+RETURN_MAX_NS = 20_000
 # A call returns this long after the op that it waited for.
 RETURN_NS = 4_000
 
@@ -46,6 +51,7 @@ WHERE s.trace_id = $trace_id
   AND s.correlation IS NOT NULL
   AND COALESCE(s.wait_on_stream, s.stream) IS NOT NULL
 """
+_STREAM_WAIT = re.compile(r"StreamWaitEvent")
 _OF_EVENT = re.compile(r"EventSynchronize")
 # Nsight Systems appends the version of the call.
 _FREE = re.compile(r"^((cuda|hip)Free|cuMemFree)(_v[0-9]+)?$")
@@ -184,7 +190,35 @@ def find_blocking_calls(
         copy_op=joined(NO_ROW, copies.op_id, NO_ROW),
         copy_device=joined(NO_ROW, copies.device, NO_ROW),
     )
-    return replace(calls, cause=_with_their_copies(calls))
+    return replace(calls, cause=_with_their_copies(calls), stream=_streams_waited_for(slices, calls, devices))
+
+
+def _streams_waited_for(slices: HostSlices, calls: BlockingCalls, devices: list[DeviceOps]) -> Ints:
+    """Return the stream that each call waited for; NO_ROW where it waited for what that one had been told to wait for.
+
+    Then the call went on for long after its stream was done, which had been launched nothing since it was told so, and
+    returned when another stream was done.
+    """
+    told = np.sort(slices.start[slices.flags([bool(_STREAM_WAIT.search(name)) for name in slices.names])])
+    long = np.flatnonzero((calls.stream != NO_ROW) & (calls.end - calls.start > UNKNOWN_WAIT_NS))
+    start, end, stream_of = calls.start[long], calls.end[long], calls.stream[long]
+    done, launched = (np.zeros(len(long), np.int64) for _ in range(2))
+    other_is_done = np.zeros(len(long), np.bool_)
+    for ops in devices:
+        for stream in np.unique(ops.stream).tolist() if len(long) and len(told) else ():
+            mine, of_stream = ops.stream == stream, stream_of == stream
+            ends = np.concatenate([[0], np.maximum.accumulate(ops.end[mine])])
+            launches = np.concatenate([[NO_ROW], np.sort(ops.launch_start[mine])])
+            begun = ends[np.searchsorted(ops.start[mine], end)]
+            done = np.where(of_stream, np.maximum(done, begun), done)
+            before = launches[np.searchsorted(launches, start) - 1]
+            launched = np.where(of_stream, np.maximum(launched, before), launched)
+            last = ends[np.searchsorted(ends, end + CLOCK_ERROR_NS, side="right") - 1]
+            other_is_done |= ~of_stream & (end - last <= RETURN_MAX_NS)
+    was_told = np.searchsorted(told, start) > np.searchsorted(told, launched)
+    found = calls.stream.copy()
+    found[long[was_told & other_is_done & (end - done > UNKNOWN_WAIT_NS)]] = NO_ROW
+    return found
 
 
 def _with_their_copies(calls: BlockingCalls) -> Codes:
@@ -201,11 +235,12 @@ def _with_their_copies(calls: BlockingCalls) -> Codes:
     return np.where(follows & is_short & (cause == SYNC_CODE), _MEMCPY_BLOCK, cause).astype(np.int8)
 
 
-def waited_ops(calls: BlockingCalls, ops: DeviceOps) -> Ints:
+def waited_ops(calls: BlockingCalls, ops: DeviceOps, waits: RecordedWaits) -> Ints:
     """Return the op of a device that each call waited for last, NO_ROW where none.
 
     A call waits for streams that have run dry when it returns; of these the one that ended last decides. One that waits
-    for an event returns while its stream goes on: there it is the last op that had ended.
+    for an event returns while its stream goes on: there it is the last op that had ended. Who waits for a stream waits
+    for what that one was told to wait for, too.
     """
     end = calls.end + CLOCK_ERROR_NS
     target = np.full(calls.count, NO_ROW)
@@ -226,18 +261,21 @@ def waited_ops(calls: BlockingCalls, ops: DeviceOps) -> Ints:
         later = asked & (ends[last] > target_end) & (ends[last] <= end)
         target = np.where(later, mine[last], target)
         target_end = np.where(later, ends[last], target_end)
+    for at in np.flatnonzero(calls.stream != NO_ROW).tolist():
+        for op in waits.waits_for(int(calls.stream[at]), int(calls.until[at])).values():
+            if target_end[at] < ops.end[op] <= end[at]:
+                target[at], target_end[at] = op, ops.end[op]
     own = (calls.copy_op != NO_ROW) & (calls.copy_device == ops.device)
     copies = np.flatnonzero(calls.copy_op != NO_ROW)
     target[copies] = np.where(own[copies], RowsById(ops.op_id).of(calls.copy_op[copies]), NO_ROW)
     return target
 
 
-def device_waits_of(calls: BlockingCalls, ops: DeviceOps, stream_before: Ints) -> Ints:
+def device_waits_of(calls: BlockingCalls, ops: DeviceOps, target: Ints, stream_before: Ints) -> Ints:
     """Return how long each call waited for work of a device that was there before it; 0: it waited for nothing.
 
     Giving memory back is a cost of its own however long it takes: it passes nothing on.
     """
-    target = waited_ops(calls, ops)
     # A copy waits for the op before it in its stream; its own time is no wait.
     own_copy = (calls.copy_op != NO_ROW) & (target != NO_ROW)
     awaited = np.where(own_copy, stream_before[target], target)

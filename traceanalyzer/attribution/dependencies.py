@@ -1,4 +1,4 @@
-"""What each GPU op had to wait for on its device: its stream's order, recorded waits, or the one op that fits."""
+"""What GPU ops and the host had to wait for on a device: a stream's order, recorded waits, or the one op that fits."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import duckdb
 import numpy as np
 
 from traceanalyzer.attribution.arrow_columns import NO_ROW
+from traceanalyzer.attribution.blocking_calls import BlockingCalls, waited_ops
 from traceanalyzer.attribution.buckets import CODE, MESSAGE, TRANSFER, Flags, Ints
-from traceanalyzer.attribution.device_ops import DeviceOps
+from traceanalyzer.attribution.device_ops import DeviceOps, as_launched
+from traceanalyzer.attribution.recorded_waits import load_recorded_waits
 
 # An op that starts this long after everything known was ready waited for something else.
 UNEXPLAINED_NS = 5_000
@@ -21,33 +23,20 @@ COINCIDENT_SHARE = 0.05
 GAP_NS = 1_000
 _TRANSFER, _P2P = CODE[TRANSFER], CODE[MESSAGE]
 
-_WAIT_QUERY = """
-SELECT s.stream, call.start_ns AS asked_ns, s.wait_on_stream,
-       COALESCE(recorded.start_ns, call.start_ns) AS recorded_ns
-FROM canonical.syncs AS s
-INNER JOIN canonical.host_slices AS call
-  ON call.trace_id = s.trace_id AND call.correlation = s.correlation AND call.category IN ('runtime', 'driver')
-LEFT JOIN canonical.host_slices AS recorded
-  ON recorded.trace_id = s.trace_id
-  AND recorded.correlation = s.wait_on_correlation
-  AND recorded.category IN ('runtime', 'driver')
-WHERE s.trace_id = $trace_id
-  AND s.kind = 'stream_wait'
-  AND s.stream IS NOT NULL
-  AND s.wait_on_stream IS NOT NULL
-  AND COALESCE(s.device, $device) = $device
-ORDER BY call.start_ns, s.sync_id
-"""
-
-# Where waits were recorded, which stream waits for which is known.
+# Calls that let a stream wait, and which one where that is told. Where it is told for which, too, nothing is open.
 _ASKED_QUERY = """
-SELECT start_ns
-FROM canonical.host_slices
-WHERE trace_id = $trace_id
-  AND category IN ('runtime', 'driver')
-  AND contains(name, 'StreamWaitEvent')
-  AND NOT EXISTS (FROM canonical.syncs WHERE syncs.trace_id = $trace_id AND kind = 'stream_wait')
-ORDER BY start_ns
+SELECT call.start_ns, COALESCE(waits.stream, $none) AS stream
+FROM canonical.host_slices AS call
+LEFT JOIN canonical.syncs AS waits
+  ON waits.trace_id = call.trace_id AND waits.correlation = call.correlation AND waits.kind = 'stream_wait'
+WHERE call.trace_id = $trace_id
+  AND call.category IN ('runtime', 'driver')
+  AND CONTAINS(call.name, 'StreamWaitEvent')
+  AND COALESCE(waits.device, $device) = $device
+  AND NOT EXISTS (
+    FROM canonical.syncs WHERE trace_id = $trace_id AND kind = 'stream_wait' AND wait_on_stream IS NOT NULL
+  )
+ORDER BY call.start_ns, call.slice_id
 """
 
 # Rows of ops, and of an op that each of them waited for: one pair a column.
@@ -56,13 +45,14 @@ Pairs = tuple[Ints, Ints]
 
 @dataclass(frozen=True)
 class Dependencies:
-    """For each op the rows of ops that it could not start before; NO_ROW for none."""
+    """For each op, and each waiting call, the rows of ops that it had to wait for; NO_ROW for none."""
 
     stream: Ints  # the one before it in its stream
     other: Ints  # of those of other streams, the one that it waited for longest
     more: Pairs  # each op and one of further streams, done before `other`: hidden behind it as things are
     other_is_recorded: Flags  # else it only fits
     possible: Pairs  # each op and one of another stream that it may have waited for, too: which stream was not recorded
+    of_calls: Ints  # for each call of the host that waits, the op that it waited for last
 
 
 def stream_predecessors(ops: DeviceOps) -> Ints:
@@ -72,26 +62,6 @@ def stream_predecessors(ops: DeviceOps) -> Ints:
     same = ops.stream[order][1:] == ops.stream[order][:-1]
     before[order[1:][same]] = order[:-1][same]
     return before
-
-
-def _recorded_waits(con: duckdb.DuckDBPyConnection, trace_id: int, ops: DeviceOps) -> dict[int, list[int]]:
-    """Return what the first op after each recorded wait had to wait for: of each stream one, the latest first."""
-    rows = con.execute(_WAIT_QUERY, {"trace_id": trace_id, "device": ops.device}).fetchall()
-    launched = {}
-    for stream in {stream for wait in rows for stream in (wait[0], wait[2])}:
-        mine = _as_launched(ops, ops.stream == stream)
-        launched[stream] = (mine, ops.launch_start[mine])
-    awaited: dict[int, dict[int, int]] = {}
-    for stream, asked, source, recorded_at in rows:
-        waiting, waiting_launch = launched[stream]
-        sources, source_launch = launched[source]
-        after = int(np.searchsorted(waiting_launch, asked))
-        before = int(np.searchsorted(source_launch, recorded_at)) - 1
-        if after < len(waiting) and before >= 0 and stream != source:
-            # Of one stream the op that is done last stands for all before it.
-            of_row, op = awaited.setdefault(int(waiting[after]), {}), int(sources[before])
-            of_row[source] = max(op, of_row.get(source, op), key=ops.end.__getitem__)
-    return {row: sorted(found.values(), key=lambda op: (-ops.end[op], op)) for row, found in awaited.items()}
 
 
 def _coincident(ops: DeviceOps, stream: Ints, other: Ints) -> None:
@@ -118,22 +88,17 @@ def _coincident(ops: DeviceOps, stream: Ints, other: Ints) -> None:
             other[row] = fits[-1]
 
 
-def _as_launched(ops: DeviceOps, which: Flags) -> Ints:
-    """Return the rows of some ops whose launch is known, in the order of their launches."""
-    rows = np.flatnonzero(which & ops.linked)
-    return rows[np.argsort(ops.launch_start[rows], kind="stable")]
-
-
 def _collective_inputs(ops: DeviceOps, other: Ints) -> None:
     """Fill in the work of a computing stream that collectives without a known wait had been issued after.
 
     PyTorch lets the stream of every collective wait for the stream that issues it (ProcessGroupNCCL's syncStream), for
-    its copies as for its kernels.
+    its copies as for its kernels. Parameters are gathered from a stream of their own, on which nothing else may run:
+    what an all-gather waits for stays open.
     """
     comm = (ops.producer == _TRANSFER) | (ops.producer == _P2P)
     computes = np.isin(ops.stream, np.unique(ops.stream[ops.compute]))
-    launched = _as_launched(ops, computes & ~comm)
-    rows = np.flatnonzero(comm & ops.linked & (other == NO_ROW))
+    launched = as_launched(ops, computes & ~comm)
+    rows = np.flatnonzero(comm & ~ops.gathers & ops.linked & (other == NO_ROW))
     at = np.searchsorted(ops.launch_start[launched], ops.launch_start[rows]) - 1
     rows, before = rows[at >= 0], launched[at[at >= 0]]
     fits = (ops.stream[before] != ops.stream[rows]) & (ops.end[before] <= ops.start[rows])
@@ -147,12 +112,12 @@ def _results_of_steps(ops: DeviceOps, begins: Sequence[tuple[int, int]], other: 
     been done, no wait is to be seen, and yet the host could not be ahead of it. Collectives that the step began before
     are not waited for.
     """
-    comm = _as_launched(ops, ops.producer == _TRANSFER)
+    comm = as_launched(ops, ops.producer == _TRANSFER)
     launch = ops.launch_start[comm]
     starts = [start for _, start in begins]
     firsts: dict[int, Ints] = {}
     for stream in np.unique(ops.stream[[row for row, _ in begins]]).tolist() if begins else ():
-        mine = _as_launched(ops, ops.stream == stream)
+        mine = as_launched(ops, ops.stream == stream)
         firsts[stream] = mine[np.minimum(np.searchsorted(ops.launch_start[mine], starts), len(mine) - 1)]
     since = np.searchsorted(launch, starts)
     found = {}
@@ -170,25 +135,24 @@ def _results_of_steps(ops: DeviceOps, begins: Sequence[tuple[int, int]], other: 
 def _possible_waits(con: duckdb.DuckDBPyConnection, trace_id: int, ops: DeviceOps) -> Pairs:
     """Return what ops may have waited for that were launched next after calls that let some stream wait for another.
 
-    A call tells neither of the two. The streams that are launched to next wait, as many as calls were made; of every
+    Where it is not told which stream waits, those wait that are launched to next, as many as calls were made; of every
     other one, it may be for the last op that was launched before the call and was done when the waiting op began.
     """
-    asked = np.asarray([start for (start,) in con.execute(_ASKED_QUERY, {"trace_id": trace_id}).fetchall()], np.int64)
-    streams, stream_of = np.unique(ops.stream, return_inverse=True)
+    told = con.execute(_ASKED_QUERY, {"trace_id": trace_id, "device": ops.device, "none": NO_ROW}).fetchall()
+    asked, waiting = np.asarray(told, np.int64).reshape(-1, 2).T
+    streams = np.unique(ops.stream)
     if not len(asked) or len(streams) < 2:
         return _pairs({})
-    launched = _as_launched(ops, np.ones(ops.count, np.bool_))
-    call = np.searchsorted(asked, ops.launch_start[launched]) - 1  # the last one before each launch
-    # The first launch to each stream after it, and how many of those there were; calls without a launch in between.
-    _, first = np.unique(call * len(streams) + stream_of[launched], return_index=True)
-    first = np.sort(first[call[first] != NO_ROW])
-    nth = np.arange(len(first)) - np.searchsorted(call[first], call[first])
-    calls = call - np.concatenate([[NO_ROW], call])[np.searchsorted(call, call)]
-    first = first[nth < calls[first]]
-    rows, since = launched[first], asked[call[first]]
+    found = [_launched_next(ops, asked[waiting == NO_ROW])]
+    for stream in np.unique(waiting[waiting != NO_ROW]).tolist():
+        mine = as_launched(ops, ops.stream == stream)
+        call = np.searchsorted(asked[waiting == stream], ops.launch_start[mine], side="right") - 1
+        first = np.flatnonzero(np.diff(call, prepend=NO_ROW) > 0)
+        found.append((mine[first], asked[waiting == stream][call[first]]))
+    rows, since = (np.concatenate(part) for part in zip(*found, strict=True))
     pairs = []
     for stream in streams.tolist():
-        others = _as_launched(ops, ops.stream == stream)
+        others = as_launched(ops, ops.stream == stream)
         issued = np.searchsorted(ops.launch_start[others], since)
         done = np.searchsorted(np.maximum.accumulate(ops.end[others]), ops.start[rows], side="right")
         last = np.where(ops.stream[rows] == stream, 0, np.minimum(issued, done)) - 1
@@ -198,23 +162,47 @@ def _possible_waits(con: duckdb.DuckDBPyConnection, trace_id: int, ops: DeviceOp
     return row[order], op[order]
 
 
+def _launched_next(ops: DeviceOps, asked: Ints) -> Pairs:
+    """Return the first op of each stream that is launched to after calls, and the last such call before it.
+
+    Calls with no launch in between are for as many streams as there are such calls.
+    """
+    launched = as_launched(ops, np.ones(ops.count, np.bool_))
+    streams, stream_of = np.unique(ops.stream[launched], return_inverse=True)
+    call = np.searchsorted(asked, ops.launch_start[launched]) - 1  # the last one before each launch
+    _, first = np.unique(call * len(streams) + stream_of, return_index=True)
+    first = np.sort(first[call[first] != NO_ROW])
+    nth = np.arange(len(first)) - np.searchsorted(call[first], call[first])
+    calls = call - np.concatenate([[NO_ROW], call])[np.searchsorted(call, call)]
+    first = first[nth < calls[first]]
+    return launched[first], asked[call[first]]
+
+
 def find_dependencies(
-    con: duckdb.DuckDBPyConnection, trace_id: int, ops: DeviceOps, begins: Sequence[tuple[int, int]] = ()
+    con: duckdb.DuckDBPyConnection,
+    trace_id: int,
+    ops: DeviceOps,
+    calls: BlockingCalls,
+    begins: Sequence[tuple[int, int]] = (),
 ) -> Dependencies:
-    """Return what each op of a device had to wait for there.
+    """Return what each op of a device, and each call of the host, had to wait for there.
 
     `begins` are the steps in order: the row of the op with which each begins, and when it begins on the host.
     """
     stream = stream_predecessors(ops)
     other = np.full(ops.count, NO_ROW)
-    awaited = _recorded_waits(con, trace_id, ops)
+    waits = load_recorded_waits(con, trace_id, ops)
+    # Of each stream one op, the latest first.
+    awaited = {row: sorted(found.values(), key=lambda op: (-ops.end[op], op)) for row, found in waits.awaited.items()}
     other[list(awaited)] = [found[0] for found in awaited.values()]
     recorded = other != NO_ROW
     _coincident(ops, stream, other)
-    _collective_inputs(ops, other)
-    # Where waits were recorded nothing has to be assumed.
-    more = {row: found[1:] for row, found in awaited.items()} or _results_of_steps(ops, begins, other)
-    return Dependencies(stream, other, _pairs(more), recorded, _possible_waits(con, trace_id, ops))
+    more = {row: found[1:] for row, found in awaited.items()}
+    if not waits.are_there:  # where they were recorded nothing has to be assumed
+        _collective_inputs(ops, other)
+        more = _results_of_steps(ops, begins, other)
+    of_calls = waited_ops(calls, ops, waits)
+    return Dependencies(stream, other, _pairs(more), recorded, _possible_waits(con, trace_id, ops), of_calls)
 
 
 def _pairs(awaited: Mapping[int, Sequence[int]]) -> Pairs:

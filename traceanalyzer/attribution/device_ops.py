@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import duckdb
@@ -40,6 +42,7 @@ ORDER BY o.device, o.start_ns, end_ns, o.op_id
 
 _COPY_BUCKETS = {"HtoD": "dev.h2d", "DtoH": "dev.d2h", "DtoD": "dev.d2d", "PtoP": "dev.d2d", "HtoH": "dev.d2d"}
 _NO_PRODUCER = -1
+_GATHER = re.compile(r"(?i)all_?gather")
 _COMM_NAMES = ("collective", "name", "comm_annotation")
 
 
@@ -54,6 +57,7 @@ class DeviceOps:
     end: Ints
     compute: Flags  # kernels that are no communication, and graph replays
     opaque: Flags  # whole graph replays
+    gathers: Flags  # collectives whose input may be older than the work before them: parameters
     producer: Codes  # dev.* bucket of what a wait for this op is; -1 for compute
     read_back: Flags  # copies to the host
     with_host: Flags  # copies from or to the host
@@ -83,24 +87,34 @@ class DeviceOps:
         return known
 
 
-def _producers(table: pa.Table, kinds: NamedRows, copies: NamedRows, comm: Flags) -> Codes:
-    codes = np.full(table.num_rows, _NO_PRODUCER, dtype=np.int8)
+def _comm_names(table: pa.Table, talks: Ints) -> list[str]:
+    """Return what some communication kernels do."""
+    told = [table[name].take(array_of(talks, pa.int64())).to_pylist() for name in _COMM_NAMES]
+    return [name_of(*names) for names in zip(*told, strict=True)]
+
+
+def _producers(kinds: NamedRows, copies: NamedRows, talks: Ints, names: list[str]) -> Codes:
+    codes = np.full(len(kinds.codes), _NO_PRODUCER, dtype=np.int8)
     codes[kinds.where(lambda kind: kind == "memset")] = CODE["dev.memset"]
     is_copy = kinds.where(lambda kind: kind == "memcpy")
     bucket = np.asarray([CODE[_COPY_BUCKETS.get(copy or "", "dev.d2d")] for copy in copies.names], np.int8)
     codes[is_copy] = bucket[copies.codes[is_copy]]
-    talks = np.flatnonzero(comm & kinds.where(lambda kind: kind == "kernel"))
-    if len(talks):
-        told = [table[name].take(array_of(talks, pa.int64())).to_pylist() for name in _COMM_NAMES]
-        sends = np.asarray([is_message(name_of(*names)) for names in zip(*told, strict=True)], np.bool_)
-        codes[talks] = np.where(sends, CODE["dev.comm_p2p"], CODE["dev.comm_transfer"])
+    codes[talks] = np.where(_flags(names, is_message), CODE["dev.comm_p2p"], CODE["dev.comm_transfer"])
     return codes
+
+
+def _flags(names: list[str], say: Callable[[str], bool]) -> Flags:
+    return np.asarray([say(name) for name in names], np.bool_)
 
 
 def _device(table: pa.Table, device: int) -> DeviceOps:
     comm = flag_column(table, "is_comm")
     kinds, copies = NamedRows.of(table["kind"]), NamedRows.of(table["copy_kind"])
     opaque = kinds.where(lambda kind: kind == "graph")
+    talks = np.flatnonzero(comm & kinds.where(lambda kind: kind == "kernel"))
+    names = _comm_names(table, talks)
+    gathers = np.zeros(table.num_rows, np.bool_)
+    gathers[talks] = _flags(names, lambda name: bool(_GATHER.search(name)))
     return DeviceOps(
         device=device,
         op_id=column(table, "op_id"),
@@ -109,7 +123,8 @@ def _device(table: pa.Table, device: int) -> DeviceOps:
         end=column(table, "end_ns"),
         compute=(kinds.where(lambda kind: kind == "kernel") & ~comm) | opaque,
         opaque=opaque,
-        producer=_producers(table, kinds, copies, comm),
+        gathers=gathers,
+        producer=_producers(kinds, copies, talks, names),
         read_back=copies.where(lambda copy: copy == "DtoH"),
         with_host=copies.where(lambda copy: copy in ("HtoD", "DtoH")),
         cpu_op_id=column(table, "cpu_op_id"),
@@ -166,3 +181,9 @@ def carried_in(ops: DeviceOps) -> Flags:
         if linked.any():
             carried |= mine & ~ops.linked & (ops.start < ops.start[linked].min())
     return carried
+
+
+def as_launched(ops: DeviceOps, which: Flags) -> Ints:
+    """Return the rows of some ops whose launch is known, in the order of their launches."""
+    rows = np.flatnonzero(which & ops.linked)
+    return rows[np.argsort(ops.launch_start[rows], kind="stable")]

@@ -14,18 +14,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from traceanalyzer.attribution.arrow_columns import NO_ROW
 from traceanalyzer.attribution.blocking_calls import BlockingCalls, device_waits_of
-from traceanalyzer.attribution.buckets import HOST, LIGHT_CODES, OTHER_CODE, Flags, Ints
+from traceanalyzer.attribution.buckets import HOST, LIGHT_CODES, OTHER_CODE, SYNC_CODE, Flags, Ints
 from traceanalyzer.attribution.dependencies import Dependencies
 from traceanalyzer.attribution.device_ops import DeviceOps
 from traceanalyzer.attribution.host_costs import cut, hand_over
 from traceanalyzer.attribution.host_timeline import Timeline
+from traceanalyzer.attribution.late_parts import LateParts, cut_at_waits, waits_in_pauses
 
 
 @dataclass(frozen=True)
 class Lateness:
-    """One row a late kernel, one column a code of HOST: its share in ns, and the slice to blame."""
+    """One row a part of a pause, one column a code of HOST: its share in ns, and the slice to blame."""
 
+    start: Ints
     shares: Ints
     blames: Ints
 
@@ -68,7 +71,7 @@ class _Carried:
     thread: Ints
     cause: Ints
     row: Ints
-    waited: Ints
+    waited: Ints  # but for what compute missed meanwhile: that is the wait's own already
 
 
 def _last_waits(calls: BlockingCalls, waited: Ints, threads: Ints, since: Ints, idle_from: Ints) -> _Carried:
@@ -84,13 +87,14 @@ def _last_waits(calls: BlockingCalls, waited: Ints, threads: Ints, since: Ints, 
     found = last >= first
     total = np.concatenate([[0], np.cumsum(waited[real])])
     at = np.where(found, last, 0)
+    missed = np.maximum(0, release[at] - idle_from)
     return _Carried(
         found,
         np.minimum(release[at], idle_from),
         calls.thread[real[at]],
         calls.cause[real[at]].astype(np.int64),
         calls.row[real[at]],
-        np.where(found, total[last + 1] - total[np.minimum(first, last + 1)], 0),
+        np.where(found, np.maximum(0, total[last + 1] - total[np.minimum(first, last + 1)] - missed), 0),
     )
 
 
@@ -112,18 +116,39 @@ def explain_lateness(
     late_ns: Ints,
 ) -> Lateness:
     """Return which causes own how much of the lateness of kernels that compute waited for from `idle_from` on."""
-    count = len(late_rows)
-    if not count:
-        return Lateness(np.zeros((0, len(HOST)), np.int64), np.zeros((0, len(HOST)), np.int64))
+    if not len(late_rows):
+        none = np.zeros((0, len(HOST)), np.int64)
+        return Lateness(none[:, 0], none, none)
     launches = _compute_launches(ops)
     by_id = np.argsort(launches.launch_id, kind="stable")
     at = by_id[np.searchsorted(launches.launch_id, ops.launch_id[late_rows], sorter=by_id)]
     since, end = launches.since[at], launches.end[at]
-    waited = device_waits_of(calls, ops, needs.stream)
-    carried = _last_waits(calls, waited, np.unique(launches.thread), since, idle_from)
+    waited = device_waits_of(calls, ops, needs.of_calls, needs.stream)
+    threads = np.unique(launches.thread)
+    carried = _last_waits(calls, waited, threads, since, idle_from)
     since = np.where(carried.found, carried.until, since)
     since_thread = np.where(carried.found, carried.thread, launches.since_thread[at])
-    stretches = hand_over(timelines, np.arange(count), (since_thread, launches.thread[at]), since, end)
+    pauses = LateParts(
+        np.arange(len(at)), since, end, since_thread, launches.thread[at], idle_from, idle_from + late_ns
+    )
+    waits = waits_in_pauses(pauses, calls, waited, threads)
+    parts = cut_at_waits(pauses, waits)
+    shares, blames = _shared(parts, timelines, carried)
+    own = np.zeros((len(waits.owner), len(HOST)), np.int64)
+    own[:, SYNC_CODE] = waits.end - waits.start
+    own_blames = np.full_like(own, NO_ROW)
+    own_blames[:, SYNC_CODE] = waits.row
+    return Lateness(
+        np.concatenate([parts.start, waits.start]), np.concatenate([shares, own]), np.concatenate([blames, own_blames])
+    )
+
+
+def _shared(parts: LateParts, timelines: Mapping[int, Timeline], carried: _Carried) -> tuple[Ints, Ints]:
+    """Return the shares of each cause in some parts of pauses, and the slices to blame."""
+    count, owner, late_ns = len(parts.owner), parts.owner, parts.end - parts.start
+    stretches = hand_over(
+        timelines, np.arange(count), (parts.since_thread, parts.until_thread), parts.since, parts.until
+    )
     pieces = cut(timelines, stretches)
     amounts = pieces.amounts(count)
     blames = pieces.blames(count, next(iter(timelines.values())).nesting)
@@ -131,11 +156,13 @@ def explain_lateness(
     shares = amounts * (late_ns / amounts.sum(axis=1))[:, None]
     light = list(LIGHT_CODES)
     light_ns = shares[:, light].sum(axis=1)
-    passed = np.minimum(light_ns, carried.waited)
+    # Of a pause that is cut only the first part follows a wait that began while compute ran.
+    is_first = np.append(True, owner[1:] != owner[:-1])
+    passed = np.where(is_first, np.minimum(light_ns, carried.waited[owner]), 0)
     keeps = np.divide(light_ns - passed, light_ns, out=np.ones(count), where=light_ns > 0)
     shares[:, light] *= keeps[:, None]
     taker = np.flatnonzero(passed > 0)
-    shares[taker, carried.cause[taker]] += passed[taker]
-    blames[taker, carried.cause[taker]] = carried.row[taker]
+    shares[taker, carried.cause[owner[taker]]] += passed[taker]
+    blames[taker, carried.cause[owner[taker]]] = carried.row[owner[taker]]
     assert shares.shape == (count, len(HOST))
-    return Lateness(_rounded(shares, late_ns), blames)
+    return _rounded(shares, late_ns), blames

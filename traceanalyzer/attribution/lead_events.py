@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from traceanalyzer.attribution.arrow_columns import NO_ROW
-from traceanalyzer.attribution.blocking_calls import API_MIN_NS, RETURN_NS, BlockingCalls, waited_ops
+from traceanalyzer.attribution.blocking_calls import API_MIN_NS, RETURN_NS, UNKNOWN_WAIT_NS, BlockingCalls
 from traceanalyzer.attribution.buckets import CARRIED_IN, CODE, DISPATCH, GRAPH_GAP, HOST_CODE, Flags, Ints
 from traceanalyzer.attribution.dependencies import GAP_NS, Dependencies
 from traceanalyzer.attribution.device_ops import DeviceOps
@@ -20,8 +20,6 @@ from traceanalyzer.attribution.windows import Window
 
 # What a launch costs the host where the queue has room.
 LAUNCH_NS = 6_000
-# A call that waits for nothing returns within this.
-UNKNOWN_WAIT_NS = 50_000
 NO_LIMIT = int(np.iinfo(np.int64).max)
 _NEVER = int(np.iinfo(np.int64).min)
 
@@ -131,7 +129,7 @@ def build_lead_events(
     costs = call_costs(timelines, host, since) if len(host.start) else np.zeros((0, 1), np.int64)
     draft = _Draft(ops, calls, order)
     draft.link_ops(needs, _op_slacks(ops, needs, calls, window.latency))
-    draft.link_waits(waited_ops(calls, ops))
+    draft.link_waits(needs.of_calls)
     draft.link_full_queue(freed)
     draft.link_takes(takes)
     draft.hold(ledger.blame[ledger.bucket == CODE[CARRIED_IN]])

@@ -137,8 +137,8 @@ class _Parts:
         )
 
 
-def _add_lateness(parts: _Parts, found: Lateness, late: _Pauses) -> None:
-    begin = late.start[:, None] + np.cumsum(found.shares, axis=1) - found.shares
+def _add_lateness(parts: _Parts, found: Lateness) -> None:
+    begin = found.start[:, None] + np.cumsum(found.shares, axis=1) - found.shares
     code = np.broadcast_to(np.arange(len(HOST)), found.shares.shape)
     unknown = np.where(code == len(HOST) - 1, UNRESOLVED, RESOLVED)
     parts.add(
@@ -177,7 +177,7 @@ def build_ledger(
     late_end = np.where(in_graph | ~ops.linked[op], start, late_end)
     late = np.flatnonzero(late_end > start)
     lateness = explain_lateness(ops, needs, timelines, calls, op[late], start[late], late_end[late] - start[late])
-    _add_lateness(parts, lateness, _Pauses(start[late], late_end[late], op[late]))
+    _add_lateness(parts, lateness)
     waits = np.flatnonzero(end > late_end)
     found = explain_waits(ops, needs, op[waits], late_end[waits], end[waits], in_graph[waits])
     sure = np.where(found.coincident, COINCIDENT, RESOLVED)

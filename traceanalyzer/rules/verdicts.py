@@ -137,6 +137,8 @@ def evaluate(
         seen.add(place)
         distrust = None if scan is None or place.device is None else scan.abstains(*run.key(place))
         verdicts.append(_verdict(rule, place, row, distrust, _removals(rule, run, place, row, bounds), values))
+    # A query without an order gives its rows in any: of equal places the first one speaks for all.
+    verdicts.sort(key=lambda verdict: run.key(verdict.place))
     by_device = rule.kind == FINDING and rule.scope != RUN
     unseen = [place for place in open_places if place not in seen] if by_device else []
     silent = "the rule's select returned no row for this device"

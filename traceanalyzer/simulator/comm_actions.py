@@ -15,7 +15,10 @@ _LISTED_RANKS = 30
 
 
 def play_comm(stage: Stage, action: Action) -> None:
-    """Let a group communicate on the communication stream; compute waits for it where it is blocking."""
+    """Let a group communicate on the communication stream, after all that was asked of the stream that issues it.
+
+    Compute waits for it where it is blocking.
+    """
     group = stage.communicator.group(action.get("group", DEFAULT_GROUP))
     if group is None:
         return
@@ -70,8 +73,9 @@ def _communicate(
         machine.tape.slice("cpu_op", "record_param_comms", args=collective_args(collective)),
         machine.tape.slice("annotation", annotation),
     ):
-        machine.record_event(COMPUTE_STREAM)
-        machine.wait_event(stream, COMPUTE_STREAM)
+        issued_on = action.get("after", COMPUTE_STREAM)
+        machine.record_event(issued_on)
+        machine.wait_event(stream, issued_on)
         machine.launch(kernel, dur_ns, stream, collective)
         machine.record_event(stream, action.fields.get("event"))
     if action.get("blocking", True):

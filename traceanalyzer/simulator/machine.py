@@ -27,10 +27,11 @@ from traceanalyzer.simulator.recording import (
     SyncRecord,
 )
 from traceanalyzer.simulator.tape import Tape
+from traceanalyzer.simulator.truth import host_blame
 
 # Given what a communication kernel waits for, when it is ready and how long it transfers: when all are, and how long.
 Meet = Callable[[Sequence[Meeting], int, int], tuple[int, int]]
-_Event = tuple[int, int, int, GpuOp | None]  # id, correlation of the record call, stream, op it follows
+_Event = tuple[int, int, int, Sequence[GpuOp]]  # id, correlation of the record call, stream, ops it follows
 
 
 class Machine:
@@ -60,6 +61,7 @@ class Machine:
         self._engine_free: dict[tuple[int, str], GpuOp] = {}
         self._lateness: Counter[str] = Counter()
         self._blocked_ns = 0
+        self._settled: Counter[str] = Counter()  # blame for what compute has missed up to the last wait
         self._compute_end_ns = 0
         self._step_starts: list[int] = []
 
@@ -132,10 +134,7 @@ class Machine:
         )
         self._completions.append(op.end_ns)
         if self.costs.blocking_launches and "host.sync" not in self.without.removed:
-            self._begin_wait()
-            returns_ns = max(self.tape.now_ns, op.end_ns + self.costs.sync_return_ns)
-            self._blocked_ns += returns_ns - self.tape.now_ns
-            self.tape.now_ns = returns_ns
+            self._wait(0, op.end_ns + self.costs.sync_return_ns)
         self._runtime(api, start_ns)
 
     def launch_on_all(self, kernel: Kernel, dur_ns: int, device_count: int) -> None:
@@ -218,13 +217,11 @@ class Machine:
         if kind == "device":
             done_ns = max((op.end_ns for op in self._last.values()), default=0)
         elif kind == "stream":
-            done_ns = self._last[stream].end_ns if stream in self._last else 0
+            done_ns = max((op.end_ns for op in self._queued(stream)), default=0)
         else:
-            done_ns = event[3].end_ns if event is not None and event[3] is not None else 0
-        self._begin_wait()
+            done_ns = max((op.end_ns for op in event[3]), default=0) if event is not None else 0
         start_ns = self.tape.now_ns
-        self.tape.now_ns = max(start_ns + self.costs.api_min_ns, done_ns + self.costs.sync_return_ns)
-        self._blocked_ns += self.tape.now_ns - start_ns - self.costs.api_min_ns
+        self._wait(self.costs.api_min_ns, done_ns + self.costs.sync_return_ns)
         correlation = self._runtime(f"{kind.capitalize()}Synchronize", start_ns)
         waits = (stream, event[1], event[0]) if kind == "event" and event is not None else (None, None, None)
         waited = stream if kind == "stream" else None
@@ -236,7 +233,7 @@ class Machine:
         correlation = self.call("EventRecord", self.costs.event_ns, "host.launch_api")
         self._event_count += 1
         stream = self._here(stream)
-        self._events[stream] = (self._event_count, correlation, stream, self._last.get(stream))
+        self._events[stream] = (self._event_count, correlation, stream, self._queued(stream))
         if name is not None:
             self._events[name] = self._events[stream]
 
@@ -248,9 +245,8 @@ class Machine:
         awaited = self._here(awaited) if isinstance(awaited, int) else awaited
         if awaited not in self._events:
             return
-        event_id, recorded, stream, op = self._events[awaited]
-        if op is not None:
-            self._waits.setdefault(waiting, []).append(op)
+        event_id, recorded, stream, ops = self._events[awaited]
+        self._waits.setdefault(waiting, []).extend(ops)
         self._syncs.append(
             SyncRecord("stream_wait", start_ns, self.tape.now_ns, waiting, correlation, stream, recorded, event_id)
         )
@@ -279,6 +275,21 @@ class Machine:
         if hidden:
             self._lateness.clear()
         return hidden
+
+    def _wait(self, least_ns: int, until_ns: int) -> None:
+        """Wait for the device in a call that takes some time anyway; what compute misses meanwhile is settled."""
+        self._begin_wait()
+        begin_ns = self.tape.now_ns + least_ns
+        self.tape.now_ns = max(begin_ns, until_ns)
+        waited_ns = self.tape.now_ns - begin_ns
+        missed_ns = min(waited_ns, max(0, self.tape.now_ns - self._compute_end_ns))
+        if missed_ns:
+            late_ns = max(0, begin_ns - self._compute_end_ns) - sum(self._settled.values())
+            self._settled.update(host_blame(self._lateness, self._blocked_ns, late_ns))
+            self._settled["host.sync"] += missed_ns
+            self._lateness.clear()
+            self._blocked_ns = 0
+        self._blocked_ns += waited_ns - missed_ns
 
     def _issue(self, dur_ns: int, label: str) -> tuple[int, int]:
         """Spend a launch call's time, first waiting for a slot of the queue; returns its start and the wait."""
@@ -339,6 +350,7 @@ class Machine:
             graph_node_id=graph[1] if graph else None,
             lateness=dict(self._lateness),
             blocked_ns=self._blocked_ns,
+            settled=dict(self._settled),
             waited_ns=transfer_ns - start_ns,
         )
         self._ops.append(op)
@@ -348,20 +360,27 @@ class Machine:
         if op.is_compute:
             self._lateness.clear()
             self._blocked_ns = 0
+            self._settled.clear()
             self._compute_end_ns = max(self._compute_end_ns, op.end_ns)
         return op
 
     def _earliest_start(self, stream: int, host_ready_ns: int, copy: Copy | None) -> tuple[int, int | None]:
         """Return when an op of a stream can start, and the op whose end decides it; None where the host does."""
         start_ns, producer = host_ready_ns, None
-        before = [self._last[stream]] if stream in self._last else []
-        for op in before + self._waits.pop(stream, []):
+        before = self._queued(stream)
+        self._waits.pop(stream, None)
+        for op in before:
             if op.end_ns + self.costs.kernel_gap_ns > start_ns:
                 start_ns, producer = op.end_ns + self.costs.kernel_gap_ns, op.index
         engine = None if copy is None else self._engine_free.get((self.current, copy.copy_kind))
         if engine is not None and engine.end_ns > start_ns:
             start_ns, producer = engine.end_ns, engine.index
         return start_ns, producer
+
+    def _queued(self, stream: int) -> list[GpuOp]:
+        """Return what must be done for a stream to be: its last op, and what it was told to wait for since."""
+        last = self._last.get(stream)
+        return [*([] if last is None else [last]), *self._waits.get(stream, [])]
 
     def _here(self, stream: int) -> int:
         """Return the number that names a stream of the current device."""

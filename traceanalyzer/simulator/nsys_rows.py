@@ -133,14 +133,12 @@ class ExportedRows:
         return row
 
     def _sync_rows(self, sync: SyncRecord, number: int) -> Iterator[tuple[str, Row]]:
-        """Yield a synchronisation; events and waits for them only where they were recorded (--cuda-event-trace)."""
-        traced = self._scenario.conditions.sync_events
-        if sync.kind == "stream_wait" and not traced:
-            return
+        """Yield a synchronisation; the event that it names only where those were recorded (--cuda-event-trace)."""
         where = {"deviceId": sync.device, "contextId": sync.device + 1, "globalPid": global_pid(MAIN_THREAD)}
         event = {"eventId": words.NONE, "eventSyncId": 0}
-        if traced and sync.event_id is not None:
+        if sync.event_id is not None:
             event = {"eventId": sync.event_id, "eventSyncId": number}
+        if sync.event_id is not None and self._scenario.conditions.sync_events:
             recorded = {"streamId": _written(sync.wait_on_stream), "correlationId": sync.wait_on_correlation}
             yield CUPTI + "CUDA_EVENT", {**where, **recorded, **event, "timestamp": 0}
         told = {"streamId": _written(sync.stream), "correlationId": sync.correlation}

@@ -116,6 +116,7 @@ _COMM: dict[str, Check] = {
     "mb": _us,
     "blocking": checked_flag,
     "stream": _stream,
+    "after": _stream,
     "event": checked_text,
 }
 # What may be said in each action; the first key is the one a bare value stands for.

@@ -98,8 +98,9 @@ class GpuOp:
 
     `producer` is the index of the device op whose end decided the start; None where the host decided it.
     `lateness` is what the issuing thread spent, by cause, since the launch of the compute kernel before this one, or
-    since the last wait after it that began while compute ran; `blocked_ns` is what it waited in synchronisations
-    meanwhile. `waited_ns` is how long a communication kernel ran before the last of its ranks was there.
+    since the last wait after it that began, or ended, after compute had; `blocked_ns` is what it waited in
+    synchronisations meanwhile. `settled` is who is to blame for what compute had missed up to then. `waited_ns` is
+    how long a communication kernel ran before the last of its ranks was there.
     """
 
     index: int
@@ -123,6 +124,7 @@ class GpuOp:
     graph_node_id: int | None = None
     lateness: Mapping[str, int] = field(default_factory=dict)
     blocked_ns: int = 0
+    settled: Mapping[str, int] = field(default_factory=dict)
     waited_ns: int = 0
 
     @property

@@ -3,7 +3,8 @@
 The cut of each compute-absent interval follows the ledger's definition: until the launch of the kernel that ends it has
 arrived, the host is to blame, by what its issuing thread did since the launch before, or since a wait after it that
 began while compute ran (after a blocking wait, light work is the wait's fault up to the length of the wait); from then
-on, the device op whose end let the kernel start is.
+on, the device op whose end let the kernel start is. What of a wait compute missed is the wait's own, and what the host
+did after it is blamed by itself.
 """
 
 from __future__ import annotations
@@ -60,7 +61,9 @@ def _blame(ops: Sequence[GpuOp], kernel: GpuOp, start_ns: int) -> dict[str, int]
     full_to_ns = min(host_end_ns, kernel.launch_start_ns + kernel.queue_full_ns)
     full_ns = max(0, full_to_ns - full_from_ns)
     if host_end_ns - start_ns > full_ns:
-        blame.update(_host_blame(kernel, host_end_ns - start_ns - full_ns))
+        blame.update(kernel.settled)
+        open_ns = host_end_ns - start_ns - full_ns - sum(kernel.settled.values())
+        blame.update(host_blame(kernel.lateness, kernel.blocked_ns, open_ns))
     if full_ns:
         blame["dev.unresolved"] += full_ns
     _device_blame(ops, kernel, max(start_ns, host_end_ns), blame)
@@ -98,14 +101,14 @@ def _device_bucket(op: GpuOp) -> str:
     return "dev.memset" if op.kind == "memset" else "compute"
 
 
-def _host_blame(kernel: GpuOp, dur_ns: int) -> dict[str, int]:
-    """Share a host-late time over the causes of the lateness segment before the kernel's launch."""
-    total_ns = sum(kernel.lateness.values())
+def host_blame(lateness: Mapping[str, int], blocked_ns: int, dur_ns: int) -> dict[str, int]:
+    """Share a host-late time over what the host did, by cause, and what it had waited in synchronisations before."""
+    total_ns = sum(lateness.values())
     if total_ns == 0:
-        return {"host.sync": dur_ns} if kernel.blocked_ns else {"host.launch_api": dur_ns}
-    shares = {cause: dur_ns * amount_ns / total_ns for cause, amount_ns in kernel.lateness.items()}
+        return {"host.sync": dur_ns} if blocked_ns else {"host.launch_api": dur_ns}
+    shares = {cause: dur_ns * amount_ns / total_ns for cause, amount_ns in lateness.items()}
     light = sum(share for cause, share in shares.items() if cause in LIGHT_CAUSES)
-    by_sync = min(light, float(kernel.blocked_ns))
+    by_sync = min(light, float(blocked_ns))
     if by_sync:
         shares = {
             cause: share * (1 - by_sync / light) if cause in LIGHT_CAUSES else share for cause, share in shares.items()

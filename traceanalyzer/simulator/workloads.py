@@ -41,6 +41,20 @@ _FAN_IN: list[dict[str, Any]] = [
     {"event_record": {"stream": "compute", "event": "done"}},
     *({"stream_wait": {"on": told["stream"], "event": "done"}} for told in _SIDE_STREAMS.values()),
 ]
+# The host is so late that two streams never meet. The one that begins the step waits for none.
+_BY_TURNS: list[dict[str, Any]] = [
+    {"repeat": 55, "do": [{"kernel": {"class": "conv", "us": 100, "py_us": 3, "stream": 31}}]},
+    {"event_record": {"stream": 31, "event": "half"}},
+    {"py": 6_000},
+    {"stream_wait": {"on": "compute", "event": "half"}},
+    {"repeat": 20, "do": [{"kernel": {"class": "gemm", "us": 80, "py_us": 3}}]},
+]
+# The stream waits for the collective, and the host for the stream: torch.distributed.barrier does the same.
+_BARRIER: list[dict[str, Any]] = [
+    {"comm": {"us": 3_000}},
+    {"sync": {"kind": "stream"}},
+    {"py": 2_000},
+]
 
 
 def _late_first_stage(job: dict[str, Any]) -> dict[str, Any]:
@@ -101,6 +115,13 @@ WORKLOADS: dict[str, dict[str, Any]] = {
     "collective after": {**_BASE, "comm_us": 3_000},
     "collective beside": {**_BASE, "comm_us": 3_000, "comm_blocking": False, "comm_count": 8},
     "collective exposed in part": {**_BASE, "comm_us": 9_000, "comm_blocking": False, "comm_count": 3},
+    "barrier": {"steps": 8, "sync_events": True, "program": [{"next": 200}, *_KERNELS, *_BARRIER]},
+    "barrier of a late host": {
+        "steps": 8,
+        "sync_events": True,
+        "program": [{"next": 200}, *_KERNELS, {"next": 6_000}, {"py": 5_000}, *_BARRIER],
+    },
+    "streams by turns": {"steps": 10, "sync_events": True, "program": _BY_TURNS},
     "garbage": {"steps": 10, "program": _GARBAGE},
     "allocation": {**_BASE, "malloc_per_step": 10, "malloc_us": 1_500},
     "freeing": {**_BASE, "free_per_step": 4},
@@ -174,6 +195,29 @@ def _late_after_collective(loader_us: int, h2d_mb: float = 0, py_us: int = 30) -
     return [{"next": loader_us}, *copy, kernels, {"comm": {"us": 3_500}}]
 
 
+def _gathering_ahead(layers: int) -> list[dict[str, Any]]:
+    """Return a step of a sharded model: each layer's parameters are gathered while the one before it computes.
+
+    The gathers are asked for on a stream of their own, on which nothing else runs, and do not wait for the batch.
+    """
+    ahead = "unshard"
+    gathers = [
+        {"comm": {"op": "all_gather", "us": 1_500, "after": 40, "blocking": False, "event": f"{ahead} {layer}"}}
+        for layer in range(layers)
+    ]
+    program: list[dict[str, Any]] = [
+        {"event_record": {"stream": "compute", "event": "begun"}},
+        {"stream_wait": {"on": 40, "event": "begun"}},
+        {"next": {"us": 6_000}},
+        {"h2d": {"us": 4_000, "pinned": False, "stream": "compute"}},
+        gathers[0],
+    ]
+    for layer in range(layers):
+        program += [*gathers[layer + 1 : layer + 2], {"stream_wait": {"on": "compute", "event": f"{ahead} {layer}"}}]
+        program.append({"repeat": 15, "do": [{"kernel": {"us": 90, "py_us": 3}}]})
+    return [*program, {"comm": {"us": 2_500}}]
+
+
 JOBS: dict[str, dict[str, Any]] = {
     "ranks: healthy": _DDP,
     "ranks: one late": {**_DDP, "faults": {"rank": 3, "loader_us": 15_000}},
@@ -223,6 +267,7 @@ JOBS: dict[str, dict[str, Any]] = {
         **_HIDDEN_COLLECTIVE,
         "program": _late_after_collective(5_600, py_us=210),
     },
+    "ranks: gathering ahead": {"ranks": 2, "steps": 8, "sync_events": True, "program": _gathering_ahead(6)},
     "ranks: groups": {
         "ranks": 4,
         "steps": 8,
