@@ -87,7 +87,7 @@ def test_a_finding_says_what_is_sure_of_it_where_waits_were_not_recorded(recorde
     else:
         assert told.saving_share == pytest.approx(0.41, abs=0.01)
         assert told.confidence == "medium"
-        assert "Only 12.5 % is sure to be saved: some streams were told to wait for others" in told.message
+        assert "Only 12.5 % is sure to be saved: some calls let a stream, or the host, wait" in told.message
 
 
 # Kernels 91 and 92 end before the calls, 93 to 95 are launched after them. Nothing is late but for its launch.
@@ -220,6 +220,42 @@ def test_a_stream_that_was_told_to_wait_keeps_the_host_waiting(py_us: int, recor
         told, truly = made.ledger_shares()
         assert truly["host.sync"] > 0.25
         assert told == pytest.approx({bucket: truly.get(bucket, 0) for bucket in told}, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("call", "waits", "surely_for", "maybe_for"),
+    [
+        # The event may have been there for long: the last op before the call is only the latest that it can be.
+        ("cudaEventSynchronize 200 206", "", [], [92]),
+        ("cudaEventSynchronize 200 206", "3 - 7 2 event", [91], []),
+        ("cudaEventSynchronize 30 206", "", [92], []),
+        ("cudaStreamSynchronize 200 206", "", [92], []),
+    ],
+)
+def test_which_event_a_host_found_done_stays_open_where_it_was_not_recorded(
+    call: str, waits: str, surely_for: list[int], maybe_for: list[int]
+) -> None:
+    drawn = Drawn.of(
+        f"""
+        id thread category name                start end
+        1  0      runtime  cudaLaunchKernel    0     2
+        2  0      runtime  cudaEventRecord     2     4
+        4  0      runtime  cudaLaunchKernel    4     6
+        3  0      runtime  {call}
+        5  0      runtime  cudaLaunchKernel    300   302
+        """,
+        "id stream kind start end launch\n91 7 kernel 6 100 1\n92 7 kernel 101 204 4\n93 7 kernel 306 400 5",
+        "call stream wait_on_stream wait_on_call kind\n" + waits,
+    )
+    needs = """
+        SELECT awaited.op_id
+        FROM attribution.lead_events AS call
+        LEFT JOIN attribution.lead_needs AS maybe ON maybe.position = call.position AND NOT maybe.sure
+        JOIN attribution.lead_events AS awaited ON awaited.position = {}
+        WHERE call.op_id IS NULL
+    """
+    assert drawn.rows(needs.format("call.first_position")) == [(op,) for op in surely_for]
+    assert drawn.rows(needs.format("maybe.before_position")) == [(op,) for op in maybe_for]
 
 
 def test_what_an_all_gather_waits_for_stays_open_where_it_was_not_recorded() -> None:

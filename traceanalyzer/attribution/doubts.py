@@ -4,7 +4,5 @@ LOADER_WORKERS = (
     "loader-workers: whoever comes earlier for a batch needs one that is ready, and how much faster than they had to "
     "the loader's workers could make them is in no trace"
 )
-STREAM_WAITS = (
-    "stream-waits: some streams were told to wait for others, and which of them for which is not in the trace"
-)
+STREAM_WAITS = "stream-waits: some calls let a stream, or the host, wait, and for what is not in the trace"
 DOUBTS = (LOADER_WORKERS, STREAM_WAITS)

@@ -148,6 +148,8 @@ class _Draft:
         # Rows of ops, of what each waits for, that one's slack, and whether it surely does.
         none = np.zeros(0, np.int64)
         self.more: tuple[Ints, Ints, Ints, Flags] = (none, none, none, np.zeros(0, np.bool_))
+        # Positions of waits, the op that each may have been for, and by how much that one was done before.
+        self.may_hold = (np.zeros(0, np.int64),) * 3
         # Positions of takes, of the one that holds each, and of the one whose lead each passes on if it is more.
         self.taken_before = (np.zeros(0, np.int64),) * 3
         self.host_slack, self.cap = np.full(count, NO_LIMIT), np.full(count, NO_LIMIT)
@@ -179,14 +181,18 @@ class _Draft:
         start, end, target = self.calls.start[call], self.calls.end[call], waited[call]
         frees = self.calls.frees[call]
         known = target != NO_ROW
-        released = known & (self.ops.end[target] > start)
+        # Which event a call was for that found it there is not known: it may have been there long before.
+        told = (self.calls.stream[call] != NO_ROW) | ~self.calls.of_event[call]
+        guessed = known & ~told & (end - start <= self.calls.least[call] + API_MIN_NS)
+        released = known & ~guessed & (self.ops.end[target] > start)
         # Memory is given back after the wait.
         freeing = np.where(released, end - self.ops.end[target], end - start)
         least = np.where(frees, freeing, self.calls.least[call])
         returned = self.ops.end[target] + np.where(frees, freeing, RETURN_NS)
         returned = np.where(released, end, np.minimum(end, returned))
-        self.end[at], self.first[at] = end, target
-        self.first_slack[at] = np.where(known, end - returned, NO_LIMIT)
+        self.end[at], self.first[at] = end, np.where(guessed, NO_ROW, target)
+        self.first_slack[at] = np.where(known & ~guessed, end - returned, NO_LIMIT)
+        self.may_hold = at[guessed], target[guessed], (end - returned)[guessed]
         self.own[at] = np.where(released, np.maximum(0, end - start - least), 0)
         self.cause[at] = self.calls.cause[call]
         self.removable[at] = np.maximum(0, end - start - self.calls.least[call])
@@ -263,7 +269,9 @@ class _Draft:
     def _more(self, position: Ints) -> MoreNeeds:
         """Return the same of what ops wait for beside `first` and `second`."""
         waiting, awaited, slack, sure = self.more
-        at, before = position[waiting], position[awaited]
+        held, by, held_slack = self.may_hold
+        at, before = np.concatenate([position[waiting], held]), position[np.concatenate([awaited, by])]
+        slack, sure = np.concatenate([slack, held_slack]), np.concatenate([sure, np.zeros(len(held), np.bool_)])
         scanned = at != NO_ROW
         earlier = scanned & (before != NO_ROW) & (before < at)
         outside = scanned & ~earlier & sure

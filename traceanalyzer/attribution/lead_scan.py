@@ -81,7 +81,7 @@ class Scan:
     costs: Mapping[str, tuple[Ints, Ints]]  # cause -> positions, host time
     position_of: Mapping[int, int]  # op id -> position
     begins_at: int | None = None  # position at whose start changes begin; None: everything may change
-    possible: Mapping[int, _More] = field(default_factory=dict)  # position -> what that op may have waited for, too
+    possible: Mapping[int, _More] = field(default_factory=dict)  # position -> what that event may have waited for, too
 
     @classmethod
     def of_tables(cls, events: pa.Table, costs: pa.Table, needs: pa.Table, fixed_before: int | None = None) -> Self:
@@ -141,12 +141,15 @@ class Scan:
 
     @cached_property
     def with_possible_waits(self) -> Self:
-        """The same scan if streams waited for each other wherever they may have."""
+        """The same scan if streams, and the host, waited for others wherever they may have."""
         if not self.possible:
             return self
         steps = self.steps.copy()
         for at, also in self.possible.items():
             is_op, host_slack, cap, first, first_slack, second, second_slack, more, own = steps[at]
+            if not is_op:  # a wait of the host may be for one op, and is surely for none
+                ((first, first_slack),) = also
+                also = ()
             steps[at] = (is_op, host_slack, cap, first, first_slack, second, second_slack, more + also, own)
         follows = np.zeros(len(steps), np.bool_)
         for since, (until, is_chain) in zip([0, *(end for end, _ in self.stretches)], self.stretches, strict=False):

@@ -32,7 +32,7 @@ _NOTHING = 0.001
 _DOUBTS = {
     LOADER_WORKERS: "some batches were late, and whether the loader's workers could have others ready earlier is in no "
     "trace.",
-    STREAM_WAITS: "some streams were told to wait for others, and which of them for which is not in the trace.",
+    STREAM_WAITS: "some calls let a stream, or the host, wait, and for what is not in the trace.",
 }
 
 

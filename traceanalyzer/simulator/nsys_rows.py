@@ -133,7 +133,7 @@ class ExportedRows:
         return row
 
     def _sync_rows(self, sync: SyncRecord, number: int) -> Iterator[tuple[str, Row]]:
-        """Yield a synchronisation; the event that it names only where those were recorded (--cuda-event-trace)."""
+        """Yield a synchronisation; the event that it names only where those were recorded."""
         where = {"deviceId": sync.device, "contextId": sync.device + 1, "globalPid": global_pid(MAIN_THREAD)}
         event = {"eventId": words.NONE, "eventSyncId": 0}
         if sync.event_id is not None:
