@@ -262,6 +262,22 @@ def test_a_recorded_event_says_which_op_was_waited_for() -> None:
     assert drawn.rows(AWAITED) == [(90,)]
 
 
+@pytest.mark.parametrize(("begins", "awaited"), [(13, 92), (60, 91)])
+def test_a_wait_that_follows_a_copy_is_for_its_stream(begins: int, awaited: int) -> None:
+    # A kernel ends just after the copy. Only a call that comes right after the copy's says for which stream it is.
+    drawn = Drawn.of(
+        f"""
+        id thread category name                  start    end
+        1  0      runtime  cudaLaunchKernel      0        2
+        2  0      runtime  cudaMemcpyAsync       10       12
+        3  0      runtime  cudaStreamSynchronize {begins} 204
+        4  0      runtime  cudaLaunchKernel      210      212
+        """,
+        "id stream kind start end launch\n91 7 kernel 6 202 1\n92 20 h2d 14 200 2\n93 7 kernel 216 300 4",
+    )
+    assert drawn.rows(AWAITED) == [(awaited,)]
+
+
 @pytest.mark.parametrize("kernel_us", [3, 9])
 def test_launches_that_are_left_out_leave_room_and_time_to_the_others(kernel_us: int) -> None:
     def told(*, foreach: bool) -> dict[str, Any]:

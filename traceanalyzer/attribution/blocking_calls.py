@@ -52,6 +52,7 @@ WHERE s.trace_id = $trace_id
   AND COALESCE(s.wait_on_stream, s.stream) IS NOT NULL
 """
 _STREAM_WAIT = re.compile(r"StreamWaitEvent")
+_OF_STREAM = re.compile(r"StreamSynchronize")
 _OF_EVENT = re.compile(r"EventSynchronize")
 # Nsight Systems appends the version of the call.
 _FREE = re.compile(r"^((cuda|hip)Free|cuMemFree)(_v[0-9]+)?$")
@@ -150,6 +151,28 @@ def _waited_for(con: duckdb.DuckDBPyConnection, trace_id: int, correlations: Int
     return np.asarray([stream for stream, _ in found], np.int64), np.asarray(until, np.int64)
 
 
+def _streams_of_copies(slices: HostSlices, syncs: Ints, devices: list[DeviceOps]) -> Ints:
+    """Return the stream of the copy that each call follows at once on its thread; NO_ROW: it follows none.
+
+    PyTorch makes sure of a copy that is not `non_blocking` by waiting for its stream.
+    """
+    found = np.full(len(syncs), NO_ROW)
+    for thread in np.unique(slices.thread[syncs]).tolist():
+        mine = np.flatnonzero(slices.thread[syncs] == thread)
+        start, latest = slices.start[syncs[mine]], np.full(len(mine), NO_ROW)
+        for ops in devices:
+            rows = np.flatnonzero(ops.launch_thread == thread)
+            rows = rows[np.argsort(ops.launch_start[rows], kind="stable")]
+            at = np.searchsorted(ops.launch_start[rows], start) - 1
+            launch = rows[at[at >= 0]]
+            later = np.flatnonzero(at >= 0)[ops.launch_start[launch] > latest[at >= 0]]
+            launch = rows[at[later]]
+            latest[later] = ops.launch_start[launch]
+            follows = ops.with_host[launch] & (start[later] - ops.launch_end[launch] <= BLOCKING_COPY_MIN_NS)
+            found[mine[later]] = np.where(follows, ops.stream[launch], NO_ROW)
+    return found
+
+
 def _cause_of_wait(category: str, name: str) -> int:
     """Return the code of HOST that waiting in a call belongs to; NO_ROW: it never waits, or its own work tells."""
     if not is_api(category):
@@ -168,6 +191,8 @@ def find_blocking_calls(
     row = np.concatenate([syncs, copies.row, launches.row])
     order = np.argsort(row, kind="stable")
     sync_stream, sync_until = _waited_for(con, trace_id, slices.correlation[syncs], slices.start[syncs])
+    of_copy = slices.flags([bool(_OF_STREAM.search(name)) for name in slices.names])[syncs] & (sync_stream == NO_ROW)
+    sync_stream[of_copy] = _streams_of_copies(slices, syncs[of_copy], devices)
     of_event = slices.flags([bool(_OF_EVENT.search(name)) for name in slices.names])
 
     def joined(of_syncs: Ints | int, of_copies: Ints | Codes | int, of_launches: Ints | int) -> Ints:

@@ -8,9 +8,12 @@ from traceanalyzer.attribution.arrow_columns import NO_ROW
 from traceanalyzer.attribution.buckets import Flags, Ints
 from traceanalyzer.attribution.device_ops import DeviceOps
 
-# A channel of CUDA holds about a thousand launches: a long launch call with this many outstanding waited for room.
+# A channel of CUDA holds about a thousand launches: a long call with this many outstanding waited for room.
 FULL_QUEUE_MIN_OPS = 512
 FULL_QUEUE_MIN_NS = 40_000
+# The shortest calls did not wait. One that took twice as long as they, and some, may have.
+UNHINDERED_QUANTILE = 0.01
+WAITED_MIN_NS = 5_000
 # Queues of other depths show themselves: most launches that take long have as many outstanding as there ever are.
 FULL_QUEUE_SHARE = 0.9
 FULL_QUEUE_MIN_LAUNCHES = 10
@@ -30,7 +33,9 @@ def full_queue_launches(ops: DeviceOps) -> tuple[Flags, Ints]:
     known = np.concatenate([queued, linked])
     by_end = known[np.argsort(ops.end[known], kind="stable")]
     ends = ops.end[by_end]
-    long = linked[ops.launch_end[linked] - ops.launch_start[linked] > FULL_QUEUE_MIN_NS]
+    dur = ops.launch_end - ops.launch_start
+    usual = int(np.quantile(dur[linked], UNHINDERED_QUANTILE)) if len(linked) else 0
+    long = linked[dur[linked] > usual + max(usual, WAITED_MIN_NS)]
     # A call that returns after its own work is done waited for that, as a copy from pageable memory does.
     long = long[ops.end[long] > ops.launch_end[long]]
     asked = ops.launch_start[long]
@@ -38,7 +43,7 @@ def full_queue_launches(ops: DeviceOps) -> tuple[Flags, Ints]:
     deepest = int((np.arange(len(launched)) - np.searchsorted(ends, launched, side="right")).max(initial=0))
     crowded = outstanding >= FULL_QUEUE_SHARE * max(deepest, FULL_QUEUE_MIN_DEPTH)
     is_depth = int(crowded.sum()) >= max(FULL_QUEUE_MIN_LAUNCHES, len(long) / 2)
-    long = long[(outstanding >= FULL_QUEUE_MIN_OPS) | (crowded & is_depth)]
+    long = long[((outstanding >= FULL_QUEUE_MIN_OPS) & (dur[long] > FULL_QUEUE_MIN_NS)) | (crowded & is_depth)]
     last = np.searchsorted(ends, ops.launch_end[long], side="right") - 1
     fits = (last >= 0) & (ends[np.maximum(last, 0)] > ops.launch_start[long])
     full[long[fits]] = True

@@ -95,6 +95,8 @@ WORKLOADS: dict[str, dict[str, Any]] = {
     "launch-bound operators": {**_LAUNCH_BOUND, "op_us": 4},
     "launch-bound inference": {**_LAUNCH_BOUND, "mode": "inference", "jitter": 0.1},
     "short queue": {**_BASE, "queue_depth": 16, "loader_us": 3_000},
+    # Nothing ever waits for the device but the launches, each for about as long as a kernel takes.
+    "far ahead": {"steps": 10, "kernels": 400, "kernel_us": 22, "host_us": 2, "loader_us": 300, "jitter": 0.1},
     "decode": _DECODE,
     "decode ahead": {**_DECODE, "item_per_step": 0},
     "pageable": _PAGEABLE,
