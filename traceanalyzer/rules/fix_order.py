@@ -145,7 +145,11 @@ def _next(
     best = max(gains.values())
     # Nothing may be left to win: then the best gain is 0, or a bound's rounding below it.
     close = [item for item in rest if gains[item.rule.id] >= best - EQUAL_SHARE * abs(best)]
-    first = min(close, key=lambda item: (_effort(item), -gains[item.rule.id], item.rule.id))
+    # Of equal ones the special case goes before what it is a case of.
+    rules = {item.rule.id for item in close}
+    first = min(
+        close, key=lambda item: (_effort(item), rules.isdisjoint(item.rule.refines), -gains[item.rule.id], item.rule.id)
+    )
     same = alternatives.get(first.rule.id, frozenset())
     rivals = [item for item in close if item is first or item.rule.id in same]
     # What holds up the run is told before what is slow on the rank that does. Work comes before ownership: of a wait
