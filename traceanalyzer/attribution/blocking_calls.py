@@ -13,7 +13,7 @@ import numpy as np
 
 from traceanalyzer.attribution.arrow_columns import NO_ROW
 from traceanalyzer.attribution.buckets import HOST_CODE, SYNC_CODE, Codes, Flags, Ints
-from traceanalyzer.attribution.device_ops import DeviceOps
+from traceanalyzer.attribution.device_ops import DeviceOps, as_launched
 from traceanalyzer.attribution.host_slices import HostSlices, RowsById
 from traceanalyzer.attribution.host_states import COPY_CALL, is_api, slice_state
 from traceanalyzer.attribution.recorded_waits import RecordedWaits
@@ -161,8 +161,7 @@ def _streams_of_copies(slices: HostSlices, syncs: Ints, devices: list[DeviceOps]
         mine = np.flatnonzero(slices.thread[syncs] == thread)
         start, latest = slices.start[syncs[mine]], np.full(len(mine), NO_ROW)
         for ops in devices:
-            rows = np.flatnonzero(ops.launch_thread == thread)
-            rows = rows[np.argsort(ops.launch_start[rows], kind="stable")]
+            rows = as_launched(ops, ops.launch_thread == thread)
             at = np.searchsorted(ops.launch_start[rows], start) - 1
             launch = rows[at[at >= 0]]
             later = np.flatnonzero(at >= 0)[ops.launch_start[launch] > latest[at >= 0]]
@@ -191,8 +190,8 @@ def find_blocking_calls(
     row = np.concatenate([syncs, copies.row, launches.row])
     order = np.argsort(row, kind="stable")
     sync_stream, sync_until = _waited_for(con, trace_id, slices.correlation[syncs], slices.start[syncs])
-    of_copy = slices.flags([bool(_OF_STREAM.search(name)) for name in slices.names])[syncs] & (sync_stream == NO_ROW)
-    sync_stream[of_copy] = _streams_of_copies(slices, syncs[of_copy], devices)
+    untold = slices.flags([bool(_OF_STREAM.search(name)) for name in slices.names])[syncs] & (sync_stream == NO_ROW)
+    sync_stream[untold] = _streams_of_copies(slices, syncs[untold], devices)
     of_event = slices.flags([bool(_OF_EVENT.search(name)) for name in slices.names])
 
     def joined(of_syncs: Ints | int, of_copies: Ints | Codes | int, of_launches: Ints | int) -> Ints:
@@ -271,8 +270,7 @@ def waited_ops(calls: BlockingCalls, ops: DeviceOps, waits: RecordedWaits) -> In
     target = np.full(calls.count, NO_ROW)
     target_end = np.full(calls.count, np.iinfo(np.int64).min)
     for stream in np.unique(ops.stream).tolist():
-        mine = np.flatnonzero((ops.stream == stream) & ops.linked)
-        mine = mine[np.argsort(ops.launch_start[mine], kind="stable")]
+        mine = as_launched(ops, ops.stream == stream)
         before = np.searchsorted(ops.launch_start[mine], calls.until, side="left")
         ends = ops.end[mine]
         if not len(mine):

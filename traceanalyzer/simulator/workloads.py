@@ -202,9 +202,8 @@ def _gathering_ahead(layers: int) -> list[dict[str, Any]]:
 
     The gathers are asked for on a stream of their own, on which nothing else runs, and do not wait for the batch.
     """
-    ahead = "unshard"
     gathers = [
-        {"comm": {"op": "all_gather", "us": 1_500, "after": 40, "blocking": False, "event": f"{ahead} {layer}"}}
+        {"comm": {"op": "all_gather", "us": 1_500, "after": 40, "blocking": False, "event": f"gathered {layer}"}}
         for layer in range(layers)
     ]
     program: list[dict[str, Any]] = [
@@ -215,7 +214,7 @@ def _gathering_ahead(layers: int) -> list[dict[str, Any]]:
         gathers[0],
     ]
     for layer in range(layers):
-        program += [*gathers[layer + 1 : layer + 2], {"stream_wait": {"on": "compute", "event": f"{ahead} {layer}"}}]
+        program += [*gathers[layer + 1 : layer + 2], {"stream_wait": {"on": "compute", "event": f"gathered {layer}"}}]
         program.append({"repeat": 15, "do": [{"kernel": {"us": 90, "py_us": 3}}]})
     return [*program, {"comm": {"us": 2_500}}]
 
