@@ -15,6 +15,8 @@ from traceanalyzer.simulator.counterfactuals import WhatIf
 from traceanalyzer.simulator.workloads import JOBS, WORKLOADS
 
 SEED = 3
+# What is asked besides bounds and the ledger: those of what-if questions.
+METRICS = ("kernel_class",)
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class Attributed:
 
     def __init__(self, run: SimulatedRun, con: duckdb.DuckDBPyConnection | None = None) -> None:
         self.run = run
-        self.con: duckdb.DuckDBPyConnection = con or engine.connect_tables(run.canonical_tables())
+        self.con: duckdb.DuckDBPyConnection = con or engine.connect_tables(run.canonical_tables(), readers=METRICS)
         self.bounds = Bounds.load(self.con)
         self.abstains = self.bounds.abstains(0, 0)
         kept = [step for (step,) in self.con.sql("SELECT step FROM attribution.steps WHERE kept").fetchall()]
@@ -70,7 +72,7 @@ class AttributedJob:
 
     def __init__(self, job: SimulatedJob) -> None:
         self.job = job
-        self.con: duckdb.DuckDBPyConnection = engine.connect_tables(job.canonical_tables())
+        self.con: duckdb.DuckDBPyConnection = engine.connect_tables(job.canonical_tables(), readers=METRICS)
         self.bounds = Bounds.load(self.con)
         self.abstains = self.bounds.run_abstains()
         kept = [step for (step,) in self.con.sql("SELECT step FROM attribution.steps WHERE kept").fetchall()]

@@ -98,7 +98,7 @@ class Attributed:
 
     def __init__(self, run: SimulatedRun) -> None:
         self.run = run
-        self.con = engine.connect_tables(run.canonical_tables())
+        self.con = engine.connect_tables(run.canonical_tables(), readers=("host_cause_bounds",))
         self.bounds = Bounds.load(self.con)
         kept = [step for (step,) in self.con.sql("SELECT step FROM attribution.steps WHERE kept").fetchall()]
         self.steps: tuple[int, int] = min(kept), max(kept) + 1

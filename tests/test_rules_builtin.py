@@ -18,10 +18,11 @@ OF_MANY = re.compile(r"\{(\w+)(?::d|:\.0f)?\} (?:[a-z-]+ )?(?!is\b)[a-z-]+s\b")
 # No counts, and what is never one alone.
 NO_COUNTS = {"rank", "operator", "device_name", "short_name", "rank_count", "stage_count", "trace_count", "piece_count"}
 
-CASES = [pytest.param(rule, test, id=f"{rule.id}: {test.name}") for rule in RULES.values() for test in rule.tests]
+# One after the other where they share a simulated run.
+CASES = sorted(((rule, test) for rule in RULES.values() for test in rule.tests), key=lambda case: repr(case[1].sim))
 
 
-@pytest.mark.parametrize(("rule", "test"), CASES)
+@pytest.mark.parametrize(("rule", "test"), CASES, ids=[f"{rule.id}: {test.name}" for rule, test in CASES])
 def test_rule_says_what_its_test_expects(rule: Rule, test: RuleTest) -> None:
     result = run_rule_test(rule, test)
     assert result.failures == (), dict(result.row)

@@ -21,7 +21,7 @@ from traceanalyzer.diagnosis import Diagnosis, Finding, PlannedFix
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report import terminal
 from traceanalyzer.report.json import document
-from traceanalyzer.rules import diagnose, load_rules
+from traceanalyzer.rules import diagnose, load_rules, readers
 from traceanalyzer.rules.diagnosing import reported
 from traceanalyzer.rules.findings import sort_findings
 from traceanalyzer.rules.fixtures import open_fixture
@@ -37,7 +37,7 @@ LOADER_OR_SYNC = {**LOADER, "item_per_step": 1}
 
 
 def diagnosed(sim: Mapping[str, Any], **options: Any) -> Diagnosis:
-    return diagnose(open_fixture(sim, {}), RULES, run_name="run", **options)
+    return diagnose(open_fixture(sim, {}, readers(RULES)), RULES, run_name="run", exclusive=True, **options)
 
 
 def of(diagnosis: Diagnosis, rule: str) -> Finding:

@@ -12,7 +12,7 @@ import pytest
 from traceanalyzer.diagnosis import AttachedExplanation, Diagnosis, Finding
 from traceanalyzer.report import terminal
 from traceanalyzer.report.json import document
-from traceanalyzer.rules import Rule, diagnose, lint, load_rules
+from traceanalyzer.rules import Rule, diagnose, lint, load_rules, readers
 from traceanalyzer.rules.attaching import explain_findings
 from traceanalyzer.rules.bounds import Removal
 from traceanalyzer.rules.fixtures import open_fixture
@@ -61,7 +61,8 @@ def why(tmp_path: Path) -> Rule:
 
 
 def diagnosed(sim: dict[str, Any], *rules: Rule) -> Diagnosis:
-    return diagnose(open_fixture(sim, {}), [*RULES, *rules])
+    asking = [*RULES, *rules]
+    return diagnose(open_fixture(sim, {}, readers(asking)), asking, exclusive=True)
 
 
 def of(diagnosis: Diagnosis, rule: str) -> Finding:

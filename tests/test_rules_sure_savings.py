@@ -9,7 +9,7 @@ import pytest
 
 from traceanalyzer import engine
 from traceanalyzer.diagnosis import Finding
-from traceanalyzer.rules import diagnose, load_rules
+from traceanalyzer.rules import diagnose, load_rules, readers
 from traceanalyzer.simulator import simulate, simulate_job
 
 RULES = load_rules()
@@ -26,9 +26,8 @@ LOADERS: dict[str, dict[str, Any]] = {
 def findings(loader: str, ranks: int = 1) -> dict[str, Finding]:
     base = SYNC | LOADERS[loader]
     made = simulate(base, seed=1) if ranks == 1 else simulate_job({**base, "ranks": ranks, "comm_us": 500}, seed=1)
-    return {
-        finding.rule: finding for finding in diagnose(engine.connect_tables(made.canonical_tables()), RULES).findings
-    }
+    con = engine.connect_tables(made.canonical_tables(), readers=readers(RULES))
+    return {finding.rule: finding for finding in diagnose(con, RULES, exclusive=True).findings}
 
 
 @pytest.mark.parametrize("ranks", [1, 3])

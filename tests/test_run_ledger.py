@@ -15,7 +15,9 @@ WINDOW = "SELECT max(window_ns) FROM windows"
 
 
 def told(scenario: dict[str, Any]) -> Any:
-    return engine.connect_tables(simulate_job(scenario, 3).canonical_tables())
+    return engine.connect_tables(
+        simulate_job(scenario, 3).canonical_tables(), readers=("run_ledger host_cause_bounds",)
+    )
 
 
 @pytest.mark.parametrize("job", JOBS)

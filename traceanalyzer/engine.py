@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -88,22 +88,44 @@ def connect_tables(
     tables: Mapping[str, pa.Table],
     options: AttributionOptions | None = None,
     readers: Sequence[str] | None = None,
+    derived: Mapping[str, pa.Table] | None = None,
 ) -> duckdb.DuckDBPyConnection:
     """Return a connection over canonical tables in memory; tables that are not given are empty.
 
-    `readers` are the texts that will be asked, where they are known: see `add_metrics`.
+    `readers` are the texts that will be asked, where they are known: see `add_metrics`. `derived` are the attribution
+    tables where they are known (`derive`): then nothing is filled that `readers` do not name.
     """
-    connection = duckdb.connect()
-    connection.execute("CREATE SCHEMA canonical")
+    needed = None if derived is None else named_in(readers)
+    connection = _connect_given(tables, needed)
+    if derived is None:
+        derived = compute_derived(connection, options)
+    connection.execute("CREATE SCHEMA attribution")
+    names = _those(derived_tables(), needed)
+    for name in names:
+        connection.execute(_in_schema(derived_tables()[name], "attribution"))
+        _insert(connection, f"attribution.{name}", derived[name])
+    _add_pass_through(connection, "canonical", _those(canonical_tables(), needed))
+    _add_pass_through(connection, "attribution", names)
+    add_macros(connection)
+    add_metrics(connection, readers=readers)
+    return connection
+
+
+def derive(tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+    """Return the attribution tables of canonical tables in memory."""
+    return compute_derived(_connect_given(tables))
+
+
+def _connect_given(tables: Mapping[str, pa.Table], needed: Set[str] | None = None) -> duckdb.DuckDBPyConnection:
     unknown = tables.keys() - canonical_tables().keys()
     if unknown:
         raise KeyError(f"no canonical table: {', '.join(sorted(unknown))}")
-    for name, table in canonical_tables().items():
-        connection.execute(_in_schema(table, "canonical"))
+    connection = duckdb.connect()
+    connection.execute("CREATE SCHEMA canonical")
+    for name in _those(canonical_tables(), needed):
+        connection.execute(_in_schema(canonical_tables()[name], "canonical"))
         if name in tables:
             _insert(connection, f"canonical.{name}", tables[name])
-    _add_derived(connection, lambda: compute_derived(connection, options))
-    add_metrics(connection, readers=readers)
     return connection
 
 
@@ -319,17 +341,6 @@ def add_comments(connection: duckdb.DuckDBPyConnection) -> None:
     connection.commit()
 
 
-def _add_derived(connection: duckdb.DuckDBPyConnection, compute: Callable[[], Mapping[str, pa.Table]]) -> None:
-    computed = compute()
-    connection.execute("CREATE SCHEMA attribution")
-    for name, table in derived_tables().items():
-        connection.execute(_in_schema(table, "attribution"))
-        _insert(connection, f"attribution.{name}", computed[name])
-    _add_pass_through(connection, "canonical", canonical_tables())
-    _add_pass_through(connection, "attribution", derived_tables())
-    add_macros(connection)
-
-
 def _add_pass_through(connection: duckdb.DuckDBPyConnection, schema: str, names: Iterable[str]) -> None:
     """Let tables be named without their schema where no metric has the name."""
     for name in names:
@@ -342,6 +353,8 @@ def _in_schema(table: Table, schema: str) -> str:
 
 
 def _insert(connection: duckdb.DuckDBPyConnection, target: str, rows: pa.Table) -> None:
+    if not rows.num_rows:
+        return
     connection.register("incoming_rows", rows)
     connection.execute(f"INSERT INTO {target} BY NAME FROM incoming_rows")
     connection.unregister("incoming_rows")

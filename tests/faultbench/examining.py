@@ -14,7 +14,7 @@ import traceanalyzer
 from faultbench.planted import Scenario, Without
 from traceanalyzer import engine
 from traceanalyzer.diagnosis import Diagnosis, Finding
-from traceanalyzer.rules import diagnose, load_rules
+from traceanalyzer.rules import diagnose, load_rules, readers
 from traceanalyzer.rules.model import Rule
 from traceanalyzer.simulator import SimulatedJob, simulate_job
 
@@ -85,7 +85,7 @@ def examine_folder(job: SimulatedJob, folder: Path) -> Examined:
 
 def _examine_tables(job: SimulatedJob, lost_ranks: tuple[int, ...]) -> Examined:
     left = replace(job, ranks=tuple(run for rank, run in enumerate(job.ranks) if rank not in lost_ranks))
-    with engine.connect_tables(left.canonical_tables()) as con:
+    with engine.connect_tables(left.canonical_tables(), readers=readers(rules())) as con:
         steps, noise_share = _kept_steps(con), _noise_share(con)
         return Examined(job, diagnose(con, rules(), exclusive=True), steps, noise_share)
 

@@ -30,7 +30,7 @@ def bind_rules(rules: Sequence[Rule]) -> list[Mistake]:
     """
     if not rules:
         return []
-    con = open_workspace(engine.connect_tables({}))
+    con = open_workspace(engine.connect_tables({}, readers=()))
     capabilities = {name for (name,) in con.execute("SELECT capability FROM capability_kinds").fetchall()}
     return [mistake for rule in rules for mistake in _Binder(con, rule).mistakes(capabilities)]
 

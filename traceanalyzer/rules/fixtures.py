@@ -17,6 +17,7 @@ from traceanalyzer.schema import Table, canonical_tables
 # What a literal row means when it does not say: the first device of a run of one trace.
 _DEFAULTS: dict[str, Any] = {"trace": "test", "trace_id": 0, "rank": 0, "device": 0}
 _COUNTER = "$i"
+_OWN = "attribution."  # before the name of an attribution table whose own rows are given
 _EMPTY: dict[str, Any] = {"BOOLEAN": False, "INTEGER": 0, "BIGINT": 0, "DOUBLE": 0.0, "VARCHAR": ""}
 
 
@@ -26,41 +27,53 @@ def open_fixture(
     """Return a connection over a simulated run and literal rows.
 
     Rows of a canonical table replace the simulated ones; rows of a metric or a computed table replace what it would
-    return, columns that a row leaves out being NULL. With `readers` it has the metrics that these texts read, and those
-    that rows replace. Raises ValueError with the reason when a name is unknown.
+    return, columns that a row leaves out being NULL. Metrics that build on it do not see these, unless the name is that
+    of an attribution table with its schema: then they become the table's own. With `readers` the connection has what
+    these texts read, and what rows replace. Raises ValueError with the reason when a name is unknown.
     """
-    asking = None if readers is None else (*readers, *tables)
-    if sim is not None and not tables:
-        return _simulated_run(json.dumps(sim, sort_keys=True), asking)
-    canonical = {} if sim is None else dict(_simulated(json.dumps(sim, sort_keys=True)))
-    for name, rows in tables.items():
-        if name in canonical_tables():
-            canonical[name] = _filled(canonical_tables()[name], expand(rows))
-    if sim is None and "traces" not in tables:
-        canonical["traces"] = _filled(canonical_tables()["traces"], [{"trace": "test"}])
-    con = engine.connect_tables(canonical, readers=asking)
+    workload = None if sim is None else json.dumps(sim, sort_keys=True)
+    canonical, derived = _simulated(workload)
+    replaced = {
+        name: _filled(canonical_tables()[name], expand(rows))
+        for name, rows in tables.items()
+        if name in canonical_tables()
+    }
+    if replaced:
+        canonical = {**canonical, **replaced}
+        derived = engine.derive(canonical)
+    derived = {**derived, **_own_rows(tables)}
+    asking = None if readers is None else (*readers, *tables, "traces", "windows")
+    con = engine.connect_tables(canonical, readers=asking, derived=derived)
     con.execute(BOUND_TABLE)
     for name, rows in tables.items():
-        if name not in canonical_tables():
+        if name not in canonical_tables() and not name.startswith(_OWN):
             replace_table(con, name, expand(rows))
     if sim is None and "windows" not in tables:
         _windows_of(con, tables)
     return con
 
 
-@lru_cache(maxsize=8)
-def _simulated_run(sim: str, readers: tuple[str, ...] | None) -> duckdb.DuckDBPyConnection:
-    # Shared by tests: nothing that evaluates rules changes the connection it is given.
-    return engine.connect_tables(_simulated(sim), readers=readers)
+def _own_rows(tables: Mapping[str, Any]) -> dict[str, pa.Table]:
+    known = engine.derived_tables()
+    given = {name.removeprefix(_OWN): rows for name, rows in tables.items() if name.startswith(_OWN)}
+    unknown = sorted(given.keys() - known.keys())
+    if unknown:
+        raise ValueError(f"no attribution table is called '{unknown[0]}'; there are {', '.join(known)}")
+    return {name: _filled(known[name], expand(rows)) for name, rows in given.items()}
 
 
 @lru_cache(maxsize=16)
-def _simulated(sim: str) -> dict[str, pa.Table]:
-    # Only tests need it, and a diagnosis should not wait for it.
-    from traceanalyzer.simulator import simulate_job
+def _simulated(sim: str | None) -> tuple[Mapping[str, pa.Table], Mapping[str, pa.Table]]:
+    """Return the canonical and the attribution tables of a workload, or of a trace without a record."""
+    if sim is None:
+        canonical = {"traces": _filled(canonical_tables()["traces"], [{"trace": "test"}])}
+    else:
+        # Only tests need it, and a diagnosis should not wait for it.
+        from traceanalyzer.simulator import simulate_job
 
-    # Rules share workloads: the healthy run is in the tests of every one.
-    return dict(simulate_job(json.loads(sim)).canonical_tables())
+        # Rules share workloads: the healthy run is in the tests of every one.
+        canonical = dict(simulate_job(json.loads(sim)).canonical_tables())
+    return canonical, engine.derive(canonical)
 
 
 def expand(rows: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -74,18 +87,7 @@ def expand(rows: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def replace_table(con: duckdb.DuckDBPyConnection, name: str, rows: list[dict[str, Any]]) -> None:
-    """Hide a metric or computed table behind literal rows with its columns.
-
-    Metrics that build on it do not see the rows, unless the name is that of an attribution table with its schema:
-    then they become the table's own.
-    """
-    if name.startswith("attribution."):
-        own = engine.derived_tables()[name.removeprefix("attribution.")]
-        con.execute(f"DELETE FROM {name}")
-        con.register("literal_rows", _filled(own, rows))
-        con.execute(f"INSERT INTO {name} BY NAME FROM literal_rows")
-        con.unregister("literal_rows")
-        return
+    """Hide a metric or computed table behind literal rows with its columns."""
     columns = _columns(con, name)
     if name != "bound":
         con.execute(f'CREATE TEMP TABLE "{name}" AS FROM main."{name}" LIMIT 0')

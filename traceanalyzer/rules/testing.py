@@ -22,7 +22,7 @@ from traceanalyzer.rules.places import read_run
 from traceanalyzer.rules.template import render
 from traceanalyzer.rules.together import Together
 from traceanalyzer.rules.verdicts import Question, Verdict, evaluate
-from traceanalyzer.rules.workspace import open_workspace
+from traceanalyzer.rules.workspace import locked_workspace, readers
 
 # What an expectation may ask for besides columns of the select.
 _KEYS = ("state", "reason", "severity", "confidence", "message", "fix", "trace", "rank", "device")
@@ -73,11 +73,11 @@ def _values(rule: Rule, test: RuleTest) -> dict[str, ParamValue]:
 
 def _verdicts(rule: Rule, test: RuleTest) -> tuple[duckdb.DuckDBPyConnection, list[Verdict]]:
     values = _values(rule, test)
-    con = open_fixture(test.sim, test.tables, readers=())  # the workspace has the metrics that the rule reads
+    con = open_fixture(test.sim, test.tables, readers=readers([rule]))
     # Literal rows leave out what a trace recorded: then the test is about the condition, not about requirements.
     assumed = test.sim is None and "capabilities" not in test.tables and "traces" not in test.tables
     bounds = None if "bound" in test.tables or test.sim is None else attribution.Bounds.load(con)
-    con = open_workspace(con, [rule])
+    con = locked_workspace(con)
     run = read_run(con)
     scan, together = (None, None) if bounds is None else (RememberedScan(bounds), Together(bounds))
     verdicts = evaluate(con, rule, run, values, Question(scan, assume_requirements=assumed, together=together))
