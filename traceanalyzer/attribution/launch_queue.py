@@ -11,8 +11,9 @@ from traceanalyzer.attribution.device_ops import DeviceOps
 # A channel of CUDA holds about a thousand launches: a long call with this many outstanding waited for room.
 FULL_QUEUE_MIN_OPS = 512
 FULL_QUEUE_MIN_NS = 40_000
-# The shortest calls did not wait. One that took twice as long as they, and some, may have.
+# The shortest calls did not wait. Those that took longer may have, and twice as long is seldom for another reason.
 UNHINDERED_QUANTILE = 0.01
+JITTER_NS = 1_000
 WAITED_MIN_NS = 5_000
 # Queues of other depths show themselves: most launches that take long have as many outstanding as there ever are.
 FULL_QUEUE_SHARE = 0.9
@@ -24,7 +25,10 @@ _NEVER = int(np.iinfo(np.int64).max)
 
 
 def full_queue_launches(ops: DeviceOps) -> tuple[Flags, Ints]:
-    """Return which ops' launch calls waited for room in the queue, and the op whose end made room (NO_ROW: none)."""
+    """Return which ops' launch calls waited for room in the queue, and the op whose end made room (NO_ROW: none).
+
+    Where the depth of the queue has shown itself, all launches at that depth did that took longer than is usual.
+    """
     full = np.zeros(ops.count, np.bool_)
     freed = np.full(ops.count, NO_ROW)
     linked = np.flatnonzero(ops.linked)
@@ -35,19 +39,19 @@ def full_queue_launches(ops: DeviceOps) -> tuple[Flags, Ints]:
     ends = ops.end[by_end]
     dur = ops.launch_end - ops.launch_start
     usual = int(np.quantile(dur[linked], UNHINDERED_QUANTILE)) if len(linked) else 0
-    long = linked[dur[linked] > usual + max(usual, WAITED_MIN_NS)]
     # A call that returns after its own work is done waited for that, as a copy from pageable memory does.
-    long = long[ops.end[long] > ops.launch_end[long]]
-    asked = ops.launch_start[long]
+    slow = linked[(dur[linked] > usual + JITTER_NS) & (ops.end[linked] > ops.launch_end[linked])]
+    asked = ops.launch_start[slow]
     outstanding = np.searchsorted(launched, asked) - np.searchsorted(ends, asked, side="right")
     deepest = int((np.arange(len(launched)) - np.searchsorted(ends, launched, side="right")).max(initial=0))
     crowded = outstanding >= FULL_QUEUE_SHARE * max(deepest, FULL_QUEUE_MIN_DEPTH)
-    is_depth = int(crowded.sum()) >= max(FULL_QUEUE_MIN_LAUNCHES, len(long) / 2)
-    long = long[((outstanding >= FULL_QUEUE_MIN_OPS) & (dur[long] > FULL_QUEUE_MIN_NS)) | (crowded & is_depth)]
-    last = np.searchsorted(ends, ops.launch_end[long], side="right") - 1
-    fits = (last >= 0) & (ends[np.maximum(last, 0)] > ops.launch_start[long])
-    full[long[fits]] = True
-    freed[long[fits]] = by_end[last[fits]]
+    long = dur[slow] > usual + max(usual, WAITED_MIN_NS)
+    is_depth = int((crowded & long).sum()) >= max(FULL_QUEUE_MIN_LAUNCHES, long.sum() / 2)
+    waited = slow[((outstanding >= FULL_QUEUE_MIN_OPS) & (dur[slow] > FULL_QUEUE_MIN_NS)) | (crowded & is_depth)]
+    last = np.searchsorted(ends, ops.launch_end[waited], side="right") - 1
+    fits = (last >= 0) & (ends[np.maximum(last, 0)] > ops.launch_start[waited])
+    full[waited[fits]] = True
+    freed[waited[fits]] = by_end[last[fits]]
     return full, freed
 
 

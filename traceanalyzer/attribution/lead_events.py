@@ -203,8 +203,12 @@ class _Draft:
         """Let launches into a full queue wait for the op that made room."""
         at = np.flatnonzero(self.order.full)
         op = self.order.op[at + 1] if len(at) else at
-        dur = self.ops.launch_end[op] - self.ops.launch_start[op]
-        self.end[at], self.own[at] = self.ops.launch_end[op], np.maximum(0, dur - LAUNCH_NS)
+        dur = self.ops.launch_end - self.ops.launch_start
+        # With room it takes what the others take.
+        others = self.ops.linked.copy()
+        others[op] = False
+        usual = int(np.median(dur[others])) if others.any() else LAUNCH_NS
+        self.end[at], self.own[at] = self.ops.launch_end[op], np.maximum(0, dur[op] - usual)
         self.first[at], self.first_slack[at] = freed[op], 0
 
     def link_takes(self, takes: LoaderTakes) -> None:

@@ -82,6 +82,8 @@ WHAT_IFS: tuple[WhatIf, ...] = (
     *_ask("short queue", (LOADER,), (LAUNCH,), 0.5),
     *_ask("far ahead", (PYTHON,), (LAUNCH,), 0.5, 0.8),
     WhatIf("far ahead", (PYTHON,), 0.5),
+    *_ask("a little ahead", (PYTHON,), (LAUNCH,), 0.5, 0.8),
+    WhatIf("a little ahead", (PYTHON,), 0.5),
     *_ask("decode", (SYNC,), (PYTHON,), (SYNC, PYTHON), 0.5),
     *_ask("decode ahead", (PYTHON,), 0.5),
     *_ask("pageable", (BLOCK,), (H2D,), (H2D, BLOCK)),

@@ -97,6 +97,8 @@ WORKLOADS: dict[str, dict[str, Any]] = {
     "short queue": {**_BASE, "queue_depth": 16, "loader_us": 3_000},
     # Nothing ever waits for the device but the launches, each for about as long as a kernel takes.
     "far ahead": {"steps": 10, "kernels": 400, "kernel_us": 22, "host_us": 2, "loader_us": 300, "jitter": 0.1},
+    # Launches wait here for less than they take themselves.
+    "a little ahead": {"steps": 10, "kernels": 300, "kernel_us": 13, "host_us": 4, "queue_depth": 256, "jitter": 0.1},
     "decode": _DECODE,
     "decode ahead": {**_DECODE, "item_per_step": 0},
     "pageable": _PAGEABLE,
