@@ -16,6 +16,7 @@ from traceanalyzer.simulator.costs import Costs
 from traceanalyzer.simulator.counterfactual import Counterfactual
 from traceanalyzer.simulator.devices import Device
 from traceanalyzer.simulator.kernels import Kernel
+from traceanalyzer.simulator.lateness import Lateness
 from traceanalyzer.simulator.recording import (
     COMPUTE_STREAM,
     STREAMS_A_DEVICE,
@@ -26,12 +27,11 @@ from traceanalyzer.simulator.recording import (
     Recording,
     SyncRecord,
 )
+from traceanalyzer.simulator.streams import Streams
 from traceanalyzer.simulator.tape import Tape
-from traceanalyzer.simulator.truth import host_blame
 
 # Given what a communication kernel waits for, when it is ready and how long it transfers: when all are, and how long.
 Meet = Callable[[Sequence[Meeting], int, int], tuple[int, int]]
-_Event = tuple[int, int, int, Sequence[GpuOp]]  # id, correlation of the record call, stream, ops it follows
 
 
 class Machine:
@@ -54,15 +54,8 @@ class Machine:
         self._ops: list[GpuOp] = []
         self._completions: list[int] = []  # end of each launch's last op, in launch order: the launch queue
         self._syncs: list[SyncRecord] = []
-        self._events: dict[int | str, _Event] = {}  # by name, or by stream: its last one
-        self._event_count = 0
-        self._last: dict[int, GpuOp] = {}
-        self._waits: dict[int, list[GpuOp]] = {}
-        self._engine_free: dict[tuple[int, str], GpuOp] = {}
-        self._lateness: Counter[str] = Counter()
-        self._blocked_ns = 0
-        self._settled: Counter[str] = Counter()  # blame for what compute has missed up to the last wait
-        self._compute_end_ns = 0
+        self._streams = Streams(costs.kernel_gap_ns)
+        self._lateness = Lateness()
         self._step_starts: list[int] = []
 
     # Host time -----------------------------------------------------------------------------------------------------
@@ -75,14 +68,14 @@ class Machine:
             dur_ns = round(dur_ns * self.costs.host_scale)
         dur_ns = self.vary(dur_ns, label or cause)
         self.tape.now_ns += dur_ns
-        self._lateness[cause] += dur_ns
+        self._lateness.add(cause, dur_ns)
 
     def wait_until(self, cause: str, until_ns: int) -> None:
         """Let the issuing thread wait for a while on behalf of a cause."""
         waited_ns = until_ns - self.tape.now_ns
         if waited_ns > 0:
             self.tape.now_ns += waited_ns
-            self._lateness[cause] += waited_ns
+            self._lateness.add(cause, waited_ns)
 
     def begin_step(self, number: int) -> None:
         """Count everything from now on to a step."""
@@ -105,9 +98,9 @@ class Machine:
         """Give memory back: waits until the device is idle, as cudaFree does."""
         start_ns = self.tape.now_ns
         if "host.alloc" not in self.without.removed:
-            self._begin_wait()
-            self.tape.now_ns = max(start_ns + dur_ns, self._idle_at_ns())
-            self._lateness["host.alloc"] += self.tape.now_ns - start_ns
+            self._lateness.begin_wait(self.tape.now_ns)
+            self.tape.now_ns = max(start_ns + dur_ns, self._streams.done_ns() + self.costs.sync_return_ns)
+            self._lateness.add("host.alloc", self.tape.now_ns - start_ns)
             self._runtime("Free", start_ns)
 
     # Device work ---------------------------------------------------------------------------------------------------
@@ -149,7 +142,8 @@ class Machine:
         met_ns = max(op.start_ns for op in ops)
         for op in ops:
             met = replace(op, end_ns=met_ns + dur_ns, waited_ns=met_ns - op.start_ns)
-            self._ops[op.index] = self._last[op.stream] = met
+            self._ops[op.index] = met
+            self._streams.put(met)
             self._completions.append(met.end_ns)
 
     def launch_graph(self, kernels: list[tuple[Kernel, int]], stream: int = COMPUTE_STREAM) -> None:
@@ -201,9 +195,9 @@ class Machine:
             copy=copy,
         )
         self._completions.append(op.end_ns)
-        late_from_ns = max(start_ns, op.start_ns) if self._begin_wait() else start_ns
+        late_from_ns = max(start_ns, op.start_ns) if self._lateness.begin_wait(self.tape.now_ns) else start_ns
         self.tape.now_ns = op.end_ns + self.costs.sync_return_ns
-        self._lateness["host.memcpy_block"] += self.tape.now_ns - late_from_ns
+        self._lateness.add("host.memcpy_block", self.tape.now_ns - late_from_ns)
         self._runtime("MemcpyAsync", start_ns, order)
 
     # Waiting -------------------------------------------------------------------------------------------------------
@@ -213,17 +207,15 @@ class Machine:
         if "host.sync" in self.without.removed:
             return
         stream = self._here(stream)
-        event = self._events.get(stream)
-        if kind == "device":
-            done_ns = max((op.end_ns for op in self._last.values()), default=0)
-        elif kind == "stream":
-            done_ns = max((op.end_ns for op in self._queued(stream)), default=0)
+        event = self._streams.event(stream) if kind == "event" else None
+        if kind == "event":
+            done_ns = 0 if event is None else event.done_ns
         else:
-            done_ns = max((op.end_ns for op in event[3]), default=0) if event is not None else 0
+            done_ns = self._streams.done_ns(stream if kind == "stream" else None)
         start_ns = self.tape.now_ns
         self._wait(self.costs.api_min_ns, done_ns + self.costs.sync_return_ns)
         correlation = self._runtime(f"{kind.capitalize()}Synchronize", start_ns)
-        waits = (stream, event[1], event[0]) if kind == "event" and event is not None else (None, None, None)
+        waits = (None, None, None) if event is None else (stream, event.correlation, event.id)
         waited = stream if kind == "stream" else None
         # CUPTI's record lies inside the call; half a microsecond of the call is its own.
         self._syncs.append(SyncRecord(kind, start_ns + 500, self.tape.now_ns - 500, waited, correlation, *waits))
@@ -231,25 +223,19 @@ class Machine:
     def record_event(self, stream: int, name: str | None = None) -> None:
         """Mark the work queued on a stream so far; an event with a name outlives the stream's next one."""
         correlation = self.call("EventRecord", self.costs.event_ns, "host.launch_api")
-        self._event_count += 1
-        stream = self._here(stream)
-        self._events[stream] = (self._event_count, correlation, stream, self._queued(stream))
-        if name is not None:
-            self._events[name] = self._events[stream]
+        self._streams.record(self._here(stream), correlation, name)
 
     def wait_event(self, waiting: int, awaited: int | str) -> None:
         """Let the next op of a stream wait for an event, by name or the last of a stream; the host does not wait."""
         start_ns = self.tape.now_ns
         correlation = self.call("StreamWaitEvent", self.costs.event_ns, "host.launch_api")
         waiting = self._here(waiting)
-        awaited = self._here(awaited) if isinstance(awaited, int) else awaited
-        if awaited not in self._events:
+        event = self._streams.event(self._here(awaited) if isinstance(awaited, int) else awaited)
+        if event is None:
             return
-        event_id, recorded, stream, ops = self._events[awaited]
-        self._waits.setdefault(waiting, []).extend(ops)
-        self._syncs.append(
-            SyncRecord("stream_wait", start_ns, self.tape.now_ns, waiting, correlation, stream, recorded, event_id)
-        )
+        self._streams.wait(waiting, event)
+        marked = (event.stream, event.correlation, event.id)
+        self._syncs.append(SyncRecord("stream_wait", start_ns, self.tape.now_ns, waiting, correlation, *marked))
 
     def finish(self) -> Recording:
         """Return everything recorded, slices in the order of their opening."""
@@ -269,27 +255,12 @@ class Machine:
         factor = self.costs.kernel_scale * self.without.scale(kernel)
         return round(dur_ns * factor / (self.costs.core_clock if kernel.is_compute_bound else 1.0))
 
-    def _begin_wait(self) -> bool:
-        """Forget what made the host late if compute still runs: without it the wait would only have been longer."""
-        hidden = self._compute_end_ns > self.tape.now_ns
-        if hidden:
-            self._lateness.clear()
-        return hidden
-
     def _wait(self, least_ns: int, until_ns: int) -> None:
         """Wait for the device in a call that takes some time anyway; what compute misses meanwhile is settled."""
-        self._begin_wait()
+        self._lateness.begin_wait(self.tape.now_ns)
         begin_ns = self.tape.now_ns + least_ns
         self.tape.now_ns = max(begin_ns, until_ns)
-        waited_ns = self.tape.now_ns - begin_ns
-        missed_ns = min(waited_ns, max(0, self.tape.now_ns - self._compute_end_ns))
-        if missed_ns:
-            late_ns = max(0, begin_ns - self._compute_end_ns) - sum(self._settled.values())
-            self._settled.update(host_blame(self._lateness, self._blocked_ns, late_ns))
-            self._settled["host.sync"] += missed_ns
-            self._lateness.clear()
-            self._blocked_ns = 0
-        self._blocked_ns += waited_ns - missed_ns
+        self._lateness.waited(begin_ns, self.tape.now_ns)
 
     def _issue(self, dur_ns: int, label: str) -> tuple[int, int]:
         """Spend a launch call's time, first waiting for a slot of the queue; returns its start and the wait."""
@@ -301,7 +272,7 @@ class Machine:
         self.tape.now_ns += queue_full_ns
         if "host.launch_api" not in self.without.removed:
             self.tape.now_ns += dur_ns
-            self._lateness["host.launch_api"] += dur_ns
+            self._lateness.add("host.launch_api", dur_ns)
         return start_ns, queue_full_ns
 
     def _enqueue(
@@ -324,7 +295,7 @@ class Machine:
         launch_end_ns = self.tape.now_ns if launch_end_ns is None else launch_end_ns
         stream = self._here(stream)
         host_ready_ns = launch_end_ns + self.costs.launch_latency_ns
-        start_ns, producer = self._earliest_start(stream, host_ready_ns, copy)
+        start_ns, producer = self._streams.earliest_start(stream, self.current, host_ready_ns, copy)
         transfer_ns = start_ns
         if collective is not None and self._meet is not None:
             transfer_ns, dur_ns = self._meet(collective.meetings, start_ns, dur_ns)
@@ -348,39 +319,14 @@ class Machine:
             size_bytes=copy.size_bytes if copy is not None else size_bytes,
             graph_id=graph[0] if graph else None,
             graph_node_id=graph[1] if graph else None,
-            lateness=dict(self._lateness),
-            blocked_ns=self._blocked_ns,
-            settled=dict(self._settled),
             waited_ns=transfer_ns - start_ns,
+            **self._lateness.so_far(),
         )
         self._ops.append(op)
-        self._last[stream] = op
-        if copy is not None:
-            self._engine_free[op.device, copy.copy_kind] = op
+        self._streams.put(op)
         if op.is_compute:
-            self._lateness.clear()
-            self._blocked_ns = 0
-            self._settled.clear()
-            self._compute_end_ns = max(self._compute_end_ns, op.end_ns)
+            self._lateness.launched_compute(op.end_ns)
         return op
-
-    def _earliest_start(self, stream: int, host_ready_ns: int, copy: Copy | None) -> tuple[int, int | None]:
-        """Return when an op of a stream can start, and the op whose end decides it; None where the host does."""
-        start_ns, producer = host_ready_ns, None
-        before = self._queued(stream)
-        self._waits.pop(stream, None)
-        for op in before:
-            if op.end_ns + self.costs.kernel_gap_ns > start_ns:
-                start_ns, producer = op.end_ns + self.costs.kernel_gap_ns, op.index
-        engine = None if copy is None else self._engine_free.get((self.current, copy.copy_kind))
-        if engine is not None and engine.end_ns > start_ns:
-            start_ns, producer = engine.end_ns, engine.index
-        return start_ns, producer
-
-    def _queued(self, stream: int) -> list[GpuOp]:
-        """Return what must be done for a stream to be: its last op, and what it was told to wait for since."""
-        last = self._last.get(stream)
-        return [*([] if last is None else [last]), *self._waits.get(stream, [])]
 
     def _here(self, stream: int) -> int:
         """Return the number that names a stream of the current device."""
@@ -391,9 +337,6 @@ class Machine:
             return self.costs.pageable_bytes_per_s
         rates = {"DtoD": self.costs.device_bytes_per_s, "PtoP": self.costs.comm_bytes_per_s}
         return rates.get(copy.copy_kind, self.costs.pinned_bytes_per_s)
-
-    def _idle_at_ns(self) -> int:
-        return max((op.end_ns for op in self._last.values()), default=0) + self.costs.sync_return_ns
 
     def _runtime(self, name: str, start_ns: int, order: int | None = None, return_value: int = 0) -> int:
         """Record a runtime call that ends now, under its CUDA or HIP name; returns its correlation."""
