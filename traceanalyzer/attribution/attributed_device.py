@@ -18,7 +18,7 @@ from traceanalyzer.attribution.device_ops import DeviceOps, load_device_ops, wit
 from traceanalyzer.attribution.host_slices import HostSlices, load_host_slices
 from traceanalyzer.attribution.host_states import own_names
 from traceanalyzer.attribution.host_timeline import load_overheads, paint
-from traceanalyzer.attribution.launch_queue import full_queue_launches
+from traceanalyzer.attribution.launch_queue import find_full_queue
 from traceanalyzer.attribution.lead_events import LeadEvents, build_lead_events
 from traceanalyzer.attribution.ledger import LedgerRows, build_ledger
 from traceanalyzer.attribution.loader_takes import find_loader_takes
@@ -101,8 +101,8 @@ def attribute_trace(
         window = device_window(ops, steps, host_steps.source)
         begins = [(step.first_op, step.host.start) for step in steps if step.first_op is not None]
         needs = find_dependencies(con, trace_id, ops, calls, begins)
-        queue = full_queue_launches(ops)
-        ledger = build_ledger(ops, needs, timelines, calls, window.latency, queue[0])
+        queue = find_full_queue(ops)
+        ledger = build_ledger(ops, needs, timelines, calls, window.latency, queue.waited)
         events = build_lead_events(ops, needs, timelines, calls, takes, ledger, window, queue)
         yield AttributedDevice(
             trace_id, mode, ops, slices, steps, window, ledger, _cut_at_steps(ledger, steps, window), events

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Self
+
 import numpy as np
 
 from traceanalyzer.attribution.arrow_columns import NO_ROW
@@ -14,6 +17,7 @@ FULL_QUEUE_MIN_NS = 40_000
 # The shortest calls did not wait. Those that took longer may have, and twice as long is seldom for another reason.
 UNHINDERED_QUANTILE = 0.01
 JITTER_NS = 1_000
+JITTER_SHARE = 0.15
 WAITED_MIN_NS = 5_000
 # Queues of other depths show themselves: most launches that take long have as many outstanding as there ever are.
 FULL_QUEUE_SHARE = 0.9
@@ -24,35 +28,90 @@ _LONG_AGO = int(np.iinfo(np.int64).min)
 _NEVER = int(np.iinfo(np.int64).max)
 
 
-def full_queue_launches(ops: DeviceOps) -> tuple[Flags, Ints]:
-    """Return which ops' launch calls waited for room in the queue, and the op whose end made room (NO_ROW: none).
+@dataclass(frozen=True)
+class FullQueue:
+    """Which launch calls waited for room in the queue, by the op that each launched, of a graph by its first."""
+
+    waited: Flags
+    wait_ns: Ints  # how much longer the call took than others
+    freed: Ints  # the op whose end made room; NO_ROW: none
+
+
+def find_full_queue(ops: DeviceOps) -> FullQueue:
+    """Return the launches of a device's ops that waited for room.
 
     Where the depth of the queue has shown itself, all launches at that depth did that took longer than is usual.
     """
-    full = np.zeros(ops.count, np.bool_)
-    freed = np.full(ops.count, NO_ROW)
     linked = np.flatnonzero(ops.linked)
-    queued = _queued_before(ops)
-    launched = np.sort(np.concatenate([np.full(len(queued), _LONG_AGO), ops.launch_start[linked]]))
-    known = np.concatenate([queued, linked])
-    by_end = known[np.argsort(ops.end[known], kind="stable")]
-    ends = ops.end[by_end]
-    dur = ops.launch_end - ops.launch_start
-    usual = int(np.quantile(dur[linked], UNHINDERED_QUANTILE)) if len(linked) else 0
+    _, first, of_call = np.unique(ops.launch_id[linked], return_index=True, return_inverse=True)
+    calls = linked[first]
+    asked, returned = ops.launch_start[calls], ops.launch_end[calls]
+    dur = returned - asked
+    kinds = _kinds(ops, calls)
+    usual = np.zeros(len(calls), np.int64)
+    for kind in kinds:
+        usual[kind] = np.quantile(dur[kind], UNHINDERED_QUANTILE)
     # A call that returns after its own work is done waited for that, as a copy from pageable memory does.
-    slow = linked[(dur[linked] > usual + JITTER_NS) & (ops.end[linked] > ops.launch_end[linked])]
-    asked = ops.launch_start[slow]
-    outstanding = np.searchsorted(launched, asked) - np.searchsorted(ends, asked, side="right")
-    deepest = int((np.arange(len(launched)) - np.searchsorted(ends, launched, side="right")).max(initial=0))
-    crowded = outstanding >= FULL_QUEUE_SHARE * max(deepest, FULL_QUEUE_MIN_DEPTH)
-    long = dur[slow] > usual + max(usual, WAITED_MIN_NS)
-    is_depth = int((crowded & long).sum()) >= max(FULL_QUEUE_MIN_LAUNCHES, long.sum() / 2)
-    waited = slow[((outstanding >= FULL_QUEUE_MIN_OPS) & (dur[slow] > FULL_QUEUE_MIN_NS)) | (crowded & is_depth)]
-    last = np.searchsorted(ends, ops.launch_end[waited], side="right") - 1
-    fits = (last >= 0) & (ends[np.maximum(last, 0)] > ops.launch_start[waited])
-    full[waited[fits]] = True
-    freed[waited[fits]] = by_end[last[fits]]
-    return full, freed
+    longer = np.where(ops.end[calls] > returned, dur - usual, 0)
+    slow = longer > np.maximum(JITTER_NS, JITTER_SHARE * usual)
+    long = longer > np.maximum(usual, WAITED_MIN_NS)
+    before = _queued_before(ops)
+    known = np.concatenate([before, linked])
+    in_ops = _Queue.of(ops.launch_start[linked], ops.end[known], len(before))
+    hindered = (in_ops.outstanding(asked) >= FULL_QUEUE_MIN_OPS) & slow & (dur > FULL_QUEUE_MIN_NS)
+    hindered |= in_ops.is_full(asked, long)
+    if len(calls) < len(linked):
+        # It is not known whether a graph takes one place in the queue, or one for each of its nodes.
+        done = np.zeros(len(calls), np.int64)
+        np.maximum.at(done, of_call, ops.end[linked])
+        ends = np.concatenate([ops.end[before], done])
+        hindered |= _Queue.of(asked, ends, len(before)).is_full(asked, long)
+    by_end = known[np.argsort(ops.end[known], kind="stable")]
+    last = np.searchsorted(in_ops.ends, returned, side="right") - 1
+    made_room = (last >= 0) & (in_ops.ends[np.maximum(last, 0)] > asked)
+    waiting = hindered & slow & made_room
+    for kind in kinds:
+        unhindered = kind[~hindered[kind]]
+        usual[kind] = np.median(dur[unhindered]) if len(unhindered) else usual[kind]
+    found = FullQueue(np.zeros(ops.count, np.bool_), np.zeros(ops.count, np.int64), np.full(ops.count, NO_ROW))
+    rows = calls[waiting]
+    found.waited[rows] = True
+    found.wait_ns[rows] = np.maximum(0, dur - usual)[waiting]
+    found.freed[rows] = by_end[last[waiting]]
+    return found
+
+
+@dataclass(frozen=True)
+class _Queue:
+    """When something was put into the queue and when it was done, each in order."""
+
+    launched: Ints
+    ends: Ints
+
+    @classmethod
+    def of(cls, launched: Ints, ends: Ints, before: int) -> Self:
+        """Return a queue that held so many things `before` the first launch."""
+        return cls(np.sort(np.concatenate([np.full(before, _LONG_AGO), launched])), np.sort(ends))
+
+    def outstanding(self, at: Ints) -> Ints:
+        """Return how many were in the queue at each instant."""
+        return np.searchsorted(self.launched, at) - np.searchsorted(self.ends, at, side="right")
+
+    def is_full(self, asked: Ints, long: Flags) -> Flags:
+        """Return which instants have about as many as there ever are, where launches that take long mostly do."""
+        deepest = int(
+            (np.arange(len(self.launched)) - self.ends.searchsorted(self.launched, side="right")).max(initial=0)
+        )
+        crowded = self.outstanding(asked) >= FULL_QUEUE_SHARE * max(deepest, FULL_QUEUE_MIN_DEPTH)
+        shown = int((crowded & long).sum()) >= max(FULL_QUEUE_MIN_LAUNCHES, long.sum() / 2)
+        full: Flags = crowded & shown
+        return full
+
+
+def _kinds(ops: DeviceOps, calls: Ints) -> list[Ints]:
+    """Return positions of calls that take about as long as each other: launches of graphs, and all others."""
+    graphs = ops.launch_name.where(lambda name: name is not None and "GraphLaunch" in name)[calls]
+    return [kind for kind in (np.flatnonzero(graphs), np.flatnonzero(~graphs)) if len(kind)]
 
 
 def _queued_before(ops: DeviceOps) -> Ints:

@@ -13,13 +13,12 @@ from traceanalyzer.attribution.buckets import CARRIED_IN, CODE, DISPATCH, GRAPH_
 from traceanalyzer.attribution.dependencies import GAP_NS, Dependencies
 from traceanalyzer.attribution.device_ops import DeviceOps
 from traceanalyzer.attribution.host_timeline import Timeline
+from traceanalyzer.attribution.launch_queue import FullQueue
 from traceanalyzer.attribution.ledger import LedgerRows
 from traceanalyzer.attribution.loader_takes import LoaderTakes
 from traceanalyzer.attribution.scan_order import ScanOrder, call_costs, host_calls, scan_order
 from traceanalyzer.attribution.windows import Window
 
-# What a launch costs the host where the queue has room.
-LAUNCH_NS = 6_000
 NO_LIMIT = int(np.iinfo(np.int64).max)
 _NEVER = int(np.iinfo(np.int64).min)
 
@@ -104,10 +103,9 @@ def build_lead_events(
     takes: LoaderTakes,
     ledger: LedgerRows,
     window: Window,
-    queue: tuple[Flags, Ints],
+    queue: FullQueue,
 ) -> LeadEvents:
     """Return the events of a device, up to the op at whose start a saving is read."""
-    full, freed = queue
     head = window.first_row
     if head is None:
         head = int(np.searchsorted(ops.start, window.start))
@@ -118,8 +116,8 @@ def build_lead_events(
         included = np.where(ops.linked, ops.launch_start <= until, ops.start <= ops.start[last])
     chain = np.unique(ops.launch_thread[ops.compute & ops.linked])
     first_launch = int(ops.launch_start[included & ops.linked].min(initial=NO_LIMIT))
-    host = host_calls(ops, calls, takes, chain, full, first_launch)
-    order = scan_order(ops, host, included, full)
+    host = host_calls(ops, calls, takes, chain, queue.waited, first_launch)
+    order = scan_order(ops, host, included, queue.waited)
     # Steps before the window lose their causes too, so that the host's run-ahead is that of a steady state. Where there
     # are none, the host time before the first op lies outside.
     if window.host_start is not None:
@@ -130,7 +128,7 @@ def build_lead_events(
     draft = _Draft(ops, calls, order)
     draft.link_ops(needs, _op_slacks(ops, needs, calls, window.latency))
     draft.link_waits(needs.of_calls)
-    draft.link_full_queue(freed)
+    draft.link_full_queue(queue)
     draft.link_takes(takes)
     draft.hold(ledger.blame[ledger.bucket == CODE[CARRIED_IN]])
     return draft.finish(costs, _dispatch(ops, ledger), window.first_row)
@@ -199,17 +197,12 @@ class _Draft:
         # A long wait for nothing on this device waited for something else, which nothing here makes earlier.
         self.cap[at[~known & ~frees & (end - start > UNKNOWN_WAIT_NS)]] = 0
 
-    def link_full_queue(self, freed: Ints) -> None:
+    def link_full_queue(self, queue: FullQueue) -> None:
         """Let launches into a full queue wait for the op that made room."""
         at = np.flatnonzero(self.order.full)
         op = self.order.op[at + 1] if len(at) else at
-        dur = self.ops.launch_end - self.ops.launch_start
-        # With room it takes what the others take.
-        others = self.ops.linked.copy()
-        others[op] = False
-        usual = int(np.median(dur[others])) if others.any() else LAUNCH_NS
-        self.end[at], self.own[at] = self.ops.launch_end[op], np.maximum(0, dur[op] - usual)
-        self.first[at], self.first_slack[at] = freed[op], 0
+        self.end[at], self.own[at] = self.ops.launch_end[op], queue.wait_ns[op]
+        self.first[at], self.first_slack[at] = queue.freed[op], 0
 
     def link_takes(self, takes: LoaderTakes) -> None:
         """Let batches that were waited for be ready by as much earlier, at most, as their workers could begin them."""

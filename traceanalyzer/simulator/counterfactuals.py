@@ -84,6 +84,8 @@ WHAT_IFS: tuple[WhatIf, ...] = (
     WhatIf("far ahead", (PYTHON,), 0.5),
     *_ask("a little ahead", (PYTHON,), (LAUNCH,), 0.5, 0.8),
     WhatIf("a little ahead", (PYTHON,), 0.5),
+    *_ask("graphs ahead", (PYTHON,), (LAUNCH,), 0.5, 0.8),
+    WhatIf("graphs ahead", (PYTHON,), 0.5),
     *_ask("decode", (SYNC,), (PYTHON,), (SYNC, PYTHON), 0.5),
     *_ask("decode ahead", (PYTHON,), 0.5),
     *_ask("pageable", (BLOCK,), (H2D,), (H2D, BLOCK)),

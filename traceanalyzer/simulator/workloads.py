@@ -9,6 +9,11 @@ from traceanalyzer.simulator.bases import pipelined_job
 _BASE: dict[str, Any] = {"steps": 7, "kernels": 100, "kernel_us": 80, "loader_us": 200}
 _STARVING = {**_BASE, "steps": 14, "loader_us": 50, "loader_workers": 2, "worker_us": 25_000}
 _LAUNCH_BOUND = {**_BASE, "kernels": 400, "kernel_us": 5, "host_us": 8}
+_GRAPHS_AMONG_KERNELS = [
+    {"capture": {}, "do": [{"repeat": 20, "do": [{"kernel": 16}]}]},
+    {"next": 300},
+    {"repeat": 6, "do": [{"graph": {}}, {"repeat": 30, "do": [{"py": 2}, {"kernel": 16}]}]},
+]
 _DECODE = {**_BASE, "graph": True, "kernels": 300, "kernel_us": 5, "host_us": 2000, "item_per_step": 1}
 _PAGEABLE = {**_BASE, "h2d_mb": 64, "h2d_pinned": False}
 _KERNEL = {"kernel": {"us": 80, "py_us": 3}}
@@ -99,6 +104,7 @@ WORKLOADS: dict[str, dict[str, Any]] = {
     "far ahead": {"steps": 10, "kernels": 400, "kernel_us": 22, "host_us": 2, "loader_us": 300, "jitter": 0.1},
     # Launches wait here for less than they take themselves.
     "a little ahead": {"steps": 10, "kernels": 300, "kernel_us": 13, "host_us": 4, "queue_depth": 256, "jitter": 0.1},
+    "graphs ahead": {"steps": 10, "queue_depth": 64, "jitter": 0.1, "program": _GRAPHS_AMONG_KERNELS},
     "decode": _DECODE,
     "decode ahead": {**_DECODE, "item_per_step": 0},
     "pageable": _PAGEABLE,
