@@ -68,8 +68,8 @@ def test_a_random_healthy_job_raises_no_alarm(seed: int) -> None:
     assert list(false_alarms(healthy_job(seed))) == []
 
 
-# In the last one, ranks hold up the others in turn.
-@pytest.mark.parametrize("seed", [0, 1, 2, 21])
+# In 21, ranks hold up the others in turn; in 43 it is open what gathers wait for, and the least is true.
+@pytest.mark.parametrize("seed", [0, 1, 2, 21, 43])
 def test_what_is_promised_of_a_random_sick_job_is_true(seed: int) -> None:
     assert list(hold_promises(sick_job(seed))) == []
 

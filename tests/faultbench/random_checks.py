@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from faultbench.examining import Examined, examine_folder
-from faultbench.judging import LOUD, POINTS, promised_share
+from faultbench.judging import LOUD, promised_share
 from faultbench.planted import Scenario, Without
 from faultbench.random_jobs import ISSUING, RandomJob
 from traceanalyzer.diagnosis import SEVERITIES, Finding
 from traceanalyzer.simulator import simulate_job
 
-_MOST_POINTS_APART = 1.0
+_APART = 0.01
+_SURE = re.compile(r"(?:([\d.]+) %|(Nothing)) is sure to be saved")
 # What each rule's fix takes away. Rules that are not here promise what no removal of a cause tells: small collectives
 # can be fused, and others beside them stay.
 REMOVED: Mapping[str, tuple[str, ...]] = {
@@ -67,8 +69,16 @@ def _pinned(action: dict[str, Any]) -> dict[str, Any]:
     return action
 
 
+def _sure_share(found: Finding, promised: float) -> float:
+    """Return the least that a finding tells; what it promises where nothing is open."""
+    told = _SURE.search(found.message)
+    if told is None:
+        return promised
+    return 0.0 if told[2] else float(told[1]) / 100
+
+
 def hold_promises(job: RandomJob) -> Iterator[str]:
-    """Yield which findings of a job promise more or less than running it again without their cause saves."""
+    """Yield which findings of a job promise too much, or too little, of what running it without their cause saves."""
     seen = look(job)
     for found in seen.findings:
         promised = promised_share(found)
@@ -77,5 +87,5 @@ def hold_promises(job: RandomJob) -> Iterator[str]:
             continue
         truth = seen.true_share(mended)
         where = "" if found.rank is None else f" on rank {found.rank}"
-        if abs(promised - truth) * POINTS > _MOST_POINTS_APART:
+        if not (_sure_share(found, promised) - _APART <= truth <= promised + _APART):
             yield f"{job.name}: {found.rule}{where} promises {promised:.1%}, the truth is {truth:.1%}"

@@ -25,7 +25,7 @@ _SURE_SHARE = 0.5
 
 
 def with_least(field: Field, bounds: Bounds, verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """Return verdicts, those of which little is sure with what is sure of their saving, and trusted less.
+    """Return verdicts, those that may save noticeably less with what is sure, and trusted less where that is little.
 
     Workers of whom no batch was ever waited for are taken to keep up.
     """
@@ -40,7 +40,7 @@ def with_least(field: Field, bounds: Bounds, verdicts: Sequence[Verdict]) -> lis
     for verdict in verdicts:
         if _has_saving(field, verdict):
             of_rule.setdefault((field.place_of(verdict), verdict.rule.id), []).append(verdict)
-    sure: dict[int, tuple[float, str]] = {}
+    sure: dict[int, tuple[float, str, bool]] = {}
     for (place, _), own in of_rule.items():
         removals = Candidate(tuple(own), 0).removals
         most_ns = left_ns = field.worth(place)(removals)
@@ -48,10 +48,11 @@ def with_least(field: Field, bounds: Bounds, verdicts: Sequence[Verdict]) -> lis
         for doubt, at_least in fields.items():
             least_ns = min(left_ns, at_least.worth(place)(removals))
             falls[doubt], left_ns = left_ns - least_ns, least_ns
-        if left_ns < _SURE_SHARE * most_ns:
-            told = left_ns / field.window_ns(place), max(falls, key=falls.__getitem__)
+        is_little = left_ns < _SURE_SHARE * most_ns
+        if is_little or most_ns - left_ns >= field.min_impact_share * field.window_ns(place):
+            told = left_ns / field.window_ns(place), max(falls, key=falls.__getitem__), is_little
             sure |= {id(verdict): told for verdict in own}
-    return [_trusted_less(field, item, *sure[id(item)]) if id(item) in sure else item for item in verdicts]
+    return [_told(field, item, *sure[id(item)]) if id(item) in sure else item for item in verdicts]
 
 
 def _has_saving(field: Field, verdict: Verdict) -> bool:
@@ -59,7 +60,10 @@ def _has_saving(field: Field, verdict: Verdict) -> bool:
     return is_told and (field.together is not None or verdict.place.device is not None)
 
 
-def _trusted_less(field: Field, verdict: Verdict, sure_share: float, doubt: str) -> Verdict:
+def _told(field: Field, verdict: Verdict, sure_share: float, doubt: str, is_little: bool) -> Verdict:
+    told = replace(verdict, sure_share=sure_share, doubt=doubt)
+    if not is_little:
+        return told
     most = "medium" if sure_share >= field.min_impact_share else "low"
     level = min(CONFIDENCES.index(verdict.confidence), CONFIDENCES.index(most))
-    return replace(verdict, confidence=CONFIDENCES[level], sure_share=sure_share, doubt=doubt)
+    return replace(told, confidence=CONFIDENCES[level])
