@@ -269,3 +269,8 @@ def test_an_explanation_of_a_rule_about_the_run_stands_once() -> None:
     assert (found.verdict.place.trace, found.verdict.state) == (None, "clear")
     assert [name for name, there, _ in found.requirements if not there] == []
     assert found.when[0].values["bound_share"] < 0.04
+
+
+def test_rows_of_an_attribution_table_that_does_not_exist_are_a_mistake() -> None:
+    with pytest.raises(ValueError, match="no attribution table is called 'stepps'"):
+        open_fixture(None, {"attribution.stepps": [{"step": 1}]})
