@@ -9,6 +9,12 @@ BIN := $(VENV)/bin
 DEMO ?= sample_traces/slow_loader
 WORKERS ?= auto
 
+define STATIC
+$(BIN)/ruff format --check .
+$(BIN)/ruff check .
+$(BIN)/mypy
+endef
+
 .PHONY: help
 help:  ## List the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | while IFS=$$'\t' read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
@@ -20,17 +26,24 @@ demo: $(VENV)/.core  ## Diagnose a sample trace: what a user sees first
 	@echo "Another run: make demo DEMO=sample_traces/healthy   Your own: $(BIN)/traceanalyzer diagnose FOLDER"
 
 .PHONY: test
-test: $(VENV)/.test  ## Format check, lint, strict types and tests: what CI runs
-	$(BIN)/ruff format --check .
-	$(BIN)/ruff check .
-	$(BIN)/mypy
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not slow"
+test: $(VENV)/.test  ## Format check, lint, strict types and the quick tests; RULE=id for the tests of one rule
+ifdef RULE
+	$(BIN)/pytest tests/test_rules_builtin.py -k '[$(RULE): or [$(RULE)]'
+else
+	$(STATIC)
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not check"
+endif
+
+.PHONY: check
+check: $(VENV)/.check  ## All of it, what CI runs: fault bench, counterfactuals, corpus, peers, installed packages
+	$(STATIC)
+	$(BIN)/traceanalyzer rules lint
+	$(BIN)/python docs/generate.py --check
+	TRACEANALYZER_TIER=check $(BIN)/pytest -n $(WORKERS) --dist worksteal --durations=10
 
 .PHONY: lint
 lint: $(VENV)/.test  ## Format check, lint, strict types, rules and generated documents
-	$(BIN)/ruff format --check .
-	$(BIN)/ruff check .
-	$(BIN)/mypy
+	$(STATIC)
 	$(BIN)/traceanalyzer rules lint
 	$(BIN)/python docs/generate.py --check
 
@@ -48,16 +61,20 @@ ledgers: $(VENV)/.core  ## Rewrite the table of real traces in docs/attribution.
 	$(BIN)/python docs/corpus_ledgers.py
 
 .PHONY: golden
-golden: $(VENV)/.test docs  ## Rewrite the expected outputs of the tests; read the difference as prose
-	$(BIN)/pytest -n $(WORKERS) -m "not slow" --golden
+golden: $(VENV)/.check docs  ## Rewrite the expected outputs of the tests; read the difference as prose
+	$(BIN)/pytest -n $(WORKERS) --golden
 
 .PHONY: bench
-bench: $(VENV)/.bench  ## Time ingest and diagnosis against the peers
+bench: $(VENV)/.check  ## Time ingest and diagnosis against the peers
 	$(BIN)/python tests/benchmarks | tee tests/benchmarks/RESULTS.md
 
 .PHONY: faultbench
-faultbench: $(VENV)/.test  ## Plant faults, diagnose them, and hold what is found and promised against the truth
+faultbench: $(VENV)/.check  ## Plant faults, diagnose them, and hold what is found and promised against the truth
 	PYTHONPATH=tests $(BIN)/python -m faultbench | tee tests/faultbench/RESULTS.md
+
+.PHONY: verdicts
+verdicts: $(VENV)/.check  ## Hold the diagnoses of real traces against their labels; needs the corpus
+	$(BIN)/python tests/verdict_table.py | tee tests/verdicts/RESULTS.md
 
 .PHONY: clean
 clean:  ## Remove caches and build outputs, the environment left in place
@@ -80,7 +97,7 @@ $(VENV)/.test: pyproject.toml | $(VENV)/bin/python
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[test]'
 	@touch $@ $(VENV)/.core
 
-$(VENV)/.bench: pyproject.toml | $(VENV)/bin/python
+$(VENV)/.check: pyproject.toml | $(VENV)/bin/python
 	@echo "setting up $(VENV) (once; again when pyproject.toml changes)"
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[test,hta]'
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[check]'
 	@touch $@ $(VENV)/.core $(VENV)/.test

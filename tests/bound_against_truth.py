@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import cache
 
 import duckdb
+from workloads.counterfactuals import WhatIf
+from workloads.workloads import JOBS, WORKLOADS
 
 from traceanalyzer import engine
 from traceanalyzer.attribution import Bounds
 from traceanalyzer.simulator import SimulatedJob, SimulatedRun, simulate, simulate_job
-from traceanalyzer.simulator.counterfactuals import WhatIf
-from traceanalyzer.simulator.workloads import JOBS, WORKLOADS
 
 SEED = 3
 # What is asked besides bounds and the ledger: those of what-if questions.

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import tiers  # noqa: F401  # chooses how many examples properties get before any test module is read
+from simulated_tables import remembered
+
+from traceanalyzer.rules.authoring import fixtures
 
 ROOT = Path(__file__).resolve().parent.parent
+STARTED_S = pytest.StashKey[float]()
 
 
 def corpus_path() -> Path:
@@ -19,10 +25,48 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--golden", action="store_true", help="rewrite golden files instead of comparing with them")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Give every test the screen of a plain pipe, whatever terminal (or xdist, which sets COLUMNS) the tests run in."""
     for name in ("COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TRACEANALYZER_TRACEBACK"):
         os.environ.pop(name, None)
+    if hasattr(config, "cache"):
+        fixtures.simulated_tables = remembered(fixtures.simulated_tables, config.cache.mkdir("simulated"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave the corpus to `make check`, and with --golden all that has no golden file."""
+    for item in items:
+        if "corpus" in getattr(item, "fixturenames", ()):
+            item.add_marker("check")
+    if config.getoption("--golden"):
+        items[:] = [item for item in items if "golden" in getattr(item, "fixturenames", ())]
+
+
+def _cpu_s() -> float:
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    item.stash[STARTED_S] = _cpu_s()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    """Note what a test cost, for tests/benchmarks/bench_tests.py."""
+    if call.when == "teardown" and STARTED_S in item.stash:
+        item.user_properties.append(("cpu_s", round(_cpu_s() - item.stash[STARTED_S], 3)))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep the key and the cache of the user who runs the tests out of them."""
+    with pytest.MonkeyPatch.context() as patch:
+        for variable in ("XDG_STATE_HOME", "XDG_CACHE_HOME"):
+            patch.setenv(variable, str(tmp_path_factory.mktemp("home")))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -141,7 +141,8 @@ class Ingested:
     """The canonical tables of an ingested file, by trace."""
 
     def __init__(self, path: Path, folder: Path) -> None:
-        self.names = NsysIngester().ingest(path, folder, IngestOptions())
+        NsysIngester().ingest(path, folder, IngestOptions())
+        self.names = sorted(trace.parent.name for trace in folder.glob("*/traces.parquet"))
         self._folder = folder
 
     def rows(self, table: str, trace: str | None = None) -> list[dict[str, Any]]:

@@ -7,10 +7,11 @@ import json
 
 from bound_against_truth import Attributed
 
-from traceanalyzer.attribution import Bounds, Scenario
-from traceanalyzer.attribution.lead_scan import LANES_FROM
-from traceanalyzer.attribution.what_if import Change, what_if
-from traceanalyzer.report import what_if as report
+from traceanalyzer.attribution import Bounds, WhatIf
+from traceanalyzer.attribution.lead_scan.scan import LANES_FROM
+from traceanalyzer.attribution.lead_scan.what_if import Change, what_if
+from traceanalyzer.report import formats
+from traceanalyzer.report.screens import what_if as report
 
 
 def least_most_truth(made: Attributed, change: Change) -> tuple[float, float, float]:
@@ -28,7 +29,7 @@ def check_told(made: Attributed, change: Change, doubt: str) -> None:
     """Hold the page and the JSON to what leaves a change open."""
     answer = what_if(made.con, change)
     page, document = io.StringIO(), io.StringIO()
-    report.write(answer, "run", page)
+    formats.render(report.sections(answer, "run"), "terminal", page)
     report.write_json(answer, "run", document)
     screen = " ".join(page.getvalue().split())
     assert "anything from " in screen
@@ -42,5 +43,5 @@ def check_many_at_once(bounds: Bounds) -> None:
     """Hold the answers to many questions at once to those one by one."""
     causes = sorted(bounds.causes(0, 0))
     assert len(causes) >= LANES_FROM
-    scenarios = [Scenario(frozenset({cause})) for cause in causes]
+    scenarios = [WhatIf(frozenset({cause})) for cause in causes]
     assert bounds.bounds(0, 0, scenarios) == [bounds.bounds(0, 0, [scenario])[0] for scenario in scenarios]

@@ -11,8 +11,10 @@ from traceanalyzer.diagnosis import (
     Finding,
     Fix,
     FixPlan,
+    KernelClass,
     Outcome,
     PlannedFix,
+    TopKernel,
     TraceDefect,
     TraceSummary,
 )
@@ -31,14 +33,43 @@ def ledger(name: str = "rank0.json.gz", rank: int | None = 0, device: int = 0, *
     buckets = {bucket.replace("__", "."): round(share * window_ns) for bucket, share in shares.items()}
     buckets["compute"] = window_ns - sum(buckets.values())
     largest_first = tuple(sorted(buckets.items(), key=lambda b: -b[1]))
-    return DeviceLedger(name, rank, device, "Tesla V100-SXM2-16GB", window_ns, 6, "ProfilerStep", largest_first)
+    return DeviceLedger(
+        *(name, rank, device, "Tesla V100-SXM2-16GB", window_ns, 6, "ProfilerStep", largest_first),
+        marked_step_ns=round(177.4 * MS),
+        kernel_classes=kernel_classes(buckets["compute"]),
+        top_kernels=top_kernels(buckets["compute"], window_ns),
+        peaks_known=True,
+    )
+
+
+def kernel_classes(compute_ns: int) -> tuple[KernelClass, ...]:
+    """Mostly convolutions."""
+    shares = {"conv": 0.6, "elementwise": 0.2, "norm": 0.15, "reduce": 0.04, "other": 0.01}
+    return tuple(KernelClass(name, round(share * compute_ns), share, 600) for name, share in shares.items())
+
+
+def top_kernels(compute_ns: int, window_ns: int) -> tuple[TopKernel, ...]:
+    """Four kernels of 600 calls each."""
+    kernels = {
+        "volta_scudnn_128x64_relu_interior_nn_v1": ("conv", 0.4),
+        "volta_scudnn_128x32_3dconv_fprop_small_nn_v1": ("conv", 0.2),
+        "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>": ("elementwise", 0.15),
+        "void cudnn::bn_fw_tr_1C11_singleread<float, 512, true, 1, 2, 0>": ("norm", 0.1),
+    }
+    return tuple(
+        TopKernel(
+            *(name, kernel_class, round(share * compute_ns), share * compute_ns / window_ns, 600),
+            mean_ns=round(share * compute_ns / 600),
+        )
+        for name, (kernel_class, share) in kernels.items()
+    )
 
 
 def loader_finding(**changes: object) -> Finding:
     """The input pipeline costs a third of the step."""
     finding = Finding(
         rule="dataloader-bound",
-        title="GPU starves while the training thread waits for the next batch",
+        title="The GPU waits for the data loader",
         kind="finding",
         severity="critical",
         confidence="high",
@@ -81,7 +112,7 @@ def precision_finding() -> Finding:
     """Tensor cores are idle."""
     return loader_finding(
         rule="tensor-cores-unused",
-        title="Matrix products run in full precision, past the tensor cores",
+        title="Matmuls run in full precision and do not use the tensor cores",
         severity="medium",
         confidence="medium",
         message="68 % of kernel time is spent in kernels that could use tensor cores and do not",

@@ -49,3 +49,40 @@ def test_a_copy_call_that_returns_before_the_last_part_arrives_blocks(returns: i
         "SELECT cause FROM attribution.ledger_rows WHERE cause IS NOT NULL ORDER BY dur_ns DESC LIMIT 1"
     )
     assert longest == [(cause,)]
+
+
+@pytest.mark.parametrize(
+    ("call", "returns", "blocks"),
+    [
+        ("cudaMemcpyFromSymbol_v3020", 15, True),
+        ("cudaMemcpy2D", 15, True),
+        ("hipMemcpyWithStream", 15, True),
+        ("cuMemcpyDtoH_v2", 15, True),
+        ("cudaMemcpyFromSymbol", 11, False),  # before its copy ends
+        ("cudaMemcpyAsync", 15, False),  # a launch like any other: an idle device was faster
+        ("cudaMemcpy2DAsync_ptsz", 15, False),
+    ],
+)
+def test_a_short_copy_call_that_outlasts_its_copy_blocks_unless_it_is_asynchronous(
+    call: str, returns: int, blocks: bool
+) -> None:
+    # host   L [== call ==] L
+    # gpu      [90] [c]       [92]
+    drawn = Drawn.of(
+        f"""
+        id thread category name            start end
+        1  0      runtime  cudaLaunchKernel -20  -15
+        2  0      runtime  {call}           0    {returns}
+        3  0      runtime  cudaLaunchKernel {returns + 2} {returns + 7}
+        """,
+        f"""
+        id stream kind   start end launch
+        90 7      kernel -10   8    1
+        91 7      d2h    10    12   2
+        92 7      kernel {returns + 9} 100 3
+        """,
+    )
+    waits = drawn.rows("SELECT call_id FROM host_waits")
+    assert waits == ([(2,)] if blocks else [])
+    causes = {cause for (cause,) in drawn.rows("SELECT cause FROM attribution.ledger_rows")}
+    assert bool(causes & {"host.sync", BLOCK}) == blocks

@@ -1,146 +1,17 @@
-"""The bound of a fix comes true: the simulator, run again without the fault, saves what the lead scan said."""
+"""Bounds of small timelines and single workloads; test_counterfactuals holds those of many against re-simulations."""
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import pytest
+from bound_against_truth import Attributed, attributed
 from drawn_timeline import Drawn
+from workloads.workloads import WORKLOADS
 
 from traceanalyzer import engine
-from traceanalyzer.attribution import Bounds, Scenario
-from traceanalyzer.simulator.simulate import SimulatedRun, simulate
-
-BASE = {"steps": 7, "kernels": 100, "kernel_us": 80, "loader_us": 200}
-LAUNCH_BOUND = {"kernels": 400, "kernel_us": 5, "host_us": 8}
-DECODE = {"graph": True, "kernels": 300, "kernel_us": 5, "host_us": 2000, "item_per_step": 1}
-PAGEABLE = {"h2d_mb": 64, "h2d_pinned": False}
-
-WORKLOADS: dict[str, dict[str, Any]] = {
-    "healthy": {},
-    "item": {"item_per_step": 1},
-    "hidden loader": {"loader_us": 6000},
-    "exposed loader": {"loader_us": 15000},
-    "loader and item": {"loader_us": 5000, "item_per_step": 1},
-    "long loader and item": {"loader_us": 15000, "item_per_step": 1},
-    "launch bound": LAUNCH_BOUND,
-    "launch bound and item": LAUNCH_BOUND | {"item_per_step": 1},
-    "launch bound and loader": LAUNCH_BOUND | {"loader_us": 3000},
-    "operators": LAUNCH_BOUND | {"op_us": 4},
-    "garbage": {"gc_us": 60000, "gc_every": 3},
-    "allocation": {"malloc_per_step": 10, "malloc_us": 1500},
-    "freeing": {"free_per_step": 4},
-    "syncs": {"sync_per_step": 10},
-    "pageable": PAGEABLE,
-    "pageable and loader": PAGEABLE | {"loader_us": 5000},
-    "copy in order": {"h2d_mb": 100, "h2d_stream": "compute"},
-    "copy beside": {"h2d_mb": 100},
-    "collective after": {"comm_us": 3000},
-    "collective beside": {"comm_us": 3000, "comm_blocking": False, "comm_count": 8},
-    "decode": DECODE,
-    "profiler": {"overhead_us": 10000},
-    "recompilation": {"compile_us": 30000, "compile_every": 2},
-    "inference": {"mode": "inference", "loader_us": 12000},
-}
-
-CASES: list[tuple[str, tuple[str, ...], float]] = [
-    ("healthy", ("host.dataloader",), 1),
-    ("healthy", ("host.python", "host.launch_api", "host.op"), 1),
-    ("item", ("host.sync",), 1),
-    ("hidden loader", ("host.dataloader",), 1),
-    ("hidden loader", (), 0.5),
-    ("hidden loader", ("host.dataloader",), 0.5),
-    ("exposed loader", ("host.dataloader",), 1),
-    ("exposed loader", (), 0.5),
-    ("exposed loader", ("host.dataloader",), 0.5),
-    ("loader and item", ("host.dataloader",), 1),
-    ("loader and item", ("host.sync",), 1),
-    ("loader and item", ("host.dataloader", "host.sync"), 1),
-    ("loader and item", ("host.sync",), 0.8),
-    ("long loader and item", ("host.dataloader",), 1),
-    ("long loader and item", ("host.sync",), 1),
-    ("launch bound", ("host.python",), 1),
-    ("launch bound", ("host.launch_api",), 1),
-    ("launch bound", ("host.python", "host.launch_api"), 1),
-    ("launch bound", (), 0.5),
-    ("launch bound and item", ("host.sync",), 1),
-    ("launch bound and item", ("host.python",), 1),
-    ("launch bound and loader", ("host.dataloader",), 1),
-    ("launch bound and loader", ("host.dataloader", "host.python"), 1),
-    ("operators", ("host.op",), 1),
-    ("garbage", ("host.gc",), 1),
-    ("garbage", ("host.gc",), 0.5),
-    ("allocation", ("host.alloc",), 1),
-    ("freeing", ("host.alloc",), 1),
-    ("syncs", ("host.sync",), 1),
-    ("syncs", ("host.sync",), 0.5),
-    ("pageable", ("host.memcpy_block",), 1),
-    ("pageable", ("dev.h2d",), 1),
-    ("pageable", ("dev.h2d", "host.memcpy_block"), 1),
-    ("pageable and loader", ("host.dataloader",), 1),
-    ("pageable and loader", ("host.memcpy_block",), 1),
-    ("copy in order", ("dev.h2d",), 1),
-    ("copy beside", ("dev.h2d",), 1),
-    ("collective after", ("dev.comm_transfer",), 1),
-    ("collective after", ("dev.comm_transfer",), 0.5),
-    ("collective beside", ("dev.comm_transfer",), 1),
-    ("decode", ("host.sync",), 1),
-    ("decode", ("host.python",), 1),
-    ("profiler", ("host.profiler",), 1),
-    ("recompilation", ("host.compile",), 1),
-    ("inference", ("host.dataloader",), 1),
-]
-
-
-class Attributed:
-    """A simulated workload with its attribution, read over the steps that the window kept."""
-
-    def __init__(self, run: SimulatedRun) -> None:
-        self.run = run
-        self.con = engine.connect_tables(run.canonical_tables(), readers=("host_cause_bounds",))
-        self.bounds = Bounds.load(self.con)
-        kept = [step for (step,) in self.con.sql("SELECT step FROM attribution.steps WHERE kept").fetchall()]
-        self.steps: tuple[int, int] = min(kept), max(kept) + 1
-
-    def window_ns(self, run: SimulatedRun) -> int:
-        first, last = (run.boundaries_ns[step] for step in self.steps)
-        return last - first
-
-    def savings(self, scale: float) -> dict[int, int]:
-        ops = "SELECT op_id, dur_ns FROM gpu_ops WHERE kind = 'kernel' AND NOT is_comm"
-        return {op: dur - round(dur * scale) for op, dur in self.con.sql(ops).fetchall()}
-
-
-@cache
-def attributed(workload: str) -> Attributed:
-    return Attributed(simulate(BASE | WORKLOADS[workload]))
-
-
-@pytest.mark.parametrize(("workload", "causes", "kernel_scale"), CASES)
-def test_bound_is_what_the_rerun_without_the_cause_saves(
-    workload: str, causes: tuple[str, ...], kernel_scale: float
-) -> None:
-    made = attributed(workload)
-    window = made.window_ns(made.run)
-    scaled = None if kernel_scale == 1 else {"compute": kernel_scale}
-    truth = (window - made.window_ns(made.run.without(*causes, kernel_scale=scaled))) / window
-    savings = None if kernel_scale == 1 else made.savings(kernel_scale)
-    bound = made.bounds.bound(0, 0, frozenset(causes), savings) / window
-    assert made.bounds.abstains(0, 0) is None
-    assert bound == pytest.approx(truth, abs=0.01)
-
-
-@pytest.mark.parametrize("workload", sorted(WORKLOADS))
-def test_ledger_is_the_true_one(workload: str) -> None:
-    made = attributed(workload)
-    window = made.window_ns(made.run)
-    truth = made.run.true_ledger_of(*made.steps)
-    rows = made.con.sql("SELECT bucket, sum(dur_ns) FROM ledger_rows WHERE kept GROUP BY bucket").fetchall()
-    ledger = {bucket: int(ns) for bucket, ns in rows}
-    assert sum(ledger.values()) == window
-    for bucket in ledger.keys() | truth.keys():
-        assert ledger.get(bucket, 0) / window == pytest.approx(truth.get(bucket, 0) / window, abs=0.01), bucket
+from traceanalyzer.attribution import Bounds, WhatIf
+from traceanalyzer.simulator.simulate import simulate
 
 
 def test_single_causes_of_the_table_are_the_bounds_asked_for() -> None:
@@ -151,14 +22,14 @@ def test_single_causes_of_the_table_are_the_bounds_asked_for() -> None:
 
 
 def test_bound_of_all_host_causes_is_at_least_each_ones() -> None:
-    made = attributed("launch bound and loader")
+    made = attributed("launch-bound with loader")
     causes = frozenset(cause for cause in made.bounds.causes(0, 0) if cause.startswith("host."))
     together = made.bounds.bound(0, 0, causes)
     assert all(made.bounds.bound(0, 0, frozenset({cause})) <= together for cause in causes)
 
 
 def test_bounds_abstain_where_launches_are_missing() -> None:
-    tables = simulate(BASE).canonical_tables()
+    tables = simulate(WORKLOADS["healthy"]).canonical_tables()
     ops = tables["gpu_ops"]
     lost = ops.set_column(
         ops.schema.get_field_index("launch_id"),
@@ -242,7 +113,7 @@ BEHIND_EVENT = "id stream kind start end launch\n90 7 kernel 10 107 1\n91 7 kern
 AWAITED = """
 SELECT waited.op_id
 FROM attribution.lead_events AS call
-JOIN attribution.lead_events AS waited ON waited.position = call.first_position
+JOIN attribution.lead_events AS waited ON waited.position = call.pred1_position
 WHERE call.op_id IS NULL
 """
 
@@ -278,6 +149,7 @@ def test_a_wait_that_follows_a_copy_is_for_its_stream(begins: int, awaited: int)
     assert drawn.rows(AWAITED) == [(awaited,)]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("kernel_us", [3, 9])
 def test_launches_that_are_left_out_leave_room_and_time_to_the_others(kernel_us: int) -> None:
     def told(*, foreach: bool) -> dict[str, Any]:
@@ -295,10 +167,10 @@ def test_launches_that_are_left_out_leave_room_and_time_to_the_others(kernel_us:
         )
         WHERE number % 30 <> 1
     """).fetchall()
-    scenario = Scenario(savings=dict(rows), launches=frozenset(op_id for op_id, _ in rows))
-    window = one_by_one.window_ns(one_by_one.run)
-    truth = (window - together.window_ns(together.run)) / window
-    assert one_by_one.bounds.bounds(0, 0, [scenario])[0] / window == pytest.approx(truth, abs=0.01)
+    scenario = WhatIf(savings=dict(rows), launches=frozenset(op_id for op_id, _ in rows))
+    window_ns = one_by_one.window_ns
+    truth = (window_ns - together.window_ns) / window_ns
+    assert one_by_one.bounds.bounds(0, 0, [scenario])[0] / window_ns == pytest.approx(truth, abs=0.01)
 
 
 def test_unknown_devices_have_no_bounds() -> None:

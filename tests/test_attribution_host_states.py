@@ -2,35 +2,42 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import duckdb
 import numpy as np
 import pytest
 from drawn_timeline import tables
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tiers import examples
 
-from traceanalyzer.attribution import host_timeline
-from traceanalyzer.attribution.blocking_calls import find_blocking_calls
-from traceanalyzer.attribution.buckets import HOST
-from traceanalyzer.attribution.device_ops import load_device_ops
-from traceanalyzer.attribution.host_slices import load_host_slices
-from traceanalyzer.attribution.host_states import NEUTRAL, overhead_state, slice_state
-from traceanalyzer.attribution.host_timeline import Timeline, paint
-from traceanalyzer.schema import canonical_tables
+from traceanalyzer import engine
+from traceanalyzer.attribution.host import host_timeline
+from traceanalyzer.attribution.host.blocking_calls import find_blocking_calls
+from traceanalyzer.attribution.host.host_states import NEUTRAL, overhead_state, slice_state
+from traceanalyzer.attribution.host.host_timeline import Timeline, build_timelines
+from traceanalyzer.attribution.records.device_ops import load_device_ops
+from traceanalyzer.attribution.records.host_slices import load_host_slices
+from traceanalyzer.attribution.vocabulary.buckets import HOST
 
 GPU_OP = "id stream kind start end launch\n900 7 kernel 70 80 -"
 
 
 def timeline(slices: str) -> Timeline:
     """Return the timeline of thread 0 of a text table of slices."""
-    con = duckdb.connect()
-    con.execute("CREATE SCHEMA canonical")
-    for name, rows in tables(slices, GPU_OP).items():
-        con.execute(canonical_tables()[name].sql.replace(f"TABLE {name}", f"TABLE canonical.{name}"))
-        con.register("incoming", rows)
-        con.execute(f"INSERT INTO canonical.{name} BY NAME FROM incoming")
-    found = load_host_slices(con, 0, [0])
-    return paint(found, find_blocking_calls(con, 0, found, load_device_ops(con, 0)), [])[0]
+    with engine.undone(empty()) as con:
+        for name, rows in tables(slices, GPU_OP).items():
+            con.register("incoming", rows)
+            con.execute(f"INSERT INTO canonical.{name} BY NAME FROM incoming")
+        found = load_host_slices(con, 0, [0])
+        return build_timelines(found, find_blocking_calls(con, 0, found, load_device_ops(con, 0)), [])[0]
+
+
+@cache
+def empty() -> duckdb.DuckDBPyConnection:
+    """Return the connection that all timelines are drawn on, one after the other."""
+    return engine.connect_empty()
 
 
 def states(drawn: Timeline, until_us: int) -> list[str]:
@@ -253,7 +260,7 @@ def test_range_that_outlives_the_frame_it_began_in_keeps_its_inside() -> None:
     assert states(drawn, 12) == [*[python] * 4, "host.other", python, op, op, op, python, python, "host.other"]
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.lists(st.tuples(st.integers(0, 25), st.integers(0, 15), st.sampled_from("opa")), min_size=1, max_size=12))
 def test_the_slice_that_began_last_and_is_open_decides(drawn: list[tuple[int, int, str]]) -> None:
     kinds = {"o": ("cpu_op", "aten::mm"), "p": ("python", "frame"), "a": ("annotation", "forward")}
@@ -274,7 +281,7 @@ def test_the_slice_that_began_last_and_is_open_decides(drawn: list[tuple[int, in
     st.sets(st.integers(0, 60), max_size=12),
     st.lists(st.tuples(st.integers(-5, 60), st.integers(0, 25), st.sampled_from([NEUTRAL, 1, 2])), max_size=5),
 )
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_overheads_laid_in_parts_lie_as_if_laid_over_the_whole_thread(
     starts: set[int], spans: list[tuple[int, int, int]]
 ) -> None:
@@ -284,9 +291,9 @@ def test_overheads_laid_in_parts_lie_as_if_laid_over_the_whole_thread(
     overheads = sorted((error * low, error * (low + length), code) for low, length, code in spans)
     arrays = (np.asarray(pieces[0], np.int64), np.asarray(pieces[1], np.int8), np.asarray(pieces[2], np.int64))
     nesting = host_timeline.Nesting(np.zeros(0, np.int64), np.zeros(0, np.int8))
-    found = host_timeline._lay_over(host_timeline.Timeline(*arrays, 7, arrays[0], nesting), overheads)
+    found = host_timeline.overlay_overheads(host_timeline.Timeline(*arrays, 7, arrays[0], nesting), overheads)
     for low, high, code in overheads:
         moves = any(low + error <= begin < high - error for begin in begins)
         if code != NEUTRAL and high - low > 2 * error and not moves:
-            host_timeline._lay_one(*pieces, 7, (low, high, code))
+            host_timeline._overlay_one(*pieces, 7, (low, high, code))
     assert (found.start.tolist(), found.state.tolist(), found.row.tolist()) == pieces

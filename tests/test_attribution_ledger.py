@@ -292,8 +292,8 @@ def test_first_kernel_of_a_stream_waits_for_what_was_queued_before_the_trace() -
     """
     ops = "id stream kind start end launch\n10 2 kernel 20 25 2\n11 7 kernel 900 905 3"
     drawn = Drawn.of(slices, ops)
-    assert drawn.ledger()[-1] == "40-900 edge.carried_in"
-    assert drawn.rows("SELECT DISTINCT confidence FROM ledger_rows WHERE bucket = 'edge.carried_in'") == [
+    assert drawn.ledger()[-1] == "40-900 edge.queued_before_trace"
+    assert drawn.rows("SELECT DISTINCT confidence FROM ledger_rows WHERE bucket = 'edge.queued_before_trace'") == [
         ("unresolved",)
     ]
     assert Bounds.load(drawn.con).bound(0, 0, frozenset({"host.op", "host.launch_api"})) == 0

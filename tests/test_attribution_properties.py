@@ -6,16 +6,17 @@ import random
 from typing import Any
 from unittest import mock
 
-import duckdb
 import numpy as np
 import pyarrow as pa
+import pytest
 from drawn_timeline import tables
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tiers import examples
 
-from traceanalyzer import attribution
-from traceanalyzer.attribution import Bounds, Scenario, lanes
-from traceanalyzer.schema import canonical_tables
+from traceanalyzer.attribution import Bounds, WhatIf
+from traceanalyzer.attribution.lead_scan import lanes
+from traceanalyzer.engine import derive
 
 KINDS = ("kernel", "kernel", "kernel", "comm", "h2d", "d2h", "memset", "graph")
 CALLS = ("cudaLaunchKernel", "cudaMemcpyAsync", "cudaDeviceSynchronize", "cudaMalloc")
@@ -51,17 +52,6 @@ def timelines(draw: st.DrawFn) -> tuple[str, str]:
     return "\n".join(slices), "\n".join(ops)
 
 
-def computed(made: dict[str, pa.Table]) -> dict[str, pa.Table]:
-    con = duckdb.connect()
-    con.execute("CREATE SCHEMA canonical")
-    for name, table in canonical_tables().items():
-        con.execute(table.sql.replace(f"TABLE {name}", f"TABLE canonical.{name}"))
-        if name in made:
-            con.register("incoming", made[name])
-            con.execute(f"INSERT INTO canonical.{name} BY NAME FROM incoming")
-    return attribution.compute(con)
-
-
 def union_ns(ops: list[dict[str, Any]]) -> int:
     """Return the length of the union of compute, counted instant by instant."""
     covered: set[int] = set()
@@ -76,16 +66,15 @@ def busiest_stream_ns(ops: list[dict[str, Any]]) -> int:
     return max(union_ns([op for op in ops if op["stream"] == stream]) for stream in {op["stream"] for op in ops})
 
 
-slow = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-
-
-@slow
+@examples()
 @given(timelines())
 def test_ledger_is_disjoint_and_covers_the_span(timeline: tuple[str, str]) -> None:
     made = tables(*timeline)
     ops = made["gpu_ops"].to_pylist()
-    rows = computed(made)["ledger_rows"].to_pylist()
-    at = min(op["start_ns"] for op in ops)
+    derived = derive(made)
+    rows = derived["ledger_rows"].to_pylist()
+    # The window begins ahead of the first op where the first step is kept.
+    at = min(op["start_ns"] for op in (*ops, *derived["windows"].to_pylist()))
     for row in rows:
         assert row["start_ns"] == at
         assert row["dur_ns"] > 0
@@ -94,11 +83,11 @@ def test_ledger_is_disjoint_and_covers_the_span(timeline: tuple[str, str]) -> No
     assert sum(row["dur_ns"] for row in rows if row["bucket"] == "compute") == union_ns(ops)
 
 
-@slow
+@examples()
 @given(timelines())
 def test_computing_time_of_a_window_is_that_of_its_instants(timeline: tuple[str, str]) -> None:
     made = tables(*timeline)
-    (window,) = computed(made)["windows"].to_pylist()
+    (window,) = derive(made)["windows"].to_pylist()
     first, last = window["start_ns"], window["end_ns"]
     within = []
     for op in made["gpu_ops"].to_pylist():
@@ -108,7 +97,8 @@ def test_computing_time_of_a_window_is_that_of_its_instants(timeline: tuple[str,
     assert window["busiest_stream_ns"] == busiest_stream_ns(within)
 
 
-@slow
+@pytest.mark.check
+@examples()
 @given(timelines(), st.randoms(use_true_random=False))
 def test_order_of_rows_changes_nothing(timeline: tuple[str, str], chance: random.Random) -> None:
     made = tables(*timeline)
@@ -117,17 +107,17 @@ def test_order_of_rows_changes_nothing(timeline: tuple[str, str], chance: random
         order = list(range(table.num_rows))
         chance.shuffle(order)
         shuffled[name] = table.take(pa.array(order, pa.int64()))
-    assert {n: t.to_pylist() for n, t in computed(made).items()} == {
-        n: t.to_pylist() for n, t in computed(shuffled).items()
+    assert {n: t.to_pylist() for n, t in derive(made).items()} == {
+        n: t.to_pylist() for n, t in derive(shuffled).items()
     }
 
 
-@slow
+@examples()
 @given(timelines(), st.data())
 def test_bounds_grow_with_what_is_removed_and_stay_inside_the_window(
     timeline: tuple[str, str], data: st.DataObject
 ) -> None:
-    found = computed(tables(*timeline))
+    found = derive(tables(*timeline))
     bounds = Bounds.of_tables(found["windows"], found["lead_events"], found["lead_costs"], found["lead_needs"])
     causes = sorted(bounds.causes(0, 0))
     fewer = frozenset(data.draw(st.sets(st.sampled_from(causes)))) if causes else frozenset()
@@ -137,17 +127,18 @@ def test_bounds_grow_with_what_is_removed_and_stay_inside_the_window(
     assert 0 <= bounds.bound(0, 0, fewer) <= bounds.bound(0, 0, more) <= window["window_ns"]
 
 
-@slow
+@pytest.mark.check
+@examples()
 @given(timelines())
 def test_many_scenarios_at_once_give_the_same_bounds_as_one_by_one(timeline: tuple[str, str]) -> None:
-    found = computed(tables(*timeline))
+    found = derive(tables(*timeline))
     # Chains of any length, for those of a drawn timeline are short.
     with mock.patch.object(lanes, "_CHAIN_FROM", 1):
         bounds = Bounds.of_tables(found["windows"], found["lead_events"], found["lead_costs"], found["lead_needs"])
     ops = found["lead_events"]["op_id"].to_pylist()
     savings = {op: 5_000 for op in ops if op is not None}
-    scenarios = [Scenario(frozenset({cause})) for cause in sorted(bounds.causes(0, 0))]
-    scenarios += [Scenario(), Scenario(bounds.causes(0, 0)), Scenario(savings=savings), Scenario(frozenset(), {1: 5})]
+    scenarios = [WhatIf(frozenset({cause})) for cause in sorted(bounds.causes(0, 0))]
+    scenarios += [WhatIf(), WhatIf(bounds.causes(0, 0)), WhatIf(savings=savings), WhatIf(frozenset(), {1: 5})]
     one_by_one = [bounds.bound(0, 0, s.removed, s.savings) for s in scenarios]
     assert bounds.bounds(0, 0, scenarios) == one_by_one
 
@@ -163,16 +154,16 @@ def test_scan_of_many_scenarios_is_the_scan_of_each() -> None:
         start = max(end, 14 * i + 8 + int(rng.integers(0, 4)))
         end = start + int(rng.integers(1, 13)) + (i >= 150) * 8
         ops.append(f"{i + 901} {stream} kernel {start} {end} {i + 1}")
-    found = computed(tables("\n".join(slices), "\n".join(ops)))
+    found = derive(tables("\n".join(slices), "\n".join(ops)))
     bounds = Bounds.of_tables(found["windows"], found["lead_events"], found["lead_costs"], found["lead_needs"])
     scan = bounds.devices[0, 0].scan
     assert {is_chain for _, is_chain in scan.stretches} == {False, True}
     scenarios = [
-        Scenario(frozenset({"host.other"})),
-        Scenario(frozenset({"host.launch_api"})),
-        Scenario(frozenset({"host.launch_api", "host.other", "dev.dispatch"}), {901 + i: 3_000 for i in range(300)}),
-        Scenario(savings={901 + i: 9_000 for i in range(300)}),
-        Scenario(),
+        WhatIf(frozenset({"host.other"})),
+        WhatIf(frozenset({"host.launch_api"})),
+        WhatIf(frozenset({"host.launch_api", "host.other", "dev.dispatch"}), {901 + i: 3_000 for i in range(300)}),
+        WhatIf(savings={901 + i: 9_000 for i in range(300)}),
+        WhatIf(),
     ]
     together = scan.leads(scenarios)
     for column, scenario in enumerate(scenarios):

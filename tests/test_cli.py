@@ -285,8 +285,8 @@ def test_unknown_metric_suggests_the_right_one(capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("nope", "`traceanalyzer metrics list` names all"),
-        ("xyz", "`traceanalyzer metrics list` names all"),
+        ("nope", "`traceanalyzer metrics list` lists all"),
+        ("xyz", "`traceanalyzer metrics list` lists all"),
         ("ledger", "did you mean 'run_ledger' or 'time_ledger' or 'ledger_rows'?"),
     ],
 )
@@ -296,24 +296,33 @@ def test_only_names_that_are_alike_are_suggested(name: str, hint: str, capsys: p
 
 
 def test_every_metric_and_table_can_be_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    from traceanalyzer.engine import metrics
+    from traceanalyzer.engine import derived_tables, metrics
 
-    for name in (*metrics(), "gpu_ops", "canonical.defects", "attribution.steps"):
+    for name in (*metrics(), *derived_tables(), "gpu_ops", "canonical.defects", "attribution.steps"):
         assert main(["metrics", "show", name]) == 0
     assert main(["metrics", "list"]) == 0
     out = capsys.readouterr().out
     assert all(name in out for name in metrics())
 
 
+def test_a_metric_is_shown_with_its_summary_once_and_its_lists_line_by_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["metrics", "show", "time_ledger"]) == 0
+    shown = capsys.readouterr().out
+    assert "\n  host.tokenize        … in a tokenizer\n  host.preprocess      … in CPU operators" in shown
+    assert main(["metrics", "show", "allocations"]) == 0
+    assert capsys.readouterr().out.count("One row per trace, step and kind of allocation") == 1
+
+
 def test_every_rule_can_be_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    from traceanalyzer.report import rule as rule_report
+    from traceanalyzer.report import formats
+    from traceanalyzer.report.screens import rule as rule_report
     from traceanalyzer.rules import load_rules, rule_page
 
     assert main(["rules", "list"]) == 0
     listed = capsys.readouterr().out
     for rule in load_rules():
         assert rule.id in listed
-        rule_report.write(rule_page(rule), rule.select, sys.stdout)
+        formats.render(rule_report.sections(rule_page(rule), rule.select), "terminal", sys.stdout)
         assert rule.title in " ".join(capsys.readouterr().out.split())
     assert main(["rules", "show", rule.id]) == 0
 
@@ -349,6 +358,7 @@ def interruptible() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.check
 @pytest.mark.usefixtures("interruptible")
 def test_interrupt_gets_no_traceback(run: Path) -> None:
     process = started(["sql", str(run), "SELECT sum(a.range * b.range) FROM range(1000000) a, range(1000000) b"])

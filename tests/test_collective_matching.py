@@ -9,16 +9,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 import pytest
+from workloads.bases import pipelined_job
 
 from traceanalyzer import engine
-from traceanalyzer.attribution import Bounds, Scenario
-from traceanalyzer.attribution.arrow_columns import NamedRows
-from traceanalyzer.attribution.comm_calls import Call
-from traceanalyzer.attribution.lead_scan import Scan
-from traceanalyzer.attribution.message_matching import is_message, name_of, pair_messages
-from traceanalyzer.attribution.run_scan import RunScan
+from traceanalyzer.attribution import Bounds, WhatIf
+from traceanalyzer.attribution.lead_scan.lanes import Stretch
+from traceanalyzer.attribution.lead_scan.run_scan import JointScan
+from traceanalyzer.attribution.lead_scan.scan import Scan
+from traceanalyzer.attribution.lead_scan.walk import NO_LIMIT, ScanEvents
+from traceanalyzer.attribution.matching.comm_calls import Call
+from traceanalyzer.attribution.matching.message_matching import is_message, name_of, pair_messages
+from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW, NamedRows
 from traceanalyzer.simulator import simulate_job
-from traceanalyzer.simulator.bases import pipelined_job
 
 pc: Any = pyarrow.compute
 LATE = {
@@ -63,7 +65,7 @@ def test_the_late_rank_is_named_where_it_costs_time() -> None:
     con = engine.connect_tables(tables())
     rows = con.sql(
         "SELECT trace_id, sum(dur_ns) > 10e6, any_value(blame_rank), count(DISTINCT blame_rank) FROM ledger_rows "
-        "WHERE kept AND bucket = 'dev.comm_skew' GROUP BY trace_id ORDER BY trace_id"
+        "WHERE kept AND bucket = 'dev.straggler_wait' GROUP BY trace_id ORDER BY trace_id"
     ).fetchall()
     assert rows == [(0, True, 3, 1), (1, True, 3, 1), (2, True, 3, 1)]
 
@@ -101,7 +103,7 @@ def test_without_one_rank_nothing_is_split_and_the_run_abstains() -> None:
     assert con.sql("SELECT DISTINCT present_count, expected_count, wait_ns FROM collective_members").fetchall() == [
         (3, 4, None)
     ]
-    assert con.sql("SELECT count(*) FROM ledger_rows WHERE bucket = 'dev.comm_skew'").fetchall() == [(0,)]
+    assert con.sql("SELECT count(*) FROM ledger_rows WHERE bucket = 'dev.straggler_wait'").fetchall() == [(0,)]
     assert (Bounds.load(con).run_abstains() or "").startswith("missing-ranks: 3 of 4 ranks")
 
 
@@ -205,17 +207,26 @@ def test_more_removed_on_more_ranks_saves_no_less() -> None:
 def test_without_skew_all_ranks_are_as_fast_as_the_fastest() -> None:
     bounds = Bounds.load(engine.connect_tables(tables()))
     late = bounds.run_bound({3: frozenset({"host.dataloader"})})
-    assert bounds.run_bound(frozenset({"dev.comm_skew"})) == pytest.approx(late, rel=0.02)
+    assert bounds.run_bound(frozenset({"dev.straggler_wait"})) == pytest.approx(late, rel=0.02)
 
 
 def scan_of(matches: list[int]) -> Scan:
     """Return a scan of nothing but collectives."""
     none = np.full(len(matches), -1)
     nothing_here = NamedRows(np.zeros(len(matches), np.int64), (None,))
-    limit = int(np.iinfo(np.int64).max // 4)
     return Scan(
-        steps=[(True, 0, limit, -1, limit, -1, limit, (), 0) for _ in matches],
-        stretches=[(len(matches), False)],
+        events=ScanEvents(
+            is_op=[True] * len(matches),
+            host_slack_ns=[0] * len(matches),
+            lead_limit_ns=[NO_LIMIT] * len(matches),
+            pred1=[NO_ROW] * len(matches),
+            pred1_slack_ns=[NO_LIMIT] * len(matches),
+            pred2=[NO_ROW] * len(matches),
+            pred2_slack_ns=[NO_LIMIT] * len(matches),
+            more=[()] * len(matches),
+            explained_wait_ns=[0] * len(matches),
+        ),
+        stretches=[Stretch(len(matches), is_chain=False)],
         host_slack=none * 0,
         is_op=np.ones(len(matches), np.bool_),
         in_window=np.ones(len(matches), np.bool_),
@@ -224,7 +235,7 @@ def scan_of(matches: list[int]) -> Scan:
         match=np.asarray(matches),
         wait=np.zeros(len(matches), np.int64),
         removable=none * 0,
-        own=none * 0,
+        explained_wait=none * 0,
         dispatch=none * 0,
         cause_of_wait=nothing_here,
         cause_of_op=nothing_here,
@@ -235,15 +246,15 @@ def scan_of(matches: list[int]) -> Scan:
 
 
 def test_ranks_that_issue_in_different_order_do_not_wait_for_ever() -> None:
-    run = RunScan.of_scans([scan_of([1, 2, 3]), scan_of([2, 1, 3])], {1: 2, 2: 2, 3: 2})
+    run = JointScan.of_scans([scan_of([1, 2, 3]), scan_of([2, 1, 3])], {1: 2, 2: 2, 3: 2})
     met = [{position for _, position in meeting.members} for meeting in run.meetings]
     assert len(met) == 2
     assert met[-1] == {2}
-    assert [walk.ends for walk in run.leads([Scenario(), Scenario()])] == [[0, 0, 0], [0, 0, 0]]
+    assert [walk.ends for walk in run.leads([WhatIf(), WhatIf()])] == [[0, 0, 0], [0, 0, 0]]
 
 
 def test_a_collective_that_some_rank_has_outside_its_scan_is_no_meeting() -> None:
-    run = RunScan.of_scans([scan_of([1, 2]), scan_of([1])], {1: 2, 2: 2})
+    run = JointScan.of_scans([scan_of([1, 2]), scan_of([1])], {1: 2, 2: 2})
     assert len(run.meetings) == 1
 
 
@@ -268,8 +279,8 @@ def test_the_metric_tells_each_collective_once() -> None:
 def test_many_scenarios_of_all_ranks_at_once_say_what_each_says_alone() -> None:
     bounds = Bounds.load(engine.connect_tables(tables()))
     causes = sorted(set().union(*(bounds.causes(*place) for place in bounds.places)))
-    asked = [bounds.scenarios(frozenset({cause})) for cause in causes]
-    asked += [bounds.scenarios({rank: frozenset(causes)}) for rank in range(4)]
-    asked += [bounds.scenarios(frozenset(causes[:i])) for i in range(len(causes))]
+    asked = [bounds.what_ifs(frozenset({cause})) for cause in causes]
+    asked += [bounds.what_ifs({rank: frozenset(causes)}) for rank in range(4)]
+    asked += [bounds.what_ifs(frozenset(causes[:i])) for i in range(len(causes))]
     assert bounds.runs(asked) == [bounds.run(scenarios) for scenarios in asked]
     assert len({bound.saved_ns for bound in bounds.runs(asked)}) > 4

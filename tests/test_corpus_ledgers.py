@@ -23,7 +23,7 @@ def corpus_ledgers(root: Path) -> ModuleType:
     return module
 
 
-@pytest.mark.slow
+@pytest.mark.check
 def test_the_table_is_up_to_date_and_larger_shares_are_explained(
     corpus: Path, corpus_ledgers: ModuleType, root: Path
 ) -> None:

@@ -10,16 +10,18 @@ from pathlib import Path
 
 import pytest
 from bound_against_truth import SEED, Attributed, attributed, attributed_job
+from workloads.counterfactuals import LOCKED_WHAT_IFS, RUN_WHAT_IFS, WHAT_IFS, WhatIf
+from workloads.workloads import JOBS, LOCKED, WORKLOADS
 
 from traceanalyzer.run import open_run
 from traceanalyzer.simulator import simulate
-from traceanalyzer.simulator.counterfactuals import LOCKED_WHAT_IFS, RUN_WHAT_IFS, WHAT_IFS, WhatIf
-from traceanalyzer.simulator.workloads import JOBS, LOCKED, WORKLOADS
 
 # The truth of removing a synchronisation leaves all of `.item()` out, its copy's launch and the shortest call included;
 # the bound only what was waited. A dependency that was not recorded and never held anything up cannot be known.
 ALLOWED_POINTS = 1.0
 ALLOWED_MEDIAN_POINTS = 0.1
+pytestmark = pytest.mark.check
+
 # Of every kind of trouble one, and those in which bounds are furthest from the truth.
 SAMPLE = frozenset(
     {
@@ -51,6 +53,7 @@ def test_bounds_and_ledger_of_a_workload_are_true(workload: str) -> None:
     wrong = {a.question.name: a.error_points for a in answers if abs(a.error_points) > ALLOWED_POINTS}
     assert not wrong
     told, truth = made.ledger_shares()
+    assert sum(told.values()) == pytest.approx(1, abs=1e-12)
     apart = {bucket: 100 * (told.get(bucket, 0) - truth.get(bucket, 0)) for bucket in told.keys() | truth.keys()}
     assert not {bucket: points for bucket, points in apart.items() if abs(points) > ALLOWED_POINTS}
 

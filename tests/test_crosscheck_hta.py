@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tiers import needed
 
 import traceanalyzer
 from traceanalyzer.cli import main
 from traceanalyzer.crosscheck import DEVIATIONS, Comparison, crosscheck
 from traceanalyzer.crosscheck.hta_numbers import hta_numbers
 from traceanalyzer.errors import TraceAnalyzerError
+
+pytestmark = pytest.mark.check
 
 Checked = dict[str, Comparison]
 Check = Callable[[str], Checked]
@@ -24,7 +27,7 @@ Check = Callable[[str], Checked]
 @pytest.fixture(scope="module")
 def hta() -> None:
     """HTA itself; it comes with the extra of its name."""
-    pytest.importorskip("hta", reason="HTA is not installed: pip install 'traceanalyzer[hta]'")
+    needed("hta")
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +63,7 @@ EQUAL = (
 
 @pytest.mark.parametrize("trace", WHOLE)
 def test_numbers_are_equal_where_times_are_whole_microseconds(check: Check, trace: str) -> None:
-    assert {name: check(trace)[name].verdict for name in EQUAL} == dict.fromkeys(EQUAL, "equal")
+    assert {name: check(trace)[name].agreement for name in EQUAL} == dict.fromkeys(EQUAL, "equal")
 
 
 SYNCS = "cuda_sync_events_2023.json.gz"
@@ -109,19 +112,19 @@ def test_known_defect(
     found = check(trace)[name]
     assert found.ours == pytest.approx(ours, abs=0.0006)
     assert found.theirs == pytest.approx(theirs, abs=0.0006)
-    assert (found.verdict, found.reasons) == ("explained", reasons)
+    assert (found.agreement, found.reasons) == ("explained", reasons)
     assert found.why == "; ".join(DEVIATIONS[reason] for reason in reasons)
 
 
 @pytest.mark.parametrize("trace", [SYNCS, NANOSECONDS, ABSOLUTE, ROCM, GRAPH, TRITON, UNLINKED, TIES])
 def test_no_difference_is_left_unexplained(check: Check, trace: str) -> None:
-    assert [c.name for c in check(trace).values() if c.verdict == "differs"] == []
+    assert [c.name for c in check(trace).values() if c.agreement == "differs"] == []
 
 
 def test_a_trace_that_hta_cannot_read_keeps_our_numbers(check: Check) -> None:
     found = check("torch_compile_triton.json.gz")["kernel time"]
     assert found.ours == pytest.approx(12549.032)
-    assert (found.theirs, found.verdict) == (None, "missing")
+    assert (found.theirs, found.agreement) == (None, "missing")
     assert found.why.startswith("HTA fails on it: ")
 
 
@@ -240,8 +243,8 @@ def test_a_missing_hta_is_one_clear_sentence(
     monkeypatch.setitem(sys.modules, "hta", None)
     assert main(["crosscheck", str(root / "sample_traces" / "healthy")]) == 2
     assert capsys.readouterr().err == (
-        "error: HolisticTraceAnalysis (HTA), with which to compare, cannot be imported\n"
-        "hint: install it with `pip install 'traceanalyzer[hta]'`\n"
+        "error: Holistic Trace Analysis (HTA) is not installed, or cannot be imported\n"
+        "hint: it comes with the extra `hta`: pip install 'traceanalyzer[hta]'\n"
     )
 
 

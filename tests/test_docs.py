@@ -2,44 +2,134 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
+import generate
 import pytest
+import yaml
+from pages.parts import ROOT
+
+import traceanalyzer
+from traceanalyzer import engine
+from traceanalyzer.rules import load_rules
+from traceanalyzer.rules.schema import rule_tables
+from traceanalyzer.schema import canonical_tables
+
+_FENCED = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
+_CODE = re.compile(r"`[^`\n]*`")
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_SYSTEMS = {"macos-latest": "MacOS", "ubuntu-latest": "Linux"}
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+
+
+def markdown_files() -> list[Path]:
+    """Return every document of the project."""
+    folders = (ROOT, ROOT / "docs", ROOT / "rules", ROOT / "sample_traces", *generate.PAGE_FOLDERS)
+    return [path for folder in folders for path in sorted(folder.glob("*.md"))]
+
+
+def links(path: Path) -> Iterator[str]:
+    """Return the links of a document to files and anchors of the project."""
+    text = _CODE.sub("", _FENCED.sub("", path.read_text(encoding="utf-8")))
+    return (link for link in _LINK.findall(text) if "://" not in link)
+
+
+def anchors(path: Path) -> set[str]:
+    """Return the anchors that a forge gives the headings of a document."""
+    found: Counter[str] = Counter()
+    names = set()
+    for heading in _HEADING.findall(_FENCED.sub("", path.read_text(encoding="utf-8"))):
+        name = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        names.add(f"{name}-{found[name]}" if found[name] else name)
+        found[name] += 1
+    return names
+
+
+def is_broken(document: Path, link: str) -> bool:
+    """Tell whether a link leads nowhere."""
+    name, _, anchor = link.partition("#")
+    target = document if not name else (document.parent / name).resolve()
+    if not target.exists() or not target.is_relative_to(ROOT):
+        return True
+    return bool(anchor) and anchor not in anchors(target)
+
+
+@pytest.mark.parametrize(
+    "document",
+    # The screens of the README are those of whole commands.
+    [
+        pytest.param(path, id=path.name, marks=[pytest.mark.check] if path.name == "README.md" else [])
+        for path in generate.documents()
+    ],
+)
+def test_generated_parts_are_up_to_date(document: Path, golden: bool) -> None:
+    assert not generate.renew(document, write=golden), "run `make docs`"
+
+
+def test_every_rule_has_a_page_and_no_page_is_left_over() -> None:
+    pages = {path.stem for path in (ROOT / "docs" / "rules").iterdir()}
+    assert pages == {"README", *(rule.id for rule in load_rules(tests=False))}
+
+
+def test_every_metric_and_table_has_a_page_and_no_page_is_left_over() -> None:
+    pages = {path.name.removesuffix(".md") for path in (ROOT / "docs" / "metrics").iterdir()}
+    names = {
+        f"{schema}.{name}" if name in engine.metrics() else name
+        for schema, tables in (("canonical", canonical_tables()), ("attribution", engine.derived_tables()))
+        for name in tables
+    }
+    assert pages == {"README", *engine.metrics(), *names, *rule_tables()}
+
+
+@pytest.mark.parametrize("document", generate.documents(), ids=lambda path: path.name)
+def test_every_generated_part_ends(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    assert len(re.findall(r"<!-- begin .+? -->", text)) == text.count("<!-- end -->") > 0
+
+
+def test_every_link_leads_to_a_file_and_a_heading_that_exist() -> None:
+    broken = [
+        f"{document.relative_to(ROOT)}: {link}"
+        for document in markdown_files()
+        for link in links(document)
+        if is_broken(document, link)
+    ]
+    assert broken == []
+
+
+@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])
+def test_every_make_target_that_a_document_names_exists(document: str) -> None:
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    text = (ROOT / document).read_text(encoding="utf-8")
+    named = re.findall(r"`make ([a-z]+)[`\s]|^make ([a-z]+)", text, re.MULTILINE)
+    assert {first or second for first, second in named} <= set(targets)
 
 
 @pytest.fixture(scope="module")
-def generate(root: Path) -> ModuleType:
-    """The script that writes the generated parts."""
-    spec = importlib.util.spec_from_file_location("generate", root / "docs" / "generate.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def project() -> dict[str, Any]:
+    """The project table of pyproject.toml."""
+    loaded: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return loaded
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/json.md"])
-def test_generated_parts_are_up_to_date(document: str, generate: ModuleType, root: Path, golden: bool) -> None:
-    assert not generate.renew(root / document, write=golden), "run `make docs`"
+def test_the_changelog_begins_with_the_version_of_the_package(project: dict[str, Any]) -> None:
+    newest, *_ = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert newest == project["version"] == traceanalyzer.__version__
 
 
-def test_every_generated_part_ends(root: Path) -> None:
-    text = (root / "README.md").read_text(encoding="utf-8")
-    assert len(re.findall(r"<!-- begin .+? -->", text)) == text.count("<!-- end -->")
-
-
-def test_every_file_that_the_readme_names_exists(root: Path) -> None:
-    text = (root / "README.md").read_text(encoding="utf-8")
-    links = [link for link in re.findall(r"\]\(([^)#]+)", text) if "://" not in link]
-    assert [link for link in links if not (root / link).exists()] == []
-
-
-def test_every_make_target_that_the_readme_names_exists(root: Path) -> None:
-    targets = re.findall(r"^([a-z]+):", (root / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
-    named = re.findall(
-        r"`make ([a-z]+)`|^make ([a-z]+)", (root / "README.md").read_text(encoding="utf-8"), re.MULTILINE
-    )
-    assert {a or b for a, b in named} <= set(targets)
+def test_continuous_integration_checks_every_python_and_system_that_the_package_promises(
+    project: dict[str, Any],
+) -> None:
+    job = yaml.safe_load((ROOT / ".github" / "workflows" / "check.yml").read_text(encoding="utf-8"))["jobs"]["check"]
+    matrix = job["strategy"]["matrix"]
+    promised = [item.rpartition(" :: ") for item in project["classifiers"]]
+    pythons = [name for kind, _, name in promised if kind.endswith(":: Python") and "." in name]
+    systems = {name for kind, _, name in promised if kind.startswith("Operating System")}
+    assert matrix["python"] == pythons
+    assert {_SYSTEMS[name] for name in matrix["system"]} == systems
+    assert job["steps"][-1]["run"] == ".ci/run"

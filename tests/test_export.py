@@ -23,6 +23,7 @@ def rows_of(file: Path) -> list[tuple[object, ...]]:
         ).fetchall()
 
 
+@pytest.mark.check
 def test_files_hold_what_the_metrics_return(root: Path, tmp_path: Path) -> None:
     with open_run(root / SAMPLE, store=tmp_path / "store", attribution=False) as run:
         files = run.export(tmp_path / "metrics")
@@ -33,7 +34,7 @@ def test_files_hold_what_the_metrics_return(root: Path, tmp_path: Path) -> None:
             asked = run.sql(f"SELECT COLUMNS(*)::VARCHAR FROM {name} ORDER BY ALL").fetchall()
             assert rows_of(file) == asked, name
         filled = [name for name, file in files.items() if rows_of(file)]
-    assert {"device_time", "time_ledger", "kernel_class", "standalone"} <= set(filled)
+    assert {"device_time", "time_ledger", "kernel_class", "cause_savings"} <= set(filled)
 
 
 def test_attribution_that_is_there_is_taken(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,13 +56,6 @@ def test_attribution_is_not_computed_for_metrics_that_do_without(
 def test_one_core_is_enough(root: Path, tmp_path: Path) -> None:
     with open_run(root / SAMPLE, store=tmp_path / "store", jobs=1, attribution=False) as run:
         assert len(run.export(tmp_path / "metrics")) == len(engine.metrics())
-
-
-def test_every_metric_comes_after_what_it_reads() -> None:
-    order = engine.after_what_they_read(list(engine.metrics()))
-    assert sorted(order) == sorted(engine.metrics())
-    for at, name in enumerate(order):
-        assert engine.reads(name) <= set(order[:at]), name
 
 
 def test_named_metrics_are_written_as_csv(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,25 +20,21 @@ from faultbench.table import failures
 
 THROUGH_FILES = ("1", "24")
 DEGRADED_HERE = ("8", "11")
-# Those that take longest: a quarter of the faults, and nearly half of the time of all.
-LARGE = {"4", "13", "14", "16", "17", "18", "20", "22", "24", "U13"}
+
+pytestmark = pytest.mark.check
 
 
-def marked(faults: Iterable[Fault]) -> list[pytest.ParameterSet]:
-    """Return faults for tests of their own, the large ones with `make faultbench` and `-m slow` alone."""
-    slow = pytest.mark.slow
-    return [
-        pytest.param(fault, marks=[slow] if fault.number in LARGE else [], id=f"{fault.number} {fault.name}")
-        for fault in faults
-    ]
+def named(faults: Iterable[Fault]) -> list[pytest.ParameterSet]:
+    """Return faults for tests of their own."""
+    return [pytest.param(fault, id=f"{fault.number} {fault.name}") for fault in faults]
 
 
-@pytest.mark.parametrize("fault", marked(FAULTS))
+@pytest.mark.parametrize("fault", named(FAULTS))
 def test_a_planted_fault_is_found_and_its_twin_is_silent(fault: Fault) -> None:
     assert list(failures([run_fault(fault, ("tables",))], [])) == []
 
 
-@pytest.mark.parametrize("fault", marked(f for f in FAULTS if f.number in THROUGH_FILES))
+@pytest.mark.parametrize("fault", named(f for f in FAULTS if f.number in THROUGH_FILES))
 def test_the_trace_files_of_both_profilers_tell_the_same(fault: Fault) -> None:
     assert list(failures([run_fault(fault)], [])) == []
 

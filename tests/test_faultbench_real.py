@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from faultbench.real_cpu import PAIRS, RealPair, as_of_a_gpu_job, run_pair, state_share
+from tiers import needed
 
 import traceanalyzer
 from traceanalyzer.cli import main
@@ -37,8 +38,10 @@ def test_a_gpu_job_without_its_kernels_is_not_diagnosed(genuine: dict[str, objec
     assert diagnosed(as_of_a_gpu_job(genuine), tmp_path) == (NOTHING_LEFT_TO_DIAGNOSE, "blocker")
 
 
-def test_a_job_of_the_cpu_alone_is_fine(genuine: dict[str, object], tmp_path: Path) -> None:
-    assert diagnosed(genuine, tmp_path) == (0, "note")
+def test_a_job_of_the_cpu_alone_is_no_more_than_a_note_and_leaves_nothing_to_diagnose(
+    genuine: dict[str, object], tmp_path: Path
+) -> None:
+    assert diagnosed(genuine, tmp_path) == (3, "note")
 
 
 def test_the_loaders_time_is_known_by_its_real_name(root: Path, tmp_path: Path) -> None:
@@ -46,7 +49,8 @@ def test_the_loaders_time_is_known_by_its_real_name(root: Path, tmp_path: Path) 
         assert 0.8 < state_share(run, "host.dataloader") < 1
 
 
-@pytest.mark.slow
+@pytest.mark.check
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.job)
 def test_real_names_mean_what_rules_take_them_for(pair: RealPair) -> None:
+    needed("torch")
     assert run_pair(pair).wrong == ()

@@ -6,7 +6,7 @@ import duckdb
 import pytest
 
 from traceanalyzer import engine
-from traceanalyzer.rules.fixtures import open_fixture
+from traceanalyzer.rules.authoring.fixtures import open_fixture
 
 # Names as real traces have them; what peers take them for is in the reason.
 NAMES = [

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tiers import examples
 
 from traceanalyzer import engine
 
@@ -66,13 +67,13 @@ def test_equal_intervals_count_once_however_often_they_are_merged(macros: duckdb
 
 
 @given(intervals)
-@settings(max_examples=80, deadline=None)
+@examples(80)
 def test_merge_is_the_union(macros: duckdb.DuckDBPyConnection, rows: list[Interval]) -> None:
     assert ask(macros, "interval_merge('one')", one=rows) == islands(covered(rows))
 
 
 @given(intervals)
-@settings(max_examples=80, deadline=None)
+@examples(80)
 def test_gaps_are_what_the_union_leaves_between_its_ends(
     macros: duckdb.DuckDBPyConnection, rows: list[Interval]
 ) -> None:
@@ -92,7 +93,7 @@ def test_gaps_are_what_the_union_leaves_between_its_ends(
     [("interval_subtract", Covered.difference), ("interval_intersect", Covered.intersection)],
 )
 @given(one=intervals, two=intervals)
-@settings(max_examples=80, deadline=None)
+@examples(80)
 def test_two_sets_are_combined_instant_by_instant(
     macros: duckdb.DuckDBPyConnection,
     macro: str,
@@ -177,7 +178,7 @@ durations = st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("xy"), st.
 
 
 @given(durations)
-@settings(max_examples=40, deadline=None)
+@examples()
 def test_durations_are_summed_up_as_a_statistician_does(
     macros: duckdb.DuckDBPyConnection, rows: list[tuple[str, str, int]]
 ) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from text_tables import ask, connect
+from tiers import examples
 
 TIMES = """
     SELECT span_ns, busy_ns, idle_ns, compute_ns, comm_ns, exposed_comm_ns, memcpy_ns, exposed_memcpy_ns
@@ -48,7 +49,7 @@ def test_without_communication_the_overlap_is_unknown() -> None:
         max_size=10,
     )
 )
-@settings(max_examples=25, deadline=None)
+@examples()
 def test_times_agree_with_asking_every_nanosecond(ops: list[tuple[str, int, int]]) -> None:
     con = connect(
         TIMES,
@@ -106,7 +107,7 @@ HIDEOUTS = {
         max_size=12,
     )
 )
-@settings(max_examples=40, deadline=None)
+@examples()
 def test_activity_and_what_hides_agree_with_asking_every_nanosecond(ops: list[tuple[int, str, int, int]]) -> None:
     con = connect(
         "device_activity, engine_time",

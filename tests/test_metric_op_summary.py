@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from text_tables import ask, connect, rows
+from tiers import examples
 
 SUMMARY = """
     SELECT name, call_count, host_sum_ns, host_self_sum_ns, api_sum_ns, device_sum_ns, device_self_sum_ns
@@ -76,7 +77,7 @@ def test_shapes_tell_rows_apart_where_they_were_recorded() -> None:
 
 # A random tree of operators: each is told its parent by number, so that every order of siblings and depth occurs.
 @given(st.lists(st.tuples(st.integers(0, 6), st.sampled_from("abc"), st.integers(0, 50)), max_size=9))
-@settings(max_examples=25, deadline=None)
+@examples()
 def test_totals_agree_with_walking_the_tree(tree: list[tuple[int, str, int]]) -> None:
     parents = {i: (parent if parent < i else None) for i, (parent, _, _) in enumerate(tree)}
     con = connect(

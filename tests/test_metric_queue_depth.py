@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from text_tables import ask, connect
+from tiers import examples
 
 #  host    L1[--)  L2[--)                     0..10, 10..20
 #  GPU               [ A     )   [ B )        15..40, 45..50
@@ -83,7 +84,7 @@ def test_the_queue_is_full_from_1024_launches_on() -> None:
         st.tuples(st.sampled_from([7, 8]), st.integers(0, 15), st.integers(0, 6), st.integers(-3, 12)), max_size=10
     )
 )
-@settings(max_examples=25, deadline=None)
+@examples()
 def test_depth_agrees_with_counting_every_nanosecond(launches: list[tuple[int, int, int, int]]) -> None:
     calls = [
         {"slice_id": i, "category": "runtime", "name": "cudaLaunchKernel", "start_ns": start, "dur_ns": dur}

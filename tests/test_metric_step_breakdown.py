@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 from text_tables import ask, connect
+from tiers import examples
 
 ROLES = "kernel_ns, memcpy_ns, memset_ns, comm_ns, runtime_ns, loader_ns, cpu_ns, other_ns"
 BREAKDOWN = f"SELECT dur_ns, {ROLES} FROM step_breakdown"
@@ -73,8 +75,9 @@ NAMES = {"runtime": "cudaLaunchKernel", "loader": "enumerate(DataLoader)#_Iter._
 CATEGORIES = {"runtime": "runtime", "loader": "annotation", "cpu": "cpu_op"}
 
 
+@pytest.mark.check
 @given(st.lists(st.tuples(st.sampled_from(KINDS), st.integers(0, 30), st.integers(0, 9)), max_size=12))
-@settings(max_examples=25, deadline=None)
+@examples()
 def test_breakdown_agrees_with_asking_every_nanosecond(events: list[tuple[str, int, int]]) -> None:
     slices, ops = [], [{"op_id": 99, "kind": "kernel", "stream": 0, "start_ns": 0, "dur_ns": 0}]
     for i, (kind, start, dur) in enumerate(events):

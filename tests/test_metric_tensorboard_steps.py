@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from text_tables import ask, connect
+from tiers import examples
 
 STEPS = "SELECT step, start_ns, dur_ns, op_count FROM tensorboard_steps"
 
@@ -124,7 +125,7 @@ def test_occupancy_that_was_not_recorded_is_unknown_not_zero() -> None:
         max_size=8,
     )
 )
-@settings(max_examples=25, deadline=None)
+@examples()
 def test_efficiency_agrees_with_counting_every_nanosecond(kernels: list[tuple[int, int, int | None]]) -> None:
     con = connect(
         "sm_efficiency",

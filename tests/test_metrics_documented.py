@@ -8,6 +8,8 @@ import duckdb
 import pytest
 
 from traceanalyzer import engine
+from traceanalyzer.attribution.vocabulary.buckets import BUCKETS
+from traceanalyzer.metrics import metrics
 
 
 @pytest.fixture(scope="module")
@@ -16,21 +18,27 @@ def empty() -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-@pytest.mark.parametrize("name", sorted(engine.metrics()))
+@pytest.mark.parametrize("name", sorted(metrics()))
 def test_header_lists_the_columns_that_the_query_returns(name: str, empty: duckdb.DuckDBPyConnection) -> None:
-    assert engine.check_metric(empty, engine.metrics()[name]) == []
+    returned = [(row[0], row[1]) for row in empty.execute(f"DESCRIBE main.{name}").fetchall()]
+    assert returned == [(column.name, column.type) for column in metrics()[name].columns]
 
 
-@pytest.mark.parametrize("name", sorted(engine.metrics()))
+@pytest.mark.parametrize("name", sorted(metrics()))
 def test_metric_without_data_returns_no_rows_and_no_error(name: str, empty: duckdb.DuckDBPyConnection) -> None:
-    of_no_trace = {"capability_kinds", "hardware_peaks", "kernel_class_patterns"}
+    of_no_trace = {"capability_kinds", "hardware_peaks", "kernel_class_patterns", "recording_hints"}
     rows = empty.execute(f'FROM "{name}"').fetchall()
     assert rows == [] or name in of_no_trace
 
 
-@pytest.mark.parametrize("name", sorted(engine.metrics()))
+@pytest.mark.parametrize("name", sorted(metrics()))
 def test_summary_is_one_sentence_that_says_what_a_row_is(name: str) -> None:
-    metric = engine.metrics()[name]
+    metric = metrics()[name]
     assert metric.summary.startswith("One row per ")
     assert metric.summary.endswith(".")
     assert all(column.comment for column in metric.columns)
+
+
+def test_the_ledger_explains_every_bucket() -> None:
+    words = metrics()["time_ledger"].text.replace(",", " ").split()
+    assert [bucket for bucket in BUCKETS if bucket not in words] == []

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tiers import examples
 
 from traceanalyzer.ingest.nesting import ANCESTOR_CATEGORIES, NONE, Nested, Nester, Slices
 
@@ -74,14 +75,14 @@ ROWS = st.lists(
 
 
 @given(ROWS)
-@settings(max_examples=1000, deadline=None)
+@examples(1000)
 def test_vectors_agree_with_a_stack(rows: list[Row]) -> None:
     ordered = slices(rows)
     assert as_tuples(Nester().feed(ordered)) == by_stack(ordered)
 
 
 @given(ROWS, st.integers(1, 7))
-@settings(max_examples=500, deadline=None)
+@examples(500)
 def test_batch_size_does_not_change_parents(rows: list[Row], size: int) -> None:
     ordered = slices(rows)
     nester = Nester()

@@ -18,7 +18,10 @@ FACTS: dict[str, Any] = json.loads(_EXPECTED.read_text()) if _EXPECTED.exists() 
 _MEMORY_KINDS = {0: "pageable", 1: "pinned", 2: "device", 7: None}
 _COPY_KINDS = {1: "HtoD", 2: "DtoH", 8: "DtoD", 10: "PtoP", 11: "HtoD", 12: "DtoH"}
 
-pytestmark = pytest.mark.skipif(not FACTS, reason="needs the corpus of public traces (TRACEANALYZER_CORPUS)")
+pytestmark = [
+    pytest.mark.check,
+    pytest.mark.skipif(not FACTS, reason="needs the corpus of public traces (TRACEANALYZER_CORPUS)"),
+]
 
 
 @pytest.fixture(scope="module", params=sorted(FACTS) or ["none"])

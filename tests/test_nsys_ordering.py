@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tiers import examples
 
 from traceanalyzer.ingest.nsys.ordering import settle_ties
 
@@ -20,7 +21,7 @@ def batch(rows: list[Row]) -> pa.RecordBatch:
     )
 
 
-@settings(deadline=None)
+@examples(100)
 @given(slices, st.integers(1, 7), st.randoms(use_true_random=False))
 def test_ties_are_settled_by_length_and_file_order(
     drawn: list[tuple[int, int, int]], batch_rows: int, chance: object

@@ -7,8 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tiers import examples
 
 from traceanalyzer.ingest.nsys.torch_ranges import take_apart
 
@@ -75,7 +76,7 @@ shapes = st.lists(st.lists(st.integers(-1, 2**40), max_size=4), min_size=1, max_
 inputs = st.lists(st.tuples(st.integers(1, 2**40), st.integers(-1, 9)), max_size=4)
 
 
-@settings(deadline=None)
+@examples(100)
 @given(st.text(min_size=1), st.none() | st.integers(0, 2**50), st.integers(1, 2**50), st.none() | shapes, inputs)
 def test_what_pytorch_writes_comes_back_whatever_the_name(
     name: str, sequence: int | None, op_id: int, sizes: list[list[int]] | None, ids: list[tuple[int, int]]

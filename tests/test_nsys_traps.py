@@ -257,6 +257,7 @@ def test_strings_that_share_an_id_do_not_double_rows(tmp_path: Path) -> None:
     assert found.defects() == {"repeated-string": len(STRINGS)}
 
 
+@pytest.mark.check
 def test_a_large_exports_slices_are_sorted_in_less_memory_to_the_same_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -542,3 +543,22 @@ def _os(start: int, end: int, event_class: int, thread: int) -> dict[str, Any]:
 def _args(arguments: Rows, slices: Rows) -> dict[str, Any]:
     names = {row["slice_id"]: row["name"] for row in slices}
     return {names[row["event_id"]]: json.loads(row["args"]) for row in arguments if row["event_id"] in names}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "defects"),
+    [
+        ({"start": 1.5e300}, {"no-times"}),
+        ({"start": -(2**63), "end": 2**63 - 1}, {"number-out-of-range", "no-times"}),
+        ({"deviceId": 2**62}, {"number-out-of-range"}),
+        ({"start": "soon"}, {"mixed-types", "no-times"}),
+        ({"end": b"\xff"}, {"mixed-types", "no-times"}),
+    ],
+    ids=["a float that no integer holds", "all of 64 bits", "device", "text", "bytes"],
+)
+def test_an_absurd_number_costs_one_row_or_itself(tmp_path: Path, wrong: dict[str, object], defects: set[str]) -> None:
+    tables = launched(3)
+    kernels = [{**row, **(wrong if position == 1 else {})} for position, row in enumerate(tables[KERNEL])]
+    read = ingest(tmp_path, {**tables, KERNEL: kernels})
+    assert {0, 2} <= {row["op_id"] - min(read.column("gpu_ops", "op_id")) for row in read.rows("gpu_ops")}
+    assert defects <= read.defects().keys()

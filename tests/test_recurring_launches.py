@@ -10,14 +10,15 @@ import pyarrow as pa
 import pyarrow.compute
 import pytest
 from drawn_timeline import tables as drawn_tables
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tiers import examples
+from workloads.workloads import WORKLOADS
 
 from traceanalyzer import engine
-from traceanalyzer.attribution.recurring_launches import StretchHashes
+from traceanalyzer.attribution.steps.recurring_launches import StretchHashes
 from traceanalyzer.run import open_run
 from traceanalyzer.simulator import simulate
-from traceanalyzer.simulator.workloads import WORKLOADS
 
 pc: Any = pyarrow.compute
 WINDOWS = "SELECT step_source, step_count, step_mean_ns FROM windows"
@@ -105,7 +106,7 @@ def test_time_steps_of_a_real_solver_are_found(corpus: Path, tmp_path: Path) -> 
         assert spread < 0.01
 
 
-@settings(max_examples=60, deadline=None)
+@examples()
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=40), st.data())
 def test_stretches_of_equal_hash_are_equal(kernels: list[int], data: st.DataObject) -> None:
     length = data.draw(st.integers(1, len(kernels)))

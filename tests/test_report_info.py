@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from traceanalyzer.report import info
+from traceanalyzer.report import formats
 from traceanalyzer.report.inventory import Inventory
-from traceanalyzer.report.page import Page
+from traceanalyzer.report.screens import info
 
 LACKING = {
     "defect": "missing-table",
@@ -33,7 +33,8 @@ def defects(*rows: dict[str, Any], verbose: bool = False) -> str:
     """Return the words about defects, of a run with a trace for each name in the rows."""
     traces: list[dict[str, Any]] = [{"trace": name} for name in {row["trace"]: None for row in rows}]
     stream = io.StringIO()
-    info.write_defects(Page(stream), Inventory(traces, [], [], list(rows), [], [], []), verbose=verbose)
+    section = info.defects_section(Inventory(traces, [], [], list(rows), [], [], []), verbose=verbose)
+    formats.render([section], "terminal", stream)
     return " ".join(stream.getvalue().split())
 
 

@@ -65,7 +65,8 @@ def test_apportioned_units_add_up_and_stay_within_one_of_exact(parts: list[float
 def test_values_read_by_the_unit_of_their_column() -> None:
     assert value_words("dur_ns", 1_500) == "1.50 µs"
     assert value_words("idle_share", 0.25) == "25.0 %"
-    assert value_words("size_bytes", 12_400_000) == "12.4 MB"
+    assert value_words("size_bytes", 12_400_000) == "11.8 MiB"
+    assert value_words("size_mib", 48_828.1) == "47.7 GiB"
     assert value_words("at_ms", 1_204.5) == "1,204.500 ms"
     assert value_words("name", None) == "–"
     assert value_words("worst_step", 7) == "7"

@@ -7,14 +7,15 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from traceanalyzer.rules import Rule, allocation, load_rules
-from traceanalyzer.rules.bounds import Device, Removal
-from traceanalyzer.rules.fix_order import Candidate, order_fixes
-from traceanalyzer.rules.fixtures import open_fixture
-from traceanalyzer.rules.model import Claims
-from traceanalyzer.rules.places import Place, read_run
-from traceanalyzer.rules.together import Removals
-from traceanalyzer.rules.verdicts import Verdict, severity_of
+from traceanalyzer.rules import Rule, load_rules
+from traceanalyzer.rules.authoring.fixtures import open_fixture
+from traceanalyzer.rules.diagnosis import allocation
+from traceanalyzer.rules.evaluation.places import Place, read_places
+from traceanalyzer.rules.evaluation.removals import Device, Removal
+from traceanalyzer.rules.evaluation.run_savings import Removals
+from traceanalyzer.rules.evaluation.verdicts import Verdict, severity_of
+from traceanalyzer.rules.fix_plan.fix_order import Candidate, order_fixes
+from traceanalyzer.rules.rule_file.model import Claims
 
 PATTERN = next(rule for rule in load_rules() if rule.id == "dataloader-bound")
 PLACE = Place("test", 0)
@@ -31,9 +32,6 @@ class Savings:
 
     def prepare(self, place: Device, removals: Iterable[Removal]) -> None:
         return None
-
-    def taken_ns(self, place: Device, removal: Removal) -> int:
-        return self.saved_ns(place, removal)
 
     def abstains(self, trace_id: int, device: int) -> str | None:
         return None
@@ -60,7 +58,7 @@ def owned(*verdicts: Verdict) -> tuple[dict[str, int], dict[str, int]]:
     ]
     con = open_fixture(None, {"ledger_rows": rows, "windows": [{"window_ns": 635}]})
     values = {verdict.rule.id: verdict.rule.values() for verdict in verdicts}
-    shares = allocation.share_out(con, read_run(con), verdicts, values)
+    shares = allocation.share_out(con, read_places(con), verdicts, values)
     return {rule: ns for (rule, _), ns in shares.items()}, dict(allocation.unexplained(con))
 
 

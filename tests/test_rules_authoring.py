@@ -12,13 +12,14 @@ import pytest
 import yaml
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.report import explanation
+from traceanalyzer.report import formats
+from traceanalyzer.report.screens import explanation
 from traceanalyzer.rules import Rule, diagnose, explain, lint, load_rules, read_rules, rule_called, run_rule_tests
-from traceanalyzer.rules.authoring import new_rule, rule_schema
-from traceanalyzer.rules.explaining import Explanation, and_parts
-from traceanalyzer.rules.fixtures import open_fixture
-from traceanalyzer.rules.loading import builtin_folder
-from traceanalyzer.rules.model import Claims
+from traceanalyzer.rules.authoring.fixtures import open_fixture
+from traceanalyzer.rules.authoring.new_rule import new_rule, rule_schema
+from traceanalyzer.rules.diagnosis.explaining import Explanation, and_parts
+from traceanalyzer.rules.rule_file.model import Claims
+from traceanalyzer.rules.rule_set.loading import builtin_folder
 
 RULES = {rule.id: rule for rule in load_rules()}
 LOADER = {"steps": 6, "kernels": 100, "kernel_us": 60, "loader_us": 9000}
@@ -66,8 +67,8 @@ def test_a_new_rule_replaces_no_file_and_has_an_id_that_can_be_typed(tmp_path: P
         ("why: Say why this costs time.", "whi: Say why.", "whi:", "unknown key: whi"),
         ("state: clear", "state: fired", '  - name: "fires on', "no test expects 'clear'"),
         (
-            'has yours"\n    sim: {steps: 5',
-            'has yours"\n    sim: {step: 5',
+            'has the problem"\n    sim: {steps: 5',
+            'has the problem"\n    sim: {step: 5',
             '  - name: "fires on',
             "sim: unknown key in the scenario 'step'",
         ),
@@ -178,6 +179,7 @@ def test_comments_in_a_condition_change_neither_the_verdict_nor_the_explanation(
     assert [seen.text for seen in told.when] == ["bound_share >= $min_share", "ms_per_step >= $min_ms"]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("part", ["select", "op_saving", "where", "compute_ops", "evidence"])
 def test_a_comment_at_the_end_of_any_sql_of_a_rule_swallows_nothing(part: str) -> None:
     rule = rule_called("fp32-matmul-no-tensor-core", load_rules())
@@ -245,8 +247,8 @@ def test_an_explanation_of_a_rule_that_could_not_look_says_what_is_missing() -> 
     found = explained("comm-small-messages", {**LOADER, "steps_marked": False, "mode": "inference"})
     assert [name for name, there, _ in found.requirements if not there] == ["steps"]
     stream = io.StringIO()
-    explanation.write([found], stream)
-    assert "It could not look. missing-capability:steps" in " ".join(stream.getvalue().split())
+    formats.render(explanation.sections([found]), "terminal", stream)
+    assert "Skipped. missing-capability:steps" in " ".join(stream.getvalue().split())
 
 
 def test_an_explanation_tells_what_other_ranks_hide() -> None:
@@ -258,8 +260,8 @@ def test_an_explanation_tells_what_other_ranks_hide() -> None:
     assert (found.verdict.state, found.verdict.reason) == ("clear", "hidden-by-other-ranks")
     assert (found.verdict.bound_share or 0) > 0.4
     stream = io.StringIO()
-    explanation.write([found], stream)
-    assert "Every condition holds, and yet it saves 45.3 % here and 0.0 % of the run" in stream.getvalue()
+    formats.render(explanation.sections([found]), "terminal", stream)
+    assert "Every condition holds, but it saves 45.3 % here and 0.0 % of the run" in stream.getvalue()
 
 
 def test_an_explanation_of_a_rule_about_the_run_stands_once() -> None:

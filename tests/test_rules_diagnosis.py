@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import datetime
 import io
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.mark import ParameterSet
 from report_diagnoses import loader_finding, plan, precision_finding, quality_finding
 from text_tables import connect
 
@@ -19,16 +21,15 @@ from traceanalyzer import attribution, engine
 from traceanalyzer.cli import main
 from traceanalyzer.diagnosis import Diagnosis, Finding, PlannedFix
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.report import terminal
+from traceanalyzer.report import formats
 from traceanalyzer.report.json import document
-from traceanalyzer.rules import diagnose, load_rules, readers
-from traceanalyzer.rules.diagnosing import reported
-from traceanalyzer.rules.findings import sort_findings
-from traceanalyzer.rules.fixtures import open_fixture
-from traceanalyzer.rules.places import Place
-from traceanalyzer.rules.verdicts import Verdict
+from traceanalyzer.rules import Rule, diagnose, load_rules, readers
+from traceanalyzer.rules.authoring.fixtures import open_fixture
+from traceanalyzer.rules.diagnosis.findings import sort_findings
+from traceanalyzer.rules.diagnosis.firing import clear_if_little
+from traceanalyzer.rules.evaluation.places import Place
+from traceanalyzer.rules.evaluation.verdicts import Verdict
 from traceanalyzer.self_check import closing
-from traceanalyzer.settings import Settings, Suppression
 from traceanalyzer.simulator import simulate
 
 RULES = load_rules()
@@ -36,8 +37,23 @@ LOADER = {"steps": 8, "kernels": 120, "kernel_us": 60, "loader_us": 9000}
 LOADER_OR_SYNC = {**LOADER, "item_per_step": 1}
 
 
-def diagnosed(sim: Mapping[str, Any], **options: Any) -> Diagnosis:
-    return diagnose(open_fixture(sim, {}, readers(RULES)), RULES, run_name="run", exclusive=True, **options)
+def diagnosed(sim: Mapping[str, Any], *others: Rule, params: Mapping[str, Any] | None = None) -> Diagnosis:
+    rules = (*RULES, *others)
+    return diagnose(open_fixture(sim, {}, readers(rules)), rules, run_name="run", exclusive=True, params=params)
+
+
+@cache
+def _diagnosed(sim: str) -> Diagnosis:
+    return diagnosed(json.loads(sim))
+
+
+def diagnosed_once(sim: Mapping[str, Any]) -> Diagnosis:
+    """Diagnose a workload that several tests ask about."""
+    return _diagnosed(json.dumps(sim))
+
+
+def in_check(name: str, sim: dict[str, Any]) -> ParameterSet:
+    return pytest.param(sim, id=name, marks=pytest.mark.check)
 
 
 def of(diagnosis: Diagnosis, rule: str) -> Finding:
@@ -49,7 +65,7 @@ def problems(diagnosis: Diagnosis) -> list[str]:
 
 
 def test_a_slow_loader_is_the_first_finding_with_its_saving_evidence_and_fix() -> None:
-    found = diagnosed(LOADER).findings[0]
+    found = diagnosed_once(LOADER).findings[0]
     assert (found.rule, found.severity, found.confidence, found.status) == (
         *("dataloader-bound", "critical", "high"),
         "primary",
@@ -80,7 +96,7 @@ def test_a_stretch_is_only_of_what_holds_most_of_it(dur_ns: int, bucket: str, du
 
 
 def test_two_fixes_for_one_time_are_alternatives_and_own_it_once() -> None:
-    diagnosis = diagnosed(LOADER_OR_SYNC)
+    diagnosis = diagnosed_once(LOADER_OR_SYNC)
     loader, sync = of(diagnosis, "dataloader-bound"), of(diagnosis, "sync-in-step")
     assert (loader.status, sync.status) == ("primary", "alternative")
     assert sync.rule in loader.alternatives
@@ -92,12 +108,14 @@ def test_two_fixes_for_one_time_are_alternatives_and_own_it_once() -> None:
 @pytest.mark.parametrize(
     "sim",
     [
-        {"steps": 6, "kernels": 60},
-        {"steps": 6, "kernels": 300, "kernel_us": 12, "host_us": 1},
-        {"steps": 6, "kernels": 60, "loader_us": 2000},
-        {"steps": 6, "kernels": 60, "comm_us": 400, "comm_blocking": False, "comm_count": 4},
+        pytest.param({"steps": 6, "kernels": 60}, id="plain"),
+        in_check("many small kernels", {"steps": 6, "kernels": 300, "kernel_us": 12, "host_us": 1}),
+        in_check("hidden loader", {"steps": 6, "kernels": 60, "loader_us": 2000}),
+        in_check(
+            "overlapped communication",
+            {"steps": 6, "kernels": 60, "comm_us": 400, "comm_blocking": False, "comm_count": 4},
+        ),
     ],
-    ids=["plain", "many small kernels", "hidden loader", "overlapped communication"],
 )
 def test_a_healthy_run_has_no_finding(sim: dict[str, Any]) -> None:
     diagnosis = diagnosed(sim)
@@ -108,16 +126,17 @@ def test_a_healthy_run_has_no_finding(sim: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "sim",
     [
-        LOADER,
-        LOADER_OR_SYNC,
-        {"steps": 6, "kernels": 400, "kernel_us": 5, "host_us": 8, "item_per_step": 1},
-        {"steps": 6, "kernels": 40, "kernel_us": 400, "precision": "fp32", "loader_us": 9000, "h2d_us": 2000},
+        pytest.param(LOADER, id="loader"),
+        pytest.param(LOADER_OR_SYNC, id="loader or sync"),
+        in_check("launch-bound", {"steps": 6, "kernels": 400, "kernel_us": 5, "host_us": 8, "item_per_step": 1}),
+        in_check(
+            "mixture",
+            {"steps": 6, "kernels": 40, "kernel_us": 400, "precision": "fp32", "loader_us": 9000, "h2d_us": 2000},
+        ),
     ],
-    ids=["loader", "loader or sync", "launch-bound", "mixture"],
 )
 def test_owned_time_unexplained_time_and_marginals_add_up(sim: dict[str, Any]) -> None:
-    con = open_fixture(sim, {})
-    diagnosis = diagnose(con, RULES)
+    diagnosis = diagnosed_once(sim)
     window_ns = diagnosis.ledgers[0].window_ns
     buckets = dict(diagnosis.ledgers[0].buckets)
     timed = [finding for finding in diagnosis.findings if finding.kind == "finding"]
@@ -130,8 +149,8 @@ def test_owned_time_unexplained_time_and_marginals_add_up(sim: dict[str, Any]) -
 
 
 def test_marginals_sum_to_the_joint_bound() -> None:
-    con = open_fixture(LOADER_OR_SYNC, {})
-    timed = [finding for finding in diagnose(con, RULES).findings if finding.kind == "finding"]
+    con = open_fixture(LOADER_OR_SYNC, {}, readers(RULES))
+    timed = [finding for finding in diagnosed_once(LOADER_OR_SYNC).findings if finding.kind == "finding"]
     assert {finding.rule for finding in timed} == {"dataloader-bound", "sync-in-step"}
     joint = attribution.Bounds.load(con).bound(0, 0, frozenset({"host.dataloader", "host.sync"}))
     assert sum(finding.marginal_ns or 0 for finding in timed) == joint
@@ -167,8 +186,8 @@ def test_a_fix_that_makes_the_window_longer_after_others_is_said_to_and_the_orde
     assert plan.window_ns - plan.fixes[-1].left_ns == sum(fix.saving_ns for fix in plan.fixes) == joint
     assert closing.marginals(diagnosis) == ()
     stream = io.StringIO()
-    terminal.write(diagnosis, stream)
-    assert re.search(r"h2d-exposed +\S+ ms +\+3\.8 %  makes nothing later", stream.getvalue())
+    formats.write_diagnosis(diagnosis, "terminal", stream)
+    assert re.search(r"h2d-exposed +\S+ ms +\+3\.8 %  delays nothing", stream.getvalue())
 
 
 def test_what_only_matters_after_another_fix_is_told_as_that() -> None:
@@ -178,53 +197,15 @@ def test_what_only_matters_after_another_fix_is_told_as_that() -> None:
     assert problems(diagnosis) == ["dataloader-bound", "fp32-matmul-no-tensor-core"]
     assert (found.status, found.marginal_order, found.marginal_ns) == ("latent", 2, found.saving_ns)
     assert found.message.startswith("Once dataloader-bound is fixed: ")
-    state = {o.state for o in diagnosis.outcomes if o.rule == found.rule}
-    assert state == {"clear"}
+    (outcome,) = [outcome for outcome in diagnosis.outcomes if outcome.rule == found.rule]
+    assert (outcome.state, outcome.reason) == ("latent", "after-other-fixes")
+    assert outcome.detail == "saves time once dataloader-bound is fixed"
 
 
-_ATTENTION = {"attention": "unfused", "attention_us": 900, "attention_layers": 5}
-BALANCED = {"steps": 9, "kernels": 60, "loader_us": 11_100, "comm_us": 2040, **_ATTENTION}
-
-
-def test_limits_that_hide_each_other_are_told_together() -> None:
-    diagnosis = diagnosed(BALANCED)
-    assert set(problems(diagnosis)) == {"dataloader-bound", "comm-blocking", "attention-unfused"}
-    assert {finding.status for finding in diagnosis.findings if finding.kind == "finding"} == {"joint"}
-    (plan,) = diagnosis.plans
-    (group,) = plan.enablers
-    assert set(group.rules) == set(problems(diagnosis))
-    assert max(group.alone_ns) < 0.05 * plan.window_ns < 0.3 * plan.window_ns < group.together_ns
-    assert sum(fix.saving_ns for fix in plan.fixes) == group.together_ns
-    states = {o.state for o in diagnosis.outcomes if o.rule in group.rules}
-    assert states == {"clear"}
-
-
-def test_each_of_limits_that_hide_each_other_names_the_others() -> None:
-    found = of(diagnosed(BALANCED), "comm-blocking")
-    assert found.message.startswith("Once attention-unfused and dataloader-bound are fixed, too: ")
-    stream = io.StringIO()
-    terminal.write(diagnosed(BALANCED), stream)
-    text = " ".join(stream.getvalue().split())
-    assert "Three limits hide each other, so that no fix alone is worth much: " in text
-    assert "only with dataloader-bound and attention-unfused: together up to −" in text
-
-
-@pytest.mark.parametrize("left_out", ["loader_us", "comm_us", "attention"])
-def test_where_one_limit_is_missing_nothing_is_told_together(left_out: str) -> None:
-    left = {key: value for key, value in BALANCED.items() if key != left_out}
-    joint = [finding.rule for finding in diagnosed(left).findings if finding.status == "joint"]
-    assert left_out.split("_")[0] not in " ".join(joint)
-    assert len(joint) in (0, 2)
-
-
-def test_a_suppressed_finding_is_no_part_of_fixes_that_are_told_together() -> None:
-    silence = Suppression("comm-blocking", "known", datetime.date(2999, 1, 1))
-    assert "comm-blocking" not in problems(diagnosed(BALANCED, project=Settings(suppressions=(silence,))))
-
-
+@pytest.mark.check
 def test_a_verdict_does_not_depend_on_other_rules() -> None:
     con = open_fixture(LOADER_OR_SYNC, {})
-    everything = {(o.rule, o.state, o.reason) for o in diagnose(con, RULES).outcomes}
+    everything = {(o.rule, o.state, o.reason) for o in diagnosed_once(LOADER_OR_SYNC).outcomes}
     alone = {
         (o.rule, o.state, o.reason)
         for rule in RULES
@@ -248,6 +229,7 @@ def test_an_empty_run_is_no_error() -> None:
     assert (diagnosis.findings, diagnosis.ledgers) == ((), ())
 
 
+@pytest.mark.check
 def test_a_missing_capability_only_moves_verdicts_to_abstained() -> None:
     full = {o.rule: o.state for o in diagnosed({**LOADER, "stacks": True}).outcomes}
     thin = {o.rule: o.state for o in diagnosed({**LOADER, "stacks": False, "shapes": False}).outcomes}
@@ -271,7 +253,7 @@ def test_a_rule_that_raises_abstains_and_the_others_go_on() -> None:
         select="SELECT error('no') AS trace, 0 AS device, 0.0 AS bound_share, 0 AS ms_per_step, 0 AS step_share",
         fixes=(),
     )
-    diagnosis = diagnose(open_fixture(LOADER, {}), [*RULES, broken])
+    diagnosis = diagnosed(LOADER, broken)
     assert [(o.state, o.reason) for o in diagnosis.outcomes if o.rule == "broken"] == [("abstained", "error")]
     assert problems(diagnosis) == ["dataloader-bound"]
 
@@ -316,9 +298,12 @@ def test_a_saving_below_the_spread_of_the_steps_is_noise() -> None:
     rule = next(rule for rule in RULES if rule.id == "sync-in-step")
     verdict = Verdict(rule, Place("t", 0), "fired", row={"bound_ns": 2, "bound_share": 0.02, "noise_share": 0.03})
     quiet = replace(verdict, row={**verdict.row, "noise_share": 0.01})
-    assert (reported(verdict, 0.01).state, reported(verdict, 0.01).reason) == ("clear", "below-noise-floor")
-    assert reported(quiet, 0.01).state == "fired"
-    assert (reported(quiet, 0.03).state, reported(quiet, 0.03).reason) == ("clear", "too-little")
+    assert (clear_if_little(verdict, 0.01).state, clear_if_little(verdict, 0.01).reason) == (
+        "clear",
+        "below-noise-floor",
+    )
+    assert clear_if_little(quiet, 0.01).state == "fired"
+    assert (clear_if_little(quiet, 0.03).state, clear_if_little(quiet, 0.03).reason) == ("clear", "too-little")
 
 
 def test_what_the_noise_of_the_steps_hides_is_told_as_that() -> None:
@@ -330,7 +315,7 @@ def test_what_the_noise_of_the_steps_hides_is_told_as_that() -> None:
     (told,) = (item for item in document(diagnosis)["below_noise"] if item["rule"] == "comm-blocking")
     assert told["saving_share"] == hidden.saving_share
     stream = io.StringIO()
-    terminal.write(diagnosis, stream)
+    formats.write_diagnosis(diagnosis, "terminal", stream)
     assert f"comm-blocking (−{hidden.saving_share:.1%}".replace("%", " %") in " ".join(stream.getvalue().split())
 
 
@@ -340,8 +325,9 @@ def test_what_even_steps_tell_is_not_below_their_noise() -> None:
     assert even.below_noise == ()
 
 
+@pytest.mark.check
 def test_lost_records_lower_the_confidence_and_not_the_verdict() -> None:
-    whole = of(diagnosed(LOADER), "dataloader-bound")
+    whole = of(diagnosed_once(LOADER), "dataloader-bound")
     lossy = diagnosed({**LOADER, "drop_kernels": 0.02})
     assert "tq-lost-records" in {finding.rule for finding in lossy.findings}
     assert (whole.confidence, of(lossy, "dataloader-bound").confidence) == ("high", "medium")
@@ -350,7 +336,7 @@ def test_lost_records_lower_the_confidence_and_not_the_verdict() -> None:
 def test_a_finding_that_another_says_more_exactly_is_folded_into_it() -> None:
     loader = next(rule for rule in RULES if rule.id == "dataloader-bound")
     finer = replace(loader, id="our-loader", refines=("dataloader-bound",))
-    diagnosis = diagnose(open_fixture(LOADER, {}), [*RULES, finer])
+    diagnosis = diagnosed(LOADER, finer)
     assert problems(diagnosis) == ["our-loader"]
     outcome = next(o for o in diagnosis.outcomes if o.rule == "dataloader-bound")
     assert (outcome.state, outcome.reason, outcome.detail) == (
@@ -363,7 +349,7 @@ def test_a_finding_keeps_the_time_that_its_refinement_leaves() -> None:
     loader = next(rule for rule in RULES if rule.id == "dataloader-bound")
     half = replace(loader.claims, where="step % 2 = 0")
     finer = replace(loader, id="our-loader", refines=("dataloader-bound",), claims=half)
-    assert set(problems(diagnose(open_fixture(LOADER, {}), [*RULES, finer]))) == {"dataloader-bound", "our-loader"}
+    assert set(problems(diagnosed(LOADER, finer))) == {"dataloader-bound", "our-loader"}
 
 
 def test_a_blocker_makes_time_abstain_with_its_reason_and_memory_go_on() -> None:
@@ -391,6 +377,42 @@ def test_a_run_that_a_blocker_keeps_from_a_diagnosis_exits_with_three(
     assert main(["diagnose", str(trace), "--fail-on", "critical"]) == code
 
 
+CPU_OP = '{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1, "dur": 2}]}'
+
+
+def test_a_trace_of_the_cpu_alone_exits_with_three(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace = tmp_path / "trace.json"
+    trace.write_text(CPU_OP)
+    assert main(["diagnose", str(trace)]) == 3
+    assert "No GPU work was found" in capsys.readouterr().out
+
+
+def test_a_folder_with_one_blocked_trace_exits_with_three(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    simulate({"steps": 4, "kernels": 20}).write_kineto(run / "good_rank0.json")
+    simulate({**LOADER, "no_gpu": True}).write_kineto(run / "bad_rank1.json")
+    assert main(["diagnose", str(run)]) == 3
+    assert "bad_rank1.json" in capsys.readouterr().out
+
+
+LONE_MEMSET = """{"traceEvents": [
+    {"ph": "X", "cat": "cuda_runtime", "name": "cudaMemsetAsync", "pid": 1, "tid": 1, "ts": 1, "dur": 2,
+     "args": {"correlation": 1}},
+    {"ph": "X", "cat": "gpu_memset", "name": "Memset (Device)", "pid": 0, "tid": 7, "ts": 5, "dur": 1.47,
+     "args": {"device": 0, "stream": 7, "correlation": 1, "bytes": 4}}]}"""
+
+
+def test_a_lone_memset_is_said_to_be_no_kernel(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace = tmp_path / "trace.json"
+    trace.write_text(LONE_MEMSET)
+    main(["diagnose", str(trace)])
+    report = capsys.readouterr().out
+    assert "ran no kernels" in report
+    assert "tail" not in report
+
+
+@pytest.mark.check
 def test_a_finding_in_few_steps_says_in_how_many_and_an_even_one_between_what() -> None:
     rare = of(diagnosed({"steps": 16, "kernels": 40, "gc_us": 90_000, "gc_every": 5}), "gc-pauses")
     assert rare.step_count is not None

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from traceanalyzer.diagnosis import AttachedExplanation, Diagnosis, Finding
-from traceanalyzer.report import terminal
+from traceanalyzer.report import formats
 from traceanalyzer.report.json import document
 from traceanalyzer.rules import Rule, diagnose, lint, load_rules, readers
-from traceanalyzer.rules.attaching import explain_findings
-from traceanalyzer.rules.bounds import Removal
-from traceanalyzer.rules.fixtures import open_fixture
-from traceanalyzer.rules.model import ABSTAINED, RuleFilesError
-from traceanalyzer.rules.places import Place
-from traceanalyzer.rules.verdicts import Verdict
+from traceanalyzer.rules.authoring.fixtures import open_fixture
+from traceanalyzer.rules.diagnosis.attaching import attach_explanations
+from traceanalyzer.rules.evaluation.places import Place
+from traceanalyzer.rules.evaluation.removals import Removal
+from traceanalyzer.rules.evaluation.verdicts import Verdict
+from traceanalyzer.rules.rule_file.model import ABSTAINED, RuleFilesError
 
 LOADER = {"steps": 6, "kernels": 60, "kernel_us": 60, "loader_us": 9000}
 RULES = load_rules()
@@ -106,7 +106,7 @@ def test_what_explains_a_rule_explains_what_refines_it(why: Rule) -> None:
 def test_the_findings_own_fix_is_told_before_an_explanation_and_its_fix(why: Rule) -> None:
     diagnosis = diagnosed(LOADER, why)
     stream = io.StringIO()
-    terminal.write(diagnosis, stream)
+    formats.write_diagnosis(diagnosis, "terminal", stream)
     text = " ".join(stream.getvalue().split())
     own = text.index(of(diagnosis, "dataloader-bound").fixes[0].text)
     because = text.index("because 6 batches were made in the training process.")
@@ -140,8 +140,8 @@ def test_an_explanation_that_names_an_operation_is_told_under_what_is_about_it(w
         for trace, op_id in (("a", 7), ("b", 8))
     ]
     everywhere, of_one = (Verdict(why, Place(), "fired", row=row) for row in ({}, {"op_id": 8}))
-    assert len(explain_findings([why], found, found, lambda rule: [everywhere]).under) == 2
-    assert list(explain_findings([why], found, found, lambda rule: [of_one]).under) == [(loader.id, Place("b", 0))]
+    assert len(attach_explanations([why], found, found, lambda rule: [everywhere]).under) == 2
+    assert list(attach_explanations([why], found, found, lambda rule: [of_one]).under) == [(loader.id, Place("b", 0))]
 
 
 def test_what_explains_two_findings_is_printed_once(why: Rule) -> None:
@@ -150,13 +150,13 @@ def test_what_explains_two_findings_is_printed_once(why: Rule) -> None:
     )
     assert all(explanation_in(of(diagnosis, rule)) for rule in ("dataloader-bound", "sync-in-step"))
     stream = io.StringIO()
-    terminal.write(diagnosis, stream)
+    formats.write_diagnosis(diagnosis, "terminal", stream)
     assert stream.getvalue().count("batches were made in the training process") == 1
 
 
 def test_where_nobody_could_look_the_reason_is_the_same_in_any_order_of_traces(why: Rule) -> None:
     loader = next(rule for rule in RULES if rule.id == "dataloader-bound")
     verdicts = [Verdict(loader, Place(trace, 0), ABSTAINED, "no-steps") for trace in ("rank1", "rank0")]
-    first, second = (explain_findings([why], told, [], lambda rule: []) for told in (verdicts, verdicts[::-1]))
+    first, second = (attach_explanations([why], told, [], lambda rule: []) for told in (verdicts, verdicts[::-1]))
     assert first == second
     assert [(told.state, told.place) for told in first.verdicts] == [(ABSTAINED, Place())]

@@ -8,7 +8,7 @@ import pytest
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.rules import Mistake, RuleFilesError, lint, load_rules, read_rules
-from traceanalyzer.rules.loading import check_settings
+from traceanalyzer.rules.rule_set.loading import check_settings
 
 GOOD = """\
 id: slow-loader

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from faultbench.examining import examine
 from faultbench.uncommon import UNCOMMON
 from report_diagnoses import loader_finding
 
 from traceanalyzer.diagnosis import Finding
-from traceanalyzer.rules.findings import merge_ranks, ranged
+from traceanalyzer.rules.diagnosis.findings import merge_ranks, ranged
 
 
 def _untimed(message: str, rank: int, device: int = 0, trace: str | None = None) -> Finding:
@@ -47,6 +48,7 @@ def test_ranges_go_from_the_least_to_the_largest_number() -> None:
     assert ranged(["9 of 10 on H200", "1,000 of 10 on H200", "10 of 10 on H200"]) == "9–1,000 of 10 on H200"
 
 
+@pytest.mark.check
 def test_data_parallel_in_one_process_is_told_once_for_all_devices() -> None:
     fault = next(fault for fault in UNCOMMON if fault.number == "U14")
     told = {item.rule: item.same_on_devices for item in examine(fault.scenario, "tables").findings}

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
+import sys
+import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
 import pytest
 
-from traceanalyzer.rules import sandbox
-from traceanalyzer.rules.stopwatch import RunningQuery
+from traceanalyzer import engine
+from traceanalyzer.diagnosis import Diagnosis, Outcome
+from traceanalyzer.rules import Rule, diagnose, load_rules, rule_called
+from traceanalyzer.rules.evaluation import sandbox
+from traceanalyzer.rules.evaluation.limits import memory_within
+from traceanalyzer.rules.rule_file.model import EvidenceQuery
+from traceanalyzer.simulator import simulate
+
+ENDLESS = "SELECT count(*) FROM range(10000000) a, range(10000000) b WHERE a.range * b.range = 7"
+SLOW_MATMULS = {"steps": 6, "kernels": 40, "kernel_us": 800, "precision": "fp32"}
+FP32 = rule_called("fp32-matmul-no-tensor-core", load_rules())
 
 
 @pytest.fixture
@@ -81,10 +94,9 @@ def test_folders_of_the_store_stay_readable(tmp_path: Path) -> None:
 
 
 def test_a_query_without_end_is_stopped(locked: duckdb.DuckDBPyConnection) -> None:
-    endless = "SELECT count(*) FROM range(10000000) a, range(10000000) b WHERE a.range * b.range = 7"
     started = time.process_time()
     with pytest.raises(sandbox.RuleQueryError, match=r"took longer than 0\.2 s"):
-        sandbox.query(locked, endless, {}, timeout_s=0.2)
+        sandbox.query(locked, ENDLESS, {}, timeout_s=0.2)
     assert time.process_time() - started < 5
     assert sandbox.query(locked, "SELECT x FROM t", {}).rows == ((1,),)
 
@@ -95,30 +107,82 @@ def test_a_query_that_sleeps_is_stopped(locked: duckdb.DuckDBPyConnection) -> No
     assert sandbox.query(locked, "SELECT x FROM t", {}).rows == ((1,),)
 
 
-def test_a_query_that_is_kept_from_computing_is_not_stopped(locked: duckdb.DuckDBPyConnection) -> None:
-    assert sandbox.query(locked, "SELECT sleep_ms(500) IS NULL AS x", {}, timeout_s=0.3).columns == ("x",)
+def test_an_endless_answer_is_stopped_while_it_is_read(locked: duckdb.DuckDBPyConnection) -> None:
+    with pytest.raises(sandbox.RuleLimitError, match="more than 1,000,000 rows"):
+        sandbox.query(locked, "SELECT range FROM range(100000000000)", {})
+    assert sandbox.query(locked, "SELECT x FROM t", {}).rows == ((1,),)
 
 
-@pytest.fixture
-def running(locked: duckdb.DuckDBPyConnection) -> RunningQuery:
-    """A query with a limit of half a minute that has just started."""
-    return RunningQuery(locked, 30, looked_at_s=0, process_s=0)
+def test_an_answer_of_as_many_rows_as_allowed_is_whole(locked: duckdb.DuckDBPyConnection) -> None:
+    assert len(sandbox.query(locked, "SELECT range FROM range($rows)", {"rows": sandbox.ROW_LIMIT}).rows) == 1_000_000
 
 
-def test_a_process_that_was_stopped_keeps_its_time(running: RunningQuery) -> None:
-    assert not running.is_late(now_s=100_000, process_s=1, running_count=1)
-    assert not running.is_late(now_s=100_028, process_s=29, running_count=1)
-    assert running.is_late(now_s=100_030, process_s=31, running_count=1)
+def test_on_a_busy_machine_the_clock_counts(locked: duckdb.DuckDBPyConnection) -> None:
+    busy = threading.Event()
+    others = [threading.Thread(target=_compute_until, args=(busy,)) for _ in range(4)]
+    for other in others:
+        other.start()
+    started_s = time.monotonic()
+    try:
+        with pytest.raises(sandbox.RuleLimitError, match=r"took longer than 0\.5 s"):
+            sandbox.query(locked, ENDLESS, {}, timeout_s=0.5)
+    finally:
+        busy.set()
+    assert time.monotonic() - started_s < 5
 
 
-def test_on_many_cores_time_passes_no_faster_than_by_the_clock(running: RunningQuery) -> None:
-    assert not running.is_late(now_s=29, process_s=29 * 16, running_count=1)
-    assert running.is_late(now_s=30, process_s=30 * 16, running_count=1)
+def _compute_until(stop: threading.Event) -> None:
+    while not stop.is_set():
+        hashlib.sha256(bytes(1_000_000)).digest()
 
 
-def test_queries_that_run_together_share_what_the_process_computes(running: RunningQuery) -> None:
-    assert not running.is_late(now_s=59, process_s=59, running_count=2)
-    assert running.is_late(now_s=60, process_s=61, running_count=2)
+def test_queries_of_one_diagnosis_have_a_limit_together(locked: duckdb.DuckDBPyConnection) -> None:
+    with sandbox.total_time(0.3):
+        for _ in range(2):
+            with pytest.raises(sandbox.RuleLimitError, match=r"all rules together took longer than 0\.3 s"):
+                sandbox.query(locked, ENDLESS, {})
+        assert sandbox.query(locked, "SELECT x FROM t", {}, sandbox.UNLIMITED).rows == ((1,),)
+    assert sandbox.query(locked, "SELECT x FROM t", {}).rows == ((1,),)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT list(range) AS x FROM range(10000000000)",
+        "SELECT list_sum(range(2000000000)) AS x",
+        "SELECT repeat('x', 100000000 + range::INTEGER) AS x FROM range(1000)",
+        "SELECT count(*) AS x FROM (SELECT DISTINCT md5(range::VARCHAR) FROM range(1000000000))",
+    ],
+)
+def test_a_query_has_little_memory_beside_the_tables(sql: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "MEMORY_GIB", 0.25)
+    con = duckdb.connect()
+    con.execute("CREATE TABLE t AS SELECT range AS x FROM range(100)")
+    sandbox.lock(con)
+    with pytest.raises(sandbox.RuleLimitError, match=r"more than 0\.25 GiB of memory"):
+        sandbox.query(con, sql, {})
+    assert len(sandbox.query(con, "SELECT x FROM t", {}).rows) == 100
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits a process's data")
+def test_queries_that_run_at_once_leave_the_process_its_memory() -> None:
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    first, second = memory_within(2**33), memory_within(2**33)
+    first.__enter__()
+    assert resource.getrlimit(resource.RLIMIT_DATA) != before
+    second.__enter__()
+    first.__exit__(None, None, None)
+    second.__exit__(None, None, None)
+    assert resource.getrlimit(resource.RLIMIT_DATA) == before
+
+
+def test_neither_memory_nor_disk_can_be_had_back(locked: duckdb.DuckDBPyConnection) -> None:
+    limits = "SELECT current_setting('memory_limit'), current_setting('temp_directory')"
+    ((memory, folder),) = sandbox.query(locked, limits, {}).rows
+    assert float(memory.removesuffix(" GiB")) <= 4.1
+    assert folder == ""
 
 
 def test_parameters_are_bound_and_never_pasted(locked: duckdb.DuckDBPyConnection) -> None:
@@ -129,3 +193,58 @@ def test_parameters_are_bound_and_never_pasted(locked: duckdb.DuckDBPyConnection
 def test_an_unknown_parameter_is_told_by_name(locked: duckdb.DuckDBPyConnection) -> None:
     with pytest.raises(sandbox.RuleQueryError, match=r"\$limit"):
         sandbox.query(locked, "SELECT $limit", {"other": 1})
+
+
+def diagnosed(rule: Rule) -> Diagnosis:
+    with engine.connect_tables(simulate(SLOW_MATMULS).canonical_tables()) as con:
+        return diagnose(con, [rule])
+
+
+def outcome_of(rule: Rule) -> Outcome:
+    (outcome,) = diagnosed(rule).outcomes
+    return outcome
+
+
+def test_savings_of_more_operations_than_an_answer_has_rows_are_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    (expected,) = diagnosed(FP32).findings
+    monkeypatch.setattr(sandbox, "ROW_LIMIT", 50)
+    (found,) = diagnosed(FP32).findings
+    assert found == expected
+
+
+def test_an_operation_that_a_rule_names_twice_is_shortened_by_the_larger_saving() -> None:
+    assert FP32.op_saving is not None
+    smaller = f"SELECT * REPLACE (saving_ns / 2 AS saving_ns) FROM ({FP32.op_saving}\n)"
+    for both in (f"{FP32.op_saving} UNION ALL {smaller}", f"{smaller} UNION ALL {FP32.op_saving}"):
+        assert diagnosed(replace(FP32, op_saving=both)).findings[0].saving_ns == diagnosed(FP32).findings[0].saving_ns
+
+
+def test_a_select_of_too_many_rows_is_an_abstention_with_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "ROW_LIMIT", 50)
+    many = replace(
+        FP32,
+        select="SELECT bound.*, 1.0 AS fp32_share FROM bound, range(60)",
+        when="TRUE",
+        fixes=(replace(FP32.fixes[0], when=None),),
+    )
+    outcome = outcome_of(replace(many, message="many", evidence=(), lower=(), abstain=()))
+    assert (outcome.state, outcome.reason) == ("abstained", "limit-reached")
+    assert outcome.detail == "limit reached: the query returns more than 50 rows"
+    assert outcome.unlock == "aggregate them in the rule's query"
+
+
+def test_a_query_without_end_is_an_abstention_with_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "TOTAL_TIMEOUT_S", 1.0)
+    outcome = outcome_of(replace(FP32, op_saving=f"{FP32.op_saving} AND ({ENDLESS}) = 0"))
+    assert (outcome.state, outcome.reason) == ("abstained", "limit-reached")
+    assert outcome.detail == "limit reached: the queries of all rules together took longer than 1 s"
+    assert outcome.unlock is not None
+
+
+def test_evidence_that_cannot_be_had_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "ROW_LIMIT", 50)
+    evidence = (EvidenceQuery("All kernels", "SELECT range FROM range(60)"),)
+    (found,) = diagnosed(replace(FP32, evidence=evidence)).findings
+    (table,) = found.evidence
+    assert table.title == "All kernels"
+    assert table.rows == (("limit reached: the query returns more than 50 rows",),)

@@ -20,6 +20,7 @@ LOADERS: dict[str, dict[str, Any]] = {
     "hidden": {"loader_workers": 4, "worker_us": 25_000},
     "none": {},
 }
+RANKS = [1, pytest.param(3, marks=pytest.mark.check)]
 
 
 @cache
@@ -30,7 +31,7 @@ def findings(loader: str, ranks: int = 1) -> dict[str, Finding]:
     return {finding.rule: finding for finding in diagnose(con, RULES, exclusive=True).findings}
 
 
-@pytest.mark.parametrize("ranks", [1, 3])
+@pytest.mark.parametrize("ranks", RANKS)
 def test_what_rests_on_uneven_workers_is_told_with_what_is_sure(ranks: int) -> None:
     found = findings("uneven", ranks)
     assert found["sync-in-step"].saving_share == pytest.approx(0.09, abs=0.02)
@@ -41,7 +42,7 @@ def test_what_rests_on_uneven_workers_is_told_with_what_is_sure(ranks: int) -> N
     assert "sure to be saved" not in found["dataloader-bound"].message
 
 
-@pytest.mark.parametrize("ranks", [1, 3])
+@pytest.mark.parametrize("ranks", RANKS)
 @pytest.mark.parametrize("loader", ["hidden", "none"])
 def test_workers_that_were_never_waited_for_leave_no_doubt(loader: str, ranks: int) -> None:
     found = findings(loader, ranks)["sync-in-step"]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from traceanalyzer import engine
-from traceanalyzer.rules.template import render, template_fields
+from traceanalyzer.rules.rule_file.template import render, template_fields
 
 
 @pytest.mark.parametrize(
@@ -33,8 +33,9 @@ def test_a_count_brings_the_word_for_one_or_for_many(template: str, value: Any, 
 
 
 def test_three_words_for_a_count_are_a_mistake() -> None:
-    with pytest.raises(ValueError, match="two words, for one and for many"):
-        template_fields("{n: copy|copies|more}")
+    for template in ("{n: copy|copies|more}", "{n:copy|copies}"):
+        with pytest.raises(ValueError, match="two words, for one and for many"):
+            template_fields(template)
 
 
 def test_the_macro_for_sql_counts_like_a_message() -> None:

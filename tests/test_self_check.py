@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from conftest import corpus_path
+from workloads.step_programs import data_parallel, kernels
 
 from traceanalyzer import engine
 from traceanalyzer.attribution import Bounds
@@ -19,7 +20,6 @@ from traceanalyzer.run import open_run
 from traceanalyzer.self_check import changed_tables, check_run, closing, invariance
 from traceanalyzer.self_check.bounding import shrinking
 from traceanalyzer.simulator import simulate, simulate_job
-from traceanalyzer.simulator.step_programs import data_parallel, kernels
 
 SIMULATED: dict[str, dict[str, Any]] = {
     "loader or sync": {"steps": 6, "kernels": 60, "kernel_us": 80, "loader_us": 6000, "item_per_step": 1},
@@ -47,7 +47,9 @@ HIDDEN_LATER: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", SIMULATED)
+@pytest.mark.parametrize(
+    "name", ["loader or sync", *(pytest.param(name, marks=pytest.mark.check) for name in list(SIMULATED)[1:])]
+)
 def test_every_check_holds_on_a_simulated_run(name: str) -> None:
     con = engine.connect_tables(simulate_job(SIMULATED[name]).canonical_tables())
     checks = check_run(con, diagnose(con, load_rules()))
@@ -64,7 +66,7 @@ def real_runs() -> Iterator[Path]:
                 yield path.relative_to(corpus_path())
 
 
-@pytest.mark.slow
+@pytest.mark.check
 @pytest.mark.parametrize("path", list(real_runs()), ids=str)
 def test_every_check_holds_on_a_real_run(path: Path, corpus: Path, tmp_path: Path) -> None:
     with open_run(corpus / path, store=tmp_path) as run:
@@ -158,6 +160,7 @@ def test_a_finding_that_vanishes_with_its_evidence_is_noticed() -> None:
     assert invariance.turned_clear(told, replace(told, states=dict.fromkeys(fired, "abstained")), rules) == ()
 
 
+@pytest.mark.check
 def test_bounds_that_abstain_are_not_asked() -> None:
     tables = simulate(SIMULATED["loader or sync"]).canonical_tables()
     thin = changed_tables.without_launches(tables)
@@ -167,6 +170,7 @@ def test_bounds_that_abstain_are_not_asked() -> None:
     assert not any(check.broken for check in check_run(con, diagnose(con, load_rules())))
 
 
+@pytest.mark.check
 def test_the_command_tells_every_check(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["diagnose", str(root / "sample_traces/healthy"), "--store", str(tmp_path), "--self-check"]) == 0
     told = capsys.readouterr().err.splitlines()

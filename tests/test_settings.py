@@ -4,19 +4,35 @@ from __future__ import annotations
 
 import datetime
 import io
+import json
+import os
+import time
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from traceanalyzer.attribution import AttributionOptions
+from traceanalyzer.attribution.host.host_states import NEUTRAL
+from traceanalyzer.attribution.host.own_names import own_states
+from traceanalyzer.attribution.vocabulary.buckets import HOST_CODE
+from traceanalyzer.cli import main
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.report import terminal
-from traceanalyzer.rules import diagnose, load_rules
-from traceanalyzer.rules.fixtures import open_fixture
+from traceanalyzer.report import formats
+from traceanalyzer.rules import diagnose, load_rules, readers
+from traceanalyzer.rules.authoring.fixtures import open_fixture
 from traceanalyzer.run import open_run
-from traceanalyzer.settings import NO_SETTINGS, Settings, Suppression, find_settings, read_settings
+from traceanalyzer.settings import (
+    MAX_FILE_BYTES,
+    NO_SETTINGS,
+    Settings,
+    Suppression,
+    find_settings,
+    locate_settings,
+    read_settings,
+)
 from traceanalyzer.simulator import simulate
 
 LOADER_OR_SYNC = {"steps": 6, "kernels": 120, "kernel_us": 60, "loader_us": 9000, "item_per_step": 1}
@@ -26,7 +42,8 @@ RULES = load_rules()
 
 
 def diagnosed(project: Settings, **options: Any) -> Diagnosis:
-    return diagnose(open_fixture(LOADER_OR_SYNC, {}), RULES, run_name="run", project=project, **options)
+    con = open_fixture(LOADER_OR_SYNC, {}, readers(RULES))
+    return diagnose(con, RULES, run_name="run", project=project, exclusive=True, **options)
 
 
 def problems(diagnosis: Diagnosis) -> list[str]:
@@ -41,7 +58,7 @@ def settings(folder: Path, text: str) -> Settings:
 
 def report(diagnosis: Diagnosis) -> str:
     stream = io.StringIO()
-    terminal.write(diagnosis, stream)
+    formats.write_diagnosis(diagnosis, "terminal", stream)
     return " ".join(stream.getvalue().split())
 
 
@@ -55,6 +72,94 @@ def test_the_nearest_file_above_the_run_counts(tmp_path: Path) -> None:
     trace = run / "rank0.json"
     trace.touch()
     assert find_settings(trace).params == {"a.x": 2}
+
+
+@pytest.fixture
+def run_in_project(tmp_path: Path) -> Path:
+    """The folder of a run in a folder of a project, with one small trace."""
+    run = tmp_path / "project" / "run42"
+    run.mkdir(parents=True)
+    simulate(LOADER_OR_SYNC).write_kineto(run / "trace.json")
+    return run
+
+
+def test_a_file_in_the_run_itself_needs_trust(run_in_project: Path) -> None:
+    own, above = run_in_project / "traceanalyzer.toml", run_in_project.parent / "traceanalyzer.toml"
+    own.write_text("no settings at all: it is not even read")
+    for root in (run_in_project, run_in_project / "trace.json"):
+        found = locate_settings(root)
+        assert (found.path, found.ignored) == (None, (own,))
+        assert locate_settings(root, trust=True).path == own
+    above.write_text("[rules.a]\nparams = {x = 1}")
+    assert find_settings(run_in_project).params == {"a.x": 1}
+    assert locate_settings(run_in_project).ignored == (own,)
+
+
+@pytest.mark.parametrize("spoil", ["link", "file", "folder"])
+def test_a_file_above_that_others_can_change_needs_trust(run_in_project: Path, spoil: str, tmp_path: Path) -> None:
+    folder = run_in_project.parent
+    file = folder / "traceanalyzer.toml"
+    if spoil == "link":
+        (tmp_path / "elsewhere").write_text("")
+        file.symlink_to(tmp_path / "elsewhere")
+    else:
+        file.write_text("")
+        (file if spoil == "file" else folder).chmod(0o777)
+    assert locate_settings(run_in_project).ignored == (file,)
+    assert locate_settings(run_in_project, trust=True).path == file
+
+
+def test_a_file_above_of_another_user_needs_trust(run_in_project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = run_in_project.parent / "traceanalyzer.toml"
+    file.write_text("")
+    assert locate_settings(run_in_project).path == file
+    if os.geteuid() == 0:
+        os.chown(file, 1234, -1)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: 1234)
+    assert locate_settings(run_in_project).ignored == (file,)
+
+
+def test_a_pipe_is_no_settings_file(run_in_project: Path) -> None:
+    os.mkfifo(run_in_project.parent / "traceanalyzer.toml")
+    assert locate_settings(run_in_project, trust=True).path is None
+
+
+def test_every_command_says_which_file_it_does_not_use(
+    run_in_project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "[rules.dataloader-bound]\nenabled = false\nreason = 'no loader'\n[names]\n'host.io' = ['x']"
+    own = run_in_project / "traceanalyzer.toml"
+    own.write_text(text)
+    run = [str(run_in_project), "--store", str(tmp_path / "store")]
+
+    def asked(*arguments: str) -> tuple[str, str]:
+        assert main(list(arguments)) == 0
+        said = capsys.readouterr()
+        return said.out, said.err
+
+    commands = (
+        ["diagnose", *run],
+        ["sql", *run, "SELECT 1"],
+        ["info", *run],
+        ["metrics", "export", *run, str(tmp_path)],
+    )
+    for command in (*commands, ["rules", "explain", "dataloader-bound", *run]):
+        out, err = asked(*command)
+        assert f"note: {own}" in err
+        assert "--trust" in err
+        assert "switched off" not in out
+        if command[0] != "rules":
+            assert asked(*command, "-q")[1] == ""
+    assert asked("diagnose", *run, "--no-settings")[1] == ""
+    for layout in ("terminal", "markdown"):
+        out, err = asked("diagnose", *run, "--trust", "--format", layout)
+        assert err == ""
+        assert "switched off: no loader" in out
+        # Markdown escapes underscores, and long paths are folded.
+        assert str(own) in "".join(out.replace("\\", "").split())
+    overrides = json.loads(asked("diagnose", *run, "--trust", "--format", "json")[0])["overrides"]
+    assert {override["origin"] for override in overrides} == {str(own)}
 
 
 def test_every_kind_of_setting_is_read(tmp_path: Path) -> None:
@@ -91,6 +196,9 @@ def test_every_kind_of_setting_is_read(tmp_path: Path) -> None:
         ('[[suppress]]\nrule = "a"\nreason = "b"', "must be a day"),
         ('[[suppress]]\nrule = "a"\nreason = "b"\nuntil = 2999-01-01T10:00:00', "must be a day"),
         ("[rules.a", "cannot be read"),
+        ("x = " + "[" * 50_000, "nests too deeply"),
+        ("x = " + "9" * 5_000, "cannot be read"),
+        ("#" * (MAX_FILE_BYTES + 1), "is larger than 1,000,000 bytes"),
     ],
 )
 def test_a_mistake_is_told_with_the_place_and_what_to_do(text: str, told: str, tmp_path: Path) -> None:
@@ -156,6 +264,7 @@ def test_a_suppression_of_another_rank_silences_nothing() -> None:
     assert "suppressed, and not found" in report(diagnosis)
 
 
+@pytest.mark.check
 def test_names_of_the_project_stand_for_causes_and_are_told(tmp_path: Path) -> None:
     step = [
         {"annot": {"name": "our_pipeline.fetch"}, "do": [{"py": 9_000}]},
@@ -164,7 +273,7 @@ def test_names_of_the_project_stand_for_causes_and_are_told(tmp_path: Path) -> N
     simulate({"steps": 6, "program": step}).write_kineto(tmp_path / "trace.json")
 
     def told(**options: Any) -> tuple[list[str], Diagnosis]:
-        with open_run(tmp_path, store=tmp_path / "store", **options) as run:
+        with open_run(tmp_path, store=tmp_path / "store", trust=True, **options) as run:
             diagnosis = run.diagnose()
             return problems(diagnosis), diagnosis
 
@@ -184,7 +293,8 @@ def test_names_of_the_project_stand_for_causes_and_are_told(tmp_path: Path) -> N
     ("text", "what"),
     [
         ("[names]\nhost.datalaoder = ['x']", "did you mean 'host.dataloader'?"),
-        ("[names]\n'host.io' = ['(']", "is no regular expression"),
+        ("[names]\n'host.io' = ['(']", "'(' is no regular expression of RE2: missing )"),
+        ("[names]\n'host.io' = ['(?=save)']", "is no regular expression of RE2: invalid perl operator: (?="),
         ("[names]\n'host.io' = [3]", "must be a pattern or a list of them"),
         ("[names]\n'host.sync' = ['x']", "no cause that names stand for"),
     ],
@@ -193,6 +303,32 @@ def test_a_name_that_cannot_be_is_refused(tmp_path: Path, text: str, what: str) 
     with pytest.raises(TraceAnalyzerError) as caught:
         settings(tmp_path, text)
     assert what in str(caught.value)
+
+
+def test_no_pattern_takes_longer_than_its_names_are_long(tmp_path: Path) -> None:
+    step = [
+        {"annot": {"name": "a" * 50_000 + "!"}, "do": [{"py": 9_000}]},
+        {"forward": 4, "do": [{"kernel": {"us": 80}}]},
+    ]
+    simulate({"steps": 6, "program": step}).write_kineto(tmp_path / "trace.json")
+
+    def seconds(names: tuple[tuple[str, str], ...]) -> float:
+        started = time.monotonic()
+        with open_run(tmp_path, store=tmp_path / "store", options=AttributionOptions(names=names)):
+            return time.monotonic() - started
+
+    assert seconds(()) < 60
+    assert seconds((("host.io", "^(a+)+$"),)) < 2
+
+
+def test_the_first_of_a_projects_names_that_matches_counts() -> None:
+    own = (("host.io", "^save$"), ("host.gc", "sa"), ("host.io", "."))
+    with duckdb.connect() as con:
+        assert own_states(con, own, ["save", "save_all", "load", ""]) == [
+            *(HOST_CODE[cause] for cause in ("host.io", "host.gc", "host.io")),
+            NEUTRAL,
+        ]
+        assert own_states(con, None, ["save"]) == [NEUTRAL]
 
 
 def test_a_cause_without_quotes_is_read_alike(tmp_path: Path) -> None:

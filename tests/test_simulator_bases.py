@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 from faultbench.bench import FAULTS as PLANTED
+from workloads.bases import BASES
 
 from traceanalyzer.simulator import simulate_job
-from traceanalyzer.simulator.bases import BASES
+
+pytestmark = pytest.mark.check
 
 LOADER, SYNC, PYTHON, TRANSFER = "host.dataloader", "host.sync", "host.python", "dev.comm_transfer"
 Removed = Collection[str] | Mapping[int, Collection[str]]

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+import json
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tiers import examples
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.simulator import simulate
+from traceanalyzer.simulator import SimulatedRun, simulate
 
 # One GPU, compute and copy stream, all kernels from the main thread: the reference's workload.
 REFERENCE: dict[str, Any] = {"steps": 12, "mode": "inference", "h2d_us": 100, "loader_us": 200}
 LAUNCH_BOUND: dict[str, Any] = {"steps": 5, "kernels": 1500, "kernel_us": 5, "host_us": 8}
+
+
+@cache
+def _simulated(scenario: str) -> SimulatedRun:
+    return simulate(json.loads(scenario))
+
+
+def reference(changes: dict[str, Any]) -> SimulatedRun:
+    """Return the reference's workload with changes; several causes are asked of one run."""
+    return _simulated(json.dumps({**REFERENCE, **changes}))
 
 
 @pytest.mark.parametrize(
@@ -39,7 +52,7 @@ LAUNCH_BOUND: dict[str, Any] = {"steps": 5, "kernels": 1500, "kernel_us": 5, "ho
 def test_removing_a_host_cause_saves_what_the_reference_says(
     changes: dict[str, Any], causes: tuple[str, ...], percent: float
 ) -> None:
-    assert 100 * simulate({**REFERENCE, **changes}).true_saving_share(*causes) == pytest.approx(percent, abs=0.2)
+    assert 100 * reference(changes).true_saving_share(*causes) == pytest.approx(percent, abs=0.2)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +66,7 @@ def test_removing_a_host_cause_saves_what_the_reference_says(
     ],
 )
 def test_kernels_twice_as_fast_save_what_the_reference_says(changes: dict[str, Any], percent: float) -> None:
-    run = simulate({**REFERENCE, **changes})
+    run = reference(changes)
     assert 100 * run.true_saving_share(kernel_scale={"compute": 0.5}) == pytest.approx(percent, abs=0.2)
 
 
@@ -81,7 +94,7 @@ SCENARIOS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@examples()
 @given(SCENARIOS)
 def test_the_true_ledger_sums_to_the_window(scenario: dict[str, Any]) -> None:
     run = simulate(scenario)
@@ -89,7 +102,7 @@ def test_the_true_ledger_sums_to_the_window(scenario: dict[str, Any]) -> None:
     assert all(dur_ns > 0 for dur_ns in run.true_ledger.values())
 
 
-@settings(max_examples=40, deadline=None)
+@examples()
 @given(SCENARIOS)
 def test_streams_are_first_in_first_out_and_nothing_runs_before_it_is_launched(scenario: dict[str, Any]) -> None:
     run = simulate(scenario)
@@ -100,7 +113,7 @@ def test_streams_are_first_in_first_out_and_nothing_runs_before_it_is_launched(s
     assert all(op.launch_start_ns < op.start_ns for op in ops)
 
 
-@settings(max_examples=40, deadline=None)
+@examples()
 @given(SCENARIOS)
 def test_no_more_launches_wait_than_the_queue_holds(scenario: dict[str, Any]) -> None:
     ops = simulate(scenario).recording.ops
@@ -110,13 +123,13 @@ def test_no_more_launches_wait_than_the_queue_holds(scenario: dict[str, Any]) ->
             assert waiting < scenario["queue_depth"]
 
 
-@settings(max_examples=20, deadline=None)
+@examples()
 @given(SCENARIOS, st.integers(0, 3))
 def test_the_same_scenario_and_seed_give_the_same_run(scenario: dict[str, Any], seed: int) -> None:
     assert simulate(scenario, seed).recording == simulate(scenario, seed).recording
 
 
-@settings(max_examples=20, deadline=None)
+@examples()
 @given(SCENARIOS)
 def test_slices_of_a_thread_nest(scenario: dict[str, Any]) -> None:
     for thread in (4242, 4310):

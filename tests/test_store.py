@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
@@ -15,7 +19,9 @@ from trace_event_tables import events, slice_text
 
 import traceanalyzer
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.store import STORE_NAME
+from traceanalyzer.store.folders import is_sealed
+from traceanalyzer.store.inputs import digest_of
+from traceanalyzer.store.store import STORE_NAME, Store, locate_store
 
 KERNEL = '{"device": 0, "stream": 7, "correlation": 1}'
 
@@ -75,7 +81,7 @@ def test_a_file_that_joins_the_run_is_read_alone(run_folder: Path) -> None:
 
 def test_another_engine_reads_again(run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     op_count(run_folder)
-    monkeypatch.setattr("traceanalyzer.store.engine_key", lambda parts: "another engine")
+    monkeypatch.setattr("traceanalyzer.store.store.engine_key", lambda parts: "another engine")
     assert op_count(run_folder) == (3, False)
 
 
@@ -104,8 +110,10 @@ def test_a_folder_that_cannot_be_written_uses_the_cache(
 
 def test_a_store_that_cannot_be_written_is_one_sentence(run_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(TraceAnalyzerError, match="the store cannot be written"):
+    with pytest.raises(TraceAnalyzerError, match="the store is a link, a file or"):
         op_count(run_folder, tmp_path / "file")
+    with pytest.raises(TraceAnalyzerError, match="the store cannot be written"):
+        op_count(run_folder, tmp_path / "file" / "below")
 
 
 def test_the_catalogue_opens_in_any_duckdb_with_comments(run_folder: Path) -> None:
@@ -122,12 +130,15 @@ def test_the_catalogue_opens_in_any_duckdb_with_comments(run_folder: Path) -> No
         assert all(comment for _, comment in columns.fetchall())
 
 
-def test_a_moved_run_still_works(run_folder: Path, tmp_path: Path) -> None:
+def test_a_moved_run_is_read_again_into_the_cache(run_folder: Path, tmp_path: Path) -> None:
     op_count(run_folder)
     moved = run_folder.rename(tmp_path / "moved")
-    assert op_count(moved)[0] == 3
-    with duckdb.connect(str(moved / STORE_NAME / "catalog.duckdb"), read_only=True) as catalog:
-        assert catalog.sql("SELECT count(*) FROM gpu_ops").fetchall() == [(3,)]
+    assert op_count(moved) == (3, False)
+    assert op_count(moved) == (3, True)
+    with traceanalyzer.open_run(moved) as run:
+        assert run.ignored_store == moved / STORE_NAME
+        with duckdb.connect(str(run.store / "catalog.duckdb"), read_only=True) as catalog:
+            assert catalog.sql("SELECT count(*) FROM gpu_ops").fetchall() == [(3,)]
 
 
 def _open_in_a_loop(folder: str) -> None:
@@ -137,6 +148,7 @@ def _open_in_a_loop(folder: str) -> None:
         op_count(Path(folder))
 
 
+@pytest.mark.check
 def test_a_command_killed_at_any_moment_leaves_the_next_one_working(run_folder: Path) -> None:
     (run_folder / "rank0.json").write_text(trace(2000))
     context = multiprocessing.get_context("spawn")
@@ -154,6 +166,7 @@ def _open_once(folder: str, answers: multiprocessing.Queue[int]) -> None:
     answers.put(op_count(Path(folder))[0])
 
 
+@pytest.mark.check
 def test_two_commands_at_once_on_one_run_both_work(run_folder: Path) -> None:
     (run_folder / "rank0.json").write_text(trace(2000))
     context = multiprocessing.get_context("spawn")
@@ -169,10 +182,11 @@ def test_two_commands_at_once_on_one_run_both_work(run_folder: Path) -> None:
 
 
 def test_what_another_command_removes_from_the_scratch_folder_meanwhile_is_no_error(run_folder: Path) -> None:
+    op_count(run_folder)
     scratch = run_folder / STORE_NAME / "scratch"
-    scratch.mkdir(parents=True)
-    (scratch / "gone").symlink_to(scratch / "removed")
-    assert op_count(run_folder)[0] == 3
+    (scratch / "write-gone").symlink_to(scratch / "removed")
+    (run_folder / "rank0.json").write_text(trace(4))
+    assert op_count(run_folder) == (4, False)
 
 
 def test_remembered_sources_hold_no_content(run_folder: Path) -> None:
@@ -194,3 +208,132 @@ def test_ingest_alone_leaves_a_catalogue_and_the_next_command_completes_it(run_f
     assert "time_ledger" not in catalogued()
     op_count(run_folder)
     assert {"device_time", "time_ledger"} <= catalogued()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(locate_store(tmp_path, tmp_path / "store").folder)
+
+
+def copy_into(source: Path) -> Callable[[Path], None]:
+    """Return what ingests a file by copying it."""
+
+    def copy(folder: Path) -> None:
+        (folder / "copy").write_bytes(source.read_bytes())
+
+    return copy
+
+
+def copied(store: Store, source: Path) -> str:
+    return (store.trace_folder(source, copy_into(source))[0] / "copy").read_text()
+
+
+def test_a_file_written_after_it_was_read_is_read_again(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "trace.json"
+    source.write_text("old")
+    publish = Store._publish
+
+    def published_and_rewritten(store: Store, scratch: Path, target: Path) -> None:
+        publish(store, scratch, target)
+        source.write_text("written after it was read")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "_publish", published_and_rewritten)
+        copied(store, source)
+    assert copied(store, source) == "written after it was read"
+
+
+def test_a_stored_file_written_after_it_was_compared_is_read_again(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "trace.json"
+    source.write_text("old")
+    copied(store, source)
+    os.utime(source)
+
+    def rewritten_meanwhile(folder: Path, key: bytes) -> bool:
+        source.write_text("written after it was compared")
+        return is_sealed(folder, key)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("traceanalyzer.store.store.is_sealed", rewritten_meanwhile)
+        assert copied(store, source) == "old"
+    assert copied(store, source) == "written after it was compared"
+
+
+def test_a_file_that_changes_while_it_is_compared_is_an_error(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "trace.json"
+    source.write_text("old")
+    copied(store, source)
+
+    def compared_and_rewritten(path: Path) -> str:
+        found = digest_of(path)
+        source.write_text("written while it was compared")
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr("traceanalyzer.store.store.digest_of", compared_and_rewritten)
+        for text in ("old", "newer"):  # what the store holds, and what it does not
+            source.write_text(text)
+            os.utime(source)
+            with pytest.raises(TraceAnalyzerError, match="changed while it was read"):
+                copied(store, source)
+    assert copied(store, source) == "written while it was compared"
+
+
+def test_a_file_that_changes_while_it_is_ingested_is_an_error(store: Store, tmp_path: Path) -> None:
+    source = tmp_path / "trace.json"
+    source.write_text("old")
+
+    def ingested_and_rewritten(folder: Path) -> None:
+        copy_into(source)(folder)
+        source.write_text("written while it was ingested")
+
+    with pytest.raises(TraceAnalyzerError, match="changed while it was read"):
+        store.trace_folder(source, ingested_and_rewritten)
+    assert copied(store, source) == "written while it was ingested"
+
+
+FULL_DISK = """
+import resource, signal, sys
+from pathlib import Path
+import duckdb, pyarrow.parquet
+import traceanalyzer.attribution, traceanalyzer.run, traceanalyzer.commands.ingest
+from traceanalyzer.cli import main
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), resource.RLIM_INFINITY))
+sys.exit(main(["info", sys.argv[2], "--store", sys.argv[3]]))
+"""
+
+
+@pytest.mark.parametrize("size_bytes", [300, 2_500, 40_000])
+def test_a_full_disk_names_the_store_and_leaves_nothing_behind(
+    run_folder: Path, tmp_path: Path, size_bytes: int
+) -> None:
+    (run_folder / "rank0.json").write_text(trace(2000))
+    store = tmp_path / "small disk"
+    command = [sys.executable, "-c", FULL_DISK, str(size_bytes), str(run_folder), str(store)]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert answer.returncode == 2, answer.stderr
+    assert f"error: {store}: the store cannot be written: File too large" in answer.stderr
+    assert "--store DIR" in answer.stderr
+    assert list((store / "scratch").iterdir()) == []
+
+
+def test_a_full_disk_leaves_no_trace_out(run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (run_folder / "rank1.json").write_text(trace(4))
+    publish = Store._publish
+
+    def full_for_one(store: Store, scratch: Path, target: Path) -> None:
+        if target.name.startswith("rank1"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        publish(store, scratch, target)
+
+    monkeypatch.setattr(Store, "_publish", full_for_one)
+    with pytest.raises(TraceAnalyzerError, match="the store cannot be written: No space left on device"):
+        op_count(run_folder)

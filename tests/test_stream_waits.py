@@ -10,13 +10,13 @@ import pytest
 from bound_against_truth import Attributed, AttributedJob
 from drawn_timeline import Drawn
 from open_bounds import check_many_at_once, check_told, least_most_truth
+from workloads.workloads import JOBS
 
-from traceanalyzer.attribution.doubts import STREAM_WAITS
-from traceanalyzer.attribution.what_if import Change, Faster, what_if
+from traceanalyzer.attribution.lead_scan.bounds import STREAM_WAITS
+from traceanalyzer.attribution.lead_scan.what_if import Change, Faster, what_if
 from traceanalyzer.rules import diagnose, load_rules
 from traceanalyzer.run import open_run
 from traceanalyzer.simulator import simulate, simulate_job
-from traceanalyzer.simulator.workloads import JOBS
 
 # The copy of the batch has just ended when the compute stream is told to wait for it: the host is late, and no wait is
 # to be seen. A host that came earlier would have to wait for the copy.
@@ -56,14 +56,14 @@ def test_a_host_that_comes_earlier_may_have_to_wait_for_the_other_stream() -> No
 @pytest.mark.parametrize("change", QUESTIONS, ids=str)
 def test_recorded_waits_leave_nothing_open(change: Change) -> None:
     made = attributed(sync_events=True)
-    assert made.bounds.against(STREAM_WAITS) is made.bounds
+    assert made.bounds.at_worst(STREAM_WAITS) is made.bounds
     least, most, truth = least_most_truth(made, change)
     assert least == most == pytest.approx(truth, abs=0.01)
 
 
 def test_streams_that_were_never_told_to_wait_leave_nothing_open() -> None:
     made = Attributed(simulate({"steps": 8, "program": [PROGRAM[0], PROGRAM[1], PROGRAM[-1]]}))
-    assert made.bounds.against(STREAM_WAITS) is made.bounds
+    assert made.bounds.at_worst(STREAM_WAITS) is made.bounds
 
 
 def test_the_page_and_the_json_say_what_is_open() -> None:
@@ -71,7 +71,7 @@ def test_the_page_and_the_json_say_what_is_open() -> None:
 
 
 def test_many_questions_at_once_are_answered_as_one_by_one() -> None:
-    check_many_at_once(attributed().bounds.against(STREAM_WAITS))
+    check_many_at_once(attributed().bounds.at_worst(STREAM_WAITS))
 
 
 @pytest.mark.parametrize("recorded", [False, True])
@@ -177,7 +177,7 @@ CHAIN_OPS = """
     96 7      kernel 206   300 6
     97 40     kernel 208   300 7
 """
-WAITS = "SELECT op_id, second_position IS NOT NULL FROM attribution.lead_events WHERE op_id > 95 ORDER BY op_id"
+WAITS = "SELECT op_id, pred2_position IS NOT NULL FROM attribution.lead_events WHERE op_id > 95 ORDER BY op_id"
 RECORDED = "call stream wait_on_stream wait_on_call\n"
 
 
@@ -254,7 +254,7 @@ def test_which_event_a_host_found_done_stays_open_where_it_was_not_recorded(
         JOIN attribution.lead_events AS awaited ON awaited.position = {}
         WHERE call.op_id IS NULL
     """
-    assert drawn.rows(needs.format("call.first_position")) == [(op,) for op in surely_for]
+    assert drawn.rows(needs.format("call.pred1_position")) == [(op,) for op in surely_for]
     assert drawn.rows(needs.format("maybe.before_position")) == [(op,) for op in maybe_for]
 
 

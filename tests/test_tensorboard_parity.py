@@ -9,6 +9,8 @@ import pytest
 
 import traceanalyzer
 
+pytestmark = pytest.mark.check
+
 RESNET = "resnet50_num_workers_0/worker0.1623143089861.pt.trace.json.gz"
 # Of every step, in microseconds: Kernel, Memcpy, Memset, Communication, Runtime, DataLoader, CPU Exec, Other.
 STEPS = {

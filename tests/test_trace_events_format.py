@@ -381,6 +381,29 @@ def test_lost_times_do_not_stretch_the_trace() -> None:
     assert tables.defects == {"zero-timestamp": 1}
 
 
+@pytest.mark.parametrize(
+    "first",
+    [
+        event(ph="X", cat="Trace", name="PyTorch Profiler (0)", pid="Spans", tid="PyTorch Profiler", ts=100, dur=900),
+        event(ph="i", name="Iteration Start", pid="Traces", tid=0, ts=100, s="g"),
+        event(ph="X", cat="gpu_user_annotation", name="step", pid=0, tid=7, ts=100, dur=3),
+        event(ph="n", cat="request", name="asked", pid=1, tid=1, ts=100, id="0x1"),
+        event(ph="C", name="queue", pid=1, tid=1, ts=100, args={"length": 1}),
+    ],
+)
+def test_a_trace_begins_with_its_first_event_of_any_kind_as_in_viewers(first: str) -> None:
+    naming = event(ph="M", name="process_name", pid=1, tid=0, ts=50, args={"name": "python"})
+    (trace,) = read(events(naming, slice_text("op", ts=500, dur=100), first))["traces"]
+    assert trace["first_ns"] == 100_000
+
+
+def test_an_instant_at_time_zero_is_not_the_start_of_a_trace() -> None:
+    mark = event(ph="i", name="mark", pid=1, tid=1, ts=0, s="g")
+    tables = read(events(mark, slice_text("op", ts=1682725898236567)))
+    assert tables["traces"][0]["first_ns"] == 1682725898236567_000
+    assert tables.defects == {}
+
+
 def test_unknown_arguments_and_keys_are_kept() -> None:
     tables = read(
         '{"my_key": {"a": [1, 2]}, "traceEvents": ['
@@ -389,3 +412,27 @@ def test_unknown_arguments_and_keys_are_kept() -> None:
     )
     assert {r["key"] for r in tables["metadata"]} == {"my_key", "PT_JOB"}
     assert tables["event_args"][0]["args"] == '{"my arg":{"b":1.5}}'
+
+
+def kernel_on(device: int) -> str:
+    return slice_text("k", ts=device, cat='"kernel"', args=f'{{"device": {device}, "stream": 0, "correlation": 1}}')
+
+
+def devices_of(described: list[dict[str, object]], *devices: int) -> dict[int, str | None]:
+    kernels = ", ".join(map(kernel_on, devices))
+    text = f'{{"traceEvents": [{kernels}], "deviceProperties": {json.dumps(described)}}}'
+    return {row["device"]: row["name"] for row in read(text)["devices"]}
+
+
+def test_a_device_under_a_number_of_the_machine_is_the_one_that_the_process_sees() -> None:
+    assert devices_of([{"id": 0, "name": "AMD Instinct MI300X"}], 9) == {9: "AMD Instinct MI300X"}
+
+
+def test_a_device_without_description_is_of_the_kind_that_all_others_are() -> None:
+    described: list[dict[str, object]] = [{"id": id_, "name": "NVIDIA H100"} for id_ in (0, 1)]
+    assert devices_of(described, 1, 5) == dict.fromkeys((0, 1, 5), "NVIDIA H100")
+
+
+def test_a_device_without_description_has_no_name_beside_devices_of_two_kinds() -> None:
+    described: list[dict[str, object]] = [{"id": 0, "name": "NVIDIA A100"}, {"id": 1, "name": "NVIDIA H100"}]
+    assert devices_of(described, 7) == {0: "NVIDIA A100", 1: "NVIDIA H100", 7: None}

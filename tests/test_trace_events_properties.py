@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tiers import IN_CHECK, examples
 from trace_event_tables import Tables, events, read, slice_text
 
 from traceanalyzer.errors import TraceAnalyzerError
@@ -65,10 +66,10 @@ def test_any_number_of_jobs_gives_the_same_tables(jobs: int) -> None:
 
 
 def test_a_longer_cut_never_yields_fewer_rows() -> None:
-    """The trace cut every few bytes, at each with TRACEANALYZER_THOROUGH: no crash, and rows only grow."""
+    """The trace cut now and then, more often in `make check`, at each byte with TRACEANALYZER_THOROUGH."""
     seen = dict.fromkeys(TIMED, 0)
-    step = 1 if os.environ.get("TRACEANALYZER_THOROUGH") else 29
-    for length in range(0, len(RICH) + 1, step):
+    step = 1 if os.environ.get("TRACEANALYZER_THOROUGH") else 29 if IN_CHECK else 197
+    for length in (*range(0, len(RICH), step), len(RICH)):
         try:
             tables = read(RICH[:length])
         except TraceAnalyzerError:
@@ -125,7 +126,7 @@ def mutate(document: bytes, seed: int) -> bytes:
 
 def test_mutations_end_in_tables_or_one_sentence() -> None:
     """Seconds of fuzzing; an hour with TRACEANALYZER_FUZZ_S=3600."""
-    seconds = float(os.environ.get("TRACEANALYZER_FUZZ_S", "15"))
+    seconds = float(os.environ.get("TRACEANALYZER_FUZZ_S", "15" if IN_CHECK else "3"))
     until, seed = time.monotonic() + seconds, 0
     settled_kb = 0
     while time.monotonic() < until or seed <= 10:
@@ -168,8 +169,9 @@ def test_no_join_holds_the_events_of_a_file_in_memory(monkeypatch: pytest.Monkey
     assert not [name for name in joining - {"gpu_links"} if any("READ_PARQUET" in part for part in held[name])]
 
 
+@pytest.mark.check
 @given(st.lists(st.tuples(st.integers(0, 10**15), st.integers(0, 999)), min_size=1, max_size=40))
-@settings(max_examples=10, deadline=None)
+@examples()
 def test_nanoseconds_survive_in_every_spelling(times: list[tuple[int, int]]) -> None:
     exact = [us * 1000 + ns for us, ns in times]
     plain = events(*(slice_text("op", ts=f"{us}.{ns:03}", dur=f"{us}.{ns:03}") for us, ns in times))

@@ -11,7 +11,7 @@ import pyarrow.compute
 import pytest
 
 from traceanalyzer import engine
-from traceanalyzer.attribution.what_if import Answer, Change, Faster, causes_named, parse_faster, what_if
+from traceanalyzer.attribution.lead_scan.what_if import Answer, Change, Faster, causes_named, parse_faster, what_if
 from traceanalyzer.cli import main
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.simulator import simulate, simulate_job
@@ -117,7 +117,7 @@ def test_names_may_hold_an_equals_sign() -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ([], "nothing is to change"),
+        ([], "no change was given"),
         (["--remove", "host.sinc"], "did you mean 'host.sync'?"),
         (["--remove", "disk"], "host, dev or one of"),
         (["--remove", "host.gc@first"], "names no rank"),

@@ -7,7 +7,7 @@ from typing import Any
 
 import duckdb
 
-from traceanalyzer.rules.fixtures import open_fixture
+from traceanalyzer.rules.authoring.fixtures import open_fixture
 
 _NULL = "-"
 _WORDS: dict[str, Any] = {_NULL: None, "true": True, "false": False}

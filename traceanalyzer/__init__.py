@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     open = open_run
 
 __all__ = ["Run", "open", "open_run"]
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 def __getattr__(name: str) -> Any:

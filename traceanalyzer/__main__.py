@@ -5,14 +5,17 @@ from __future__ import annotations
 import sys
 from importlib.abc import MetaPathFinder
 
-# Compares with a peer that works on pandas.
+# HTA, with which this command compares, needs pandas.
 _WITH_PANDAS = "crosscheck"
 
 
 class _PandasIsAbsent(MetaPathFinder):
-    """Answers that pandas is not installed.
+    """Makes `import pandas` fail, as if pandas were not installed.
 
-    Arrow imports it, for a third of a second, only to ask whether a value is one of its objects: none is here.
+    Arrow and the SQLite driver import pandas only to ask whether a value is one of its objects, and no value here is.
+    The import would happen while traces are ingested. On sample_traces/slow_loader (medians of 10 interleaved runs) the
+    first `ingest` takes 1.13 s of CPU time instead of 1.38 s, the first `diagnose` 2.23 s instead of 2.45 s. A command
+    on a stored run does not import pandas with or without this hook.
     """
 
     def find_spec(self, fullname: str, path: object, target: object = None) -> None:

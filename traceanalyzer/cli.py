@@ -1,4 +1,4 @@
-"""The command line: one group, and the one place where errors become words and an exit code."""
+"""The command line: all commands, and the one place that turns errors into messages and exit codes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import click
 
 from traceanalyzer.commands import crosscheck, diagnose, info, ingest, metrics, rules, sql, whatif
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.report.visible import visible
 
 EXIT_ERROR = 2
 # What a shell reports for a program that a signal ended: 128 + SIGINT, 128 + SIGPIPE.
@@ -21,10 +22,10 @@ EXIT_BROKEN_PIPE = 141
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="traceanalyzer", message="%(prog)s %(version)s")
 def cli() -> None:
-    """Tells where every microsecond of GPU time went, and what fixing it can win.
+    """Show where every microsecond of GPU time went, and what a fix can save.
 
     RUN is a folder with the traces of one job (PyTorch profiler .json or .json.gz, Nsight Systems .sqlite, in any mix),
-    or a single trace. Traces are only read; what was computed lies in RUN/.traceanalyzer, or where --store says.
+    or a single trace. Traces are never changed; computed tables are kept in RUN/.traceanalyzer, or in --store.
     """
 
 
@@ -41,32 +42,56 @@ for command in (
     cli.add_command(command)
 
 
-def _tell_whole_sentences(group: click.Group) -> None:
-    """Have the lists of commands tell each one's first sentence whole; it would be cut to a part of a line."""
+def _show_whole_summaries(group: click.Group) -> None:
+    """Let lists of commands show the whole first paragraph of each command; click would cut it to a part of a line."""
     for command in group.commands.values():
         command.short_help = " ".join((command.help or "").split("\n\n")[0].split())
         if isinstance(command, click.Group):
-            _tell_whole_sentences(command)
+            _show_whole_summaries(command)
 
 
-_tell_whole_sentences(cli)
+_show_whole_summaries(cli)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code; errors that a user can cause never show a traceback."""
-    for stream in (sys.stdout, sys.stderr):
-        # A name with a character that the terminal cannot show costs that character, not the report.
-        stream.reconfigure(errors="replace") if hasattr(stream, "reconfigure") else None
+    """Run the command line and return its exit code; errors that a user can cause show no traceback."""
+    _prepare_streams()
     if not sys.warnoptions:
-        # Warnings speak to programmers.
+        # Warnings are for programmers.
         warnings.simplefilter("ignore")
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        code = _run(list(sys.argv[1:] if argv is None else argv))
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError as error:
+        # Nobody can read a message; the interpreter must not flush again.
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        # A reader that stopped early (`| head`) is no error.
+        return EXIT_BROKEN_PIPE if isinstance(error, BrokenPipeError) else EXIT_ERROR
+    return code
+
+
+def _prepare_streams() -> None:
+    """Give each standard stream something to write to, and characters that it can show."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            # The caller closed it. No file of a trace may take its number, or messages would end up in that file.
+            os.dup2(os.open(os.devnull, os.O_RDWR), number)
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", encoding="utf-8"))
+    for stream in (sys.stdout, sys.stderr):
+        # A character that the terminal cannot show is replaced, so that the report still appears.
+        stream.reconfigure(errors="replace") if hasattr(stream, "reconfigure") else None
+
+
+def _run(arguments: list[str]) -> int:
+    """Run a command and return its exit code; only a closed pipe is left to the caller."""
     try:
         with cli.make_context("traceanalyzer", arguments) as context:
             cli.invoke(context)
         sys.stdout.flush()
     except TraceAnalyzerError as error:
-        return _tell(str(error), error.hint)
+        return _report(str(error), error.hint)
     except click.exceptions.Exit as done:
         return done.exit_code
     except click.ClickException as error:
@@ -76,34 +101,34 @@ def main(argv: Sequence[str] | None = None) -> int:
         click.echo("interrupted", err=True)
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # The reader left early (`| head`); nothing is wrong, and the interpreter must not try to flush again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_BROKEN_PIPE
+        raise
     except OSError as error:
-        return _tell(f"{error.filename or 'input or output'}: {error.strerror or error}", None)
+        return _report(f"{error.filename or 'input or output'}: {error.strerror or error}", None)
     except MemoryError:
-        return _tell("not enough memory", "use fewer --jobs, or a machine with more memory")
+        return _report("not enough memory", "use fewer --jobs, or a machine with more memory")
     except Exception as error:
         return _unforeseen(error)
     return 0
 
 
 def _unforeseen(error: Exception) -> int:
-    """Tell what DuckDB raises, and admit what is a mistake of this program."""
+    """Report an error of DuckDB, or an error of this program as internal."""
     words = str(error).strip().splitlines()[0] if str(error).strip() else ""
     if words == "Query interrupted":
-        # DuckDB takes Ctrl-C for itself while a query runs.
+        # DuckDB handles Ctrl-C itself while a query runs.
         click.echo("interrupted", err=True)
         return EXIT_INTERRUPTED
     if os.environ.get("TRACEANALYZER_TRACEBACK"):
         raise error
     if type(error).__module__.split(".")[0] in ("duckdb", "_duckdb"):
-        return _tell(f"DuckDB gave up: {words}", "fewer --jobs need less memory; --store DIR can name a larger disk")
-    hint = "this is a mistake in traceanalyzer; please report it with what TRACEANALYZER_TRACEBACK=1 adds"
-    return _tell(f"internal error: {type(error).__name__}: {words}", hint)
+        return _report(f"DuckDB gave up: {words}", "fewer --jobs need less memory; --store DIR can name a larger disk")
+    hint = "this is a bug in traceanalyzer; please report it with the traceback that TRACEANALYZER_TRACEBACK=1 adds"
+    return _report(f"internal error: {type(error).__name__}: {words}", hint)
 
 
-def _tell(what: str, hint: str | None) -> int:
+def _report(what: str, hint: str | None) -> int:
+    # Names of files and of events stand in errors; only the line breaks of a query's error are meant.
+    what = "\n".join(map(visible, what.split("\n")))
     color = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
     click.echo(click.style("error: ", fg="red", bold=True) + what, err=True, color=color)
     if hint is not None:

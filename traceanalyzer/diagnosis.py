@@ -77,8 +77,7 @@ class Finding:
     marginal_ns: int | None
     marginal_order: int | None
     # primary; alternative: another fix wins the same time; latent: worth nothing before the findings ahead of it are
-    # fixed, its saving is what it adds after them; joint: worth something only together with the other joint ones, its
-    # saving is what it adds to theirs.
+    # fixed, its saving is what it adds after them.
     status: str
     run_saving_ns: int | None = None  # what the run saves, whose ranks wait for each other, if it is fixed on all
     run_saving_share: float | None = None
@@ -102,7 +101,10 @@ class Finding:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one rule in one place: fired, clear, or abstained with the reason and what would unlock it."""
+    """What became of one rule in one place: fired, clear, latent, or abstained, with the reason and what unlocks it.
+
+    Latent: the rule is clear now and fires once other fixes are made, which its finding names.
+    """
 
     rule: str
     title: str
@@ -131,8 +133,30 @@ class BelowNoise:
 
 
 @dataclass(frozen=True)
+class KernelClass:
+    """The compute kernels of one class in the analysis window of a device."""
+
+    name: str  # class of the metric kernel_class
+    wall_ns: int  # the classes' times add up to the time in which kernels compute
+    share: float  # of that time
+    call_count: int
+
+
+@dataclass(frozen=True)
+class TopKernel:
+    """One of the compute kernels that take most of the analysis window of a device."""
+
+    name: str  # as written
+    kernel_class: str
+    wall_ns: int  # its part of the window; of kernels that run at once, each has its part of the time
+    share: float  # of the window
+    call_count: int
+    mean_ns: int  # mean duration of a call
+
+
+@dataclass(frozen=True)
 class DeviceLedger:
-    """The analysis window of one device, cut into buckets that add up to it."""
+    """The analysis window of one device, cut into buckets that add up to it, and what computes in it."""
 
     trace: str
     rank: int | None
@@ -142,6 +166,10 @@ class DeviceLedger:
     step_count: int
     step_source: str | None
     buckets: tuple[tuple[str, int], ...]  # (bucket, ns), largest first; sums to window_ns
+    marked_step_ns: int | None = None  # mean length of the kept steps on the host, where the program marks its steps
+    kernel_classes: tuple[KernelClass, ...] = ()  # largest first
+    top_kernels: tuple[TopKernel, ...] = ()  # at most ten, largest first
+    peaks_known: bool = False  # peak rates of the device are known, so rules could judge its kernels
 
 
 @dataclass(frozen=True)
@@ -165,6 +193,8 @@ class TraceSummary:
     event_count: int
     gpu_op_count: int
     truncated: bool
+    recorder: str | None = None  # canonical table traces
+    framework: str | None = None
 
 
 @dataclass(frozen=True)
@@ -205,12 +235,12 @@ class PlannedFix:
     saving_ns: int
     left_ns: int
     alternatives: tuple[str, ...] = ()
-    after: tuple[str, ...] = ()  # of a latent or joint one: the fixes without which it saves nothing
+    after: tuple[str, ...] = ()  # of a latent one: the fixes without which it saves nothing
 
 
 @dataclass(frozen=True)
 class Enabling:
-    """Two fixes, or three, that save more together than their sum."""
+    """Two fixes that save more together than their sum."""
 
     rules: tuple[str, ...]
     alone_ns: tuple[int, ...]
@@ -254,4 +284,5 @@ class Diagnosis:
     plans: tuple[FixPlan, ...] = ()
     below_noise: tuple[BelowNoise, ...] = ()  # largest first
     run_ledger: RunLedger | None = None  # None: one device, or ranks that cannot be followed together
+    host_hint: str | None = None  # how to record what the host does between recorded calls
     schema_version: int = SCHEMA_VERSION

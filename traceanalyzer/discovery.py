@@ -1,4 +1,4 @@
-"""From a path to the traces of a run: found by content, ranked by what they say and then by name."""
+"""Finds the trace files of a run by their content, and their ranks by their names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_WINDOW = 31
 _RANK_IN_NAME = re.compile(r"(?:rank|worker|proc|process)[-_.]?(\d{1,6})(?!\d)", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+")
-# What else profilers write, by the end of its name: what it is, and how to come by a trace.
+# Other files that profilers write, by the end of their name: what they are, and how to get a trace.
 _OTHER_FORMATS = (
     (r"\.ncu-rep", "an Nsight Compute report of single kernels", "record the job with nsys or torch.profiler"),
     (r"\.(?:pftrace|perfetto-trace)", "a binary Perfetto trace", "convert it: traceconv json {} trace.json"),
@@ -31,16 +31,15 @@ _NAMED_LIKE_A_TRACE = re.compile(r"\.(?:json|json\.gz|sqlite)(?:\.tmp)?$")
 
 
 def ingesters() -> tuple[Ingester, ...]:
-    """Return every ingester, in the order in which they are asked."""
+    """Return every ingester, in the order in which they look at a file."""
     return (NsysIngester(), TraceEventIngester())
 
 
 def find_sources(path: Path) -> list[tuple[Path, Ingester]]:
-    """Return the trace files of a run, in natural order of their names.
+    """Return the trace files of a run, each with its ingester, in natural order of their names.
 
-    A folder is searched one level deep; hidden files and files of no known format are passed over (`find_unreadable`
-    tells of those that were meant as traces). A file that is named itself is read by the ingester that knows it.
-    Raises TraceAnalyzerError where nothing can be read.
+    A folder is searched one level deep. Hidden files and files of unknown formats are skipped; `find_unreadable`
+    returns those that look like traces by their name. Raises TraceAnalyzerError where no file can be read.
     """
     if not path.exists():
         raise TraceAnalyzerError("no such file or folder", path, "give a trace file, or the folder that holds a run")
@@ -56,7 +55,7 @@ def find_sources(path: Path) -> list[tuple[Path, Ingester]]:
 
 
 def find_unreadable(path: Path) -> list[TraceAnalyzerError]:
-    """Return what is wrong with the files of a folder that are named like traces and cannot be read as such."""
+    """Return an error for each file of a folder that is named like a trace and cannot be read as a trace."""
     if not path.is_dir() or _ingester_of(path) is not None:
         return []
     wrong: list[TraceAnalyzerError] = []
@@ -72,13 +71,13 @@ def find_unreadable(path: Path) -> list[TraceAnalyzerError]:
 
 
 def _candidates(folder: Path) -> Iterator[Path]:
-    """Return what may be a trace. Files without content are none, and some of the system's block whoever reads them."""
+    """Return what may be a trace, without empty files: some of the system's seem empty and block their readers."""
     yield from (entry for entry in folder.iterdir() if entry.is_dir() and not _hidden(entry) and _ingester_of(entry))
     yield from (file for file in _files(folder) if file.stat().st_size > 0)
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Return the files of a folder and of the folders in it."""
+    """Return the files of a folder and of the folders directly in it."""
     for entry in folder.iterdir():
         if _hidden(entry):
             continue
@@ -134,7 +133,7 @@ def _unknown(path: Path) -> tuple[str, Path, str]:
 
 
 def _other_format(path: Path) -> tuple[str, str] | None:
-    """Return what a file of another tool is and what to do about it, if that is known."""
+    """Return what a file of another tool is, and what to do about it; None for unknown files."""
     for ending, what, hint in _OTHER_FORMATS:
         if re.search(f"{ending}$", path.name, re.IGNORECASE):
             return what, hint.format(path.name)
@@ -158,7 +157,7 @@ def natural_key(name: str) -> list[tuple[int, int, str]]:
 
 
 def ranks_from_names(names: Sequence[str]) -> list[int | None]:
-    """Return the ranks that names tell: a number after rank or worker, or the one number they differ by."""
+    """Return the ranks in file names: the number after rank or worker, or the only number in which names differ."""
     ranks = [int(match[1]) if (match := _RANK_IN_NAME.search(name)) else None for name in names]
     families: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for index, name in enumerate(names):

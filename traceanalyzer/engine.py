@@ -2,131 +2,58 @@
 
 from __future__ import annotations
 
+import atexit
 import re
+import shutil
+import tempfile
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import duckdb
 import pyarrow as pa
 
-from traceanalyzer.schema import Column, Table, canonical_tables, load_tables
+from traceanalyzer.canonical import (
+    StoredTrace,
+    connect_canonical,
+    in_schema,
+    insert,
+    literal,
+    quoted,
+    those,
+)
+from traceanalyzer.metrics import in_reading_order, metrics, metrics_in_order, sources_in
+from traceanalyzer.renamed import COLUMNS
+from traceanalyzer.schema import canonical_tables, derived_tables
 
 if TYPE_CHECKING:
     from traceanalyzer.attribution import AttributionOptions
 
-_PACKAGE = Path(__file__).parent
-_COLUMN = re.compile(r"^--   (?P<name>\w+) +(?P<type>[A-Z]+) +(?P<comment>.+)$")
+__all__ = [
+    "add_attribution",
+    "add_comments",
+    "add_macros",
+    "add_metrics",
+    "compute_derived",
+    "connect",
+    "connect_empty",
+    "connect_tables",
+    "connect_unattributed",
+    "define_metric",
+    "derive",
+    "derived_tables",
+    "fill",
+    "metrics",
+    "named_in",
+    "undone",
+]
+
 _WORD = re.compile(r"[a-z_]\w*")
-# What follows FROM or JOIN, and the tables that macros are given by name.
-_READ = re.compile(r"\b(?:from|join)\s+([a-z_]\w*)\b(?!\.)|\('([a-z_]\w*)'")
-_MORE = re.compile(r"^--    +(?P<comment>\S.*)$")
+_CALLED = re.compile(r"(\w+)\s*\(")
 _RELATIONS = "SELECT table_schema, table_name FROM information_schema.tables"
-ATTRIBUTION_FOLDER = _PACKAGE / "attribution"
-
-
-@dataclass(frozen=True)
-class Metric:
-    """One documented SELECT: what a row is, what its words mean, its columns with type and meaning."""
-
-    name: str
-    summary: str
-    text: str
-    columns: tuple[Column, ...]
-    sql: str
-
-
-@dataclass(frozen=True)
-class StoredTrace:
-    """One trace's folder of Parquet files and what its run says about it."""
-
-    folder: Path
-    trace: str
-    path: Path
-    rank: int | None
-    rank_source: str | None
-
-
-def parse_metric(path: Path) -> Metric:
-    """Read a metric file: its header names every column that its SELECT returns."""
-    lines = path.read_text().splitlines()
-    end = next(i for i, line in enumerate(lines) if not line.startswith("--"))
-    header = lines[:end]
-    if "-- columns:" not in header:
-        raise ValueError(f"{path}: the header lists no columns")
-    start = header.index("-- columns:")
-    prose = [line.removeprefix("--").strip() for line in header[:start]]
-    columns: list[Column] = []
-    for line in header[start + 1 :]:
-        if match := _COLUMN.match(line):
-            columns.append(Column(match["name"], match["type"], False, match["comment"].strip()))
-        elif (more := _MORE.match(line)) and columns:
-            last = columns.pop()
-            columns.append(Column(last.name, last.type, False, f"{last.comment} {more['comment'].strip()}"))
-        elif line.strip("- "):
-            raise ValueError(f"{path}: not a column line: {line!r}")
-    summary = " ".join(prose[: prose.index("")]) if "" in prose else " ".join(prose)
-    text = "\n".join(prose).strip()
-    return Metric(path.stem, summary, text, tuple(columns), "\n".join(lines[end:]).strip())
-
-
-@cache
-def metrics() -> dict[str, Metric]:
-    """Return every metric by name."""
-    return {path.stem: parse_metric(path) for path in sorted((_PACKAGE / "metrics").glob("*.sql"))}
-
-
-def derived_tables() -> dict[str, Table]:
-    """Return the tables that attribution computes, by name."""
-    return load_tables(ATTRIBUTION_FOLDER)
-
-
-def connect_tables(
-    tables: Mapping[str, pa.Table],
-    options: AttributionOptions | None = None,
-    readers: Sequence[str] | None = None,
-    derived: Mapping[str, pa.Table] | None = None,
-) -> duckdb.DuckDBPyConnection:
-    """Return a connection over canonical tables in memory; tables that are not given are empty.
-
-    `readers` are the texts that will be asked, where they are known: see `add_metrics`. `derived` are the attribution
-    tables where they are known (`derive`): then nothing is filled that `readers` do not name.
-    """
-    needed = None if derived is None else named_in(readers)
-    connection = _connect_given(tables, needed)
-    if derived is None:
-        derived = compute_derived(connection, options)
-    connection.execute("CREATE SCHEMA attribution")
-    names = _those(derived_tables(), needed)
-    for name in names:
-        connection.execute(_in_schema(derived_tables()[name], "attribution"))
-        _insert(connection, f"attribution.{name}", derived[name])
-    _add_pass_through(connection, "canonical", _those(canonical_tables(), needed))
-    _add_pass_through(connection, "attribution", names)
-    add_macros(connection)
-    add_metrics(connection, readers=readers)
-    return connection
-
-
-def derive(tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
-    """Return the attribution tables of canonical tables in memory."""
-    return compute_derived(_connect_given(tables))
-
-
-def _connect_given(tables: Mapping[str, pa.Table], needed: Set[str] | None = None) -> duckdb.DuckDBPyConnection:
-    unknown = tables.keys() - canonical_tables().keys()
-    if unknown:
-        raise KeyError(f"no canonical table: {', '.join(sorted(unknown))}")
-    connection = duckdb.connect()
-    connection.execute("CREATE SCHEMA canonical")
-    for name in _those(canonical_tables(), needed):
-        connection.execute(_in_schema(canonical_tables()[name], "canonical"))
-        if name in tables:
-            _insert(connection, f"canonical.{name}", tables[name])
-    return connection
 
 
 def connect(
@@ -137,9 +64,9 @@ def connect(
 ) -> duckdb.DuckDBPyConnection:
     """Return a connection over stored traces, numbered in their order.
 
-    `derived` is the folder with the run's attribution tables as Parquet; without it there are none, nor metrics that
-    build on them. `database` makes the connection a file instead of memory: the catalogue. `readers` are the texts that
-    will be asked, where they are known: see `add_metrics`.
+    `derived` is the folder with the run's attribution tables as Parquet; without it the connection has neither these
+    tables nor the metrics that read them. `database` makes the connection a file instead of memory: the catalogue.
+    `readers` are the texts that will read the connection, where they are known: see `add_metrics`.
     """
     needed = named_in(readers)
     connection = connect_unattributed(traces, database, needed)
@@ -155,46 +82,117 @@ def connect_unattributed(
     """Return a connection over stored traces with the macros, but without attribution and metrics."""
     connection = connect_canonical(traces, database, needed)
     connection.execute("CREATE SCHEMA attribution")
-    _add_pass_through(connection, "canonical", _those(canonical_tables(), needed))
+    _add_pass_through(connection, "canonical", those(canonical_tables(), needed))
     add_macros(connection)
     return connection
 
 
-def add_attribution(connection: duckdb.DuckDBPyConnection, derived: Path, needed: Set[str] | None = None) -> None:
-    """Define the attribution tables as views of the files in a folder."""
-    names = _those(derived_tables(), needed)
-    for name in names:
-        connection.execute(
-            f"CREATE VIEW attribution.{name} AS FROM read_parquet({literal(derived / f'{name}.parquet')})"
-        )
-    _add_pass_through(connection, "attribution", names)
-
-
-def connect_canonical(
-    traces: Sequence[StoredTrace],
-    database: Path | None = None,
-    needed: Set[str] | None = None,
-    *,
-    only: int | None = None,
+def connect_tables(
+    tables: Mapping[str, pa.Table],
+    options: AttributionOptions | None = None,
+    readers: Sequence[str] | None = None,
+    derived: Mapping[str, pa.Table] | None = None,
 ) -> duckdb.DuckDBPyConnection:
-    """Return a connection over the canonical tables of stored traces alone: what attribution is computed from.
+    """Return a connection over canonical tables in memory; tables that are not given are empty.
 
-    With `only`, over one of them, which keeps its number.
+    `readers` are the texts that will be asked, where they are known: a metric that they read more than once is computed
+    once. `derived` are the attribution tables where they are known (`derive`): then nothing is filled that `readers` do
+    not name.
     """
-    connection = duckdb.connect(str(database) if database else ":memory:")
-    numbered = {number: stored for number, stored in enumerate(traces) if only is None or number == only}
-    # Every view and every query reads the footers of the same files.
-    connection.execute("SET parquet_metadata_cache = true")
-    connection.execute("CREATE SCHEMA canonical")
-    for name in _those(canonical_tables(), needed):
-        table = canonical_tables()[name]
-        if name == "traces":
-            connection.execute(_in_schema(table, "canonical"))
-            for trace_id, stored in numbered.items():
-                _insert_trace(connection, trace_id, stored)
-        else:
-            connection.execute(_stored_view(table, numbered))
+    connection = connect_empty()
+    if derived is None:
+        _insert_all(connection, "canonical", tables)
+        _insert_all(connection, "attribution", compute_derived(connection, options))
+        _compute_once(connection, readers)
+    else:
+        fill(connection, tables, derived, readers)
     return connection
+
+
+def fill(
+    connection: duckdb.DuckDBPyConnection,
+    tables: Mapping[str, pa.Table],
+    derived: Mapping[str, pa.Table],
+    readers: Sequence[str] | None,
+) -> None:
+    """Put the rows that `readers` read into an empty connection (`connect_empty`), see `connect_tables`."""
+    needed = named_in(readers)
+    _insert_all(connection, "canonical", tables, needed)
+    _insert_all(connection, "attribution", derived, needed)
+    _compute_once(connection, readers)
+
+
+def derive(tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+    """Return the attribution tables of canonical tables in memory."""
+    with undone(_scratch()) as connection:
+        _insert_all(connection, "canonical", tables)
+        return compute_derived(connection)
+
+
+@contextmanager
+def undone(connection: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Take back what is done to a connection in the meantime, so that the next one finds it as it was."""
+    connection.begin()
+    try:
+        yield connection
+    finally:
+        connection.rollback()
+
+
+@cache
+def _scratch() -> duckdb.DuckDBPyConnection:
+    return connect_empty()
+
+
+def connect_empty() -> duckdb.DuckDBPyConnection:
+    """Return a connection of its own over every table, macro and metric, all without rows.
+
+    It copies a database that is made once a process: binding all metrics takes six times as long as copying them.
+    """
+    connection = duckdb.connect()
+    connection.execute(f"ATTACH {literal(_empty_database())} AS empty (READ_ONLY)")
+    connection.execute("COPY FROM DATABASE empty TO memory (SCHEMA)")
+    connection.execute("DETACH empty")
+    return connection
+
+
+@cache
+def _empty_database() -> Path:
+    folder = tempfile.mkdtemp(prefix="traceanalyzer-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = Path(folder) / "empty.duckdb"
+    with duckdb.connect(path) as connection:
+        for schema, tables in (("canonical", canonical_tables()), ("attribution", derived_tables())):
+            connection.execute(f"CREATE SCHEMA {schema}")
+            for table in tables.values():
+                connection.execute(in_schema(table, schema))
+            _add_pass_through(connection, schema, tables)
+        add_macros(connection)
+        add_metrics(connection)
+    return path
+
+
+def _compute_once(connection: duckdb.DuckDBPyConnection, readers: Sequence[str] | None) -> None:
+    """Turn the metrics that texts read more than once into tables."""
+    read_by = Counter(name for text in readers or () for name in sources_in(text))
+    for name in metrics_in_order():
+        if read_by[name] > 1:
+            connection.execute(f"DROP VIEW main.{name}")
+            define_metric(connection, name, "TABLE")
+
+
+def _insert_all(
+    connection: duckdb.DuckDBPyConnection,
+    schema: str,
+    tables: Mapping[str, pa.Table],
+    needed: Set[str] | None = None,
+) -> None:
+    known = canonical_tables() if schema == "canonical" else derived_tables()
+    unknown = tables.keys() - known.keys()
+    if unknown:
+        raise KeyError(f"no {schema} table: {', '.join(sorted(unknown))}")
+    for name in those(tables, needed):
+        insert(connection, f"{schema}.{name}", tables[name])
 
 
 def compute_derived(
@@ -216,58 +214,52 @@ def compute_derived(
     }
 
 
+def add_attribution(connection: duckdb.DuckDBPyConnection, derived: Path, needed: Set[str] | None = None) -> None:
+    """Define the attribution tables as views of the files in a folder."""
+    names = those(derived_tables(), needed)
+    for name in names:
+        file = literal(derived / f"{name}.parquet")
+        connection.execute(f"CREATE VIEW attribution.{name} AS FROM read_parquet({file})")
+    _add_pass_through(connection, "attribution", names)
+
+
 def add_macros(connection: duckdb.DuckDBPyConnection) -> None:
     """Define the macros."""
-    _define(connection, {path.stem: path.read_text() for path in sorted((_PACKAGE / "macros").glob("*.sql"))})
+    for text in _macros().values():
+        connection.execute(text)
+
+
+@cache
+def _macros() -> dict[str, str]:
+    """Return the definition of every macro by name, each after those that it calls."""
+    files = sorted((Path(__file__).parent / "macros").glob("*.sql"))
+    texts = {file.stem: file.read_text(encoding="utf-8") for file in files}
+    calls = {name: set(_CALLED.findall(text)) & texts.keys() - {name} for name, text in texts.items()}
+    return {name: texts[name] for name in in_reading_order(calls)}
 
 
 def add_metrics(
     connection: duckdb.DuckDBPyConnection, *, with_attribution: bool = True, readers: Sequence[str] | None = None
 ) -> None:
-    """Define every metric as a view; without attribution those that can do without.
+    """Define metrics as views: all of them, or without attribution those that do not need it.
 
-    Where the texts that will read them are known: those metrics alone that they name, and what these build on. One
-    that they read more than once becomes a table, for planning a query over it costs more than its rows.
+    Where the texts that will read the metrics are known (`readers`): only the metrics that they name, and what these
+    read in turn. A metric that they read more than once becomes a table, because planning a query over it costs more
+    than its rows.
     """
-    read_by = Counter(name for text in readers or () for name in _read_in(text))
-    names = after_what_they_read(_those(metrics(), named_in(readers)))
-    kinds = {name: "TABLE" if read_by[name] > 1 else "VIEW" for name in names}
-    statements = {
-        name: f"CREATE OR REPLACE {kind} main.{name} AS {metrics()[name].sql}" for name, kind in kinds.items()
-    }
-    _define(connection, statements, all_of_them=with_attribution)
+    needed = named_in(readers)
+    read_by = Counter(name for text in readers or () for name in sources_in(text))
+    for name in those(metrics_in_order(), needed):
+        if with_attribution or not metrics_in_order()[name].needs_attribution:
+            define_metric(connection, name, "TABLE" if read_by[name] > 1 else "VIEW")
 
 
-def after_what_they_read(names: Sequence[str]) -> list[str]:
-    """Return metrics and what they build on, each after what it reads."""
-    ordered: dict[str, None] = {}
-
-    def add(name: str) -> None:
-        if name in ordered:
-            return
-        for other in sorted(reads(name)):
-            add(other)
-        ordered[name] = None
-
-    for name in names:
-        add(name)
-    return list(ordered)
-
-
-@cache
-def reads(name: str) -> frozenset[str]:
-    """Return the metrics that a metric's query reads itself."""
-    return frozenset(_read_in(metrics()[name].sql)) & metrics().keys() - {name}
-
-
-@cache
-def needs_attribution(name: str) -> bool:
-    """Tell whether a metric's query, or one that it builds on, may read attribution tables."""
-    return bool((named_in([metrics()[name].sql]) or set()) & derived_tables().keys())
-
-
-def _read_in(text: str) -> list[str]:
-    return [plain or quoted for plain, quoted in _READ.findall(text.lower())]
+def define_metric(connection: duckdb.DuckDBPyConnection, name: str, kind: Literal["TABLE", "VIEW"]) -> None:
+    """Define one metric, after those that it reads; raise ValueError with its name where its query is wrong."""
+    try:
+        connection.execute(f"CREATE OR REPLACE {kind} main.{name} AS {metrics_in_order()[name].sql}")
+    except (duckdb.CatalogException, duckdb.BinderException, duckdb.ParserException) as error:
+        raise ValueError(f"metric {name}: {error}") from error
 
 
 def named_in(texts: Sequence[str] | None) -> set[str] | None:
@@ -286,46 +278,8 @@ def _words(text: str) -> set[str]:
     return set(_WORD.findall(text.lower()))
 
 
-def _those(names: Iterable[str], needed: Set[str] | None) -> list[str]:
-    return [name for name in names if needed is None or name in needed]
-
-
-def _define(connection: duckdb.DuckDBPyConnection, statements: Mapping[str, str], *, all_of_them: bool = True) -> None:
-    """Run definitions that build on each other in rounds, so that no list of dependencies has to be kept."""
-    waiting = dict(statements)
-    while waiting:
-        errors: dict[str, duckdb.Error] = {}
-        for name, statement in waiting.items():
-            try:
-                connection.execute(statement)
-            except (duckdb.CatalogException, duckdb.BinderException) as error:
-                errors[name] = error
-        if len(errors) == len(waiting):
-            if not all_of_them:
-                return
-            name, cause = next(iter(errors.items()))
-            raise ValueError(f"{name}: {cause}") from cause
-        waiting = {name: waiting[name] for name in errors}
-
-
-def check_metric(connection: duckdb.DuckDBPyConnection, metric: Metric) -> list[str]:
-    """Return how a metric's header differs from what its query returns; nothing if they agree."""
-    described = connection.execute(f"DESCRIBE main.{metric.name}").fetchall()
-    returned = [(row[0], row[1]) for row in described]
-    documented = [(column.name, column.type) for column in metric.columns]
-    return [
-        f"{metric.name}: documented {documents}, returned {returns}"
-        for documents, returns in zip(
-            documented + [None] * (len(returned) - len(documented)),
-            returned + [None] * (len(documented) - len(returned)),
-            strict=True,
-        )
-        if documents != returns
-    ]
-
-
 def add_comments(connection: duckdb.DuckDBPyConnection) -> None:
-    """Copy what tables, metrics and columns mean into the catalogue."""
+    """Copy the descriptions of tables, metrics and columns into the catalogue."""
     there = {(schema, name) for schema, name in connection.execute(_RELATIONS).fetchall()}
     documented = [("canonical", t.name, t.comment, t.columns) for t in canonical_tables().values()]
     documented += [("attribution", t.name, t.comment, t.columns) for t in derived_tables().values()]
@@ -335,77 +289,16 @@ def add_comments(connection: duckdb.DuckDBPyConnection) -> None:
         if (schema, name) not in there:
             continue
         kind = "TABLE" if (schema, name) == ("canonical", "traces") else "VIEW"
-        connection.execute(f"COMMENT ON {kind} {schema}.{name} IS {_quoted(comment)}")
+        connection.execute(f"COMMENT ON {kind} {schema}.{name} IS {quoted(comment)}")
         for column in columns:
-            connection.execute(f"COMMENT ON COLUMN {schema}.{name}.{column.name} IS {_quoted(column.comment)}")
+            connection.execute(f"COMMENT ON COLUMN {schema}.{name}.{column.name} IS {quoted(column.comment)}")
     connection.commit()
 
 
 def _add_pass_through(connection: duckdb.DuckDBPyConnection, schema: str, names: Iterable[str]) -> None:
-    """Let tables be named without their schema where no metric has the name."""
+    """Let queries name tables without their schema, except where a metric has the same name."""
     for name in names:
         if name not in metrics():
-            connection.execute(f"CREATE OR REPLACE VIEW main.{name} AS FROM {schema}.{name}")
-
-
-def _in_schema(table: Table, schema: str) -> str:
-    return table.sql.replace(f"CREATE TABLE {table.name} (", f"CREATE TABLE {schema}.{table.name} (")
-
-
-def _insert(connection: duckdb.DuckDBPyConnection, target: str, rows: pa.Table) -> None:
-    if not rows.num_rows:
-        return
-    connection.register("incoming_rows", rows)
-    connection.execute(f"INSERT INTO {target} BY NAME FROM incoming_rows")
-    connection.unregister("incoming_rows")
-
-
-def _insert_trace(connection: duckdb.DuckDBPyConnection, trace_id: int, stored: StoredTrace) -> None:
-    # In SQL, because Arrow imports pandas (a fifth of a second) to make a column of Python values.
-    connection.execute(
-        """
-        INSERT INTO canonical.traces BY NAME
-        SELECT
-            $trace_id AS trace_id,
-            * REPLACE ($trace AS trace, $path AS path, $rank AS rank, $rank_source AS rank_source)
-        FROM read_parquet($file)
-        """,
-        {
-            "trace_id": trace_id,
-            "trace": stored.trace,
-            "path": str(stored.path),
-            "rank": stored.rank,
-            "rank_source": stored.rank_source,
-            "file": str(stored.folder / "traces.parquet"),
-        },
-    )
-
-
-def _stored_view(table: Table, traces: Mapping[int, StoredTrace]) -> str:
-    """Return the view of a table over every trace's Parquet files, with the trace's number put in front."""
-    if not traces:
-        empty = ", ".join(f"CAST(NULL AS {c.type}) AS {c.name}" for c in table.columns)
-        return f"CREATE VIEW canonical.{table.name} AS SELECT {empty} LIMIT 0"
-    columns = ", ".join(f'"{column.name}"' for column in table.columns if column.name != "trace_id")
-    # Named one by one: a folder's own name may hold what is a wildcard in a pattern.
-    parts = (part for stored in traces.values() for part in sorted(stored.folder.glob(f"{table.name}*.parquet")))
-    files = ", ".join(map(literal, parts))
-    if len(traces) == 1:
-        trace_id, source = str(*traces), f"read_parquet([{files}])"
-    else:
-        # One scan of many files is bound in a third of the time that a union takes, and reads no file of other traces.
-        numbers = ", ".join(f"{literal(stored.folder)}: {number}" for number, stored in traces.items())
-        trace_id = f"MAP {{{numbers}}}[parse_dirpath(filename)]"
-        source = f"read_parquet([{files}], filename = true)"
-    return (
-        f"CREATE VIEW canonical.{table.name} AS SELECT CAST({trace_id} AS INTEGER) AS trace_id, {columns} FROM {source}"
-    )
-
-
-def literal(path: Path) -> str:
-    """Return a path of our own store as a SQL text; views cannot have parameters."""
-    return _quoted(str(path))
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+            former = COLUMNS.get(name, {}) if schema == "attribution" else {}
+            columns = ", ".join(["*", *(f"{new} AS {old}" for old, new in former.items())])
+            connection.execute(f"CREATE OR REPLACE VIEW main.{name} AS SELECT {columns} FROM {schema}.{name}")

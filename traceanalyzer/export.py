@@ -1,21 +1,25 @@
-"""Every metric of a run as a file: each computed once, on all cores, beside the attribution that some build on."""
+"""Writes metrics of a run as files: each computed once, on all cores, while attribution is computed beside them."""
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import duckdb
 
 from traceanalyzer import engine
-from traceanalyzer.engine import StoredTrace
+from traceanalyzer.canonical import StoredTrace, literal
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.metrics import metrics, with_those_below
 
 LAYOUTS = {"parquet": "FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION V2", "csv": "FORMAT csv, HEADER"}
 _ATTRIBUTION = "attribution"
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 Take = Callable[[duckdb.DuckDBPyConnection, str, str], None]
 
@@ -28,12 +32,12 @@ def export_metrics(
     layout: str = "parquet",
     jobs: int | None = None,
 ) -> dict[str, Path]:
-    """Write metrics, all unless some are named, into a folder; return the file of each.
+    """Write metrics into a folder, all of them unless `names` names some; return the file of each.
 
-    All files appear at the end, in place of those of an earlier export, and none where one cannot be computed.
+    All files appear at the end and replace those of an earlier export; none appears where one cannot be computed.
     `attribute` and `jobs` are as in `compute_metrics`. Raises TraceAnalyzerError where the folder cannot be written.
     """
-    wanted = list(names) or list(engine.metrics())
+    wanted = list(names) or list(metrics())
     files = {name: folder / f"{name}.{layout}" for name in wanted}
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -41,14 +45,17 @@ def export_metrics(
             parts = {name: Path(scratch) / file.name for name, file in files.items()}
 
             def write(connection: duckdb.DuckDBPyConnection, name: str, query: str) -> None:
-                connection.execute(f"COPY ({query}) TO {engine.literal(parts[name])} ({LAYOUTS[layout]})")
+                connection.execute(f"COPY ({query}) TO {literal(parts[name])} ({LAYOUTS[layout]})")
 
             compute_metrics(traces, attribute, wanted, write, jobs)
             for name, part in parts.items():
                 part.replace(files[name])
     except (OSError, duckdb.IOException) as error:
-        what = (error.strerror if isinstance(error, OSError) else None) or error
-        raise TraceAnalyzerError(f"metrics cannot be written: {what}", folder, "name another folder") from error
+        # DuckDB gives the system's reason somewhere in its text.
+        full = next((cause for cause in map(os.strerror, _FULL) if cause in str(error)), None)
+        what = full or (error.strerror if isinstance(error, OSError) else None) or error
+        hint = "make room there, or name another folder" if full else "name another folder"
+        raise TraceAnalyzerError(f"metrics cannot be written: {what}", folder, hint) from error
     return files
 
 
@@ -59,20 +66,20 @@ def compute_metrics(
     take: Take,
     jobs: int | None = None,
 ) -> None:
-    """Compute metrics and hand each over: a connection, its name, and the query that gives its rows there.
+    """Compute metrics and pass each to `take`: a connection, the metric's name, and the query that returns its rows.
 
-    What several of them read is computed once. `attribute` returns the folder of the attribution tables; it is asked,
-    where some need them, while metrics that can do without are computed. `jobs` is the number of cores to use, all by
-    default; `take` is called from that many threads.
+    A metric that others read is computed once. `attribute` returns the folder of the attribution tables; it is called
+    only where a metric needs them, while the other metrics are computed. `jobs` is the number of cores to use, all by
+    default; that many threads call `take`.
     """
     workers = jobs or os.cpu_count() or 1
-    order = engine.after_what_they_read(names)
-    read = {other for name in order for other in engine.reads(name)}
-    attributed = [name for name in order if engine.needs_attribution(name)]
-    waiting: dict[str, set[str]] = {_ATTRIBUTION: set()} if attributed else {}
-    waiting |= {name: set(engine.reads(name)) for name in order}
-    for name in attributed:
-        waiting[name].add(_ATTRIBUTION)
+    wanted = with_those_below(names)
+    read = {other for metric in wanted.values() for other in metric.reads}
+    waits_for: dict[str, frozenset[str]] = {}
+    if any(metric.needs_attribution for metric in wanted.values()):
+        waits_for[_ATTRIBUTION] = frozenset()  # first, because it takes longest
+    for name, metric in wanted.items():
+        waits_for[name] = metric.reads | ({_ATTRIBUTION} if metric.needs_attribution else frozenset())
     with engine.connect_unattributed(traces) as connection, ThreadPoolExecutor(workers) as pool:
         # Many queries at once use the cores better than one query on many.
         connection.execute("SET threads = 1")
@@ -82,26 +89,21 @@ def compute_metrics(
                 if name == _ATTRIBUTION:
                     engine.add_attribution(own, attribute())
                     return
-                query = engine.metrics()[name].sql
-                if name in read:
-                    own.execute(f"CREATE TABLE main.{name} AS {query}")
-                    query = f"FROM main.{name}"
+                engine.define_metric(own, name, "TABLE" if name in read else "VIEW")
                 if name in names:
-                    take(own, name, query)
+                    take(own, name, f"FROM main.{name}")
 
-        _in_turn(waiting, compute, pool)
+        _in_turn(waits_for, compute, pool)
 
 
-def _in_turn(waiting: dict[str, set[str]], do: Callable[[str], None], pool: ThreadPoolExecutor) -> None:
-    """Do each of some tasks once those that it waits for are done."""
+def _in_turn(waits_for: Mapping[str, Iterable[str]], do: Callable[[str], None], pool: ThreadPoolExecutor) -> None:
+    """Do each task once those that it waits for are done."""
+    tasks = TopologicalSorter(waits_for)
+    tasks.prepare()
     running: dict[Future[None], str] = {}
-    while waiting or running:
-        for name in [name for name, others in waiting.items() if not others]:
-            del waiting[name]
-            running[pool.submit(do, name)] = name
+    while tasks.is_active():
+        running |= {pool.submit(do, name): name for name in tasks.get_ready()}
         done, _ = wait(running, return_when=FIRST_COMPLETED)
         for task in done:
             task.result()
-            name = running.pop(task)
-            for others in waiting.values():
-                others.discard(name)
+            tasks.done(running.pop(task))

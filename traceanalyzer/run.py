@@ -15,14 +15,15 @@ import duckdb
 import pyarrow.parquet as pq
 
 from traceanalyzer import engine
-from traceanalyzer.attribution.options import DEFAULT_OPTIONS, AttributionOptions
+from traceanalyzer.attribution.vocabulary.options import DEFAULT_OPTIONS, AttributionOptions
+from traceanalyzer.canonical import StoredTrace, connect_canonical
 from traceanalyzer.discovery import find_sources, find_unreadable, natural_key, ranks_from_names
-from traceanalyzer.engine import StoredTrace
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import Ingester, IngestOptions, Progress
 from traceanalyzer.ingest.sink import parquet_options
-from traceanalyzer.settings import find_settings
-from traceanalyzer.store import Store, locate_store
+from traceanalyzer.renamed import with_new_names
+from traceanalyzer.settings import NO_SETTINGS_FILE, SettingsFile, locate_settings
+from traceanalyzer.store.store import Store, StoreWriteError, locate_store
 
 if TYPE_CHECKING:
     from traceanalyzer.diagnosis import Diagnosis
@@ -47,6 +48,8 @@ class Run:
     options: AttributionOptions = DEFAULT_OPTIONS  # what `derived` is computed with
     jobs: int | None = None  # cores to use; None: all
     catalog: Future[None] | None = None  # the catalogue being written beside what the caller does
+    ignored_store: Path | None = None  # a store in the run's folder that this user's commands did not make there
+    settings_file: SettingsFile = NO_SETTINGS_FILE  # the project's, for all that is asked without other settings
 
     @cached_property
     def connection(self) -> duckdb.DuckDBPyConnection:
@@ -55,7 +58,7 @@ class Run:
 
     def sql(self, query: str) -> duckdb.DuckDBPyRelation:
         """Return the relation of a query over canonical tables, attribution and metrics."""
-        return self.connection.sql(query)
+        return self.connection.sql(with_new_names(query))
 
     def diagnose(
         self,
@@ -65,12 +68,12 @@ class Run:
     ) -> Diagnosis:
         """Return what limits the run: findings in the order of fixes, with evidence and bounded savings.
 
-        `params` overrides parameters of rules, keyed `rule.param`, and wins over `settings`: those of the nearest
-        traceanalyzer.toml, unless others are given.
+        `params` overrides parameters of rules, keyed `rule.param`, and wins over `settings`: those of `settings_file`,
+        unless others are given.
         """
         from traceanalyzer.rules import diagnose, load_rules, readers
 
-        project = find_settings(self.root) if settings is None else settings
+        project = self.settings_file.read() if settings is None else settings
         rules = load_rules((*project.rule_paths, *rule_paths), tests=False)
         with engine.connect(self.traces, self.derived, readers=readers(rules)) as connection:
             return diagnose(connection, rules, params or {}, str(self.root), project=project, exclusive=True)
@@ -81,7 +84,7 @@ class Run:
         """Return how a rule comes to its verdict in every place: each condition with the values that it sees."""
         from traceanalyzer.rules import check_settings, explain, load_rules, readers, rule_called
 
-        project = find_settings(self.root) if settings is None else settings
+        project = self.settings_file.read() if settings is None else settings
         rules = load_rules((*project.rule_paths, *rule_paths), tests=False)
         rule = rule_called(rule_id, rules)
         values = rule.values(check_settings(rules, project.params).get(rule.id))
@@ -99,7 +102,7 @@ class Run:
         return export_metrics(self.traces, self._attributed, Path(folder), names, layout, self.jobs)
 
     def _attributed(self) -> Path:
-        return self.derived or _derive(Store(self.store), self.traces, _with_names(self.options, self.root))
+        return self.derived or _derive(Store(self.store), self.traces, _with_names(self.options, self.settings_file))
 
     def close(self) -> None:
         """Close the connection, if there is one, and see the catalogue finished."""
@@ -125,27 +128,43 @@ def open_run(
     report: Callable[[Progress], None] = _ignore,
     attribution: bool = True,
     options: AttributionOptions = DEFAULT_OPTIONS,
+    trust: bool = False,
 ) -> Run:
     """Open a trace file or a folder of traces, ingesting what the store does not hold yet.
 
     Without `attribution`, the tables that are computed from all of a run are left for later, and so are the metrics
     that build on them; `options` say how they are computed, with the names in the project's settings unless they have
-    some. `jobs` is the number of cores to use (all by default); `report` is told how far reading is. A file of a folder
-    that cannot be read at all is left out and told in `Run.unreadable`. Raises TraceAnalyzerError where nothing can be
-    read.
+    some; with `trust`, also of a traceanalyzer.toml in the run's own folder (docs/settings.md). `jobs` is the number of
+    cores to use (all by default); `report` is told how far reading is. A file of a folder that cannot be read at all is
+    left out and told in `Run.unreadable`. Raises TraceAnalyzerError where nothing can be read.
     """
     root = Path(path)
+    settings_file = locate_settings(root, trust=trust)
     if attribution:
-        options = _with_names(options, root)
+        options = _with_names(options, settings_file)
     sources = find_sources(root)
-    keeper = Store(locate_store(root, None if store is None else Path(store)))
+    location = locate_store(root, None if store is None else Path(store))
+    _check_name(location.folder)
+    keeper = Store(location.folder)
     unreadable = find_unreadable(root)
     folders = _ingest_all(sources, keeper, jobs or os.cpu_count() or 1, report, unreadable)
     traces = _order(root, [folder for _, folder, _ in folders], [source for source, _, _ in folders])
     reused = all(was_there for _, _, was_there in folders)
     derived = _derive(keeper, traces, options) if attribution else None
     writing = _renew_catalog(keeper, traces, derived, reused)
-    return Run(root, keeper.folder, tuple(traces), derived, reused, tuple(unreadable), options, jobs, writing)
+    return Run(
+        root,
+        keeper.folder,
+        tuple(traces),
+        derived,
+        reused,
+        tuple(unreadable),
+        options,
+        jobs,
+        writing,
+        location.ignored,
+        settings_file,
+    )
 
 
 def _ingest_all(
@@ -164,7 +183,10 @@ def _ingest_all(
     def ingest(item: tuple[Path, Ingester]) -> tuple[Path, Path, bool] | TraceAnalyzerError:
         source, ingester = item
         try:
+            _check_name(source)
             folder, was_there = keeper.trace_folder(source, lambda scratch: _ingest(ingester, source, scratch, options))
+        except StoreWriteError:
+            raise
         except TraceAnalyzerError as error:
             return TraceAnalyzerError(error.what, error.where or source, error.hint)
         return source, folder, was_there
@@ -176,6 +198,15 @@ def _ingest_all(
         raise errors[0]
     unreadable += errors
     return [answer for answer in answers if not isinstance(answer, TraceAnalyzerError)]
+
+
+def _check_name(path: Path) -> None:
+    """Raise TraceAnalyzerError for a name that is no text here: DuckDB and Arrow take UTF-8 only."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError as error:
+        hint = "rename it, or set PYTHONUTF8=1 where the locale is not UTF-8"
+        raise TraceAnalyzerError("the name is not UTF-8", path, hint) from error
 
 
 def _ingest(ingester: Ingester, source: Path, scratch: Path, options: IngestOptions) -> None:
@@ -198,18 +229,20 @@ def _order(root: Path, folders: Sequence[Path], sources: Sequence[Path]) -> list
     return sorted(traces, key=lambda t: (t.rank is None, t.rank or 0, natural_key(t.trace)))
 
 
-def _with_names(options: AttributionOptions, root: Path) -> AttributionOptions:
+def _with_names(options: AttributionOptions, settings_file: SettingsFile) -> AttributionOptions:
     """Return options with the names in the project's settings, unless they have some."""
-    return options if options.names is not None else replace(options, names=find_settings(root).names)
+    return options if options.names is not None else replace(options, names=settings_file.read().names)
 
 
 def _derive(keeper: Store, traces: Sequence[StoredTrace], options: AttributionOptions) -> Path:
     def compute(scratch: Path) -> None:
-        with engine.connect_canonical(traces) as connection:
+        with connect_canonical(traces) as connection:
             for name, table in engine.compute_derived(connection, options, traces).items():
                 pq.write_table(table, scratch / f"{name}.parquet", **parquet_options(table.schema))
 
-    return keeper.derived_folder([trace.folder for trace in traces], options.key(), compute)
+    # Ranks may come from the files' names, which the folders of traces do not depend on.
+    asked = f"{options.key()} {[trace.rank for trace in traces]}"
+    return keeper.derived_folder([trace.folder for trace in traces], asked, compute)
 
 
 def _renew_catalog(

@@ -1,9 +1,10 @@
-"""What a project decided about the rules: `traceanalyzer.toml`, beside a run or in a folder above it."""
+"""What a project decided about the rules: `traceanalyzer.toml`, above a run, or in it with --trust."""
 
 from __future__ import annotations
 
 import datetime
-import re
+import os
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
 
 FILE_NAME = "traceanalyzer.toml"
+MAX_FILE_BYTES = 1_000_000
 
 ParamValue = int | float | str | bool
 
@@ -57,14 +59,51 @@ class Settings:
 NO_SETTINGS = Settings()
 
 
-def find_settings(root: Path) -> Settings:
-    """Return the settings of the nearest file, in the run's folder or above it; empty ones where there is none."""
+@dataclass(frozen=True)
+class SettingsFile:
+    """The settings file of a run, None where there is none, and nearer ones that are not trusted."""
+
+    path: Path | None = None
+    ignored: tuple[Path, ...] = ()
+
+    def read(self) -> Settings:
+        """Return the settings in the file; empty ones where there is none."""
+        return NO_SETTINGS if self.path is None else read_settings(self.path)
+
+
+NO_SETTINGS_FILE = SettingsFile()
+
+
+def locate_settings(root: Path, *, trust: bool = False) -> SettingsFile:
+    """Return the nearest settings file above a run; with `trust`, in the run's folder, too, whoever wrote it.
+
+    A file in the run's folder may have come with the traces, from a stranger: unpacking makes it the user's own.
+    """
     folder = root.resolve() if root.is_dir() else root.resolve().parent
+    ignored: list[Path] = []
     for place in (folder, *folder.parents):
         file = place / FILE_NAME
-        if file.is_file():
-            return read_settings(file)
-    return NO_SETTINGS
+        if not (file.is_file() or file.is_symlink()):
+            continue
+        if trust or (place != folder and _is_own(file)):
+            return SettingsFile(file, tuple(ignored))
+        ignored.append(file)
+    return SettingsFile(None, tuple(ignored))
+
+
+def _is_own(file: Path) -> bool:
+    """Return whether a file, not a link, is the user's or root's, and not everybody can write it or its folder."""
+    try:
+        state, folder = file.lstat(), file.parent.stat()
+    except OSError:
+        return False
+    open_to_all = (state.st_mode | folder.st_mode) & stat.S_IWOTH
+    return stat.S_ISREG(state.st_mode) and state.st_uid in (os.geteuid(), 0) and not open_to_all
+
+
+def find_settings(root: Path, *, trust: bool = False) -> Settings:
+    """Return the settings of the file that `locate_settings` finds; empty ones where there is none."""
+    return locate_settings(root, trust=trust).read()
 
 
 def read_settings(path: Path) -> Settings:
@@ -72,11 +111,18 @@ def read_settings(path: Path) -> Settings:
     import tomllib  # few runs have a file, and none should wait for this without one
 
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        with path.open("rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+        if len(content) > MAX_FILE_BYTES:
+            raise TraceAnalyzerError(
+                f"is larger than {MAX_FILE_BYTES:,} bytes", path, "rules go into files of their own"
+            )
+        reader = _Reader(path)
+        settings = reader.settings(tomllib.loads(content.decode("utf-8")))
+    except RecursionError as error:
+        raise TraceAnalyzerError("cannot be read: it nests too deeply", path) from error
+    except (OSError, ValueError) as error:  # of the text, of TOML, or of a number with thousands of digits
         raise TraceAnalyzerError(f"cannot be read: {error}", path, "it is TOML: https://toml.io") from error
-    reader = _Reader(path)
-    settings = reader.settings(values)
     if reader.mistakes:
         raise TraceAnalyzerError("\n  ".join(reader.mistakes), path, "docs/settings.md shows what may stand there")
     return settings
@@ -121,7 +167,8 @@ class _Reader:
 
     def _names(self, where: str, value: Any) -> Iterator[tuple[str, str]]:
         """Read `"host.io" = [patterns]`; without quotes TOML takes the dot for a table in a table."""
-        from traceanalyzer.attribution.host_states import NAMEABLE  # few projects have names of their own
+        # Few projects have names of their own.
+        from traceanalyzer.attribution.host.host_states import NAMEABLE
 
         for key, item in self._table(where, value).items():
             place = f"{where}.{key}"
@@ -139,10 +186,10 @@ class _Reader:
                 yield from ((cause, pattern) for pattern in patterns if self._is_pattern(place, pattern))
 
     def _is_pattern(self, where: str, pattern: str) -> bool:
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            self.mistakes.append(f"{where}: {pattern!r} is no regular expression: {error}")
+        from traceanalyzer.attribution.host.own_names import pattern_mistake
+
+        if mistake := pattern_mistake(pattern):
+            self.mistakes.append(f"{where}: {pattern!r} is no regular expression of RE2: {mistake}")
             return False
         return True
 

@@ -15,9 +15,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bound_against_truth import attributed, attributed_job
-
-from traceanalyzer.simulator.counterfactuals import RUN_WHAT_IFS, WHAT_IFS
-from traceanalyzer.simulator.workloads import JOBS, WORKLOADS
+from workloads.counterfactuals import RUN_WHAT_IFS, WHAT_IFS
+from workloads.workloads import JOBS, WORKLOADS
 
 
 def print_bounds() -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from workloads.bases import BASES, DDP
+from workloads.step_programs import data_parallel
+
 from faultbench.planted import Expected, Fault, Scenario
-from traceanalyzer.simulator.bases import BASES, DDP
-from traceanalyzer.simulator.step_programs import data_parallel
 
 _ON_HOST_TIME = ("dataloader-bound", "launch-bound", "sync-in-step", "gc-pauses", "host-stalls")
 _ACROSS_RANKS = ("comm-straggler-wait", "rank-compute-imbalance", "slow-gpu-rank")

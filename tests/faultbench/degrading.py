@@ -11,7 +11,7 @@ from faultbench.many_ranks import MANY_RANKS
 from faultbench.one_device import ONE_DEVICE
 from faultbench.planted import Fault, Scenario
 from faultbench.unlisted import UNLISTED
-from traceanalyzer.rules.model import CONFIDENCES
+from traceanalyzer.rules.rule_file.model import CONFIDENCES
 
 _FULL: dict[str, Any] = {"shapes": True, "stacks": True, "memory": True, "sync_events": True}
 

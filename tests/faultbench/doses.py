@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from workloads.bases import DDP, DECODER, TOKENS, expert_job
+from workloads.step_programs import data_parallel, kernels
+
 from faultbench.examining import Examined, Way, examine, rules
 from faultbench.judging import POINTS, promised_share
 from faultbench.many_ranks import even
 from faultbench.planted import Scenario, Without
-from traceanalyzer.simulator.bases import DDP, DECODER, TOKENS, expert_job
-from traceanalyzer.simulator.step_programs import data_parallel, kernels
 
 STRENGTHS = (0.0, 0.25, 0.5, 1.0, 2.0)
 # Around its threshold a rule may do either.

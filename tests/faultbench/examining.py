@@ -15,7 +15,7 @@ from faultbench.planted import Scenario, Without
 from traceanalyzer import engine
 from traceanalyzer.diagnosis import Diagnosis, Finding
 from traceanalyzer.rules import diagnose, load_rules, readers
-from traceanalyzer.rules.model import Rule
+from traceanalyzer.rules.rule_file.model import Rule
 from traceanalyzer.simulator import SimulatedJob, simulate_job
 
 SEED = 0

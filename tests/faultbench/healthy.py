@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from workloads.bases import BASES, DDP
+from workloads.step_programs import data_parallel, kernels
+
 from faultbench.many_ranks import HICCUPS
 from faultbench.planted import Healthy, Scenario
-from traceanalyzer.simulator.bases import BASES, DDP
-from traceanalyzer.simulator.step_programs import data_parallel, kernels
 
 _LAUNCH_BOUND: dict[str, Any] = {"steps": 5, "kernels": 1500, "kernel_us": 5, "host_us": 8}
 _OF_SYNCS = ("sync-in-step", "sync-dynamic-shape", "sync-per-launch", "sampling-sync")

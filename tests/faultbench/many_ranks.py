@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from workloads.bases import BASES, DDP, TOKENS, expert_job, pipelined_job
+from workloads.step_programs import data_parallel, fully_sharded, kernels
+
 from faultbench.planted import Expected, Fault, Scenario, Without
-from traceanalyzer.simulator.bases import BASES, DDP, TOKENS, expert_job, pipelined_job
-from traceanalyzer.simulator.step_programs import data_parallel, fully_sharded, kernels
 
 _WIDE: dict[str, Any] = {**DDP, "program": data_parallel()}
 _NARROW: dict[str, Any] = {**DDP, "steps": 7, "program": data_parallel(12, 40, bucket_us=300)}

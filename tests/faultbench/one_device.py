@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from workloads.bases import BASES, DECODER
+
 from faultbench.planted import Expected, Fault, Scenario, Without
-from traceanalyzer.simulator.bases import BASES, DECODER
 
 _T: dict[str, Any] = {"steps": 10}
 _LAUNCH_BOUND: dict[str, Any] = {"steps": 5, "kernels": 1500, "kernel_us": 5, "host_us": 8}

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import traceanalyzer
-from faultbench import torch_cpu
+from faultbench import capturing
 from faultbench.judging import POINTS
-from traceanalyzer.attribution.buckets import HOST_CODE
-from traceanalyzer.attribution.host_states import slice_state
+from traceanalyzer.attribution.host.host_states import slice_state
+from traceanalyzer.attribution.vocabulary.buckets import HOST_CODE
 from traceanalyzer.run import Run
 
 _MIB = 2**20
@@ -45,7 +45,7 @@ FROM host_slices
 WHERE trace_id = 0 AND start_ns BETWEEN $first AND $last AND (name = $call OR category = 'annotation')
 """
 _CALL = "c10d::allreduce_"
-MANY = torch_cpu.REDUCTIONS
+MANY = capturing.REDUCTIONS
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def run_pair(pair: RealPair) -> RealRow:
     """Capture a pair and return what was read from it."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        ms = torch_cpu.capture(pair.job, folder)
+        ms = capturing.capture(pair.job, folder)
         fault, twin = (_read(folder / variant, pair) for variant in ("fault", "twin"))
     true_share = 1 - ms["twin"] / ms["fault"]
     if pair.cause == "host.comm_cpu":
@@ -122,7 +122,7 @@ def run_without_gpu() -> RealRow:
     """Return what is told of a real CPU trace, and of it with the marks of a GPU job whose kernels are missing."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        torch_cpu.capture("recompilation", folder)
+        capturing.capture("recompilation", folder)
         genuine = folder / "twin" / "rank0.json"
         (folder / "job").mkdir()
         (folder / "job" / "rank0.json").write_text(json.dumps(as_of_a_gpu_job(json.loads(genuine.read_text()))))

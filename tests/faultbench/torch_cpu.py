@@ -10,7 +10,6 @@ import gc
 import json
 import os
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -22,10 +21,11 @@ from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile, schedule
 from torch.utils.data import DataLoader, Dataset
 
+from faultbench.capturing import RANKS, REDUCTIONS, capture
+
 Step = Callable[[int], object]
 WARM_UP_STEPS, STEPS = 4, 8
 BATCH, WIDTH = 16, 256
-REDUCTIONS = 100
 # Jobs of several processes are timed several times, as it matters what else the machine does.
 ROUNDS = {"loader": 3, "reductions": 5}
 
@@ -125,7 +125,6 @@ def reductions(*, fault: bool) -> Step:
 
 
 JOBS: dict[str, Callable[..., Step]] = {job.__name__: job for job in (loader, garbage, recompilation, leak, reductions)}
-RANKS = {"reductions": 2}
 
 
 def run(name: str, variant: str, folder: Path) -> None:
@@ -162,19 +161,6 @@ def _timed_ms(step: Step) -> float:
     for number in range(WARM_UP_STEPS, WARM_UP_STEPS + STEPS):
         step(number)
     return (time.perf_counter() - begin) / STEPS * 1_000
-
-
-def capture(name: str, folder: Path) -> dict[str, float]:
-    """Capture both variants of a job in processes of their own; returns ms a step without the profiler."""
-    for variant in ("fault", "twin"):
-        world = RANKS.get(name, 1)
-        place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29511", "WORLD_SIZE": str(world)}
-        command = [sys.executable, "-m", "faultbench.torch_cpu", name, variant, str(folder)]
-        running = [subprocess.Popen(command, env={**os.environ, **place, "RANK": str(rank)}) for rank in range(world)]
-        exit_codes = [process.wait() for process in running]
-        if any(exit_codes):
-            raise RuntimeError(f"capturing {name}, {variant} failed")
-    return {variant: float((folder / f"{variant}-0.ms").read_text()) for variant in ("fault", "twin")}
 
 
 if __name__ == "__main__":

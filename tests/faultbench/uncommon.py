@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from workloads.bases import DDP
+from workloads.step_programs import kernels
+
 from faultbench.planted import Expected, Fault, Scenario, Without
-from traceanalyzer.simulator.bases import DDP
-from traceanalyzer.simulator.step_programs import kernels
 
 _ALLOC = Without(("host.alloc",))
 _NEXT = {"next": {"us": 300}}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from workloads.bases import DDP
+from workloads.step_programs import data_parallel
+
 from faultbench.planted import Expected, Fault, Healthy, Scenario, Without
-from traceanalyzer.simulator.bases import DDP
-from traceanalyzer.simulator.step_programs import data_parallel
 
 _WORKERS: dict[str, Any] = {"steps": 16, "loader_us": 50, "loader_workers": 8, "worker_us": 9_000}
 _FORWARD = {"forward": 66, "do": [{"kernel": {"us": 80, "py_us": 3}}]}

@@ -1,25 +1,31 @@
-"""Where every nanosecond of a device went, and what removing a cause can save: what SQL cannot say.
+"""The cause of every nanosecond of a device, and an upper bound of what removing a cause saves.
 
-`compute` fills the tables that this folder's .sql files define, from the canonical tables; `Bounds` answers what-if
-questions from them. The way of a trace: device_ops and host_slices are read; blocking_calls and host_timeline say what
-the issuing threads did; steps and windows cut the time; ledger splits each pause between compute kernels into the
-host's lateness (lateness) and waits on the device (device_waits, by dependencies); lead_events and lead_scan
-bound what a fix can win.
+`compute` fills the tables that `schema/` defines, from the canonical tables; `Bounds` answers what-if questions from
+them. A trace passes through the folders in this order: `records` reads operations and host calls; `host` finds what the
+issuing threads did; `steps` finds the steps and the analysis window; `matching` pairs collectives over ranks; `ledger`
+splits each pause between compute kernels into lateness of the host and waits on the device; `lead_scan` bounds what a
+fix can save. `attributed_device` does this for one device, `tables` for a run, `run_tables` and `run_ledger` for all
+its ranks together.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from traceanalyzer.attribution.bounds import Bounds
-    from traceanalyzer.attribution.lead_scan import Scenario
-    from traceanalyzer.attribution.options import AttributionOptions
+    from traceanalyzer.attribution.lead_scan.bounds import Bounds
+    from traceanalyzer.attribution.lead_scan.scan import WhatIf
     from traceanalyzer.attribution.tables import compute
+    from traceanalyzer.attribution.vocabulary.options import AttributionOptions
 
-__all__ = ["AttributionOptions", "Bounds", "Scenario", "compute"]
+__all__ = ["AttributionOptions", "Bounds", "WhatIf", "compute"]
 
-# A run whose tables are stored needs none of what computes them.
-_MODULES = {"AttributionOptions": "options", "Bounds": "bounds", "Scenario": "lead_scan", "compute": "tables"}
+# Imported on first use: a run whose tables are stored needs none of the code that computes them.
+_MODULES = {
+    "AttributionOptions": "vocabulary.options",
+    "Bounds": "lead_scan.bounds",
+    "WhatIf": "lead_scan.scan",
+    "compute": "tables",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""The attribution of one device: everything that its tables are written from."""
+"""The attribution of one device: the data of all its tables."""
 
 from __future__ import annotations
 
@@ -8,29 +8,28 @@ from dataclasses import dataclass
 import duckdb
 import numpy as np
 
-from traceanalyzer.attribution.arrow_columns import NO_ROW
-from traceanalyzer.attribution.blocking_calls import find_blocking_calls
-from traceanalyzer.attribution.blocking_launches import split_blocking_launches
-from traceanalyzer.attribution.buckets import Flags, Ints
-from traceanalyzer.attribution.collective_matching import CommWaits
-from traceanalyzer.attribution.dependencies import find_dependencies
-from traceanalyzer.attribution.device_ops import DeviceOps, load_device_ops, with_waits
-from traceanalyzer.attribution.host_slices import HostSlices, load_host_slices
-from traceanalyzer.attribution.host_states import own_names
-from traceanalyzer.attribution.host_timeline import load_overheads, paint
-from traceanalyzer.attribution.launch_queue import find_full_queue
-from traceanalyzer.attribution.lead_events import LeadEvents, build_lead_events
-from traceanalyzer.attribution.ledger import LedgerRows, build_ledger
-from traceanalyzer.attribution.loader_takes import find_loader_takes
-from traceanalyzer.attribution.options import AttributionOptions
-from traceanalyzer.attribution.recurring_launches import recurring_steps
-from traceanalyzer.attribution.steps import DeviceStep, device_steps, load_host_steps, unmarked_steps
-from traceanalyzer.attribution.windows import Window, device_window, load_mode
+from traceanalyzer.attribution.host.blocking_calls import find_blocking_calls, split_blocking_launches
+from traceanalyzer.attribution.host.host_timeline import build_timelines, load_overheads
+from traceanalyzer.attribution.host.launch_queue import find_full_queue
+from traceanalyzer.attribution.host.loader_takes import find_loader_takes
+from traceanalyzer.attribution.host.own_names import own_states
+from traceanalyzer.attribution.lead_scan.events import LeadEvents, build_lead_events
+from traceanalyzer.attribution.ledger.dependencies import find_dependencies
+from traceanalyzer.attribution.ledger.ledger import LedgerRows, build_ledger
+from traceanalyzer.attribution.matching.collective_matching import CommWaits
+from traceanalyzer.attribution.records.device_ops import DeviceOps, load_device_ops, with_waits
+from traceanalyzer.attribution.records.host_slices import HostSlices, load_host_slices
+from traceanalyzer.attribution.steps.recurring_launches import recurring_steps
+from traceanalyzer.attribution.steps.steps import DeviceStep, device_steps, load_host_steps, unmarked_steps
+from traceanalyzer.attribution.steps.windows import Window, device_window, load_mode
+from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW
+from traceanalyzer.attribution.vocabulary.buckets import Flags, Ints
+from traceanalyzer.attribution.vocabulary.options import AttributionOptions
 
 
 @dataclass(frozen=True)
 class StepPieces:
-    """Ledger rows cut at the steps' bounds, so that each step closes by itself."""
+    """Ledger rows cut at the bounds of steps, so that the rows of each step add up to it."""
 
     row: Ints  # of the ledger
     start: Ints
@@ -55,7 +54,7 @@ class AttributedDevice:
 
     @property
     def kept(self) -> tuple[DeviceStep, ...]:
-        """Return the steps that the analysis window holds."""
+        """Return the steps in the analysis window."""
         return tuple(step for step in self.steps if step.drop_reason is None)
 
 
@@ -84,14 +83,15 @@ def attribute_trace(
     options: AttributionOptions,
     waits: Mapping[tuple[int, int], CommWaits],
 ) -> Iterator[AttributedDevice]:
-    """Attribute every device of a trace, with what its collectives waited for by trace and device."""
+    """Attribute every device of a trace; `waits` holds the waits in collectives by trace and device."""
     launched = [split_blocking_launches(ops) for ops in load_device_ops(con, trace_id)]
     devices = [with_waits(ops, waits.get((trace_id, ops.device))) for ops in launched]
     threads = np.unique(np.concatenate([ops.launch_thread[ops.linked] for ops in devices])).tolist()
     slices = load_host_slices(con, trace_id, threads)
     calls = find_blocking_calls(con, trace_id, slices, devices)
     takes = find_loader_takes(slices)
-    timelines = paint(slices, calls, load_overheads(con, trace_id), own_names(options.names))
+    own_names = own_states(con, options.names, slices.names)
+    timelines = build_timelines(slices, calls, load_overheads(con, trace_id), own_names)
     host_steps = load_host_steps(con, trace_id, options.step_pattern)
     if host_steps.source is None and options.step_pattern is None:
         host_steps = unmarked_steps(recurring_steps(devices, slices, calls))
@@ -102,7 +102,7 @@ def attribute_trace(
         begins = [(step.first_op, step.host.start) for step in steps if step.first_op is not None]
         needs = find_dependencies(con, trace_id, ops, calls, begins)
         queue = find_full_queue(ops)
-        ledger = build_ledger(ops, needs, timelines, calls, window.latency, queue.waited)
+        ledger = build_ledger(ops, needs, timelines, calls, window.latency, queue.waited, window.start)
         events = build_lead_events(ops, needs, timelines, calls, takes, ledger, window, queue)
         yield AttributedDevice(
             trace_id, mode, ops, slices, steps, window, ledger, _cut_at_steps(ledger, steps, window), events

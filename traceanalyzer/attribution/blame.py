@@ -1,4 +1,4 @@
-"""Who is to blame for a ledger row, in words that a person finds in a viewer."""
+"""The host slice or GPU op to blame for a ledger row, with names that a person finds in a trace viewer."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 import pyarrow.compute as pc
 
-from traceanalyzer.attribution.arrow_columns import NO_ROW, Texts, named, optional
-from traceanalyzer.attribution.buckets import Ints
-from traceanalyzer.attribution.host_slices import HostSlices
+from traceanalyzer.attribution.records.host_slices import HostSlices
+from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW, Texts, named, optional
+from traceanalyzer.attribution.vocabulary.buckets import Ints
 
 if TYPE_CHECKING:
     from traceanalyzer.attribution.attributed_device import AttributedDevice
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Blames:
-    """One entry a ledger row; names are NULL where nothing is known."""
+    """One entry per ledger row; unknown names are NULL."""
 
     event_id: Ints
     kind: Ints  # 0 host slice, 1 GPU op, NO_ROW none
@@ -29,7 +29,7 @@ class Blames:
 
     @classmethod
     def of_rows(cls, device: AttributedDevice, rows: Ints) -> Self:
-        """Return whom some rows of a device's ledger blame."""
+        """Return the blame of some rows of a device's ledger."""
         ops, slices = device.ops, device.slices
         blame = device.ledger.blame[rows]
         of_op = device.ledger.blames_op[rows] & (blame != NO_ROW)
@@ -59,7 +59,7 @@ class Blames:
 
 
 def _own_or_around(slices: HostSlices, rows: Ints, category: str, around_id: Ints) -> Ints:
-    """Return the slice itself where it is of a category, else the one of that category around it."""
+    """Return each slice itself if it has a category, else the slice of that category around it."""
     if not slices.count:
         return rows
     is_own = slices.flags([c == category for c in slices.categories], rows)

@@ -1,8 +1,8 @@
-"""The ledger of a run of several ranks: at each moment that of the device which all others wait for.
+"""The ledger of a run of several ranks: at each moment the ledger of the device that all others wait for.
 
-It is walked backwards from the end of the slowest window. Where a device had waited for another one in a collective or
-for a message, the walk goes on where that one came in, and so passes the blame on through groups within groups to the
-rank where it began. Members of a collective meet at one instant, so that no clocks are compared.
+The walk goes backwards from the end of the slowest window. Where a device had waited for another one in a collective or
+for a message, the walk continues on the other device at its arrival. So the blame passes through nested groups to the
+rank where the wait began. Members of a collective leave it at one instant, so no clocks are compared.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from traceanalyzer.attribution.arrow_columns import NO_ROW, array_of, codes_of, column, named, optional
-from traceanalyzer.attribution.buckets import BUCKETS, CODE, HEAD, MESSAGE, SKEW, Ints
-from traceanalyzer.attribution.comm_calls import Place
+from traceanalyzer.attribution.matching.comm_calls import Place
+from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW, array_of, codes_of, column, named, optional
+from traceanalyzer.attribution.vocabulary.buckets import BUCKETS, CODE, HEAD, MESSAGE, SKEW, Ints
 
 _STARTS = "SELECT trace_id, op_id, start_ns FROM canonical.gpu_ops WHERE is_comm"
 
 
 @dataclass(frozen=True)
 class _Arrival:
-    """Where a wait ended: the collective, and when the member that came last came in."""
+    """The end of a wait: the collective, and when its last member arrived."""
 
     match_id: int
     place: Place
@@ -33,18 +33,18 @@ class _Arrival:
 
 @dataclass(frozen=True)
 class _Rows:
-    """A device's ledger, and its rows that end with the arrival of another device."""
+    """A device's ledger, and those of its rows that end with the arrival of another device."""
 
     start: Ints
     end: Ints
     bucket: Ints  # code of BUCKETS
     waits: Ints  # rows
-    arrivals: list[_Arrival]  # of each of them
+    arrivals: list[_Arrival]  # one per row in `waits`
 
 
 @dataclass(frozen=True)
 class _Pieces:
-    """Rows of one device's ledger in time order, the first and last one maybe in part; row NO_ROW: none."""
+    """Rows of one device's ledger in time order; the first and last may be parts; NO_ROW: no row."""
 
     place: Place
     row: Ints
@@ -53,12 +53,12 @@ class _Pieces:
     bucket: Ints
 
 
-def run_rows(con: duckdb.DuckDBPyConnection, found: Mapping[str, pa.Table], schema: pa.Schema) -> pa.Table:
-    """Return the run's ledger as a table; the tables are those of its devices."""
-    windows = found["windows"].to_pylist()
+def run_rows(con: duckdb.DuckDBPyConnection, of_devices: Mapping[str, pa.Table], schema: pa.Schema) -> pa.Table:
+    """Return the ledger of the run as a table, from the tables of its devices."""
+    windows = of_devices["windows"].to_pylist()
     if not windows:
         return pa.Table.from_batches([], schema)
-    rows = _rows_of_devices(found["ledger_rows"], _arrivals(con, found["collective_members"]))
+    rows = _rows_of_devices(of_devices["ledger_rows"], _arrivals(con, of_devices["collective_members"]))
     slowest = max(windows, key=lambda window: (window["window_ns"], -window["trace_id"], -window["device"]))
     place = (slowest["trace_id"], slowest["device"])
     parts = list(_walk(rows, place, slowest["end_ns"], slowest["window_ns"]))[::-1]
@@ -86,7 +86,7 @@ def _joined(parts: Sequence[Ints]) -> Ints:
 
 
 def _walk(rows: Mapping[Place, _Rows], place: Place, until: int, left: int) -> Iterator[_Pieces]:
-    """Return what each stretch of the path holds, the last stretch first, until they add up to `left`."""
+    """Return the rows of each stretch of the path, the last stretch first, until they add up to `left`."""
     met: set[int] = set()
     while left > 0:
         ledger = rows[place]
@@ -104,11 +104,11 @@ def _walk(rows: Mapping[Place, _Rows], place: Place, until: int, left: int) -> I
 
 
 def _stretch(ledger: _Rows, place: Place, since: int, until: int, most: int) -> _Pieces:
-    """Return the rows of [since, until), no more of them than the last ones that hold `most`."""
+    """Return the rows of [since, until), limited to the last `most` ns of them."""
     row = np.arange(np.searchsorted(ledger.end, since, side="right"), np.searchsorted(ledger.start, until))
     end = np.minimum(ledger.end[row], until)
     dur = end - np.maximum(ledger.start[row], since)
-    # What still has to be told once all later rows are.
+    # The time that is still open once all later rows are taken.
     open_ns = most - (np.cumsum(dur[::-1])[::-1] - dur)
     dur = np.minimum(dur, open_ns)
     some = dur > 0
@@ -116,7 +116,7 @@ def _stretch(ledger: _Rows, place: Place, since: int, until: int, most: int) -> 
 
 
 def _last_arrival(ledger: _Rows, until: int, met: set[int]) -> tuple[_Arrival | None, int]:
-    """Return the last wait that was over by then, and when; a collective is passed once."""
+    """Return the last wait that was over by `until`, and its end; each collective is passed once."""
     at = int(np.searchsorted(ledger.end[ledger.waits], until, side="right")) - 1
     while at >= 0 and ledger.arrivals[at].match_id in met:
         at -= 1
@@ -126,19 +126,19 @@ def _last_arrival(ledger: _Rows, until: int, met: set[int]) -> tuple[_Arrival | 
 
 
 def _arrivals(con: duckdb.DuckDBPyConnection, members: pa.Table) -> dict[tuple[int, int], tuple[_Arrival, int]]:
-    """Return for each op (trace, id) that waited whom it waited for, and until when on its own clock."""
+    """Return for each op (trace, id) that waited the arrival that it waited for, and its end on the op's own clock."""
     starts = {(trace_id, op_id): start for trace_id, op_id, start in con.execute(_STARTS).fetchall()}
     whole = [row for row in members.to_pylist() if row["synchronises"] and row["wait_ns"] is not None]
     last = {row["match_id"]: row for row in reversed(whole) if row["wait_ns"] == 0}
-    found = {}
+    by_op = {}
     for row in whole:
         other = last.get(row["match_id"])
         if other is not None and row["wait_ns"] > 0:
             start = starts[other["trace_id"], other["op_id"]]
             arrival = _Arrival(row["match_id"], (other["trace_id"], other["device"]), start)
             over = starts[row["trace_id"], row["op_id"]] + row["wait_ns"]
-            found[row["trace_id"], row["op_id"]] = (arrival, over)
-    return found
+            by_op[row["trace_id"], row["op_id"]] = (arrival, over)
+    return by_op
 
 
 def _rows_of_devices(table: pa.Table, arrivals: Mapping[tuple[int, int], tuple[_Arrival, int]]) -> dict[Place, _Rows]:
@@ -149,18 +149,18 @@ def _rows_of_devices(table: pa.Table, arrivals: Mapping[tuple[int, int], tuple[_
     blamed = column(table, "blame_id")
     waiting = np.isin(codes, [code for code, name in enumerate(names) if name in (SKEW, MESSAGE)]) & (blamed != NO_ROW)
     known_codes = np.asarray([CODE[str(name)] for name in names], np.int64)
-    found = {}
-    # The rows of a device lie together.
+    by_place = {}
+    # The rows of a device are contiguous.
     first = np.flatnonzero((np.diff(trace, prepend=NO_ROW) != 0) | (np.diff(device, prepend=NO_ROW) != 0))
     for low, high in zip(first.tolist(), np.append(first, len(trace))[1:].tolist(), strict=True):
         place, mine = (int(trace[low]), int(device[low])), np.arange(low, high)
         waits, met = [], []
         for at in np.flatnonzero(waiting[mine]).tolist():
             known = arrivals.get((place[0], int(blamed[mine[at]])))
-            # Of a message the transfer after the wait has the same bucket; a row cut at a step's end is one of several.
+            # A message's transfer has the bucket of its wait, and steps cut rows: only the row with this end counts.
             if known is not None and end[mine[at]] == known[1]:
                 waits.append(at)
                 met.append(known[0])
         bucket = known_codes[codes[mine]]
-        found[place] = _Rows(start[mine], end[mine], bucket, np.asarray(waits, np.int64), met)
-    return found
+        by_place[place] = _Rows(start[mine], end[mine], bucket, np.asarray(waits, np.int64), met)
+    return by_place

@@ -1,4 +1,4 @@
-"""Bounds that need all of a run: of each cause on all ranks, and of each class of kernels."""
+"""Bounds that need the whole run: of each cause on all ranks, and of each class of kernels."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from traceanalyzer.attribution.arrow_columns import array_of, codes_of, column
-from traceanalyzer.attribution.bounds import TRACES, Bounds, Place
-from traceanalyzer.attribution.lead_scan import Savings, Scenario
+from traceanalyzer.attribution.lead_scan.bounds import TRACES, Bounds, Place
+from traceanalyzer.attribution.lead_scan.scan import Savings, WhatIf
 from traceanalyzer.attribution.run_ledger import run_rows
+from traceanalyzer.attribution.vocabulary.arrow_columns import array_of, codes_of, column
 
 # Twice as fast is half as long.
 FASTER = 2
 
 _METRICS = Path(__file__).parent.parent / "metrics"
-# The names' classes are a metric, which is defined before metrics are there: it only reads GPU operations.
+# The classes of kernel names come from a metric, used here before metrics exist: it reads only GPU operations.
 _KERNELS = f"""
 WITH
 gpu_ops AS (
     FROM canonical.gpu_ops
 ),
 kernel_class_patterns AS (
-{(_METRICS / "kernel_class_patterns.sql").read_text()}
+{(_METRICS / "kernel_class_patterns.sql").read_text(encoding="utf-8")}
 ),
 names AS (
-{(_METRICS / "kernel_class_names.sql").read_text()}
+{(_METRICS / "kernel_class_names.sql").read_text(encoding="utf-8")}
 )
 SELECT
     trace_id,
@@ -49,7 +49,7 @@ ORDER BY trace_id, device, class, op_id
 
 @dataclass(frozen=True)
 class Owned:
-    """What a cause owns of a device's window: in all, in how many steps, and its longest row."""
+    """The time of a device's window that a cause owns: its sum, the number of steps, and the longest row."""
 
     dur_ns: int
     step_hits: int
@@ -63,7 +63,7 @@ NOTHING = Owned(0, 0, 0, None, None)
 
 @dataclass(frozen=True)
 class _Kernels:
-    """Kernels of one class on one device, and what each is shorter by if it runs faster."""
+    """Kernels of one class on one device, and how much shorter each is if it runs faster."""
 
     place: Place
     name: str
@@ -74,20 +74,20 @@ class _Kernels:
 
 def bound_tables(
     con: duckdb.DuckDBPyConnection,
-    found: Mapping[str, pa.Table],
+    of_devices: Mapping[str, pa.Table],
     owned: Mapping[Place, Mapping[str, Owned]],
     schemas: Mapping[str, pa.Schema],
 ) -> dict[str, pa.Table]:
-    """Return what all of a run is needed for: its ledger, and the bounds of causes and of classes of kernels.
+    """Return the tables that need the whole run: its ledger, and the bounds of causes and of classes of kernels.
 
-    The attribution of its devices is not on its connection yet.
+    `of_devices` holds the tables of the devices, which are not on the connection yet.
     """
     bounds = Bounds.of_tables(
-        found["windows"],
-        found["lead_events"],
-        found["lead_costs"],
-        found["lead_needs"],
-        found["collective_members"],
+        of_devices["windows"],
+        of_devices["lead_events"],
+        of_devices["lead_costs"],
+        of_devices["lead_needs"],
+        of_devices["collective_members"],
         con.sql(TRACES).to_arrow_table(),
     )
     kernels = _kernels(con)
@@ -95,9 +95,9 @@ def bound_tables(
     alone: dict[tuple[Place, str], int] = {}
     for place in bounds.places:
         if bounds.abstains(*place) is None:
-            # All in one pass: a scan of twenty scenarios takes hardly longer than one of ten.
-            asked = {cause: Scenario(frozenset({cause})) for cause in causes[place]}
-            asked |= {item.name: Scenario(savings=item.savings) for item in kernels if item.place == place}
+            # All in one pass: a scan of twenty what-ifs takes hardly longer than one of ten.
+            asked = {cause: WhatIf(frozenset({cause})) for cause in causes[place]}
+            asked |= {item.name: WhatIf(savings=item.savings) for item in kernels if item.place == place}
             answers = bounds.bounds(*place, list(asked.values()))
             alone |= {(place, name): saved_ns for name, saved_ns in zip(asked, answers, strict=True)}
     run = _run_bounds(bounds, causes, kernels, alone)
@@ -112,8 +112,10 @@ def bound_tables(
     ]
     reason = bounds.run_abstains()
     return {
-        "windows": _with_reason(found["windows"], reason),
-        "run_rows": run_rows(con, found, schemas["run_rows"]) if reason is None else table_of([], schemas["run_rows"]),
+        "windows": _with_reason(of_devices["windows"], reason),
+        "run_rows": run_rows(con, of_devices, schemas["run_rows"])
+        if reason is None
+        else table_of([], schemas["run_rows"]),
         "cause_bounds": table_of(rows_of_causes, schemas["cause_bounds"]),
         "op_bounds": table_of(rows_of_classes, schemas["op_bounds"]),
     }
@@ -139,7 +141,7 @@ def _run_bounds(
     kernels: Sequence[_Kernels],
     alone: Mapping[tuple[Place, str], int],
 ) -> dict[str, int]:
-    """Return what each cause, and each class of kernels, is worth on all ranks; nothing where that is not known."""
+    """Return the bound of each cause, and of each class of kernels, on all ranks; empty where it is not known."""
     if bounds.run_abstains() is not None:
         return {}
     if len(bounds.places) == 1:
@@ -147,8 +149,8 @@ def _run_bounds(
     savings: dict[str, dict[Place, Savings]] = {}
     for item in kernels:
         savings.setdefault(item.name, {})[item.place] = item.savings
-    asked = {cause: bounds.scenarios(frozenset({cause})) for cause in sorted(set(chain(*causes.values())))}
-    asked |= {name: bounds.scenarios(frozenset(), of_places) for name, of_places in savings.items()}
+    asked = {cause: bounds.what_ifs(frozenset({cause})) for cause in sorted(set(chain(*causes.values())))}
+    asked |= {name: bounds.what_ifs(frozenset(), of_places) for name, of_places in savings.items()}
     answers = bounds.runs(list(asked.values()))
     return {name: answer.saved_ns for name, answer in zip(asked, answers, strict=True)}
 
@@ -159,10 +161,10 @@ def _kernels(con: duckdb.DuckDBPyConnection) -> list[_Kernels]:
     codes, names = codes_of(table["class"])
     keys = np.stack([column(table, "trace_id"), column(table, "device"), codes], axis=1)
     first = np.flatnonzero(np.any(np.diff(keys, axis=0, prepend=-1), axis=1)) if len(keys) else np.zeros(0, np.int64)
-    found = []
+    groups = []
     for low, high in zip(first.tolist(), np.append(first, len(keys))[1:].tolist(), strict=True):
         trace_id, device, code = keys[low].tolist()
         shorter = dur_ns[low:high] - dur_ns[low:high] // FASTER
         savings = dict(zip(op_id[low:high].tolist(), shorter.tolist(), strict=True))
-        found.append(_Kernels((trace_id, device), str(names[code]), high - low, int(dur_ns[low:high].sum()), savings))
-    return found
+        groups.append(_Kernels((trace_id, device), str(names[code]), high - low, int(dur_ns[low:high].sum()), savings))
+    return groups

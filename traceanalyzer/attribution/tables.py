@@ -1,4 +1,4 @@
-"""The attribution of a run as tables."""
+"""The tables of attribution, from the canonical tables of a run."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from traceanalyzer.attribution.arrow_columns import NO_ROW, array_of, named, optional
 from traceanalyzer.attribution.attributed_device import AttributedDevice, attribute_trace
 from traceanalyzer.attribution.blame import Blames
-from traceanalyzer.attribution.buckets import BUCKETS, CAUSES, CODE, COMPUTE, HOST, SKEW, Ints
-from traceanalyzer.attribution.collective_matching import Member, match_collectives, waits_of
-from traceanalyzer.attribution.lead_events import NO_LIMIT
-from traceanalyzer.attribution.ledger import CONFIDENCES
-from traceanalyzer.attribution.options import DEFAULT_OPTIONS, AttributionOptions
+from traceanalyzer.attribution.lead_scan.events import NO_LIMIT
+from traceanalyzer.attribution.ledger.ledger import CONFIDENCES
+from traceanalyzer.attribution.matching.collective_matching import Member, match_collectives, waits_of
 from traceanalyzer.attribution.run_tables import Owned, bound_tables, table_of
-from traceanalyzer.attribution.step_pattern import check_pattern
-from traceanalyzer.attribution.windows import busiest_stream
+from traceanalyzer.attribution.steps.steps import check_pattern
+from traceanalyzer.attribution.steps.windows import busiest_stream
+from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW, array_of, named, optional
+from traceanalyzer.attribution.vocabulary.buckets import BUCKETS, CAUSES, CODE, COMPUTE, HOST, SKEW, Ints
+from traceanalyzer.attribution.vocabulary.options import DEFAULT_OPTIONS, AttributionOptions
 from traceanalyzer.schema import Table, load_tables
 
 _TRACES = "SELECT DISTINCT trace_id FROM canonical.gpu_ops ORDER BY trace_id"
@@ -49,9 +49,9 @@ def compute(
 ) -> dict[str, pa.Table]:
     """Return every attribution table of the run that a connection holds as canonical.*.
 
-    `connect_one` opens a connection with one trace of the run alone, which answers sooner where there are many.
+    `connect_one` opens a connection that holds only one trace, which is faster for runs of many traces.
     """
-    tables = load_tables(Path(__file__).parent)
+    tables = load_tables(Path(__file__).parent / "schema")
     parts: dict[str, list[pa.Table]] = {
         name: [pa.Table.from_batches([], table.arrow_schema())] for name, table in tables.items()
     }
@@ -66,8 +66,8 @@ def compute(
                 owned[trace_id, device.ops.device] = _owned(device)
                 for name, part in _device_tables(tables, device).items():
                     parts[name].append(part)
-    found = {name: pa.concat_tables(made) for name, made in parts.items()}
-    return found | bound_tables(con, found, owned, {name: table.arrow_schema() for name, table in tables.items()})
+    by_table = {name: pa.concat_tables(made) for name, made in parts.items()}
+    return by_table | bound_tables(con, by_table, owned, {name: table.arrow_schema() for name, table in tables.items()})
 
 
 def _device_tables(tables: dict[str, Table], device: AttributedDevice) -> dict[str, pa.Table]:
@@ -118,13 +118,13 @@ def _windows(device: AttributedDevice) -> _Columns:
         "launch_link_share": [window.link_share],
         "mode": [device.mode],
         "bound_abstains": [window.abstains],
-        "run_abstains": [None],  # known once all ranks are
+        "run_abstains": [None],  # known only once all ranks are done
         "first_op_id": [None if window.first_row is None else int(device.ops.op_id[window.first_row])],
         "opening_op_id": [None if window.opening_row is None else int(device.ops.op_id[window.opening_row])],
         "closing_op_id": [None if window.closing_row is None else int(device.ops.op_id[window.closing_row])],
         "leads_in": [window.host_start is not None],
-        "reading_op_id": [None if window.reading_row is None else int(device.ops.op_id[window.reading_row])],
-        "reading_scale": [window.reading_scale],
+        "measure_at_op_id": [None if window.measure_at_row is None else int(device.ops.op_id[window.measure_at_row])],
+        "measure_scale": [window.measure_scale],
         "launch_latency_ns": [window.latency],
     }
 
@@ -189,12 +189,12 @@ def _lead_events(device: AttributedDevice) -> _Columns:
         "end_ns": events.end,
         "dur_ns": events.dur,
         "host_slack_ns": optional(events.host_slack, NO_LIMIT),
-        "cap_ns": optional(events.cap, NO_LIMIT),
-        "first_position": optional(events.first),
-        "first_slack_ns": optional(events.first_slack, NO_LIMIT),
-        "second_position": optional(events.second),
-        "second_slack_ns": optional(events.second_slack, NO_LIMIT),
-        "own_ns": events.own,
+        "lead_limit_ns": optional(events.lead_limit, NO_LIMIT),
+        "pred1_position": optional(events.pred1),
+        "pred1_slack_ns": optional(events.pred1_slack, NO_LIMIT),
+        "pred2_position": optional(events.pred2),
+        "pred2_slack_ns": optional(events.pred2_slack, NO_LIMIT),
+        "explained_wait_ns": events.explained_wait,
         "removable_ns": events.removable,
         "saving_cause": named(producer, BUCKETS),
         "match_id": optional(np.where(is_op, ops.match_id[events.op], NO_ROW)),
@@ -219,21 +219,21 @@ def _lead_needs(device: AttributedDevice) -> _Columns:
 
 
 def _owned(device: AttributedDevice) -> dict[str, Owned]:
-    """Return what each cause owns of a device's window."""
+    """Return the time of a device's window that each cause owns."""
     pieces = device.pieces
     bucket = device.ledger.bucket[pieces.row]
-    found = {}
+    by_cause = {}
     for code in np.unique(bucket[pieces.kept]).tolist():
         if BUCKETS[code] not in CAUSES:
             continue
         mine = np.flatnonzero(pieces.kept & (bucket == code))
         worst = int(mine[np.argmax(pieces.dur[mine])])
         step = int(pieces.step[worst])
-        found[BUCKETS[code]] = Owned(
+        by_cause[BUCKETS[code]] = Owned(
             int(pieces.dur[mine].sum()),
             len(np.setdiff1d(pieces.step[mine], [NO_ROW])),
             int(pieces.dur[worst]),
             None if step == NO_ROW else step,
             int(pieces.start[worst]),
         )
-    return found
+    return by_cause

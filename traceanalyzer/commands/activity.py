@@ -1,4 +1,4 @@
-"""Tells a person at a terminal what is being done, once it has taken longer than a second."""
+"""Shows a person at a terminal what the command is doing, once it takes longer than a second."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
     from traceanalyzer.ingest import Progress
 
-# What takes less needs no explanation, and a bar that flashes by is noise.
+# Shorter commands need no explanation, and a bar that flashes by is noise.
 PATIENCE_S = 1.0
 
 
 class Activity:
-    """Shows phases and the reading of files on standard error; does nothing where it is not enabled."""
+    """Shows phases and the reading of files on standard error; does nothing unless it is enabled."""
 
     def __init__(self, *, enabled: bool) -> None:
         self._enabled = enabled
@@ -52,14 +52,14 @@ class Activity:
                 self._bars = None
 
     def phase(self, text: str) -> None:
-        """Name what is done now."""
+        """Name the current phase."""
         with self._lock:
             self._phase = text
             self._files.clear()
             self._refresh()
 
     def read(self, progress: Progress) -> None:
-        """Take note of how far a file has been read."""
+        """Show how far a file has been read."""
         with self._lock:
             self._files[progress.path] = progress
             self._refresh()

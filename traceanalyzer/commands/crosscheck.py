@@ -1,4 +1,4 @@
-"""`traceanalyzer crosscheck`: our numbers beside those of Holistic Trace Analysis, with what makes them differ."""
+"""`traceanalyzer crosscheck`: our numbers beside those of Holistic Trace Analysis, with reasons for differences."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import click
 
 from traceanalyzer.commands.opening import RunOptions, opened, run_options
 from traceanalyzer.commands.output import written
+from traceanalyzer.report import formats
 
 
 @click.command()
@@ -15,17 +16,17 @@ from traceanalyzer.commands.output import written
 @click.option(
     "--format",
     "layout",
-    type=click.Choice(["terminal", "csv"]),
+    type=click.Choice([*formats.RENDERERS, "csv"]),
     default="terminal",
     show_default=True,
-    help="A page to read, or one line a number.",
+    help="A page to read, the same as Markdown, or one line for each number.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the page to FILE.")
 def crosscheck(options: RunOptions, layout: str, output: Path | None) -> None:
-    """Hold numbers against those of Holistic Trace Analysis (HTA), which has to be installed.
+    """Compare with the numbers of Holistic Trace Analysis (HTA), which comes with the extra `hta`.
 
-    HTA reads every PyTorch trace of the run anew; large ones take it long. A difference is explained only if our own
-    numbers become HTA's once what HTA is known to do differently is switched on.
+    HTA reads every PyTorch trace of the run again, which takes long for large traces. A difference counts as explained
+    only if our own computation returns HTA's number once it does what HTA is known to do differently.
     """
     from traceanalyzer.crosscheck import crosscheck as compare
     from traceanalyzer.crosscheck import require_hta
@@ -34,9 +35,9 @@ def crosscheck(options: RunOptions, layout: str, output: Path | None) -> None:
     with opened(options) as (run, activity):
         comparisons = compare(run, lambda trace: activity.phase(f"HTA reads {trace}"))
     with written(output) as stream:
-        from traceanalyzer.report import crosscheck as report
+        from traceanalyzer.report.screens import crosscheck as report
 
         if layout == "csv":
             report.write_csv(comparisons, stream)
         else:
-            report.write(comparisons, stream)
+            formats.render(report.sections(comparisons), layout, stream)

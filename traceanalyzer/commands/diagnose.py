@@ -14,7 +14,8 @@ from traceanalyzer.commands.opening import RunOptions, opened, run_options, step
 from traceanalyzer.commands.output import written
 from traceanalyzer.diagnosis import SEVERITIES
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.settings import NO_SETTINGS, find_settings
+from traceanalyzer.report import formats
+from traceanalyzer.settings import NO_SETTINGS
 
 if TYPE_CHECKING:
     from traceanalyzer.commands.activity import Activity
@@ -32,10 +33,10 @@ EXIT_BLOCKED = 3
 @click.option(
     "--format",
     "layout",
-    type=click.Choice(["terminal", "json"]),
+    type=click.Choice(formats.DIAGNOSIS_FORMATS),
     default="terminal",
     show_default=True,
-    help="A report to read, or everything as JSON (docs/json.md).",
+    help="A report to read, the same as Markdown, or everything as JSON (docs/json.md).",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the report to FILE.")
 @click.option(
@@ -59,8 +60,10 @@ EXIT_BLOCKED = 3
     metavar="RULE.PARAM=VALUE",
     help="Set a parameter of a rule; may be repeated. Example: dataloader-bound.min_share=0.1",
 )
-@click.option("--no-settings", is_flag=True, help="Leave out what traceanalyzer.toml says.")
-@click.option("--self-check", is_flag=True, help="Also test the answer, and say what was tested; takes much longer.")
+@click.option("--no-settings", is_flag=True, help="Ignore traceanalyzer.toml.")
+@click.option(
+    "--self-check", is_flag=True, help="Also check the result itself, and list the checks; takes much longer."
+)
 def diagnose(
     options: RunOptions,
     layout: str,
@@ -71,32 +74,24 @@ def diagnose(
     no_settings: bool,
     self_check: bool,
 ) -> None:
-    """Say what limits a run, what to do about it, and what it can win.
+    """Say what limits a run, how to fix it, and how much time each fix can save.
 
-    Findings come ranked by what fixing them can save, each with the evidence to look up in a trace viewer and the fix.
-    Rules that could not look say so, and what to record next time.
+    Findings are ranked by what fixing them can save, each with evidence to look up in a trace viewer and with the fix.
+    The report is short: -v adds definitions, more fixes and evidence, and for each skipped rule what to record.
 
-    Exits with 3 where something about the traces makes a diagnosis worthless.
+    Exits with 3 where the traces allow no diagnosis: no GPU work is in them, or something makes one of them worthless.
     """
     params = dict(_assigned(text) for text in assignments)
     with opened(replace(options, names=()) if no_settings else options) as (run, activity):
         activity.phase("ranking findings")
-        settings = NO_SETTINGS if no_settings else find_settings(run.root)
-        diagnosis = run.diagnose(rule_paths, params, settings)
+        diagnosis = run.diagnose(rule_paths, params, NO_SETTINGS if no_settings else None)
         checks = _checked(run, rule_paths, params, activity) if self_check else []
     with written(output) as stream:
-        if layout == "json":
-            from traceanalyzer.report import json
-
-            json.write(diagnosis, stream)
-        else:
-            from traceanalyzer.report import terminal
-
-            terminal.write(diagnosis, stream, verbose=options.verbose)
+        formats.write_diagnosis(diagnosis, layout, stream, verbose=options.verbose)
     _tell(checks)
-    from traceanalyzer.report.verdict import blocker_of
+    from traceanalyzer.report.verdict import has_unjudged_traces
 
-    if blocker_of(diagnosis) is not None:
+    if has_unjudged_traces(diagnosis):
         click.get_current_context().exit(EXIT_BLOCKED)
     reached = {} if fail_on is None else _reached(diagnosis, fail_on)
     if reached:
@@ -110,13 +105,13 @@ def diagnose(
 def _checked(run: Run, rule_paths: tuple[Path, ...], params: Mapping[str, str], activity: Activity) -> list[Check]:
     from traceanalyzer.self_check import check_run
 
-    activity.phase("testing the answer")
+    activity.phase("checking the result")
     # What a project silences is tested, too.
     return check_run(run.connection, run.diagnose(rule_paths, params, NO_SETTINGS), rule_paths, params, run.options)
 
 
 def _tell(checks: Sequence[Check]) -> None:
-    """Say on standard error what was tested; raises where something does not hold."""
+    """Write the checks to standard error; raises where one of them fails."""
     for check in checks:
         state = "skipped" if check.skipped else "broken" if check.broken else "holds"
         why = f": {check.skipped or '; '.join(check.broken)}" if check.skipped or check.broken else ""
@@ -124,7 +119,7 @@ def _tell(checks: Sequence[Check]) -> None:
     broken = sum(bool(check.broken) for check in checks)
     if broken:
         raise TraceAnalyzerError(
-            f"{broken} of {len(checks)} checks of the answer failed",
+            f"{broken} of {len(checks)} self-checks failed",
             "--self-check",
             "this is a mistake in traceanalyzer; please report it, with the trace if you can",
         )

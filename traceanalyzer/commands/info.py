@@ -1,4 +1,4 @@
-"""`traceanalyzer info`: what a run's traces hold, what they lack, and how far to trust them."""
+"""`traceanalyzer info`: what a run's traces contain, what they lack, and how far to trust them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import click
 
 from traceanalyzer.commands.opening import RunOptions, opened, run_options
 from traceanalyzer.commands.output import written
+from traceanalyzer.report import formats
 
 
 @click.command()
@@ -15,17 +16,17 @@ from traceanalyzer.commands.output import written
 @click.option(
     "--format",
     "layout",
-    type=click.Choice(["terminal", "json"]),
+    type=click.Choice([*formats.RENDERERS, "json"]),
     default="terminal",
     show_default=True,
-    help="A page to read, or everything as JSON.",
+    help="A page to read, the same as Markdown, or everything as JSON.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the page to FILE.")
 def info(options: RunOptions, layout: str, output: Path | None) -> None:
-    """Say what was recorded, what is missing, and how far to trust it.
+    """Show what was recorded, what is missing, and how far to trust it.
 
-    Lists traces, ranks, devices, events, how much GPU work is linked to the host, defects, and metadata with secrets
-    redacted.
+    Lists traces, ranks, devices, events, the share of GPU work that is linked to the host, defects, and metadata with
+    secrets redacted.
     """
     from traceanalyzer.report.inventory import take_inventory
 
@@ -34,9 +35,9 @@ def info(options: RunOptions, layout: str, output: Path | None) -> None:
         inventory = take_inventory(run.connection)
         name = run.root.name or run.root.resolve().name
     with written(output) as stream:
-        from traceanalyzer.report import info as report
+        from traceanalyzer.report.screens import info as report
 
         if layout == "json":
             report.write_json(inventory, name, stream)
         else:
-            report.write(inventory, name, stream, verbose=options.verbose)
+            formats.render(report.sections(inventory, name, verbose=options.verbose), layout, stream)

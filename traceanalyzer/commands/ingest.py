@@ -1,4 +1,4 @@
-"""`traceanalyzer ingest`: read a run's traces into its store, and stop there."""
+"""`traceanalyzer ingest`: read a run's traces into its store, and nothing else."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from traceanalyzer.report.words import counted
 @click.command()
 @run_options
 def ingest(options: RunOptions) -> None:
-    """Read the traces of a run into Parquet, and say where it lies.
+    """Read the traces of a run into Parquet files in its store.
 
-    Every other command does this when it is needed; a second time costs nothing while the traces are unchanged. Where
-    time went (steps, ledger, bounds) is computed by the first command that asks for it.
+    Every other command does this when it needs to; it costs nothing again while the traces are unchanged. The first
+    command that needs steps, ledger and bounds computes them.
     """
     with opened(options, attribution=False) as (run, _):
         from traceanalyzer import engine  # with DuckDB and Arrow, which `--help` can do without
@@ -26,6 +26,4 @@ def ingest(options: RunOptions) -> None:
         state = "unchanged, nothing to do" if run.reused else "read"
     click.echo(f"{counted(traces, 'trace')}, {counted(events, 'event')} {state}: {run.root}")
     if defects and not options.quiet:
-        click.echo(
-            f"{counted(defects, 'defect')} in them; `traceanalyzer info {options.path}` lists what they are", err=True
-        )
+        click.echo(f"{counted(defects, 'defect')} in them; `traceanalyzer info {options.path}` lists them", err=True)

@@ -1,4 +1,4 @@
-"""What every command that reads a run shares: its options, and opening the run with progress on a terminal."""
+"""Common parts of the commands that read a run: its options, and opening the run with progress on a terminal."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from traceanalyzer.commands.activity import Activity
+from traceanalyzer.report.visible import visible
 
 if TYPE_CHECKING:
     from traceanalyzer.run import Run
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Which run to open, and how."""
+    """The run to open, and the options for opening it."""
 
     path: Path
     store: Path | None
@@ -30,22 +31,36 @@ class RunOptions:
     quiet: bool
     step_pattern: str | None = None
     names: tuple[tuple[str, str], ...] | None = None  # as in AttributionOptions
+    trust: bool = False
+
+
+trust_option = click.option(
+    "--trust", is_flag=True, help="Also use a traceanalyzer.toml in RUN itself, or of another user."
+)
 
 
 def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the argument RUN and the options that go with it, handed over as one `RunOptions`."""
+    """Give a command the argument RUN and the options of a run, passed as one `RunOptions`."""
 
     @functools.wraps(command)
-    def gathered(run: Path, store: Path | None, jobs: int | None, verbose: bool, quiet: bool, **rest: Any) -> Any:
-        return command(options=RunOptions(run, store, jobs, verbose, quiet), **rest)
+    def gathered(
+        run: Path, store: Path | None, jobs: int | None, trust: bool, verbose: bool, quiet: bool, **rest: Any
+    ) -> Any:
+        return command(options=RunOptions(run, store, jobs, verbose, quiet, trust=trust), **rest)
 
     for decorate in reversed(
         (
             click.argument("run", type=click.Path(path_type=Path)),
-            click.option("--store", type=click.Path(path_type=Path), metavar="DIR", help="Keep what is computed here."),
+            click.option(
+                "--store",
+                type=click.Path(path_type=Path),
+                metavar="DIR",
+                help="Folder for computed tables.",
+            ),
             click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Use at most N cores."),
-            click.option("-v", "--verbose", is_flag=True, help="Say what is done, and leave nothing out."),
-            click.option("-q", "--quiet", is_flag=True, help="Print the result alone: no progress, no notes."),
+            trust_option,
+            click.option("-v", "--verbose", is_flag=True, help="Print every detail, and what the command does."),
+            click.option("-q", "--quiet", is_flag=True, help="Print only the result: no progress, no notes."),
         )
     ):
         gathered = decorate(gathered)
@@ -55,12 +70,12 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
 step_pattern_option = click.option(
     "--step-pattern",
     metavar="REGEX",
-    help="Take annotations whose names match for the steps, such as '^train_step'; else they are found.",
+    help="Use annotations with matching names as steps, for example '^train_step'; by default steps are detected.",
 )
 
 
 def step_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a command be told which annotations are steps; goes below `run_options`."""
+    """Give a command the option that says which annotations are steps; put it below `run_options`."""
 
     @functools.wraps(command)
     def gathered(options: RunOptions, step_pattern: str | None, **rest: Any) -> Any:
@@ -71,7 +86,7 @@ def step_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def opened(options: RunOptions, *, attribution: bool = True) -> Iterator[tuple[Run, Activity]]:
-    """Open a run, ingesting what is new in it; progress goes to standard error if that is a terminal."""
+    """Open a run and ingest what is new in it; progress goes to standard error if that is a terminal."""
     from traceanalyzer.attribution import AttributionOptions
     from traceanalyzer.run import open_run
 
@@ -85,15 +100,36 @@ def opened(options: RunOptions, *, attribution: bool = True) -> Iterator[tuple[R
             report=activity.read,
             attribution=attribution,
             options=AttributionOptions(options.step_pattern, options.names),
+            trust=options.trust,
         )
         try:
             for error in run.unreadable:
-                click.echo(f"warning: left out {error}" + (f" ({error.hint})" if error.hint else ""), err=True)
+                hint = f" ({error.hint})" if error.hint else ""
+                click.echo(f"warning: left out {visible(str(error))}{hint}", err=True)
+            if run.ignored_store is not None and not options.quiet:
+                ignored, used = visible(str(run.ignored_store)), visible(str(run.store))
+                click.echo(
+                    f"note: {ignored} was not made there by you (moved, copied or downloaded?) and is not used; the "
+                    f"store is {used}",
+                    err=True,
+                )
+            if options.names is None and not options.quiet:
+                note_ignored_settings(run)
             if options.verbose:
                 click.echo(_how_opened(run, time.monotonic() - started), err=True)
             yield run, activity
         finally:
             run.close()
+
+
+def note_ignored_settings(run: Run) -> None:
+    """Say on standard error which settings files are not used, and how to use them."""
+    for file in run.settings_file.ignored:
+        click.echo(
+            f"note: {visible(str(file))} may be a stranger's (it lies in the run, is a link, or others can write it) "
+            "and is not used; --trust uses it",
+            err=True,
+        )
 
 
 def _how_opened(run: Run, seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""`traceanalyzer rules`: what is known, and whether it holds."""
+"""`traceanalyzer rules`: list, show, explain, write and test rules."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from traceanalyzer.commands.opening import step_pattern_option
+from traceanalyzer.commands.opening import note_ignored_settings, step_pattern_option, trust_option
+from traceanalyzer.report import formats
 
 EXIT_FAILED = 1
 
@@ -24,64 +25,57 @@ _extra = click.option(
 
 @click.group()
 def rules() -> None:
-    """List, show and test what `diagnose` knows."""
+    """List, show, explain, write and test the rules of `diagnose`."""
 
 
 @rules.command("list")
 @_extra
 def list_rules(paths: tuple[Path, ...]) -> None:
-    """List every rule with the problem it finds."""
-    from traceanalyzer.report.page import Page
+    """List every rule with the problem that it finds."""
+    from traceanalyzer.report.screens import rule as report
     from traceanalyzer.rules import load_rules
 
-    page = Page(sys.stdout)
-    known = load_rules(paths)
-    width = max((len(rule.id) for rule in known), default=0)
-    kinds = (
-        ("finding", "Problems of the program"),
-        ("explanation", "Reasons, told under the problems that they explain"),
-        ("quality", "Problems of the trace"),
-    )
-    for kind, title in kinds:
-        page.line((title, "bold"))
-        for rule in known:
-            if rule.kind == kind:
-                page.paragraph(rule.title, label=(f"  {rule.id:<{width}}  ", "cyan"))
-        page.blank()
-    page.line(("`traceanalyzer rules show ID` tells what a rule looks at and how to mend what it finds.", "dim"))
+    formats.render(report.list_sections(load_rules(paths)), "terminal", sys.stdout)
 
 
 @rules.command("show")
 @click.argument("rule_id", metavar="ID")
 @_extra
 def show_rule(rule_id: str, paths: tuple[Path, ...]) -> None:
-    """Show what a rule finds, when, with which parameters, and how to mend it."""
-    from traceanalyzer.report import rule as report
+    """Show what a rule finds, under which conditions and parameters, and how to fix it."""
+    from traceanalyzer.report.screens import rule as report
     from traceanalyzer.rules import load_rules, rule_called, rule_page
 
     rule = rule_called(rule_id, load_rules(paths))
-    report.write(rule_page(rule), rule.select, sys.stdout)
+    formats.render(report.sections(rule_page(rule), rule.select), "terminal", sys.stdout)
 
 
 @rules.command("explain")
 @click.argument("rule_id", metavar="ID")
 @click.argument("run", type=click.Path(path_type=Path))
 @_extra
-@click.option("--store", type=click.Path(path_type=Path), metavar="DIR", help="Keep what is computed here.")
+@click.option(
+    "--store",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder for computed tables.",
+)
 @step_pattern_option
+@trust_option
 def explain_rule(
-    rule_id: str, run: Path, paths: tuple[Path, ...], store: Path | None, step_pattern: str | None
+    rule_id: str, run: Path, paths: tuple[Path, ...], store: Path | None, step_pattern: str | None, trust: bool
 ) -> None:
-    """Show how a rule came to its verdict on RUN: each condition, and the values that it saw.
+    """Show why a rule fires on RUN or not: each condition, and the values that it saw.
 
-    The settings of the project count, as they do for `diagnose`.
+    The settings of the project apply, as for `diagnose`.
     """
     from traceanalyzer.attribution import AttributionOptions
-    from traceanalyzer.report import explanation
+    from traceanalyzer.report.screens import explanation
     from traceanalyzer.run import open_run
 
-    with open_run(run, store=store, options=AttributionOptions(step_pattern=step_pattern)) as opened:
-        explanation.write(opened.explain(rule_id, paths), sys.stdout)
+    with open_run(run, store=store, options=AttributionOptions(step_pattern=step_pattern), trust=trust) as opened:
+        note_ignored_settings(opened)
+        formats.render(explanation.sections(opened.explain(rule_id, paths)), "terminal", sys.stdout)
 
 
 @rules.command("new")
@@ -95,11 +89,11 @@ def explain_rule(
     help="Write the file here; by default in the current folder.",
 )
 def start_rule(rule_id: str, folder: Path) -> None:
-    """Write a rule to start from: it passes `rules lint`, and its first test waits for your problem."""
-    from traceanalyzer.rules.authoring import new_rule
+    """Write a new rule file to start from: it passes `rules lint`, and its test fails until you adapt it."""
+    from traceanalyzer.rules.authoring.new_rule import new_rule
 
     file = new_rule(rule_id, folder)
-    click.echo(f"{file} is written. Say in it what you look for, then:")
+    click.echo(f"{file} is written. Describe in it the problem to find, then:")
     for command, why in (
         (f"rules test {file}", "runs its tests; the first fails until its workload has the problem"),
         (f"rules lint {file}", "lists mistakes"),
@@ -114,14 +108,14 @@ def print_schema() -> None:
     """Print the JSON Schema of a rule file, for editors that complete and check YAML."""
     import json
 
-    from traceanalyzer.rules.authoring import rule_schema
+    from traceanalyzer.rules.authoring.new_rule import rule_schema
 
     click.echo(json.dumps(rule_schema(), indent=2))
 
 
 @rules.command("test")
 @_paths
-@click.option("-q", "--quiet", is_flag=True, help="Print failures alone.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only failures.")
 def test_rules(paths: tuple[Path, ...], quiet: bool) -> None:
     """Run the tests inside the rules of PATHS (by default the built-in ones)."""
     from traceanalyzer.rules import load_rules, read_rules, run_rule_test

@@ -1,4 +1,4 @@
-"""`traceanalyzer sql`: ask a run anything."""
+"""`traceanalyzer sql`: query a run in SQL."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from traceanalyzer.commands.activity import Activity
 from traceanalyzer.commands.opening import RunOptions, opened, run_options, step_options
 from traceanalyzer.commands.output import written, written_bytes
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.renamed import with_new_names
 
 if TYPE_CHECKING:
     import duckdb
 
-# How often a query that is to stop is told so.
+# Interval at which a query is interrupted until it stops.
 _TICK_S = 0.05
 
-# Typed without the point by whoever does not know yet that there is one; no statement is one of these words.
+# Commands that users type without the point; no statement consists of one of these words.
 BARE_COMMANDS = (["help"], ["quit"], ["exit"])
 HELP = """Statements end with ; and may span lines.
   .tables          metrics and tables
-  .columns NAME    what one of them holds
+  .columns NAME    columns of one of them
   .quit            leave (also Ctrl-D)"""
 
 
@@ -40,14 +41,14 @@ HELP = """Statements end with ; and may span lines.
     type=click.Choice(["table", "csv", "json", "parquet"]),
     default="table",
     show_default=True,
-    help="How to write the rows.",
+    help="Format of the rows.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the rows to FILE.")
 def sql(options: RunOptions, query: str | None, file: Path | None, layout: str, output: Path | None) -> None:
-    """Ask a run anything in SQL.
+    """Query a run in SQL.
 
-    QUERY is a statement over metrics and tables, in DuckDB's SQL; without one it is read from --file, from a pipe, or
-    asked for at a prompt. `traceanalyzer metrics list` names what can be queried.
+    QUERY is a statement over metrics and tables, in DuckDB's SQL. Without QUERY, the statement comes from --file, from
+    a pipe, or from a prompt. `traceanalyzer metrics list` lists the metrics and tables.
     """
     text = _query(query, file)
     with opened(options) as (run, activity):
@@ -60,7 +61,7 @@ def sql(options: RunOptions, query: str | None, file: Path | None, layout: str, 
 
 
 def _query(query: str | None, file: Path | None) -> str | None:
-    """Return the query from wherever it was given; None asks for a prompt."""
+    """Return the query from the argument, the file or a pipe; None: open a prompt."""
     if query is not None and file is not None:
         raise TraceAnalyzerError("a query and --file were both given", "sql", "give one of them")
     if file is not None and str(file) != "-":
@@ -76,7 +77,7 @@ def _query(query: str | None, file: Path | None) -> str | None:
 
 
 def _run(con: duckdb.DuckDBPyConnection, text: str, layout: str, output: Path | None, activity: Activity) -> None:
-    from traceanalyzer.report import result_set
+    from traceanalyzer.report.screens import result_set
 
     if layout == "parquet" and output is None and sys.stdout.isatty():
         raise TraceAnalyzerError("Parquet is not for a terminal", "--format parquet", "name a file with --output")
@@ -102,15 +103,15 @@ def _executed(con: duckdb.DuckDBPyConnection, text: str) -> duckdb.DuckDBPyConne
 
     if not text.strip().strip(";"):
         raise TraceAnalyzerError("the query is empty", "sql", "for example: SELECT * FROM device_time")
-    # In a thread of its own: DuckDB may compute for minutes before it looks whether Ctrl-C was pressed.
+    # In a thread of its own, because DuckDB may compute for minutes before it checks for Ctrl-C.
     with ThreadPoolExecutor(1) as pool:
-        job = pool.submit(con.execute, text)
+        job = pool.submit(con.execute, with_new_names(text))
         try:
             return job.result()
         except duckdb.Error as error:
             raise _explained(str(error)) from error
         except KeyboardInterrupt:
-            # DuckDB forgets an interruption that comes before it has begun the query: the thread may be that late.
+            # DuckDB forgets an interruption before the query starts, and the thread may start the query late.
             while not job.done():
                 con.interrupt()
                 wait([job], timeout=_TICK_S)
@@ -118,18 +119,18 @@ def _executed(con: duckdb.DuckDBPyConnection, text: str) -> duckdb.DuckDBPyConne
 
 
 def _explained(message: str) -> TraceAnalyzerError:
-    """Turn DuckDB's message into what, where and hint: its place in the query and its own suggestion are kept."""
-    told, _, excerpt = message.partition("\n\nLINE ")
-    lines = [line.strip() for line in told.splitlines() if line.strip()]
+    """Return DuckDB's error as what, where and hint, with the place in the query and DuckDB's own suggestion."""
+    body, _, excerpt = message.partition("\n\nLINE ")
+    lines = [line.strip() for line in body.splitlines() if line.strip()]
     what = lines[0] if lines else "the query failed"
     suggestions = [line for line in lines[1:] if line.startswith(("Did you mean", "Candidate bindings", "HINT"))]
     place = f"\nline {excerpt}".replace("\n", "\n    ") if excerpt else ""
-    hint = " ".join(suggestions) or "`traceanalyzer metrics list` names what can be queried"
+    hint = " ".join(suggestions) or "`traceanalyzer metrics list` lists what can be queried"
     return TraceAnalyzerError(what + place.rstrip(), "query", hint)
 
 
 def _terminal_width() -> int | None:
-    """Return how wide a table may be; None, for all of it, where nobody watches."""
+    """Return the maximum width of a table; None: no limit, because the output is not a terminal."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
@@ -138,7 +139,7 @@ def _shell(con: duckdb.DuckDBPyConnection) -> None:
 
     with contextlib.suppress(ImportError):
         import readline  # noqa: F401  line editing and history for input()
-    click.echo("SQL over the run; .help lists what else works, Ctrl-D leaves.")
+    click.echo("SQL on the run; .help lists other commands, Ctrl-D leaves.")
     lines: list[str] = []
     while True:
         try:
@@ -173,7 +174,7 @@ def _dot_command(con: duckdb.DuckDBPyConnection, words: list[str]) -> None:
 
 
 def _answer(con: duckdb.DuckDBPyConnection, text: str) -> None:
-    """Run one statement of the shell; a mistake is told and the shell goes on."""
+    """Run one statement of the shell; the shell prints an error and continues."""
     try:
         _run(con, text, "table", None, Activity(enabled=False))
     except KeyboardInterrupt:

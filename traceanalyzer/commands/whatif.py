@@ -1,4 +1,4 @@
-"""`traceanalyzer whatif`: how long a step would take without a cause, or with faster kernels."""
+"""`traceanalyzer whatif`: the step time without a cause, or with faster kernels."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import click
 from traceanalyzer.commands.opening import RunOptions, opened, run_options, step_options
 from traceanalyzer.commands.output import written
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.renamed import with_new_names
+from traceanalyzer.report import formats
 
 
 @click.command()
@@ -19,37 +21,38 @@ from traceanalyzer.errors import TraceAnalyzerError
     "removed",
     multiple=True,
     metavar="CAUSE[@RANK]",
-    help="Let a cause of the time ledger cost nothing, such as host.dataloader; host or dev for all of them.",
+    help="Remove a cause of the time ledger, for example host.dataloader; host or dev removes all of them.",
 )
 @click.option(
     "--faster",
     multiple=True,
     metavar="CLASS=FACTORx",
-    help="Let kernels run faster, such as gemm=2x: a class, a pattern of names, or compute for all.",
+    help="Make kernels faster, for example gemm=2x: a class, a pattern of names, or compute for all.",
 )
 @click.option(
     "--format",
     "layout",
-    type=click.Choice(["terminal", "json"]),
+    type=click.Choice([*formats.RENDERERS, "json"]),
     default="terminal",
     show_default=True,
-    help="A page to read, or everything as JSON.",
+    help="A page to read, the same as Markdown, or everything as JSON.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the answer to FILE.")
 def whatif(
     options: RunOptions, removed: tuple[str, ...], faster: tuple[str, ...], layout: str, output: Path | None
 ) -> None:
-    """Say how long a step would take without a cause, or with faster kernels.
+    """Show the step time without a cause, or with faster kernels.
 
-    Everything named is changed at once; both options may be repeated. The answer is a bound: what is saved at most, as
-    everything else stays as it was recorded.
+    All changes apply together; both options may be repeated. The answer is an upper bound on the saving: everything
+    else stays as recorded.
     """
-    from traceanalyzer.attribution.what_if import Change, causes_named, parse_faster, what_if
+    from traceanalyzer.attribution.lead_scan.what_if import Change, causes_named, parse_faster, what_if
 
     if not removed and not faster:
         raise TraceAnalyzerError(
-            "nothing is to change", "whatif", "for example --remove host.dataloader, or --faster gemm=2x"
+            "no change was given", "whatif", "for example --remove host.dataloader, or --faster gemm=2x"
         )
+    removed = tuple(map(with_new_names, removed))
     causes_named(removed)
     change = Change(tuple(dict.fromkeys(removed)), tuple(parse_faster(text) for text in faster))
     with opened(options) as (run, activity):
@@ -57,9 +60,9 @@ def whatif(
         answer = what_if(run.connection, change)
         name = run.root.name or run.root.resolve().name
     with written(output) as stream:
-        from traceanalyzer.report import what_if as report
+        from traceanalyzer.report.screens import what_if as report
 
         if layout == "json":
             report.write_json(answer, name, stream)
         else:
-            report.write(answer, name, stream)
+            formats.render(report.sections(answer, name), layout, stream)

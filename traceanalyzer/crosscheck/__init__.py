@@ -1,14 +1,14 @@
 """Our numbers beside those of Holistic Trace Analysis (HTA) on the same traces, with the reason where they differ.
 
-A reason is proved and not guessed: each known deviation of HTA can be switched on in our own computation, and a
-difference counts as explained only if the numbers agree once the named deviations are on. HTA's mean bandwidth alone
-is taken for what it is: the mean of another thing.
+Each reason is proved: our own computation can switch on each known deviation of HTA, and a difference counts as
+explained only if the numbers agree once the named deviations are on. The one exception is HTA's mean bandwidth, which
+has another definition.
 """
 
 from __future__ import annotations
 
-from traceanalyzer.crosscheck.comparing import Comparison, Verdict, crosscheck
+from traceanalyzer.crosscheck.comparing import Agreement, Comparison, crosscheck
 from traceanalyzer.crosscheck.deviations import DEVIATIONS
 from traceanalyzer.crosscheck.hta_numbers import require_hta
 
-__all__ = ["DEVIATIONS", "Comparison", "Verdict", "crosscheck", "require_hta"]
+__all__ = ["DEVIATIONS", "Agreement", "Comparison", "crosscheck", "require_hta"]

@@ -1,4 +1,4 @@
-"""Puts our numbers beside HTA's, number by number, with what is known of each difference."""
+"""Puts our numbers beside HTA's, with the reason for each difference where it is known."""
 
 from __future__ import annotations
 
@@ -8,35 +8,29 @@ from typing import Literal
 
 import duckdb
 
+from traceanalyzer.canonical import StoredTrace
 from traceanalyzer.crosscheck.deviations import DEVIATIONS, DeviatingTrace, Numbers, Reasons
 from traceanalyzer.crosscheck.hta_numbers import hta_numbers, require_hta
-from traceanalyzer.engine import StoredTrace
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.run import Run
 
-# In the order of the page: what HTA calls the analysis, and the numbers of it with their units.
-_PAGE: dict[str, dict[str, str]] = {
-    "temporal breakdown": {
-        "kernel time": "us",
-        "idle time": "us",
-        "compute time": "us",
-        "non-compute time": "us",
-    },
-    "communication overlap": {"overlap": "%"},
-    "kernel breakdown": {
-        "compute kernels": "us",
-        "communication kernels": "us",
-        "copies and memsets": "us",
-        "longest compute kernel": "us",
-    },
-    "launch statistics": {"launches": "", "time in launching calls": "us", "launch delay": "us"},
-    "queue length": {"longest queue": "", "time at full queue": "us"},
-    "memory bandwidth": {f"bandwidth {kind}": "GB/s" for kind in ("HtoD", "DtoH", "DtoD", "PtoP", "HtoH")},
-}
+# In the order of the page: HTA's name of the analysis, the unit, and the numbers.
+_PAGE = (
+    ("temporal breakdown", "us", ("kernel time", "idle time", "compute time", "non-compute time")),
+    ("communication overlap", "%", ("overlap",)),
+    ("kernel breakdown", "us", ("compute kernels", "communication kernels", "copies and memsets")),
+    ("kernel breakdown", "us", ("longest compute kernel",)),
+    ("launch statistics", "", ("launches",)),
+    ("launch statistics", "us", ("time in launching calls", "launch delay")),
+    ("queue length", "", ("longest queue",)),
+    ("queue length", "us", ("time at full queue",)),
+    ("memory bandwidth", "GB/s", tuple(f"bandwidth {kind}" for kind in ("HtoD", "DtoH", "DtoD", "PtoP", "HtoH"))),
+)
 # HTA shows the overlap with two decimals; other numbers are whole, or sums of doubles.
 _SLACK = {"%": 0.00501, "us": 0.0005, "": 0.0, "GB/s": 1e-6}
 
-Verdict = Literal["equal", "explained", "differs", "missing"]
+# Equal; different for a known reason; different for no known reason; HTA has no number.
+Agreement = Literal["equal", "explained", "differs", "missing"]
 
 
 @dataclass(frozen=True)
@@ -54,8 +48,8 @@ class Comparison:
     failure: str | None = None  # why HTA has no number, where it says so
 
     @property
-    def verdict(self) -> Verdict:
-        """Whether the numbers agree, differ for a known reason, differ for none, or cannot be compared."""
+    def agreement(self) -> Agreement:
+        """How our number and HTA's agree."""
         if (self.ours is None and self.theirs is None) or self.reasons == ():
             return "equal"
         if self.theirs is None:
@@ -64,8 +58,8 @@ class Comparison:
 
     @property
     def why(self) -> str:
-        """What HTA does differently, in words; empty where nothing is to be said."""
-        if self.verdict == "missing":
+        """What HTA does differently, in words; empty where the numbers are equal or no reason is known."""
+        if self.agreement == "missing":
             return self.failure or "HTA gives no number"
         return "; ".join(DEVIATIONS[reason] for reason in self.reasons or ())
 
@@ -73,11 +67,11 @@ class Comparison:
 def crosscheck(run: Run, note: Callable[[str], None] = lambda _: None) -> list[Comparison]:
     """Return our numbers beside HTA's for every PyTorch trace of a run with GPU work.
 
-    `note` is told which trace is being read by HTA. Raises TraceAnalyzerError where HTA is missing, or no trace of the
-    run is one that HTA reads.
+    `note` is called with the name of each trace before HTA reads it. Raises TraceAnalyzerError where HTA is not
+    installed, or where the run has no trace that HTA reads.
     """
     kind_of = require_hta()
-    known = run.connection.execute(
+    readable = run.connection.execute(
         """
         SELECT trace, trace_id
         FROM canonical.traces
@@ -85,13 +79,13 @@ def crosscheck(run: Run, note: Callable[[str], None] = lambda _: None) -> list[C
         WHERE format = 'kineto'
         """
     ).fetchall()
-    by_name = {trace.trace: trace for trace in run.traces}
-    if not known:
+    if not readable:
         raise TraceAnalyzerError("no trace to compare", run.root, "HTA reads PyTorch traces with GPU work only")
+    stored = {trace.trace: trace for trace in run.traces}
     comparisons: list[Comparison] = []
-    for name, trace_id in known:
+    for name, trace_id in readable:
         note(name)
-        comparisons += _compare(run.connection, by_name[name], trace_id, kind_of)
+        comparisons += _compare(run.connection, stored[name], trace_id, kind_of)
     return comparisons
 
 
@@ -101,8 +95,8 @@ def _compare(
     theirs = hta_numbers(trace.path)
     deviating = DeviatingTrace(connection, trace_id, kind_of)
     ours = deviating.numbers() | _bandwidths(connection, trace_id)
-    for analysis, numbers in _PAGE.items():
-        for name, unit in numbers.items():
+    for analysis, unit, names in _PAGE:
+        for name in names:
             our, their = ours.get(name), theirs.values.get(name)
             if our is None and their is None:
                 continue

@@ -1,8 +1,8 @@
-"""Where HTA's numbers are known to deviate, and our own computation with any of these deviations switched on."""
+"""HTA's known deviations, and our own computation with any of them switched on."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from itertools import combinations
 from pathlib import Path
 
@@ -11,30 +11,30 @@ import pyarrow as pa
 
 _SQL = Path(__file__).parent / "sql"
 
-# Every deviation with what HTA does, in the words that a user reads.
+# Every deviation, in the words that a user reads.
 DEVIATIONS: Mapping[str, str] = {
     "rounding": "HTA rounds every start up and every end down to whole microseconds",
     "syncs": "HTA counts synchronisation records as GPU work",
-    "host_ops": "HTA takes host operators that name a stream (compiled code) for GPU work",
-    "names": "HTA tells compute and communication apart by its own patterns of kernel names",
-    "linked": "HTA drops GPU work whose launching call is not in the trace",
+    "host_ops": "HTA counts host operators that name a stream (compiled code) as GPU work",
+    "names": "HTA separates compute from communication by its own patterns of kernel names",
+    "linked": "HTA drops GPU work whose launch call is not in the trace",
     "devices": "HTA puts all devices of a trace on one timeline",
-    "apis": "HTA knows some launching calls only, and no graph launches",
-    "table": "HTA's table takes maxima over the sums of kernels, where there are more than ten names",
+    "apis": "HTA knows only some launch calls, and no graph launches",
+    "table": "HTA's table shows the maximum over sums of kernels, where the trace has more than ten kernel names",
     "ties": "HTA counts a launch before a start at the same instant",
-    "points": "HTA averages over the points at which bandwidth changes, and not over time",
-    "last_stream": "HTA reports the last stream only",
+    "points": "HTA averages over the points where bandwidth changes, not over time",
+    "last_stream": "HTA reports only the last stream",
 }
-# Those that change which events count, and those that change what is made of them; the mean bandwidth is another
-# definition, which nothing here computes.
+# Deviations that change which events count, and those that change how numbers are computed from them. The mean
+# bandwidth ("points") is another definition, which nothing here computes.
 _OF_EVENTS = ("rounding", "syncs", "host_ops", "names", "linked", "devices", "apis")
 _OF_NUMBERS = ("table", "ties", "last_stream")
 _SWITCHES = (*_OF_EVENTS, *_OF_NUMBERS)
 
 # Calls that HTA 0.5 and 0.6 look for, in launch statistics and in queue lengths.
-STATISTICS_CALLS = ("cudaLaunchKernel", "cudaLaunchKernelExC", "cudaMemcpyAsync", "cudaMemsetAsync")
-QUEUE_CALLS = (
-    *STATISTICS_CALLS,
+_STATISTICS_CALLS = ("cudaLaunchKernel", "cudaLaunchKernelExC", "cudaMemcpyAsync", "cudaMemsetAsync")
+_QUEUE_CALLS = (
+    *_STATISTICS_CALLS,
     "cuLaunchKernel",
     "cuLaunchKernelEx",
     "hipLaunchKernel",
@@ -45,6 +45,7 @@ QUEUE_CALLS = (
 )
 
 Numbers = dict[str, float | None]
+Reasons = tuple[str, ...] | None
 
 
 class DeviatingTrace:
@@ -58,8 +59,7 @@ class DeviatingTrace:
         kinds = pa.table({"name": names, "peer_kind": [kind_of(name or "") for name in names]})
         kinds = kinds.cast(pa.schema({"name": pa.string(), "peer_kind": pa.string()}))
         self._connection.register("peer_kinds", kinds)
-        lists = {"statistics_calls": list(STATISTICS_CALLS), "queue_calls": list(QUEUE_CALLS)}
-        self._run("kinds.sql", lists)
+        self._run("kinds.sql", {"statistics_calls": list(_STATISTICS_CALLS), "queue_calls": list(_QUEUE_CALLS)})
 
     def numbers(self, switched_on: frozenset[str] = frozenset()) -> Numbers:
         """Return every number with some deviations switched on, times in microseconds."""
@@ -70,25 +70,15 @@ class DeviatingTrace:
         return self._known[switched_on]
 
     def explain(self, name: str, theirs: float | None, agrees: Callable[[float | None, float | None], bool]) -> Reasons:
-        """Return the fewest deviations under which our number is theirs; None if none of them make it so."""
-        for switched_on in _subsets(self._applicable()):
-            if agrees(self.numbers(switched_on).get(name), theirs):
-                return tuple(sorted(switched_on, key=_SWITCHES.index))
+        """Return the fewest deviations that turn our number into theirs; None if no set of them does."""
+        exact = self.numbers()
+        # A deviation that changes no number here explains nothing, and each one doubles the work.
+        effective = [switch for switch in _SWITCHES if self.numbers(frozenset({switch})) != exact]
+        for size in range(len(effective) + 1):
+            for switched_on in combinations(effective, size):
+                if agrees(self.numbers(frozenset(switched_on)).get(name), theirs):
+                    return switched_on
         return None
 
-    def _applicable(self) -> list[str]:
-        # A deviation that changes no number here explains nothing, and each one doubles the work.
-        exact = self.numbers()
-        return [switch for switch in _SWITCHES if self.numbers(frozenset({switch})) != exact]
-
     def _run(self, file: str, values: Mapping[str, object]) -> duckdb.DuckDBPyConnection:
-        return self._connection.execute((_SQL / file).read_text(), dict(values))
-
-
-Reasons = tuple[str, ...] | None
-
-
-def _subsets(switches: Iterable[str]) -> Iterator[frozenset[str]]:
-    known = list(switches)
-    for size in range(len(known) + 1):
-        yield from map(frozenset, combinations(known, size))
+        return self._connection.execute((_SQL / file).read_text(encoding="utf-8"), dict(values))

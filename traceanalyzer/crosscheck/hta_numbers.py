@@ -1,4 +1,4 @@
-"""What HTA computes of one trace."""
+"""HTA's own numbers of one trace."""
 
 from __future__ import annotations
 
@@ -13,59 +13,47 @@ from typing import Any
 
 from traceanalyzer.errors import TraceAnalyzerError
 
-# HTA sums up the kernels beyond this many names, so that nothing is.
+# HTA sums up the kernels beyond this many names; no trace has as many.
 _EVERY_KERNEL = 10**9
 
 
 def require_hta() -> Callable[[str], str]:
     """Return HTA's own function from a kernel's name to its kind; raise TraceAnalyzerError where HTA is missing."""
     try:
-        # It warns of its own use of pandas when it is imported.
-        with _quiet():
+        with _quiet():  # its import warns about its own use of pandas
             import hta.trace_analysis  # noqa: F401
             from hta.utils.utils import get_kernel_type
     except ImportError as error:
         raise TraceAnalyzerError(
-            "HolisticTraceAnalysis (HTA), with which to compare, cannot be imported",
+            "Holistic Trace Analysis (HTA) is not installed, or cannot be imported",
             None,
-            "install it with `pip install 'traceanalyzer[hta]'`",
+            "it comes with the extra `hta`: pip install 'traceanalyzer[hta]'",
         ) from error
     return get_kernel_type  # type: ignore[no-any-return]
 
 
-def hta_version() -> str:
-    """Return the version of HTA that is installed."""
-    from importlib.metadata import version
-
-    return version("HolisticTraceAnalysis")
-
-
 @dataclass(frozen=True)
 class HtaNumbers:
-    """HTA's numbers of a trace by name, times in microseconds; what HTA could not compute is not in them."""
+    """HTA's numbers of a trace by name, times in microseconds, without those that HTA cannot compute."""
 
     values: dict[str, float | None]
-    failure: str | None  # what HTA raised instead of reading the trace
+    failure: str | None  # what HTA raises instead of reading the trace
 
 
 def hta_numbers(path: Path, *, keep_last_step: bool = True) -> HtaNumbers:
-    """Return HTA's numbers of a PyTorch trace.
-
-    HTA leaves out the last profiler step unless it is told to keep it.
-    """
-    require_hta()
-    from hta.trace_analysis import TraceAnalysis
-
+    """Return HTA's numbers of a PyTorch trace; without `keep_last_step`, HTA leaves out the last profiler step."""
     with _quiet():
+        from hta.trace_analysis import TraceAnalysis
+
         try:
             analysis = TraceAnalysis(
                 trace_files={0: str(path.absolute())}, trace_dir="", include_last_profiler_step=keep_last_step
             )
-        except Exception as error:  # HTA's own failures, of any kind, are an answer too
+        except Exception as error:  # any failure of HTA is an answer too
             return HtaNumbers({}, f"HTA fails on it: {type(error).__name__}")
         numbers: dict[str, float | None] = {}
         for of in (_temporal, _overlap, _kernels, _kernel_table, _launches, _queue, _full_queue, _bandwidth):
-            # No GPU events, an assertion on launches, no such column: then there is no number.
+            # Without GPU events or launches HTA fails in its own ways; the trace then has no number.
             with suppress(Exception):
                 numbers |= of(analysis)
     known = {name: None if value is None or math.isnan(value) else float(value) for name, value in numbers.items()}
@@ -109,7 +97,7 @@ def _kernels(analysis: Any) -> dict[str, float | None]:
 
 
 def _kernel_table(analysis: Any) -> dict[str, float | None]:
-    """Return the longest launch of any compute kernel, as HTA's table of kernels shows it unasked."""
+    """Return the longest launch of any compute kernel, as HTA's table of kernels shows it by default."""
     _, kernels = analysis.get_gpu_kernel_breakdown(visualize=False)
     named = kernels[(kernels["kernel_type"] == "COMPUTATION") & (kernels["name"] != "others")]
     return {"longest compute kernel": named["max (us)"].max()}

@@ -1,4 +1,4 @@
-"""From files to canonical tables: one ingester a format, chosen by content and never by suffix."""
+"""From files to canonical tables: one ingester per format, chosen by content and never by suffix."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class Progress:
-    """How far the reading of a file is: compressed bytes read of all, events so far."""
+    """How much of a file has been read: compressed bytes of the total, and events."""
 
     path: Path
     read_bytes: int
@@ -24,7 +24,7 @@ def _ignore(progress: Progress) -> None:
 
 @dataclass(frozen=True)
 class IngestOptions:
-    """What an ingester is told: how many cores it may use, and whom to tell how far it is."""
+    """How many cores an ingester may use, and the function to which it reports its progress."""
 
     jobs: int = 1
     report: Callable[[Progress], None] = field(default=_ignore)
@@ -36,11 +36,11 @@ class Ingester(Protocol):
     name: str
 
     def sniff(self, head: bytes, path: Path) -> bool:
-        """Tell from a file's first bytes (decompressed if it is gzip) whether this ingester reads it."""
+        """Return whether this ingester reads a file, from its first bytes (decompressed if it is gzip)."""
 
-    def ingest(self, path: Path, folder: Path, options: IngestOptions) -> list[str]:
-        """Write every trace of the file into a subfolder of `folder` (see TraceSink) and return the subfolders' names.
+    def ingest(self, path: Path, folder: Path, options: IngestOptions) -> None:
+        """Write every trace of the file into a subfolder of `folder`; see TraceSink.
 
-        A file that holds one trace gives `['0']`; one with several processes gives one name each, such as
-        `['pid111', 'pid112']`. Raises TraceAnalyzerError where nothing can be read at all.
+        The subfolder of a file with one trace is `0`; a file with several processes gives one subfolder per process,
+        such as `pid111` and `pid112`. Raises TraceAnalyzerError if the file cannot be read at all.
         """

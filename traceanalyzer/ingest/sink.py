@@ -1,4 +1,4 @@
-"""Where an ingester puts the rows of one trace: a folder with one Parquet file a canonical table."""
+"""The folder into which an ingester writes one trace: one Parquet file per canonical table."""
 
 from __future__ import annotations
 
@@ -54,6 +54,10 @@ class TraceSink:
     def path(self, table: str) -> Path:
         """Return the Parquet file of a table, for writers that fill it themselves."""
         return self.folder / f"{table}.parquet"
+
+    def files(self, table: str) -> list[str]:
+        """Return the files of a table that lie in the folder; those that the sink writes are whole once finished."""
+        return sorted(str(path) for path in self.folder.glob(f"{table}*.parquet"))
 
     def finish(self, table: str) -> None:
         """Finish the file of one table, so that it can be read; a table that got no rows is written empty."""

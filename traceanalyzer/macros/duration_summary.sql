@@ -1,6 +1,7 @@
--- Durations by file and key as `nsys stats` sums them up: rows (file, file_rank, key, dur_ns) of a table or view, by its name.
--- The percentage is of the file's total; the median of an even count is the mean of the middle two, the deviation is
--- the sample's, 0 for one row. Both, the mean and the percentage are rounded to one decimal.
+-- Durations by file and key as `nsys stats` summarises them. The argument is the name of a table or view with the
+-- columns file, file_rank, key and dur_ns. The percentage is of the file's total; for an even count the median is the
+-- mean of the middle two; the deviation is the sample standard deviation, 0 for one row. Percentage, mean, median and
+-- deviation have one decimal.
 CREATE OR REPLACE MACRO duration_summary(durations) AS TABLE (
     WITH sums AS (
         SELECT

@@ -1,5 +1,5 @@
--- The kinds of GPU work that an operation counts to, as engine_time names them; `has_graphs`: whole graph replays were
--- recorded on its device.
+-- The kinds of GPU work (engine_time) in which an operation counts; `has_graphs`: whole graph replays were recorded on
+-- its device.
 CREATE OR REPLACE MACRO engines_of(kind, is_comm, copy_kind, is_managed, has_graphs) AS
     CASE kind
         WHEN 'kernel'

@@ -1,4 +1,4 @@
--- The holes between each key's first start and last end that none of its intervals covers.
+-- The gaps between each key's first start and last end that none of its intervals covers.
 CREATE OR REPLACE MACRO interval_gaps(intervals) AS TABLE (
     WITH islands AS (
         SELECT

@@ -1,6 +1,6 @@
--- The union of each key's intervals as disjoint ones: rows (key, start_ns, end_ns) of a table or view, by its name.
--- Intervals are [start, end); those that touch become one; empty ones vanish. Numbers as keys sort several times as fast
--- as structs do.
+-- The union of each key's intervals, as disjoint intervals. The argument names a table or view with the columns
+-- key, start_ns and end_ns. Intervals are [start, end); intervals that touch become one; empty intervals are dropped.
+-- Keys that are numbers sort several times as fast as structs.
 CREATE OR REPLACE MACRO interval_merge(intervals) AS TABLE (
     WITH reached AS (
         SELECT
@@ -12,7 +12,7 @@ CREATE OR REPLACE MACRO interval_merge(intervals) AS TABLE (
         WHERE end_ns > start_ns
         WINDOW timeline AS (PARTITION BY key ORDER BY start_ns, end_ns)
     ),
-    -- An island begins where nothing before it reaches, and ends where everything before the next one had.
+    -- An island starts at an interval that no earlier interval reaches; it ends at the last end before the next island.
     heads AS (
         SELECT key, start_ns, reached_ns, last_ns
         FROM reached

@@ -1,5 +1,5 @@
--- Two sets of intervals of the same key, cut where either begins or ends: which of the two covers each stretch.
--- A sweep: an instant is covered by a set while more of its merged intervals have begun than ended.
+-- Two sets of intervals, cut for each key where an interval of either set starts or ends: which sets cover each
+-- stretch. A sweep: a set covers an instant while more of its merged intervals have started than ended.
 CREATE OR REPLACE MACRO interval_overlay(first_set, second_set) AS TABLE (
     WITH merged AS (
         SELECT key, start_ns, end_ns, 1 AS first_open, 0 AS second_open FROM interval_merge(first_set)

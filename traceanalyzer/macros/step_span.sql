@@ -1,4 +1,4 @@
--- From the start of each device's first step to the end of its last: rows of a metric of steps, by its name.
+-- From the start of each device's first step to the end of its last. The argument is the name of a metric of steps.
 CREATE OR REPLACE MACRO step_span(steps) AS TABLE (
     SELECT
         trace,

@@ -1,23 +1,25 @@
--- One row per trace, step and kind of allocation: how often memory was taken or given back, how long it took, how much it was.
+-- One row per trace, step and kind of allocation: how often memory was allocated or freed, how long it took, how many
+-- bytes.
 --
--- Of the device's runtime and driver (cudaMalloc, cudaFree, cudaHostAlloc, hip…, cuMem…) every call counts with its
--- time on the host; a driver call within a runtime call counts once. Most of them wait for the device, so a step that
--- repeats them stalls. Of the framework's own allocator the events are counted where they were recorded; they cost next
--- to nothing unless it has to ask the driver. Nsight Systems records the driver's own memory instead: the same
--- allocations as the calls, with sizes and devices. The step is that of the host, in which the call or event starts.
+-- Every call of the device's runtime and driver (cudaMalloc, cudaFree, cudaHostAlloc, hip…, cuMem…) counts with its
+-- time on the host; a driver call inside a runtime call counts once. Most of these calls wait for the device, so a step
+-- that repeats them stalls. The framework's own allocator counts by its events, where they were recorded; they cost
+-- almost nothing unless the allocator has to ask the driver. Nsight Systems records the driver's memory usage instead:
+-- the same allocations as the calls, with sizes and devices. The step is the host's step in which the call or event
+-- starts.
 --
 -- columns:
 --   trace       VARCHAR  name of the trace
 --   rank        INTEGER  rank in the job
---   device      INTEGER  device, of events; -1: the CPU; NULL: of calls, which do not say it
+--   device      INTEGER  device of the event; -1: the CPU; NULL: a call, which does not name its device
 --   step        BIGINT   step of the host; NULL: outside steps
---   source      VARCHAR  driver (calls of the device's runtime or driver), framework (events of its allocator), or usage
---                        (memory that these calls took and gave back, as Nsight Systems recorded it)
+--   source      VARCHAR  driver (calls of the device's runtime or driver), framework (events of its allocator), or
+--                        usage (memory that these calls allocated and freed, as Nsight Systems recorded it)
 --   name        VARCHAR  call, or alloc, free, oom
 --   alloc_count BIGINT   calls or events
---   sum_ns      BIGINT   sum of the calls' durations; NULL: of events, which have none
+--   sum_ns      BIGINT   sum of the calls' durations; NULL: events, which have no duration
 --   max_ns      BIGINT   longest call
---   size_bytes  BIGINT   bytes of all events; NULL: of calls, whose sizes are not recorded
+--   size_bytes  BIGINT   bytes of all events; NULL: calls, whose sizes are not recorded
 WITH host_steps AS (
     SELECT
         trace_id,

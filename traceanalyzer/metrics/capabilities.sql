@@ -1,7 +1,7 @@
 -- One row per trace (or device) and capability: what the trace holds that rules can require, and how to record the rest.
 --
--- What a capability means is in capability_kinds. A rule whose requirement is not available abstains and says `detail`
--- and `unlock`; it never reads as 'nothing found'.
+-- What a capability means is in capability_kinds, how to record it in recording_hints. A rule whose requirement is not
+-- available abstains and says `detail` and `unlock`; it never reads as 'nothing found'.
 --
 -- columns:
 --   trace        VARCHAR  name of the trace
@@ -110,8 +110,8 @@ facts AS (
             {capability: 'cpu_ops', available: host.cpu_ops > 0, detail: 'no operators are in the trace'},
             {capability: 'shapes', available: traces.has_shapes, detail: 'no input shapes were recorded'},
             {capability: 'python_stack', available: traces.has_stacks OR host.python_frames > 0, detail: 'no Python stacks were recorded'},
-            {capability: 'mem_events', available: traces.has_memory AND traces.format <> 'nsys', detail: 'no allocator events were recorded'},
-            {capability: 'failed_allocations', available: if(traces.format = 'nsys', host.api_calls > 0, traces.has_memory), detail: 'neither allocator events nor what calls return was recorded'},
+            {capability: 'mem_events', available: traces.has_memory AND traces.recorder IS DISTINCT FROM 'nsys', detail: 'no allocator events were recorded'},
+            {capability: 'failed_allocations', available: if(traces.recorder = 'nsys', host.api_calls > 0, traces.has_memory), detail: 'neither allocator events nor what calls return was recorded'},
             {capability: 'sync_edges', available: traces.has_sync_events, detail: 'stream and event waits were not recorded'},
             {capability: 'api_calls', available: host.api_calls > 0, detail: 'no runtime or driver calls are in the trace'},
             {capability: 'copy_kinds', available: coalesce(copies_in.unknown_copies, 0) = 0, detail: printf('%d of %d copies to the device do not say from which memory', copies_in.unknown_copies, copies_in.copies)},
@@ -151,7 +151,8 @@ SELECT
     facts.capability,
     coalesce(facts.available, FALSE) AS available,
     CASE WHEN NOT coalesce(facts.available, FALSE) THEN facts.detail END AS detail,
-    CASE WHEN traces.format = 'nsys' THEN kinds.unlock_nsys ELSE kinds.unlock END AS unlock
+    hints.hint AS unlock
 FROM facts
 JOIN canonical.traces AS traces USING (trace_id)
-JOIN capability_kinds AS kinds USING (capability)
+JOIN trace_hints AS hints
+  ON hints.trace_id = facts.trace_id AND hints.what = facts.capability

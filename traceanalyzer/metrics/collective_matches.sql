@@ -1,24 +1,25 @@
--- One row per collective of the run: which ranks are there, how long the transfer took, and who came last.
+-- One row per collective of the run: which ranks take part, how long the transfer takes, and which rank arrives last.
 --
--- Kernels of different ranks are one collective where their group and recorded sequence number agree; without numbers,
--- the n-th kernels of a group are, once each rank is shifted to where kinds and sizes fit. The rank that came last is in
--- it for the shortest time: that is the transfer, and what the others take longer they waited. No clocks are compared.
--- Where ranks are missing nothing is split.
+-- Kernels of different ranks belong to one collective if their group and recorded sequence number agree. Without
+-- numbers, the n-th kernels of a group belong together, after each rank is shifted to the position where kinds and
+-- sizes fit. The rank that arrives last has the shortest kernel: this duration is the transfer, and the time by which
+-- the other ranks take longer is their wait. No clocks are compared. If ranks are missing, the duration is not split.
 --
 -- columns:
 --   match_id         BIGINT   the collective (attribution.collective_members has its kernels)
 --   collective_kind  VARCHAR  allreduce, allgather …; as in collectives
 --   group_key        VARCHAR  group: ranks as a JSON list where recorded, else name and size
 --   comm_seq         BIGINT   sequence number in the group; NULL: not recorded
---   size_bytes       BIGINT   bytes of its first rank, as in collectives
---   synchronises     BOOLEAN  all ranks leave it together
---   present_count    INTEGER  ranks of it in the run
+--   size_bytes       BIGINT   bytes on its first rank, as in collectives
+--   synchronises     BOOLEAN  all ranks leave the collective together
+--   present_count    INTEGER  ranks of the collective that the run contains
 --   expected_count   INTEGER  ranks of the group; NULL: not recorded
---   transfer_ns      BIGINT   least duration of a rank; NULL: ranks are missing
---   skew_ns          BIGINT   how much longer the rank took that came first; NULL: ranks are missing
+--   transfer_ns      BIGINT   shortest duration on any rank; NULL: ranks are missing
+--   skew_ns          BIGINT   longest wait: how much longer the kernel of the first rank to arrive took; NULL: ranks
+--                             are missing
 --   wait_sum_ns      BIGINT   sum of the waits of all ranks; NULL: ranks are missing
---   last_rank        INTEGER  rank that came last; NULL: ranks are missing
---   last_trace       VARCHAR  its trace; NULL: ranks are missing
+--   last_rank        INTEGER  rank that arrived last; NULL: ranks are missing
+--   last_trace       VARCHAR  trace of that rank; NULL: ranks are missing
 SELECT
     members.match_id,
     arg_min(kinds.collective_kind, members.trace_id) AS collective_kind,

@@ -1,10 +1,11 @@
--- One row per communication kernel: which collective it is, on how much data, and how fast it moved it.
+-- One row per communication kernel: which collective it is, how much data it moves, and how fast.
 --
--- Bytes and bandwidths follow NCCL's own benchmarks: of n ranks, the size of an all-gather is what a rank receives, of
--- all others what it sends (of a receive, what arrives); the algorithm bandwidth is that size over the duration, and the bus bandwidth corrects it by
--- how often data crosses a link (2(n-1)/n for an all-reduce, (n-1)/n for all-gather, reduce-scatter and all-to-all, 1
--- for the rest), so that it can be held against the hardware. The duration includes the wait for the last rank to
--- arrive: the bandwidth of one rank is a lower bound. Sizes are NULL where the profiler did not record them.
+-- Bytes and bandwidths follow NCCL's own benchmarks. The size of an all-gather is what one rank receives; the size of
+-- any other collective is what one rank sends (for a receive: what arrives). The algorithm bandwidth is the size
+-- divided by the duration. The bus bandwidth corrects it by how often data crosses a link, so that it compares with the
+-- hardware: of n ranks, 2(n-1)/n for all-reduce, (n-1)/n for all-gather, reduce-scatter and all-to-all, 1 for the rest.
+-- The duration includes the wait for the last rank to arrive, so the bandwidth of one rank is a lower bound. Sizes are
+-- NULL where the profiler did not record them.
 -- Source: github.com/NVIDIA/nccl-tests, doc/PERFORMANCE.md.
 --
 -- columns:
@@ -14,10 +15,12 @@
 --   stream                BIGINT   stream
 --   trace_id              INTEGER  key of the canonical tables
 --   op_id                 BIGINT   the kernel (gpu_ops.op_id)
---   step                  BIGINT   step of the device that it starts in; NULL: outside steps
+--   step                  BIGINT   step of the device in which it starts; NULL: outside steps
 --   name                  VARCHAR  kernel, as written
 --   collective            VARCHAR  collective, as recorded: allreduce, _allgather_base …
---   collective_kind       VARCHAR  allreduce, allgather, reducescatter, alltoall, broadcast, reduce, send, recv, sendrecv or other, by the record, else NCCL's own range around the launch, else the kernel's name
+--   collective_kind       VARCHAR  allreduce, allgather, reducescatter, alltoall, broadcast, reduce, send, recv,
+--                                  sendrecv or other; from the record, else from NCCL's own range around the launch,
+--                                  else from the kernel's name
 --   group_name            VARCHAR  process group
 --   group_desc            VARCHAR  process group description
 --   group_size            INTEGER  ranks of the group
@@ -25,7 +28,7 @@
 --   comm_dtype            VARCHAR  element type
 --   size_bytes            BIGINT   bytes, as defined above
 --   start_ns              BIGINT   start
---   dur_ns                BIGINT   duration, the wait for other ranks included
+--   dur_ns                BIGINT   duration, including the wait for other ranks
 --   algorithm_bytes_per_s DOUBLE   size_bytes / duration
 --   bus_bytes_per_s       DOUBLE   algorithm bandwidth, corrected by how often data crosses a link
 WITH kinds AS (

@@ -1,6 +1,6 @@
--- One row per trace and device: how much of its span communicates, and how much of that hides behind compute.
+-- One row per trace and device: the share of its span with communication, and the share of it that compute overlaps.
 --
--- Definitions as in device_time. Exposed communication is no saving: a collective that runs while the host has not yet
+-- Definitions as in device_time. Exposed communication is not a saving: a collective that runs before the host has
 -- asked for the next kernel costs nothing.
 --
 -- columns:
@@ -8,11 +8,11 @@
 --   rank               INTEGER  rank in the job
 --   device             INTEGER  device
 --   comm_kernel_count  BIGINT   communication kernels
---   comm_ns            BIGINT   a communication kernel runs
+--   comm_ns            BIGINT   time in which a communication kernel runs
 --   comm_share         DOUBLE   comm_ns / span of the device
---   exposed_comm_ns    BIGINT   … and no compute kernel does
+--   exposed_comm_ns    BIGINT   part of comm_ns in which no compute kernel runs
 --   exposed_comm_share DOUBLE   exposed_comm_ns / span of the device
---   overlap_share      DOUBLE   share of comm_ns during which a compute kernel runs; NULL without communication
+--   overlap_share      DOUBLE   share of comm_ns in which a compute kernel runs; NULL: no communication
 WITH counts AS (
     SELECT trace, device, count(*) FILTER (WHERE is_comm) AS comm_kernel_count
     FROM gpu_ops

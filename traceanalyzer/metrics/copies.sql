@@ -1,19 +1,19 @@
 -- One row per trace, device, direction and pair of memory kinds: copies, their bytes, time and bandwidth.
 --
--- Bandwidth is all bytes over all time of the copies, so that long copies weigh more; it is NULL where no time or no
--- bytes were recorded. Copies of zero length count as copies and as bytes.
+-- Bandwidth is all bytes divided by the copies' summed time, so long copies have more weight; it is NULL where no time
+-- or no bytes were recorded. Copies of zero length count, and so do their bytes.
 --
 -- columns:
 --   trace                 VARCHAR  name of the trace
 --   rank                  INTEGER  rank in the job
 --   device                INTEGER  device
 --   copy_kind             VARCHAR  HtoD, DtoH, DtoD, PtoP, HtoH; NULL: unknown
---   src_kind              VARCHAR  memory kind copied from; NULL: not recorded
---   dst_kind              VARCHAR  memory kind copied to; NULL: not recorded
+--   src_kind              VARCHAR  kind of the source memory; NULL: not recorded
+--   dst_kind              VARCHAR  kind of the destination memory; NULL: not recorded
 --   copy_count            BIGINT   copies
 --   size_bytes            BIGINT   bytes copied
 --   sum_ns                BIGINT   sum of durations
---   busy_ns               BIGINT   some copy of the row runs
+--   busy_ns               BIGINT   time in which a copy of the row runs
 --   max_ns                BIGINT   longest copy
 --   bandwidth_bytes_per_s DOUBLE   size_bytes / sum_ns
 WITH ops AS (

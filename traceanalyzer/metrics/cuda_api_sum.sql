@@ -1,19 +1,19 @@
--- One row per file and CUDA call: how often it was made and how long it took, as NVIDIA's report of the same name counts.
+-- One row per file and CUDA call: how often it was made and how long it took, as in NVIDIA's report of the same name.
 --
--- Runtime and driver calls of all processes and threads of the file; a driver call inside a runtime call counts in both
--- rows. The percentage is of the rows' total, not of wall time. The suffix `_v` with four digits is left out of names,
--- longer ones stay, as `nsys stats` prints them. Other than NVIDIA's: a call that the profiler wrote a second time with
--- its backtrace counts once.
+-- The rows cover the runtime and driver calls of all processes and threads of the file; a driver call inside a runtime
+-- call counts in both rows. The percentage is of the total of all rows, not of wall time. As in `nsys stats`, names
+-- lose the suffix `_v` with four digits and keep longer ones. One difference from NVIDIA's report: a call that the
+-- profiler wrote a second time, with its backtrace, counts once.
 --
 -- columns:
 --   trace        VARCHAR  name of the file
---   rank         INTEGER  rank in the job, where the file holds one process
+--   rank         INTEGER  rank in the job; NULL: the file holds several processes
 --   name         VARCHAR  call
 --   time_percent DOUBLE   sum_ns in percent of all rows of the file
 --   sum_ns       BIGINT   sum of durations
 --   call_count   BIGINT   calls
 --   mean_ns      DOUBLE   mean duration
---   median_ns    DOUBLE   median duration; of an even count the mean of the middle two
+--   median_ns    DOUBLE   median duration; for an even count the mean of the middle two
 --   min_ns       BIGINT   shortest
 --   max_ns       BIGINT   longest
 --   stddev_ns    DOUBLE   sample standard deviation; 0 for one call

@@ -1,13 +1,14 @@
--- One row per file and kernel name: how often it ran and how long, as NVIDIA's report of the same name counts.
+-- One row per file and kernel name: how often the kernel ran and how long, as in NVIDIA's report of the same name.
 --
--- A plain sum over launches of all processes and devices of the file; the percentage is of the rows' total, not of wall
--- time. The median of an even count is the mean of the middle two, the deviation is the sample's (0 for one launch);
--- both, the mean and the percentage are rounded to one decimal, as `nsys stats` prints them. Graph replays recorded as a
--- whole have no kernels and are not here. Use kernel_summary for ranks and devices.
+-- Plain sums over launches of all processes and devices of the file; the percentage is of the total of all rows, not of
+-- wall time. For an even count the median is the mean of the middle two; the deviation is the sample standard
+-- deviation, 0 for one launch. Median, deviation, mean and percentage have one decimal, as in `nsys stats`. Graph
+-- replays that were recorded as a whole have no kernels, so they are not included. Use kernel_summary for ranks and
+-- devices.
 --
 -- columns:
 --   trace          VARCHAR  name of the file
---   rank           INTEGER  rank in the job, where the file holds one process
+--   rank           INTEGER  rank in the job; NULL: the file holds several processes
 --   name           VARCHAR  kernel, as written
 --   time_percent   DOUBLE   sum_ns in percent of all rows of the file
 --   sum_ns         BIGINT   sum of durations

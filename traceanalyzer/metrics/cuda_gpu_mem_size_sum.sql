@@ -1,12 +1,12 @@
--- One row per file and memory operation: copies by direction and memsets, with their sizes, as NVIDIA's report counts.
+-- One row per file and memory operation: sizes of copies by direction and of memsets, as in NVIDIA's report.
 --
--- Sizes are in MB of 1,000,000 bytes with three decimals, as `nsys stats` prints them; size_bytes is exact. Median and
--- deviation are as in cuda_gpu_kern_sum. Operations whose size was not recorded are left out.
+-- Sizes are in MB of 1,000,000 bytes with three decimals, as in `nsys stats`; size_bytes is exact. Median and deviation
+-- are as in cuda_gpu_kern_sum. Operations without a recorded size are not included.
 --
 -- columns:
 --   trace           VARCHAR  name of the file
---   rank            INTEGER  rank in the job, where the file holds one process
---   operation       VARCHAR  what was done, as `nsys stats` names it
+--   rank            INTEGER  rank in the job; NULL: the file holds several processes
+--   operation       VARCHAR  operation, as `nsys stats` names it
 --   sum_mb          DOUBLE   sum of sizes
 --   operation_count BIGINT   operations
 --   mean_mb         DOUBLE   mean size

@@ -1,13 +1,14 @@
--- One row per file and memory operation: copies by direction and memsets, with their time, as NVIDIA's report counts.
+-- One row per file and memory operation: times of copies by direction and of memsets, as in NVIDIA's report.
 --
--- A plain sum over operations of all processes and devices of the file; the percentage is of the rows' total. Copies that
--- migrate managed memory are rows of their own. Rounding, median and deviation are as in cuda_gpu_kern_sum. Use copies
--- for memory kinds and bandwidth: NVIDIA's bandwidth is cut off by integer arithmetic, ours is not.
+-- Plain sums over operations of all processes and devices of the file; the percentage is of the total of all rows.
+-- Copies that migrate managed memory have rows of their own. Rounding, median and deviation are as in
+-- cuda_gpu_kern_sum. Use copies for memory kinds and bandwidth: NVIDIA's report computes bandwidth in whole numbers,
+-- copies does not.
 --
 -- columns:
 --   trace           VARCHAR  name of the file
---   rank            INTEGER  rank in the job, where the file holds one process
---   operation       VARCHAR  what was done, as `nsys stats` names it
+--   rank            INTEGER  rank in the job; NULL: the file holds several processes
+--   operation       VARCHAR  operation, as `nsys stats` names it
 --   time_percent    DOUBLE   sum_ns in percent of all rows of the file
 --   sum_ns          BIGINT   sum of durations
 --   operation_count BIGINT   operations

@@ -1,7 +1,7 @@
--- One row per thread, device, call and kernel name: launch, queue and kernel times, as NVIDIA's report counts.
+-- One row per thread, device, call and kernel name: times of launch call, queue and kernel, as in NVIDIA's report.
 --
--- Built on cuda_kern_exec_trace, which defines the times. Means, medians and deviations (the sample's, 0 for one launch)
--- are rounded to one decimal, as `nsys stats` prints them; the columns of the queue count only launches that queued.
+-- The times are defined in cuda_kern_exec_trace. Means, medians and deviations (sample standard deviation, 0 for one
+-- launch) have one decimal, as in `nsys stats`; the queue columns count only launches that waited in the queue.
 --
 -- columns:
 --   trace            VARCHAR  name of the trace
@@ -12,22 +12,22 @@
 --   api              VARCHAR  call
 --   name             VARCHAR  kernel, as written
 --   launch_count     BIGINT   kernels
---   queued_count     BIGINT   kernels that started after their call had returned
---   total_mean_ns    DOUBLE   mean of the totals
---   total_median_ns  DOUBLE   median of the totals
---   total_min_ns     BIGINT   shortest total
---   total_max_ns     BIGINT   longest total
---   total_stddev_ns  DOUBLE   deviation of the totals
+--   queued_count     BIGINT   kernels that started after their call returned
+--   total_mean_ns    DOUBLE   mean of the total times
+--   total_median_ns  DOUBLE   median of the total times
+--   total_min_ns     BIGINT   shortest total time
+--   total_max_ns     BIGINT   longest total time
+--   total_stddev_ns  DOUBLE   deviation of the total times
 --   api_mean_ns      DOUBLE   mean of the calls
 --   api_median_ns    DOUBLE   median of the calls
 --   api_min_ns       BIGINT   shortest call
 --   api_max_ns       BIGINT   longest call
 --   api_stddev_ns    DOUBLE   deviation of the calls
---   queue_mean_ns    DOUBLE   mean of the waits
---   queue_median_ns  DOUBLE   median of the waits
---   queue_min_ns     BIGINT   shortest wait
---   queue_max_ns     BIGINT   longest wait
---   queue_stddev_ns  DOUBLE   deviation of the waits
+--   queue_mean_ns    DOUBLE   mean of the queue times
+--   queue_median_ns  DOUBLE   median of the queue times
+--   queue_min_ns     BIGINT   shortest queue time
+--   queue_max_ns     BIGINT   longest queue time
+--   queue_stddev_ns  DOUBLE   deviation of the queue times
 --   kernel_mean_ns   DOUBLE   mean of the kernels
 --   kernel_median_ns DOUBLE   median of the kernels
 --   kernel_min_ns    BIGINT   shortest kernel

@@ -1,10 +1,11 @@
--- One row per kernel whose launching call is in the trace: the call, the wait in the queue, and the run.
+-- One row per kernel whose launch call is in the trace: the call, the wait in the queue, and the kernel itself.
 --
--- Defined as NVIDIA's kernel execution report: the queue time runs from the end of the call to the start of the kernel,
--- and is NULL where the kernel started before the call returned; the total runs from the call's start to the later of
--- both ends. A long queue time is healthy, the host is ahead; a short one before every kernel, with gaps between them,
--- means that the host cannot keep up. The kernels of one graph launch share its call. Other than NVIDIA's: a call that
--- the profiler wrote twice, with its backtrace, gives one row.
+-- Times are defined as in NVIDIA's kernel execution report. The queue time runs from the end of the call to the start
+-- of the kernel; it is NULL where the kernel started before the call returned. The total runs from the start of the
+-- call to the end of the call or of the kernel, whichever is later. A long queue time is healthy, because the host is
+-- ahead. A short one before every kernel, with gaps between kernels, means that the host cannot keep up. The kernels of
+-- one graph launch share its call. One difference from NVIDIA's report: a call that the profiler wrote twice, with its
+-- backtrace, gives one row.
 --
 -- columns:
 --   trace           VARCHAR  name of the trace
@@ -18,10 +19,11 @@
 --   launch_id       BIGINT   the call (host_slices.slice_id)
 --   api_start_ns    BIGINT   start of the call
 --   api_ns          BIGINT   duration of the call
---   queue_ns        BIGINT   end of the call to the start of the kernel, where that is not negative
+--   queue_ns        BIGINT   end of the call to the start of the kernel; NULL: the kernel started before the call
+--                            returned
 --   kernel_start_ns BIGINT   start of the kernel
 --   kernel_ns       BIGINT   duration of the kernel
---   total_ns        BIGINT   start of the call to the later of both ends
+--   total_ns        BIGINT   start of the call to the end of the call or of the kernel, whichever is later
 SELECT
     launches.trace,
     launches.rank,

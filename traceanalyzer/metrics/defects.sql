@@ -1,6 +1,7 @@
 -- One row per trace and kind of defect: what was lost, repaired or is doubtful, how often, and where first.
 --
--- A loss means that something is missing from every number; a repair was read after mending; a note is harmless.
+-- A loss means that every number lacks something; a repair means that the data was corrected while it was read; a note
+-- is harmless.
 --
 -- columns:
 --   trace        VARCHAR  name of the trace
@@ -8,8 +9,8 @@
 --   defect       VARCHAR  name of the defect
 --   severity     VARCHAR  loss, repair or note
 --   defect_count BIGINT   how often
---   first_offset BIGINT   byte offset of the first in the decompressed file; NULL: no single place
---   example      VARCHAR  the first, shortened
+--   first_offset BIGINT   byte offset of the first one in the decompressed file; NULL: no single place
+--   example      VARCHAR  the first one, shortened
 --   advice       VARCHAR  what it means and what to do
 SELECT
     trace,

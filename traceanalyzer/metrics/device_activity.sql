@@ -1,6 +1,7 @@
--- One row per stretch of time in which some GPU work of a kind runs on a device, on whatever streams.
+-- One row per stretch of time in which GPU work of one kind runs on a device, on any stream.
 --
--- Kinds are those of engine_time. Stretches of one kind neither overlap nor touch; work of no length is in none.
+-- The kinds are those of engine_time. Stretches of one kind neither overlap nor touch each other; work of zero length
+-- is in no stretch.
 --
 -- columns:
 --   trace     VARCHAR  name of the trace
@@ -9,7 +10,7 @@
 --   trace_id  INTEGER  traces.trace_id
 --   engine    VARCHAR  kind of work
 --   start_ns  BIGINT   start of the stretch
---   dur_ns    BIGINT   its length
+--   dur_ns    BIGINT   length of the stretch
 WITH work AS (
     SELECT
         trace_id,
@@ -22,7 +23,7 @@ WITH work AS (
         start_ns + dur_ns AS end_ns
     FROM gpu_ops
 ),
--- Few kinds of operations, told once each; the kinds of work on a device are numbered, for numbers sort faster.
+-- Each kind of operation once; the kinds of work on a device are numbers, because numbers sort faster.
 sorts AS MATERIALIZED (
     SELECT
         *,

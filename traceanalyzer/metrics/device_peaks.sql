@@ -1,6 +1,6 @@
--- One row per device that ran something: what its hardware can do at most, as far as the model is known.
+-- One row per device with GPU work: the peak rates of its hardware, where the model is known.
 --
--- Matched with hardware_peaks by name, and by SM count where variants differ; the peaks are NULL for unknown models.
+-- Models are matched with hardware_peaks by name, and by SM count where variants differ.
 --
 -- columns:
 --   trace            VARCHAR  name of the trace
@@ -11,11 +11,11 @@
 --   vendor           VARCHAR  nvidia, amd, intel, mtia; NULL: unknown
 --   sm_count         INTEGER  SMs or compute units
 --   arch             INTEGER  compute capability x 10; NULL: unknown or not NVIDIA
---   fp32_tflops      DOUBLE   FP32 without tensor cores
---   tf32_tflops      DOUBLE   TF32 on tensor cores; NULL: has none
---   half_tflops      DOUBLE   FP16 or BF16 on tensor cores; NULL: has none
---   fp8_tflops       DOUBLE   FP8 on tensor cores; NULL: has none
---   memory_gb_per_s  DOUBLE   memory bandwidth
+--   fp32_tflops      DOUBLE   FP32 without tensor cores; NULL: unknown model
+--   tf32_tflops      DOUBLE   TF32 on tensor cores; NULL: the device does not support it, or unknown model
+--   half_tflops      DOUBLE   FP16 or BF16 on tensor cores; NULL: the device does not support it, or unknown model
+--   fp8_tflops       DOUBLE   FP8 on tensor cores; NULL: the device does not support it, or unknown model
+--   memory_gb_per_s  DOUBLE   memory bandwidth; NULL: unknown model
 --   source           VARCHAR  data sheet; NULL: unknown model
 WITH used AS (
     SELECT DISTINCT

@@ -1,10 +1,10 @@
--- One row per trace and device that worked: how its time divides between work and idleness.
+-- One row per trace and device with GPU work: how its time divides into busy and idle time.
 --
--- Times are lengths of unions of intervals, never sums of durations; the span runs from the first start to the last end
--- of the device's GPU operations, on all streams. Compute is every kernel (and opaque graph replay) that is no
--- communication; a kernel communicates if its name holds nccl, rccl or cross_device_reduce. Exposed communication is
--- communication while no compute kernel runs, exposed copies are copies while no kernel at all runs. These are the
--- conventional numbers, for comparison with other tools; what fixing something wins is not among them.
+-- Times are lengths of unions of intervals, never sums of durations. The span runs from the start of the device's first
+-- GPU operation to the end of its last, on all streams. A kernel is communication if its name contains nccl, rccl or
+-- cross_device_reduce; every other kernel, and every graph replay recorded as a whole, is compute. Exposed
+-- communication is communication while no compute kernel runs; exposed copies are copies while no kernel of any kind
+-- runs. These are the conventional numbers, for comparison with other tools; what a fix saves is not among them.
 --
 -- columns:
 --   trace                VARCHAR  name of the trace
@@ -15,14 +15,14 @@
 --   first_ns             BIGINT   start of the first operation
 --   last_ns              BIGINT   end of the last operation
 --   span_ns              BIGINT   last_ns - first_ns
---   busy_ns              BIGINT   some operation runs
+--   busy_ns              BIGINT   time in which any operation runs
 --   idle_ns              BIGINT   span_ns - busy_ns
---   compute_ns           BIGINT   a compute kernel runs
---   comm_ns              BIGINT   a communication kernel runs
---   exposed_comm_ns      BIGINT   a communication kernel runs and no compute kernel does
---   memcpy_ns            BIGINT   a copy runs
---   exposed_memcpy_ns    BIGINT   a copy runs and no kernel does
---   launch_matched_count BIGINT   operations whose launching call is in the trace
+--   compute_ns           BIGINT   time in which a compute kernel runs
+--   comm_ns              BIGINT   time in which a communication kernel runs
+--   exposed_comm_ns      BIGINT   part of comm_ns in which no compute kernel runs
+--   memcpy_ns            BIGINT   time in which a copy runs
+--   exposed_memcpy_ns    BIGINT   part of memcpy_ns in which no kernel runs
+--   launch_matched_count BIGINT   operations whose launch call is in the trace
 --   busy_share           DOUBLE   busy_ns / span_ns
 --   compute_share        DOUBLE   compute_ns / span_ns
 WITH times AS (

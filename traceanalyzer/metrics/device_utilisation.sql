@@ -1,16 +1,17 @@
--- One row per trace and device: the share of its steps in which at least one kernel runs, as the TensorBoard plugin counts.
+-- One row per trace and device: the share of its steps in which at least one kernel runs, as in the TensorBoard plugin.
 --
--- Utilisation = length of (union of kernels ∩ steps) / length of the steps, from the start of the first step to the end
--- of the last one (`tensorboard_steps`). Kernels of all streams count, communication and opaque graph replays included,
--- copies do not. High utilisation says that something runs, not that it fills the device: see sm_efficiency and occupancy.
+-- Utilisation is the length of (union of kernels ∩ steps) divided by the length of the steps, from the start of the
+-- first step to the end of the last (`tensorboard_steps`). Kernels of all streams count, including communication and
+-- graph replays recorded as a whole; copies do not. High utilisation means that some kernel runs, not that it fills the
+-- device: see sm_efficiency and occupancy.
 -- Source: torch-tb-profiler 0.4.3, gpu_metrics_parser.py, 'GPU Utilization'.
 --
 -- columns:
 --   trace             VARCHAR  name of the trace
 --   rank              INTEGER  rank in the job
 --   device            INTEGER  device
---   steps_ns          BIGINT   start of the first step to the end of the last
---   kernel_ns         BIGINT   part of it in which a kernel runs
+--   steps_ns          BIGINT   from the start of the first step to the end of the last
+--   kernel_ns         BIGINT   part of steps_ns in which a kernel runs
 --   utilisation_share DOUBLE   kernel_ns / steps_ns
 WITH span AS (
     FROM step_span('tensorboard_steps')

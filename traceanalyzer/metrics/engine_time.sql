@@ -1,11 +1,11 @@
--- One row per trace, device and kind of GPU work: how long some work of the kind ran, and how much of it was hidden.
+-- One row per trace, device and kind of GPU work: how long work of the kind ran, and how much of it was hidden.
 --
--- Times are lengths of unions over all streams. Hidden is the part of communication during which a compute kernel runs,
--- and the part of copies and memsets during which any kernel runs; the rest is exposed. Kinds: kernel (compute and comm,
--- without graph replays recorded as a whole, which are graph), compute, comm, graph, memset, copies by direction (HtoD,
--- DtoH, DtoD, PtoP, HtoH and others as recorded; with UVM before it where managed memory migrates), memcpy (all copies),
--- op (everything), op_no_graph (everything but whole replays: what tools see that do not read them); where whole replays
--- were recorded, kernel_or_graph and compute_or_graph, too.
+-- Times are lengths of unions over all streams. Communication is hidden while a compute kernel runs; copies and memsets
+-- are hidden while any kernel runs; the rest is exposed. Kinds: kernel (compute and comm), compute, comm, graph (graph
+-- replays recorded as a whole, which are not in kernel), memset; copies by direction (HtoD, DtoH, DtoD, PtoP, HtoH and
+-- others as recorded, with UVM in front where managed memory migrates), memcpy (all copies); op (everything),
+-- op_no_graph (everything except whole graph replays, as seen by tools that do not read them). Where whole replays were
+-- recorded, also kernel_or_graph and compute_or_graph.
 --
 -- columns:
 --   trace     VARCHAR  name of the trace
@@ -14,10 +14,11 @@
 --   engine    VARCHAR  kind of work
 --   op_count  BIGINT   operations
 --   sum_ns    BIGINT   sum of durations
---   busy_ns   BIGINT   some operation of the kind runs
---   hidden_ns BIGINT   busy while a kernel that it can hide behind runs; NULL for kernels and everything
---   first_ns  BIGINT   start of the first
---   last_ns   BIGINT   end of the last
+--   busy_ns   BIGINT   time in which an operation of the kind runs
+--   hidden_ns BIGINT   part of busy_ns in which a kernel runs that can hide the work; NULL: kernels, graph replays and
+--                      kinds that include them
+--   first_ns  BIGINT   start of the first operation
+--   last_ns   BIGINT   end of the last operation
 --   span_ns   BIGINT   last_ns - first_ns
 --   idle_ns   BIGINT   span_ns - busy_ns
 WITH activity AS MATERIALIZED (
@@ -64,7 +65,7 @@ sums AS (
         CAST(sum(sum_ns) AS BIGINT) AS sum_ns,
         min(first_ns) AS first_ns,
         max(last_ns) AS last_ns,
-        -- What work of the kind can hide behind.
+        -- The kind of kernel that can hide this work.
         CASE
             WHEN engine = 'comm' THEN 'compute'
             WHEN engine NOT IN ('op', 'op_no_graph', 'kernel', 'compute', 'graph', 'kernel_or_graph', 'compute_or_graph') THEN 'kernel'
@@ -72,7 +73,8 @@ sums AS (
     FROM engines
     GROUP BY trace_id, device, engine
 ),
--- With the time that a hideout has run before each of its stretches, what it covers of any interval is a difference.
+-- before_ns is the time that the hiding kind has run before each stretch, so that its part of any interval is a
+-- difference of two values.
 hideouts AS (
     SELECT *, coalesce(sum(end_ns - start_ns) OVER before, 0) AS before_ns
     FROM activity

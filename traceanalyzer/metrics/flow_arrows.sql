@@ -1,10 +1,10 @@
--- One row per arrow between two points of a flow: from the slice or GPU operation where it leaves to the one it reaches.
+-- One row per arrow between two points of a flow: the slice or GPU operation where it starts and the one where it ends.
 --
--- Points of one flow share id, category and name within a trace; they follow each other in time, and a start begins
--- the flow anew, so that an id which is used again makes no arrow across its uses. A point binds to the innermost slice
--- of its thread that is open at its time, or to the operation running on its stream; an end that is not marked as
--- binding to the enclosing slice binds to the next slice of its thread (trace-event format, as Perfetto reads it, except
--- that a slice that has ended is never bound to). NULL: nothing is there.
+-- Points of one flow share id, category and name within a trace and follow each other in time. A start point begins a
+-- new flow, so an id that is used again makes no arrow between its uses. A point binds to the innermost slice of its
+-- thread that is open at its time, or to the operation that runs on its stream. An end point that is not marked as
+-- binding to the enclosing slice binds to the next slice of its thread. These are the rules of the trace-event format
+-- as Perfetto reads it, except that no point binds to a slice that has ended. NULL: nothing is there.
 --
 -- columns:
 --   trace         VARCHAR  name of the trace
@@ -12,14 +12,14 @@
 --   flow_id       VARCHAR  id of the flow
 --   category      VARCHAR  as written: ac2g, fwdbwd …
 --   flow          VARCHAR  name of the flow
---   from_ns       BIGINT   when it leaves
---   from_slice_id BIGINT   host slice it leaves
---   from_op_id    BIGINT   GPU operation it leaves
---   from_name     VARCHAR  name of either
---   to_ns         BIGINT   when it arrives
---   to_slice_id   BIGINT   host slice it reaches
---   to_op_id      BIGINT   GPU operation it reaches
---   to_name       VARCHAR  name of either
+--   from_ns       BIGINT   time of its start
+--   from_slice_id BIGINT   host slice at its start
+--   from_op_id    BIGINT   GPU operation at its start
+--   from_name     VARCHAR  name of that slice or operation
+--   to_ns         BIGINT   time of its end
+--   to_slice_id   BIGINT   host slice at its end
+--   to_op_id      BIGINT   GPU operation at its end
+--   to_name       VARCHAR  name of that slice or operation
 WITH RECURSIVE pairs AS (
     SELECT trace_id, event_id, lead(event_id) OVER later AS to_event_id, lead(phase) OVER later AS to_phase
     FROM flows
@@ -43,7 +43,7 @@ points AS (
     ) AS ends USING (trace_id, event_id)
     LEFT JOIN threads USING (trace_id, thread_id)
 ),
--- Most points lie where a slice starts, and are found by their time alone.
+-- Most points are at the start of a slice, so their time alone finds the slice.
 starting AS (
     SELECT
         trace_id,
@@ -89,7 +89,7 @@ climbed AS (
     FROM begun
     WHERE NOT holds
     UNION ALL
-    -- A slice that ended before the point cannot hold it; one that encloses it may.
+    -- A slice that ended before the point cannot contain it; a slice around that slice may.
     SELECT
         climbed.trace_id,
         climbed.event_id,

@@ -1,7 +1,9 @@
--- One row per trace, device, kind of GPU work and size: how many gaps between such work are at least so long, and their sum.
+-- One row per trace, device, kind of GPU work and gap size: how many gaps between work of the kind are at least this
+-- long.
 --
--- A gap is a stretch of the kind's own span in which none of it runs on any stream. Kinds are kernel, op and op_no_graph of
--- engine_time; sizes are 10 µs, 100 µs, 1 ms, 5 ms and 500 ms. Rows of smaller sizes include the larger ones.
+-- A gap is a stretch, inside the span of the kind, in which no work of the kind runs on any stream. Kinds are kernel,
+-- op and op_no_graph of engine_time; sizes are 10 µs, 100 µs, 1 ms, 5 ms and 500 ms. Gaps in the row of a larger size
+-- are also in the rows of all smaller sizes.
 --
 -- columns:
 --   trace       VARCHAR  name of the trace
@@ -10,7 +12,7 @@
 --   engine      VARCHAR  kind of work
 --   at_least_ns BIGINT   shortest gap that counts
 --   gap_count   BIGINT   gaps
---   gap_sum_ns  BIGINT   their length together
+--   gap_sum_ns  BIGINT   sum of their lengths
 WITH sizes (at_least_ns) AS (
     VALUES (10000::BIGINT), (100000), (1000000), (5000000), (500000000)
 ),

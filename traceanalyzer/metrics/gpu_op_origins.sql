@@ -1,8 +1,9 @@
--- One row per GPU operation: what caused it, from the launching call to the line of Python.
+-- One row per GPU operation: what caused it, from the launch call to the line of Python.
 --
--- The launching call shares the operation's correlation id. The operator is the one of the operation's external id, else
--- the innermost around the call; annotation and Python frame lie around the call, else around the operator. The step is
--- the device's step that the operation falls into (see steps). NULL: not in the trace, or not recorded.
+-- The launch call has the same correlation id as the operation. The operator is the one with the operation's external
+-- id, else the innermost one around the call. Annotation and Python frame are those around the call, else around the
+-- operator. The step is the device's step that contains the operation (see steps). NULL: not in the trace, or not
+-- recorded.
 --
 -- columns:
 --   trace       VARCHAR  name of the trace
@@ -10,9 +11,9 @@
 --   device      INTEGER  device
 --   op_id       BIGINT   the operation (gpu_ops.op_id)
 --   kind        VARCHAR  kernel, memcpy, memset or graph
---   name        VARCHAR  the operation
---   start_ns    BIGINT   its start
---   dur_ns      BIGINT   its duration
+--   name        VARCHAR  name of the operation
+--   start_ns    BIGINT   start of the operation
+--   dur_ns      BIGINT   duration of the operation
 --   step        BIGINT   step of the device
 --   launch_api  VARCHAR  call that launched it
 --   operator    VARCHAR  operator that made the call

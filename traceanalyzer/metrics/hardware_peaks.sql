@@ -1,8 +1,9 @@
--- One row per accelerator model: its dense peak rates and memory bandwidth, from the maker's data sheet.
+-- One row per accelerator model: its dense peak rates and memory bandwidth, from the vendor's data sheet.
 --
--- A device is matched by its name and, where models of one name differ, by its number of SMs or compute units.
--- Rates are dense (no structured sparsity), in TFLOP/s; NULL means that the device does not have it. half is FP16 or
--- BF16 with FP32 accumulation on tensor cores. AMD's fp32 is the vector rate; of two-die parts one die is one device.
+-- A device matches by its name and, where models with one name differ, by its number of SMs or compute units. Rates are
+-- dense (no structured sparsity), in TFLOP/s; NULL means that the device does not support the format. half is FP16 or
+-- BF16 with FP32 accumulation on tensor cores. For AMD, fp32 is the vector rate; for products with two dies, each die
+-- is one device.
 --
 -- columns:
 --   position         INTEGER  order; the first match decides

@@ -1,28 +1,29 @@
--- One row per trace, device and cause: what it owns of the analysis window, and what removing it can save at most.
+-- One row per trace, device and cause: its time in the analysis window, and what removing it can save at most.
 --
--- Causes are the host.* and dev.* buckets of the time ledger. Owned times add up; bounds do not, and are never summed:
--- two fixes may win the same time, or unlock each other. The bound is counterfactual: one pass over all launches and
--- GPU operations moves everything forward that the cause held up, and nothing that something else would hold up then.
+-- Causes are the host.* and dev.* buckets of the time ledger. Owned times add up; bounds do not, so never sum them: two
+-- fixes may save the same time, or make each other possible. The bound is counterfactual: one pass over all launches
+-- and GPU operations moves everything earlier that the cause delayed, except what something else would then delay.
 --
 -- columns:
 --   trace              VARCHAR  name of the trace
 --   rank               INTEGER  rank in the job
 --   device             INTEGER  device
 --   cause              VARCHAR  host.* or dev.* bucket
---   bound_ns           BIGINT   the most that the window would lose if the cause cost nothing; NULL: see abstains
+--   bound_ns           BIGINT   the most by which the window gets shorter if the cause costs nothing; NULL: see
+--                               abstains
 --   bound_share        DOUBLE   bound_ns / window_ns
---   owned_ns           BIGINT   time of the window that the cause alone owns
+--   owned_ns           BIGINT   time of the window that belongs to this cause alone
 --   owned_share        DOUBLE   owned_ns / window_ns
---   window_ns          BIGINT   length of the analysis window: its kept steps, or the whole span without steps
+--   window_ns          BIGINT   length of the analysis window: its kept steps, or the whole span if there are no steps
 --   step_count         BIGINT   kept steps
---   step_share         DOUBLE   share of the kept steps in which the cause owns time; NULL without steps
---   ms_per_step        DOUBLE   owned milliseconds a step; NULL without steps
---   step_ms            DOUBLE   mean step in milliseconds; NULL without steps
---   worst_ms           DOUBLE   its longest single stretch in milliseconds
+--   step_share         DOUBLE   share of the kept steps in which the cause has time; NULL: no steps
+--   ms_per_step        DOUBLE   owned milliseconds per step; NULL: no steps
+--   step_ms            DOUBLE   mean step in milliseconds; NULL: no steps
+--   worst_ms           DOUBLE   the cause's longest single stretch in milliseconds
 --   worst_step         BIGINT   step of that stretch
 --   worst_start_ns     BIGINT   start of that stretch
---   launch_link_share  DOUBLE   share of compute time whose launch is in the trace
---   abstains           VARCHAR  why no bound can be trusted here; NULL: they can
+--   launch_link_share  DOUBLE   share of compute time whose launch call is in the trace
+--   abstains           VARCHAR  why no bound can be trusted here; NULL: the bounds can be trusted
 SELECT
     trace,
     rank,

@@ -1,28 +1,33 @@
--- One row per call of the host that returns only when the device has done something: synchronisations, blocking copies.
+-- One row per host call that returns only after the device has finished something: synchronisations, synchronous
+-- copies.
 --
--- A copy to the host blocks when it goes to pageable memory, whatever the call is named: `.item()` is such a copy, and
--- the cudaStreamSynchronize behind it finds nothing left to wait for.
+-- What was recorded decides whether a copy blocks, whatever the call's name: it does if the call returns after the copy.
+-- `.item()` makes an asynchronous copy to pageable memory, which blocks, and the cudaStreamSynchronize after it finds
+-- nothing left to wait for. A copy to the device also blocks if the call returns in the second half of the copy: the
+-- driver has then staged its last part.
 --
 -- columns:
 --   trace        VARCHAR  name of the trace
 --   rank         INTEGER  rank in the job
 --   trace_id     INTEGER  key of the canonical tables
 --   call_id      BIGINT   the call (host_slices.slice_id)
---   wait_id      BIGINT   the operator around it, else the call: one wait may be two calls
+--   wait_id      BIGINT   operator around the call, else the call; one wait may consist of two calls
 --   kind         VARCHAR  device, stream or event: synchronisation; read_back: copy to the host; copy: synchronous copy
 --   call         VARCHAR  name of the call, without the version that nsys appends
---   operator     VARCHAR  innermost operator around it; NULL: none
---   annotation   VARCHAR  innermost annotation around it; NULL: none
---   python       VARCHAR  innermost Python frame around it; NULL: none
+--   operator     VARCHAR  innermost operator around the call; NULL: none
+--   annotation   VARCHAR  innermost annotation around the call; NULL: none
+--   python       VARCHAR  innermost Python frame around the call; NULL: none
 --   start_ns     BIGINT   start
 --   dur_ns       BIGINT   duration
-WITH read_backs AS (
+WITH copies AS (
     SELECT
         trace_id,
         launch_id AS call_id,
-        max(start_ns + dur_ns) AS copied_ns
+        bool_or(copy_kind = 'DtoH') AS is_read_back,
+        max(start_ns + dur_ns) AS copied_ns,
+        max(start_ns + CASE copy_kind WHEN 'HtoD' THEN dur_ns / 2 ELSE dur_ns END) AS staged_ns
     FROM gpu_ops
-    WHERE copy_kind = 'DtoH' AND launch_id IS NOT NULL
+    WHERE kind = 'memcpy' AND launch_id IS NOT NULL
     GROUP BY trace_id, launch_id
 ),
 calls AS (
@@ -33,13 +38,16 @@ calls AS (
             WHEN regexp_matches(slices.name, '^(cuda|hip)(Device|Thread)Synchronize|^cuCtxSynchronize') THEN 'device'
             WHEN regexp_matches(slices.name, '^(cuda|hip|cu)StreamSynchronize') THEN 'stream'
             WHEN regexp_matches(slices.name, '^(cuda|hip|cu)EventSynchronize') THEN 'event'
-            -- Shorter than 20 µs it only enqueued the copy; 2 µs are the error of the two clocks.
-            WHEN slices.dur_ns > 20000 AND slices.start_ns + slices.dur_ns >= read_backs.copied_ns - 2000 THEN 'read_back'
-            WHEN regexp_matches(slices.name, '^(cuda|hip)Memcpy(_v[0-9]+|WithStream|)$') THEN 'copy'
+            -- An asynchronous call shorter than 20 µs only enqueues the copy; the two clocks differ by up to 2 µs.
+            WHEN slices.dur_ns <= 20000 AND (slices.name LIKE '%Async%' OR slices.start_ns + slices.dur_ns < copies.copied_ns)
+            THEN NULL
+            WHEN copies.is_read_back AND slices.start_ns + slices.dur_ns >= copies.copied_ns - 2000 THEN 'read_back'
+            WHEN slices.name NOT LIKE '%Async%' AND slices.start_ns + slices.dur_ns >= least(copies.copied_ns - 2000, copies.staged_ns)
+            THEN 'copy'
         END AS kind
     FROM host_slices AS slices
-    LEFT JOIN read_backs
-           ON read_backs.trace_id = slices.trace_id AND read_backs.call_id = slices.slice_id
+    LEFT JOIN copies
+           ON copies.trace_id = slices.trace_id AND copies.call_id = slices.slice_id
     WHERE slices.category IN ('runtime', 'driver')
 )
 SELECT

@@ -1,7 +1,8 @@
--- One row per kernel: what kind of work it is, and its share of the wall time of the analysis window.
+-- One row per kernel: what kind of work it does, and its share of the wall time of the analysis window.
 --
--- Wall time: every instant at which k compute kernels run at once gives each of them 1/k of it, so that the wall times
--- of all compute kernels add up to the compute time of the window (to a nanosecond a kernel). Communication has none.
+-- Wall time: while k compute kernels run at once, each of them gets 1/k of the time. So the wall times of all compute
+-- kernels add up to the compute time of the window (with an error of at most 1 ns per kernel). Communication kernels
+-- get none.
 --
 -- columns:
 --   trace        VARCHAR  name of the trace
@@ -9,17 +10,18 @@
 --   device       INTEGER  device
 --   trace_id     INTEGER  traces.trace_id
 --   op_id        BIGINT   gpu_ops.op_id
---   name         VARCHAR  kernel as written
---   class        VARCHAR  gemm, gemv, conv, attention, norm, softmax, elementwise, reduce, copy, optimizer, comm or other
---   precision    VARCHAR  fp64, fp32, tf32, fp16, bf16, fp8 or unknown; NULL: no matrix product
---   tensor_core  VARCHAR  yes, no or unknown; NULL: no matrix product
+--   name         VARCHAR  kernel, as written
+--   class        VARCHAR  gemm, gemv, conv, attention, norm, softmax, elementwise, reduce, copy, optimizer, comm or
+--                         other
+--   precision    VARCHAR  fp64, fp32, tf32, fp16, bf16, fp8 or unknown; NULL: not a matmul
+--   tensor_core  VARCHAR  yes, no or unknown; NULL: not a matmul
 --   operator     VARCHAR  operator that launched it; NULL: not in the trace
---   operator_id  BIGINT   its host_slices.slice_id
+--   operator_id  BIGINT   that operator (host_slices.slice_id)
 --   stream       BIGINT   stream
---   step         BIGINT   step of the device that it starts in; NULL: outside steps
+--   step         BIGINT   step of the device in which it starts; NULL: outside steps
 --   start_ns     BIGINT   start
 --   dur_ns       BIGINT   duration
---   wall_ns      BIGINT   its share of the analysis window's wall time; 0 outside the window
+--   wall_ns      BIGINT   its part of the analysis window's wall time; 0 outside the window
 WITH compute AS (
     SELECT
         trace_id,
@@ -59,7 +61,7 @@ instants AS (
     FROM changes
     GROUP BY trace_id, device, at_ns
 ),
--- From each instant to the next the same kernels run; `share_ns` is what each of them gets of that stretch.
+-- From each instant to the next the same kernels run; `share_ns` is the part of this stretch that each of them gets.
 stretches AS (
     SELECT
         trace_id,

@@ -1,12 +1,14 @@
--- One row per distinct kernel name of the run: what kind of work it is, in which precision, on tensor cores or not.
+-- One row per distinct kernel name of the run: what kind of work it does, in which precision, on tensor cores or not.
 --
--- Decided by kernel_class_patterns alone; 'other' and 'unknown' mean that no pattern knows the name.
+-- kernel_class_patterns alone decides; 'other' and 'unknown' mean that no pattern matches the name.
 --
 -- columns:
---   name         VARCHAR  kernel as written
---   class        VARCHAR  gemm, gemv, conv, attention, norm, softmax, elementwise, reduce, copy, optimizer, comm or other
---   precision    VARCHAR  of the inputs of a matrix product (gemm, gemv, conv, attention): fp64, fp32, tf32, fp16, bf16, fp8 or unknown; NULL: no matrix product
---   tensor_core  VARCHAR  yes, no or unknown; NULL: no matrix product
+--   name         VARCHAR  kernel, as written
+--   class        VARCHAR  gemm, gemv, conv, attention, norm, softmax, elementwise, reduce, copy, optimizer, comm or
+--                         other
+--   precision    VARCHAR  precision of a matmul's inputs (gemm, gemv, conv, attention): fp64, fp32, tf32, fp16, bf16,
+--                         fp8 or unknown; NULL: not a matmul
+--   tensor_core  VARCHAR  yes, no or unknown; NULL: not a matmul
 WITH names AS (
     SELECT DISTINCT name
     FROM gpu_ops

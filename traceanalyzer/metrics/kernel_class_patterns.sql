@@ -1,12 +1,13 @@
--- One row per pattern that tells something about a kernel from its name; the first that matches decides.
+-- One row per pattern that finds a property of a kernel in its name; the first pattern that matches decides.
 --
--- Each aspect (class, tensor_core, precision) is decided on its own, by the matching pattern of the lowest position.
--- 'no' stands before 'yes': 'sm80_xmma_gemm_f32f32_f32f32_f32_…_ffma_…' is plain FP32 arithmetic although it holds
--- 'xmma_gemm'. To teach a new kernel, add a row here with a real name as its example; a test checks every example.
+-- Each aspect (class, tensor_core, precision) is decided separately, by the matching pattern with the lowest position.
+-- 'no' stands before 'yes': 'sm80_xmma_gemm_f32f32_f32f32_f32_…_ffma_…' is plain FP32 arithmetic although its name
+-- contains 'xmma_gemm'. To add a new kernel, add a row here with a real name as its example; a test checks every
+-- example.
 --
 -- columns:
 --   aspect       VARCHAR  class, tensor_core or precision
---   position     INTEGER  order within the aspect; lower decides first
+--   position     INTEGER  order within the aspect; the lowest decides first
 --   pattern      VARCHAR  RE2 regular expression, searched for in the name
 --   value        VARCHAR  what a match means
 --   example      VARCHAR  a name seen in a real trace (shortened)
@@ -18,7 +19,7 @@ SELECT
     example
 FROM (
     VALUES
-    -- What the kernel does. Helpers count as what they help: a Winograd transform is part of its convolution.
+    -- What the kernel does. A helper has the class of the work that it helps: a Winograd transform belongs to its conv.
     ('class', 10, '(?i)nccl|rccl|cross_device_reduce', 'comm', 'ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)'),
     ('class', 20, '(?i)reshape_and_cache|store_kvcache', 'copy', 'void vllm::reshape_and_cache_flash_kernel<__hip_bfloat16, __hip_bfloat16>'),
     ('class', 30, '(?i)flash_(fwd|bwd)|fmha|_attention|attention_|attn_(fwd|bwd)|native_sdpa|mha_(fwd|bwd)', 'attention', 'void pytorch_flash::flash_fwd_kernel<pytorch_flash::Flash_fwd_kernel_traits<64, 128, 128>>'),
@@ -38,7 +39,7 @@ FROM (
     ('class', 131, '(?i)triton_(red|per)', 'reduce', 'triton_per_fused_sum_1'),
     ('class', 140, '(?i)elementwise|scalePackedTensor|SubTensorOp|OpTensor|dropout', 'elementwise', 'void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>, at::detail::Array<char*, 3> >'),
     ('class', 150, '(?i)reduce_kernel|DeviceReduce|DeviceScan|DeviceSegmented', 'reduce', 'void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::MeanOps<float, float>, unsigned int, float, 4> >'),
-    -- Whether matrix products run on tensor cores (matrix cores). Plain FP32 and FP64 arithmetic first.
+    -- Whether matmuls run on tensor cores (matrix cores). Plain FP32 and FP64 arithmetic first.
     ('tensor_core', 10, 'ffma|simt|f32f32_f32f32_f32', 'no', 'sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize128x128x8_stage3_warpsize2x2x1_ffma_aligna4_alignc4_execute_split_k_kernel__5x_cublas'),
     ('tensor_core', 20, '(?:^|_| )[sdcz]gemm(?:_|$)|gcgemm', 'no', 'volta_sgemm_64x64_nt'),
     ('tensor_core', 30, '(?:^|_)scudnn_', 'no', 'cudnn_infer_volta_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t_nt_v1'),
@@ -51,7 +52,7 @@ FROM (
     ('tensor_core', 54, '(?i)mfma|_MI[0-9]+x[0-9]+x|xdl|_gtcx', 'yes', 'Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT128x256x32_MI16x16x1_SN_LDSB1_AFC1'),
     ('tensor_core', 55, 'ImplicitGemmMultistage', 'yes', '_ZN19cutlass_cudnn_train6KernelINS_4conv6kernel23ImplicitGemmConvolutionINS1_11threadblock22ImplicitGemmMultistageINS_4gemm9G'),
     ('tensor_core', 56, 'bf16xbf16|bf16xmxfp4', 'yes', '_matmul_ogs_NNT_bf16xbf16xmxfp4_128x128x128x1_swiglu'),
-    -- What the inputs of a matrix product are. 'float' is the last resort: accumulators are float nearly everywhere.
+    -- The precision of a matmul's inputs. 'float' comes last, because nearly all accumulators are float.
     ('precision', 10, '(?i)e4m3|e5m2|fp8|float8', 'fp8', 'sm90_xmma_gemm_e4m3e4m3_e4m3f32_f32_tn_n_tilesize128x128x128'),
     ('precision', 20, '(?i)bf16|bfloat16|_BBS_|DF16b|nvjet(_sm[0-9]+)?_t[a-z]t_', 'bf16', 'nvjet_tst_192x192_64x4_2x1_v_bz_coopB_bias_TNN'),
     ('precision', 30, '(?i)f16f16|fp16|__half|c10::half|_HHS_|(^|_)h[0-9]*gemm|nvjet(_sm[0-9]+)?_h[a-z]h_', 'fp16', 'volta_fp16_s884gemm_fp16_128x128_ldg8_f2f_tn'),

@@ -1,7 +1,7 @@
 -- One row per stretch of a device's span in which no GPU operation runs on any stream.
 --
--- The end of the gap is the start of the operation that ends it, and launch_late_ns tells how much of the gap had gone
--- by before that operation's launching call returned: a gap whose launch came early was not the host's.
+-- A gap ends where the next operation starts. launch_late_ns is the part of the gap before that operation's launch call
+-- returned: if the launch came early, the host did not cause the gap.
 --
 -- columns:
 --   trace          VARCHAR  name of the trace
@@ -12,7 +12,8 @@
 --   before_name    VARCHAR  operation whose end begins the gap
 --   after_name     VARCHAR  operation whose start ends the gap
 --   after_op_id    BIGINT   that operation
---   launch_late_ns BIGINT   part of the gap before its launching call returned; NULL: the call is not in the trace
+--   launch_late_ns BIGINT   part of the gap before that operation's launch call returned; NULL: the call is not in the
+--                           trace
 WITH ops AS (
     SELECT
         {'trace_id': trace_id, 'device': device} AS key,

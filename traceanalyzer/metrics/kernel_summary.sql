@@ -1,6 +1,6 @@
--- One row per trace, device and kernel name: how often it ran and how long.
+-- One row per trace, device and kernel name: how often the kernel ran and how long.
 --
--- A plain sum over launches: kernels that run at the same time on two streams both count in full, so the sum can exceed
+-- Plain sums over launches: kernels that run at the same time on two streams both count in full, so the sum can exceed
 -- the device's busy time. The share is of the sum over all kernels of the device.
 --
 -- columns:
@@ -12,12 +12,12 @@
 --   kernel_count      BIGINT   launches
 --   sum_ns            BIGINT   sum of durations
 --   mean_ns           DOUBLE   mean duration
---   median_ns         DOUBLE   median duration; of an even count the mean of the middle two
+--   median_ns         DOUBLE   median duration; for an even count the mean of the middle two
 --   min_ns            BIGINT   shortest
 --   max_ns            BIGINT   longest
 --   stddev_ns         DOUBLE   sample standard deviation; NULL for a single launch
 --   sum_share         DOUBLE   sum_ns / sum over all kernels of the device
---   occupancy_percent DOUBLE   estimated achieved occupancy, weighted by duration; NULL where not recorded
+--   occupancy_percent DOUBLE   estimated achieved occupancy, weighted by duration; NULL: not recorded
 WITH named AS (
     SELECT
         trace_id,

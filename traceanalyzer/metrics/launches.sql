@@ -1,9 +1,9 @@
 -- One row per call that put work on a device: how long the call took, how long its work waited, and how long it ran.
 --
--- The calls are every runtime or driver call that some GPU operation names as its launch, of any vendor; a graph launch
--- is one row however many kernels it replays. The queue time runs from the end of the call to the start of its first
--- operation and is NULL where that started before the call returned, as in NVIDIA's kernel execution summary; the
--- total runs from the call's start to the later of its end and the end of its last operation.
+-- The calls are all runtime or driver calls, of any vendor, that a GPU operation names as its launch; a graph launch is
+-- one row however many kernels it replays. The queue time runs from the end of the call to the start of its first
+-- operation; it is NULL where that operation started before the call returned, as in NVIDIA's kernel execution summary.
+-- The total runs from the start of the call to the end of the call or of its last operation, whichever is later.
 --
 -- columns:
 --   trace        VARCHAR  name of the trace
@@ -11,16 +11,17 @@
 --   device       INTEGER  device of the operations
 --   trace_id     INTEGER  key of the canonical tables
 --   launch_id    BIGINT   the call (host_slices.slice_id)
---   thread_id    INTEGER  its thread
+--   thread_id    INTEGER  thread of the call
 --   api          VARCHAR  name of the call
 --   name         VARCHAR  first operation launched
 --   op_count     BIGINT   operations launched
 --   start_ns     BIGINT   start of the call
 --   api_ns       BIGINT   duration of the call
---   queue_ns     BIGINT   end of the call to the start of its first operation, where that is not negative
+--   queue_ns     BIGINT   end of the call to the start of its first operation; NULL: the operation started before the
+--                         call returned
 --   gpu_start_ns BIGINT   start of the first operation
 --   gpu_ns       BIGINT   start of the first operation to the end of the last
---   total_ns     BIGINT   start of the call to the later of its end and the end of the last operation
+--   total_ns     BIGINT   start of the call to the end of the call or of the last operation, whichever is later
 WITH work AS (
     SELECT
         trace_id,

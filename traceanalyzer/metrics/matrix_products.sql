@@ -1,7 +1,7 @@
--- One row per kernel of a matrix product whose operator's input shapes were recorded: its sizes, and how fast it was.
+-- One row per kernel of a matmul (GEMM) whose operator's input shapes were recorded: its sizes, and how fast it ran.
 --
--- A product of m x k with k x n matrices, batch of them, is 2 * batch * m * n * k operations. Tensor cores want n and k
--- (the rows of both operands in memory) in steps of 16 bytes, as wide loads do.
+-- A batch of products of m x k with k x n matrices takes 2 * batch * m * n * k operations. Tensor cores and wide loads
+-- need n and k (the rows of both operands in memory) in multiples of 16 bytes.
 --
 -- columns:
 --   trace        VARCHAR  name of the trace
@@ -11,14 +11,14 @@
 --   op_id        BIGINT   gpu_ops.op_id
 --   operator     VARCHAR  aten::mm, aten::addmm, aten::bmm or aten::baddbmm
 --   precision    VARCHAR  as in kernel_class
---   batch        BIGINT   matrices
+--   batch        BIGINT   number of products
 --   m            BIGINT   rows of the result
 --   n            BIGINT   columns of the result
---   k            BIGINT   length of each sum
+--   k            BIGINT   length of each dot product
 --   flops        DOUBLE   operations
---   tflops       DOUBLE   rate: operations per ns / 1000
---   size_bytes   DOUBLE   both operands and the result, each once: what memory has to move at least
---   is_aligned   BOOLEAN  n and k are multiples of 16 bytes' worth of elements
+--   tflops       DOUBLE   rate in TFLOP/s: operations per ns / 1000
+--   size_bytes   DOUBLE   both operands and the result, each once: the least that memory has to move
+--   is_aligned   BOOLEAN  the n and k elements each take a multiple of 16 bytes
 WITH products AS (
     SELECT
         kernels.*,

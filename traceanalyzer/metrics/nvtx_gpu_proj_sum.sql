@@ -1,29 +1,30 @@
 -- One row per trace, style and name of ranges that launched GPU work: the ranges projected onto the GPU.
 --
--- An operation belongs to a range if its launching call lies wholly inside the range on the same thread, and so to every
--- range around that one: rows do not add up. A range's projection runs from the start of its first operation to the end
--- of its last, idle time inside included. Level and children count ranges that launched GPU work. Other than NVIDIA's:
--- graph replays recorded as a whole count, and operators of PyTorch's emit_nvtx are named without their numbers (see
--- nvtx_sum). For kernel time by range without counting twice, use gpu_ops.annotation_id.
+-- An operation belongs to a range if its launch call lies completely inside the range on the same thread. It then also
+-- belongs to every range around that range, so rows do not add up. The projection of a range runs from the start of its
+-- first operation to the end of its last, including idle time. Level and children count only ranges that launched GPU
+-- work. Differences from NVIDIA's report: graph replays recorded as a whole count, and operators from PyTorch's
+-- emit_nvtx lose their numbers (see nvtx_sum). For kernel time by range without double counting, use
+-- gpu_ops.annotation_id.
 --
 -- columns:
 --   trace            VARCHAR  name of the trace
 --   rank             INTEGER  rank in the job
---   domain           VARCHAR  NVTX domain; empty: the default one
---   name             VARCHAR  range
+--   domain           VARCHAR  NVTX domain; empty: the default domain
+--   name             VARCHAR  name of the range
 --   style            VARCHAR  PushPop or StartEnd
 --   projected_sum_ns BIGINT   sum of projections
 --   range_sum_ns     BIGINT   sum of the ranges' own durations on the host
 --   range_count      BIGINT   ranges
 --   projected_mean_ns DOUBLE  mean projection
---   projected_median_ns DOUBLE median projection; of an even count the mean of the middle two
+--   projected_median_ns DOUBLE median projection; for an even count the mean of the middle two
 --   projected_min_ns BIGINT   shortest projection
 --   projected_max_ns BIGINT   longest projection
 --   projected_stddev_ns DOUBLE sample standard deviation; 0 for one range
---   op_count         BIGINT   GPU operations, counted in every range around their launch
---   mean_op_count    DOUBLE   GPU operations a range
---   mean_level       DOUBLE   ranges with GPU work around it, mean
---   mean_child_count DOUBLE   ranges with GPU work directly in it, mean
+--   op_count         BIGINT   GPU operations, counted in every range around their launch call
+--   mean_op_count    DOUBLE   GPU operations per range
+--   mean_level       DOUBLE   mean number of ranges with GPU work around the range
+--   mean_child_count DOUBLE   mean number of ranges with GPU work directly inside the range
 WITH RECURSIVE launched AS (
     SELECT
         trace_id,
@@ -46,7 +47,7 @@ calls AS (
     FROM host_slices
     SEMI JOIN launched ON launched.trace_id = host_slices.trace_id AND launch_id = slice_id
 ),
--- Operators are ranges only where they were recorded as such (emit_nvtx).
+-- Operators are ranges only where emit_nvtx recorded them.
 spans AS MATERIALIZED (
     SELECT
         trace_id,
@@ -134,7 +135,7 @@ children AS (
     GROUP BY trace_id, inner_id
 ),
 domains AS (
-    -- Only Nsight Systems records domains; other traces' arguments are long and need not be read.
+    -- Only Nsight Systems records domains; the arguments of other traces are long, so they are not read.
     SELECT trace_id, event_id, args
     FROM event_args
     SEMI JOIN (FROM canonical.traces WHERE format = 'nsys') AS recorders USING (trace_id)

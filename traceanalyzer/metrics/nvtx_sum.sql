@@ -1,21 +1,22 @@
--- One row per file, style and name of ranges that the program drew (NVTX, record_function): how often and how long.
+-- One row per file, style and name of ranges that the program marked (NVTX, record_function): how often and how long.
 --
--- Times are of the host's ranges, nested ones count in full, so that rows do not add up to wall time; the percentage is
--- of the rows' total. Other than NVIDIA's: the domain is a column of its own, and an operator of PyTorch is one row and
--- not one a call, for names come without what emit_nvtx puts behind them (", seq = 12, op_id = 34, sizes = …": that is
--- in host_slices and event_args). Ranges that were open when the capture stopped end at the last NVTX event.
+-- Times are those of the ranges on the host. Nested ranges count in full, so rows do not add up to wall time; the
+-- percentage is of the total of all rows. Differences from NVIDIA's report: the domain has a column of its own, and a
+-- PyTorch operator has one row instead of one per call, because names lose the suffix of emit_nvtx (", seq = 12, op_id
+-- = 34, sizes = …", which host_slices and event_args keep). A range that was open when the capture stopped ends at the
+-- last NVTX event.
 --
 -- columns:
 --   trace        VARCHAR  name of the file
---   rank         INTEGER  rank in the job, where the file holds one process
---   domain       VARCHAR  NVTX domain; empty: the default one
---   name         VARCHAR  range
+--   rank         INTEGER  rank in the job; NULL: the file holds several processes
+--   domain       VARCHAR  NVTX domain; empty: the default domain
+--   name         VARCHAR  name of the range
 --   style        VARCHAR  PushPop or StartEnd
 --   time_percent DOUBLE   sum_ns in percent of all rows of the file
 --   sum_ns       BIGINT   sum of durations
 --   range_count  BIGINT   ranges
 --   mean_ns      DOUBLE   mean duration
---   median_ns    DOUBLE   median duration; of an even count the mean of the middle two
+--   median_ns    DOUBLE   median duration; for an even count the mean of the middle two
 --   min_ns       BIGINT   shortest
 --   max_ns       BIGINT   longest
 --   stddev_ns    DOUBLE   sample standard deviation; 0 for one range
@@ -30,7 +31,7 @@ WITH drawn AS (
     WHERE raw_category LIKE 'NVTX %'
 ),
 domains AS (
-    -- Only Nsight Systems records domains; other traces' arguments are long and need not be read.
+    -- Only Nsight Systems records domains; the arguments of other traces are long, so they are not read.
     SELECT trace_id, event_id, args
     FROM event_args
     SEMI JOIN (FROM canonical.traces WHERE format = 'nsys') AS recorders USING (trace_id)

@@ -1,16 +1,16 @@
--- One row per trace and device: the mean of the kernels' estimated achieved occupancy over its steps, weighted by time.
+-- One row per trace and device: the mean estimated achieved occupancy of kernels in its steps, weighted by duration.
 --
--- Σ(occupancy · duration) / Σ duration over the kernels that say their occupancy, each cut to the steps
--- (`tensorboard_steps`), as the TensorBoard plugin counts. Occupancy is the share of a multiprocessor's warp slots that
--- can be in use, as the profiler estimated it from registers, shared memory and block size; it was not measured.
+-- Σ(occupancy · duration) / Σ duration over the kernels with a recorded occupancy, each cut to the steps
+-- (`tensorboard_steps`), as in the TensorBoard plugin. Occupancy is the share of an SM's warp slots that can be in use.
+-- The profiler estimates it from registers, shared memory and block size; it does not measure it.
 -- Source: torch-tb-profiler 0.4.3, gpu_metrics_parser.py, 'Est. Achieved Occupancy'.
 --
 -- columns:
 --   trace             VARCHAR  name of the trace
 --   rank              INTEGER  rank in the job
 --   device            INTEGER  device
---   sum_ns            BIGINT   sum of the durations of the kernels that say their occupancy, within the steps
---   occupancy_percent DOUBLE   mean occupancy, weighted by duration; NULL: no kernel says it (Nsight Systems)
+--   sum_ns            BIGINT   sum of durations, within the steps, of the kernels with a recorded occupancy
+--   occupancy_percent DOUBLE   mean occupancy, weighted by duration; NULL: not recorded for any kernel (Nsight Systems)
 WITH span AS (
     FROM step_span('tensorboard_steps')
 ),

@@ -1,10 +1,11 @@
--- One row per trace, operator and input shape: how often it ran, and its time on the host and on the device.
+-- One row per trace, operator and input shape: how often the operator ran, and its time on the host and on the device.
 --
--- Plain sums over calls, on all threads and devices: nested calls of one operator count each, and kernels that run at
--- once count in full. The total of an operator includes what it calls. Self time on the host is the duration less the
--- operators called directly and less its own runtime and driver calls (api_sum_ns); self time on the device is the
--- durations of the kernels, copies and memsets that the operator itself launched. A call whose only child operator has
--- the same name is one with it, and has its shapes. Operators are the framework's (cpu_op), annotations are not.
+-- Plain sums over calls on all threads and devices: nested calls of one operator each count, and kernels that run at
+-- the same time count in full. The total of an operator includes what it calls. Self time on the host is the duration
+-- minus the operators that it calls directly and minus its own runtime and driver calls (api_sum_ns). Self time on the
+-- device is the durations of the kernels, copies and memsets that the operator itself launched. A call whose only child
+-- operator has the same name is merged with that child, and has its shapes. Operators are the framework's (cpu_op);
+-- annotations are not operators.
 -- Source: torch-tb-profiler 0.4.3, node.py and op_agg.py, the operator view grouped by operator and input shape.
 --
 -- columns:
@@ -14,10 +15,10 @@
 --   input_shapes       VARCHAR  shapes of its inputs as written, a JSON list; NULL: not recorded
 --   call_count         BIGINT   calls
 --   host_sum_ns        BIGINT   sum of durations
---   host_self_sum_ns   BIGINT   … less operators, runtime and driver calls within
+--   host_self_sum_ns   BIGINT   host_sum_ns without the operators, runtime and driver calls inside
 --   api_sum_ns         BIGINT   runtime and driver calls made by the operator itself
---   device_sum_ns      BIGINT   sum of durations of the GPU operations launched within
---   device_self_sum_ns BIGINT   … by the operator itself
+--   device_sum_ns      BIGINT   sum of durations of the GPU operations launched inside the operator
+--   device_self_sum_ns BIGINT   sum of durations of the GPU operations that the operator itself launched
 WITH RECURSIVE ops AS MATERIALIZED (
     SELECT
         trace_id,
@@ -63,7 +64,7 @@ own_work AS (
     WHERE cpu_op_id IS NOT NULL
     GROUP BY trace_id, cpu_op_id
 ),
--- Every operator hands its own work and what came from below on to the operator around it.
+-- Every operator passes its own work, and the work from operators below, to the operator around it.
 handed_up AS (
     SELECT trace_id, slice_id, device_self_ns AS device_ns
     FROM own_work

@@ -1,26 +1,26 @@
--- One row per trace: what recorded it and whether PyTorch ran in it, as advice differs by both.
+-- One row per trace: what recorded it and what the program is written with, as advice differs by both.
+--
+-- At most one of is_pytorch, is_cuda and is_offload is true; none is where the program leaves copies and launches to a
+-- framework of its own, as JAX does, or where nothing is known.
 --
 -- columns:
 --   trace        VARCHAR  name of the trace
 --   rank         INTEGER  rank in the job
 --   trace_id     INTEGER  key of the canonical tables
---   recorder     VARCHAR  nsys, else profiler: torch.profiler and what writes its format
---   is_pytorch   BOOLEAN  operators or kernels of PyTorch are in the trace, or its own profiler recorded it
+--   recorder     VARCHAR  profiler that recorded it: traces.recorder
+--   framework    VARCHAR  what the program is written with: traces.framework
+--   is_pytorch   BOOLEAN  PyTorch runs in the process, by itself or below an engine
+--   is_engine    BOOLEAN  an engine that serves requests of language models
+--   is_cuda      BOOLEAN  the program's own code calls CUDA or HIP, from C++ or from Python
+--   is_offload   BOOLEAN  directives of OpenMP or OpenACC bring its loops to the device
 SELECT
-    traces.trace,
-    traces.rank,
-    traces.trace_id,
-    CASE WHEN traces.format = 'nsys' THEN 'nsys' ELSE 'profiler' END AS recorder,
-    traces.format <> 'nsys' OR coalesce(kernels.found, FALSE) OR coalesce(operators.found, FALSE) AS is_pytorch
-FROM canonical.traces AS traces
-LEFT JOIN (
-    SELECT trace_id, bool_or(contains(name, 'at::native')) AS found
-    FROM gpu_ops
-    GROUP BY trace_id
-) AS kernels USING (trace_id)
-LEFT JOIN (
-    SELECT trace_id, bool_or(starts_with(name, 'aten::')) AS found
-    FROM host_slices
-    WHERE category IN ('cpu_op', 'annotation')
-    GROUP BY trace_id
-) AS operators USING (trace_id)
+    trace,
+    rank,
+    trace_id,
+    recorder,
+    framework,
+    coalesce(recorder = 'kineto', FALSE) OR coalesce(framework IN ('pytorch', 'sglang', 'vllm', 'tensorrt-llm'), FALSE) AS is_pytorch,
+    coalesce(framework IN ('sglang', 'vllm', 'tensorrt-llm'), FALSE) AS is_engine,
+    NOT is_pytorch AND coalesce(framework IN ('cuda', 'hip', 'cupy', 'numba', 'tensorrt'), FALSE) AS is_cuda,
+    NOT is_pytorch AND coalesce(framework IN ('openmp', 'openacc'), FALSE) AS is_offload
+FROM canonical.traces

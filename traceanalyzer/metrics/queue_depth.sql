@@ -1,22 +1,22 @@
--- One row per trace, device and stream: how far the host ran ahead, as the number of launches that wait to start.
+-- One row per trace, device and stream: how far the host is ahead, as the number of launches that wait to start.
 --
--- What waits is defined in queue_depth_changes. Shares and means are weighted by time, from the first launch on the
--- stream to the last start that follows it: an empty queue means that the device waits for the host (launch-bound), a
--- full one that the host waits for the device. CUDA holds 1,024 launches; the call that finds the queue full blocks, so
--- the queue counts as full from 1,024 on, the blocked call itself included.
+-- queue_depth_changes defines what waits. Shares and means are weighted by time, from the first launch on the stream to
+-- the last change of its queue. An empty queue means that the device waits for the host (launch-bound); a full queue
+-- means that the host waits for the device. CUDA holds 1,024 launches, and the call that finds the queue full blocks,
+-- so the queue counts as full from 1,024 on, including the blocked call.
 --
 -- columns:
 --   trace        VARCHAR  name of the trace
 --   rank         INTEGER  rank in the job
 --   device       INTEGER  device
 --   stream       BIGINT   stream
---   window_ns    BIGINT   first launch to the last change of the queue
---   mean_depth   DOUBLE   launches in the queue, mean over time
+--   window_ns    BIGINT   from the first launch to the last change of the queue
+--   mean_depth   DOUBLE   mean number of launches in the queue over time
 --   median_depth BIGINT   launches in the queue for at least half of the time
---   max_depth    BIGINT   most launches in the queue
---   empty_ns     BIGINT   no launch waits
+--   max_depth    BIGINT   maximum number of launches in the queue
+--   empty_ns     BIGINT   time in which no launch waits
 --   empty_share  DOUBLE   empty_ns / window_ns
---   full_ns      BIGINT   1,024 launches or more wait
+--   full_ns      BIGINT   time in which 1,024 launches or more wait
 --   full_share   DOUBLE   full_ns / window_ns
 WITH depths AS (
     SELECT
@@ -31,7 +31,7 @@ WITH depths AS (
     WHERE dur_ns IS NOT NULL
     GROUP BY ALL
 ),
--- From the deepest on: the first depth at which half of the time is reached is the median.
+-- From the largest depth down: the median is the first depth at which the time reaches half.
 reached AS (
     SELECT
         *,

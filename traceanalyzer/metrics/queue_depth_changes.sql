@@ -1,9 +1,9 @@
--- One row per stream and instant at which the number of launched but not yet started pieces of work changes.
+-- One row per stream and instant at which the number of launches that wait to start changes.
 --
--- A launching call enters the queue of every stream that it puts work on when the call starts, and leaves it when the
--- first of that work starts on the stream; a graph launch is one entry of each of its streams however many kernels it
--- replays, as it takes one place in the device's own queue. Work that the trace has no call for, or that started before its call (clocks
--- that disagree), is not counted. Changes that cancel at one instant give no row.
+-- When a launch call starts, it enters the queue of every stream that it puts work on; it leaves a queue when the first
+-- of its work starts on that stream. A graph launch is one entry in each of its streams however many kernels it
+-- replays, because it takes one place in the device's own queue. Work is not counted if its call is not in the trace,
+-- or if it started before its call (clocks that disagree). Changes that cancel each other at one instant give no row.
 --
 -- columns:
 --   trace    VARCHAR  name of the trace
@@ -11,9 +11,9 @@
 --   device   INTEGER  device
 --   stream   BIGINT   stream
 --   trace_id INTEGER  key of the canonical tables
---   start_ns BIGINT   when
---   dur_ns   BIGINT   until the next change; NULL: the last one
---   depth    BIGINT   calls in the queue from then on
+--   start_ns BIGINT   time of the change
+--   dur_ns   BIGINT   time until the next change; NULL: the last change
+--   depth    BIGINT   calls in the queue after the change
 WITH firsts AS (
     SELECT trace_id, device, stream, launch_id, min(start_ns) AS end_ns
     FROM gpu_ops

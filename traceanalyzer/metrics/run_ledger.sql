@@ -1,19 +1,19 @@
--- One row per rank, device and bucket on the run's path: where the time of the run went, all ranks together.
+-- One row per rank, device and bucket on the run's path: where the time of the run went, over all ranks.
 --
--- At each moment one device is the one that all others wait for; its ledger is the run's. What the others waited is not
--- counted again, and a rank that was late because it had itself waited for another one passes the blame on. The rows add
--- up to the window of the slowest device. A run of one device has its own window here. Without rows the ranks cannot be
--- followed together: abstains says why, in a row of its own.
+-- At each moment one device is the one that all others wait for, and its ledger is the run's ledger. The time that the
+-- others wait is not counted again. A rank that is late because it waited for another rank itself passes the blame on.
+-- The rows add up to the window of the slowest device. For a run with one device, the rows are its own window. If the
+-- ranks cannot be followed together, the only row has the reason in abstains.
 --
 -- columns:
 --   rank         INTEGER  rank that the run waited for
 --   trace        VARCHAR  its trace
 --   device       INTEGER  its device
---   bucket       VARCHAR  where its time went, as in time_ledger
---   dur_ns       BIGINT   time
+--   bucket       VARCHAR  where the time went, as in time_ledger
+--   dur_ns       BIGINT   time in the bucket
 --   share        DOUBLE   dur_ns as a share of the run's window
---   per_step_ns  DOUBLE   dur_ns a step of the slowest device; NULL without steps
---   abstains     VARCHAR  why nothing can be said, in the only row; NULL: it can
+--   per_step_ns  DOUBLE   dur_ns per step of the slowest device; NULL: no steps
+--   abstains     VARCHAR  why there is no ledger, in the only row; NULL: there is one
 WITH slowest AS (
     SELECT
         window_ns,

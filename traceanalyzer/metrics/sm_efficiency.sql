@@ -1,19 +1,18 @@
--- One row per trace and device: the estimated share of its multiprocessors that have work, averaged over its steps.
+-- One row per trace and device: the estimated share of its SMs that have work, averaged over its steps.
 --
--- At any instant min(Σ blocks per SM of the kernels that run, 1), integrated over the steps and divided by their length
--- (`tensorboard_steps`), as the TensorBoard plugin counts: a kernel with fewer blocks than the device has
--- multiprocessors leaves the others empty. Blocks per SM are the profiler's, or grid / SM count where it wrote none
--- (Nsight Systems). Kernels without either count as empty: a
--- covered share below 1 makes the efficiency a lower bound.
+-- At each instant min(Σ blocks per SM of the running kernels, 1), integrated over the steps and divided by their length
+-- (`tensorboard_steps`), as in the TensorBoard plugin: a kernel with fewer blocks than the device has SMs leaves the
+-- other SMs empty. Blocks per SM come from the profiler, or are grid size / SM count where it recorded none (Nsight
+-- Systems). Kernels without both count as empty, so a covered share below 1 makes the efficiency a lower bound.
 -- Source: torch-tb-profiler 0.4.3, gpu_metrics_parser.py, 'Est. SM Efficiency'.
 --
 -- columns:
 --   trace               VARCHAR  name of the trace
 --   rank                INTEGER  rank in the job
 --   device              INTEGER  device
---   steps_ns            BIGINT   start of the first step to the end of the last
---   efficient_ns        DOUBLE   the integral: time, weighted with the share of multiprocessors that have work
---   sm_efficiency_share DOUBLE   efficient_ns / steps_ns; NULL: no kernel says its blocks
+--   steps_ns            BIGINT   from the start of the first step to the end of the last
+--   efficient_ns        DOUBLE   the integral: time, weighted with the share of SMs that have work
+--   sm_efficiency_share DOUBLE   efficient_ns / steps_ns; NULL: blocks per SM are known for no kernel
 --   covered_share       DOUBLE   share of the sum of kernel durations whose blocks per SM are known
 WITH kernels AS (
     SELECT
@@ -34,7 +33,7 @@ coverage AS (
     FROM kernels
     GROUP BY trace_id, device
 ),
--- More than one block per SM fills it as one does; exact decimals, so that the sum of what runs comes back to zero.
+-- One block fills an SM as much as several; exact decimals, so that the sum over running kernels returns to zero.
 changes AS (
     SELECT
         trace_id,

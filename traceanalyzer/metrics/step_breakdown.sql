@@ -1,10 +1,11 @@
--- One row per trace, device and step: the step's time by what was going on, as the TensorBoard plugin breaks it down.
+-- One row per trace, device and step: the step's time by activity, as in the TensorBoard plugin.
 --
--- Every nanosecond of a step (`tensorboard_steps`) goes to the first of these roles that is active in it: kernel, memcpy,
--- memset, communication, runtime, loader, cpu, other; so the columns add up to dur_ns. Communication is communication
--- kernels and the host operators nccl:… and gloo:…; runtime is runtime and driver calls; loader is the framework's own
--- mark around fetching a batch; cpu is any operator, and the optimizer's marks. What a role costs is not what removing it saves: that is in
--- host_cause_bounds. Other than the plugin's: kernels communicate by their name, and every device has its own rows.
+-- Every nanosecond of a step (`tensorboard_steps`) goes to the first of these activities that is going on: kernel,
+-- memcpy, memset, communication, runtime, loader, cpu, other. So the columns add up to dur_ns. Communication is
+-- communication kernels and the host operators nccl:… and gloo:…; runtime is runtime and driver calls; loader is the
+-- framework's own mark around fetching a batch; cpu is any operator, and the optimizer's marks. The time of an activity
+-- is not what removing it saves: see host_cause_bounds for that. Differences from the plugin: kernels are communication
+-- by their name, and every device has its own rows.
 -- Source: torch-tb-profiler 0.4.3, overall_parser.py.
 --
 -- columns:
@@ -14,15 +15,15 @@
 --   step       BIGINT   number of the step; NULL: the trace has no steps
 --   name       VARCHAR  as written
 --   start_ns   BIGINT   start of the step
---   dur_ns     BIGINT   its duration
---   kernel_ns  BIGINT   a kernel runs
---   memcpy_ns  BIGINT   … else a copy
---   memset_ns  BIGINT   … else a memset
---   comm_ns    BIGINT   … else communication
+--   dur_ns     BIGINT   duration of the step
+--   kernel_ns  BIGINT   time in which a kernel runs
+--   memcpy_ns  BIGINT   … else a copy runs
+--   memset_ns  BIGINT   … else a memset runs
+--   comm_ns    BIGINT   … else communication runs
 --   runtime_ns BIGINT   … else the host is in a runtime or driver call
---   loader_ns  BIGINT   … else the host waits for the next batch
+--   loader_ns  BIGINT   … else the host waits for the data loader
 --   cpu_ns     BIGINT   … else the host is in an operator
---   other_ns   BIGINT   … else
+--   other_ns   BIGINT   … else nothing of these
 WITH steps AS MATERIALIZED (
     FROM tensorboard_steps
 ),
@@ -39,7 +40,7 @@ device_roles AS (
 ),
 host_roles AS (
     SELECT
-        -- As one number, for there are many and numbers sort faster: the trace above the role's bits.
+        -- One number, because there are many rows and numbers sort faster: the trace above the bits of the role.
         CAST(trace_id AS BIGINT) * 128
             + CASE
                 WHEN category IN ('runtime', 'driver') THEN 16
@@ -54,7 +55,7 @@ host_roles AS (
        OR category = 'cpu_op' AND (op_id IS NULL OR regexp_matches(name, '^(nccl:|gloo:|enumerate\(Data)'))
        OR category = 'annotation' AND regexp_matches(name, '^(nccl:|gloo:|enumerate\(Data|Optimizer\.)')
 ),
--- One bit a role, so that the sum of what has begun and not ended tells which roles are active.
+-- One bit per role, so that the sum over all that has started and not ended shows which roles are active.
 roles AS (
     SELECT key.trace_id AS trace_id, key.device AS device, key.role AS role, start_ns, end_ns
     FROM interval_merge('device_roles')
@@ -74,7 +75,7 @@ changes AS (
     SELECT trace_id, device, end_ns, -role, NULL
     FROM roles
 ),
--- Of several changes at once all but the last are followed by nothing, so their order does not matter.
+-- Of several changes at one instant, all but the last are followed by no time, so their order does not matter.
 stretches AS (
     SELECT
         trace_id,

@@ -1,27 +1,28 @@
 -- One row per trace, device and step: when it ran on the host and on the device, and whether the analysis counts it.
 --
 -- Steps are the profiler's own marks (ProfilerStep#N), else annotations that name a step, else the spans between
--- optimizer steps. On a device a step runs from the first compute operation launched at or after its host start, on the
--- stream that computes most, to the same of the next step: neither host run-ahead nor streams that prefetch distort it,
--- and no idle time falls between two steps. Of four steps and more the first is dropped as warm-up; a last one whose end
--- the trace does not hold is dropped while two remain.
+-- optimizer steps, else a sequence of launches that recurs. On a device, a step starts at the first compute operation
+-- that was launched at or after the step's start on the host, on the stream with the most compute; it ends where the
+-- next step starts. So neither a host that runs ahead nor streams that prefetch distort it, and no idle time falls
+-- between two steps. Of four or more steps, the first is dropped as warm-up. A last step whose end is not in the trace
+-- is dropped while two steps remain.
 --
 -- columns:
 --   trace          VARCHAR  name of the trace
 --   rank           INTEGER  rank in the job
 --   device         INTEGER  device
 --   step           BIGINT   number of the step
---   name           VARCHAR  as written
---   step_source    VARCHAR  ProfilerStep, annotation, optimizer or launches (a sequence of them that recurs)
+--   name           VARCHAR  name of the step, as written
+--   step_source    VARCHAR  ProfilerStep, annotation, optimizer or launches (a sequence of launches that recurs)
 --   host_start_ns  BIGINT   start on the host
 --   host_dur_ns    BIGINT   duration on the host
---   start_ns       BIGINT   start on the device; NULL: it got no work
+--   start_ns       BIGINT   start on the device; NULL: the step has no GPU work
 --   dur_ns         BIGINT   duration on the device
 --   op_count       BIGINT   GPU operations launched in it
---   compute_ns     BIGINT   a compute kernel ran
+--   compute_ns     BIGINT   time in which a compute kernel runs
 --   compute_share  DOUBLE   compute_ns / dur_ns
---   kept           BOOLEAN  the analysis window holds it
---   drop_reason    VARCHAR  why not: no GPU work, warm-up, end not in the trace, cut short
+--   kept           BOOLEAN  the step is in the analysis window
+--   drop_reason    VARCHAR  why the step is not kept: no GPU work, warm-up, end not in the trace, cut short
 WITH compute AS (
     SELECT
         trace_id,

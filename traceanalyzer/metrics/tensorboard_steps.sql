@@ -1,11 +1,12 @@
 -- One row per trace, device and step as the TensorBoard profiler plugin delimits steps.
 --
--- A step ends when the host has left it and the last operation launched in it has ended, and starts at its host start,
--- but not before the step before it ends; the first waits for work that was launched before all steps. The last step
--- that launched anything is left out if it launched less than 0.8 times what the one before it did, and with it all
--- later ones: the recording probably ended within it. A trace without steps is one step, from the first to the last
--- event of its operators and of the device. Other than the plugin's: every kind of step that the analysis knows counts
--- (`steps`), and every device has its own ends. The analysis itself uses `steps`, which host run-ahead does not distort.
+-- A step ends when the host has left it and the last operation launched in it has ended. It starts at its start on the
+-- host, but not before the end of the previous step; the first step waits for work that was launched before all steps.
+-- The last step with launches is left out, with all later steps, if it launched less than 0.8 times as much as the step
+-- before: the recording probably ended during it. A trace without steps is one step, from the first to the last event
+-- of its operators and of the device. Differences from the plugin: every kind of step that the analysis knows counts
+-- (`steps`), and every device has its own ends. The analysis itself uses `steps`, which a host that runs ahead does not
+-- distort.
 -- Source: torch-tb-profiler 0.4.3, event_parser.py.
 --
 -- columns:
@@ -14,7 +15,7 @@
 --   device    INTEGER  device
 --   trace_id  INTEGER  key of the canonical tables
 --   step      BIGINT   number of the step; NULL: the trace has no steps
---   name      VARCHAR  as written
+--   name      VARCHAR  name of the step, as written
 --   start_ns  BIGINT   start
 --   dur_ns    BIGINT   duration
 --   op_count  BIGINT   GPU operations launched in it
@@ -67,7 +68,7 @@ host_steps AS (
     LEFT JOIN work USING (trace_id, device, step)
     WINDOW timeline AS (PARTITION BY trace_id, device ORDER BY host_start_ns, step)
 ),
--- When the device was done with what had been launched before the steps.
+-- When the device had finished the work that was launched before all steps.
 readiness AS (
     SELECT first_step.trace_id, first_step.device, max(placed.end_ns) AS ready_ns
     FROM host_steps AS first_step

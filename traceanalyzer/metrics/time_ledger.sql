@@ -1,35 +1,44 @@
 -- One row per trace, device, step and bucket that holds time: where the time of the device went.
 --
--- Every nanosecond between the device's first and last GPU operation lies in exactly one bucket: compute (a kernel
--- that is no communication runs), host.* (the next compute kernel was asked for too late, by what its launching thread
--- spent the time on), dev.* (it was asked for in time and waited on the device: for a collective, a copy, its dispatch,
--- or for something the trace does not tell: dev.unresolved) or edge.* (the trace does not hold its launch or
--- what ran before it, or no compute kernel follows). Rows of step NULL cover the whole span and sum to device_time.span_ns; a step's rows sum to
--- its own length.
+-- Every nanosecond between the device's first and last GPU operation lies in exactly one bucket: compute; host.* (the
+-- host launched the next compute kernel too late; the bucket says what the launching thread did); dev.* (the host
+-- launched it in time, and it waited on the device); or edge.* (the trace does not contain its launch or the work
+-- before it, or no compute kernel follows). Rows with step NULL cover the whole span and sum to device_time.span_ns;
+-- the rows of a step sum to its own length.
 --
--- compute              a compute kernel (or an opaque graph replay) runs
+-- compute              a compute kernel (or a graph replay recorded as a whole) runs
 -- host.dataloader      the launching thread is in the data loader
 -- host.tokenize        … in a tokenizer
--- host.preprocess      … runs CPU operators that reach no device, outside the loader
--- host.memcpy_block    … is in a copy call that returns only when the copy is done
--- host.sync            … lost its lead in a call that waits for the device
--- host.launch_api      … is in launch calls, and the launch latency that shows on a dry queue
--- host.op              … is in operators and autograd
--- host.python          … runs Python: recorded frames, or no operator is open and no Python was recorded
--- host.gc, host.io, host.compile, host.module_load, host.alloc, host.host_alloc, host.comm_cpu, host.profiler
---                      … collects garbage, reads or writes files, compiles, loads modules, allocates device or pinned
---                      memory, communicates on the CPU, or works for the profiler
--- host.lock            … waits for another thread, and nothing around says why (only where calls of the operating system
---                      were recorded)
--- host.offcpu          … sleeps, waits for another process, or does not run (the same, or its scheduling)
--- host.other           … shows nothing
--- dev.comm_transfer    the kernel waited for a collective; dev.comm_p2p for a recorded send or receive
+-- host.preprocess      … in CPU operators that put no work on a device, outside the data loader
+-- host.memcpy_block    … in a synchronous memcpy: the call returns only when the copy is done
+-- host.sync            … no longer ahead, because it waited for the device in a synchronisation
+-- host.launch_api      … in launch calls; also the launch latency that an empty queue exposes
+-- host.op              … in framework operators and autograd
+-- host.python          … in Python: recorded frames, or no operator is open and no Python was recorded
+-- host.gc              … collects garbage
+-- host.io              … reads or writes files
+-- host.compile         … compiles
+-- host.module_load     … loads modules
+-- host.alloc           … allocates or frees device memory
+-- host.host_alloc      … allocates, registers or frees pinned memory
+-- host.comm_cpu        … communicates on the CPU
+-- host.profiler        … works for the profiler
+-- host.lock            … waits for another thread, and nothing around the wait says why
+--                      (only where calls of the operating system were recorded)
+-- host.offcpu          … sleeps, waits for another process, or is not scheduled
+--                      (only where these calls of the operating system, or its scheduling, were recorded)
+-- host.other           … has nothing recorded
+-- dev.comm_transfer    the kernel waited for a collective
+-- dev.straggler_wait        … for a rank that arrived later at a collective
+-- dev.comm_p2p         … for a recorded send or receive
 -- dev.h2d, dev.d2h, dev.d2d, dev.memset
---                      it waited for a copy or a memset
--- dev.dispatch         the gap between ready kernels, up to 10 us; dev.graph_gap inside one graph launch
--- dev.unresolved       it was asked for in time and waited for something that the trace does not tell
--- edge.no_launch       its launch is not in the trace; edge.head where that is the first kernel of the span
--- edge.carried_in      it is the first of its stream and waited for work from before the trace
+--                      … for a copy or a memset
+-- dev.dispatch         launch latency between kernels that are ready, up to 10 us
+-- dev.graph_gap        … inside one graph launch
+-- dev.unresolved       the kernel waited for something that the trace does not contain
+-- edge.no_launch       the launch of the kernel is not in the trace
+-- edge.head            … and the kernel is the first of the span
+-- edge.queued_before_trace      the kernel is the first of its stream and waited for work from before the trace
 -- edge.tail            no compute kernel follows
 --
 -- columns:
@@ -39,7 +48,7 @@
 --   step         BIGINT   number of the step; NULL: the device's whole span
 --   kept         BOOLEAN  the step is in the analysis window; NULL: the whole span
 --   bucket       VARCHAR  where the time went
---   dur_ns       BIGINT   time
+--   dur_ns       BIGINT   time in the bucket
 --   share        DOUBLE   dur_ns as a share of the step, or of the whole span
 WITH rows_of_steps AS (
     SELECT

@@ -1,14 +1,14 @@
--- One row per trace: the file that it came from, which holds several traces where several processes drove a GPU.
+-- One row per trace: the file that contains it; a file contains several traces if several processes used a GPU.
 --
--- The metrics named after NVIDIA's reports count by file, as `nsys stats` does: their rank is known only where the file
--- holds one process.
+-- The metrics named after NVIDIA's reports count by file, as `nsys stats` does; their rank is known only if the file
+-- contains one process.
 --
 -- columns:
 --   trace         VARCHAR  name of the trace
 --   rank          INTEGER  rank in the job
 --   trace_id      INTEGER  key of the canonical tables
---   file          VARCHAR  name of the file: the trace's without its process
---   file_rank     INTEGER  rank, where the file holds one trace; NULL: several
+--   file          VARCHAR  name of the file: the trace's name without its process
+--   file_rank     INTEGER  rank in the job; NULL: the file holds several traces
 --   process_count BIGINT   traces in the file
 SELECT
     trace,

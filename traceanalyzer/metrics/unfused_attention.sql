@@ -1,18 +1,18 @@
--- One row per kernel of an attention block that writes its scores to memory: product, softmax, product.
+-- One row per kernel of an attention block that writes its scores to memory: matmul, softmax, matmul.
 --
--- A block is a softmax kernel (not a log-softmax) with a matrix product at most four kernels before it and one at most
--- four kernels after it on the same stream, and nothing but elementwise work, copies and reductions in between. The
--- backward pass has the same shape. A fused kernel (flash, memory-efficient, cuDNN) never forms one.
+-- A block is a softmax kernel (not a log-softmax) with a matmul at most four kernels before it and a matmul at most
+-- four kernels after it on the same stream, with only elementwise kernels, copies and reductions in between. The
+-- backward pass has the same pattern. A fused kernel (flash, memory-efficient, cuDNN) never matches.
 --
 -- columns:
 --   trace        VARCHAR  name of the trace
 --   rank         INTEGER  rank in the job
 --   device       INTEGER  device
 --   trace_id     INTEGER  traces.trace_id
---   block_id     BIGINT   gpu_ops.op_id of the block's softmax
---   op_id        BIGINT   gpu_ops.op_id
+--   block_id     BIGINT   softmax kernel of the block (gpu_ops.op_id)
+--   op_id        BIGINT   the kernel (gpu_ops.op_id)
 --   class        VARCHAR  class of the kernel
---   wall_ns      BIGINT   its share of the analysis window's wall time
+--   wall_ns      BIGINT   its part of the analysis window's wall time
 WITH numbered AS (
     SELECT
         *,
@@ -31,7 +31,7 @@ neighbours AS (
         softmaxes.op_id AS block_id,
         numbered.*,
         softmaxes.distance
-    -- Every position is named, because a join on a range of positions compares all kernels with all softmaxes.
+    -- Every position is listed, because a join on a range of positions compares all kernels with all softmaxes.
     FROM (SELECT *, unnest(range(-4, 5)) AS distance FROM softmaxes) AS softmaxes
     JOIN numbered
       ON numbered.trace_id = softmaxes.trace_id

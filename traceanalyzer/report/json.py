@@ -1,4 +1,4 @@
-"""The diagnosis as JSON: everything the other reports tell, under a versioned schema (docs/json.md)."""
+"""The diagnosis as JSON: everything that the other reports show, under a versioned schema (docs/json.md)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, TextIO
 
 from traceanalyzer.diagnosis import DeviceLedger, Diagnosis, RunLedger
+from traceanalyzer.renamed import FORMER_BUCKETS
 from traceanalyzer.report.verdict import judge
 
 
@@ -35,8 +36,9 @@ def document(diagnosis: Diagnosis) -> dict[str, Any]:
         "plans": plain["plans"],
         "outcomes": plain["outcomes"],
         "below_noise": plain["below_noise"],
-        "not_explained": [{"bucket": bucket, "dur_ns": dur_ns} for bucket, dur_ns in diagnosis.not_explained],
+        "not_explained": [_bucket(bucket, dur_ns) for bucket, dur_ns in diagnosis.not_explained],
         "defects": plain["defects"],
+        "host_hint": diagnosis.host_hint,
         "suppressed": plain["suppressed"],
         "overrides": plain["overrides"],
     }
@@ -45,10 +47,15 @@ def document(diagnosis: Diagnosis) -> dict[str, Any]:
 def _ledger(ledger: DeviceLedger) -> dict[str, Any]:
     plain: dict[str, Any] = _plain(dataclasses.asdict(ledger))
     plain["buckets"] = [
-        {"bucket": bucket, "dur_ns": dur_ns, "share": dur_ns / ledger.window_ns if ledger.window_ns else 0.0}
+        _bucket(bucket, dur_ns) | {"share": dur_ns / ledger.window_ns if ledger.window_ns else 0.0}
         for bucket, dur_ns in ledger.buckets
     ]
     return plain
+
+
+def _bucket(name: str, dur_ns: int) -> dict[str, Any]:
+    former = FORMER_BUCKETS.get(name)
+    return {"bucket": name, "dur_ns": dur_ns} | ({"former_bucket": former} if former else {})
 
 
 def _run_ledger(ledger: RunLedger) -> dict[str, Any]:
@@ -60,7 +67,7 @@ def _run_ledger(ledger: RunLedger) -> dict[str, Any]:
     return {
         "window_ns": window_ns,
         "step_count": ledger.step_count,
-        "buckets": [{"bucket": name, "dur_ns": dur_ns, "share": share(dur_ns)} for name, dur_ns in ledger.buckets],
+        "buckets": [_bucket(name, dur_ns) | {"share": share(dur_ns)} for name, dur_ns in ledger.buckets],
         "ranks": [{"rank": rank, "dur_ns": dur_ns, "share": share(dur_ns)} for rank, dur_ns in ledger.ranks],
     }
 

@@ -6,7 +6,7 @@ from traceanalyzer.diagnosis import DeviceLedger, Diagnosis, RunLedger
 from traceanalyzer.report.words import percent, tenths_of_percent
 
 # Buckets below this share, and those after the first few, are added up in one line.
-SMALL_SHARE = 0.005
+SMALL_SHARE = 0.01
 MOST_BUCKETS = 8
 
 
@@ -27,7 +27,7 @@ def ledger_rows(ledger: DeviceLedger | RunLedger) -> list[tuple[str, int]]:
     small = [b for b in waits if b not in large]
     if len(small) == 1:
         return large + small
-    return large + ([(f"{len(small)} smaller ones", sum(dur_ns for _, dur_ns in small))] if small else [])
+    return large + ([(f"{len(small)} smaller buckets", sum(dur_ns for _, dur_ns in small))] if small else [])
 
 
 def unexplained_share(diagnosis: Diagnosis, bucket: str, dur_ns: int) -> str:

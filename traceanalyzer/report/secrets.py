@@ -44,7 +44,7 @@ def redacted(key: str, value: str | None) -> str | None:
 
 
 def is_secret_name(name: str) -> bool:
-    """Tell whether a value under this name is nobody's business."""
+    """Return whether a value under this name is a secret."""
     return _SECRET_NAME.search(name) is not None
 
 

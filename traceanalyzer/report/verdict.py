@@ -4,50 +4,77 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from traceanalyzer.diagnosis import SEVERITIES, DeviceLedger, Diagnosis, Finding, PlannedFix, RunLedger, plan_of_finding
+from traceanalyzer.diagnosis import SEVERITIES, DeviceLedger, Diagnosis, Finding, RunLedger, plan_of_finding
 from traceanalyzer.report.ledger_shares import unexplained_share
-from traceanalyzer.report.words import bucket_words, listed, percent
+from traceanalyzer.report.words import bucket_words, duration, percent
 
-# A device that computes this much has little left to win outside its kernels.
+# A device that computes this much has little left to save outside its kernels.
 HEALTHY_COMPUTE_SHARE = 0.9
-# Quality findings this severe and worse are told before anything else.
+# From this share of kernel time on without a known class, rules could not judge what the device computes.
+UNKNOWN_KERNEL_SHARE = 0.5
+# From this relative difference on, a step as the program marks it and a step on the device are two times.
+DIFFERENT_STEP_SHARE = 0.1
+# Quality findings this severe and worse stand before anything else.
 LIMITS_TRUST = SEVERITIES.index("warning")
-_COUNTS = {2: "Two", 3: "Three"}
 
 
 @dataclass(frozen=True)
-class Verdict:
+class RunVerdict:
     """The state of the run (sick, healthy, clear, unexplained, blocked, no-gpu) and the sentence that says it.
 
-    Clear is what would be healthy, were there not something about the trace that limits trust.
+    Healthy is a device that computes nearly all the time without a finding; its sentence says busy where no rule could
+    judge what it computes. Clear is what would be healthy, were there not something about the trace that limits trust.
     """
 
     state: str
     sentence: str
 
 
-def judge(diagnosis: Diagnosis) -> Verdict:
+def judge(diagnosis: Diagnosis) -> RunVerdict:
     """Say in one sentence what a diagnosis comes to."""
-    if sum(trace.gpu_op_count for trace in diagnosis.traces) == 0:
-        return Verdict("no-gpu", "No GPU work was found, so nothing can be said about the GPU.")
+    if not _has_gpu_work(diagnosis):
+        return RunVerdict("no-gpu", "No GPU work was found, so nothing can be said about the GPU.")
     blocker = blocker_of(diagnosis)
     if blocker is not None:
         what = "This trace" if len(diagnosis.traces) == 1 else "This run"
-        return Verdict("blocked", f"{what} cannot be judged: {_lower(blocker.title)}.")
+        return RunVerdict("blocked", f"{what} cannot be judged: {_lower(blocker.title)}.")
     timed = time_findings(diagnosis)
     if timed:
-        return Verdict("sick", _sick(diagnosis, timed))
+        return RunVerdict("sick", _sick(diagnosis, timed))
     compute = _compute_words(diagnosis.ledgers)
     if problems(diagnosis):
-        return Verdict("sick", f"{compute}; {_lower(problems(diagnosis)[0].title)}.")
+        return RunVerdict("sick", f"{compute}; {_lower(problems(diagnosis)[0].title)}.")
     if not diagnosis.ledgers:
-        return Verdict("unexplained", "GPU work was recorded, but no window of it could be analysed.")
-    nothing = "no rule found anything" + " above the noise of the steps" * bool(diagnosis.below_noise)
+        return RunVerdict("unexplained", "GPU work was recorded, but no window of it could be analyzed.")
+    if ran_no_kernels(diagnosis):
+        return RunVerdict("unexplained", "The GPU ran no kernels, only copies, memsets or communication.")
+    nothing = "no rule found an issue" + " above the noise of the steps" * bool(diagnosis.below_noise)
     if min(map(compute_share, diagnosis.ledgers)) >= HEALTHY_COMPUTE_SHARE:
         if any(SEVERITIES.index(finding.severity) >= LIMITS_TRUST for finding in quality_findings(diagnosis)):
-            return Verdict("clear", f"{compute} and {nothing}, as far as this trace can tell.")
-        return Verdict("healthy", f"Healthy: {_lower(compute)} and {nothing}.")
-    return Verdict("unexplained", f"{compute}; no rule found the reason for the rest{_mostly(diagnosis)}.")
+            return RunVerdict("clear", f"{compute} and {nothing}, as far as this trace can tell.")
+        if all(map(_kernels_were_judged, diagnosis.ledgers)):
+            return RunVerdict("healthy", f"Healthy: {_lower(compute)} and {nothing}.")
+        return RunVerdict("healthy", f"{compute} and {nothing}; {_unjudged(diagnosis.ledgers)}.")
+    return RunVerdict("unexplained", f"{compute}; no rule explains the rest{_mostly(diagnosis)}.")
+
+
+def _kernels_were_judged(ledger: DeviceLedger) -> bool:
+    """Return whether rules could judge the kernels of a device: its peaks and the classes of most of them are known."""
+    return ledger.peaks_known and _unknown_kernel_share(ledger) < UNKNOWN_KERNEL_SHARE
+
+
+def _unknown_kernel_share(ledger: DeviceLedger) -> float:
+    if not ledger.kernel_classes:
+        return 1.0
+    return sum(item.share for item in ledger.kernel_classes if item.name == "other")
+
+
+def _unjudged(ledgers: tuple[DeviceLedger, ...]) -> str:
+    """Say why nothing is known about the quality of what the devices compute."""
+    unknown = max(map(_unknown_kernel_share, ledgers))
+    if unknown < UNKNOWN_KERNEL_SHARE:
+        return "the kernels were not compared with the device, whose peak rates are not known"
+    return f"the kernels were not judged, as {percent(unknown)} of their time is in kernels of no known class"
 
 
 def _mostly(diagnosis: Diagnosis) -> str:
@@ -56,6 +83,21 @@ def _mostly(diagnosis: Diagnosis) -> str:
     if dur_ns * 2 <= sum(ns for _, ns in diagnosis.not_explained):
         return ""
     return f", mostly “{bucket_words(bucket)}” ({unexplained_share(diagnosis, bucket, dur_ns)})"
+
+
+def _has_gpu_work(diagnosis: Diagnosis) -> bool:
+    return any(trace.gpu_op_count for trace in diagnosis.traces)
+
+
+def has_unjudged_traces(diagnosis: Diagnosis) -> bool:
+    """Return whether the run holds no GPU work, or a trace that a blocker makes worthless."""
+    return not _has_gpu_work(diagnosis) or any(finding.severity == "blocker" for finding in diagnosis.findings)
+
+
+def ran_no_kernels(diagnosis: Diagnosis) -> bool:
+    """Return whether no device computed and nothing was found: shares of a window without kernels say nothing."""
+    computes = any(map(compute_share, diagnosis.ledgers))
+    return bool(diagnosis.ledgers) and not computes and not problems(diagnosis)
 
 
 def blocker_of(diagnosis: Diagnosis) -> Finding | None:
@@ -122,25 +164,32 @@ def _compute_words(ledgers: tuple[DeviceLedger, ...]) -> str:
     if not shares:
         return "The GPU worked"
     low, high = percent(shares[0]), percent(shares[-1])
+    span = f"{span_words(ledgers)}{_marked_step_words(ledgers)}"
     if len(shares) == 1 or low == high:
-        return f"The GPU computes {low} of {span_words(ledgers)}"
-    return f"The GPUs compute {low} to {high} of {span_words(ledgers)}"
+        return f"GPU busy with compute {low} of {span}"
+    return f"GPUs busy with compute {low} to {high} of {span}"
+
+
+def _marked_step_words(ledgers: tuple[DeviceLedger, ...]) -> str:
+    """Say how long the slowest step is on its device and as the program marks it, where the marked step is longer.
+
+    The device's step is longer wherever the host runs ahead, which is as it should be.
+    """
+    slowest = max(ledgers, key=step_ns)
+    marked_ns = slowest.marked_step_ns
+    if not marked_ns or not slowest.step_count or marked_ns - step_ns(slowest) <= DIFFERENT_STEP_SHARE * marked_ns:
+        return ""
+    device = "device" if len(ledgers) == 1 else "slowest device"
+    return f" ({duration(step_ns(slowest))} on the {device}; the program marks {duration(marked_ns)})"
 
 
 def _sick(diagnosis: Diagnosis, timed: list[Finding]) -> str:
     first = timed[0]
-    balanced = joint_fixes(diagnosis, first)
-    if balanced is not None:
-        names = listed([fix.rule for fix in balanced.fixes])
-        return (
-            f"{_compute_words(diagnosis.ledgers)}. {_COUNTS[len(balanced.fixes)]} limits hide each other, so that no "
-            f"fix alone is worth much: {names}. All of them together save up to {percent(balanced.share)} "
-            f"({speedup(balanced.share)})."
-        )
     share = worth_share(first)
+    graver = _graver(diagnosis, timed)
     sentence = (
-        f"{_compute_words(diagnosis.ledgers)}. {first.title.rstrip('.')}: fixing that saves up to {percent(share)} "
-        f"({speedup(share)})"
+        f"{_compute_words(diagnosis.ledgers)}. {graver.title.rstrip('.') + '. ' if graver else ''}"
+        f"{first.title.rstrip('.')}: fixing it saves up to {percent(share)} ({speedup(share)})"
     )
     plan = plan_of_finding(diagnosis.plans, first)
     if plan is not None and plan.window_ns:
@@ -151,31 +200,25 @@ def _sick(diagnosis: Diagnosis, timed: list[Finding]) -> str:
     return sentence + "."
 
 
+def _graver(diagnosis: Diagnosis, timed: list[Finding]) -> Finding | None:
+    """Return the worst problem of unknown saving if it is more severe than all problems that save time; else None."""
+    level = max(SEVERITIES.index(finding.severity) for finding in timed)
+    others = [finding for finding in problems(diagnosis) if SEVERITIES.index(finding.severity) > level]
+    return max(others, key=lambda finding: SEVERITIES.index(finding.severity), default=None)
+
+
+def leading_finding(diagnosis: Diagnosis) -> Finding | None:
+    """Return the finding that the headline names first; None: there is none about the program."""
+    timed = time_findings(diagnosis)
+    if not timed:
+        return next(iter(problems(diagnosis)), None)
+    return _graver(diagnosis, timed) or timed[0]
+
+
 def worth_share(finding: Finding) -> float:
     """Return what fixing a finding saves: of the run where its ranks wait for each other, else of its device."""
     share = finding.saving_share if finding.run_saving_share is None else finding.run_saving_share
     return share or 0.0
-
-
-@dataclass(frozen=True)
-class JointFixes:
-    """Fixes that are worth something only together: what that is of the window, and of a step in nanoseconds."""
-
-    fixes: tuple[PlannedFix, ...]
-    share: float
-    saving_ns: float
-
-
-def joint_fixes(diagnosis: Diagnosis, finding: Finding) -> JointFixes | None:
-    """Return the fixes together with which alone a finding's is worth something; None: it is by itself."""
-    if finding.status != "joint":
-        return None
-    plan = plan_of_finding(diagnosis.plans, finding)
-    fixes = tuple(fix for fix in plan.fixes if fix.status == "joint") if plan else ()
-    if plan is None or not plan.window_ns or all(fix.rule != finding.rule for fix in fixes):
-        return None
-    saving_ns = sum(fix.saving_ns for fix in fixes)
-    return JointFixes(fixes, saving_ns / plan.window_ns, saving_ns / max(plan.step_count, 1))
 
 
 def _lower(text: str) -> str:

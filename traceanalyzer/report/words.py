@@ -6,48 +6,48 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-# A name in a trace must not steer the terminal that shows it.
-HARMLESS = dict.fromkeys((*range(32), *range(127, 160)), "�")
-
 # What a bucket of the time ledger means, in the words of someone who watches the device.
 BUCKET_WORDS = {
-    "compute": "GPU computes",
-    "host.dataloader": "waits for the next batch",
-    "host.tokenize": "waits for the tokenizer",
-    "host.preprocess": "waits for CPU preprocessing",
-    "host.memcpy_block": "waits for a blocking copy call",
-    "host.sync": "drained by a synchronisation",
-    "host.launch_api": "waits for kernel launches",
-    "host.op": "waits for the CPU in operators",
-    "host.python": "waits for the CPU in Python",
-    "host.gc": "waits for garbage collection",
-    "host.io": "waits for file input or output",
-    "host.lock": "waits for a lock",
-    "host.offcpu": "waits for a thread that is off the CPU",
-    "host.comm_cpu": "waits for CPU communication",
-    "host.compile": "waits for compilation or graph capture",
-    "host.module_load": "waits for kernels to be loaded",
-    "host.alloc": "waits for cudaMalloc or cudaFree",
-    "host.host_alloc": "waits for pinned memory",
-    "host.profiler": "waits for the profiler itself",
-    "host.other": "waits for the host, cause unknown",
-    "dev.comm_transfer": "blocked by a collective",
-    "dev.comm_skew": "blocked by a late rank",
-    "dev.comm_p2p": "blocked by send or receive",
-    "dev.comm": "blocked by communication",
-    "dev.h2d": "blocked by a copy to the device",
-    "dev.d2h": "blocked by a copy to the host",
-    "dev.d2d": "blocked by a copy on the device",
-    "dev.memset": "blocked by a memset",
-    "dev.dispatch": "gap between queued kernels",
+    "compute": "GPU busy with compute",
+    "host.dataloader": "waiting for the data loader",
+    "host.tokenize": "waiting for the tokenizer",
+    "host.preprocess": "waiting for CPU preprocessing",
+    "host.memcpy_block": "synchronous memcpy",
+    "host.sync": "idle after a host synchronization",
+    "host.launch_api": "kernel launch overhead",
+    "host.op": "CPU-bound: framework operators",
+    "host.python": "CPU-bound: Python",
+    "host.gc": "Python garbage collection",
+    "host.io": "file I/O",
+    "host.lock": "waiting for a host lock",
+    "host.offcpu": "launching thread off the CPU",
+    "host.comm_cpu": "waiting for CPU communication",
+    "host.compile": "compilation or graph capture",
+    "host.module_load": "loading GPU modules",
+    "host.alloc": "cudaMalloc or cudaFree",
+    "host.host_alloc": "allocating pinned memory",
+    "host.profiler": "profiler overhead",
+    "host.other": "CPU-bound: work not recorded",
+    "dev.comm_transfer": "waiting for a collective",
+    "dev.straggler_wait": "waiting for a straggler",
+    "dev.comm_p2p": "waiting for send or receive",
+    "dev.comm": "waiting for communication",
+    "dev.h2d": "waiting for a host-to-device copy",
+    "dev.d2h": "waiting for a device-to-host copy",
+    "dev.d2d": "waiting for a copy on the device",
+    "dev.memset": "waiting for a memset",
+    "dev.dispatch": "launch latency between kernels",
     "dev.graph_gap": "gap inside a CUDA graph",
-    "dev.unresolved": "device waits, cause not recorded",
+    "dev.unresolved": "unattributed idle",
     "edge.no_launch": "launch not in the trace",
     "edge.head": "before the first compute kernel",
-    "edge.carried_in": "device still works on what was queued before the trace",
-    "edge.tail": "after the last compute kernel",
+    "edge.queued_before_trace": "work queued before the trace",
+    "edge.tail": "tail",
 }
 
+
+# What a column named after a binary unit counts in bytes.
+BINARY_UNITS = {"kib": 2**10, "mib": 2**20, "gib": 2**30}
 
 # Names of kernels longer than this lose their namespaces.
 LONG_NAME = 40
@@ -93,8 +93,8 @@ def listed(names: Sequence[str], last: str = "and") -> str:
 
 
 def size(size_bytes: float) -> str:
-    """Say a size in decimal units: `12.4 MB`."""
-    for unit, unit_bytes in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+    """Say a size in binary units, as nvidia-smi and PyTorch do: `12.4 MiB`."""
+    for unit, unit_bytes in (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
         if abs(size_bytes) >= unit_bytes:
             return f"{size_bytes / unit_bytes:,.1f} {unit}"
     return f"{size_bytes:.0f} B"
@@ -143,7 +143,7 @@ def tenths_of_percent(parts: Sequence[float]) -> list[int]:
 
 
 def short_names(names: Sequence[str]) -> dict[str, str]:
-    """Return traces' names without the endings that tell formats, where that leaves them different."""
+    """Return traces' names without the endings of their formats, where that leaves them different."""
     short = {name: _ENDINGS.sub("", name) for name in names}
     return short if len(set(short.values())) == len(short) else {name: name for name in names}
 
@@ -166,13 +166,15 @@ def value_words(column: str, value: Any) -> str:
         return percent(value)
     if column.endswith("_bytes"):
         return size(value)
+    if column in BINARY_UNITS or column.endswith(tuple(f"_{unit}" for unit in BINARY_UNITS)):
+        return size(value * BINARY_UNITS[column.rpartition("_")[2]])
     if isinstance(value, float):
         return f"{value:,.3f}" if abs(value) < 10 else f"{value:,.1f}"
     return f"{value:,}" if column.endswith("_count") else str(value)
 
 
 def name_words(name: str) -> str:
-    """Say a name without what tells it from no other: versions of calls, and the namespaces of long names in C++."""
+    """Say a name without versions of calls, and without the namespaces of long names in C++."""
     if len(name) <= LONG_NAME or "<" not in name:
         return _CALL_VERSION.sub("", name)
     return _NAMESPACE.sub("", _RETURN_TYPE.sub("", name))
@@ -182,6 +184,8 @@ def column_words(column: str) -> str:
     """Say a column's name without its unit, which its values carry."""
     if column == "ms":
         return "time"
-    for unit in ("_ns", "_ms", "_share", "_bytes"):
+    if column in BINARY_UNITS:
+        return "size"
+    for unit in ("_ns", "_ms", "_share", "_bytes", "_mib", "_gib", "_kib"):
         column = column.removesuffix(unit)
     return column.replace("_", " ")

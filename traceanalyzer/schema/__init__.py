@@ -47,7 +47,7 @@ class Table:
 
 def parse_table(path: Path) -> Table:
     """Read one commented CREATE TABLE file; every column line must carry its comment."""
-    text = path.read_text()
+    text = path.read_text(encoding="utf-8")
     lines = text.splitlines()
     body = lines.index(f"CREATE TABLE {path.stem} (")
     columns = []
@@ -69,3 +69,8 @@ def load_tables(folder: Path) -> dict[str, Table]:
 def canonical_tables() -> dict[str, Table]:
     """Return the tables that every ingester fills, by name."""
     return load_tables(Path(__file__).parent)
+
+
+def derived_tables() -> dict[str, Table]:
+    """Return the tables that attribution computes, by name."""
+    return load_tables(Path(__file__).parent.parent / "attribution" / "schema")

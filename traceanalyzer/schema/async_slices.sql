@@ -1,4 +1,5 @@
--- One row per interval that lies on no thread: asynchronous events, annotations drawn on the device, the profiler's own spans, sync records shown as rows.
+-- One row per interval that is on no thread: asynchronous events, annotations that the profiler draws on the device,
+-- the profiler's own spans, and synchronisation records shown as rows.
 CREATE TABLE async_slices (
     trace_id      INTEGER NOT NULL,  -- traces.trace_id
     event_id      BIGINT NOT NULL,   -- unique in the trace (position of the begin event); key of event_args
@@ -7,7 +8,7 @@ CREATE TABLE async_slices (
     category      VARCHAR,           -- gpu_annotation, span, async, or other
     raw_category  VARCHAR,           -- the category as written
     name          VARCHAR,           -- as written
-    async_id      VARCHAR,           -- id that ties begin to end
+    async_id      VARCHAR,           -- id that connects begin and end
     start_ns      BIGINT NOT NULL,   -- start
-    dur_ns        BIGINT             -- duration; NULL: never ended
+    dur_ns        BIGINT             -- duration; NULL: it never ended
 );

@@ -1,4 +1,4 @@
--- One row per accelerator that the trace describes or that work ran on.
+-- One row per accelerator that the trace describes or that has work in it.
 CREATE TABLE devices (
     trace_id      INTEGER NOT NULL,  -- traces.trace_id
     device        INTEGER NOT NULL,  -- ordinal, as GPU events name it
@@ -8,6 +8,6 @@ CREATE TABLE devices (
     memory_bytes  BIGINT,            -- total device memory
     compute_major INTEGER,           -- compute capability
     compute_minor INTEGER,           -- compute capability
-    warp_size     INTEGER,           -- threads of a warp or wavefront
-    max_threads_per_sm INTEGER       -- resident threads
+    warp_size     INTEGER,           -- threads per warp or wavefront
+    max_threads_per_sm INTEGER       -- maximum of resident threads per SM
 );

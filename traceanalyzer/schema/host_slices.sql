@@ -1,5 +1,6 @@
 -- One row per interval on a host thread: operators, annotations, Python frames, runtime and driver calls, OS calls.
--- Ordered by thread, start, longer first, file order. A slice's parent is the innermost slice of its thread that is open when it starts.
+-- Ordered by thread, start, longest first, position in the file. The parent of a slice is the innermost slice of its
+-- thread that is open when it starts.
 CREATE TABLE host_slices (
     trace_id      INTEGER NOT NULL,  -- traces.trace_id
     slice_id      BIGINT NOT NULL,   -- unique in the trace (the event's position in the file); key of event_args
@@ -11,12 +12,12 @@ CREATE TABLE host_slices (
     dur_ns        BIGINT NOT NULL,   -- duration; 0 is a real length
     depth         INTEGER NOT NULL,  -- number of ancestors
     parent_id     BIGINT,            -- innermost slice of the thread that is open when it starts; NULL at depth 0
-    op_id         BIGINT,            -- innermost enclosing cpu_op (slice_id), itself excluded
-    annotation_id BIGINT,            -- innermost enclosing annotation (slice_id), itself excluded
-    python_id     BIGINT,            -- innermost enclosing python slice (slice_id), itself excluded
-    correlation   BIGINT,            -- of runtime and driver calls: ties the call to the GPU ops it launched, within the trace
-    external_id   BIGINT,            -- ties runtime calls and GPU ops to the operator
-    sequence      BIGINT,            -- autograd sequence number: equal on a forward operator and its backward
-    forward_thread BIGINT,           -- of backward operators: the autograd thread id the forward ran on
+    op_id         BIGINT,            -- innermost enclosing cpu_op (slice_id), never the slice itself
+    annotation_id BIGINT,            -- innermost enclosing annotation (slice_id), never the slice itself
+    python_id     BIGINT,            -- innermost enclosing python slice (slice_id), never the slice itself
+    correlation   BIGINT,            -- of runtime and driver calls: connects the call with the GPU operations that it launched, within the trace
+    external_id   BIGINT,            -- connects runtime calls and GPU operations with the operator
+    sequence      BIGINT,            -- autograd sequence number: equal for a forward operator and its backward operator
+    forward_thread BIGINT,           -- of backward operators: autograd id of the thread on which the forward operator ran
     input_shapes  VARCHAR            -- of operators: shapes of the inputs as written, a JSON list; NULL: not recorded
 );

@@ -1,4 +1,4 @@
--- One row per instant event that is no allocator event.
+-- One row per instant event, without allocator events (memory_events).
 CREATE TABLE instants (
     trace_id      INTEGER NOT NULL,  -- traces.trace_id
     event_id      BIGINT NOT NULL,   -- unique in the trace; key of event_args
@@ -6,5 +6,5 @@ CREATE TABLE instants (
     category      VARCHAR,           -- as written
     name          VARCHAR,           -- as written
     scope         VARCHAR,           -- g global, p process, t thread
-    start_ns      BIGINT NOT NULL    -- when
+    start_ns      BIGINT NOT NULL    -- time of the event
 );

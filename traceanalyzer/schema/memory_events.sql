@@ -1,14 +1,14 @@
--- One row per event of memory: of the framework's allocator, or in exports of Nsight Systems of the driver below it.
+-- One row per memory event: of the framework's allocator, or, in exports of Nsight Systems, of the driver.
 CREATE TABLE memory_events (
     trace_id      INTEGER NOT NULL,  -- traces.trace_id
     event_id      BIGINT NOT NULL,   -- unique in the trace; key of event_args
     thread_id     INTEGER,           -- threads.thread_id
-    start_ns      BIGINT NOT NULL,   -- when
+    start_ns      BIGINT NOT NULL,   -- time of the event
     kind          VARCHAR NOT NULL,  -- alloc, free or oom
     device_type   INTEGER,           -- c10::DeviceType: 0 CPU, 1 CUDA (ROCm builds too)
     device        INTEGER,           -- device; -1 for the CPU
     address       BIGINT,            -- address
     size_bytes    BIGINT,            -- allocated (positive) or freed (negative)
-    allocated_bytes BIGINT,          -- total in use after it
-    reserved_bytes BIGINT            -- total held by the allocator after it
+    allocated_bytes BIGINT,          -- total in use after the event
+    reserved_bytes BIGINT            -- total that the allocator holds after the event
 );

@@ -1,7 +1,7 @@
--- One row per host thread (or other track) as written: never folded, never defaulted to another.
+-- One row per host thread (or other track), exactly as the trace names it: threads are never merged.
 CREATE TABLE threads (
     trace_id      INTEGER NOT NULL,  -- traces.trace_id
-    thread_id     INTEGER NOT NULL,  -- dense number of the pair (pid, tid), unique in the trace
+    thread_id     INTEGER NOT NULL,  -- number of the pair (pid, tid), counted without gaps, unique in the trace
     pid           VARCHAR,           -- process as written
     tid           VARCHAR,           -- thread as written
     process_name  VARCHAR,           -- display name

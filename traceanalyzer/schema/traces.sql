@@ -4,6 +4,8 @@ CREATE TABLE traces (
     trace         VARCHAR NOT NULL,  -- name that is unique in the run: the file's path below the run folder, '#pid' appended where a file holds several processes
     path          VARCHAR NOT NULL,  -- the file as found
     format        VARCHAR NOT NULL,  -- kineto, chrome or nsys
+    recorder      VARCHAR,           -- profiler that recorded it: kineto (PyTorch's own), nsys, rocprof, jax, tensorflow, or chrome: any other that writes trace-event JSON; NULL: unknown
+    framework     VARCHAR,           -- what the program is written with, the most specific that names in the trace show: sglang, vllm, tensorrt-llm, tensorrt, jax, tensorflow, pytorch, cupy, numba, openmp, openacc, hip or cuda; NULL: unknown
     producer      VARCHAR,           -- what wrote the file, as far as it says
     vendor        VARCHAR,           -- of the devices: nvidia, amd, intel, mtia; NULL: unknown
     host          VARCHAR,           -- machine the trace was recorded on
@@ -12,7 +14,7 @@ CREATE TABLE traces (
     world_size    INTEGER,           -- ranks of the job as the metadata says
     backend       VARCHAR,           -- of torch.distributed: nccl, gloo …
     base_ns       BIGINT,            -- clock base added to every time, ns since the Unix epoch; NULL: times were absolute or the base is unknown
-    first_ns      BIGINT,            -- start of the first event
+    first_ns      BIGINT,            -- start of the first event of any kind, where viewers start to count; naming events have no time
     last_ns       BIGINT,            -- end of the last event
     size_bytes    BIGINT NOT NULL,   -- of the file
     event_count   BIGINT NOT NULL,   -- events read, metadata events included

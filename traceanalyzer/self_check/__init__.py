@@ -1,8 +1,8 @@
-"""Checks a diagnosis against what must hold for every run: times add up, bounds keep their order, clocks do not matter.
+"""Checks that must hold for every diagnosis: times add up, bounds keep their order, clocks do not matter.
 
-`check_run` asks everything of one run: `closing` whether times add up, `bounding` whether bounds can be believed,
-`changed_tables` and `invariance` whether the same run told in another way gives the same answer, and whether a run that
-recorded less says so.
+`check_run` runs all checks on one run. `closing` checks that times add up, `bounding` that bounds are plausible;
+`changed_tables` and `invariance` check that equivalent tables give the same answer, and that missing records never turn
+a finding into `clear`.
 """
 
 from traceanalyzer.self_check.checking import Check, check_run

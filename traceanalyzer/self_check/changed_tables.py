@@ -1,4 +1,4 @@
-"""The tables of a run told in another way, or with less recorded."""
+"""The tables of a run with equivalent changes, or with less recorded."""
 
 from __future__ import annotations
 

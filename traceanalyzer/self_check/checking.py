@@ -11,7 +11,7 @@ import duckdb
 from traceanalyzer.attribution import AttributionOptions, Bounds
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.rules import diagnose, load_rules
-from traceanalyzer.rules.model import FINDING, ParamValue, Rule
+from traceanalyzer.rules.rule_file.model import FINDING, ParamValue, Rule
 from traceanalyzer.self_check import bounding, closing, invariance
 from traceanalyzer.self_check.changed_tables import read_tables, row_count
 
@@ -21,11 +21,11 @@ MOST_ROWS = 5_000_000
 
 @dataclass(frozen=True)
 class Check:
-    """Something that must hold, and where it does not."""
+    """A claim that must hold, and the places where it does not."""
 
     claim: str
     broken: tuple[str, ...]
-    skipped: str | None = None  # why it was not looked at
+    skipped: str | None = None  # why it was not checked; None: it was
 
 
 def check_run(
@@ -35,10 +35,10 @@ def check_run(
     params: Mapping[str, ParamValue] | None = None,
     options: AttributionOptions | None = None,
 ) -> list[Check]:
-    """Return what every check found about a run and its diagnosis."""
+    """Run every check on a run and its diagnosis."""
     rules = load_rules(rule_paths)
-    told_with = options or AttributionOptions()
-    return [*_of_the_answer(con, diagnosis, rules), *_of_other_tellings(con, diagnosis, rules, params or {}, told_with)]
+    options = options or AttributionOptions()
+    return [*_of_the_answer(con, diagnosis, rules), *_of_changed_tables(con, diagnosis, rules, params or {}, options)]
 
 
 def _of_the_answer(con: duckdb.DuckDBPyConnection, diagnosis: Diagnosis, rules: Sequence[Rule]) -> Iterator[Check]:
@@ -60,7 +60,7 @@ def _of_the_answer(con: duckdb.DuckDBPyConnection, diagnosis: Diagnosis, rules: 
     yield Check("removing more makes nothing later", bounding.shrinking(bounds, places))
 
 
-def _of_other_tellings(
+def _of_changed_tables(
     con: duckdb.DuckDBPyConnection,
     diagnosis: Diagnosis,
     rules: Sequence[Rule],
@@ -69,23 +69,24 @@ def _of_other_tellings(
 ) -> Iterator[Check]:
     rows = row_count(con)
     if rows > MOST_ROWS:
-        reason = f"{rows:,} rows are more than are told again in memory"
-        yield Check("the same run told in another way gives the same answer", (), reason)
+        reason = f"{rows:,} rows are too many to diagnose again in memory"
+        yield Check("equivalent tables give the same answer", (), reason)
         return
     tables = read_tables(con)
-    told = invariance.summary(con, diagnosis)
+    expected = invariance.summary(con, diagnosis)
     for claim, change in invariance.SAME_RUN.items():
         other = invariance.connection(change(tables), options)
-        found = invariance.summary(other, diagnose(other, rules, params))
-        yield Check(claim, invariance.differences(told, found))
-    # What a rule says about the trace itself changes with what is recorded.
+        answer = invariance.summary(other, diagnose(other, rules, params))
+        yield Check(claim, invariance.differences(expected, answer))
+    # Rules about the trace itself may change their answer with what is recorded.
     about_the_program = frozenset(rule.id for rule in rules if rule.kind == FINDING)
     for capability, without in invariance.LESS_RECORDED.items():
         less = without(tables)
         if less is None:
             continue
         other = invariance.connection(less, options)
-        found = invariance.summary(other, diagnose(other, rules, params))
+        answer = invariance.summary(other, diagnose(other, rules, params))
         yield Check(
-            f"without {capability} nothing that fired is clear", invariance.turned_clear(told, found, about_the_program)
+            f"without {capability} nothing that fired is clear",
+            invariance.turned_clear(expected, answer, about_the_program),
         )

@@ -1,4 +1,4 @@
-"""Whether times add up: the ledger fills every span and window, and no finding owns what another one owns."""
+"""Checks that times add up: the ledger fills every span and window, and no two findings own the same time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import duckdb
 
 from traceanalyzer.diagnosis import Diagnosis, Finding
-from traceanalyzer.rules.model import Rule
+from traceanalyzer.rules.rule_file.model import Rule
 
 _Place = tuple[str | None, int | None] | None  # trace and device; None: the run, whose ranks wait for each other
 
@@ -37,9 +37,11 @@ spans AS (
     SELECT
         trace_id,
         device,
-        min(start_ns) AS start_ns,
-        max(start_ns + dur_ns) AS end_ns
-    FROM canonical.gpu_ops
+        -- The window may begin ahead of its first operation.
+        least(min(ops.start_ns), any_value(windows.start_ns)) AS start_ns,
+        max(ops.start_ns + ops.dur_ns) AS end_ns
+    FROM canonical.gpu_ops AS ops
+    JOIN attribution.windows AS windows USING (trace_id, device)
     GROUP BY trace_id, device
 )
 SELECT

@@ -1,4 +1,4 @@
-"""Whether the same run told in another way gives the same answer, and one that recorded less says so."""
+"""Checks that equivalent tables give the same answer, and that missing records never turn a finding into `clear`."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ Verdict = tuple[str, str | None, int | None]  # rule, trace, device
 
 @dataclass(frozen=True)
 class Summary:
-    """What must not depend on how a run is told: shares of the windows, and verdicts."""
+    """The results that equivalent tables must share: shares of the windows, and verdicts."""
 
     shares: Mapping[Share, float | None]
     states: Mapping[Verdict, str]

@@ -10,49 +10,45 @@ from typing import Any
 
 import pyarrow as pa
 
-from traceanalyzer.simulator.counterfactual import Counterfactual
-from traceanalyzer.simulator.kineto import Dialect
-from traceanalyzer.simulator.nsys_vocabulary import GraphMode, NsysSchema
-from traceanalyzer.simulator.ranks import scenarios_of_ranks
-from traceanalyzer.simulator.rendezvous import Rendezvous
-from traceanalyzer.simulator.scenario import Scenario, parse_scenario
+from traceanalyzer.simulator.catalogue.nsys_vocabulary import GraphMode, NsysSchema
+from traceanalyzer.simulator.machine.counterfactual import Counterfactual
+from traceanalyzer.simulator.machine.rendezvous import MeetingPlace
+from traceanalyzer.simulator.scenario.ranks import scenarios_of_ranks
+from traceanalyzer.simulator.scenario.scenario import Scenario, parse_scenario
 from traceanalyzer.simulator.simulate import SimulatedRun, play
+from traceanalyzer.simulator.writers.kineto import Dialect
 
 Removed = Collection[str] | Mapping[int, Collection[str]]  # of every rank, or by rank
 KernelScale = Mapping[str, float] | Mapping[int, Mapping[str, float]]
-# Ranks draw their jitter from seeds this far apart, so that a rank's draws are no other job's.
+# The seeds of ranks are this far apart, so that no rank shares the jitter of another job.
 _SEED_STRIDE = 1_000_003
 
 
 def simulate_job(scenario: Mapping[str, Any], seed: int = 0) -> SimulatedJob:
-    """Simulate every rank of a scenario; one of a single rank is a job too."""
+    """Simulate every rank of a scenario, which may have one rank only."""
     parsed = [parse_scenario(own) for own in scenarios_of_ranks(scenario)]
-    return _simulated(dict(scenario), parsed, seed, [Counterfactual()] * len(parsed))
+    return _simulated(parsed, seed, [Counterfactual()] * len(parsed))
 
 
-def _simulated(
-    told: Mapping[str, Any], scenarios: list[Scenario], seed: int, without: list[Counterfactual]
-) -> SimulatedJob:
-    owns = scenarios_of_ranks(told)
+def _simulated(scenarios: list[Scenario], seed: int, without: list[Counterfactual]) -> SimulatedJob:
     seeds = [seed + rank * _SEED_STRIDE for rank in range(len(scenarios))]
     if len(scenarios) == 1:
         recordings = [play(scenarios[0], seed, without[0])]
     else:
-        place = Rendezvous(len(scenarios))
+        place = MeetingPlace(len(scenarios))
         recordings = place.play(
             [
                 partial(play, scenario, seeds[rank], without[rank], partial(place.meet, rank))
                 for rank, scenario in enumerate(scenarios)
             ]
         )
-    return SimulatedJob(told, seed, tuple(map(SimulatedRun, owns, scenarios, seeds, without, recordings)))
+    return SimulatedJob(seed, tuple(map(SimulatedRun, scenarios, seeds, without, recordings)))
 
 
 @dataclass(frozen=True)
 class SimulatedJob:
-    """Every rank of one simulated job, and the truth about the job as a whole."""
+    """All ranks of one simulated job, and the truth about the job as a whole."""
 
-    told: Mapping[str, Any]
     seed: int
     ranks: tuple[SimulatedRun, ...]
 
@@ -62,10 +58,10 @@ class SimulatedJob:
         return self.length_ns()
 
     def length_ns(self, first_step: int = 0, last_step: int | None = None, rank: int | None = None) -> int:
-        """Return the time from one step to another on a rank, or on the slowest one.
+        """Return the time from one step to another on a rank, or on the slowest rank.
 
-        Ranks that communicate are read at the end of each step's last communication: all of them get there together,
-        while the first kernel of a step also tells how far its rank had run ahead of the others.
+        Steps of ranks that communicate are measured at the end of their last communication, which all ranks leave
+        together. The first kernel of a step, in contrast, also depends on how far its rank had run ahead.
         """
         lengths = []
         for run in self.ranks if rank is None else (self.ranks[rank],):
@@ -78,13 +74,13 @@ class SimulatedJob:
     def without(self, removed: Removed = (), kernel_scale: KernelScale | None = None) -> SimulatedJob:
         """Simulate all ranks again with causes that cost nothing and kernels that take a share of their time.
 
-        Both are told for all ranks, or by rank for some. A transfer costs nothing only once every member says so.
+        Both hold for all ranks, or are given by rank. A transfer costs nothing only if that holds for all its members.
         """
         without = [
             run.counterfactual.also_without(_causes(removed, rank), _scales(kernel_scale or {}, rank))
             for rank, run in enumerate(self.ranks)
         ]
-        return _simulated(self.told, [run.scenario for run in self.ranks], self.seed, without)
+        return _simulated([run.scenario for run in self.ranks], self.seed, without)
 
     def true_saving(
         self,

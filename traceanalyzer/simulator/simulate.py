@@ -1,4 +1,4 @@
-"""From a scenario to a simulated run: what was recorded, the true ledger, and the true effect of every fix."""
+"""Simulation of a scenario: what the profiler records, the true ledger, and the true effect of every fix."""
 
 from __future__ import annotations
 
@@ -12,19 +12,22 @@ from typing import Any
 import pyarrow as pa
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.simulator import comm_actions, device_actions, host_actions, replica_actions, truth
-from traceanalyzer.simulator.clocks import on_drifting_clock
-from traceanalyzer.simulator.communication import Communicator
-from traceanalyzer.simulator.counterfactual import Counterfactual
-from traceanalyzer.simulator.kineto import Dialect, write_kineto
-from traceanalyzer.simulator.machine import Machine, Meet
-from traceanalyzer.simulator.nsys import write_nsys
-from traceanalyzer.simulator.nsys_vocabulary import GraphMode, NsysSchema
-from traceanalyzer.simulator.program import ACTIONS
-from traceanalyzer.simulator.recording import Recording
-from traceanalyzer.simulator.scenario import Scenario, parse_scenario
-from traceanalyzer.simulator.stage import MIB, Recorded, Stage
-from traceanalyzer.simulator.tables import canonical_tables
+from traceanalyzer.simulator.actions import comm as comm_actions
+from traceanalyzer.simulator.actions import device as device_actions
+from traceanalyzer.simulator.actions import host as host_actions
+from traceanalyzer.simulator.actions import replica as replica_actions
+from traceanalyzer.simulator.catalogue.communication import Communicator
+from traceanalyzer.simulator.catalogue.nsys_vocabulary import GraphMode, NsysSchema
+from traceanalyzer.simulator.catalogue.recording import Recording
+from traceanalyzer.simulator.machine import truth
+from traceanalyzer.simulator.machine.counterfactual import Counterfactual
+from traceanalyzer.simulator.machine.machine import Machine, Meet
+from traceanalyzer.simulator.machine.stage import MIB, Recorded, Stage
+from traceanalyzer.simulator.scenario.program import ACTIONS
+from traceanalyzer.simulator.scenario.scenario import Scenario, parse_scenario
+from traceanalyzer.simulator.writers.kineto import Dialect, write_kineto
+from traceanalyzer.simulator.writers.nsys import write_nsys
+from traceanalyzer.simulator.writers.tables import canonical_tables
 
 _SYNONYMS = {"loader": "next"}
 HANDLERS = {
@@ -38,14 +41,13 @@ HANDLERS = {
 def simulate(scenario: Mapping[str, Any], seed: int = 0) -> SimulatedRun:
     """Simulate a scenario; the same scenario and seed give the same run."""
     parsed = parse_scenario(scenario)
-    return SimulatedRun(dict(scenario), parsed, seed, Counterfactual(), play(parsed, seed, Counterfactual()))
+    return SimulatedRun(parsed, seed, Counterfactual(), play(parsed, seed, Counterfactual()))
 
 
 @dataclass(frozen=True)
 class SimulatedRun:
     """One simulated process: what its profiler recorded, and the truth that no profiler knows."""
 
-    told: Mapping[str, Any]
     scenario: Scenario
     seed: int
     counterfactual: Counterfactual
@@ -62,8 +64,8 @@ class SimulatedRun:
 
     @cached_property
     def recorded(self) -> Recording:
-        """Return the recording as the rank's own clock tells it."""
-        return on_drifting_clock(self.recording, self.scenario.conditions.clock_drift_ppm)
+        """Return the recording with the times of the rank's own clock."""
+        return self.recording.on_drifting_clock(self.scenario.conditions.clock_drift_ppm)
 
     @property
     def window_ns(self) -> int:
@@ -71,7 +73,7 @@ class SimulatedRun:
         return self.length_ns(0, None) if self.boundaries_ns else 0
 
     def length_ns(self, first_step: int, last_step: int | None) -> int:
-        """Return the time from the first compute kernel of one step to that of another, the last unless told."""
+        """Return the time from the first compute kernel of one step to that of another; None means the last step."""
         return self.boundaries_ns[-1 if last_step is None else last_step] - self.boundaries_ns[first_step]
 
     @cached_property
@@ -82,24 +84,20 @@ class SimulatedRun:
     def true_ledger_of(self, first_step: int, last_step: int) -> dict[str, int]:
         """Return ns by bucket from the first compute kernel of one step to that of another."""
         if self.scenario.conditions.device_count > 1:
-            raise TraceAnalyzerError("the true ledger is known of processes with one device", "scenario")
+            raise TraceAnalyzerError("the true ledger is known only for processes with one device", "scenario")
         if not self.boundaries_ns:
             return {}
         return truth.ledger(self.recording.ops, self.boundaries_ns[first_step], self.boundaries_ns[last_step])
 
     def without(self, *causes: str, kernel_scale: Mapping[str, float] | None = None) -> SimulatedRun:
-        """Simulate again with causes that cost nothing and kernel classes that take a share of their time.
+        """Simulate again with causes that cost nothing and with scaled durations of kernel classes.
 
-        Causes are named like the ledger's buckets; `compute` as a kernel class stands for all of them. Removing
-        host.sync leaves out the synchronising call (and all of `.item()`), as the one who fixes it would.
+        Causes have the names of the ledger's buckets; the kernel class `compute` means all classes. Removing host.sync
+        leaves out the synchronising call (and all of `.item()`), as a fix would.
         """
         removed = self.counterfactual.also_without(causes, kernel_scale)
         recording = play(self.scenario, self.seed, removed)
-        return SimulatedRun(self.told, self.scenario, self.seed, removed, recording)
-
-    def edited(self, **changes: Any) -> SimulatedRun:
-        """Simulate again with some keys of the scenario changed."""
-        return simulate({**self.told, **changes}, self.seed)
+        return SimulatedRun(self.scenario, self.seed, removed, recording)
 
     def true_saving(
         self,
@@ -108,10 +106,9 @@ class SimulatedRun:
         first_step: int = 0,
         last_step: int | None = None,
     ) -> int:
-        """Return by how many ns a window is truly shorter without causes, or with faster kernels.
+        """Return how many ns shorter a window truly is without causes, or with faster kernels.
 
-        The window reaches from the first compute kernel of one step to that of another; it is the whole `window_ns`
-        unless told.
+        The window reaches from the first compute kernel of one step to that of another; by default it is `window_ns`.
         """
         fixed = self.without(*causes, kernel_scale=kernel_scale)
         return self.length_ns(first_step, last_step) - fixed.length_ns(first_step, last_step)
@@ -132,26 +129,26 @@ class SimulatedRun:
         return canonical_tables(self.scenario, self.recorded, self.seed, trace_id, trace)
 
     def write_kineto(self, path: Path | str, dialect: Dialect = "2025") -> Path:
-        """Write the run as PyTorch's profiler does, gzipped where the name ends in .gz; returns the path."""
+        """Write the run as PyTorch's profiler does, gzipped if the name ends in .gz; return the path."""
         return write_kineto(Path(path), self.scenario, self.recorded, self.seed, dialect)
 
     def write_nsys(self, path: Path | str, graph_mode: GraphMode = "node", schema: NsysSchema = "2026.2") -> Path:
-        """Write the run as the SQLite export of an Nsight Systems report; returns the path."""
+        """Write the run as the SQLite export of an Nsight Systems report; return the path."""
         return write_nsys(Path(path), self.scenario, self.recorded, self.seed, graph_mode, schema)
 
 
 def play(scenario: Scenario, seed: int, without: Counterfactual, meet: Meet | None = None) -> Recording:
-    """Play a scenario's steps; `meet` lets its communication wait for other ranks, else they are always ready."""
-    told = scenario.conditions
+    """Play a scenario's steps; `meet` makes communication wait for other ranks, else they are always ready."""
+    conditions = scenario.conditions
     machine = Machine(scenario.device, scenario.costs(), without, seed, meet)
-    recorded = Recorded(told.shapes, told.stacks, told.memory)
-    machine.tape.cached_bytes = round(told.cached_mb * MIB)
-    communicator = Communicator(told.rank, scenario.groups)
-    stage = Stage(machine, recorded, scenario.precision, HANDLERS, communicator, told.device_count)
-    for number in range(told.steps):
+    recorded = Recorded(conditions.shapes, conditions.stacks, conditions.memory)
+    machine.tape.cached_bytes = round(conditions.cached_mb * MIB)
+    communicator = Communicator(conditions.rank, scenario.groups)
+    stage = Stage(machine, recorded, scenario.precision, HANDLERS, communicator, conditions.device_count)
+    for number in range(conditions.steps):
         machine.begin_step(number)
         with ExitStack() as around:
-            if told.steps_marked:
+            if conditions.steps_marked:
                 around.enter_context(machine.tape.slice("annotation", f"ProfilerStep#{number}"))
             around.enter_context(stage.frame("train.py(52): main"))
             stage.play(scenario.program)

@@ -1,5 +1,5 @@
--- The numbers that HTA's analyses report, of the events with deviations switched on; times in microseconds.
--- Unions are taken as HTA takes them: what rounding has given a negative length counts as such.
+-- The numbers that HTA's analyses report, from the events with deviations switched on; times in microseconds.
+-- Unions are computed as in HTA: an interval to which rounding gives a negative length keeps it.
 WITH sets AS (
     SELECT device, unnest(['ALL', kind, CASE WHEN kind IN ('COMPUTATION', 'COMMUNICATION') THEN 'EITHER' END]) AS kind, start_ns, end_ns
     FROM deviating

@@ -30,20 +30,21 @@ class NsysIngester:
     name = "nsys"
 
     def sniff(self, head: bytes, path: Path) -> bool:
-        """Tell whether this is an export or a report."""
+        """Return whether this is an export or a report."""
         if path.is_dir():
             return _parquet_strings(path).exists() and not _sqlite_beside(path).exists()
         if is_report(path):
             return not _exported(path)
         return head.startswith(_SQLITE_HEAD) and _is_export(path)
 
-    def ingest(self, path: Path, folder: Path, options: IngestOptions) -> list[str]:
+    def ingest(self, path: Path, folder: Path, options: IngestOptions) -> None:
         """Write every trace of the export into a subfolder of `folder`; see Ingester."""
         # Only where there is an export to read: what reads it takes a tenth of a second to import.
         from traceanalyzer.ingest.nsys.ingester import ingest_export
 
         if path.is_dir():
-            return ingest_export(path, path.name, folder, options)
+            ingest_export(path, path.name, folder, options)
+            return
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder, prefix=".export-") as scratch:
             export = path
@@ -53,7 +54,7 @@ class NsysIngester:
                 export = Path(scratch) / "export.sqlite"
                 with gzip.open(path) as packed, export.open("wb") as plain:
                     shutil.copyfileobj(packed, plain, 1 << 20)
-            return ingest_export(export, path.name, folder, options, path)
+            ingest_export(export, path.name, folder, options, path)
 
 
 def _parquet_strings(folder: Path) -> Path:
@@ -66,7 +67,7 @@ def _sqlite_beside(folder: Path) -> Path:
 
 
 def _exported(report: Path) -> bool:
-    """Tell whether an export lies beside its report, under the name that nsys gives it."""
+    """Return whether an export lies beside its report, under the name that nsys gives it."""
     return (
         report.with_suffix(".sqlite").exists() or _parquet_strings(report.with_name(f"{report.stem}_pqtdir")).exists()
     )
@@ -78,7 +79,7 @@ def _head(path: Path) -> bytes:
 
 
 def _is_export(path: Path) -> bool:
-    """Tell an export from other databases; one that is packed or damaged is taken for one, to be told apart later."""
+    """Return whether a database is an export; a packed or damaged file counts as one until it is read."""
     if not _head(path).startswith(_SQLITE_HEAD):
         return True
     uri = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"

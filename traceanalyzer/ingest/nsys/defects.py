@@ -1,4 +1,4 @@
-"""What can be wrong with an export, and how often it was."""
+"""The defects of an export, each with its count."""
 
 from __future__ import annotations
 
@@ -31,6 +31,10 @@ KINDS = {
     "mixed-types": (
         "repair",
         "a number column holds something else; such values were read as unknown",
+    ),
+    "number-out-of-range": (
+        "loss",
+        "a number is larger or smaller than any that nsys records; it was read as unknown",
     ),
     "invalid-utf8": ("repair", "text is no UTF-8; bad bytes were replaced"),
     "negative-duration": ("repair", "an event ends before it starts; its duration was set to zero"),
@@ -94,7 +98,7 @@ class Defects:
 
     @property
     def lost(self) -> bool:
-        """Tell whether rows could not be read."""
+        """Return whether rows could not be read."""
         return "unreadable-rows" in self.counts
 
     def table(self) -> pa.Table:

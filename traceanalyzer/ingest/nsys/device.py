@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from traceanalyzer.ingest.nsys.launches import LINKS, Launches
 from traceanalyzer.ingest.nsys.masks import above, count, either
-from traceanalyzer.ingest.nsys.stage import Stage, sql
+from traceanalyzer.ingest.nsys.stage import StagedExport, sql
 from traceanalyzer.ingest.nsys.tables import BY_RELATION, GPU_RELATIONS
 from traceanalyzer.ingest.sink import TraceSink
 
@@ -30,7 +30,7 @@ def own_file(sink: TraceSink, table: str) -> Path:
 class DeviceRows:
     """Makes the tables of GPU work available: streamed where one query reads them, kept where each process does."""
 
-    def __init__(self, stage: Stage, scopes: list[int], fill_scope: int | None, launches: Launches) -> None:
+    def __init__(self, stage: StagedExport, scopes: list[int], fill_scope: int | None, launches: Launches) -> None:
         self._stage = stage
         self._scopes = scopes
         self._fill_scope = fill_scope
@@ -106,9 +106,10 @@ class DeviceRows:
         for column in ("localMemoryPerThread", "greenContextId", "clusterX"):
             telling = either(telling, above(rows.column(column), 0))
         if count(telling):
-            told = rows.filter(telling).select(KERNEL_DETAILS.names)
+            detailed = rows.filter(telling).select(KERNEL_DETAILS.names)
             columns = [
-                array.cast(field.type, safe=False) for array, field in zip(told.columns, KERNEL_DETAILS, strict=True)
+                array.cast(field.type, safe=False)
+                for array, field in zip(detailed.columns, KERNEL_DETAILS, strict=True)
             ]
             self._details.append(pa.RecordBatch.from_arrays(columns, schema=KERNEL_DETAILS))
         return rows

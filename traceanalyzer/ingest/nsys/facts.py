@@ -1,4 +1,4 @@
-"""What an export says about itself: versions, capture options, environment, diagnostics, clock."""
+"""The metadata of an export: versions, capture options, environment, diagnostics, clock."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from traceanalyzer.ingest.nsys.defects import Defects
 from traceanalyzer.ingest.nsys.source import Source
-from traceanalyzer.ingest.nsys.stage import Stage
+from traceanalyzer.ingest.nsys.stage import StagedExport
 from traceanalyzer.ingest.nsys.tables import TABLES
 
 # Environments hold secrets: only what explains performance or tells the rank is kept.
@@ -61,7 +61,7 @@ class ExportFacts:
 
     @property
     def host(self) -> str | None:
-        """Return the machine that was recorded, where it is told."""
+        """Return the machine that was recorded; None: the export does not name it."""
         name = self.system.get("Hostname")
         return None if name in (None, "", "redacted") else name
 
@@ -76,7 +76,7 @@ class ExportFacts:
         return "2025.1 to 2026.1" if version < (3, 25) else "since 2026.2"
 
 
-def read_facts(stage: Stage) -> ExportFacts:
+def read_facts(stage: StagedExport) -> ExportFacts:
     """Read the small tables that describe the export; counts what nsys itself complained about."""
     exporter = {row["name"]: row["value"] for row in _rows(stage, "export_fact") if row["name"]}
     options = [(row["name"] or "", row["value"] or "") for row in _rows(stage, "capture_option")]
@@ -98,7 +98,7 @@ def read_facts(stage: Stage) -> ExportFacts:
     )
 
 
-def _rows(stage: Stage, relation: str) -> list[dict[str, Any]]:
+def _rows(stage: StagedExport, relation: str) -> list[dict[str, Any]]:
     return [row for batch in stage.rows(relation) for row in batch.to_pylist()]
 
 

@@ -157,8 +157,8 @@ class HostWriter:
             self._launches.add(int(scope[first]), Calls(correlation[part], start[part], links))
         waits = either(known(calls.column("sync_kind")), cast("Mask", calls.column("records_event")))
         if count(waits):
-            told = {name: calls.column(name) for name in SYNC_CALLS.names if name != "scope"}
-            waiting = pa.table({"scope": pa.array(scope), **told}).filter(waits)
+            columns = {name: calls.column(name) for name in SYNC_CALLS.names if name != "scope"}
+            waiting = pa.table({"scope": pa.array(scope), **columns}).filter(waits)
             self._insert("sync_calls", waiting.select(SYNC_CALLS.names))
 
     def _insert(self, table: str, rows: pa.Table, *, create: bool = False) -> None:

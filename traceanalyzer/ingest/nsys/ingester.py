@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from traceanalyzer.ingest import IngestOptions, Progress
+from traceanalyzer.ingest.frameworks import recognise_framework
 from traceanalyzer.ingest.nsys.defects import Defects
 from traceanalyzer.ingest.nsys.device import DeviceRows, own_file
 from traceanalyzer.ingest.nsys.facts import ExportFacts, check_layout, metadata_rows, read_facts
@@ -22,7 +23,7 @@ from traceanalyzer.ingest.nsys.nvtx import SCHEMA as NVTX_SCHEMA
 from traceanalyzer.ingest.nsys.payload import PayloadDecoder
 from traceanalyzer.ingest.nsys.ranks import Rank, RankEvidence, find_rank, mpi_ranks_of
 from traceanalyzer.ingest.nsys.source import Source, open_source
-from traceanalyzer.ingest.nsys.stage import STREAMED, Stage, sql
+from traceanalyzer.ingest.nsys.stage import STREAMED, StagedExport, sql
 from traceanalyzer.ingest.nsys.tables import BY_RELATION, GPU_RELATIONS, TABLES
 from traceanalyzer.ingest.sink import TraceSink
 
@@ -51,7 +52,7 @@ def pid_of(global_id: int) -> int:
 
 
 def find_processes(source: Source, defects: Defects) -> Processes:
-    """Tell which processes drive a GPU."""
+    """Return which processes drive a GPU."""
     scopes: set[int] = set()
     untold = False
     for relation in GPU_RELATIONS:
@@ -72,17 +73,15 @@ def find_processes(source: Source, defects: Defects) -> Processes:
     return Processes((fill,), fill)
 
 
-def ingest_export(
-    path: Path, name: str, folder: Path, options: IngestOptions, original: Path | None = None
-) -> list[str]:
-    """Write every trace of an export below `folder`, and return the names of the traces' folders.
+def ingest_export(path: Path, name: str, folder: Path, options: IngestOptions, original: Path | None = None) -> None:
+    """Write every trace of an export into a subfolder of `folder`.
 
-    `original` is the file as found, where the export was unpacked or made from it.
+    `original` is the file that the user named, if the export was unpacked or made from it.
     """
     source = open_source(path)
     scratch = Path(tempfile.mkdtemp(dir=_made(folder), prefix=".spill-"))
     try:
-        return Export(source, name, folder, scratch, options, original or path).write()
+        Export(source, name, folder, scratch, options, original or path).write()
     finally:
         source.close()
         shutil.rmtree(scratch, ignore_errors=True)
@@ -106,7 +105,7 @@ class Export:
         self._defects = Defects()
         if source.damage:
             self._defects.add("unreadable-rows", example=source.damage)
-        self._stage = Stage(source, scratch, options.jobs, self._defects)
+        self._stage = StagedExport(source, scratch, options.jobs, self._defects)
         self._processes = find_processes(source, self._defects)
         self._names = self._processes.folder_names()
         self._sinks = [TraceSink(folder / trace) for trace in self._names]
@@ -114,8 +113,8 @@ class Export:
         self._with_shapes: Collection[int] = ()
         self._launches = Launches(self._stage.row_count)
 
-    def write(self) -> list[str]:
-        """Write all traces: host first, for GPU work refers to it."""
+    def write(self) -> None:
+        """Write all traces: the host first, because GPU work refers to it."""
         try:
             check_layout(self._source, self._defects)
             facts = read_facts(self._stage)
@@ -139,7 +138,6 @@ class Export:
             self._tell(1.0)
         finally:
             self._stage.close()
-        return self._names
 
     def _sink_of(self, scope: int) -> tuple[int, TraceSink]:
         scopes = self._processes.scopes
@@ -278,6 +276,8 @@ class Export:
             "trace": self._name if len(self._sinks) == 1 else f"{self._name}#{self._names[index].removeprefix('pid')}",
             "path": str(self._path),
             "format": "nsys",
+            "recorder": "nsys",
+            "framework": recognise_framework(self._stage.connection, sink),
             "producer": version and version + schema,
             "vendor": "nvidia",
             "host": facts.host,

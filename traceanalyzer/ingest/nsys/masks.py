@@ -16,32 +16,32 @@ def _mask(function: str, *arguments: object) -> Mask:
 
 
 def above(column: Column, bound: int) -> Mask:
-    """Tell which values are larger than a bound."""
+    """Return which values are larger than a bound."""
     return _mask("greater", column, pa.scalar(bound))
 
 
 def differs(column: Column, other: Column | int) -> Mask:
-    """Tell which values differ from another column's, or from one value."""
+    """Return which values differ from another column's, or from one value."""
     return _mask("not_equal", column, pa.scalar(other) if isinstance(other, int) else other)
 
 
 def less(column: Column, other: Column) -> Mask:
-    """Tell which values are smaller than another column's."""
+    """Return which values are smaller than another column's."""
     return _mask("less", column, other)
 
 
 def known(column: Column) -> Mask:
-    """Tell which values are not NULL."""
+    """Return which values are not NULL."""
     return _mask("is_valid", column)
 
 
 def filled(column: Column) -> Mask:
-    """Tell which texts or bytes are there and not empty."""
+    """Return which texts or bytes are there and not empty."""
     return above(cast("Column", pc.call_function("binary_length", [column])), 0)
 
 
 def one_of(column: Column, values: tuple[int, ...], *, unknown: bool = False) -> Mask:
-    """Tell which values are among some; `unknown` is the answer for NULL."""
+    """Return which values are among some; `unknown` is the answer for NULL."""
     found = _mask("equal", column, pa.scalar(values[0]))
     for value in values[1:]:
         found = either(found, _mask("equal", column, pa.scalar(value)))
@@ -49,17 +49,17 @@ def one_of(column: Column, values: tuple[int, ...], *, unknown: bool = False) ->
 
 
 def either(first: Mask, second: Mask) -> Mask:
-    """Tell where one of two holds."""
+    """Return where one of two holds."""
     return _mask("or", first, second)
 
 
 def both(first: Mask, second: Mask) -> Mask:
-    """Tell where two hold."""
+    """Return where two hold."""
     return _mask("and", first, second)
 
 
 def negated(mask: Mask) -> Mask:
-    """Tell where it does not hold."""
+    """Return where it does not hold."""
     return _mask("invert", mask)
 
 

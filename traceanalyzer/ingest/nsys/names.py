@@ -1,4 +1,4 @@
-"""What slices are called: strings by their ids, and ranges of PyTorch by what stands before their numbers."""
+"""The names of slices: strings by id, and for ranges of PyTorch the text before their numbers."""
 
 from __future__ import annotations
 
@@ -46,10 +46,11 @@ class SliceNamer:
         """Return what the strings of some ids tell, row by row."""
         different, places = coded(cast("Column", pc.call_function("dictionary_encode", [ids], _WITH_NULLS)))
         self._learn([string_id for string_id in different if string_id not in self._strings])
-        told = zip(*(self._strings[string_id] for string_id in different), strict=True)
+        columns = zip(*(self._strings[string_id] for string_id in different), strict=True)
         rows = pa.array(places)
         return [
-            cast("Column", pa.array(list(values), kind).take(rows)) for values, kind in zip(told, _TYPES, strict=True)
+            cast("Column", pa.array(list(values), kind).take(rows))
+            for values, kind in zip(columns, _TYPES, strict=True)
         ]
 
     def _learn(self, string_ids: list[int]) -> None:
@@ -57,8 +58,8 @@ class SliceNamer:
             return
         self._strings |= dict.fromkeys(string_ids, self._strings[None])
         query = "SELECT id, value, sync_kind, records_event FROM strings WHERE id IN (SELECT unnest($ids))"
-        for string_id, *told in self._connection.execute(query, {"ids": string_ids}).fetchall():
-            self._strings[string_id] = tuple(told)
+        for string_id, *texts in self._connection.execute(query, {"ids": string_ids}).fetchall():
+            self._strings[string_id] = tuple(texts)
 
 
 def coded(column: Column) -> tuple[list[Any], npt.NDArray[np.integer[Any]]]:

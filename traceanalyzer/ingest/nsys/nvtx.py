@@ -73,10 +73,10 @@ class NvtxSplitter:
         telling = known(rows.column("start")) if is_open else _tells_more(rows)
         if not count(telling):
             return
-        told = rows.filter(telling)
-        payloads = self._decoder.decode(told.column("binaryData"), told.column("globalTid"))
-        flags = pa.array([is_open] * told.num_rows, pa.bool_())
-        self.details.append(pa.RecordBatch.from_arrays([*told.columns, flags, payloads], schema=DETAIL_SCHEMA))
+        detailed = rows.filter(telling)
+        payloads = self._decoder.decode(detailed.column("binaryData"), detailed.column("globalTid"))
+        flags = pa.array([is_open] * detailed.num_rows, pa.bool_())
+        self.details.append(pa.RecordBatch.from_arrays([*detailed.columns, flags, payloads], schema=DETAIL_SCHEMA))
 
 
 def _take_out(rows: pa.RecordBatch, mask: Mask, taken: list[pa.RecordBatch]) -> pa.RecordBatch:
@@ -88,7 +88,7 @@ def _take_out(rows: pa.RecordBatch, mask: Mask, taken: list[pa.RecordBatch]) -> 
 
 
 def _tells_more(rows: pa.RecordBatch) -> Mask:
-    """Tell which ranges have a domain, category, value, payload or identity beside their name."""
+    """Return which ranges have a domain, category, value, payload or identity beside their name."""
     telling = differs(rows.column("domainId"), 0)
     for column in ("category", "rangeId", "jsonTextId", "endGlobalTid", *_VALUES):
         telling = either(telling, differs(rows.column(column), 0))

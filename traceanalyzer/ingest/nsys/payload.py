@@ -30,7 +30,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class CommunicatorInit:
-    """What a process said when it joined a communicator."""
+    """The record of a process that joined a communicator."""
 
     scope: int
     rank: int

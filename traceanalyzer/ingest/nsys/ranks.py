@@ -1,4 +1,4 @@
-"""Which rank of the job a process is, from the best evidence that the export holds."""
+"""The rank of each process in its job, from the best evidence in the export."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MPI_THREAD = re.compile(r"^MPI Rank (\d+)$")
 
 @dataclass(frozen=True)
 class Rank:
-    """A process's rank, the size of its job as far as known, and what told it."""
+    """A process's rank, the size of its job if known, and the source of both."""
 
     rank: int
     world_size: int | None
@@ -25,7 +25,7 @@ class Rank:
 
 @dataclass(frozen=True)
 class RankEvidence:
-    """What an export says about ranks; processes are global process ids."""
+    """The evidence of an export about ranks; processes are global process ids."""
 
     mpi_ranks: Mapping[int, int]
     communicators: Sequence[CommunicatorInit]

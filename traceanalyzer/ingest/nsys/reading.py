@@ -11,8 +11,9 @@ import pyarrow as pa
 from traceanalyzer.ingest.nsys.defects import Defects
 from traceanalyzer.ingest.nsys.masks import Column as Array
 from traceanalyzer.ingest.nsys.masks import count, known, less, negated, where
+from traceanalyzer.ingest.nsys.ranges import in_range
 from traceanalyzer.ingest.nsys.source import Source
-from traceanalyzer.ingest.nsys.tables import Column, TableLayout
+from traceanalyzer.ingest.nsys.tables import ColumnSpec, TableLayout
 
 # Sees every batch of a table on its way; what it returns goes on, what it takes out goes its own way.
 Hook = Callable[[pa.RecordBatch], pa.RecordBatch]
@@ -39,7 +40,7 @@ def read_table(
     for batch in source.batches(layout, stored, defects):
         ids = pa.array(np.arange(position, position + batch.num_rows, dtype=np.int64))
         position += batch.num_rows
-        columns = [ids, *(_column(column, batch, layout, defects) for column in layout.table.columns)]
+        columns = [ids, *(_in_range(column, batch, layout, defects) for column in layout.table.columns)]
         rows = pa.RecordBatch.from_arrays(columns, schema=layout.table.schema)
         rows = _mend_times(rows, layout, defects)
         if hook is not None:
@@ -48,7 +49,14 @@ def read_table(
             yield rows
 
 
-def _column(column: Column, batch: pa.RecordBatch, layout: TableLayout, defects: Defects) -> Array:
+def _in_range(column: ColumnSpec, batch: pa.RecordBatch, layout: TableLayout, defects: Defects) -> Array:
+    array = _column(column, batch, layout, defects)
+    if column.type != "int" or column.name not in layout.stored:
+        return array
+    return in_range(array, column.name, layout.table.relation, layout, defects)
+
+
+def _column(column: ColumnSpec, batch: pa.RecordBatch, layout: TableLayout, defects: Defects) -> Array:
     """Return one column in its type: NULL where it is not stored."""
     if column.name not in layout.stored:
         return cast("Array", pa.nulls(batch.num_rows, column.arrow_type))  # type: ignore[call-overload]
@@ -63,7 +71,7 @@ def _column(column: Column, batch: pa.RecordBatch, layout: TableLayout, defects:
         return _numbers(array, column, layout, defects)
 
 
-def _text(array: Array, layout: TableLayout, column: Column, defects: Defects) -> Array:
+def _text(array: Array, layout: TableLayout, column: ColumnSpec, defects: Defects) -> Array:
     """Decode bytes; text that is no UTF-8 survives with its bad bytes replaced."""
     try:
         return array.cast(pa.string())
@@ -77,7 +85,7 @@ def _text(array: Array, layout: TableLayout, column: Column, defects: Defects) -
         return pa.array(texts, pa.string())
 
 
-def _numbers(array: Array, column: Column, layout: TableLayout, defects: Defects) -> Array:
+def _numbers(array: Array, column: ColumnSpec, layout: TableLayout, defects: Defects) -> Array:
     """Read numbers that are stored as text; what is no number becomes NULL and is counted."""
     kept: list[Any] = []
     for value in array.to_pylist():

@@ -12,7 +12,7 @@ SUFFIXES = (".nsys-rep", ".qdrep", ".qdstrm")
 
 
 def is_report(path: Path) -> bool:
-    """Tell whether a file is a report by its suffix: its content is undocumented."""
+    """Return whether a file is a report, by its suffix, since its content is undocumented."""
     return path.suffix in SUFFIXES
 
 

@@ -1,4 +1,4 @@
-"""Where an export's rows come from: an SQLite file or a folder of Parquet files, both read column by column."""
+"""The source of an export's rows: an SQLite file or a folder of Parquet files, both read column by column."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The place where an export's rows meet the mapping's SQL: a DuckDB connection with one relation a table."""
+"""An export loaded for the SQL of the mapping: a DuckDB connection with one relation per table."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from traceanalyzer.ingest.nsys.tables import BY_RELATION, GPU_RELATIONS, TABLES
 STREAMED = ("kernel", "memcpy", "memset", "runtime", "nvtx", "osrt", "gpu_metric", "nic_metric")
 # Sorting and joining spill to disk beyond this.
 _MEMORY_LIMIT = "400MB"
-# So many host slices are sorted in that, a range with its text taken for three. More are sorted by one thread in less:
-# a sort that spills needs memory of its own a thread, and fails now and then where two find too little.
+# Up to this many host slices are sorted within that limit; a range with text counts as three. More are sorted by one
+# thread in less memory: each thread of a sort that spills needs memory of its own, and two sometimes find too little.
 _SLICES_IN_MEMORY = 4_000_000
 _SPILLING_LIMIT = "250MB"
 # Not of the host, or in other tables than its slices.
@@ -31,10 +31,10 @@ _NO_SLICES = frozenset(("string_ids", *GPU_RELATIONS, "sync", "cuda_event", "gpu
 @cache
 def sql(name: str) -> str:
     """Return the text of one of the mapping's SQL files."""
-    return (Path(__file__).parent / "sql" / f"{name}.sql").read_text()
+    return (Path(__file__).parent / "sql" / f"{name}.sql").read_text(encoding="utf-8")
 
 
-class Stage:
+class StagedExport:
     """Holds the connection, gives every row its id, and keeps count of what was read."""
 
     def __init__(self, source: Source, scratch: Path, jobs: int, defects: Defects) -> None:
@@ -87,7 +87,7 @@ class Stage:
         )
 
     def has_rows(self, relation: str) -> bool:
-        """Tell whether the export holds rows of a table that can be read."""
+        """Return whether the export holds rows of a table that can be read."""
         layout = self.source.layouts.get(relation)
         return layout is not None and not layout.unreadable and self.source.row_counts[layout.stored_name] > 0
 

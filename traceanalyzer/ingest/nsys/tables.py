@@ -1,4 +1,4 @@
-"""Which tables and columns of an export are read, and how each schema version's spelling is mapped onto them."""
+"""The tables and columns of an export that are read, and their spellings in each schema version."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _VERSIONED = re.compile(r"^(?P<name>.+?)(?:_V(?P<version>\d+))?$")
 
 
 @dataclass(frozen=True)
-class Column:
-    """One column that is read: its type, its other spellings, and whether rows mean nothing or less without it."""
+class ColumnSpec:
+    """One column that is read: its type, its other spellings, and whether rows need it."""
 
     name: str
     type: str = "int"
@@ -40,7 +40,7 @@ class NsysTable:
 
     relation: str
     name: str
-    columns: tuple[Column, ...]
+    columns: tuple[ColumnSpec, ...]
     aliases: tuple[str, ...] = ()
 
     @cached_property
@@ -51,7 +51,7 @@ class NsysTable:
 
 @dataclass(frozen=True)
 class TableLayout:
-    """How one table of a particular export is read: the columns found (ours → theirs) and those it lacks."""
+    """The layout of one table of an export: the columns that it has (ours → theirs) and those that it lacks."""
 
     table: NsysTable
     stored_name: str
@@ -79,7 +79,7 @@ def _table(relation: str, name: str, columns: str, *aliases: str) -> NsysTable:
     for word in columns.split():
         spellings, _, kind = word.rstrip("!*").partition(":")
         name_now, *older = spellings.split("|")
-        parsed.append(Column(name_now, kind or "int", tuple(older), word.endswith("!"), word.endswith("*")))
+        parsed.append(ColumnSpec(name_now, kind or "int", tuple(older), word.endswith("!"), word.endswith("*")))
     return NsysTable(relation, name, tuple(parsed), aliases)
 
 

@@ -1,4 +1,4 @@
-"""Ranges of PyTorch's emit_nvtx: what it writes behind an operator's name, taken off and told apart."""
+"""Ranges of PyTorch's emit_nvtx: the operator's name, and the values that it appends."""
 
 from __future__ import annotations
 
@@ -54,16 +54,16 @@ def take_apart(texts: Column) -> TorchRanges | None:
     name, sequence, op_id, sizes, inputs = (
         cast("Column", pc.struct_field(found, part)) for part in ("name", "sequence", "op_id", "sizes", "inputs")
     )
-    told = either(filled(op_id), both(either(filled(sequence), filled(sizes)), _matches(name, _OPERATOR_NAME)))
-    name = name.filter(told)
+    is_operator = either(filled(op_id), both(either(filled(sequence), filled(sizes)), _matches(name, _OPERATOR_NAME)))
+    name = name.filter(is_operator)
     return TorchRanges(
-        np.flatnonzero(_flags(likely))[_flags(told)],
+        np.flatnonzero(_flags(likely))[_flags(is_operator)],
         name,
         ~_flags(_matches(name, _DRAWN_NAME)),
-        _numbers(sequence.filter(told)),
-        _numbers(op_id.filter(told)),
-        _or_null(pc.replace_substring(sizes.filter(told), " ", "")),
-        _arguments(sizes.filter(told), inputs.filter(told)),
+        _numbers(sequence.filter(is_operator)),
+        _numbers(op_id.filter(is_operator)),
+        _or_null(pc.replace_substring(sizes.filter(is_operator), " ", "")),
+        _arguments(sizes.filter(is_operator), inputs.filter(is_operator)),
     )
 
 

@@ -34,7 +34,7 @@ class TraceEventIngester:
         self._chunk_bytes = chunk_bytes
 
     def sniff(self, head: bytes, path: Path) -> bool:
-        """Tell whether the text begins a JSON object or array that mentions events."""
+        """Return whether the text begins a JSON object or array that mentions events."""
         text = head.removeprefix(BYTE_ORDER_MARK).lstrip()
         if not text.startswith((b"{", b"[")):
             return False
@@ -42,7 +42,7 @@ class TraceEventIngester:
             _LOOKS_LIKE_EVENTS.search(text) is not None or b'"schemaVersion"' in text or text.strip() in (b"[]", b"[")
         )
 
-    def ingest(self, path: Path, folder: Path, options: IngestOptions) -> list[str]:
+    def ingest(self, path: Path, folder: Path, options: IngestOptions) -> None:
         """Read the file's one trace into `folder`/0."""
         losses = Losses()
         jobs = max(1, options.jobs)
@@ -63,7 +63,6 @@ class TraceEventIngester:
                     Assembler(database, stage, sink, parts, losses).assemble(path)
         finally:
             shutil.rmtree(stage, ignore_errors=True)
-        return ["0"]
 
 
 def _configuration(stage: Path, jobs: int) -> dict[str, str | bool | int | float | list[str]]:

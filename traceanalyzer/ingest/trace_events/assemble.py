@@ -13,10 +13,18 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from traceanalyzer.ingest.frameworks import recognise_framework
 from traceanalyzer.ingest.nesting import NONE, Nester, Slices
 from traceanalyzer.ingest.sink import TraceSink
 from traceanalyzer.ingest.trace_events.chunks import sql
-from traceanalyzer.ingest.trace_events.facts import describe_devices, describe_trace
+from traceanalyzer.ingest.trace_events.facts import (
+    Program,
+    describe_devices,
+    describe_trace,
+    drop_numbers_out_of_range,
+    is_of_pytorch,
+    name_recorder,
+)
 from traceanalyzer.ingest.trace_events.losses import Losses
 from traceanalyzer.ingest.trace_events.reader import Parts
 
@@ -38,6 +46,7 @@ class Assembler:
         self._sink = sink
         self._parts = parts
         self._losses = losses
+        drop_numbers_out_of_range(parts.document.metadata, losses)
         base = parts.document.metadata.get("baseTimeNanoseconds")
         self._base_ns = base if isinstance(base, int) and not isinstance(base, bool) else None
         self._drop_zero = False  # times of zero are lost times; told by the span of all others
@@ -57,13 +66,15 @@ class Assembler:
         self._nest_host_slices()
         for table in _PLAIN_TABLES:
             self._copy(table, self._query(table))
+        self._count_bad_counters()
         self._link_gpu_ops()
         self._write_metadata()
         base = self._base_ns or 0
         span = (None, None) if first_ns is None else (first_ns + base, last_ns + base)
         devices = describe_devices(self._parts.document.metadata, self._used_devices(), has_hip=has_hip)
         self._sink.append("devices", pa.Table.from_pylist(devices, self._sink.schema("devices")))
-        trace = describe_trace(path, self._parts, devices, span, self._base_ns, self._recorded())
+        program = self._program(devices)
+        trace = describe_trace(path, self._parts, devices, span, self._base_ns, self._recorded(), program)
         self._sink.append("traces", pa.Table.from_pylist([trace], self._sink.schema("traces")))
         self._sink.append("defects", pa.Table.from_pylist(self._losses.rows(), self._sink.schema("defects")))
 
@@ -126,6 +137,11 @@ class Assembler:
         self._database.sql("FROM begin_end_slices").write_parquet(str(self._stage / "host-begin-end.parquet"))
         self._database.unregister("begin_end_slices")
 
+    def _count_bad_counters(self) -> None:
+        count, example = self._query("bad_counters").fetchall()[0]
+        if count:
+            self._losses.add("bad-counter", None, example, count)
+
     def _nest_host_slices(self) -> None:
         nester = Nester()
         reader = self._query("host_sorted").to_arrow_reader(_BATCH_ROWS)
@@ -170,6 +186,15 @@ class Assembler:
             "SELECT DISTINCT device FROM read_parquet($ops) ORDER BY device", {"ops": str(self._sink.path("gpu_ops"))}
         )
         return [device for (device,) in rows.fetchall()]
+
+    def _program(self, devices: list[dict[str, Any]]) -> Program:
+        """Return what ran and what recorded it; the files of host slices and GPU work are finished."""
+        names = self._database.execute("SELECT DISTINCT unnest([process_name, pid]) FROM threads").fetchall()
+        processes = [name for (name,) in names if name is not None]
+        has_pytorch_events: bool = self._query("pytorch_events").fetchall()[0][0]
+        by_pytorch = is_of_pytorch(self._parts.document.metadata, devices) or has_pytorch_events
+        framework = recognise_framework(self._database, self._sink, processes, by_pytorch=by_pytorch)
+        return Program(name_recorder(processes, framework, by_pytorch=by_pytorch), framework)
 
     def _recorded(self) -> dict[str, bool]:
         counts = self._database.execute(

@@ -23,12 +23,15 @@ _FRACTION_OF_LONG_TIME = re.compile(rb'"ts"\s*:\s*"?-?(?:\d{13,}\.\d|\d\.?\d*[eE
 _OBJECT_BYTES = (2**20, 2**25)
 _ONE_COMMA = re.compile(rb"\s*,?\s*")
 _PARTS = ("host", "gpu", "other")
+# Where values end matters, not what they are: Python refuses to convert numbers of thousands of digits.
+_DECODER = json.JSONDecoder(strict=False, parse_int=len)
+_STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 
 
 @cache
 def sql(name: str) -> str:
     """Return the text of one of the reader's SQL files."""
-    return (Path(__file__).parent / "sql" / f"{name}.sql").read_text()
+    return (Path(__file__).parent / "sql" / f"{name}.sql").read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Facts:
-    """What a parsed chunk holds, and where in the file reading has to go on."""
+    """The contents of a parsed chunk, and the place in the file where reading continues."""
 
     event_count: int
     flawed_count: int
@@ -206,7 +209,6 @@ def event_offset(chunk: Chunk, row: int) -> int:
 
 def _event_offsets(data: bytes, offset: int, count: int | None = None) -> list[int]:
     text = data.decode("latin-1")  # one character a byte
-    decoder = json.JSONDecoder(strict=False)
     offsets: list[int] = []
     position = 0
     while count is None or len(offsets) < count:
@@ -215,5 +217,18 @@ def _event_offsets(data: bytes, offset: int, count: int | None = None) -> list[i
         if position >= len(text):
             break
         offsets.append(offset + position)
-        _, position = decoder.raw_decode(text, position)
+        position = _end_of_value(text, position)
     return offsets
+
+
+def _end_of_value(text: str, start: int) -> int:
+    """Return where the valid JSON value at `start` ends, however deep it nests."""
+    try:
+        return _DECODER.raw_decode(text, start)[1]
+    except RecursionError:
+        depth = 0
+        for token in _STRING_OR_BRACKET.finditer(text, start):
+            depth += (token[0] in "[{") - (token[0] in "]}")
+            if depth == 0:
+                return token.end()
+        return len(text)

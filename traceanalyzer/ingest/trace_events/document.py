@@ -1,4 +1,4 @@
-"""What surrounds the event list: top-level keys before and after it, and where it begins."""
+"""The text around the event list: where the list begins, and the top-level keys before and after it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from traceanalyzer.ingest.trace_events.losses import Losses
 
 # A header larger than this holds no event list a reader would find in time.
 HEADER_LIMIT_BYTES = 64 * 2**20
-_DECODER = json.JSONDecoder(strict=False)
+# Python refuses to convert longer numbers to text and back.
+_MOST_DIGITS = 4000
 _SPACE = re.compile(r"[\s\0]*")
 _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _NEXT_KEY = re.compile(r',\s*(?="[^"\\]{1,80}"\s*:)')
 
 
 @dataclass
-class Document:
+class TraceDocument:
     """A trace file's shape: where its event list begins, and its other keys as JSON values."""
 
     events_start: int
@@ -26,7 +27,7 @@ class Document:
     metadata: dict[str, object] = field(default_factory=dict)
 
 
-def read_header(data: bytes, losses: Losses, *, at_end: bool) -> Document | None:
+def read_header(data: bytes, losses: Losses, *, at_end: bool) -> TraceDocument | None:
     """Find the event list in the first bytes of a document; None: more bytes are needed.
 
     Raises TraceAnalyzerError where the text can be no trace.
@@ -40,7 +41,7 @@ def read_header(data: bytes, losses: Losses, *, at_end: bool) -> Document | None
             )
         return None
     if stripped[:1] == b"[":
-        return Document(skipped + 1, is_object=False)
+        return TraceDocument(skipped + 1, is_object=False)
     if stripped[:1] != b"{":
         raise TraceAnalyzerError(
             "is no trace: it begins neither with { nor with [", hint="expected PyTorch profiler or Chrome trace JSON"
@@ -52,14 +53,29 @@ def read_header(data: bytes, losses: Losses, *, at_end: bool) -> Document | None
         raise TraceAnalyzerError(
             "holds no traceEvents", hint="expected PyTorch profiler or Chrome trace JSON with an event list"
         )
-    document = Document(key.end(), is_object=True)
+    document = TraceDocument(key.end(), is_object=True)
     read_keys(data[skipped + 1 : key.start()].decode(errors="replace"), document.metadata, losses, skipped + 1)
     return document
+
+
+class _LongNumbers:
+    """Reads whole numbers, and keeps those that are too long to be read."""
+
+    def __init__(self) -> None:
+        self.met: list[str] = []
+
+    def parse(self, digits: str) -> int | None:
+        if len(digits) <= _MOST_DIGITS:
+            return int(digits)
+        self.met.append(digits)
+        return None
 
 
 def read_keys(text: str, metadata: dict[str, object], losses: Losses, offset: int) -> int:
     """Read `"key": value, …` into `metadata` up to the closing brace or the end; return where reading stopped."""
     position = 0
+    numbers = _LongNumbers()
+    decoder = json.JSONDecoder(strict=False, parse_int=numbers.parse)
     while True:
         position = _SPACE.match(text, position).end()  # type: ignore[union-attr]
         if position >= len(text) or text[position] == "}":
@@ -68,24 +84,31 @@ def read_keys(text: str, metadata: dict[str, object], losses: Losses, offset: in
             position += 1
             continue
         try:
-            key, position = _DECODER.raw_decode(text, position)
+            key, position = decoder.raw_decode(text, position)
             position = _SPACE.match(text, position).end()  # type: ignore[union-attr]
             if not isinstance(key, str) or text[position : position + 1] != ":":
                 raise ValueError("no key")
-            value, position = _DECODER.raw_decode(text, _SPACE.match(text, position + 1).end())  # type: ignore[union-attr]
-        except ValueError:
+            value, position = decoder.raw_decode(text, _SPACE.match(text, position + 1).end())  # type: ignore[union-attr]
+        except (ValueError, RecursionError):
             losses.add("bad-header", offset + position, text[position : position + 160])
             again = _NEXT_KEY.search(text, position + 1)
             if again is None:
                 return len(text)
             position = again.end()
             continue
+        if numbers.met:
+            losses.add("bad-number", offset + position, f"{key}: {numbers.met[0]}", len(numbers.met))
+            numbers.met.clear()
+        if key == "traceEvents":
+            count = len(value) if isinstance(value, list) else 0
+            losses.add("second-event-list", offset + position, f"{count} events")
+            continue
         if key in metadata:
             losses.add("duplicate-key", offset + position, key)
         metadata[key] = value
 
 
-def read_trailer(data: bytes, document: Document, losses: Losses, offset: int, *, cut: bool) -> None:
+def read_trailer(data: bytes, document: TraceDocument, losses: Losses, offset: int, *, cut: bool) -> None:
     """Read what follows the event list: for an object its remaining keys and brace, then nothing but blanks."""
     text = data.decode(errors="replace")
     position = 0

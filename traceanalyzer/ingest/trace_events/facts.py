@@ -1,18 +1,74 @@
-"""What a JSON trace says about itself: the machine, the job, the devices."""
+"""The metadata of a JSON trace: the machine, the job, the devices."""
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from traceanalyzer.ingest.trace_events.losses import Losses
 from traceanalyzer.ingest.trace_events.reader import Parts
 
 _AMD = re.compile(r"\b(amd|instinct|radeon|gfx\d)", re.IGNORECASE)
 _NVIDIA = re.compile(r"nvidia|tesla|geforce|quadro|rtx", re.IGNORECASE)
 _INTEL = re.compile(r"intel|data center gpu|arc\b", re.IGNORECASE)
+# The numbers that describe a trace and its devices, and the largest that the tables hold. The sum of a base time and
+# the latest time of an event fits into 64 bits.
+_LARGEST = {
+    "baseTimeNanoseconds": 4 * 10**18,
+    "totalGlobalMem": 2**63 - 1,
+    **dict.fromkeys(("rank", "world_size", "id", "numSms", "computeMajor", "computeMinor"), 2**31 - 1),
+    **dict.fromkeys(("warpSize", "maxThreadsPerMultiprocessor"), 2**31 - 1),
+}
 # Top-level keys that Kineto alone writes.
 _KINETO_KEYS = frozenset({"schemaVersion", "deviceProperties", "distributedInfo", "baseTimeNanoseconds", "traceName"})
+# Processes as profilers name them: AMD's, and that of XLA, which JAX and TensorFlow share.
+_ROCPROF_PROCESS = re.compile(r"(\d+ )?CPU (HIP|HSA|KFD) API\b")
+_XLA_PROCESS = re.compile(r"/(host:CPU|device:(CPU|GPU|TPU):\d+)$")
+_TENSORFLOW_PROCESS = re.compile(r"/\w+:.* (Compute|Tensors)$")
+
+
+@dataclass(frozen=True)
+class Program:
+    """What ran and what recorded it, as `traces.recorder` and `traces.framework` list them."""
+
+    recorder: str
+    framework: str | None
+
+
+def is_of_pytorch(metadata: dict[str, Any], devices: Sequence[object]) -> bool:
+    """Tell from its keys and devices whether PyTorch's profiler wrote the file."""
+    return bool(_KINETO_KEYS & metadata.keys() or devices)
+
+
+def name_recorder(processes: Iterable[str], framework: str | None, *, by_pytorch: bool) -> str:
+    """Return which profiler recorded the trace, by what it calls the processes."""
+    if by_pytorch:
+        return "kineto"
+    for process in processes:
+        if _ROCPROF_PROCESS.match(process):
+            return "rocprof"
+        if _TENSORFLOW_PROCESS.match(process):
+            return "tensorflow"
+        if _XLA_PROCESS.match(process):
+            return "jax" if framework == "jax" else "tensorflow"
+    return "chrome"
+
+
+def drop_numbers_out_of_range(metadata: dict[str, Any], losses: Losses) -> None:
+    """Set the numbers that the tables of traces and devices cannot hold to None, and count them."""
+    info, listed = metadata.get("distributedInfo"), metadata.get("deviceProperties")
+    holders = [metadata, info, *(listed if isinstance(listed, list) else [])]
+    for holder in holders:
+        for key, largest in _LARGEST.items() if isinstance(holder, dict) else ():
+            value = holder.get(key)
+            number = _whole(value)
+            if value in (math.inf, -math.inf) or (number is not None and abs(number) > largest):
+                losses.add("bad-number", None, f"{key}: {value}")
+                holder[key] = None
 
 
 def describe_trace(
@@ -22,6 +78,7 @@ def describe_trace(
     span_ns: tuple[int | None, int | None],
     base_ns: int | None,
     recorded: dict[str, bool],
+    program: Program,
 ) -> dict[str, object]:
     """Return the trace's row of the canonical table `traces`."""
     metadata = parts.document.metadata
@@ -32,7 +89,9 @@ def describe_trace(
     return {
         "trace": path.name,
         "path": str(path),
-        "format": "kineto" if _KINETO_KEYS & metadata.keys() or devices else "chrome",
+        "format": "kineto" if is_of_pytorch(metadata, devices) else "chrome",
+        "recorder": program.recorder,
+        "framework": program.framework,
         "producer": _producer(metadata),
         "vendor": vendors.pop() if len(vendors) == 1 else None,
         "host": _text(metadata.get("host_name") or metadata.get("hostname")),
@@ -54,16 +113,25 @@ def describe_trace(
 
 
 def describe_devices(metadata: dict[str, Any], used: list[int], *, has_hip: bool) -> list[dict[str, Any]]:
-    """Return the rows of the canonical table `devices`: all that the file describes, and all that work ran on."""
+    """Return the rows of the canonical table `devices`: all that the file describes, and all that work ran on.
+
+    ROCm describes the devices that the process sees, from 0 on, and numbers operations by the machine's devices. Where
+    all described devices are of one kind, a device that has work and no description is of that kind, too.
+    """
     listed = metadata.get("deviceProperties")
+    described = dict(enumerate(listed)) if isinstance(listed, list) else {}
+    described = {position: item for position, item in described.items() if isinstance(item, dict)}
     rows: dict[int, dict[str, Any]] = {}
-    for position, properties in enumerate(listed if isinstance(listed, list) else []):
-        if isinstance(properties, dict):
-            device = _whole(properties.get("id"))
-            row = _device(position if device is None else device, properties, metadata, has_hip=has_hip)
-            rows[row["device"]] = row
+    for position, properties in described.items():
+        device = _whole(properties.get("id"))
+        row = _device(position if device is None else device, properties, metadata, has_hip=has_hip)
+        rows[row["device"]] = row
+    kinds = [{key: value for key, value in properties.items() if key != "id"} for properties in described.values()]
+    kind = kinds[0] if kinds and all(other == kinds[0] for other in kinds) else {}
+    if kind and used and rows.keys().isdisjoint(used) and len(used) == len(rows):
+        rows = {}  # the same devices under other numbers
     for device in used:
-        rows.setdefault(device, _device(device, {}, metadata, has_hip=has_hip))
+        rows.setdefault(device, _device(device, kind, metadata, has_hip=has_hip))
     return [rows[device] for device in sorted(rows)]
 
 

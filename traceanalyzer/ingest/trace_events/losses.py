@@ -39,7 +39,7 @@ KINDS = {
     "not-an-event": Kind("loss", "a value in the event list is no object"),
     "missing-phase": Kind("loss", "an event without `ph` has no meaning"),
     "unknown-phase": Kind("loss", "events of this phase are not part of the trace-event format or hold no timing"),
-    "bad-timestamp": Kind("loss", "the event has no readable time"),
+    "bad-timestamp": Kind("loss", "the event has no readable time, or one that no clock shows"),
     "bad-duration": Kind("loss", "a complete event has no readable duration, or one over 30 days"),
     "negative-duration": Kind(
         "repair",
@@ -49,6 +49,11 @@ KINDS = {
     "unmatched-end": Kind("loss", "an end event has no open begin event on its thread"),
     "unfinished-begin": Kind("repair", "a begin event never ends; it is closed at the end of its thread"),
     "bad-counter": Kind("loss", "a counter sample holds no number"),
+    "bad-arguments": Kind(
+        "loss", "the `args` of an event are no object and were not read; its name and times are kept"
+    ),
+    "bad-number": Kind("loss", "a number about the machine or the job is out of range and is read as unknown"),
+    "second-event-list": Kind("loss", "the file holds another `traceEvents` list; only the first was read"),
     "mended-text": Kind(
         "repair",
         "the text broke JSON's rules (a raw quote, control character, bad escape or bare word) and was mended",
@@ -77,7 +82,7 @@ KINDS = {
 
 @dataclass
 class Loss:
-    """How often a defect was met, and the first of it."""
+    """The count of a defect, and its first occurrence."""
 
     count: int
     offset: int | None

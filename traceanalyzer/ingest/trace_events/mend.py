@@ -17,13 +17,15 @@ SEPARATOR = re.compile(rb"\}(\s*,\s*)\{\s*" + _EVENT_KEY)
 _NEXT_EVENT = re.compile(rb"\}?\s*[,\n]\s*(?=\{\s*" + _EVENT_KEY + rb")")
 _END_OF_LIST = re.compile(rb"\}\s*\]")
 _BLANK = re.compile(rb"[\s\0]*")
-_DECODER = json.JSONDecoder(strict=False)
+# Python refuses to convert numbers of thousands of digits; what they are does not matter here.
+_DECODER = json.JSONDecoder(strict=False, parse_int=float)
 _BARE_WORD = re.compile(r"(?<=[:\[,])(\s*)(?:N/A|[-+]?nan|[-+]?inf(?:inity)?)(?=\s*[,}\]])", re.IGNORECASE)
 _BAD_ESCAPE = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
 _EMPTY_FRAGMENT = re.compile(r",(?=\s*[,}\]])|(?<=[{\[])\s*,")
 _RAW_QUOTES = re.compile(
     r'("(?:name|cat)"\s*:\s*")(.*?)("\s*(?:,\s*"(?:ph|cat|name|pid|tid|ts|dur|args|id|s|bp)"\s*:|\}\s*\Z))', re.DOTALL
 )
+_MOST_DIGITS = 64
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -164,12 +166,14 @@ def _clean(text: str, offset: int, losses: Losses) -> bytes:
         return value
 
     try:
-        value = json.loads(text, object_pairs_hook=unique)
+        value = json.loads(text, object_pairs_hook=unique, parse_int=_read_whole)
         changed = False
     except ValueError:
-        value = json.loads(text, strict=False, object_pairs_hook=unique)
+        value = json.loads(text, strict=False, object_pairs_hook=unique, parse_int=_read_whole)
         losses.add("mended-text", offset, text)
         changed = True
+    except RecursionError:  # it was just readable where fewer calls were open
+        return text.encode()
     if duplicates:
         losses.add("duplicate-key", offset, duplicates[0])
     bad_times = [key for key in ("ts", "dur") if not _is_time(value.get(key))]
@@ -184,8 +188,13 @@ def _clean(text: str, offset: int, losses: Losses) -> bytes:
     return _SURROGATE.sub("\ufffd", dumped).encode()
 
 
+def _read_whole(digits: str) -> int | None:
+    """Return a whole number, or None for one that no number of 64 bits holds by far."""
+    return int(digits) if len(digits) < _MOST_DIGITS else None
+
+
 def _is_time(value: object) -> bool:
-    """Tell whether a time is a number or a text that holds one; whether it is missing is judged elsewhere."""
+    """Return whether a time is a number, or a text that contains one; missing times are handled elsewhere."""
     if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
         return True
     try:

@@ -12,7 +12,7 @@ import duckdb
 
 from traceanalyzer.ingest import IngestOptions, Progress
 from traceanalyzer.ingest.trace_events.chunks import Chunk, ChunkParser, Facts
-from traceanalyzer.ingest.trace_events.document import Document, read_header, read_trailer
+from traceanalyzer.ingest.trace_events.document import TraceDocument, read_header, read_trailer
 from traceanalyzer.ingest.trace_events.losses import Losses
 from traceanalyzer.ingest.trace_events.mend import SEPARATOR
 from traceanalyzer.ingest.trace_events.stream import ByteStream
@@ -34,9 +34,9 @@ _ENOUGH_FRACTIONS = 100
 
 @dataclass
 class Parts:
-    """What reading a file left behind, besides the Parquet parts."""
+    """The result of reading a file, besides the Parquet parts."""
 
-    document: Document
+    document: TraceDocument
     event_count: int = 0
     has_shapes: bool = False
     has_stacks: bool = False
@@ -110,7 +110,7 @@ class EventReader:
         self._buffer = bytes(data) + self._buffer
         self._offset -= len(data)
 
-    def _read_header(self) -> Document:
+    def _read_header(self) -> TraceDocument:
         while True:
             document = read_header(self._buffer, self._losses, at_end=self._at_end)
             if document is not None:
@@ -228,7 +228,7 @@ class EventReader:
         parser = self._idle.popleft()
         self._accept(chunk, parser, self._read_damaged(chunk, parser), parts)
 
-    def _read_trailer(self, document: Document) -> None:
+    def _read_trailer(self, document: TraceDocument) -> None:
         while self._more():
             pass
         if self._list_ended:

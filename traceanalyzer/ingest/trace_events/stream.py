@@ -29,7 +29,7 @@ class ByteStream:
 
     @property
     def read_bytes(self) -> int:
-        """How many bytes of the file have been read."""
+        """The number of bytes of the file that have been read."""
         return self._file.tell()
 
     def readinto(self, target: memoryview) -> int:
@@ -110,7 +110,7 @@ class ByteStream:
 
 
 class _Gzip:
-    """Where the inflating of a file stands."""
+    """The progress of inflating a file."""
 
     def __init__(self) -> None:
         self.member = zlib.decompressobj(_GZIP_WINDOW)

@@ -17,6 +17,17 @@ Row = dict[str, Any]
 
 # Below this share of GPU work linked to its launch, what the host did cannot be blamed for a wait.
 TRUSTED_LAUNCH_SHARE = 0.97
+# What a profiler can record on request, by profiler: the column that says so, and how to ask for it.
+_WANTED = (
+    ("kineto", "has_stacks", "Python stacks, to name lines of code: profile(with_stack=True)"),
+    ("kineto", "has_shapes", "operator shapes, to judge kernels by their work: profile(record_shapes=True)"),
+    ("kineto", "has_memory", "allocator events: profile(profile_memory=True)"),
+    (
+        "kineto",
+        "has_sync_events",
+        "which event a wait is for: profile(experimental_config=_ExperimentalConfig(enable_cuda_sync_events=True))",
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -50,23 +61,23 @@ def take_inventory(con: duckdb.DuckDBPyConnection) -> Inventory:
 
 def query(name: str) -> str:
     """Return the text of one of the queries beside this module."""
-    return (Path(__file__).parent / f"{name}.sql").read_text()
+    return (Path(__file__).parent / f"{name}.sql").read_text(encoding="utf-8")
 
 
 def rank_doubts(traces: list[Row]) -> list[str]:
-    """Say which ranks are there twice, which are absent, and which traces do not tell theirs."""
+    """Say which ranks are there twice, which are absent, and which traces name none."""
     doubts = []
     ranks = Counter(trace["rank"] for trace in traces if trace["rank"] is not None)
     for rank, count in sorted(ranks.items()):
         if count > 1:
             names = ", ".join(trace["trace"] for trace in traces if trace["rank"] == rank)
-            doubts.append(f"rank {rank} is there {count} times: {names}")
+            doubts.append(f"rank {rank} occurs {count} times: {names}")
     world = max((trace["world_size"] or 0 for trace in traces), default=0)
     expected = world or (max(ranks) + 1 if len(ranks) > 1 else 0)
     absent = [rank for rank in range(expected) if rank not in ranks]
     if absent and ranks:
         doubts.append(
-            f"{counted(len(absent), 'rank')} of {expected} absent ({ranges(absent)}): who waits for whom is not known"
+            f"{counted(len(absent), 'rank')} of {expected} absent ({ranges(absent)}): any of them may be a straggler"
         )
     nameless = [trace["trace"] for trace in traces if trace["rank"] is None]
     if nameless and len(traces) > 1:
@@ -79,7 +90,7 @@ def _doubts(traces: list[Row], defects: list[Row]) -> list[str]:
     for trace in traces:
         name = f"{trace['trace']}: " if len(traces) > 1 else ""
         if trace["truncated"]:
-            doubts.append(f"{name}the file ends before it should; what follows the cut is not known")
+            doubts.append(f"{name}the file ends early; what follows the cut is not known")
         if not trace["gpu_op_count"]:
             doubts.append(f"{name}no GPU work was found; nothing can be said about the GPU")
         elif trace["launch_share"] < TRUSTED_LAUNCH_SHARE:
@@ -97,19 +108,12 @@ def _doubts(traces: list[Row], defects: list[Row]) -> list[str]:
 
 def _missing(traces: list[Row]) -> list[str]:
     """Say what no trace of the run recorded; what it takes is said for the profiler that wrote the traces."""
-    kineto = any(trace["format"] == "kineto" for trace in traces)
-    if not kineto:
-        return []
-    wanted = (
-        ("has_stacks", "Python stacks, to name lines of code: profile(with_stack=True)"),
-        ("has_shapes", "operator shapes, to judge kernels by their work: profile(record_shapes=True)"),
-        ("has_memory", "allocator events: profile(profile_memory=True)"),
-        (
-            "has_sync_events",
-            "which event a wait is for: profile(experimental_config=_ExperimentalConfig(enable_cuda_sync_events=True))",
-        ),
-    )
-    return [words for column, words in wanted if not any(trace[column] for trace in traces)]
+    recorders = {trace["recorder"] for trace in traces}
+    return [
+        words
+        for recorder, column, words in _WANTED
+        if recorder in recorders and not any(trace[column] for trace in traces)
+    ]
 
 
 def _rows(con: duckdb.DuckDBPyConnection, name: str) -> list[Row]:

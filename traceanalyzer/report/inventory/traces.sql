@@ -37,6 +37,8 @@ host_steps AS (
 SELECT
     traces.trace,
     traces.format,
+    traces.recorder,
+    traces.framework,
     traces.producer,
     traces.vendor,
     traces.host,

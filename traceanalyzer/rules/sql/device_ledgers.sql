@@ -8,6 +8,15 @@ WITH buckets AS (
     FROM ledger_rows
     WHERE kept
     GROUP BY trace_id, device, bucket
+),
+host_steps AS (
+    SELECT
+        trace_id,
+        device,
+        round(avg(host_end_ns - host_start_ns))::BIGINT AS mean_ns
+    FROM attribution.steps
+    WHERE kept
+    GROUP BY trace_id, device
 )
 SELECT
     traces.trace,
@@ -17,11 +26,13 @@ SELECT
     any_value(windows.window_ns) AS window_ns,
     coalesce(any_value(windows.step_count), 0) AS step_count,
     any_value(windows.step_source) AS step_source,
+    any_value(host_steps.mean_ns) FILTER (WHERE windows.step_source IN ('ProfilerStep', 'annotation')) AS marked_step_ns,
     list(buckets.bucket ORDER BY buckets.dur_ns DESC, buckets.bucket) AS names,
     list(buckets.dur_ns ORDER BY buckets.dur_ns DESC, buckets.bucket) AS durations
 FROM windows
 JOIN traces USING (trace_id)
 LEFT JOIN devices USING (trace_id, device)
+LEFT JOIN host_steps USING (trace_id, device)
 JOIN buckets USING (trace_id, device)
 GROUP BY windows.trace_id, traces.trace, traces.rank, windows.device
 ORDER BY windows.trace_id, windows.device

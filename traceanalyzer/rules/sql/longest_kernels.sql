@@ -3,11 +3,11 @@ SELECT
     name,
     count(*) AS calls,
     round(sum(wall_ns) / 1e6, 3) AS ms,
-    any_value(class) AS class,
-    any_value(precision) AS precision,
-    any_value(operator) AS operator,
-    arg_max(step, (dur_ns, -start_ns)) AS longest_in_step,
-    arg_max(start_ns, (dur_ns, -start_ns)) AS start_ns,
+    arg_max(class, (dur_ns, -start_ns, -op_id)) AS class,
+    arg_max(precision, (dur_ns, -start_ns, -op_id)) AS precision,
+    arg_max(operator, (dur_ns, -start_ns, -op_id)) AS operator,
+    arg_max(step, (dur_ns, -start_ns, -op_id)) AS longest_in_step,
+    arg_max(start_ns, (dur_ns, -start_ns, -op_id)) AS start_ns,
     max(dur_ns) AS dur_ns
 FROM kernel_class
 WHERE trace_id = $trace_id

@@ -13,7 +13,7 @@ WITH longest AS (
       AND ledger_rows.device = $device
       AND ledger_rows.cause IN (SELECT unnest($causes::VARCHAR[]))
       AND TRUE /* where */
-    ORDER BY ledger_rows.dur_ns DESC, ledger_rows.start_ns
+    ORDER BY ledger_rows.dur_ns DESC, ledger_rows.start_ns, ledger_rows.row_id
     LIMIT 5
 ),
 named AS (
@@ -38,4 +38,4 @@ SELECT
     start_ns,
     dur_ns
 FROM named
-ORDER BY dur_ns DESC, start_ns
+ORDER BY dur_ns DESC, start_ns, row_id

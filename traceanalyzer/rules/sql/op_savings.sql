@@ -11,8 +11,9 @@ SELECT
     ops.trace_id,
     ops.device,
     ops.op_id,
-    least(ops.dur_ns, round(savings.saving_ns))::BIGINT AS saving_ns,
-    coalesce(savings.left_out, FALSE) AS left_out
+    max(least(ops.dur_ns, round(savings.saving_ns)))::BIGINT AS saving_ns,
+    bool_or(coalesce(savings.left_out, FALSE)) AS left_out
 FROM savings
 JOIN gpu_ops AS ops USING (trace_id, op_id)
 WHERE savings.saving_ns >= 1 OR savings.left_out
+GROUP BY ops.trace_id, ops.device, ops.op_id

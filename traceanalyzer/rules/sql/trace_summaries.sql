@@ -6,6 +6,8 @@ SELECT
     traces.world_size,
     traces.event_count,
     (SELECT count(*) FROM gpu_ops WHERE gpu_ops.trace_id = traces.trace_id) AS gpu_op_count,
-    traces.truncated
+    traces.truncated,
+    traces.recorder,
+    traces.framework
 FROM traces
 ORDER BY traces.trace_id

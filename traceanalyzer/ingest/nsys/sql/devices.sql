@@ -1,5 +1,5 @@
--- Devices by the number that this process calls them, which CUDA_VISIBLE_DEVICES and driver order make differ from
--- the number the machine calls them.
+-- Devices by their number in this process, which differs from their number in the machine because of
+-- CUDA_VISIBLE_DEVICES and the driver's order.
 WITH used AS (
     SELECT DISTINCT device FROM gpu_contexts
 ),

@@ -1,5 +1,5 @@
--- What rows say beyond the columns of their tables, but for operators that tell no more than their shapes: those are
--- written with their slices. json_merge_patch leaves out what is unknown.
+-- The values of rows beyond the columns of their tables, except for operators that have only shapes: those are written
+-- with their slices. json_merge_patch leaves out unknown values.
 WITH domains AS (
     SELECT
         globalTid & -16777216 AS scope,
@@ -11,7 +11,7 @@ WITH domains AS (
     GROUP BY ALL
 ),
 inferred_domains AS (
-    -- A capture that begins late lacks the domain's creation; NCCL's ranges tell whose it is.
+    -- A capture that begins late lacks the creation of the domain; the names of NCCL's ranges identify it.
     SELECT
         globalTid & -16777216 AS scope,
         domainId,

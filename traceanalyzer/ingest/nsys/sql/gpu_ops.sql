@@ -1,5 +1,5 @@
 -- GPU work of one process (or of all, where there is one): kernels, copies, memsets, whole graph replays.
--- Memory kinds and copy kinds are numbered as nsys does, which is not CUPTI's way.
+-- Memory kinds and copy kinds have the numbers of nsys, which are not those of CUPTI.
 WITH kernels AS (
     SELECT
         event_id,

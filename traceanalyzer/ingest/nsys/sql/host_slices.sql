@@ -1,5 +1,5 @@
--- Every interval on a host thread by thread and start; rows that tie are put in order for nesting behind this query.
--- What is sorted is kept narrow: categories are numbers, and names their ids, except the texts of ranges.
+-- Every interval on a host thread, by thread and start; the code after this query orders tied rows for nesting.
+-- Sorted rows are kept narrow: categories are numbers and names are ids, except the texts of ranges.
 WITH calls AS (
     SELECT
         event_id,
@@ -97,7 +97,7 @@ slices AS (
     FROM profiler_work
     LEFT JOIN strings ON id = nameId
     UNION ALL BY NAME
-    -- A thread that does not run opens and closes nothing, so these nest; running intervals do not and are elsewhere.
+    -- A thread that does not run opens and closes nothing, so these intervals nest; running intervals do not, and are elsewhere.
     SELECT event_id, globalTid AS thread, start, "end", 'os' AS category, 'SCHED_EVENTS' AS raw_category,
         'off-CPU' AS text
     FROM sched_intervals

@@ -6,7 +6,7 @@ CREATE MACRO belongs(global_id) AS (
     OR (getvariable('takes_foreign') AND NOT list_contains(getvariable('gpu_scopes'), global_id & -16777216))
 );
 
--- What host slices are, and the tables they come from: one byte a row, where sorted rows would carry texts.
+-- The kinds of host slices and the tables they come from: one byte per row, where sorted rows would carry texts.
 CREATE TYPE slice_category AS ENUM ('cpu_op', 'annotation', 'runtime', 'driver', 'overhead', 'os', 'other');
 CREATE TYPE slice_source AS ENUM (
     'CUPTI_ACTIVITY_KIND_RUNTIME',

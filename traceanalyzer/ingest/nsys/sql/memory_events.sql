@@ -1,5 +1,5 @@
--- Memory taken and given back through the driver (recorded with --cuda-memory-usage=true). What an allocator between it
--- and the program makes of that is not recorded, so totals stay unknown.
+-- Memory allocated and freed through the driver (recorded with --cuda-memory-usage=true). Allocators between the driver
+-- and the program are not recorded, so totals stay unknown.
 SELECT
     event_id,
     NULL AS thread_id,

@@ -1,4 +1,4 @@
--- Scheduling events have no end: each lasts until the thread's next one. The last one of a thread has none.
+-- Scheduling events have no end: each lasts until the thread's next event. The last event of a thread has no end.
 CREATE TABLE sched_intervals AS
 SELECT
     *,

@@ -1,5 +1,5 @@
--- Every string, with what it tells where it names an API call or a kernel. Newer exporters keep the texts of ranges here
--- too, millions of them: patterns are tried only on strings that begin right.
+-- Every string, with its meaning if it names an API call or a kernel. Newer exporters also keep the texts of ranges here,
+-- millions of them, so patterns are tried only on strings with a matching beginning.
 CREATE TABLE strings AS
 SELECT
     id,
@@ -10,7 +10,7 @@ SELECT
         OR contains(value, 'rccl')
         OR contains(value, 'cross_device_reduce') AS is_comm,
     starts_with(value, 'cuda') AS is_runtime,
-    -- The kind of synchronisation is told by the call's name: the number beside it changed its meaning four times.
+    -- The call's name gives the kind of synchronisation: the number beside it changed its meaning four times.
     CASE
         WHEN NOT starts_with(value, 'cu') THEN NULL
         WHEN regexp_matches(value, '^(cuda|cu)StreamWaitEvent(_|$)') THEN 'stream_wait'

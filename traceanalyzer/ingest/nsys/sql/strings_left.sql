@@ -1,5 +1,5 @@
--- Newer exporters keep the texts of PyTorch's ranges among the strings, one a call. Slices have their names now, and
--- what is left to name is no such text, or counts few rows.
+-- Newer exporters keep the texts of PyTorch's ranges among the strings, one per call. Slices have their names by now, and
+-- the strings still needed are other texts, or few.
 CREATE OR REPLACE TABLE strings AS
 FROM strings
 WHERE NOT contains(value, ', op_id = ')

@@ -1,5 +1,5 @@
--- Recorded synchronisations of one process. The kind comes from the API call; only a record whose call lies outside the
--- capture falls back to the number, read as the exporter's version meant it.
+-- Recorded synchronisations of one process. The API call gives the kind; for a record whose call lies outside the capture
+-- the number does, with the meaning of the exporter's version.
 WITH contexts AS (
     -- The device of a record is wrong in processes that use another device than 0; its context is right.
     SELECT

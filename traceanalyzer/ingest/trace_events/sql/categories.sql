@@ -1,4 +1,4 @@
--- What each category of the trace-event files is here: host slice, GPU work, synchronisation, or a slice on no thread.
+-- The meaning of each category of trace-event files: host slice, GPU work, synchronisation, or a slice on no thread.
 -- Names are compared in lower case; categories that are not listed are host slices of category `other`.
 CREATE OR REPLACE TABLE categories (raw VARCHAR, class VARCHAR, category VARCHAR);
 INSERT INTO categories VALUES

@@ -1,6 +1,7 @@
--- The events of one chunk: position in it, what each is, and what is wrong with it. Times of over 30 days are no durations.
--- GPU categories without a stream, device or correlation are no GPU work, as other tools use the same category names;
--- unless the event has no arguments at all and its process is the number of a device, as in traces written by hand.
+-- The events of one chunk: position, kind and defect of each. Durations above 30 days are defects, and so are times more
+-- than 12 years before zero or after 2096: sums and differences of the others, doubled, fit into 64 bits.
+-- Events of GPU categories without a stream, device or correlation are not GPU work, because other tools use the same
+-- category names; except events without any arguments whose process is the number of a device, as in hand-written traces.
 CREATE OR REPLACE TEMP TABLE chunk AS
 WITH numbered AS (
     SELECT
@@ -43,7 +44,8 @@ SELECT
         WHEN phase IS NULL THEN 'missing-phase'
         WHEN phase NOT IN ('X', 'M', 'B', 'E', 'i', 'I', 'R', 'n', 'b', 'e', 'S', 'F', 's', 't', 'f', 'C')
         THEN 'unknown-phase'
-        WHEN phase <> 'M' AND start_ns IS NULL THEN 'bad-timestamp'
+        WHEN phase <> 'M' AND coalesce(start_ns NOT BETWEEN -400000000000000000 AND 4000000000000000000, TRUE)
+        THEN 'bad-timestamp'
         WHEN phase = 'X' AND (dur_ns IS NULL OR dur_ns > 2592000000000000) THEN 'bad-duration'
     END AS loss
 FROM numbered

@@ -1,7 +1,8 @@
--- What a chunk tells about the whole trace; what was found before is not looked for again.
+-- The facts of a chunk about the whole trace; facts known from earlier chunks are skipped.
 SELECT
     count(*) AS event_count,
-    count(*) FILTER (WHERE loss <> 'empty') + count(*) FILTER (WHERE phase = 'X' AND dur_ns < 0) AS flawed_count,
+    count(*) FILTER (WHERE loss <> 'empty') + count(*) FILTER (WHERE phase = 'X' AND dur_ns < 0)
+        + count(*) FILTER (WHERE NOT starts_with(args, '{')) AS flawed_count,
     count(*) FILTER (
         WHERE $look_for_shapes AND category = 'cpu_op' AND (contains(args, '"Input Dims":[[') OR contains(args, '"Input dims":[['))
     ) > 0 AS has_shapes,

@@ -1,4 +1,4 @@
--- Flow points: arrows of their own, and slices that name a flow they begin, pass on or end.
+-- Flow points: separate flow events, and slices that name a flow which they begin, pass on or end.
 SELECT
     event_id,
     id AS flow_id,

@@ -1,7 +1,7 @@
--- What caused each piece of GPU work, in the order of `gpu_sorted`. The launching call shares the correlation id; the
--- operator is the one of the external id, else the innermost around the call; annotation and Python frame lie around
--- the call, else around the operator. The first call and the innermost slice are found as one number of fixed size
--- (time or depth, then the id): such states can leave memory for disk, rows cannot.
+-- The host slices behind each piece of GPU work, in the order of `gpu_sorted`. The launching call has the same correlation
+-- id; the operator has the external id, else it is the innermost around the call; annotation and Python frame lie around
+-- the call, else around the operator. The first call and the innermost slice are aggregated as one number of fixed size
+-- (time or depth, then the id): states of fixed size can spill to disk, rows cannot.
 WITH ops AS (
     SELECT event_id, device, stream, start_ns, correlation, external_id
     FROM read_parquet($gpu)

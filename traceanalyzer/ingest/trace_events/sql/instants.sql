@@ -1,4 +1,4 @@
--- Instants that are no allocator events.
+-- Instants other than allocator events.
 SELECT
     event_id,
     thread_id,

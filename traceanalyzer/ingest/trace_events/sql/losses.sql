@@ -1,10 +1,15 @@
--- What of the chunk is not read as written: one row a defect, with the first event's position in the chunk.
+-- The defects of the chunk: one row per defect, with the position of its first event in the chunk.
 SELECT
-    coalesce(loss, 'negative-duration') AS defect,
+    CASE
+        WHEN loss IS NOT NULL THEN loss
+        WHEN phase = 'X' AND dur_ns < 0 THEN 'negative-duration'
+        ELSE 'bad-arguments'
+    END AS defect,
     count(*) AS defect_count,
     min(position) AS first_position,
     arg_min(name, position) AS example
 FROM chunk
 WHERE loss <> 'empty'
     OR (loss IS NULL AND phase = 'X' AND dur_ns < 0)
+    OR (loss IS NULL AND phase <> 'C' AND NOT starts_with(args, '{'))
 GROUP BY defect;

@@ -33,7 +33,7 @@ CREATE OR REPLACE MACRO events_of(path, object_bytes) AS TABLE (
         }
     )
 );
--- The same where times were put in quotes, because a double cannot hold them.
+-- The same for times in quotes, which a double cannot hold.
 CREATE OR REPLACE MACRO exact_events_of(path, object_bytes, unpadded) AS TABLE (
     SELECT
         * EXCLUDE (ts, dur),
@@ -51,9 +51,10 @@ CREATE OR REPLACE MACRO exact_events_of(path, object_bytes, unpadded) AS TABLE (
         }
     )
 );
--- Whether an event of a GPU category is that of another tool.
+-- Whether an event of a GPU category comes from another tool.
 CREATE OR REPLACE MACRO is_foreign(args, pid) AS
     CASE
-        WHEN coalesce(args, '{}') = '{}' THEN NOT coalesce(regexp_full_match(pid, '\d{1,2}'), FALSE)
+        WHEN coalesce(args, '{}') = '{}' OR NOT starts_with(args, '{')
+        THEN NOT coalesce(regexp_full_match(pid, '\d{1,2}'), FALSE)
         ELSE NOT regexp_matches(args, '"(stream|device|correlation)"')
     END;

@@ -1,18 +1,20 @@
--- First and last instant of the trace's timed events, those at time zero left out, and how many are at zero.
+-- First and last instant of the trace's events, those at time zero left out, and how many slices, flows and counters are
+-- at zero. The first instant is where viewers start to count, so events of every kind count, except naming events.
 SELECT
     min(start_ns) FILTER (WHERE start_ns <> 0) AS first_ns,
     max(start_ns + dur_ns) AS last_ns,
-    count(*) FILTER (WHERE start_ns = 0) AS zero_count,
+    count(*) FILTER (WHERE start_ns = 0 AND NOT is_aside) AS zero_count,
     count(*) FILTER (WHERE device IS NULL AND is_gpu) AS deviceless_count,
     coalesce(bool_or(launch ILIKE 'hip%'), false) AS has_hip
 FROM (
-    SELECT start_ns, dur_ns, 0 AS device, false AS is_gpu, CASE WHEN category = 'runtime' THEN name END AS launch
+    SELECT start_ns, dur_ns, 0 AS device, false AS is_gpu, false AS is_aside,
+        CASE WHEN category = 'runtime' THEN name END AS launch
     FROM read_parquet($host)
     UNION ALL
-    SELECT start_ns, dur_ns, device, true, NULL
+    SELECT start_ns, dur_ns, device, true, false, NULL
     FROM read_parquet($gpu)
     UNION ALL
-    SELECT start_ns, coalesce(dur_ns, 0), 0, false, NULL
+    SELECT start_ns, coalesce(dur_ns, 0), 0, false, phase IN ('i', 'I', 'R') OR coalesce(class, '') = 'async', NULL
     FROM read_parquet($other)
-    WHERE phase NOT IN ('M', 'i', 'I', 'R') AND coalesce(class, '') <> 'async'
+    WHERE phase <> 'M'
 );

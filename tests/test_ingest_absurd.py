@@ -1,0 +1,262 @@
+"""An absurd value costs itself: it is counted, and what stands before and after it is read."""
+
+from __future__ import annotations
+
+import duckdb
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tiers import examples
+from trace_event_tables import events, read, slice_text
+
+from traceanalyzer.attribution.steps.steps import load_host_steps
+
+BEFORE = slice_text("before", ts=1)
+AFTER = slice_text("after", ts=100)
+DIGITS = "9" * 5000
+# Small chunks are valid JSON and parsed whole, the last chunk of a file is read event by event.
+CHUNK_SIZES = (100, 2**20)
+NESTED = "[" * 100_000 + "]" * 100_000
+
+
+def kernel_text(name: str = "k", ts: object = 20, dur: object = 5, args: str = "{}") -> str:
+    return slice_text(name, ts, dur, cat='"kernel"', pid=0, tid=7, args=args)
+
+
+def keys_before(keys: str) -> str:
+    return "{" + keys + ', "traceEvents": [' + BEFORE + "," + AFTER + '], "last": 1}'
+
+
+@pytest.mark.parametrize(
+    ("text", "defects"),
+    [
+        (slice_text("x", ts=DIGITS), {"bad-timestamp": 1}),
+        (slice_text("x", ts="-" + DIGITS), {"bad-timestamp": 1}),
+        (slice_text("x", ts="8.9e15"), {"bad-timestamp": 1}),
+        (slice_text("x", ts="-8.9e15"), {"bad-timestamp": 1}),
+        (slice_text("x", dur=DIGITS), {"bad-duration": 1}),
+        (slice_text("x", ts="null", args=f'{{"a": {NESTED}}}'), {"bad-timestamp": 1}),
+    ],
+    ids=["digits", "negative", "year 2252", "before Christ", "duration", "time beside deep nesting"],
+)
+@pytest.mark.parametrize("chunk_bytes", CHUNK_SIZES)
+def test_absurd_times_cost_their_event(text: str, defects: dict[str, int], chunk_bytes: int) -> None:
+    document = events(BEFORE, text, AFTER)
+    tables = read(document, chunk_bytes=chunk_bytes)
+    assert tables.names() == ["before", "after"]
+    assert tables.defects == defects
+    assert tables.offset(next(iter(defects))) == document.index(text)
+
+
+@pytest.mark.parametrize("field", ["pid", "tid", "id"])
+@pytest.mark.parametrize("value", [DIGITS, "-" + DIGITS, "1e400"])
+def test_absurd_ids_cost_nothing(field: str, value: str) -> None:
+    tables = read(events(BEFORE, slice_text("x", **{field: value}), AFTER))
+    assert sorted(tables.names()) == ["after", "before", "x"]  # type: ignore[type-var]
+
+
+def test_a_damaged_chunk_survives_absurd_numbers() -> None:
+    tables = read(events(BEFORE, slice_text("a\\qb", args=f'{{"n": {DIGITS}}}'), AFTER))
+    assert tables.names() == ["before", "a\\qb", "after"]
+
+
+@pytest.mark.parametrize("value", [DIGITS, str(10**20), "1e400", "9" * 400, str(2**63), str(2**62)])
+@pytest.mark.parametrize(
+    ("table", "column", "keys"),
+    [
+        ("traces", "rank", '"distributedInfo": {"rank": @, "world_size": 8}'),
+        ("traces", "world_size", '"distributedInfo": {"rank": 3, "world_size": @}'),
+        ("traces", "base_ns", '"baseTimeNanoseconds": @'),
+        ("devices", "sm_count", '"deviceProperties": [{"id": 0, "name": "NVIDIA H100", "numSms": @}]'),
+    ],
+)
+def test_absurd_numbers_of_the_job_are_unknown(table: str, column: str, keys: str, value: str) -> None:
+    tables = read(keys_before(keys.replace("@", value)))
+    assert tables.names() == ["before", "after"]
+    assert tables[table][0][column] is None
+    assert tables.defects == {"bad-number": 1}
+    if "rank" in keys:
+        assert {tables["traces"][0]["rank"], tables["traces"][0]["world_size"]} & {3, 8}
+
+
+def test_a_deeply_nested_key_costs_only_itself() -> None:
+    tables = read(keys_before(f'"first": 1, "deep": {NESTED}'))
+    assert tables.names() == ["before", "after"]
+    assert [row["key"] for row in tables["metadata"]] == ["first", "last"]
+    assert tables.defects == {"bad-header": 1}
+
+
+def test_a_long_number_of_an_unknown_key_costs_only_itself() -> None:
+    tables = read(keys_before(f'"odd": [{DIGITS}, 10]'))
+    assert {row["key"]: row["value"] for row in tables["metadata"]} == {"odd": "[null, 10]", "last": "1"}
+    assert tables.defects == {"bad-number": 1}
+
+
+@pytest.mark.parametrize("digits", ["9" * 60, DIGITS])
+def test_steps_with_absurd_numbers_are_counted_instead(digits: str) -> None:
+    rows = [("annotation", f"ProfilerStep#{digits}", 0), ("annotation", "ProfilerStep#7", 10)]
+    with duckdb.connect() as connection:
+        connection.execute("CREATE SCHEMA canonical")
+        connection.execute(
+            "CREATE TABLE canonical.host_slices (trace_id INT, slice_id INT, thread_id INT, category VARCHAR, "
+            "name VARCHAR, start_ns BIGINT, dur_ns BIGINT)"
+        )
+        connection.executemany("INSERT INTO canonical.host_slices VALUES (0, 0, 0, ?, ?, ?, 10)", rows)
+        steps = load_host_steps(connection, 0).steps
+    assert [step.number for step in steps] == [0, 1]
+
+
+@pytest.mark.parametrize("args", ['["stream", 1]', '"stream"', "17", NESTED])
+def test_a_kernel_keeps_its_times_where_its_arguments_are_no_object(args: str) -> None:
+    good = '{"device": 0, "stream": 7, "correlation": 1}'
+    tables = read(
+        events(kernel_text("first", 10, args=good), kernel_text(args=args), kernel_text("last", 30, args=good))
+    )
+    assert tables.names("gpu_ops") == ["first", "k", "last"]
+    assert tables.defects == {"bad-arguments": 1}
+
+
+@pytest.mark.parametrize("sample", ['"much"', "null", "[1]", '{"a": 1}', "1e400"])
+def test_a_counter_sample_that_is_no_number_is_counted(sample: str) -> None:
+    counters = [
+        f'{{"ph": "C", "name": "c", "pid": 1, "ts": {i}, "args": {{"v": {v}}}}}' for i, v in enumerate((1, sample, 2))
+    ]
+    tables = read(events(BEFORE, *counters, AFTER))
+    assert tables.names() == ["before", "after"]
+    assert [row["value"] for row in tables["counters"]] == [1, None, 2]
+    assert tables.defects == {"bad-counter": 1}
+
+
+def test_a_counter_without_samples_is_counted() -> None:
+    tables = read(events(BEFORE, '{"ph": "C", "name": "c", "pid": 1, "ts": 5, "args": [1, 2]}', AFTER))
+    assert tables.defects == {"bad-counter": 1}
+
+
+def test_a_second_list_of_events_is_counted() -> None:
+    tables = read('{"traceEvents": [' + BEFORE + '], "traceEvents": [' + AFTER + '], "last": 1}')
+    assert tables.names() == ["before"]
+    assert [row["key"] for row in tables["metadata"]] == ["last"]
+    assert tables.defects == {"second-event-list": 1}
+
+
+WHOLE = [0, -1, 2**31, 2**62, 2**63 - 1, 2**63, -(2**63), 10**20, 10**400]
+ABSURD = st.one_of(
+    st.sampled_from([*map(str, WHOLE), DIGITS, "-" + DIGITS, "1e400", "-1e400", "1.5e300", "1e-300", "0." + DIGITS]),
+    st.sampled_from(
+        ["NaN", "-Infinity", "true", "null", "[]", "{}", '""', '"\\ud800"', f'"{DIGITS}"', "[" * 2000 + "]" * 2000]
+    ),
+    st.integers(-(2**70), 2**70).map(str),
+    st.floats().map(repr),
+)
+EVENT_FIELDS = (
+    "ph",
+    "cat",
+    "name",
+    "pid",
+    "tid",
+    "ts",
+    "dur",
+    "id",
+    "id2",
+    "bp",
+    "s",
+    "bind_id",
+    "flow_in",
+    "flow_out",
+    "args",
+)
+ARGUMENTS = (
+    "device",
+    "stream",
+    "context",
+    "correlation",
+    "External id",
+    "graph id",
+    "graph node id",
+    "bytes",
+    "grid",
+    "block",
+    "registers per thread",
+    "shared memory",
+    "blocks per SM",
+    "Group size",
+    "In msg nelems",
+    "Seq",
+    "Input Dims",
+    "Sequence number",
+    "Fwd thread id",
+    "wait_on_stream",
+    "Addr",
+    "Bytes",
+    "Device Id",
+    "Total Allocated",
+)
+METADATA = (
+    "baseTimeNanoseconds",
+    "distributedInfo",
+    "deviceProperties",
+    "record_shapes",
+    "host_name",
+    "cuda_runtime_version",
+)
+KINDS = {
+    "operator": {"ph": '"X"', "cat": '"cpu_op"'},
+    "kernel": {"ph": '"X"', "cat": '"kernel"'},
+    "copy": {"ph": '"X"', "cat": '"gpu_memcpy"'},
+    "sync": {"ph": '"X"', "cat": '"cuda_sync"'},
+    "begin": {"ph": '"B"'},
+    "end": {"ph": '"E"'},
+    "async": {"ph": '"b"'},
+    "counter": {"ph": '"C"'},
+    "flow": {"ph": '"s"'},
+    "memory": {"ph": '"i"', "name": '"[memory]"'},
+    "name": {"ph": '"M"', "name": '"thread_name"'},
+}
+
+
+def survives(document: str) -> None:
+    for chunk_bytes in CHUNK_SIZES:
+        kept = {row["raw_category"] for row in read(document, chunk_bytes=chunk_bytes)["host_slices"]}
+        assert {"first", "last"} <= kept
+
+
+def event_text(fields: dict[str, str]) -> str:
+    values = {"name": '"x"', "pid": "1", "tid": "1", "ts": "10", "dur": "5"} | fields
+    return "{" + ", ".join(f'"{key}": {value}' for key, value in values.items()) + "}"
+
+
+def guarded(*texts: str) -> list[str]:
+    first, last = (slice_text(name, ts, 1, tid=99, cat=f'"{name}"') for name, ts in (("first", 1), ("last", 10**6)))
+    return [first, *texts, last]
+
+
+@pytest.mark.check
+@given(st.sampled_from(sorted(KINDS)), st.dictionaries(st.sampled_from(EVENT_FIELDS), ABSURD, min_size=1, max_size=3))
+@examples()
+def test_any_value_of_any_field_leaves_other_events_alone(kind: str, fields: dict[str, str]) -> None:
+    survives(events(*guarded(event_text(KINDS[kind] | fields))))
+
+
+@pytest.mark.check
+@given(st.sampled_from(sorted(KINDS)), st.dictionaries(st.sampled_from(ARGUMENTS), ABSURD, min_size=1, max_size=4))
+@examples()
+def test_any_value_of_any_argument_leaves_other_events_alone(kind: str, values: dict[str, str]) -> None:
+    args = ", ".join(f'"{key}": {value}' for key, value in ({"device": "0", "stream": "7"} | values).items())
+    survives(events(*guarded(event_text(KINDS[kind] | {"args": "{" + args + "}"}))))
+
+
+@pytest.mark.check
+@given(
+    st.dictionaries(st.sampled_from(METADATA), ABSURD, max_size=2),
+    st.dictionaries(st.sampled_from(["rank", "world_size", "backend", "pg_config"]), ABSURD, max_size=2),
+    st.dictionaries(st.sampled_from(["id", "name", "numSms", "totalGlobalMem", "computeMajor", "warpSize"]), ABSURD),
+)
+@examples()
+def test_any_value_outside_the_events_leaves_them_alone(
+    top: dict[str, str], job: dict[str, str], device: dict[str, str]
+) -> None:
+    def keys(values: dict[str, str]) -> str:
+        return "{" + ", ".join(f'"{key}": {value}' for key, value in values.items()) + "}"
+
+    values = {"distributedInfo": keys(job), "deviceProperties": f"[{keys(device)}]"} | top
+    survives(keys({"traceEvents": f"[{','.join(guarded())}]"} | values))

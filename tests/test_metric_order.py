@@ -1,0 +1,90 @@
+"""Metrics are defined in the order in which they read each other; what cannot be defined is an error, never absent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from traceanalyzer import engine, metrics
+from traceanalyzer.cli import main
+from traceanalyzer.metrics import load_metrics, metrics_in_order, sources_in
+from traceanalyzer.run import open_run
+
+SAMPLE = "sample_traces/slow_loader"
+HEADER = "-- One row per thing.\n--\n-- columns:\n--   start_ns BIGINT start\n"
+
+
+def metric_files(folder: Path, **queries: str) -> Path:
+    """Write metrics with the same header and these queries."""
+    for name, query in queries.items():
+        (folder / f"{name}.sql").write_text(HEADER + query)
+    return folder
+
+
+def test_every_metric_comes_after_those_that_it_reads() -> None:
+    order = list(metrics_in_order())
+    for at, metric in enumerate(metrics_in_order().values()):
+        assert metric.reads <= set(order[:at]), metric.name
+
+
+def test_a_metric_reads_relations_and_the_arguments_of_macros_but_not_its_own_query_parts() -> None:
+    sql = """
+    WITH steps AS MATERIALIZED (
+        SELECT name FROM attribution.steps  -- not FROM launches
+    ),
+    spans AS (FROM interval_subtract('kernel_gaps', 'spans') ANTI JOIN canonical.threads USING (trace_id))
+    SELECT * FROM steps SEMI JOIN spans ON steps.name IS DISTINCT FROM spans.name JOIN copies USING (name)
+    """
+    assert sources_in(sql) == ["attribution.steps", "kernel_gaps", "canonical.threads", "copies"]
+
+
+def test_metrics_that_read_attribution_through_others_need_it(tmp_path: Path) -> None:
+    loaded = load_metrics(
+        metric_files(
+            tmp_path,
+            above="SELECT start_ns FROM middle",
+            middle="SELECT start_ns FROM steps",
+            steps="SELECT start_ns FROM attribution.steps",
+            beside="SELECT start_ns FROM canonical.gpu_ops",
+        )
+    )
+    assert list(loaded) == ["beside", "steps", "middle", "above"]
+    assert [name for name, metric in loaded.items() if metric.needs_attribution] == ["steps", "middle", "above"]
+
+
+def test_metrics_that_read_each_other_are_an_error(tmp_path: Path) -> None:
+    folder = metric_files(tmp_path, one="SELECT start_ns FROM two", two="SELECT start_ns FROM one")
+    with pytest.raises(ValueError, match=r"these read each other: (one, two, one|two, one, two)"):
+        load_metrics(folder)
+
+
+@pytest.fixture
+def misspelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Metrics of which one names a column that its table lacks."""
+    (tmp_path / "metrics").mkdir()
+    folder = metric_files(
+        tmp_path / "metrics", sound="SELECT start_ns FROM gpu_ops", wrong="SELECT strat_ns AS start_ns FROM gpu_ops"
+    )
+    monkeypatch.setattr(metrics, "metrics_in_order", lambda: load_metrics(folder))
+    monkeypatch.setattr(engine, "metrics_in_order", lambda: load_metrics(folder))
+
+
+@pytest.mark.usefixtures("misspelled")
+@pytest.mark.parametrize("attribution", [True, False])
+def test_a_metric_that_does_not_bind_is_an_error_with_its_name(root: Path, tmp_path: Path, attribution: bool) -> None:
+    with (
+        pytest.raises(ValueError, match=r'metric wrong: Binder Error: .*"strat_ns"'),
+        open_run(root / SAMPLE, store=tmp_path / "store", attribution=attribution) as run,
+    ):
+        run.sql("FROM sound")
+
+
+@pytest.mark.usefixtures("misspelled")
+def test_the_command_line_names_a_metric_that_does_not_bind(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["sql", str(root / SAMPLE), "FROM sound", "--store", str(tmp_path / "store")]) == 2
+    assert 'internal error: ValueError: metric wrong: Binder Error: Referenced column "strat_ns"' in (
+        capsys.readouterr().err
+    )

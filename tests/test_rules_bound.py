@@ -1,0 +1,65 @@
+"""The table `bound`: one file says what its columns are, and everything that fills or shows it goes by their names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from traceanalyzer.cli import main
+from traceanalyzer.rules import load_rules, rule_called
+from traceanalyzer.rules.evaluation import removals
+from traceanalyzer.rules.evaluation.removals import DeviceBound, Removal, fill_bound
+from traceanalyzer.rules.schema import rule_tables
+from traceanalyzer.schema import Table
+
+BOUND = rule_tables()["bound"]
+WINDOW = {
+    "trace": "a.json",
+    "rank": 1,
+    "device": 2,
+    "trace_id": 0,
+    "window_ns": 1000,
+    "step_count": 4,
+    "step_spread": 0.1,
+    "launch_link_share": 1.0,
+    "mode": "training",
+}
+DEVICE = DeviceBound(WINDOW, Removal(savings={7: 30}), bound_ns=100, run_ns=50)
+
+
+def test_a_row_has_the_columns_that_the_file_documents() -> None:
+    assert list(DEVICE.row({})) == [column.name for column in BOUND.columns]
+
+
+def test_the_table_is_filled_by_the_names_of_its_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    turned = Table(BOUND.name, BOUND.comment, BOUND.columns[::-1], BOUND.sql)
+    monkeypatch.setattr(removals, "rule_tables", lambda: {"bound": turned})
+    con = duckdb.connect()
+    con.execute(BOUND.sql)
+    rule = rule_called("dataloader-bound", load_rules())
+    fill_bound(con, rule, {}, {(0, 2): DEVICE}, with_claims=False)
+    columns = "trace, rank, device, bound_ns, bound_share, run_share, saving_sum_ns, per"
+    assert con.execute(f"SELECT {columns} FROM bound").fetchall() == [("a.json", 1, 2, 100, 0.1, 0.05, 30, "a step")]
+
+
+def test_metrics_list_and_show_name_the_table_and_who_can_read_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["metrics", "list"]) == 0
+    assert "  bound  " in capsys.readouterr().out
+    assert main(["metrics", "show", "bound"]) == 0
+    shown = capsys.readouterr().out
+    assert "Only the SQL of that rule can read it" in " ".join(shown.split())
+    assert all(f"  {column.name} " in shown for column in BOUND.columns)
+
+
+@pytest.mark.parametrize("table", ["ledger_rows", "windows", "gpu_ops", "attribution.lead_events"])
+def test_metrics_show_names_the_tables_below_the_metrics(table: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["metrics", "show", table]) == 0
+    assert "trace_id" in capsys.readouterr().out
+
+
+def test_the_readme_of_rules_does_not_repeat_the_columns(root: Path) -> None:
+    text = (root / "rules" / "README.md").read_text(encoding="utf-8")
+    assert "`traceanalyzer metrics show bound`" in " ".join(text.split())
+    assert "resolved_share" not in text

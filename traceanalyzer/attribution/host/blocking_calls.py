@@ -1,0 +1,357 @@
+"""Host calls that return only when the device has finished something: synchronisations, blocking copies and launches.
+
+Freeing memory of the driver (cudaFree) is one of them: it waits until the device is idle.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+import duckdb
+import numpy as np
+
+from traceanalyzer.attribution.host.host_states import COPY_CALL, is_api, slice_state
+from traceanalyzer.attribution.records.device_ops import DeviceOps, as_launched
+from traceanalyzer.attribution.records.host_slices import HostSlices, RowsById
+from traceanalyzer.attribution.records.recorded_waits import RecordedWaits
+from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW
+from traceanalyzer.attribution.vocabulary.buckets import (
+    CODE,
+    HOST_CODE,
+    MESSAGE,
+    SYNC_CODE,
+    TRANSFER,
+    Codes,
+    Flags,
+    Ints,
+)
+
+# Cost of a synchronising call that has nothing to wait for.
+API_MIN_NS = 8_000
+# A shorter call that need not wait only enqueued its copy.
+BLOCKING_COPY_MIN_NS = 20_000
+# Recorded times are integer microseconds of two clocks.
+CLOCK_ERROR_NS = 2_000
+# A copy to the host that moves data for this long is a copy; one that mostly waits is a synchronisation.
+READ_BACK_COPY_MIN_NS = 100_000
+# A copy from pageable memory goes through the driver's buffer: the call returns once its last part is in the buffer.
+STAGED_SHARE = 0.5
+# A call that waits for nothing returns within this.
+UNKNOWN_WAIT_NS = 50_000
+# A call returns at most this long after the op that it waited for.
+RETURN_MAX_NS = 20_000
+# A call returns this long after the op that it waited for.
+RETURN_NS = 4_000
+
+_MEMCPY_BLOCK = HOST_CODE["host.memcpy_block"]
+_ALLOC = HOST_CODE["host.alloc"]
+
+# An event waits for what was launched on its stream before the call that recorded it.
+_SYNC_QUERY = """
+SELECT s.correlation, COALESCE(s.wait_on_stream, s.stream) AS stream, recorded.start_ns
+FROM canonical.syncs AS s
+LEFT JOIN canonical.host_slices AS recorded
+  ON recorded.trace_id = s.trace_id
+  AND recorded.correlation = s.wait_on_correlation
+  AND recorded.category IN ('runtime', 'driver')
+WHERE s.trace_id = $trace_id
+  AND s.kind IN ('stream', 'event')
+  AND s.correlation IS NOT NULL
+  AND COALESCE(s.wait_on_stream, s.stream) IS NOT NULL
+"""
+_STREAM_WAIT = re.compile(r"StreamWaitEvent")
+_OF_STREAM = re.compile(r"StreamSynchronize")
+_OF_EVENT = re.compile(r"EventSynchronize")
+# Nsight Systems appends the version of the call.
+_FREE = re.compile(r"^((cuda|hip)Free|cuMemFree)(_v[0-9]+)?$")
+
+
+@dataclass(frozen=True)
+class BlockingCalls:
+    """Calls that wait for a device, in the order of their rows."""
+
+    row: Ints  # of host_slices
+    thread: Ints
+    start: Ints  # of a launch that waits: when the launch itself was done
+    end: Ints
+    least: Ints  # duration of the call if there is nothing to wait for
+    release: Ints  # when the wait for earlier work was over
+    cause: Codes
+    stream: Ints  # stream waited for; NO_ROW: not recorded
+    until: Ints  # the call does not wait for work launched from here on
+    of_event: Flags  # waits for an event, so the stream may still hold later work when the call returns
+    copy_op: Ints  # op_id of the call's own copy; NO_ROW: none
+    copy_device: Ints
+
+    @property
+    def frees(self) -> Flags:
+        """Return which calls free memory; the time after their wait is theirs too."""
+        is_free: Flags = self.cause == _ALLOC
+        return is_free
+
+    @property
+    def count(self) -> int:
+        """Return the number of calls."""
+        return len(self.row)
+
+
+@dataclass(frozen=True)
+class _Copies:
+    row: Ints
+    copy_start: Ints
+    cause: Codes
+    op_id: Ints
+    device: Ints
+
+
+def _blocking_copies(slices: HostSlices, devices: list[DeviceOps]) -> _Copies:
+    parts = []
+    for ops in devices:
+        copies = ops.launch_name.where(lambda name: name is not None and bool(COPY_CALL.search(name)))
+        asynchronous = ops.launch_name.where(lambda name: name is not None and "Async" in name)
+        long = ops.launch_end - ops.launch_start > BLOCKING_COPY_MIN_NS
+        short = ~long & ~asynchronous & (ops.launch_end >= ops.end)
+        returned = ops.launch_end >= ops.end - CLOCK_ERROR_NS
+        to_device = ops.with_host & ~ops.read_back
+        returned |= to_device & (ops.launch_end - ops.start >= STAGED_SHARE * (ops.end - ops.start))
+        found = np.flatnonzero(copies & ops.linked & (short | (long & returned)))
+        wait = ops.start[found] - ops.launch_start[found]
+        copying = ops.launch_end[found] - ops.start[found]
+        reads_back = ops.read_back[found] & ((copying < READ_BACK_COPY_MIN_NS) | (copying < wait))
+        parts.append(
+            (
+                slices.rows_of(ops.launch_id[found]),
+                ops.start[found],
+                np.where(reads_back, SYNC_CODE, _MEMCPY_BLOCK),
+                ops.op_id[found],
+                np.full(len(found), ops.device),
+            )
+        )
+    row, start, cause, op_id, device = (np.concatenate(column) for column in zip(*parts, strict=True))
+    known = row != NO_ROW
+    _, once = np.unique(row[known], return_index=True)
+    at = np.flatnonzero(known)[once]
+    return _Copies(row[at], start[at], cause[at].astype(np.int8), op_id[at], device[at])
+
+
+@dataclass(frozen=True)
+class _BlockingLaunches:
+    row: Ints
+    start: Ints
+    stream: Ints
+
+
+def _blocking_launches(slices: HostSlices, devices: list[DeviceOps]) -> _BlockingLaunches:
+    rows = [np.flatnonzero(ops.launch_return > ops.launch_end) for ops in devices]
+    found = list(zip(devices, rows, strict=True))
+    row = slices.rows_of(np.concatenate([ops.launch_id[at] for ops, at in found]))
+    start = np.concatenate([ops.launch_end[at] for ops, at in found])
+    stream = np.concatenate([ops.stream[at] for ops, at in found])
+    known = row != NO_ROW
+    return _BlockingLaunches(row[known], start[known], stream[known])
+
+
+def _waited_for(con: duckdb.DuckDBPyConnection, trace_id: int, correlations: Ints, starts: Ints) -> tuple[Ints, Ints]:
+    """Return the stream that each call waited for, and the time up to which it waited for launches there."""
+    rows = con.execute(_SYNC_QUERY, {"trace_id": trace_id}).fetchall()
+    by_correlation = {correlation: (stream, recorded) for correlation, stream, recorded in rows}
+    nothing = (NO_ROW, None)
+    awaited = [by_correlation.get(correlation, nothing) for correlation in correlations.tolist()]
+    until = [start if at is None else at for (_, at), start in zip(awaited, starts.tolist(), strict=True)]
+    return np.asarray([stream for stream, _ in awaited], np.int64), np.asarray(until, np.int64)
+
+
+def _streams_of_copies(slices: HostSlices, syncs: Ints, devices: list[DeviceOps]) -> Ints:
+    """Return the stream of the copy right before each call on its thread; NO_ROW: there is no copy right before it.
+
+    PyTorch waits for the stream after each copy that is not `non_blocking`.
+    """
+    stream = np.full(len(syncs), NO_ROW)
+    for thread in np.unique(slices.thread[syncs]).tolist():
+        mine = np.flatnonzero(slices.thread[syncs] == thread)
+        start, latest = slices.start[syncs[mine]], np.full(len(mine), NO_ROW)
+        for ops in devices:
+            rows = as_launched(ops, ops.launch_thread == thread)
+            at = np.searchsorted(ops.launch_start[rows], start) - 1
+            launch = rows[at[at >= 0]]
+            later = np.flatnonzero(at >= 0)[ops.launch_start[launch] > latest[at >= 0]]
+            launch = rows[at[later]]
+            latest[later] = ops.launch_start[launch]
+            follows = ops.with_host[launch] & (start[later] - ops.launch_end[launch] <= BLOCKING_COPY_MIN_NS)
+            stream[mine[later]] = np.where(follows, ops.stream[launch], NO_ROW)
+    return stream
+
+
+def _cause_of_wait(category: str, name: str) -> int:
+    """Return the code of HOST for the wait in a call; NO_ROW: it never waits, or only its own copy shows it."""
+    if not is_api(category):
+        return NO_ROW
+    return SYNC_CODE if slice_state(category, name) == SYNC_CODE else _ALLOC if _FREE.search(name) else NO_ROW
+
+
+def find_blocking_calls(
+    con: duckdb.DuckDBPyConnection, trace_id: int, slices: HostSlices, devices: list[DeviceOps]
+) -> BlockingCalls:
+    """Return those slices that are calls which wait for a device."""
+    names = zip(slices.categories, slices.names, strict=True)
+    causes = np.asarray([_cause_of_wait(c, n) for c, n in names], np.int64)[slices.name_code]
+    syncs = np.flatnonzero(causes != NO_ROW)
+    copies, launches = _blocking_copies(slices, devices), _blocking_launches(slices, devices)
+    row = np.concatenate([syncs, copies.row, launches.row])
+    order = np.argsort(row, kind="stable")
+    sync_stream, sync_until = _waited_for(con, trace_id, slices.correlation[syncs], slices.start[syncs])
+    unknown = slices.flags([bool(_OF_STREAM.search(name)) for name in slices.names])[syncs] & (sync_stream == NO_ROW)
+    sync_stream[unknown] = _streams_of_copies(slices, syncs[unknown], devices)
+    of_event = slices.flags([bool(_OF_EVENT.search(name)) for name in slices.names])
+
+    def joined(of_syncs: Ints | int, of_copies: Ints | Codes | int, of_launches: Ints | int) -> Ints:
+        parts = ((of_syncs, len(syncs)), (of_copies, len(copies.row)), (of_launches, len(launches.row)))
+        return np.concatenate([np.broadcast_to(np.asarray(part, np.int64), count) for part, count in parts])[order]
+
+    calls = BlockingCalls(
+        row=row[order],
+        thread=slices.thread[row[order]],
+        start=joined(slices.start[syncs], slices.start[copies.row], launches.start),
+        end=slices.end[row[order]],
+        least=joined(np.where(causes[syncs] == _ALLOC, 0, API_MIN_NS), API_MIN_NS, 0),
+        release=joined(
+            slices.end[syncs], np.minimum(copies.copy_start, slices.end[copies.row]), slices.end[launches.row]
+        ),
+        cause=joined(causes[syncs], copies.cause, SYNC_CODE).astype(np.int8),
+        stream=joined(sync_stream, NO_ROW, launches.stream),
+        until=joined(sync_until, slices.start[copies.row], launches.start),
+        of_event=of_event[row[order]],
+        copy_op=joined(NO_ROW, copies.op_id, NO_ROW),
+        copy_device=joined(NO_ROW, copies.device, NO_ROW),
+    )
+    return replace(calls, cause=_with_their_copies(calls), stream=_streams_waited_for(slices, calls, devices))
+
+
+def _streams_waited_for(slices: HostSlices, calls: BlockingCalls, devices: list[DeviceOps]) -> Ints:
+    """Return the stream that each call waited for; NO_ROW where that stream was itself waiting for another one.
+
+    In that case the call lasted long after the recorded work of its stream, nothing was launched to that stream after a
+    call made some stream wait, and the call returned when another stream was done.
+    """
+    stream_waits = np.sort(slices.start[slices.flags([bool(_STREAM_WAIT.search(name)) for name in slices.names])])
+    long = np.flatnonzero((calls.stream != NO_ROW) & (calls.end - calls.start > UNKNOWN_WAIT_NS))
+    start, end, stream_of = calls.start[long], calls.end[long], calls.stream[long]
+    done, launched = (np.zeros(len(long), np.int64) for _ in range(2))
+    other_is_done = np.zeros(len(long), np.bool_)
+    for ops in devices:
+        for stream in np.unique(ops.stream).tolist() if len(long) and len(stream_waits) else ():
+            mine, of_stream = ops.stream == stream, stream_of == stream
+            ends = np.concatenate([[0], np.maximum.accumulate(ops.end[mine])])
+            launches = np.concatenate([[NO_ROW], np.sort(ops.launch_start[mine])])
+            begun = ends[np.searchsorted(ops.start[mine], end)]
+            done = np.where(of_stream, np.maximum(done, begun), done)
+            before = launches[np.searchsorted(launches, start) - 1]
+            launched = np.where(of_stream, np.maximum(launched, before), launched)
+            last = ends[np.searchsorted(ends, end + CLOCK_ERROR_NS, side="right") - 1]
+            other_is_done |= ~of_stream & (end - last <= RETURN_MAX_NS)
+    made_to_wait = np.searchsorted(stream_waits, start) > np.searchsorted(stream_waits, launched)
+    stream = calls.stream.copy()
+    stream[long[made_to_wait & other_is_done & (end - done > UNKNOWN_WAIT_NS)]] = NO_ROW
+    return stream
+
+
+def _with_their_copies(calls: BlockingCalls) -> Codes:
+    """Return the causes, with short waits right after a blocking copy given to the copy: PyTorch waits after every one.
+
+    Nothing is left to wait for by then. A fix that makes the copy asynchronous removes the wait too.
+    """
+    cause, thread, start, end = calls.cause, calls.thread, calls.start, calls.end
+    is_short = (end - start <= BLOCKING_COPY_MIN_NS) & (calls.least > 0)
+    follows = np.zeros(len(cause), np.bool_)
+    follows[1:] = (
+        (cause[:-1] == _MEMCPY_BLOCK) & (thread[1:] == thread[:-1]) & (start[1:] - end[:-1] <= BLOCKING_COPY_MIN_NS)
+    )
+    return np.where(follows & is_short & (cause == SYNC_CODE), _MEMCPY_BLOCK, cause).astype(np.int8)
+
+
+def waited_ops(calls: BlockingCalls, ops: DeviceOps, waits: RecordedWaits) -> Ints:
+    """Return the op of a device that each call waited for last; NO_ROW: none.
+
+    A call waits for streams that are empty when it returns, and the op among them that ended last is the answer. A call
+    that waits for an event may return while its stream still has work; there it is the last op that had ended. A call
+    that waits for a stream also waits for everything that the stream itself had to wait for.
+    """
+    end = calls.end + CLOCK_ERROR_NS
+    target = np.full(calls.count, NO_ROW)
+    target_end = np.full(calls.count, np.iinfo(np.int64).min)
+    for stream in np.unique(ops.stream).tolist():
+        mine = as_launched(ops, ops.stream == stream)
+        before = np.searchsorted(ops.launch_start[mine], calls.until, side="left")
+        ends = ops.end[mine]
+        if not len(mine):
+            continue
+        # Of the ops of the stream launched before the call, the op that ends last.
+        running = np.maximum.accumulate(ends)
+        before = np.where(calls.of_event, np.minimum(before, np.searchsorted(running, end, side="right")), before)
+        holder = np.maximum.accumulate(np.where(ends == running, np.arange(len(ends)), 0))
+        last = holder[np.maximum(before - 1, 0)]
+        asked = (before > 0) & ((calls.stream == NO_ROW) | (calls.stream == stream))
+        later = asked & (ends[last] > target_end) & (ends[last] <= end)
+        target = np.where(later, mine[last], target)
+        target_end = np.where(later, ends[last], target_end)
+    for at in np.flatnonzero(calls.stream != NO_ROW).tolist():
+        for op in waits.waits_for(int(calls.stream[at]), int(calls.until[at])).values():
+            if target_end[at] < ops.end[op] <= end[at]:
+                target[at], target_end[at] = op, ops.end[op]
+    own = (calls.copy_op != NO_ROW) & (calls.copy_device == ops.device)
+    copies = np.flatnonzero(calls.copy_op != NO_ROW)
+    target[copies] = np.where(own[copies], RowsById(ops.op_id).of(calls.copy_op[copies]), NO_ROW)
+    return target
+
+
+def device_waits_of(calls: BlockingCalls, ops: DeviceOps, target: Ints, stream_before: Ints) -> Ints:
+    """Return how long each call waited for work that the device already had; 0: it waited for nothing.
+
+    Freeing memory counts as a cost of its own and not as a wait, however long it takes.
+    """
+    # A copy waits for the op before it in its stream; its own time is no wait.
+    own_copy = (calls.copy_op != NO_ROW) & (target != NO_ROW)
+    awaited = np.where(own_copy, stream_before[target], target)
+    busy_until = np.where(awaited == NO_ROW, calls.start, ops.end[awaited])
+    waited = calls.release - calls.start - calls.least
+    real = (busy_until > calls.start + CLOCK_ERROR_NS) & ~calls.frees
+    return np.where(real, np.maximum(0, waited), 0)
+
+
+# Fewer launches may all have met an idle device.
+MIN_LAUNCHES = 200
+# In real traces without blocking launches it is less than one launch in ten, and mostly none.
+MIN_BLOCKING_SHARE = 0.9
+# From the end of a launch call that does not wait to the start of its kernel on an idle device: 1.6 to 1.8 us in most
+# real traces of NVIDIA's devices. Where it is longer, the launch seems to cost more and the wait less than they do.
+LATENCY_NS = 2_000
+_COMM = (CODE[TRANSFER], CODE[MESSAGE])
+
+
+def split_blocking_launches(ops: DeviceOps) -> DeviceOps:
+    """Return ops with the launch ends of launches that do not wait, if all launches wait for their kernels."""
+    blocked = _blocked(ops)
+    if not len(blocked):
+        return ops
+    launched = ops.launch_start[blocked]
+    # An idle device starts a kernel as soon as it is launched.
+    cost = ops.start[blocked] - LATENCY_NS - launched
+    busy_until = np.concatenate([[np.iinfo(np.int64).min], np.maximum.accumulate(ops.end)[:-1]])[blocked]
+    idle = busy_until <= launched
+    usual = int(np.median(cost[idle] if idle.any() else cost))
+    cost = np.where(idle, cost, np.minimum(cost, usual))
+    launch_end = ops.launch_end.copy()
+    launch_end[blocked] = np.minimum(launched + np.maximum(cost, 1), ops.launch_end[blocked])
+    return replace(ops, launch_end=launch_end)
+
+
+def _blocked(ops: DeviceOps) -> Ints:
+    """Return the kernels that their launches waited for; none unless nearly all launches of kernels wait."""
+    kernels = np.flatnonzero(ops.linked & ~ops.opaque & (ops.compute | np.isin(ops.producer, _COMM)))
+    _, launch, count = np.unique(ops.launch_id[kernels], return_inverse=True, return_counts=True)
+    alone = kernels[count[launch] == 1]
+    waits: Flags = ops.launch_return[alone] >= ops.end[alone] - CLOCK_ERROR_NS
+    is_mode = len(alone) >= MIN_LAUNCHES and float(waits.mean()) >= MIN_BLOCKING_SHARE
+    awaited: Ints = alone[waits & is_mode]
+    return awaited

@@ -1,0 +1,130 @@
+"""The state of a thread that a host slice stands for, by category and name."""
+
+from __future__ import annotations
+
+import re
+
+from traceanalyzer.attribution.vocabulary.buckets import HOST_CODE
+
+NEUTRAL = -1  # no state of its own: the slice around it decides
+# Copy calls block only in some cases, which their names do not show (blocking_calls decides).
+_API_STATES = (
+    (r"(Device|Stream|Event|Ctx|Context|Thread)Synchronize", "host.sync"),
+    (r"Launch", "host.launch_api"),
+    (r"Stream(Begin|End)Capture|Graph(Instantiate|ExecUpdate)", "host.compile"),
+    (r"HostAlloc|MallocHost|HostMalloc|HostRegister|HostUnregister|FreeHost|HostFree", "host.host_alloc"),
+    (
+        r"^(cuda|hip)(Malloc|Free)(?!Graph)|^(cu|hip)Mem(Alloc|Free|Create|Release|Map|Unmap|SetAccess|Address)"
+        r"|MemPoolTrim|IpcOpenMem",
+        "host.alloc",
+    ),
+    (r"Module(Load|Unload|GetFunction)|Library(Load|GetKernel)|^cuLink|FuncLoad", "host.module_load"),
+    (r"Memcpy|Memset", "host.launch_api"),
+)
+_SLICE_STATES = (
+    (
+        r"^enumerate\(Data(Loader|Pipe)\)#|utils/data/(dataloader|_utils/fetch)\.py\(\d+\): (__next__|fetch|_next_data)"
+        r"|^(?!aten::)(?i:.*\b(data_?load(er|ing)?|(next|load|get|fetch)_batch|load_data)\b)",
+        "host.dataloader",
+    ),
+    (r"(?i)tokeniz(e|er|ation|ing)\b|/tokenization_|batch_decode|tokenizers/", "host.tokenize"),
+    (r"^Python GC|<built-in (function|method) collect\b", "host.gc"),
+    (
+        r"torch/serialization\.py\(\d+\): (save|load|_save|_load)|(?i:torch\.save|torch\.load"
+        r"|(save|write|load)[_ ]checkpoint|checkpoint[_ ](save|write|load))"
+        r"|<built-in method (write|flush|fsync|writelines) ",
+        "host.io",
+    ),
+    (
+        r"\(dynamo_timed\)$|entire_frame_compile|^CachingAutotuner|compile_fx|torch/_dynamo/convert_frame\.py\(\d+\): "
+        r"_?(compile|convert_frame)|triton/compiler/compiler\.py\(\d+\): compile|autotuner\.py\(\d+\): _bench",
+        "host.compile",
+    ),
+    (
+        r"^gloo:|^mpi:|ProcessGroup(Gloo|MPI)|c10d::barrier|distributed_c10d\.py\(\d+\): (barrier|monitored_barrier)"
+        r"|(?i:^(dist\.)?barrier$)",
+        "host.comm_cpu",
+    ),
+    (
+        r"torch/profiler/profiler\.py\(\d+\): (step|stop|_transit_action|stop_trace)|^PyTorch Profiler"
+        r"|Buffer Flush|^Instrumentation$|Activity Buffer Request",
+        "host.profiler",
+    ),
+)
+# Calls into the operating system that wait for another thread or for something outside the process, or that write.
+_OS_STATES = (
+    (
+        r"^pthread_(mutex_(timed|clock)?lock|rwlock_(timed|clock)?(rd|wr)lock|spin_lock|cond_(timed|clock)?wait"
+        r"|barrier_wait|(timed|clock)?join(_np)?)$|^sem_(timed|clock)?wait$|^futex$",
+        "host.lock",
+    ),
+    (
+        r"^p?write(v|64|v64|v2)?$|^(f(write|puts|putc|printf|flush|sync|datasync)|v?fprintf|puts|putc|sync_file_range"
+        r"|msync)(_unlocked)?$",
+        "host.io",
+    ),
+    (
+        r"^off-CPU$|^(clock_nano|nano|u)?sleep$|^sched_yield$|^p?(poll|select)$|^epoll_p?wait2?$"
+        r"|^recv(from|mm?sg)?$|^accept4?$|^wait(3|4|id|pid)?$|^sig(timed)?wait(info)?$|^pause$",
+        "host.offcpu",
+    ),
+)
+_API = tuple((re.compile(pattern), HOST_CODE[state]) for pattern, state in _API_STATES)
+_SLICES = tuple((re.compile(pattern), HOST_CODE[state]) for pattern, state in _SLICE_STATES)
+_OS = tuple((re.compile(pattern), HOST_CODE[state]) for pattern, state in _OS_STATES)
+_PLAIN = {"cpu_op": HOST_CODE["host.op"], "python": HOST_CODE["host.python"]}
+_API_CATEGORIES = frozenset({"runtime", "driver"})
+
+# Slices of the profiler's and the driver's own work lie on a separate track, or on the thread that they delayed.
+_OVERHEAD = ((re.compile(r"Module Loading|Function Loading"), HOST_CODE["host.module_load"]),)
+# A full queue is caused by the device.
+QUEUE_FULL = re.compile(r"(?i)command buffer full")
+AUTOGRAD = re.compile(r"^autograd::engine::")
+
+COPY_CALL = re.compile(r"Memcpy")
+# The state of such a range holds for everything inside it, except for calls that have a cost of their own.
+STICKY = frozenset(code for _, code in _SLICES)
+PREPROCESS_CODE = HOST_CODE["host.preprocess"]
+# Causes that a project can map its own range names to.
+NAMEABLE = tuple(sorted(name for name, code in HOST_CODE.items() if code in STICKY or code == PREPROCESS_CODE))
+
+
+def is_api(category: str) -> bool:
+    """Return whether slices of a category are calls into the device's runtime or driver."""
+    return category in _API_CATEGORIES
+
+
+def is_os(category: str) -> bool:
+    """Return whether slices of a category are calls into the operating system, or time off the CPU."""
+    return category == "os"
+
+
+def slice_state(category: str, name: str, own: int = NEUTRAL) -> int:
+    """Return the code of the host bucket of a slice, or NEUTRAL; what a project's own names say, `own`, comes first."""
+    if own != NEUTRAL and not is_api(category) and not is_os(category):
+        return own
+    known = _API if is_api(category) else _OS if is_os(category) else _SLICES
+    for pattern, code in known:
+        if pattern.search(name):
+            return code
+    if category == "overhead":
+        return overhead_state(name)
+    return _PLAIN.get(category, NEUTRAL)
+
+
+def overhead_state(name: str) -> int:
+    """Return the code of the host bucket of the profiler's or the driver's own work, or NEUTRAL."""
+    if QUEUE_FULL.search(name):
+        return NEUTRAL
+    return next((code for pattern, code in _OVERHEAD if pattern.search(name)), HOST_CODE["host.profiler"])
+
+
+def unrecorded_state(categories: frozenset[str], has_autograd: bool) -> int:
+    """Return the state of a thread where no slice is recorded, from the categories recorded on it anywhere.
+
+    Between operators the training thread runs Python, unless Python frames were recorded and none is there. The
+    autograd thread never runs Python. A thread without operators does not belong to a framework.
+    """
+    if "cpu_op" not in categories or "python" in categories:
+        return HOST_CODE["host.other"]
+    return HOST_CODE["host.op" if has_autograd else "host.python"]

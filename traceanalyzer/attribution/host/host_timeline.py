@@ -1,0 +1,291 @@
+"""The cause of each instant of an issuing thread: the state of its innermost slice that has one."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import duckdb
+import numpy as np
+from numpy.typing import NDArray
+
+from traceanalyzer.attribution.host.blocking_calls import BlockingCalls
+from traceanalyzer.attribution.host.graph_captures import find_captures
+from traceanalyzer.attribution.host.host_states import (
+    AUTOGRAD,
+    NEUTRAL,
+    PREPROCESS_CODE,
+    STICKY,
+    is_api,
+    is_os,
+    overhead_state,
+    slice_state,
+    unrecorded_state,
+)
+from traceanalyzer.attribution.records.host_slices import HostSlices
+from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW
+from traceanalyzer.attribution.vocabulary.buckets import (
+    HOST_CODE,
+    Codes,
+    Flags,
+    Ints,
+)
+
+# An operator shorter than this that reaches no device is bookkeeping (a view, an allocation), not preprocessing.
+PREPROCESS_MIN_NS = 100_000
+# Recorded times are integer microseconds.
+STANDSTILL_ERROR_NS = 1_000
+
+_OVERHEADS = """
+SELECT start_ns, start_ns + dur_ns AS end_ns, name
+FROM canonical.host_slices
+WHERE trace_id = $trace_id AND category = 'overhead'
+ORDER BY start_ns, slice_id
+"""
+
+Overhead = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Nesting:
+    """The state of each slice of some threads, and the slice around it."""
+
+    parent: Ints
+    state: Codes
+
+    def around(self, rows: Ints) -> Ints:
+        """Return the innermost slice around each row that has the same state; NO_ROW: none has."""
+        above = self.parent[rows].copy()
+        skip = np.arange(len(rows))
+        while True:
+            at = above[skip]
+            skip = skip[(at != NO_ROW) & (self.state[at] != self.state[rows[skip]])]
+            if not len(skip):
+                return above
+            above[skip] = self.parent[above[skip]]
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """One thread cut into pieces, each from its start to the next one's start; the last piece has no end."""
+
+    start: Ints
+    state: Codes
+    row: Ints  # slice to blame; NO_ROW: nothing is recorded
+    unrecorded: int  # state before the first piece, and wherever nothing is recorded
+    event_start: Ints  # starts of the thread's slices, ascending; without calls of the operating system, which wait
+    nesting: Nesting  # of all threads' slices
+
+
+def _open_above(slices: HostSlices, has_state: Flags, rows: Ints, after: Ints) -> Ints:
+    """Return the innermost ancestor of each row that has a state and is still open after an instant."""
+    above = slices.parent[rows].copy()
+    skip = np.arange(len(rows))
+    while True:
+        at = above[skip]
+        skip = skip[(at != NO_ROW) & (~has_state[at] | (slices.end[at] <= after[skip]))]
+        if not len(skip):
+            return above
+        above[skip] = slices.parent[above[skip]]
+
+
+def _outlasted(slices: HostSlices, has_state: Flags) -> Flags:
+    """Return which slices end before a slice that began inside them: rounding, and ranges that cross frames."""
+    outlasted = np.zeros(slices.count, np.bool_)
+    rows = np.flatnonzero(has_state)
+    above = _open_above(slices, has_state, rows, slices.start[rows])
+    crossing = (above != NO_ROW) & (slices.end[rows] > slices.end[above])
+    rows, above = rows[crossing], above[crossing]
+    while len(rows):
+        outlasted[above[slices.end[above] < slices.end[rows]]] = True
+        # The next slice around, as seen from the slice that crosses.
+        further = _open_above(slices, has_state, above, slices.start[rows])
+        rows, above = rows[further != NO_ROW], further[further != NO_ROW]
+    return outlasted
+
+
+def _inside(slices: HostSlices, rows: Ints) -> tuple[Ints, Ints]:
+    """Return for some slices the range of rows that start within each, without the slice itself."""
+    order_key = slices.thread
+    low = rows + 1
+    high = np.empty_like(rows)
+    for thread in np.unique(order_key[rows]).tolist():
+        first, last = np.searchsorted(order_key, [thread, thread + 1])
+        mine = order_key[rows] == thread
+        high[mine] = first + np.searchsorted(slices.start[first:last], slices.end[rows[mine]], side="left")
+    return low, np.maximum(high, low)
+
+
+def slice_states(slices: HostSlices, blocking: BlockingCalls, own_names: Sequence[int] | None = None) -> Codes:
+    """Return the state of each slice; NEUTRAL: it has none of its own."""
+    states_said = own_names or [NEUTRAL] * len(slices.names)
+    by_name = [slice_state(*parts) for parts in zip(slices.categories, slices.names, states_said, strict=True)]
+    if not slices.count:
+        return np.zeros(0, np.int8)
+    own = np.asarray(by_name, dtype=np.int8)[slices.name_code]
+    whole = blocking.start == slices.start[blocking.row]
+    own[blocking.row[whole]] = blocking.cause[whole]
+    _mark_preprocessing(slices, own)
+    of_os = slices.flags([is_os(c) for c in slices.categories])
+    _quiet_os_calls(slices, own, of_os)
+    states = own.copy()
+    plain = [HOST_CODE[name] for name in ("host.op", "host.python", "host.launch_api")]
+    gives_way = of_os | np.isin(own, [NEUTRAL, PREPROCESS_CODE, *plain])
+    sticky = np.flatnonzero(np.isin(own, [*STICKY, PREPROCESS_CODE]))
+    low, high = _inside(slices, sticky)
+    # Outer ranges come first, so inner ranges overwrite them.
+    for row, first, last in zip(sticky.tolist(), low.tolist(), high.tolist(), strict=True):
+        # Preprocessing inside the loader counts to the loader.
+        if last > first and states[row] == own[row]:
+            part = states[first:last]
+            part[gives_way[first:last]] = own[row]
+    return states
+
+
+def _mark_preprocessing(slices: HostSlices, own: Codes) -> None:
+    operator = slices.flags([c == "cpu_op" for c in slices.categories])
+    rows = np.flatnonzero(
+        operator
+        & (slices.op_id == NO_ROW)
+        & (own == HOST_CODE["host.op"])
+        & (slices.end - slices.start >= PREPROCESS_MIN_NS)
+    )
+    calls = np.concatenate([[0], np.cumsum(slices.flags([is_api(c) for c in slices.categories]))])
+    low, high = _inside(slices, rows)
+    own[rows[calls[high] == calls[low]]] = PREPROCESS_CODE
+
+
+def _quiet_os_calls(slices: HostSlices, own: Codes, of_os: Flags) -> None:
+    """Clear the state of operating system calls inside a call that explains them: to the device or the system."""
+    says_why = slices.flags([is_api(c) for c in slices.categories]) | (of_os & (own != NEUTRAL))
+    rows = np.flatnonzero(of_os & (own != NEUTRAL))
+    above = slices.parent[rows]
+    while len(rows):
+        rows, above = rows[above != NO_ROW], above[above != NO_ROW]
+        own[rows[says_why[above]]] = NEUTRAL
+        rows, above = rows[~says_why[above]], slices.parent[above[~says_why[above]]]
+
+
+@dataclass(frozen=True)
+class _Edges:
+    """Instants at which another slice becomes the innermost."""
+
+    thread: Ints
+    time: Ints
+    rank: Ints  # order within one instant: ends before starts, inner ends first, outer starts first
+    state: Codes
+    row: Ints
+
+
+def _unrecorded(slices: HostSlices, thread: int) -> int:
+    first, last = np.searchsorted(slices.thread, [thread, thread + 1])
+    codes = np.flatnonzero(np.bincount(slices.name_code[first:last])).tolist()
+    return unrecorded_state(
+        frozenset(slices.categories[code] for code in codes), any(AUTOGRAD.search(slices.names[code]) for code in codes)
+    )
+
+
+def _edges(slices: HostSlices, states: Codes, blocking: BlockingCalls) -> _Edges:
+    has_state = (states != NEUTRAL) & (slices.end > slices.start)
+    rows = np.flatnonzero(has_state)
+    ending = np.flatnonzero(has_state & ~_outlasted(slices, has_state))
+    up = _open_above(slices, has_state, ending, slices.end[ending])
+    deepest = int(slices.depth.max(initial=0)) + 1
+    # A launch that waits changes its state on the way.
+    late = np.flatnonzero((blocking.start > slices.start[blocking.row]) & (blocking.end > blocking.start))
+    waits = blocking.row[late]
+    return _Edges(
+        thread=np.concatenate([slices.thread[rows], slices.thread[ending], blocking.thread[late]]),
+        time=np.concatenate([slices.start[rows], slices.end[ending], blocking.start[late]]),
+        rank=np.concatenate(
+            [deepest + slices.depth[rows], deepest - 1 - slices.depth[ending], deepest + 1 + slices.depth[waits]]
+        ),
+        state=np.concatenate([states[rows], np.where(up == NO_ROW, NEUTRAL, states[up]), blocking.cause[late]]).astype(
+            np.int8
+        ),
+        row=np.concatenate([rows, up, waits]),
+    )
+
+
+def build_timelines(
+    slices: HostSlices, blocking: BlockingCalls, overheads: Sequence[Overhead], own_names: Sequence[int] | None = None
+) -> dict[int, Timeline]:
+    """Return the timeline of each thread; `own_names` has for each name what the project says of it (`own_states`)."""
+    states = slice_states(slices, blocking, own_names)
+    nesting = Nesting(slices.parent, states)
+    edges = _edges(slices, states, blocking)
+    captures = find_captures(slices, states)
+    of_os = slices.flags([is_os(c) for c in slices.categories])
+    timelines = {}
+    for thread in slices.threads:
+        mine = np.flatnonzero(edges.thread == thread)
+        time = edges.time[mine]
+        origin = int(time.min(initial=np.iinfo(np.int64).max))
+        # One key sorts faster than two: the ranks of one instant fit below the bits of the time.
+        width = int(edges.rank.max(initial=0)).bit_length()
+        order = mine[np.argsort(((time - origin) << width) | edges.rank[mine], kind="stable")]
+        time = edges.time[order]
+        if len(time):
+            order = order[np.append(time[1:] != time[:-1], True)]
+        first, last = np.searchsorted(slices.thread, [thread, thread + 1])
+        unrecorded = _unrecorded(slices, thread)
+        state = np.where(edges.state[order] == NEUTRAL, unrecorded, edges.state[order]).astype(np.int8)
+        events = slices.start[first:last][~of_os[first:last]]
+        pieces = captures.of_thread(thread).overlay(edges.time[order], state, edges.row[order], unrecorded)
+        timelines[thread] = overlay_overheads(Timeline(*pieces, unrecorded, events, nesting), overheads)
+    return timelines
+
+
+def overlay_overheads(timeline: Timeline, overheads: Sequence[Overhead]) -> Timeline:
+    """Overlay the overhead track where the thread stood still: elsewhere another thread did that work."""
+    known = [o for o in overheads if o[2] != NEUTRAL and o[1] - o[0] > 2 * STANDSTILL_ERROR_NS]
+    low, high = (np.asarray([o[side] for o in known], np.int64) for side in (0, 1))
+    begun, ended = (
+        np.searchsorted(timeline.start, at) for at in (low + STANDSTILL_ERROR_NS, high - STANDSTILL_ERROR_NS)
+    )
+    still = np.flatnonzero(begun == ended).tolist()
+    if not still:
+        return timeline
+    # With one more piece on either side, whose values continue.
+    first = np.maximum(np.searchsorted(timeline.start, low, side="right") - 1, 0).tolist()
+    last = np.minimum(np.searchsorted(timeline.start, high) + 1, len(timeline.start)).tolist()
+    columns: tuple[NDArray[Any], ...] = (timeline.start, timeline.state, timeline.row)
+    parts: list[list[NDArray[Any]]] = []
+    done = 0
+    while still:
+        # Overheads that touch the same pieces are overlaid together.
+        count, until = 1, last[still[0]]
+        while count < len(still) and first[still[count]] <= until:
+            until = max(until, last[still[count]])
+            count += 1
+        since = max(done, first[still[0]])
+        parts.append([column[done:since] for column in columns])
+        start, state, row = (column[since:until].tolist() for column in columns)
+        for at in still[:count]:
+            _overlay_one(start, state, row, timeline.unrecorded, known[at])
+        changed = zip((start, state, row), columns, strict=True)
+        parts.append([np.asarray(values, column.dtype) for values, column in changed])
+        done, still = until, still[count:]
+    parts.append([column[done:] for column in columns])
+    whole = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    return replace(timeline, start=whole[0], state=whole[1], row=whole[2])
+
+
+def _overlay_one(start: list[int], state: list[int], row: list[int], unrecorded: int, overhead: Overhead) -> None:
+    """Put an overhead between pieces, in place."""
+    low, high, code = overhead
+    at, after = bisect_right(start, low), bisect_left(start, high)
+    covering = (state[after - 1], row[after - 1]) if after else (unrecorded, NO_ROW)
+    blame = row[at - 1] if at else NO_ROW
+    resumes = after == len(start) or start[after] != high
+    start[at:after] = [low, high] if resumes else [low]
+    state[at:after] = [code, covering[0]] if resumes else [code]
+    row[at:after] = [blame, covering[1]] if resumes else [blame]
+
+
+def load_overheads(con: duckdb.DuckDBPyConnection, trace_id: int) -> list[Overhead]:
+    """Read the profiler's and the driver's own work of a trace: start, end and state."""
+    rows = con.execute(_OVERHEADS, {"trace_id": trace_id}).fetchall()
+    return [(start, end, overhead_state(name or "")) for start, end, name in rows]

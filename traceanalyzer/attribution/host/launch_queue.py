@@ -1,0 +1,121 @@
+"""Launch calls that waited because the device's launch queue was full."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from traceanalyzer.attribution.records.device_ops import DeviceOps
+from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW
+from traceanalyzer.attribution.vocabulary.buckets import Flags, Ints
+
+# A CUDA channel holds about a thousand launches: a long call with this many outstanding waited for room.
+FULL_QUEUE_MIN_OPS = 512
+FULL_QUEUE_MIN_NS = 40_000
+# The shortest calls did not wait. Longer calls may have, and a call twice as long seldom has another reason.
+UNHINDERED_QUANTILE = 0.01
+JITTER_NS = 1_000
+JITTER_SHARE = 0.15
+WAITED_MIN_NS = 5_000
+# Queues of other depths show themselves: most long launches have as many outstanding as the trace ever has.
+FULL_QUEUE_SHARE = 0.9
+FULL_QUEUE_MIN_LAUNCHES = 10
+FULL_QUEUE_MIN_DEPTH = 8
+
+_LONG_AGO = int(np.iinfo(np.int64).min)
+_NEVER = int(np.iinfo(np.int64).max)
+
+
+@dataclass(frozen=True)
+class FullQueue:
+    """Which launch calls waited for room in the queue, by op; a graph launch counts to its first op."""
+
+    waited: Flags
+    wait_ns: Ints  # how much longer the call took than calls that did not wait
+    freed: Ints  # op whose end made room; NO_ROW: none
+
+
+def find_full_queue(ops: DeviceOps) -> FullQueue:
+    """Return the launches of a device's ops that waited for room.
+
+    Where the depth of the queue is known, every launch at that depth that took longer than usual waited.
+    """
+    linked = np.flatnonzero(ops.linked)
+    _, first, of_call = np.unique(ops.launch_id[linked], return_index=True, return_inverse=True)
+    calls = linked[first]
+    asked, returned = ops.launch_start[calls], ops.launch_end[calls]
+    dur = returned - asked
+    kinds = _kinds(ops, calls)
+    usual = np.zeros(len(calls), np.int64)
+    for kind in kinds:
+        usual[kind] = np.quantile(dur[kind], UNHINDERED_QUANTILE)
+    # A call that returns after its own work is done waited for that work, like a copy from pageable memory.
+    longer = np.where(ops.end[calls] > returned, dur - usual, 0)
+    slow = longer > np.maximum(JITTER_NS, JITTER_SHARE * usual)
+    long = longer > np.maximum(usual, WAITED_MIN_NS)
+    before = _queued_before(ops)
+    known = np.concatenate([before, linked])
+    in_ops = _Queue.of(ops.launch_start[linked], ops.end[known], len(before))
+    hindered = (in_ops.outstanding(asked) >= FULL_QUEUE_MIN_OPS) & slow & (dur > FULL_QUEUE_MIN_NS)
+    hindered |= in_ops.is_full(asked, long)
+    if len(calls) < len(linked):
+        # A graph may take one place in the queue, or one per node: the trace does not show which.
+        done = np.zeros(len(calls), np.int64)
+        np.maximum.at(done, of_call, ops.end[linked])
+        ends = np.concatenate([ops.end[before], done])
+        hindered |= _Queue.of(asked, ends, len(before)).is_full(asked, long)
+    by_end = known[np.argsort(ops.end[known], kind="stable")]
+    last = np.searchsorted(in_ops.ends, returned, side="right") - 1
+    made_room = (last >= 0) & (in_ops.ends[np.maximum(last, 0)] > asked)
+    waiting = hindered & slow & made_room
+    for kind in kinds:
+        unhindered = kind[~hindered[kind]]
+        usual[kind] = np.median(dur[unhindered]) if len(unhindered) else usual[kind]
+    full_queue = FullQueue(np.zeros(ops.count, np.bool_), np.zeros(ops.count, np.int64), np.full(ops.count, NO_ROW))
+    rows = calls[waiting]
+    full_queue.waited[rows] = True
+    full_queue.wait_ns[rows] = np.maximum(0, dur - usual)[waiting]
+    full_queue.freed[rows] = by_end[last[waiting]]
+    return full_queue
+
+
+@dataclass(frozen=True)
+class _Queue:
+    """When entries were put into the queue and when they were done, each sorted."""
+
+    launched: Ints
+    ends: Ints
+
+    @classmethod
+    def of(cls, launched: Ints, ends: Ints, before: int) -> Self:
+        """Return a queue that held `before` entries at the first launch."""
+        return cls(np.sort(np.concatenate([np.full(before, _LONG_AGO), launched])), np.sort(ends))
+
+    def outstanding(self, at: Ints) -> Ints:
+        """Return how many entries were in the queue at each instant."""
+        return np.searchsorted(self.launched, at) - np.searchsorted(self.ends, at, side="right")
+
+    def is_full(self, asked: Ints, long: Flags) -> Flags:
+        """Return which instants have about the largest depth; none if long launches do not mostly happen there."""
+        deepest = int(
+            (np.arange(len(self.launched)) - self.ends.searchsorted(self.launched, side="right")).max(initial=0)
+        )
+        crowded = self.outstanding(asked) >= FULL_QUEUE_SHARE * max(deepest, FULL_QUEUE_MIN_DEPTH)
+        shown = int((crowded & long).sum()) >= max(FULL_QUEUE_MIN_LAUNCHES, long.sum() / 2)
+        full: Flags = crowded & shown
+        return full
+
+
+def _kinds(ops: DeviceOps, calls: Ints) -> list[Ints]:
+    """Return positions of calls with similar durations: launches of graphs, and all others."""
+    graphs = ops.launch_name.where(lambda name: name is not None and "GraphLaunch" in name)[calls]
+    return [kind for kind in (np.flatnonzero(graphs), np.flatnonzero(~graphs)) if len(kind)]
+
+
+def _queued_before(ops: DeviceOps) -> Ints:
+    """Return the ops that were in the queue when the recording of launches began."""
+    linked = np.flatnonzero(ops.linked)
+    first_start = ops.start[linked].min(initial=_NEVER) if len(linked) else _LONG_AGO
+    return np.flatnonzero(~ops.linked & (ops.start < first_start))

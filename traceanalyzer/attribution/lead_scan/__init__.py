@@ -1,0 +1,6 @@
+"""Upper bounds of what removing a cause saves: a scan over all operations without that cause.
+
+`events` turns a device's operations into the events of the scan, and `scan_order` sorts them. `scan` turns a what-if
+into changes of the events; `walk` passes over the events, `lanes` does so for several what-ifs at once, `run_scan` for
+all ranks of a run. `bounds` answers rules, `what_if` answers people. docs/attribution.md has a worked example.
+"""

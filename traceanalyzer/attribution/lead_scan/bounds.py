@@ -1,0 +1,343 @@
+"""Upper bounds of what removing causes saves: the lead scan, measured at the end of each device's analysis window."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Self
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from traceanalyzer.attribution.lead_scan.run_scan import JointScan
+from traceanalyzer.attribution.lead_scan.scan import LANES_FROM, Savings, Scan, WhatIf
+from traceanalyzer.attribution.vocabulary.arrow_columns import column
+from traceanalyzer.attribution.vocabulary.buckets import Ints
+
+LOADER_WORKERS = (
+    "loader-workers: an earlier host needs its batches earlier, and the trace does not show how much faster the "
+    "loader's workers could have prepared them"
+)
+STREAM_WAITS = "stream-waits: some calls made a stream or the host wait, and the trace does not show for what"
+UNCERTAINTIES = (LOADER_WORKERS, STREAM_WAITS)
+
+TRACES = "SELECT trace_id, rank, world_size FROM canonical.traces"
+_READS = {
+    "windows": "SELECT * FROM attribution.windows",
+    "lead_events": "SELECT * FROM attribution.lead_events ORDER BY trace_id, device, position",
+    "lead_costs": "SELECT * FROM attribution.lead_costs ORDER BY trace_id, device",
+    "lead_needs": "SELECT * FROM attribution.lead_needs ORDER BY trace_id, device, position",
+    "members": "SELECT * FROM attribution.collective_members ORDER BY match_id",
+    "traces": TRACES,
+}
+NOT_MATCHED = "unmatched-collectives: the trace does not show which kernels of the ranks are one collective"
+MESSAGES = "messages-between-ranks: ranks send each other data in ways that the scan cannot follow"
+# Communication that some ranks may leave early is ignored below this share of the windows.
+IGNORED_SHARE = 0.01
+
+# More what-ifs of all ranks at once would take more memory and hardly less time.
+_LANES = 16
+
+Place = tuple[int, int]  # trace_id, device
+
+
+@dataclass(frozen=True)
+class _Device:
+    scan: Scan
+    window_start_ns: int
+    window_ns: int
+    busiest_stream_ns: int
+    first_op: int | None
+    opening_op: int | None
+    closing_op: int | None
+    measure_at_op: int | None
+    measure_scale: float
+    abstains: str | None
+
+
+@dataclass(frozen=True)
+class WindowSaving:
+    """What a what-if saves of a window, and how much earlier the window then begins.
+
+    Removing more never delays anything, but it can move only the start of the window, which makes the window longer:
+    for example, where the window begins with a copy that its first step waits for and later steps hide.
+    """
+
+    saved_ns: int
+    begins_earlier_ns: int
+
+
+@dataclass(frozen=True)
+class RunBound:
+    """What a what-if saves of a run, which takes as long as its slowest rank, and of each of its devices."""
+
+    saved_ns: int
+    window_ns: int  # of the slowest device
+    devices: Mapping[Place, int]
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Upper bounds for any what-if, on one device or on all devices of a run together."""
+
+    devices: Mapping[Place, _Device]
+    ranks: Mapping[int, int | None]  # by trace_id
+    together: JointScan
+    places: tuple[Place, ...]  # of the scans of `together`
+    apart: str | None  # why ranks that communicate cannot be scanned together; None: they can
+
+    @classmethod
+    def load(cls, con: duckdb.DuckDBPyConnection) -> Self:
+        """Read the tables of a run; one call serves all questions about it."""
+        return cls.of_tables(**{name: con.sql(query).to_arrow_table() for name, query in _READS.items()})
+
+    @classmethod
+    def of_tables(
+        cls,
+        windows: pa.Table,
+        lead_events: pa.Table,
+        lead_costs: pa.Table,
+        lead_needs: pa.Table,
+        members: pa.Table | None = None,
+        traces: pa.Table | None = None,
+    ) -> Self:
+        """Prepare the bounds of the devices in these tables; lead_events must be in scan order."""
+        devices = {}
+        for window in windows.to_pylist():
+            place = (window["trace_id"], window["device"])
+            devices[place] = _Device(
+                Scan.of_tables(
+                    _of_device(lead_events, place),
+                    _of_device(lead_costs, place),
+                    _of_device(lead_needs, place),
+                    None if window["leads_in"] else window["first_op_id"],
+                    only_in_window=not window["leads_in"] and window["first_op_id"] is None,
+                ),
+                window["start_ns"],
+                window["window_ns"],
+                window["busiest_stream_ns"],
+                window["first_op_id"],
+                window["opening_op_id"],
+                window["closing_op_id"],
+                window["measure_at_op_id"],
+                window["measure_scale"],
+                window["bound_abstains"],
+            )
+        kernels = [] if members is None else members.to_pylist()
+        whole = Counter(row["match_id"] for row in kernels if row["synchronises"] and row["wait_ns"] is not None)
+        places = tuple(sorted(devices))
+        return cls(
+            devices,
+            {} if traces is None else {row["trace_id"]: row["rank"] for row in traces.to_pylist()},
+            JointScan.of_scans([devices[place].scan for place in places], whole),
+            places,
+            _apart([] if traces is None else traces.to_pylist(), kernels, sum(d.window_ns for d in devices.values())),
+        )
+
+    @cached_property
+    def waits_for_workers(self) -> bool:
+        """Whether some batch of a loader's workers was not ready when it was taken."""
+        return any(device.scan.waits_for_workers for device in self.devices.values())
+
+    def at_worst(self, uncertainty: str) -> Self:
+        """Return what fixes save at least if an uncertainty turns out against them; these bounds if it does not apply.
+
+        LOADER_WORKERS: no worker finishes a batch earlier than it was taken. STREAM_WAITS: streams waited for others
+        wherever they may have.
+        """
+        devices = {
+            place: replace(device, scan=_at_worst(device.scan, uncertainty)) for place, device in self.devices.items()
+        }
+        if all(devices[place].scan is self.devices[place].scan for place in self.places):
+            return self
+        scans = tuple(devices[place].scan for place in self.places)
+        return replace(self, devices=devices, together=replace(self.together, scans=scans))
+
+    def lower_bounds(self, uncertainties: Sequence[str]) -> dict[str, Self]:
+        """Return, by uncertainty, what fixes save if it and all uncertainties before it turn out against them.
+
+        Uncertainties that do not apply to the run have no entry.
+        """
+        by_uncertainty: dict[str, Self] = {}
+        last = self
+        for uncertainty in uncertainties:
+            lower = last.at_worst(uncertainty)
+            if lower is not last:
+                by_uncertainty[uncertainty] = last = lower
+        return by_uncertainty
+
+    def abstains(self, trace_id: int, device: int) -> str | None:
+        """Return why bounds cannot be trusted on a device; None: they can."""
+        scanned = self.devices.get((trace_id, device))
+        return "not-applicable: no work on the device" if scanned is None else scanned.abstains
+
+    def causes(self, trace_id: int, device: int) -> frozenset[str]:
+        """Return every cause whose removal could change something on a device."""
+        scanned = self.devices.get((trace_id, device))
+        return frozenset() if scanned is None else scanned.scan.causes()
+
+    def bound(self, trace_id: int, device: int, removed: frozenset[str], savings: Savings | None = None) -> int:
+        """Return how many ns shorter the window gets if causes cost nothing and ops (by id) get faster by `savings`."""
+        return self.bounds(trace_id, device, [WhatIf(removed, savings)])[0]
+
+    def bounds(self, trace_id: int, device: int, what_ifs: Sequence[WhatIf]) -> list[int]:
+        """Return the bound of each what-if; one call with many is much faster than many calls."""
+        return [saving.saved_ns for saving in self.window_savings(trace_id, device, what_ifs)]
+
+    def window_savings(self, trace_id: int, device: int, what_ifs: Sequence[WhatIf]) -> list[WindowSaving]:
+        """Return what each what-if saves, and how much earlier the window begins in it."""
+        scanned = self.devices.get((trace_id, device))
+        if scanned is None or not what_ifs or not len(scanned.scan.end):
+            return [WindowSaving(0, 0)] * len(what_ifs)
+        scan, scale = scanned.scan, scanned.measure_scale
+        leads = scan.leads(what_ifs)
+        first = np.zeros(len(what_ifs), np.int64)
+        if scanned.first_op is not None:
+            first = leads.start(scan.position_of[scanned.first_op])
+        if scanned.measure_at_op is None:
+            last = scan.end[scan.is_op]
+            saved = last.max() - (last[:, None] - leads.end[scan.is_op]).max(axis=0) - first
+        else:
+            saved = (leads.start(scan.position_of[scanned.measure_at_op]) - first) * scale
+        # A what-if saves no more than it takes out of the window, however much lead it has from before the window.
+        limits = [
+            min(_limit(scanned, what_if), round(taken * scale))
+            for what_if, taken in zip(what_ifs, leads.taken, strict=True)
+        ]
+        savings = zip(saved.tolist(), (first * scale).tolist(), limits, strict=True)
+        return [WindowSaving(min(max(int(ns), 0), limit), int(earlier_ns)) for ns, earlier_ns, limit in savings]
+
+    def run_abstains(self) -> str | None:
+        """Return why there are no bounds of the run as a whole; None: there are."""
+        if self.apart is not None:
+            return self.apart
+        if not self.devices:
+            return "not-applicable: no work on a device"
+        return next((device.abstains for device in self.devices.values() if device.abstains), None)
+
+    def run_bound(
+        self,
+        removed: frozenset[str] | Mapping[int, frozenset[str]],
+        savings: Mapping[Place, Savings] | None = None,
+    ) -> int:
+        """Return how many ns shorter the slowest rank's window gets; `removed` holds for all ranks, or is by rank."""
+        return self.run(self.what_ifs(removed, savings)).saved_ns
+
+    def what_ifs(
+        self,
+        removed: frozenset[str] | Mapping[int, frozenset[str]],
+        savings: Mapping[Place, Savings] | None = None,
+    ) -> dict[Place, WhatIf]:
+        """Return the what-if of each device; `removed` holds for all ranks, or is by rank."""
+        by_place = {}
+        for place in self.places:
+            rank = self.ranks.get(place[0])
+            causes = removed
+            if not isinstance(causes, frozenset):
+                causes = causes.get(-1 if rank is None else rank, frozenset())
+            by_place[place] = WhatIf(causes, (savings or {}).get(place))
+        return by_place
+
+    def run(self, what_ifs: Mapping[Place, WhatIf]) -> RunBound:
+        """Return what the run saves with one what-if per device; ranks wait for each other in collectives."""
+        of_places = [what_ifs.get(place, WhatIf()) for place in self.places]
+        walks = self.together.leads(of_places) if self.together.meetings else []
+        return self._of_run(of_places, [walk.ends for walk in walks])
+
+    def runs(self, asked: Sequence[Mapping[Place, WhatIf]]) -> list[RunBound]:
+        """Return `run` of each; one call with many is much faster than many calls."""
+        if len(asked) < LANES_FROM or not self.together.meetings:
+            return [self.run(what_ifs) for what_ifs in asked]
+        answers = []
+        for start in range(0, len(asked), _LANES):
+            of_places = [
+                [what_ifs.get(place, WhatIf()) for place in self.places] for what_ifs in asked[start : start + _LANES]
+            ]
+            walks = self.together.leads_at_once(of_places)
+            answers += [self._of_run(one, [walk.ends[:, lane] for walk in walks]) for lane, one in enumerate(of_places)]
+        return answers
+
+    @cached_property
+    def _measured_between(self) -> dict[Place, tuple[int | None, int] | None]:
+        """By place: the positions of the collectives between which its saving is measured."""
+        return {place: _between(self.devices[place], self.together.positions(i)) for i, place in enumerate(self.places)}
+
+    def _of_run(self, what_ifs: Sequence[WhatIf], ends: Sequence[Sequence[int] | Ints]) -> RunBound:
+        """Return what the run saves with one what-if per place, from the leads at the ends of its events."""
+        saved, lengths = {}, {}
+        for i, place in enumerate(self.places):
+            between = self._measured_between[place]
+            window_ns = self.devices[place].window_ns
+            lengths[place] = window_ns
+            if between is None:
+                saved[place] = self.bounds(*place, [what_ifs[i]])[0]
+                continue
+            first, last = between
+            scan = self.devices[place].scan
+            # A window that begins ahead of its first op begins where it does, whatever is removed.
+            begun_ns = self.devices[place].window_start_ns if first is None else int(scan.end[first])
+            lead = int(ends[i][last]) - (0 if first is None else int(ends[i][first]))
+            saved[place] = min(max(0, round(lead * window_ns / (int(scan.end[last]) - begun_ns))), window_ns)
+        longest = max(lengths.values(), default=0)
+        left = max((lengths[place] - saved[place] for place in self.places), default=0)
+        return RunBound(longest - left, longest, saved)
+
+
+def _at_worst(scan: Scan, uncertainty: str) -> Scan:
+    return scan.with_slow_workers if uncertainty == LOADER_WORKERS else scan.with_possible_waits
+
+
+def _apart(
+    traces: Sequence[Mapping[str, int | None]], members: Sequence[Mapping[str, int | None]], windows_ns: int
+) -> str | None:
+    """Return why ranks cannot be scanned together."""
+    world = max((row["world_size"] or 0 for row in traces), default=0)
+    there = len({row["rank"] for row in traces})
+    if world > there:
+        return f"missing-ranks: {there} of {world} ranks {'is' if there == 1 else 'are'} in the run"
+    if len(traces) > 1 and any(row["synchronises"] and row["wait_ns"] is None for row in members):
+        return NOT_MATCHED
+    messages = [row for row in members if not row["synchronises"] and (row["present_count"] or 0) > 1]
+    sent_ns = sum((row["transfer_ns"] or 0) + (row["wait_ns"] or 0) for row in messages)
+    return MESSAGES if sent_ns > IGNORED_SHARE * windows_ns else None
+
+
+def _between(device: _Device, meetings: list[int]) -> tuple[int | None, int] | None:
+    """Return the last collectives before the window and within it; None: there are no two.
+
+    Ranks leave a collective together. The first kernel of a step, in contrast, also depends on how far its rank had run
+    ahead.
+    A window that begins ahead of its first op has no collective to begin with.
+    """
+    scan = device.scan
+    opens = scan.position_of.get(device.opening_op) if device.opening_op is not None else None
+    if opens is None or len(meetings) < 2:
+        return None
+    closes = scan.position_of.get(device.closing_op) if device.closing_op is not None else None
+    # Compared in launch order: what a step receives first may arrive before its first kernel.
+    before = [position for position in meetings if position < opens]
+    within = [position for position in meetings if closes is None or position < closes]
+    last = within[-1] if within else meetings[0]
+    if scan.only_in_window and device.first_op is None:
+        return (None, last) if scan.end[last] > device.window_start_ns else None
+    first = before[-1] if before else meetings[0]
+    return (first, last) if scan.end[last] > scan.end[first] else None
+
+
+def _limit(device: _Device, what_if: WhatIf) -> int:
+    """Return the most that a what-if can save: the busiest compute stream's idle time, plus what ops get shorter by.
+
+    Streams that took turns may run at once, but no stream gets faster than its own work.
+    """
+    savings = (what_if.savings or {}).values()
+    shorter = int(np.maximum(np.fromiter(savings, np.int64, len(savings)), 0).sum())
+    return min(device.window_ns, device.window_ns - device.busiest_stream_ns + shorter)
+
+
+def _of_device(table: pa.Table, place: tuple[int, int]) -> pa.Table:
+    """Return the rows of one device, which are contiguous."""
+    rows = np.flatnonzero((column(table, "trace_id") == place[0]) & (column(table, "device") == place[1]))
+    return table.slice(int(rows[0]) if len(rows) else 0, len(rows))

@@ -1,0 +1,157 @@
+"""The lead scan over all ranks of a run, which meet in collectives.
+
+Each rank is scanned up to its next collective. The members of a collective leave it together. Their common lead is the
+least, over the members, of the time that a member waited there for the last rank plus the lead with which it now
+arrives: a faster slowest rank helps until the second-slowest rank is last. Only durations are compared, so the ranks'
+clocks need not agree.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from traceanalyzer.attribution.lead_scan.lanes import LaneWalk
+from traceanalyzer.attribution.lead_scan.scan import Scan, WhatIf
+from traceanalyzer.attribution.lead_scan.walk import Changes, Walk
+from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW
+from traceanalyzer.attribution.vocabulary.buckets import MESSAGE, SKEW
+
+_NEVER = int(np.iinfo(np.int64).max // 4)
+
+
+class ScanPosition(NamedTuple):
+    """An event of a run: the number of its scan, and its position there."""
+
+    scan: int
+    position: int
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """A collective or message of several scans: its members, and how long each waited there for the last one."""
+
+    members: tuple[ScanPosition, ...]
+    waits: tuple[int, ...]  # one per member
+    transfer: int
+    is_message: bool
+
+
+@dataclass(frozen=True)
+class JointScan:
+    """The scans of all ranks, and their meetings in an order in which every rank can reach them."""
+
+    scans: tuple[Scan, ...]
+    meetings: tuple[Meeting, ...]
+
+    @classmethod
+    def of_scans(cls, scans: Sequence[Scan], sizes: dict[int, int]) -> Self:
+        """Find the meetings of scans; `sizes` is the number of members of each collective, in and outside the scans."""
+        members_of: dict[int, list[ScanPosition]] = defaultdict(list)
+        for i, scan in enumerate(scans):
+            for position in np.flatnonzero(scan.match != NO_ROW).tolist():
+                members_of[int(scan.match[position])].append(ScanPosition(i, position))
+        whole = {match: members for match, members in members_of.items() if len(members) == sizes.get(match, 0)}
+        return cls(tuple(scans), tuple(_meeting(scans, whole[match]) for match in _order(scans, whole)))
+
+    def positions(self, scan: int) -> list[int]:
+        """Return the positions at which a scan meets others, in the order of the meetings."""
+        return [member.position for meeting in self.meetings for member in meeting.members if member.scan == scan]
+
+    def leads(self, what_ifs: Sequence[WhatIf]) -> list[Walk]:
+        """Return how much earlier everything happens with one what-if per scan."""
+        changes = [scan.changes(what_if) for scan, what_if in zip(self.scans, what_ifs, strict=True)]
+        walks = [Walk(scan.events, changed) for scan, changed in zip(self.scans, changes, strict=True)]
+        balanced = [SKEW in what_if.removed for what_if in what_ifs]
+        for meeting in self.meetings:
+            arrivals, cuts = [], []
+            evens = [balanced[member.scan] and not meeting.is_message for member in meeting.members]
+            for (i, position), wait, even in zip(meeting.members, meeting.waits, evens, strict=True):
+                walks[i].advance(position + 1)
+                arrivals.append(wait + walks[i].starts[position])
+                cuts.append(int(changes[i].shorter_ns[position]) - (wait if even else 0))
+            # Without skew on all ranks, all arrive with the first; without skew on some, nobody waits for those.
+            awaited = [at for at, even in zip(arrivals, evens, strict=True) if not even]
+            lead = (min(awaited) if awaited else max(arrivals)) + max(0, min(meeting.transfer, *cuts))
+            for i, position in meeting.members:
+                walks[i].ends[position] = lead
+        for walk, scan in zip(walks, self.scans, strict=True):
+            walk.advance(scan.events.count)
+        return walks
+
+    def leads_at_once(self, asked: Sequence[Sequence[WhatIf]]) -> list[LaneWalk]:
+        """Vectorized `leads`: one column per element of `asked`, each of which holds one what-if per scan."""
+        by_scan = list(zip(*asked, strict=True))
+        changes = [_changes(scan, what_ifs) for scan, what_ifs in zip(self.scans, by_scan, strict=True)]
+        walks = [scan.walk_lanes(changed) for scan, changed in zip(self.scans, changes, strict=True)]
+        balanced = np.asarray([[SKEW in what_if.removed for what_if in what_ifs] for what_ifs in by_scan])
+        for meeting in self.meetings:
+            scans, waits = [member.scan for member in meeting.members], np.asarray(meeting.waits)[:, None]
+            for i, position in meeting.members:
+                walks[i].advance(position + 1)
+            evens = balanced[scans] & (not meeting.is_message)
+            arrivals = waits + np.stack([walks[i].start(position) for i, position in meeting.members])
+            cuts = np.stack([walks[i].shorter_ns(position) for i, position in meeting.members])
+            cuts -= np.where(evens, waits, 0)
+            awaited = np.where(evens, _NEVER, arrivals).min(axis=0)
+            lead = np.where(evens.all(axis=0), arrivals.max(axis=0), awaited)
+            lead += np.clip(cuts.min(axis=0), 0, max(0, meeting.transfer))
+            for i, position in meeting.members:
+                walks[i].ends[position] = lead
+        for walk, scan in zip(walks, self.scans, strict=True):
+            walk.advance(scan.events.count)
+        return walks
+
+
+def _changes(scan: Scan, what_ifs: Sequence[WhatIf]) -> list[Changes]:
+    """Return the changes of each what-if in a scan; most change nothing in most scans."""
+    unchanged = scan.changes(WhatIf())
+    return [unchanged if what_if == WhatIf() else scan.changes(what_if) for what_if in what_ifs]
+
+
+def _meeting(scans: Sequence[Scan], members: list[ScanPosition]) -> Meeting:
+    waits = tuple(int(scans[i].wait[position]) for i, position in members)
+    transfer = min(int(scans[i].dur[position]) for i, position in members)
+    is_message = any(scans[i].cause_of_op.name(position) == MESSAGE for i, position in members)
+    return Meeting(tuple(members), waits, transfer, is_message)
+
+
+def _order(scans: Sequence[Scan], whole: dict[int, list[ScanPosition]]) -> list[int]:
+    """Return collectives in an order in which each scan comes to its own, without those that would deadlock."""
+    queues = [[match for match in scan.match[scan.match != NO_ROW].tolist() if match in whole] for scan in scans]
+    heads = [0] * len(scans)
+    there: dict[int, int] = defaultdict(int)
+    ordered: list[int] = []
+    left_out: set[int] = set()
+    ready: list[int] = []
+
+    def step_to(i: int) -> None:
+        while heads[i] < len(queues[i]) and queues[i][heads[i]] in left_out:
+            heads[i] += 1
+        if heads[i] < len(queues[i]):
+            match = queues[i][heads[i]]
+            there[match] += 1
+            if there[match] == len(whole[match]):
+                ready.append(match)
+
+    for i in range(len(scans)):
+        step_to(i)
+    while True:
+        while ready:
+            match = ready.pop()
+            ordered.append(match)
+            for i, _ in whole[match]:
+                heads[i] += 1
+                step_to(i)
+        stuck = [i for i in range(len(scans)) if heads[i] < len(queues[i])]
+        if not stuck:
+            return ordered
+        match = queues[stuck[0]][heads[stuck[0]]]
+        left_out.add(match)
+        for i in stuck:
+            if queues[i][heads[i]] == match:
+                step_to(i)

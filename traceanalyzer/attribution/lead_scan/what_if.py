@@ -1,0 +1,257 @@
+"""Answers to 'how long would a step take if …': causes that cost nothing, kernels that run faster, or both."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import duckdb
+
+from traceanalyzer.attribution.lead_scan.bounds import UNCERTAINTIES, Bounds, Place, RunBound
+from traceanalyzer.attribution.lead_scan.scan import WhatIf
+from traceanalyzer.attribution.vocabulary.buckets import CAUSES
+from traceanalyzer.errors import TraceAnalyzerError, suggestion
+
+# `--remove host` and `--remove dev` name all causes of a family; `--faster compute` names all kernels.
+_FAMILIES = ("host", "dev")
+EVERY_KERNEL = "compute"
+_FASTER = re.compile(r"^(?P<what>.+)=(?P<factor>[0-9.]+)x?$")
+
+_DEVICES = """
+SELECT trace_id, device, trace, rank, window_ns, step_count
+FROM attribution.windows
+JOIN canonical.traces USING (trace_id)
+ORDER BY trace_id, device
+"""
+_KERNELS = """
+SELECT ops.trace_id, ops.device, ops.op_id, ops.dur_ns
+FROM gpu_ops AS ops
+LEFT JOIN kernel_class_names AS names USING (name)
+WHERE ops.kind = 'kernel'
+  AND NOT ops.is_comm
+  AND ($what = $every OR names.class = $what OR ($matches AND regexp_matches(ops.name, $what, 'i')))
+"""
+_CLASSES = "SELECT DISTINCT class FROM kernel_class_names"
+
+WhatIfs = Mapping[Place, WhatIf]
+
+# A range narrower than this share of the window is one number.
+_NARROW_SHARE = 0.01
+
+
+@dataclass(frozen=True)
+class Faster:
+    """Kernels of a class, or whose names match a pattern, that run `factor` times as fast."""
+
+    what: str
+    factor: float
+
+
+@dataclass(frozen=True)
+class Change:
+    """A question: causes that cost nothing (CAUSE, or CAUSE@RANK for one rank), and faster kernels."""
+
+    removed: tuple[str, ...] = ()
+    faster: tuple[Faster, ...] = ()
+
+
+@dataclass(frozen=True)
+class Saving:
+    """What the whole change, or a part of it, saves; None where bounds cannot be trusted."""
+
+    change: str
+    saved_ns: int | None
+    at_least_ns: int | None  # saved even if all uncertainties turn out against the change
+    seen: bool  # the trace contains what would change
+
+
+@dataclass(frozen=True)
+class DeviceAnswer:
+    """The window of one device as it is, and what the change saves of it."""
+
+    trace: str
+    rank: int | None
+    device: int
+    window_ns: int
+    step_count: int
+    saved_ns: int | None  # at most
+    at_least_ns: int | None
+    open_because: str | None  # why the least and the most differ; None: they are the same
+    abstains: str | None
+    parts: tuple[Saving, ...]  # each part of the change alone; parts may overlap and do not add up
+
+
+@dataclass(frozen=True)
+class RunAnswer:
+    """The slowest window of the run as it is, and what the change saves of it; ranks wait for each other."""
+
+    window_ns: int
+    step_count: int
+    saved_ns: int | None
+    at_least_ns: int | None
+    open_because: str | None
+    abstains: str | None
+    meets: bool  # the ranks were scanned together, through their collectives
+    parts: tuple[Saving, ...]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the change saves, per device and for the run."""
+
+    change: Change
+    devices: tuple[DeviceAnswer, ...]
+    run: RunAnswer | None  # None: the run has one device
+
+
+def _open_because(uncertainties: Sequence[str], saved: Sequence[int | None], window_ns: int) -> str | None:
+    """Return the uncertainties that explain why the least saving is below the most; None: the two are close.
+
+    `saved` begins with the most, and holds one lower saving for each further uncertainty.
+    """
+    falls = [(before or 0) - (after or 0) for before, after in itertools.pairwise(saved)]
+    if sum(falls) <= _NARROW_SHARE * window_ns:
+        return None
+    causes = zip(uncertainties, falls, strict=True)
+    return "; ".join(uncertainty for uncertainty, fall_ns in causes if fall_ns > sum(falls) / 10)
+
+
+def parse_faster(text: str) -> Faster:
+    """Parse an argument of `--faster`, for example `gemm=2x`."""
+    match = _FASTER.match(text.strip())
+    factor = float(match["factor"]) if match and match["factor"].count(".") < 2 else 0.0
+    if match is None or factor <= 1:
+        raise TraceAnalyzerError(
+            f"{text!r} is not CLASS=FACTORx with a factor above 1", "--faster", "for example --faster gemm=2x"
+        )
+    return Faster(match["what"].strip(), factor)
+
+
+def causes_named(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the causes that arguments of `--remove` name.
+
+    Raises TraceAnalyzerError for a name that is no cause.
+    """
+    causes: list[str] = []
+    for name in names:
+        cause = _cause_and_rank(name)[0]
+        family = cause.removesuffix(".*")
+        if family in _FAMILIES:
+            causes += sorted(known for known in CAUSES if known.startswith(f"{family}."))
+        elif cause in CAUSES:
+            causes.append(cause)
+        else:
+            hint = suggestion(cause, sorted(CAUSES), f"host, dev or one of {', '.join(sorted(CAUSES))}")
+            raise TraceAnalyzerError(f"no cause is called {cause!r}", "--remove", hint)
+    return tuple(dict.fromkeys(causes))
+
+
+def _cause_and_rank(name: str) -> tuple[str, int | None]:
+    cause, at, rank = name.partition("@")
+    if at and not rank.isdecimal():
+        raise TraceAnalyzerError(
+            f"{name!r} names no rank", "--remove", "CAUSE@RANK, for example --remove host.dataloader@3"
+        )
+    return cause, int(rank) if at else None
+
+
+def what_if(con: duckdb.DuckDBPyConnection, change: Change) -> Answer:
+    """Return what a change saves on each device of the run that an engine connection holds."""
+    bounds = Bounds.load(con)
+    parts = [*(_without(bounds, name) for name in change.removed), *(_with(con, item) for item in change.faster)]
+    labels = [*change.removed, *(f"{item.what} {item.factor:g}x" for item in change.faster)]
+    asked = [*parts, _joined(parts)]
+    together = len(bounds.places) > 1 and bounds.run_abstains() is None
+    lower = bounds.lower_bounds(UNCERTAINTIES)
+    uncertainties, from_most_to_least = [*lower], [bounds, *lower.values()]
+    runs = [[one.run(part) for part in asked] for one in from_most_to_least] if together else []
+    devices = []
+    for trace_id, device, trace, rank, window_ns, step_count in con.execute(_DEVICES).fetchall():
+        place = (trace_id, device)
+        abstains = bounds.abstains(*place)
+        what_ifs = [part.get(place, WhatIf()) for part in asked]
+        saved: list[list[int | None]] = [[None] * len(what_ifs)] * len(from_most_to_least)
+        if abstains is None and together:
+            saved = _never_more([[run.devices[place] for run in of_one] for of_one in runs])
+        elif abstains is None:
+            saved = _never_more([one.bounds(*place, what_ifs) for one in from_most_to_least])
+        known = bounds.causes(*place)
+        seen = [bool(known.intersection(part.removed)) or bool(part.savings) for part in what_ifs]
+        parts_saved = tuple(map(Saving, labels, saved[0][:-1], saved[-1][:-1], seen))
+        in_all = [answers[-1] for answers in saved]
+        why = _open_because(uncertainties, in_all, window_ns)
+        devices.append(
+            DeviceAnswer(trace, rank, device, window_ns, step_count, in_all[0], in_all[-1], why, abstains, parts_saved)
+        )
+    return Answer(change, tuple(devices), _run_answer(bounds, devices, uncertainties, runs))
+
+
+def _never_more(saved: Sequence[Sequence[int]]) -> list[list[int | None]]:
+    """Return the savings of each level, limited to those of the level before: an uncertainty never adds to a saving."""
+    return [[*least] for least in itertools.accumulate(saved, lambda most, also: [*map(min, most, also)])]
+
+
+def _run_answer(
+    bounds: Bounds, devices: Sequence[DeviceAnswer], uncertainties: Sequence[str], runs: Sequence[Sequence[RunBound]]
+) -> RunAnswer | None:
+    if len(devices) < 2:
+        return None
+    slowest = max(devices, key=lambda device: device.window_ns)
+    saved = _never_more([[run.saved_ns for run in of_one] for of_one in runs])
+    saved = saved or [[None] * (len(slowest.parts) + 1)] * (len(uncertainties) + 1)
+    seen = [any(device.parts[i].seen for device in devices) for i in range(len(slowest.parts))]
+    return RunAnswer(
+        slowest.window_ns,
+        slowest.step_count,
+        saved[0][-1],
+        saved[-1][-1],
+        _open_because(uncertainties, [answers[-1] for answers in saved], slowest.window_ns),
+        bounds.run_abstains(),
+        bool(runs and bounds.together.meetings),
+        tuple(map(Saving, (part.change for part in slowest.parts), saved[0][:-1], saved[-1][:-1], seen)),
+    )
+
+
+def _without(bounds: Bounds, name: str) -> WhatIfs:
+    causes = frozenset(causes_named([name]))
+    rank = _cause_and_rank(name)[1]
+    return {place: WhatIf(causes) for place in bounds.places if rank is None or bounds.ranks.get(place[0]) == rank}
+
+
+def _with(con: duckdb.DuckDBPyConnection, faster: Faster) -> WhatIfs:
+    return {place: WhatIf(savings=savings) for place, savings in _savings(con, faster).items()}
+
+
+def _joined(parts: Sequence[WhatIfs]) -> WhatIfs:
+    """Return all parts as one; of two savings of one kernel the larger one counts."""
+    joined: dict[Place, WhatIf] = {}
+    for part in parts:
+        for place, what in part.items():
+            before = joined.get(place, WhatIf())
+            savings = dict(before.savings or {})
+            for op_id, saving_ns in (what.savings or {}).items():
+                savings[op_id] = max(saving_ns, savings.get(op_id, 0))
+            joined[place] = WhatIf(before.removed | what.removed, savings)
+    return joined
+
+
+def _savings(con: duckdb.DuckDBPyConnection, faster: Faster) -> dict[Place, dict[int, int]]:
+    classes = {name for (name,) in con.execute(_CLASSES).fetchall()}
+    by_name = faster.what not in classes
+    try:
+        rows = con.execute(_KERNELS, {"what": faster.what, "every": EVERY_KERNEL, "matches": by_name}).fetchall()
+    except duckdb.InvalidInputException as error:
+        raise TraceAnalyzerError(
+            f"{faster.what!r} is no pattern: {error}", "--faster", "a class, or a regular expression over kernel names"
+        ) from error
+    if not rows:
+        known = ", ".join(sorted(classes - {"comm"})) or "none: the run has no kernels"
+        raise TraceAnalyzerError(
+            f"no kernel is of the class {faster.what!r} or has it in its name", "--faster", f"classes here: {known}"
+        )
+    savings: dict[Place, dict[int, int]] = {}
+    for trace_id, device, op_id, dur_ns in rows:
+        savings.setdefault((trace_id, device), {})[op_id] = dur_ns - round(dur_ns / faster.factor)
+    return savings

@@ -1,0 +1,197 @@
+"""A device's span cut into rows with one cause each: disjoint, and complete to the nanosecond."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from traceanalyzer.attribution.host.blocking_calls import BlockingCalls
+from traceanalyzer.attribution.host.host_timeline import Timeline
+from traceanalyzer.attribution.ledger.dependencies import Dependencies
+from traceanalyzer.attribution.ledger.device_waits import explain_waits, issued_late, waits_for_what_came_before
+from traceanalyzer.attribution.ledger.lateness import LatenessShares, explain_lateness
+from traceanalyzer.attribution.records.device_ops import DeviceOps, carried_in
+from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW
+from traceanalyzer.attribution.vocabulary.buckets import (
+    CARRIED_IN,
+    CODE,
+    COMPUTE,
+    FIRST_HOST,
+    HEAD,
+    HOST,
+    NO_LAUNCH,
+    TAIL,
+    Codes,
+    Flags,
+    Ints,
+)
+from traceanalyzer.attribution.vocabulary.buckets import UNRESOLVED as DEVICE_UNRESOLVED
+
+RESOLVED, COINCIDENT, UNRESOLVED = 0, 1, 2
+CONFIDENCES = ("resolved", "coincident", "unresolved")
+
+
+@dataclass(frozen=True)
+class LedgerRows:
+    """Rows in time order. `blame` is a row of the host slices, or of the device's ops where `blames_op` is set."""
+
+    start: Ints
+    dur: Ints
+    bucket: Codes
+    blame: Ints
+    blames_op: Flags
+    confidence: Codes
+    late_issue: Flags  # the awaited op was itself issued too late
+
+
+@dataclass(frozen=True)
+class Islands:
+    """Stretches of a device in which compute runs without a pause, zero-length stretches included."""
+
+    start: Ints
+    end: Ints
+    first_op: Ints  # op that ended the pause before; of several the one launched first
+
+
+@dataclass(frozen=True)
+class _Pauses:
+    """Stretches without compute and the kernel that ended each."""
+
+    start: Ints
+    end: Ints
+    op: Ints
+
+
+def compute_islands(ops: DeviceOps) -> Islands:
+    """Return the stretches in which compute runs."""
+    rows = np.flatnonzero(ops.compute)
+    if not len(rows):
+        none = np.zeros(0, np.int64)
+        return Islands(none, none, none)
+    start, end = ops.start[rows], np.maximum.accumulate(ops.end[rows])
+    first = np.append(0, np.flatnonzero(start[1:] > end[:-1]) + 1)
+    last = np.append(first[1:] - 1, len(rows) - 1)
+    chosen, linked = rows[first], ops.linked
+    together = np.flatnonzero(np.append(start[1:] == start[:-1], False)[first])
+    for island in together.tolist():
+        high = int(np.searchsorted(start, start[first[island]], side="right"))
+        same = rows[first[island] : high]
+        chosen[island] = same[np.lexsort((ops.op_id[same], ops.launch_start[same], ~linked[same]))[0]]
+    return Islands(start[first], end[last], chosen)
+
+
+def continues_launch(ops: DeviceOps) -> Flags:
+    """Return which compute ops are not the first of their launch: one graph launch issues many."""
+    rows = np.flatnonzero(ops.compute & ops.linked)
+    _, first = np.unique(ops.launch_id[rows], return_index=True)
+    follows = np.zeros(ops.count, np.bool_)
+    follows[rows] = True
+    follows[rows[first]] = False
+    return follows
+
+
+def _pauses(islands: Islands, begins: int) -> _Pauses:
+    start = np.append(begins, islands.end[:-1])
+    some = islands.start > start
+    return _Pauses(start[some], islands.start[some], islands.first_op[some])
+
+
+@dataclass
+class _Parts:
+    """Rows in the order in which they are made."""
+
+    columns: list[tuple[Ints, ...]]
+
+    def add(
+        self,
+        start: Ints,
+        dur: Ints,
+        bucket: Ints | int,
+        blame: Ints | int,
+        blames_op: bool,
+        confidence: Ints | int,
+        late_issue: Flags | bool = False,
+    ) -> None:
+        """Append rows; a single value holds for all of them."""
+        values = (bucket, blame, blames_op, confidence, late_issue)
+        full = [np.broadcast_to(np.asarray(value, np.int64), start.shape) for value in values]
+        self.columns.append((start, dur, *full))
+
+    def rows(self) -> LedgerRows:
+        """Return the rows in time order, without empty rows."""
+        columns = (np.concatenate(column) for column in zip(*self.columns, strict=True))
+        start, dur, bucket, blame, blames_op, confidence, late_issue = columns
+        keep = np.flatnonzero(dur > 0)
+        order = keep[np.argsort(start[keep], kind="stable")]
+        return LedgerRows(
+            start[order],
+            dur[order],
+            bucket[order].astype(np.int8),
+            blame[order],
+            blames_op[order].astype(np.bool_),
+            confidence[order].astype(np.int8),
+            late_issue[order].astype(np.bool_),
+        )
+
+
+def _add_lateness(parts: _Parts, found: LatenessShares) -> None:
+    begin = found.start[:, None] + np.cumsum(found.shares, axis=1) - found.shares
+    code = np.broadcast_to(np.arange(len(HOST)), found.shares.shape)
+    unknown = np.where(code == len(HOST) - 1, UNRESOLVED, RESOLVED)
+    parts.add(
+        begin.ravel(), found.shares.ravel(), code.ravel() + FIRST_HOST, found.blames.ravel(), False, unknown.ravel()
+    )
+
+
+def build_ledger(
+    ops: DeviceOps,
+    needs: Dependencies,
+    timelines: Mapping[int, Timeline],
+    calls: BlockingCalls,
+    latency: int,
+    full_queue: Flags,
+    window_start: int,
+) -> LedgerRows:
+    """Return the ledger of one device, from its first op on, or from where its analysis window begins."""
+    parts = _Parts([])
+    span_start = min(int(ops.start.min()), window_start)
+    islands = compute_islands(ops)
+    parts.add(islands.start, islands.end - islands.start, CODE[COMPUTE], NO_ROW, False, RESOLVED)
+    tail = np.asarray([islands.end[-1] if len(islands.end) else span_start])
+    parts.add(tail, ops.end.max() - tail, CODE[TAIL], NO_ROW, False, UNRESOLVED)
+    pauses = _pauses(islands, span_start)
+    # Work launched before the trace began was issued in time.
+    linked = (ops.linked | carried_in(ops))[pauses.op]
+    lost = _Pauses(pauses.start[~linked], pauses.end[~linked], pauses.op[~linked])
+    edge = np.where(lost.start == span_start, CODE[HEAD], CODE[NO_LAUNCH])
+    parts.add(lost.start, lost.end - lost.start, edge, lost.op, True, UNRESOLVED)
+
+    start, end, op = pauses.start[linked], pauses.end[linked], pauses.op[linked]
+    in_graph = continues_launch(ops)[op]
+    asked, issued = ops.launch_start[op], ops.launch_end[op]
+    # During a launch call that waits for room in the queue, the device is late and not the host.
+    called = np.where(full_queue[op], asked, issued)
+    late_end = np.where(called > start, np.minimum(end, called + latency), start)
+    late_end = np.where(in_graph | ~ops.linked[op], start, late_end)
+    late = np.flatnonzero(late_end > start)
+    late_ns = late_end[late] - start[late]
+    lateness = explain_lateness(ops, needs, timelines, calls, op[late], start[late], late_ns, span_start)
+    _add_lateness(parts, lateness)
+    waits = np.flatnonzero(end > late_end)
+    found = explain_waits(ops, needs, op[waits], late_end[waits], end[waits], in_graph[waits])
+    sure = np.where(found.coincident, COINCIDENT, RESOLVED)
+    open_ones = np.flatnonzero(found.bucket == CODE[DEVICE_UNRESOLVED])
+    sure[open_ones] = UNRESOLVED
+    carried = waits_for_what_came_before(ops, needs, timelines, calls, found.op[open_ones], found.dur[open_ones])
+    bucket = found.bucket.copy()
+    bucket[open_ones[carried]] = CODE[CARRIED_IN]
+    # Queued work runs without long gaps: here the host may have been late with a call that is not in the trace.
+    bucket[open_ones[~ops.linked[found.op[open_ones]]]] = CODE[NO_LAUNCH]
+    since = start[np.searchsorted(start, found.start, side="right") - 1] if len(start) else start
+    # A rank that is not the last to arrive at a collective waits longer if it arrives earlier.
+    held = (ops.producer[found.op] == bucket) & (ops.comm_wait[found.op] == 0)
+    late_issue = held & issued_late(ops, needs, found.op, since, latency)
+    parts.add(found.start, found.dur, bucket, found.op, True, sure, late_issue)
+    return parts.rows()

@@ -1,0 +1,78 @@
+"""The communication kernels of a run, and their matching over ranks by order alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from traceanalyzer.attribution.vocabulary.buckets import Ints
+
+# Ranks may have begun to record this many collectives after each other.
+MOST_SHIFT = 64
+# Two ranks' collectives are not the same if more than this share of them differ in kind or size.
+MOST_MISMATCH_SHARE = 0.05
+
+Place = tuple[int, int]  # trace_id, device
+Direction = tuple[int, int]  # rank that sends, rank that receives
+Signature = tuple[str, str | None, int | None, int | None]  # what it is, element type, elements in and out
+
+
+@dataclass(frozen=True)
+class Call:
+    """One rank's part in a collective or a message."""
+
+    place: Place
+    op_id: int
+    start: int
+    dur: int
+    signature: Signature
+    sequence: int | None
+    sends: bool = False  # an end of messages, and no collective
+    directions: tuple[Direction, ...] = ()  # of these messages; empty: not known
+
+
+def in_order(calls: Mapping[Place, list[Call]]) -> list[list[Call]]:
+    """Match the n-th calls of ranks, after shifting each rank to fit the rank with the most calls."""
+    places = sorted(calls, key=lambda place: (-len(calls[place]), place))
+    first = calls[places[0]]
+    by_position: dict[int, list[Call]] = {at: [call] for at, call in enumerate(first)}
+    alone: list[list[Call]] = []
+    for place in places[1:]:
+        own = calls[place]
+        shift = _best_shift(first, own)
+        for at, call in enumerate(own):
+            if shift is not None and at + shift in by_position:
+                by_position[at + shift].append(call)
+            else:
+                alone.append([call])
+    return [by_position[at] for at in sorted(by_position)] + alone
+
+
+def _best_shift(first: Sequence[Call], own: Sequence[Call]) -> int | None:
+    """Return by how many calls the first rank is ahead; None: no shift fits.
+
+    Among the shifts at which kinds and sizes fit, the best is the one with the most constant distance between the ends
+    of matched calls.
+    """
+    best: tuple[float, float, int] | None = None
+    ends = _ends(first), _ends(own)
+    for shift in range(-MOST_SHIFT, MOST_SHIFT + 1):
+        low, high = max(0, shift), min(len(first), len(own) + shift)
+        shorter = min(len(first), len(own))
+        # A single pair always has a constant distance.
+        if high - low < max(min(2, shorter), shorter / 2):
+            continue
+        pairs = zip(first[low:high], own[low - shift : high - shift], strict=True)
+        mismatch = sum(a.signature != b.signature for a, b in pairs) / (high - low)
+        apart = ends[1][low - shift : high - shift] - ends[0][low:high]
+        spread = float(np.abs(apart - np.median(apart)).mean())
+        rank = (mismatch, spread, abs(shift))
+        if mismatch <= MOST_MISMATCH_SHARE and (best is None or rank < (*best[:2], abs(best[2]))):
+            best = (mismatch, spread, shift)
+    return None if best is None else best[2]
+
+
+def _ends(calls: Sequence[Call]) -> Ints:
+    return np.asarray([call.start + call.dur for call in calls], dtype=np.int64)

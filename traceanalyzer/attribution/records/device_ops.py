@@ -1,0 +1,189 @@
+"""The GPU work of one device, as arrays, each op with the host call that launched it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from traceanalyzer.attribution.matching.collective_matching import CommWaits
+from traceanalyzer.attribution.matching.message_matching import is_message, name_of
+from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW, NamedRows, Texts, array_of, column, flag_column
+from traceanalyzer.attribution.vocabulary.buckets import CODE, Codes, Flags, Ints
+
+_QUERY = """
+SELECT o.op_id, o.device, COALESCE(o.stream, -1) AS stream, o.kind, o.is_comm, o.name,
+       o.start_ns, o.start_ns + o.dur_ns AS end_ns, o.copy_kind, o.dst_kind, o.src_kind, o.collective,
+       o.cpu_op_id, o.annotation_id, o.python_id,
+       named.comm_annotation,
+       l.slice_id AS launch_id, l.thread_id AS launch_thread, l.name AS launch_name,
+       l.start_ns AS launch_start, l.start_ns + l.dur_ns AS launch_end
+FROM canonical.gpu_ops AS o
+LEFT JOIN canonical.host_slices AS l
+  ON l.trace_id = o.trace_id AND l.slice_id = o.launch_id
+LEFT JOIN (
+  SELECT o.trace_id, o.op_id,
+         CASE WHEN STARTS_WITH(around.name, 'nccl:') THEN around.name ELSE outside.name END AS comm_annotation
+  FROM canonical.gpu_ops AS o
+  JOIN canonical.host_slices AS around
+    ON around.trace_id = o.trace_id AND around.slice_id = o.annotation_id
+  LEFT JOIN canonical.host_slices AS outside  -- NCCL's own range, ncclGroupEnd, may lie between
+    ON outside.trace_id = o.trace_id AND outside.slice_id = around.annotation_id AND STARTS_WITH(outside.name, 'nccl:')
+  WHERE o.is_comm
+) AS named
+  ON named.trace_id = o.trace_id AND named.op_id = o.op_id
+WHERE o.trace_id = $trace_id
+ORDER BY o.device, o.start_ns, end_ns, o.op_id
+"""
+
+_COPY_BUCKETS = {"HtoD": "dev.h2d", "DtoH": "dev.d2h", "DtoD": "dev.d2d", "PtoP": "dev.d2d", "HtoH": "dev.d2d"}
+_NO_PRODUCER = -1
+_GATHER = re.compile(r"(?i)all_?gather")
+_COMM_NAMES = ("collective", "name", "comm_annotation")
+
+
+@dataclass(frozen=True)
+class DeviceOps:
+    """Ops of one device ordered by start, end and id; launch columns are NO_ROW where the launch is unknown."""
+
+    device: int
+    op_id: Ints
+    stream: Ints
+    start: Ints
+    end: Ints
+    compute: Flags  # kernels except communication, and graph replays
+    opaque: Flags  # whole graph replays
+    gathers: Flags  # all-gathers: their input (parameters) may be older than the work before them
+    producer: Codes  # dev.* bucket of a wait for this op; -1 for compute
+    read_back: Flags  # copies to the host
+    with_host: Flags  # copies from or to the host
+    cpu_op_id: Ints
+    annotation_id: Ints
+    python_id: Ints
+    launch_id: Ints
+    launch_thread: Ints
+    launch_start: Ints
+    launch_end: Ints
+    launch_return: Ints  # later than launch_end where the call then waits for its kernel
+    launch_name: NamedRows
+    name: Texts
+    match_id: Ints  # collective all of whose ranks are known; NO_ROW: none
+    comm_wait: Ints  # time at its beginning in which it waited for the last rank; 0: not known
+    last_rank: Ints  # rank that it waited for; NO_ROW: not known
+
+    @property
+    def count(self) -> int:
+        """Return the number of ops."""
+        return len(self.op_id)
+
+    @property
+    def linked(self) -> Flags:
+        """Return which ops have their launch in the trace."""
+        known: Flags = self.launch_id != NO_ROW
+        return known
+
+
+def _comm_names(table: pa.Table, talks: Ints) -> list[str]:
+    """Return the operations of some communication kernels."""
+    names = [table[name].take(array_of(talks, pa.int64())).to_pylist() for name in _COMM_NAMES]
+    return [name_of(*texts) for texts in zip(*names, strict=True)]
+
+
+def _producers(kinds: NamedRows, copies: NamedRows, talks: Ints, names: list[str]) -> Codes:
+    codes = np.full(len(kinds.codes), _NO_PRODUCER, dtype=np.int8)
+    codes[kinds.where(lambda kind: kind == "memset")] = CODE["dev.memset"]
+    is_copy = kinds.where(lambda kind: kind == "memcpy")
+    bucket = np.asarray([CODE[_COPY_BUCKETS.get(copy or "", "dev.d2d")] for copy in copies.names], np.int8)
+    codes[is_copy] = bucket[copies.codes[is_copy]]
+    codes[talks] = np.where(_flags(names, is_message), CODE["dev.comm_p2p"], CODE["dev.comm_transfer"])
+    return codes
+
+
+def _flags(names: list[str], say: Callable[[str], bool]) -> Flags:
+    return np.asarray([say(name) for name in names], np.bool_)
+
+
+def _device(table: pa.Table, device: int) -> DeviceOps:
+    comm = flag_column(table, "is_comm")
+    kinds, copies = NamedRows.of(table["kind"]), NamedRows.of(table["copy_kind"])
+    opaque = kinds.where(lambda kind: kind == "graph")
+    talks = np.flatnonzero(comm & kinds.where(lambda kind: kind == "kernel"))
+    names = _comm_names(table, talks)
+    gathers = np.zeros(table.num_rows, np.bool_)
+    gathers[talks] = _flags(names, lambda name: bool(_GATHER.search(name)))
+    return DeviceOps(
+        device=device,
+        op_id=column(table, "op_id"),
+        stream=column(table, "stream"),
+        start=column(table, "start_ns"),
+        end=column(table, "end_ns"),
+        compute=(kinds.where(lambda kind: kind == "kernel") & ~comm) | opaque,
+        opaque=opaque,
+        gathers=gathers,
+        producer=_producers(kinds, copies, talks, names),
+        read_back=copies.where(lambda copy: copy == "DtoH"),
+        with_host=copies.where(lambda copy: copy in ("HtoD", "DtoH")),
+        cpu_op_id=column(table, "cpu_op_id"),
+        annotation_id=column(table, "annotation_id"),
+        python_id=column(table, "python_id"),
+        launch_id=column(table, "launch_id"),
+        launch_thread=column(table, "launch_thread"),
+        launch_start=column(table, "launch_start"),
+        launch_end=column(table, "launch_end"),
+        launch_return=column(table, "launch_end"),
+        launch_name=NamedRows.of(table["launch_name"]),
+        name=table["name"].combine_chunks(),
+        match_id=np.full(table.num_rows, NO_ROW),
+        comm_wait=np.zeros(table.num_rows, np.int64),
+        last_rank=np.full(table.num_rows, NO_ROW),
+    )
+
+
+def load_device_ops(con: duckdb.DuckDBPyConnection, trace_id: int) -> list[DeviceOps]:
+    """Read the GPU work of a trace, one element per device."""
+    table = con.sql(_QUERY, params={"trace_id": trace_id}).to_arrow_table()
+    devices = column(table, "device")
+    numbers, first = np.unique(devices, return_index=True)
+    last = np.append(first[1:], len(devices))
+    return [
+        _device(table.slice(low, high - low), device)
+        for device, low, high in zip(numbers.tolist(), first.tolist(), last.tolist(), strict=True)
+    ]
+
+
+def with_waits(ops: DeviceOps, waits: CommWaits | None) -> DeviceOps:
+    """Return ops with the waits in their collectives filled in."""
+    if waits is None:
+        return ops
+    ids = ops.op_id.tolist()
+    return replace(
+        ops,
+        match_id=np.asarray([waits.match_id.get(op, NO_ROW) for op in ids], np.int64),
+        comm_wait=np.asarray([waits.wait_ns.get(op, 0) for op in ids], np.int64),
+        last_rank=np.asarray([_or_none(waits.last_rank.get(op)) for op in ids], np.int64),
+    )
+
+
+def _or_none(number: int | None) -> int:
+    return NO_ROW if number is None else number
+
+
+def carried_in(ops: DeviceOps) -> Flags:
+    """Return the ops launched before the trace began: those before the first op of their stream with a known launch."""
+    carried = np.zeros(ops.count, np.bool_)
+    for stream in np.unique(ops.stream).tolist():
+        mine = ops.stream == stream
+        linked = mine & ops.linked
+        if linked.any():
+            carried |= mine & ~ops.linked & (ops.start < ops.start[linked].min())
+    return carried
+
+
+def as_launched(ops: DeviceOps, which: Flags) -> Ints:
+    """Return the rows of the ops in `which` whose launch is known, in the order of their launches."""
+    rows = np.flatnonzero(which & ops.linked)
+    return rows[np.argsort(ops.launch_start[rows], kind="stable")]

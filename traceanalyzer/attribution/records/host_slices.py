@@ -1,0 +1,144 @@
+"""The slices of the threads that issue GPU work, as arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW, codes_of, column
+from traceanalyzer.attribution.vocabulary.buckets import Flags, Ints
+
+_QUERY = """
+SELECT slice_id, thread_id, category, name, start_ns, start_ns + dur_ns AS end_ns, depth,
+       parent_id, op_id, annotation_id, python_id, correlation
+FROM canonical.host_slices
+WHERE trace_id = $trace_id
+  AND list_contains($threads, thread_id)
+"""
+_ORDERED = _QUERY + "ORDER BY thread_id, start_ns, dur_ns DESC, slice_id"
+
+# With more ids per row than this, a table of all ids would be mostly empty.
+_MOST_IDS_A_ROW = 64
+_MIN_ROWS = 65_536
+
+
+@dataclass(frozen=True)
+class HostSlices:
+    """Slices ordered by thread, start, longer first. Row numbers stand for slices; NO_ROW for none."""
+
+    slice_id: Ints
+    thread: Ints
+    start: Ints
+    end: Ints
+    depth: Ints
+    parent: Ints
+    op_id: Ints  # a slice id, like the next two: few slices need the row
+    annotation_id: Ints
+    python_id: Ints
+    correlation: Ints
+    name_code: Ints
+    names: tuple[str, ...]  # by name_code
+    categories: tuple[str, ...]  # by name_code: a code stands for a category and a name
+    by_id: RowsById
+
+    @property
+    def threads(self) -> list[int]:
+        """Return the threads with slices, in order."""
+        found: list[int] = self.thread[np.flatnonzero(np.diff(self.thread, prepend=NO_ROW))].tolist()
+        return found
+
+    @property
+    def count(self) -> int:
+        """Return the number of slices."""
+        return len(self.slice_id)
+
+    def flags(self, by_name: list[bool], rows: Ints | slice = slice(None)) -> Flags:
+        """Return a flag for each slice, or for some, from a flag for each name code."""
+        return np.asarray(by_name, dtype=np.bool_)[self.name_code[rows]] if self.count else np.zeros(0, np.bool_)
+
+    def rows_of(self, slice_ids: Ints) -> Ints:
+        """Return the row of each slice id, NO_ROW where it is not among these slices."""
+        return self.by_id.of(slice_ids)
+
+
+class RowsById:
+    """Finds the row of an id; ids are unique and not negative; NO_ROW has no row."""
+
+    def __init__(self, ids: Ints) -> None:
+        self._ids = ids
+        top = int(ids.max(initial=NO_ROW))
+        # Ids are positions in a file, and these slices are a good part of it: a table is much faster than a search.
+        self._rows = np.full(top + 2, NO_ROW) if top < _MOST_IDS_A_ROW * max(len(ids), _MIN_ROWS) else None
+        if self._rows is not None:
+            self._rows[ids] = np.arange(len(ids))
+        self._order = np.argsort(ids) if self._rows is None else None
+
+    def of(self, ids: Ints) -> Ints:
+        """Return the row of each id, NO_ROW where there is none."""
+        if self._rows is not None:
+            # The last entry answers ids without a row: NO_ROW (-1) reads it from the end.
+            if ids.max(initial=NO_ROW) >= len(self._rows):
+                ids = np.where(ids >= len(self._rows), NO_ROW, ids)
+            found: Ints = self._rows[ids]
+            return found
+        at = np.minimum(np.searchsorted(self._ids, ids, sorter=self._order), len(self._ids) - 1)
+        rows = cast(Ints, self._order)[at]
+        return np.where(self._ids[rows] == ids, rows, NO_ROW)
+
+
+def _name_codes(table: pa.Table) -> tuple[Ints, tuple[str, ...], tuple[str, ...]]:
+    name_codes, names = codes_of(table["name"])
+    category_codes, categories = codes_of(table["category"])
+    name_texts, category_texts = [name or "" for name in names], [category or "" for category in categories]
+    pairs = name_codes * len(category_texts) + category_codes
+    # There are few pairs: counting each is faster than sorting all rows.
+    is_there = np.bincount(pairs, minlength=len(name_texts) * len(category_texts)) > 0
+    distinct = np.flatnonzero(is_there)
+    return (
+        (np.cumsum(is_there) - 1)[pairs],
+        tuple(name_texts[pair // len(category_texts)] for pair in distinct.tolist()),
+        tuple(category_texts[pair % len(category_texts)] for pair in distinct.tolist()),
+    )
+
+
+def _are_ordered(table: pa.Table) -> bool:
+    """Return whether rows already have the order of the store, so sorting is needless."""
+    thread, start = column(table, "thread_id"), column(table, "start_ns")
+    same_thread = thread[1:] == thread[:-1]
+    if np.any(thread[1:] < thread[:-1]) or np.any(same_thread & (start[1:] < start[:-1])):
+        return False
+    tied = np.flatnonzero(same_thread & (start[1:] == start[:-1]))
+    end, slice_id = column(table, "end_ns"), column(table, "slice_id")
+    longer_first = (end[tied] > end[tied + 1]) | (end[tied] == end[tied + 1]) & (slice_id[tied] < slice_id[tied + 1])
+    return bool(longer_first.all())
+
+
+def load_host_slices(con: duckdb.DuckDBPyConnection, trace_id: int, threads: list[int]) -> HostSlices:
+    """Read the slices of some threads of a trace."""
+    params = {"trace_id": trace_id, "threads": threads}
+    table = con.sql(_QUERY, params=params).to_arrow_table()
+    if not _are_ordered(table):
+        table = con.sql(_ORDERED, params=params).to_arrow_table()
+    codes, names, categories = _name_codes(table)
+    ids = column(table, "slice_id")
+    by_id = RowsById(ids)
+    return HostSlices(
+        slice_id=ids,
+        thread=column(table, "thread_id"),
+        start=column(table, "start_ns"),
+        end=column(table, "end_ns"),
+        depth=column(table, "depth"),
+        parent=by_id.of(column(table, "parent_id")),
+        op_id=column(table, "op_id"),
+        annotation_id=column(table, "annotation_id"),
+        python_id=column(table, "python_id"),
+        correlation=column(table, "correlation"),
+        name_code=codes,
+        names=names,
+        categories=categories,
+        by_id=by_id,
+    )

@@ -1,0 +1,10 @@
+-- One row per event of the lead scan and op that it had to wait for, beyond the two in lead_events: for waits for many
+-- streams at once, and for waits that are only possible because no record shows which stream waits for which.
+CREATE TABLE lead_needs (
+    trace_id        INTEGER NOT NULL,  -- traces.trace_id
+    device          INTEGER NOT NULL,  -- devices.device
+    position        BIGINT NOT NULL,   -- lead_events.position
+    before_position BIGINT NOT NULL,   -- lead_events.position of the op that it had to wait for
+    slack_ns        BIGINT NOT NULL,   -- how long that op was done before the binding constraint
+    sure            BOOLEAN NOT NULL   -- it had to wait for that op; false: it may have had to
+);

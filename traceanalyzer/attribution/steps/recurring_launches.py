@@ -1,0 +1,169 @@
+"""Steps of a trace that marks none: a recurring sequence of launches.
+
+A step is cut between two kernels that follow each other once per repetition; if several pairs do, where the host takes
+longest. The kernels of a network also recur, layer by layer. So in PyTorch a repetition counts as a step only if it
+does what layers do not: it hands over to another thread for the backward pass. In a program without a framework each
+repetition must copy from or to the host, or wait for the device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from traceanalyzer.attribution.host.blocking_calls import BlockingCalls
+from traceanalyzer.attribution.records.device_ops import DeviceOps
+from traceanalyzer.attribution.records.host_slices import HostSlices
+from traceanalyzer.attribution.vocabulary.arrow_columns import codes_of
+from traceanalyzer.attribution.vocabulary.buckets import Flags, Ints
+
+# Fewer repetitions may be chance, and shorter repetitions are loops within a step.
+MIN_REPEATS = 4
+MIN_KERNELS = 8
+# Repetitions are equal, except for a few that logged something, and cover nearly all launches.
+MIN_EQUAL_SHARE = 0.8
+# In the names of PyTorch's kernels, for traces without recorded operators.
+_FRAMEWORK = "at::native"
+_BASE = np.uint64(0x9E3779B97F4A7C15)
+_BASE_INVERSE = np.uint64(pow(0x9E3779B97F4A7C15, -1, 2**64))
+
+
+@dataclass(frozen=True)
+class StretchHashes:
+    """Hashes of stretches of a sequence: equal stretches have equal hashes wherever they lie."""
+
+    before: NDArray[np.uint64]  # of everything before each place
+    unshift: NDArray[np.uint64]  # factor that moves a stretch from its place to the beginning
+
+    @classmethod
+    def of(cls, sequence: Ints) -> Self:
+        """Prepare the hashes of a sequence of non-negative numbers."""
+        weighted = (sequence.astype(np.uint64) + np.uint64(1)) * _powers(_BASE, len(sequence))
+        before = np.concatenate([np.zeros(1, np.uint64), np.cumsum(weighted, dtype=np.uint64)])
+        return cls(before, _powers(_BASE_INVERSE, len(sequence) + 1))
+
+    def __call__(self, first: Ints, last: Ints) -> NDArray[np.uint64]:
+        """Return the hash of each stretch [first, last)."""
+        hashed: NDArray[np.uint64] = (self.before[last] - self.before[first]) * self.unshift[first]
+        return hashed
+
+
+@dataclass(frozen=True)
+class _LaunchSequence:
+    """Launch calls of compute in order, each named by its first kernel."""
+
+    kernel: Ints
+    thread: Ints
+    start: Ints
+    end: Ints
+    kernels_before: Ints  # number of kernels launched before each launch, and in all
+    hashes: StretchHashes
+
+    @property
+    def count(self) -> int:
+        """Return the number of launches."""
+        return len(self.kernel)
+
+    @property
+    def changes_of_thread(self) -> Ints:
+        """Return the host times at which another thread began to launch."""
+        at: Ints = self.start[1:][self.thread[1:] != self.thread[:-1]]
+        return at
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """Places at which a sequence recurs."""
+
+    at: Ints
+    length: int  # kernels of one repetition
+    gap: float  # median host time before them
+
+
+def recurring_steps(
+    devices: Sequence[DeviceOps], slices: HostSlices, calls: BlockingCalls
+) -> list[tuple[str, int, int]]:
+    """Return name, host start and end of each step; empty if no sequence surely recurs."""
+    if not devices:
+        return []
+    ops = max(devices, key=lambda one: int((one.compute & one.linked).sum()))
+    launches, names = _launches(ops)
+    of_framework = "cpu_op" in slices.categories or any(_FRAMEWORK in (name or "") for name in names)
+    evidence = launches.changes_of_thread
+    if not of_framework:
+        evidence = np.sort(np.concatenate([evidence, ops.launch_start[ops.linked & ops.with_host], calls.start]))
+    cuts = [cut for at in _once_a_step(launches) if (cut := _recurs(launches, at, evidence)) is not None]
+    if not cuts:
+        return []
+    # Repetitions are nested: the longest is the step.
+    longest = max(cut.length for cut in cuts)
+    whole = [(cut.gap, _with_first(launches, cut)) for cut in cuts if cut.length == longest]
+    # If a repetition lacks its place, it would be joined with the next repetition.
+    _, at = max(whole, key=lambda cut: (len(cut[1]), cut[0], -int(cut[1][0])))
+    edges = [*launches.start[at].tolist(), int(launches.end[-1]) + 1]
+    return [(f"repetition {i}", start, end) for i, (start, end) in enumerate(pairwise(edges))]
+
+
+def _launches(ops: DeviceOps) -> tuple[_LaunchSequence, list[str | None]]:
+    """Return the launches of a device, and the names of its ops."""
+    rows = np.flatnonzero(ops.compute & ops.linked)
+    _, first, brings = np.unique(ops.launch_id[rows], return_index=True, return_counts=True)
+    order = np.argsort(ops.launch_start[rows[first]], kind="stable")
+    rows, brings = rows[first][order], brings[order]
+    kernel, names = codes_of(pa.chunked_array([ops.name]))
+    kernel = kernel[rows]
+    return (
+        _LaunchSequence(
+            kernel=kernel,
+            thread=ops.launch_thread[rows],
+            start=ops.launch_start[rows],
+            end=ops.launch_end[rows],
+            kernels_before=np.concatenate([[0], np.cumsum(brings)]),
+            hashes=StretchHashes.of(kernel),
+        ),
+        names,
+    )
+
+
+def _powers(base: np.uint64, count: int) -> NDArray[np.uint64]:
+    powers: NDArray[np.uint64] = np.multiply.accumulate(np.concatenate([[np.uint64(1)], np.full(count, base)]))[:count]
+    return powers
+
+
+def _once_a_step(launches: _LaunchSequence) -> list[Ints]:
+    """Return, for each pair of successive kernels that is neither rare nor frequent, the launches of its second."""
+    most = int(launches.kernels_before[-1]) // MIN_KERNELS
+    if launches.count <= MIN_REPEATS or most <= MIN_REPEATS:
+        return []
+    pair = launches.kernel[:-1] * (int(launches.kernel.max()) + 1) + launches.kernel[1:]
+    order = np.argsort(pair, kind="stable")
+    first = np.flatnonzero(np.append(True, np.diff(pair[order]) != 0))
+    return [at + 1 for at in np.split(order, first[1:]) if MIN_REPEATS <= len(at) <= most + 1]
+
+
+def _recurs(launches: _LaunchSequence, at: Ints, evidence: Ints) -> _Cut | None:
+    """Return the cuts at some launches if the stretches between them are equal; else None."""
+    first, last = at[:-1], at[1:]
+    hashes, counts = np.unique(launches.hashes(first, last), return_counts=True)
+    equal: Flags = launches.hashes(first, last) == hashes[np.argmax(counts)]
+    brings = launches.kernels_before[last] - launches.kernels_before[first]
+    length = int(np.median(brings[equal]))
+    seen = np.searchsorted(evidence, launches.start[last]) > np.searchsorted(evidence, launches.start[first])
+    enough = int(equal.sum()) >= max(MIN_REPEATS - 1, MIN_EQUAL_SHARE * len(first))
+    covers = length * (int(equal.sum()) + 1) >= MIN_EQUAL_SHARE * int(launches.kernels_before[-1])
+    if length < MIN_KERNELS or not enough or not covers or seen[equal].mean() < MIN_EQUAL_SHARE:
+        return None
+    return _Cut(at, length, float(np.median(launches.start[at] - launches.end[at - 1])))
+
+
+def _with_first(launches: _LaunchSequence, cut: _Cut) -> Ints:
+    """Return the cuts, with one more at the very first launch if a whole repetition lies before the first cut."""
+    (usual,) = launches.hashes(cut.at[:1], cut.at[1:2])
+    (ahead,) = launches.hashes(np.zeros(1, np.int64), cut.at[:1])
+    return np.concatenate([np.zeros(1, np.int64), cut.at]) if ahead == usual else cut.at

@@ -1,0 +1,259 @@
+"""The steps of a trace on its host and on each device, and which of them the analysis window contains."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import duckdb
+import numpy as np
+
+from traceanalyzer.attribution.records.device_ops import DeviceOps
+from traceanalyzer.attribution.vocabulary.buckets import Flags, Ints
+from traceanalyzer.attribution.vocabulary.options import STEP_PATTERN
+from traceanalyzer.errors import TraceAnalyzerError
+
+# With fewer steps the first step is kept.
+WARM_UP_FROM_STEPS = 4
+MIN_KEPT_STEPS = 2
+# A last step with fewer ops than this share of the median was cut off (the rule of torch-tb-profiler).
+CUT_SHORT_SHARE = 0.8
+# Work from before the first step delays it where it keeps the device busy. Else the step holds what it waited for.
+BUSY_BEFORE_SHARE = 0.5
+
+_QUERY = """
+SELECT thread_id, category, name, start_ns, start_ns + dur_ns AS end_ns
+FROM canonical.host_slices
+WHERE trace_id = $trace_id
+  AND category NOT IN ('runtime', 'driver', 'python', 'os')
+  AND (
+    STARTS_WITH(name, 'ProfilerStep#')
+    OR STARTS_WITH(name, 'Optimizer.step#')
+    OR (category = 'annotation' AND REGEXP_MATCHES(name, $pattern))
+  )
+ORDER BY thread_id, start_ns, dur_ns DESC, slice_id
+"""
+# Traces before 2022 record the ranges of record_function as operators.
+_QUERY_OF_PATTERN = """
+SELECT thread_id, category, name, start_ns, start_ns + dur_ns AS end_ns
+FROM canonical.host_slices
+WHERE trace_id = $trace_id
+  AND category IN ('annotation', 'cpu_op')
+  AND REGEXP_MATCHES(name, $pattern)
+ORDER BY thread_id, start_ns, dur_ns DESC, slice_id
+"""
+
+
+@dataclass(frozen=True)
+class HostStep:
+    """One step on the host."""
+
+    number: int
+    name: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class DeviceStep:
+    """One step on one device; `start` is None if the device got no work in it or after it."""
+
+    host: HostStep
+    start: int | None
+    end: int | None
+    op_count: int
+    is_open: bool  # nothing was launched after it, so its end is only the end of its own work
+    first_op: int | None  # row of the op that begins at `start`
+    next_op: int | None  # first_op of the step after it
+    drop_reason: str | None = None
+    leads_in_from: int | None = None  # host time from which on it begins ahead of its first op; None: with that op
+
+
+@dataclass(frozen=True)
+class HostSteps:
+    """The steps of a trace in order, and the source that marked them."""
+
+    source: str | None
+    steps: tuple[HostStep, ...]
+
+
+_Mark = tuple[str, int, int]
+
+
+def _outermost(marks: list[_Mark]) -> list[_Mark]:
+    """Drop marks that begin inside another mark, such as a step recorded in two categories."""
+    kept: list[_Mark] = []
+    for mark in marks:
+        if not kept or mark[1] >= kept[-1][2]:
+            kept.append(mark)
+    return kept
+
+
+def _busiest_thread(marks: dict[int, list[_Mark]]) -> list[_Mark]:
+    chosen = max(marks, key=lambda thread: (len(marks[thread]), -thread), default=None)
+    return [] if chosen is None else marks[chosen]
+
+
+def _numbered(marks: list[_Mark]) -> tuple[HostStep, ...]:
+    # Numbers with more digits than 64 bits hold are counted instead.
+    digits = [re.search(r"(?<!\d)(\d{1,18})\D*$", name) for name, _, _ in marks]
+    numbers = [int(match[1]) for match in digits if match]
+    if len(numbers) != len(marks) or any(b <= a for a, b in pairwise(numbers)):
+        numbers = list(range(len(marks)))
+    return tuple(HostStep(n, name, start, end) for n, (name, start, end) in zip(numbers, marks, strict=True))
+
+
+def _between_ends(marks: list[_Mark]) -> list[_Mark]:
+    """Return the spans between the ends of optimizer steps, for the optimizer that steps last in each round."""
+    if not marks:
+        return []
+    name = marks[-1][0]
+    ends = [end for mark, _, end in marks if mark == name]
+    return [(name, first, last) for first, last in pairwise(ends)]
+
+
+def load_host_steps(con: duckdb.DuckDBPyConnection, trace_id: int, pattern: str | None = None) -> HostSteps:
+    """Find the steps of a trace: the profiler's own, else annotations of a known form, else ends of optimizer steps.
+
+    With a pattern, the steps are the annotations that match it, and nothing else.
+    """
+    by_source: dict[str, dict[int, list[_Mark]]] = {"ProfilerStep": {}, "annotation": {}, "optimizer": {}}
+    query = _QUERY if pattern is None else _QUERY_OF_PATTERN
+    rows = con.execute(query, {"trace_id": trace_id, "pattern": pattern or STEP_PATTERN}).fetchall()
+    for thread, _, name, start, end in rows:
+        source = "annotation"
+        if pattern is None and name.startswith("ProfilerStep#"):
+            source = "ProfilerStep"
+        elif pattern is None and name.startswith("Optimizer.step#"):
+            source = "optimizer"
+        by_source[source].setdefault(thread, []).append((name, start, end))
+    for source, by_thread in by_source.items():
+        marks = _outermost(_busiest_thread(by_thread))
+        if source == "optimizer":
+            marks = _between_ends(marks)
+        if marks:
+            return HostSteps(source, _numbered(marks))
+    return HostSteps(None, ())
+
+
+def _first_launched(ops: DeviceOps, among: Flags, host_times: list[int]) -> list[int | None]:
+    """Return for each host time the row of the op that starts first among ops launched at or after it."""
+    rows = np.flatnonzero(among)
+    order = rows[np.argsort(ops.launch_start[rows], kind="stable")]
+    # Rows are in the order of their starts.
+    earliest: Ints = np.minimum.accumulate(order[::-1])[::-1]
+    at = np.searchsorted(ops.launch_start[order], host_times)
+    return [int(earliest[i]) if i < len(order) else None for i in at.tolist()]
+
+
+def unmarked_steps(found: list[_Mark]) -> HostSteps:
+    """Return recurring work as steps, for traces that mark none."""
+    return HostSteps("launches" if found else None, _numbered(found))
+
+
+def _main_stream(ops: DeviceOps) -> Flags:
+    """Return the launched compute ops of the stream that computes most, or all launched ops where none computes.
+
+    Copies, collectives and prefetched work on other streams run ahead with the host; this stream defines the step.
+    """
+    compute = ops.compute & ops.linked
+    if not compute.any():
+        return ops.linked
+    streams, index = np.unique(ops.stream, return_inverse=True)
+    worked = np.bincount(index, weights=np.where(compute, ops.end - ops.start + 1, 0), minlength=len(streams))
+    main: Flags = compute & (ops.stream == streams[np.argmax(worked)])
+    return main
+
+
+def device_steps(ops: DeviceOps, host: HostSteps) -> tuple[DeviceStep, ...]:
+    """Return the steps of one device, each with why the window drops it, if so; kept steps are contiguous."""
+    if not host.steps or not ops.linked.any():
+        return tuple(DeviceStep(step, None, None, 0, False, None, None, "no GPU work") for step in host.steps)
+    edges = [step.start for step in host.steps] + [host.steps[-1].end]
+    firsts = _first_launched(ops, _main_stream(ops), edges)
+    work_end = int(ops.end[ops.linked].max())
+    at = np.searchsorted(np.sort(ops.launch_start[ops.linked]), edges).tolist()
+    steps = []
+    for i, step in enumerate(host.steps):
+        first, following = firsts[i], firsts[i + 1]
+        start = None if first is None else int(ops.start[first])
+        end = None if first is None else work_end if following is None else int(ops.start[following])
+        is_open = first is not None and following is None
+        steps.append(DeviceStep(step, start, end, at[i + 1] - at[i], is_open, first, following))
+    return _with_lead_in(_with_dropped(steps), ops, host.source)
+
+
+def _with_lead_in(steps: tuple[DeviceStep, ...], ops: DeviceOps, source: str | None) -> tuple[DeviceStep, ...]:
+    """Let the first step begin where the host begins it, or where the device is done with what was queued before.
+
+    A later step begins with its first op, so the time ahead of that op is part of the step before. Steps found in
+    launches begin with a launch, and have no time ahead of it.
+    """
+    if not steps or source == "launches" or steps[0].drop_reason is not None:
+        return steps
+    step = steps[0]
+    if step.start is None:
+        return steps
+    since = step.host.start
+    earlier = np.where(ops.linked, ops.launch_start < since, ops.start < step.start) & (ops.end > since)
+    begins = min(step.start, int(ops.end[earlier].max(initial=since)))
+    worked_ns = int((ops.end - np.maximum(ops.start, since))[earlier].sum())
+    if worked_ns < BUSY_BEFORE_SHARE * (begins - since):
+        begins = since
+    return (replace(step, start=begins, leads_in_from=step.host.start if begins < step.start else None), *steps[1:])
+
+
+def _with_dropped(steps: list[DeviceStep]) -> tuple[DeviceStep, ...]:
+    for i, step in enumerate(steps):
+        if step.start is None or step.end == step.start:
+            steps[i] = replace(step, drop_reason="no GPU work")
+    kept = [i for i, step in enumerate(steps) if step.drop_reason is None]
+    if len(kept) >= WARM_UP_FROM_STEPS:
+        steps[kept[0]] = replace(steps[kept[0]], drop_reason="warm-up")
+        kept = kept[1:]
+    if len(kept) > MIN_KEPT_STEPS:
+        last = kept[-1]
+        median = float(np.median([steps[i].op_count for i in kept[:-1]]))
+        if steps[last].op_count < CUT_SHORT_SHARE * median:
+            steps[last] = replace(steps[last], drop_reason="cut short")
+        elif steps[last].is_open:
+            steps[last] = replace(steps[last], drop_reason="end not in the trace")
+    return tuple(steps)
+
+
+MOST_SUGGESTED = 5
+
+_MATCHES = """
+SELECT COUNT(*) > 0
+FROM canonical.host_slices
+WHERE category IN ('annotation', 'cpu_op')
+  AND REGEXP_MATCHES(name, $pattern)
+"""
+# Annotations that recur, by their name without numbers.
+_RECURRING = r"""
+SELECT ANY_VALUE(name ORDER BY start_ns)
+FROM canonical.host_slices
+WHERE category = 'annotation'
+GROUP BY REGEXP_REPLACE(name, '\d+', '', 'g')
+HAVING COUNT(*) > 1
+ORDER BY SUM(dur_ns) DESC, MIN(name)
+LIMIT $most
+"""
+
+
+def check_pattern(con: duckdb.DuckDBPyConnection, pattern: str | None) -> None:
+    """Raise TraceAnalyzerError if a pattern is invalid, or matches no annotation of the run."""
+    if pattern is None:
+        return
+    try:
+        ((found,),) = con.execute(_MATCHES, {"pattern": pattern}).fetchall()
+    except duckdb.InvalidInputException as error:
+        raise TraceAnalyzerError(
+            f"{pattern!r} is no pattern: {error}", "--step-pattern", "a regular expression over names of annotations"
+        ) from error
+    if found:
+        return
+    recurring = [name for (name,) in con.execute(_RECURRING, {"most": MOST_SUGGESTED}).fetchall()]
+    hint = f"what recurs here: {', '.join(recurring)}" if recurring else "the run has no annotations that recur"
+    raise TraceAnalyzerError(f"no annotation of the run matches {pattern!r}", "--step-pattern", hint)

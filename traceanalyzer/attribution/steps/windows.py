@@ -1,0 +1,143 @@
+"""The analysis window of a device, and whether its bounds can be trusted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import duckdb
+import numpy as np
+
+from traceanalyzer.attribution.records.device_ops import DeviceOps, carried_in
+from traceanalyzer.attribution.steps.steps import DeviceStep
+from traceanalyzer.attribution.vocabulary.buckets import Ints
+
+MIN_LINK_SHARE = 0.9
+MAX_OPAQUE_SHARE = 0.2
+# Forward to backward and back is two changes per step; many more changes mean two threads at once.
+THREAD_CHANGES_A_STEP = 2
+MAX_THREAD_CHANGE_SHARE = 0.05
+MIN_THREAD_CHANGES = 8
+# The latency is measured if this many kernels started on an idle device.
+MIN_LATENCY_SAMPLES = 20
+DEFAULT_LATENCY_NS = 5_000
+MAX_LATENCY_NS = 20_000
+
+_MODE_QUERY = """
+SELECT
+  COUNT_IF(STARTS_WITH(name, 'autograd::engine::evaluate_function') OR STARTS_WITH(name, 'Optimizer.step#')) > 0
+    AS trains,
+  COUNT_IF(category = 'cpu_op' OR STARTS_WITH(name, 'execute_context_') OR STARTS_WITH(name, 'step[')) > 0 AS operates
+FROM canonical.host_slices
+WHERE trace_id = $trace_id
+"""
+
+
+@dataclass(frozen=True)
+class Window:
+    """The time that all shares and bounds refer to."""
+
+    start: int
+    end: int
+    step_count: int
+    source: str | None
+    host_start: int | None  # of the first step before it; None: there is none
+    first_row: int | None  # op at whose start the window begins; None: no steps, or it begins ahead of its first op
+    measure_at_row: int | None  # op at whose start savings are measured; None: at the end of all work
+    measure_scale: float
+    link_share: float | None
+    latency: int
+    abstains: str | None
+    leads_in_from: int | None = None  # host time from which on the window begins ahead of its first op; None: with it
+    opening_row: int | None = None  # first op that the host launched in it
+    closing_row: int | None = None  # first op that the host launched after it
+
+    @property
+    def length(self) -> int:
+        """Return its length in ns."""
+        return self.end - self.start
+
+
+def load_mode(con: duckdb.DuckDBPyConnection, trace_id: int) -> str:
+    """Return `training`, `inference` or `unknown`."""
+    ((trains, operates),) = con.execute(_MODE_QUERY, {"trace_id": trace_id}).fetchall()
+    return "training" if trains else "inference" if operates else "unknown"
+
+
+def link_share(ops: DeviceOps) -> float | None:
+    """Return the share of compute time whose launch is known, without ops queued before the trace."""
+    dur: Ints = ops.end - ops.start
+    asked = ops.compute & ~carried_in(ops)
+    total = int(dur[asked].sum())
+    return int(dur[asked & ops.linked].sum()) / total if total else None
+
+
+def launch_latency(ops: DeviceOps) -> int:
+    """Return the usual time from a launch call's end to its kernel's start on an idle device."""
+    if not ops.count:
+        return DEFAULT_LATENCY_NS
+    busy_until = np.concatenate([[np.iinfo(np.int64).min], np.maximum.accumulate(ops.end)[:-1]])
+    idle = ops.compute & ops.linked & (busy_until <= ops.launch_start)
+    if int(idle.sum()) < MIN_LATENCY_SAMPLES:
+        return DEFAULT_LATENCY_NS
+    median = int(np.median(ops.start[idle] - ops.launch_end[idle]))
+    return min(max(median, 0), MAX_LATENCY_NS)
+
+
+def busiest_stream(ops: DeviceOps, window: Window) -> int:
+    """Return how long the busiest stream computes within the window: all other streams may run beside it."""
+    since, until = (np.clip(at, window.start, window.end)[ops.compute] for at in (ops.start, ops.end))
+    stream = ops.stream[ops.compute]
+    return max((_covered(since[stream == one], until[stream == one]) for one in np.unique(stream).tolist()), default=0)
+
+
+def _covered(start: Ints, end: Ints) -> int:
+    """Return the time that intervals, sorted by start, cover."""
+    done = np.concatenate([start[:1], np.maximum.accumulate(end)[:-1]])
+    return int(np.maximum(0, end - np.maximum(start, done)).sum())
+
+
+def _abstains(ops: DeviceOps, share: float | None, length: int, step_count: int) -> str | None:
+    if not ops.compute.any():
+        return "not-applicable: no compute kernels"
+    if share is None or share < MIN_LINK_SHARE:
+        return f"low-link-rate: {100 * (share or 0.0):.0f} % of compute time has its launch in the trace"
+    opaque = int((ops.end - ops.start)[ops.opaque].sum())
+    if opaque > MAX_OPAQUE_SHARE * length:
+        return "opaque-graphs: graph replays were recorded without their kernels"
+    issued = ops.compute & ops.linked
+    threads = ops.launch_thread[issued][np.argsort(ops.launch_start[issued], kind="stable")]
+    changes = int((threads[1:] != threads[:-1]).sum())
+    handed_over = MIN_THREAD_CHANGES + THREAD_CHANGES_A_STEP * step_count
+    if changes > max(handed_over, MAX_THREAD_CHANGE_SHARE * len(threads)):
+        return "several-issuing-threads: more than one thread launches work for the device at a time"
+    return None
+
+
+def device_window(ops: DeviceOps, steps: tuple[DeviceStep, ...], source: str | None) -> Window:
+    """Return the analysis window of a device."""
+    share = link_share(ops)
+    latency = launch_latency(ops)
+    kept = [step for step in steps if step.drop_reason is None]
+    if not kept or kept[0].start is None or kept[-1].end is None:
+        start, end = int(ops.start.min()), int(ops.end.max())
+        return Window(start, end, 0, None, None, None, None, 1.0, share, latency, _abstains(ops, share, end - start, 0))
+    start, end = kept[0].start, kept[-1].end
+    first, measure_at, scale = kept[0].first_op, kept[-1].next_op, 1.0
+    last, leads_in_from = kept[-1].first_op, kept[0].leads_in_from
+    if leads_in_from is not None:
+        first = None  # the host begins the step when it does, whatever is removed
+    elif first is not None and measure_at is None and last is not None and ops.start[last] > ops.start[first]:
+        measure_at, scale = last, (end - start) / int(ops.start[last] - ops.start[first])
+    abstains = _abstains(ops, share, end - start, len(steps))
+    before = None if steps[0] is kept[0] else steps[0].host.start
+    opening, closing = (_first_launched(ops, at) for at in (kept[0].host.start, kept[-1].host.end))
+    return Window(
+        *(start, end, len(kept), source, before, first, measure_at, scale, share, latency, abstains),
+        *(leads_in_from, opening, closing),
+    )
+
+
+def _first_launched(ops: DeviceOps, since: int) -> int | None:
+    """Return the op that was launched first since a host time."""
+    rows = np.flatnonzero(ops.linked & (ops.launch_start >= since))
+    return int(rows[np.argmin(ops.launch_start[rows])]) if len(rows) else None

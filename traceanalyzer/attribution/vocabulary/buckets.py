@@ -1,0 +1,59 @@
+"""The buckets of the ledger: every nanosecond of a device's span belongs to exactly one."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Codes = NDArray[np.int8]
+Flags = NDArray[np.bool_]
+
+COMPUTE = "compute"
+
+# Host causes that keep their share of lateness: each can be removed by itself.
+HEAVY = (
+    "host.dataloader",
+    "host.tokenize",
+    "host.preprocess",
+    "host.memcpy_block",
+    "host.gc",
+    "host.io",
+    "host.comm_cpu",
+    "host.lock",
+    "host.offcpu",
+    "host.compile",
+    "host.module_load",
+    "host.alloc",
+    "host.host_alloc",
+    "host.profiler",
+)
+SYNC = "host.sync"
+# After a blocking call the launching thread has lost its lead: lateness by these belongs to the call, up to its wait.
+LIGHT = ("host.launch_api", "host.op", "host.python", "host.other")
+
+HOST = (*HEAVY, SYNC, *LIGHT)
+HOST_CODE = {name: code for code, name in enumerate(HOST)}
+HEAVY_CODES = tuple(HOST_CODE[name] for name in HEAVY)
+LIGHT_CODES = tuple(HOST_CODE[name] for name in LIGHT)
+SYNC_CODE = HOST_CODE[SYNC]
+LAUNCH_CODE = HOST_CODE["host.launch_api"]
+OTHER_CODE = HOST_CODE["host.other"]
+
+# Reasons to wait for an op; a collective with all its ranks in the run is split into transfer and skew.
+PRODUCERS = ("dev.comm_transfer", "dev.comm_p2p", "dev.h2d", "dev.d2h", "dev.d2d", "dev.memset")
+TRANSFER, SKEW, MESSAGE = "dev.comm_transfer", "dev.straggler_wait", "dev.comm_p2p"
+DISPATCH = "dev.dispatch"
+GRAPH_GAP = "dev.graph_gap"
+UNRESOLVED = "dev.unresolved"
+NO_LAUNCH = "edge.no_launch"
+HEAD = "edge.head"
+CARRIED_IN = "edge.queued_before_trace"
+TAIL = "edge.tail"
+
+BUCKETS = (COMPUTE, *HOST, *PRODUCERS, SKEW, DISPATCH, GRAPH_GAP, UNRESOLVED, NO_LAUNCH, HEAD, CARRIED_IN, TAIL)
+CODE = {name: code for code, name in enumerate(BUCKETS)}
+FIRST_HOST = CODE[HOST[0]]
+
+# Buckets that name a cause which a fix can remove.
+CAUSES = frozenset((*HOST, *PRODUCERS, SKEW, DISPATCH, GRAPH_GAP))

@@ -1,0 +1,24 @@
+"""The options of attribution; the store keeps the tables of different options apart."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+STEP_PATTERN = r"^(ProfilerStep#\d+|(train_?)?(step|iter|iteration|batch)[ _#:-]?\d+|execute_context_.*|step\[.*\])$"
+
+
+@dataclass(frozen=True)
+class AttributionOptions:
+    """The options by which attribution reads a trace; every field is part of the key of the stored tables."""
+
+    step_pattern: str | None = None  # names of the annotations that are steps; None: the profiler's own and usual names
+    # Pairs of a host cause and a pattern of slice names that mean it; None: the pairs of the project's settings.
+    names: tuple[tuple[str, str], ...] | None = None
+
+    def key(self) -> str:
+        """Return a text that differs if any option differs."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+
+DEFAULT_OPTIONS = AttributionOptions()

@@ -1,0 +1,122 @@
+"""A DuckDB connection with the schema `canonical`: over the Parquet files of stored traces, or tables in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from traceanalyzer.schema import Table, canonical_tables
+
+
+@dataclass(frozen=True)
+class StoredTrace:
+    """One trace's folder of Parquet files, and what the run knows about the trace."""
+
+    folder: Path
+    trace: str
+    path: Path
+    rank: int | None
+    rank_source: str | None
+
+
+def connect_canonical(
+    traces: Sequence[StoredTrace],
+    database: Path | None = None,
+    needed: Set[str] | None = None,
+    *,
+    only: int | None = None,
+) -> duckdb.DuckDBPyConnection:
+    """Return a connection over the canonical tables of stored traces, which are numbered in their order.
+
+    `database` makes the connection a file instead of memory. `needed` are the tables to define, all by default. With
+    `only`, the connection holds one of the traces, which keeps its number.
+    """
+    connection = duckdb.connect(str(database) if database else ":memory:")
+    numbered = {number: stored for number, stored in enumerate(traces) if only is None or number == only}
+    # Every view and every query reads the footers of the same files.
+    connection.execute("SET parquet_metadata_cache = true")
+    connection.execute("CREATE SCHEMA canonical")
+    for name in those(canonical_tables(), needed):
+        table = canonical_tables()[name]
+        if name == "traces":
+            connection.execute(in_schema(table, "canonical"))
+            for trace_id, stored in numbered.items():
+                _insert_trace(connection, trace_id, stored)
+        else:
+            connection.execute(_stored_view(table, numbered))
+    return connection
+
+
+def those(names: Iterable[str], needed: Set[str] | None) -> list[str]:
+    """Return the names that are needed; None needs all."""
+    return [name for name in names if needed is None or name in needed]
+
+
+def in_schema(table: Table, schema: str) -> str:
+    """Return the statement that creates a table in a schema."""
+    return table.sql.replace(f"CREATE TABLE {table.name} (", f"CREATE TABLE {schema}.{table.name} (")
+
+
+def insert(connection: duckdb.DuckDBPyConnection, target: str, rows: pa.Table) -> None:
+    """Insert rows into a table, by the names of their columns."""
+    if not rows.num_rows:
+        return
+    connection.register("incoming_rows", rows)
+    connection.execute(f"INSERT INTO {target} BY NAME FROM incoming_rows")
+    connection.unregister("incoming_rows")
+
+
+def literal(path: Path) -> str:
+    """Return a path of our own store as a SQL text; views cannot have parameters."""
+    return quoted(str(path))
+
+
+def quoted(text: str) -> str:
+    """Return a text of our own as a SQL text, for statements that take no parameters."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _insert_trace(connection: duckdb.DuckDBPyConnection, trace_id: int, stored: StoredTrace) -> None:
+    # In SQL, because Arrow imports pandas (a fifth of a second) to make a column of Python values.
+    connection.execute(
+        """
+        INSERT INTO canonical.traces BY NAME
+        SELECT
+            $trace_id AS trace_id,
+            * REPLACE ($trace AS trace, $path AS path, $rank AS rank, $rank_source AS rank_source)
+        FROM read_parquet($file)
+        """,
+        {
+            "trace_id": trace_id,
+            "trace": stored.trace,
+            "path": str(stored.path),
+            "rank": stored.rank,
+            "rank_source": stored.rank_source,
+            "file": str(stored.folder / "traces.parquet"),
+        },
+    )
+
+
+def _stored_view(table: Table, traces: Mapping[int, StoredTrace]) -> str:
+    """Return the view of a table over every trace's Parquet files, with the trace's number put in front."""
+    if not traces:
+        empty = ", ".join(f"CAST(NULL AS {c.type}) AS {c.name}" for c in table.columns)
+        return f"CREATE VIEW canonical.{table.name} AS SELECT {empty} LIMIT 0"
+    columns = ", ".join(f'"{column.name}"' for column in table.columns if column.name != "trace_id")
+    # Named one by one: a folder's own name may hold what is a wildcard in a pattern.
+    parts = (part for stored in traces.values() for part in sorted(stored.folder.glob(f"{table.name}*.parquet")))
+    files = ", ".join(map(literal, parts))
+    if len(traces) == 1:
+        trace_id, source = str(*traces), f"read_parquet([{files}])"
+    else:
+        # DuckDB binds one scan of many files in a third of a union's time, and reads no file of other traces.
+        numbers = ", ".join(f"{literal(stored.folder)}: {number}" for number, stored in traces.items())
+        trace_id = f"MAP {{{numbers}}}[parse_dirpath(filename)]"
+        source = f"read_parquet([{files}], filename = true)"
+    return (
+        f"CREATE VIEW canonical.{table.name} AS SELECT CAST({trace_id} AS INTEGER) AS trace_id, {columns} FROM {source}"
+    )

@@ -1,0 +1,39 @@
+"""Integers that no recording holds and no table can keep: read as unknown, and counted."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from traceanalyzer.ingest.nsys.defects import Defects
+from traceanalyzer.ingest.nsys.masks import Column, count, either, less, where
+from traceanalyzer.ingest.nsys.tables import TableLayout
+
+# Sums and differences of times up to 2096, doubled, fit into 64 bits. nsys counts from the begin of the capture.
+EARLIEST_NS, LATEST_NS = -4 * 10**17, 4 * 10**18
+_TIMES = frozenset({"start", "end", "timestamp", "utcEpochNs"})
+_OF_32_BITS = frozenset(
+    {"deviceId", "registersPerThread", "launchType", "localMemoryPerThread", "greenContextId"}
+    | {"clusterX", "clusterY", "clusterZ", "gpuId", "cudaId", "cuDevice", "smCount", "computeMajor", "computeMinor"}
+    | {"threadsPerWarp", "maxWarpsPerSm", "rank"}
+)
+
+
+def in_range(array: Column, column: str, relation: str, layout: TableLayout, defects: Defects) -> Column:
+    """Return a column of integers with those out of range as NULL."""
+    if column in _TIMES:
+        low, high = EARLIEST_NS, LATEST_NS
+    elif column in _OF_32_BITS or (relation == "gpu" and column == "id"):
+        low, high = -(2**31), 2**31 - 1
+    else:
+        return array
+    ends: dict[str, Any] = pc.min_max(array).as_py()  # type: ignore[assignment]
+    if ends["min"] is None or (ends["min"] >= low and ends["max"] <= high):
+        return array
+    low_end, high_end = (cast("Column", pa.scalar(end, pa.int64())) for end in (low, high))
+    beyond = either(less(array, low_end), less(high_end, array))
+    first = array.filter(beyond)[0].as_py()
+    defects.add("number-out-of-range", count(beyond), f"{layout.stored_name}.{column}: {first}")
+    return where(beyond, cast("Column", pa.scalar(None, array.type)), array)

@@ -1,0 +1,115 @@
+"""Metrics as documented SELECT files: what each returns, what it reads, and the one order that follows from it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+from traceanalyzer.schema import Column, derived_tables
+
+_COLUMN = re.compile(r"^--   (?P<name>\w+) +(?P<type>[A-Z]+) +(?P<comment>.+)$")
+_MORE = re.compile(r"^--    +(?P<comment>\S.*)$")
+_COMMENT = re.compile(r"--.*")
+# A relation after FROM or JOIN, or a table macro with its arguments.
+_SOURCE = re.compile(r"\b(?:(?<!distinct )from|join)\s+(?P<name>[a-z_][\w.]*)(?:\((?P<arguments>[^()]*)\))?")
+_QUOTED = re.compile(r"'(\w+)'")
+_QUERY_PART = re.compile(r"(?:\bwith(?: recursive)?|,)\s+(\w+) as (?:(?:not )?materialized )?\(")
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One documented SELECT: what a row is, the definitions, the columns with type and meaning, and what it reads."""
+
+    name: str
+    summary: str
+    text: str
+    columns: tuple[Column, ...]
+    sql: str
+    reads: frozenset[str]  # other metrics that its query reads itself
+    needs_attribution: bool  # whether its query, or that of a metric below it, reads attribution tables
+
+
+@cache
+def metrics() -> dict[str, Metric]:
+    """Return every metric by name, in alphabetical order."""
+    return dict(sorted(metrics_in_order().items()))
+
+
+@cache
+def metrics_in_order() -> dict[str, Metric]:
+    """Return every metric by name, each after those that it reads: the order in which to define or compute them."""
+    return load_metrics(Path(__file__).parent)
+
+
+def with_those_below(names: Iterable[str]) -> dict[str, Metric]:
+    """Return the named metrics and all that these read in turn, each after those that it reads."""
+    needed = set(names)
+    for name, metric in reversed(metrics_in_order().items()):
+        if name in needed:
+            needed |= metric.reads
+    return {name: metric for name, metric in metrics_in_order().items() if name in needed}
+
+
+def load_metrics(folder: Path) -> dict[str, Metric]:
+    """Return the metrics of a folder by name, each after those that it reads.
+
+    Raises ValueError where a header does not follow the format, or where metrics read each other in a circle.
+    """
+    paths = {path.stem: path for path in sorted(folder.glob("*.sql"))}
+    sources = {name: frozenset(sources_in(path.read_text(encoding="utf-8"))) for name, path in paths.items()}
+    # A metric hides a table of the same name; the table then needs its schema.
+    attribution = {f"attribution.{table}" for table in derived_tables()} | (derived_tables().keys() - paths.keys())
+    loaded: dict[str, Metric] = {}
+    for name in in_reading_order({name: read & paths.keys() for name, read in sources.items()}):
+        reads = sources[name] & paths.keys()
+        attributed = bool(sources[name] & attribution) or any(loaded[other].needs_attribution for other in reads)
+        loaded[name] = parse_metric(paths[name], reads, needs_attribution=attributed)
+    return loaded
+
+
+def in_reading_order(reads: Mapping[str, Iterable[str]]) -> list[str]:
+    """Return names, each after those that it reads; raise ValueError where they read each other in a circle."""
+    try:
+        return list(TopologicalSorter({name: sorted(others) for name, others in reads.items()}).static_order())
+    except CycleError as error:
+        raise ValueError(f"these read each other: {', '.join(error.args[1])}") from error
+
+
+def sources_in(sql: str) -> list[str]:
+    """Return the tables and metrics that SQL reads, as often as it names them, without its own query parts."""
+    text = _COMMENT.sub("", sql).lower()
+    parts = set(_QUERY_PART.findall(text))
+    named = [
+        name
+        for source in _SOURCE.finditer(text)
+        for name in (_QUOTED.findall(source["arguments"]) if source["arguments"] is not None else [source["name"]])
+    ]
+    return [name for name in named if name not in parts]
+
+
+def parse_metric(path: Path, reads: frozenset[str], *, needs_attribution: bool) -> Metric:
+    """Read a metric file: its header names every column that its SELECT returns."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    end = next(i for i, line in enumerate(lines) if not line.startswith("--"))
+    header = lines[:end]
+    if "-- columns:" not in header:
+        raise ValueError(f"{path}: the header lists no columns")
+    start = header.index("-- columns:")
+    prose = [line.removeprefix("--").removeprefix(" ").rstrip() for line in header[:start]]
+    columns: list[Column] = []
+    for line in header[start + 1 :]:
+        if match := _COLUMN.match(line):
+            columns.append(Column(match["name"], match["type"], False, match["comment"].strip()))
+        elif (more := _MORE.match(line)) and columns:
+            last = columns.pop()
+            columns.append(Column(last.name, last.type, False, f"{last.comment} {more['comment'].strip()}"))
+        elif line.strip("- "):
+            raise ValueError(f"{path}: not a column line: {line!r}")
+    summary = " ".join(prose[: prose.index("")]) if "" in prose else " ".join(prose)
+    text = "\n".join(prose).strip()
+    sql = "\n".join(lines[end:]).strip()
+    return Metric(path.stem, summary, text, tuple(columns), sql, reads, needs_attribution)

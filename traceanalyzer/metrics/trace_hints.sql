@@ -1,0 +1,25 @@
+-- One row per trace and thing worth recording: how the trace's profiler records it next time.
+--
+-- Of recording_hints, the row that fits best: one of the recorder before one of any, then one of the framework.
+--
+-- columns:
+--   trace        VARCHAR  name of the trace
+--   rank         INTEGER  rank in the job
+--   trace_id     INTEGER  key of the canonical tables
+--   what         VARCHAR  recording_hints.what
+--   hint         VARCHAR  what to do
+SELECT
+    programs.trace,
+    programs.rank,
+    programs.trace_id,
+    hints.what,
+    arg_max(hints.hint, (hints.recorder IS NOT NULL, hints.framework IS NOT NULL)) AS hint
+FROM programs
+JOIN recording_hints AS hints
+  ON (hints.recorder IS NULL OR hints.recorder = programs.recorder)
+ AND (
+     hints.framework IS NULL
+     OR hints.framework = programs.framework
+     OR (hints.framework = 'pytorch' AND programs.is_pytorch)
+ )
+GROUP BY ALL

@@ -1,0 +1,56 @@
+"""A diagnosis as sections of blocks, in the order in which a report shows them."""
+
+from __future__ import annotations
+
+from traceanalyzer.diagnosis import Diagnosis
+from traceanalyzer.report.blocks import Section
+from traceanalyzer.report.diagnosis_blocks.findings import finding_sections
+from traceanalyzer.report.diagnosis_blocks.headline import (
+    footer,
+    headline,
+    healthy_footer,
+    healthy_headline,
+    limits_trust,
+    trust_blocks,
+)
+from traceanalyzer.report.diagnosis_blocks.kernels import kernels_shown
+from traceanalyzer.report.diagnosis_blocks.ledgers import ledger_sections, slowest_kernels
+from traceanalyzer.report.diagnosis_blocks.overrides import override_sections
+from traceanalyzer.report.diagnosis_blocks.plan import plan_sections
+from traceanalyzer.report.diagnosis_blocks.skipped_rules import skipped_sections
+from traceanalyzer.report.diagnosis_blocks.unexplained import below_noise_blocks, unexplained_sections
+from traceanalyzer.report.verdict import RunVerdict, judge, quality_findings, ran_no_kernels
+
+
+def diagnosis_sections(diagnosis: Diagnosis, *, verbose: bool = False) -> tuple[Section, ...]:
+    """Return the report of a diagnosis; `verbose` adds definitions, rivals, further fixes and every skipped rule."""
+    verdict = judge(diagnosis)
+    if verdict.state in ("healthy", "clear") and not verbose:
+        return _healthy(diagnosis, verdict)
+    trust, noise = trust_blocks(diagnosis, verbose=verbose), below_noise_blocks(diagnosis)
+    # Where nothing can be said and nothing says why, what to record is the answer.
+    is_mute = verdict.state in ("blocked", "no-gpu") and not any(map(limits_trust, quality_findings(diagnosis)))
+    is_empty = ran_no_kernels(diagnosis)
+    return (
+        headline(diagnosis, verdict),
+        *([Section(trust)] if trust else []),
+        *([] if is_empty else ledger_sections(diagnosis, verbose=verbose)),
+        *plan_sections(diagnosis),
+        *finding_sections(diagnosis, verbose=verbose),
+        *([Section(noise)] if noise else []),
+        *([] if is_empty else unexplained_sections(diagnosis)),
+        *(skipped_sections(diagnosis, verbose=verbose) if verbose or is_mute else []),
+        *override_sections(diagnosis),
+        Section((footer(diagnosis, verbose=verbose, is_mute=is_mute),)),
+    )
+
+
+def _healthy(diagnosis: Diagnosis, verdict: RunVerdict) -> tuple[Section, ...]:
+    """Return the verdict, what the GPU computes, and what was checked; what limits trust and was changed between."""
+    kernels = slowest_kernels(diagnosis, most=kernels_shown(0, verbose=False))
+    head, foot = (healthy_headline(diagnosis, verdict), *kernels), healthy_footer(diagnosis)
+    between = (*trust_blocks(diagnosis, verbose=False), *below_noise_blocks(diagnosis))
+    overrides = override_sections(diagnosis)
+    if not between and not overrides:
+        return (Section((*head, foot)),)
+    return (Section(head), *([Section(between)] if between else []), *overrides, Section((foot,)))

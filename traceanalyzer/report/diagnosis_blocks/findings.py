@@ -1,0 +1,229 @@
+"""Findings: each with what it saves, where, the evidence and the fix; why and what else there is on demand."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from traceanalyzer.diagnosis import SEVERITIES, AttachedExplanation, Diagnosis, Evidence, Finding, Fix
+from traceanalyzer.report.blocks import Block, Code, Facts, Heading, Link, Paragraph, Section, Table, Text
+from traceanalyzer.report.diagnosis_blocks.places import finding_place
+from traceanalyzer.report.verdict import ledger_of, problems, worth_share
+from traceanalyzer.report.words import column_words, counted, duration, gain, listed, percent, value_words
+
+MOST_FINDINGS = 6
+MOST_ROWS = 3
+MOST_PLACES = 2
+# A finding in fewer of the steps says so.
+FEW_STEPS_SHARE = 0.3
+# Times of steps that differ by less are alike.
+ALIKE_SHARE = 0.05
+# What a finding's time is today stands beside its saving where it is at least this share of it.
+LIKE_SAVING_SHARE = 0.5
+# A fix that saves less than another by this much of it saves a part of its time, and not the same.
+LIKE_RIVAL_SHARE = 0.2
+# What a rank and the run save are both shown where they differ by more.
+SAME_SHARE = 0.005
+_FIX = Text("fix", "good")
+# Columns of evidence that others say for people.
+_FOR_PROGRAMS = ("start_ns", "dur_ns")
+
+
+def finding_sections(diagnosis: Diagnosis, *, verbose: bool) -> list[Section]:
+    """Return the findings about the program in the order of fixes; the harmless ones take a line each."""
+    findings = problems(diagnosis)
+    loud = [finding for finding in findings if verbose or SEVERITIES.index(finding.severity) > SEVERITIES.index("info")]
+    rules = list(dict.fromkeys(finding.rule for finding in loud))[: None if verbose else MOST_FINDINGS]
+    sections = []
+    explained: set[tuple[str, str]] = set()
+    for number, rule in enumerate(rules, 1):
+        first, *others = [finding for finding in loud if finding.rule == rule]
+        # What explains several findings stands under the first.
+        news = tuple(item for item in first.explanations if (item.rule, item.message) not in explained)
+        explained |= {(item.rule, item.message) for item in news}
+        finding = replace(first, explanations=news)
+        blocks = _detailed if verbose else _short
+        heading = Heading(finding.title, mark=Text(str(number), finding.severity), tag=finding.rule)
+        sections.append(Section(tuple(blocks(diagnosis, finding, others)), heading))
+    rest = [finding for finding in findings if finding not in loud or finding.rule not in rules]
+    if rest:
+        minor = [
+            Paragraph(
+                f"up to {gain(worth_share(finding))}: {finding.message}" if worth_share(finding) else finding.message,
+                label=Text(finding.severity, finding.severity),
+            )
+            for finding in rest
+        ]
+        sections.append(Section(tuple(minor), Heading("Minor findings", (Text("details with -v", "dim"),))))
+    return sections
+
+
+def left_out(diagnosis: Diagnosis) -> list[str]:
+    """Say what of the findings is shown only with `verbose`."""
+    findings = {finding.rule: finding for finding in reversed(problems(diagnosis))}.values()
+    fixes = sum(len(finding.fixes[1:]) for finding in findings)
+    fixes += sum(len(explanation.fixes[1:]) for finding in findings for explanation in finding.explanations)
+    rivals = sum(len(finding.alternatives) for finding in findings if finding.status != "alternative")
+    places = sum(
+        max(0, count - 1 - MOST_PLACES) for count in Counter(item.rule for item in problems(diagnosis)).values()
+    )
+    counts = (
+        (fixes, "more fix", "more fixes"),
+        (rivals, "overlapping finding", "overlapping findings"),
+        (places, "more place", "more places"),
+    )
+    return (["definitions"] if findings else []) + [counted(n, one, many) for n, one, many in counts if n]
+
+
+def _short(diagnosis: Diagnosis, finding: Finding, others: Sequence[Finding]) -> list[Block]:
+    """Return what holds, what shows it and what to do.
+
+    What pays only after other fixes, or is covered by one, waits for its turn with its evidence.
+    """
+    blocks: list[Block] = [_facts(diagnosis, finding), Paragraph(finding.message)]
+    if finding.status not in ("latent", "alternative"):
+        blocks += _tables(finding.evidence, MOST_ROWS)
+    blocks += [_fix(fix) for fix in finding.fixes[:1]]
+    for explanation in finding.explanations:
+        advice = tuple(Paragraph(fix.text, label=_FIX) for fix in explanation.fixes[:1])
+        blocks.append(Paragraph(_because(explanation), label=Text("because", "caution"), blocks=advice))
+    for other in others[:MOST_PLACES]:
+        saving = f"up to {gain(worth_share(other))}" if worth_share(other) else other.severity
+        words = f"{finding_place(diagnosis, other) or 'here'}: {saving}"
+        blocks.append(Paragraph(words, role="dim", label=Text("also", "dim")))
+    return blocks
+
+
+def _detailed(diagnosis: Diagnosis, finding: Finding, others: Sequence[Finding]) -> list[Block]:
+    """Return all there is to know of a finding, and the other places where its rule fired."""
+    blocks: list[Block] = [_facts(diagnosis, finding), Paragraph(finding.message)]
+    if finding.why:
+        blocks.append(Paragraph(finding.why, label=Text("why", "dim")))
+    blocks += _tables(finding.evidence, None)
+    blocks += [_fix(fix) for fix in finding.fixes]
+    blocks += _rivals(diagnosis, finding)
+    for explanation in finding.explanations:
+        inner: tuple[Block, ...] = (*_tables(explanation.evidence, None), *(_fix(fix) for fix in explanation.fixes))
+        blocks.append(Paragraph(_because(explanation), label=Text("because", "caution"), blocks=inner))
+    for other in others:
+        facts = " · ".join(item.words for item in _facts(diagnosis, other).items)
+        message = Paragraph(other.message, role="dim")
+        blocks.append(Paragraph(facts, label=Text("also", "dim"), blocks=(message,)))
+    return [*blocks, *map(Link, finding.references)]
+
+
+def _because(explanation: AttachedExplanation) -> str:
+    sure = "" if explanation.confidence == "high" else f", {explanation.confidence} confidence"
+    return f"{explanation.message} ({explanation.rule}{sure})"
+
+
+def _fix(fix: Fix) -> Paragraph:
+    code = (Code(fix.code, fix.lang),) if fix.code else ()
+    return Paragraph(fix.text, label=_FIX, blocks=code)
+
+
+def _facts(diagnosis: Diagnosis, finding: Finding) -> Facts:
+    saving = _saving(diagnosis, finding)
+    dim = [f"{finding.confidence} confidence", finding_place(diagnosis, finding), _often(finding)]
+    if finding.status == "alternative":
+        rivals = " or ".join(finding.alternatives) or "a fix above"
+        dim.append(f"{'already covered by' if _is_smaller(diagnosis, finding) else 'overlaps with'} {rivals}")
+    severity = Text(finding.severity, finding.severity)
+    items = ([Text(saving, "strong")] if saving else []) + [severity, *(Text(words, "dim") for words in dim if words)]
+    return Facts(tuple(items))
+
+
+def _rival_savings(diagnosis: Diagnosis, finding: Finding) -> dict[str, float]:
+    """Return what each fix that saves the same time is worth."""
+    worth: dict[str, float] = {}
+    for item in problems(diagnosis):
+        if item.rule in finding.alternatives:
+            worth[item.rule] = max(worth_share(item), worth.get(item.rule, 0.0))
+    return worth
+
+
+def _is_smaller(diagnosis: Diagnosis, finding: Finding) -> bool:
+    worth = _rival_savings(diagnosis, finding)
+    return bool(worth) and worth_share(finding) < (1 - LIKE_RIVAL_SHARE) * min(worth.values())
+
+
+def _rivals(diagnosis: Diagnosis, finding: Finding) -> list[Block]:
+    """Say which fixes save the same time: of equals one is enough, else the larger one includes the smaller."""
+    worth = _rival_savings(diagnosis, finding)
+    rivals = " or ".join(finding.alternatives)
+    if finding.status == "alternative":
+        if _is_smaller(diagnosis, finding):
+            return [Paragraph(f"by {rivals}, which saves this time too", label=Text("already covered", "dim"))]
+        words = f"of {rivals or 'a fix above'}: they save mostly the same time, and one is enough"
+        return [Paragraph(words, label=Text("instead", "dim"))]
+    like = (1 - LIKE_RIVAL_SHARE) * worth_share(finding)
+    equals = [rule for rule in finding.alternatives if worth.get(rule, 0.0) >= like]
+    smaller = [rule for rule in finding.alternatives if rule not in equals]
+    blocks: list[Block] = []
+    if equals:
+        words = f"{' or '.join(equals)}, which {'saves' if len(equals) == 1 else 'save'} mostly the same time"
+        blocks.append(Paragraph(words, label=Text("or", "dim")))
+    if smaller:
+        words = f"{listed(smaller)}: most of what {'it' if len(smaller) == 1 else 'they'} would save is saved by this"
+        blocks.append(Paragraph(words, label=Text("includes", "dim")))
+    return blocks
+
+
+def _often(finding: Finding) -> str:
+    """Say how a finding's time lies over the steps: in few of them, or between what in nearly all."""
+    if not finding.step_hits or not finding.step_count:  # in none: its time shows elsewhere today
+        return ""
+    if finding.step_hits < FEW_STEPS_SHARE * finding.step_count:
+        return f"in {finding.step_hits} of {finding.step_count} steps"
+    if finding.step_p10_ns is None or finding.step_p90_ns is None or not finding.step_p90_ns:
+        return ""
+    low, high = duration(finding.step_p10_ns), duration(finding.step_p90_ns)
+    if finding.step_p90_ns < LIKE_SAVING_SHARE * (finding.saving_ns or 0) / finding.step_count:
+        return ""  # most of the saving is time that shows elsewhere today
+    alike = finding.step_p90_ns <= (1 + ALIKE_SHARE) * finding.step_p10_ns
+    return "about the same in every step" if alike else f"{low} to {high} in 8 of 10 steps"
+
+
+def _saving(diagnosis: Diagnosis, finding: Finding) -> str:
+    """Say the bound of a finding per step: what removing its cause alone can save."""
+    ledger = ledger_of(diagnosis, finding)
+    if finding.saving_ns is None or finding.saving_share is None or ledger is None:
+        return ""
+    unit = " per step" if ledger.step_count else ""
+    when = "next bottleneck: " if finding.status == "latent" else ""
+    own = f"−{percent(finding.saving_share)}"
+    run_share = finding.run_saving_share
+    if run_share is None or abs(run_share - finding.saving_share) <= SAME_SHARE:
+        return f"{when}up to {own}, {duration(finding.saving_ns / max(ledger.step_count, 1))}{unit}"
+    run_ns = (finding.run_saving_ns or 0) / max(ledger.step_count, 1)
+    return f"{when}up to −{percent(run_share)} of the run, {duration(run_ns)}{unit} ({own} of its rank alone)"
+
+
+def _tables(evidences: Sequence[Evidence], most_rows: int | None) -> list[Table]:
+    return [_evidence_table(evidence, evidence.rows[:most_rows]) for evidence in evidences if evidence.rows]
+
+
+def _evidence_table(evidence: Evidence, rows: Sequence[tuple[object, ...]]) -> Table:
+    note = f"{len(evidence.rows) - len(rows)} more with -v" if len(rows) < len(evidence.rows) else ""
+    shown = _telling_columns(evidence, rows)
+    columns = tuple(column_words(evidence.columns[i]) for i in shown)
+    cells = tuple(tuple(value_words(evidence.columns[i], row[i]) for i in shown) for row in rows)
+    right = frozenset(at for at, i in enumerate(shown) if any(isinstance(row[i], int | float) for row in rows))
+    return Table(columns, cells, right=right, title=evidence.title, note=note)
+
+
+def _telling_columns(evidence: Evidence, rows: Sequence[tuple[object, ...]]) -> list[int]:
+    """Return the columns worth showing: not those without values, for programs only, or equal to another column."""
+    for_people = any(column.endswith("ms") for column in evidence.columns)
+    shown: list[int] = []
+    seen: list[tuple[object, ...]] = []
+    for i, column in enumerate(evidence.columns):
+        values = tuple(row[i] for row in rows)
+        if all(value is None for value in values) or (for_people and column in _FOR_PROGRAMS):
+            continue
+        if values in seen and all(isinstance(value, str) for value in values):
+            continue
+        shown.append(i)
+        seen.append(values)
+    return shown

@@ -1,0 +1,90 @@
+"""The beginning and the end of a report: what was read, the verdict, what limits trust, and what was checked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from traceanalyzer.diagnosis import SEVERITIES, Diagnosis, Finding
+from traceanalyzer.report.blocks import Block, Code, Heading, Paragraph, Section, Text
+from traceanalyzer.report.diagnosis_blocks.findings import left_out
+from traceanalyzer.report.diagnosis_blocks.ledgers import alike
+from traceanalyzer.report.diagnosis_blocks.places import quality_place
+from traceanalyzer.report.diagnosis_blocks.skipped_rules import checked_words, skipped
+from traceanalyzer.report.verdict import LIMITS_TRUST, RunVerdict, quality_findings, step_ns
+from traceanalyzer.report.words import counted, duration, listed, ranges, short_names
+
+MOST_LOSSES = 3
+_ROLES = {"healthy": "good", "sick": "strong", "blocked": "bad"}
+
+
+def headline(diagnosis: Diagnosis, verdict: RunVerdict) -> Section:
+    """Return the run, what it holds, and the verdict."""
+    inventory = tuple(Text(words, "dim") for words in _inventory(diagnosis))
+    sentence = Paragraph(verdict.sentence, role=_ROLES.get(verdict.state, "caution"))
+    return Section((Heading(_run_name(diagnosis), inventory), sentence))
+
+
+def healthy_headline(diagnosis: Diagnosis, verdict: RunVerdict) -> Paragraph:
+    """Return the verdict on a run in which nothing is to be fixed."""
+    name = _run_name(diagnosis)
+    label = Text(short_names([name])[name], "strong")
+    return Paragraph(verdict.sentence, role=_ROLES.get(verdict.state, "caution"), label=label)
+
+
+def trust_blocks(diagnosis: Diagnosis, *, verbose: bool) -> tuple[Block, ...]:
+    """Return what is wrong with the traces; without `verbose` only what limits trust."""
+    shown = [finding for finding in quality_findings(diagnosis) if verbose or limits_trust(finding)]
+    blocks: list[Block] = []
+    for finding in shown:
+        fixes: list[Block] = []
+        for fix in finding.fixes if verbose else finding.fixes[:1]:
+            code = (Code(fix.code, fix.lang),) if fix.code and verbose else ()
+            fixes.append(Paragraph(fix.text, label=Text("fix", "good"), blocks=code))
+        message = f"{quality_place(diagnosis, finding)}{finding.message}"
+        blocks.append(Paragraph(message, label=Text(finding.severity, finding.severity), blocks=tuple(fixes)))
+    lost = [defect for defect in diagnosis.defects if defect.severity == "loss"]
+    if lost:
+        kinds = ", ".join(f"{defect.defect} ×{defect.count:,} in {defect.trace}" for defect in lost[:MOST_LOSSES])
+        more = f" and {len(lost) - MOST_LOSSES} more" if len(lost) > MOST_LOSSES else ""
+        words = f"the file does not hold everything: {kinds}{more}"
+        blocks.append(Paragraph(words, label=Text("lost", "warning")))
+    return tuple(blocks)
+
+
+def limits_trust(finding: Finding) -> bool:
+    """Return whether a finding about the trace has to be read before anything else."""
+    return SEVERITIES.index(finding.severity) >= LIMITS_TRUST
+
+
+def footer(diagnosis: Diagnosis, *, verbose: bool, is_mute: bool) -> Paragraph:
+    """Return how many rules were checked, and what `verbose` adds; a mute report says above what to record."""
+    more = left_out(diagnosis) + (["what to record"] if skipped(diagnosis) and not is_mute else [])
+    tail = "" if verbose or not more else f" -v adds {listed(more)}."
+    return Paragraph(f"{checked_words(diagnosis, skips=not (verbose or is_mute))}.{tail}", role="dim")
+
+
+def healthy_footer(diagnosis: Diagnosis) -> Paragraph:
+    """Return how many rules were checked, and over how many steps."""
+    slowest = alike(diagnosis.ledgers)[0].worst
+    steps = f"{counted(slowest.step_count, 'step')} of {duration(step_ns(slowest))}"
+    window = steps if slowest.step_count else f"{duration(slowest.window_ns)}, no steps"
+    return Paragraph(f"{checked_words(diagnosis)}; {window}; -v shows more.", role="dim")
+
+
+def _run_name(diagnosis: Diagnosis) -> str:
+    return Path(diagnosis.run).name or Path(diagnosis.run).resolve().name or diagnosis.run
+
+
+def _inventory(diagnosis: Diagnosis) -> list[str]:
+    formats = " and ".join(sorted({trace.format for trace in diagnosis.traces}))
+    words = [f"{counted(len(diagnosis.traces), f'{formats} trace')}"]
+    ranks = [trace.rank for trace in diagnosis.traces if trace.rank is not None]
+    world = max((trace.world_size or 0 for trace in diagnosis.traces), default=0)
+    if ranks:
+        words.append(f"rank{'' if len(set(ranks)) == 1 else 's'} {ranges(ranks)}" + (f" of {world}" if world else ""))
+    words.append(counted(sum(trace.event_count for trace in diagnosis.traces), "event"))
+    steps = sorted({ledger.step_count for ledger in diagnosis.ledgers})
+    if steps:
+        count = counted(steps[-1], "step") if steps[0] == steps[-1] else f"{steps[0]}-{steps[-1]} steps"
+        words.append(count if steps[-1] else "no steps found")
+    return words

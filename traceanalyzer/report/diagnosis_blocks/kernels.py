@@ -1,0 +1,41 @@
+"""What the GPU computes: the classes of its kernels, and those that take most time."""
+
+from __future__ import annotations
+
+from traceanalyzer.diagnosis import DeviceLedger
+from traceanalyzer.report.blocks import Block, Paragraph, Table, Text
+from traceanalyzer.report.words import duration, name_words, percent
+
+MOST_CLASSES = 4
+LEAST_CLASS_SHARE = 0.01
+MOST_KERNELS = 3
+MOST_KERNELS_VERBOSE = 5
+# With many findings each line counts, and these say less.
+MOST_KERNELS_BESIDE_FINDINGS = 2
+MANY_FINDINGS = 4
+
+
+def kernel_blocks(ledger: DeviceLedger, *, most: int, place: str = "") -> tuple[Block, ...]:
+    """Return the largest classes as one line, and a table of the top kernels; nothing where no kernel computes."""
+    if not ledger.top_kernels:
+        return ()
+    largest = [item for item in ledger.kernel_classes[:MOST_CLASSES] if item.share >= LEAST_CLASS_SHARE]
+    classes = ", ".join(f"{item.name} {item.share:.0%}".replace("%", " %") for item in largest)
+    label = Text("What the GPU computes", "strong")
+    words = f"{f'{place}: ' if place else ''}{classes} of kernel time"
+    rows = tuple(
+        (name_words(kernel.name), percent(kernel.share), f"{kernel.call_count:,}", duration(kernel.mean_ns))
+        for kernel in ledger.top_kernels[:most]
+    )
+    share = "of the step" if ledger.step_count else "of the time"
+    return (
+        Paragraph(words, label=label),
+        Table(("top kernels", share, "calls", "mean"), rows, right=frozenset({1, 2, 3})),
+    )
+
+
+def kernels_shown(finding_count: int, *, verbose: bool) -> int:
+    """Return how many top kernels a report with this many findings shows of a device."""
+    if verbose:
+        return MOST_KERNELS_VERBOSE
+    return MOST_KERNELS if finding_count < MANY_FINDINGS else MOST_KERNELS_BESIDE_FINDINGS

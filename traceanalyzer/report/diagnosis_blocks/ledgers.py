@@ -1,0 +1,150 @@
+"""Where the time goes: the ledger of the run or of its slowest device as a bar, the other devices as a line each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from traceanalyzer.diagnosis import DeviceLedger, Diagnosis, RunLedger
+from traceanalyzer.report.blocks import Bar, BarPart, Block, Heading, Section, Table, Text
+from traceanalyzer.report.diagnosis_blocks.kernels import kernel_blocks, kernels_shown
+from traceanalyzer.report.diagnosis_blocks.places import devices_words
+from traceanalyzer.report.ledger_shares import SMALL_SHARE, ledger_rows, shares_words
+from traceanalyzer.report.verdict import compute_share, problems, step_ns
+from traceanalyzer.report.words import bucket_words, counted, duration, percent, short_names
+
+# Ledgers whose buckets all differ by less than this share are shown as one.
+ALIKE_SHARE = 0.02
+MOST_DEVICES = 6
+
+
+@dataclass(frozen=True)
+class LedgerGroup:
+    """Devices with ledgers alike; the slowest of them stands for all."""
+
+    worst: DeviceLedger
+    members: tuple[DeviceLedger, ...]
+
+
+def alike(ledgers: Sequence[DeviceLedger]) -> list[LedgerGroup]:
+    """Group ledgers that differ by little, the group with the slowest device first."""
+    groups: list[list[DeviceLedger]] = []
+    for ledger in sorted(ledgers, key=lambda x: (-step_ns(x), compute_share(x), x.trace, x.device)):
+        for group in groups:
+            if _distance(group[0], ledger) < ALIKE_SHARE:
+                group.append(ledger)
+                break
+        else:
+            groups.append([ledger])
+    return [LedgerGroup(group[0], tuple(group)) for group in groups]
+
+
+def ledger_sections(diagnosis: Diagnosis, *, verbose: bool) -> list[Section]:
+    """Return one bar, the other devices and what the slowest computes; with `verbose` bar and kernels of every one."""
+    ledgers = diagnosis.ledgers
+    # Two traces of one rank: then only their names tell them apart.
+    named = short_names([x.trace for x in ledgers]) if len({(x.rank, x.device) for x in ledgers}) < len(ledgers) else {}
+    run = [] if diagnosis.run_ledger is None else [_run_section(diagnosis.run_ledger)]
+    most = kernels_shown(len(problems(diagnosis)), verbose=verbose)
+    if verbose:
+        devices = [_device_section(LedgerGroup(ledger, (ledger,)), ledgers, named) for ledger in ledgers]
+        kernels = [kernel_blocks(ledger, most=most) for ledger in ledgers]
+        return run + [
+            Section((*section.blocks, *blocks), section.heading)
+            for section, blocks in zip(devices, kernels, strict=True)
+        ]
+    groups = alike(ledgers)
+    if run:
+        (section,) = run
+        table = _devices_table(groups, ledgers, named)
+        return [Section((*section.blocks, table, *slowest_kernels(diagnosis, most=most)), section.heading)]
+    if not groups:
+        return []
+    section = _device_section(groups[0], ledgers, named)
+    rest = [_devices_table(groups[1:], ledgers, named)] if len(groups) > 1 else []
+    return [Section((*section.blocks, *rest, *slowest_kernels(diagnosis, most=most)), section.heading)]
+
+
+def slowest_kernels(diagnosis: Diagnosis, *, most: int) -> tuple[Block, ...]:
+    """Return what the slowest device computes, which is named where there are several."""
+    ledgers = diagnosis.ledgers
+    groups = alike(ledgers)
+    if not groups:
+        return ()
+    slowest = groups[0].worst
+    place = devices_words([slowest], alone=_is_alone(ledgers)) if len(ledgers) > 1 else ""
+    return kernel_blocks(slowest, most=most, place=place)
+
+
+def _run_section(ledger: RunLedger) -> Section:
+    waited = [(rank, dur_ns / ledger.window_ns) for rank, dur_ns in ledger.ranks if ledger.window_ns]
+    ranks = ", ".join(
+        f"rank {rank} {share:.0%}".replace("%", " %") for rank, share in waited[:3] if share >= SMALL_SHARE
+    )
+    note = Text(f"of the rank that the others wait for: {ranks}", "dim")
+    return Section((_bar(ledger),), Heading("Where the run's time goes", (_window(ledger), note)))
+
+
+def _device_section(group: LedgerGroup, ledgers: Sequence[DeviceLedger], named: Mapping[str, str]) -> Section:
+    ledger = group.worst
+    notes = [_place(group, ledgers, named)]
+    if len(group.members) > 1:
+        slowest = devices_words([ledger], alone=_is_alone(ledgers))
+        notes.append(f"all within {ALIKE_SHARE:.0%}; this is the slowest, {slowest}".replace("%", " %"))
+    notes += [ledger.device_name] if ledger.device_name else []
+    heading = Heading("Where the time goes", (_window(ledger), *(Text(note, "dim") for note in notes)))
+    return Section((_bar(ledger),), heading)
+
+
+def _devices_table(groups: Sequence[LedgerGroup], ledgers: Sequence[DeviceLedger], named: Mapping[str, str]) -> Block:
+    """Say of each group of devices how long its step is and what its slowest one waits for most."""
+    rows = []
+    for group in groups[:MOST_DEVICES]:
+        ledger = group.worst
+        shares = shares_words(ledger)
+        waits = [bucket for bucket, _ in ledger_rows(ledger) if bucket != "compute"]
+        worst = f"{bucket_words(waits[0])} {shares[waits[0]]}" if waits else "–"
+        place = named[ledger.trace] if named and len(group.members) == 1 else _place(group, ledgers, named)
+        rows.append((place, duration(step_ns(ledger)), percent(compute_share(ledger)), worst))
+    hidden = sum(len(group.members) for group in groups[MOST_DEVICES:])
+    if hidden:
+        rows.append((f"{counted(hidden, 'more device')} with -v", "", "", ""))
+    time = "step time" if all(ledger.step_count for ledger in ledgers) else "window"
+    return Table(("device", time, "GPU busy", "largest wait"), tuple(rows), right=frozenset({1, 2}))
+
+
+def _bar(ledger: DeviceLedger | RunLedger) -> Block:
+    rows, shares = ledger_rows(ledger), shares_words(ledger)
+    parts = []
+    for bucket, dur_ns in rows:
+        words = bucket_words(bucket)
+        cells = (duration(dur_ns / max(ledger.step_count, 1)), shares[bucket])
+        parts.append(BarPart(bucket, words, dur_ns, cells, bucket if words != bucket else ""))
+    return Bar(("time per step" if ledger.step_count else "time", "share"), tuple(parts))
+
+
+def _window(ledger: DeviceLedger | RunLedger) -> Text:
+    window = (
+        f"step time {duration(step_ns(ledger))}" if ledger.step_count else f"{duration(ledger.window_ns)}, no steps"
+    )
+    return Text(window, "strong")
+
+
+def _place(group: LedgerGroup, ledgers: Sequence[DeviceLedger], named: Mapping[str, str]) -> str:
+    place = devices_words(group.members, alone=_is_alone(ledgers))
+    ledger = group.worst
+    if named and len(group.members) == 1 and ledger.rank is not None:
+        return f"{place} in {named[ledger.trace]}"
+    return place
+
+
+def _is_alone(ledgers: Sequence[DeviceLedger]) -> bool:
+    return len({ledger.trace for ledger in ledgers}) == 1
+
+
+def _distance(a: DeviceLedger, b: DeviceLedger) -> float:
+    shares_a, shares_b = ({name: ns / x.window_ns for name, ns in x.buckets if x.window_ns} for x in (a, b))
+    names = shares_a.keys() | shares_b.keys()
+    buckets = max((abs(shares_a.get(name, 0.0) - shares_b.get(name, 0.0)) for name in names), default=0.0)
+    longer = max(step_ns(a), step_ns(b), 1.0)
+    return max(buckets, abs(step_ns(a) - step_ns(b)) / longer)

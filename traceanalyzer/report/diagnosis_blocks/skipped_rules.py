@@ -1,0 +1,89 @@
+"""Which rules could not look, why, and what to record next time."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+
+from traceanalyzer.diagnosis import Diagnosis, Outcome
+from traceanalyzer.report.blocks import Bullets, Heading, Section, Text
+from traceanalyzer.report.words import counted
+
+# The reason of a rule that has nothing to look for in a run.
+NOT_APPLICABLE = "not-applicable"
+# The name of a reason for programs, ahead of its words.
+_NAME = re.compile(r"^[a-z]+(?:-[a-z]+)+: ")
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+# More rules than these are counted, where not everything is asked for.
+MOST_NAMES = 2
+MOST_REASONS = 4
+
+
+def skipped_sections(diagnosis: Diagnosis, *, verbose: bool) -> list[Section]:
+    """Return the rules that lack data, one line for each reason; with `verbose` also those that do not apply."""
+    sections = []
+    lacking = skipped(diagnosis)
+    if lacking:
+        title = f"{counted(_rule_count(lacking), 'rule')} skipped: data not recorded"
+        sections.append(_section(title, (Text("why → what to record", "dim"),), lacking, verbose=verbose))
+    strangers = not_applicable(diagnosis)
+    if strangers and verbose:
+        count = _rule_count(strangers)
+        title = f"{counted(count, 'rule')} {'does' if count == 1 else 'do'} not apply to this run"
+        sections.append(_section(title, (), strangers, verbose=verbose))
+    return sections
+
+
+def skipped(diagnosis: Diagnosis) -> list[Outcome]:
+    """Return the outcomes of rules that lacked data everywhere in the run."""
+    return [outcome for outcome in _abstained(diagnosis) if outcome.reason != NOT_APPLICABLE]
+
+
+def not_applicable(diagnosis: Diagnosis) -> list[Outcome]:
+    """Return the outcomes of rules that have nothing to look for in the run."""
+    return [outcome for outcome in _abstained(diagnosis) if outcome.reason == NOT_APPLICABLE]
+
+
+def checked_words(diagnosis: Diagnosis, *, skips: bool = True) -> str:
+    """Say how many rules were checked, and with `skips` how many not: `…; 3 rules skipped: data not recorded`."""
+    lacking = {outcome.rule for outcome in skipped(diagnosis)}
+    strangers = {outcome.rule for outcome in not_applicable(diagnosis)} - lacking
+    rules = {outcome.rule for outcome in diagnosis.outcomes} - strangers
+    words = f"{len(rules - lacking)} of {counted(len(rules), 'rule')} checked"
+    if lacking and skips:
+        words += f"; {counted(len(lacking), 'rule')} skipped: data not recorded"
+    return words
+
+
+def _abstained(diagnosis: Diagnosis) -> list[Outcome]:
+    looked = {outcome.rule for outcome in diagnosis.outcomes if outcome.state != "abstained"}
+    return [o for o in diagnosis.outcomes if o.state == "abstained" and o.rule not in looked]
+
+
+def _rule_count(outcomes: Sequence[Outcome]) -> int:
+    return len({outcome.rule for outcome in outcomes})
+
+
+def _section(title: str, notes: tuple[Text, ...], outcomes: Sequence[Outcome], *, verbose: bool) -> Section:
+    groups: dict[tuple[str, str, str], list[Outcome]] = defaultdict(list)
+    for outcome in outcomes:
+        # What differs in numbers only, as on several devices, is one reason.
+        detail = _NUMBER.sub("0", outcome.detail or "")
+        groups[(outcome.reason or "", outcome.unlock or "", detail)].append(outcome)
+    ordered = sorted(groups.items(), key=lambda group: (-_rule_count(group[1]), group[0]))
+    shown = ordered if verbose else ordered[:MOST_REASONS]
+    items = [_item(reason, unlock, group, verbose=verbose) for (reason, unlock, _), group in shown]
+    if len(shown) < len(ordered):
+        more = len(ordered) - len(shown)
+        items.append(f"and {counted(more, 'more reason')}; -v lists {'it' if more == 1 else 'them'}")
+    return Section((Bullets(tuple(Text(item) for item in items)),), Heading(title, notes))
+
+
+def _item(reason: str, unlock: str, outcomes: Sequence[Outcome], *, verbose: bool) -> str:
+    details = {_NAME.sub("", outcome.detail) for outcome in outcomes if outcome.detail}
+    because = min(details, default=reason.rpartition(":")[2].replace("_", " "))
+    because += ", and the like" if len(details) > 1 else ""
+    names = sorted({outcome.rule for outcome in outcomes})
+    named = ", ".join(names) if verbose or len(names) <= MOST_NAMES else f"{names[0]} and {len(names) - 1} more"
+    return f"{because}{' → ' + unlock if unlock else ''}  ({named})"

@@ -1,0 +1,165 @@
+"""A page of text on a terminal or in a pipe: wrapped to its width, coloured where colours are shown."""
+
+from __future__ import annotations
+
+import os
+import re
+import textwrap
+from collections.abc import Sequence
+from typing import TextIO
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from traceanalyzer.report.renderers.code_lines import fitted
+from traceanalyzer.report.visible import one_line, visible
+
+# Lines longer than this are hard to read however wide the terminal is.
+WIDEST = 120
+NARROWEST = 60
+# What a pipe gets, unless COLUMNS says otherwise.
+PIPE_WIDTH = 100
+
+# No column of a table is cut below this.
+NARROWEST_CELL = 6
+
+# The space between a number and its unit, at which no line ends.
+_UNIT = re.compile(r"(?<=\d) (?=(?:%|[mµn]?s|[kKMGT]?i?B(?:/s)?|TFLOP/s)(?!\w))|(?<=×) ")
+_NO_BREAK = "\N{NO-BREAK SPACE}"
+
+Part = str | tuple[str, str]  # text, or (text, style)
+
+
+def _styled(part: Part) -> tuple[str, str]:
+    return (part, "") if isinstance(part, str) else part
+
+
+class _Console(Console):
+    """A console that leaves a closed pipe to the command line; rich would exit with 1, which means a finding."""
+
+    def on_broken_pipe(self) -> None:
+        raise  # rich calls this while it handles the error
+
+
+class Page:
+    """Writes styled lines that never pass the page's width."""
+
+    def __init__(self, stream: TextIO) -> None:
+        width = None if stream.isatty() or os.environ.get("COLUMNS") else PIPE_WIDTH
+        self._console = _Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
+        self.width = max(NARROWEST, min(self._console.width, WIDEST))
+
+    @property
+    def colored(self) -> bool:
+        """Whether colours are shown, so that they may carry meaning."""
+        return self._console.color_system is not None and not self._console.no_color
+
+    def line(self, *parts: Part) -> None:
+        """Write one line; what does not fit is cut with an ellipsis."""
+        text = Text()
+        for part in parts:
+            words, style = _styled(part)
+            text.append(visible(words), style)
+        text.truncate(self.width, overflow="ellipsis")
+        text.rstrip()
+        self._console.print(text, soft_wrap=True)
+
+    def flow(self, parts: Sequence[Part], *, indent: int = 0) -> None:
+        """Write parts one after the other, on as many lines as they need; a part is only split if it must be."""
+        pairs = [(visible(words), style) for words, style in map(_styled, parts)]
+        line: list[Part] = []
+        used = indent
+        for text, style in pairs:
+            if line and used + cell_len(text.rstrip()) > self.width:
+                self.line(" " * indent, *line)
+                line, used, text = [], indent, text.lstrip(" ·")
+            if not line and cell_len(text) > self.width - indent:
+                *above, text = _lines(text, self.width - indent)
+                for words in above:
+                    self.line(" " * indent, (words, style))
+            line.append((text, style))
+            used += cell_len(text)
+        self.line(" " * indent, *line)
+
+    def blank(self) -> None:
+        """Write an empty line."""
+        self._console.print()
+
+    def paragraph(self, text: str, *, label: Part = "", indent: int = 0, style: str = "") -> None:
+        """Write wrapped text after a label; the lines below stand under the text and not under the label."""
+        words, label_style = _styled(label)
+        words = visible(words)
+        hang = " " * indent + " " * cell_len(words)
+        lines = _lines(one_line(text), self.width - len(hang)) or [""]
+        self.line(" " * indent, (words, label_style), (lines[0], style))
+        for line in lines[1:]:
+            self.line(hang, (line, style))
+
+    def code(self, code: str, *, indent: int, lang: str = "", style: str = "cyan") -> None:
+        """Write a snippet or an address so that it can be pasted: no line ends inside a word, whatever the width."""
+        for line in fitted(code, lang, self.width - indent):
+            self._console.print(Text(" " * indent + visible(line), style=style), soft_wrap=True)
+
+    def table(
+        self,
+        columns: Sequence[str],
+        rows: Sequence[Sequence[str]],
+        *,
+        indent: int = 0,
+        right: frozenset[int] = frozenset(),
+        wraps_last: bool = False,
+    ) -> None:
+        """Write an aligned table; the widest column gives way where the page is too narrow.
+
+        A last column that `wraps_last` continues on the next line instead.
+        """
+        room = self.width - indent
+        rows = [[one_line(cell) for cell in row] for row in rows]
+        if wraps_last:
+            rows = _wrapped(columns, rows, room)
+        head, *body = aligned(columns, rows, room=room, right=right)
+        self.line(" " * indent, (head, "dim"))
+        for row in body:
+            self.line(" " * indent, row)
+
+
+def aligned(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], *, room: int | None, right: frozenset[int] = frozenset()
+) -> list[str]:
+    """Return a header and rows as lines of aligned cells; the widest columns give way until `room` is kept."""
+    widths = [max(cell_len(row[i]) for row in (columns, *rows)) for i in range(len(columns))]
+    while room is not None and sum(widths) + 2 * (len(widths) - 1) > room and max(widths) > NARROWEST_CELL:
+        widths[widths.index(max(widths))] -= 1
+    return [_aligned(row, widths, right) for row in (columns, *rows)]
+
+
+def _wrapped(columns: Sequence[str], rows: Sequence[Sequence[str]], room: int) -> list[list[str]]:
+    """Return rows whose last cell fits beside the others, each with as many rows below it as that takes."""
+    others = [max(cell_len(row[i]) for row in (columns, *rows)) for i in range(len(columns) - 1)]
+    left = max(room - sum(width + 2 for width in others), NARROWEST_CELL)
+    lines = []
+    for *cells, remark in rows:
+        first, *more = _lines(remark, left) or [""]
+        lines += [[*cells, first], *([*[""] * len(cells), line] for line in more)]
+    return lines
+
+
+def _lines(text: str, width: int) -> list[str]:
+    """Return a text wrapped between words, but not between a number and its unit."""
+    lines = textwrap.wrap(_UNIT.sub(_NO_BREAK, text), width, break_on_hyphens=False)
+    return [line.replace(_NO_BREAK, " ") for line in lines]
+
+
+def _aligned(cells: Sequence[str], widths: Sequence[int], right: frozenset[int]) -> str:
+    fitted = []
+    for i, (cell, width) in enumerate(zip(cells, widths, strict=True)):
+        # The ends of file paths and of traces, and the beginnings of names are what tells them apart.
+        if cell_len(cell) > width:
+            cell = "…" + cell[len(cell) - width + 1 :] if _is_place(cell) else cell[: width - 1] + "…"
+        fitted.append(" " * (width - cell_len(cell)) + cell if i in right else cell + " " * (width - cell_len(cell)))
+    return "  ".join(fitted).rstrip()
+
+
+def _is_place(cell: str) -> bool:
+    return (".py" in cell and "/" in cell) or "#pid" in cell

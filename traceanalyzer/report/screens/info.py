@@ -1,0 +1,203 @@
+"""The inventory of a run as sections of blocks, or as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import TextIO
+
+from traceanalyzer.report.blocks import Block, Bullets, Code, Heading, Paragraph, Section, Table, Text
+from traceanalyzer.report.inventory import Inventory, Row
+from traceanalyzer.report.words import counted, duration, percent, short_names, size
+
+MOST_TRACES = 16
+MOST_DEFECTS = 8
+MOST_METADATA = 12
+LONGEST_VALUE = 200
+
+SCHEMA_VERSION = 1
+
+# What only tells a viewer how to draw.
+_VIEWERS = ("process_", "thread_")
+_DEFECT_ROLES = {"loss": "bad", "repair": "caution", "note": "dim"}
+
+
+def sections(inventory: Inventory, run: str, *, verbose: bool = False) -> list[Section]:
+    """Return the inventory; long lists are cut short unless everything is asked for."""
+    traces = inventory.traces
+    totals = (
+        counted(len(traces), "trace"),
+        size(sum(trace["size_bytes"] for trace in traces)),
+        counted(sum(trace["event_count"] for trace in traces), "event"),
+    )
+    shown = traces if verbose else traces[:MOST_TRACES]
+    return [
+        Section((Heading(run, tuple(Text(words, "dim") for words in totals)),)),
+        _traces(shown, len(traces) - len(shown)),
+        *_devices(inventory, verbose=verbose),
+        *_links(shown),
+        *_events(inventory),
+        Section((Bullets(tuple(map(Text, inventory.doubts or ["no issues found"]))),), Heading("How far to trust it")),
+        *_missing(inventory),
+        defects_section(inventory, verbose=verbose),
+        *_metadata(inventory, verbose=verbose),
+    ]
+
+
+def write_json(inventory: Inventory, run: str, stream: TextIO) -> None:
+    """Write the inventory as one JSON object."""
+    document = {"schema_version": SCHEMA_VERSION, "run": run, **dataclasses.asdict(inventory)}
+    json.dump(document, stream, indent=2, ensure_ascii=False, default=str)
+    stream.write("\n")
+
+
+def _traces(traces: Sequence[Row], hidden: int) -> Section:
+    """Return a row for each trace; what all share stands once, above."""
+    names = short_names([trace["trace"] for trace in traces])
+    kinds = sorted({_kind(trace) for trace in traces})
+    rows = []
+    for trace in traces:
+        rank = "unknown" if trace["rank"] is None else f"{trace['rank']} ({trace['rank_source']})"
+        world = f" of {trace['world_size']}" if trace["world_size"] else ""
+        rows.append(
+            (
+                names[trace["trace"]],
+                *([_kind(trace)] if len(kinds) > 1 else []),
+                rank + world,
+                f"{trace['event_count']:,}",
+                duration(trace["span_ns"]) if trace["span_ns"] is not None else "–",
+                f"{trace['step_count']} ({trace['step_source']})" if trace["step_count"] else "none found",
+            )
+        )
+    kind = ["written by"] if len(kinds) > 1 else []
+    columns = ("trace", *kind, "rank (source)", "events", "span", "steps (source)")
+    table = Table(columns, tuple(rows), right=frozenset({2 + len(kind), 3 + len(kind)}))
+    notes = (Text(kinds[0], "dim"),) if len(kinds) == 1 else ()
+    return Section((table, *_more(hidden)), Heading("Traces", notes))
+
+
+def _kind(trace: Row) -> str:
+    recorder = trace["recorder"] or trace["format"]
+    return f"{recorder}, {trace['producer'] or 'producer unknown'}; framework: {trace['framework'] or 'unknown'}"
+
+
+def _devices(inventory: Inventory, *, verbose: bool) -> list[Section]:
+    """Return devices, those of the same kind on one line unless each is asked for."""
+    groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for device in inventory.devices:
+        label = device["name"] or device["vendor"] or "unnamed"
+        groups[(label, f"{device['trace']} {device['device']}" if verbose else "")].append(device)
+    if not groups:
+        return []
+    rows = []
+    for (label, _), devices in groups.items():
+        first = devices[0]
+        worked = [device for device in devices if device["gpu_op_count"]]
+        rows.append(
+            (
+                label,
+                f"{first['trace']}, device {first['device']}" if verbose else f"{len(worked)} of {len(devices)}",
+                "–" if first["compute_major"] is None else f"{first['compute_major']}.{first['compute_minor']}",
+                "–" if first["sm_count"] is None else str(first["sm_count"]),
+                "–" if first["memory_bytes"] is None else size(first["memory_bytes"]),
+                f"{sum(device['gpu_op_count'] for device in devices):,}",
+            )
+        )
+    place = "place" if verbose else "in use"
+    columns = ("device", place, "compute capability", "SMs or CUs", "memory", "operations")
+    return [Section((Table(columns, tuple(rows), right=frozenset({3, 4, 5})),), Heading("Devices"))]
+
+
+def _links(traces: Sequence[Row]) -> list[Section]:
+    with_work = [trace for trace in traces if trace["gpu_op_count"]]
+    if not with_work:
+        return []
+    columns = ("trace", "operations", "launch call", "operator", "annotation", "Python line")
+    names = short_names([trace["trace"] for trace in with_work])
+    rows = [
+        (
+            names[trace["trace"]],
+            f"{trace['gpu_op_count']:,}",
+            *(percent(trace[f"{link}_share"]) for link in ("launch", "cpu_op", "annotation", "python")),
+        )
+        for trace in with_work
+    ]
+    heading = Heading("GPU operations linked to their origin", (Text("share of all operations", "dim"),))
+    return [Section((Table(columns, tuple(rows), right=frozenset(range(1, 6))),), heading)]
+
+
+def _events(inventory: Inventory) -> list[Section]:
+    counts: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for event in inventory.events:
+        counts[event["class"]][event["category"] or "other"] += event["event_count"]
+    if not counts:
+        return []
+    width = max(map(len, counts))
+    blocks = []
+    for name, categories in counts.items():
+        ordered = sorted(categories.items(), key=lambda item: -item[1])
+        words = " · ".join(f"{category} {count:,}" for category, count in ordered)
+        blocks.append(Paragraph(words, label=Text(f"{name:<{width}}")))
+    return [Section(tuple(blocks), Heading("Events"))]
+
+
+def _missing(inventory: Inventory) -> list[Section]:
+    """Return what was not recorded, each with the option that records it."""
+    if not inventory.missing:
+        return []
+    items = [sentence.rpartition(": ") for sentence in inventory.missing]
+    blocks = tuple(Paragraph(f"{words}:", blocks=(Code(option, "python"),)) for words, _, option in items)
+    return [Section(blocks, Heading("Not recorded"))]
+
+
+def defects_section(inventory: Inventory, *, verbose: bool) -> Section:
+    """Return what is wrong with the files; several files alike share a line unless all is asked for."""
+    if not inventory.defects:
+        return Section((), Heading("Defects", (Text("none: every event was read"),)))
+    alike: dict[tuple[str, int, str, str], list[Row]] = defaultdict(list)
+    for defect in inventory.defects:
+        trace = defect["trace"] if verbose else ""
+        alike[(defect["defect"], defect["defect_count"], defect["example"] or "", trace)].append(defect)
+    groups = list(alike.values())
+    shown = groups if verbose else groups[:MOST_DEFECTS]
+    blocks = [_defect(group, is_alone=len(inventory.traces) == 1, verbose=verbose) for group in shown]
+    heading = Heading("Defects", (Text("in the files, and what was done about them", "dim"),))
+    return Section((*blocks, *_more(len(groups) - len(shown))), heading)
+
+
+def _defect(group: Sequence[Row], *, is_alone: bool, verbose: bool) -> Block:
+    defect = group[0]
+    is_placed = defect["first_offset"] is not None
+    place = f", first at byte {defect['first_offset']:,}" if is_placed and len(group) == 1 else ""
+    trace = "" if is_alone else f" in {defect['trace'] if len(group) == 1 else f'each of {len(group)} traces'}"
+    words = [defect["advice"]]
+    # Without a place, the example is what there is to look for.
+    if defect["example"] and (verbose or not is_placed):
+        words.append(f"for example {defect['example']}")
+    label = Text(f"{defect['severity']:<6}", _DEFECT_ROLES.get(defect["severity"], "plain"))
+    details = tuple(Paragraph(text, role="dim") for text in words)
+    return Paragraph(f"{defect['defect']} ×{defect['defect_count']:,}{trace}{place}", label=label, blocks=details)
+
+
+def _metadata(inventory: Inventory, *, verbose: bool) -> list[Section]:
+    """Return metadata, values that all traces share once; secrets were taken out before."""
+    values: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for row in inventory.metadata:
+        values[(row["key"], row["value"] or "")].append(row["trace"])
+    if not values:
+        return []
+    ordered = sorted(values.items())
+    telling = [item for item in ordered if len(item[0][1]) <= LONGEST_VALUE and not item[0][0].startswith(_VIEWERS)]
+    shown = ordered if verbose else telling[:MOST_METADATA]
+    blocks = []
+    for (key, value), traces in shown:
+        where = "" if len(traces) == len(inventory.traces) else f"  ({traces[0]}{', …' if len(traces) > 1 else ''})"
+        blocks.append(Paragraph(f"{value}{where}", label=Text(key, "label")))
+    heading = Heading("Metadata", (Text("secrets redacted", "dim"),))
+    return [Section((*blocks, *_more(len(ordered) - len(shown))), heading)]
+
+
+def _more(count: int) -> tuple[Block, ...]:
+    return (Paragraph(f"and {count} more; -v lists them", role="dim"),) if count else ()

@@ -1,0 +1,116 @@
+"""The rows of a query: as a table to read, or exact as CSV, JSON or Parquet; streamed, whatever their number."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import decimal
+import json
+import math
+from collections.abc import Iterator
+from typing import IO, TYPE_CHECKING, Any, TextIO
+
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.report.visible import visible
+
+if TYPE_CHECKING:
+    import duckdb
+
+BATCH_ROWS = 10_000
+# A terminal gets this many rows; a pipe gets all.
+TERMINAL_ROWS = 100
+
+
+def write_table(result: duckdb.DuckDBPyConnection, stream: TextIO, *, width: int | None) -> None:
+    """Write an aligned table; a `width` cuts cells to it and rows to the first hundred, and says so."""
+    from traceanalyzer.report.renderers.page import aligned
+
+    columns = column_names(result)
+    rows = result.fetchmany(TERMINAL_ROWS + 1) if width else result.fetchall()
+    shown = rows[:TERMINAL_ROWS] if width else rows
+    right = frozenset(
+        i
+        for i in range(len(columns))
+        if any(isinstance(row[i], int | float | decimal.Decimal) and not isinstance(row[i], bool) for row in shown)
+    )
+    lines = aligned(columns, [[_cell(value) for value in row] for row in shown], room=width, right=right)
+    lines.insert(1, "─" * (min(max(map(len, lines)), width) if width else max(map(len, lines))))
+    for line in lines:
+        stream.write((line if width is None or len(line) <= width else line[: width - 1] + "…") + "\n")
+    if len(rows) > len(shown):
+        stream.write(f"… the first {len(shown)} rows; a LIMIT, a pipe or --output gets what you want\n")
+    elif not rows:
+        stream.write("(no rows)\n")
+
+
+def write_csv(result: duckdb.DuckDBPyConnection, stream: TextIO) -> None:
+    """Write a header and rows; NULL is an empty field."""
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(column_names(result))
+    for rows in _batches(result):
+        writer.writerows(
+            [
+                json.dumps(_plain(value), ensure_ascii=False) if isinstance(value, list | dict) else value
+                for value in row
+            ]
+            for row in rows
+        )
+
+
+def write_json(result: duckdb.DuckDBPyConnection, stream: TextIO) -> None:
+    """Write a JSON array with one object a row; NULL and what is no number are null."""
+    columns = column_names(result)
+    separator = "["
+    for rows in _batches(result):
+        for row in rows:
+            record = {name: _plain(value) for name, value in zip(columns, row, strict=True)}
+            stream.write(separator + "\n  " + json.dumps(record, ensure_ascii=False))
+            separator = ","
+    stream.write("[]\n" if separator == "[" else "\n]\n")
+
+
+def write_parquet(result: duckdb.DuckDBPyConnection, stream: IO[bytes]) -> None:
+    """Write a Parquet file with the query's own column types."""
+    import pyarrow.parquet as pq
+
+    reader = result.to_arrow_reader(BATCH_ROWS)
+    if reader is None:
+        raise TraceAnalyzerError("the statement returns no rows", "sql --format parquet")
+    with pq.ParquetWriter(stream, reader.schema, compression="zstd") as writer:
+        for batch in reader:
+            writer.write_batch(batch)
+
+
+def column_names(result: duckdb.DuckDBPyConnection) -> list[str]:
+    """Return the names of a result's columns; empty where a statement has none."""
+    return [column[0] for column in result.description or ()]
+
+
+def _batches(result: duckdb.DuckDBPyConnection) -> Iterator[list[tuple[Any, ...]]]:
+    while rows := result.fetchmany(BATCH_ROWS):
+        yield rows
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, list | dict):
+        return json.dumps(_plain(value), ensure_ascii=False)
+    # A name with a line break must not break the table, nor steer the terminal.
+    return visible(str(value).replace("\n", "\\n").replace("\t", " "))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, decimal.Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, datetime.date | datetime.time | datetime.timedelta):
+        return str(value)
+    return value if value is None or isinstance(value, bool | int | str) else str(value)

@@ -1,0 +1,97 @@
+"""The page of a rule: what it finds, when it fires and stays silent, its parameters, and the fix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from traceanalyzer.report.blocks import Block, Code, Heading, Link, Paragraph, Section, Text
+from traceanalyzer.rules import Rule
+from traceanalyzer.rules.rule_file.page import RulePage
+from traceanalyzer.rules.rule_set.loading import builtin_folder
+
+# What is longer is a condition, and has a line of its own.
+LONGEST_SEVERITY = len("from what it can save")
+KINDS = (
+    ("finding", "Problems of the program"),
+    ("explanation", "Reasons, shown under the problems that they explain"),
+    ("quality", "Problems of the trace"),
+)
+
+
+def list_sections(rules: Sequence[Rule]) -> list[Section]:
+    """Return every rule with the problem that it finds, by kind."""
+    width = max((len(rule.id) for rule in rules), default=0)
+    listed = []
+    for kind, title in KINDS:
+        lines = [Paragraph(rule.title, label=_label(rule.id, width)) for rule in rules if rule.kind == kind]
+        listed.append(Section(tuple(lines), Heading(title)))
+    hint = "`traceanalyzer rules show ID` shows what a rule checks and how to fix what it finds."
+    return [*listed, Section((Paragraph(hint, role="dim"),))]
+
+
+def sections(rule: RulePage, select: str) -> list[Section]:
+    """Return the page of a rule; `select` is the query that its condition is over."""
+    is_by_row = not rule.attaches_to and len(rule.severity) > LONGEST_SEVERITY
+    severity = f"severity {'by its values' if is_by_row else rule.severity}"
+    facts = [rule.kind, *([] if rule.attaches_to else [severity]), f"{rule.confidence} confidence at most"]
+    heading = Heading(rule.id, tuple(Text(fact, "dim") for fact in facts))
+    return [
+        Section((heading, Paragraph(rule.title, role="strong"))),
+        *([Section((Paragraph(rule.why),))] if rule.why else []),
+        Section(tuple(_scope(rule))),
+        Section(tuple(_conditions(rule, is_by_row=is_by_row))),
+        *_params(rule),
+        *(Section((_fix(fix.text, fix.code, fix.lang),)) for fix in rule.fixes),
+        Section((Code(select, "sql"),), Heading("Query")),
+        Section((*map(Link, rule.references), Link(_place(rule)))),
+    ]
+
+
+def _scope(rule: RulePage) -> list[Block]:
+    lines = [("says", rule.example), ("requires", ", ".join(rule.requires) or "nothing")]
+    if rule.kind != "quality":
+        lines.append(("looks at", rule.scope))
+    lines.append(("explains", ", ".join(rule.attaches_to)) if rule.attaches_to else ("claims", rule.claims))
+    if rule.refines:
+        lines.append(("refines", ", ".join(rule.refines)))
+    return _lines(lines)
+
+
+def _conditions(rule: RulePage, *, is_by_row: bool) -> list[Block]:
+    lines = [("fires when", rule.when)]
+    lines += [("abstains when", f"{condition}  ({reason})") for reason, condition in rule.abstains]
+    lines += [("severity", rule.severity)] if is_by_row else []
+    lines += [("lowers confidence when", f"{condition}  ({meaning})") for meaning, condition in rule.lowered]
+    lines += [("tested", name) for name in rule.stays_silent]
+    return [Paragraph(text, label=_label(name)) for name, text in lines]
+
+
+def _params(rule: RulePage) -> list[Section]:
+    if not rule.params:
+        return []
+    names = max(len(param.name) for param in rule.params)
+    values = max(len(str(param.default)) for param in rule.params)
+    lines = [
+        Paragraph(param.why, label=Text(f"{param.name:<{names}}  {param.default!s:<{values}}")) for param in rule.params
+    ]
+    return [Section(tuple(lines), Heading("Parameters", (Text(f"--set {rule.id}.NAME=VALUE", "dim"),)))]
+
+
+def _fix(text: str, code: str | None, lang: str) -> Paragraph:
+    return Paragraph(text, label=Text("fix", "good"), blocks=(Code(code, lang),) if code else ())
+
+
+def _lines(lines: Sequence[tuple[str, str]]) -> list[Block]:
+    width = max(len(name) for name, _ in lines)
+    return [Paragraph(text, label=_label(name, width)) for name, text in lines]
+
+
+def _label(words: str, width: int = 0) -> Text:
+    return Text(f"{words:<{width}}", "label")
+
+
+def _place(rule: RulePage) -> str:
+    """Say where the rule's file is: of one that ships with the package, below the folder of them."""
+    path = Path(rule.path)
+    return f"rules/{path.relative_to(builtin_folder())}" if path.is_relative_to(builtin_folder()) else rule.path

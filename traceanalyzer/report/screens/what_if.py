@@ -1,0 +1,148 @@
+"""The answer to a what-if question as sections of blocks, or as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import TextIO
+
+from traceanalyzer.attribution.lead_scan.what_if import Answer, DeviceAnswer, RunAnswer
+from traceanalyzer.report.blocks import Block, Heading, Paragraph, Section, Table, Text
+from traceanalyzer.report.words import duration, gain, short_names
+
+SCHEMA_VERSION = 1
+MOST_DEVICES = 16
+
+# A device, or the run as a whole.
+Place = DeviceAnswer | RunAnswer
+
+
+def sections(answer: Answer, run: str) -> list[Section]:
+    """Return the time of each device's step now and after, what each part saves alone, and what is not known."""
+    blocks = [*_open(answer), *_abstentions(answer)]
+    if not answer.devices:
+        blocks.append(Paragraph("the run holds no GPU work"))
+    if any(device.saved_ns is not None for device in answer.devices):
+        waits = " Ranks wait for each other in collectives." if answer.run is not None and answer.run.meets else ""
+        words = f"At best: the rest stays as recorded. Parts may overlap or unlock each other.{waits}"
+        blocks.append(Paragraph(words, role="dim"))
+    return [
+        Section((Heading(run, (Text(f"what if {_question(answer)}"),)),)),
+        *_times(answer),
+        *_parts(answer),
+        Section(tuple(blocks)),
+    ]
+
+
+def write_json(answer: Answer, run: str, stream: TextIO) -> None:
+    """Write the answer as one JSON object."""
+    plain_answer = dataclasses.asdict(answer)
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "run": run,
+        "change": plain_answer["change"],
+        "devices": plain_answer["devices"],
+        "run_as_a_whole": plain_answer["run"],
+    }
+    for device, plain in zip(answer.devices, document["devices"], strict=True):
+        plain |= _shares(device)
+    if answer.run is not None:
+        document["run_as_a_whole"] |= _shares(answer.run)
+    json.dump(document, stream, indent=2, ensure_ascii=False)
+    stream.write("\n")
+
+
+def _shares(place: Place) -> dict[str, float | str | None]:
+    return {
+        "saved_share": None if place.saved_ns is None else _share(place.saved_ns, place),
+        "at_least_share": None if place.at_least_ns is None else _share(place.at_least_ns, place),
+        "open_because": place.open_because,
+    }
+
+
+def _question(answer: Answer) -> str:
+    parts = []
+    if answer.change.removed:
+        parts.append(f"{' and '.join(answer.change.removed)} cost nothing")
+    parts += [f"{faster.what} kernels ran {faster.factor:g}x as fast" for faster in answer.change.faster]
+    return ", ".join(parts) + "?"
+
+
+def _times(answer: Answer) -> list[Section]:
+    devices = [device for device in answer.devices if device.saved_ns is not None]
+    if not devices:
+        return []
+    slowest = sorted(devices, key=lambda device: -_per_step(device, device.window_ns))
+    rows = [_times_row(_device_words(answer, device), device) for device in slowest[:MOST_DEVICES]]
+    if answer.run is not None and answer.run.saved_ns is not None:
+        rows.append(_times_row("the run", answer.run))
+    if len(devices) > MOST_DEVICES:
+        rows.append((f"and {len(devices) - MOST_DEVICES} faster ones", "", "", "", ""))
+    time = "Step time" if all(device.step_count for device in devices) else "Window"
+    columns = ("device", "now", "after", "saves up to", "speed-up")
+    table = Table(columns, tuple(rows), right=frozenset({1, 2, 3, 4}))
+    return [Section((table,), Heading(f"{time} with the change"))]
+
+
+def _times_row(name: str, place: Place) -> tuple[str, ...]:
+    saved_ns = place.saved_ns or 0
+    left_ns = place.window_ns - saved_ns
+    return (
+        name,
+        duration(_per_step(place, place.window_ns)),
+        duration(_per_step(place, left_ns)),
+        gain(_share(saved_ns, place)),
+        f"{place.window_ns / left_ns:.2f}×" if left_ns else "–",
+    )
+
+
+def _parts(answer: Answer) -> list[Section]:
+    """Return what each part saves alone, on the run or else its slowest device, and which parts are not there."""
+    devices = [device for device in answer.devices if device.saved_ns is not None]
+    if not devices:
+        return []
+    place: Place = max(devices, key=lambda device: _per_step(device, device.window_ns))
+    if answer.run is not None and answer.run.saved_ns is not None:
+        place = answer.run
+    blocks: list[Block] = []
+    if len(place.parts) > 1:
+        rows = [
+            (part.change, duration(_per_step(place, part.saved_ns or 0)), gain(_share(part.saved_ns or 0, place)))
+            for part in place.parts
+        ]
+        blocks.append(Table(("part", "saves", "share"), tuple(rows), right=frozenset({1, 2})))
+    unseen = [part.change for i, part in enumerate(place.parts) if not any(device.parts[i].seen for device in devices)]
+    if unseen:
+        blocks.append(Paragraph(f"not in this run: {', '.join(unseen)}", role="caution"))
+    return [Section(tuple(blocks), Heading("Each part alone"))] if blocks else []
+
+
+def _open(answer: Answer) -> list[Block]:
+    """Say how far the least saving falls short of the most, and why, for the run or its least certain device."""
+    places: list[Place] = [device for device in answer.devices if device.open_because is not None]
+    if answer.run is not None and answer.run.saved_ns is not None:
+        places = [answer.run] if answer.run.open_because is not None else []
+    if not places:
+        return []
+    widest = max(places, key=lambda place: _share((place.saved_ns or 0) - (place.at_least_ns or 0), place))
+    least, most = (gain(_share(saved_ns or 0, widest)) for saved_ns in (widest.at_least_ns, widest.saved_ns))
+    return [Paragraph(f"{widest.open_because}", label=Text(f"anything from {least} to {most}", "caution"))]
+
+
+def _abstentions(answer: Answer) -> list[Block]:
+    """Say for which devices, and whether for the run as a whole, there is no answer and why."""
+    reasons = [(_device_words(answer, device), device.abstains) for device in answer.devices]
+    reasons += [] if answer.run is None else [("the run as a whole", answer.run.abstains)]
+    return [Paragraph(why, label=Text(f"{name}: no answer", "caution")) for name, why in reasons if why is not None]
+
+
+def _device_words(answer: Answer, device: DeviceAnswer) -> str:
+    return f"{short_names([d.trace for d in answer.devices])[device.trace]} device {device.device}"
+
+
+def _per_step(place: Place, dur_ns: int) -> float:
+    return dur_ns / max(place.step_count, 1)
+
+
+def _share(dur_ns: int, place: Place) -> float:
+    return dur_ns / place.window_ns if place.window_ns else 0.0

@@ -1,0 +1,93 @@
+"""Shares the time of each device out among its findings, so that no two own the same nanosecond."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import duckdb
+
+from traceanalyzer.rules.evaluation import sandbox
+from traceanalyzer.rules.evaluation.places import RunPlaces
+from traceanalyzer.rules.evaluation.removals import claim_values, claimed_sql
+from traceanalyzer.rules.evaluation.verdicts import Verdict
+from traceanalyzer.rules.fix_plan.fix_order import ALTERNATIVE_SHARE
+from traceanalyzer.rules.fix_plan.plan_context import Key, key_of
+from traceanalyzer.rules.rule_file.model import ParamValue, Rule
+from traceanalyzer.rules.sql import read_query
+
+# A finding's place among those that claim; one about the whole run is charged on every device.
+_TABLES = (
+    "CREATE OR REPLACE TEMP TABLE claim_order (rule VARCHAR, trace_id INTEGER, device INTEGER, position INTEGER)",
+    "CREATE OR REPLACE TEMP TABLE claims (position INTEGER, row_trace_id INTEGER, row_device INTEGER,"
+    " item_id BIGINT, dur_ns BIGINT, bucket VARCHAR)",
+)
+
+
+def share_out(
+    con: duckdb.DuckDBPyConnection,
+    run: RunPlaces,
+    fired: Sequence[Verdict],
+    values: Mapping[str, Mapping[str, ParamValue]],
+) -> dict[Key, int]:
+    """Return the nanoseconds each fired finding owns, by rule id and place.
+
+    The finding whose rule refines most deeply takes a row that several claim, then the one with the larger bound, then
+    the first by id. The claims stay in the connection for `unexplained`.
+    """
+    for statement in _TABLES:
+        con.execute(statement)
+    claiming = [verdict for verdict in fired if not verdict.rule.claims.is_empty]
+    depths = _depths([verdict.rule for verdict in claiming])
+    order = sorted(claiming, key=lambda verdict: (-depths[verdict.rule.id], -(verdict.bound_ns or 0), verdict.rule.id))
+    for position, verdict in enumerate(order):
+        for trace_id, device in verdict.devices(run):
+            con.execute("INSERT INTO claim_order VALUES (?, ?, ?, ?)", [verdict.rule.id, trace_id, device, position])
+    for rule in {verdict.rule.id: verdict.rule for verdict in claiming}.values():
+        _write_claims(con, rule, values[rule.id])
+    owned = sandbox.query(con, read_query("owned_time"), {}, sandbox.UNLIMITED).rows
+    return {(order[position].rule.id, order[position].place): int(owned_ns) for position, owned_ns in owned}
+
+
+def find_refined(verdicts: Sequence[Verdict], owned: Mapping[Key, int]) -> dict[Key, str]:
+    """Return the findings that a finer one replaces, with its rule: it refines them and leaves them no time to own."""
+    return {key_of(item): finer for item in verdicts if (finer := _refined_by(item, verdicts, owned)) is not None}
+
+
+def _refined_by(verdict: Verdict, verdicts: Sequence[Verdict], owned: Mapping[Key, int]) -> str | None:
+    if owned.get(key_of(verdict), 0) > ALTERNATIVE_SHARE * (verdict.bound_ns or 0):
+        return None
+    finer = (item for item in verdicts if item.place.covers(verdict.place) and verdict.rule.id in item.rule.refines)
+    best = max(finer, key=lambda item: (owned.get(key_of(item), 0), item.rule.id), default=None)
+    return None if best is None or not owned.get(key_of(best)) else best.rule.id
+
+
+def unexplained(con: duckdb.DuckDBPyConnection) -> tuple[tuple[str, int], ...]:
+    """Return the time of the analysis windows that is no compute and that no finding owns, by bucket, largest first."""
+    rows = sandbox.query(con, read_query("unexplained_time"), {}, sandbox.UNLIMITED).rows
+    return tuple((bucket, int(dur_ns)) for bucket, dur_ns in rows)
+
+
+def _write_claims(con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, ParamValue]) -> None:
+    sql = claimed_sql(rule)
+    if sql is None:
+        return
+    # The claim was run as a SELECT of its own before this, within its limits; only what passed there gets here.
+    names = sandbox.check_select(con, sql)
+    known = claim_values(rule, {**values, "rule": rule.id})
+    with sandbox.limited(con, sandbox.UNLIMITED):
+        con.execute(
+            f"INSERT INTO claims SELECT position, row_trace_id, row_device, item_id, dur_ns, bucket FROM (\n{sql}\n)"
+            " AS claimed JOIN claim_order USING (trace_id, device) WHERE claim_order.rule = $rule",
+            {name: known[name] for name in names | {"rule"}},
+        )
+
+
+def _depths(rules: Sequence[Rule]) -> dict[str, int]:
+    """Return how many refinements each rule is deep; a loop of refinements ends where it closes."""
+    refines = {rule.id: rule.refines for rule in rules}
+
+    def depth(rule_id: str, above: frozenset[str]) -> int:
+        parents = [name for name in refines.get(rule_id, ()) if name not in above]
+        return max((1 + depth(name, above | {rule_id}) for name in parents), default=0)
+
+    return {rule_id: depth(rule_id, frozenset({rule_id})) for rule_id in refines}

@@ -1,0 +1,167 @@
+"""Explains how one rule came to its verdict on a run: every requirement and condition, with the values that it saw."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+
+from traceanalyzer import attribution
+from traceanalyzer.rules.diagnosis.firing import MIN_IMPACT_SHARE, clear_if_little
+from traceanalyzer.rules.diagnosis.weighing import measure_run_savings
+from traceanalyzer.rules.evaluation import sandbox
+from traceanalyzer.rules.evaluation.places import RunPlaces, read_places
+from traceanalyzer.rules.evaluation.removals import RememberedScan
+from traceanalyzer.rules.evaluation.run_savings import RunSavings
+from traceanalyzer.rules.evaluation.verdicts import Question, Verdict, evaluate
+from traceanalyzer.rules.evaluation.workspace import locked_workspace, open_workspace
+from traceanalyzer.rules.fix_plan.plan_context import PlanContext
+from traceanalyzer.rules.rule_file import sql_text
+from traceanalyzer.rules.rule_file.model import QUALITY, ParamValue, Rule
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A condition, whether it holds (None: unknown), and the values of the columns and parameters that it names."""
+
+    text: str
+    holds: bool | None
+    values: Mapping[str, Any]
+    meaning: str = ""  # what follows where it holds
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """How a rule came to its verdict in one place."""
+
+    rule: Rule
+    verdict: Verdict
+    requirements: tuple[tuple[str, bool, str | None], ...]  # capability, there or not, what was seen
+    abstains: tuple[Seen, ...]
+    when: tuple[Seen, ...]  # the parts of `when` that AND joins
+    lowers: tuple[Seen, ...]
+    fixes: tuple[Seen, ...]
+
+
+def explain(
+    con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, ParamValue], *, exclusive: bool = False
+) -> list[Explanation]:
+    """Return how the rule came to its verdict, in every place that it is about."""
+    bounds = None if rule.claims.is_empty else attribution.Bounds.load(con)
+    question = Question(
+        None if bounds is None else RememberedScan(bounds),
+        run_savings=None if bounds is None else RunSavings(bounds),
+    )
+    own = locked_workspace(con) if exclusive else open_workspace(con, [rule])
+    run = read_places(own)
+    verdicts = evaluate(own, rule, run, values, question)
+    seen = _seen(own, rule, values) if any(verdict.row for verdict in verdicts) else {}
+    return [
+        _explanation(rule, run, verdict, seen.get((verdict.place.trace, verdict.place.device)))
+        for verdict in _weighed(run, question, [clear_if_little(verdict, MIN_IMPACT_SHARE) for verdict in verdicts])
+    ]
+
+
+def _weighed(run: RunPlaces, question: Question, verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """Return verdicts as a diagnosis has them where ranks wait for each other."""
+    run_savings = question.run_savings
+    if not isinstance(run_savings, RunSavings) or question.scan is None or run_savings.abstains is not None:
+        return list(verdicts)
+    return measure_run_savings(PlanContext(run, question.scan, run_savings, MIN_IMPACT_SHARE), verdicts)
+
+
+def unmet(con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, ParamValue], verdict: Verdict) -> list[str]:
+    """Return the parts of `when` that do not hold in a place, with what they saw; right after the evaluation."""
+    seen = _seen(con, rule, values).get((verdict.place.trace, verdict.place.device), {}).get("when", ())
+    return [
+        f"{part.text} {'is unknown' if part.holds is None else 'does not hold'}: "
+        + ", ".join(f"{name} = {_short(value)}" for name, value in part.values.items())
+        for part in seen
+        if not part.holds
+    ]
+
+
+def and_parts(condition: str) -> list[str]:
+    """Return the parts of a condition that AND joins at its top level; where OR does, the whole of it.
+
+    Each stands on one line, without comments.
+    """
+    condition = sql_text.without_comments(condition)
+    parts: list[list[str]] = [[]]
+    depth, between, cases = 0, False, 0
+    for _, word in sql_text.words(condition):
+        upper = word.upper()
+        depth += (word == "(") - (word == ")")
+        cases += (upper == "CASE") - (upper == "END")
+        at_top = depth == 0 and cases == 0
+        if at_top and upper == "OR":
+            return [_on_one_line(condition)]
+        if at_top and upper == "BETWEEN":
+            between = True
+        elif at_top and upper == "AND":
+            if not between:
+                parts.append([])
+                continue
+            between = False
+        parts[-1].append(word)
+    return [_on_one_line("".join(part)) for part in parts]
+
+
+def _on_one_line(sql: str) -> str:
+    """Return SQL with one space for each stretch of spaces and comments outside of quotes."""
+    between = (sql_text.COMMENT, sql_text.SPACE)
+    pieces = [" " if kind in between else word for kind, word in sql_text.words(sql)]
+    return "".join(
+        piece for piece, before in zip(pieces, ["", *pieces], strict=False) if piece + before != "  "
+    ).strip()
+
+
+def _explanation(
+    rule: Rule, run: RunPlaces, verdict: Verdict, seen: Mapping[str, tuple[Seen, ...]] | None
+) -> Explanation:
+    conditions = seen or {}
+    requirements = []
+    for name in dict.fromkeys((*(("gpu_ops",) if rule.kind != QUALITY else ()), *rule.requires)):
+        missing = run.missing(verdict.place, [name])
+        requirements.append((name, missing is None, None if missing is None else missing[1].detail))
+    return Explanation(
+        rule,
+        verdict,
+        tuple(requirements),
+        *(conditions.get(name, ()) for name in ("abstains", "when", "lowers", "fixes")),
+    )
+
+
+def _seen(
+    con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, ParamValue]
+) -> dict[tuple[Any, Any], dict[str, tuple[Seen, ...]]]:
+    """Return every condition with its values, by place; the table `bound` holds the rule's rows."""
+    groups: dict[str, Sequence[tuple[str, str]]] = {
+        "abstains": [(item.when, item.reason) for item in rule.abstain],
+        "when": [(part, "") for part in and_parts(rule.when)],
+        "lowers": [(item.when, f"{item.to} confidence: {item.because}") for item in rule.lower],
+        "fixes": [(item.when or "TRUE", " ".join(item.text.split())) for item in rule.fixes],
+    }
+    conditions = [text for group in groups.values() for text, _ in group]
+    columns = ", ".join(f"({text}\n) AS _part_{index}" for index, text in enumerate(conditions))
+    sql = f"WITH subject AS (\n{rule.select}\n) SELECT subject.*, {columns} FROM subject"
+    by_place: dict[tuple[Any, Any], dict[str, tuple[Seen, ...]]] = {}
+    for row in sandbox.query(con, sql, values).dicts():
+        holds = iter([row.pop(f"_part_{index}") for index in range(len(conditions))])
+        known = {**values, **row}
+        by_place[(row.get("trace"), row.get("device"))] = {
+            name: tuple(Seen(_on_one_line(text), next(holds), _named(text, known), why) for text, why in group)
+            for name, group in groups.items()
+        }
+    return by_place
+
+
+def _named(text: str, known: Mapping[str, Any]) -> dict[str, Any]:
+    names = [word.strip('"') for kind, word in sql_text.words(text) if kind == sql_text.NAME]
+    return {name: known[name] for name in dict.fromkeys(names) if name in known}
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,239 @@
+"""Turns verdicts that fired into findings: words, evidence, fixes; merges equal ones over ranks; sorts them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import duckdb
+
+from traceanalyzer.attribution.lead_scan.bounds import LOADER_WORKERS, STREAM_WAITS
+from traceanalyzer.diagnosis import SEVERITIES, AttachedExplanation, Evidence, Finding, Fix, FixPlan, plan_of_finding
+from traceanalyzer.rules.diagnosis.step_spread import StepSpread, step_spread
+from traceanalyzer.rules.evaluation import sandbox
+from traceanalyzer.rules.evaluation.places import RunPlaces
+from traceanalyzer.rules.evaluation.removals import claim_values, claimed_sql
+from traceanalyzer.rules.evaluation.verdicts import Verdict
+from traceanalyzer.rules.fix_plan.fix_order import ALTERNATIVE, LATENT, PRIMARY, Ordered
+from traceanalyzer.rules.fix_plan.plan_context import SAME_SHARE
+from traceanalyzer.rules.rule_file.model import QUALITY, RUN, EvidenceQuery, ParamValue, Rule, RuleFix
+from traceanalyzer.rules.rule_file.template import render
+from traceanalyzer.rules.sql import read_query
+
+EVIDENCE_ROWS = 20
+# A number by itself: digits in names (rank0.json, H200) and versions tell things apart.
+_NUMBER = re.compile(r"(?<![\w.,-])\d+(?:,\d{3})*(?:\.\d+)?(?![\w-]|[.,]\w)")
+_WEIGHTS = {"high": 1.0, "medium": 0.7, "low": 0.4}
+_NOTHING = 0.001
+_OPEN_QUESTIONS = {
+    LOADER_WORKERS: "some batches were late, and whether the loader's workers could have others ready earlier is in no "
+    "trace.",
+    STREAM_WAITS: "some calls let a stream, or the host, wait, and for what is not in the trace.",
+}
+
+
+def build_finding(
+    con: duckdb.DuckDBPyConnection,
+    run: RunPlaces,
+    verdict: Verdict,
+    values: Mapping[str, ParamValue],
+    owned_ns: int | None,
+    ordered: Ordered | None,
+    explanations: tuple[AttachedExplanation, ...] = (),
+) -> Finding:
+    """Return the finding of a verdict that fired."""
+    rule, row, trace = verdict.rule, verdict.row, verdict.place.trace
+    timed = not rule.claims.is_empty
+    windows = run.windows.values() if rule.scope == RUN else [row]
+    window_ns = sum(window.get("window_ns") or 0 for window in windows)
+    owned = (owned_ns or 0) if timed else None
+    spread = step_spread(con, run, verdict, values) if timed else StepSpread()
+    message = render(rule.message, {**values, **row})
+    if ordered is not None and ordered.after:
+        verb = "is" if len(ordered.after) == 1 else "are"
+        message = f"Once {' and '.join(ordered.after)} {verb} fixed: {message}"
+    if verdict.sure_share is not None and verdict.uncertainty is not None:
+        sure = f"Only {100 * verdict.sure_share:.1f} % is" if verdict.sure_share >= _NOTHING else "Nothing is"
+        message = f"{message} {sure} sure to be saved: {_OPEN_QUESTIONS[verdict.uncertainty]}"
+    return Finding(
+        rule=rule.id,
+        title=rule.title,
+        kind=rule.kind,
+        severity=verdict.severity or "info",
+        confidence=verdict.confidence,
+        trace=trace,
+        rank=row.get("rank", run.ranks.get(trace or "")),
+        device=verdict.place.device,
+        message=message,
+        why=" ".join(rule.why.split()),
+        saving_ns=verdict.bound_ns,
+        saving_share=verdict.bound_share,
+        run_saving_ns=verdict.run_ns,
+        run_saving_share=verdict.run_share,
+        owned_ns=owned,
+        owned_share=owned / window_ns if owned is not None and window_ns else None,
+        # Only a rule's worst place says what the fix adds.
+        marginal_ns=ordered.marginal_ns if ordered is not None and ordered.candidate.verdicts[0] == verdict else None,
+        marginal_order=None if ordered is None else ordered.order,
+        status=PRIMARY if ordered is None else ordered.status,
+        alternatives=() if ordered is None else ordered.alternatives,
+        step_p10_ns=spread.p10_ns,
+        step_p90_ns=spread.p90_ns,
+        step_hits=spread.hits,
+        step_count=spread.count,
+        explanations=explanations,
+        evidence=(
+            *evidence(con, run, verdict, values),
+            *([_missing_evidence("Claimed time of each step", spread.error)] if spread.error else ()),
+        ),
+        fixes=tuple(_fix(rule.fixes[index]) for index in verdict.fix_order),
+        references=rule.references,
+        params=dict(values),
+    )
+
+
+def build_explanation(
+    con: duckdb.DuckDBPyConnection, run: RunPlaces, verdict: Verdict, values: Mapping[str, ParamValue]
+) -> AttachedExplanation:
+    """Return the explanation of a verdict, to stand under the finding that it explains."""
+    rule, row, trace = verdict.rule, verdict.row, verdict.place.trace
+    return AttachedExplanation(
+        rule=rule.id,
+        title=rule.title,
+        confidence=verdict.confidence,
+        trace=trace,
+        rank=row.get("rank", run.ranks.get(trace or "")),
+        device=verdict.place.device,
+        message=render(rule.message, {**values, **row}),
+        why=" ".join(rule.why.split()),
+        evidence=tuple(evidence(con, run, verdict, values)),
+        fixes=tuple(_fix(rule.fixes[index]) for index in verdict.fix_order),
+        references=rule.references,
+        params=dict(values),
+    )
+
+
+def evidence(
+    con: duckdb.DuckDBPyConnection, run: RunPlaces, verdict: Verdict, values: Mapping[str, ParamValue]
+) -> list[Evidence]:
+    """Return the tables that prove a finding: those of its rule, or the longest rows that it claims."""
+    rule = verdict.rule
+    known = {**claim_values(rule, values), **verdict.row, "trace_id": run.trace_ids.get(verdict.place.trace or "")}
+    tables = []
+    for item in rule.evidence or _default_evidence(rule):
+        try:
+            rows = sandbox.query(con, item.select, known)
+        except sandbox.RuleQueryError as error:
+            tables.append(_missing_evidence(item.title, error.what))
+            continue
+        if rows.rows:
+            tables.append(Evidence(item.title, rows.columns, rows.rows[:EVIDENCE_ROWS]))
+    return tables
+
+
+def _missing_evidence(title: str, why: str) -> Evidence:
+    """Return a table that says why there is none: its finding stands without it."""
+    return Evidence(title, ("not shown",), ((why,),))
+
+
+def merge_ranks(findings: Sequence[Finding]) -> list[Finding]:
+    """Return findings with equal ones merged: the worst stands for all, with their ranks or devices."""
+    groups: list[list[Finding]] = []
+    for finding in sorted(findings, key=lambda item: -(item.saving_share or 0.0)):
+        group = next((group for group in groups if _same(group[0], finding)), None)
+        if group is None:
+            groups.append([finding])
+        else:
+            group.append(finding)
+    return [_merged(group) for group in groups]
+
+
+def sort_findings(findings: Sequence[Finding], plans: Sequence[FixPlan] = ()) -> list[Finding]:
+    """Return quality findings first, worst first; then the others in the order of fixes.
+
+    Where several devices have orders of their own, that of the device where most can be saved goes first, and then what
+    is found on others alone: what saves more comes first, surer ones before equal ones.
+    """
+    ranked = sorted(findings, key=_sort_key)
+    first = next((finding for finding in ranked if finding.marginal_order is not None), None)
+    plan = None if first is None else plan_of_finding(plans, first)
+    order = {} if plan is None else {fix.rule: at for at, fix in enumerate(plan.fixes)}
+    return sorted(ranked, key=lambda finding: (finding.kind != QUALITY, order.get(finding.rule, len(order))))
+
+
+def _sort_key(finding: Finding) -> tuple[Any, ...]:
+    if finding.kind == QUALITY:
+        return (0, -SEVERITIES.index(finding.severity), finding.rule, finding.trace or "")
+    saving = -(finding.saving_share or 0.0) * _WEIGHTS[finding.confidence]
+    # What claims no time has no place in the order of fixes and comes after them.
+    order = float("inf") if finding.marginal_order is None else finding.marginal_order
+    status = (PRIMARY, LATENT, ALTERNATIVE).index(finding.status)
+    # Of one rule the worst place comes first, which is the one that tells what the fix adds.
+    rest = finding.marginal_ns is None, -(finding.saving_share or 0.0), finding.trace or "", finding.device or 0
+    return (1, status, saving, order, finding.rule, *rest)
+
+
+def _same(first: Finding, second: Finding) -> bool:
+    if (first.rule, first.severity, first.status) != (second.rule, second.severity, second.status):
+        return False
+    if first.trace is None or second.trace is None:
+        return False
+    # Of two traces the device is left out: rank 3 usually runs on device 3.
+    if first.trace == second.trace and (None in (first.device, second.device) or first.device == second.device):
+        return False
+    if first.saving_share is None or second.saving_share is None:
+        return _NUMBER.sub("0", first.message) == _NUMBER.sub("0", second.message)
+    # Of one fix of the run that is as grave on both: what each rank gains by itself is a matter of who is last.
+    if first.run_saving_ns is not None and first.run_saving_ns == second.run_saving_ns:
+        return True
+    return second.saving_share >= (1 - SAME_SHARE) * first.saving_share
+
+
+def _merged(group: Sequence[Finding]) -> Finding:
+    worst = group[0]
+    if len(group) == 1:
+        return worst
+    explanations = {item.rule: item for finding in reversed(group) for item in finding.explanations}
+    ranks = tuple(sorted({item.rank for item in group if item.rank is not None}))
+    traces = tuple(sorted({item.trace for item in group if item.trace is not None}))
+    per_trace = Counter(item.trace for item in group)
+    devices = {item.device for item in group if item.device is not None} if max(per_trace.values()) > 1 else set()
+    return replace(
+        worst,
+        message=worst.message if worst.saving_share is not None else ranged([item.message for item in group]),
+        same_on_ranks=ranks if len(traces) > 1 else (),
+        same_on_traces=traces if len(traces) > 1 else (),
+        same_on_devices=tuple(sorted(devices)),
+        # Another place may say what the fix adds: windows differ in length, and so do shares of one saving.
+        marginal_ns=next((item.marginal_ns for item in group if item.marginal_ns is not None), None),
+        explanations=tuple(explanations.values()),
+    )
+
+
+def ranged(messages: Sequence[str]) -> str:
+    """Return one message for several that differ in numbers only, with the range of each number."""
+    columns = iter(list(zip(*(_NUMBER.findall(message) for message in messages), strict=True)))
+
+    def range_of(_: re.Match[str]) -> str:
+        ordered = sorted(dict.fromkeys(next(columns)), key=lambda text: float(text.replace(",", "")))
+        return ordered[0] if len(ordered) == 1 else f"{ordered[0]}–{ordered[-1]}"
+
+    return _NUMBER.sub(range_of, messages[0])
+
+
+def _fix(fix: RuleFix) -> Fix:
+    return Fix(" ".join(fix.text.split()), fix.code, fix.lang, fix.effort)
+
+
+def _default_evidence(rule: Rule) -> tuple[EvidenceQuery, ...]:
+    claimed = claimed_sql(rule)
+    if claimed is None:
+        return ()
+    if rule.claims.compute_ops is not None:
+        sql = read_query("longest_kernels").replace("TRUE /* compute_ops */", f"({rule.claims.compute_ops}\n)")
+        return (EvidenceQuery("Kernels that take the most time", sql),)
+    sql = read_query("longest_rows").replace("TRUE /* where */", f"({rule.claims.where or 'TRUE'}\n)")
+    return (EvidenceQuery("Longest stretches", sql),)

@@ -1,0 +1,64 @@
+"""Evaluates rules on a run, and clears a finding that saves less than two runs of the same job differ by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import duckdb
+
+from traceanalyzer.rules.evaluation.places import RunPlaces
+from traceanalyzer.rules.evaluation.removals import Device, RememberedScan, Removal
+from traceanalyzer.rules.evaluation.run_savings import Removals, RunSavings
+from traceanalyzer.rules.evaluation.verdicts import Question, Verdict, evaluate
+from traceanalyzer.rules.rule_file.model import CLEAR, FINDING, FIRED, ParamValue, Rule
+
+# A finding that can save less is noise: the same run twice differs by as much.
+MIN_IMPACT_SHARE = 0.01
+TOO_LITTLE, BELOW_NOISE = "too-little", "below-noise-floor"
+
+
+@dataclass(frozen=True)
+class Evaluator:
+    """Evaluates the rules of one diagnosis; `values` holds each rule's parameters."""
+
+    con: duckdb.DuckDBPyConnection
+    run: RunPlaces
+    scan: RememberedScan
+    run_savings: RunSavings
+    values: Mapping[str, Mapping[str, ParamValue]]
+    min_impact_share: float
+
+    def evaluate(
+        self, rule: Rule, fixed: Removals | None = None, added: Mapping[Device, int] | None = None
+    ) -> list[Verdict]:
+        """Return a rule's verdicts; with `fixed`, on what its fix adds to that, which is `added` where it is known."""
+        question = Question(self.scan, fixed or {}, added, self.min_impact_share, run_savings=self.run_savings)
+        verdicts = evaluate(self.con, rule, self.run, self.values[rule.id], question)
+        return [clear_if_little(verdict, self.min_impact_share) for verdict in verdicts]
+
+    def prepare(self, rules: Sequence[Rule]) -> None:
+        """Scan each device once for the causes of all rules: one by one takes several times as long."""
+        removals = [Removal(frozenset(rule.removes)) for rule in rules if rule.op_saving is None]
+        for device in self.run.windows:
+            self.scan.prepare(device, removals)
+
+
+def fire(evaluator: Evaluator, rules: Sequence[Rule]) -> list[Verdict]:
+    """Return the verdicts of the rules that find what costs time, each rule by itself."""
+    return [verdict for rule in rules if rule.kind == FINDING for verdict in evaluator.evaluate(rule)]
+
+
+def clear_if_little(verdict: Verdict, min_impact_share: float) -> Verdict:
+    """Return the verdict, or clear where it fired on less time than two runs of the same job differ by."""
+    share = verdict.bound_share
+    noise_share = verdict.row.get("noise_share") or 0.0
+    if verdict.state != FIRED or verdict.rule.kind != FINDING or share is None:
+        return verdict
+    if share < min_impact_share:
+        detail = f"can save {share:.1%}, less than the {min_impact_share:.1%} that is worth a word"
+        return replace(verdict, state=CLEAR, reason=TOO_LITTLE, detail=detail.replace("%", " %"))
+    if share < noise_share:
+        detail = f"can save {share:.1%}, less than the {noise_share:.1%} by which steps differ by chance here"
+        return replace(verdict, state=CLEAR, reason=BELOW_NOISE, detail=detail.replace("%", " %"))
+    return verdict

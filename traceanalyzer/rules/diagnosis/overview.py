@@ -1,0 +1,82 @@
+"""Reads what a diagnosis shows beside the findings: traces, the ledger of each device, defects."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import duckdb
+
+from traceanalyzer.diagnosis import DeviceLedger, KernelClass, RunLedger, TopKernel, TraceDefect, TraceSummary
+from traceanalyzer.rules.sql import read_query
+
+
+def traces(con: duckdb.DuckDBPyConnection) -> tuple[TraceSummary, ...]:
+    """Return what each trace of the run is, in the run's order."""
+    return tuple(TraceSummary(*row) for row in con.execute(read_query("trace_summaries")).fetchall())
+
+
+def ledgers(con: duckdb.DuckDBPyConnection) -> tuple[DeviceLedger, ...]:
+    """Return the analysis window of each device, cut into buckets that add up to it, with what computes in it."""
+    kernels = {(row["trace"], row["device"]): row for row in _rows(con, "device_kernels")}
+    devices = []
+    for row in _rows(con, "device_ledgers"):
+        buckets = tuple(zip(row.pop("names"), row.pop("durations"), strict=True))
+        found = kernels[(row["trace"], row["device"])]
+        devices.append(
+            DeviceLedger(
+                **row,
+                buckets=buckets,
+                kernel_classes=_kernel_classes(found["kernel_classes"]),
+                top_kernels=_top_kernels(found["top_kernels"], row["window_ns"]),
+                peaks_known=found["peaks_known"],
+            )
+        )
+    return tuple(devices)
+
+
+def _kernel_classes(classes: Sequence[dict[str, Any]]) -> tuple[KernelClass, ...]:
+    kernels_ns = sum(row["wall_ns"] for row in classes)
+    return tuple(
+        KernelClass(row["class"], row["wall_ns"], row["wall_ns"] / kernels_ns, row["call_count"]) for row in classes
+    )
+
+
+def _top_kernels(kernels: Sequence[dict[str, Any]], window_ns: int) -> tuple[TopKernel, ...]:
+    return tuple(
+        TopKernel(
+            row["name"], row["class"], row["wall_ns"], row["wall_ns"] / window_ns, row["call_count"], row["mean_ns"]
+        )
+        for row in kernels
+    )
+
+
+def _rows(con: duckdb.DuckDBPyConnection, query: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = con.sql(read_query(query)).to_arrow_table().to_pylist()
+    return rows
+
+
+def run_ledger(con: duckdb.DuckDBPyConnection, devices: Sequence[DeviceLedger]) -> RunLedger | None:
+    """Return where the run's time went, if its ranks wait for each other and can be followed."""
+    rows = con.execute(read_query("run_path")).fetchall()
+    if not rows or not devices:
+        return None
+    buckets: Counter[str] = Counter()
+    ranks: Counter[int | None] = Counter()
+    for rank, bucket, dur_ns in rows:
+        buckets[bucket] += dur_ns
+        ranks[rank] += dur_ns
+    slowest = max(devices, key=lambda device: device.window_ns)
+    return RunLedger(slowest.window_ns, slowest.step_count, tuple(buckets.most_common()), tuple(ranks.most_common()))
+
+
+def defects(con: duckdb.DuckDBPyConnection) -> tuple[TraceDefect, ...]:
+    """Return the kinds of defects found in each trace, losses first."""
+    return tuple(TraceDefect(*row) for row in con.execute(read_query("trace_defects")).fetchall())
+
+
+def host_hint(con: duckdb.DuckDBPyConnection) -> str | None:
+    """Return how to record what the host does between recorded calls, in the words of each profiler of the run."""
+    hints = [hint for (hint,) in con.execute(read_query("host_hints")).fetchall()]
+    return "; ".join(dict.fromkeys(hints)) or None

@@ -1,0 +1,151 @@
+"""Builds the diagnosis out of what the passes before found: findings, outcomes of every rule, plans and overview."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any
+
+from traceanalyzer.diagnosis import BelowNoise, Diagnosis, Finding, Outcome
+from traceanalyzer.rules.diagnosis import allocation, overview
+from traceanalyzer.rules.diagnosis.attaching import Explained
+from traceanalyzer.rules.diagnosis.findings import build_explanation, build_finding, merge_ranks, sort_findings
+from traceanalyzer.rules.diagnosis.firing import BELOW_NOISE, Evaluator
+from traceanalyzer.rules.evaluation.places import Place, RunPlaces
+from traceanalyzer.rules.evaluation.verdicts import Verdict
+from traceanalyzer.rules.fix_plan.fix_order import LATENT, FixOrder, Ordered
+from traceanalyzer.rules.fix_plan.ordering import plan_of
+from traceanalyzer.rules.fix_plan.plan_context import Key, PlanContext, key_of
+from traceanalyzer.rules.rule_file.model import ABSTAINED, CLEAR, FIRED, Rule
+from traceanalyzer.rules.rule_set.overriding import Overrides
+
+AFTER_OTHER_FIXES = "after-other-fixes"
+
+
+@dataclass(frozen=True)
+class Results:
+    """What the passes before the report return."""
+
+    quality: Sequence[Verdict]
+    verdicts: Sequence[Verdict]  # of the rules that find what costs time, in every state
+    fired: Sequence[Verdict]  # quality, findings and latent findings, without those that a finer one replaces
+    suppressed: Set[Key]
+    refined: Mapping[Key, str]  # what a finer finding replaces, with the rule of that one
+    owned: Mapping[Key, int]
+    orders: Mapping[Place, FixOrder]
+    explained: Explained
+
+
+def build_diagnosis(
+    evaluator: Evaluator,
+    context: PlanContext,
+    rules: Sequence[Rule],
+    overrides: Overrides,
+    results: Results,
+    run_name: str,
+) -> Diagnosis:
+    """Return the diagnosis; reads the claims that `share_out` left in the connection."""
+    con, run = evaluator.con, evaluator.run
+    ranked = {
+        key_of(v): item for order in results.orders.values() for item in order.items for v in item.candidate.verdicts
+    }
+    latent = {key: item for key, item in ranked.items() if item.status == LATENT}
+    visible = [verdict for verdict in results.fired if key_of(verdict) not in results.suppressed]
+    silent = [verdict for verdict in results.fired if key_of(verdict) in results.suppressed]
+    suppressed = sort_findings(merge_ranks(_findings(evaluator, silent, results, {})))
+    judged = sorted((*results.quality, *results.verdicts), key=lambda verdict: verdict.rule.id)
+    outcomes = [_outcome(run, v, overrides, results.refined, latent) for v in (*judged, *results.explained.verdicts)]
+    plans = tuple(plan_of(context, place, order) for place, order in sorted(results.orders.items(), key=_place_order))
+    ledgers = overview.ledgers(con)
+    return Diagnosis(
+        run=run_name,
+        traces=overview.traces(con),
+        ledgers=ledgers,
+        run_ledger=overview.run_ledger(con, ledgers) if context.run_savings is not None else None,
+        findings=tuple(sort_findings(merge_ranks(_findings(evaluator, visible, results, ranked)), plans)),
+        outcomes=tuple(outcomes),
+        below_noise=_below_noise(run, [verdict for verdict in results.verdicts if key_of(verdict) not in latent]),
+        not_explained=allocation.unexplained(con),
+        defects=overview.defects(con),
+        host_hint=overview.host_hint(con),
+        suppressed=tuple(suppressed),
+        overrides=overrides.changes(rules, suppressed),
+        plans=plans,
+    )
+
+
+def _place_order(item: tuple[Place, FixOrder]) -> tuple[str, int]:
+    return item[0].trace or "", item[0].device or 0
+
+
+def _findings(
+    evaluator: Evaluator, verdicts: Sequence[Verdict], results: Results, ranked: Mapping[Key, Ordered]
+) -> list[Finding]:
+    """Return the findings of verdicts, each with the time that it owns among all that fired."""
+    return [
+        build_finding(
+            *(evaluator.con, evaluator.run, verdict, evaluator.values[verdict.rule.id]),
+            results.owned.get(key_of(verdict)),
+            ranked.get(key_of(verdict)),
+            tuple(
+                build_explanation(evaluator.con, evaluator.run, item, evaluator.values[item.rule.id])
+                for item in results.explained.under.get(key_of(verdict), ())
+            ),
+        )
+        for verdict in verdicts
+    ]
+
+
+def _below_noise(run: RunPlaces, verdicts: Sequence[Verdict]) -> tuple[BelowNoise, ...]:
+    """Return what fired and saves too little to be more than chance, largest first; of two rules for it the finer."""
+    hidden = [verdict for verdict in verdicts if verdict.reason == BELOW_NOISE]
+    finer = {(rule, verdict.place) for verdict in hidden for rule in verdict.rule.refines}
+    items = [
+        BelowNoise(
+            rule=verdict.rule.id,
+            title=verdict.rule.title,
+            trace=verdict.place.trace,
+            rank=run.ranks.get(verdict.place.trace or ""),
+            device=verdict.place.device,
+            saving_ns=verdict.bound_ns or 0,
+            saving_share=verdict.bound_share or 0.0,
+            noise_share=verdict.row["noise_share"],
+        )
+        for verdict in hidden
+        if key_of(verdict) not in finer
+    ]
+    return tuple(sorted(items, key=lambda item: (-item.saving_share, item.rule, item.trace or "", item.device or 0)))
+
+
+def _outcome(
+    run: RunPlaces,
+    verdict: Verdict,
+    overrides: Overrides,
+    refined: Mapping[Key, str],
+    latent: Mapping[Key, Ordered],
+) -> Outcome:
+    key = key_of(verdict)
+    state = LATENT if key in latent else verdict.state
+    suppression = overrides.suppression(run, verdict) if verdict.state == FIRED else None
+    reasons: dict[str, Any] = {}
+    if key in latent:
+        detail = (
+            f"saves time once {' and '.join(latent[key].after)} {'is' if len(latent[key].after) == 1 else 'are'} fixed"
+        )
+        reasons = {"reason": AFTER_OTHER_FIXES, "detail": detail}
+    elif verdict.state in (ABSTAINED, CLEAR):
+        reasons = {"reason": verdict.reason, "detail": verdict.detail, "unlock": verdict.unlock}
+    elif suppression is not None:
+        reasons = {"reason": "suppressed", "detail": f"{suppression.reason} (until {suppression.until})"}
+    elif key in refined:
+        reasons = {"reason": "refined", "detail": f"{refined[key]} says the same more exactly"}
+    return Outcome(
+        rule=verdict.rule.id,
+        title=verdict.rule.title,
+        state=state,
+        trace=verdict.place.trace,
+        rank=run.ranks.get(verdict.place.trace or ""),
+        device=verdict.place.device,
+        kind=verdict.rule.kind,
+        **reasons,
+    )

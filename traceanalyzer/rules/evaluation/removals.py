@@ -1,0 +1,279 @@
+"""Fills the table `bound` for a rule: its lead-scan bound and the time its claims select, on every device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
+
+import duckdb
+
+from traceanalyzer.rules.evaluation import sandbox
+from traceanalyzer.rules.rule_file.model import Rule
+from traceanalyzer.rules.schema import rule_tables
+from traceanalyzer.rules.sql import read_query
+
+if TYPE_CHECKING:
+    from traceanalyzer.attribution import Bounds, WhatIf
+
+Device = tuple[int, int]  # trace_id, device
+RemovalKey = tuple[frozenset[str], frozenset[tuple[int, int]], frozenset[int]]
+
+# Twice the standard error of the mean step is noise, but no more than this: a cause seen in most steps is no chance.
+_MAX_NOISE_SHARE = 0.05
+# A share of the window far below what is ever reported.
+_NEXT_TO_NOTHING = 0.002
+# Each scenario of a pass takes 48 bytes an event.
+_SCANNED_AT_ONCE = 12
+
+
+class LeadScan(Protocol):
+    """Measures the time saved on a device when causes cost nothing and kernels are shorter: see `RememberedScan`."""
+
+    def saved_ns(self, place: Device, removal: Removal) -> int:
+        """Return the nanoseconds of the analysis window that are saved, without what a rule works out itself."""
+
+    def prepare(self, place: Device, removals: Iterable[Removal]) -> None:
+        """Work out what each of these saves, several in one pass over the events."""
+
+    def abstains(self, trace_id: int, device: int) -> str | None:
+        """Return why bounds of a device cannot be trusted."""
+
+
+class RunScan(Protocol):
+    """Measures the time that a run saves when devices are fixed: see `run_savings.RunSavings`."""
+
+    @property
+    def abstains(self) -> str | None:
+        """Return why the ranks cannot be compared."""
+
+    def saved_ns(self, removals: Mapping[Device, Removal]) -> int:
+        """Return the nanoseconds of the slowest rank's window that are saved."""
+
+    def prepare(self, asked: Iterable[Mapping[Device, Removal]]) -> None:
+        """Work out what each of these saves, several in one pass."""
+
+
+class RememberedScan:
+    """A lead scan that remembers every answer: rules and orders of fixes ask the same questions."""
+
+    def __init__(self, scan: Bounds) -> None:
+        self._scan = scan
+        self._causes: dict[Device, frozenset[str]] = {}
+        self._known: dict[tuple[Device, RemovalKey], int] = {}
+
+    def saved_ns(self, place: Device, removal: Removal) -> int:
+        """Return the nanoseconds of the analysis window that are saved, without what a rule works out itself."""
+        matters = self._that_matters(place, removal)
+        if not matters.is_scanned:
+            return 0
+        key = (place, matters.key)
+        if key not in self._known:
+            self._known[key] = self._scan.bounds(*place, [matters.scenario()])[0]
+        return self._known[key]
+
+    def prepare(self, place: Device, removals: Iterable[Removal]) -> None:
+        """Work out what each of these saves, several in one pass over the events."""
+        matter = (self._that_matters(place, removal) for removal in removals)
+        questions = {(place, removal.key): removal for removal in matter if removal.is_scanned}
+        unknown = [key for key in questions if key not in self._known]
+        for start in range(0, len(unknown), _SCANNED_AT_ONCE):
+            keys = unknown[start : start + _SCANNED_AT_ONCE]
+            bounds = self._scan.bounds(*place, [questions[key].scenario() for key in keys])
+            self._known.update(zip(keys, bounds, strict=True))
+
+    def _that_matters(self, place: Device, removal: Removal) -> Removal:
+        if place not in self._causes:
+            self._causes[place] = self._scan.causes(*place)
+        causes = removal.causes & self._causes[place]
+        return removal if causes == removal.causes else replace(removal, causes=causes)
+
+    def abstains(self, trace_id: int, device: int) -> str | None:
+        """Return why bounds of a device cannot be trusted."""
+        return self._scan.abstains(trace_id, device)
+
+
+@dataclass(frozen=True)
+class Removal:
+    """What fixing one or several findings takes away on a device."""
+
+    causes: frozenset[str] = frozenset()
+    savings: Mapping[int, int] = field(default_factory=dict)  # op id: by how much it is shorter
+    launches: frozenset[int] = frozenset()  # ops whose launch is left out
+    stated_ns: int = 0  # what a rule's select works out itself, beside all that is scanned
+
+    @property
+    def is_scanned(self) -> bool:
+        """Whether the lead scan has anything to measure."""
+        return bool(self.causes or self.savings or self.launches)
+
+    @cached_property
+    def key(self) -> RemovalKey:
+        """What distinguishes this removal from others, to look up what it saves."""
+        return self.causes, frozenset(self.savings.items()), self.launches
+
+    def scenario(self) -> WhatIf:
+        """Return the question that the lead scan is asked."""
+        from traceanalyzer.attribution import WhatIf
+
+        return WhatIf(self.causes, self.savings or None, self.launches)
+
+    def joined(self, other: Removal) -> Removal:
+        """Return both removals at once; an operation that both shorten is shortened by the larger saving."""
+        savings = dict(self.savings)
+        for op_id, saving_ns in other.savings.items():
+            savings[op_id] = max(saving_ns, savings.get(op_id, 0))
+        launches = self.launches | other.launches
+        return Removal(self.causes | other.causes, savings, launches, self.stated_ns + other.stated_ns)
+
+    def bound_ns(self, scan: LeadScan, place: Device) -> int:
+        """Return what this saves alone."""
+        return scan.saved_ns(place, self) + self.stated_ns
+
+    def added_ns(self, scan: LeadScan, place: Device, fixed: Removal | None) -> int:
+        """Return what this saves in addition to what is fixed already."""
+        if fixed is None:
+            return self.bound_ns(scan, place)
+        return max(0, fixed.joined(self).bound_ns(scan, place) - fixed.bound_ns(scan, place))
+
+
+@dataclass(frozen=True)
+class DeviceBound:
+    """What fixing a rule takes away on a device, and what that saves; None where bounds cannot be trusted."""
+
+    window: Mapping[str, Any]
+    removal: Removal
+    bound_ns: int | None
+    run_ns: int | None = None  # of a rule about the run: what all devices save together if each is fixed
+
+    @property
+    def noise_share(self) -> float:
+        """The share of the window below which a bound may be the spread of the steps."""
+        step_spread, step_count = self.window["step_spread"], self.window["step_count"] or 0
+        return 0.0 if not step_spread else min(_MAX_NOISE_SHARE, 2 * step_spread / step_count**0.5)
+
+    def row(self, claimed: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the device's row of the table `bound`, by the names of its columns."""
+        window, bound_ns = self.window, self.bound_ns
+        window_ns, step_count = window["window_ns"], window["step_count"] or 0
+        claimed_ns = claimed.get("claimed_ns", 0)
+        worst_ns = claimed.get("worst_ns")
+        return {
+            **{name: window[name] for name in ("trace", "rank", "device", "trace_id", "window_ns", "step_count")},
+            "step_ms": window_ns / 1e6 / step_count if step_count else None,
+            "launch_link_share": window["launch_link_share"],
+            "mode": window["mode"],
+            "bound_ns": bound_ns,
+            "bound_share": None if bound_ns is None or not window_ns else bound_ns / window_ns,
+            "run_ns": self.run_ns,
+            "run_share": None if self.run_ns is None or not window_ns else self.run_ns / window_ns,
+            "saving_sum_ns": sum(self.removal.savings.values()),
+            "claimed_ns": claimed_ns,
+            "claimed_share": claimed_ns / window_ns if window_ns else None,
+            "claimed_count": claimed.get("claimed_count", 0),
+            "resolved_share": claimed.get("resolved_share"),
+            "ms_per_step": None if bound_ns is None or not step_count else bound_ns / 1e6 / step_count,
+            "step_share": claimed.get("step_count", 0) / step_count if step_count else None,
+            "worst_ms": 0.0 if worst_ns is None else worst_ns / 1e6,
+            "worst_step": claimed.get("worst_step"),
+            "noise_share": self.noise_share,
+            "per": "a step" if step_count else "in the window",
+        }
+
+
+def device_bounds(
+    con: duckdb.DuckDBPyConnection,
+    rule: Rule,
+    values: Mapping[str, Any],
+    scan: LeadScan,
+    windows: Mapping[Device, Mapping[str, Any]],
+    fixed: Mapping[Device, Removal],
+) -> dict[Device, DeviceBound]:
+    """Return what the rule's fix saves on each device; where something is `fixed` already, what it adds to that."""
+    removals = _removals(con, rule, values, windows)
+    bounds = {}
+    for place, window in windows.items():
+        removal = removals[place]
+        bound_ns = None if scan.abstains(*place) else removal.added_ns(scan, place, fixed.get(place))
+        bounds[place] = DeviceBound(window, removal, bound_ns)
+    return bounds
+
+
+def run_bounds(
+    con: duckdb.DuckDBPyConnection,
+    rule: Rule,
+    values: Mapping[str, Any],
+    run_savings: RunScan,
+    windows: Mapping[Device, Mapping[str, Any]],
+) -> dict[Device, DeviceBound]:
+    """Return what the run saves if the rule's fix is made on one device alone, and on all of them."""
+    removals = _removals(con, rule, values, windows)
+    all_ns = None if rule.says_its_bound or run_savings.abstains else run_savings.saved_ns(removals)
+    # One alone saves no more than all of them: what is nothing on all is not asked of each.
+    longest_ns = max((window["window_ns"] for window in windows.values()), default=0)
+    alone = dict.fromkeys(windows, None if all_ns is None else 0)
+    if all_ns is not None and all_ns > _NEXT_TO_NOTHING * longest_ns:
+        run_savings.prepare({place: removals[place]} for place in windows)
+        alone = {place: run_savings.saved_ns({place: removals[place]}) for place in windows}
+    return {place: DeviceBound(window, removals[place], alone[place], all_ns) for place, window in windows.items()}
+
+
+def fill_bound(
+    con: duckdb.DuckDBPyConnection,
+    rule: Rule,
+    values: Mapping[str, Any],
+    bounds: Mapping[Device, DeviceBound],
+    *,
+    with_claims: bool = True,
+) -> None:
+    """Write the rule's rows of the table `bound`; without claims, what it would own stays 0."""
+    claimed = _claimed(con, rule, values) if with_claims else {}
+    con.execute("DELETE FROM bound")
+    columns = [column.name for column in rule_tables()["bound"].columns]
+    rows = [bound.row(claimed.get(place, {})) for place, bound in bounds.items()]
+    if rows:
+        values_of = ", ".join(f"${name}" for name in columns)
+        con.executemany(f"INSERT INTO bound ({', '.join(columns)}) VALUES ({values_of})", rows)
+
+
+def _removals(
+    con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, Any], places: Iterable[Device]
+) -> dict[Device, Removal]:
+    """Return what the rule's fix takes away on each device."""
+    causes = frozenset(rule.removes)
+    if rule.op_saving is None:
+        return {place: Removal(causes) for place in places}
+    sql = read_query("op_savings").replace("SELECT NULL /* op_saving */", rule.op_saving)
+    ops = sandbox.arrays(con, sql, values)
+    removals = {}
+    for trace_id, device in places:
+        here = (ops["trace_id"] == trace_id) & (ops["device"] == device)
+        savings = dict(zip(ops["op_id"][here].tolist(), ops["saving_ns"][here].tolist(), strict=True))
+        launches = frozenset(ops["op_id"][here & ops["left_out"].astype(bool)].tolist())
+        removals[trace_id, device] = Removal(causes, savings, launches)
+    return removals
+
+
+def _claimed(con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, Any]) -> dict[Device, dict[str, Any]]:
+    sql = claimed_sql(rule)
+    if sql is None:
+        return {}
+    of_devices = read_query("claimed_time").replace("SELECT NULL /* claimed */", sql)
+    rows = sandbox.query(con, of_devices, claim_values(rule, values))
+    return {(row["trace_id"], row["device"]): row for row in rows.dicts()}
+
+
+def claimed_sql(rule: Rule) -> str | None:
+    """Return a SELECT of the ledger rows or kernels that a rule claims: trace_id, device, item_id, step, dur_ns, …"""
+    if rule.claims.compute_ops is not None:
+        return read_query("claimed_ops").replace("TRUE /* compute_ops */", f"({rule.claims.compute_ops}\n)")
+    if rule.claims.causes:
+        rows = "claimed_rows" if rule.claims.charged_to is None else "blamed_rows"
+        return read_query(rows).replace("TRUE /* where */", f"({rule.claims.where or 'TRUE'}\n)")
+    return None
+
+
+def claim_values(rule: Rule, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters that the SELECT of claimed rows needs."""
+    return {**values, "causes": list(rule.claims.causes)}

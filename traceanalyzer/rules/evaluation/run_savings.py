@@ -1,0 +1,81 @@
+"""What fixes save of the run: its ranks wait for each other, so that not every rank's saving is the run's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from traceanalyzer.rules.evaluation.removals import Device, Removal, RemovalKey
+
+if TYPE_CHECKING:
+    from traceanalyzer.attribution import Bounds, WhatIf
+
+Removals = Mapping[Device, Removal]
+
+_ALONE = "not-applicable: one device is all there is"
+_APART = "not-applicable: the ranks do not wait for each other in collectives"
+_Key = frozenset[tuple[Device, RemovalKey]]
+
+
+class RunSavings:
+    """Measures what fixes save of a run, by the lead scan over all ranks; remembers every answer."""
+
+    def __init__(self, bounds: Bounds, blocker: str | None = None) -> None:
+        """Take the bounds of a run, and why its ranks must not be compared although they could be scanned."""
+        self._bounds = bounds
+        self._known: dict[_Key, int] = {}
+        self.abstains = _abstains(bounds) or blocker
+        self.window_ns = max((device.window_ns for device in bounds.devices.values()), default=0)
+
+    def saved_ns(self, removals: Removals) -> int:
+        """Return by how many ns the slowest rank's window is shorter with these fixes, each on its device."""
+        stated_ns = max((removal.stated_ns for removal in removals.values()), default=0)
+        return min(self._scanned_ns(removals) + stated_ns, self.window_ns)
+
+    def prepare(self, asked: Iterable[Removals]) -> None:
+        """Work out what each of these saves, several in one pass over the events."""
+        questions = [_changes(removals) for removals in asked]
+        unknown = {key: changes for changes in questions if changes and (key := _key(changes)) not in self._known}
+        answers = self._bounds.runs([_scenarios(changes) for changes in unknown.values()])
+        self._known.update({key: answer.saved_ns for key, answer in zip(unknown, answers, strict=True)})
+
+    def taken_ns(self, device: Device, removal: Removal) -> int:
+        """Return the time on a device that a fix takes out of its window, whether or not the run gains by it."""
+        scan = self._bounds.devices[device].scan
+        return scan.taken_ns(scan.changes(removal.scenario())) + removal.stated_ns
+
+    def _scanned_ns(self, removals: Removals) -> int:
+        changes = _changes(removals)
+        if not changes:
+            return 0
+        key = _key(changes)
+        if key not in self._known:
+            self._known[key] = self._bounds.run(_scenarios(changes)).saved_ns
+        return self._known[key]
+
+
+def _changes(removals: Removals) -> dict[Device, Removal]:
+    return {place: item for place, item in removals.items() if item.is_scanned}
+
+
+def _key(changes: Removals) -> _Key:
+    return frozenset((place, item.key) for place, item in changes.items())
+
+
+def _scenarios(changes: Removals) -> dict[Device, WhatIf]:
+    return {place: item.scenario() for place, item in changes.items()}
+
+
+def joined(first: Removals, second: Removals) -> dict[Device, Removal]:
+    """Return both fixes at once."""
+    places = first.keys() | second.keys()
+    return {place: first.get(place, Removal()).joined(second.get(place, Removal())) for place in sorted(places)}
+
+
+def _abstains(bounds: Bounds) -> str | None:
+    """Return why the ranks cannot be compared, as 'reason: detail'; None: they can."""
+    if bounds.apart is not None:
+        return bounds.apart
+    if len(bounds.places) < 2:
+        return _ALONE
+    return bounds.run_abstains() or (None if bounds.together.meetings else _APART)

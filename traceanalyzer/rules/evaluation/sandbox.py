@@ -1,0 +1,222 @@
+"""Runs a rule's SQL so that it can be wrong or slow, but cannot read a file, reach the network, or hang the run.
+
+A query has half a minute, the queries of one diagnosis five minutes together, a few GiB of memory beside the tables of
+the run, and a million rows of answer. A query that reaches a limit raises RuleLimitError; no answer is ever cut.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import duckdb
+import numpy as np
+from numpy.typing import NDArray
+
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.rules.evaluation.limits import interrupted_after, memory_within
+
+TIMEOUT_S = 30.0
+TOTAL_TIMEOUT_S = 300.0
+# For queries of our own, which end.
+UNLIMITED = math.inf
+ROW_LIMIT = 1_000_000
+MEMORY_GIB = 4.0
+LIMIT_REACHED = "limit-reached"
+
+_FEWER = "diagnose fewer traces or steps, make the rule's query cheaper, or switch the rule off"
+_GIB = 1 << 30
+_SIZES = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": _GIB, "TiB": 1 << 40}
+
+_LOCKS = (
+    "SET enable_external_access = false",
+    "SET autoinstall_known_extensions = false",
+    "SET autoload_known_extensions = false",
+    "SET python_enable_replacements = false",
+    "SET lock_configuration = true",
+)
+
+
+class RuleQueryError(TraceAnalyzerError):
+    """A rule's SQL failed: it is no single SELECT, does not bind, raised, or reached a limit.
+
+    `line` is the line of the SQL text that DuckDB points at, from 1.
+    """
+
+    def __init__(self, what: str, line: int = 1, hint: str | None = None) -> None:
+        super().__init__(what, hint=hint)
+        self.line = line
+
+
+class RuleLimitError(RuleQueryError):
+    """A rule's SQL needs more time, memory or rows than a query has."""
+
+    def __init__(self, what: str, hint: str = _FEWER) -> None:
+        super().__init__(f"limit reached: {what}", hint=hint)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The answer of a query: column names and rows of plain Python values."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+    def dicts(self) -> list[dict[str, Any]]:
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+
+def lock(con: duckdb.DuckDBPyConnection, allowed_directories: tuple[str, ...] = ()) -> None:
+    """Close a connection's database to files, except in the given folders, and to the network, for good."""
+    folders = ", ".join(f"'{folder.replace(chr(39), chr(39) * 2)}'" for folder in allowed_directories)
+    # Settings take no parameters; the folders are those of our own store.
+    con.execute(f"SET allowed_directories = [{folders}]")
+    _limit_memory(con)
+    for statement in _LOCKS:
+        con.execute(statement)
+
+
+def _limit_memory(con: duckdb.DuckDBPyConnection) -> None:
+    """Give queries some memory beside the tables that a connection holds, and no disk."""
+    (used_bytes,) = con.execute("SELECT coalesce(sum(memory_usage_bytes), 0) FROM duckdb_memory()").fetchall()[0]
+    (limit,) = con.execute("SELECT current_setting('memory_limit')").fetchall()[0]
+    number, unit = limit.split()
+    limit_bytes = int(used_bytes + MEMORY_GIB * _GIB)
+    if limit_bytes < float(number) * _SIZES[unit]:
+        con.execute(f"SET memory_limit = '{limit_bytes}B'")
+    # A run whose own tables lie there already keeps it.
+    with suppress(duckdb.Error):
+        con.execute("SET temp_directory = ''")
+
+
+@dataclass
+class _TimeBudget:
+    total_s: float
+    left_s: float
+
+
+_TIME_BUDGET: ContextVar[_TimeBudget] = ContextVar("time left for rule queries")
+
+
+@contextmanager
+def total_time(timeout_s: float | None = None) -> Iterator[None]:
+    """Give all queries of the body with a limit this long together."""
+    total_s = TOTAL_TIMEOUT_S if timeout_s is None else timeout_s
+    before = _TIME_BUDGET.set(_TimeBudget(total_s, total_s))
+    try:
+        yield
+    finally:
+        _TIME_BUDGET.reset(before)
+
+
+def _late(budget: _TimeBudget, timeout_s: float) -> RuleLimitError:
+    if timeout_s <= budget.left_s:
+        return RuleLimitError(f"the query took longer than {timeout_s:g} s")
+    return RuleLimitError(f"the queries of all rules together took longer than {budget.total_s:g} s")
+
+
+@contextmanager
+def limited(con: duckdb.DuckDBPyConnection, timeout_s: float = TIMEOUT_S) -> Iterator[None]:
+    """Run one query of a rule in the body; raises RuleLimitError where it takes too long or too much memory."""
+    budget = _TIME_BUDGET.get(_TimeBudget(math.inf, math.inf))
+    is_ours = timeout_s == UNLIMITED
+    left_s = timeout_s if is_ours else min(timeout_s, budget.left_s)
+    if left_s <= 0:
+        raise _late(budget, timeout_s)
+    started_s = time.monotonic()
+    try:
+        # Of the memory that DuckDB does not count, what it counts is a part.
+        memory_bytes = math.inf if is_ours else 2 * MEMORY_GIB * _GIB
+        with interrupted_after(left_s, con), memory_within(memory_bytes):
+            yield
+    except duckdb.InterruptException as error:
+        raise _late(budget, timeout_s) from error
+    except (duckdb.OutOfMemoryException, MemoryError) as error:
+        raise RuleLimitError(f"the query needs more than {MEMORY_GIB:g} GiB of memory") from error
+    except duckdb.Error as error:
+        raise _query_error(error) from error
+    finally:
+        if not is_ours:
+            budget.left_s -= time.monotonic() - started_s
+
+
+def check_select(con: duckdb.DuckDBPyConnection, sql: str) -> set[str]:
+    """Return the parameters of a text that is exactly one SELECT; raises RuleQueryError otherwise."""
+    return set(_parsed(con, sql).named_parameters)
+
+
+def columns(con: duckdb.DuckDBPyConnection, sql: str, values: Mapping[str, Any]) -> dict[str, str]:
+    """Return the columns of one SELECT with their types; the SELECT is bound and not run, so that it may be endless."""
+    check_select(con, sql)
+    statement = _parsed(con, f"SELECT * FROM ({sql}\n) LIMIT 0")
+    named = _named(statement, values)
+    # Binding works out what is constant, which can take any time and memory.
+    with limited(con):
+        described = con.execute(statement, named).description or ()
+    con.abort()
+    return {name: str(kind) for name, kind, *_ in described}
+
+
+def query(con: duckdb.DuckDBPyConnection, sql: str, values: Mapping[str, Any], timeout_s: float = TIMEOUT_S) -> Rows:
+    """Return the rows of one SELECT with the bound parameters it names."""
+    statement = _parsed(con, sql)
+    named = _named(statement, values)
+    with limited(con, timeout_s):
+        cursor = con.execute(statement, named)
+        names = tuple(column[0] for column in cursor.description or ())
+        rows = cursor.fetchmany(ROW_LIMIT + 1)
+    if len(rows) > ROW_LIMIT:
+        con.abort()  # the rest of an answer that nobody reads would block the connection
+        raise RuleLimitError(f"the query returns more than {ROW_LIMIT:,} rows", "aggregate them in the rule's query")
+    return Rows(names, tuple(tuple(_plain(value) for value in row) for row in rows))
+
+
+def arrays(con: duckdb.DuckDBPyConnection, sql: str, values: Mapping[str, Any]) -> dict[str, NDArray[np.generic]]:
+    """Return the columns of one SELECT as arrays, of any length: for answers with a row per operation of the run."""
+    statement = _parsed(con, sql)
+    named = _named(statement, values)
+    with limited(con):
+        columns_of = con.execute(statement, named).fetchnumpy()
+    return {name: np.asarray(values_of) for name, values_of in columns_of.items()}
+
+
+# Parsed texts are bound to no connection, and the same few are asked again and again.
+_PARSED: dict[str, duckdb.Statement] = {}
+
+
+def _parsed(con: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statement:
+    """Return the one SELECT that a text is."""
+    if sql in _PARSED:
+        return _PARSED[sql]
+    try:
+        statements = con.extract_statements(sql)
+    except duckdb.Error as error:
+        raise _query_error(error) from error
+    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+        raise RuleQueryError("must be exactly one SELECT statement")
+    return _PARSED.setdefault(sql, statements[0])
+
+
+def _named(statement: duckdb.Statement, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of the parameters that a statement names."""
+    names = statement.named_parameters
+    missing = names - values.keys()
+    if missing:
+        raise RuleQueryError(f"no parameter or column is called ${min(missing)}")
+    return {name: values[name] for name in names}
+
+
+def _plain(value: Any) -> Any:
+    return float(value) if isinstance(value, Decimal) else value
+
+
+def _query_error(error: Exception) -> RuleQueryError:
+    text, _, place = str(error).partition("\n\nLINE ")
+    number = place.partition(":")[0]
+    return RuleQueryError(" ".join(text.split()), int(number) if number.isdigit() else 1)

@@ -1,0 +1,302 @@
+"""Evaluates one rule in every place, by itself: it fires, is clear, or abstains with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import duckdb
+
+from traceanalyzer.diagnosis import SEVERITIES
+from traceanalyzer.rules.evaluation import sandbox
+from traceanalyzer.rules.evaluation.places import Place, RunPlaces
+from traceanalyzer.rules.evaluation.removals import (
+    Device,
+    DeviceBound,
+    LeadScan,
+    Removal,
+    RunScan,
+    device_bounds,
+    fill_bound,
+    run_bounds,
+)
+from traceanalyzer.rules.rule_file.model import ABSTAINED, AUTO, CLEAR, CONFIDENCES, FINDING, FIRED, QUALITY, RUN, Rule
+from traceanalyzer.rules.rule_file.template import render
+
+# Below these the window says less than the rule claims (LEDGER 4.4): a missing launch may hide a host cause, and a
+# spread cannot be estimated from a few steps.
+SURE_LINK_SHARE = 0.97
+SURE_STEPS = 5
+FEW_STEPS = 3
+SURE_RESOLVED_SHARE = 0.9
+FAIR_RESOLVED_SHARE = 0.7
+
+_SEVERITY_SHARES = ((0.20, "critical"), (0.10, "high"), (0.03, "medium"), (0.01, "low"))
+# Severities that need no SQL of the rule: the engine's own, and the fixed ones.
+AUTO_SEVERITIES = (AUTO, *SEVERITIES)
+# What to do about ranks that cannot be compared.
+_UNLOCKS = {"missing-ranks": "write one trace per rank, all into one folder"}
+_OWN = "_rule_"  # prefix of the columns that evaluation adds to a rule's row
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The verdict of one rule in one place; `row` is what its select returned there.
+
+    `removals` is what its fix takes away, by device; of a finding about the whole run on each. `run_ns` is what the
+    rule's fix saves of the run if it is made everywhere that the rule fired; None: the ranks cannot be compared. Ranks
+    that hold up the others `in_turn` save little one by one, and are parts of one finding. `sure_share` is what is
+    saved even if what the trace leaves open (`uncertainty`) turns out against the fix; None: about as much.
+    """
+
+    rule: Rule
+    place: Place
+    state: str
+    reason: str | None = None
+    detail: str | None = None
+    unlock: str | None = None
+    row: Mapping[str, Any] = field(default_factory=dict)
+    severity: str | None = None
+    confidence: str = "high"
+    fix_order: tuple[int, ...] = ()  # positions in rule.fixes of those that apply
+    removals: Mapping[Device, Removal] = field(default_factory=dict)
+    run_ns: int | None = None
+    run_share: float | None = None
+    in_turn: bool = False
+    sure_share: float | None = None
+    uncertainty: str | None = None
+
+    @property
+    def bound_ns(self) -> int | None:
+        """What removing only this finding's cause saves, in nanoseconds of the analysis window."""
+        value = self.row.get("bound_ns")
+        return None if value is None or self.rule.claims.is_empty else int(value)
+
+    @property
+    def bound_share(self) -> float | None:
+        """What `bound_ns` is of the window."""
+        value = self.row.get("bound_share")
+        return None if value is None or self.rule.claims.is_empty else float(value)
+
+    def devices(self, run: RunPlaces) -> tuple[Device, ...]:
+        """Return the devices that the verdict is about: one, or all of the run."""
+        every = tuple(run.windows)
+        return every if self.place.device is None else tuple(key for key in every if key == run.key(self.place))
+
+
+@dataclass(frozen=True)
+class Question:
+    """Says how to evaluate a rule.
+
+    What is `fixed` on a device counts as done: the verdict is about what the rule's fix adds to it, which is `added`
+    where that is known already. Where fixing the rule saves a smaller share than `ignored_share`, the rule is clear
+    whatever its condition says, and its select is not run. Rules about the run need `run_savings`. Without a scan the
+    table `bound` stays as it is, and with `assume_requirements` every place has all capabilities: both are for tests on
+    literal rows.
+    """
+
+    scan: LeadScan | None
+    fixed: Mapping[Device, Removal] = field(default_factory=dict)
+    added: Mapping[Device, int] | None = None
+    ignored_share: float | None = None
+    assume_requirements: bool = False
+    run_savings: RunScan | None = None
+
+
+def evaluate(
+    con: duckdb.DuckDBPyConnection, rule: Rule, run: RunPlaces, values: Mapping[str, Any], question: Question
+) -> list[Verdict]:
+    """Return the rule's verdict in every place that it is about.
+
+    The rule abstains with the reason where a query fails or reaches a limit.
+    """
+    apart = _apart(rule, run, question)
+    if apart is not None:
+        return [apart]
+    missing, open_places = ([], run.devices) if question.assume_requirements else _requirements(rule, run)
+    if not open_places and rule.kind != QUALITY:
+        return missing
+    scan = None if rule.claims.is_empty else question.scan
+    try:
+        bounds = {} if scan is None else _bounds(con, rule, run, values, question)
+        saves = scan is None or rule.says_its_bound or _saves(run, open_places, bounds, question.ignored_share)
+        if scan is not None and not saves and not rule.abstain:
+            return [*missing, *(_without_select(rule, run, place, bounds, scan) for place in open_places)]
+        if scan is not None:
+            # What a rule's own `abstain` says is worth knowing even where it saves nothing.
+            fill_bound(con, rule, values, bounds, with_claims=saves)
+        rows = sandbox.query(con, verdict_sql(rule), values).dicts()
+    except sandbox.RuleQueryError as error:
+        reason = sandbox.LIMIT_REACHED if isinstance(error, sandbox.RuleLimitError) else "error"
+        places = open_places or (Place(),)
+        return [*missing, *(Verdict(rule, place, ABSTAINED, reason, error.what, error.hint) for place in places)]
+    verdicts = []
+    seen = set()
+    for row in rows:
+        place = Place(row.get("trace"), row.get("device"))
+        if place in seen or _is_closed(place, missing, open_places):
+            continue
+        seen.add(place)
+        distrust = None if scan is None or place.device is None else scan.abstains(*run.key(place))
+        verdicts.append(_verdict(rule, place, row, distrust, _removals(rule, run, place, row, bounds), values))
+    # A query without an order gives its rows in any: of equal places the first one speaks for all.
+    verdicts.sort(key=lambda verdict: run.key(verdict.place))
+    by_device = rule.kind == FINDING and rule.scope != RUN
+    unseen = [place for place in open_places if place not in seen] if by_device else []
+    silent = "the rule's select returned no row for this device"
+    return [*missing, *verdicts, *(Verdict(rule, place, ABSTAINED, "no-row", silent) for place in unseen)]
+
+
+def _apart(rule: Rule, run: RunPlaces, question: Question) -> Verdict | None:
+    """Return the abstention of a rule about the run where its ranks cannot be compared."""
+    why = None if question.run_savings is None or rule.scope != RUN else question.run_savings.abstains
+    if why is None or not run.devices:
+        return None
+    reason, _, detail = why.partition(": ")
+    return Verdict(rule, Place(), ABSTAINED, reason, detail, _UNLOCKS.get(reason))
+
+
+def _bounds(
+    con: duckdb.DuckDBPyConnection, rule: Rule, run: RunPlaces, values: Mapping[str, Any], question: Question
+) -> dict[Device, DeviceBound]:
+    if rule.scope == RUN and question.run_savings is not None:
+        return run_bounds(con, rule, values, question.run_savings, run.windows)
+    assert question.scan is not None
+    bounds = device_bounds(con, rule, values, question.scan, run.windows, question.fixed)
+    if question.added is None:
+        return bounds
+    return {key: replace(bound, bound_ns=question.added.get(key, 0)) for key, bound in bounds.items()}
+
+
+def _removals(
+    rule: Rule, run: RunPlaces, place: Place, row: Mapping[str, Any], bounds: Mapping[Device, DeviceBound]
+) -> dict[Device, Removal]:
+    """Return what the fix of a finding takes away: on its device, or on all where it is about the run."""
+    keys = [key for key in bounds if place.device is None or key == run.key(place)]
+    if rule.says_its_bound:
+        return dict.fromkeys(keys, Removal(stated_ns=int(row.get("bound_ns") or 0)))
+    return {key: bounds[key].removal for key in keys}
+
+
+def _saves(
+    run: RunPlaces, places: Sequence[Place], bounds: Mapping[Device, DeviceBound], ignored_share: float | None
+) -> bool:
+    if ignored_share is None:
+        return True
+    for place in places:
+        bound = bounds[run.key(place)]
+        floor_ns = ignored_share * bound.window["window_ns"]
+        if max(bound.bound_ns or 0, bound.run_ns or 0) >= floor_ns and bound.bound_ns is not None:
+            return True
+    return False
+
+
+def _without_select(
+    rule: Rule, run: RunPlaces, place: Place, bounds: Mapping[Device, DeviceBound], scan: LeadScan
+) -> Verdict:
+    key = run.key(place)
+    distrust = scan.abstains(*key)
+    row, removals = bounds[key].row({}), {key: bounds[key].removal}
+    if distrust is not None:
+        return Verdict(rule, place, ABSTAINED, "untrusted-bound", distrust, row=row)
+    return Verdict(rule, place, CLEAR, row=row, severity=_severity(rule, row, {}), removals=removals)
+
+
+def verdict_sql(rule: Rule) -> str:
+    """Return the rule's select with its conditions as columns."""
+    columns = ["subject.*", f"({rule.when}\n) AS {_OWN}fires"]
+    columns += [f"({item.when}\n) AS {_OWN}abstain_{index}" for index, item in enumerate(rule.abstain)]
+    columns += [f"({item.when}\n) AS {_OWN}lower_{index}" for index, item in enumerate(rule.lower)]
+    columns += [f"({item.when or 'TRUE'}\n) AS {_OWN}fix_{index}" for index, item in enumerate(rule.fixes)]
+    if rule.severity not in AUTO_SEVERITIES:
+        columns.append(f"({rule.severity}\n) AS {_OWN}severity")
+    return f"WITH subject AS (\n{rule.select}\n) SELECT " + ",\n".join(columns) + " FROM subject"
+
+
+def severity_of(bound_share: float) -> str:
+    """Return the severity of a finding that can save this share of the analysis window."""
+    return next((name for share, name in _SEVERITY_SHARES if bound_share >= share), "info")
+
+
+def _requirements(rule: Rule, run: RunPlaces) -> tuple[list[Verdict], tuple[Place, ...]]:
+    # A device rule abstains once for each trace without devices.
+    places = (*run.devices, *run.traces_without_devices) if rule.kind != QUALITY else ()
+    requires = tuple(dict.fromkeys(("gpu_ops", *rule.requires)))
+    missing, unmet = [], set()
+    for place in places:
+        first_missing = run.missing(place, requires)
+        if first_missing is not None:
+            name, capability = first_missing
+            reason = f"missing-capability:{name}"
+            missing.append(Verdict(rule, place, ABSTAINED, reason, capability.detail, capability.unlock))
+            unmet.add(place)
+    return missing, tuple(place for place in places if place not in unmet)
+
+
+def _is_closed(place: Place, missing: Sequence[Verdict], open_places: Sequence[Place]) -> bool:
+    """Tell whether a requirement is missing in a place, or on every device of the trace that it is."""
+    closed = [verdict.place for verdict in missing]
+    if place.device is None:
+        closed_here = any(place.trace in (None, item.trace) for item in closed)
+        return closed_here and not any(place.trace in (None, item.trace) for item in open_places)
+    return place in closed
+
+
+def _verdict(
+    rule: Rule,
+    place: Place,
+    row: dict[str, Any],
+    distrust: str | None,
+    removals: Mapping[Device, Removal],
+    values: Mapping[str, Any],
+) -> Verdict:
+    own = {name.removeprefix(_OWN): row.pop(name) for name in list(row) if name.startswith(_OWN)}
+    seen = {**values, **row}
+    for index, item in enumerate(rule.abstain):
+        if own[f"abstain_{index}"]:
+            detail = None if item.detail is None else render(item.detail, seen)
+            return Verdict(rule, place, ABSTAINED, item.reason, detail, row=row)
+    if distrust is not None:
+        return Verdict(rule, place, ABSTAINED, "untrusted-bound", distrust, row=row)
+    if own["fires"] is None:
+        return Verdict(rule, place, ABSTAINED, "unknown", "the condition met an unknown value", row=row)
+    fixes = tuple(index for index in range(len(rule.fixes)) if own[f"fix_{index}"])
+    return Verdict(
+        rule,
+        place,
+        FIRED if own["fires"] else CLEAR,
+        row=row,
+        severity=_severity(rule, row, own),
+        confidence=_confidence(rule, row, own),
+        fix_order=fixes or tuple(range(len(rule.fixes))),
+        removals=removals,
+    )
+
+
+def _severity(rule: Rule, row: Mapping[str, Any], own: Mapping[str, Any]) -> str:
+    if "severity" in own:
+        return str(own["severity"])
+    if rule.severity != AUTO:
+        return rule.severity
+    return severity_of(float(row.get("bound_share") or 0.0))
+
+
+def _confidence(rule: Rule, row: Mapping[str, Any], own: Mapping[str, Any]) -> str:
+    levels = [rule.confidence]
+    levels += [item.to for index, item in enumerate(rule.lower) if own[f"lower_{index}"]]
+    if rule.kind != QUALITY:
+        levels += _window_confidence(row)
+    return min(levels, key=CONFIDENCES.index)
+
+
+def _window_confidence(row: Mapping[str, Any]) -> list[str]:
+    levels = []
+    link_share, steps, resolved = (row.get(name) for name in ("launch_link_share", "step_count", "resolved_share"))
+    if link_share is not None and link_share < SURE_LINK_SHARE:
+        levels.append("medium")
+    if steps is not None and steps < SURE_STEPS:
+        levels.append("medium" if steps >= FEW_STEPS else "low")
+    if resolved is not None and resolved < SURE_RESOLVED_SHARE:
+        levels.append("medium" if resolved >= FAIR_RESOLVED_SHARE else "low")
+    return levels

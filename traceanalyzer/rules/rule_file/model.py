@@ -1,0 +1,172 @@
+"""What a rule is: plain data read from one YAML file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from traceanalyzer.errors import TraceAnalyzerError
+
+FINDING = "finding"
+QUALITY = "quality"
+EXPLANATION = "explanation"
+KINDS = (FINDING, QUALITY, EXPLANATION)
+FINDINGS = "findings"
+DEVICE, RUN = SCOPES = ("device", "run")
+AUTO = "auto"
+EFFORTS = ("one-line", "config", "code", "redesign")
+CONFIDENCES = ("low", "medium", "high")
+FIRED, CLEAR, ABSTAINED = STATES = ("fired", "clear", "abstained")
+
+ParamValue = int | float | str | bool
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """Something wrong with a rule file: where, what, and what to do about it."""
+
+    path: Path
+    line: int
+    what: str
+    hint: str | None = None
+
+    def __str__(self) -> str:
+        text = f"{self.path}:{self.line}: {self.what}"
+        return text if self.hint is None else f"{text}\n  hint: {self.hint}"
+
+
+class RuleFilesError(TraceAnalyzerError):
+    """Every mistake of every rule file that was read."""
+
+    def __init__(self, mistakes: tuple[Mistake, ...]) -> None:
+        count = f"{len(mistakes)} mistake{'s' if len(mistakes) > 1 else ''} in rule files"
+        super().__init__("\n".join([count, *(str(mistake) for mistake in mistakes)]))
+        self.mistakes = mistakes
+
+
+@dataclass(frozen=True)
+class Param:
+    """A number (or text) of a rule that users may set, with the reason for its default."""
+
+    name: str
+    default: ParamValue
+    why: str
+    minimum: float | None = None
+    maximum: float | None = None
+    unit: str | None = None
+
+
+@dataclass(frozen=True)
+class Abstention:
+    """A condition under which the rule abstains, with its reason."""
+
+    when: str
+    reason: str
+    detail: str | None = None
+
+
+@dataclass(frozen=True)
+class Claims:
+    """The time a finding may own: ledger rows of some causes, or kernels; both empty: none."""
+
+    causes: tuple[str, ...] = ()
+    where: str | None = None  # condition on ledger_rows that narrows the causes
+    charged_to: str | None = None  # blame_rank: rows count for the rank that they wait for, not for their own
+    compute_ops: str | None = None  # condition on kernel_class
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the rule owns no time."""
+        return not self.causes and self.compute_ops is None
+
+
+@dataclass(frozen=True)
+class ConfidenceDrop:
+    """A condition that lowers the confidence of a finding."""
+
+    when: str
+    to: str
+    because: str
+
+
+@dataclass(frozen=True)
+class EvidenceQuery:
+    """A SELECT whose rows prove a finding; the fired row's columns are its $parameters."""
+
+    title: str
+    select: str
+
+
+@dataclass(frozen=True)
+class RuleFix:
+    """A fix and the condition on the fired row under which it applies."""
+
+    text: str
+    code: str | None = None
+    lang: str = "python"
+    effort: str = "code"
+    when: str | None = None
+
+
+@dataclass(frozen=True)
+class RuleTest:
+    """One inline test: a simulated workload or literal tables, and what the rule must say."""
+
+    name: str
+    line: int
+    expect: Mapping[str, Any]
+    sim: Mapping[str, Any] | None = None
+    tables: Mapping[str, Any] = field(default_factory=dict)
+    params: Mapping[str, ParamValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A condition over metrics, with what it requires, claims and advises.
+
+    `lines` maps a key of the file ('select', 'abstain.0.when', …) to its line, for messages.
+    """
+
+    id: str
+    title: str
+    kind: str
+    scope: str  # device: each is judged by itself; run: they are held against each other
+    severity: str
+    blocks: str  # of a blocker: findings, all that claim time where it fired; run, only what holds ranks together
+    requires: tuple[str, ...]
+    params: Mapping[str, Param]
+    select: str
+    abstain: tuple[Abstention, ...]
+    when: str
+    claims: Claims
+    removes: tuple[str, ...]  # causes that the fix takes away altogether: the claimed ones unless the file says less
+    op_saving: str | None  # SELECT trace_id, op_id, saving_ns and maybe left_out: how the fix shortens GPU operations
+    confidence: str
+    lower: tuple[ConfidenceDrop, ...]
+    message: str
+    why: str
+    evidence: tuple[EvidenceQuery, ...]
+    fixes: tuple[RuleFix, ...]
+    references: tuple[str, ...]
+    refines: tuple[str, ...]
+    attaches_to: tuple[str, ...]  # of an explanation: the findings that it may explain
+    tests: tuple[RuleTest, ...]
+    path: Path
+    lines: Mapping[str, int]
+
+    @property
+    def says_its_bound(self) -> bool:
+        """Whether the rule's select works out itself what a fix saves, instead of the lead scan."""
+        return not self.claims.is_empty and not self.removes and self.op_saving is None
+
+    def line(self, key: str) -> int:
+        """Return the line of a key, or of the nearest key above it."""
+        while key not in self.lines and "." in key:
+            key = key.rpartition(".")[0]
+        return self.lines.get(key, 1)
+
+    def values(self, settings: Mapping[str, ParamValue] | None = None) -> dict[str, ParamValue]:
+        """Return the value of every parameter, defaults replaced by `settings`."""
+        return {name: param.default for name, param in self.params.items()} | dict(settings or {})

@@ -1,0 +1,360 @@
+"""Turns a rule file into a Rule and collects everything that is wrong with its shape."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from traceanalyzer.diagnosis import SEVERITIES
+from traceanalyzer.errors import suggestion
+from traceanalyzer.rules.rule_file.document import YamlDocument
+from traceanalyzer.rules.rule_file.model import (
+    AUTO,
+    CONFIDENCES,
+    DEVICE,
+    EFFORTS,
+    EXPLANATION,
+    FINDING,
+    FINDINGS,
+    KINDS,
+    QUALITY,
+    RUN,
+    SCOPES,
+    STATES,
+    Abstention,
+    Claims,
+    ConfidenceDrop,
+    EvidenceQuery,
+    Mistake,
+    Param,
+    Rule,
+    RuleFix,
+    RuleTest,
+)
+from traceanalyzer.rules.rule_file.sql_text import swallowed_if_folded
+from traceanalyzer.rules.rule_file.template import template_fields
+
+ID_PATTERN = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+ID_LENGTH = 40
+_NAME = re.compile(r"[a-z_][a-z0-9_]*")
+REQUIRED = ("id", "title", "when", "message", "why", "fixes", "references", "tests")
+KEYS = {
+    "": (
+        *REQUIRED,
+        *(
+            "kind",
+            "scope",
+            "severity",
+            "blocks",
+            "requires",
+            "params",
+            "select",
+            "abstain",
+            "claims",
+            "removes",
+            "op_saving",
+        ),
+        *("confidence", "lower", "evidence", "refines", "attaches_to"),
+    ),
+    "params": ("default", "why", "min", "max", "unit"),
+    "abstain": ("when", "reason", "detail"),
+    "claims": ("causes", "where", "compute_ops", "charged_to"),
+    "lower": ("when", "to", "because"),
+    "evidence": ("title", "select"),
+    "fixes": ("text", "code", "lang", "effort", "when"),
+    "tests": ("name", "sim", "tables", "params", "expect"),
+}
+# What a rule's select may read when it does not say: the engine's own table of the rule's bound.
+DEFAULT_SELECT = "SELECT * FROM bound"
+_NOT_OF_EXPLANATIONS = ("claims", "removes", "op_saving", "refines", "severity")
+
+
+def parse_rule(document: YamlDocument, *, tests: bool = True) -> tuple[Rule | None, list[Mistake]]:
+    """Return the rule of a file and every mistake in it; with `tests`, a rule without tests is one.
+
+    A rule with mistakes holds what could be read of it, and empty text for the rest, so that this can be checked
+    further. The rule is None where nothing could be read.
+    """
+    parser = _Parser(document, REQUIRED if tests else tuple(key for key in REQUIRED if key != "tests"))
+    rule = parser.rule() if document.values else None
+    mistakes = [*document.mistakes, *parser.mistakes]
+    return rule, mistakes
+
+
+class _Parser:
+    """Reads each part of a rule; a part of the wrong shape becomes a mistake and an empty value."""
+
+    def __init__(self, document: YamlDocument, required: tuple[str, ...]) -> None:
+        self.document = document
+        self.required = required
+        self.mistakes: list[Mistake] = []
+
+    def rule(self) -> Rule:
+        top = self.document.values
+        self._check_keys("", top)
+        for key in self.required:
+            if key not in top:
+                self._mistake("", f"the key '{key}' is missing")
+        kind = self._choice("kind", top.get("kind", FINDING), KINDS)
+        params = self._params(top.get("params", {}))
+        claims = self._claims(top.get("claims", []))
+        return Rule(
+            id=self._id(top.get("id")),
+            title=self._text("title", top.get("title")),
+            kind=kind,
+            scope=self._choice("scope", top.get("scope", DEVICE), SCOPES),
+            severity=self._severity(kind, top.get("severity", AUTO)),
+            blocks=self._blocks(kind, top),
+            requires=self._texts("requires", top.get("requires", [])),
+            params=params,
+            select=self._sql("select", top.get("select", DEFAULT_SELECT)),
+            abstain=tuple(
+                Abstention(
+                    self._sql(f"{key}.when", item.get("when")),
+                    str(item.get("reason")),
+                    self._template(f"{key}.detail", item["detail"]) if "detail" in item else None,
+                )
+                for key, item in self._items("abstain", ("when", "reason"))
+            ),
+            when=self._condition("when", top.get("when")),
+            claims=claims,
+            removes=self._removes(top, claims),
+            op_saving=self._sql("op_saving", top["op_saving"]) if "op_saving" in top else None,
+            confidence=self._choice("confidence", top.get("confidence", "high"), CONFIDENCES),
+            lower=tuple(
+                ConfidenceDrop(
+                    self._condition(f"{key}.when", item.get("when")),
+                    self._choice(f"{key}.to", item.get("to"), CONFIDENCES),
+                    str(item.get("because")),
+                )
+                for key, item in self._items("lower", ("when", "to", "because"))
+            ),
+            message=self._template("message", top.get("message")),
+            why=self._text("why", top.get("why")),
+            evidence=tuple(
+                EvidenceQuery(
+                    self._text(f"{key}.title", item.get("title")), self._sql(f"{key}.select", item.get("select"))
+                )
+                for key, item in self._items("evidence", ("title", "select"))
+            ),
+            fixes=self._fixes(),
+            references=self._references(top.get("references", [])),
+            refines=self._texts("refines", top.get("refines", [])),
+            attaches_to=self._attaches_to(kind, top),
+            tests=self._tests(),
+            path=self.document.path,
+            lines=self.document.lines,
+        )
+
+    def _mistake(self, key: str, what: str, hint: str | None = None) -> None:
+        self.mistakes.append(Mistake(self.document.path, self.document.line(key), what, hint))
+
+    def _check_keys(self, key: str, values: Mapping[str, Any], kind: str = "") -> None:
+        for name in values:
+            if name not in KEYS[kind]:
+                # Inside {…} a comma ends a value, so the rest of an unquoted sentence reads as a key.
+                hint = "put text that holds commas in quotes" if " " in name else suggestion(name, KEYS[kind])
+                self._mistake(f"{key}.{name}".lstrip("."), f"unknown key: {name}", hint)
+
+    def _text(self, key: str, value: Any) -> str:
+        if isinstance(value, str) and value.strip():
+            return value.strip()
+        if value is not None or key.rpartition(".")[0]:
+            self._mistake(key, f"'{key}' must be text")
+        return ""
+
+    def _condition(self, key: str, value: Any) -> str:
+        # `when: true` and `when: 1` are YAML for what SQL writes the same way.
+        return str(value).lower() if isinstance(value, bool | int) else self._sql(key, value)
+
+    def _sql(self, key: str, value: Any) -> str:
+        comment = swallowed_if_folded(self.document.folded.get(key, ""))
+        if comment is not None:
+            what = f"the comment '{_shortened(comment)}' swallows the lines behind it, which YAML makes one"
+            self._mistake(key, what, "write the text after '|' instead of '>', or the comment as /* … */")
+        return self._text(key, value)
+
+    def _texts(self, key: str, value: Any) -> tuple[str, ...]:
+        if isinstance(value, str):
+            return (value,)
+        if isinstance(value, list) and all(isinstance(item, str) for item in value):
+            return tuple(value)
+        self._mistake(key, f"'{key}' must be a list of names")
+        return ()
+
+    def _choice(self, key: str, value: Any, choices: tuple[str, ...]) -> str:
+        if value in choices:
+            return str(value)
+        self._mistake(key, f"'{key}' must be one of {', '.join(choices)}", suggestion(str(value), choices))
+        return choices[0]
+
+    def _items(self, key: str, required: tuple[str, ...]) -> list[tuple[str, dict[str, Any]]]:
+        values = self.document.values.get(key, [])
+        if not isinstance(values, list):
+            self._mistake(key, f"'{key}' must be a list")
+            return []
+        items = []
+        for index, item in enumerate(values):
+            place = f"{key}.{index}"
+            if not isinstance(item, dict):
+                self._mistake(place, f"an entry of '{key}' must be a mapping with {', '.join(required)}")
+                continue
+            self._check_keys(place, item, key)
+            for name in required:
+                if name not in item:
+                    self._mistake(place, f"an entry of '{key}' lacks '{name}'")
+            items.append((place, item))
+        return items
+
+    def _id(self, value: Any) -> str:
+        if not isinstance(value, str) or not ID_PATTERN.fullmatch(value) or len(value) > ID_LENGTH:
+            if "id" in self.document.values:
+                self._mistake("id", f"'id' must be lower-case words joined by '-', at most {ID_LENGTH} characters")
+            return self.document.path.stem
+        if value != self.document.path.stem:
+            self._mistake("id", f"the id is {value}, the file is {self.document.path.name}", "name both alike")
+        return value
+
+    def _attaches_to(self, kind: str, top: Mapping[str, Any]) -> tuple[str, ...]:
+        if kind != EXPLANATION:
+            if "attaches_to" in top:
+                self._mistake("attaches_to", "only an explanation is attached to findings", "add 'kind: explanation'")
+            return ()
+        if not top.get("attaches_to"):
+            self._mistake("kind", "an explanation names the findings that it may explain", "attaches_to: [rule-id]")
+        for key in _NOT_OF_EXPLANATIONS:
+            if top.get(key, "none") != "none":
+                self._mistake(key, f"an explanation has no '{key}': time is saved by the finding that it explains")
+        return self._texts("attaches_to", top.get("attaches_to", []))
+
+    def _severity(self, kind: str, value: Any) -> str:
+        if kind == QUALITY and value == AUTO:
+            self._mistake("severity", "a quality rule says its severity: note, warning or blocker")
+        text = self._text("severity", value)
+        if re.fullmatch(r"[a-z]+", text) and text not in (*SEVERITIES, AUTO):
+            self._mistake("severity", f"unknown severity: {text}", suggestion(text, (*SEVERITIES, AUTO)))
+        return text
+
+    def _params(self, value: Any) -> dict[str, Param]:
+        if not isinstance(value, dict):
+            self._mistake("params", "'params' must be a mapping of names to {default, why}")
+            return {}
+        params = {}
+        for name, item in value.items():
+            key = f"params.{name}"
+            if not _NAME.fullmatch(name):
+                self._mistake(key, f"'{name}' is no parameter name; use lower_case_words")
+            item = item if isinstance(item, dict) else {}
+            if "default" not in item or not isinstance(item.get("why"), str):
+                self._mistake(key, f"the parameter '{name}' needs a default and why it is so")
+            self._check_keys(key, item, "params")
+            default = item.get("default", 0)
+            if not isinstance(default, int | float | str | bool):
+                self._mistake(key, f"the default of '{name}' must be a number, text or true/false")
+                default = 0
+            why = str(item.get("why"))
+            params[name] = Param(name, default, why, item.get("min"), item.get("max"), item.get("unit"))
+        return params
+
+    def _blocks(self, kind: str, top: Mapping[str, Any]) -> str:
+        if "blocks" in top and kind != QUALITY:
+            self._mistake("blocks", "only a quality rule blocks others")
+        return self._choice("blocks", top.get("blocks", FINDINGS), (FINDINGS, RUN))
+
+    def _removes(self, top: Mapping[str, Any], claims: Claims) -> tuple[str, ...]:
+        if top.get("removes") == "none":
+            return ()
+        return self._texts("removes", top["removes"]) if "removes" in top else claims.causes
+
+    def _claims(self, value: Any) -> Claims:
+        if value == "none":
+            return Claims()
+        if isinstance(value, str | list):
+            return Claims(causes=self._texts("claims", value))
+        if not isinstance(value, dict):
+            self._mistake("claims", "'claims' must be causes of the ledger, or {causes, where} or {compute_ops}")
+            return Claims()
+        self._check_keys("claims", value, "claims")
+        return Claims(
+            causes=self._texts("claims.causes", value.get("causes", [])),
+            where=self._sql("claims.where", value["where"]) if "where" in value else None,
+            compute_ops=self._sql("claims.compute_ops", value["compute_ops"]) if "compute_ops" in value else None,
+            charged_to=self._charged_to(value),
+        )
+
+    def _charged_to(self, claims: Mapping[str, Any]) -> str | None:
+        if "charged_to" not in claims:
+            return None
+        if self.document.values.get("scope") != RUN:
+            self._mistake("claims.charged_to", "only a rule with 'scope: run' charges time to another rank")
+        return self._choice("claims.charged_to", claims["charged_to"], ("blame_rank",))
+
+    def _template(self, key: str, value: Any) -> str:
+        text = self._text(key, value)
+        try:
+            template_fields(text)
+        except ValueError as error:
+            self._mistake(key, f"malformed template: {error}")
+            return ""
+        return text
+
+    def _fixes(self) -> tuple[RuleFix, ...]:
+        fixes = []
+        for key, item in self._items("fixes", ("text",)):
+            code, lang = item.get("code"), str(item.get("lang", "python"))
+            if code is not None and lang == "python":
+                self._check_python(f"{key}.code", str(code))
+            fixes.append(
+                RuleFix(
+                    text=self._text(f"{key}.text", item.get("text")),
+                    code=None if code is None else str(code).strip("\n"),
+                    lang=lang,
+                    effort=self._choice(f"{key}.effort", item.get("effort", "code"), EFFORTS),
+                    when=self._condition(f"{key}.when", item["when"]) if "when" in item else None,
+                )
+            )
+        if not fixes and "fixes" in self.document.values:
+            self._mistake("fixes", "a rule names at least one fix")
+        return tuple(fixes)
+
+    def _check_python(self, key: str, code: str) -> None:
+        try:
+            ast.parse(code)
+        # Python's parser answers deep nesting with the last two.
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            what = error.msg if isinstance(error, SyntaxError) else str(error) or "it nests too deep"
+            self._mistake(key, f"the snippet is no Python: {what}", "'lang' says what else it is: bash, text …")
+
+    def _references(self, value: Any) -> tuple[str, ...]:
+        references = self._texts("references", value)
+        for index, reference in enumerate(references):
+            if not reference.startswith("https://"):
+                self._mistake(f"references.{index}", f"a reference is an https address: {reference}")
+        return references
+
+    def _tests(self) -> tuple[RuleTest, ...]:
+        tests = []
+        for key, item in self._items("tests", ("name", "expect")):
+            expect = item.get("expect")
+            if not isinstance(expect, dict) or expect.get("state") not in STATES:
+                self._mistake(f"{key}.expect", f"'expect' needs a state: {', '.join(STATES)}")
+                continue
+            if "sim" not in item and "tables" not in item:
+                self._mistake(key, "a test needs 'sim' (a workload) or 'tables' (literal rows)")
+            tests.append(
+                RuleTest(
+                    name=str(item.get("name")),
+                    line=self.document.line(key),
+                    expect=expect,
+                    sim=item.get("sim"),
+                    tables=item.get("tables", {}),
+                    params=item.get("params", {}),
+                )
+            )
+        return tuple(tests)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:39]}…"

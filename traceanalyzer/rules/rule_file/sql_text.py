@@ -1,0 +1,69 @@
+"""Splits SQL into comments, quoted texts, names, spaces and signs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+# In the order in which one hides the others. `words` looks for two ends itself: DuckDB's block comments nest, and a
+# text that starts with $tag$ ends where the tag comes again. Possessive (`*+`): an open quote is read to its end once.
+_WORD = re.compile(
+    r"""
+      (?P<line>--[^\n]*)
+    | (?P<block>/\*)
+    | (?P<text>[eE]'(?:[^'\\]|\\.|'')*+'|'(?:[^']|'')*+')
+    | (?P<dollar>\$\w*+\$)
+    | (?P<name>"(?:[^"]|"")*+"|[A-Za-z_]\w*)
+    | (?P<space>\s+)
+    | (?P<other>.)
+    """,
+    re.DOTALL | re.VERBOSE,
+)
+_BLOCK_MARK = re.compile(r"/\*|\*/")
+COMMENT, TEXT, NAME, SPACE, OTHER = "comment", "text", "name", "space", "other"
+
+
+def words(sql: str) -> Iterator[tuple[str, str]]:
+    """Return the pieces of a text in order, each with its kind: put together they are the text."""
+    at = 0
+    while at < len(sql):
+        word = _WORD.match(sql, at)
+        assert word is not None  # `other` takes any character
+        kind, end = word.lastgroup or OTHER, word.end()
+        if kind == "block":
+            end = _end_of_block(sql, at)
+        elif kind == "dollar":
+            close = sql.find(word[0], end)
+            kind, end = (OTHER, at + 1) if close < 0 else (TEXT, close + len(word[0]))
+        yield COMMENT if kind in ("line", "block") else kind, sql[at:end]
+        at = end
+
+
+def without_comments(sql: str) -> str:
+    """Return a text in which a space stands for each comment."""
+    return "".join(" " if kind == COMMENT else word for kind, word in words(sql))
+
+
+def code(sql: str) -> str:
+    """Return a text without its comments and without what stands in quotes: only its names and signs."""
+    return "".join(" " if kind in (COMMENT, TEXT) else word for kind, word in words(sql))
+
+
+def swallowed_if_folded(lines: str) -> str | None:
+    """Return the '--' comment that would hide the SQL after it if YAML folded the lines into one; None: none would."""
+    comment = None
+    for kind, word in words(lines):
+        if kind == COMMENT and word.startswith("--"):
+            comment = comment or word
+        elif kind not in (COMMENT, SPACE) and comment is not None:
+            return comment
+    return None
+
+
+def _end_of_block(sql: str, at: int) -> int:
+    depth = 0
+    for mark in _BLOCK_MARK.finditer(sql, at):
+        depth += 1 if mark[0] == "/*" else -1
+        if depth == 0:
+            return mark.end()
+    return len(sql)

@@ -1,0 +1,168 @@
+"""Checks every piece of SQL of every rule against empty tables, and returns each mistake with its line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import duckdb
+
+from traceanalyzer import engine
+from traceanalyzer.attribution.vocabulary.buckets import CAUSES
+from traceanalyzer.errors import suggestion
+from traceanalyzer.rules.evaluation import sandbox
+from traceanalyzer.rules.evaluation.removals import claim_values
+from traceanalyzer.rules.evaluation.verdicts import AUTO_SEVERITIES
+from traceanalyzer.rules.evaluation.workspace import locked_workspace
+from traceanalyzer.rules.rule_file.model import FINDING, Mistake, Rule
+from traceanalyzer.rules.rule_file.template import format_value, template_fields
+
+# What evaluation itself makes of a finding's row.
+_NEEDED_BY_FINDINGS = ("trace", "device")
+_NEEDED_BY_CLAIMS = ("bound_ns", "bound_share", "window_ns")
+_SAVING_COLUMNS = {"trace_id", "op_id", "saving_ns"}
+
+
+def bind_rules(rules: Sequence[Rule]) -> list[Mistake]:
+    """Return every mistake in the SQL, names and templates of the rules; no trace is needed.
+
+    What could not be read of a rule is empty, and a mistake already.
+    """
+    if not rules:
+        return []
+    con = locked_workspace(engine.connect_tables({}))
+    capabilities = {name for (name,) in con.execute("SELECT capability FROM capability_kinds").fetchall()}
+    return [mistake for rule in rules for mistake in _Binder(con, rule).mistakes(capabilities)]
+
+
+class _Binder:
+    """Binds the pieces of one rule, in the order in which they build on each other."""
+
+    def __init__(self, con: duckdb.DuckDBPyConnection, rule: Rule) -> None:
+        self.con = con
+        self.rule = rule
+        self.values: dict[str, Any] = dict(rule.values())
+
+    def mistakes(self, capabilities: set[str]) -> list[Mistake]:
+        return [*self._names(capabilities), *self._op_saving(), *self._claims(), *self._select()]
+
+    def _mistake(self, key: str, what: str, hint: str | None = None, line: int = 1) -> Mistake:
+        return Mistake(self.rule.path, self.rule.line(key) + line - 1, f"{self.rule.id}: {what}", hint)
+
+    def _names(self, capabilities: set[str]) -> Iterator[Mistake]:
+        for index, name in enumerate(self.rule.requires):
+            if name not in capabilities:
+                yield self._mistake(
+                    f"requires.{index}", f"unknown capability: {name}", suggestion(name, sorted(capabilities))
+                )
+        removes = self.rule.removes if "removes" in self.rule.lines else ()
+        for key, names in (("claims", self.rule.claims.causes), ("removes", removes)):
+            for name in names:
+                if name not in CAUSES:
+                    yield self._mistake(key, f"unknown cause: {name}", suggestion(name, sorted(CAUSES)))
+
+    def _op_saving(self) -> Iterator[Mistake]:
+        if not self.rule.op_saving:
+            return
+        columns, mistake = self._bound("op_saving", self.rule.op_saving, self.values)
+        if mistake is not None:
+            yield mistake
+        elif not columns.keys() >= _SAVING_COLUMNS:
+            yield self._mistake("op_saving", f"must return {', '.join(sorted(_SAVING_COLUMNS))}")
+
+    def _claims(self) -> Iterator[Mistake]:
+        claims = self.rule.claims
+        for key, condition, table in (
+            ("claims.where", claims.where, "ledger_rows"),
+            ("claims.compute_ops", claims.compute_ops, "kernel_class"),
+        ):
+            if condition:
+                _, mistake = self._bound(key, f"SELECT ({condition}\n) FROM {table}", self.values)
+                if mistake is not None:
+                    yield mistake
+
+    def _select(self) -> Iterator[Mistake]:
+        if not self.rule.select:
+            return
+        columns, mistake = self._bound("select", self.rule.select, self.values)
+        if mistake is not None:
+            yield mistake
+            return
+        for column in _needed(self.rule):
+            if column not in columns:
+                yield self._mistake("select", f"the select must return the column '{column}'")
+        subject = f"WITH subject AS (\n{self.rule.select}\n) SELECT "
+        for key, condition in self._conditions():
+            if not condition:
+                continue
+            _, mistake = self._bound(key, f"{subject}({condition}\n) FROM subject", self.values)
+            if mistake is not None:
+                yield mistake
+        known = {**self.values, **{name: _sample(kind) for name, kind in columns.items()}}
+        for index, abstention in enumerate(self.rule.abstain):
+            yield from self._template(f"abstain.{index}.detail", abstention.detail or "", known)
+        yield from self._template("message", self.rule.message, known)
+        for index, item in enumerate(self.rule.evidence):
+            if not item.select:
+                continue
+            values = {**claim_values(self.rule, known), "trace_id": 0}
+            _, mistake = self._bound(f"evidence.{index}.select", item.select, values)
+            if mistake is not None:
+                yield mistake
+
+    def _conditions(self) -> Iterator[tuple[str, str]]:
+        yield "when", self.rule.when
+        if self.rule.severity not in AUTO_SEVERITIES:
+            yield "severity", self.rule.severity
+        for index, abstention in enumerate(self.rule.abstain):
+            yield f"abstain.{index}.when", abstention.when
+        for index, drop in enumerate(self.rule.lower):
+            yield f"lower.{index}.when", drop.when
+        for index, fix in enumerate(self.rule.fixes):
+            if fix.when is not None:
+                yield f"fixes.{index}.when", fix.when
+
+    def _template(self, key: str, template: str, known: Mapping[str, Any]) -> Iterator[Mistake]:
+        for name, spec in template_fields(template):
+            if name not in known:
+                yield self._mistake(key, f"no column or parameter is called '{name}'", suggestion(name, known))
+                continue
+            try:
+                format_value(known[name], spec)
+            except (ValueError, TypeError) as error:
+                yield self._mistake(key, f"{{{name}:{spec}}} does not fit: {error}")
+
+    def _bound(self, key: str, sql: str, values: Mapping[str, Any]) -> tuple[dict[str, str], Mistake | None]:
+        """Return the columns that a piece of SQL would return, or what is wrong with it."""
+        try:
+            return sandbox.columns(self.con, sql, values), None
+        except sandbox.RuleQueryError as error:
+            what, hint = _split_hint(str(error))
+            # Conditions stand behind the select; their own text is one place for a message.
+            line = error.line if key in ("select", "op_saving") or key.endswith(".select") else 1
+            return {}, self._mistake(key, what, hint, line)
+
+
+def _split_hint(error: str) -> tuple[str, str | None]:
+    """Return the mistake in a message of DuckDB, and what DuckDB suggests instead."""
+    for mark in ("Did you mean", "Candidate bindings:", "Candidate functions:"):
+        what, found, hint = error.partition(mark)
+        if found:
+            return what.strip(), f"did you mean {hint.strip()}"
+    return error.strip(), None
+
+
+def _needed(rule: Rule) -> tuple[str, ...]:
+    of_findings = _NEEDED_BY_FINDINGS if rule.kind == FINDING else ()
+    return of_findings if rule.claims.is_empty else (*of_findings, *_NEEDED_BY_CLAIMS)
+
+
+def _sample(kind: str) -> Any:
+    kind = kind.upper()
+    if kind in ("VARCHAR", "STRING"):
+        return "text"
+    if kind in ("BOOLEAN", "BOOL"):
+        return True
+    if kind in ("DOUBLE", "FLOAT") or kind.startswith("DECIMAL"):
+        return 1.0
+    return 1 if "INT" in kind or kind == "NUMBER" else None

@@ -1,0 +1,191 @@
+"""Finds and reads rule files, and returns or raises the mistakes of all files together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from traceanalyzer.errors import TraceAnalyzerError, suggestion
+from traceanalyzer.rules.rule_file.document import read_document
+from traceanalyzer.rules.rule_file.model import STATES, Mistake, Param, ParamValue, Rule, RuleFilesError
+from traceanalyzer.rules.rule_file.parsing import parse_rule
+from traceanalyzer.rules.rule_file.sql_text import code
+from traceanalyzer.rules.rule_file.units import unit_mistakes
+from traceanalyzer.rules.rule_set.binding import bind_rules
+
+ALL_RULES = "`traceanalyzer rules list` names all"
+
+
+def builtin_folder() -> Path:
+    """Return the folder of the rules that ship with the package: in the wheel, or at the top of a checkout."""
+    shipped = Path(__file__).parents[1] / "builtin"
+    return shipped if shipped.is_dir() else Path(__file__).parents[3] / "rules"
+
+
+def rule_files(paths: Sequence[Path]) -> list[Path]:
+    """Return the named rule files and those in the named folders, in order; raises when one is missing."""
+    files: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            files.extend(sorted(file for file in path.rglob("*.yaml") if file.is_file()))
+        elif path.is_file():
+            files.append(path)
+        else:
+            raise TraceAnalyzerError("no such rule file or folder", path, "name a .yaml file or a folder of them")
+    return list(dict.fromkeys(files))
+
+
+def load_rules(paths: Sequence[Path] = (), *, tests: bool = True) -> list[Rule]:
+    """Return the built-in rules and those of `paths`, by id; a rule of `paths` replaces a built-in of the same id.
+
+    Without `tests` the built-in ones come without theirs, which are most of each file. Raises RuleFilesError with every
+    mistake of every file.
+    """
+    builtin, mistakes = _parse([builtin_folder()], tests=tests)
+    extra, extra_mistakes = _parse(paths)
+    extra_ids = {rule.id for rule in extra}
+    rules = sorted([*(rule for rule in builtin if rule.id not in extra_ids), *extra], key=lambda rule: rule.id)
+    # What ships is bound by `lint` and the tests; here that would cost every diagnosis half a second.
+    mistakes = [*mistakes, *extra_mistakes, *_doubles(extra), *_unknown_relatives(rules), *bind_rules(extra)]
+    if mistakes:
+        raise RuleFilesError(tuple(mistakes))
+    return rules
+
+
+def read_rules(paths: Sequence[Path]) -> list[Rule]:
+    """Return the rules of some files and folders alone, by id; raises RuleFilesError with all that is wrong."""
+    rules, mistakes = _parse(paths)
+    mistakes = [*mistakes, *_doubles(rules), *bind_rules(rules)]
+    if mistakes:
+        raise RuleFilesError(tuple(mistakes))
+    return sorted(rules, key=lambda rule: rule.id)
+
+
+def rule_called(rule_id: str, rules: Sequence[Rule]) -> Rule:
+    """Return the rule of this id; raises with the ids that are spelled alike."""
+    known = {rule.id: rule for rule in rules}
+    if rule_id in known:
+        return known[rule_id]
+    raise TraceAnalyzerError("no such rule", rule_id, suggestion(rule_id, known, ALL_RULES))
+
+
+def lint(paths: Sequence[Path] = ()) -> list[Mistake]:
+    """Return every mistake of the rules in `paths` (default: the built-in ones), style of tests and params included."""
+    rules, mistakes = _parse(paths or [builtin_folder()])
+    known, _ = _parse([builtin_folder()])
+    mistakes += [*_doubles(rules), *_unknown_relatives([*known, *rules]), *bind_rules(rules)]
+    for rule in rules:
+        mistakes += [*_unused_params(rule), *_missing_tests(rule), *_wrong_workloads(rule), *unit_mistakes(rule)]
+    return sorted(mistakes, key=lambda mistake: (mistake.path, mistake.line))
+
+
+def check_settings(rules: Sequence[Rule], settings: Mapping[str, ParamValue]) -> dict[str, dict[str, ParamValue]]:
+    """Return settings ('rule.param' → value) by rule; raises when a name, type or range is wrong."""
+    by_id = {rule.id: rule for rule in rules}
+    checked: dict[str, dict[str, ParamValue]] = {}
+    for key, value in settings.items():
+        rule_id, _, name = key.partition(".")
+        if rule_id not in by_id:
+            raise TraceAnalyzerError(f"no such rule: {rule_id}", key, suggestion(rule_id, by_id, ALL_RULES))
+        params = by_id[rule_id].params
+        if name not in params:
+            known = ", ".join(params) or "none"
+            raise TraceAnalyzerError(f"the rule has no parameter '{name}'", key, f"its parameters: {known}")
+        checked.setdefault(rule_id, {})[name] = _checked_value(key, params[name], value)
+    return checked
+
+
+def _parse(paths: Sequence[Path], *, tests: bool = True) -> tuple[list[Rule], list[Mistake]]:
+    rules, mistakes = [], []
+    for path in rule_files(paths):
+        rule, of_file = parse_rule(read_document(path, up_to=None if tests else "tests:"), tests=tests)
+        mistakes.extend(of_file)
+        if rule is not None:
+            rules.append(rule)
+    return rules, mistakes
+
+
+def _checked_value(key: str, param: Param, value: ParamValue) -> ParamValue:
+    kind: type = type(param.default)
+    try:
+        if kind is bool:
+            typed: ParamValue = {"true": True, "false": False}[str(value).lower()]
+        else:
+            # A count may be given as 5.0 and a share as 1, but not a count as 2.5.
+            typed = kind(float(value)) if kind in (int, float) else str(value)
+            if kind is int and typed != float(value):
+                raise ValueError
+    except (ValueError, KeyError) as error:
+        raise TraceAnalyzerError(f"{value!r} is no {kind.__name__}", key, f"its default is {param.default}") from error
+    if isinstance(typed, int | float) and not isinstance(typed, bool):
+        below = param.minimum is not None and typed < param.minimum
+        above = param.maximum is not None and typed > param.maximum
+        if below or above:
+            hint = f"allowed: {param.minimum} to {param.maximum}"
+            raise TraceAnalyzerError(f"{value} is out of range", key, hint)
+    return typed
+
+
+def _doubles(rules: Sequence[Rule]) -> list[Mistake]:
+    first: dict[str, Rule] = {}
+    mistakes = []
+    for rule in rules:
+        if rule.id in first:
+            mistakes.append(Mistake(rule.path, rule.line("id"), f"the id {rule.id} is taken by {first[rule.id].path}"))
+        first.setdefault(rule.id, rule)
+    return mistakes
+
+
+def _unknown_relatives(rules: Sequence[Rule]) -> list[Mistake]:
+    ids = {rule.id for rule in rules}
+    return [
+        Mistake(rule.path, rule.line(key), f"{said} an unknown rule: {name}", suggestion(name, ids))
+        for rule in rules
+        for key, said, names in (("refines", "refines", rule.refines), ("attaches_to", "explains", rule.attaches_to))
+        for name in names
+        if name not in ids
+    ]
+
+
+def _unused_params(rule: Rule) -> list[Mistake]:
+    texts = [rule.select, rule.when, rule.op_saving, rule.claims.where, rule.claims.compute_ops, rule.severity]
+    texts += [item.when for item in rule.abstain] + [item.when for item in rule.lower]
+    texts += [item.when for item in rule.fixes]
+    texts += [item.select for item in rule.evidence]
+    if not rule.when or not rule.message:
+        # What is missing may be where it is to be used.
+        return []
+    sql = "\n".join(code(text) for text in texts if text)
+    used = {name for name in rule.params if f"${name}" in sql or f"{{{name}" in rule.message}
+    return [
+        Mistake(rule.path, rule.line(f"params.{name}"), f"the parameter '{name}' is not used", "delete it, or use it")
+        for name in rule.params
+        if name not in used
+    ]
+
+
+def _missing_tests(rule: Rule) -> list[Mistake]:
+    states = [test.expect["state"] for test in rule.tests]
+    if len(states) < sum(key.startswith("tests.") and key.count(".") == 1 for key in rule.lines) or not states:
+        # The key is missing, or some could not be read.
+        return []
+    wanted = [state for state in STATES if state != "abstained" or rule.abstain or rule.requires]
+    return [
+        Mistake(rule.path, rule.line("tests"), f"no test expects '{state}'", "the silent cases matter most")
+        for state in wanted
+        if state not in states
+    ]
+
+
+def _wrong_workloads(rule: Rule) -> list[Mistake]:
+    from traceanalyzer.simulator.scenario.ranks import scenarios_of_ranks
+    from traceanalyzer.simulator.scenario.scenario import parse_scenario
+
+    mistakes = []
+    for test in rule.tests:
+        try:
+            for scenario in scenarios_of_ranks(test.sim or {}):
+                parse_scenario(scenario)
+        except TraceAnalyzerError as error:
+            mistakes.append(Mistake(rule.path, test.line, f"sim: {error.what}", error.hint))
+    return mistakes

@@ -1,0 +1,1 @@
+"""The actions of a step, played on the machine: one module per kind of action."""

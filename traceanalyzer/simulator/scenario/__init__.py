@@ -1,0 +1,1 @@
+"""Scenarios: descriptions of simulated jobs, checked when they are read."""

@@ -1,0 +1,1 @@
+"""A simulated run as canonical tables, as a Kineto trace, and as an Nsight Systems export."""

@@ -1,0 +1,76 @@
+"""What stored tables are made from: the content of the traces' files, and the code that reads them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import xxhash
+
+from traceanalyzer.errors import TraceAnalyzerError
+
+_PACKAGE = Path(__file__).parents[1]
+_HASH_BLOCK_BYTES = 4 * 2**20
+# What decides the content of the tables: a change there makes stored ones stale.
+TRACE_SOURCES = ("__init__.py", "errors.py", "discovery.py", "schema", "ingest")
+DERIVED_SOURCES = (
+    *TRACE_SOURCES,
+    "run.py",
+    "engine.py",
+    "canonical.py",
+    "renamed.py",
+    "attribution",
+    "metrics/__init__.py",
+    "metrics/kernel_class_*.sql",
+)
+
+
+def stamp_of(source: Path) -> list[int]:
+    """Return what changes whenever a file is written: size, times, inode. Reading it costs nothing."""
+    if source.is_dir():
+        return [value for file in _files(source) for value in stamp_of(file)]
+    state = source.stat()
+    return [state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino]
+
+
+def check_unchanged(source: Path, stamp: list[int]) -> None:
+    """Raise TraceAnalyzerError if an input was written since its stamp was taken."""
+    if stamp_of(source) != stamp:
+        raise TraceAnalyzerError("the file changed while it was read", source, "wait until it is complete")
+
+
+def _files(folder: Path) -> list[Path]:
+    """Return the files of an input that is a folder; a store inside it is none of them."""
+    return sorted(file for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
+
+
+def digest_of(source: Path) -> str:
+    """Return the hash of a file's content, or of a folder's files.
+
+    Nobody gains by forging a trace, so the hash need not withstand it: it costs a tenth of a cryptographic one.
+    """
+    digest = xxhash.xxh3_128()
+    for file in _files(source) if source.is_dir() else [source]:
+        with file.open("rb") as content:
+            while block := content.read(_HASH_BLOCK_BYTES):
+                digest.update(block)
+    return digest.hexdigest()
+
+
+@cache
+def engine_key(parts: tuple[str, ...]) -> str:
+    """Return a hash of the code that decides what tables hold."""
+    digest = hashlib.blake2b(digest_size=8)
+    for file in engine_files(parts):
+        digest.update(f"{file.relative_to(_PACKAGE).as_posix()} {file.stat().st_size}\n".encode())
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def engine_files(parts: Sequence[str]) -> list[Path]:
+    """Return the files of code in parts of the package: files, patterns, and folders with all below them."""
+    named = [path for part in parts for path in _PACKAGE.glob(part)]
+    files = {file for path in named for file in (path.rglob("*") if path.is_dir() else [path])}
+    return sorted(file for file in files if file.suffix in (".py", ".sql"))

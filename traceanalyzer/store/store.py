@@ -1,0 +1,287 @@
+"""A run's store: Parquet folders named by content, written atomically, reused while input and engine stay the same.
+
+    store/
+      traceanalyzer-store.txt     the mark of the user who made it, in this place
+      sources/<path hash>.json    what a file looked like when it was last read, and its content's hash
+      traces/<name>-<key>/        one file's traces, each a folder of canonical tables
+      derived/<key>/              attribution tables of one set of traces under one set of options
+      catalog.duckdb              every table and metric as documented views, for any DuckDB client
+      catalog.txt                 which derived tables it shows (those asked for last), and what it looked like
+
+A folder appears under its name only when it is complete; whoever is late finds it there and drops its own. Its seal
+says what was in it: a folder that lacks a file, or has another one, is made again.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import duckdb
+
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.store.folders import (
+    file_seal,
+    is_own_folder,
+    is_sealed,
+    keyed_hash,
+    make_own_folder,
+    put_in_place,
+    read_own_text,
+    remove,
+    seal,
+)
+from traceanalyzer.store.inputs import (
+    DERIVED_SOURCES,
+    TRACE_SOURCES,
+    check_unchanged,
+    digest_of,
+    engine_key,
+    stamp_of,
+)
+from traceanalyzer.store.owner import UNWRITABLE, claim_store, user_cache, user_key
+
+STORE_NAME = ".traceanalyzer"
+CATALOG_NAME = "catalog.duckdb"
+_CATALOG_SHOWS = "catalog.txt"
+_DERIVED_FROM = "traces.txt"
+# What a killed command left behind is removed by a later one, once nobody can still be writing it.
+_ABANDONED_AFTER_S = 86_400
+_SCRATCH_PREFIX = "write-"
+# The names that a store gives: nothing else in it is ever removed.
+_SCRATCH_NAME = re.compile(rf"{_SCRATCH_PREFIX}\w+", re.ASCII)
+_TRACE_NAME = re.compile(r"[\w.-]{1,80}-[0-9a-f]{16}", re.ASCII)
+_DERIVED_NAME = re.compile(r"[0-9a-f]{16}")
+_WRITE_FAILURES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+
+
+class StoreWriteError(TraceAnalyzerError):
+    """The store cannot be written: no fault of a trace, and no trace is left out for it."""
+
+
+@dataclass(frozen=True)
+class StoreLocation:
+    """Where a run's store lies, and the store in the run's own folder that is not trusted, if there is one."""
+
+    folder: Path
+    ignored: Path | None = None
+
+
+def locate_store(root: Path, override: Path | None) -> StoreLocation:
+    """Return where a run's store lies: in the given folder, in the run's own folder, or in the user's cache."""
+    key = user_key()
+    if override is not None:
+        # The user named this folder, so it may be a link; nothing below it may.
+        folder = override.resolve() if override.is_symlink() else override
+        if problem := claim_store(folder, key):
+            raise TraceAnalyzerError(f"the store {problem}", override, "give --store a new folder that you can write")
+        return StoreLocation(folder)
+    home = root if root.is_dir() else root.parent
+    own = home / STORE_NAME
+    problem = claim_store(own, key)
+    if problem is None:
+        return StoreLocation(own)
+    ignored = None if problem == UNWRITABLE else own
+    cache_folder = user_cache()
+    if cache_folder is None:
+        raise TraceAnalyzerError(
+            "neither the run's folder nor the user's cache can be written", home, "give --store DIR"
+        )
+    # The folder's number is in the name: a cache that was copied elsewhere holds stores whose marks do not fit.
+    name = keyed_hash(f"{cache_folder.stat().st_ino} {home.resolve()}".encode(errors="surrogateescape"), key)
+    if problem := claim_store(cache_folder / name, key):
+        raise TraceAnalyzerError(f"the store {problem}", cache_folder / name, "remove it, or give --store DIR")
+    return StoreLocation(cache_folder / name, ignored)
+
+
+class Store:
+    """The stored traces of one folder, which `locate_store` has found to be the user's."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._key = user_key()
+
+    def trace_folder(self, source: Path, ingest: Callable[[Path], None]) -> tuple[Path, bool]:
+        """Return the folder with a file's tables and whether it was there already; `ingest` fills it if not."""
+        remembered = self._read_source(source)
+        # Remembered is what the file looked like before it was read: after a write meanwhile it looks otherwise.
+        stamp = stamp_of(source)
+        digest: str | None = None
+        if remembered is not None:
+            digest = remembered.digest if remembered.stamp == stamp else digest_of(source)
+            check_unchanged(source, stamp)
+            target = self._trace_target(source, digest)
+            if is_sealed(target, self._key):
+                self._remember(source, stamp, digest, target)
+                return target, True
+        target = self._ingest_new(source, stamp, digest, ingest)
+        if remembered is not None:
+            self._forget(remembered.folder)
+        return target, False
+
+    def _ingest_new(self, source: Path, stamp: list[int], digest: str | None, ingest: Callable[[Path], None]) -> Path:
+        with self._scratch() as scratch:
+            with ThreadPoolExecutor(1) as beside:
+                hashing = beside.submit(digest_of, source) if digest is None else None
+                ingest(scratch)
+                found = digest or (hashing.result() if hashing else "")
+            check_unchanged(source, stamp)
+            target = self._trace_target(source, found)
+            self._publish(scratch, target)
+        self._remember(source, stamp, found, target)
+        return target
+
+    def derived_folder(self, traces: Sequence[Path], options: str, compute: Callable[[Path], None]) -> Path:
+        """Return the folder with a set of traces' attribution; `compute` fills it if it is not there.
+
+        `options` is what it was asked for with: tables made under other options are other tables.
+        """
+        parts = [engine_key(DERIVED_SOURCES), options, *(_relative(trace, self.folder) for trace in traces)]
+        target = self.folder / "derived" / self._hash("\n".join(parts))
+        if not is_sealed(target, self._key):
+            with self._scratch() as scratch:
+                compute(scratch)
+                (scratch / _DERIVED_FROM).write_text("\n".join(trace.parent.name for trace in traces))
+                self._publish(scratch, target)
+        return target
+
+    def catalog_shows(self) -> str | None:
+        """Return the name of the derived folder that the catalogue shows, '' for none; None: there is no catalogue."""
+        shows, _, looked_like = (read_own_text(self.folder / _CATALOG_SHOWS) or "").partition("\n")
+        return shows if looked_like and looked_like == file_seal(self.folder / CATALOG_NAME, self._key) else None
+
+    def replace_catalog(self, shows: str, write: Callable[[Path], object]) -> None:
+        """Write the catalogue, and remember which derived folder it shows."""
+        catalog = self.folder / CATALOG_NAME
+        self._replace_file(catalog, write)
+        text = f"{shows}\n{file_seal(catalog, self._key)}"
+        self._replace_file(self.folder / _CATALOG_SHOWS, lambda file: file.write_text(text))
+
+    def _replace_file(self, file: Path, write: Callable[[Path], object]) -> None:
+        """Write a file of the store and put it in place at once."""
+        with self._scratch() as scratch:
+            fresh = scratch / file.name
+            write(fresh)
+            fresh.chmod(0o600)
+            put_in_place(fresh, file)
+
+    @contextmanager
+    def _scratch(self) -> Iterator[Path]:
+        """Give a new folder to write in, which is removed again unless it was published.
+
+        Raises StoreWriteError where it cannot be written.
+        """
+        try:
+            scratch = self._new_scratch()
+            try:
+                yield scratch
+            finally:
+                remove(scratch)
+        except (OSError, duckdb.IOException) as error:
+            if cause := self._write_failure(error):
+                hint = "make room there, or give --store DIR on a disk with more"
+                raise StoreWriteError(f"the store cannot be written: {cause}", self.folder, hint) from error
+            raise
+
+    def _write_failure(self, error: Exception) -> str | None:
+        """Return why the store could not be written, if this error says so; reading a trace may fail, too."""
+        if isinstance(error, OSError):
+            in_store = error.filename is not None and self.folder in Path(os.fsdecode(error.filename)).parents
+            known = error.errno in _WRITE_FAILURES
+            return os.strerror(error.errno) if error.errno is not None and (known or in_store) else None
+        causes = (os.strerror(number) for number in _WRITE_FAILURES)  # DuckDB gives them as text
+        return next((cause for cause in causes if cause in str(error)), None)
+
+    def _new_scratch(self) -> Path:
+        folder = make_own_folder(self.folder / "scratch")
+        for left in folder.iterdir():
+            if _SCRATCH_NAME.fullmatch(left.name) and is_own_folder(left) and _age_s(left) > _ABANDONED_AFTER_S:
+                remove(left)
+        return Path(tempfile.mkdtemp(prefix=_SCRATCH_PREFIX, dir=folder))
+
+    def _publish(self, scratch: Path, target: Path) -> None:
+        make_own_folder(target.parent)
+        seal(scratch, self._key)
+        if not is_sealed(target, self._key):
+            try:
+                put_in_place(scratch, target)
+            except OSError:
+                if not is_sealed(target, self._key):  # else another command was faster
+                    raise
+
+    def _trace_target(self, source: Path, digest: str) -> Path:
+        name = re.sub(r"[^\w.-]+", "_", source.name, flags=re.ASCII)[:80]
+        return self.folder / "traces" / f"{name}-{self._hash(f'{engine_key(TRACE_SOURCES)} {digest}')}"
+
+    def _source_file(self, source: Path) -> Path:
+        return self.folder / "sources" / f"{self._hash(str(source.resolve()))}.json"
+
+    def _read_source(self, source: Path) -> _Source | None:
+        return _parse_source(read_own_text(self._source_file(source)))
+
+    def _remember(self, source: Path, stamp: list[int], digest: str, target: Path) -> None:
+        facts = _Source(str(source.resolve()), stamp, digest, target.name)
+        if self._read_source(source) != facts:
+            file = self._source_file(source)
+            make_own_folder(file.parent)
+            text = json.dumps(asdict(facts))
+            self._replace_file(file, lambda fresh: fresh.write_text(text))
+
+    def _forget(self, name: str) -> None:
+        """Remove the tables of what a file held before, and all derived from them, unless a file still holds it."""
+        records = (_parse_source(read_own_text(file)) for file in self._entries("sources"))
+        if any(record is not None and record.folder == name for record in records):
+            return
+        remove(self.folder / "traces" / name)
+        for derived in self._entries("derived"):
+            origins = read_own_text(derived / _DERIVED_FROM) if _DERIVED_NAME.fullmatch(derived.name) else None
+            if is_own_folder(derived) and name in (origins or "").splitlines():
+                remove(derived)
+
+    def _entries(self, part: str) -> list[Path]:
+        folder = self.folder / part
+        return list(folder.iterdir()) if is_own_folder(folder) else []
+
+    def _hash(self, text: str) -> str:
+        """Return a name in the store. Without the user's key nobody can foresee it, and plant a folder under it."""
+        return keyed_hash(text.encode(errors="surrogateescape"), self._key)
+
+
+@dataclass(frozen=True)
+class _Source:
+    """What is remembered of a file: what it looked like, its content's hash, and the name of its folder of traces."""
+
+    path: str
+    stamp: list[int]
+    digest: str
+    folder: str
+
+
+def _parse_source(text: str | None) -> _Source | None:
+    """Return what a record says, if it is one that a store wrote."""
+    try:
+        facts = json.loads(text or "")
+        source = _Source(str(facts["path"]), list(facts["stamp"]), str(facts["digest"]), str(facts["folder"]))
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    return source if _TRACE_NAME.fullmatch(source.folder) else None
+
+
+def _age_s(path: Path) -> float:
+    try:
+        return time.time() - os.lstat(path).st_mtime
+    except FileNotFoundError:  # another thread or command has just finished with it
+        return 0.0
+
+
+def _relative(path: Path, root: Path) -> str:
+    return path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
