@@ -260,3 +260,11 @@ def test_any_value_outside_the_events_leaves_them_alone(
 
     values = {"distributedInfo": keys(job), "deviceProperties": f"[{keys(device)}]"} | top
     survives(keys({"traceEvents": f"[{','.join(guarded())}]"} | values))
+
+
+@pytest.mark.parametrize("key", ["cuda_runtime_version", "half \\ud800 of a key"])
+def test_half_a_surrogate_pair_outside_the_events_is_replaced_and_counted(key: str) -> None:
+    tables = read(f'{{"{key}": "\\ud800", "traceEvents": [{slice_text("kept", 1, 1)}]}}')
+    assert tables.names() == ["kept"]
+    assert tables.defects == {"lone-surrogate": 1}
+    assert {row["value"] for row in tables["metadata"]} == {'"\ufffd"'}

@@ -1,7 +1,8 @@
 """The two tiers of tests: the loop of someone who changes code, and the check that holds everything.
 
 Tests marked `check` (and those that ask for the corpus) are left out of the loop. `make check` sets
-TRACEANALYZER_TIER=check: properties then get more examples, and a missing dependency fails instead of skipping.
+TRACEANALYZER_TIER=check: properties then get more examples, and a missing dependency fails instead of skipping. In both
+the same code is tried with the same examples; TRACEANALYZER_FUZZ_S looks for new ones, for so many seconds.
 """
 
 from __future__ import annotations
@@ -18,7 +19,13 @@ LOOP_EXAMPLES = 15
 CHECK_EXAMPLES = 60
 
 for profile, count in (("loop", LOOP_EXAMPLES), ("check", CHECK_EXAMPLES)):
-    settings.register_profile(profile, max_examples=count, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.register_profile(
+        profile,
+        max_examples=count,
+        deadline=None,
+        derandomize="TRACEANALYZER_FUZZ_S" not in os.environ,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
 settings.load_profile("check" if IN_CHECK else "loop")
 
 

@@ -175,7 +175,7 @@ class Assembler:
 
     def _write_metadata(self) -> None:
         rows = [
-            {"key": _utf8(key), "value": _utf8(json.dumps(value, ensure_ascii=False))}
+            {"key": key, "value": json.dumps(value, ensure_ascii=False)}
             for key, value in self._parts.document.metadata.items()
         ]
         self._sink.append("metadata", pa.Table.from_pylist(rows, self._sink.schema("metadata")))
@@ -211,11 +211,6 @@ _BEGIN_END_SCHEMA = pa.schema(
     [pa.field(name, pa.string()) for name in _TEXTS] + [pa.field(name, pa.int64()) for name in _NUMBERS]
 )
 _GROUP_SCHEMA = pa.schema([("group_name", pa.string()), ("ranks", pa.string())])
-
-
-def _utf8(text: str) -> str:
-    """Return the text with halves of surrogate pairs, which no file can hold, replaced."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _slice(begin: tuple[Any, ...], end_ns: int) -> dict[str, object]:

@@ -13,6 +13,7 @@ from traceanalyzer.ingest.trace_events.losses import Losses
 HEADER_LIMIT_BYTES = 64 * 2**20
 # Python refuses to convert longer numbers to text and back.
 _MOST_DIGITS = 4000
+LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _SPACE = re.compile(r"[\s\0]*")
 _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _NEXT_KEY = re.compile(r',\s*(?="[^"\\]{1,80}"\s*:)')
@@ -83,12 +84,17 @@ def read_keys(text: str, metadata: dict[str, object], losses: Losses, offset: in
         if text[position] == ",":
             position += 1
             continue
+        began = position
         try:
             key, position = decoder.raw_decode(text, position)
             position = _SPACE.match(text, position).end()  # type: ignore[union-attr]
             if not isinstance(key, str) or text[position : position + 1] != ":":
                 raise ValueError("no key")
             value, position = decoder.raw_decode(text, _SPACE.match(text, position + 1).end())  # type: ignore[union-attr]
+            written = json.dumps([key, value], ensure_ascii=False) if "\\u" in text[began:position] else ""
+            if LONE_SURROGATE.search(written):
+                losses.add("lone-surrogate", offset + began, text[began:position])
+                key, value = json.loads(LONE_SURROGATE.sub("\ufffd", written))
         except (ValueError, RecursionError):
             losses.add("bad-header", offset + position, text[position : position + 160])
             again = _NEXT_KEY.search(text, position + 1)

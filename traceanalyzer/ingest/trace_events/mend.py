@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from traceanalyzer.ingest.trace_events.document import LONE_SURROGATE
 from traceanalyzer.ingest.trace_events.losses import Losses
 
 # Between two events. Keys that also begin objects elsewhere (deviceProperties has "id" and "name") count only when
@@ -26,7 +27,6 @@ _RAW_QUOTES = re.compile(
     r'("(?:name|cat)"\s*:\s*")(.*?)("\s*(?:,\s*"(?:ph|cat|name|pid|tid|ts|dur|args|id|s|bp)"\s*:|\}\s*\Z))', re.DOTALL
 )
 _MOST_DIGITS = 64
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass
@@ -179,13 +179,13 @@ def _clean(text: str, offset: int, losses: Losses) -> bytes:
     bad_times = [key for key in ("ts", "dur") if not _is_time(value.get(key))]
     for key in bad_times:
         value[key] = None
-    halves = "\\u" in text and _SURROGATE.search(json.dumps(value, ensure_ascii=False)) is not None
+    halves = "\\u" in text and LONE_SURROGATE.search(json.dumps(value, ensure_ascii=False)) is not None
     if halves:
         losses.add("lone-surrogate", offset, text)
     if not (changed or duplicates or bad_times or halves):
         return text.encode()
     dumped = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return _SURROGATE.sub("\ufffd", dumped).encode()
+    return LONE_SURROGATE.sub("\ufffd", dumped).encode()
 
 
 def _read_whole(digits: str) -> int | None:
