@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import duckdb
-from workloads.counterfactuals import WhatIf
+from workloads.counterfactuals import Question
 from workloads.workloads import JOBS, WORKLOADS
 
 from traceanalyzer import engine
@@ -23,7 +23,7 @@ METRICS = ("kernel_class",)
 class Answer:
     """What the engine says and what is true, as shares of the analysis window."""
 
-    question: WhatIf
+    question: Question
     bound: float
     truth: float
 
@@ -45,7 +45,7 @@ class Attributed:
         self.steps: tuple[int, int] = min(kept), max(kept) + 1
         self.window_ns = run.length_ns(*self.steps)
 
-    def answer(self, question: WhatIf) -> Answer:
+    def answer(self, question: Question) -> Answer:
         """Return the bound and the truth of a question."""
         savings = None if question.scaled is None else self._savings(question.kernel_scale)
         bound = self.bounds.bound(0, 0, frozenset(question.removed), savings)
@@ -78,7 +78,7 @@ class AttributedJob:
         kept = [step for (step,) in self.con.sql("SELECT step FROM attribution.steps WHERE kept").fetchall()]
         self.steps: tuple[int, int] = min(kept) - 1, max(kept)
 
-    def answer(self, question: WhatIf) -> Answer:
+    def answer(self, question: Question) -> Answer:
         """Return the bound and the truth of a question about all ranks or some."""
         ranks = range(len(self.job.ranks)) if question.ranks is None else question.ranks
         removed = {rank: frozenset(question.removed) for rank in ranks}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from bound_against_truth import SEED, Attributed, attributed, attributed_job
-from workloads.counterfactuals import LOCKED_WHAT_IFS, RUN_WHAT_IFS, WHAT_IFS, WhatIf
+from workloads.counterfactuals import LOCKED_WHAT_IFS, RUN_WHAT_IFS, WHAT_IFS, Question
 from workloads.workloads import JOBS, LOCKED, WORKLOADS
 
 from traceanalyzer.run import open_run
@@ -88,7 +88,7 @@ def test_waiting_for_locks_is_true_where_calls_of_the_system_are_recorded(worklo
 
 def test_what_waits_for_a_lock_is_python_to_pytorchs_profiler() -> None:
     made = Attributed(simulate(LOCKED["interpreter lock"], SEED))
-    both = made.answer(WhatIf("interpreter lock", ("host.lock", "host.python")))
+    both = made.answer(Question("interpreter lock", ("host.lock", "host.python")))
     assert abs(both.error_points) <= ALLOWED_POINTS
     told, truth = made.ledger_shares()
     assert "host.lock" not in told

@@ -12,7 +12,7 @@ from traceanalyzer.rules import load_rules, rule_called
 from traceanalyzer.rules.evaluation import removals
 from traceanalyzer.rules.evaluation.removals import DeviceBound, Removal, fill_bound
 from traceanalyzer.rules.schema import rule_tables
-from traceanalyzer.schema import Table
+from traceanalyzer.schema import TableSchema
 
 BOUND = rule_tables()["bound"]
 WINDOW = {
@@ -34,7 +34,7 @@ def test_a_row_has_the_columns_that_the_file_documents() -> None:
 
 
 def test_the_table_is_filled_by_the_names_of_its_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    turned = Table(BOUND.name, BOUND.comment, BOUND.columns[::-1], BOUND.sql)
+    turned = TableSchema(BOUND.name, BOUND.comment, BOUND.columns[::-1], BOUND.sql)
     monkeypatch.setattr(removals, "rule_tables", lambda: {"bound": turned})
     con = duckdb.connect()
     con.execute(BOUND.sql)

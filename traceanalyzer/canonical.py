@@ -9,7 +9,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from traceanalyzer.schema import Table, canonical_tables
+from traceanalyzer.schema import TableSchema, canonical_tables
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def those(names: Iterable[str], needed: Set[str] | None) -> list[str]:
     return [name for name in names if needed is None or name in needed]
 
 
-def in_schema(table: Table, schema: str) -> str:
+def in_schema(table: TableSchema, schema: str) -> str:
     """Return the statement that creates a table in a schema."""
     return table.sql.replace(f"CREATE TABLE {table.name} (", f"CREATE TABLE {schema}.{table.name} (")
 
@@ -101,7 +101,7 @@ def _insert_trace(connection: duckdb.DuckDBPyConnection, trace_id: int, stored: 
     )
 
 
-def _stored_view(table: Table, traces: Mapping[int, StoredTrace]) -> str:
+def _stored_view(table: TableSchema, traces: Mapping[int, StoredTrace]) -> str:
     """Return the view of a table over every trace's Parquet files, with the trace's number put in front."""
     if not traces:
         empty = ", ".join(f"CAST(NULL AS {c.type}) AS {c.name}" for c in table.columns)

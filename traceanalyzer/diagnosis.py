@@ -14,7 +14,7 @@ SEVERITIES = ("note", "info", "low", "warning", "medium", "high", "critical", "b
 
 @dataclass(frozen=True)
 class Fix:
-    """One way to mend what a finding names: what to do, and a snippet to paste."""
+    """One way to fix what a finding names: what to do, and a snippet to paste."""
 
     text: str
     code: str | None = None
@@ -33,7 +33,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class AttachedExplanation:
-    """Why a finding is there, as far as another rule can tell: claims no time and is told under the finding."""
+    """Why a finding is there, as far as another rule can tell: claims no time and is shown under the finding."""
 
     rule: str
     title: str
@@ -120,7 +120,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class BelowNoise:
-    """What a rule found and what saves too little to be told from the spread of the steps, so that it is no finding."""
+    """What a rule found and what saves less than the spread of the steps, so that it is no finding."""
 
     rule: str
     title: str

@@ -135,8 +135,8 @@ def open_run(
     Without `attribution`, the tables that are computed from all of a run are left for later, and so are the metrics
     that build on them; `options` say how they are computed, with the names in the project's settings unless they have
     some; with `trust`, also of a traceanalyzer.toml in the run's own folder (docs/settings.md). `jobs` is the number of
-    cores to use (all by default); `report` is told how far reading is. A file of a folder that cannot be read at all is
-    left out and told in `Run.unreadable`. Raises TraceAnalyzerError where nothing can be read.
+    cores to use (all by default); `report` receives how far reading is. A file of a folder that cannot be read at all
+    is left out and listed in `Run.unreadable`. Raises TraceAnalyzerError where nothing can be read.
     """
     root = Path(path)
     settings_file = locate_settings(root, trust=trust)
@@ -176,7 +176,7 @@ def _ingest_all(
 ) -> list[tuple[Path, Path, bool]]:
     """Return each source with its folder of traces and whether the store had it; all cores are used.
 
-    Sources that cannot be read are told in `unreadable`; if none can, the first error is raised.
+    Sources that cannot be read are listed in `unreadable`; if none can, the first error is raised.
     """
     options = IngestOptions(max(1, jobs // len(sources)), report)
 

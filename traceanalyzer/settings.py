@@ -24,7 +24,7 @@ _SUPPRESS_KEYS = ("rule", "rank", "trace", "reason", "until")
 
 @dataclass(frozen=True)
 class Suppression:
-    """A finding that the project knows of and does not want to be told again before a day."""
+    """A finding that the project knows of and does not want to see again before a day."""
 
     rule: str
     reason: str
@@ -117,7 +117,7 @@ def read_settings(path: Path) -> Settings:
             raise TraceAnalyzerError(
                 f"is larger than {MAX_FILE_BYTES:,} bytes", path, "rules go into files of their own"
             )
-        reader = _Reader(path)
+        reader = _SettingsReader(path)
         settings = reader.settings(tomllib.loads(content.decode("utf-8")))
     except RecursionError as error:
         raise TraceAnalyzerError("cannot be read: it nests too deeply", path) from error
@@ -128,7 +128,7 @@ def read_settings(path: Path) -> Settings:
     return settings
 
 
-class _Reader:
+class _SettingsReader:
     """Reads each part of the file and remembers what is wrong with it."""
 
     def __init__(self, path: Path) -> None:

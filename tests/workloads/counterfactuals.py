@@ -15,7 +15,7 @@ H2D, D2H, MEMSET, TRANSFER, MESSAGE = "dev.h2d", "dev.d2h", "dev.memset", "dev.c
 
 
 @dataclass(frozen=True)
-class WhatIf:
+class Question:
     """One question about a workload: causes that cost nothing, on all ranks or some, and faster compute kernels."""
 
     workload: str
@@ -41,24 +41,24 @@ class WhatIf:
         return None if self.kernel_scale == 1 else {"compute": self.kernel_scale}
 
 
-def _ask(workload: str, *questions: tuple[str, ...] | float) -> list[WhatIf]:
+def _ask(workload: str, *questions: tuple[str, ...] | float) -> list[Question]:
     """Return the questions about a workload: causes, a factor on its kernels, or causes and a factor."""
     asked = []
     for question in questions:
         if isinstance(question, float):
-            asked.append(WhatIf(workload, (), question))
+            asked.append(Question(workload, (), question))
         else:
-            asked.append(WhatIf(workload, question))
+            asked.append(Question(workload, question))
     return asked
 
 
-WHAT_IFS: tuple[WhatIf, ...] = (
+WHAT_IFS: tuple[Question, ...] = (
     *_ask("healthy", (LOADER,), (PYTHON, OP, LAUNCH), 0.5),
     *_ask("healthy with jitter", (LOADER,), (PYTHON,), 0.5, 0.9),
     *_ask("hidden loader", (LOADER,), 0.5, 0.25),
-    WhatIf("hidden loader", (LOADER,), 0.5),
+    Question("hidden loader", (LOADER,), 0.5),
     *_ask("exposed loader", (LOADER,), (PYTHON,), 0.5),
-    WhatIf("exposed loader", (LOADER,), 0.5),
+    Question("exposed loader", (LOADER,), 0.5),
     *_ask("uneven loader", (LOADER,), 0.5),
     *_ask("starving workers", (LOADER,), 0.5),
     *_ask("starving workers and item", (SYNC,), (LOADER,), (LOADER, SYNC), 0.5),
@@ -70,10 +70,10 @@ WHAT_IFS: tuple[WhatIf, ...] = (
     *_ask("item every third step", (SYNC,), (PYTHON,)),
     *_ask("item with jitter", (SYNC,), (OP,), (PYTHON, OP)),
     *_ask("loader and item", (LOADER,), (SYNC,), (LOADER, SYNC), 0.5),
-    WhatIf("loader and item", (SYNC,), 0.8),
+    Question("loader and item", (SYNC,), 0.8),
     *_ask("long loader and item", (LOADER,), (SYNC,), (LOADER, SYNC), 0.5),
     *_ask("device syncs", (SYNC,), 0.5),
-    WhatIf("device syncs", (SYNC,), 0.5),
+    Question("device syncs", (SYNC,), 0.5),
     *_ask("stream syncs", (SYNC,), (OP,), (SYNC, OP)),
     *_ask("launch-bound", (PYTHON,), (LAUNCH,), (PYTHON, LAUNCH), 0.5),
     *_ask("launch-bound with item", (SYNC,), (PYTHON,), (SYNC, PYTHON)),
@@ -82,11 +82,11 @@ WHAT_IFS: tuple[WhatIf, ...] = (
     *_ask("launch-bound inference", (PYTHON,), (PYTHON, LAUNCH)),
     *_ask("short queue", (LOADER,), (LAUNCH,), 0.5),
     *_ask("far ahead", (PYTHON,), (LAUNCH,), 0.5, 0.8),
-    WhatIf("far ahead", (PYTHON,), 0.5),
+    Question("far ahead", (PYTHON,), 0.5),
     *_ask("a little ahead", (PYTHON,), (LAUNCH,), 0.5, 0.8),
-    WhatIf("a little ahead", (PYTHON,), 0.5),
+    Question("a little ahead", (PYTHON,), 0.5),
     *_ask("graphs ahead", (PYTHON,), (LAUNCH,), 0.5, 0.8),
-    WhatIf("graphs ahead", (PYTHON,), 0.5),
+    Question("graphs ahead", (PYTHON,), 0.5),
     *_ask("decode", (SYNC,), (PYTHON,), (SYNC, PYTHON), 0.5),
     *_ask("decode ahead", (PYTHON,), 0.5),
     *_ask("pageable", (BLOCK,), (H2D,), (H2D, BLOCK)),
@@ -107,7 +107,7 @@ WHAT_IFS: tuple[WhatIf, ...] = (
     ),
     *_ask("read-back of results", (D2H,), (LOADER,)),
     *_ask("collective after", (TRANSFER,), 0.5),
-    WhatIf("collective after", (TRANSFER,), 0.5),
+    Question("collective after", (TRANSFER,), 0.5),
     *_ask("collective beside", (TRANSFER,)),
     *_ask("collective exposed in part", (TRANSFER,), 0.5),
     *_ask("barrier", (TRANSFER,), (PYTHON,), (SYNC,), (PYTHON, SYNC), 0.5),
@@ -115,7 +115,7 @@ WHAT_IFS: tuple[WhatIf, ...] = (
     *_ask("streams by turns", (PYTHON,), (PYTHON, OP, LAUNCH), 0.5),
     *_ask("garbage", (GC,), 0.5),
     *_ask("garbage every third step", (GC,)),
-    WhatIf("garbage every third step", (GC,), 0.5),
+    Question("garbage every third step", (GC,), 0.5),
     *_ask("allocation", (ALLOC,), 0.5),
     *_ask("freeing", (ALLOC,)),
     *_ask("profiler", (PROFILER,)),
@@ -126,7 +126,7 @@ WHAT_IFS: tuple[WhatIf, ...] = (
     *_ask("many troubles", (LOADER,), (SYNC,), (GC,), (ALLOC,), (LOADER, SYNC), (LOADER, SYNC, GC, ALLOC), 0.5),
 )
 
-LOCKED_WHAT_IFS: tuple[WhatIf, ...] = (
+LOCKED_WHAT_IFS: tuple[Question, ...] = (
     *_ask("lock once a step", (LOCK,), (LOCK, PYTHON), 0.5),
     *_ask("lock every third step", (LOCK,), 0.5),
     *_ask("interpreter lock", (LOCK,), (PYTHON,), (LOCK, PYTHON), 0.5),
@@ -134,41 +134,41 @@ LOCKED_WHAT_IFS: tuple[WhatIf, ...] = (
     *_ask("lock hidden by queued work", (LOCK,), 0.5),
 )
 
-RUN_WHAT_IFS: tuple[WhatIf, ...] = (
+RUN_WHAT_IFS: tuple[Question, ...] = (
     *_ask("ranks: healthy", (TRANSFER,), (LOADER,), 0.5),
-    WhatIf("ranks: one late", (LOADER,), ranks=(3,)),
-    WhatIf("ranks: one late", (), 0.5),
-    WhatIf("ranks: one late", (LOADER,), 0.5),
-    WhatIf("ranks: two late", (LOADER,), ranks=(3,)),
-    WhatIf("ranks: two late", (LOADER,), ranks=(1, 3)),
+    Question("ranks: one late", (LOADER,), ranks=(3,)),
+    Question("ranks: one late", (), 0.5),
+    Question("ranks: one late", (LOADER,), 0.5),
+    Question("ranks: two late", (LOADER,), ranks=(3,)),
+    Question("ranks: two late", (LOADER,), ranks=(1, 3)),
     *_ask("ranks: late after a collective", (LOADER,), 0.5),
     *_ask("ranks: late after a recorded wait", (LOADER,), 0.5),
     *_ask("ranks: launching after a collective", (PYTHON,), (PYTHON, LOADER)),
-    WhatIf("ranks: all late", (LOADER,), ranks=(3,)),
-    WhatIf("ranks: all late", (LOADER,)),
-    WhatIf("ranks: late in turn", (LOADER,)),
-    WhatIf("ranks: late in turn", (LOADER,), ranks=(2,)),
-    WhatIf("ranks: late at random", (LOADER,), ranks=(0,)),
-    WhatIf("ranks: late at random", (LOADER,)),
-    WhatIf("ranks: late with items", (LOADER,), ranks=(3,)),
-    WhatIf("ranks: late with items", (SYNC,)),
+    Question("ranks: all late", (LOADER,), ranks=(3,)),
+    Question("ranks: all late", (LOADER,)),
+    Question("ranks: late in turn", (LOADER,)),
+    Question("ranks: late in turn", (LOADER,), ranks=(2,)),
+    Question("ranks: late at random", (LOADER,), ranks=(0,)),
+    Question("ranks: late at random", (LOADER,)),
+    Question("ranks: late with items", (LOADER,), ranks=(3,)),
+    Question("ranks: late with items", (SYNC,)),
     *_ask("ranks: starving workers on one", (SYNC,), (LOADER,), 0.5),
-    WhatIf("ranks: starving workers on one", (LOADER,), ranks=(3,)),
-    WhatIf("ranks: slow host", (PYTHON,), ranks=(3,)),
-    WhatIf("ranks: slow host", (PYTHON,)),
-    WhatIf("ranks: slow device", (), 1 / 1.12, ranks=(2,)),
-    WhatIf("ranks: slow device", (), 0.5),
-    WhatIf("ranks: exposed transfer", (TRANSFER,)),
-    WhatIf("ranks: exposed transfer", (), 0.5),
-    WhatIf("ranks: garbage on one", (GC,), ranks=(1,)),
+    Question("ranks: starving workers on one", (LOADER,), ranks=(3,)),
+    Question("ranks: slow host", (PYTHON,), ranks=(3,)),
+    Question("ranks: slow host", (PYTHON,)),
+    Question("ranks: slow device", (), 1 / 1.12, ranks=(2,)),
+    Question("ranks: slow device", (), 0.5),
+    Question("ranks: exposed transfer", (TRANSFER,)),
+    Question("ranks: exposed transfer", (), 0.5),
+    Question("ranks: garbage on one", (GC,), ranks=(1,)),
     *_ask("ranks: gathering ahead", (LOADER,), (BLOCK,), (LOADER, BLOCK), (TRANSFER,), (LOADER, TRANSFER), 0.5),
-    WhatIf("ranks: gathering ahead", (LOADER,), 0.5),
-    WhatIf("ranks: groups", (LOADER,), ranks=(2,)),
-    WhatIf("ranks: groups", (TRANSFER,)),
+    Question("ranks: gathering ahead", (LOADER,), 0.5),
+    Question("ranks: groups", (LOADER,), ranks=(2,)),
+    Question("ranks: groups", (TRANSFER,)),
     *_ask("ranks: pipeline", (MESSAGE,), 0.5),
-    WhatIf("ranks: pipeline", (), 0.5, ranks=(2,)),
-    WhatIf("ranks: pipeline with a slow stage", (), 1 / 1.5, ranks=(2,)),
-    WhatIf("ranks: pipeline with a slow stage", (), 0.5, ranks=(1,)),
-    WhatIf("ranks: pipeline with a late first stage", (LOADER,), ranks=(0,)),
+    Question("ranks: pipeline", (), 0.5, ranks=(2,)),
+    Question("ranks: pipeline with a slow stage", (), 1 / 1.5, ranks=(2,)),
+    Question("ranks: pipeline with a slow stage", (), 0.5, ranks=(1,)),
+    Question("ranks: pipeline with a late first stage", (LOADER,), ranks=(0,)),
     *_ask("ranks: ring of messages", (MESSAGE,), (LOADER,), 0.5),
 )

@@ -23,7 +23,7 @@ from traceanalyzer.attribution.steps.windows import busiest_stream
 from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW, array_of, named, optional
 from traceanalyzer.attribution.vocabulary.buckets import BUCKETS, CAUSES, CODE, COMPUTE, HOST, SKEW, Ints
 from traceanalyzer.attribution.vocabulary.options import DEFAULT_OPTIONS, AttributionOptions
-from traceanalyzer.schema import Table, load_tables
+from traceanalyzer.schema import TableSchema, load_tables
 
 _TRACES = "SELECT DISTINCT trace_id FROM canonical.gpu_ops ORDER BY trace_id"
 _Columns = dict[str, Any]
@@ -70,7 +70,7 @@ def compute(
     return by_table | bound_tables(con, by_table, owned, {name: table.arrow_schema() for name, table in tables.items()})
 
 
-def _device_tables(tables: dict[str, Table], device: AttributedDevice) -> dict[str, pa.Table]:
+def _device_tables(tables: dict[str, TableSchema], device: AttributedDevice) -> dict[str, pa.Table]:
     columns = {
         "windows": _windows(device),
         "steps": _steps(device),
@@ -82,11 +82,11 @@ def _device_tables(tables: dict[str, Table], device: AttributedDevice) -> dict[s
     return {name: _table(tables[name], device, part) for name, part in columns.items()}
 
 
-def _collective_members(table: Table, members: list[Member]) -> pa.Table:
+def _collective_members(table: TableSchema, members: list[Member]) -> pa.Table:
     return table_of([(*member.place, *_OF_MEMBER(member)) for member in members], table.arrow_schema())
 
 
-def _table(table: Table, device: AttributedDevice, columns: _Columns) -> pa.Table:
+def _table(table: TableSchema, device: AttributedDevice, columns: _Columns) -> pa.Table:
     schema = table.arrow_schema()
     count = len(next(iter(columns.values())))
     columns = {"trace_id": np.full(count, device.trace_id), "device": np.full(count, device.ops.device), **columns}

@@ -17,7 +17,7 @@ from traceanalyzer.report.words import counted, size
 
 if TYPE_CHECKING:
     from traceanalyzer.metrics import Metric
-    from traceanalyzer.schema import Table
+    from traceanalyzer.schema import TableSchema
 
 ALL_METRICS = "`traceanalyzer metrics list` lists all"
 
@@ -91,7 +91,7 @@ def export_metrics(options: RunOptions, folder: Path, metric: tuple[str, ...], l
         click.echo(f"{counted(len(files), 'metric')}, {size(size_bytes)}: {folder}")
 
 
-def _tables() -> dict[str, Table]:
+def _tables() -> dict[str, TableSchema]:
     from traceanalyzer.rules.schema import rule_tables
     from traceanalyzer.schema import canonical_tables, derived_tables
 
@@ -111,5 +111,5 @@ def _not_exported(name: str, known: Mapping[str, Metric]) -> TraceAnalyzerError:
     return TraceAnalyzerError("no such metric", name, suggestion(name, known, ALL_METRICS))
 
 
-def _unknown(name: str, known: Mapping[str, Metric], tables: Mapping[str, Table]) -> TraceAnalyzerError:
+def _unknown(name: str, known: Mapping[str, Metric], tables: Mapping[str, TableSchema]) -> TraceAnalyzerError:
     return TraceAnalyzerError("no such metric or table", name, suggestion(name, [*known, *tables], ALL_METRICS))

@@ -26,7 +26,7 @@ WITH causes AS MATERIALIZED (
     SEMI JOIN (
         SELECT trace_id, unnest([launch_id, cpu_op_id, annotation_id, python_id]) AS slice_id
         FROM gpu_ops
-    ) AS told USING (trace_id, slice_id)
+    ) AS origins USING (trace_id, slice_id)
 )
 SELECT
     trace,

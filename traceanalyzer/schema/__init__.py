@@ -30,7 +30,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Table:
+class TableSchema:
     """One table: what a row is, and its columns in order."""
 
     name: str
@@ -45,7 +45,7 @@ class Table:
         )
 
 
-def parse_table(path: Path) -> Table:
+def parse_table(path: Path) -> TableSchema:
     """Read one commented CREATE TABLE file; every column line must carry its comment."""
     text = path.read_text(encoding="utf-8")
     lines = text.splitlines()
@@ -57,20 +57,20 @@ def parse_table(path: Path) -> Table:
             raise ValueError(f"{path}: not a commented column: {line!r}")
         columns.append(Column(match["name"], match["type"], match["required"] is not None, match["comment"].strip()))
     comment = " ".join(line.removeprefix("-- ") for line in lines[:body])
-    return Table(path.stem, comment, tuple(columns), text)
+    return TableSchema(path.stem, comment, tuple(columns), text)
 
 
 @cache
-def load_tables(folder: Path) -> dict[str, Table]:
+def load_tables(folder: Path) -> dict[str, TableSchema]:
     """Return the tables defined in a folder, by name."""
     return {path.stem: parse_table(path) for path in sorted(folder.glob("*.sql"))}
 
 
-def canonical_tables() -> dict[str, Table]:
+def canonical_tables() -> dict[str, TableSchema]:
     """Return the tables that every ingester fills, by name."""
     return load_tables(Path(__file__).parent)
 
 
-def derived_tables() -> dict[str, Table]:
+def derived_tables() -> dict[str, TableSchema]:
     """Return the tables that attribution computes, by name."""
     return load_tables(Path(__file__).parent.parent / "attribution" / "schema")

@@ -67,7 +67,7 @@ KINDS = {
     ),
     "sync-without-call": (
         "note",
-        "a synchronisation record has no API call in the capture; its kind was told from the exporter's version",
+        "a synchronisation record has no API call in the capture; its kind was derived from the exporter's version",
     ),
     "unknown-clock": (
         "note",

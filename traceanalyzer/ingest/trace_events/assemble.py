@@ -49,7 +49,7 @@ class Assembler:
         drop_numbers_out_of_range(parts.document.metadata, losses)
         base = parts.document.metadata.get("baseTimeNanoseconds")
         self._base_ns = base if isinstance(base, int) and not isinstance(base, bool) else None
-        self._drop_zero = False  # times of zero are lost times; told by the span of all others
+        self._drop_zero = False  # times of zero are lost times; the span of all others shows it
 
     def assemble(self, path: Path) -> None:
         """Write every table."""

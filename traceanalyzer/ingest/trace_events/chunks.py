@@ -48,7 +48,7 @@ class Chunk:
 
 
 @dataclass(frozen=True)
-class Facts:
+class ChunkFacts:
     """The contents of a parsed chunk, and the place in the file where reading continues."""
 
     event_count: int
@@ -75,13 +75,13 @@ class ChunkParser:
         self.has_shapes = False  # found in an earlier chunk
         self.has_stacks = False
 
-    def parse(self, chunk: Chunk) -> Facts | None:
+    def parse(self, chunk: Chunk) -> ChunkFacts | None:
         """Parse a chunk that is valid JSON into the rows it holds; None where it is not."""
         if not self._load(chunk.data):
             return None
         return self._facts(chunk.end)
 
-    def parse_damaged(self, chunk: Chunk, following: bytes, losses: Losses, *, at_end: bool) -> Facts:
+    def parse_damaged(self, chunk: Chunk, following: bytes, losses: Losses, *, at_end: bool) -> ChunkFacts:
         """Parse a chunk that is no valid JSON, piece by piece; an event cut at its end goes on in `following`."""
         data = bytes(chunk.data) + following
         limit = len(chunk.data)
@@ -113,7 +113,7 @@ class ChunkParser:
         facts = self._facts(chunk.offset + position)
         return replace(facts, ended=ended, starved=starved, offsets=tuple(offsets))
 
-    def write(self, chunk: Chunk, facts: Facts, first_event_id: int, stage: Path, args_path: Path) -> None:
+    def write(self, chunk: Chunk, facts: ChunkFacts, first_event_id: int, stage: Path, args_path: Path) -> None:
         """Write the parsed rows as Parquet parts and count what they lack."""
         cursor = self._connection
         key = f"{first_event_id:012d}"
@@ -185,13 +185,13 @@ class ChunkParser:
         half = len(events) // 2
         return self._refused(events[:half], first) | self._refused(events[half:], first + half)
 
-    def _facts(self, end: int) -> Facts:
+    def _facts(self, end: int) -> ChunkFacts:
         count, flawed, shapes, stacks = self._connection.execute(
             sql("facts"), {"look_for_shapes": not self.has_shapes, "look_for_stacks": not self.has_stacks}
         ).fetchall()[0]
         self.has_shapes |= shapes
         self.has_stacks |= stacks
-        return Facts(count, flawed, shapes, stacks, end)
+        return ChunkFacts(count, flawed, shapes, stacks, end)
 
 
 def _piece_end(data: bytes, position: int, limit: int) -> int | None:

@@ -34,7 +34,7 @@ KINDS = {
     "gzip-trailing-data": Kind("loss", "bytes after the end of the compressed stream were not read"),
     "unreadable-event": Kind(
         "loss",
-        "the text of the event is no JSON and could not be mended; the events around it are kept",
+        "the text of the event is no JSON and could not be repaired; the events around it are kept",
     ),
     "not-an-event": Kind("loss", "a value in the event list is no object"),
     "missing-phase": Kind("loss", "an event without `ph` has no meaning"),
@@ -56,7 +56,7 @@ KINDS = {
     "second-event-list": Kind("loss", "the file holds another `traceEvents` list; only the first was read"),
     "mended-text": Kind(
         "repair",
-        "the text broke JSON's rules (a raw quote, control character, bad escape or bare word) and was mended",
+        "the text broke JSON's rules (a raw quote, control character, bad escape or bare word) and was repaired",
     ),
     "invalid-utf8": Kind("repair", "bytes that are no UTF-8 were replaced by U+FFFD"),
     "lone-surrogate": Kind("repair", "half a surrogate pair was replaced by U+FFFD"),

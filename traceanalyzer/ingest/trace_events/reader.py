@@ -11,7 +11,7 @@ from pathlib import Path
 import duckdb
 
 from traceanalyzer.ingest import IngestOptions, Progress
-from traceanalyzer.ingest.trace_events.chunks import Chunk, ChunkParser, Facts
+from traceanalyzer.ingest.trace_events.chunks import Chunk, ChunkFacts, ChunkParser
 from traceanalyzer.ingest.trace_events.document import TraceDocument, read_header, read_trailer
 from traceanalyzer.ingest.trace_events.losses import Losses
 from traceanalyzer.ingest.trace_events.mend import SEPARATOR
@@ -20,7 +20,7 @@ from traceanalyzer.ingest.trace_events.stream import ByteStream
 CHUNK_BYTES = 16 * 2**20
 # Chunks in work beyond one a thread: while one waits for its turn to be numbered, its thread parses the next.
 SPARE_PARSERS = 1
-# An event that needs more text than this to be told from damage is damage.
+# An event with more text than this is damage.
 LOOKAHEAD_BYTES = 32 * 2**20
 _TAIL_BYTES = 64 * 2**10
 _GROWTH_BYTES = 2**20
@@ -156,7 +156,7 @@ class EventReader:
                 return None
 
     def _read_chunks(self, parts: Parts) -> None:
-        parsing: deque[tuple[Chunk, ChunkParser, Future[Facts | None]]] = deque()
+        parsing: deque[tuple[Chunk, ChunkParser, Future[ChunkFacts | None]]] = deque()
         more = True
         while more or parsing:
             while more and (self._idle or self._writing):
@@ -195,7 +195,7 @@ class EventReader:
         if chunk.block is not None:
             self._blocks.append(chunk.block)
 
-    def _accept(self, chunk: Chunk, parser: ChunkParser, facts: Facts, parts: Parts) -> None:
+    def _accept(self, chunk: Chunk, parser: ChunkParser, facts: ChunkFacts, parts: Parts) -> None:
         """Number the chunk's events and have them written."""
         job = self._pool.submit(parser.write, chunk, facts, parts.event_count, self._stage, self._args_path)
         self._writing.append((parser, chunk, job))
@@ -204,7 +204,7 @@ class EventReader:
         parts.has_stacks |= facts.has_stacks
         self._options.report(Progress(self._path, self._stream.read_bytes, self._stream.size_bytes, parts.event_count))
 
-    def _read_damaged(self, chunk: Chunk, parser: ChunkParser) -> Facts:
+    def _read_damaged(self, chunk: Chunk, parser: ChunkParser) -> ChunkFacts:
         """Read a chunk that is no valid JSON, and of what follows it as much as its last event needs."""
         while True:
             losses = Losses()

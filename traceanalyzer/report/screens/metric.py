@@ -7,13 +7,13 @@ from textwrap import indent
 
 from traceanalyzer.metrics import Metric
 from traceanalyzer.report.blocks import Block, Code, Heading, Paragraph, Section, Text
-from traceanalyzer.schema import Column, Table
+from traceanalyzer.schema import Column, TableSchema
 
 # A paragraph with aligned columns is a list, and keeps its lines.
 _LIST = "   "
 
 
-def list_sections(metrics: Mapping[str, Metric], tables: Mapping[str, Table]) -> list[Section]:
+def list_sections(metrics: Mapping[str, Metric], tables: Mapping[str, TableSchema]) -> list[Section]:
     """Return every metric, and the tables below them, each with what one row is."""
     width = max(map(len, [*metrics, *tables]))
     listed = (
@@ -44,7 +44,7 @@ def metric_sections(metric: Metric, *, as_sql: bool) -> list[Section]:
     ]
 
 
-def table_sections(table: Table) -> list[Section]:
+def table_sections(table: TableSchema) -> list[Section]:
     """Return what a table holds."""
     return [Section((Heading(table.name), Paragraph(table.comment))), _columns(table.columns)]
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from traceanalyzer import engine
 from traceanalyzer.rules.evaluation.workspace import BOUND_TABLE, locked_workspace
-from traceanalyzer.schema import Table, canonical_tables
+from traceanalyzer.schema import TableSchema, canonical_tables
 
 # What a literal row means when it does not say: the first device of a run of one trace, from PyTorch's profiler.
 _DEFAULTS: dict[str, Any] = {
@@ -148,7 +148,7 @@ def _columns(con: duckdb.DuckDBPyConnection, name: str) -> list[str]:
     return [column[0] for column in con.execute(f'SELECT * FROM "{name}" LIMIT 0').description or ()]
 
 
-def _filled(table: Table, rows: list[dict[str, Any]]) -> pa.Table:
+def _filled(table: TableSchema, rows: list[dict[str, Any]]) -> pa.Table:
     filled = []
     for row in rows:
         full = {column.name: _EMPTY[column.type] if column.required else None for column in table.columns}

@@ -53,7 +53,7 @@ def _play_message(stage: Stage, action: Action, annotation: str) -> None:
 
 
 def _transfer_ns(stage: Stage, action: Action, elements: int, share: float) -> int:
-    """Return how long the transfer takes once all are ready: as told, else latency and bytes over bandwidth."""
+    """Return how long the transfer takes once all are ready: the given time, else latency and bytes over bandwidth."""
     if "us" in action.fields:
         return action.ns("us")
     costs = stage.machine.costs

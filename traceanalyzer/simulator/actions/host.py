@@ -163,7 +163,7 @@ def _give_back(stage: Stage, action: Action) -> None:
 def play_oom(stage: Stage, action: Action) -> None:
     """Find no room even after cached blocks are given back, so that the program gets an error.
 
-    What it does about it is told by the actions that follow: `py` for its handler, `free` for torch.cuda.empty_cache().
+    The actions that follow say what it does about it: `py` for its handler, `free` for torch.cuda.empty_cache().
     """
     machine = stage.machine
     if "host.alloc" in machine.without.removed:

@@ -56,7 +56,7 @@ DEFAULT_DEVICE = "H100"
 
 
 def parse_device(value: object) -> Device:
-    """Read a device: one of the known short names, or a mapping of fields over one (`like`, H100 unless told)."""
+    """Read a device: one of the known short names, or a mapping of fields over one (`like`, H100 by default)."""
     if isinstance(value, Device):
         return value
     if isinstance(value, str):

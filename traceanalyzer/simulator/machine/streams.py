@@ -1,4 +1,4 @@
-"""The streams of a computer's devices: what is queued on each, what it was told to wait for, and its events."""
+"""The streams of a computer's devices: what is queued on each, what it has to wait for, and its events."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Streams:
         return start_ns, producer
 
     def queued(self, stream: int) -> list[GpuOp]:
-        """Return what must be done for a stream to be: its last op, and what it was told to wait for since."""
+        """Return what must be done for a stream to be: its last op, and what it has to wait for since."""
         last = self._last.get(stream)
         return [*([] if last is None else [last]), *self._waits.get(stream, [])]
 

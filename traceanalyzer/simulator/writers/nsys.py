@@ -77,7 +77,7 @@ def _fill(
     rows: Iterable[Mapping[str, object]],
     version: words.Version,
 ) -> None:
-    """Create a table with the columns that the version knew, and fill it; what must be there and is not told is 0."""
+    """Create a table with the columns that the version knew, and fill it; required values that are missing are 0."""
     unknown = version.unknown_columns.get(name, frozenset())
     kept = [column for column in columns if column[0] not in unknown]
     definition = ", ".join(f'"{column}" {kind}' for column, kind, _ in kept)

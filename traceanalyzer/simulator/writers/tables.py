@@ -36,7 +36,7 @@ def canonical_tables(
     return {name: _arrow(table, rows.get(name, []), trace_id) for name, table in schema.canonical_tables().items()}
 
 
-def _arrow(table: schema.Table, rows: Sequence[Row], trace_id: int) -> pa.Table:
+def _arrow(table: schema.TableSchema, rows: Sequence[Row], trace_id: int) -> pa.Table:
     columns = [
         [trace_id] * len(rows) if column.name == "trace_id" else [row.get(column.name) for row in rows]
         for column in table.columns

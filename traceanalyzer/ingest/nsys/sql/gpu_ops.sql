@@ -126,7 +126,7 @@ memory_kinds (id, name) AS (
         (5, 'device'),
         (6, 'managed')
 ),
-told AS (
+with_memory_kinds AS (
     SELECT
         operations.*,
         src.name AS src_kind,
@@ -188,5 +188,5 @@ SELECT
     NULL::BIGINT AS in_elements,
     NULL::BIGINT AS out_elements,
     NULL::BIGINT AS comm_seq
-FROM told
+FROM with_memory_kinds
 LEFT JOIN strings ON id = name_id;
