@@ -50,10 +50,7 @@ class NsysIngester:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder, prefix=".export-") as scratch:
             defects = Defects()
-            if is_report(path):
-                export = export_report(path, Path(scratch))
-            else:
-                export = unpacked(path, Path(scratch), defects)
+            export = export_report(path, Path(scratch)) if is_report(path) else unpacked(path, Path(scratch), defects)
             ingest_export(export, path.name, folder, options, path, defects)
 
 
