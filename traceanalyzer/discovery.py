@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,22 +11,41 @@ from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import Ingester
 from traceanalyzer.ingest.nsys import NsysIngester
 from traceanalyzer.ingest.trace_events import TraceEventIngester
+from traceanalyzer.ingest.trace_events.stream import GZIP_MAGIC, inflated_up_to_damage
 
 _HEAD_BYTES = 2**20
-_GZIP_MAGIC = b"\x1f\x8b"
-_GZIP_WINDOW = 31
 _RANK_IN_NAME = re.compile(r"(?:rank|worker|proc|process)[-_.]?(\d{1,6})(?!\d)", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+")
+_PACKED = "compressed in another way than gzip"
+_UNPACK = "decompress it first"
 # Other files that profilers write, by the end of their name: what they are, and how to get a trace.
 _OTHER_FORMATS = (
     (r"\.ncu-rep", "an Nsight Compute report of single kernels", "record the job with nsys or torch.profiler"),
     (r"\.(?:pftrace|perfetto-trace)", "a binary Perfetto trace", "convert it: traceconv json {} trace.json"),
     (r"\.(?:zip|tar|tgz|tar\.\w+)", "an archive", "unpack it and give the folder"),
-    (r"\.(?:zst|xz|bz2|lz4|7z)", "compressed in another way than gzip", "decompress it first"),
+    (r"\.(?:zst|xz|bz2|lz4|7z)", _PACKED, _UNPACK),
     (r"\.(?:pickle|pkl)", "a pickle, such as a CUDA memory snapshot", "record the job with torch.profiler"),
 )
+# The same by their first bytes, whatever they are called.
+_OTHER_CONTENTS = (
+    (b"\xfd7zXZ\0", _PACKED, _UNPACK),
+    (b"(\xb5/\xfd", _PACKED, _UNPACK),
+    (b"BZh", _PACKED, _UNPACK),
+    (b"\x04\x22M\x18", _PACKED, _UNPACK),
+    (b"7z\xbc\xaf\x27\x1c", _PACKED, _UNPACK),
+    (b"PK\x03\x04", "an archive", "unpack it and give the folder"),
+    (b"\xff\xfe", "text in UTF-16", "convert it: iconv -f UTF-16 -t UTF-8"),
+    (b"\xfe\xff", "text in UTF-16", "convert it: iconv -f UTF-16 -t UTF-8"),
+    (b"{\0", "text in UTF-16", "convert it: iconv -f UTF-16LE -t UTF-8"),
+    (b"\0{", "text in UTF-16", "convert it: iconv -f UTF-16BE -t UTF-8"),
+    (b"[\0", "text in UTF-16", "convert it: iconv -f UTF-16LE -t UTF-8"),
+    (b"\0[", "text in UTF-16", "convert it: iconv -f UTF-16BE -t UTF-8"),
+)
 _EXECUTION_TRACE = re.compile(rb'^\s*\{\s*"schema"\s*:\s*"[\d.]+-chakra')
-_NAMED_LIKE_A_TRACE = re.compile(r"\.(?:json|json\.gz|sqlite)(?:\.tmp)?$")
+_NAMED_LIKE_A_TRACE = re.compile(
+    r"\.(?:json|sqlite)(?:\.(?:gz|zst|xz|bz2|lz4|7z|zip))?(?:\.tmp)?$|\.pftrace$|\.perfetto-trace$", re.IGNORECASE
+)
+_BEGINS_JSON = re.compile(rb"(?:\xef\xbb\xbf)?\s*[\[{]")
 
 
 def ingesters() -> tuple[Ingester, ...]:
@@ -63,11 +81,16 @@ def find_unreadable(path: Path) -> list[TraceAnalyzerError]:
         if _NAMED_LIKE_A_TRACE.search(file.name) is None:
             continue
         try:
-            if not read_head(file):
+            if _ingester_of(file) is None and not _is_other_json(file):
                 wrong.append(TraceAnalyzerError(*_unknown(file)))
         except TraceAnalyzerError as error:
             wrong.append(error)
     return wrong
+
+
+def _is_other_json(file: Path) -> bool:
+    """Return whether a file holds JSON that is no trace, such as a job's configuration."""
+    return _BEGINS_JSON.match(read_head(file)) is not None and _other_format(file) is None
 
 
 def _candidates(folder: Path) -> Iterator[Path]:
@@ -110,12 +133,9 @@ def read_head(path: Path) -> bytes:
             head = file.read(_HEAD_BYTES)
     except OSError as error:
         raise TraceAnalyzerError(f"cannot be read: {error.strerror}", path, "check the file's permissions") from error
-    if not head.startswith(_GZIP_MAGIC):
+    if not head.startswith(GZIP_MAGIC):
         return head
-    try:
-        return zlib.decompressobj(_GZIP_WINDOW).decompress(head, _HEAD_BYTES)
-    except zlib.error:
-        return b""
+    return inflated_up_to_damage(head, _HEAD_BYTES)
 
 
 def _unknown(path: Path) -> tuple[str, Path, str]:
@@ -137,7 +157,11 @@ def _other_format(path: Path) -> tuple[str, str] | None:
     for ending, what, hint in _OTHER_FORMATS:
         if re.search(f"{ending}$", path.name, re.IGNORECASE):
             return what, hint.format(path.name)
-    if _EXECUTION_TRACE.search(read_head(path)):
+    head = read_head(path)
+    for first_bytes, what, hint in _OTHER_CONTENTS:
+        if head.startswith(first_bytes):
+            return what, hint
+    if _EXECUTION_TRACE.search(head):
         return "an execution trace of PyTorch without times on the device", "record the job with torch.profiler"
     return None
 

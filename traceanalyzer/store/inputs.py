@@ -31,8 +31,8 @@ def stamp_of(source: Path) -> list[int]:
     """Return what changes whenever a file is written: size, times, inode. Reading it costs nothing."""
     if source.is_dir():
         return [value for file in _files(source) for value in stamp_of(file)]
-    state = source.stat()
-    return [state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino]
+    states = [file.stat() for file in _with_log(source)]
+    return [n for state in states for n in (state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino)]
 
 
 def check_unchanged(source: Path, stamp: list[int]) -> None:
@@ -46,13 +46,19 @@ def _files(folder: Path) -> list[Path]:
     return sorted(file for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
 
 
+def _with_log(file: Path) -> list[Path]:
+    """Return a file and the log of a database that is read with it, see ingest/nsys/unpacking.py."""
+    log = file.with_name(f"{file.name}-wal")
+    return [file, log] if log.is_file() else [file]
+
+
 def digest_of(source: Path) -> str:
     """Return the hash of a file's content, or of a folder's files.
 
     Nobody gains by forging a trace, so the hash need not withstand it: it costs a tenth of a cryptographic one.
     """
     digest = xxhash.xxh3_128()
-    for file in _files(source) if source.is_dir() else [source]:
+    for file in _files(source) if source.is_dir() else _with_log(source):
         with file.open("rb") as content:
             while block := content.read(_HASH_BLOCK_BYTES):
                 digest.update(block)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import shutil
 import sqlite3
 import tempfile
 from contextlib import closing
@@ -14,9 +12,11 @@ from traceanalyzer.ingest import IngestOptions
 from traceanalyzer.ingest.nsys.report_file import export_report, is_report
 
 _SQLITE_HEAD = b"SQLite format 3\x00"
-_GZIP_HEAD = b"\x1f\x8b"
 # Every export holds the strings its names refer to.
 _STRINGS_TABLE = "StringIds"
+_EXPORT_TABLES = ("CUPTI_ACTIVITY_KIND_", "NVTX_EVENTS")
+# The text by which the table of strings is made, where it stands only in the database's write-ahead log.
+_LOGGED_TABLE = _STRINGS_TABLE.encode()
 
 
 class NsysIngester:
@@ -40,21 +40,18 @@ class NsysIngester:
     def ingest(self, path: Path, folder: Path, options: IngestOptions) -> None:
         """Write every trace of the export into a subfolder of `folder`; see Ingester."""
         # Only where there is an export to read: what reads it takes a tenth of a second to import.
+        from traceanalyzer.ingest.nsys.defects import Defects
         from traceanalyzer.ingest.nsys.ingester import ingest_export
+        from traceanalyzer.ingest.nsys.unpacking import unpacked
 
         if path.is_dir():
             ingest_export(path, path.name, folder, options)
             return
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder, prefix=".export-") as scratch:
-            export = path
-            if is_report(path):
-                export = export_report(path, Path(scratch))
-            elif _head(path).startswith(_GZIP_HEAD):
-                export = Path(scratch) / "export.sqlite"
-                with gzip.open(path) as packed, export.open("wb") as plain:
-                    shutil.copyfileobj(packed, plain, 1 << 20)
-            ingest_export(export, path.name, folder, options, path)
+            defects = Defects()
+            export = export_report(path, Path(scratch)) if is_report(path) else unpacked(path, Path(scratch), defects)
+            ingest_export(export, path.name, folder, options, path, defects)
 
 
 def _parquet_strings(folder: Path) -> Path:
@@ -88,4 +85,7 @@ def _is_export(path: Path) -> bool:
             names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
     except sqlite3.DatabaseError:
         return True
-    return _STRINGS_TABLE in names or any(name.startswith(("CUPTI_ACTIVITY_KIND_", "NVTX_EVENTS")) for name in names)
+    if _STRINGS_TABLE in names or any(name.startswith(_EXPORT_TABLES) for name in names):
+        return True
+    log = path.with_name(f"{path.name}-wal")
+    return log.is_file() and _LOGGED_TABLE in log.read_bytes()

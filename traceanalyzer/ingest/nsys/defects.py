@@ -24,6 +24,10 @@ KINDS = {
         "loss",
         "the database is damaged or was cut short: rows behind this place could not be read; export the report again",
     ),
+    "unfinished-write": (
+        "loss",
+        "a rollback journal lies beside the database: whoever wrote it did not finish; export the report again",
+    ),
     "other-version-of-table": (
         "note",
         "the export holds several versions of a table; the newest one with rows was read",

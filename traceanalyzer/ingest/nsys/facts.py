@@ -68,7 +68,7 @@ class ExportFacts:
     @property
     def sync_numbering(self) -> str:
         """Return which of the four meanings the exporter gives to the numbers of synchronisations."""
-        version = tuple(int(part) for part in re.findall(r"\d+", self.schema_version or "0")[:3])
+        version = tuple(int(part) for part in re.findall(r"\d{1,9}", self.schema_version or "0")[:3])
         if version < (3, 14):
             return "until 2024.5"
         if version < (3, 17):

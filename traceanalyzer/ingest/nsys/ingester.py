@@ -73,15 +73,23 @@ def find_processes(source: Source, defects: Defects) -> Processes:
     return Processes((fill,), fill)
 
 
-def ingest_export(path: Path, name: str, folder: Path, options: IngestOptions, original: Path | None = None) -> None:
+def ingest_export(
+    path: Path,
+    name: str,
+    folder: Path,
+    options: IngestOptions,
+    original: Path | None = None,
+    defects: Defects | None = None,
+) -> None:
     """Write every trace of an export into a subfolder of `folder`.
 
-    `original` is the file that the user named, if the export was unpacked or made from it.
+    `original` is the file that the user named, if the export was unpacked or made from it; `defects` are those met
+    while doing so.
     """
     source = open_source(path)
     scratch = Path(tempfile.mkdtemp(dir=_made(folder), prefix=".spill-"))
     try:
-        Export(source, name, folder, scratch, options, original or path).write()
+        Export(source, name, folder, scratch, options, original or path, defects or Defects()).write()
     finally:
         source.close()
         shutil.rmtree(scratch, ignore_errors=True)
@@ -96,13 +104,20 @@ class Export:
     """One export on its way into canonical tables."""
 
     def __init__(
-        self, source: Source, name: str, folder: Path, scratch: Path, options: IngestOptions, path: Path
+        self,
+        source: Source,
+        name: str,
+        folder: Path,
+        scratch: Path,
+        options: IngestOptions,
+        path: Path,
+        defects: Defects,
     ) -> None:
         self._source = source
         self._path = path
         self._name = name
         self._options = options
-        self._defects = Defects()
+        self._defects = defects
         if source.damage:
             self._defects.add("unreadable-rows", example=source.damage)
         self._stage = StagedExport(source, scratch, options.jobs, self._defects)

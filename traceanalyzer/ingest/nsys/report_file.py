@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -18,7 +19,7 @@ def is_report(path: Path) -> bool:
 
 def export_report(report: Path, folder: Path) -> Path:
     """Export a report to SQLite in `folder` and return the file; raises TraceAnalyzerError where nsys cannot."""
-    command = f"nsys export --type sqlite --include-blobs true {report.name}"
+    command = f"nsys export --type sqlite --include-blobs true {shlex.quote(report.name)}"
     nsys = shutil.which("nsys")
     if nsys is None:
         raise TraceAnalyzerError(
@@ -30,7 +31,9 @@ def export_report(report: Path, folder: Path) -> Path:
     # Older versions know no blobs: tried with them first, then without.
     for blobs in (["--include-blobs", "true"], []):
         arguments = [nsys, "export", "--type", "sqlite", "--force-overwrite", "true", *blobs, "--output", str(target)]
-        done = subprocess.run([*arguments, str(report)], capture_output=True, text=True, errors="replace", check=False)
+        done = subprocess.run(
+            [*arguments, str(report.absolute())], capture_output=True, text=True, errors="replace", check=False
+        )
         if done.returncode == 0 and target.exists():
             return target
     said = (done.stderr or done.stdout).strip().splitlines()

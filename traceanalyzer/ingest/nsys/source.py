@@ -21,6 +21,14 @@ from traceanalyzer.ingest.nsys.tables import TableLayout, lay_out
 # A batch of the widest table is about 4 MB: small beside the working memory, large enough to cost nothing per batch.
 BATCH_ROWS = 16_384
 _ADBC_BATCH_ROWS = "adbc.sqlite.query.batch_rows"
+# No row of a table takes fewer bytes: a file that seems to hold more rows leads to some of them again and again.
+_LEAST_ROW_BYTES = 4
+# The text of a schema may call functions where a table is read (of an index, say): only harmless ones.
+_DISTRUST = "PRAGMA trusted_schema = OFF"
+
+
+# Virtual tables have no page: what they give is computed, and need not end.
+_TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0"
 
 
 class Source(Protocol):
@@ -47,7 +55,7 @@ def open_source(path: Path) -> Source:
 
 
 class SqliteSource:
-    """Reads an SQLite export without locking or touching it.
+    """Reads the tables of an SQLite export without locking or touching it; views are none, whatever they are called.
 
     Rows come through the ADBC driver; where that refuses a table (values of several types in one column), through
     Python's own module, which costs two to three times as much.
@@ -59,6 +67,8 @@ class SqliteSource:
         self._uri = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
         self._connection = sqlite3.connect(self._uri, uri=True)
         self._connection.text_factory = bytes
+        self._connection.execute(_DISTRUST)
+        self._most_rows = path.stat().st_size // _LEAST_ROW_BYTES
         self.damage: str | None = None
         try:
             self._tables = self._tables_despite_damage()
@@ -82,7 +92,7 @@ class SqliteSource:
             return self._list_tables()
 
     def _list_tables(self) -> dict[str, list[str]]:
-        names = self._connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')").fetchall()
+        names = self._connection.execute(_TABLES).fetchall()
         tables = {}
         for (name,) in names:
             text = name.decode("utf-8", "replace")
@@ -94,12 +104,15 @@ class SqliteSource:
         """Return the number of rows; of a damaged table as many as can be reached."""
         name = _identifier(table)
         try:
-            (count,) = self._connection.execute(f"SELECT count(*) FROM {name}").fetchone()
-            return int(count)
+            rows = f"SELECT 1 FROM {name} LIMIT ?"
+            (count,) = self._connection.execute(f"SELECT count(*) FROM ({rows})", (self._most_rows + 1,)).fetchone()
+            if count > self._most_rows:
+                self.damage = f"{table} leads to more rows than the file has room for"
+            return min(int(count), self._most_rows)
         except sqlite3.DatabaseError:
             reached = 0
             with suppress(sqlite3.DatabaseError):
-                for _ in self._connection.execute(f"SELECT 1 FROM {name}"):
+                for _ in self._connection.execute(f"SELECT 1 FROM {name} LIMIT ?", (self._most_rows,)):
                     reached += 1
             return reached
 
@@ -108,7 +121,7 @@ class SqliteSource:
         # The driver imports pandas, a fifth of a second that no other format should pay.
         import adbc_driver_manager
 
-        query = self._select(layout, columns)
+        query = f"{self._select(layout, columns)} LIMIT {self._most_rows}"
         count = 0
         try:
             for batch in self._adbc_batches(query):
@@ -134,6 +147,7 @@ class SqliteSource:
             closing(adbc_driver_sqlite.dbapi.connect(self._uri)) as connection,
             closing(connection.cursor()) as cursor,
         ):
+            cursor.execute(_DISTRUST)
             cursor.adbc_statement.set_options(**{_ADBC_BATCH_ROWS: str(BATCH_ROWS)})
             cursor.execute(query)
             yield from cursor.fetch_record_batch()
@@ -142,7 +156,7 @@ class SqliteSource:
         self, query: str, layout: TableLayout, columns: Sequence[str], skip: int, defects: Defects
     ) -> Iterator[pa.RecordBatch]:
         kinds = {column.name: column.type for column in layout.table.columns}
-        for rows in self._rows_up_to_damage(f"{query} LIMIT -1 OFFSET ?", skip, layout, defects):
+        for rows in self._rows_up_to_damage(f"{query} OFFSET ?", skip, layout, defects):
             arrays = [
                 _array(values, kinds[column], layout, column, defects)
                 for column, values in zip(columns, zip(*rows, strict=True), strict=True)
@@ -166,9 +180,10 @@ class SqliteSource:
 
     def distinct(self, layout: TableLayout, column: str) -> list[int]:
         """Return the different integers of a column."""
-        query = f"SELECT DISTINCT {_identifier(layout.stored[column])} FROM {_identifier(layout.stored_name)}"
+        rows = f"SELECT {_identifier(layout.stored[column])} FROM {_identifier(layout.stored_name)} LIMIT ?"
         try:
-            return sorted(value for (value,) in self._connection.execute(query) if isinstance(value, int))
+            values = self._connection.execute(f"SELECT DISTINCT * FROM ({rows})", (self._most_rows,))
+            return sorted(value for (value,) in values if isinstance(value, int))
         except sqlite3.DatabaseError:
             return []
 

@@ -15,7 +15,7 @@ _ARROW_TYPES: dict[str, pa.DataType] = {
     "text": pa.string(),
     "blob": pa.binary(),
 }
-_VERSIONED = re.compile(r"^(?P<name>.+?)(?:_V(?P<version>\d+))?$")
+_VERSIONED = re.compile(r"^(?P<name>.+?)(?:_V(?P<version>\d{1,4}))?$")
 
 
 @dataclass(frozen=True)

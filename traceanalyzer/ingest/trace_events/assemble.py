@@ -32,7 +32,6 @@ _BATCH_ROWS = 2**16
 # Times of zero are real where a trace begins near zero; where all others are a day away they are lost times.
 _FAR_FROM_ZERO_NS = 86_400 * 10**9
 _PLAIN_TABLES = ("syncs", "memory_events", "instants", "counters", "flows", "async_slices")
-_SHOWN_METADATA_CHARS = 2**20
 
 
 class Assembler:

@@ -160,7 +160,12 @@ class ChunkParser:
             try:
                 values = {"path": str(self._scratch), "object_bytes": object_bytes, **parameters}
                 self._connection.execute(query, values)
-            except (duckdb.InvalidInputException, duckdb.ConversionException, duckdb.OutOfRangeException) as error:
+            except (
+                duckdb.InvalidInputException,
+                duckdb.ConversionException,
+                duckdb.OutOfRangeException,
+                duckdb.OutOfMemoryException,
+            ) as error:
                 if "maximum_object_size" not in str(error):
                     return False
             else:

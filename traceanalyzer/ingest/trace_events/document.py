@@ -11,6 +11,8 @@ from traceanalyzer.ingest.trace_events.losses import Losses
 
 # A header larger than this holds no event list a reader would find in time.
 HEADER_LIMIT_BYTES = 64 * 2**20
+# A longer value is kept by no profiler for people to read.
+_LONGEST_VALUE = 8 * 2**20
 # Python refuses to convert longer numbers to text and back.
 _MOST_DIGITS = 4000
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -91,6 +93,9 @@ def read_keys(text: str, metadata: dict[str, object], losses: Losses, offset: in
             if not isinstance(key, str) or text[position : position + 1] != ":":
                 raise ValueError("no key")
             value, position = decoder.raw_decode(text, _SPACE.match(text, position + 1).end())  # type: ignore[union-attr]
+            if position - began > _LONGEST_VALUE:
+                losses.add("long-text", offset + began, text[began : began + 160])
+                continue
             written = json.dumps([key, value], ensure_ascii=False) if "\\u" in text[began:position] else ""
             if LONE_SURROGATE.search(written):
                 losses.add("lone-surrogate", offset + began, text[began:position])

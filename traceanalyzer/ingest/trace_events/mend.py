@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from traceanalyzer.ingest.trace_events.document import LONE_SURROGATE
@@ -17,7 +17,7 @@ SEPARATOR = re.compile(rb"\}(\s*,\s*)\{\s*" + _EVENT_KEY)
 # Where the next event begins after one that is broken off: nothing need close it.
 _NEXT_EVENT = re.compile(rb"\}?\s*[,\n]\s*(?=\{\s*" + _EVENT_KEY + rb")")
 _END_OF_LIST = re.compile(rb"\}\s*\]")
-_BLANK = re.compile(rb"[\s\0]*")
+_COMMAS = re.compile(rb"[\s\0,]*")
 # Python refuses to convert numbers of thousands of digits; what they are does not matter here.
 _DECODER = json.JSONDecoder(strict=False, parse_int=float)
 _BARE_WORD = re.compile(r"(?<=[:\[,])(\s*)(?:N/A|[-+]?nan|[-+]?inf(?:inity)?)(?=\s*[,}\]])", re.IGNORECASE)
@@ -27,6 +27,11 @@ _RAW_QUOTES = re.compile(
     r'("(?:name|cat)"\s*:\s*")(.*?)("\s*(?:,\s*"(?:ph|cat|name|pid|tid|ts|dur|args|id|s|bp)"\s*:|\}\s*\Z))', re.DOTALL
 )
 _MOST_DIGITS = 64
+# How much text is tried for one event where no other event follows soon: more and more of it.
+_WINDOWS = (4 * 2**10, 64 * 2**10, 2**20)
+# Text that a stretch may cost beyond its own length, and bad values in it, before only what is well formed is read.
+_SPARE_BYTES = 32 * 2**20
+_MOST_JUNK = 1000
 
 
 @dataclass
@@ -47,6 +52,7 @@ def mend(data: bytes, limit: int, offset: int, list_start: int, *, at_end: bool,
     `at_end` says that nothing follows `data`.
     """
     result = Mended()
+    stretch = _Stretch(data, offset, losses, _SPARE_BYTES + 4 * limit, at_end=at_end)
     position = 0
     while position < limit or (at_end and position < len(data)):
         position = _skip_commas(data, position, offset, losses, first=offset + position == list_start)
@@ -55,7 +61,7 @@ def mend(data: bytes, limit: int, offset: int, list_start: int, *, at_end: bool,
         if data[position : position + 1] == b"]":
             result.ended, position = True, position + 1
             break
-        event, end = _read_event(data, position, at_end=at_end, offset=offset, losses=losses)
+        event, end = stretch.read_event(position)
         if end is None:
             result.starved = True
             break
@@ -67,15 +73,22 @@ def mend(data: bytes, limit: int, offset: int, list_start: int, *, at_end: bool,
     return result
 
 
+def next_event(data: bytes, start: int = 0) -> int | None:
+    """Return where the comma before the next event begins, whatever precedes it."""
+    found = _NEXT_EVENT.search(data, start) if data.find(b"{", start) >= 0 else None
+    return found.start() + found[0].startswith(b"}") if found else None
+
+
+def end_of_list(data: bytes) -> int | None:
+    """Return where the bracket stands that closes the event list."""
+    found = _END_OF_LIST.search(data)
+    return found.end() - 1 if found else None
+
+
 def _skip_commas(data: bytes, position: int, offset: int, losses: Losses, *, first: bool) -> int:
-    commas = 0
     start = position
-    while True:
-        position = _BLANK.match(data, position).end()  # type: ignore[union-attr]
-        if data[position : position + 1] != b",":
-            break
-        commas += 1
-        position += 1
+    position = _COMMAS.match(data, start).end()  # type: ignore[union-attr]
+    commas = data.count(b",", start, position)
     more = position < len(data)
     if commas > 1 or (commas == 1 and data[position : position + 1] == b"]"):
         losses.add("extra-comma", offset + start)
@@ -84,41 +97,84 @@ def _skip_commas(data: bytes, position: int, offset: int, losses: Losses, *, fir
     return position
 
 
-def _read_event(
-    data: bytes, start: int, *, at_end: bool, offset: int, losses: Losses
-) -> tuple[bytes | None, int | None]:
-    """Return the event at `start` as JSON (None: lost) and where it ends (None: more bytes are needed to tell)."""
-    following = _NEXT_EVENT.search(data, start + 1)
-    stop = following.start() + following[0].startswith(b"}") if following else _last_brace(data, start)
-    for end in _whole_ends(data, start, stop):
-        try:
-            text = data[start:end].decode()
-            value, length = _DECODER.raw_decode(text)
-        except (UnicodeDecodeError, ValueError, RecursionError):
-            continue
-        if not isinstance(value, dict):
+class _Stretch:
+    """Reads the events of one stretch of text; places that were searched for once are kept."""
+
+    def __init__(self, data: bytes, offset: int, losses: Losses, spare_bytes: int, *, at_end: bool) -> None:
+        self._data = data
+        self._offset = offset
+        self._losses = losses
+        self._at_end = at_end
+        self._found: dict[re.Pattern[bytes], re.Match[bytes] | None] = {}
+        self._spare_bytes = spare_bytes
+        self._junk_count = 0
+        self._unreadable_count = 0
+
+    def read_event(self, start: int) -> tuple[bytes | None, int | None]:
+        """Return the event at `start` as JSON (None: lost) and where it ends (None: more bytes are needed to tell)."""
+        data, offset, losses = self._data, self._offset, self._losses
+        following = self._find(_NEXT_EVENT, start + 1)
+        stop = following.start() + following[0].startswith(b"}") if following else self._last_brace(start)
+        for end in self._ends(start, stop):
+            try:
+                text = _valid_start(data[start:end])
+                value, length = _DECODER.raw_decode(text)
+            except (ValueError, RecursionError):
+                continue
+            end = start + len(text[:length].encode())
+            if isinstance(value, dict):
+                self._junk_count = 0
+                return _clean(text[:length], offset + start, losses), end
             losses.add("not-an-event", offset + start, text[:length])
-            return None, start + len(text[:length].encode())
-        return _clean(text[:length], offset + start, losses), start + len(text[:length].encode())
-    if following is None and not at_end:
-        return None, None
-    if following is None and not _END_OF_LIST.search(data, start):
-        losses.add("truncated", offset + start, data[start : start + 160].decode(errors="replace"))
-        return None, len(data)
-    mended = _repair(data[start:stop], offset + start, losses)
-    if mended is None:
-        losses.add("unreadable-event", offset + start, data[start:stop][:160].decode(errors="replace"))
-    return mended, stop
+            self._junk_count += 1
+            return None, max(stop, end) if self._junk_count > _MOST_JUNK and following else end
+        if following is None and not self._at_end:
+            return None, None
+        if following is None and not self._find(_END_OF_LIST, start):
+            losses.add("truncated", offset + start, data[start : start + 160].decode(errors="replace"))
+            return None, len(data)
+        mended = None
+        if self._unreadable_count <= _MOST_JUNK:
+            mended = _repair(data[start:stop], offset + start, losses)
+        if mended is None:
+            self._unreadable_count += 1
+            losses.add(
+                "unreadable-event", offset + start, data[start : min(stop, start + 160)].decode(errors="replace")
+            )
+        return mended, max(stop, start + 1)
+
+    def _ends(self, start: int, stop: int) -> Iterator[int]:
+        """Return ends of text that may hold the whole event: up to the next separator, and more and more behind it."""
+        if stop - start <= _WINDOWS[1]:
+            yield stop
+        size = len(self._data)
+        for window in (*_WINDOWS, stop - start, size - start):
+            end = min(start + window, size)
+            if window > self._spare_bytes:
+                return
+            self._spare_bytes -= end - start
+            yield end
+            if end == size:
+                return
+
+    def _find(self, pattern: re.Pattern[bytes], start: int) -> re.Match[bytes] | None:
+        """Return the first match at or behind `start`, which only grows from call to call."""
+        found = self._found.get(pattern)
+        if pattern not in self._found or (found is not None and found.start() < start):
+            found = self._found[pattern] = pattern.search(self._data, start)
+        return found
+
+    def _last_brace(self, start: int) -> int:
+        end = self._find(_END_OF_LIST, start)
+        return end.start() + 1 if end else len(self._data)
 
 
-def _whole_ends(data: bytes, start: int, stop: int) -> list[int]:
-    """Return ends of text that may hold the whole event: up to the next separator, or all there is."""
-    return [stop, len(data)] if stop < len(data) else [len(data)]
-
-
-def _last_brace(data: bytes, start: int) -> int:
-    end = _END_OF_LIST.search(data, start)
-    return end.start() + 1 if end else len(data)
+def _valid_start(data: bytes) -> str:
+    """Return the text of bytes, up to the first that is no UTF-8."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        return data[: error.start].decode()
 
 
 def _escape_raw_quotes(text: str) -> str:

@@ -12,9 +12,9 @@ import duckdb
 
 from traceanalyzer.ingest import IngestOptions, Progress
 from traceanalyzer.ingest.trace_events.chunks import Chunk, ChunkFacts, ChunkParser
-from traceanalyzer.ingest.trace_events.document import TraceDocument, read_header, read_trailer
+from traceanalyzer.ingest.trace_events.document import HEADER_LIMIT_BYTES, TraceDocument, read_header, read_trailer
 from traceanalyzer.ingest.trace_events.losses import Losses
-from traceanalyzer.ingest.trace_events.mend import SEPARATOR
+from traceanalyzer.ingest.trace_events.mend import SEPARATOR, end_of_list, next_event
 from traceanalyzer.ingest.trace_events.stream import ByteStream
 
 CHUNK_BYTES = 16 * 2**20
@@ -63,6 +63,7 @@ class EventReader:
         self._losses = losses
         self._chunk_bytes = chunk_bytes
         self._stream = ByteStream(path, losses)
+        self._parts = Parts(TraceDocument(0, is_object=False))
         self._buffer = b""  # read and not yet cut into chunks; begins with the comma before its first event
         self._blocks: list[bytearray] = []  # memory of chunks that are done with
         self._offset = 0  # of the buffer, in the decompressed file
@@ -76,7 +77,7 @@ class EventReader:
     def read(self) -> Parts:
         """Read the whole file. Raises TraceAnalyzerError where it can be no trace."""
         try:
-            parts = Parts(self._read_header())
+            parts = self._parts = Parts(self._read_header())
             unpadded = self._sample_times()
             for number in range(max(1, self._options.jobs) + SPARE_PARSERS):
                 cursor, scratch = self._database.cursor(), self._stage / f"chunk-{number}.json"
@@ -97,10 +98,17 @@ class EventReader:
 
     def _more(self, wanted_bytes: int = 1) -> bool:
         """Read on until so many more bytes are in the buffer; False at the end of the file."""
-        more = self._stream.read(max(wanted_bytes, _GROWTH_BYTES))
+        # As much again: text that is looked at anew with each read is looked at a few times in all.
+        more = self._stream.read(max(wanted_bytes, _GROWTH_BYTES, len(self._buffer)))
         self._buffer += more
         self._at_end = not more
+        self._report()
         return not self._at_end
+
+    def _report(self) -> None:
+        self._options.report(
+            Progress(self._path, self._stream.read_bytes, self._stream.size_bytes, self._parts.event_count)
+        )
 
     def _drop(self, count: int) -> None:
         self._buffer = self._buffer[count:]
@@ -152,6 +160,10 @@ class EventReader:
                 chunk = Chunk(self._buffer[:end], self._offset)
                 self._drop(end)
                 return chunk
+            if len(self._buffer) >= LOOKAHEAD_BYTES:
+                chunk = Chunk(self._buffer, self._offset)
+                self._drop(len(self._buffer))
+                return chunk
             if not self._more():
                 return None
 
@@ -202,22 +214,39 @@ class EventReader:
         parts.event_count += facts.event_count
         parts.has_shapes |= facts.has_shapes
         parts.has_stacks |= facts.has_stacks
-        self._options.report(Progress(self._path, self._stream.read_bytes, self._stream.size_bytes, parts.event_count))
+        self._report()
 
     def _read_damaged(self, chunk: Chunk, parser: ChunkParser) -> ChunkFacts:
         """Read a chunk that is no valid JSON, and of what follows it as much as its last event needs."""
         while True:
             losses = Losses()
-            enough = self._at_end or len(self._buffer) >= LOOKAHEAD_BYTES
-            facts = parser.parse_damaged(chunk, self._buffer, losses, at_end=enough)
-            if not facts.starved:
+            facts = parser.parse_damaged(chunk, self._buffer, losses, at_end=self._at_end)
+            endless = len(self._buffer) >= LOOKAHEAD_BYTES
+            if not facts.starved or endless:
                 break
             self._more()
         self._losses.merge(losses)
         self._put_back(chunk.data[facts.end - chunk.offset :])
         self._drop(facts.end - self._offset)
         self._list_ended = facts.ended
+        if facts.starved:
+            self._skip_event()
         return facts
+
+    def _skip_event(self) -> None:
+        """Leave out an event that goes on for longer than any, in memory that does not depend on its length."""
+        start = self._buffer[:160].decode(errors="replace")
+        self._losses.add("unreadable-event", self._offset, start)
+        position = 1
+        while (found := next_event(self._buffer, position)) is None:
+            position = 0
+            if len(self._buffer) > 2 * _TAIL_BYTES:
+                self._drop(len(self._buffer) - _TAIL_BYTES)
+            if not self._more(_GROWTH_BYTES):
+                end = end_of_list(self._buffer)
+                found = len(self._buffer) if end is None else end
+                break
+        self._drop(found)
 
     def _read_last(self, parts: Parts) -> None:
         """Read the last events, up to the end of the list."""
@@ -228,9 +257,17 @@ class EventReader:
         parser = self._idle.popleft()
         self._accept(chunk, parser, self._read_damaged(chunk, parser), parts)
 
+    def _skip_rest(self) -> None:
+        while self._more(_GROWTH_BYTES):
+            self._drop(len(self._buffer))
+
     def _read_trailer(self, document: TraceDocument) -> None:
         while self._more():
-            pass
+            if len(self._buffer) > HEADER_LIMIT_BYTES:
+                self._losses.add("trailing-data", self._offset, "more text than any profiler writes there")
+                self._buffer, self._list_ended = b"", True
+                self._skip_rest()
+                return
         if self._list_ended:
             read_trailer(self._buffer, document, self._losses, self._offset, cut=self._stream.cut)
         elif document.is_object and not self._stream.cut and "truncated" not in self._losses:

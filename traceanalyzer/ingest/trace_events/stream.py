@@ -94,8 +94,11 @@ class ByteStream:
         return block
 
     def _begin_member(self, state: _Gzip) -> bool:
-        """Begin the next gzip member; tell whether there is one."""
-        if not state.waiting.strip(b"\0"):
+        """Begin the next gzip member, after any padding with NULs; tell whether there is one."""
+        state.waiting = state.waiting.lstrip(b"\0")
+        while len(state.waiting) < len(GZIP_MAGIC) and (more := self._file.read(_PACKED_BYTES)):
+            state.waiting = (state.waiting + more).lstrip(b"\0")
+        if not state.waiting:
             state.ended = True
         elif not state.waiting.startswith(GZIP_MAGIC):
             self._losses.add("gzip-trailing-data", state.written, f"{len(state.waiting)} bytes and more")
@@ -119,6 +122,14 @@ class _Gzip:
         self.between_members = False
         self.ended = False
         self.written = 0
+
+
+def inflated_up_to_damage(raw: bytes, most: int) -> bytes:
+    """Return at most so many of the first inflated bytes of a gzip stream that may be cut or damaged."""
+    try:
+        return zlib.decompressobj(_GZIP_WINDOW).decompress(raw, most)
+    except zlib.error:
+        return _inflate_up_to_damage(zlib.decompressobj(_GZIP_WINDOW), raw)[:most]
 
 
 def _inflate_up_to_damage(member: zlib._Decompress, raw: bytes) -> bytes:

@@ -7,7 +7,21 @@ WITH numbered AS (
     SELECT
         row_number() OVER () - 1 AS position,
         left(ph, 1) AS phase,
-        *
+        * REPLACE (
+            shortened(name) AS name,
+            unless_long(cat) AS cat,
+            unless_long(pid) AS pid,
+            unless_long(tid) AS tid,
+            unless_long(id) AS id,
+            unless_long(id2) AS id2,
+            unless_long(bp) AS bp,
+            unless_long(s) AS s,
+            unless_long(bind_id) AS bind_id,
+            CASE WHEN strlen(args) <= 8388608 THEN args END AS args
+        ),
+        coalesce(
+            greatest(strlen(name), strlen(cat), strlen(pid), strlen(tid), strlen(id), strlen(id2), strlen(bind_id)), 0
+        ) > 65536 OR coalesce(strlen(args), 0) > 8388608 AS has_long_text
     FROM events_of($path, $object_bytes)
 )
 SELECT
@@ -39,6 +53,7 @@ SELECT
     lower(flow_in) = 'true' AS flow_in,
     lower(flow_out) = 'true' AS flow_out,
     CASE WHEN args <> '{}' THEN args END AS args,
+    has_long_text,
     CASE
         WHEN phase IS NULL AND coalesce(name, cat, pid, tid, CAST(args AS VARCHAR)) IS NULL THEN 'empty'
         WHEN phase IS NULL THEN 'missing-phase'

@@ -3,6 +3,7 @@ SELECT
     CASE
         WHEN loss IS NOT NULL THEN loss
         WHEN phase = 'X' AND dur_ns < 0 THEN 'negative-duration'
+        WHEN has_long_text THEN 'long-text'
         ELSE 'bad-arguments'
     END AS defect,
     count(*) AS defect_count,
@@ -11,5 +12,6 @@ SELECT
 FROM chunk
 WHERE loss <> 'empty'
     OR (loss IS NULL AND phase = 'X' AND dur_ns < 0)
+    OR (loss IS NULL AND has_long_text)
     OR (loss IS NULL AND phase <> 'C' AND NOT starts_with(args, '{'))
 GROUP BY defect;

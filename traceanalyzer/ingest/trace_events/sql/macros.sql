@@ -58,3 +58,6 @@ CREATE OR REPLACE MACRO is_foreign(args, pid) AS
         THEN NOT coalesce(regexp_full_match(pid, '\d{1,2}'), FALSE)
         ELSE NOT regexp_matches(args, '"(stream|device|correlation)"')
     END;
+-- Texts that no profiler writes: names are cut to this many characters, and other values of more bytes are lost.
+CREATE OR REPLACE MACRO shortened(text) AS CASE WHEN strlen(text) > 65536 THEN left(text, 65536) ELSE text END;
+CREATE OR REPLACE MACRO unless_long(text) AS CASE WHEN strlen(text) <= 65536 THEN text END;
