@@ -21,8 +21,9 @@ FROM (
     VALUES
     -- What the kernel does. A helper has the class of the work that it helps: a Winograd transform belongs to its conv.
     ('class', 10, '(?i)nccl|rccl|cross_device_reduce', 'comm', 'ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)'),
+    ('class', 11, '(?i)multimem_(all|one)|(one|two)_shot_all_reduce|allreduce_fusion', 'comm', 'void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(c10::BFloat16*, unsigned long, unsigned int**)'),
     ('class', 20, '(?i)reshape_and_cache|store_kvcache', 'copy', 'void vllm::reshape_and_cache_flash_kernel<__hip_bfloat16, __hip_bfloat16>'),
-    ('class', 30, '(?i)flash_(fwd|bwd)|fmha|_attention|attention_|attn_(fwd|bwd)|native_sdpa|mha_(fwd|bwd)', 'attention', 'void pytorch_flash::flash_fwd_kernel<pytorch_flash::Flash_fwd_kernel_traits<64, 128, 128>>'),
+    ('class', 30, '(?i)flash_(fwd|bwd)|fmha|_attention|attention_|attn_(fwd|bwd)|native_sdpa|mha_(fwd|bwd)|Batch(Decode|Prefill)With', 'attention', 'void pytorch_flash::flash_fwd_kernel<pytorch_flash::Flash_fwd_kernel_traits<64, 128, 128>>'),
     ('class', 40, '(?i)log_?softmax', 'softmax', 'void at::native::(anonymous namespace)::cunn_SoftMaxForward<4, float, float, float, at::native::(anonymous namespace)::LogSoftMaxForwardEpilogue>'),
     ('class', 41, '(?i)softmax', 'softmax', 'void (anonymous namespace)::softmax_warp_forward<c10::BFloat16, c10::BFloat16, float, 3, false, false>'),
     ('class', 50, '(?i)split_embedding|embedding_(bag|backward)', 'other', 'void split_embedding_backward_codegen_rowwise_adagrad_unweighted_kernel_cta_per_row_1<float>'),
@@ -35,6 +36,7 @@ FROM (
     ('class', 100, '(?i)scudnn|cudnn_[a-z0-9]*cudnn|convolve|dgrad|wgrad|fprop|winograd|im2col|conv(2d|3d|olution)|grouped_conv|bwd_weight|igemm_(fwd|bwd|wrw)|s884cudnn|fft2d|gcgemm', 'conv', 'volta_scudnn_128x64_relu_medium_nn_v1'),
     ('class', 110, '(?i)gemv|gemmk1', 'gemv', 'void gemv2T_kernel_val<int, int, __nv_bfloat16, __nv_bfloat16, __nv_bfloat16, float, 128, 16, 4, 4>'),
     ('class', 120, '(?i)gemm|cijk_|nvjet|matmul_ogs|triton_(tem|mm)|cutlass', 'gemm', 'nvjet_tst_192x192_64x4_2x1_v_bz_coopB_bias_TNN'),
+    ('class', 121, '(?i)(^|_)bmm_[a-z0-9]+_|fused_moe_kernel|marlin|mul_mat_q', 'gemm', 'bmm_MxE4m3_MxE2m1MxE4m3_Fp32_t128x16x256u2_s3_et128x16_m128x16x32_cga1x1x1_16dp256b_rM_TN_transOut_schedS'),
     ('class', 130, '(?i)triton_(poi|for)', 'elementwise', 'triton_poi_fused__unsafe_view_mul_silu_2'),
     ('class', 131, '(?i)triton_(red|per)', 'reduce', 'triton_per_fused_sum_1'),
     ('class', 140, '(?i)elementwise|scalePackedTensor|SubTensorOp|OpTensor|dropout', 'elementwise', 'void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>, at::detail::Array<char*, 3> >'),

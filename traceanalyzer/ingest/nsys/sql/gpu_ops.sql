@@ -64,6 +64,15 @@ copies AS (
             WHEN 12 THEN 'DtoH'
             WHEN 13 THEN 'DtoD'
         END AS copy_kind,
+        CASE WHEN copyKind IN (11, 12, 13) THEN
+            CASE migrationCause
+                WHEN 1 THEN 'user prefetch'
+                WHEN 2 THEN 'page fault'
+                WHEN 3 THEN 'speculative prefetch'
+                WHEN 4 THEN 'eviction'
+                WHEN 5 THEN 'access counters'
+            END
+        END AS migration_cause,
         srcKind AS source_kind,
         dstKind AS target_kind
     FROM memcpy
@@ -148,8 +157,11 @@ SELECT
         WHEN 'kernel' THEN value
         WHEN 'memcpy' THEN
             label || coalesce(copy_kind, 'Unknown')
-                || ' (' || coalesce(upper(src_kind[1]) || src_kind[2:], 'Unknown')
-                || ' -> ' || coalesce(upper(dst_kind[1]) || dst_kind[2:], 'Unknown') || ')'
+                || ' (' || coalesce(
+                    migration_cause,
+                    coalesce(upper(src_kind[1]) || src_kind[2:], 'Unknown')
+                        || ' -> ' || coalesce(upper(dst_kind[1]) || dst_kind[2:], 'Unknown')
+                ) || ')'
         WHEN 'memset' THEN label || ' (' || coalesce(upper(dst_kind[1]) || dst_kind[2:], 'Unknown') || ')'
         ELSE label
     END AS name,

@@ -1,0 +1,58 @@
+-- One row per kernel while which pages of managed memory moved on demand, and one per trace and device for moves while no
+-- kernel ran.
+--
+-- A page moves when a kernel or the host touches it where it is not, and whoever touched it waits. Moves that the
+-- program asked for (cudaMemPrefetchAsync) do not count. Each move belongs to the last kernel that started before it and
+-- still ran when the move began. Only Nsight Systems records these moves.
+--
+-- columns:
+--   trace            VARCHAR  name of the trace
+--   rank             INTEGER  rank in the job
+--   device           INTEGER  device
+--   trace_id         INTEGER  traces.trace_id
+--   op_id            BIGINT   the kernel (gpu_ops.op_id); NULL: no kernel ran
+--   name             VARCHAR  its name
+--   dur_ns           BIGINT   its duration
+--   move_count       BIGINT   moves
+--   size_bytes       BIGINT   bytes moved
+--   to_device_bytes  BIGINT   part of them that moved to the device
+--   moving_ns        BIGINT   sum of the moves' durations
+WITH moves AS (
+    SELECT *
+    FROM gpu_ops
+    WHERE kind = 'memcpy'
+      AND name LIKE 'Memcpy UVM %'
+      AND name NOT LIKE '%(user prefetch)'
+),
+placed AS (
+    SELECT
+        moves.trace_id,
+        moves.device,
+        moves.copy_kind,
+        moves.size_bytes,
+        moves.dur_ns AS move_ns,
+        CASE WHEN kernels.start_ns + kernels.dur_ns > moves.start_ns THEN kernels.op_id END AS op_id
+    FROM moves
+    ASOF LEFT JOIN (FROM gpu_ops WHERE kind = 'kernel') AS kernels
+        ON kernels.trace_id = moves.trace_id
+       AND kernels.device = moves.device
+       AND kernels.start_ns <= moves.start_ns
+)
+SELECT
+    traces.trace,
+    traces.rank,
+    placed.device,
+    placed.trace_id,
+    placed.op_id,
+    any_value(ops.name) AS name,
+    any_value(ops.dur_ns) AS dur_ns,
+    count(*) AS move_count,
+    sum(placed.size_bytes)::BIGINT AS size_bytes,
+    coalesce(sum(placed.size_bytes) FILTER (WHERE placed.copy_kind = 'HtoD'), 0)::BIGINT AS to_device_bytes,
+    sum(placed.move_ns)::BIGINT AS moving_ns
+FROM placed
+JOIN traces USING (trace_id)
+LEFT JOIN gpu_ops AS ops
+       ON ops.trace_id = placed.trace_id AND ops.op_id = placed.op_id
+GROUP BY traces.trace, traces.rank, placed.device, placed.trace_id, placed.op_id
+ORDER BY placed.trace_id, placed.device, placed.op_id
