@@ -49,6 +49,8 @@ FROM (
     ('H200 NVL', 132, 90, 60, 417, 835, 1671, 4800, 'https://www.nvidia.com/en-us/data-center/h200/'),
     ('H200', 132, 90, 67, 494, 989, 1979, 4800, 'https://www.nvidia.com/en-us/data-center/h200/'),
     ('\bB200\b', 148, 100, 75, 1100, 2250, 4500, 7700, 'https://www.nvidia.com/en-us/data-center/hgx/'),
+    ('Data Center GPU Max 1550', NULL, NULL, 26.2, 209.7, 419.4, NULL, 1638, 'https://www.intel.com/content/www/us/en/products/sku/232873/intel-data-center-gpu-max-1550/specifications.html'),
+    ('Data Center GPU Max 1100', NULL, NULL, 22.2, 177.8, 355.5, NULL, 1229, 'https://www.intel.com/content/www/us/en/products/sku/232876/intel-data-center-gpu-max-1100/specifications.html'),
     ('MI210', 104, NULL, 22.6, NULL, 181, NULL, 1638, 'https://www.amd.com/en/products/accelerators/instinct/mi200/mi210.html'),
     ('MI250X', 110, NULL, 23.9, NULL, 191.5, NULL, 1638, 'https://www.amd.com/en/products/accelerators/instinct/mi200/mi250x.html'),
     ('MI250', 104, NULL, 22.6, NULL, 181, NULL, 1638, 'https://www.amd.com/en/products/accelerators/instinct/mi200/mi250.html'),
