@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from traceanalyzer import engine
-from traceanalyzer.ingest.nesting import ANCESTOR_CATEGORIES, NONE, Nester, Slices
+from traceanalyzer.ingest.nesting import ANCESTOR_CATEGORIES, NONE, Nester, Slices, name_hashes
 from traceanalyzer.schema import canonical_tables
 
 US = 1_000
@@ -54,11 +54,13 @@ def _slices(drawn: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         np.asarray([r[c] for r in found], np.int64) for c in ("slice_id", "thread_id", "start_ns", "dur_ns")
     )
     category = [ANCESTOR_CATEGORIES.index(c) if (c := r["category"]) in ANCESTOR_CATEGORIES else NONE for r in found]
-    nested = Nester().feed(Slices(ids, thread, start, dur, np.asarray(category, np.int64)))
-    above = zip(nested.parent_id, *nested.nearest, nested.depth, strict=True)
-    for row, (parent, op, annotation, python, depth) in zip(found, above, strict=True):
-        around = {"parent_id": parent, "op_id": op, "annotation_id": annotation, "python_id": python}
-        row |= {name: None if value == NONE else int(value) for name, value in around.items()} | {"depth": int(depth)}
+    hashes = name_hashes(pa.array([r["name"] for r in found], pa.string()))
+    nested = Nester().feed(Slices(ids, thread, start, dur, np.asarray(category, np.int64), hashes))
+    above = zip(nested.parent_id, *nested.nearest, nested.depth, nested.stack_id, strict=True)
+    names = ("parent_id", "op_id", "annotation_id", "python_id", "module_id")
+    for row, (*around, depth, stack) in zip(found, above, strict=True):
+        row |= {name: None if value == NONE else int(value) for name, value in zip(names, around, strict=True)}
+        row |= {"depth": int(depth), "stack_id": int(stack)}
     return found
 
 

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 from tiers import examples
 
-from traceanalyzer.ingest.nesting import ANCESTOR_CATEGORIES, NONE, Nested, Nester, Slices
+from traceanalyzer.ingest.nesting import ANCESTOR_CATEGORIES, NONE, Nested, Nester, Slices, name_hashes
+from traceanalyzer.simulator.writers.ancestry import stack_below
 
 Row = tuple[int, int, int, int]  # thread, start, dur, category
+PYTHON, MODULE = (ANCESTOR_CATEGORIES.index(name) for name in ("python", "module"))
+
+
+def name(category: int, start: int) -> str:
+    """Name slices so that some stacks are equal and others differ."""
+    return f"{category} {start % 3}"
 
 
 def slices(rows: list[Row]) -> Slices:
     ordered = sorted(enumerate(rows), key=lambda r: (r[1][0], r[1][1], -r[1][2], r[0]))
-    columns = np.array([(i, *row) for i, row in ordered], np.int64).reshape(-1, 5).T
-    return Slices(*columns)
+    columns = list(np.array([(i, *row) for i, row in ordered], np.int64).reshape(-1, 5).T)
+    names = pa.array([name(row[3], row[1]) for _, row in ordered], pa.string())
+    return Slices(*[*columns, name_hashes(names)])
 
 
 def by_stack(rows: Slices) -> list[tuple[int, ...]]:
-    """Nest with a stack: (depth, parent, nearest of each category)."""
+    """Nest with a stack: (depth, parent, nearest of each category, stack_id)."""
     answers: list[tuple[int, ...]] = []
     stack: list[int] = []
     for i in range(len(rows)):
@@ -28,12 +37,19 @@ def by_stack(rows: Slices) -> list[tuple[int, ...]]:
         while stack and not _open(rows, stack[-1], int(rows.start_ns[i])):
             stack.pop()
         nearest = [
-            next((int(rows.slice_id[j]) for j in reversed(stack) if rows.category[j] == code), NONE)
+            next((int(rows.slice_id[j]) for j in reversed(stack) if code in kinds(int(rows.category[j]))), NONE)
             for code in range(len(ANCESTOR_CATEGORIES))
         ]
-        answers.append((len(stack), int(rows.slice_id[stack[-1]]) if stack else NONE, *nearest))
+        path = 0
+        for j in [*stack, i]:
+            path = stack_below(path, name(int(rows.category[j]), int(rows.start_ns[j])))
+        answers.append((len(stack), int(rows.slice_id[stack[-1]]) if stack else NONE, *nearest, path))
         stack.append(i)
     return answers
+
+
+def kinds(category: int) -> tuple[int, ...]:
+    return (PYTHON, MODULE) if category == MODULE else (category,)
 
 
 def _open(rows: Slices, index: int, at: int) -> bool:
@@ -42,9 +58,8 @@ def _open(rows: Slices, index: int, at: int) -> bool:
 
 
 def as_tuples(nested: Nested) -> list[tuple[int, ...]]:
-    return list(
-        zip(nested.depth.tolist(), nested.parent_id.tolist(), *(n.tolist() for n in nested.nearest), strict=True)
-    )
+    columns = (nested.depth, nested.parent_id, *nested.nearest, nested.stack_id)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
 def test_a_slice_ending_where_another_starts_does_not_enclose_it() -> None:
@@ -56,7 +71,22 @@ def test_a_slice_ending_where_another_starts_does_not_enclose_it() -> None:
 
 def test_zero_length_slices_of_one_instant_stack() -> None:
     nested = Nester().feed(slices([(0, 0, 5, 0), (0, 2, 0, 1), (0, 2, 0, NONE)]))
-    assert as_tuples(nested) == [(0, NONE, NONE, NONE, NONE), (1, 0, 0, NONE, NONE), (2, 1, 0, 1, NONE)]
+    assert [ids[:5] for ids in as_tuples(nested)] == [
+        (0, NONE, NONE, NONE, NONE),
+        (1, 0, 0, NONE, NONE),
+        (2, 1, 0, 1, NONE),
+    ]
+
+
+def test_a_module_is_the_python_frame_of_what_lies_in_it() -> None:
+    nested = Nester().feed(slices([(0, 0, 9, MODULE), (0, 1, 5, PYTHON), (0, 2, 1, 0)]))
+    python, module = nested.nearest[PYTHON], nested.nearest[MODULE]
+    assert (python.tolist(), module.tolist()) == ([NONE, 0, 1], [NONE, 0, 0])
+
+
+def test_equal_names_in_another_order_are_another_stack() -> None:
+    first, second = (stack_below(stack_below(0, one), other) for one, other in (("a", "b"), ("b", "a")))
+    assert first != second
 
 
 def test_a_slice_that_outlasts_its_parent_keeps_it_and_is_counted() -> None:
@@ -70,7 +100,7 @@ def test_a_slice_that_outlasts_its_parent_keeps_it_and_is_counted() -> None:
 
 
 ROWS = st.lists(
-    st.tuples(st.integers(0, 2), st.integers(0, 30), st.integers(0, 12), st.integers(-1, 2)), min_size=1, max_size=60
+    st.tuples(st.integers(0, 2), st.integers(0, 30), st.integers(0, 12), st.integers(-1, 3)), min_size=1, max_size=60
 )
 
 

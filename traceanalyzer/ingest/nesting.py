@@ -4,26 +4,37 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import xxhash
 
 Int = npt.NDArray[np.int64]
+Names: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
 
-# Order of the columns of Nested.nearest.
-ANCESTOR_CATEGORIES = ("cpu_op", "annotation", "python")
+# Order of the columns of Nested.nearest. A slice of a module is a Python frame too.
+ANCESTOR_CATEGORIES = ("cpu_op", "annotation", "python", "module")
 NONE = -1
+_PYTHON = ANCESTOR_CATEGORIES.index("python")
+# Odd, so that no two names of one stack can cancel out; the golden ratio spreads neighbours over all 64 bits.
+_STACK_FACTOR = np.int64(-7046029254386353131)
 
 
 @dataclass(frozen=True)
 class Slices:
-    """Slices sorted by thread, start, longer first, id; category is an index of ANCESTOR_CATEGORIES or NONE."""
+    """Slices sorted by thread, start, longer first, id; category is an index of ANCESTOR_CATEGORIES or NONE.
+
+    Equal names have equal `name_hash`, a number of 64 bits.
+    """
 
     slice_id: Int
     thread_id: Int
     start_ns: Int
     dur_ns: Int
     category: Int
+    name_hash: Int
 
     def __len__(self) -> int:
         return len(self.slice_id)
@@ -31,11 +42,15 @@ class Slices:
 
 @dataclass(frozen=True)
 class Nested:
-    """For each slice its depth, its parent and its nearest ancestor of each category, as ids or NONE."""
+    """For each slice its depth, its parent and its nearest ancestor of each category, as ids or NONE, and its stack.
+
+    Slices have the same `stack_id` if their names and those of all their ancestors are the same, in the same order.
+    """
 
     depth: Int
     parent_id: Int
     nearest: tuple[Int, ...]
+    stack_id: Int
 
 
 class Nester:
@@ -47,7 +62,7 @@ class Nester:
 
     def __init__(self) -> None:
         empty = np.empty(0, np.int64)
-        self._carry = Slices(empty, empty, empty, empty, empty)
+        self._carry = Slices(empty, empty, empty, empty, empty, empty)
         self.crossing_count = 0
 
     def feed(self, batch: Slices) -> Nested:
@@ -58,11 +73,13 @@ class Nester:
         group = _thread_groups(rows.thread_id)
         parent, depth, reach, crossing = _enclose(opens, closes, group)
         self.crossing_count += int(crossing[carried:].sum())
-        nearest = _nearest_ancestors(parent, depth, rows.category)
+        nearest, stack = _ancestry(parent, depth, rows)
         if len(rows):
             self._carry = _ancestry_of_last(rows, parent, (reach - opens) // 2)
         ids = np.append(rows.slice_id, NONE)
-        return Nested(depth[carried:], ids[parent[carried:]], tuple(ids[found[carried:]] for found in nearest))
+        return Nested(
+            depth[carried:], ids[parent[carried:]], tuple(ids[found[carried:]] for found in nearest), stack[carried:]
+        )
 
 
 def _concatenate(first: Slices, second: Slices) -> Slices:
@@ -72,6 +89,7 @@ def _concatenate(first: Slices, second: Slices) -> Slices:
         np.concatenate([first.start_ns, second.start_ns]),
         np.concatenate([first.dur_ns, second.dur_ns]),
         np.concatenate([first.category, second.category]),
+        np.concatenate([first.name_hash, second.name_hash]),
     )
 
 
@@ -143,15 +161,18 @@ def _last_one_level_up(levels: list[Int], count: int) -> Int:
     return parent
 
 
-def _nearest_ancestors(parent: Int, depth: Int, category: Int) -> tuple[Int, ...]:
-    """Return, a category, the index of each slice's nearest ancestor of it."""
+def _ancestry(parent: Int, depth: Int, rows: Slices) -> tuple[tuple[Int, ...], Int]:
+    """Return, a category, the index of each slice's nearest ancestor of it; and the stack of each slice."""
     found = tuple(np.full(len(depth), NONE, np.int64) for _ in ANCESTOR_CATEGORIES)
+    stack = rows.name_hash.copy()
     for slices in _levels(depth)[1:]:
         above = parent[slices]
-        kind = category[above]
+        kind = rows.category[above]
         for code, nearest in enumerate(found):
-            nearest[slices] = np.where(kind == code, above, nearest[above])
-    return found
+            is_of_it = kind >= _PYTHON if code == _PYTHON else kind == code
+            nearest[slices] = np.where(is_of_it, above, nearest[above])
+        stack[slices] += stack[above] * _STACK_FACTOR
+    return found, stack
 
 
 def _ancestry_of_last(rows: Slices, parent: Int, open_ns: Int) -> Slices:
@@ -162,4 +183,25 @@ def _ancestry_of_last(rows: Slices, parent: Int, open_ns: Int) -> Slices:
         chain.append(index)
         index = int(parent[index])
     keep = np.array(chain[::-1], np.int64)
-    return Slices(rows.slice_id[keep], rows.thread_id[keep], rows.start_ns[keep], open_ns[keep], rows.category[keep])
+    return Slices(
+        rows.slice_id[keep],
+        rows.thread_id[keep],
+        rows.start_ns[keep],
+        open_ns[keep],
+        rows.category[keep],
+        rows.name_hash[keep],
+    )
+
+
+def name_hashes(names: Names) -> Int:
+    """Return a number of 64 bits for each name; equal names have equal numbers, in every trace."""
+    column = names.combine_chunks() if isinstance(names, pa.ChunkedArray) else names
+    coded = column.dictionary_encode(null_encoding="encode")
+    hashes: Int = np.array([_name_hash(text) for text in coded.dictionary.to_pylist()], np.int64)
+    codes: Int = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return hashes[codes]
+
+
+def _name_hash(name: str | None) -> int:
+    number: int = xxhash.xxh3_64_intdigest((name or "").encode("utf-8", "surrogatepass"))
+    return number - 2**64 if number >= 2**63 else number

@@ -18,13 +18,15 @@ RUN_COLUMNS = frozenset({"trace_id"})
 def parquet_options(schema: pa.Schema) -> dict[str, Any]:
     """Return how tables of the store are written.
 
-    Times and ids hardly repeat: looking for repetitions in them costs more than writing them.
+    Times and ids hardly repeat: looking for repetitions in them costs more than writing them. Stacks do repeat.
     """
+    repeating = [field.name for field in schema if field.type == pa.string() or field.name == "stack_id"]
+    packed = [field.name for field in schema if pa.types.is_integer(field.type) and field.name not in repeating]
     return {
         "compression": "zstd",
         "compression_level": 1,
-        "use_dictionary": [field.name for field in schema if field.type == pa.string()],
-        "column_encoding": {f.name: "DELTA_BINARY_PACKED" for f in schema if pa.types.is_integer(f.type)},
+        "use_dictionary": repeating,
+        "column_encoding": dict.fromkeys(packed, "DELTA_BINARY_PACKED"),
     }
 
 

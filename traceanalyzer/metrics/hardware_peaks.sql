@@ -76,6 +76,8 @@ FROM (
     ('RTX 5090', 170, 120, 104.8, 104.8, 209.5, 419, 1792, 'https://images.nvidia.com/aem-dam/Solutions/geforce/blackwell/nvidia-rtx-blackwell-gpu-architecture.pdf'),
     ('RTX 5080', 84, 120, 56.3, 56.3, 112.6, 225.1, 960, 'https://images.nvidia.com/aem-dam/Solutions/geforce/blackwell/nvidia-rtx-blackwell-gpu-architecture.pdf'),
     ('MI100', 120, NULL, 23.1, NULL, 184.6, NULL, 1229, 'https://www.amd.com/en/products/accelerators/instinct/mi100.html'),
+    ('Data Center GPU Max 1550', NULL, NULL, 26.2, 209.7, 419.4, NULL, 1638, 'https://www.intel.com/content/www/us/en/products/sku/232873/intel-data-center-gpu-max-1550/specifications.html'),
+    ('Data Center GPU Max 1100', NULL, NULL, 22.2, 177.8, 355.5, NULL, 1229, 'https://www.intel.com/content/www/us/en/products/sku/232876/intel-data-center-gpu-max-1100/specifications.html'),
     ('MI210', 104, NULL, 22.6, NULL, 181, NULL, 1638, 'https://www.amd.com/en/products/accelerators/instinct/mi200/mi210.html'),
     ('MI250X', 110, NULL, 23.9, NULL, 191.5, NULL, 1638, 'https://www.amd.com/en/products/accelerators/instinct/mi200/mi250x.html'),
     ('MI250', 104, NULL, 22.6, NULL, 181, NULL, 1638, 'https://www.amd.com/en/products/accelerators/instinct/mi200/mi250.html'),

@@ -15,6 +15,8 @@ CREATE TABLE host_slices (
     op_id         BIGINT,            -- innermost enclosing cpu_op (slice_id), never the slice itself
     annotation_id BIGINT,            -- innermost enclosing annotation (slice_id), never the slice itself
     python_id     BIGINT,            -- innermost enclosing python slice (slice_id), never the slice itself
+    module_id     BIGINT,            -- innermost enclosing python slice of an nn.Module (slice_id), never the slice itself
+    stack_id      BIGINT,            -- equal for slices whose names and those of all their ancestors are equal, in every trace
     correlation   BIGINT,            -- of runtime and driver calls: connects the call with the GPU operations that it launched, within the trace
     external_id   BIGINT,            -- connects runtime calls and GPU operations with the operator
     sequence      BIGINT,            -- autograd sequence number: equal for a forward operator and its backward operator

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceanalyzer.ingest.nesting import ANCESTOR_CATEGORIES, NONE, Int, Nested, Nester, Slices
+from traceanalyzer.ingest.nesting import ANCESTOR_CATEGORIES, NONE, Int, Nested, Nester, Slices, name_hashes
 from traceanalyzer.ingest.nsys.defects import Defects
 from traceanalyzer.ingest.nsys.launches import Calls, Launches
 from traceanalyzer.ingest.nsys.masks import Column, Mask, count, differs, either, known, negated, one_of
@@ -109,7 +109,7 @@ class HostWriter:
         codes = _ancestor_codes(batch.column("category"))
         slice_id = _integers(batch, "slice_id")
         start, dur = _integers(batch, "start_ns"), _integers(batch, "dur_ns")
-        nested = self._nester.feed(Slices(slice_id, thread, start, dur, codes))
+        nested = self._nester.feed(Slices(slice_id, thread, start, dur, codes, name_hashes(batch.column("name"))))
         scope = thread & PROCESS_MASK
         self._note_calls(batch, scope, nested)
         for first, last in _runs(scope):
@@ -126,8 +126,9 @@ class HostWriter:
         columns["thread_id"] = pa.array(self._threads.number(thread, owner))
         columns["depth"] = pa.array(nested.depth[first:last])
         columns["parent_id"] = _ids(nested.parent_id[first:last])
-        for column, ids in zip(("op_id", "annotation_id", "python_id"), nested.nearest, strict=True):
+        for column, ids in zip(("op_id", "annotation_id", "python_id", "module_id"), nested.nearest, strict=True):
             columns[column] = _ids(ids[first:last])
+        columns["stack_id"] = pa.array(nested.stack_id[first:last])
         sink.append("host_slices", pa.table(columns))
         has_args = known(batch.column("args"))
         if count(has_args):
@@ -150,7 +151,7 @@ class HostWriter:
         calls, scope = batch.filter(is_call), scope[rows]
         correlation: npt.NDArray[np.uint32] = calls.column("correlation").to_numpy()
         start, slice_id = _integers(calls, "start_ns"), _integers(calls, "slice_id")
-        operator, annotation, _ = (ids[rows] for ids in nested.nearest)
+        operator, annotation, *_ = (ids[rows] for ids in nested.nearest)
         for first, last in _runs(scope):
             part = slice(first, last)
             links = (slice_id[part], operator[part], annotation[part])

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from traceanalyzer.ingest.frameworks import recognise_framework
-from traceanalyzer.ingest.nesting import NONE, Nester, Slices
+from traceanalyzer.ingest.nesting import NONE, Nester, Slices, name_hashes
 from traceanalyzer.ingest.sink import TraceSink
 from traceanalyzer.ingest.trace_events.chunks import sql
 from traceanalyzer.ingest.trace_events.facts import (
@@ -232,10 +232,11 @@ def _nested_rows(nester: Nester, batch: pa.Table) -> pa.Table:
         batch.column(name).to_numpy().astype(np.int64, copy=False)
         for name in ("slice_id", "thread_id", "start_ns", "dur_ns", "ancestor")
     ]
+    columns.append(name_hashes(batch.column("name")))
     nested = nester.feed(Slices(*columns))
     found = {"parent_id": nested.parent_id}
-    found |= dict(zip(("op_id", "annotation_id", "python_id"), nested.nearest, strict=True))
-    rows = batch.append_column("depth", pa.array(nested.depth))
+    found |= dict(zip(("op_id", "annotation_id", "python_id", "module_id"), nested.nearest, strict=True))
+    rows = batch.append_column("depth", pa.array(nested.depth)).append_column("stack_id", pa.array(nested.stack_id))
     for name, ids in found.items():
         rows = rows.append_column(name, pa.array(ids, mask=ids == NONE))
     return rows

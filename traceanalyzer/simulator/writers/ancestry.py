@@ -5,21 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import xxhash
+
 from traceanalyzer.simulator.catalogue.recording import HostSlice
 
 
 @dataclass(frozen=True, slots=True)
 class Ancestry:
-    """Positions (in the list of slices) of a slice's parent and of its nearest operator, annotation and frame."""
+    """Positions (in the list of slices) of a slice's parent and of its nearest operator, annotation, frame and module.
+
+    `stack` is that of the parent, as `host_slices.stack_id`; 0 for none.
+    """
 
     depth: int
     parent: int | None
     operator: int | None
     annotation: int | None
     python: int | None
+    module: int | None
+    stack: int
 
 
-ROOT = Ancestry(-1, None, None, None, None)
+# host_slices.stack_id: of a stack, the sum of its names' hashes, each times this factor as often as it has names below.
+_STACK_FACTOR = 0x9E3779B97F4A7C15
+ROOT = Ancestry(-1, None, None, None, None, None, 0)
 
 
 def ancestries(slices: Sequence[HostSlice]) -> list[Ancestry]:
@@ -38,9 +47,9 @@ def ancestries(slices: Sequence[HostSlice]) -> list[Ancestry]:
         while open_at and _is_over(slices[open_at[-1]], taken.start_ns):
             open_at.pop()
         if open_at:
-            nested[at] = _below(nested[open_at[-1]], open_at[-1], slices[open_at[-1]].category)
+            nested[at] = _below(nested[open_at[-1]], open_at[-1], slices[open_at[-1]])
         else:
-            nested[at] = Ancestry(0, None, None, None, None)
+            nested[at] = Ancestry(0, None, None, None, None, None, 0)
         open_at.append(at)
     return nested
 
@@ -51,11 +60,20 @@ def _is_over(taken: HostSlice, now_ns: int) -> bool:
     return taken.end_ns <= now_ns
 
 
-def _below(above: Ancestry, parent: int, category: str) -> Ancestry:
+def _below(above: Ancestry, parent: int, taken: HostSlice) -> Ancestry:
+    is_python = taken.category == "python"
     return Ancestry(
         above.depth + 1,
         parent,
-        parent if category == "cpu_op" else above.operator,
-        parent if category == "annotation" else above.annotation,
-        parent if category == "python" else above.python,
+        parent if taken.category == "cpu_op" else above.operator,
+        parent if taken.category == "annotation" else above.annotation,
+        parent if is_python else above.python,
+        parent if is_python and taken.name.startswith("nn.Module: ") else above.module,
+        stack_below(above.stack, taken.name),
     )
+
+
+def stack_below(above: int, name: str) -> int:
+    """Return the stack of a slice of this name below the stack `above`, as a signed number of 64 bits."""
+    number = (above * _STACK_FACTOR + xxhash.xxh3_64_intdigest(name.encode())) % 2**64
+    return number - 2**64 if number >= 2**63 else number

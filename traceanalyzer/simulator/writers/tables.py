@@ -11,7 +11,7 @@ import pyarrow as pa
 from traceanalyzer import schema
 from traceanalyzer.simulator.catalogue.recording import GpuOp, HostSlice, MemoryRecord, Recording, SyncRecord
 from traceanalyzer.simulator.scenario.scenario import Scenario
-from traceanalyzer.simulator.writers.ancestry import ROOT, Ancestry, ancestries
+from traceanalyzer.simulator.writers.ancestry import ROOT, Ancestry, ancestries, stack_below
 from traceanalyzer.simulator.writers.events import TraceEvent, copy_name, kernel_loads, trace_events, written_stream
 from traceanalyzer.simulator.writers.kineto import BASE_NS, begin_ns, metadata_values, readable_events
 
@@ -173,7 +173,7 @@ def _around(launch: int | None, operator: int | None, above: Mapping[int, Ancest
     if operator is None:
         return ROOT
     own = above[operator]
-    return Ancestry(own.depth + 1, None, ids.index(operator), own.annotation, own.python)
+    return Ancestry(own.depth + 1, None, ids.index(operator), own.annotation, own.python, own.module, own.stack)
 
 
 def _id(position: int | None, ids: Sequence[int]) -> int | None:
@@ -202,6 +202,8 @@ def _slice_row(
         "op_id": _id(own.operator, ids),
         "annotation_id": _id(own.annotation, ids),
         "python_id": _id(own.python, ids),
+        "module_id": _id(own.module, ids),
+        "stack_id": stack_below(own.stack, taken.name),
         "correlation": taken.correlation,
         "external_id": taken.external_id,
         "sequence": taken.sequence,

@@ -12,7 +12,10 @@ SELECT
     sequence,
     forward_thread,
     input_shapes,
-    CAST(coalesce(list_position(['cpu_op', 'annotation', 'python'], category), 0) - 1 AS BIGINT) AS ancestor
+    CASE
+        WHEN category = 'python' AND starts_with(name, 'nn.Module: ') THEN CAST(3 AS BIGINT)
+        ELSE CAST(coalesce(list_position(['cpu_op', 'annotation', 'python'], category), 0) - 1 AS BIGINT)
+    END AS ancestor
 FROM read_parquet($host) AS host
 JOIN threads ON threads.pid IS NOT DISTINCT FROM host.pid AND threads.tid IS NOT DISTINCT FROM host.tid
 WHERE NOT (start_ns = 0 AND $drop_zero)

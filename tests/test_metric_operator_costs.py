@@ -1,0 +1,344 @@
+"""operator_costs and what builds on it: formulas by hand, and against loops that count every product."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+
+import duckdb
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from text_tables import ask, connect
+from tiers import examples
+
+READER = "SELECT * FROM operator_costs JOIN operator_floors USING (slice_id) JOIN op_owners USING (op_id)"
+
+
+def call(
+    name: str,
+    dims: list[Any],
+    types: list[str] | None = None,
+    concrete: list[str] | None = None,
+    **more: Any,
+) -> dict[str, Any]:
+    """Return one operator call as the tables hold it: the slice, and its arguments under `args`."""
+    args = {"Input type": ["float"] * len(dims) if types is None else types}
+    if concrete is not None:
+        args["Concrete Inputs"] = concrete
+    return {
+        "category": "cpu_op",
+        "name": name,
+        "input_shapes": json.dumps(dims),
+        "args": json.dumps(args),
+    } | more
+
+
+def costs(*calls: dict[str, Any], columns: str = "flops, size_bytes, reason") -> list[tuple[Any, ...]]:
+    """Return columns of operator_costs for calls one after the other, in their order."""
+    slices, args = [], []
+    for number, one in enumerate(calls, 1):
+        row = {"slice_id": number, "thread_id": 0, "start_ns": number * 100, "dur_ns": 50, "depth": 0} | one
+        args.append({"event_id": row["slice_id"], "args": row.pop("args")})
+        slices.append(row)
+    con = connect("FROM operator_costs", host_slices=slices, event_args=args)
+    return ask(con, f"SELECT {columns} FROM operator_costs ORDER BY slice_id")
+
+
+def test_a_product_takes_two_operations_a_pair_and_moves_three_matrices() -> None:
+    assert costs(
+        call("aten::mm", [[3, 5], [5, 7]]),
+        call("aten::bmm", [[2, 3, 5], [2, 5, 7]], ["c10::Half", "c10::Half"]),
+        call("aten::addmm", [[7], [3, 5], [5, 7], [], []], concrete=["", "", "", "1", "1"]),
+        call("aten::addmm", [[7], [3, 5], [5, 7], [], []], concrete=["", "", "", "0", "1"]),
+    ) == [
+        (2 * 3 * 5 * 7, 4 * (15 + 35 + 21), None),
+        (2 * 2 * 3 * 5 * 7, 2 * 2 * (15 + 35 + 21), None),
+        (2 * 3 * 5 * 7, 4 * (15 + 35 + 21 + 7), None),
+        (2 * 3 * 5 * 7, 4 * (15 + 35 + 21), None),
+    ]
+
+
+def test_unknown_arguments_are_unknown_and_not_zero() -> None:
+    assert costs(
+        call("aten::mm", [[3, 5], [6, 7]]),
+        call("aten::mm", [[3, 5], [5, 7]], ["", ""]),
+        call("aten::mm", [], None, input_shapes=None),
+        call("aten::mm", [[9 * 10**18, 9 * 10**18], [9 * 10**18, 9 * 10**18]]),
+        call("aten::sum", [[10, 1000], [], []], ["float", "", ""]),
+    ) == [
+        (None, None, "unknown arguments"),
+        (210, None, "no types"),
+        (None, None, "no arguments"),
+        (None, None, "unknown arguments"),
+        (0, None, "unknown arguments"),
+    ]
+
+
+def test_only_the_outermost_of_nested_operators_counts() -> None:
+    dims = [[3, 5], [5, 7]]
+    rows = costs(
+        call("aten::addmm", [[7], *dims], start_ns=0, dur_ns=100),
+        call("aten::mm", dims, start_ns=10, dur_ns=20),
+        call("aten::mm", dims, start_ns=200, dur_ns=20),
+        columns="operator, flops",
+    )
+    assert rows == [("aten::addmm", 210), ("aten::mm", 210)]
+
+
+def test_the_gradients_of_a_convolution_count_as_its_mask_says() -> None:
+    dims: list[Any] = [[2, 4, 5, 5], [2, 3, 5, 5], [4, 3, 3, 3], *([[]] * 8)]
+    types = ["float", "float", "float"] + [""] * 8
+    concrete = ["", "", "", "[4]", "[1, 1]", "[1, 1]", "[1, 1]", "False", "[0, 0]", "1"]
+    forward = 2 * (2 * 4 * 5 * 5) * (3 * 3 * 3)
+    gradient, x, weight = 4 * 200, 4 * 150, 4 * 108
+    masks = ["[True, True, True]", "[False, True, False]"]
+    rows = costs(*(call("aten::convolution_backward", dims, types, [*concrete, mask]) for mask in masks))
+    assert rows == [
+        (2 * forward, gradient + 2 * (x + weight) + 4 * 4, None),
+        (forward, gradient + x + weight, None),
+    ]
+
+
+def test_a_convolution_without_options_has_the_shape_of_its_gradient() -> None:
+    dims = [[2, 3, 8, 8], [4, 3, 3, 3], [4]]
+    rows = costs(
+        call("aten::convolution", dims, sequence=5),
+        call("CudnnConvolutionBackward", [[2, 4, 3, 3]], sequence=5, forward_thread=1),
+        columns="flops, size_bytes",
+    )
+    assert rows == [(2 * (2 * 4 * 3 * 3) * (3 * 3 * 3), 4 * (2 * 3 * 64 + 108 + 72 + 4))]
+
+
+def test_a_causal_mask_counts_its_pairs_and_not_half_of_all() -> None:
+    dims: list[Any] = [[1, 8, 128, 64]] * 3 + [[], [], [], []]
+    types = ["c10::Half"] * 3 + [""] * 4
+    rows = costs(
+        *(
+            call("aten::_scaled_dot_product_flash_attention", dims, types, ["", "", "", "0.", mask, "False", ""])
+            for mask in ("True", "False")
+        ),
+        call("aten::_scaled_dot_product_flash_attention", dims, types),
+        columns="flops, flops_unmasked, size_bytes, reason",
+    )
+    all_pairs, masked = 8 * 128 * 128, 8 * 128 * 129 // 2
+    tensors = 4 * 8 * 128 * 64 * 2
+    assert rows == [
+        (4 * 64 * masked, 4 * 64 * all_pairs, tensors, None),
+        (4 * 64 * all_pairs, 4 * 64 * all_pairs, tensors, None),
+        (None, 4 * 64 * all_pairs, tensors, "mask not recorded"),
+    ]
+
+
+def test_a_sum_over_a_dimension_leaves_the_others() -> None:
+    types = ["float", "ScalarList", "Scalar", ""]
+    dims: list[Any] = [[10, 1000], [], [], []]
+    rows = costs(
+        call("aten::sum", dims, types, ["", "[0]", "True", ""]),
+        call("aten::sum", dims, types, ["", "[-1]", "True", ""]),
+        call("aten::sum", dims, types, ["", "", "", ""]),
+        columns="size_bytes",
+    )
+    assert rows == [(4 * (10_000 + 1000),), (4 * (10_000 + 10),), (4 * 10_001,)]
+
+
+def test_a_result_has_the_type_that_pytorch_promotes_to() -> None:
+    inputs = [
+        (([4, 3], "c10::BFloat16"), ([3], "float")),
+        (([4], "c10::BFloat16"), ([4], "c10::Half")),
+        (([4], "c10::BFloat16"), ([], "float")),
+        (([4], "int"), ([], "double")),
+        (([4], "c10::BFloat16"), ([], "Scalar")),
+    ]
+    calls = (call("aten::add", [d for d, _ in pair], [t for _, t in pair]) for pair in inputs)
+    assert costs(*calls, columns="size_bytes") == [
+        (24 + 12 + 48,),
+        (8 + 8 + 16,),
+        (8 + 4 + 8,),
+        (16 + 8 + 16,),
+        (8 + 8,),
+    ]
+
+
+def test_what_is_expanded_is_stored_once() -> None:
+    expanded = call("aten::add", [[8, 4], [8, 4]])
+    expanded["args"] = json.dumps({"Input type": ["float", "float"], "Input Strides": [[0, 1], [4, 1]]})
+    assert costs(expanded, columns="size_bytes, stored_bytes") == [(4 * 96, 4 * 68)]
+
+
+def test_forward_operators_of_the_backward_pass_are_recomputed() -> None:
+    dims: list[Any] = [[7], [3, 5], [5, 7]]
+    nothing = {"args": None, "input_shapes": None}
+    rows = costs(
+        call("autograd::engine::evaluate_function: CheckpointBackward", [], start_ns=0, dur_ns=90) | nothing,
+        call("aten::linear", [], start_ns=10, dur_ns=30) | nothing,
+        call("aten::addmm", dims, start_ns=12, dur_ns=5),
+        call("aten::mm", dims[1:], start_ns=50, dur_ns=5),
+        call("aten::linear", [], start_ns=110, dur_ns=30) | nothing,
+        call("aten::addmm", dims, start_ns=112, dur_ns=5),
+        columns="is_recomputed, flops, model_flops",
+    )
+    assert rows == [(True, 210, 0), (False, 210, 210), (False, 210, 210)]
+
+
+def test_torchscript_recomputes_nothing() -> None:
+    dims: list[Any] = [[7], [3, 5], [5, 7]]
+    nothing = {"args": None, "input_shapes": None}
+    node = "autograd::engine::evaluate_function: torch::jit::(anonymous namespace)::DifferentiableGraphBackward"
+    rows = costs(
+        call(node, [], start_ns=0, dur_ns=90) | nothing,
+        call("aten::linear", [], start_ns=10, dur_ns=30) | nothing,
+        call("aten::addmm", dims, start_ns=12, dur_ns=5),
+        columns="is_recomputed",
+    )
+    assert rows == [(False,)]
+
+
+def on_device(ops: str, **traces: Any) -> duckdb.DuckDBPyConnection:
+    """Return a connection with one bf16 product of 4096 x 4096 matrices, which launches these operations on an H100."""
+    dims = [[4096, 4096], [4096, 4096]]
+    return connect(
+        READER,
+        devices=[{"device": 0, "name": "NVIDIA H100 80GB HBM3", "sm_count": 132}],
+        host_slices=[
+            {"slice_id": 1, "thread_id": 3, "start_ns": 0, "dur_ns": 40, "category": "cpu_op", "name": "aten::mm"}
+            | {"input_shapes": json.dumps(dims), "depth": 0},
+            {"slice_id": 2, "thread_id": 3, "start_ns": 10, "dur_ns": 9, "category": "runtime", "parent_id": 1}
+            | {"name": "cudaLaunchKernel", "op_id": 1, "depth": 1, "module_id": 7},
+        ],
+        event_args=[{"event_id": 1, "args": json.dumps({"Input type": ["c10::BFloat16"] * 2})}],
+        gpu_ops=ops,
+    )
+
+
+def test_time_of_a_call_is_the_union_and_its_floor_comes_from_the_data_sheet() -> None:
+    #      |---100---|            kernel
+    #           |---100---|       kernel
+    #                     |20|    memset
+    con = on_device("""
+        op_id  kind    start_ns  dur_ns  launch_id  cpu_op_id  name
+        4      kernel  100       100000  2          1          gemm
+        5      kernel  50100     100000  2          1          gemm
+        6      memset  150100    20000   2          1          memset
+    """)
+    flops = 2 * 4096**3
+    columns = "op_count, op_sum_ns, kernel_sum_ns, dur_ns"
+    assert ask(con, f"SELECT {columns} FROM operator_costs") == [(3, 220_000, 200_000, 170_000)]
+    floor = flops / 989 / 1000
+    assert ask(con, "SELECT precision, floor_ns, roof, headroom_ns, status, limited_by FROM operator_floors") == [
+        ("half", pytest.approx(floor), "compute", pytest.approx(170_000 - floor), "plausible", "compute")
+    ]
+
+
+def test_faster_than_the_data_sheet_is_suspect_and_not_clipped() -> None:
+    con = on_device("""
+        op_id  kind    start_ns  dur_ns  launch_id  cpu_op_id  name
+        4      kernel  100       1000    2          1          gemm
+    """)
+    ((headroom, status),) = ask(con, "SELECT headroom_ns, status FROM operator_floors")
+    assert headroom < 0
+    assert status == "suspect"
+
+
+def test_owners_of_an_operation_are_what_encloses_its_launch() -> None:
+    con = on_device("""
+        op_id  kind    start_ns  dur_ns  launch_id  cpu_op_id  name
+        4      kernel  100       1000    2          1          gemm
+        5      kernel  2000      1000    -          -          lost
+    """)
+    columns = "op_id, thread_id, at_id, operator_id, outer_operator_id, module_id, is_backward"
+    assert ask(con, f"SELECT {columns} FROM op_owners ORDER BY op_id") == [
+        (4, 3, 2, 1, 1, 7, False),
+        (5, None, None, None, None, None, False),
+    ]
+
+
+def test_a_backward_operation_belongs_to_the_module_of_its_forward_operator() -> None:
+    con = connect(
+        READER,
+        host_slices="""
+        slice_id  thread_id  start_ns  dur_ns  category  name               depth  op_id  module_id  sequence  forward_thread
+        1         0          0         50      python    nn.Module: Net_0   0      -      -          -         -
+        2         0          5         20      cpu_op    aten::mm           1      -      1          4         -
+        3         1          100       40      cpu_op    MmBackward0        0      -      -          4         1
+        4         1          105       20      cpu_op    aten::mm           1      3      -          -         -
+        5         1          106       5       runtime   cudaLaunchKernel   2      4      -          -         -
+        """,
+        gpu_ops="""
+        op_id  start_ns  dur_ns  launch_id  cpu_op_id
+        9      200       10      5          4
+        """,
+    )
+    columns = "operator_id, outer_operator_id, autograd_id, forward_id, module_id, is_backward"
+    assert ask(con, f"SELECT {columns} FROM op_owners") == [(4, 3, 3, 2, 1, True)]
+
+
+def counted_convolution(x: int, w: int, stride: int, padding: int, dilation: int) -> tuple[int, int]:
+    """Return output length and products of a convolution in one dimension, by trying every position.
+
+    Products with padding count: kernels make them.
+    """
+    positions = [
+        start
+        for start in range(-padding, x + padding)
+        if start + dilation * (w - 1) < x + padding and (start + padding) % stride == 0
+    ]
+    return len(positions), len(positions) * w
+
+
+@pytest.mark.check
+@given(
+    st.integers(1, 12),
+    st.integers(1, 4),
+    st.integers(1, 3),
+    st.integers(0, 3),
+    st.integers(1, 2),
+    st.integers(1, 3),
+    st.integers(1, 3),
+)
+@examples()
+def test_convolutions_agree_with_counted_products(
+    x: int, w: int, stride: int, padding: int, dilation: int, in_channels: int, groups: int
+) -> None:
+    length, products = counted_convolution(x, w, stride, padding, dilation)
+    if length == 0:
+        return
+    dims: list[Any] = [[2, in_channels * groups, x], [4 * groups, in_channels, w], [], [], [], [], [], [], []]
+    concrete = ["", "", "", f"[{stride}]", f"[{padding}]", f"[{dilation}]", "False", "[0]", str(groups)]
+    ((flops, size, _),) = costs(call("aten::convolution", dims, ["float", "float"] + [""] * 7, concrete))
+    assert flops == 2 * 2 * (4 * groups) * in_channels * products
+    assert size == 4 * (2 * in_channels * groups * x + 4 * groups * in_channels * w + 2 * 4 * groups * length)
+
+
+@pytest.mark.check
+@given(st.integers(1, 9), st.integers(1, 9), st.booleans(), st.booleans())
+@examples()
+def test_attention_agrees_with_counted_pairs(queries: int, keys: int, causal: bool, package: bool) -> None:
+    offset = keys - queries if package else 0
+    pairs = sum(not causal or key <= query + offset for query, key in itertools.product(range(queries), range(keys)))
+    shapes = [[2, 3, queries, 4], [2, 3, keys, 4], [2, 3, keys, 5]]
+    if package:
+        shapes = [[b, s, h, d] for b, h, s, d in shapes]
+    name = "flash_attn::_flash_attn_forward" if package else "aten::_scaled_dot_product_flash_attention"
+    concrete = ["", "", "", "0.", "1.", str(causal)] if package else ["", "", "", "0.", str(causal)]
+    dims: list[Any] = [*shapes, *([[]] * (len(concrete) - 3))]
+    ((flops,),) = costs(call(name, dims, ["float"] * 3 + [""] * (len(concrete) - 3), concrete), columns="flops")
+    assert flops == 2 * 2 * 3 * pairs * (4 + 5)
+
+
+@pytest.mark.check
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)), min_size=1, max_size=12))
+@examples()
+def test_nested_calls_agree_with_a_search_for_enclosing_ones(spans: list[tuple[int, int]]) -> None:
+    """An outermost call is one that no other call covers; of equal ones the first is it."""
+    calls = [call("aten::mm", [[3, 5], [5, 7]], start_ns=start, dur_ns=dur) for start, dur in spans]
+    ordered = sorted(range(len(spans)), key=lambda at: (spans[at][0], -spans[at][1], at))
+    outermost = [
+        at + 1
+        for place, at in enumerate(ordered)
+        if not any(
+            sum(spans[other]) >= sum(spans[at]) and sum(spans[other]) > spans[at][0] for other in ordered[:place]
+        )
+    ]
+    assert costs(*calls, columns="slice_id") == [(number,) for number in sorted(outermost)]

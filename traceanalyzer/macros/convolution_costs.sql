@@ -1,0 +1,97 @@
+-- Operations and least bytes of convolutions, from signatures as operator_costs reads them. Each output element is a dot
+-- product over a filter's elements, which already are those of one group. A transposed convolution has one for each
+-- element of its input. The gradients of the input and of the weight take as many operations as the forward pass: each
+-- where the output mask asks for it. Where no strides were recorded, the output's shape is that of its gradient
+-- (`out_dims`), which the backward node with the same sequence number got.
+CREATE OR REPLACE MACRO convolution_costs(signatures) AS TABLE (
+    WITH placed AS (
+        SELECT
+            *,
+            operator <> 'aten::convolution' AS is_backward,
+            CASE operator WHEN 'aten::convolution_backward' THEN 1 ELSE 0 END AS x_place,
+            CASE operator WHEN 'aten::convolution' THEN 1 ELSE 2 END AS w_place,
+            CASE operator WHEN 'aten::convolution' THEN concrete[4:] ELSE concrete[5:] END AS options
+        FROM query_table(signatures)
+        WHERE family = 'convolution'
+    ),
+    tensors AS (
+        SELECT
+            *,
+            tensor_shape(dims, x_place) AS x,
+            tensor_shape(dims, w_place) AS w,
+            element_bytes(types[x_place + 1]) AS x_bytes,
+            element_bytes(types[w_place + 1]) AS w_bytes,
+            CASE operator
+                WHEN 'aten::convolution_backward' THEN tensor_shape(dims, 0)
+                WHEN 'aten::cudnn_convolution_backward' THEN tensor_shape(dims, 1)
+            END AS gradient,
+            -- stride, padding, dilation, transposed, output padding, groups
+            TRY_CAST(options[1] AS BIGINT[]) AS stride,
+            TRY_CAST(options[2] AS BIGINT[]) AS padding,
+            TRY_CAST(options[3] AS BIGINT[]) AS dilation,
+            coalesce(options[4] = 'True', FALSE) AS transposed,
+            TRY_CAST(options[5] AS BIGINT[]) AS output_padding,
+            coalesce(TRY_CAST(options[6] AS BIGINT), 1) AS group_count,
+            CASE operator
+                WHEN 'aten::convolution_backward'
+                THEN [part = 'True' FOR part IN string_split(trim(concrete[11], '[]'), ', ')]
+                WHEN 'aten::cudnn_convolution_backward' THEN [has_input_gradient, has_weight_gradient, FALSE]
+            END AS mask
+        FROM placed
+    ),
+    outputs AS (
+        SELECT
+            *,
+            coalesce(
+                gradient,
+                out_dims,
+                [x[1], if(transposed, w[2] * group_count, w[1])] || [
+                    CASE
+                        WHEN transposed
+                        THEN (x[axis + 2] - 1) * stride[least(axis, len(stride))]
+                            - 2 * padding[least(axis, len(padding))]
+                            + dilation[least(axis, len(dilation))] * (w[axis + 2] - 1)
+                            + output_padding[least(axis, len(output_padding))]
+                            + 1
+                        ELSE (
+                            x[axis + 2] + 2 * padding[least(axis, len(padding))]
+                            - dilation[least(axis, len(dilation))] * (w[axis + 2] - 1) - 1
+                        ) // stride[least(axis, len(stride))] + 1
+                    END
+                    FOR axis IN range(1, len(w) - 1)
+                ]
+            ) AS y
+        FROM tensors
+        WHERE len(x) = len(w) AND len(x) >= 3
+    ),
+    sizes AS (
+        SELECT
+            *,
+            -- A product with an unknown length is unknown.
+            CASE WHEN NOT list_contains([length IS NULL FOR length IN y], TRUE) THEN element_count(y) END AS y_count,
+            2 * CAST(if(transposed, element_count(x), y_count) AS HUGEINT) * element_count(w[2:]) AS once,
+            CASE WHEN is_backward THEN element_count(tensor_shape(dims, if(x_place = 1, 0, 1))) END AS gradient_count,
+            element_count(x) * x_bytes AS x_size,
+            element_count(w) * w_bytes AS w_size
+        FROM outputs
+    )
+    SELECT
+        signature_id,
+        CAST(CASE WHEN is_backward THEN once * (CAST(mask[1] AS INTEGER) + CAST(mask[2] AS INTEGER)) ELSE once END AS HUGEINT) AS flops,
+        flops AS flops_unmasked,
+        flops AS once_flops,
+        CAST(
+            CASE
+                WHEN is_backward
+                THEN CAST(gradient_count AS HUGEINT) * element_bytes(types[if(x_place = 1, 1, 2)])
+                    + if(mask[1], w_size + x_size, 0)
+                    + if(mask[2], x_size + w_size, 0)
+                    + if(mask[3], if(transposed, w[2] * group_count, w[1]) * w_bytes, 0)
+                ELSE CAST(x_size AS HUGEINT) + w_size + y_count * x_bytes
+                    + coalesce(CASE WHEN types[3] <> '' THEN element_count(tensor_shape(dims, 2)) * element_bytes(types[3]) END, 0)
+            END
+            AS HUGEINT
+        ) AS size_bytes,
+        size_bytes AS stored_bytes
+    FROM sizes
+);

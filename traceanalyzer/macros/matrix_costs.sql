@@ -1,0 +1,76 @@
+-- Operations and least bytes of matrix products, from signatures as operator_costs reads them: an m x k matrix times a
+-- k x n matrix takes 2 m n k operations, and reads both and writes m x n elements. What is added (addmm, baddbmm, addmv)
+-- is read unless its factor beta is 0. Scales and bias of scaled products are read too. Of grouped products (tokens m x k,
+-- one k x n matrix a group) each token meets one group; how many meet which is data, so the bytes count every group once.
+CREATE OR REPLACE MACRO matrix_costs(signatures) AS TABLE (
+    WITH placed AS (
+        SELECT
+            *,
+            CASE
+                WHEN operator IN ('aten::addmm', 'aten::_addmm_activation', 'aten::baddbmm', 'aten::addmv') THEN 1
+                ELSE 0
+            END AS first_operand
+        FROM query_table(signatures)
+        WHERE family = 'matrix'
+    ),
+    operands AS (
+        SELECT
+            *,
+            tensor_shape(dims, first_operand) AS lhs,
+            tensor_shape(dims, first_operand + 1) AS rhs,
+            element_bytes(types[first_operand + 1]) AS lhs_bytes,
+            element_bytes(types[first_operand + 2]) AS rhs_bytes,
+            CASE
+                WHEN operator = 'aten::_int_mm' THEN 4
+                WHEN operator NOT IN ('aten::_scaled_mm', 'aten::_scaled_grouped_mm') THEN element_bytes(types[first_operand + 1])
+                -- The output's type is a number of c10::ScalarType.
+                WHEN concrete[if(operator = 'aten::_scaled_mm', 7, 8)] IN ('5', '15') THEN 2
+                WHEN concrete[if(operator = 'aten::_scaled_mm', 7, 8)] = '6' THEN 4
+                ELSE element_bytes(types[1])
+            END AS out_bytes,
+            CASE
+                WHEN operator IN ('aten::addmm', 'aten::_addmm_activation', 'aten::baddbmm', 'aten::addmv')
+                 AND coalesce(TRY_CAST(concrete[4] AS DOUBLE), 1) <> 0
+                THEN element_count(tensor_shape(dims, 0)) * element_bytes(types[1])
+                WHEN operator IN ('aten::_scaled_mm', 'aten::_scaled_grouped_mm')
+                THEN list_sum([
+                    coalesce(element_count(tensor_shape(dims, place)) * element_bytes(types[place + 1]), 0)
+                    FOR place IN if(operator = 'aten::_scaled_mm', [2, 3, 4], [2, 3, 5])
+                ])
+                ELSE 0
+            END AS other_bytes
+        FROM placed
+    ),
+    sizes AS (
+        SELECT
+            *,
+            -- A vector is a matrix with one column.
+            CASE WHEN operator IN ('aten::mv', 'aten::addmv', 'aten::dot') THEN 1 ELSE rhs[-1] END AS columns,
+            CASE WHEN operator = 'aten::dot' THEN 1 ELSE element_count(lhs[:-2]) END AS rows_of_all,
+            lhs[-1] AS length
+        FROM operands
+        WHERE CASE
+            WHEN operator = 'aten::dot' THEN len(lhs) = 1 AND len(rhs) = 1 AND lhs[-1] = rhs[-1]
+            WHEN operator IN ('aten::mv', 'aten::addmv') THEN len(lhs) = 2 AND len(rhs) = 1 AND lhs[-1] = rhs[-1]
+            WHEN operator IN ('aten::bmm', 'aten::baddbmm')
+            THEN len(lhs) = 3 AND len(rhs) = 3 AND lhs[1] = rhs[1] AND lhs[-1] = rhs[-2]
+            WHEN operator IN ('aten::_grouped_mm', 'aten::_scaled_grouped_mm')
+            THEN len(lhs) = 2 AND len(rhs) = 3 AND lhs[-1] = rhs[-2]
+            ELSE len(lhs) = 2 AND len(rhs) = 2 AND lhs[-1] = rhs[-2]
+        END
+    )
+    SELECT
+        signature_id,
+        CAST(2 * CAST(rows_of_all AS HUGEINT) * columns * length AS HUGEINT) AS flops,
+        flops AS flops_unmasked,
+        flops AS once_flops,
+        CAST(
+            CAST(element_count(lhs) AS HUGEINT) * lhs_bytes
+            + CAST(element_count(rhs) AS HUGEINT) * rhs_bytes
+            + CAST(rows_of_all AS HUGEINT) * columns * out_bytes
+            + other_bytes
+            AS HUGEINT
+        ) AS size_bytes,
+        size_bytes AS stored_bytes
+    FROM sizes
+);

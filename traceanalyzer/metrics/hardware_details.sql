@@ -1,0 +1,55 @@
+-- One row per accelerator model: peaks beside those of hardware_peaks, its largest cache, and its links to other devices.
+--
+-- A device matches by its name, and by its number of SMs or compute units where models with one name differ. Rates are
+-- dense. A link's rate is that of one direction, over all links of the device: half of what is advertised. It is NULL where
+-- the name does not say the form of the device (a card without links and a module with them have one name).
+--
+-- columns:
+--   position             INTEGER  order; the first match decides
+--   pattern              VARCHAR  RE2 regular expression, searched for in the device's name
+--   sm_count             INTEGER  SMs or compute units of this variant; NULL: any
+--   fp64_tflops          DOUBLE   FP64 without tensor cores; NULL: a small fraction of FP32
+--   fp64_tensor_tflops   DOUBLE   FP64 on tensor cores or matrix cores; NULL: not supported
+--   int8_tops            DOUBLE   INT8 on tensor cores or matrix cores; NULL: not supported
+--   fp4_tflops           DOUBLE   FP4 on tensor cores; NULL: not supported
+--   cache_bytes          BIGINT   largest cache between the memory and the SMs
+--   link_gb_per_s        DOUBLE   links to other devices, one direction; NULL: none, or the form is unknown
+--   source               VARCHAR  data sheet or architecture paper
+SELECT
+    row_number() OVER ()::INTEGER AS position,
+    pattern,
+    sm_count::INTEGER AS sm_count,
+    fp64_tflops::DOUBLE AS fp64_tflops,
+    fp64_tensor_tflops::DOUBLE AS fp64_tensor_tflops,
+    int8_tops::DOUBLE AS int8_tops,
+    fp4_tflops::DOUBLE AS fp4_tflops,
+    (cache_mib * 1048576)::BIGINT AS cache_bytes,
+    link_gb_per_s::DOUBLE AS link_gb_per_s,
+    source
+FROM (
+    VALUES
+    ('V100-SXM', 80, 7.8, NULL, NULL, NULL, 6, 150, 'https://images.nvidia.com/content/technologies/volta/pdf/volta-v100-datasheet-update-us-1165301-r5.pdf'),
+    ('V100', 80, 7, NULL, NULL, NULL, 6, NULL, 'https://images.nvidia.com/content/technologies/volta/pdf/volta-v100-datasheet-update-us-1165301-r5.pdf'),
+    ('\bT4\b', 40, NULL, NULL, 130, NULL, 4, NULL, 'https://www.nvidia.com/content/dam/en-zz/Solutions/Data-Center/tesla-t4/t4-tensor-core-datasheet-951643.pdf'),
+    ('A100-SXM', 108, 9.7, 19.5, 624, NULL, 40, 300, 'https://www.nvidia.com/content/dam/en-zz/Solutions/Data-Center/a100/pdf/nvidia-a100-datasheet-us-nvidia-1758950-r4-web.pdf'),
+    ('A100', 108, 9.7, 19.5, 624, NULL, 40, NULL, 'https://www.nvidia.com/content/dam/en-zz/Solutions/Data-Center/a100/pdf/nvidia-a100-datasheet-us-nvidia-1758950-r4-web.pdf'),
+    ('\bA30\b', 56, 5.2, 10.3, 330, NULL, 24, NULL, 'https://www.nvidia.com/content/dam/en-zz/Solutions/data-center/products/a30-gpu/pdf/a30-datasheet.pdf'),
+    ('\bA10G?\b', NULL, NULL, NULL, 250, NULL, 6, NULL, 'https://www.nvidia.com/content/dam/en-zz/Solutions/Data-Center/a10/pdf/datasheet-new/nvidia-a10-datasheet.pdf'),
+    ('\bL4\b', 58, NULL, NULL, 242, NULL, 48, NULL, 'https://www.nvidia.com/en-us/data-center/l4/'),
+    ('L40S', 142, NULL, NULL, 733, NULL, 96, NULL, 'https://www.nvidia.com/en-us/data-center/l40s/'),
+    ('RTX 3090', NULL, NULL, NULL, 284, NULL, 6, NULL, 'https://www.nvidia.com/content/PDF/nvidia-ampere-ga-102-gpu-architecture-whitepaper-v2.pdf'),
+    ('RTX 4090', 128, NULL, NULL, 660.6, NULL, 72, NULL, 'https://images.nvidia.com/aem-dam/Solutions/geforce/ada/nvidia-ada-gpu-architecture.pdf'),
+    ('H800', 132, 1, 1, 1979, NULL, 50, 200, 'https://resources.nvidia.com/en-us-tensor-core/nvidia-tensor-core-gpu-datasheet'),
+    ('H100 NVL', 132, 30, 60, 1671, NULL, 50, 300, 'https://www.nvidia.com/en-us/data-center/h100/'),
+    ('H100', 114, 26, 51, 1513, NULL, 50, NULL, 'https://www.nvidia.com/en-us/data-center/h100/'),
+    ('H100.*(SXM|HBM3)|GH200', 132, 34, 67, 1979, NULL, 50, 450, 'https://www.nvidia.com/en-us/data-center/h100/'),
+    ('H100', 132, 34, 67, 1979, NULL, 50, NULL, 'https://www.nvidia.com/en-us/data-center/h100/'),
+    ('H200 NVL', 132, 30, 60, 1671, NULL, 50, 450, 'https://www.nvidia.com/en-us/data-center/h200/'),
+    ('H200', 132, 34, 67, 1979, NULL, 50, 450, 'https://www.nvidia.com/en-us/data-center/h200/'),
+    ('\bB200\b', 148, 37, 37, 4500, 9000, 126, 900, 'https://www.nvidia.com/en-us/data-center/hgx/'),
+    ('MI210', 104, 22.6, 45.3, 181, NULL, 8, NULL, 'https://www.amd.com/en/products/accelerators/instinct/mi200/mi210.html'),
+    ('MI250X', 110, 23.9, 47.9, 191.5, NULL, 8, NULL, 'https://www.amd.com/en/products/accelerators/instinct/mi200/mi250x.html'),
+    ('MI250', 104, 22.6, 45.3, 181, NULL, 8, NULL, 'https://www.amd.com/en/products/accelerators/instinct/mi200/mi250.html'),
+    ('MI300X', 304, 81.7, 163.4, 2614.9, NULL, 256, 448, 'https://www.amd.com/en/products/accelerators/instinct/mi300/mi300x.html'),
+    ('MI325X', 304, 81.7, 163.4, 2614.9, NULL, 256, 448, 'https://www.amd.com/en/products/accelerators/instinct/mi300/mi325x.html')
+) AS details (pattern, sm_count, fp64_tflops, fp64_tensor_tflops, int8_tops, fp4_tflops, cache_mib, link_gb_per_s, source)

@@ -1,0 +1,124 @@
+-- One row per GPU operation: the operators, the module and the line of Python on whose behalf it ran.
+--
+-- Owners are what encloses the launch call on its thread; where that call is not in the trace, what encloses the operator
+-- that the operation names. A backward operation has no module around it: it belongs to the module around the forward
+-- operator with the same sequence number: of several, the last to start. Where forward operators of two threads have that
+-- number, there is none. Gradients that are accumulated, optimizers and communication hooks are in no module. NULL: there
+-- is none, or it was not recorded.
+--
+-- columns:
+--   trace              VARCHAR  name of the trace
+--   rank               INTEGER  rank in the job
+--   device             INTEGER  device
+--   trace_id           INTEGER  traces.trace_id
+--   op_id              BIGINT   gpu_ops.op_id
+--   thread_id          INTEGER  thread of the launch call or operator; NULL: neither is in the trace
+--   at_id              BIGINT   that launch call, else that operator (host_slices.slice_id)
+--   stack_id           BIGINT   the stack of host slices that ends with it (host_slices.stack_id)
+--   operator_id        BIGINT   innermost operator (host_slices.slice_id)
+--   outer_operator_id  BIGINT   outermost operator on that thread (host_slices.slice_id)
+--   autograd_id        BIGINT   outermost node of the backward pass that runs around it (host_slices.slice_id)
+--   forward_id         BIGINT   forward operator of that node (host_slices.slice_id)
+--   python_id          BIGINT   innermost Python frame (host_slices.slice_id)
+--   module_id          BIGINT   innermost module, of a backward operation that of its forward operator
+--                               (host_slices.slice_id)
+--   is_backward        BOOLEAN  an autograd node runs around it
+WITH anchors AS MATERIALIZED (
+    SELECT
+        ops.trace_id,
+        ops.op_id,
+        ops.device,
+        ops.cpu_op_id AS operator_id,
+        coalesce(ops.python_id, around.python_id) AS python_id,
+        around.slice_id AS at_id,
+        around.thread_id,
+        around.start_ns,
+        around.stack_id,
+        around.module_id
+    FROM canonical.gpu_ops AS ops
+    LEFT JOIN canonical.host_slices AS around
+           ON around.trace_id = ops.trace_id AND around.slice_id = coalesce(ops.launch_id, ops.cpu_op_id)
+),
+outermost AS (
+    SELECT
+        trace_id,
+        thread_id,
+        start_ns,
+        start_ns + dur_ns AS end_ns,
+        slice_id
+    FROM canonical.host_slices
+    WHERE category = 'cpu_op' AND op_id IS NULL
+),
+-- Nodes of the backward pass name the thread of the forward pass.
+autograd_nodes AS (
+    SELECT
+        trace_id,
+        thread_id,
+        start_ns,
+        start_ns + dur_ns AS end_ns,
+        slice_id,
+        sequence
+    FROM canonical.host_slices
+    WHERE category = 'cpu_op' AND forward_thread IS NOT NULL
+),
+-- Of nodes that lie in each other, the outermost: its sequence number is that of the nodes inside, unless a backward pass
+-- runs another one.
+outer_nodes AS (
+    SELECT *
+    FROM autograd_nodes
+    QUALIFY coalesce(
+        end_ns > max(end_ns) OVER (
+            PARTITION BY trace_id, thread_id
+            ORDER BY start_ns, end_ns DESC, slice_id
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ),
+        TRUE
+    )
+),
+forward_operators AS (
+    SELECT
+        trace_id,
+        sequence,
+        arg_max(module_id, start_ns) AS module_id,
+        arg_max(slice_id, start_ns) AS slice_id
+    FROM canonical.host_slices
+    WHERE category = 'cpu_op' AND sequence IS NOT NULL AND forward_thread IS NULL
+    GROUP BY trace_id, sequence
+    HAVING count(DISTINCT thread_id) = 1
+),
+around_anchors AS (
+    SELECT
+        anchors.*,
+        CASE WHEN anchors.start_ns < outermost.end_ns THEN outermost.slice_id END AS outer_operator_id,
+        CASE WHEN anchors.start_ns < nodes.end_ns THEN nodes.slice_id END AS autograd_id,
+        CASE WHEN anchors.start_ns < nodes.end_ns THEN nodes.sequence END AS sequence
+    FROM anchors
+    ASOF LEFT JOIN outermost
+        ON outermost.trace_id = anchors.trace_id
+       AND outermost.thread_id = anchors.thread_id
+       AND outermost.start_ns <= anchors.start_ns
+    ASOF LEFT JOIN outer_nodes AS nodes
+        ON nodes.trace_id = anchors.trace_id
+       AND nodes.thread_id = anchors.thread_id
+       AND nodes.start_ns <= anchors.start_ns
+)
+SELECT
+    traces.trace,
+    traces.rank,
+    ops.device,
+    ops.trace_id,
+    ops.op_id,
+    ops.thread_id,
+    ops.at_id,
+    ops.stack_id,
+    ops.operator_id,
+    ops.outer_operator_id,
+    ops.autograd_id,
+    forward.slice_id AS forward_id,
+    ops.python_id,
+    coalesce(ops.module_id, forward.module_id) AS module_id,
+    ops.autograd_id IS NOT NULL AS is_backward
+FROM around_anchors AS ops
+JOIN canonical.traces AS traces USING (trace_id)
+LEFT JOIN forward_operators AS forward
+       ON forward.trace_id = ops.trace_id AND forward.sequence = ops.sequence

@@ -1,0 +1,256 @@
+-- One row per modelled call of an operator: how many operations it takes, how many bytes it has to move, and how long the
+-- device worked for it.
+--
+-- Operations and bytes are modelled: exact functions of the recorded arguments (shapes, types, options), never of the
+-- kernels. An addition or a multiplication is one operation. The least bytes count each input once and the output once.
+-- Only the outermost of nested operators with a model counts (modelled_calls). A call owns the GPU work that it launched
+-- on its thread. Where arguments are missing, numbers are NULL and `reason` says why: a total says nothing without its
+-- coverage (cost_coverage).
+--
+-- Recomputed: a forward operator that runs inside the backward pass, below the wrapper that a forward pass calls
+-- (aten::linear, aten::conv1d to aten::conv3d, aten::scaled_dot_product_attention). TorchScript writes its backward passes
+-- with forward operators: those are not recomputed.
+--
+-- columns:
+--   trace           VARCHAR  name of the trace
+--   rank            INTEGER  rank in the job
+--   device          INTEGER  device of its GPU work; NULL: it launched none
+--   trace_id        INTEGER  traces.trace_id
+--   slice_id        BIGINT   the call (host_slices.slice_id)
+--   step            BIGINT   step of the device in which its first GPU operation starts; NULL: outside steps
+--   operator        VARCHAR  operator
+--   family          VARCHAR  as in operator_models
+--   input_shapes    VARCHAR  shapes of its inputs as written, a JSON list
+--   input_types     VARCHAR  types of its inputs as written, a JSON list
+--   element_type    VARCHAR  type of the first operand as written: it decides the peak
+--   basis           VARCHAR  modelled; NULL: unknown
+--   reason          VARCHAR  why numbers are missing: no arguments, no types, unknown arguments, mask not recorded, host
+--                            memory; NULL: none is
+--   flops           HUGEINT  operations that it executes
+--   flops_unmasked  HUGEINT  the same as if no attention mask hid anything, as FlopCounterMode counts
+--   model_flops     HUGEINT  operations that the model asks for: without what is recomputed
+--   size_bytes      HUGEINT  least bytes, by the shapes
+--   stored_bytes    HUGEINT  the same with each dimension of an input that was expanded (stride 0) once
+--   is_recomputed   BOOLEAN  a forward operator of the backward pass
+--   op_count        BIGINT   GPU operations
+--   op_sum_ns       BIGINT   sum of their durations
+--   kernel_sum_ns   BIGINT   sum of the kernels' durations, without copies and memsets
+--   dur_ns          BIGINT   time in which at least one of them runs; NULL: it launched none
+--   host_dur_ns     BIGINT   duration of the call on the host
+--   start_ns        BIGINT   start of the first of them; NULL: it launched none
+--   uses_tf32       BOOLEAN  a kernel of it names TF32
+WITH work AS (
+    SELECT
+        owned.trace_id,
+        owned.slice_id,
+        owned.device,
+        ops.kind,
+        ops.name,
+        ops.copy_kind,
+        ops.start_ns,
+        ops.dur_ns,
+        greatest(
+            ops.start_ns + ops.dur_ns - greatest(
+                ops.start_ns,
+                coalesce(
+                    max(ops.start_ns + ops.dur_ns) OVER (
+                        PARTITION BY owned.trace_id, owned.slice_id
+                        ORDER BY ops.start_ns, ops.dur_ns, ops.op_id
+                        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+                    ),
+                    ops.start_ns
+                )
+            ),
+            0
+        ) AS added_ns
+    FROM modelled_ops AS owned
+    JOIN canonical.gpu_ops AS ops USING (trace_id, op_id)
+),
+device_work AS (
+    SELECT
+        trace_id,
+        slice_id,
+        arg_min(device, start_ns) AS device,
+        count(*) AS op_count,
+        CAST(sum(dur_ns) AS BIGINT) AS op_sum_ns,
+        CAST(coalesce(sum(dur_ns) FILTER (WHERE kind = 'kernel'), 0) AS BIGINT) AS kernel_sum_ns,
+        CAST(sum(added_ns) AS BIGINT) AS dur_ns,
+        min(start_ns) AS start_ns,
+        bool_or(copy_kind IN ('HtoD', 'DtoH')) AS crosses_link,
+        bool_or(regexp_matches(name, 'tf32|s1688')) AS uses_tf32
+    FROM work
+    GROUP BY trace_id, slice_id
+),
+-- The gradient of an output has its shape: it tells what old traces do not, the options of a convolution.
+convolution_gradients AS (
+    SELECT
+        trace_id,
+        sequence,
+        any_value(input_shapes ->> '$[0]') AS shape
+    FROM canonical.host_slices
+    WHERE category = 'cpu_op' AND forward_thread IS NOT NULL AND contains(name, 'ConvolutionBackward')
+    GROUP BY trace_id, sequence
+),
+gradient_parts AS (
+    SELECT
+        trace_id,
+        op_id AS slice_id,
+        bool_or(ends_with(name, '_backward_input')) AS has_input_gradient,
+        bool_or(ends_with(name, '_backward_weight')) AS has_weight_gradient
+    FROM canonical.host_slices
+    WHERE category = 'cpu_op' AND starts_with(name, 'aten::cudnn_convolution_backward_')
+    GROUP BY trace_id, op_id
+),
+calls AS MATERIALIZED (
+    SELECT
+        calls.*,
+        slices.input_shapes,
+        args.args ->> '$."Input type"' AS input_types,
+        args.args ->> '$."Concrete Inputs"' AS concrete,
+        args.args ->> '$."Input Strides"' AS strides,
+        CASE WHEN calls.operator = 'aten::convolution' THEN gradients.shape END AS out_shape,
+        coalesce(parts.has_input_gradient, FALSE) AS has_input_gradient,
+        coalesce(parts.has_weight_gradient, FALSE) AS has_weight_gradient
+    FROM modelled_calls AS calls
+    JOIN canonical.host_slices AS slices USING (trace_id, slice_id)
+    LEFT JOIN canonical.event_args AS args
+           ON args.trace_id = calls.trace_id AND args.event_id = calls.slice_id
+    LEFT JOIN convolution_gradients AS gradients
+           ON gradients.trace_id = calls.trace_id AND gradients.sequence = slices.sequence
+    LEFT JOIN gradient_parts AS parts
+           ON parts.trace_id = calls.trace_id AND parts.slice_id = calls.slice_id
+),
+-- Few signatures stand for many calls: each is read once.
+signatures AS MATERIALIZED (
+    SELECT
+        row_number() OVER () AS signature_id,
+        *,
+        json_extract(input_shapes, '$[*]') AS dims,
+        TRY_CAST(input_types AS VARCHAR[]) AS types,
+        json_extract_string(concrete_text, '$[*]') AS concrete,
+        json_extract(strides_text, '$[*]') AS strides,
+        TRY_CAST(out_shape AS BIGINT[]) AS out_dims
+    FROM (
+        SELECT DISTINCT
+            operator,
+            family,
+            input_shapes,
+            input_types,
+            concrete AS concrete_text,
+            strides AS strides_text,
+            out_shape,
+            has_input_gradient,
+            has_weight_gradient
+        FROM calls
+    )
+),
+costs AS MATERIALIZED (
+    SELECT * FROM matrix_costs('signatures')
+    UNION ALL
+    SELECT * FROM convolution_costs('signatures')
+    UNION ALL
+    SELECT * FROM attention_costs('signatures')
+    UNION ALL
+    SELECT * FROM vector_costs('signatures')
+),
+-- Of wrappers and backward nodes that lie in each other, the outermost.
+enclosing AS (
+    SELECT
+        trace_id,
+        thread_id,
+        start_ns,
+        start_ns + dur_ns AS end_ns,
+        CASE
+            WHEN name IN ('aten::linear', 'aten::scaled_dot_product_attention') OR regexp_matches(name, '^aten::conv[123]d$')
+            THEN 'wrapper'
+            WHEN starts_with(name, 'autograd::engine::evaluate_function') THEN 'backward'
+            WHEN name = '<backward op>' THEN 'script'
+        END AS role,
+        contains(name, 'DifferentiableGraphBackward') AS is_script
+    FROM canonical.host_slices
+    WHERE category IN ('cpu_op', 'annotation', 'other')
+      AND (
+          name IN ('aten::linear', 'aten::scaled_dot_product_attention', '<backward op>')
+          OR regexp_matches(name, '^aten::conv[123]d$')
+          OR starts_with(name, 'autograd::engine::evaluate_function')
+      )
+),
+outer_enclosing AS MATERIALIZED (
+    SELECT *
+    FROM enclosing
+    QUALIFY coalesce(
+        end_ns > max(end_ns) OVER (
+            PARTITION BY trace_id, thread_id, role
+            ORDER BY start_ns, end_ns DESC
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ),
+        TRUE
+    )
+),
+recomputed_calls AS (
+    SELECT
+        calls.trace_id,
+        calls.slice_id
+    FROM calls
+    ASOF JOIN (FROM outer_enclosing WHERE role = 'wrapper') AS wrappers
+        ON wrappers.trace_id = calls.trace_id AND wrappers.thread_id = calls.thread_id AND wrappers.start_ns <= calls.start_ns
+    ASOF JOIN (FROM outer_enclosing WHERE role = 'backward') AS nodes
+        ON nodes.trace_id = calls.trace_id AND nodes.thread_id = calls.thread_id AND nodes.start_ns <= wrappers.start_ns
+    ASOF LEFT JOIN (FROM outer_enclosing WHERE role = 'script') AS scripts
+        ON scripts.trace_id = calls.trace_id AND scripts.thread_id = calls.thread_id AND scripts.start_ns <= calls.start_ns
+    WHERE calls.end_ns <= wrappers.end_ns
+      AND wrappers.end_ns <= nodes.end_ns
+      AND NOT nodes.is_script
+      AND coalesce(scripts.end_ns < calls.end_ns, TRUE)
+)
+SELECT
+    traces.trace,
+    traces.rank,
+    work.device,
+    calls.trace_id,
+    calls.slice_id,
+    CASE WHEN work.start_ns < steps.end_ns THEN steps.step END AS step,
+    calls.operator,
+    calls.family,
+    calls.input_shapes,
+    calls.input_types,
+    list_first([type_name FOR type_name IN signatures.types IF element_bytes(type_name) IS NOT NULL]) AS element_type,
+    CASE WHEN costs.flops_unmasked IS NOT NULL THEN 'modelled' END AS basis,
+    CASE
+        WHEN calls.input_shapes IS NULL THEN 'no arguments'
+        WHEN calls.operator = 'aten::copy_' AND work.crosses_link THEN 'host memory'
+        WHEN costs.signature_id IS NULL THEN 'unknown arguments'
+        WHEN costs.flops IS NULL AND costs.flops_unmasked IS NOT NULL THEN 'mask not recorded'
+        WHEN costs.flops IS NULL THEN 'unknown arguments'
+        WHEN costs.size_bytes IS NULL AND costs.flops > 0 THEN 'no types'
+        WHEN costs.size_bytes IS NULL THEN 'unknown arguments'
+    END AS reason,
+    costs.flops,
+    costs.flops_unmasked,
+    CASE WHEN recomputed_calls.slice_id IS NULL THEN costs.once_flops WHEN costs.once_flops IS NOT NULL THEN 0 END AS model_flops,
+    CASE WHEN calls.operator <> 'aten::copy_' OR work.crosses_link IS NOT TRUE THEN costs.size_bytes END AS size_bytes,
+    CASE WHEN calls.operator <> 'aten::copy_' OR work.crosses_link IS NOT TRUE THEN costs.stored_bytes END AS stored_bytes,
+    recomputed_calls.slice_id IS NOT NULL AS is_recomputed,
+    coalesce(work.op_count, 0) AS op_count,
+    coalesce(work.op_sum_ns, 0) AS op_sum_ns,
+    coalesce(work.kernel_sum_ns, 0) AS kernel_sum_ns,
+    work.dur_ns,
+    calls.end_ns - calls.start_ns AS host_dur_ns,
+    work.start_ns,
+    coalesce(work.uses_tf32, FALSE) AS uses_tf32
+FROM calls
+JOIN canonical.traces AS traces USING (trace_id)
+JOIN signatures
+  ON signatures.operator = calls.operator
+ AND signatures.input_shapes IS NOT DISTINCT FROM calls.input_shapes
+ AND signatures.input_types IS NOT DISTINCT FROM calls.input_types
+ AND signatures.concrete_text IS NOT DISTINCT FROM calls.concrete
+ AND signatures.strides_text IS NOT DISTINCT FROM calls.strides
+ AND signatures.out_shape IS NOT DISTINCT FROM calls.out_shape
+ AND signatures.has_input_gradient = calls.has_input_gradient
+ AND signatures.has_weight_gradient = calls.has_weight_gradient
+LEFT JOIN costs USING (signature_id)
+LEFT JOIN device_work AS work ON work.trace_id = calls.trace_id AND work.slice_id = calls.slice_id
+LEFT JOIN recomputed_calls ON recomputed_calls.trace_id = calls.trace_id AND recomputed_calls.slice_id = calls.slice_id
+ASOF LEFT JOIN attribution.steps AS steps
+    ON steps.trace_id = calls.trace_id AND steps.device = work.device AND steps.start_ns <= work.start_ns
