@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import click
 
-from traceanalyzer.commands import crosscheck, diagnose, info, ingest, metrics, rules, sql, whatif
+from traceanalyzer.commands import crosscheck, diagnose, info, ingest, metrics, record, rules, sql, whatif
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report.visible import visible
 
@@ -37,6 +37,7 @@ for command in (
     ingest.ingest,
     metrics.metrics,
     rules.rules,
+    record.record,
     crosscheck.crosscheck,
 ):
     cli.add_command(command)

@@ -38,7 +38,7 @@ FROM (
     ('op_link', 'nsys', NULL, 'for PyTorch: nsys profile --pytorch=autograd-nvtx'),
     ('shapes', NULL, NULL, 'for PyTorch: record with torch.profiler and record_shapes=True'),
     ('shapes', 'kineto', NULL, 'record_shapes=True'),
-    ('shapes', 'nsys', NULL, 'nsys exports hold none that are read: use a second, short run with the profiler of the framework'),
+    ('shapes', 'nsys', NULL, 'for PyTorch: nsys profile --pytorch=autograd-shapes-nvtx'),
     ('python_stack', NULL, NULL, 'for PyTorch: record with torch.profiler and with_stack=True'),
     ('python_stack', 'kineto', NULL, 'with_stack=True (slower: use a second, short run)'),
     ('python_stack', 'nsys', NULL, 'mark the collector in gc.callbacks with NVTX ranges named "Python GC"'),

@@ -9,7 +9,7 @@ from traceanalyzer.report.blocks import Block, Code, Heading, Paragraph, Section
 from traceanalyzer.report.diagnosis_blocks.findings import left_out
 from traceanalyzer.report.diagnosis_blocks.ledgers import alike
 from traceanalyzer.report.diagnosis_blocks.places import quality_place
-from traceanalyzer.report.diagnosis_blocks.skipped_rules import checked_words, skipped
+from traceanalyzer.report.diagnosis_blocks.skipped_rules import checked_words, record_words, skipped
 from traceanalyzer.report.verdict import LIMITS_TRUST, RunVerdict, quality_findings, step_ns
 from traceanalyzer.report.words import counted, duration, listed, ranges, short_names
 
@@ -60,7 +60,8 @@ def footer(diagnosis: Diagnosis, *, verbose: bool, is_mute: bool) -> Paragraph:
     """Return how many rules were checked, and what `verbose` adds; a mute report says above what to record."""
     more = left_out(diagnosis) + (["what to record"] if skipped(diagnosis) and not is_mute else [])
     tail = "" if verbose or not more else f" -v adds {listed(more)}."
-    return Paragraph(f"{checked_words(diagnosis, skips=not (verbose or is_mute))}.{tail}", role="dim")
+    checked = checked_words(diagnosis, skips=not (verbose or is_mute))
+    return Paragraph(f"{checked}.{tail}{record_words(diagnosis)}", role="dim")
 
 
 def healthy_footer(diagnosis: Diagnosis) -> Paragraph:
@@ -68,7 +69,7 @@ def healthy_footer(diagnosis: Diagnosis) -> Paragraph:
     slowest = alike(diagnosis.ledgers)[0].worst
     steps = f"{counted(slowest.step_count, 'step')} of {duration(step_ns(slowest))}"
     window = steps if slowest.step_count else f"{duration(slowest.window_ns)}, no steps"
-    return Paragraph(f"{checked_words(diagnosis)}; {window}; -v shows more.", role="dim")
+    return Paragraph(f"{checked_words(diagnosis)}; {window}; -v shows more.{record_words(diagnosis)}", role="dim")
 
 
 def _run_name(diagnosis: Diagnosis) -> str:

@@ -7,11 +7,16 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from traceanalyzer.diagnosis import Diagnosis, Outcome
+from traceanalyzer.recording import profiler_of
 from traceanalyzer.report.blocks import Bullets, Heading, Section, Text
 from traceanalyzer.report.words import counted
 
 # The reason of a rule that has nothing to look for in a run.
 NOT_APPLICABLE = "not-applicable"
+# Reasons that another recording of the same job would not change.
+_NOT_RECORDABLE = frozenset(
+    {"error", "limit-reached", "missing-capability:hw_peaks", "missing-capability:kernel_names"}
+)
 # The name of a reason for programs, ahead of its words.
 _NAME = re.compile(r"^[a-z]+(?:-[a-z]+)+: ")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
@@ -54,6 +59,13 @@ def checked_words(diagnosis: Diagnosis, *, skips: bool = True) -> str:
     if lacking and skips:
         words += f"; {counted(len(lacking), 'rule')} skipped: data not recorded"
     return words
+
+
+def record_words(diagnosis: Diagnosis) -> str:
+    """Name the command that prints how to record what rules lacked; '' where none is known, or none would help."""
+    profiler = profiler_of(diagnosis.traces)
+    lacking = [outcome for outcome in skipped(diagnosis) if outcome.reason not in _NOT_RECORDABLE]
+    return f" To record what is missing: traceanalyzer record {profiler}" if lacking and profiler else ""
 
 
 def _abstained(diagnosis: Diagnosis) -> list[Outcome]:

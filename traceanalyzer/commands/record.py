@@ -1,0 +1,20 @@
+"""`traceanalyzer record`: how to record a trace in which every rule can look."""
+
+from __future__ import annotations
+
+import click
+
+from traceanalyzer.recording import DEFAULT_FOLDER, PROFILERS, recipe
+
+
+@click.command()
+@click.argument("profiler", type=click.Choice(PROFILERS))
+@click.option(
+    "--into", "folder", default=DEFAULT_FOLDER, show_default=True, metavar="FOLDER", help="Where the traces shall lie."
+)
+def record(profiler: str, folder: str) -> None:
+    """Print the code or the commands that record a trace in which every rule can look.
+
+    Nothing is run or written: paste what is printed into the program, or into a shell.
+    """
+    click.echo(recipe(profiler, folder), nl=False)
