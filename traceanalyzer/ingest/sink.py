@@ -23,7 +23,9 @@ def parquet_options(schema: pa.Schema) -> dict[str, Any]:
     return {
         "compression": "zstd",
         "compression_level": 1,
-        "use_dictionary": [field.name for field in schema if field.type == pa.string()],
+        "use_dictionary": [
+            field.name for field in schema if field.type == pa.string() or pa.types.is_dictionary(field.type)
+        ],
         "column_encoding": {f.name: "DELTA_BINARY_PACKED" for f in schema if pa.types.is_integer(f.type)},
     }
 
