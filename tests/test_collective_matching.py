@@ -250,7 +250,7 @@ def test_ranks_that_issue_in_different_order_do_not_wait_for_ever() -> None:
     met = [{position for _, position in meeting.members} for meeting in run.meetings]
     assert len(met) == 2
     assert met[-1] == {2}
-    assert [walk.ends for walk in run.leads([WhatIf(), WhatIf()])] == [[0, 0, 0], [0, 0, 0]]
+    assert run.leads([WhatIf(), WhatIf()]) == [None, None]
 
 
 def test_a_collective_that_some_rank_has_outside_its_scan_is_no_meeting() -> None:

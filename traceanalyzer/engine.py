@@ -27,7 +27,7 @@ from traceanalyzer.canonical import (
 )
 from traceanalyzer.metrics import in_reading_order, metrics, metrics_in_order, sources_in
 from traceanalyzer.renamed import COLUMNS
-from traceanalyzer.schema import canonical_tables, derived_tables
+from traceanalyzer.schema import TableSchema, canonical_tables, derived_tables
 
 if TYPE_CHECKING:
     from traceanalyzer.attribution import AttributionOptions
@@ -208,10 +208,15 @@ def compute_derived(
         options or attribution.AttributionOptions(),
         (lambda trace_id: connect_canonical(traces, only=trace_id)) if len(traces) > 1 else None,
     )
-    return {
-        name: tables[name].select([c.name for c in table.columns]).cast(table.arrow_schema())
-        for name, table in derived_tables().items()
-    }
+    return {name: _in_order(tables[name], table) for name, table in derived_tables().items()}
+
+
+def _in_order(rows: pa.Table, table: TableSchema) -> pa.Table:
+    """Return rows with the columns of a table in its order; texts that are stored once each stay so."""
+    rows = rows.select([column.name for column in table.columns])
+    kept = {field.name for field in rows.schema if pa.types.is_dictionary(field.type)}
+    fields = zip(rows.schema, table.arrow_schema(), strict=True)
+    return rows.cast(pa.schema([own if own.name in kept else wanted for own, wanted in fields]))
 
 
 def add_attribution(connection: duckdb.DuckDBPyConnection, derived: Path, needed: Set[str] | None = None) -> None:

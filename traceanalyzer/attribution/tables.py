@@ -20,7 +20,7 @@ from traceanalyzer.attribution.matching.collective_matching import Member, match
 from traceanalyzer.attribution.run_tables import Owned, bound_tables, table_of
 from traceanalyzer.attribution.steps.steps import check_pattern
 from traceanalyzer.attribution.steps.windows import busiest_stream
-from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW, array_of, named, optional
+from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW, array_of, coded, named, optional
 from traceanalyzer.attribution.vocabulary.buckets import BUCKETS, CAUSES, CODE, COMPUTE, HOST, SKEW, Ints
 from traceanalyzer.attribution.vocabulary.options import DEFAULT_OPTIONS, AttributionOptions
 from traceanalyzer.schema import TableSchema, load_tables
@@ -56,7 +56,6 @@ def compute(
         name: [pa.Table.from_batches([], table.arrow_schema())] for name, table in tables.items()
     }
     members = match_collectives(con)
-    parts["collective_members"].append(_collective_members(tables["collective_members"], members))
     waits = waits_of(members)
     owned = {}
     check_pattern(con, options.step_pattern)
@@ -67,6 +66,7 @@ def compute(
                 for name, part in _device_tables(tables, device).items():
                     parts[name].append(part)
     by_table = {name: pa.concat_tables(made) for name, made in parts.items()}
+    by_table["collective_members"] = _collective_members(tables["collective_members"], members)
     return by_table | bound_tables(con, by_table, owned, {name: table.arrow_schema() for name, table in tables.items()})
 
 
@@ -83,7 +83,14 @@ def _device_tables(tables: dict[str, TableSchema], device: AttributedDevice) -> 
 
 
 def _collective_members(table: TableSchema, members: list[Member]) -> pa.Table:
-    return table_of([(*member.place, *_OF_MEMBER(member)) for member in members], table.arrow_schema())
+    """Return the members; a list of a thousand ranks stands in the table once, and not once a member."""
+    groups = {member.group: None for member in members}
+    codes = {group: code for code, group in enumerate(groups)}
+    schema = table.arrow_schema()
+    rows = [(*member.place, *_OF_MEMBER(member)) for member in members]
+    at = schema.get_field_index("group_key")
+    made = table_of([row[:at] + row[at + 1 :] for row in rows], schema.remove(at))
+    return made.add_column(at, "group_key", coded(np.asarray([codes[row[at]] for row in rows], np.int64), list(groups)))
 
 
 def _table(table: TableSchema, device: AttributedDevice, columns: _Columns) -> pa.Table:

@@ -20,7 +20,11 @@ def parquet_options(schema: pa.Schema) -> dict[str, Any]:
 
     Times and ids hardly repeat: looking for repetitions in them costs more than writing them. Stacks do repeat.
     """
-    repeating = [field.name for field in schema if field.type == pa.string() or field.name == "stack_id"]
+    repeating = [
+        field.name
+        for field in schema
+        if field.type == pa.string() or pa.types.is_dictionary(field.type) or field.name == "stack_id"
+    ]
     packed = [field.name for field in schema if pa.types.is_integer(field.type) and field.name not in repeating]
     return {
         "compression": "zstd",

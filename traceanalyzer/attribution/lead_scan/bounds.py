@@ -25,12 +25,13 @@ STREAM_WAITS = "stream-waits: some calls made a stream or the host wait, and the
 UNCERTAINTIES = (LOADER_WORKERS, STREAM_WAITS)
 
 TRACES = "SELECT trace_id, rank, world_size FROM canonical.traces"
+_OF_MEMBERS = ["match_id", "synchronises", "present_count", "transfer_ns", "wait_ns"]
 _READS = {
     "windows": "SELECT * FROM attribution.windows",
     "lead_events": "SELECT * FROM attribution.lead_events ORDER BY trace_id, device, position",
     "lead_costs": "SELECT * FROM attribution.lead_costs ORDER BY trace_id, device",
     "lead_needs": "SELECT * FROM attribution.lead_needs ORDER BY trace_id, device, position",
-    "members": "SELECT * FROM attribution.collective_members ORDER BY match_id",
+    "members": f"SELECT {', '.join(_OF_MEMBERS)} FROM attribution.collective_members",
     "traces": TRACES,
 }
 NOT_MATCHED = "unmatched-collectives: the trace does not show which kernels of the ranks are one collective"
@@ -106,13 +107,14 @@ class Bounds:
     ) -> Self:
         """Prepare the bounds of the devices in these tables; lead_events must be in scan order."""
         devices = {}
+        events, costs, needs = (_by_device(table) for table in (lead_events, lead_costs, lead_needs))
         for window in windows.to_pylist():
             place = (window["trace_id"], window["device"])
             devices[place] = _Device(
                 Scan.of_tables(
-                    _of_device(lead_events, place),
-                    _of_device(lead_costs, place),
-                    _of_device(lead_needs, place),
+                    events.get(place, lead_events[:0]),
+                    costs.get(place, lead_costs[:0]),
+                    needs.get(place, lead_needs[:0]),
                     None if window["leads_in"] else window["first_op_id"],
                     only_in_window=not window["leads_in"] and window["first_op_id"] is None,
                 ),
@@ -126,7 +128,7 @@ class Bounds:
                 window["measure_scale"],
                 window["bound_abstains"],
             )
-        kernels = [] if members is None else members.to_pylist()
+        kernels = [] if members is None else members.select(_OF_MEMBERS).to_pylist()
         whole = Counter(row["match_id"] for row in kernels if row["synchronises"] and row["wait_ns"] is not None)
         places = tuple(sorted(devices))
         return cls(
@@ -244,8 +246,7 @@ class Bounds:
     def run(self, what_ifs: Mapping[Place, WhatIf]) -> RunBound:
         """Return what the run saves with one what-if per device; ranks wait for each other in collectives."""
         of_places = [what_ifs.get(place, WhatIf()) for place in self.places]
-        walks = self.together.leads(of_places) if self.together.meetings else []
-        return self._of_run(of_places, [walk.ends for walk in walks])
+        return self._of_run(of_places, self.together.leads(of_places) if self.together.meetings else [])
 
     def runs(self, asked: Sequence[Mapping[Place, WhatIf]]) -> list[RunBound]:
         """Return `run` of each; one call with many is much faster than many calls."""
@@ -256,16 +257,47 @@ class Bounds:
             of_places = [
                 [what_ifs.get(place, WhatIf()) for place in self.places] for what_ifs in asked[start : start + _LANES]
             ]
-            walks = self.together.leads_at_once(of_places)
-            answers += [self._of_run(one, [walk.ends[:, lane] for walk in walks]) for lane, one in enumerate(of_places)]
+            ends = self.together.leads_at_once(of_places)
+            answers += [
+                self._of_run(one, [None if of_scan is None else of_scan[:, lane] for of_scan in ends])
+                for lane, one in enumerate(of_places)
+            ]
         return answers
+
+    def most_alone_ns(self, place: Place) -> int:
+        """Return a limit of what the run can save by changes on one device alone, found without a scan."""
+        return int(self._most_alone_ns[self.places.index(place)])
+
+    @cached_property
+    def _most_alone_ns(self) -> Ints:
+        """By place: no other device ends earlier than its waits for this one allow, and the run ends with the last."""
+        windows_ns = np.asarray([self.devices[place].window_ns for place in self.places])
+        stretches = np.asarray([self._stretch(place) for place in self.places])[:, None]
+        left_ns = windows_ns[:, None] - np.ceil(self.together.most_by_others * stretches)
+        np.fill_diagonal(left_ns, 0)
+        limits: Ints = (windows_ns.max() - left_ns.max(axis=0)).astype(np.int64)
+        return limits
 
     @cached_property
     def _measured_between(self) -> dict[Place, tuple[int | None, int] | None]:
         """By place: the positions of the collectives between which its saving is measured."""
-        return {place: _between(self.devices[place], self.together.positions(i)) for i, place in enumerate(self.places)}
+        return {place: _between(self.devices[place], self.together.positions[i]) for i, place in enumerate(self.places)}
 
-    def _of_run(self, what_ifs: Sequence[WhatIf], ends: Sequence[Sequence[int] | Ints]) -> RunBound:
+    def _stretch(self, place: Place) -> float:
+        """Return what a lead between the collectives of a place's measurement is of its window."""
+        between = self._measured_between[place]
+        if between is None:
+            return 1.0
+        return self.devices[place].window_ns / self._measured_ns(place, between)
+
+    def _measured_ns(self, place: Place, between: tuple[int | None, int]) -> int:
+        first, last = between
+        scan = self.devices[place].scan
+        # A window that begins ahead of its first op begins where it does, whatever is removed.
+        begun_ns = self.devices[place].window_start_ns if first is None else int(scan.end[first])
+        return int(scan.end[last]) - begun_ns
+
+    def _of_run(self, what_ifs: Sequence[WhatIf], ends: Sequence[Sequence[int] | Ints | None]) -> RunBound:
         """Return what the run saves with one what-if per place, from the leads at the ends of its events."""
         saved, lengths = {}, {}
         for i, place in enumerate(self.places):
@@ -276,11 +308,9 @@ class Bounds:
                 saved[place] = self.bounds(*place, [what_ifs[i]])[0]
                 continue
             first, last = between
-            scan = self.devices[place].scan
-            # A window that begins ahead of its first op begins where it does, whatever is removed.
-            begun_ns = self.devices[place].window_start_ns if first is None else int(scan.end[first])
-            lead = int(ends[i][last]) - (0 if first is None else int(ends[i][first]))
-            saved[place] = min(max(0, round(lead * window_ns / (int(scan.end[last]) - begun_ns))), window_ns)
+            of_events = ends[i]
+            lead = 0 if of_events is None else int(of_events[last]) - (0 if first is None else int(of_events[first]))
+            saved[place] = min(max(0, round(lead * window_ns / self._measured_ns(place, between))), window_ns)
         longest = max(lengths.values(), default=0)
         left = max((lengths[place] - saved[place] for place in self.places), default=0)
         return RunBound(longest - left, longest, saved)
@@ -337,7 +367,14 @@ def _limit(device: _Device, what_if: WhatIf) -> int:
     return min(device.window_ns, device.window_ns - device.busiest_stream_ns + shorter)
 
 
-def _of_device(table: pa.Table, place: tuple[int, int]) -> pa.Table:
-    """Return the rows of one device, which are contiguous."""
-    rows = np.flatnonzero((column(table, "trace_id") == place[0]) & (column(table, "device") == place[1]))
-    return table.slice(int(rows[0]) if len(rows) else 0, len(rows))
+def _by_device(table: pa.Table) -> dict[Place, pa.Table]:
+    """Return the rows of each device, which are contiguous."""
+    trace_id, device = column(table, "trace_id"), column(table, "device")
+    if not len(trace_id):
+        return {}
+    first = np.flatnonzero(np.append(True, (np.diff(trace_id) != 0) | (np.diff(device) != 0)))
+    table = table.combine_chunks()
+    return {
+        (int(trace_id[low]), int(device[low])): table.slice(low, high - low)
+        for low, high in zip(first.tolist(), [*first[1:].tolist(), len(trace_id)], strict=True)
+    }

@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, Self
 
 import numpy as np
 
-from traceanalyzer.attribution.lead_scan.lanes import LaneWalk
 from traceanalyzer.attribution.lead_scan.scan import Scan, WhatIf
 from traceanalyzer.attribution.lead_scan.walk import Changes, Walk
 from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW
-from traceanalyzer.attribution.vocabulary.buckets import MESSAGE, SKEW
+from traceanalyzer.attribution.vocabulary.buckets import MESSAGE, SKEW, Ints
 
 _NEVER = int(np.iinfo(np.int64).max // 4)
 
@@ -58,53 +58,108 @@ class JointScan:
         whole = {match: members for match, members in members_of.items() if len(members) == sizes.get(match, 0)}
         return cls(tuple(scans), tuple(_meeting(scans, whole[match]) for match in _order(scans, whole)))
 
-    def positions(self, scan: int) -> list[int]:
-        """Return the positions at which a scan meets others, in the order of the meetings."""
-        return [member.position for meeting in self.meetings for member in meeting.members if member.scan == scan]
+    @cached_property
+    def positions(self) -> list[list[int]]:
+        """The positions at which each scan meets others, in the order of the meetings."""
+        positions: list[list[int]] = [[] for _ in self.scans]
+        for meeting in self.meetings:
+            for i, position in meeting.members:
+                positions[i].append(position)
+        return positions
 
-    def leads(self, what_ifs: Sequence[WhatIf]) -> list[Walk]:
-        """Return how much earlier everything happens with one what-if per scan."""
+    @cached_property
+    def most_by_others(self) -> Ints:
+        """The largest lead that each scan (row) can have where changes are made in one other scan (column) alone.
+
+        A scan gets lead from others only in meetings. There it gains no more than the members besides the changed scan
+        allow: each the time that it waited, plus the lead that it has from meetings before.
+        """
+        most = np.zeros((len(self.scans), len(self.scans)), np.int64)
+        for meeting in self.meetings:
+            members = [member.scan for member in meeting.members]
+            arrivals = most[members] + np.asarray(meeting.waits)[:, None]
+            arrivals[range(len(members)), members] = _NEVER
+            most[members] = np.maximum(most[members], arrivals.min(axis=0))
+        return most
+
+    def leads(self, what_ifs: Sequence[WhatIf]) -> list[list[int] | None]:
+        """Return how much earlier the end of each event of each scan is, with one what-if per scan.
+
+        None stands for a scan in which nothing happens earlier.
+        """
         changes = [scan.changes(what_if) for scan, what_if in zip(self.scans, what_ifs, strict=True)]
-        walks = [Walk(scan.events, changed) for scan, changed in zip(self.scans, changes, strict=True)]
+        # A scan is walked from the first time on that something changes in it: before, all its leads are 0.
+        walks = [
+            Walk(scan.events, changed) if _changes_something(changed) else None
+            for scan, changed in zip(self.scans, changes, strict=True)
+        ]
         balanced = [SKEW in what_if.removed for what_if in what_ifs]
         for meeting in self.meetings:
             arrivals, cuts = [], []
             evens = [balanced[member.scan] and not meeting.is_message for member in meeting.members]
             for (i, position), wait, even in zip(meeting.members, meeting.waits, evens, strict=True):
-                walks[i].advance(position + 1)
-                arrivals.append(wait + walks[i].starts[position])
+                walk = walks[i]
+                if walk is not None:
+                    walk.advance(position + 1)
+                arrivals.append(wait + (0 if walk is None else walk.starts[position]))
                 cuts.append(int(changes[i].shorter_ns[position]) - (wait if even else 0))
             # Without skew on all ranks, all arrive with the first; without skew on some, nobody waits for those.
             awaited = [at for at, even in zip(arrivals, evens, strict=True) if not even]
             lead = (min(awaited) if awaited else max(arrivals)) + max(0, min(meeting.transfer, *cuts))
             for i, position in meeting.members:
-                walks[i].ends[position] = lead
+                walk = walks[i]
+                if walk is None and lead:
+                    walk = walks[i] = Walk(self.scans[i].events, changes[i])
+                    walk.advance(position + 1)
+                if walk is not None:
+                    walk.ends[position] = lead
         for walk, scan in zip(walks, self.scans, strict=True):
-            walk.advance(scan.events.count)
-        return walks
+            if walk is not None:
+                walk.advance(scan.events.count)
+        return [None if walk is None else walk.ends for walk in walks]
 
-    def leads_at_once(self, asked: Sequence[Sequence[WhatIf]]) -> list[LaneWalk]:
+    def leads_at_once(self, asked: Sequence[Sequence[WhatIf]]) -> list[Ints | None]:
         """Vectorized `leads`: one column per element of `asked`, each of which holds one what-if per scan."""
         by_scan = list(zip(*asked, strict=True))
         changes = [_changes(scan, what_ifs) for scan, what_ifs in zip(self.scans, by_scan, strict=True)]
-        walks = [scan.walk_lanes(changed) for scan, changed in zip(self.scans, changes, strict=True)]
+        walks = [
+            scan.walk_lanes(changed) if any(map(_changes_something, changed)) else None
+            for scan, changed in zip(self.scans, changes, strict=True)
+        ]
+        still = np.zeros(len(asked), np.int64)
         balanced = np.asarray([[SKEW in what_if.removed for what_if in what_ifs] for what_ifs in by_scan])
         for meeting in self.meetings:
             scans, waits = [member.scan for member in meeting.members], np.asarray(meeting.waits)[:, None]
-            for i, position in meeting.members:
-                walks[i].advance(position + 1)
             evens = balanced[scans] & (not meeting.is_message)
-            arrivals = waits + np.stack([walks[i].start(position) for i, position in meeting.members])
-            cuts = np.stack([walks[i].shorter_ns(position) for i, position in meeting.members])
-            cuts -= np.where(evens, waits, 0)
+            if not evens.any() and all(walks[i] is None for i in scans):
+                continue
+            starts, cuts = [], []
+            for i, position in meeting.members:
+                walk = walks[i]
+                if walk is not None:
+                    walk.advance(position + 1)
+                starts.append(still if walk is None else walk.start(position))
+                cuts.append(still if walk is None else walk.shorter_ns(position))
+            arrivals = waits + np.stack(starts)
+            cut = (np.stack(cuts) - np.where(evens, waits, 0)).min(axis=0)
             awaited = np.where(evens, _NEVER, arrivals).min(axis=0)
             lead = np.where(evens.all(axis=0), arrivals.max(axis=0), awaited)
-            lead += np.clip(cuts.min(axis=0), 0, max(0, meeting.transfer))
+            lead += np.clip(cut, 0, max(0, meeting.transfer))
             for i, position in meeting.members:
-                walks[i].ends[position] = lead
+                walk = walks[i]
+                if walk is None and lead.any():
+                    walk = walks[i] = self.scans[i].walk_lanes(changes[i])
+                    walk.advance(position + 1)
+                if walk is not None:
+                    walk.ends[position] = lead
         for walk, scan in zip(walks, self.scans, strict=True):
-            walk.advance(scan.events.count)
-        return walks
+            if walk is not None:
+                walk.advance(scan.events.count)
+        return [None if walk is None else walk.ends for walk in walks]
+
+
+def _changes_something(changes: Changes) -> bool:
+    return any(bool(change.any()) for change in changes)
 
 
 def _changes(scan: Scan, what_ifs: Sequence[WhatIf]) -> list[Changes]:

@@ -10,6 +10,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import duckdb
@@ -20,13 +21,24 @@ from traceanalyzer.attribution.matching.message_matching import ENDS, is_message
 # All members leave these together; some members of a broadcast or a reduction leave early.
 _SYNCHRONISING = re.compile(r"allreduce|allgather|reducescatter|alltoall|barrier|crossdevicereduce")
 
-_QUERY = """
+# Groups of a thousand ranks have long lists, and every kernel repeats its group's: each list is read once.
+_LISTS = """
+lists AS (
+    SELECT group_ranks, row_number() OVER (ORDER BY group_ranks) AS list_id
+    FROM (SELECT DISTINCT group_ranks FROM canonical.gpu_ops WHERE is_comm AND kind = 'kernel')
+    WHERE group_ranks IS NOT NULL
+)
+"""
+_LISTED_RANKS = f"WITH {_LISTS} SELECT list_id, group_ranks FROM lists ORDER BY list_id"
+_QUERY = f"""
+WITH {_LISTS}
 SELECT o.trace_id, o.device, o.op_id, o.start_ns, o.dur_ns,
-       o.name, o.collective, o.group_name, COALESCE(o.group_size, t.world_size) AS group_size, o.group_ranks,
+       o.name, o.collective, o.group_name, COALESCE(o.group_size, t.world_size) AS group_size, lists.list_id,
        o.comm_dtype, o.in_elements, o.out_elements, o.comm_seq, t.rank,
        CASE WHEN STARTS_WITH(around.name, 'nccl:') THEN around.name ELSE outside.name END AS annotation
 FROM canonical.gpu_ops AS o
 INNER JOIN canonical.traces AS t ON t.trace_id = o.trace_id
+LEFT JOIN lists ON lists.group_ranks = o.group_ranks
 LEFT JOIN canonical.host_slices AS around ON around.trace_id = o.trace_id AND around.slice_id = o.annotation_id
 LEFT JOIN canonical.host_slices AS outside  -- NCCL's own range, ncclGroupEnd, may lie between
   ON outside.trace_id = o.trace_id AND outside.slice_id = around.annotation_id AND STARTS_WITH(outside.name, 'nccl:')
@@ -69,14 +81,15 @@ def match_collectives(con: duckdb.DuckDBPyConnection) -> list[Member]:
     groups: dict[_Group, dict[Place, list[Call]]] = defaultdict(lambda: defaultdict(list))
     messages: dict[_Group, list[Call]] = defaultdict(list)
     peers = load_peers(con)
+    listed = _listed_groups(con)
     sizes: dict[_Group, int | None] = {}
     ranks: dict[int, int | None] = {}
     for row in con.execute(_QUERY).fetchall():
-        trace_id, device, op_id, start, dur, name, kind, group, size, members, dtype, sent, got, seq, rank, around = row
+        trace_id, device, op_id, start, dur, name, kind, group, size, list_id, dtype, sent, got, seq, rank, around = row
         called = name_of(kind, name, around)
         written = re.sub(r"[_ ]", "", called.lower())
-        key: _Group = ("ranks", members) if members else ("name", group or "", str(size))
-        sizes[key] = len(json.loads(members)) if members else size
+        key, members = listed.get(list_id) or (("name", group or "", str(size)), size)
+        sizes[key] = members
         ranks[trace_id] = rank
         signature = (written, dtype, sent, got)
         if is_message(called):
@@ -90,12 +103,22 @@ def match_collectives(con: duckdb.DuckDBPyConnection) -> list[Member]:
     matched: list[Member] = []
     match_count = 0
     for key in sorted(groups.keys() | messages.keys()):
+        group_key = "/".join(key[1:])
         of_messages = [(match, ENDS) for match in pair_messages(messages.get(key, ()))]
         of_all = [(match, sizes[key]) for match in _matches(groups.get(key, {}), sizes[key])]
         for match, size in (*of_all, *of_messages):
-            matched += _members(match_count, "/".join(key[1:]), match, size, ranks)
+            matched += _members(match_count, group_key, match, size, ranks)
             match_count += 1
     return matched
+
+
+def _listed_groups(con: duckdb.DuckDBPyConnection) -> dict[int, tuple[_Group, int]]:
+    """Return each list of ranks as a group with its size, without lists that the recorder shortened."""
+    groups: dict[int, tuple[_Group, int]] = {}
+    for list_id, text in con.execute(_LISTED_RANKS).fetchall():
+        with suppress(ValueError, TypeError):
+            groups[list_id] = ("ranks", text), len(json.loads(text))
+    return groups
 
 
 def waits_of(members: Sequence[Member]) -> dict[Place, CommWaits]:

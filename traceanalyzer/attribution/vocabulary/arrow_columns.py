@@ -91,8 +91,14 @@ def optional(values: Ints, missing: int = NO_ROW) -> Numbers:
 
 def named(codes: Ints, names: Sequence[str | None]) -> Texts:
     """Return names by code; codes below 0 and names that are None give NULL."""
+    found: Texts = cast(Any, coded(codes, names)).cast(pa.string())
+    return found
+
+
+def coded(codes: Ints, names: Sequence[str | None]) -> Texts:
+    """Return names by code, as `named` does, in a column that holds each name once."""
     indices = _of_numbers(codes, codes < 0, pa.int32())
-    found: Texts = cast(Any, pa.DictionaryArray.from_arrays(cast(Any, indices), _of_texts(names))).cast(pa.string())
+    found: Texts = cast(Any, pa.DictionaryArray).from_arrays(indices, _of_texts(names))
     return found
 
 

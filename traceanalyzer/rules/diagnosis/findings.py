@@ -14,11 +14,11 @@ from traceanalyzer.attribution.lead_scan.bounds import LOADER_WORKERS, STREAM_WA
 from traceanalyzer.diagnosis import SEVERITIES, AttachedExplanation, Evidence, Finding, Fix, FixPlan, plan_of_finding
 from traceanalyzer.rules.diagnosis.step_spread import StepSpread, step_spread
 from traceanalyzer.rules.evaluation import sandbox
-from traceanalyzer.rules.evaluation.places import RunPlaces
+from traceanalyzer.rules.evaluation.places import Place, RunPlaces
 from traceanalyzer.rules.evaluation.removals import claim_values, claimed_sql
 from traceanalyzer.rules.evaluation.verdicts import Verdict
 from traceanalyzer.rules.fix_plan.fix_order import ALTERNATIVE, LATENT, PRIMARY, Ordered
-from traceanalyzer.rules.fix_plan.plan_context import SAME_SHARE
+from traceanalyzer.rules.fix_plan.plan_context import SAME_SHARE, Key
 from traceanalyzer.rules.rule_file.model import QUALITY, RUN, EvidenceQuery, ParamValue, Rule, RuleFix
 from traceanalyzer.rules.rule_file.template import render
 from traceanalyzer.rules.sql import read_query
@@ -36,7 +36,6 @@ _OPEN_QUESTIONS = {
 
 
 def build_finding(
-    con: duckdb.DuckDBPyConnection,
     run: RunPlaces,
     verdict: Verdict,
     values: Mapping[str, ParamValue],
@@ -44,13 +43,12 @@ def build_finding(
     ordered: Ordered | None,
     explanations: tuple[AttachedExplanation, ...] = (),
 ) -> Finding:
-    """Return the finding of a verdict that fired."""
+    """Return the finding of a verdict that fired, without what `with_evidence` adds."""
     rule, row, trace = verdict.rule, verdict.row, verdict.place.trace
     timed = not rule.claims.is_empty
     windows = run.windows.values() if rule.scope == RUN else [row]
     window_ns = sum(window.get("window_ns") or 0 for window in windows)
     owned = (owned_ns or 0) if timed else None
-    spread = step_spread(con, run, verdict, values) if timed else StepSpread()
     message = render(rule.message, {**values, **row})
     if ordered is not None and ordered.after:
         verb = "is" if len(ordered.after) == 1 else "are"
@@ -80,25 +78,15 @@ def build_finding(
         marginal_order=None if ordered is None else ordered.order,
         status=PRIMARY if ordered is None else ordered.status,
         alternatives=() if ordered is None else ordered.alternatives,
-        step_p10_ns=spread.p10_ns,
-        step_p90_ns=spread.p90_ns,
-        step_hits=spread.hits,
-        step_count=spread.count,
         explanations=explanations,
-        evidence=(
-            *evidence(con, run, verdict, values),
-            *([_missing_evidence("Claimed time of each step", spread.error)] if spread.error else ()),
-        ),
         fixes=tuple(_fix(rule.fixes[index]) for index in verdict.fix_order),
         references=rule.references,
         params=dict(values),
     )
 
 
-def build_explanation(
-    con: duckdb.DuckDBPyConnection, run: RunPlaces, verdict: Verdict, values: Mapping[str, ParamValue]
-) -> AttachedExplanation:
-    """Return the explanation of a verdict, to stand under the finding that it explains."""
+def build_explanation(run: RunPlaces, verdict: Verdict, values: Mapping[str, ParamValue]) -> AttachedExplanation:
+    """Return the explanation of a verdict, to stand under the finding that it explains, without its evidence."""
     rule, row, trace = verdict.rule, verdict.row, verdict.place.trace
     return AttachedExplanation(
         rule=rule.id,
@@ -109,10 +97,41 @@ def build_explanation(
         device=verdict.place.device,
         message=render(rule.message, {**values, **row}),
         why=" ".join(rule.why.split()),
-        evidence=tuple(evidence(con, run, verdict, values)),
         fixes=tuple(_fix(rule.fixes[index]) for index in verdict.fix_order),
         references=rule.references,
         params=dict(values),
+    )
+
+
+def with_evidence(
+    con: duckdb.DuckDBPyConnection,
+    run: RunPlaces,
+    finding: Finding,
+    verdicts: Mapping[Key, Verdict],
+    values: Mapping[str, Mapping[str, ParamValue]],
+) -> Finding:
+    """Return the finding with the tables that prove it and its explanations, and how its time lies over the steps.
+
+    `verdicts` are those that fired. Of findings that are one on several ranks only the worst is shown, so only for that
+    one its tables are asked.
+    """
+    verdict = verdicts[finding.rule, Place(finding.trace, finding.device)]
+    is_timed = not verdict.rule.claims.is_empty
+    spread = step_spread(con, run, verdict, values[finding.rule]) if is_timed else StepSpread()
+    unknown_spread = [_missing_evidence("Claimed time of each step", spread.error)] if spread.error else []
+    explanations = []
+    for item in finding.explanations:
+        explaining = verdicts[item.rule, Place(item.trace, item.device)]
+        tables = evidence(con, run, explaining, values[item.rule])
+        explanations.append(replace(item, evidence=tuple(tables)))
+    return replace(
+        finding,
+        step_p10_ns=spread.p10_ns,
+        step_p90_ns=spread.p90_ns,
+        step_hits=spread.hits,
+        step_count=spread.count,
+        explanations=tuple(explanations),
+        evidence=(*evidence(con, run, verdict, values[finding.rule]), *unknown_spread),
     )
 
 

@@ -9,7 +9,13 @@ from typing import Any
 from traceanalyzer.diagnosis import BelowNoise, Diagnosis, Finding, Outcome
 from traceanalyzer.rules.diagnosis import allocation, overview
 from traceanalyzer.rules.diagnosis.attaching import Explained
-from traceanalyzer.rules.diagnosis.findings import build_explanation, build_finding, merge_ranks, sort_findings
+from traceanalyzer.rules.diagnosis.findings import (
+    build_explanation,
+    build_finding,
+    merge_ranks,
+    sort_findings,
+    with_evidence,
+)
 from traceanalyzer.rules.diagnosis.firing import BELOW_NOISE, Evaluator
 from traceanalyzer.rules.evaluation.places import Place, RunPlaces
 from traceanalyzer.rules.evaluation.verdicts import Verdict
@@ -52,7 +58,7 @@ def build_diagnosis(
     latent = {key: item for key, item in ranked.items() if item.status == LATENT}
     visible = [verdict for verdict in results.fired if key_of(verdict) not in results.suppressed]
     silent = [verdict for verdict in results.fired if key_of(verdict) in results.suppressed]
-    suppressed = sort_findings(merge_ranks(_findings(evaluator, silent, results, {})))
+    suppressed = sort_findings(_findings(evaluator, silent, results, {}))
     judged = sorted((*results.quality, *results.verdicts), key=lambda verdict: verdict.rule.id)
     outcomes = [_outcome(run, v, overrides, results.refined, latent) for v in (*judged, *results.explained.verdicts)]
     plans = tuple(plan_of(context, place, order) for place, order in sorted(results.orders.items(), key=_place_order))
@@ -62,7 +68,7 @@ def build_diagnosis(
         traces=overview.traces(con),
         ledgers=ledgers,
         run_ledger=overview.run_ledger(con, ledgers) if context.run_savings is not None else None,
-        findings=tuple(sort_findings(merge_ranks(_findings(evaluator, visible, results, ranked)), plans)),
+        findings=tuple(sort_findings(_findings(evaluator, visible, results, ranked), plans)),
         outcomes=tuple(outcomes),
         below_noise=_below_noise(run, [verdict for verdict in results.verdicts if key_of(verdict) not in latent]),
         not_explained=allocation.unexplained(con),
@@ -81,19 +87,18 @@ def _place_order(item: tuple[Place, FixOrder]) -> tuple[str, int]:
 def _findings(
     evaluator: Evaluator, verdicts: Sequence[Verdict], results: Results, ranked: Mapping[Key, Ordered]
 ) -> list[Finding]:
-    """Return the findings of verdicts, each with the time that it owns among all that fired."""
-    return [
-        build_finding(
-            *(evaluator.con, evaluator.run, verdict, evaluator.values[verdict.rule.id]),
-            results.owned.get(key_of(verdict)),
-            ranked.get(key_of(verdict)),
-            tuple(
-                build_explanation(evaluator.con, evaluator.run, item, evaluator.values[item.rule.id])
-                for item in results.explained.under.get(key_of(verdict), ())
-            ),
-        )
-        for verdict in verdicts
-    ]
+    """Return the findings of verdicts, each with the time that it owns among all that fired; equal ones are one."""
+    run, values = evaluator.run, evaluator.values
+    proving = {key_of(verdict): verdict for verdict in verdicts}
+    findings = []
+    for verdict in verdicts:
+        key = key_of(verdict)
+        under = results.explained.under.get(key, ())
+        proving |= {key_of(item): item for item in under}
+        explanations = tuple(build_explanation(run, item, values[item.rule.id]) for item in under)
+        owned_ns, ordered = results.owned.get(key), ranked.get(key)
+        findings.append(build_finding(run, verdict, values[verdict.rule.id], owned_ns, ordered, explanations))
+    return [with_evidence(evaluator.con, run, finding, proving, values) for finding in merge_ranks(findings)]
 
 
 def _below_noise(run: RunPlaces, verdicts: Sequence[Verdict]) -> tuple[BelowNoise, ...]:

@@ -51,6 +51,9 @@ class RunScan(Protocol):
     def saved_ns(self, removals: Mapping[Device, Removal]) -> int:
         """Return the nanoseconds of the slowest rank's window that are saved."""
 
+    def most_alone_ns(self, device: Device) -> int:
+        """Return a limit of what any fix on one device alone saves, found without a scan."""
+
     def prepare(self, asked: Iterable[Mapping[Device, Removal]]) -> None:
         """Work out what each of these saves, several in one pass."""
 
@@ -214,8 +217,9 @@ def run_bounds(
     longest_ns = max((window["window_ns"] for window in windows.values()), default=0)
     alone = dict.fromkeys(windows, None if all_ns is None else 0)
     if all_ns is not None and all_ns > _NEXT_TO_NOTHING * longest_ns:
-        run_savings.prepare({place: removals[place]} for place in windows)
-        alone = {place: run_savings.saved_ns({place: removals[place]}) for place in windows}
+        asked = [place for place in windows if run_savings.most_alone_ns(place)]
+        run_savings.prepare({place: removals[place]} for place in asked)
+        alone |= {place: run_savings.saved_ns({place: removals[place]}) for place in asked}
     return {place: DeviceBound(window, removals[place], alone[place], all_ns) for place, window in windows.items()}
 
 
@@ -233,8 +237,10 @@ def fill_bound(
     columns = [column.name for column in rule_tables()["bound"].columns]
     rows = [bound.row(claimed.get(place, {})) for place, bound in bounds.items()]
     if rows:
-        values_of = ", ".join(f"${name}" for name in columns)
-        con.executemany(f"INSERT INTO bound ({', '.join(columns)}) VALUES ({values_of})", rows)
+        # One statement for all: one for each row takes milliseconds a rank.
+        values_of = ", ".join(f"unnest(${name})" for name in columns)
+        by_column = {name: [row[name] for row in rows] for name in columns}
+        con.execute(f"INSERT INTO bound ({', '.join(columns)}) SELECT {values_of}", by_column)
 
 
 def _removals(
@@ -245,14 +251,16 @@ def _removals(
     if rule.op_saving is None:
         return {place: Removal(causes) for place in places}
     sql = read_query("op_savings").replace("SELECT NULL /* op_saving */", rule.op_saving)
+    savings: dict[Device, dict[int, int]] = {place: {} for place in places}
+    launches: dict[Device, set[int]] = {place: set() for place in places}
     ops = sandbox.arrays(con, sql, values)
-    removals = {}
-    for trace_id, device in places:
-        here = (ops["trace_id"] == trace_id) & (ops["device"] == device)
-        savings = dict(zip(ops["op_id"][here].tolist(), ops["saving_ns"][here].tolist(), strict=True))
-        launches = frozenset(ops["op_id"][here & ops["left_out"].astype(bool)].tolist())
-        removals[trace_id, device] = Removal(causes, savings, launches)
-    return removals
+    columns = (ops[name].tolist() for name in ("trace_id", "device", "op_id", "saving_ns", "left_out"))
+    for trace_id, device, op_id, saving_ns, is_left_out in zip(*columns, strict=True):
+        if (trace_id, device) in savings:
+            savings[trace_id, device][op_id] = saving_ns
+            if is_left_out:
+                launches[trace_id, device].add(op_id)
+    return {place: Removal(causes, savings[place], frozenset(launches[place])) for place in savings}
 
 
 def _claimed(con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, Any]) -> dict[Device, dict[str, Any]]:

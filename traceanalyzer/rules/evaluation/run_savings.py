@@ -39,6 +39,10 @@ class RunSavings:
         answers = self._bounds.runs([_scenarios(changes) for changes in unknown.values()])
         self._known.update({key: answer.saved_ns for key, answer in zip(unknown, answers, strict=True)})
 
+    def most_alone_ns(self, device: Device) -> int:
+        """Return a limit of what any fix on one device alone saves, found without a scan."""
+        return self._bounds.most_alone_ns(device)
+
     def taken_ns(self, device: Device, removal: Removal) -> int:
         """Return the time on a device that a fix takes out of its window, whether or not the run gains by it."""
         scan = self._bounds.devices[device].scan
@@ -66,10 +70,13 @@ def _scenarios(changes: Removals) -> dict[Device, WhatIf]:
     return {place: item.scenario() for place, item in changes.items()}
 
 
-def joined(first: Removals, second: Removals) -> dict[Device, Removal]:
-    """Return both fixes at once."""
-    places = first.keys() | second.keys()
-    return {place: first.get(place, Removal()).joined(second.get(place, Removal())) for place in sorted(places)}
+def joined(*fixes: Removals) -> dict[Device, Removal]:
+    """Return all fixes at once."""
+    by_place: dict[Device, Removal] = {}
+    for fix in fixes:
+        for place, removal in fix.items():
+            by_place[place] = by_place[place].joined(removal) if place in by_place else removal
+    return {place: by_place[place] for place in sorted(by_place)}
 
 
 def _abstains(bounds: Bounds) -> str | None:

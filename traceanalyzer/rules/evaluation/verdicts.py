@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -81,8 +81,8 @@ class Verdict:
 
     def devices(self, run: RunPlaces) -> tuple[Device, ...]:
         """Return the devices that the verdict is about: one, or all of the run."""
-        every = tuple(run.windows)
-        return every if self.place.device is None else tuple(key for key in every if key == run.key(self.place))
+        key = run.key(self.place)
+        return tuple(run.windows) if self.place.device is None else (key,) if key in run.windows else ()
 
 
 @dataclass(frozen=True)
@@ -133,9 +133,10 @@ def evaluate(
         return [*missing, *(Verdict(rule, place, ABSTAINED, reason, error.what, error.hint) for place in places)]
     verdicts = []
     seen = set()
+    closed = {verdict.place for verdict in missing}
     for row in rows:
         place = Place(row.get("trace"), row.get("device"))
-        if place in seen or _is_closed(place, missing, open_places):
+        if place in seen or _is_closed(place, closed, open_places):
             continue
         seen.add(place)
         distrust = None if scan is None or place.device is None else scan.abstains(*run.key(place))
@@ -173,7 +174,8 @@ def _removals(
     rule: Rule, run: RunPlaces, place: Place, row: Mapping[str, Any], bounds: Mapping[Device, DeviceBound]
 ) -> dict[Device, Removal]:
     """Return what the fix of a finding takes away: on its device, or on all where it is about the run."""
-    keys = [key for key in bounds if place.device is None or key == run.key(place)]
+    key = run.key(place)
+    keys = list(bounds) if place.device is None else [key] if key in bounds else []
     if rule.says_its_bound:
         return dict.fromkeys(keys, Removal(stated_ns=int(row.get("bound_ns") or 0)))
     return {key: bounds[key].removal for key in keys}
@@ -234,10 +236,9 @@ def _requirements(rule: Rule, run: RunPlaces) -> tuple[list[Verdict], tuple[Plac
     return missing, tuple(place for place in places if place not in unmet)
 
 
-def _is_closed(place: Place, missing: Sequence[Verdict], open_places: Sequence[Place]) -> bool:
+def _is_closed(place: Place, closed: Set[Place], open_places: Sequence[Place]) -> bool:
     """Tell whether a requirement is missing in a place, or on every device of the trace that it is."""
-    closed = [verdict.place for verdict in missing]
-    if place.device is None:
+    if place.device is None and closed:
         closed_here = any(place.trace in (None, item.trace) for item in closed)
         return closed_here and not any(place.trace in (None, item.trace) for item in open_places)
     return place in closed

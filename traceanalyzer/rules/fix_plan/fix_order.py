@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from traceanalyzer.rules.evaluation.run_savings import Removals, joined
 from traceanalyzer.rules.evaluation.verdicts import Verdict
@@ -35,13 +36,10 @@ class Candidate:
         """The rule that all its verdicts are of."""
         return self.verdicts[0].rule
 
-    @property
+    @cached_property
     def removals(self) -> Removals:
         """What the fix takes away, by device."""
-        removals: Removals = {}
-        for verdict in self.verdicts:
-            removals = joined(removals, verdict.removals)
-        return removals
+        return joined(*(verdict.removals for verdict in self.verdicts))
 
 
 @dataclass(frozen=True)
@@ -129,10 +127,7 @@ def order_fixes(savings_of: SavingsOf, candidates: Sequence[Candidate], owned_ns
 
 def fixes_of(ordered: Sequence[Ordered]) -> Removals:
     """Return everything that these fixes take away, by device."""
-    total: Removals = {}
-    for item in ordered:
-        total = joined(total, item.candidate.removals)
-    return total
+    return joined(*(item.candidate.removals for item in ordered))
 
 
 def _next(

@@ -7,7 +7,7 @@ others are ready, so the order in which the threads run changes nothing.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from traceanalyzer.errors import TraceAnalyzerError
@@ -24,7 +24,9 @@ class MeetingPlace:
     """The meeting place at which the ranks of a job wait for each other."""
 
     def __init__(self, rank_count: int) -> None:
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        # One a rank: a meeting wakes its members and nobody else.
+        self._changed = [threading.Condition(self._lock) for _ in range(rank_count)]
         self._arrived: dict[tuple[str | int, ...], dict[int, tuple[int, int]]] = {}
         self._waiting: dict[int, Sequence[Rendezvous]] = {}
         self._active = rank_count
@@ -32,18 +34,18 @@ class MeetingPlace:
 
     def meet(self, rank: int, awaited: Sequence[Rendezvous], ready_ns: int, dur_ns: int) -> tuple[int, int]:
         """Wait for all members; return when the last one was ready, and the longest transfer of theirs."""
-        with self._changed:
+        with self._lock:
             for meeting in awaited:
                 self._arrived.setdefault(meeting.key, {})[rank] = (ready_ns, dur_ns)
             self._waiting[rank] = awaited
-            self._changed.notify_all()
+            self._wake(*(member for meeting in awaited if self._complete([meeting]) for member in self._there(meeting)))
             while not self._complete(awaited):
                 if self._error is None and self._stuck():
                     self._error = TraceAnalyzerError(*self._why_stuck())
-                    self._changed.notify_all()
+                    self._wake(*self._waiting)
                 if self._error is not None:
                     raise _GivenUp
-                self._changed.wait()
+                self._changed[rank].wait()
             self._waiting.pop(rank, None)
             arrivals = [arrival for meeting in awaited for arrival in self._arrived[meeting.key].values()]
             return max(ready for ready, _ in arrivals), max(dur for _, dur in arrivals)
@@ -60,10 +62,10 @@ class MeetingPlace:
             except Exception as error:
                 self._error = self._error or error
             finally:
-                with self._changed:
+                with self._lock:
                     self._active -= 1
                     self._waiting.pop(rank, None)
-                    self._changed.notify_all()
+                    self._wake(*self._waiting)
 
         threads = [threading.Thread(target=run, args=(rank,), name=f"rank {rank}") for rank in range(len(ranks))]
         for thread in threads:
@@ -73,6 +75,13 @@ class MeetingPlace:
         if self._error is not None:
             raise self._error
         return [results[rank] for rank in range(len(ranks))]
+
+    def _there(self, meeting: Rendezvous) -> Iterable[int]:
+        return self._arrived[meeting.key]
+
+    def _wake(self, *ranks: int) -> None:
+        for rank in ranks:
+            self._changed[rank].notify()
 
     def _complete(self, awaited: Sequence[Rendezvous]) -> bool:
         return all(len(self._arrived[meeting.key]) == meeting.members for meeting in awaited)
