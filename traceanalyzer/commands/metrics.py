@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from traceanalyzer import renamed
+from traceanalyzer.commands.completion import completes, metric_names
 from traceanalyzer.commands.opening import RunOptions, opened, run_options, step_options
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
 from traceanalyzer.report import formats
@@ -39,7 +40,7 @@ def list_metrics() -> None:
 
 
 @metrics.command("show")
-@click.argument("name")
+@click.argument("name", shell_complete=completes(metric_names))
 @click.option("--sql", "as_sql", is_flag=True, help="Also print the metric's SQL.")
 def show_metric(name: str, as_sql: bool) -> None:
     """Show the meaning of a metric or table: its rows, its definitions, and its columns."""
@@ -62,7 +63,7 @@ def show_metric(name: str, as_sql: bool) -> None:
 @run_options
 @step_options
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
-@click.argument("metric", nargs=-1)
+@click.argument("metric", nargs=-1, shell_complete=completes(metric_names))
 @click.option(
     "--format",
     "layout",
