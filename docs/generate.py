@@ -2,8 +2,8 @@
 
 A generated part of a document lies between `<!-- begin NAME -->` and `<!-- end -->`. A NAME of the form
 `$ COMMAND` is a screen: the command as a user types it at the repository's root, and what it prints.
-docs/rules/ and docs/metrics/ hold generated pages alone, one for each rule, metric and table; docs/traceanalyzer.1 is the
-manual page.
+docs/rules/ and docs/metrics/ hold generated pages alone, one for each rule, metric and table. docs/traceanalyzer.1 is
+the manual page.
 """
 
 from __future__ import annotations

@@ -60,7 +60,10 @@ def test_bash_completes_commands_names_and_files(tmp_path: Path) -> None:
     program.chmod(0o700)
     asks = """
         eval "$(traceanalyzer completion bash)"
-        try() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _traceanalyzer_completion traceanalyzer; echo "${COMPREPLY[@]}"; COMPREPLY=(); }
+        try() {
+            COMPREPLY=(); COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
+            _traceanalyzer_completion traceanalyzer; echo "${COMPREPLY[@]}"
+        }
         try traceanalyzer diag
         try traceanalyzer metrics show kernel_su
         try traceanalyzer rules show dataloader-b

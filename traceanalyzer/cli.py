@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import click
 
-from traceanalyzer.commands import completion, crosscheck, diagnose, info, ingest, man, metrics, rules, sql, whatif
+from traceanalyzer.commands import completion, crosscheck, diagnose, info, ingest, man, metrics, rules, sql, top, whatif
 from traceanalyzer.commands import help as help_commands
 from traceanalyzer.commands.output import show_error
 from traceanalyzer.errors import TraceAnalyzerError
@@ -33,6 +33,7 @@ def cli() -> None:
 for command in (
     diagnose.diagnose,
     whatif.whatif,
+    top.top,
     info.info,
     sql.sql,
     ingest.ingest,

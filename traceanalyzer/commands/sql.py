@@ -14,8 +14,8 @@ from traceanalyzer.commands.activity import Activity
 from traceanalyzer.commands.opening import RunOptions, opened, run_options, step_options
 from traceanalyzer.commands.output import show_error, written, written_bytes
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.report import formats
 from traceanalyzer.renamed import with_new_names
+from traceanalyzer.report import formats
 
 if TYPE_CHECKING:
     import duckdb
