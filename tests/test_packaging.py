@@ -21,7 +21,7 @@ _DISTRIBUTIONS = {
     "adbc_driver_manager": "adbc-driver-manager",
 }
 # Packages of an extra, and the one folder that may import each.
-_EXTRAS = {("crosscheck", "hta")}
+_EXTRAS = {("crosscheck", "hta"), ("serving", "mcp"), ("serving", "mcp_types")}
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,20 @@ from collections.abc import Sequence
 
 import click
 
-from traceanalyzer.commands import completion, crosscheck, diagnose, info, ingest, man, metrics, rules, sql, top, whatif
+from traceanalyzer.commands import (
+    completion,
+    crosscheck,
+    diagnose,
+    info,
+    ingest,
+    man,
+    mcp,
+    metrics,
+    rules,
+    sql,
+    top,
+    whatif,
+)
 from traceanalyzer.commands import help as help_commands
 from traceanalyzer.commands.output import show_error
 from traceanalyzer.errors import TraceAnalyzerError
@@ -40,6 +53,7 @@ for command in (
     metrics.metrics,
     rules.rules,
     crosscheck.crosscheck,
+    mcp.mcp,
     completion.completion,
     man.man,
     help_commands.help_,

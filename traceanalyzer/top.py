@@ -25,7 +25,7 @@ class TopQuestion:
 
 
 _CALLS = {"call_count": "sum(call_count)", "sum_ns": "sum(sum_ns)"}
-_RATE = "CASE WHEN count({rate}) > 0 THEN sum({rate} * sum_ns) / nullif(sum(sum_ns) FILTER (WHERE {rate} IS NOT NULL), 0) END"
+_RATE = "sum({rate} * sum_ns) / nullif(sum(sum_ns) FILTER (WHERE {rate} IS NOT NULL), 0)"
 
 QUESTIONS = {
     "kernels": TopQuestion(
