@@ -2,7 +2,8 @@
 
 A generated part of a document lies between `<!-- begin NAME -->` and `<!-- end -->`. A NAME of the form
 `$ COMMAND` is a screen: the command as a user types it at the repository's root, and what it prints.
-docs/rules/ and docs/metrics/ hold generated pages alone, one for each rule, metric and table.
+docs/rules/ and docs/metrics/ hold generated pages alone, one for each rule, metric and table. docs/traceanalyzer.1 is
+the manual page.
 """
 
 from __future__ import annotations
@@ -16,7 +17,11 @@ from pages.metric_pages import metric_pages
 from pages.parts import ROOT, generated
 from pages.rule_pages import rule_pages
 
+from traceanalyzer.cli import cli
+from traceanalyzer.commands.man import manual_page
+
 PAGE_FOLDERS = (ROOT / "docs" / "rules", ROOT / "docs" / "metrics")
+MANUAL_PAGE = ROOT / "docs" / "traceanalyzer.1"
 _PART = re.compile(r"(?P<begin><!-- begin (?P<name>.+?) -->\n).*?(?P<end><!-- end -->)", re.DOTALL)
 
 
@@ -62,6 +67,7 @@ def renew_pages(*, write: bool) -> list[Path]:
 
 
 def _pages() -> Iterator[tuple[Path, str]]:
+    yield MANUAL_PAGE, manual_page(cli, "traceanalyzer")
     for folder, pages in zip(PAGE_FOLDERS, (rule_pages, metric_pages), strict=True):
         yield from ((folder / name, text) for name, text in pages().items())
 

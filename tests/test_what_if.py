@@ -55,8 +55,26 @@ def test_a_family_stands_for_all_its_causes() -> None:
 
 
 def test_what_the_run_does_not_hold_is_told_apart_from_what_is_worth_nothing() -> None:
-    (device,) = answer(Change(("host.gc", "host.python"))).devices
-    assert [(part.change, part.seen) for part in device.parts] == [("host.gc", False), ("host.python", True)]
+    (device,) = answer(Change(("host.python",))).devices
+    assert [part.seen for part in device.parts] == [True]
+    with pytest.raises(TraceAnalyzerError, match=r"'host.gc': the run has no time of this cause") as caught:
+        answer(Change(("host.python", "host.gc")))
+    assert caught.value.hint is not None
+    assert "host.dataloader" in caught.value.hint
+    assert "host.gc" not in caught.value.hint
+
+
+def test_a_rank_that_the_run_does_not_hold_is_an_error_that_names_its_ranks() -> None:
+    con = engine.connect_tables(simulate_job(LATE_RANK).canonical_tables())
+    with pytest.raises(TraceAnalyzerError, match=r"'host.dataloader@7': the run has no rank 7") as caught:
+        what_if(con, Change(("host.dataloader@7",)))
+    assert caught.value.hint == "ranks here: 0, 1, 2"
+
+
+def test_a_cause_that_only_another_rank_has_is_an_error_too() -> None:
+    con = engine.connect_tables(simulate_job(LATE_RANK).canonical_tables())
+    with pytest.raises(TraceAnalyzerError, match=r"'host.gc@1': rank 1 has no time of this cause"):
+        what_if(con, Change(("host.gc@1",)))
 
 
 def test_a_device_without_launches_has_no_answer_and_a_reason() -> None:
@@ -123,6 +141,8 @@ def test_names_may_hold_an_equals_sign() -> None:
         (["--remove", "host.gc@first"], "names no rank"),
         (["--faster", "qemm=2x"], "classes here: "),
         (["--faster", "(=2x"], "is no pattern"),
+        (["--remove", "host.gc"], "causes there: "),
+        (["--remove", "host.dataloader@5"], "ranks here: 0"),
     ],
 )
 def test_questions_that_make_no_sense_say_what_would(

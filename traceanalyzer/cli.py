@@ -9,9 +9,24 @@ from collections.abc import Sequence
 
 import click
 
-from traceanalyzer.commands import crosscheck, diagnose, info, ingest, metrics, record, rules, sql, whatif
+from traceanalyzer.commands import (
+    completion,
+    crosscheck,
+    diagnose,
+    info,
+    ingest,
+    man,
+    mcp,
+    metrics,
+    record,
+    rules,
+    sql,
+    top,
+    whatif,
+)
+from traceanalyzer.commands import help as help_commands
+from traceanalyzer.commands.output import show_error
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.report.visible import visible
 
 EXIT_ERROR = 2
 # What a shell reports for a program that a signal ended: 128 + SIGINT, 128 + SIGPIPE.
@@ -32,6 +47,7 @@ def cli() -> None:
 for command in (
     diagnose.diagnose,
     whatif.whatif,
+    top.top,
     info.info,
     sql.sql,
     ingest.ingest,
@@ -39,6 +55,11 @@ for command in (
     rules.rules,
     record.record,
     crosscheck.crosscheck,
+    mcp.mcp,
+    completion.completion,
+    man.man,
+    help_commands.help_,
+    help_commands.version,
 ):
     cli.add_command(command)
 
@@ -61,7 +82,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Warnings are for programmers.
         warnings.simplefilter("ignore")
     try:
-        code = _run(list(sys.argv[1:] if argv is None else argv))
+        code = _complete() if argv is None else None
+        if code is None:
+            code = _run(list(sys.argv[1:] if argv is None else argv))
         sys.stdout.flush()
         sys.stderr.flush()
     except OSError as error:
@@ -85,6 +108,16 @@ def _prepare_streams() -> None:
         stream.reconfigure(errors="replace") if hasattr(stream, "reconfigure") else None
 
 
+def _complete() -> int | None:
+    """Answer a shell that asks for completions; None: it does not."""
+    instruction = os.environ.get(completion.VARIABLE)
+    if not instruction:
+        return None
+    from click.shell_completion import shell_complete
+
+    return shell_complete(cli, {}, completion.PROGRAM, completion.VARIABLE, instruction)
+
+
 def _run(arguments: list[str]) -> int:
     """Run a command and return its exit code; only a closed pipe is left to the caller."""
     try:
@@ -92,7 +125,8 @@ def _run(arguments: list[str]) -> int:
             cli.invoke(context)
         sys.stdout.flush()
     except TraceAnalyzerError as error:
-        return _report(str(error), error.hint)
+        show_error(error)
+        return EXIT_ERROR
     except click.exceptions.Exit as done:
         return done.exit_code
     except click.ClickException as error:
@@ -128,10 +162,5 @@ def _unforeseen(error: Exception) -> int:
 
 
 def _report(what: str, hint: str | None) -> int:
-    # Names of files and of events stand in errors; only the line breaks of a query's error are meant.
-    what = "\n".join(map(visible, what.split("\n")))
-    color = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
-    click.echo(click.style("error: ", fg="red", bold=True) + what, err=True, color=color)
-    if hint is not None:
-        click.echo(click.style("hint: ", fg="cyan", bold=True) + hint, err=True, color=color)
+    show_error(TraceAnalyzerError(what, hint=hint))
     return EXIT_ERROR

@@ -10,24 +10,26 @@ from traceanalyzer.commands.opening import RunOptions, opened, run_options
 from traceanalyzer.commands.output import written
 from traceanalyzer.report import formats
 
+FORMATS = (*formats.RENDERERS, "csv")
+
 
 @click.command()
 @run_options
 @click.option(
     "--format",
     "layout",
-    type=click.Choice([*formats.RENDERERS, "csv"]),
-    default="terminal",
-    show_default=True,
+    type=click.Choice(FORMATS),
+    show_default=formats.BY_SUFFIX.format("terminal"),
     help="A page to read, the same as Markdown, or one line for each number.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the page to FILE.")
-def crosscheck(options: RunOptions, layout: str, output: Path | None) -> None:
+def crosscheck(options: RunOptions, layout: str | None, output: Path | None) -> None:
     """Compare with the numbers of Holistic Trace Analysis (HTA), which comes with the extra `hta`.
 
     HTA reads every PyTorch trace of the run again, which takes long for large traces. A difference counts as explained
     only if our own computation returns HTA's number once it does what HTA is known to do differently.
     """
+    format_ = formats.chosen(layout, output, FORMATS)
     from traceanalyzer.crosscheck import crosscheck as compare
     from traceanalyzer.crosscheck import require_hta
 
@@ -37,7 +39,7 @@ def crosscheck(options: RunOptions, layout: str, output: Path | None) -> None:
     with written(output) as stream:
         from traceanalyzer.report.screens import crosscheck as report
 
-        if layout == "csv":
+        if format_ == "csv":
             report.write_csv(comparisons, stream)
         else:
-            formats.render(report.sections(comparisons), layout, stream)
+            formats.render(report.sections(comparisons), format_, stream)

@@ -34,8 +34,7 @@ EXIT_BLOCKED = 3
     "--format",
     "layout",
     type=click.Choice(formats.DIAGNOSIS_FORMATS),
-    default="terminal",
-    show_default=True,
+    show_default=formats.BY_SUFFIX.format("terminal"),
     help="A report to read, the same as Markdown, or everything as JSON (docs/json.md).",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the report to FILE.")
@@ -58,7 +57,7 @@ EXIT_BLOCKED = 3
     "assignments",
     multiple=True,
     metavar="RULE.PARAM=VALUE",
-    help="Set a parameter of a rule; may be repeated. Example: dataloader-bound.min_share=0.1",
+    help="Set a parameter of a rule; may be repeated. Example: dataloader-bound.min_share=10%",
 )
 @click.option("--no-settings", is_flag=True, help="Ignore traceanalyzer.toml.")
 @click.option(
@@ -66,7 +65,7 @@ EXIT_BLOCKED = 3
 )
 def diagnose(
     options: RunOptions,
-    layout: str,
+    layout: str | None,
     output: Path | None,
     fail_on: str | None,
     rule_paths: tuple[Path, ...],
@@ -81,13 +80,14 @@ def diagnose(
 
     Exits with 3 where the traces allow no diagnosis: no GPU work is in them, or something makes one of them worthless.
     """
+    format_ = formats.chosen(layout, output, formats.DIAGNOSIS_FORMATS)
     params = dict(_assigned(text) for text in assignments)
     with opened(replace(options, names=()) if no_settings else options) as (run, activity):
         activity.phase("ranking findings")
         diagnosis = run.diagnose(rule_paths, params, NO_SETTINGS if no_settings else None)
         checks = _checked(run, rule_paths, params, activity) if self_check else []
     with written(output) as stream:
-        formats.write_diagnosis(diagnosis, layout, stream, verbose=options.verbose)
+        formats.write_diagnosis(diagnosis, format_, stream, verbose=options.verbose)
     _tell(checks)
     from traceanalyzer.report.verdict import has_unjudged_traces
 

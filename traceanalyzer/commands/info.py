@@ -10,24 +10,26 @@ from traceanalyzer.commands.opening import RunOptions, opened, run_options
 from traceanalyzer.commands.output import written
 from traceanalyzer.report import formats
 
+FORMATS = (*formats.RENDERERS, "json")
+
 
 @click.command()
 @run_options
 @click.option(
     "--format",
     "layout",
-    type=click.Choice([*formats.RENDERERS, "json"]),
-    default="terminal",
-    show_default=True,
+    type=click.Choice(FORMATS),
+    show_default=formats.BY_SUFFIX.format("terminal"),
     help="A page to read, the same as Markdown, or everything as JSON.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the page to FILE.")
-def info(options: RunOptions, layout: str, output: Path | None) -> None:
+def info(options: RunOptions, layout: str | None, output: Path | None) -> None:
     """Show what was recorded, what is missing, and how far to trust it.
 
     Lists traces, ranks, devices, events, the share of GPU work that is linked to the host, defects, and metadata with
     secrets redacted.
     """
+    format_ = formats.chosen(layout, output, FORMATS)
     from traceanalyzer.report.inventory import take_inventory
 
     with opened(options) as (run, activity):
@@ -37,7 +39,7 @@ def info(options: RunOptions, layout: str, output: Path | None) -> None:
     with written(output) as stream:
         from traceanalyzer.report.screens import info as report
 
-        if layout == "json":
+        if format_ == "json":
             report.write_json(inventory, name, stream)
         else:
-            formats.render(report.sections(inventory, name, verbose=options.verbose), layout, stream)
+            formats.render(report.sections(inventory, name, verbose=options.verbose), format_, stream)

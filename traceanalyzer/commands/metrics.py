@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from traceanalyzer import renamed
+from traceanalyzer.commands.completion import completes, metric_names
 from traceanalyzer.commands.opening import RunOptions, opened, run_options, step_options
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
 from traceanalyzer.report import formats
@@ -17,6 +18,7 @@ from traceanalyzer.report.words import counted, size
 
 if TYPE_CHECKING:
     from traceanalyzer.metrics import Metric
+    from traceanalyzer.report.blocks import Section
     from traceanalyzer.schema import TableSchema
 
 ALL_METRICS = "`traceanalyzer metrics list` lists all"
@@ -30,19 +32,29 @@ def metrics() -> None:
 @metrics.command("list")
 def list_metrics() -> None:
     """List every metric and every table, each with the meaning of one row."""
+    formats.render(list_page(), "terminal", sys.stdout)
+
+
+def list_page() -> list[Section]:
+    """Return every metric and every table, each with the meaning of one row."""
     from traceanalyzer.metrics import metrics as load_metrics
     from traceanalyzer.report.screens import metric as report
 
     known = load_metrics()
     tables = {name: table for name, table in _tables().items() if name not in known}
-    formats.render(report.list_sections(known, tables), "terminal", sys.stdout)
+    return report.list_sections(known, tables)
 
 
 @metrics.command("show")
-@click.argument("name")
+@click.argument("name", shell_complete=completes(metric_names))
 @click.option("--sql", "as_sql", is_flag=True, help="Also print the metric's SQL.")
 def show_metric(name: str, as_sql: bool) -> None:
     """Show the meaning of a metric or table: its rows, its definitions, and its columns."""
+    formats.render(metric_page(name, as_sql=as_sql), "terminal", sys.stdout)
+
+
+def metric_page(name: str, *, as_sql: bool = False) -> list[Section]:
+    """Return what a metric or table means; raises TraceAnalyzerError where there is none of this name."""
     from traceanalyzer.metrics import metrics as load_metrics
     from traceanalyzer.report.screens import metric as report
 
@@ -50,19 +62,17 @@ def show_metric(name: str, as_sql: bool) -> None:
     name = renamed.METRICS.get(name, name)
     table_name = name.removeprefix("canonical.").removeprefix("attribution.")
     if name in known:
-        page = report.metric_sections(known[name], as_sql=as_sql)
-    elif table_name in tables:
-        page = report.table_sections(tables[table_name])
-    else:
-        raise _unknown(name, known, tables)
-    formats.render(page, "terminal", sys.stdout)
+        return report.metric_sections(known[name], as_sql=as_sql)
+    if table_name in tables:
+        return report.table_sections(tables[table_name])
+    raise _unknown(name, known, tables)
 
 
 @metrics.command("export")
 @run_options
 @step_options
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
-@click.argument("metric", nargs=-1)
+@click.argument("metric", nargs=-1, shell_complete=completes(metric_names))
 @click.option(
     "--format",
     "layout",

@@ -10,9 +10,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TextIO
 
+import click
+
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.report.visible import visible
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def show_error(error: TraceAnalyzerError) -> None:
+    """Write an error and its hint to standard error."""
+    # Names of files and of events stand in errors; only the line breaks of a query's error are meant.
+    what = "\n".join(map(visible, str(error).split("\n")))
+    color = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+    click.echo(click.style("error: ", fg="red", bold=True) + what, err=True, color=color)
+    if error.hint is not None:
+        click.echo(click.style("hint: ", fg="cyan", bold=True) + error.hint, err=True, color=color)
 
 
 @contextmanager

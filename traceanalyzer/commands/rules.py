@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from traceanalyzer.commands.completion import completes, rule_names
 from traceanalyzer.commands.opening import note_ignored_settings, step_pattern_option, trust_option
 from traceanalyzer.report import formats
 
@@ -39,7 +40,7 @@ def list_rules(paths: tuple[Path, ...]) -> None:
 
 
 @rules.command("show")
-@click.argument("rule_id", metavar="ID")
+@click.argument("rule_id", metavar="ID", shell_complete=completes(rule_names))
 @_extra
 def show_rule(rule_id: str, paths: tuple[Path, ...]) -> None:
     """Show what a rule finds, under which conditions and parameters, and how to fix it."""
@@ -51,7 +52,7 @@ def show_rule(rule_id: str, paths: tuple[Path, ...]) -> None:
 
 
 @rules.command("explain")
-@click.argument("rule_id", metavar="ID")
+@click.argument("rule_id", metavar="ID", shell_complete=completes(rule_names))
 @click.argument("run", type=click.Path(path_type=Path))
 @_extra
 @click.option(

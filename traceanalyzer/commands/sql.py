@@ -12,15 +12,18 @@ import click
 
 from traceanalyzer.commands.activity import Activity
 from traceanalyzer.commands.opening import RunOptions, opened, run_options, step_options
-from traceanalyzer.commands.output import written, written_bytes
+from traceanalyzer.commands.output import show_error, written, written_bytes
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.renamed import with_new_names
+from traceanalyzer.report import formats
 
 if TYPE_CHECKING:
     import duckdb
 
 # Interval at which a query is interrupted until it stops.
 _TICK_S = 0.05
+
+FORMATS = ("table", "csv", "json", "parquet")
 
 # Commands that users type without the point; no statement consists of one of these words.
 BARE_COMMANDS = (["help"], ["quit"], ["exit"])
@@ -38,18 +41,18 @@ HELP = """Statements end with ; and may span lines.
 @click.option(
     "--format",
     "layout",
-    type=click.Choice(["table", "csv", "json", "parquet"]),
-    default="table",
-    show_default=True,
+    type=click.Choice(FORMATS),
+    show_default=formats.BY_SUFFIX.format("table"),
     help="Format of the rows.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the rows to FILE.")
-def sql(options: RunOptions, query: str | None, file: Path | None, layout: str, output: Path | None) -> None:
+def sql(options: RunOptions, query: str | None, file: Path | None, layout: str | None, output: Path | None) -> None:
     """Query a run in SQL.
 
     QUERY is a statement over metrics and tables, in DuckDB's SQL. Without QUERY, the statement comes from --file, from
     a pipe, or from a prompt. `traceanalyzer metrics list` lists the metrics and tables.
     """
+    format_ = formats.chosen(layout, output, FORMATS)
     text = _query(query, file)
     with opened(options) as (run, activity):
         if text is None:
@@ -57,7 +60,7 @@ def sql(options: RunOptions, query: str | None, file: Path | None, layout: str, 
             _shell(run.connection)
             return
         activity.phase("running the query")
-        _run(run.connection, text, layout, output, activity)
+        _run(run.connection, text, format_, output, activity)
 
 
 def _query(query: str | None, file: Path | None) -> str | None:
@@ -77,12 +80,21 @@ def _query(query: str | None, file: Path | None) -> str | None:
 
 
 def _run(con: duckdb.DuckDBPyConnection, text: str, layout: str, output: Path | None, activity: Activity) -> None:
-    from traceanalyzer.report.screens import result_set
+    import duckdb
 
     if layout == "parquet" and output is None and sys.stdout.isatty():
         raise TraceAnalyzerError("Parquet is not for a terminal", "--format parquet", "name a file with --output")
     result = _executed(con, text)
     activity.stop()
+    try:
+        _write(result, layout, output)
+    except duckdb.Error as error:  # the last rows are computed while the first are written
+        raise _explained(str(error)) from error
+
+
+def _write(result: duckdb.DuckDBPyConnection, layout: str, output: Path | None) -> None:
+    from traceanalyzer.report.screens import result_set
+
     if not result_set.column_names(result):
         return
     if layout == "parquet":
@@ -157,9 +169,11 @@ def _shell(con: duckdb.DuckDBPyConnection) -> None:
                 return
             _dot_command(con, words)
             continue
+        if not lines and not words:
+            continue
         lines.append(line)
         if line.rstrip().endswith(";"):
-            _answer(con, "\n".join(lines))
+            _answer_all(con, "\n".join(lines))
             lines = []
 
 
@@ -173,11 +187,28 @@ def _dot_command(con: duckdb.DuckDBPyConnection, words: list[str]) -> None:
         click.echo(HELP)
 
 
-def _answer(con: duckdb.DuckDBPyConnection, text: str) -> None:
-    """Run one statement of the shell; the shell prints an error and continues."""
+def _answer_all(con: duckdb.DuckDBPyConnection, text: str) -> None:
+    """Answer every statement of a text in turn; the first that cannot be answered ends it."""
+    import duckdb
+
+    try:
+        statements = [statement.query for statement in con.extract_statements(text)]
+    except duckdb.Error as error:
+        show_error(_explained(str(error)))
+        return
+    for statement in statements:
+        if not _answer(con, statement):
+            return
+
+
+def _answer(con: duckdb.DuckDBPyConnection, text: str) -> bool:
+    """Run one statement of the shell, print its rows or its error, and return whether there were rows."""
     try:
         _run(con, text, "table", None, Activity(enabled=False))
     except KeyboardInterrupt:
         click.echo("interrupted", err=True)
     except TraceAnalyzerError as error:
-        click.echo(f"error: {error}" + (f"\nhint: {error.hint}" if error.hint else ""), err=True)
+        show_error(error)
+    else:
+        return True
+    return False

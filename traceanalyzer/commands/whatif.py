@@ -6,11 +6,14 @@ from pathlib import Path
 
 import click
 
+from traceanalyzer.commands.completion import cause_names, completes
 from traceanalyzer.commands.opening import RunOptions, opened, run_options, step_options
 from traceanalyzer.commands.output import written
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.renamed import with_new_names
 from traceanalyzer.report import formats
+
+FORMATS = (*formats.RENDERERS, "json")
 
 
 @click.command()
@@ -21,6 +24,7 @@ from traceanalyzer.report import formats
     "removed",
     multiple=True,
     metavar="CAUSE[@RANK]",
+    shell_complete=completes(cause_names),
     help="Remove a cause of the time ledger, for example host.dataloader; host or dev removes all of them.",
 )
 @click.option(
@@ -32,14 +36,13 @@ from traceanalyzer.report import formats
 @click.option(
     "--format",
     "layout",
-    type=click.Choice([*formats.RENDERERS, "json"]),
-    default="terminal",
-    show_default=True,
+    type=click.Choice(FORMATS),
+    show_default=formats.BY_SUFFIX.format("terminal"),
     help="A page to read, the same as Markdown, or everything as JSON.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the answer to FILE.")
 def whatif(
-    options: RunOptions, removed: tuple[str, ...], faster: tuple[str, ...], layout: str, output: Path | None
+    options: RunOptions, removed: tuple[str, ...], faster: tuple[str, ...], layout: str | None, output: Path | None
 ) -> None:
     """Show the step time without a cause, or with faster kernels.
 
@@ -48,6 +51,7 @@ def whatif(
     """
     from traceanalyzer.attribution.lead_scan.what_if import Change, causes_named, parse_faster, what_if
 
+    format_ = formats.chosen(layout, output, FORMATS)
     if not removed and not faster:
         raise TraceAnalyzerError(
             "no change was given", "whatif", "for example --remove host.dataloader, or --faster gemm=2x"
@@ -62,7 +66,7 @@ def whatif(
     with written(output) as stream:
         from traceanalyzer.report.screens import what_if as report
 
-        if layout == "json":
+        if format_ == "json":
             report.write_json(answer, name, stream)
         else:
-            formats.render(report.sections(answer, name), layout, stream)
+            formats.render(report.sections(answer, name), format_, stream)

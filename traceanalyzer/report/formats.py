@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
+
+from traceanalyzer.errors import TraceAnalyzerError
 
 if TYPE_CHECKING:
     from traceanalyzer.diagnosis import Diagnosis
@@ -23,6 +26,34 @@ FOR_PROGRAMS = {
     "json": "traceanalyzer.report.json",
 }
 DIAGNOSIS_FORMATS = (*RENDERERS, *FOR_PROGRAMS)
+# The format that the name of a file asks for.
+SUFFIXES = {
+    ".csv": "csv",
+    ".htm": "html",
+    ".html": "html",
+    ".json": "json",
+    ".markdown": "markdown",
+    ".md": "markdown",
+    ".parquet": "parquet",
+}
+BY_SUFFIX = "by the suffix of -o, else {}"
+
+
+def chosen(layout: str | None, output: Path | None, known: Sequence[str]) -> str:
+    """Return the format that was asked for, else that of the file's suffix, else the first of the known ones.
+
+    Raises TraceAnalyzerError where the suffix is that of a format which is not known here.
+    """
+    if layout is not None:
+        return layout
+    asked = SUFFIXES.get(output.suffix.lower()) if output is not None else None
+    if asked is None:
+        return known[0]
+    if asked not in known:
+        raise TraceAnalyzerError(
+            f"this command writes no {asked}", str(output), f"another suffix, or --format {', '.join(known)}"
+        )
+    return asked
 
 
 def render(sections: Sequence[Section], format_: str, stream: TextIO) -> None:

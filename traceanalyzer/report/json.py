@@ -24,7 +24,7 @@ def write(diagnosis: Diagnosis, stream: TextIO) -> None:
 def document(diagnosis: Diagnosis) -> dict[str, Any]:
     """Return the diagnosis as plain values that JSON can hold."""
     verdict = judge(diagnosis)
-    plain = _plain(dataclasses.asdict(diagnosis))
+    plain = plain_value(dataclasses.asdict(diagnosis))
     return {
         "schema_version": diagnosis.schema_version,
         "run": diagnosis.run,
@@ -45,7 +45,7 @@ def document(diagnosis: Diagnosis) -> dict[str, Any]:
 
 
 def _ledger(ledger: DeviceLedger) -> dict[str, Any]:
-    plain: dict[str, Any] = _plain(dataclasses.asdict(ledger))
+    plain: dict[str, Any] = plain_value(dataclasses.asdict(ledger))
     plain["buckets"] = [
         _bucket(bucket, dur_ns) | {"share": dur_ns / ledger.window_ns if ledger.window_ns else 0.0}
         for bucket, dur_ns in ledger.buckets
@@ -72,12 +72,12 @@ def _run_ledger(ledger: RunLedger) -> dict[str, Any]:
     }
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """Turn tuples into lists, and what JSON has no word for into text; what is no number becomes null."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain_value(item) for item in value]
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, decimal.Decimal):

@@ -91,16 +91,25 @@ def locate_store(root: Path, override: Path | None) -> StoreLocation:
     if problem is None:
         return StoreLocation(own)
     ignored = None if problem == UNWRITABLE else own
-    cache_folder = user_cache()
-    if cache_folder is None:
+    folder = cached_store(root)
+    if folder is None:
         raise TraceAnalyzerError(
             "neither the run's folder nor the user's cache can be written", home, "give --store DIR"
         )
+    if problem := claim_store(folder, key):
+        raise TraceAnalyzerError(f"the store {problem}", folder, "remove it, or give --store DIR")
+    return StoreLocation(folder, ignored)
+
+
+def cached_store(root: Path) -> Path | None:
+    """Return the folder of a run's store in the user's cache; None where the cache cannot be written."""
+    home = root if root.is_dir() else root.parent
+    cache_folder = user_cache()
+    if cache_folder is None:
+        return None
     # The folder's number is in the name: a cache that was copied elsewhere holds stores whose marks do not fit.
-    name = keyed_hash(f"{cache_folder.stat().st_ino} {home.resolve()}".encode(errors="surrogateescape"), key)
-    if problem := claim_store(cache_folder / name, key):
-        raise TraceAnalyzerError(f"the store {problem}", cache_folder / name, "remove it, or give --store DIR")
-    return StoreLocation(cache_folder / name, ignored)
+    place = f"{cache_folder.stat().st_ino} {home.resolve()}".encode(errors="surrogateescape")
+    return cache_folder / keyed_hash(place, user_key())
 
 
 class Store:

@@ -158,8 +158,13 @@ def _cause_and_rank(name: str) -> tuple[str, int | None]:
 
 
 def what_if(con: duckdb.DuckDBPyConnection, change: Change) -> Answer:
-    """Return what a change saves on each device of the run that an engine connection holds."""
+    """Return what a change saves on each device of the run that an engine connection holds.
+
+    Raises TraceAnalyzerError for a rank, a cause or kernels that the run does not hold.
+    """
     bounds = Bounds.load(con)
+    for name in change.removed:
+        _check_place(bounds, name)
     parts = [*(_without(bounds, name) for name in change.removed), *(_with(con, item) for item in change.faster)]
     labels = [*change.removed, *(f"{item.what} {item.factor:g}x" for item in change.faster)]
     asked = [*parts, _joined(parts)]
@@ -212,6 +217,29 @@ def _run_answer(
         bool(runs and bounds.together.meetings),
         tuple(map(Saving, (part.change for part in slowest.parts), saved[0][:-1], saved[-1][:-1], seen)),
     )
+
+
+def _check_place(bounds: Bounds, name: str) -> None:
+    """Raise TraceAnalyzerError where no device of the run, or none of the named rank, has time of a cause.
+
+    A device without an answer counts as one that may have it.
+    """
+    rank = _cause_and_rank(name)[1]
+    ranks = {place: bounds.ranks.get(place[0]) for place in bounds.places}
+    places = [place for place in bounds.places if rank is None or ranks[place] == rank]
+    if not ranks:
+        return
+    if not places:
+        known = ", ".join(map(str, sorted({known for known in ranks.values() if known is not None})))
+        hint = f"ranks here: {known}" if known else "the traces name no ranks; leave out the @"
+        raise TraceAnalyzerError(f"{name!r}: the run has no rank {rank}", "--remove", hint)
+    asked = set(causes_named([name]))
+    if any(bounds.abstains(*place) is not None or asked & bounds.causes(*place) for place in places):
+        return
+    here = sorted(CAUSES & {cause for place in places for cause in bounds.causes(*place)})
+    where = "the run" if rank is None else f"rank {rank}"
+    hint = f"causes there: {', '.join(here)}" if here else "no cause has time there"
+    raise TraceAnalyzerError(f"{name!r}: {where} has no time of this cause", "--remove", hint)
 
 
 def _without(bounds: Bounds, name: str) -> WhatIfs:

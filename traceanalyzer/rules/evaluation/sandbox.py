@@ -177,6 +177,18 @@ def query(con: duckdb.DuckDBPyConnection, sql: str, values: Mapping[str, Any], t
     return Rows(names, tuple(tuple(_plain(value) for value in row) for row in rows))
 
 
+def first_rows(con: duckdb.DuckDBPyConnection, sql: str, limit: int) -> tuple[Rows, bool]:
+    """Return the first rows of one SELECT, and whether these are all."""
+    statement = _parsed(con, sql)
+    named = _named(statement, {})
+    with limited(con):
+        cursor = con.execute(statement, named)
+        names = tuple(column[0] for column in cursor.description or ())
+        rows = cursor.fetchmany(limit + 1)
+    con.abort()
+    return Rows(names, tuple(rows[:limit])), len(rows) <= limit
+
+
 def arrays(con: duckdb.DuckDBPyConnection, sql: str, values: Mapping[str, Any]) -> dict[str, NDArray[np.generic]]:
     """Return the columns of one SELECT as arrays, of any length: for answers with a row per operation of the run."""
     statement = _parsed(con, sql)

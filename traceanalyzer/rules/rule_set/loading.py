@@ -105,6 +105,16 @@ def _parse(paths: Sequence[Path], *, tests: bool = True) -> tuple[list[Rule], li
     return rules, mistakes
 
 
+def _number(param: Param, value: ParamValue) -> float:
+    """Return a number; of one without a unit, `50%` is a half. Raises ValueError for what is no number."""
+    text = str(value).strip()
+    if not text.endswith("%"):
+        return float(value)
+    if param.unit is not None:
+        raise ValueError(f"{param.name} is in {param.unit}")
+    return float(f"{text.removesuffix('%').strip()}e-2")
+
+
 def _checked_value(key: str, param: Param, value: ParamValue) -> ParamValue:
     kind: type = type(param.default)
     try:
@@ -112,8 +122,9 @@ def _checked_value(key: str, param: Param, value: ParamValue) -> ParamValue:
             typed: ParamValue = {"true": True, "false": False}[str(value).lower()]
         else:
             # A count may be given as 5.0 and a share as 1, but not a count as 2.5.
-            typed = kind(float(value)) if kind in (int, float) else str(value)
-            if kind is int and typed != float(value):
+            number = _number(param, value) if kind in (int, float) else 0.0
+            typed = kind(number) if kind in (int, float) else str(value)
+            if kind is int and typed != number:
                 raise ValueError
     except (ValueError, KeyError) as error:
         raise TraceAnalyzerError(f"{value!r} is no {kind.__name__}", key, f"its default is {param.default}") from error

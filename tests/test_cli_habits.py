@@ -1,0 +1,213 @@
+"""What people try on any command line: help and version as words, completion, man, a format from a file's name."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from generate import MANUAL_PAGE
+
+from traceanalyzer.cli import cli, main
+from traceanalyzer.commands.completion import VARIABLE
+from traceanalyzer.commands.man import manual_page
+
+SAMPLE = "sample_traces/slow_loader"
+
+
+@pytest.fixture(scope="module")
+def stored(root: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """A sample run and its store, as arguments."""
+    return [str(root / SAMPLE), "--store", str(tmp_path_factory.mktemp("store"))]
+
+
+def test_help_and_version_are_also_words(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["version"]) == 0
+    as_word = capsys.readouterr().out
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == as_word
+    assert main(["help", "rules", "show"]) == 0
+    as_word = capsys.readouterr().out
+    assert main(["rules", "show", "--help"]) == 0
+    assert capsys.readouterr().out == as_word
+    assert main(["help"]) == 0
+    assert "Commands:" in capsys.readouterr().out
+
+
+def test_help_of_a_command_that_is_not_there_names_the_one_that_was_meant(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help", "diagnoze"]) == 2
+    assert "did you mean 'diagnose'?" in capsys.readouterr().err
+    assert main(["help", "sql", "select"]) == 2
+    assert "no command is called 'select'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_gets_a_script_that_asks_this_program(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", shell]) == 0
+    assert f"{VARIABLE}={shell}_complete" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_bash_completes_commands_names_and_files(tmp_path: Path) -> None:
+    program = tmp_path / "traceanalyzer"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m traceanalyzer "$@"\n')
+    program.chmod(0o700)
+    asks = """
+        eval "$(traceanalyzer completion bash)"
+        try() {
+            COMPREPLY=(); COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
+            _traceanalyzer_completion traceanalyzer; echo "${COMPREPLY[@]}"
+        }
+        try traceanalyzer diag
+        try traceanalyzer metrics show kernel_su
+        try traceanalyzer rules show dataloader-b
+        try traceanalyzer whatif run42 --remove host.dat
+    """
+    done = subprocess.run(
+        ["bash", "-c", asks],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+    )
+    assert done.stdout.split() == ["diagnose", "kernel_summary", "dataloader-bound", "host.dataloader"]
+
+
+def test_the_manual_page_has_every_command_and_option() -> None:
+    page = manual_page(cli, "traceanalyzer")
+
+    def check(group: click.Group, path: str) -> None:
+        for name, command in group.commands.items():
+            if isinstance(command, click.Group):
+                check(command, f"{path} {name}")
+                continue
+            assert f".SS {path} {name} ".replace("-", r"\-") in page
+            for option in (option for option in command.params if isinstance(option, click.Option)):
+                assert option.opts[0].replace("-", r"\-") in page
+
+    check(cli, "traceanalyzer")
+
+
+@pytest.mark.skipif(shutil.which("groff") is None, reason="needs groff")
+def test_the_manual_page_is_roff_without_warnings() -> None:
+    page = manual_page(cli, "traceanalyzer")
+    done = subprocess.run(["groff", "-man", "-ww", "-z"], input=page, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+
+
+def test_the_manual_page_that_is_installed_is_the_one_that_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["man"]) == 0
+    assert capsys.readouterr().out == MANUAL_PAGE.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "begins"),
+    [
+        (["diagnose"], "report.md", "# slow"),
+        (["diagnose"], "REPORT.JSON", "{"),
+        (["diagnose"], "report.txt", "slow_loader  "),
+        (["diagnose", "--format", "json"], "report.md", "{"),
+        (["info"], "info.json", "{"),
+        (["sql", "SELECT 1 AS x"], "x.csv", "x\n1\n"),
+        (["sql", "SELECT 1 AS x"], "x.parquet", "PAR1"),
+        (["whatif", "--remove", "host"], "x.markdown", "# slow"),
+    ],
+)
+def test_the_name_of_a_file_says_its_format(
+    command: list[str], name: str, begins: str, stored: list[str], tmp_path: Path
+) -> None:
+    first, *more = command
+    assert main([first, *stored, *more, "-q", "-o", str(tmp_path / name)]) == 0
+    assert (tmp_path / name).read_bytes().startswith(begins.encode())
+
+
+def test_a_format_that_a_command_does_not_write_is_an_error_and_writes_nothing(
+    stored: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["diagnose", *stored, "-o", str(tmp_path / "report.parquet")]) == 2
+    assert "this command writes no parquet" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_share_may_be_given_in_percent(stored: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    def fired(value: str) -> list[str]:
+        assert main(["diagnose", *stored, "--set", f"dataloader-bound.min_share={value}", "--format", "json"]) == 0
+        findings = json.loads(capsys.readouterr().out)["findings"]
+        return [finding["rule"] for finding in findings]
+
+    assert fired("50%") == fired("0.5")
+    assert "dataloader-bound" in fired("50%")
+    assert "dataloader-bound" not in fired("70 %")
+
+
+@pytest.mark.parametrize("value", ["%", "half%", "110%", "-1%"])
+def test_a_percentage_that_is_none_or_out_of_range_is_an_error(
+    value: str, stored: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["diagnose", *stored, "--set", f"dataloader-bound.min_share={value}"]) == 2
+    assert "dataloader-bound.min_share" in capsys.readouterr().err
+
+
+def test_what_has_a_unit_takes_no_percentage(stored: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diagnose", *stored, "--set", "dataloader-bound.min_ms=50%"]) == 2
+    assert "'50%' is no float" in capsys.readouterr().err
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def prompt(stored: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Prompt:
+    """Types lines at the prompt of `sql` and gives what it prints."""
+    return Prompt(stored, monkeypatch, capsys)
+
+
+class Prompt:
+    """Runs `traceanalyzer sql RUN` at a terminal that types lines."""
+
+    def __init__(self, stored: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._stored, self._monkeypatch, self._capsys = stored, monkeypatch, capsys
+        self.asked: list[str] = []
+
+    def __call__(self, *lines: str) -> tuple[list[str], str]:
+        typed = iter([*lines, ".quit"])
+
+        def read(prompt: str) -> str:
+            self.asked.append(prompt)
+            return next(typed)
+
+        self._monkeypatch.setattr("builtins.input", read)
+        self._monkeypatch.setattr(sys, "stdin", _Terminal())
+        assert main(["sql", *self._stored]) == 0
+        out, err = self._capsys.readouterr()
+        return out.splitlines()[1:], err
+
+
+def test_the_prompt_ignores_an_empty_line(prompt: Prompt) -> None:
+    assert prompt("", "   ", ";", "SELECT 1 AS x;") == (["x", "─", "1"], "")
+    assert prompt.asked == ["sql> "] * 5
+
+
+def test_the_prompt_answers_every_statement_of_a_line(prompt: Prompt) -> None:
+    assert prompt("SELECT 1 AS x; SELECT 2 AS y;") == (["x", "─", "1", "y", "─", "2"], "")
+    assert prompt("SELECT 'a;b' AS x;")[0] == ["x", "───", "a;b"]
+
+
+def test_the_prompt_shows_a_mistake_as_the_command_does_and_goes_on(
+    prompt: Prompt, stored: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for wrong in ("SELECT * FROM gpu_opz", "SELEC 1", "SELECT CAST(name AS INTEGER) FROM gpu_ops"):
+        assert main(["sql", *stored, wrong]) == 2
+        as_command = capsys.readouterr().err
+        rows, as_prompt = prompt(f"{wrong};", "SELECT 1 AS x;")
+        assert as_prompt.replace(";", "") == as_command
+        assert as_prompt.startswith("error: query: ")
+        assert rows == ["x", "─", "1"]

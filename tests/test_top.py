@@ -1,0 +1,145 @@
+"""top, and the metrics by step below it: each operation counts once, in the step in which it starts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import duckdb
+import pytest
+from text_tables import ask, connect
+
+from traceanalyzer import engine
+from traceanalyzer.cli import main
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.simulator import simulate_job
+from traceanalyzer.top import QUESTIONS, top
+
+SAMPLE = "sample_traces/slow_loader"
+JOB = {"ranks": 2, "steps": 5, "kernels": 40, "comm_us": 300, "loader_us": 2_000, "item_per_step": 1}
+
+#  stream 7  [gemm 0 - 10)        [gemm 30 - 40)       [relu 60 - 65)
+#  stream 8                [HtoD 20 - 30)
+OPS = """
+op_id  kind    stream  start_ns  dur_ns  size_bytes  name
+1      kernel  7       0         10      -           gemm
+2      memcpy  8       20        10      400         HtoD
+3      kernel  7       30        10      -           gemm
+4      kernel  7       60        5       -           relu
+"""
+
+
+@pytest.fixture(scope="module")
+def job() -> duckdb.DuckDBPyConnection:
+    """A simulated job of two ranks with copies, collectives and steps."""
+    return engine.connect_tables(simulate_job(JOB).canonical_tables())
+
+
+def test_the_idle_time_before_a_kernel_is_the_gap_that_ends_with_it() -> None:
+    kernels = "SELECT name, call_count, sum_ns, max_ns, idle_ns FROM kernels_by_step"
+    assert ask(connect(gpu_ops=OPS), kernels) == [("gemm", 2, 20, 10, 0), ("relu", 1, 5, 5, 20)]
+
+
+def test_a_copy_is_charged_the_time_in_which_compute_waits_for_it() -> None:
+    copies = "SELECT name, call_count, size_bytes, sum_ns, bandwidth_bytes_per_s FROM copies_by_step"
+    assert ask(connect(gpu_ops=OPS), copies) == [("HtoD", 1, 400, 10, 4e10)]
+
+
+@pytest.mark.parametrize(
+    ("metric", "which"),
+    [
+        ("kernels_by_step", "kind IN ('kernel', 'graph')"),
+        ("copies_by_step", "kind IN ('memcpy', 'memset')"),
+        ("collectives_by_step", "is_comm"),
+        ("operators_by_step", "cpu_op_id IS NOT NULL"),
+    ],
+)
+def test_every_operation_counts_once_whatever_its_step(metric: str, which: str, job: duckdb.DuckDBPyConnection) -> None:
+    (of_metric,) = job.sql(f"SELECT sum(sum_ns) FROM {metric}").fetchall()
+    assert of_metric == job.sql(f"SELECT sum(dur_ns) FROM gpu_ops WHERE {which}").fetchall()[0]
+    assert of_metric[0]
+
+
+def test_the_idle_time_of_operators_is_that_of_the_ledger(job: duckdb.DuckDBPyConnection) -> None:
+    charged = "SELECT sum(dur_ns) FROM ledger_rows WHERE blame_op IS NOT NULL AND bucket <> 'compute'"
+    assert job.sql("SELECT sum(idle_ns) FROM operators_by_step").fetchall() == job.sql(charged).fetchall()
+
+
+def test_an_operator_without_a_gpu_still_has_its_time_on_the_host() -> None:
+    slices = """
+    slice_id  category  name      start_ns  dur_ns  op_id  parent_id
+    1         cpu_op    aten::a   0         100     -      -
+    2         cpu_op    aten::b   10        30      1      1
+    3         cpu_op    aten::b   50        20      1      1
+    """
+    answer = top(connect(host_slices=slices), "operators", "host")
+    assert [(row["name"], row["call_count"], row["host_self_ns"]) for row in answer.rows] == [
+        ("aten::a", 1, 50),
+        ("aten::b", 2, 50),
+    ]
+
+
+def test_the_window_is_the_sum_of_its_kept_steps(job: duckdb.DuckDBPyConnection) -> None:
+    kept = [step for (step,) in job.sql("SELECT DISTINCT step FROM attribution.steps WHERE kept").fetchall()]
+    for what in QUESTIONS:
+        window = top(job, what).whole_ns
+        assert window
+        assert window == sum(top(job, what, step=step).whole_ns for step in kept)
+
+
+def test_ranks_add_up(job: duckdb.DuckDBPyConnection) -> None:
+    for what in QUESTIONS:
+        assert top(job, what).whole_ns == sum(top(job, what, rank=rank).whole_ns for rank in (0, 1))
+
+
+def test_what_is_not_shown_is_counted(job: duckdb.DuckDBPyConnection) -> None:
+    whole, largest = top(job, "kernels"), top(job, "kernels", limit=1)
+    assert largest.rows == whole.rows[:1]
+    assert (largest.row_count, largest.whole_ns) == (whole.row_count, whole.whole_ns)
+    assert largest.left_out_count == len(whole.rows) - 1
+
+
+def test_rows_are_in_the_order_that_was_asked_for(job: duckdb.DuckDBPyConnection) -> None:
+    for what, question in QUESTIONS.items():
+        for by, column in question.by.items():
+            values = [row[column] for row in top(job, what, by).rows]
+            assert values == sorted(values, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what", "hint"),
+    [
+        ({"rank": 7}, "the run has no rank 7", "ranks here: 0, 1"),
+        ({"step": 77}, "the run has no step 77", "steps here: 0-4"),
+        ({"by": "host"}, "kernels have no order by host", "one of time, idle"),
+    ],
+)
+def test_a_place_that_the_run_does_not_hold_is_an_error(
+    arguments: dict[str, int], what: str, hint: str, job: duckdb.DuckDBPyConnection
+) -> None:
+    with pytest.raises(TraceAnalyzerError, match=what) as caught:
+        top(job, "kernels", **arguments)  # type: ignore[arg-type]
+    assert caught.value.hint == hint
+
+
+def test_a_run_without_steps_is_one_window() -> None:
+    assert top(connect(gpu_ops=OPS), "kernels").whole_ns == 25
+
+
+def test_the_screen_and_the_json_hold_the_same_rows(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["top", "kernels", str(root / SAMPLE), "--store", str(tmp_path), "--rank", "0", "--top", "2"]
+    assert main(asked) == 0
+    screen = capsys.readouterr().out
+    assert main([*asked, "--format", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [row["class"] for row in document["rows"]] == ["gemm", "attention"]
+    assert screen.splitlines()[2].split()[:3] == ["61.54", "ms", "66.6"]
+    assert document["rows"][0]["sum_ns"] // 10_000 == 6153
+    assert f"{document['row_count'] - 2} rows not shown" in " ".join(screen.split())
+
+
+def test_a_run_without_any_says_so(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["top", "collectives", str(root / SAMPLE), "--store", str(tmp_path)]) == 0
+    assert "no collectives there" in capsys.readouterr().out

@@ -1,0 +1,31 @@
+"""`traceanalyzer help` and `traceanalyzer version`: the words that people try before options."""
+
+from __future__ import annotations
+
+import click
+
+from traceanalyzer.errors import TraceAnalyzerError, suggestion
+
+
+@click.command("help")
+@click.argument("command", nargs=-1)
+def help_(command: tuple[str, ...]) -> None:
+    """Show the help of a command: `help sql` shows what `sql --help` shows."""
+    context = click.get_current_context().find_root()
+    found: click.Command = context.command
+    for name in command:
+        known = found.commands if isinstance(found, click.Group) else {}
+        if name not in known:
+            hint = suggestion(name, known, "`traceanalyzer --help` lists all")
+            raise TraceAnalyzerError(f"no command is called {name!r}", "help", hint)
+        found = known[name]
+        context = click.Context(found, parent=context, info_name=name)
+    click.echo(found.get_help(context))
+
+
+@click.command()
+def version() -> None:
+    """Show the version, as --version does."""
+    from importlib.metadata import version as version_of
+
+    click.echo(f"traceanalyzer {version_of('traceanalyzer')}")

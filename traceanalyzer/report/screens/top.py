@@ -1,0 +1,84 @@
+"""The largest kernels, operators, collectives and copies of a run as sections of blocks, or as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, TextIO
+
+from traceanalyzer.report.blocks import Heading, Paragraph, Section, Table, Text
+from traceanalyzer.report.words import counted, duration, name_words, percent, size
+from traceanalyzer.top import QUESTIONS, TopAnswer
+
+SCHEMA_VERSION = 1
+
+
+def _rate(bytes_per_s: float) -> str:
+    return f"{size(bytes_per_s)}/s"
+
+
+# Column of an answer → its words on a screen, and how a value is written. The name comes last, where it may be long.
+_SHOWN: dict[str, tuple[str, Callable[[Any], str]]] = {
+    "sum_ns": ("time", duration),
+    "host_self_ns": ("host", duration),
+    "idle_ns": ("idle", duration),
+    "call_count": ("calls", lambda count: f"{count:,}"),
+    "mean_ns": ("mean", duration),
+    "max_ns": ("longest", duration),
+    "size_bytes": ("bytes", size),
+    "bytes_per_s": ("bandwidth", _rate),
+    "bus_bytes_per_s": ("bus bandwidth", _rate),
+    "group_size": ("ranks", str),
+    "group_desc": ("group", str),
+    "class": ("class", str),
+    "name": ("name", name_words),
+}
+_TEXTS = {"class", "name", "group_desc"}
+
+
+def sections(answer: TopAnswer, run: str) -> list[Section]:
+    """Return the largest rows with their share, and how much is not shown."""
+    question = QUESTIONS[answer.what]
+    asked = f"top {answer.what} by {answer.by}"
+    where = [f"step {answer.step}" if answer.step is not None else "analysis window"]
+    where += [] if answer.rank is None else [f"rank {answer.rank}"]
+    head = Heading(run, (Text(f"{asked} · {' · '.join(where)}"),))
+    if not answer.rows:
+        return [Section((head, Paragraph(f"no {answer.what} there", role="caution")))]
+    ordered = question.by[answer.by]
+    names = [name for name in _SHOWN if name in (*question.keys, *question.values)]
+    names = [ordered, *(name for name in names if name != ordered)]
+    columns = [_SHOWN[name][0] for name in names]
+    rows = []
+    for row in answer.rows:
+        cells = ["–" if row[name] is None else _SHOWN[name][1](row[name]) for name in names]
+        share = percent(row[ordered] / answer.whole_ns) if answer.whole_ns else "–"
+        rows.append((cells[0], share, *cells[1:]))
+    right = frozenset({1, *(i + (i > 0) for i, name in enumerate(names) if name not in _TEXTS)})
+    table = Table((columns[0], "share", *columns[1:]), tuple(rows), right=right)
+    more = f"{counted(answer.left_out_count, 'row')} not shown; --top shows more. " if answer.left_out_count else ""
+    note = f"{more}{question.meaning} `traceanalyzer metrics show {answer.metric}` has the definitions."
+    return [Section((head, table)), Section((Paragraph(note, role="dim"),))]
+
+
+def write_json(answer: TopAnswer, run: str, stream: TextIO) -> None:
+    """Write the answer as one JSON object."""
+    json.dump(document(answer, run), stream, indent=2, ensure_ascii=False)
+    stream.write("\n")
+
+
+def document(answer: TopAnswer, run: str) -> dict[str, Any]:
+    """Return the answer as plain values that JSON can hold."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "run": run,
+        "top": answer.what,
+        "by": answer.by,
+        "rank": answer.rank,
+        "step": answer.step,
+        "metric": answer.metric,
+        "meaning": QUESTIONS[answer.what].meaning,
+        "row_count": answer.row_count,
+        "whole_ns": answer.whole_ns,
+        "rows": [dict(row) for row in answer.rows],
+    }

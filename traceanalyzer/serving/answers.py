@@ -1,0 +1,179 @@
+"""What the tools answer: the reports and tables of the commands as text of bounded size."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from traceanalyzer.errors import TraceAnalyzerError, suggestion
+from traceanalyzer.report import formats
+from traceanalyzer.serving.folders import MOST_RUNS, ServedFolders
+
+if TYPE_CHECKING:
+    from traceanalyzer.report.blocks import Section
+    from traceanalyzer.run import Run
+
+MOST_CHARACTERS = 60_000
+MOST_ROWS = 1_000
+MOST_CELL_CHARACTERS = 2_000
+
+
+@dataclass(frozen=True)
+class Answers:
+    """One method a tool: each reads runs in the served folders, and returns text of at most MOST_CHARACTERS.
+
+    Every method raises TraceAnalyzerError for what a caller can mend.
+    """
+
+    folders: ServedFolders
+
+    def runs(self) -> str:
+        """List what the served folders hold: traces, and folders of traces."""
+        runs = self.folders.runs()
+        left_out = len(runs) - MOST_RUNS
+        return _bounded("\n".join([*runs[:MOST_RUNS], *([f"and {left_out} more"] if left_out > 0 else [])]))
+
+    def diagnose(self, run: str, verbose: bool = False, as_json: bool = False) -> str:
+        """Say what limits a run: ranked findings with evidence places, fixes, and upper bounds of what each saves.
+
+        `verbose` adds definitions, and for each skipped rule what to record. A skipped rule is no all-clear.
+        """
+        with self._opened(run) as (opened, notes):
+            diagnosis = opened.diagnose()
+        stream = io.StringIO()
+        formats.write_diagnosis(diagnosis, "json" if as_json else "markdown", stream, verbose=verbose)
+        if as_json:
+            return _whole(stream.getvalue(), "ask without as_json")
+        return _bounded(notes + stream.getvalue())
+
+    def top(
+        self,
+        run: str,
+        what: str,
+        by: str = "time",
+        rank: int | None = None,
+        step: int | None = None,
+        limit: int = 20,
+    ) -> str:
+        """Return the largest `kernels`, `operators`, `collectives` or `copies` of a run as JSON, times in ns.
+
+        `by` is `time`, `idle`, or for operators `host`. Without `step`, rows are of the whole analysis window.
+        """
+        from traceanalyzer.report.screens.top import document
+        from traceanalyzer.top import QUESTIONS, top
+
+        if what not in QUESTIONS:
+            hint = suggestion(what, QUESTIONS, f"one of {', '.join(QUESTIONS)}")
+            raise TraceAnalyzerError(f"there is no top of {what!r}", "what", hint)
+        with self._opened(run) as (opened, _):
+            limit = min(max(limit, 1), MOST_ROWS)
+            answer = top(opened.connection, what, by, rank=rank, step=step, limit=limit)
+            return _whole(json.dumps(document(answer, opened.root.name), ensure_ascii=False), "ask for fewer rows")
+
+    def sql(self, run: str, query: str, limit: int = 100) -> str:
+        """Return the first rows of one SELECT over a run's metrics and tables, in DuckDB's SQL, as JSON.
+
+        `metrics` lists what can be queried. No file can be read, and a query has half a minute. `is_complete` is false
+        where there are more rows than `limit`, at most 1,000, or than an answer holds.
+        """
+        from traceanalyzer.renamed import with_new_names
+        from traceanalyzer.rules.evaluation import sandbox
+        from traceanalyzer.rules.evaluation.workspace import locked_workspace
+
+        limit = min(max(limit, 1), MOST_ROWS)
+        with self._opened(run) as (opened, _), sandbox.total_time():
+            con = locked_workspace(opened.connection)
+            rows, is_complete = sandbox.first_rows(con, with_new_names(query), limit)
+        return _table(rows.columns, rows.rows, is_complete=is_complete)
+
+    def metrics(self, name: str | None = None) -> str:
+        """List every metric and table that `sql` can query; with `name`, its definitions and columns."""
+        from traceanalyzer.commands.metrics import list_page, metric_page
+
+        return _page(list_page() if name is None else metric_page(name))
+
+    def rules(self, rule: str | None = None, run: str | None = None) -> str:
+        """List every rule; with `rule`, what it finds and how to fix it; with `run` too, why it fires there or not."""
+        from traceanalyzer.report.screens import explanation
+        from traceanalyzer.report.screens import rule as report
+        from traceanalyzer.rules import load_rules, rule_called, rule_page
+
+        if rule is None:
+            return _page(report.list_sections(load_rules()))
+        if run is None:
+            found = rule_called(rule, load_rules())
+            return _page(report.sections(rule_page(found), found.select))
+        with self._opened(run) as (opened, notes):
+            return _bounded(notes + _rendered(explanation.sections(opened.explain(rule)), "markdown"))
+
+    @contextmanager
+    def _opened(self, name: str) -> Iterator[tuple[Run, str]]:
+        """Open a run with a store in the user's cache; also gives the notes that a command would print."""
+        from traceanalyzer.run import open_run
+        from traceanalyzer.store.store import cached_store
+
+        path = self.folders.run(name)
+        store = cached_store(path)
+        if store is None:
+            raise TraceAnalyzerError("the user's cache cannot be written", path, "set XDG_CACHE_HOME")
+        with open_run(path, store=store) as run:
+            notes = [f"left out {error}" + (f" ({error.hint})" if error.hint else "") for error in run.unreadable]
+            notes += [f"settings not used, as they may be a stranger's: {file}" for file in run.settings_file.ignored]
+            yield run, "".join(f"> {note}\n\n" for note in notes)
+
+
+def _page(sections: Sequence[Section]) -> str:
+    """Return a page as the command prints it: Markdown would escape every underscore of a name."""
+    return _bounded(_rendered(sections, "terminal"))
+
+
+def _rendered(sections: Sequence[Section], format_: str) -> str:
+    stream = io.StringIO()
+    formats.render(sections, format_, stream)
+    return stream.getvalue()
+
+
+def _bounded(text: str) -> str:
+    """Return a text that is cut behind a line where it is too long, and says so."""
+    if len(text) <= MOST_CHARACTERS:
+        return text
+    last = f"\n\n… cut: the answer has {len(text):,} characters, and this is its beginning."
+    room = MOST_CHARACTERS - len(last)
+    return text[: max(text.rfind("\n", 0, room), 0) or room] + last
+
+
+def _whole(text: str, hint: str) -> str:
+    """Return a text that must not be cut; raises TraceAnalyzerError where it is too long."""
+    if len(text) > MOST_CHARACTERS:
+        raise TraceAnalyzerError(
+            f"the answer would have {len(text):,} characters, and may have {MOST_CHARACTERS:,}", hint=hint
+        )
+    return text
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, is_complete: bool) -> str:
+    """Return rows as JSON, without the last ones where all would be too long."""
+    from traceanalyzer.report.json import plain_value
+
+    lines = [
+        json.dumps([_short(plain_value(value)) for value in row], ensure_ascii=False, allow_nan=False) for row in rows
+    ]
+    names = json.dumps(list(columns), ensure_ascii=False)
+    room, kept = MOST_CHARACTERS - len(names) - 200, 0
+    while kept < len(lines) and room >= len(lines[kept]) + 2:
+        room -= len(lines[kept]) + 2
+        kept += 1
+    complete = "true" if is_complete and kept == len(lines) else "false"
+    body = ",\n".join(lines[:kept])
+    return f'{{"columns": {names},\n"is_complete": {complete},\n"row_count": {kept},\n"rows": [\n{body}\n]}}'
+
+
+def _short(value: Any) -> Any:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if len(text) <= MOST_CELL_CHARACTERS:
+        return value
+    return f"{text[:MOST_CELL_CHARACTERS]}… cut: {len(text):,} characters"

@@ -1,0 +1,160 @@
+"""What takes most of a run: the largest kernels, operators, collectives and copies, by time or by idle time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+
+from traceanalyzer.errors import TraceAnalyzerError
+
+DEFAULT_ROWS = 20
+
+
+@dataclass(frozen=True)
+class TopQuestion:
+    """A question: the metric that answers it, what its rows are summed by, and how."""
+
+    metric: str
+    keys: tuple[str, ...]  # columns that name a row of the answer
+    values: Mapping[str, str]  # column of the answer → aggregate of the metric's columns
+    by: Mapping[str, str]  # what rows may be ordered by → column of the answer
+    meaning: str
+
+
+_CALLS = {"call_count": "sum(call_count)", "sum_ns": "sum(sum_ns)"}
+_RATE = "sum({rate} * sum_ns) / nullif(sum(sum_ns) FILTER (WHERE {rate} IS NOT NULL), 0)"
+
+QUESTIONS = {
+    "kernels": TopQuestion(
+        "kernels_by_step",
+        ("name", "class"),
+        {**_CALLS, "mean_ns": "sum(sum_ns) / sum(call_count)", "max_ns": "max(max_ns)", "idle_ns": "sum(idle_ns)"},
+        {"time": "sum_ns", "idle": "idle_ns"},
+        "Idle: time without any GPU operation that ends with the start of the kernel.",
+    ),
+    "operators": TopQuestion(
+        "operators_by_step",
+        ("name",),
+        {**_CALLS, "host_self_ns": "sum(host_self_ns)", "idle_ns": "sum(idle_ns)"},
+        {"time": "sum_ns", "host": "host_self_ns", "idle": "idle_ns"},
+        "Time: GPU operations that the operator itself launched. Idle: time without compute that the ledger charges to "
+        "work inside it.",
+    ),
+    "collectives": TopQuestion(
+        "collectives_by_step",
+        ("name", "group_desc", "group_size"),
+        {
+            **_CALLS,
+            "max_ns": "max(max_ns)",
+            "size_bytes": "sum(size_bytes)",
+            "bus_bytes_per_s": _RATE.format(rate="bus_bytes_per_s"),
+            "idle_ns": "sum(idle_ns)",
+        },
+        {"time": "sum_ns", "idle": "idle_ns"},
+        "Time: with the wait for the last rank, so that the bus bandwidth is a lower bound. Idle: time without compute "
+        "that the ledger charges to the collective.",
+    ),
+    "copies": TopQuestion(
+        "copies_by_step",
+        ("name",),
+        {
+            **_CALLS,
+            "max_ns": "max(max_ns)",
+            "size_bytes": "sum(size_bytes)",
+            "bytes_per_s": _RATE.format(rate="bandwidth_bytes_per_s"),
+            "idle_ns": "sum(idle_ns)",
+        },
+        {"time": "sum_ns", "idle": "idle_ns"},
+        "Idle: time without compute that the ledger charges to the copy.",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class TopAnswer:
+    """The largest rows of a question, and how much there is besides."""
+
+    what: str  # key of QUESTIONS
+    by: str
+    rank: int | None  # None: all ranks
+    step: int | None  # None: the analysis window
+    rows: tuple[Mapping[str, Any], ...]  # largest first
+    row_count: int  # with those that are not among the rows
+    whole_ns: int  # sum over all rows of the time that they are ordered by
+    metric: str
+
+    @property
+    def left_out_count(self) -> int:
+        """How many rows are not shown."""
+        return self.row_count - len(self.rows)
+
+
+def top(
+    con: duckdb.DuckDBPyConnection,
+    what: str,
+    by: str = "time",
+    *,
+    rank: int | None = None,
+    step: int | None = None,
+    limit: int = DEFAULT_ROWS,
+) -> TopAnswer:
+    """Return the largest kernels, operators, collectives or copies of the analysis window, or of one step.
+
+    Raises TraceAnalyzerError for an order that the question does not have, and for a rank or step that is not there.
+    """
+    question = QUESTIONS[what]
+    if by not in question.by:
+        raise TraceAnalyzerError(f"{what} have no order by {by}", "--by", f"one of {', '.join(question.by)}")
+    check_rank(con, rank)
+    check_step(con, step)
+    keys = ", ".join(question.keys)
+    values = ", ".join(f"{aggregate} AS {name}" for name, aggregate in question.values.items())
+    # Every identifier is one of QUESTIONS.
+    query = f"""
+        WITH totals AS (
+            SELECT {keys}, {values}
+            FROM {question.metric}
+            WHERE ($rank IS NULL OR rank = $rank)
+              AND CASE WHEN $step IS NULL THEN kept ELSE step = $step END
+            GROUP BY {keys}
+        )
+        SELECT *, count(*) OVER () AS row_count, sum({question.by[by]}) OVER () AS whole_ns
+        FROM totals
+        ORDER BY {question.by[by]} DESC, {keys}
+        LIMIT $limit
+    """
+    cursor = con.execute(query, {"rank": rank, "step": step, "limit": limit})
+    names = [column[0] for column in cursor.description or ()]
+    rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+    row_count, whole_ns = (rows[0]["row_count"], int(rows[0]["whole_ns"] or 0)) if rows else (0, 0)
+    shown = tuple({name: _plain(row[name]) for name in (*question.keys, *question.values)} for row in rows)
+    return TopAnswer(what, by, rank, step, shown, row_count, whole_ns, question.metric)
+
+
+def check_rank(con: duckdb.DuckDBPyConnection, rank: int | None) -> None:
+    """Raise TraceAnalyzerError where a rank is named and the run does not hold it."""
+    _check(con, "rank", rank, "SELECT DISTINCT rank FROM canonical.traces WHERE rank IS NOT NULL ORDER BY rank")
+
+
+def check_step(con: duckdb.DuckDBPyConnection, step: int | None) -> None:
+    """Raise TraceAnalyzerError where a step is named and the run does not hold it."""
+    _check(con, "step", step, "SELECT DISTINCT step FROM attribution.steps ORDER BY step")
+
+
+def _check(con: duckdb.DuckDBPyConnection, kind: str, asked: int | None, query: str) -> None:
+    from traceanalyzer.report.words import ranges
+
+    if asked is None:
+        return
+    known = [number for (number,) in con.execute(query).fetchall()]
+    if asked not in known:
+        hint = f"{kind}s here: {ranges(known)}" if known else f"the traces name no {kind}s"
+        raise TraceAnalyzerError(f"the run has no {kind} {asked}", f"--{kind}", hint)
+
+
+def _plain(value: Any) -> Any:
+    """Return a sum, which DuckDB makes as wide as it gets, as a plain number."""
+    return int(value) if value is not None and not isinstance(value, str | float | int) else value
