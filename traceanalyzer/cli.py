@@ -11,6 +11,7 @@ import click
 
 from traceanalyzer.commands import (
     completion,
+    config,
     crosscheck,
     diagnose,
     info,
@@ -53,6 +54,7 @@ for command in (
     metrics.metrics,
     rules.rules,
     crosscheck.crosscheck,
+    config.config,
     mcp.mcp,
     completion.completion,
     man.man,
