@@ -52,7 +52,7 @@ def test_the_findings_of_a_rank_are_its_own_and_those_of_the_run(shown: Shown) -
     early, late = shown("--rank", "0"), shown("--rank", "2")
     for rule in of_one:
         assert f"  {rule}\n" in late
-    assert "(--rank 2); the verdict and the plan are of the whole run." in " ".join(late.split())
+    assert "(--rank 2); all but the ledger is of the whole run." in " ".join(late.split())
     assert "rank 0, device 0" in early
     assert "rank 2, device 0" in late
     # The verdict is the same: the run is no healthier for a rank that is looked at alone.

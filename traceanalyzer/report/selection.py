@@ -37,14 +37,14 @@ class Selection:
         return diagnosis
 
     def words(self, whole: Diagnosis, part: Diagnosis) -> str | None:
-        """Say how much is not shown; None: nothing was chosen."""
-        if self.rank is None and self.top is None:
-            return None
+        """Say how much is not shown, and what the rest is of; None: the report is that of the whole run."""
         options = [f"--rank {self.rank}"] if self.rank is not None else []
         options += [f"--top {self.top}"] if self.top is not None else []
-        shown = len({finding.rule for finding in problems(part)})
-        all_rules = counted(len({finding.rule for finding in problems(whole)}), "finding")
-        return f"{shown} of {all_rules} shown ({', '.join(options)}); the verdict and the plan are of the whole run."
+        shown, found = (len({finding.rule for finding in problems(of)}) for of in (part, whole))
+        if self.rank is None and shown == found:
+            return None
+        count = f"{shown} of {counted(found, 'finding')} shown ({', '.join(options)})"
+        return f"{count}; all but the ledger is of the whole run."
 
     def _concerns(self, finding: Finding) -> bool:
         return finding.rank is None or self.rank in (finding.rank, *finding.same_on_ranks)

@@ -88,11 +88,11 @@ def _of_project(project: Settings, rules: dict[str, Rule]) -> Iterator[Setting]:
         yield Setting(f"rules.{key}", str(value), default, project.reasons.get(rule), origin)
     for rule, reason in project.switched_off.items():
         yield Setting(f"rules.{rule}.enabled", "false", "true", reason, origin)
-    for item in project.suppressions:
-        place = f"rank {item.rank}" if item.rank is not None else item.trace or "everywhere"
-        ended = item.until < datetime.date.today()
-        value = f"{place}, {'ended on' if ended else 'until'} {item.until.isoformat()}"
-        yield Setting(f"suppress.{item.rule}", value, None, item.reason, origin)
+    for known in project.suppressions:
+        place = f"rank {known.rank}" if known.rank is not None else known.trace or "everywhere"
+        ended = known.until < datetime.date.today()
+        value = f"{place}, {'ended on' if ended else 'until'} {known.until.isoformat()}"
+        yield Setting(f"suppress.{known.rule}", value, None, known.reason, origin)
 
 
 def _of_environment() -> Iterator[Setting]:
