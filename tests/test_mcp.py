@@ -240,7 +240,7 @@ def asked(served: Path, question: Callable[[Client], Coroutine[Any, Any, None]],
         from mcp import stdio_client
 
         with errors.open("w") as log:
-            async with Client(stdio_client(program, errlog=log)) as client:  # type: ignore[arg-type]
+            async with Client(stdio_client(program, errlog=log)) as client:
                 await question(client)
 
     asyncio.run(session())

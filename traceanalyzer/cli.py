@@ -11,6 +11,7 @@ import click
 
 from traceanalyzer.commands import (
     completion,
+    config,
     crosscheck,
     diagnose,
     info,
@@ -55,6 +56,7 @@ for command in (
     rules.rules,
     record.record,
     crosscheck.crosscheck,
+    config.config,
     mcp.mcp,
     completion.completion,
     man.man,

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 import duckdb
@@ -61,18 +62,20 @@ def connect(
     derived: Path | None,
     database: Path | None = None,
     readers: Sequence[str] | None = None,
+    replaced: Mapping[str, str] = MappingProxyType({}),
 ) -> duckdb.DuckDBPyConnection:
     """Return a connection over stored traces, numbered in their order.
 
     `derived` is the folder with the run's attribution tables as Parquet; without it the connection has neither these
     tables nor the metrics that read them. `database` makes the connection a file instead of memory: the catalogue.
-    `readers` are the texts that will read the connection, where they are known: see `add_metrics`.
+    `readers` are the texts that will read the connection, where they are known: see `add_metrics`. `replaced` are
+    queries that take the place of metrics', by name.
     """
     needed = named_in(readers)
     connection = connect_unattributed(traces, database, needed)
     if derived is not None:
         add_attribution(connection, derived, needed)
-    add_metrics(connection, with_attribution=derived is not None, readers=readers)
+    add_metrics(connection, with_attribution=derived is not None, readers=readers, replaced=replaced)
     return connection
 
 
@@ -244,7 +247,11 @@ def _macros() -> dict[str, str]:
 
 
 def add_metrics(
-    connection: duckdb.DuckDBPyConnection, *, with_attribution: bool = True, readers: Sequence[str] | None = None
+    connection: duckdb.DuckDBPyConnection,
+    *,
+    with_attribution: bool = True,
+    readers: Sequence[str] | None = None,
+    replaced: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Define metrics as views: all of them, or without attribution those that do not need it.
 
@@ -256,13 +263,19 @@ def add_metrics(
     read_by = Counter(name for text in readers or () for name in sources_in(text))
     for name in those(metrics_in_order(), needed):
         if with_attribution or not metrics_in_order()[name].needs_attribution:
-            define_metric(connection, name, "TABLE" if read_by[name] > 1 else "VIEW")
+            define_metric(connection, name, "TABLE" if read_by[name] > 1 else "VIEW", replaced)
 
 
-def define_metric(connection: duckdb.DuckDBPyConnection, name: str, kind: Literal["TABLE", "VIEW"]) -> None:
+def define_metric(
+    connection: duckdb.DuckDBPyConnection,
+    name: str,
+    kind: Literal["TABLE", "VIEW"],
+    replaced: Mapping[str, str] = MappingProxyType({}),
+) -> None:
     """Define one metric, after those that it reads; raise ValueError with its name where its query is wrong."""
+    query = replaced.get(name, metrics_in_order()[name].sql)
     try:
-        connection.execute(f"CREATE OR REPLACE {kind} main.{name} AS {metrics_in_order()[name].sql}")
+        connection.execute(f"CREATE OR REPLACE {kind} main.{name} AS {query}")
     except (duckdb.CatalogException, duckdb.BinderException, duckdb.ParserException) as error:
         raise ValueError(f"metric {name}: {error}") from error
 

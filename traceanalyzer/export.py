@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from graphlib import TopologicalSorter
 from pathlib import Path
+from types import MappingProxyType
 
 import duckdb
 
@@ -31,11 +32,13 @@ def export_metrics(
     names: Sequence[str] = (),
     layout: str = "parquet",
     jobs: int | None = None,
+    replaced: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Path]:
     """Write metrics into a folder, all of them unless `names` names some; return the file of each.
 
     All files appear at the end and replace those of an earlier export; none appears where one cannot be computed.
-    `attribute` and `jobs` are as in `compute_metrics`. Raises TraceAnalyzerError where the folder cannot be written.
+    `attribute`, `jobs` and `replaced` are as in `compute_metrics`. Raises TraceAnalyzerError where the folder cannot be
+    written.
     """
     wanted = list(names) or list(metrics())
     files = {name: folder / f"{name}.{layout}" for name in wanted}
@@ -47,7 +50,7 @@ def export_metrics(
             def write(connection: duckdb.DuckDBPyConnection, name: str, query: str) -> None:
                 connection.execute(f"COPY ({query}) TO {literal(parts[name])} ({LAYOUTS[layout]})")
 
-            compute_metrics(traces, attribute, wanted, write, jobs)
+            compute_metrics(traces, attribute, wanted, write, jobs, replaced)
             for name, part in parts.items():
                 part.replace(files[name])
     except (OSError, duckdb.IOException) as error:
@@ -65,12 +68,13 @@ def compute_metrics(
     names: Sequence[str],
     take: Take,
     jobs: int | None = None,
+    replaced: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Compute metrics and pass each to `take`: a connection, the metric's name, and the query that returns its rows.
 
     A metric that others read is computed once. `attribute` returns the folder of the attribution tables; it is called
     only where a metric needs them, while the other metrics are computed. `jobs` is the number of cores to use, all by
-    default; that many threads call `take`.
+    default; that many threads call `take`. `replaced` are queries that take the place of metrics', by name.
     """
     workers = jobs or os.cpu_count() or 1
     wanted = with_those_below(names)
@@ -89,7 +93,7 @@ def compute_metrics(
                 if name == _ATTRIBUTION:
                     engine.add_attribution(own, attribute())
                     return
-                engine.define_metric(own, name, "TABLE" if name in read else "VIEW")
+                engine.define_metric(own, name, "TABLE" if name in read else "VIEW", replaced)
                 if name in names:
                     take(own, name, f"FROM main.{name}")
 

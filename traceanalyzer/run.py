@@ -19,6 +19,7 @@ from traceanalyzer.attribution.vocabulary.options import DEFAULT_OPTIONS, Attrib
 from traceanalyzer.canonical import StoredTrace, connect_canonical
 from traceanalyzer.discovery import find_sources, find_unreadable, natural_key, ranks_from_names
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.hardware import with_device
 from traceanalyzer.ingest import Ingester, IngestOptions, Progress
 from traceanalyzer.ingest.sink import parquet_options
 from traceanalyzer.renamed import with_new_names
@@ -50,11 +51,27 @@ class Run:
     catalog: Future[None] | None = None  # the catalogue being written beside what the caller does
     ignored_store: Path | None = None  # a store in the run's folder that this user's commands did not make there
     settings_file: SettingsFile = NO_SETTINGS_FILE  # the project's, for all that is asked without other settings
+    device: str | None = None  # as in `open_run`
 
     @cached_property
     def connection(self) -> duckdb.DuckDBPyConnection:
         """A DuckDB connection over every table and metric, made when it is first asked for."""
-        return engine.connect(self.traces, self.derived)
+        return self._connect(self._project(None))
+
+    def _connect(self, project: Settings, readers: Sequence[str] | None = None) -> duckdb.DuckDBPyConnection:
+        """Return a connection with what a project says of its hardware, checked."""
+        connection = engine.connect(self.traces, self.derived, readers=readers, replaced=project.hardware.queries())
+        try:
+            project.hardware.check(connection)
+        except TraceAnalyzerError:
+            connection.close()
+            raise
+        return connection
+
+    def _project(self, settings: Settings | None) -> Settings:
+        """Return the settings that were given, else the project's, with the device that the run was opened with."""
+        project = self.settings_file.read() if settings is None else settings
+        return replace(project, hardware=with_device(project.hardware, self.device))
 
     def sql(self, query: str) -> duckdb.DuckDBPyRelation:
         """Return the relation of a query over canonical tables, attribution and metrics."""
@@ -73,9 +90,9 @@ class Run:
         """
         from traceanalyzer.rules import diagnose, load_rules, readers
 
-        project = self.settings_file.read() if settings is None else settings
+        project = self._project(settings)
         rules = load_rules((*project.rule_paths, *rule_paths), tests=False)
-        with engine.connect(self.traces, self.derived, readers=readers(rules)) as connection:
+        with self._connect(project, readers(rules)) as connection:
             return diagnose(connection, rules, params or {}, str(self.root), project=project, exclusive=True)
 
     def explain(
@@ -84,11 +101,11 @@ class Run:
         """Return how a rule comes to its verdict in every place: each condition with the values that it sees."""
         from traceanalyzer.rules import check_settings, explain, load_rules, readers, rule_called
 
-        project = self.settings_file.read() if settings is None else settings
+        project = self._project(settings)
         rules = load_rules((*project.rule_paths, *rule_paths), tests=False)
         rule = rule_called(rule_id, rules)
         values = rule.values(check_settings(rules, project.params).get(rule.id))
-        with engine.connect(self.traces, self.derived, readers=readers([rule])) as connection:
+        with self._connect(project, readers([rule])) as connection:
             return explain(connection, rule, values, exclusive=True)
 
     def export(self, folder: str | Path, names: Sequence[str] = (), layout: str = "parquet") -> dict[str, Path]:
@@ -99,7 +116,8 @@ class Run:
         """
         from traceanalyzer.export import export_metrics
 
-        return export_metrics(self.traces, self._attributed, Path(folder), names, layout, self.jobs)
+        replaced = self._project(None).hardware.queries()
+        return export_metrics(self.traces, self._attributed, Path(folder), names, layout, self.jobs, replaced)
 
     def _attributed(self) -> Path:
         return self.derived or _derive(Store(self.store), self.traces, _with_names(self.options, self.settings_file))
@@ -129,13 +147,15 @@ def open_run(
     attribution: bool = True,
     options: AttributionOptions = DEFAULT_OPTIONS,
     trust: bool = False,
+    device: str | None = None,
 ) -> Run:
     """Open a trace file or a folder of traces, ingesting what the store does not hold yet.
 
     Without `attribution`, the tables that are computed from all of a run are left for later, and so are the metrics
     that build on them; `options` say how they are computed, with the names in the project's settings unless they have
     some; with `trust`, also of a traceanalyzer.toml in the run's own folder (docs/settings.md). `jobs` is the number of
-    cores to use (all by default); `report` receives how far reading is. A file of a folder that cannot be read at all
+    cores to use (all by default); `report` receives how far reading is. `device` is the
+    model of the devices that no trace names, as NAME or NAME:SMS. A file of a folder that cannot be read at all
     is left out and listed in `Run.unreadable`. Raises TraceAnalyzerError where nothing can be read.
     """
     root = Path(path)
@@ -164,6 +184,7 @@ def open_run(
         writing,
         location.ignored,
         settings_file,
+        device,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import os
 import stat
 from collections.abc import Iterator, Mapping
@@ -11,13 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
+from traceanalyzer.hardware import NO_HARDWARE, DevicePeaks, Hardware, peak_columns
 
 FILE_NAME = "traceanalyzer.toml"
 MAX_FILE_BYTES = 1_000_000
 
 ParamValue = int | float | str | bool
 
-_TOP_KEYS = ("rule_paths", "names", "rules", "suppress")
+_TOP_KEYS = ("rule_paths", "names", "devices", "rules", "suppress")
+_DEVICE_KEYS = ("name", "sm_count", "peaks")
 _RULE_KEYS = ("enabled", "params", "reason")
 _SUPPRESS_KEYS = ("rule", "rank", "trace", "reason", "until")
 
@@ -47,6 +50,7 @@ class Settings:
     switched_off: Mapping[str, str] = field(default_factory=dict)  # rule → reason
     suppressions: tuple[Suppression, ...] = ()
     reasons: Mapping[str, str] = field(default_factory=dict)  # rule → why its parameters are set
+    hardware: Hardware = NO_HARDWARE
     names: tuple[tuple[str, str], ...] = ()  # host cause, pattern of the names that stand for it in this project
 
     def rules_named(self) -> Iterator[tuple[str, str]]:
@@ -162,6 +166,7 @@ class _SettingsReader:
             switched_off=switched_off,
             suppressions=tuple(self._suppressions(values.get("suppress", []))),
             reasons=reasons,
+            hardware=self._hardware(values["devices"]) if "devices" in values else NO_HARDWARE,
             names=tuple(self._names("names", values.get("names", {}))),
         )
 
@@ -192,6 +197,34 @@ class _SettingsReader:
             self.mistakes.append(f"{where}: {pattern!r} is no regular expression of RE2: {mistake}")
             return False
         return True
+
+    def _hardware(self, value: Any) -> Hardware:
+        table = self._table("devices", value)
+        self._check_keys("devices", table, _DEVICE_KEYS)
+        name, sm_count = table.get("name"), table.get("sm_count")
+        if name is not None and not (isinstance(name, str) and name.strip()):
+            self.mistakes.append("devices.name must be the product name of a device")
+            name = None
+        if sm_count is not None and not _is_count(sm_count):
+            self.mistakes.append("devices.sm_count must be a number of SMs or compute units")
+            sm_count = None
+        if sm_count is not None and name is None:
+            self.mistakes.append("devices.sm_count needs devices.name")
+        peaks = self._table("devices.peaks", table.get("peaks", {}))
+        return Hardware(name, sm_count, peaks=tuple(self._peaks(pattern, item) for pattern, item in peaks.items()))
+
+    def _peaks(self, pattern: str, value: Any) -> DevicePeaks:
+        where, columns = f"devices.peaks.{pattern}", peak_columns()
+        table = self._table(where, value)
+        self._is_pattern(where, pattern)
+        self._check_keys(where, table, tuple(columns))
+        for name in (name for name in table if name in columns and name != "source"):
+            is_right = _is_count(table[name]) if columns[name] == "INTEGER" else _is_rate(table[name])
+            if not is_right:
+                self.mistakes.append(f"{where}.{name} must be a number above 0")
+        if not (isinstance(table.get("source"), str) and table["source"].strip()):
+            self.mistakes.append(f"{where} needs a source: where the numbers come from")
+        return DevicePeaks(pattern, tuple(table.items()))
 
     def _rule_paths(self, value: Any) -> tuple[Path, ...]:
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
@@ -235,3 +268,11 @@ class _SettingsReader:
             if name not in known:
                 hint = suggestion(name, known, f"known: {', '.join(known)}")
                 self.mistakes.append(f"unknown key: {f'{where}.{name}'.lstrip('.')} ({hint})")
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def _is_rate(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 SCREEN_WIDTH = 100
 # As wide as on a pipe, and without colours, whoever runs this.
 SCREEN = {"COLUMNS": str(SCREEN_WIDTH), "NO_COLOR": "1"}
-_WITH_STORE = ("diagnose", "whatif", "info", "sql", "ingest")
+_WITH_STORE = ("diagnose", "whatif", "info", "sql", "ingest", "top")
 
 
 def generated(name: str) -> str:

@@ -59,6 +59,8 @@ EXIT_BLOCKED = 3
     metavar="RULE.PARAM=VALUE",
     help="Set a parameter of a rule; may be repeated. Example: dataloader-bound.min_share=10%",
 )
+@click.option("--rank", type=int, metavar="N", help="Show findings and ledger of this rank only; not for JSON.")
+@click.option("--top", type=click.IntRange(min=1), metavar="N", help="Show the first N findings only; not for JSON.")
 @click.option("--no-settings", is_flag=True, help="Ignore traceanalyzer.toml.")
 @click.option(
     "--self-check", is_flag=True, help="Also check the result itself, and list the checks; takes much longer."
@@ -70,6 +72,8 @@ def diagnose(
     fail_on: str | None,
     rule_paths: tuple[Path, ...],
     assignments: tuple[str, ...],
+    rank: int | None,
+    top: int | None,
     no_settings: bool,
     self_check: bool,
 ) -> None:
@@ -86,8 +90,12 @@ def diagnose(
         activity.phase("ranking findings")
         diagnosis = run.diagnose(rule_paths, params, NO_SETTINGS if no_settings else None)
         checks = _checked(run, rule_paths, params, activity) if self_check else []
+    from traceanalyzer.report.selection import Selection
+
+    selection = Selection(rank, top)
+    selection.of(diagnosis)  # a rank that is not there is an error in every format
     with written(output) as stream:
-        formats.write_diagnosis(diagnosis, format_, stream, verbose=options.verbose)
+        formats.write_diagnosis(diagnosis, format_, stream, verbose=options.verbose, selection=selection)
     _tell(checks)
     from traceanalyzer.report.verdict import has_unjudged_traces
 
@@ -106,8 +114,9 @@ def _checked(run: Run, rule_paths: tuple[Path, ...], params: Mapping[str, str], 
     from traceanalyzer.self_check import check_run
 
     activity.phase("checking the result")
-    # What a project silences is tested, too.
-    return check_run(run.connection, run.diagnose(rule_paths, params, NO_SETTINGS), rule_paths, params, run.options)
+    # What a project silences is tested, too; a device that the user names is left out on both sides.
+    bare = replace(run, device=None).diagnose(rule_paths, params, NO_SETTINGS)
+    return check_run(run.connection, bare, rule_paths, params, run.options)
 
 
 def _tell(checks: Sequence[Check]) -> None:

@@ -11,9 +11,9 @@ from traceanalyzer.errors import TraceAnalyzerError
 
 
 @click.command()
-@click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FOLDER...")
-def mcp(folders: tuple[Path, ...]) -> None:
-    """Serve diagnoses and queries of the runs in FOLDERs to an assistant (MCP over stdio); needs the extra `mcp`.
+@click.argument("folder", nargs=-1, required=True, type=click.Path(path_type=Path))
+def mcp(folder: tuple[Path, ...]) -> None:
+    """Serve diagnoses and queries of the runs in FOLDER to an assistant (MCP over stdio); needs the extra `mcp`.
 
     Read-only: no run outside the folders is read, no link out of them is followed, queries cannot read files, and
     computed tables are kept in your cache. A client starts it itself; its settings have a line such as:
@@ -23,7 +23,7 @@ def mcp(folders: tuple[Path, ...]) -> None:
     """
     from traceanalyzer.serving.folders import served_folders
 
-    served = served_folders(folders)
+    served = served_folders(folder)
     if find_spec("mcp") is None:
         raise TraceAnalyzerError("the extra `mcp` is not installed", "mcp", "pip install 'traceanalyzer[mcp]'")
     from traceanalyzer.serving.server import serve

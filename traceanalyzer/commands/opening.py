@@ -32,6 +32,7 @@ class RunOptions:
     step_pattern: str | None = None
     names: tuple[tuple[str, str], ...] | None = None  # as in AttributionOptions
     trust: bool = False
+    device: str | None = None
 
 
 trust_option = click.option(
@@ -74,14 +75,21 @@ step_pattern_option = click.option(
 )
 
 
+device_option = click.option(
+    "--device",
+    metavar="NAME[:SMS]",
+    help="Take devices that the traces do not name for this model, for example 'NVIDIA H100 80GB HBM3:132'.",
+)
+
+
 def step_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the option that says which annotations are steps; put it below `run_options`."""
+    """Give a command the options for which annotations are steps and which devices ran; put it below `run_options`."""
 
     @functools.wraps(command)
-    def gathered(options: RunOptions, step_pattern: str | None, **rest: Any) -> Any:
-        return command(options=replace(options, step_pattern=step_pattern), **rest)
+    def gathered(options: RunOptions, step_pattern: str | None, device: str | None, **rest: Any) -> Any:
+        return command(options=replace(options, step_pattern=step_pattern, device=device), **rest)
 
-    return step_pattern_option(gathered)
+    return step_pattern_option(device_option(gathered))
 
 
 @contextmanager
@@ -101,6 +109,7 @@ def opened(options: RunOptions, *, attribution: bool = True) -> Iterator[tuple[R
             attribution=attribution,
             options=AttributionOptions(options.step_pattern, options.names),
             trust=options.trust,
+            device=options.device,
         )
         try:
             for error in run.unreadable:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from traceanalyzer.commands.completion import completes, rule_names
-from traceanalyzer.commands.opening import note_ignored_settings, step_pattern_option, trust_option
+from traceanalyzer.commands.opening import device_option, note_ignored_settings, step_pattern_option, trust_option
 from traceanalyzer.report import formats
 
 EXIT_FAILED = 1
@@ -62,9 +62,16 @@ def show_rule(rule_id: str, paths: tuple[Path, ...]) -> None:
     help="Folder for computed tables.",
 )
 @step_pattern_option
+@device_option
 @trust_option
 def explain_rule(
-    rule_id: str, run: Path, paths: tuple[Path, ...], store: Path | None, step_pattern: str | None, trust: bool
+    rule_id: str,
+    run: Path,
+    paths: tuple[Path, ...],
+    store: Path | None,
+    step_pattern: str | None,
+    device: str | None,
+    trust: bool,
 ) -> None:
     """Show why a rule fires on RUN or not: each condition, and the values that it saw.
 
@@ -74,7 +81,8 @@ def explain_rule(
     from traceanalyzer.report.screens import explanation
     from traceanalyzer.run import open_run
 
-    with open_run(run, store=store, options=AttributionOptions(step_pattern=step_pattern), trust=trust) as opened:
+    options = AttributionOptions(step_pattern=step_pattern)
+    with open_run(run, store=store, options=options, trust=trust, device=device) as opened:
         note_ignored_settings(opened)
         formats.render(explanation.sections(opened.explain(rule_id, paths)), "terminal", sys.stdout)
 

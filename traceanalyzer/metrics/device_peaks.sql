@@ -1,13 +1,15 @@
 -- One row per device with GPU work: the peak rates of its hardware, where the model is known.
 --
--- Models are matched with hardware_peaks by name, and by SM count where variants differ.
+-- Models are matched with project_peaks and then hardware_peaks by name, and by SM count where variants differ. A device
+-- that the trace does not name has the name in named_device.
 --
 -- columns:
 --   trace            VARCHAR  name of the trace
 --   rank             INTEGER  rank in the job
 --   device           INTEGER  device
 --   trace_id         INTEGER  traces.trace_id
---   name             VARCHAR  product name
+--   name             VARCHAR  product name; NULL: the trace does not name it, nor does the user
+--   name_source      VARCHAR  trace, or user (named_device); NULL: no name
 --   vendor           VARCHAR  nvidia, amd, intel, mtia; NULL: unknown
 --   sm_count         INTEGER  SMs or compute units
 --   arch             INTEGER  compute capability x 10; NULL: unknown or not NVIDIA
@@ -23,35 +25,59 @@ WITH used AS (
         device
     FROM gpu_ops
 ),
-matched AS (
+described AS (
     SELECT
         used.trace_id,
         used.device,
-        arg_min(peaks.position, peaks.position) AS position
+        coalesce(nullif(devices.name, ''), named_device.name) AS name,
+        CASE WHEN nullif(devices.name, '') IS NULL THEN 'user' ELSE 'trace' END AS told_by,
+        coalesce(
+            devices.sm_count,
+            CASE WHEN nullif(devices.name, '') IS NULL THEN named_device.sm_count END
+        ) AS sm_count,
+        devices.vendor,
+        devices.compute_major * 10 + devices.compute_minor AS arch
     FROM used
-    JOIN devices USING (trace_id, device)
-    JOIN hardware_peaks AS peaks
-      ON regexp_matches(devices.name, peaks.pattern)
-     AND (peaks.sm_count IS NULL OR devices.sm_count IS NULL OR peaks.sm_count = devices.sm_count)
-    GROUP BY used.trace_id, used.device
+    LEFT JOIN devices USING (trace_id, device)
+    LEFT JOIN named_device ON true
+),
+known AS (
+    SELECT *, 0 AS source_order FROM project_peaks
+    UNION ALL BY NAME
+    SELECT *, 1 AS source_order FROM hardware_peaks
+),
+models AS (
+    SELECT * REPLACE (row_number() OVER (ORDER BY source_order, position) AS position)
+    FROM known
+),
+matched AS (
+    SELECT
+        described.trace_id,
+        described.device,
+        min(models.position) AS position
+    FROM described
+    JOIN models
+      ON regexp_matches(described.name, models.pattern)
+     AND (models.sm_count IS NULL OR described.sm_count IS NULL OR models.sm_count = described.sm_count)
+    GROUP BY described.trace_id, described.device
 )
 SELECT
     traces.trace,
     traces.rank,
-    used.device,
-    used.trace_id,
-    devices.name,
-    coalesce(devices.vendor, traces.vendor) AS vendor,
-    devices.sm_count,
-    coalesce(devices.compute_major * 10 + devices.compute_minor, peaks.arch)::INTEGER AS arch,
+    described.device,
+    described.trace_id,
+    described.name,
+    CASE WHEN described.name IS NOT NULL THEN told_by END AS name_source,
+    coalesce(described.vendor, traces.vendor) AS vendor,
+    described.sm_count,
+    coalesce(described.arch, peaks.arch)::INTEGER AS arch,
     peaks.fp32_tflops,
     peaks.tf32_tflops,
     peaks.half_tflops,
     peaks.fp8_tflops,
     peaks.memory_gb_per_s,
     peaks.source
-FROM used
+FROM described
 JOIN traces USING (trace_id)
-LEFT JOIN devices USING (trace_id, device)
 LEFT JOIN matched USING (trace_id, device)
-LEFT JOIN hardware_peaks AS peaks USING (position)
+LEFT JOIN models AS peaks USING (position)

@@ -15,6 +15,7 @@ from traceanalyzer.errors import TraceAnalyzerError
 if TYPE_CHECKING:
     from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.report.blocks import Section
+    from traceanalyzer.report.selection import Selection
 
 # Each module has a function `render(sections, stream)`; it is imported when its format is asked for.
 RENDERERS = {
@@ -62,12 +63,20 @@ def render(sections: Sequence[Section], format_: str, stream: TextIO) -> None:
     renderer(sections, stream)
 
 
-def write_diagnosis(diagnosis: Diagnosis, format_: str, stream: TextIO, *, verbose: bool = False) -> None:
-    """Write a diagnosis in one of DIAGNOSIS_FORMATS; those for programs are always whole."""
+def write_diagnosis(
+    diagnosis: Diagnosis,
+    format_: str,
+    stream: TextIO,
+    *,
+    verbose: bool = False,
+    selection: Selection | None = None,
+) -> None:
+    """Write a diagnosis in one of DIAGNOSIS_FORMATS, or a selection of it; those for programs are always whole."""
     if format_ in FOR_PROGRAMS:
         writer: Callable[[Diagnosis, TextIO], None] = import_module(FOR_PROGRAMS[format_]).write
         writer(diagnosis, stream)
         return
     from traceanalyzer.report.diagnosis_blocks import diagnosis_sections
+    from traceanalyzer.report.selection import EVERYTHING
 
-    render(diagnosis_sections(diagnosis, verbose=verbose), format_, stream)
+    render(diagnosis_sections(diagnosis, verbose=verbose, selection=selection or EVERYTHING), format_, stream)

@@ -91,14 +91,14 @@ def locate_store(root: Path, override: Path | None) -> StoreLocation:
     if problem is None:
         return StoreLocation(own)
     ignored = None if problem == UNWRITABLE else own
-    folder = cached_store(root)
-    if folder is None:
+    cached = cached_store(root)
+    if cached is None:
         raise TraceAnalyzerError(
             "neither the run's folder nor the user's cache can be written", home, "give --store DIR"
         )
-    if problem := claim_store(folder, key):
-        raise TraceAnalyzerError(f"the store {problem}", folder, "remove it, or give --store DIR")
-    return StoreLocation(folder, ignored)
+    if problem := claim_store(cached, key):
+        raise TraceAnalyzerError(f"the store {problem}", cached, "remove it, or give --store DIR")
+    return StoreLocation(cached, ignored)
 
 
 def cached_store(root: Path) -> Path | None:

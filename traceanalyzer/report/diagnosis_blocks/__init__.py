@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from traceanalyzer.diagnosis import Diagnosis
-from traceanalyzer.report.blocks import Section
+from traceanalyzer.report.blocks import Paragraph, Section
 from traceanalyzer.report.diagnosis_blocks.findings import finding_sections
 from traceanalyzer.report.diagnosis_blocks.headline import (
     footer,
@@ -19,12 +19,20 @@ from traceanalyzer.report.diagnosis_blocks.overrides import override_sections
 from traceanalyzer.report.diagnosis_blocks.plan import plan_sections
 from traceanalyzer.report.diagnosis_blocks.skipped_rules import skipped_sections
 from traceanalyzer.report.diagnosis_blocks.unexplained import below_noise_blocks, unexplained_sections
+from traceanalyzer.report.selection import EVERYTHING, Selection
 from traceanalyzer.report.verdict import RunVerdict, judge, quality_findings, ran_no_kernels
 
 
-def diagnosis_sections(diagnosis: Diagnosis, *, verbose: bool = False) -> tuple[Section, ...]:
-    """Return the report of a diagnosis; `verbose` adds definitions, rivals, further fixes and every skipped rule."""
+def diagnosis_sections(
+    diagnosis: Diagnosis, *, verbose: bool = False, selection: Selection = EVERYTHING
+) -> tuple[Section, ...]:
+    """Return the report of a diagnosis; `verbose` adds definitions, rivals, further fixes and every skipped rule.
+
+    `selection` chooses findings and ledgers; all else is of the whole run.
+    """
     verdict = judge(diagnosis)
+    part = selection.of(diagnosis)
+    not_shown = selection.words(diagnosis, part)
     if verdict.state in ("healthy", "clear") and not verbose:
         return _healthy(diagnosis, verdict)
     trust, noise = trust_blocks(diagnosis, verbose=verbose), below_noise_blocks(diagnosis)
@@ -34,9 +42,10 @@ def diagnosis_sections(diagnosis: Diagnosis, *, verbose: bool = False) -> tuple[
     return (
         headline(diagnosis, verdict),
         *([Section(trust)] if trust else []),
-        *([] if is_empty else ledger_sections(diagnosis, verbose=verbose)),
+        *([] if is_empty else ledger_sections(part, verbose=verbose)),
         *plan_sections(diagnosis),
-        *finding_sections(diagnosis, verbose=verbose),
+        *finding_sections(part, verbose=verbose),
+        *([Section((Paragraph(not_shown, role="dim"),))] if not_shown else []),
         *([Section(noise)] if noise else []),
         *([] if is_empty else unexplained_sections(diagnosis)),
         *(skipped_sections(diagnosis, verbose=verbose) if verbose or is_mute else []),

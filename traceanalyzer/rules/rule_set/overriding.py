@@ -54,6 +54,10 @@ class Overrides:
             for cause, pattern in self.settings.names
         ]
         changes += [
+            Override(kind, None, what, None, None, place)
+            for kind, what, place in self.settings.hardware.changes(origin)
+        ]
+        changes += [
             Override("off", rule, "switched off", reason, None, origin)
             for rule, reason in self.settings.switched_off.items()
         ]

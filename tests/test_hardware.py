@@ -1,0 +1,185 @@
+"""What a user says of hardware reaches peaks and reports, is said in both, and is refused where it is ambiguous."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from traceanalyzer.cli import main
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.hardware import DevicePeaks, Hardware, with_device
+from traceanalyzer.run import open_run
+from traceanalyzer.settings import NO_SETTINGS, Settings, read_settings
+
+PEAKS = "SELECT name, name_source, half_tflops, source FROM device_peaks"
+H100 = "NVIDIA H100 80GB HBM3"
+
+
+def write_trace(file: Path, device: dict[str, object]) -> None:
+    """Write a run of one kernel on a device with these properties."""
+    call = {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 7, "tid": 7, "ts": 20, "dur": 5}
+    kernel = {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 30, "dur": 40}
+    events = [
+        call | {"args": {"correlation": 1}},
+        kernel | {"args": {"device": 0, "stream": 7, "correlation": 1}},
+    ]
+    file.parent.mkdir(parents=True)
+    properties = [{"id": 0, **device}] if device else []
+    file.write_text(json.dumps({"schemaVersion": 1, "deviceProperties": properties, "traceEvents": events}))
+
+
+@pytest.fixture(scope="module")
+def nameless(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run whose trace does not name its device."""
+    run = tmp_path_factory.mktemp("project") / "runs" / "nameless"
+    write_trace(run / "rank0.json", {})
+    return run
+
+
+@pytest.fixture(scope="module")
+def named(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run whose trace names a model that nobody knows."""
+    run = tmp_path_factory.mktemp("project") / "runs" / "named"
+    write_trace(run / "rank0.json", {"name": "Acme X1", "numSms": 10})
+    return run
+
+
+def peaks_of(run: Path, device: str | None) -> list[tuple[object, ...]]:
+    with open_run(run, device=device) as opened:
+        return opened.sql(PEAKS).fetchall()
+
+
+def test_a_device_without_a_name_has_the_peaks_of_the_model_that_the_user_names(nameless: Path) -> None:
+    assert peaks_of(nameless, None) == [(None, None, None, None)]
+    ((name, name_source, half_tflops, source),) = peaks_of(nameless, f"{H100}:132")
+    assert (name, name_source, half_tflops) == (H100, "user", 989)
+    assert str(source).startswith("https://")
+
+
+def test_a_device_with_a_name_keeps_it(named: Path) -> None:
+    assert peaks_of(named, f"{H100}:132") == [("Acme X1", "trace", None, None)]
+
+
+@pytest.mark.parametrize(
+    ("device", "what", "hint"),
+    [
+        (H100, "fits models with different peaks", "add the number of SMs: 114, 132"),
+        (f"{H100}:7", "with 7 SMs is known", "known with: 114, 132"),
+        ("Acme X1", "no peaks are known for 'Acme X1'", "hardware_peaks"),
+        (":132", "is not NAME or NAME:SMS", "for example"),
+        ("H100:many", "is not NAME or NAME:SMS", "for example"),
+        ("", "is not NAME or NAME:SMS", "for example"),
+    ],
+)
+def test_a_name_that_is_not_one_model_is_an_error(
+    device: str, what: str, hint: str, nameless: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["diagnose", str(nameless), "--device", device]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("error: --device: ")
+    assert what in err
+    assert hint in err
+
+
+def test_a_report_says_which_device_was_taken_and_who_said_so(
+    nameless: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["diagnose", str(nameless), "--device", "NVIDIA A100-SXM4-80GB", "--format", "json"]) in (0, 3)
+    document = json.loads(capsys.readouterr().out)
+    assert document["overrides"] == [
+        {
+            "kind": "device",
+            "rule": None,
+            "what": "devices that the traces do not name are taken for NVIDIA A100-SXM4-80GB",
+            "reason": None,
+            "until": None,
+            "origin": "--device",
+        }
+    ]
+    assert document["ledgers"][0]["peaks_known"]
+    assert main(["diagnose", str(nameless), "--device", "NVIDIA A100-SXM4-80GB"]) in (0, 3)
+    assert "Changed by --device" in capsys.readouterr().out
+
+
+OWN = """
+[devices.peaks."Acme X\\\\d"]
+half_tflops = 123.5
+memory_gb_per_s = 900
+source = "measured: PERF-60"
+"""
+
+
+def test_peaks_in_the_settings_reach_every_command(
+    named: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = named.parent.parent / "traceanalyzer.toml"
+    file.write_text(OWN)
+    try:
+        assert peaks_of(named, None) == [("Acme X1", "trace", 123.5, "measured: PERF-60")]
+        assert main(["metrics", "export", str(named), str(tmp_path), "device_peaks", "--format", "csv", "-q"]) == 0
+        assert "123.5" in (tmp_path / "device_peaks.csv").read_text()
+        assert main(["diagnose", str(named), "--format", "json"]) in (0, 3)
+        document = json.loads(capsys.readouterr().out)
+        assert [(item["kind"], item["origin"]) for item in document["overrides"]] == [("peaks", str(file))]
+        assert main(["diagnose", str(named), "--format", "json", "--no-settings"]) in (0, 3)
+        assert json.loads(capsys.readouterr().out)["overrides"] == []
+    finally:
+        file.unlink()
+
+
+def test_hardware_leaves_stored_tables_as_they_are(nameless: Path) -> None:
+    with open_run(nameless) as without, open_run(nameless, device="A100") as with_device_:
+        assert with_device_.derived == without.derived
+        assert with_device_.reused
+
+
+def test_own_peaks_win_over_built_in_ones(nameless: Path) -> None:
+    own = Hardware(name="NVIDIA A100", peaks=(DevicePeaks("A100", (("half_tflops", 1.5), ("source", "us"))),))
+    with open_run(nameless) as run:
+        connection = run._connect(Settings(hardware=own))
+        assert connection.sql(PEAKS).fetchall() == [("NVIDIA A100", "user", 1.5, "us")]
+        connection.close()
+
+
+def test_text_from_settings_is_text_in_sql(nameless: Path) -> None:
+    source = "it's '); DROP VIEW device_peaks; --"
+    own = Hardware(name="X'1", peaks=(DevicePeaks("X'1", (("source", source),)),))
+    with open_run(nameless) as run:
+        connection = run._connect(Settings(hardware=own))
+        assert connection.sql(PEAKS).fetchall() == [("X'1", "user", None, source)]
+        connection.close()
+
+
+def test_the_command_line_wins_over_the_settings() -> None:
+    project = Hardware(name="NVIDIA A100")
+    assert with_device(project, None) == project
+    assert with_device(project, f"{H100}: 132") == Hardware(H100, 132, "--device")
+
+
+@pytest.mark.parametrize(
+    ("text", "mistake"),
+    [
+        ("[devices]\nmodel = 'x'", "unknown key: devices.model"),
+        ("[devices]\nname = 7", "devices.name must be the product name"),
+        ("[devices]\nsm_count = 7", "devices.sm_count needs devices.name"),
+        ("[devices]\nname = 'x'\nsm_count = 0", "devices.sm_count must be"),
+        ("devices = 3", "devices must be a table"),
+        ("[devices.peaks.X]\nhalf_tflops = 3", "devices.peaks.X needs a source"),
+        ("[devices.peaks.X]\nhalf_tflops = -3\nsource = 'a'", "devices.peaks.X.half_tflops must be a number above 0"),
+        ("[devices.peaks.X]\nhalf_tflops = inf\nsource = 'a'", "devices.peaks.X.half_tflops must be a number above 0"),
+        ("[devices.peaks.X]\nhalf_flops = 3\nsource = 'a'", "did you mean 'half_tflops'?"),
+        ("[devices.peaks.'(']\nsource = 'a'", "is no regular expression"),
+    ],
+)
+def test_mistakes_in_the_settings_are_named(text: str, mistake: str, tmp_path: Path) -> None:
+    file = tmp_path / "traceanalyzer.toml"
+    file.write_text(text)
+    with pytest.raises(TraceAnalyzerError) as caught:
+        read_settings(file)
+    assert mistake in str(caught.value)
+
+
+def test_without_settings_there_is_no_hardware() -> None:
+    assert NO_SETTINGS.hardware.queries() == {}
