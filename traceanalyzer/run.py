@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from traceanalyzer import engine
 from traceanalyzer.attribution.vocabulary.options import DEFAULT_OPTIONS, AttributionOptions
 from traceanalyzer.canonical import StoredTrace, connect_canonical
-from traceanalyzer.discovery import find_sources, find_unreadable, natural_key, ranks_from_names
+from traceanalyzer.discovery import discover, natural_key, ranks_from_names
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import Ingester, IngestOptions, Progress
 from traceanalyzer.ingest.sink import parquet_options
@@ -143,12 +143,12 @@ def open_run(
     settings_file = locate_settings(root, trust=trust)
     if attribution:
         options = _with_names(options, settings_file)
-    sources = find_sources(root)
+    found = discover(root)
     location = locate_store(root, None if store is None else Path(store))
     _check_name(location.folder)
     keeper = Store(location.folder)
-    unreadable = find_unreadable(root)
-    folders = _ingest_all(sources, keeper, jobs or os.cpu_count() or 1, report, unreadable)
+    unreadable = list(found.unreadable)
+    folders = _ingest_all(found.sources, keeper, jobs or os.cpu_count() or 1, report, unreadable)
     traces = _order(root, [folder for _, folder, _ in folders], [source for source, _, _ in folders])
     reused = all(was_there for _, _, was_there in folders)
     derived = _derive(keeper, traces, options, jobs) if attribution else None
