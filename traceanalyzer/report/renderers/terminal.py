@@ -55,7 +55,7 @@ _FILLS = "█▒░▓╱+=:·"
 _HEAT = "·░▒█"
 _HEAT_STYLES = ("dim", "cyan", "yellow", "bold red")
 _UNKNOWN_HEAT = " "
-_BETWEEN_NAMES = "   "
+_BETWEEN_NAMES = 2
 
 _INDENT = 2
 _INDENT_BELOW_MARK = 3
@@ -129,10 +129,10 @@ def heat_lines(block: HeatMap) -> list[list[Part]]:
             (_UNKNOWN_HEAT, "dim") if level is None else (_HEAT[level], _HEAT_STYLES[level]) for level in row.levels
         ]
         lines.append([f"{row.label:<{width}}  ", *cells])
-    named = ""
-    for at, name in enumerate(block.columns):
-        if at >= len(named):
-            named = f"{named:<{at}}{name}{_BETWEEN_NAMES}"
+    apart = 1
+    while apart < max(map(len, block.columns)) + _BETWEEN_NAMES:
+        apart *= 2
+    named = "".join(f"{name:<{apart}}" for name in block.columns[::apart])
     return [*lines, [" " * (width + 2), (named.rstrip(), "dim")]]
 
 
