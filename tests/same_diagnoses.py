@@ -19,7 +19,7 @@ from conftest import corpus_path
 # Text for people: what it says is held by the reviewed diagnoses in tests/golden.
 PROSE = {"sentence", "title", "message", "why", "text", "detail", "unlock", "code", "references"}
 # Paths, and what version 0.2.0 adds.
-LEFT_OUT = {"run", "recorder", "framework", "former_bucket", "host_hint"}
+LEFT_OUT = {"run", "recorder", "framework", "former_bucket", "host_hint", "ranks"}
 RENAMED = {
     "dev.comm_skew": "dev.straggler_wait",
     "edge.carried_in": "edge.queued_before_trace",

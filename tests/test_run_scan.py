@@ -51,7 +51,7 @@ def check_limits(bounds: Bounds) -> None:
 def test_one_rank_alone_saves_no_more_than_the_others_waited(
     loader_us: list[int], kernel_scale: list[float], seed: int
 ) -> None:
-    job = dict(wide_job(8, jitter=0.02))
+    job = dict(wide_job(8, jitter=0.02, collectives=4))
     job["programs"] = [[{"next": {"us": us}}, *job["programs"][0][1:]] for us in loader_us]
     job["faults"] = [{"rank": rank, "kernel_scale": scale} for rank, scale in enumerate(kernel_scale)]
     check_limits(bounds_of({**job, "steps": 3}, seed))
@@ -64,12 +64,12 @@ def test_the_limit_of_one_rank_alone_holds_in_every_job(name: str) -> None:
 
 
 def test_ranks_that_never_come_last_alone_are_known_to_save_the_run_nothing() -> None:
-    bounds = bounds_of({**wide_job(8, late=5), "steps": 3})
+    bounds = bounds_of({**wide_job(8, late=5, collectives=4), "steps": 3})
     assert [place for place in bounds.places if bounds.most_alone_ns(place)] == [(5, 0)]
 
 
 def test_several_what_ifs_at_once_are_answered_as_one_by_one() -> None:
-    bounds = bounds_of({**wide_job(8, late=5, slow=2, jitter=0.02), "steps": 3})
+    bounds = bounds_of({**wide_job(8, late=5, slow=2, jitter=0.02, collectives=4), "steps": 3})
     asked = questions(bounds)
     at_once = [answer.saved_ns for answer in bounds.runs(asked)]
     assert at_once == [bounds.run(what_ifs).saved_ns for what_ifs in asked]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,31 +25,63 @@ class StoredTrace:
 
 
 def connect_canonical(
-    traces: Sequence[StoredTrace],
-    database: Path | None = None,
-    needed: Set[str] | None = None,
-    *,
-    only: int | None = None,
+    traces: Sequence[StoredTrace], database: Path | None = None, needed: Set[str] | None = None
 ) -> duckdb.DuckDBPyConnection:
     """Return a connection over the canonical tables of stored traces, which are numbered in their order.
 
-    `database` makes the connection a file instead of memory. `needed` are the tables to define, all by default. With
-    `only`, the connection holds one of the traces, which keeps its number.
+    `database` makes the connection a file instead of memory. `needed` are the tables to define, all by default.
     """
+    connection = _new_connection(database)
+    _define(connection, dict(enumerate(traces)), needed)
+    return connection
+
+
+class OneTraceConnections:
+    """Connections that each hold one trace of a run at a time, for the threads of a pool.
+
+    A connection is used again for another trace: opening one takes seven times as long.
+    """
+
+    def __init__(self, traces: Sequence[StoredTrace], needed: Set[str] | None = None) -> None:
+        self._traces = traces
+        self._needed = needed
+        self._free: list[duckdb.DuckDBPyConnection] = []
+
+    @contextmanager
+    def holding(self, trace_id: int) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Give a connection that holds one trace, under its number in the run."""
+        try:
+            connection = self._free.pop()
+        except IndexError:
+            connection = _new_connection(None)
+        _define(connection, {trace_id: self._traces[trace_id]}, self._needed)
+        yield connection
+        self._free.append(connection)
+
+    def close(self) -> None:
+        """Close all connections."""
+        while self._free:
+            self._free.pop().close()
+
+
+def _new_connection(database: Path | None) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(str(database) if database else ":memory:")
-    numbered = {number: stored for number, stored in enumerate(traces) if only is None or number == only}
     # Every view and every query reads the footers of the same files.
     connection.execute("SET parquet_metadata_cache = true")
     connection.execute("CREATE SCHEMA canonical")
+    return connection
+
+
+def _define(connection: duckdb.DuckDBPyConnection, traces: Mapping[int, StoredTrace], needed: Set[str] | None) -> None:
+    """Define the canonical tables over these traces, by their numbers, and over no others."""
     for name in those(canonical_tables(), needed):
         table = canonical_tables()[name]
         if name == "traces":
-            connection.execute(in_schema(table, "canonical"))
-            for trace_id, stored in numbered.items():
+            connection.execute(in_schema(table, "canonical").replace("CREATE TABLE", "CREATE OR REPLACE TABLE"))
+            for trace_id, stored in traces.items():
                 _insert_trace(connection, trace_id, stored)
         else:
-            connection.execute(_stored_view(table, numbered))
-    return connection
+            connection.execute(_stored_view(table, traces))
 
 
 def those(names: Iterable[str], needed: Set[str] | None) -> list[str]:
@@ -105,7 +138,7 @@ def _stored_view(table: TableSchema, traces: Mapping[int, StoredTrace]) -> str:
     """Return the view of a table over every trace's Parquet files, with the trace's number put in front."""
     if not traces:
         empty = ", ".join(f"CAST(NULL AS {c.type}) AS {c.name}" for c in table.columns)
-        return f"CREATE VIEW canonical.{table.name} AS SELECT {empty} LIMIT 0"
+        return f"CREATE OR REPLACE VIEW canonical.{table.name} AS SELECT {empty} LIMIT 0"
     columns = ", ".join(f'"{column.name}"' for column in table.columns if column.name != "trace_id")
     # Named one by one: a folder's own name may hold what is a wildcard in a pattern.
     parts = (part for stored in traces.values() for part in sorted(stored.folder.glob(f"{table.name}*.parquet")))
@@ -117,6 +150,5 @@ def _stored_view(table: TableSchema, traces: Mapping[int, StoredTrace]) -> str:
         numbers = ", ".join(f"{literal(stored.folder)}: {number}" for number, stored in traces.items())
         trace_id = f"MAP {{{numbers}}}[parse_dirpath(filename)]"
         source = f"read_parquet([{files}], filename = true)"
-    return (
-        f"CREATE VIEW canonical.{table.name} AS SELECT CAST({trace_id} AS INTEGER) AS trace_id, {columns} FROM {source}"
-    )
+    numbered = f"CAST({trace_id} AS INTEGER) AS trace_id"
+    return f"CREATE OR REPLACE VIEW canonical.{table.name} AS SELECT {numbered}, {columns} FROM {source}"

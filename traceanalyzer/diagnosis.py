@@ -173,6 +173,31 @@ class DeviceLedger:
 
 
 @dataclass(frozen=True)
+class StandsOut:
+    """By how much a device's own time exceeds the median of its role, and in what."""
+
+    step_hits: int  # steps in which it is clearly longer
+    more_ns: int  # mean of all steps
+    more_share: float  # of the median
+    bucket: str  # what differs most from the median of its role
+    bucket_more_ns: int
+    bucket_more_share: float | None  # of the median of this bucket; None: others have none of it
+
+
+@dataclass(frozen=True)
+class RankSteps:
+    """The own time of a device step by step: what it does beside communication, compared with others in its role."""
+
+    trace: str
+    rank: int | None
+    device: int
+    role: int  # devices that run the same kernels equally often have the same number
+    own_ns: tuple[int, ...]  # of each kept step
+    more_share: tuple[float, ...]  # by how much each is above the median of its role in this step, as a share of that
+    stands_out: StandsOut | None = None
+
+
+@dataclass(frozen=True)
 class RunLedger:
     """The run's time, all ranks together: at each moment that of the rank which the others wait for."""
 
@@ -284,5 +309,6 @@ class Diagnosis:
     plans: tuple[FixPlan, ...] = ()
     below_noise: tuple[BelowNoise, ...] = ()  # largest first
     run_ledger: RunLedger | None = None  # None: one device, or ranks that cannot be followed together
+    ranks: tuple[RankSteps, ...] = ()  # of runs with four devices and more whose steps are known
     host_hint: str | None = None  # how to record what the host does between recorded calls
     schema_version: int = SCHEMA_VERSION

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 from traceanalyzer.errors import TraceAnalyzerError
@@ -14,6 +16,8 @@ from traceanalyzer.ingest.trace_events import TraceEventIngester
 from traceanalyzer.ingest.trace_events.stream import GZIP_MAGIC, inflated_up_to_damage
 
 _HEAD_BYTES = 2**20
+# Files whose heads are read at once.
+_READERS = 16
 _RANK_IN_NAME = re.compile(r"(?:rank|worker|proc|process)[-_.]?(\d{1,6})(?!\d)", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+")
 _PACKED = "compressed in another way than gzip"
@@ -53,11 +57,19 @@ def ingesters() -> tuple[Ingester, ...]:
     return (NsysIngester(), TraceEventIngester())
 
 
-def find_sources(path: Path) -> list[tuple[Path, Ingester]]:
-    """Return the trace files of a run, each with its ingester, in natural order of their names.
+@dataclass(frozen=True)
+class Discovery:
+    """The trace files of a run, each with its ingester, and an error for each file that should be one and is not."""
 
-    A folder is searched one level deep. Hidden files and files of unknown formats are skipped; `find_unreadable`
-    returns those that look like traces by their name. Raises TraceAnalyzerError where no file can be read.
+    sources: tuple[tuple[Path, Ingester], ...]  # in natural order of their names
+    unreadable: tuple[TraceAnalyzerError, ...] = ()
+
+
+def discover(path: Path) -> Discovery:
+    """Return the trace files of a run, a file or a folder, which is searched one level deep.
+
+    Hidden files and files of unknown formats are skipped; those that are named like a trace and cannot be read as one
+    are listed. Raises TraceAnalyzerError where no file can be read.
     """
     if not path.exists():
         raise TraceAnalyzerError("no such file or folder", path, "give a trace file, or the folder that holds a run")
@@ -65,64 +77,71 @@ def find_sources(path: Path) -> list[tuple[Path, Ingester]]:
         ingester = _ingester_of(path)
         if ingester is None:
             raise TraceAnalyzerError(*_unknown(path))
-        return [(path, ingester)]
-    found = [(file, ingester) for file in _candidates(path) if (ingester := _ingester_if_readable(file)) is not None]
-    if not found:
-        raise TraceAnalyzerError("no traces in this folder", path, _hint_for_folder(path))
-    return sorted(found, key=lambda item: natural_key(item[0].relative_to(path).as_posix()))
+        return Discovery(((path, ingester),))
+    folders, files = _entries(path)
+    # A disk far away answers many questions at once as fast as one.
+    with ThreadPoolExecutor(_READERS) as pool:
+        looks = list(pool.map(_look, files))
+    readable = [(file, ingester) for file, (ingester, _) in zip(files, looks, strict=True) if ingester is not None]
+    sources = [*folders, *readable]
+    if not sources:
+        raise TraceAnalyzerError("no traces in this folder", path, _hint_for_folder(files))
+    return Discovery(
+        tuple(sorted(sources, key=lambda item: natural_key(item[0].relative_to(path).as_posix()))),
+        tuple(error for _, error in looks if error is not None),
+    )
 
 
-def find_unreadable(path: Path) -> list[TraceAnalyzerError]:
-    """Return an error for each file of a folder that is named like a trace and cannot be read as a trace."""
-    if not path.is_dir() or _ingester_of(path) is not None:
-        return []
-    wrong: list[TraceAnalyzerError] = []
-    for file in sorted(_files(path)):
-        if _NAMED_LIKE_A_TRACE.search(file.name) is None:
-            continue
-        try:
-            if _ingester_of(file) is None and not _is_other_json(file):
-                wrong.append(TraceAnalyzerError(*_unknown(file)))
-        except TraceAnalyzerError as error:
-            wrong.append(error)
-    return wrong
+def find_sources(path: Path) -> list[tuple[Path, Ingester]]:
+    """Return the trace files of a run, each with its ingester: see `discover`."""
+    return list(discover(path).sources)
 
 
-def _is_other_json(file: Path) -> bool:
-    """Return whether a file holds JSON that is no trace, such as a job's configuration."""
-    return _BEGINS_JSON.match(read_head(file)) is not None and _other_format(file) is None
-
-
-def _candidates(folder: Path) -> Iterator[Path]:
-    """Return what may be a trace, without empty files: some of the system's seem empty and block their readers."""
-    yield from (entry for entry in folder.iterdir() if entry.is_dir() and not _hidden(entry) and _ingester_of(entry))
-    yield from (file for file in _files(folder) if file.stat().st_size > 0)
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    """Return the files of a folder and of the folders directly in it."""
+def _entries(folder: Path) -> tuple[list[tuple[Path, Ingester]], list[Path]]:
+    """Return the folders in a folder that are traces, and the files in it and in its other folders, sorted."""
+    folders: list[tuple[Path, Ingester]] = []
+    files: list[Path] = []
     for entry in folder.iterdir():
         if _hidden(entry):
             continue
         if entry.is_file():
-            yield entry
-        elif entry.is_dir() and _ingester_of(entry) is None:
-            yield from (file for file in entry.iterdir() if not _hidden(file) and file.is_file())
+            files.append(entry)
+        elif entry.is_dir():
+            ingester = _ingester_of(entry)
+            if ingester is not None:
+                folders.append((entry, ingester))
+            else:
+                files += [file for file in entry.iterdir() if not _hidden(file) and file.is_file()]
+    return folders, sorted(files)
+
+
+def _look(file: Path) -> tuple[Ingester | None, TraceAnalyzerError | None]:
+    """Return the ingester of a file, or an error where it is named like a trace and cannot be read as one."""
+    is_named = _NAMED_LIKE_A_TRACE.search(file.name) is not None
+    try:
+        # Some of the system's files seem empty and block their readers.
+        head = b"" if file.stat().st_size == 0 else read_head(file)
+        ingester = _ingester_of_head(head, file) if head else None
+    except TraceAnalyzerError as error:
+        return None, error if is_named else None
+    is_missed = is_named and ingester is None and not _is_other_json(head, file)
+    return ingester, TraceAnalyzerError(*_unknown(file)) if is_missed else None
+
+
+def _is_other_json(head: bytes, file: Path) -> bool:
+    """Return whether a file holds JSON that is no trace, such as a job's configuration."""
+    return _BEGINS_JSON.match(head) is not None and _other_format(file) is None
 
 
 def _hidden(path: Path) -> bool:
     return path.name.startswith(".")
 
 
-def _ingester_if_readable(path: Path) -> Ingester | None:
-    try:
-        return _ingester_of(path)
-    except TraceAnalyzerError:
-        return None
-
-
 def _ingester_of(path: Path) -> Ingester | None:
-    head = b"" if path.is_dir() else read_head(path)
+    return _ingester_of_head(b"" if path.is_dir() else read_head(path), path)
+
+
+def _ingester_of_head(head: bytes, path: Path) -> Ingester | None:
     return next((ingester for ingester in ingesters() if ingester.sniff(head, path)), None)
 
 
@@ -166,9 +185,9 @@ def _other_format(path: Path) -> tuple[str, str] | None:
     return None
 
 
-def _hint_for_folder(folder: Path) -> str:
-    files = sorted(file for file in _files(folder) if file.stat().st_size > 0)
-    others = [(file.name, other) for file in files if (other := _other_format(file)) is not None]
+def _hint_for_folder(files: Sequence[Path]) -> str:
+    full = (file for file in files if file.stat().st_size > 0)
+    others = [(file.name, other) for file in full if (other := _other_format(file)) is not None]
     if not others:
         return "expected PyTorch profiler JSON (.json, .json.gz) or Nsight Systems SQLite"
     name, (what, hint) = others[0]

@@ -8,7 +8,7 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -18,6 +18,7 @@ import duckdb
 import pyarrow as pa
 
 from traceanalyzer.canonical import (
+    OneTraceConnections,
     StoredTrace,
     connect_canonical,
     in_schema,
@@ -202,15 +203,20 @@ def compute_derived(
     connection: duckdb.DuckDBPyConnection,
     options: AttributionOptions | None = None,
     traces: Sequence[StoredTrace] = (),
+    jobs: int = 1,
 ) -> dict[str, pa.Table]:
-    """Compute the attribution tables from the canonical tables of a connection, over `traces` where they are stored."""
+    """Compute the attribution tables from the canonical tables of a connection, over `traces` where they are stored.
+
+    Several stored traces are attributed on `jobs` threads.
+    """
     from traceanalyzer import attribution
 
-    tables = attribution.compute(
-        connection,
-        options or attribution.AttributionOptions(),
-        (lambda trace_id: connect_canonical(traces, only=trace_id)) if len(traces) > 1 else None,
-    )
+    options = options or attribution.AttributionOptions()
+    if len(traces) > 1:
+        with closing(OneTraceConnections(traces, attribution.READS)) as connections:
+            tables = attribution.compute(connection, options, connections.holding, jobs)
+    else:
+        tables = attribution.compute(connection, options)
     return {name: _in_order(tables[name], table) for name, table in derived_tables().items()}
 
 

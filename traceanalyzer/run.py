@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from traceanalyzer import engine
 from traceanalyzer.attribution.vocabulary.options import DEFAULT_OPTIONS, AttributionOptions
 from traceanalyzer.canonical import StoredTrace, connect_canonical
-from traceanalyzer.discovery import find_sources, find_unreadable, natural_key, ranks_from_names
+from traceanalyzer.discovery import discover, natural_key, ranks_from_names
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.hardware import with_device
 from traceanalyzer.ingest import Ingester, IngestOptions, Progress
@@ -120,7 +120,8 @@ class Run:
         return export_metrics(self.traces, self._attributed, Path(folder), names, layout, self.jobs, replaced)
 
     def _attributed(self) -> Path:
-        return self.derived or _derive(Store(self.store), self.traces, _with_names(self.options, self.settings_file))
+        options = _with_names(self.options, self.settings_file)
+        return self.derived or _derive(Store(self.store), self.traces, options, self.jobs)
 
     def close(self) -> None:
         """Close the connection, if there is one, and see the catalogue finished."""
@@ -162,15 +163,15 @@ def open_run(
     settings_file = locate_settings(root, trust=trust)
     if attribution:
         options = _with_names(options, settings_file)
-    sources = find_sources(root)
+    found = discover(root)
     location = locate_store(root, None if store is None else Path(store))
     _check_name(location.folder)
     keeper = Store(location.folder)
-    unreadable = find_unreadable(root)
-    folders = _ingest_all(sources, keeper, jobs or os.cpu_count() or 1, report, unreadable)
+    unreadable = list(found.unreadable)
+    folders = _ingest_all(found.sources, keeper, jobs or os.cpu_count() or 1, report, unreadable)
     traces = _order(root, [folder for _, folder, _ in folders], [source for source, _, _ in folders])
     reused = all(was_there for _, _, was_there in folders)
-    derived = _derive(keeper, traces, options) if attribution else None
+    derived = _derive(keeper, traces, options, jobs) if attribution else None
     writing = _renew_catalog(keeper, traces, derived, reused)
     return Run(
         root,
@@ -255,10 +256,10 @@ def _with_names(options: AttributionOptions, settings_file: SettingsFile) -> Att
     return options if options.names is not None else replace(options, names=settings_file.read().names)
 
 
-def _derive(keeper: Store, traces: Sequence[StoredTrace], options: AttributionOptions) -> Path:
+def _derive(keeper: Store, traces: Sequence[StoredTrace], options: AttributionOptions, jobs: int | None) -> Path:
     def compute(scratch: Path) -> None:
         with connect_canonical(traces) as connection:
-            for name, table in engine.compute_derived(connection, options, traces).items():
+            for name, table in engine.compute_derived(connection, options, traces, jobs or os.cpu_count() or 1).items():
                 pq.write_table(table, scratch / f"{name}.parquet", **parquet_options(table.schema))
 
     # Ranks may come from the files' names, which the folders of traces do not depend on.

@@ -8,13 +8,20 @@ from typing import Any
 TENSOR_PARALLEL = 4
 COLLECTIVES_A_STEP = 24
 KERNELS_BETWEEN = 3
-# The culprits: one rank waits for its loader in every step, the GPU of another one takes 12 % longer for all it computes.
-LATE_US = 12_000
+# The culprits: one rank waits for its loader in every step, the GPU of another one takes 12 % longer for each kernel.
+LATE_US = 17_500
 SLOW_KERNEL_SCALE = 1.12
 
 
-def wide_job(ranks: int, *, late: int | None = None, slow: int | None = None, jitter: float = 0.0) -> Mapping[str, Any]:
-    """Return a job over a multiple of four ranks: 24 collectives a step of tensor-parallel groups, 1 of all copies.
+def wide_job(
+    ranks: int,
+    *,
+    late: int | None = None,
+    slow: int | None = None,
+    jitter: float = 0.0,
+    collectives: int = COLLECTIVES_A_STEP,
+) -> Mapping[str, Any]:
+    """Return a job over a multiple of four ranks: `collectives` a step of each tensor-parallel group, 1 of all copies.
 
     `late` is a rank with a slow loader, `slow` one with a slow GPU; without them the job is healthy.
     """
@@ -24,7 +31,7 @@ def wide_job(ranks: int, *, late: int | None = None, slow: int | None = None, ji
     ]
     program: list[dict[str, Any]] = [
         {"next": {"us": 200}},
-        {"repeat": COLLECTIVES_A_STEP, "do": layer},
+        {"repeat": collectives, "do": layer},
         {"comm": {"op": "all_reduce", "group": "dp", "us": 600}},
         {"optimizer": {"kernels": 5, "us": 60}},
     ]

@@ -14,16 +14,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from traceanalyzer.attribution.lead_scan.bounds import Bounds
     from traceanalyzer.attribution.lead_scan.scan import WhatIf
-    from traceanalyzer.attribution.tables import compute
+    from traceanalyzer.attribution.tables import READS, compute
     from traceanalyzer.attribution.vocabulary.options import AttributionOptions
 
-__all__ = ["AttributionOptions", "Bounds", "WhatIf", "compute"]
+__all__ = ["READS", "AttributionOptions", "Bounds", "WhatIf", "compute"]
 
 # Imported on first use: a run whose tables are stored needs none of the code that computes them.
 _MODULES = {
     "AttributionOptions": "vocabulary.options",
     "Bounds": "lead_scan.bounds",
     "WhatIf": "lead_scan.scan",
+    "READS": "tables",
     "compute": "tables",
 }
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
+from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from traceanalyzer.attribution.blame import Blames
 from traceanalyzer.attribution.lead_scan.events import NO_LIMIT
 from traceanalyzer.attribution.ledger.ledger import CONFIDENCES
 from traceanalyzer.attribution.matching.collective_matching import Member, match_collectives, waits_of
+from traceanalyzer.attribution.matching.comm_calls import Place
 from traceanalyzer.attribution.run_tables import Owned, bound_tables, table_of
 from traceanalyzer.attribution.steps.steps import check_pattern
 from traceanalyzer.attribution.steps.windows import busiest_stream
@@ -25,6 +28,8 @@ from traceanalyzer.attribution.vocabulary.buckets import BUCKETS, CAUSES, CODE, 
 from traceanalyzer.attribution.vocabulary.options import DEFAULT_OPTIONS, AttributionOptions
 from traceanalyzer.schema import TableSchema, load_tables
 
+# The canonical tables that attribution reads of each trace.
+READS = frozenset({"event_args", "gpu_ops", "host_slices", "syncs", "traces"})
 _TRACES = "SELECT DISTINCT trace_id FROM canonical.gpu_ops ORDER BY trace_id"
 _Columns = dict[str, Any]
 # In the order of the columns; `astuple` would copy every value.
@@ -46,10 +51,12 @@ def compute(
     con: duckdb.DuckDBPyConnection,
     options: AttributionOptions = DEFAULT_OPTIONS,
     connect_one: Callable[[int], AbstractContextManager[duckdb.DuckDBPyConnection]] | None = None,
+    jobs: int = 1,
 ) -> dict[str, pa.Table]:
     """Return every attribution table of the run that a connection holds as canonical.*.
 
-    `connect_one` opens a connection that holds only one trace, which is faster for runs of many traces.
+    `connect_one` gives a connection that holds only one trace (the tables in READS), which is faster for runs of many
+    traces: then `jobs` traces are attributed at once.
     """
     tables = load_tables(Path(__file__).parent / "schema")
     parts: dict[str, list[pa.Table]] = {
@@ -59,12 +66,20 @@ def compute(
     waits = waits_of(members)
     owned = {}
     check_pattern(con, options.step_pattern)
-    for (trace_id,) in con.execute(_TRACES).fetchall():
+
+    def attributed(trace_id: int) -> list[tuple[Place, dict[str, Owned], dict[str, pa.Table]]]:
         with nullcontext(con) if connect_one is None else connect_one(trace_id) as own:
-            for device in attribute_trace(own, trace_id, options, waits):
-                owned[trace_id, device.ops.device] = _owned(device)
-                for name, part in _device_tables(tables, device).items():
-                    parts[name].append(part)
+            return [
+                ((trace_id, device.ops.device), _owned(device), _device_tables(tables, device))
+                for device in attribute_trace(own, trace_id, options, waits)
+            ]
+
+    trace_ids = [trace_id for (trace_id,) in con.execute(_TRACES).fetchall()]
+    with ThreadPoolExecutor(1 if connect_one is None else jobs) as pool:
+        for place, own_causes, made in chain.from_iterable(pool.map(attributed, trace_ids)):
+            owned[place] = own_causes
+            for name, part in made.items():
+                parts[name].append(part)
     by_table = {name: pa.concat_tables(made) for name, made in parts.items()}
     by_table["collective_members"] = _collective_members(tables["collective_members"], members)
     return by_table | bound_tables(con, by_table, owned, {name: table.arrow_schema() for name, table in tables.items()})

@@ -103,6 +103,23 @@ class Bar:
 
 
 @dataclass(frozen=True)
+class HeatRow:
+    """A row of a heat map: the level of each cell, 0 for usual; None: nothing is known there."""
+
+    label: str
+    levels: tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """Rows of cells in a few levels; `legend` says what each level means, `columns` names each column."""
+
+    columns: tuple[str, ...]
+    rows: tuple[HeatRow, ...]
+    legend: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Section:
     """Blocks that stand together, below a heading where they have one."""
 
@@ -110,4 +127,4 @@ class Section:
     heading: Heading | None = None
 
 
-Block = Heading | Facts | Paragraph | Bullets | Code | Link | Table | Bar
+Block = Heading | Facts | Paragraph | Bullets | Code | Link | Table | Bar | HeatMap

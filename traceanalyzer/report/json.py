@@ -32,6 +32,7 @@ def document(diagnosis: Diagnosis) -> dict[str, Any]:
         "traces": plain["traces"],
         "ledgers": [_ledger(ledger) for ledger in diagnosis.ledgers],
         "run_ledger": None if diagnosis.run_ledger is None else _run_ledger(diagnosis.run_ledger),
+        "ranks": plain["ranks"],
         "findings": plain["findings"],
         "plans": plain["plans"],
         "outcomes": plain["outcomes"],

@@ -87,8 +87,10 @@ class ChunkParser:
         limit = len(chunk.data)
         offsets: list[int] = []
         position, ended, starved = 0, False, False
-        self._load(b"")
-        self._connection.execute("CREATE OR REPLACE TEMP TABLE pieces AS FROM chunk")
+        add = "CREATE OR REPLACE TEMP TABLE pieces AS FROM chunk"
+        if not limit:
+            self._load(b"")
+            self._connection.execute(add)
         while position < limit and not (ended or starved):
             stop = _piece_end(data, position, limit)
             if stop is not None and self._load(data[position:stop]):
@@ -106,7 +108,8 @@ class ChunkParser:
                 offsets += self._load_events(mended.events, mended.offsets, losses)
                 position += mended.consumed
                 ended, starved = mended.ended, mended.starved
-            self._connection.execute("INSERT INTO pieces FROM chunk")
+            self._connection.execute(add)
+            add = "INSERT INTO pieces FROM chunk"
         self._connection.execute(
             "CREATE OR REPLACE TEMP TABLE chunk AS SELECT * REPLACE (rowid AS position) FROM pieces"
         )
@@ -175,6 +178,8 @@ class ChunkParser:
     def _load_events(self, events: list[bytes], offsets: list[int], losses: Losses) -> list[int]:
         """Load mended events and return the offsets of those loaded; what DuckDB still refuses is lost."""
         refused = self._refused(events)
+        if not refused:
+            return offsets
         for index in refused:
             losses.add("unreadable-event", offsets[index], events[index][:160].decode(errors="replace"))
         kept = [index for index in range(len(events)) if index not in refused]

@@ -17,6 +17,7 @@ from traceanalyzer.report.diagnosis_blocks.kernels import kernels_shown
 from traceanalyzer.report.diagnosis_blocks.ledgers import ledger_sections, slowest_kernels
 from traceanalyzer.report.diagnosis_blocks.overrides import override_sections
 from traceanalyzer.report.diagnosis_blocks.plan import plan_sections
+from traceanalyzer.report.diagnosis_blocks.ranks import rank_sections
 from traceanalyzer.report.diagnosis_blocks.skipped_rules import skipped_sections
 from traceanalyzer.report.diagnosis_blocks.unexplained import below_noise_blocks, unexplained_sections
 from traceanalyzer.report.selection import EVERYTHING, Selection
@@ -43,6 +44,7 @@ def diagnosis_sections(
         headline(diagnosis, verdict),
         *([Section(trust)] if trust else []),
         *([] if is_empty else ledger_sections(part, verbose=verbose)),
+        *rank_sections(diagnosis),
         *plan_sections(diagnosis),
         *finding_sections(part, verbose=verbose),
         *([Section((Paragraph(not_shown, role="dim"),))] if not_shown else []),

@@ -13,13 +13,14 @@ from traceanalyzer.report.blocks import (
     Code,
     Facts,
     Heading,
+    HeatMap,
     Link,
     Paragraph,
     Section,
     Table,
     Text,
 )
-from traceanalyzer.report.renderers.terminal import STYLES
+from traceanalyzer.report.renderers.terminal import STYLES, heat_lines
 from traceanalyzer.report.visible import one_line, visible
 from traceanalyzer.report.words import apportion
 
@@ -73,6 +74,13 @@ def _block(block: Block) -> Iterator[str]:
                 for part, count in zip(block.parts, cells, strict=True)
             ]
             yield _table(("", *block.columns, "", ""), rows, frozenset(range(1, len(block.columns) + 1)))
+        case HeatMap():
+            yield _heat_map(block)
+
+
+def _heat_map(block: HeatMap) -> str:
+    lines = ["".join(part if isinstance(part, str) else part[0] for part in line) for line in heat_lines(block)]
+    return _fenced(Code("\n".join(line.rstrip() for line in lines)))
 
 
 def _heading(heading: Heading, level: int) -> Iterator[str]:

@@ -14,6 +14,7 @@ from traceanalyzer.report.blocks import (
     Code,
     Facts,
     Heading,
+    HeatMap,
     Link,
     Paragraph,
     Section,
@@ -49,6 +50,12 @@ _PALETTES = {
 _OTHER_COLOR = "bright_black"
 # Without colours the fill tells the parts apart.
 _FILLS = "█▒░▓╱+=:·"
+
+# The levels of a heat map, which carry their meaning without colours, too.
+_HEAT = "·░▒█"
+_HEAT_STYLES = ("dim", "cyan", "yellow", "bold red")
+_UNKNOWN_HEAT = " "
+_BETWEEN_NAMES = 2
 
 _INDENT = 2
 _INDENT_BELOW_MARK = 3
@@ -105,6 +112,28 @@ def _write(page: Page, block: Block, indent: int, colors: _BarColors) -> None:
             _table(page, block, indent)
         case Bar():
             _bar(page, block, indent, colors)
+        case HeatMap():
+            for row in heat_lines(block):
+                page.line(" " * indent, *row)
+
+
+def heat_lines(block: HeatMap) -> list[list[Part]]:
+    """Return the lines of a heat map: its legend, its rows, and the names of columns as far as there is room."""
+    legend: list[Part] = []
+    for level, words in enumerate(block.legend):
+        legend += [(_HEAT[level], _HEAT_STYLES[level]), (f" {words}   ", "dim")]
+    width = max(len(row.label) for row in block.rows)
+    lines = [legend]
+    for row in block.rows:
+        cells: list[Part] = [
+            (_UNKNOWN_HEAT, "dim") if level is None else (_HEAT[level], _HEAT_STYLES[level]) for level in row.levels
+        ]
+        lines.append([f"{row.label:<{width}}  ", *cells])
+    apart = 1
+    while apart < max(map(len, block.columns)) + _BETWEEN_NAMES:
+        apart *= 2
+    named = "".join(f"{name:<{apart}}" for name in block.columns[::apart])
+    return [*lines, [" " * (width + 2), (named.rstrip(), "dim")]]
 
 
 def _heading(page: Page, heading: Heading) -> bool:

@@ -17,6 +17,7 @@ from traceanalyzer.rules.diagnosis.findings import (
     with_evidence,
 )
 from traceanalyzer.rules.diagnosis.firing import BELOW_NOISE, Evaluator
+from traceanalyzer.rules.diagnosis.ranks import rank_steps
 from traceanalyzer.rules.evaluation.places import Place, RunPlaces
 from traceanalyzer.rules.evaluation.verdicts import Verdict
 from traceanalyzer.rules.fix_plan.fix_order import LATENT, FixOrder, Ordered
@@ -73,6 +74,7 @@ def build_diagnosis(
         below_noise=_below_noise(run, [verdict for verdict in results.verdicts if key_of(verdict) not in latent]),
         not_explained=allocation.unexplained(con),
         defects=overview.defects(con),
+        ranks=rank_steps(con, ledgers),
         host_hint=overview.host_hint(con),
         suppressed=tuple(suppressed),
         overrides=overrides.changes(rules, suppressed),
