@@ -6,11 +6,15 @@ import re
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from glob import glob, has_magic
+from os.path import commonpath, relpath
 from pathlib import Path
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import Ingester
 from traceanalyzer.ingest.nsys import NsysIngester
+from traceanalyzer.ingest.packed import ArchiveIngester, CompressedIngester
 from traceanalyzer.ingest.trace_events import TraceEventIngester
 
 _HEAD_BYTES = 2**20
@@ -22,7 +26,7 @@ _NUMBER = re.compile(r"\d+")
 _OTHER_FORMATS = (
     (r"\.ncu-rep", "an Nsight Compute report of single kernels", "record the job with nsys or torch.profiler"),
     (r"\.(?:pftrace|perfetto-trace)", "a binary Perfetto trace", "convert it: traceconv json {} trace.json"),
-    (r"\.(?:zip|tar|tgz|tar\.\w+)", "an archive", "unpack it and give the folder"),
+    (r"\.(?:zip|tar|tgz|tar\.\w+)", "an archive", "give it by itself; where that fails, unpack it and give the folder"),
     (r"\.(?:zst|xz|bz2|lz4|7z)", "compressed in another way than gzip", "decompress it first"),
     (r"\.(?:pickle|pkl)", "a pickle, such as a CUDA memory snapshot", "record the job with torch.profiler"),
 )
@@ -31,8 +35,56 @@ _NAMED_LIKE_A_TRACE = re.compile(r"\.(?:json|json\.gz|sqlite)(?:\.tmp)?$")
 
 
 def ingesters() -> tuple[Ingester, ...]:
-    """Return every ingester, in the order in which they look at a file."""
-    return (NsysIngester(), TraceEventIngester())
+    """Return every ingester of a file in a folder, in the order in which they look at it."""
+    plain = (NsysIngester(), TraceEventIngester())
+    return (*plain, CompressedIngester(plain))
+
+
+@dataclass(frozen=True)
+class RunSources:
+    """The trace files of a run, each with its ingester."""
+
+    root: Path  # what the run is called after, and where its store lies: the one input, or the folder of several
+    sources: tuple[tuple[Path, Ingester], ...]
+    unreadable: tuple[TraceAnalyzerError, ...]  # files that are named like traces and cannot be read as one
+
+    def name(self, source: Path) -> str:
+        """Return what a trace file is called in the run: its path below the run's folder."""
+        is_file = any(source == self.root for source, _ in self.sources)
+        return Path(relpath(source, self.root.parent if is_file or not self.root.is_dir() else self.root)).as_posix()
+
+
+def find_run(inputs: Sequence[Path]) -> RunSources:
+    """Return what one or several inputs hold: trace files, folders and archives of them, patterns (`run/*.json`).
+
+    A file that several inputs name counts once. Raises TraceAnalyzerError where an input holds no trace.
+    """
+    paths = [path for given in inputs for path in _expanded(given)]
+    sources: dict[str, tuple[Path, Ingester]] = {}
+    for path in paths:
+        for source, ingester in find_sources(path):
+            sources.setdefault(str(source.resolve()), (source, ingester))
+    unreadable = {str(error): error for path in paths for error in find_unreadable(path)}
+    return RunSources(_root_of(paths), tuple(sources.values()), tuple(unreadable.values()))
+
+
+def _expanded(given: Path) -> list[Path]:
+    """Return the files that a pattern matches, in natural order of their names; a name that exists is no pattern."""
+    if given.exists() or not has_magic(str(given)):
+        return [given]
+    matches = sorted(glob(str(given), recursive=True), key=natural_key)  # noqa: PTH207  a pattern may be absolute
+    if not matches:
+        raise TraceAnalyzerError("no file matches", given, "give trace files, or the folder that holds a run")
+    return [Path(match) for match in matches]
+
+
+def _root_of(paths: Sequence[Path]) -> Path:
+    """Return the one input; of several the folder that all lie in, unless it is far above: then that of the first."""
+    if len(paths) == 1:
+        return paths[0]
+    common = Path(commonpath([path.absolute().parent for path in paths]))
+    near = all(common in path.absolute().parents[:2] for path in paths)
+    return Path(relpath(common)) if near else paths[0].parent
 
 
 def find_sources(path: Path) -> list[tuple[Path, Ingester]]:
@@ -44,7 +96,7 @@ def find_sources(path: Path) -> list[tuple[Path, Ingester]]:
     if not path.exists():
         raise TraceAnalyzerError("no such file or folder", path, "give a trace file, or the folder that holds a run")
     if path.is_file() or _ingester_of(path) is not None:
-        ingester = _ingester_of(path)
+        ingester = _ingester_of(path) or _archive_ingester_of(path)
         if ingester is None:
             raise TraceAnalyzerError(*_unknown(path))
         return [(path, ingester)]
@@ -101,6 +153,12 @@ def _ingester_if_readable(path: Path) -> Ingester | None:
 def _ingester_of(path: Path) -> Ingester | None:
     head = b"" if path.is_dir() else read_head(path)
     return next((ingester for ingester in ingesters() if ingester.sniff(head, path)), None)
+
+
+def _archive_ingester_of(path: Path) -> Ingester | None:
+    """Return what reads an archive. In a folder none is opened: what is in it may lie beside it, or be no traces."""
+    archives = ArchiveIngester(ingesters())
+    return archives if archives.sniff(read_head(path), path) else None
 
 
 def read_head(path: Path) -> bytes:
