@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
-import lzma
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -14,34 +14,42 @@ from nsys_export import KERNEL, Ingested, ingest, kernel, launched, write_sqlite
 from trace_event_tables import events, read, slice_text
 
 import traceanalyzer
-from traceanalyzer.discovery import find_sources, find_unreadable
+from traceanalyzer.discovery import discover, find_sources
 from traceanalyzer.errors import TraceAnalyzerError
 
 GOOD = events(slice_text("before", 1), slice_text("after", 10))
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "what"),
-    [
-        ("rank1.json", GOOD.encode("utf-16"), "text in UTF-16"),
-        ("rank1.json", GOOD.encode("utf-16-be"), "text in UTF-16"),
-        ("rank1.json", GOOD.encode("utf-16-le"), "text in UTF-16"),
-        ("rank1.json", b"Permission denied", "no trace"),
-        ("rank1.JSON", b"<html>", "no trace"),
-        ("rank1.json.gz", lzma.compress(GOOD.encode()), "compressed in another way"),
-        ("rank1.json.zst", b"(\xb5/\xfd\x04X", "compressed in another way"),
-        ("rank1.json.gz", b"PK\x03\x04", "an archive"),
-        ("rank1.sqlite", b"SQLite format", "no trace"),
-    ],
-)
+UNREADABLE = [
+    ("rank1.json", GOOD.encode("utf-16"), "text in UTF-16"),
+    ("rank1.json", GOOD.encode("utf-16-be"), "text in UTF-16"),
+    ("rank1.json", GOOD.encode("utf-16-le"), "text in UTF-16"),
+    ("rank1.json", b"Permission denied", "no trace"),
+    ("rank1.JSON", b"<html>", "no trace"),
+    ("rank1.json.zst", b"(\xb5/\xfd\x04X", "compressed in another way"),
+    ("rank1.sqlite", b"SQLite format", "no trace"),
+]
+# Given by themselves these are opened as archives of traces.
+ARCHIVES = [
+    ("rank1.json.gz", bz2.compress(GOOD.encode()), "compressed in another way"),
+    ("rank1.json.gz", b"PK\x03\x04", "an archive"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "what"), [*UNREADABLE, *ARCHIVES])
 def test_a_file_named_like_a_trace_that_is_none_is_told_for_the_folder(
     tmp_path: Path, name: str, content: bytes, what: str
 ) -> None:
     (tmp_path / "rank0.json").write_text(GOOD)
     (tmp_path / name).write_bytes(content)
-    (error,) = find_unreadable(tmp_path)
+    (error,) = discover(tmp_path).unreadable
     assert error.where == str(tmp_path / name)
     assert what in error.what
+
+
+@pytest.mark.parametrize(("name", "content", "what"), UNREADABLE)
+def test_a_file_that_is_no_trace_is_refused(tmp_path: Path, name: str, content: bytes, what: str) -> None:
+    (tmp_path / name).write_bytes(content)
     with pytest.raises(TraceAnalyzerError, match=what):
         find_sources(tmp_path / name)
 
@@ -50,7 +58,7 @@ def test_json_that_is_no_trace_needs_no_word(tmp_path: Path) -> None:
     (tmp_path / "rank0.json").write_text(GOOD)
     (tmp_path / "config.json").write_text('{"lr": 0.1}')
     (tmp_path / "notes.txt").write_text("of no concern")
-    assert find_unreadable(tmp_path) == []
+    assert discover(tmp_path).unreadable == ()
 
 
 @pytest.fixture

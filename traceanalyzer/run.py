@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,13 +18,15 @@ import pyarrow.parquet as pq
 from traceanalyzer import engine
 from traceanalyzer.attribution.vocabulary.options import DEFAULT_OPTIONS, AttributionOptions
 from traceanalyzer.canonical import StoredTrace, connect_canonical
-from traceanalyzer.discovery import discover, natural_key, ranks_from_names
+from traceanalyzer.discovery import RunSources, find_run, natural_key, ranks_from_names
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.hardware import with_device
 from traceanalyzer.ingest import Ingester, IngestOptions, Progress
+from traceanalyzer.ingest.packed import member_names
 from traceanalyzer.ingest.sink import parquet_options
 from traceanalyzer.renamed import with_new_names
 from traceanalyzer.settings import NO_SETTINGS_FILE, SettingsFile, locate_settings
+from traceanalyzer.standard_input import STANDARD_INPUT, spooled
 from traceanalyzer.store.store import Store, StoreWriteError, locate_store
 
 if TYPE_CHECKING:
@@ -52,6 +55,7 @@ class Run:
     ignored_store: Path | None = None  # a store in the run's folder that this user's commands did not make there
     settings_file: SettingsFile = NO_SETTINGS_FILE  # the project's, for all that is asked without other settings
     device: str | None = None  # as in `open_run`
+    kept: ExitStack | None = None  # what is removed when the run is closed
 
     @cached_property
     def connection(self) -> duckdb.DuckDBPyConnection:
@@ -124,11 +128,13 @@ class Run:
         return self.derived or _derive(Store(self.store), self.traces, options, self.jobs)
 
     def close(self) -> None:
-        """Close the connection, if there is one, and see the catalogue finished."""
+        """Close the connection, if there is one, see the catalogue finished, and remove what standard input left."""
         if "connection" in self.__dict__:
             self.connection.close()
         if self.catalog is not None:
             self.catalog.result()
+        if self.kept is not None:
+            self.kept.close()
 
     def __enter__(self) -> Run:
         return self
@@ -140,7 +146,7 @@ class Run:
 
 
 def open_run(
-    path: str | Path,
+    path: str | Path | Sequence[str | Path],
     *,
     store: str | Path | None = None,
     jobs: int | None = None,
@@ -150,43 +156,52 @@ def open_run(
     trust: bool = False,
     device: str | None = None,
 ) -> Run:
-    """Open a trace file or a folder of traces, ingesting what the store does not hold yet.
+    """Open a trace file, a folder or an archive of traces, or several of these as one run, ingesting what is new.
+
+    An input may be a pattern, such as `run42/*.json`; `-` is standard input, of which nothing is left when the run is
+    closed, unless `store` names a folder.
 
     Without `attribution`, the tables that are computed from all of a run are left for later, and so are the metrics
     that build on them; `options` say how they are computed, with the names in the project's settings unless they have
     some; with `trust`, also of a traceanalyzer.toml in the run's own folder (docs/settings.md). `jobs` is the number of
-    cores to use (all by default); `report` receives how far reading is. `device` is the
-    model of the devices that no trace names, as NAME or NAME:SMS. A file of a folder that cannot be read at all
-    is left out and listed in `Run.unreadable`. Raises TraceAnalyzerError where nothing can be read.
+    cores to use (all by default); `report` receives how far reading is. `device` is the model of the devices that no
+    trace names, as NAME or NAME:SMS. A file of a folder that cannot be read at all is left out and listed in
+    `Run.unreadable`. Raises TraceAnalyzerError where nothing can be read.
     """
-    root = Path(path)
-    settings_file = locate_settings(root, trust=trust)
-    if attribution:
-        options = _with_names(options, settings_file)
-    found = discover(root)
-    location = locate_store(root, None if store is None else Path(store))
-    _check_name(location.folder)
-    keeper = Store(location.folder)
-    unreadable = list(found.unreadable)
-    folders = _ingest_all(found.sources, keeper, jobs or os.cpu_count() or 1, report, unreadable)
-    traces = _order(root, [folder for _, folder, _ in folders], [source for source, _, _ in folders])
-    reused = all(was_there for _, _, was_there in folders)
-    derived = _derive(keeper, traces, options, jobs) if attribution else None
-    writing = _renew_catalog(keeper, traces, derived, reused)
-    return Run(
-        root,
-        keeper.folder,
-        tuple(traces),
-        derived,
-        reused,
-        tuple(unreadable),
-        options,
-        jobs,
-        writing,
-        location.ignored,
-        settings_file,
-        device,
-    )
+    inputs = [Path(path)] if isinstance(path, (str, Path)) else [Path(item) for item in path]
+    with ExitStack() as kept:
+        piped = kept.enter_context(spooled()) if Path(STANDARD_INPUT) in inputs else None
+        found = find_run([item if piped is None or item != Path(STANDARD_INPUT) else piped for item in inputs])
+        root = found.root
+        if piped is not None and root == piped:
+            root, store = Path(piped.name), store or piped.with_name("store")
+        settings_file = locate_settings(root, trust=trust)
+        if attribution:
+            options = _with_names(options, settings_file)
+        location = locate_store(root, None if store is None else Path(store))
+        _check_name(location.folder)
+        keeper = Store(location.folder)
+        unreadable = list(found.unreadable)
+        folders = _ingest_all(found.sources, keeper, jobs or os.cpu_count() or 1, report, unreadable)
+        traces = _order(found, [(source, folder) for source, folder, _ in folders])
+        reused = all(was_there for _, _, was_there in folders)
+        derived = _derive(keeper, traces, options, jobs) if attribution else None
+        writing = _renew_catalog(keeper, traces, derived, reused)
+        return Run(
+            root,
+            keeper.folder,
+            tuple(traces),
+            derived,
+            reused,
+            tuple(unreadable),
+            options,
+            jobs,
+            writing,
+            location.ignored,
+            settings_file,
+            device,
+            kept.pop_all(),
+        )
 
 
 def _ingest_all(
@@ -235,20 +250,40 @@ def _ingest(ingester: Ingester, source: Path, scratch: Path, options: IngestOpti
     ingester.ingest(source, scratch, options)
 
 
-def _order(root: Path, folders: Sequence[Path], sources: Sequence[Path]) -> list[StoredTrace]:
-    """Return every trace of the run, by rank and then by name."""
-    base = root if root.is_dir() and root not in sources else root.parent
-    by_name = ranks_from_names([source.relative_to(base).as_posix() for source in sources])
+def _order(found: RunSources, folders: Sequence[tuple[Path, Path]]) -> list[StoredTrace]:
+    """Return every trace of the run, by rank and then by name; `folders` are sources with their folders of traces."""
+    files = [file for source, folder in folders for file in _stored_files(found, source, folder)]
+    by_name = ranks_from_names([file.name for file in files])
     traces: list[StoredTrace] = []
-    for folder, source, name_rank in zip(folders, sources, by_name, strict=True):
-        parts = sorted((part for part in folder.iterdir() if part.is_dir()), key=lambda part: natural_key(part.name))
-        for part in parts:
+    for file, name_rank in zip(files, by_name, strict=True):
+        for part in file.parts:
             # Not read_table: it imports pyarrow.dataset, a quarter of a second.
             row = pq.ParquetFile(part / "traces.parquet").read(columns=["rank"]).to_pylist()[0]
             rank, told_by = (row["rank"], "metadata") if row["rank"] is not None else (name_rank, "name")
-            name = source.relative_to(base).as_posix() + (f"#{part.name}" if len(parts) > 1 else "")
-            traces.append(StoredTrace(part, name, source, rank, told_by if rank is not None else None))
+            name = file.name + (f"#{part.name.rpartition('.')[2]}" if len(file.parts) > 1 else "")
+            traces.append(StoredTrace(part, name, file.path, rank, told_by if rank is not None else None))
     return sorted(traces, key=lambda t: (t.rank is None, t.rank or 0, natural_key(t.trace)))
+
+
+@dataclass(frozen=True)
+class _StoredFile:
+    """One file of a run, also one in an archive: its name in the run, and the folders of its traces."""
+
+    name: str
+    path: Path
+    parts: tuple[Path, ...]
+
+
+def _stored_files(found: RunSources, source: Path, folder: Path) -> list[_StoredFile]:
+    parts = sorted((part for part in folder.iterdir() if part.is_dir()), key=lambda part: natural_key(part.name))
+    members = member_names(folder)
+    if not members:
+        return [_StoredFile(found.name(source), source, tuple(parts))]
+    prefix = f"{found.name(source)}/" if len(found.sources) > 1 else ""
+    by_member: dict[str, list[Path]] = {}
+    for part in parts:
+        by_member.setdefault(members[part.name], []).append(part)
+    return [_StoredFile(prefix + name, source / name, tuple(owned)) for name, owned in by_member.items()]
 
 
 def _with_names(options: AttributionOptions, settings_file: SettingsFile) -> AttributionOptions:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from traceanalyzer.commands.opening import RunOptions, opened, run_options, step_options
+from traceanalyzer.commands.opening import RunOptions, opened, several_run_options, step_options
 from traceanalyzer.commands.output import written
 from traceanalyzer.diagnosis import SEVERITIES
 from traceanalyzer.errors import TraceAnalyzerError
@@ -28,7 +28,7 @@ EXIT_BLOCKED = 3
 
 
 @click.command()
-@run_options
+@several_run_options
 @step_options
 @click.option(
     "--format",

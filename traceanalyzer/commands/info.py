@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from traceanalyzer.commands.opening import RunOptions, opened, run_options
+from traceanalyzer.commands.opening import RunOptions, opened, several_run_options
 from traceanalyzer.commands.output import written
 from traceanalyzer.report import formats
 
@@ -14,7 +14,7 @@ FORMATS = (*formats.RENDERERS, "json")
 
 
 @click.command()
-@run_options
+@several_run_options
 @click.option(
     "--format",
     "layout",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import click
 
-from traceanalyzer.commands.opening import RunOptions, opened, run_options
+from traceanalyzer.commands.opening import RunOptions, opened, several_run_options
 from traceanalyzer.report.inventory import query
 from traceanalyzer.report.words import counted
 
 
 @click.command()
-@run_options
+@several_run_options
 def ingest(options: RunOptions) -> None:
     """Read the traces of a run into Parquet files in its store.
 

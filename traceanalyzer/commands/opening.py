@@ -33,6 +33,7 @@ class RunOptions:
     names: tuple[tuple[str, str], ...] | None = None  # as in AttributionOptions
     trust: bool = False
     device: str | None = None
+    inputs: tuple[Path, ...] = ()  # several inputs that are one run; empty: `path` alone
 
 
 trust_option = click.option(
@@ -42,16 +43,32 @@ trust_option = click.option(
 
 def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the argument RUN and the options of a run, passed as one `RunOptions`."""
+    return _with_run(command, click.argument("run", type=click.Path(path_type=Path)))
 
+
+def several_run_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the arguments RUN..., which are one run, and the options of a run, passed as one `RunOptions`."""
+    return _with_run(command, click.argument("run", type=click.Path(path_type=Path), nargs=-1, required=True))
+
+
+def _with_run(command: Callable[..., Any], argument: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(command)
     def gathered(
-        run: Path, store: Path | None, jobs: int | None, trust: bool, verbose: bool, quiet: bool, **rest: Any
+        run: Path | tuple[Path, ...],
+        store: Path | None,
+        jobs: int | None,
+        trust: bool,
+        verbose: bool,
+        quiet: bool,
+        **rest: Any,
     ) -> Any:
-        return command(options=RunOptions(run, store, jobs, verbose, quiet, trust=trust), **rest)
+        inputs = (run,) if isinstance(run, Path) else run
+        options = RunOptions(inputs[0], store, jobs, verbose, quiet, trust=trust, inputs=inputs)
+        return command(options=options, **rest)
 
     for decorate in reversed(
         (
-            click.argument("run", type=click.Path(path_type=Path)),
+            argument,
             click.option(
                 "--store",
                 type=click.Path(path_type=Path),
@@ -102,7 +119,7 @@ def opened(options: RunOptions, *, attribution: bool = True) -> Iterator[tuple[R
         started = time.monotonic()
         activity.phase(f"opening {options.path}")
         run = open_run(
-            options.path,
+            options.inputs or options.path,
             store=options.store,
             jobs=options.jobs,
             report=activity.read,

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from traceanalyzer.commands.completion import cause_names, completes
-from traceanalyzer.commands.opening import RunOptions, opened, run_options, step_options
+from traceanalyzer.commands.opening import RunOptions, opened, several_run_options, step_options
 from traceanalyzer.commands.output import written
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.renamed import with_new_names
@@ -17,7 +17,7 @@ FORMATS = (*formats.RENDERERS, "json")
 
 
 @click.command()
-@run_options
+@several_run_options
 @step_options
 @click.option(
     "--remove",

@@ -92,6 +92,8 @@ def crosscheck(run: Run, note: Callable[[str], None] = lambda _: None) -> list[C
 def _compare(
     connection: duckdb.DuckDBPyConnection, trace: StoredTrace, trace_id: int, kind_of: Callable[[str], str]
 ) -> Iterator[Comparison]:
+    if not trace.path.is_file():
+        raise TraceAnalyzerError("HTA reads files only", trace.path, "unpack the archive, and give the folder")
     theirs = hta_numbers(trace.path)
     deviating = DeviatingTrace(connection, trace_id, kind_of)
     ours = deviating.numbers() | _bandwidths(connection, trace_id)

@@ -1,0 +1,124 @@
+"""Finds the trace files of a folder by their content."""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from traceanalyzer.discovery.heads import read_head
+from traceanalyzer.discovery.naming import natural_key
+from traceanalyzer.discovery.other_formats import hint_for_folder, other_format, unknown
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.ingest import Ingester
+from traceanalyzer.ingest.nsys import NsysIngester
+from traceanalyzer.ingest.packed import ArchiveIngester, CompressedIngester
+from traceanalyzer.ingest.trace_events import TraceEventIngester
+
+# Files whose heads are read at once.
+_READERS = 16
+_NAMED_LIKE_A_TRACE = re.compile(
+    r"\.(?:json|sqlite)(?:\.(?:gz|zst|xz|bz2|lz4|7z|zip))?(?:\.tmp)?$|\.pftrace$|\.perfetto-trace$", re.IGNORECASE
+)
+_BEGINS_JSON = re.compile(rb"(?:\xef\xbb\xbf)?\s*[\[{]")
+
+
+def ingesters() -> tuple[Ingester, ...]:
+    """Return every ingester of a file in a folder, in the order in which they look at it."""
+    plain = (NsysIngester(), TraceEventIngester())
+    return (*plain, CompressedIngester(plain))
+
+
+@dataclass(frozen=True)
+class Discovery:
+    """The trace files of a run, each with its ingester, and an error for each file that should be one and is not."""
+
+    sources: tuple[tuple[Path, Ingester], ...]  # in natural order of their names
+    unreadable: tuple[TraceAnalyzerError, ...] = ()
+
+
+def discover(path: Path) -> Discovery:
+    """Return the trace files of a run, a file or a folder, which is searched one level deep.
+
+    Hidden files and files of unknown formats are skipped; those that are named like a trace and cannot be read as one
+    are listed. Raises TraceAnalyzerError where no file can be read.
+    """
+    if not path.exists():
+        raise TraceAnalyzerError("no such file or folder", path, "give a trace file, or the folder that holds a run")
+    if path.is_file() or _ingester_of(path) is not None:
+        ingester = _ingester_of(path) or _archive_ingester_of(path)
+        if ingester is None:
+            raise TraceAnalyzerError(*unknown(path))
+        return Discovery(((path, ingester),))
+    folders, files = _entries(path)
+    # A disk far away answers many questions at once as fast as one.
+    with ThreadPoolExecutor(_READERS) as pool:
+        looks = list(pool.map(_look, files))
+    readable = [(file, ingester) for file, (ingester, _) in zip(files, looks, strict=True) if ingester is not None]
+    sources = [*folders, *readable]
+    if not sources:
+        raise TraceAnalyzerError("no traces in this folder", path, hint_for_folder(files))
+    return Discovery(
+        tuple(sorted(sources, key=lambda item: natural_key(item[0].relative_to(path).as_posix()))),
+        tuple(error for _, error in looks if error is not None),
+    )
+
+
+def find_sources(path: Path) -> list[tuple[Path, Ingester]]:
+    """Return the trace files of a run, each with its ingester: see `discover`."""
+    return list(discover(path).sources)
+
+
+def _entries(folder: Path) -> tuple[list[tuple[Path, Ingester]], list[Path]]:
+    """Return the folders in a folder that are traces, and the files in it and in its other folders, sorted."""
+    folders: list[tuple[Path, Ingester]] = []
+    files: list[Path] = []
+    for entry in folder.iterdir():
+        if _hidden(entry):
+            continue
+        if entry.is_file():
+            files.append(entry)
+        elif entry.is_dir():
+            ingester = _ingester_of(entry)
+            if ingester is not None:
+                folders.append((entry, ingester))
+            else:
+                files += [file for file in entry.iterdir() if not _hidden(file) and file.is_file()]
+    return folders, sorted(files)
+
+
+def _look(file: Path) -> tuple[Ingester | None, TraceAnalyzerError | None]:
+    """Return the ingester of a file, or an error where it is named like a trace and cannot be read as one."""
+    is_named = _NAMED_LIKE_A_TRACE.search(file.name) is not None
+    try:
+        # Some of the system's files seem empty and block their readers.
+        head = b"" if file.stat().st_size == 0 else read_head(file)
+        ingester = _ingester_of_head(head, file) if head else None
+    except TraceAnalyzerError as error:
+        return None, error if is_named else None
+    is_missed = is_named and ingester is None and not _is_other_json(head, file)
+    return ingester, TraceAnalyzerError(*unknown(file)) if is_missed else None
+
+
+def _is_other_json(head: bytes, file: Path) -> bool:
+    """Return whether a file holds JSON that is no trace, such as a job's configuration."""
+    return _BEGINS_JSON.match(head) is not None and other_format(file) is None
+
+
+def _hidden(path: Path) -> bool:
+    return path.name.startswith(".")
+
+
+def _ingester_of(path: Path) -> Ingester | None:
+    return _ingester_of_head(b"" if path.is_dir() else read_head(path), path)
+
+
+def _ingester_of_head(head: bytes, path: Path) -> Ingester | None:
+    return next((ingester for ingester in ingesters() if ingester.sniff(head, path)), None)
+
+
+def _archive_ingester_of(path: Path) -> Ingester | None:
+    """Return what reads an archive. In a folder none is opened: what is in it may lie beside it, or be no traces."""
+    archives = ArchiveIngester(ingesters())
+    return archives if archives.sniff(read_head(path), path) else None

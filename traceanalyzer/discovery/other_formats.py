@@ -1,0 +1,74 @@
+"""Files that are no traces: what they are, by their names and first bytes, and how to get a trace."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from traceanalyzer.discovery.heads import read_head
+
+_PACKED = "compressed in another way than gzip"
+_UNPACK = "decompress it first"
+_GIVE_ALONE = "give it by itself; where that fails, unpack it and give the folder"
+# Other files that profilers write, by the end of their name: what they are, and how to get a trace.
+_OTHER_FORMATS = (
+    (r"\.ncu-rep", "an Nsight Compute report of single kernels", "record the job with nsys or torch.profiler"),
+    (r"\.(?:pftrace|perfetto-trace)", "a binary Perfetto trace", "convert it: traceconv json {} trace.json"),
+    (r"\.(?:zip|tar|tgz|tar\.\w+)", "an archive", _GIVE_ALONE),
+    (r"\.(?:zst|xz|bz2|lz4|7z)", _PACKED, _UNPACK),
+    (r"\.(?:pickle|pkl)", "a pickle, such as a CUDA memory snapshot", "record the job with torch.profiler"),
+)
+# The same by their first bytes, whatever they are called.
+_OTHER_CONTENTS = (
+    (b"\xfd7zXZ\0", _PACKED, _UNPACK),
+    (b"(\xb5/\xfd", _PACKED, _UNPACK),
+    (b"BZh", _PACKED, _UNPACK),
+    (b"\x04\x22M\x18", _PACKED, _UNPACK),
+    (b"7z\xbc\xaf\x27\x1c", _PACKED, _UNPACK),
+    (b"PK\x03\x04", "an archive", _GIVE_ALONE),
+    (b"\xff\xfe", "text in UTF-16", "convert it: iconv -f UTF-16 -t UTF-8"),
+    (b"\xfe\xff", "text in UTF-16", "convert it: iconv -f UTF-16 -t UTF-8"),
+    (b"{\0", "text in UTF-16", "convert it: iconv -f UTF-16LE -t UTF-8"),
+    (b"\0{", "text in UTF-16", "convert it: iconv -f UTF-16BE -t UTF-8"),
+    (b"[\0", "text in UTF-16", "convert it: iconv -f UTF-16LE -t UTF-8"),
+    (b"\0[", "text in UTF-16", "convert it: iconv -f UTF-16BE -t UTF-8"),
+)
+_EXECUTION_TRACE = re.compile(rb'^\s*\{\s*"schema"\s*:\s*"[\d.]+-chakra')
+
+
+def unknown(path: Path) -> tuple[str, Path, str]:
+    if path.stat().st_size == 0:
+        return "the file is empty", path, "the profiler wrote nothing: look for a .tmp file beside it"
+    other = other_format(path)
+    if other is not None:
+        what, hint = other
+        return f"is {what}, and no trace that traceanalyzer reads", path, hint
+    return (
+        "is no trace that traceanalyzer reads",
+        path,
+        "expected PyTorch profiler or Chrome trace JSON (plain or gzip), or an Nsight Systems SQLite export",
+    )
+
+
+def other_format(path: Path) -> tuple[str, str] | None:
+    """Return what a file of another tool is, and what to do about it; None for unknown files."""
+    for ending, what, hint in _OTHER_FORMATS:
+        if re.search(f"{ending}$", path.name, re.IGNORECASE):
+            return what, hint.format(path.name)
+    head = read_head(path)
+    for first_bytes, what, hint in _OTHER_CONTENTS:
+        if head.startswith(first_bytes):
+            return what, hint
+    if _EXECUTION_TRACE.search(head):
+        return "an execution trace of PyTorch without times on the device", "record the job with torch.profiler"
+    return None
+
+
+def hint_for_folder(files: Sequence[Path]) -> str:
+    full = (file for file in files if file.stat().st_size > 0)
+    others = [(file.name, other) for file in full if (other := other_format(file)) is not None]
+    if not others:
+        return "expected PyTorch profiler JSON (.json, .json.gz) or Nsight Systems SQLite"
+    name, (what, hint) = others[0]
+    return f"{name} is {what}: {hint}"

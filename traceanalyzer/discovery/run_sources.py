@@ -1,0 +1,63 @@
+"""The trace files of a run, from one or several inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from glob import glob, has_magic
+from os.path import commonpath, relpath
+from pathlib import Path
+
+from traceanalyzer.discovery.finding import discover
+from traceanalyzer.discovery.naming import natural_key
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.ingest import Ingester
+
+
+@dataclass(frozen=True)
+class RunSources:
+    """The trace files of a run, each with its ingester."""
+
+    root: Path  # what the run is called after, and where its store lies: the one input, or the folder of several
+    sources: tuple[tuple[Path, Ingester], ...]
+    unreadable: tuple[TraceAnalyzerError, ...]  # files that are named like traces and cannot be read as one
+
+    def name(self, source: Path) -> str:
+        """Return what a trace file is called in the run: its path below the run's folder."""
+        is_file = any(source == self.root for source, _ in self.sources)
+        return Path(relpath(source, self.root.parent if is_file or not self.root.is_dir() else self.root)).as_posix()
+
+
+def find_run(inputs: Sequence[Path]) -> RunSources:
+    """Return what one or several inputs hold: trace files, folders and archives of them, patterns (`run/*.json`).
+
+    A file that several inputs name counts once. Raises TraceAnalyzerError where an input holds no trace.
+    """
+    paths = [path for given in inputs for path in _expanded(given)]
+    sources: dict[str, tuple[Path, Ingester]] = {}
+    unreadable: dict[str, TraceAnalyzerError] = {}
+    for path in paths:
+        found = discover(path)
+        for source, ingester in found.sources:
+            sources.setdefault(str(source.resolve()), (source, ingester))
+        unreadable |= {str(error): error for error in found.unreadable}
+    return RunSources(_root_of(paths), tuple(sources.values()), tuple(unreadable.values()))
+
+
+def _expanded(given: Path) -> list[Path]:
+    """Return the files that a pattern matches, in natural order of their names; a name that exists is no pattern."""
+    if given.exists() or not has_magic(str(given)):
+        return [given]
+    matches = sorted(glob(str(given), recursive=True), key=natural_key)  # noqa: PTH207  a pattern may be absolute
+    if not matches:
+        raise TraceAnalyzerError("no file matches", given, "give trace files, or the folder that holds a run")
+    return [Path(match) for match in matches]
+
+
+def _root_of(paths: Sequence[Path]) -> Path:
+    """Return the one input; of several the folder that all lie in, unless it is far above: then that of the first."""
+    if len(paths) == 1:
+        return paths[0]
+    common = Path(commonpath([path.absolute().parent for path in paths]))
+    near = all(common in path.absolute().parents[:2] for path in paths)
+    return Path(relpath(common)) if near else paths[0].parent

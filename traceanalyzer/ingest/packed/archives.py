@@ -1,0 +1,107 @@
+"""The regular files in zip and tar archives, one after the other."""
+
+from __future__ import annotations
+
+import stat
+import struct
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, cast
+
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.ingest.packed.names import readable_name
+from traceanalyzer.ingest.packed.streams import (
+    BROKEN,
+    HINT,
+    TAIL_BYTES,
+    Budget,
+    Reader,
+    UnpackLimits,
+    damaged,
+    opened,
+)
+
+_ZIP, _ZIP_END, _ZIP_WIDE_END = b"PK\x03\x04", b"PK\x05\x06", b"PK\x06\x06"
+_ZIP_END_BYTES, _ZIP_WIDE_END_BYTES, _ZIP_COMMENT_BYTES = 22, 56, 2**16
+_IN_WIDE_END = 2**32 - 1
+_TAR_MAGIC_AT, _TAR_MAGIC = 257, b"ustar"
+_WITHOUT_CONTENT = (
+    *(tarfile.LNKTYPE, tarfile.SYMTYPE, tarfile.DIRTYPE),
+    *(tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE),
+)
+
+
+def is_archive(head: bytes) -> bool:
+    """Return whether plain bytes begin a zip or tar archive."""
+    return head.startswith((_ZIP, _ZIP_END)) or head[_TAR_MAGIC_AT:].startswith(_TAR_MAGIC)
+
+
+def members(path: Path, limits: UnpackLimits) -> Iterator[tuple[str, Reader]]:
+    """Return the regular files of an archive, each with its name and a stream that is good until the next one.
+
+    Hidden files are left out. Raises TraceAnalyzerError where the archive is damaged or passes a limit.
+    """
+    budget = Budget(limits, path)
+    with path.open("rb") as file:
+        is_zip = file.read(4) in (_ZIP, _ZIP_END)
+    try:
+        found = _zip_members(path, budget, limits) if is_zip else _tar_members(path, budget, limits)
+        for count, (name, stream) in enumerate(found, start=1):
+            if count > limits.members:
+                raise TraceAnalyzerError(f"holds more than {limits.members:,} files", path, HINT)
+            readable = readable_name(name)
+            if stream is not None and readable and not any(part.startswith(".") for part in readable.split("/")):
+                yield readable, stream
+    except BROKEN as error:
+        raise damaged(path, error) from error
+    except (RuntimeError, NotImplementedError) as error:  # encrypted, or packed in a way that Python does not know
+        raise TraceAnalyzerError(f"cannot be unpacked: {error}", path, HINT) from error
+
+
+def _zip_members(path: Path, budget: Budget, limits: UnpackLimits) -> Iterator[tuple[str, Reader | None]]:
+    if _directory_bytes(path) > limits.directory_bytes:
+        raise TraceAnalyzerError(f"holds more than {limits.members:,} files, or very long names", path, HINT)
+    with zipfile.ZipFile(path) as archive:
+        for info in archive.infolist():
+            kind = stat.S_IFMT(info.external_attr >> 16)
+            if info.is_dir() or kind not in (0, stat.S_IFREG) or info.filename.startswith("__MACOSX/"):
+                yield info.filename, None
+                continue
+            with archive.open(info) as stream:
+                yield info.filename, budget.counting(cast("Reader", stream))
+
+
+def _directory_bytes(path: Path) -> int:
+    """Return how long the list of a zip file's members is, as its end says; 0 where it does not."""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - _ZIP_COMMENT_BYTES - _ZIP_END_BYTES - _ZIP_WIDE_END_BYTES))
+        tail = file.read()
+    end, wide_end = tail.rfind(_ZIP_END), tail.rfind(_ZIP_WIDE_END)
+    size = struct.unpack_from("<I", tail, end + 12)[0] if 0 <= end <= len(tail) - _ZIP_END_BYTES else 0
+    if size == _IN_WIDE_END and 0 <= wide_end <= len(tail) - _ZIP_WIDE_END_BYTES:
+        size = struct.unpack_from("<Q", tail, wide_end + 40)[0]
+    return int(size)
+
+
+def _tar_members(path: Path, budget: Budget, limits: UnpackLimits) -> Iterator[tuple[str, Reader | None]]:
+    class Header(tarfile.TarInfo):
+        """A header of which no text is read that is too long."""
+
+        def _proc_member(self, archive: tarfile.TarFile) -> Any:
+            is_text = self.type not in (*tarfile.REGULAR_TYPES, *_WITHOUT_CONTENT)
+            if is_text and self.size > limits.header_bytes:
+                raise tarfile.ReadError(f"one header has {self.size:,} bytes")
+            return super()._proc_member(archive)  # type: ignore[misc]
+
+    with closing(opened(path)) as packed:
+        plain = budget.counting(packed)
+        with tarfile.open(fileobj=cast("Any", plain), mode="r|", tarinfo=Header) as archive:
+            for header in archive:
+                cast("Any", archive).members = []  # else all are kept
+                is_plain = header.isreg() and not header.issparse()
+                yield header.name, cast("Reader", archive.extractfile(header)) if is_plain else None
+        if plain.tail != bytes(TAIL_BYTES):
+            raise tarfile.ReadError("the end mark is missing")
