@@ -8,16 +8,19 @@ import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
+
+if TYPE_CHECKING:
+    from traceanalyzer.comparison.budgets import Budget
 
 FILE_NAME = "traceanalyzer.toml"
 MAX_FILE_BYTES = 1_000_000
 
 ParamValue = int | float | str | bool
 
-_TOP_KEYS = ("rule_paths", "names", "rules", "suppress")
+_TOP_KEYS = ("rule_paths", "names", "rules", "suppress", "budgets", "budget_exception")
 _RULE_KEYS = ("enabled", "params", "reason")
 _SUPPRESS_KEYS = ("rule", "rank", "trace", "reason", "until")
 
@@ -48,6 +51,7 @@ class Settings:
     suppressions: tuple[Suppression, ...] = ()
     reasons: Mapping[str, str] = field(default_factory=dict)  # rule → why its parameters are set
     names: tuple[tuple[str, str], ...] = ()  # host cause, pattern of the names that stand for it in this project
+    budgets: tuple[Budget, ...] = ()  # with the exceptions that hold today
 
     def rules_named(self) -> Iterator[tuple[str, str]]:
         """Return every rule that the file names, with the place where it does."""
@@ -74,18 +78,28 @@ class SettingsFile:
 NO_SETTINGS_FILE = SettingsFile()
 
 
+def settings_above(folder: Path) -> SettingsFile:
+    """Return the nearest trusted settings file in a folder of the user's own, such as the current one, or above it."""
+    return _nearest(folder.resolve(), None, trust=False)
+
+
 def locate_settings(root: Path, *, trust: bool = False) -> SettingsFile:
     """Return the nearest settings file above a run; with `trust`, in the run's folder, too, whoever wrote it.
 
     A file in the run's folder may have come with the traces, from a stranger: unpacking makes it the user's own.
     """
     folder = root.resolve() if root.is_dir() else root.resolve().parent
+    return _nearest(folder, folder, trust=trust)
+
+
+def _nearest(folder: Path, strange: Path | None, *, trust: bool) -> SettingsFile:
+    """Return the nearest settings file in a folder or above it; one in the `strange` folder needs `trust`."""
     ignored: list[Path] = []
     for place in (folder, *folder.parents):
         file = place / FILE_NAME
         if not (file.is_file() or file.is_symlink()):
             continue
-        if trust or (place != folder and _is_own(file)):
+        if trust or (place != strange and _is_own(file)):
             return SettingsFile(file, tuple(ignored))
         ignored.append(file)
     return SettingsFile(None, tuple(ignored))
@@ -118,7 +132,8 @@ def read_settings(path: Path) -> Settings:
                 f"is larger than {MAX_FILE_BYTES:,} bytes", path, "rules go into files of their own"
             )
         reader = _Reader(path)
-        settings = reader.settings(tomllib.loads(content.decode("utf-8")))
+        text = content.decode("utf-8")
+        settings = reader.settings(tomllib.loads(text), text)
     except RecursionError as error:
         raise TraceAnalyzerError("cannot be read: it nests too deeply", path) from error
     except (OSError, ValueError) as error:  # of the text, of TOML, or of a number with thousands of digits
@@ -135,7 +150,7 @@ class _Reader:
         self.path = path
         self.mistakes: list[str] = []
 
-    def settings(self, values: Mapping[str, Any]) -> Settings:
+    def settings(self, values: Mapping[str, Any], text: str) -> Settings:
         self._check_keys("", values, _TOP_KEYS)
         params: dict[str, ParamValue] = {}
         switched_off: dict[str, str] = {}
@@ -163,7 +178,17 @@ class _Reader:
             suppressions=tuple(self._suppressions(values.get("suppress", []))),
             reasons=reasons,
             names=tuple(self._names("names", values.get("names", {}))),
+            budgets=self._budgets(values, text),
         )
+
+    def _budgets(self, values: Mapping[str, Any], text: str) -> tuple[Budget, ...]:
+        if "budgets" not in values and "budget_exception" not in values:
+            return ()
+        from traceanalyzer.comparison.budgets import read_budgets
+
+        budgets, mistakes = read_budgets(values.get("budgets", {}), values.get("budget_exception", []), text)
+        self.mistakes += mistakes
+        return budgets
 
     def _names(self, where: str, value: Any) -> Iterator[tuple[str, str]]:
         """Read `"host.io" = [patterns]`; without quotes TOML takes the dot for a table in a table."""

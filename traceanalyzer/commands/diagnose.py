@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from traceanalyzer.commands.gating import check_budgets, tell_gate
 from traceanalyzer.commands.opening import RunOptions, opened, run_options, step_options
 from traceanalyzer.commands.output import written
 from traceanalyzer.diagnosis import SEVERITIES
@@ -36,7 +37,7 @@ EXIT_BLOCKED = 3
     type=click.Choice(formats.DIAGNOSIS_FORMATS),
     default="terminal",
     show_default=True,
-    help="A report to read, the same as Markdown, or everything as JSON (docs/json.md).",
+    help="A report to read, the same as Markdown, everything as JSON (docs/json.md), or findings as JUnit or SARIF.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the report to FILE.")
 @click.option(
@@ -62,6 +63,15 @@ EXIT_BLOCKED = 3
 )
 @click.option("--no-settings", is_flag=True, help="Ignore traceanalyzer.toml.")
 @click.option(
+    "--budgets", "with_budgets", is_flag=True, help="Exit with 1 when a budget of traceanalyzer.toml is exceeded."
+)
+@click.option(
+    "--source-root",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    metavar="DIR",
+    help="Folder of the program's sources, for SARIF; by default the repository's root.",
+)
+@click.option(
     "--self-check", is_flag=True, help="Also check the result itself, and list the checks; takes much longer."
 )
 def diagnose(
@@ -72,6 +82,8 @@ def diagnose(
     rule_paths: tuple[Path, ...],
     assignments: tuple[str, ...],
     no_settings: bool,
+    with_budgets: bool,
+    source_root: Path | None,
     self_check: bool,
 ) -> None:
     """Say what limits a run, how to fix it, and how much time each fix can save.
@@ -86,8 +98,9 @@ def diagnose(
         activity.phase("ranking findings")
         diagnosis = run.diagnose(rule_paths, params, NO_SETTINGS if no_settings else None)
         checks = _checked(run, rule_paths, params, activity) if self_check else []
+        gate = check_budgets(run, diagnosis) if with_budgets else None
     with written(output) as stream:
-        formats.write_diagnosis(diagnosis, layout, stream, verbose=options.verbose)
+        formats.write_diagnosis(diagnosis, layout, stream, verbose=options.verbose, gate=gate, source_root=source_root)
     _tell(checks)
     from traceanalyzer.report.verdict import has_unjudged_traces
 
@@ -100,6 +113,10 @@ def diagnose(
             rules = ", ".join(f"{rule} ({severity})" for rule, severity in reached.items())
             click.echo(f"failed on {fail_on} or worse: {rules}", err=True)
         click.get_current_context().exit(EXIT_FINDING)
+    if gate is not None:
+        sys.stdout.flush()
+        tell_gate(gate, quiet=options.quiet)
+        click.get_current_context().exit(gate.exit_code())
 
 
 def _checked(run: Run, rule_paths: tuple[Path, ...], params: Mapping[str, str], activity: Activity) -> list[Check]:
