@@ -79,7 +79,9 @@ def captures_needed(spread: float, change: float) -> int | None:
         freedom = 2 * count - 2
         limit = special.stdtrit(freedom, 1 - ALPHA / 2)
         shift = abs(change) / (spread * math.sqrt(2 / count))
-        return bool(1 - special.nctdtr(freedom, shift, limit) >= POWER)
+        missed = special.nctdtr(freedom, shift, limit)
+        # Not a number: so far beyond the limit that SciPy has no value for it.
+        return math.isnan(missed) or bool(missed <= 1 - POWER)
 
     if not spread:
         return 2

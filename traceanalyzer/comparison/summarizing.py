@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from traceanalyzer import __version__, engine
@@ -47,10 +47,10 @@ def summarize(run: Run, diagnosis: Diagnosis, label: str | None = None) -> Summa
         kernels, operators = rows("kernels"), rows("operators")
     step_count = sum(max(device.step_count, 1) for device in devices) or 1
     trace_steps = _steps_of_traces(diagnosis, devices, on_host=on_host)
-    base_ns = min((row["base_ns"] for row in facts if row["base_ns"] is not None), default=None)
+    taken_ns = min((row["taken_ns"] for row in facts if row["taken_ns"] is not None), default=None)
     return Summary(
         label=label or _name(run),
-        taken_at=None if base_ns is None else _utc(base_ns),
+        taken_at=None if taken_ns is None else _utc(taken_ns),
         made_by=__version__,
         blocked=_blocked(diagnosis, devices, on_host=on_host),
         time_of="host" if on_host else "device",
@@ -254,14 +254,6 @@ def _one(values: Iterable[Any]) -> str | int | None:
     return ", ".join(str(value) for value in found) or None
 
 
-def _utc(base_ns: int) -> str:
-    moment = datetime.datetime.fromtimestamp(base_ns // 1_000_000_000, datetime.UTC)
+def _utc(taken_ns: int) -> str:
+    moment = datetime.datetime.fromtimestamp(taken_ns // 1_000_000_000, datetime.UTC)
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def launches_by_kind(times: NamedTimes) -> Mapping[str, int]:
-    """Return the launches of each class."""
-    counts: dict[str, int] = defaultdict(int)
-    for row in times.rows:
-        counts[row.kind] += row.launch_count
-    return dict(sorted(counts.items()))

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, TextIO
+from urllib.parse import quote
 
 from traceanalyzer import __version__
 from traceanalyzer.comparison.comparing import Diff
@@ -132,7 +133,7 @@ def _frames(finding: Finding, source_root: Path | None) -> Iterator[tuple[str, i
         for start in range(len(parts)):
             below = root.joinpath(*parts[start:])
             if below.is_file() and below.resolve().is_relative_to(root):
-                yield PurePosixPath(*parts[start:]).as_posix(), int(found["line"]), found["function"]
+                yield quote(PurePosixPath(*parts[start:]).as_posix()), int(found["line"]), found["function"]
                 break
 
 

@@ -19,7 +19,7 @@ SELECT
     traces.vendor AS trace_vendor,
     traces.world_size,
     traces.rank,
-    traces.base_ns,
+    CASE WHEN traces.first_ns > 946684800000000000 THEN traces.first_ns END AS taken_ns,  -- a clock, not a count from 0
     traces.truncated,
     traces.has_shapes,
     traces.has_stacks,

@@ -6,10 +6,21 @@ WITH spans AS (
     WHERE kept
     GROUP BY trace_id
 ),
-marked AS (
-    SELECT trace_id, min(start_ns) AS start_ns, max(start_ns + dur_ns) AS end_ns
+numbered AS (
+    SELECT
+        trace_id,
+        start_ns,
+        start_ns + dur_ns AS end_ns,
+        row_number() OVER (PARTITION BY trace_id ORDER BY start_ns, slice_id) AS position,
+        count(*) OVER (PARTITION BY trace_id) AS step_count
     FROM host_slices
     WHERE category = 'annotation' AND regexp_matches(name, '^ProfilerStep#\d+$')
+),
+-- Of four or more marked steps, the first is warm-up.
+marked AS (
+    SELECT trace_id, min(start_ns) AS start_ns, max(end_ns) AS end_ns
+    FROM numbered
+    WHERE position > 1 OR step_count < 4
     GROUP BY trace_id
 ),
 ops AS (

@@ -48,7 +48,7 @@ def _ledger_row(row: LedgerRow, words: str, widest: int) -> tuple[str, ...]:
 def named_sections(diff: Diff, *, verbose: bool) -> list[Section]:
     """Return the kernels and the operators whose time changes most."""
     sections = _named(
-        diff, diff.kernels, "Kernels", "GPU time of kernels that run at once counts twice", verbose=verbose
+        diff, diff.kernels, "Kernels", "on each device; kernels that run at once count twice", verbose=verbose
     )
     if diff.sides[0][0].time_of == "host" or verbose:
         note = "host time without the operators inside"
@@ -68,7 +68,7 @@ def _named(diff: Diff, difference: NamedDifference, title: str, note: str, *, ve
     columns = ("name", "launches", "base", "new", "difference", "by count", "by duration")
     table = Table((*columns, *(["captures"] if tested else [])), tuple(lines), frozenset(range(1, 7)), note=more)
     blocks: list[Block] = [table, Paragraph(_sums(difference), role="dim")]
-    heading = Heading(title, (Text(f"{unit_words(diff)} and device; {note}", "dim"),))
+    heading = Heading(title, (Text(f"{unit_words(diff)}, {note}", "dim"),))
     return [Section(tuple(blocks), heading, folded=True)]
 
 
