@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from traceanalyzer.commands.output import written
-from traceanalyzer.commands.summaries import load_summaries, summary_options
+from traceanalyzer.commands.summaries import Opening, load_summaries, summary_options
 from traceanalyzer.errors import TraceAnalyzerError
 
 EXIT_BLOCKED = 3
@@ -31,11 +31,7 @@ def write(
     add: bool,
     label: str | None,
     keep: int | None,
-    jobs: int | None,
-    step_pattern: str | None,
-    no_settings: bool,
-    trust: bool,
-    quiet: bool,
+    opening: Opening,
 ) -> None:
     """Write each RUN, a capture, into FILE as one line of JSON: ledger, steps, kernels, operators and findings.
 
@@ -45,7 +41,7 @@ def write(
 
     from traceanalyzer.comparison.summary_file import read_summaries, text_of
 
-    new = load_summaries(runs, jobs=jobs, step_pattern=step_pattern, no_settings=no_settings, trust=trust, quiet=quiet)
+    new = load_summaries(runs, opening)
     blocked = next((item for item in new if item.blocked), None)
     if blocked is not None:
         click.echo(f"error: {blocked.label}: no baseline of a run that cannot be judged: {blocked.blocked}", err=True)
@@ -63,7 +59,7 @@ def write(
     captures = captures[-keep:] if keep else captures
     with written(file) as stream:
         stream.write(text_of(captures))
-    if not quiet:
+    if not opening.quiet:
         click.echo(f"{file}: {len(captures)} capture{'' if len(captures) == 1 else 's'}", err=True)
 
 

@@ -12,7 +12,7 @@ import click
 from traceanalyzer.commands.also import also_option, parse_also
 from traceanalyzer.commands.gating import tell_gate
 from traceanalyzer.commands.output import written
-from traceanalyzer.commands.summaries import load_summaries, summary_options
+from traceanalyzer.commands.summaries import Opening, load_summaries, summary_options
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report import formats
 
@@ -126,11 +126,7 @@ def diff(
     device: int | None,
     accepted: tuple[str, ...],
     verbose: bool,
-    jobs: int | None,
-    step_pattern: str | None,
-    no_settings: bool,
-    trust: bool,
-    quiet: bool,
+    opening: Opening,
 ) -> None:
     """Show what changed between two runs, where the time went or came from, and how sure that is.
 
@@ -144,17 +140,14 @@ def diff(
     from traceanalyzer.comparison.gate import check_diff
     from traceanalyzer.comparison.options import CompareOptions
 
-    settings = _settings(new, no_settings=no_settings, trust=trust) if {"budget", "any"} & set(fail_on) else None
+    settings = _settings(new, opening) if {"budget", "any"} & set(fail_on) else None
     if "budget" in fail_on and settings is not None and not settings.budgets:
         raise TraceAnalyzerError(
             "there are no budgets",
             settings.path or "--fail-on budget",
             "docs/comparison.md shows how to write [budgets]",
         )
-    sides = [
-        load_summaries(paths, jobs=jobs, step_pattern=step_pattern, no_settings=no_settings, trust=trust, quiet=quiet)
-        for paths in ((base, *more_base), (new, *more_new))
-    ]
+    sides = [load_summaries(paths, opening) for paths in ((base, *more_base), (new, *more_new))]
     options = CompareOptions(align, min_effect, capture_spread, rank, device, accepted)
     result = compare(sides[0], sides[1], options)
     gate = check_diff(result, settings.budgets if settings else (), fail_on) if fail_on else None
@@ -163,16 +156,16 @@ def diff(
             formats.write_diff(result, gate, name, stream, verbose=verbose, unsure=unsure)
     if gate is not None:
         sys.stdout.flush()
-        tell_gate(gate, quiet=quiet)
+        tell_gate(gate, quiet=opening.quiet)
         click.get_current_context().exit(gate.exit_code(unsure))
 
 
-def _settings(new: Path, *, no_settings: bool, trust: bool) -> Settings:
+def _settings(new: Path, opening: Opening) -> Settings:
     """Return the settings above a run; those of the current folder where NEW is a file of summaries."""
     from traceanalyzer.comparison.summary_file import is_summary_file
     from traceanalyzer.settings import NO_SETTINGS, locate_settings, settings_above
 
-    if no_settings:
+    if opening.no_settings:
         return NO_SETTINGS
-    file = settings_above(Path.cwd()) if is_summary_file(new) else locate_settings(new, trust=trust)
+    file = settings_above(Path.cwd()) if is_summary_file(new) else locate_settings(new, trust=opening.trust)
     return file.read()

@@ -21,7 +21,7 @@ SMALL_NAME_SHARE = 0.001
 def ledger_sections(diff: Diff, *, verbose: bool) -> list[Section]:
     """Return the buckets of both sides; their differences add up to that of the unit."""
     rows = [row for row in diff.ledger if row.base_ns or row.new_ns]
-    if not rows:
+    if not any(row.delta_ns for row in rows):
         return []
     limit = 0 if verbose else SMALL_LEDGER_SHARE * diff.base_ns
     large = [row for row in rows if abs(row.delta_ns) >= limit and row.delta_ns][: None if verbose else MOST_BUCKETS]
@@ -31,8 +31,7 @@ def ledger_sections(diff: Diff, *, verbose: bool) -> list[Section]:
     lines = [(*_ledger_row(row, bucket_words(row.bucket), widest), *([row.shown] if tested else [])) for row in large]
     if small:
         together = LedgerRow("", sum(row.base_ns for row in small), sum(row.new_ns for row in small))
-        words = "all" if not large else counted(len(small), "smaller one")
-        lines.append((*_ledger_row(together, words, widest), *([""] if tested else [])))
+        lines.append((*_ledger_row(together, counted(len(small), "smaller one"), widest), *([""] if tested else [])))
     whole = LedgerRow("", diff.base_ns, diff.new_ns)
     lines.append((*_ledger_row(whole, "together", 0), *([""] if tested else [])))
     columns = ("where the time goes", "base", "new", "difference", "", *(["captures"] if tested else []))

@@ -44,7 +44,7 @@ def verification_sections(diff: Diff) -> list[Section]:
     words = f"Promised{together}: up to {duration(found.together_ns)} a step. "
     words += f"Measured: {signed_duration(-found.saved_ns)} a step{ratio}."
     if diff.judgement.verdict in ("unsure", "these captures differ"):
-        words += " The change may be chance: see the interval."
+        words += " The change may be chance."
     blocks.append(Paragraph(words))
     if found.limits_now is not None:
         share = f", {gain(found.limits_now_share)}" if found.limits_now_share else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from traceanalyzer.comparison.gate import Check, GateResult
-from traceanalyzer.report.blocks import Block, Heading, Section, Table
+from traceanalyzer.report.blocks import Heading, Paragraph, Section, Table, Text
 from traceanalyzer.report.diff_blocks.words import change
 from traceanalyzer.report.words import duration, percent
 
@@ -12,11 +12,9 @@ def gate_sections(gate: GateResult | None) -> list[Section]:
     """Return a table of the checks; nothing where no gate was asked for."""
     if gate is None or not gate.checks:
         return []
-    rows = tuple(
-        (check.state, check.name, measured_words(check), limit_words(check), note(check)) for check in gate.checks
-    )
-    block: Block = Table(("state", "check", "measured", "limit", ""), rows, wraps_last=True)
-    return [Section((block,), Heading("Gate"))]
+    rows = tuple((check.state, check.name, measured_words(check), limit_words(check)) for check in gate.checks)
+    notes = [Paragraph(words, label=Text(check.name, "dim")) for check in gate.checks if (words := note(check))]
+    return [Section((Table(("state", "check", "measured", "limit"), rows), *notes), Heading("Gate"))]
 
 
 def measured_words(check: Check) -> str:
