@@ -21,9 +21,8 @@ def main() -> None:
     if len(sys.argv) == 4:
         from capture_torch_cpu import capture
 
-        _, path, workers, _ = sys.argv
         steps = {"skipped": SKIPPED_STEPS, "recorded": RECORDED_STEPS}
-        capture(Path(path), int(workers), **steps, detailed=False, decode_s=DECODE_S)
+        capture(Path(sys.argv[1]), int(sys.argv[2]), **steps, detailed=False, decode_s=DECODE_S)
         return
     target = Path(sys.argv[1]) if len(sys.argv) > 1 else Path("torch_cpu_pairs")
     for number in range(1, CAPTURES + 1):

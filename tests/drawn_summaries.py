@@ -7,6 +7,7 @@ from typing import Any
 
 from traceanalyzer.comparison.summary import (
     DeviceTimes,
+    Fact,
     FindingSummary,
     NamedTime,
     NamedTimes,
@@ -14,7 +15,17 @@ from traceanalyzer.comparison.summary import (
 )
 
 MS = 1_000_000
-FINGERPRINT = {"gpu": ("NVIDIA H100 80GB HBM3",), "vendor": ("nvidia",), "mode": ("training",), "world_size": 1}
+FINGERPRINT: dict[str, Fact] = {
+    "gpu": ("NVIDIA H100 80GB HBM3",),
+    "vendor": ("nvidia",),
+    "mode": ("training",),
+    "world_size": 1,
+}
+    "gpu": ("NVIDIA H100 80GB HBM3",),
+    "vendor": ("nvidia",),
+    "mode": ("training",),
+    "world_size": 1,
+}
 
 
 def capture(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from drawn_summaries import FINGERPRINT, MS, capture, finding
 
@@ -123,7 +124,7 @@ def test_asking_for_steps_that_a_side_does_not_have_forbids_a_verdict() -> None:
     assert (diff.judgement.verdict, diff.judgement.because) == ("not comparable", "a side has no steps")
 
 
-def on_ranks(*steps_ms: float, run: bool = False, **changed: object) -> Summary:
+def on_ranks(*steps_ms: float, run: bool = False, **changed: Any) -> Summary:
     devices = tuple(
         DeviceTimes(rank, 0, round(ms * 4 * MS), 4, (round(ms * MS),) * 4, {"compute": round(ms * 4 * MS)})
         for rank, ms in enumerate(steps_ms)

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiers import examples
 
+import traceanalyzer
 from traceanalyzer.cli import main
 from traceanalyzer.comparison.summary_file import is_summary_file, read_summaries, text_of
 from traceanalyzer.errors import TraceAnalyzerError
@@ -160,3 +161,11 @@ def test_the_worked_example_is_faster_because_nothing_waits_for_the_loader(root:
     assert first["delta_ns"] < 0.9 * diff["delta_ns"] < 0
     # Steps on the host are the marked ones, without the first.
     assert all(len(item["steps_ns"]) == 5 for item in (*diff["base"], *diff["new"]))
+
+
+def test_python_compares_files_and_summaries(tmp_path: Path) -> None:
+    (tmp_path / "base.json").write_text(text_of([capture(label="before")]), encoding="utf-8")
+    difference = traceanalyzer.diff(tmp_path / "base.json", [capture((90.0,) * 4, label="after")])
+    assert difference.delta_ns == -10_000_000
+    assert str(difference).startswith("before → after")
+    assert difference._repr_markdown_().startswith("<!-- traceanalyzer -->")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -65,6 +66,21 @@ class Diff:
     def delta_ns(self) -> int:
         """The change of the unit's time."""
         return self.new_ns - self.base_ns
+
+    def __str__(self) -> str:
+        """Return the report that the command prints."""
+        return self._report("terminal")
+
+    def _repr_markdown_(self) -> str:
+        """Return the report for a notebook."""
+        return self._report("markdown")
+
+    def _report(self, layout: str) -> str:
+        from traceanalyzer.report import formats
+
+        stream = io.StringIO()
+        formats.write_diff(self, None, layout, stream)
+        return stream.getvalue()
 
     @property
     def blockers(self) -> tuple[Confounder, ...]:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import datetime
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from traceanalyzer import __version__, engine
 from traceanalyzer.comparison.sql import NAMES, read_query
 from traceanalyzer.comparison.summary import (
+    MOST_KERNEL_BYTES,
     MOST_KERNELS,
     MOST_LEDGERS,
+    MOST_OPERATOR_BYTES,
     MOST_OPERATORS,
+    MOST_STEP_LISTS,
+    MOST_STEPS,
     DeviceTimes,
     Fact,
     FindingSummary,
@@ -28,6 +35,7 @@ if TYPE_CHECKING:
 
 _WARNING = SEVERITIES.index("warning")
 _WARM_UP_FROM = 4  # of so many marked steps, the first is warm-up, as on devices
+_ROW_BYTES = 70  # of a row without its name
 _OUTCOMES = ("fired", "latent", "clear", "abstained")
 
 Row = dict[str, Any]
@@ -57,8 +65,8 @@ def summarize(run: Run, diagnosis: Diagnosis, label: str | None = None) -> Summa
         fingerprint=_fingerprint(diagnosis, facts, device_steps, on_host=on_host),
         devices=_with_few_ledgers(devices),
         run=_run_times(diagnosis),
-        kernels=_named_times(kernels, MOST_KERNELS, step_count),
-        operators=_named_times(operators, MOST_OPERATORS, trace_steps),
+        kernels=_named_times(kernels, MOST_KERNELS, MOST_KERNEL_BYTES, step_count),
+        operators=_named_times(operators, MOST_OPERATORS, MOST_OPERATOR_BYTES, trace_steps),
         findings=_findings(diagnosis),
         outcomes=_outcomes(diagnosis),
         below_noise={item.rule: item.saving_share for item in reversed(diagnosis.below_noise)},
@@ -122,13 +130,16 @@ def _place(device: DeviceTimes) -> tuple[bool, int, int, int]:
 
 
 def _with_few_ledgers(devices: Sequence[DeviceTimes]) -> tuple[DeviceTimes, ...]:
-    """Return devices of which only the slowest keep their steps and buckets, where there are many."""
-    slowest = sorted(devices, key=lambda device: -device.step_ns)[:MOST_LEDGERS]
+    """Return devices of which only the slowest keep their buckets and steps, where there are many."""
+    order = sorted(range(len(devices)), key=lambda at: (-bool(devices[at].step_count), -devices[at].step_ns, at))
+    places = {at: place for place, at in enumerate(order)}
     return tuple(
-        device
-        if device in slowest
-        else DeviceTimes(device.rank, device.device, device.window_ns, device.step_count, (), None)
-        for device in devices
+        replace(
+            device,
+            steps_ns=device.steps_ns[:MOST_STEPS] if places[at] < MOST_STEP_LISTS else (),
+            buckets=device.buckets if places[at] < MOST_LEDGERS else None,
+        )
+        for at, device in enumerate(devices)
     )
 
 
@@ -149,11 +160,13 @@ def _run_times(diagnosis: Diagnosis) -> RunTimes | None:
     return RunTimes(ledger.window_ns, ledger.step_count, {name: ns for name, ns in sorted(ledger.buckets) if ns})
 
 
-def _named_times(rows: Sequence[Row], most: int, step_count: int) -> NamedTimes:
+def _named_times(rows: Sequence[Row], most: int, most_bytes: int, step_count: int) -> NamedTimes:
     named = [NamedTime(row["name"], row["class"], row["launch_count"], row["dur_ns"]) for row in rows]
-    rest = named[most:]
+    sizes = accumulate(_ROW_BYTES + len(json.dumps(row.name, ensure_ascii=False).encode()) for row in named)
+    kept = min(most, sum(size <= most_bytes for size in sizes))
+    rest = named[kept:]
     return NamedTimes(
-        tuple(named[:most]),
+        tuple(named[:kept]),
         step_count,
         len(rest),
         sum(item.launch_count for item in rest),

@@ -9,10 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 SUMMARY_VERSION = 1
-MOST_KERNELS = 300
-MOST_OPERATORS = 200
+# Names in a summary, and the bytes that they may take: templates make names of kernels long.
+MOST_KERNELS, MOST_KERNEL_BYTES = 300, 22_000
+MOST_OPERATORS, MOST_OPERATOR_BYTES = 200, 9_000
 # More devices keep their step time, and of their ledgers only those of the slowest.
 MOST_LEDGERS = 32
+# Single steps are kept of the slowest devices, the first ones of each.
+MOST_STEP_LISTS, MOST_STEPS = 4, 250
 
 Fact = str | int | bool | None | tuple[str, ...]
 
@@ -25,7 +28,9 @@ class DeviceTimes:
     device: int | None
     window_ns: int
     step_count: int  # 0: no steps are known
-    steps_ns: tuple[int, ...]  # kept steps, in the order in which they ran
+    steps_ns: tuple[
+        int, ...
+    ]  # the first kept steps, in the order in which they ran; empty for fast ones of many devices
     buckets: Mapping[str, int] | None  # ns in the window, sums to window_ns; None: left out, the device is not slow
 
     @property
