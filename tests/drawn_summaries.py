@@ -21,11 +21,6 @@ FINGERPRINT: dict[str, Fact] = {
     "mode": ("training",),
     "world_size": 1,
 }
-    "gpu": ("NVIDIA H100 80GB HBM3",),
-    "vendor": ("nvidia",),
-    "mode": ("training",),
-    "world_size": 1,
-}
 
 
 def capture(
