@@ -88,6 +88,7 @@ def baseline(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.check
 def test_a_summary_has_the_numbers_of_the_diagnosis(baseline: Path, root: Path) -> None:
     (summary,) = read_summaries(baseline / "base.json")
     (device,) = summary.devices
@@ -107,6 +108,7 @@ def test_a_summary_has_the_numbers_of_the_diagnosis(baseline: Path, root: Path) 
     )
 
 
+@pytest.mark.check
 def test_a_second_summary_of_a_run_has_the_same_bytes(baseline: Path, root: Path) -> None:
     again = ("baseline", "write", str(baseline / "again.json"), str(root / "sample_traces" / "healthy"))
     assert main([*again, "--store", str(baseline / "other store"), "--label", "abc123"]) == 0
