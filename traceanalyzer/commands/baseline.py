@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from traceanalyzer.commands.output import written
 from traceanalyzer.commands.summaries import Opening, load_summaries, summary_options
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.report.visible import visible
+
+if TYPE_CHECKING:
+    from traceanalyzer.comparison.summary import Fact
 
 EXIT_BLOCKED = 3
 
@@ -40,11 +46,13 @@ def write(
     from dataclasses import replace
 
     from traceanalyzer.comparison.summary_file import read_summaries, text_of
+    from traceanalyzer.report.words import counted
 
     new = load_summaries(runs, opening)
     blocked = next((item for item in new if item.blocked), None)
     if blocked is not None:
-        click.echo(f"error: {blocked.label}: no baseline of a run that cannot be judged: {blocked.blocked}", err=True)
+        words = f"error: {blocked.label}: no baseline of a run that cannot be judged: {blocked.blocked}"
+        click.echo(visible(words), err=True)
         click.get_current_context().exit(EXIT_BLOCKED)
     new = [replace(item, label=label) for item in new] if label else new
     captures = [*(read_summaries(file) if add and file.exists() else []), *new]
@@ -60,7 +68,7 @@ def write(
     with written(file) as stream:
         stream.write(text_of(captures))
     if not opening.quiet:
-        click.echo(f"{file}: {len(captures)} capture{'' if len(captures) == 1 else 's'}", err=True)
+        click.echo(visible(f"{file}: {counted(len(captures), 'capture')}"), err=True)
 
 
 @baseline.command()
@@ -75,9 +83,7 @@ def show(file: Path) -> None:
         formats.render(screen.sections(read_summaries(file), file.name), "terminal", stream)
 
 
-def _different_facts(first: object, other: object) -> list[str]:
+def _different_facts(first: Mapping[str, Fact], other: Mapping[str, Fact]) -> list[str]:
     """Return what the fingerprints of two captures tell apart."""
-    if not isinstance(first, dict) or not isinstance(other, dict):
-        return []
     keys = sorted(first.keys() | other.keys())
     return [f"{key} {first.get(key)!r} → {other.get(key)!r}" for key in keys if first.get(key) != other.get(key)]
