@@ -1,6 +1,6 @@
 """Budgets of a project, from `[budgets]` and `[[budget_exception]]` of traceanalyzer.toml.
 
-Every mistake is told with its line. TOML readers give no lines, so `Places` finds them in the text.
+Every mistake names its line. TOML readers give no lines, so `Places` finds them in the text.
 """
 
 from __future__ import annotations

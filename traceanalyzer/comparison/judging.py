@@ -16,7 +16,7 @@ VERDICTS = ("faster", "slower", "same", "unsure", "these captures differ", "not 
 # So many captures of one side predict the next one.
 LEAST_HISTORY = 2
 # Changes of which a report says how many captures a side would show them.
-TOLD_EFFECTS = (0.05, 0.10, 0.20)
+SHOWN_EFFECTS = (0.05, 0.10, 0.20)
 
 
 @dataclass(frozen=True)
@@ -116,11 +116,11 @@ def _of_two_captures(change: float, steps_ns: tuple[Sequence[float], Sequence[fl
 def _needed(spread: float | None, change: float, floor: float) -> tuple[Needed, ...]:
     if spread is None:
         return ()
-    told = [Needed(effect, statistics.captures_needed(spread, math.log1p(effect))) for effect in TOLD_EFFECTS]
+    needed = [Needed(effect, statistics.captures_needed(spread, math.log1p(effect))) for effect in SHOWN_EFFECTS]
     seen = abs(math.expm1(change))
-    if abs(change) >= floor and not any(math.isclose(seen, item.effect_share, rel_tol=0.05) for item in told):
-        told.insert(0, Needed(seen, statistics.captures_needed(spread, change)))
-    return tuple(told)
+    if abs(change) >= floor and not any(math.isclose(seen, item.effect_share, rel_tol=0.05) for item in needed):
+        needed.insert(0, Needed(seen, statistics.captures_needed(spread, change)))
+    return tuple(needed)
 
 
 def _share(log_change: float) -> float:

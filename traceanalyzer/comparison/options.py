@@ -17,7 +17,7 @@ class CompareOptions:
     capture_spread: float | None = None  # known standard deviation between captures of one configuration, as a share
     rank: int | None = None  # compare only this rank
     device: int | None = None  # compare only this device
-    accepted: tuple[str, ...] = ()  # differences that would block the verdict, and are told instead
+    accepted: tuple[str, ...] = ()  # differences that would block the verdict, and are named instead
 
 
 DEFAULT_COMPARE_OPTIONS = CompareOptions()

@@ -178,8 +178,9 @@ def _findings(diagnosis: Diagnosis) -> tuple[FindingSummary, ...]:
     from traceanalyzer.report.verdict import ledger_of, worth_share
 
     worst: dict[str, tuple[Finding, str]] = {}
-    told = [(finding, finding.status) for finding in diagnosis.findings]
-    for finding, status in [*told, *((finding, "suppressed") for finding in diagnosis.suppressed)]:
+    visible = [(finding, finding.status) for finding in diagnosis.findings]
+    silenced = [(finding, "suppressed") for finding in diagnosis.suppressed]
+    for finding, status in (*visible, *silenced):
         if finding.kind == "quality":
             continue
         if finding.rule not in worst or worth_share(finding) > worth_share(worst[finding.rule][0]):

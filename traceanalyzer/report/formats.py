@@ -28,7 +28,7 @@ FOR_PROGRAMS = {
     "sarif": "traceanalyzer.report.sarif",
 }
 DIAGNOSIS_FORMATS = (*RENDERERS, *FOR_PROGRAMS)
-DIFF_FORMATS = DIAGNOSIS_FORMATS
+DIFF_FORMATS = (*RENDERERS, "json", "junit", "sarif")
 # The first line of a comparison in Markdown, by which a bot finds its comment.
 MARKDOWN_MARK = "<!-- traceanalyzer -->"
 

@@ -96,10 +96,10 @@ def _sums(difference: NamedDifference) -> str:
         (state, sum(row.delta_ns for row in difference.rows if row.state == state))
         for state in ("changed", "renamed", "added", "removed")
     ]
-    told = ", ".join(f"{state} {signed_duration(dur_ns)}" for state, dur_ns in parts if dur_ns)
+    changes = ", ".join(f"{state} {signed_duration(dur_ns)}" for state, dur_ns in parts if dur_ns)
     matched = [share for share in (difference.matched_base, difference.matched_new) if share is not None]
     names = (
         f"; {' and '.join(percent(share) for share in matched)} of the time in names of both sides" if matched else ""
     )
     whole = signed_duration(difference.new_ns - difference.base_ns)
-    return f"together {whole}{f': {told}' if told else ''}{names}"
+    return f"together {whole}{f': {changes}' if changes else ''}{names}"

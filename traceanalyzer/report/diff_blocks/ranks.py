@@ -14,7 +14,7 @@ MOST_RANKS = 6
 def rank_sections(diff: Diff, *, verbose: bool) -> list[Section]:
     """Return the slowest device, mean and spread of both sides, and the ranks that changed most."""
     ranks = diff.ranks
-    if ranks is None:
+    if ranks is None or (ranks.rows and all(row.base_ns == row.new_ns for row in ranks.rows)):
         return []
     rows = (
         ("devices", str(ranks.base_count), str(ranks.new_count), ""),
