@@ -37,7 +37,10 @@ def main() -> int:
 
 def documents() -> list[Path]:
     """Return the documents that have generated parts."""
-    return [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("architecture", "glossary", "json"))]
+    return [
+        ROOT / "README.md",
+        *(ROOT / "docs" / f"{name}.md" for name in ("architecture", "comparison", "glossary", "json")),
+    ]
 
 
 def renew(path: Path, *, write: bool) -> bool:

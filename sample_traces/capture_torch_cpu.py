@@ -55,17 +55,30 @@ def train_step(model: nn.Module, optimizer: torch.optim.Optimizer, images: Tenso
     return loss.detach()
 
 
-def capture(path: Path, workers: int) -> None:
-    """Train a small MLP under the profiler and write the trace, gzipped, without the machine's name."""
+def capture(
+    path: Path,
+    workers: int,
+    *,
+    skipped: int = SKIPPED_STEPS,
+    recorded: int = RECORDED_STEPS,
+    detailed: bool = True,
+    decode_s: float = DECODE_S,
+) -> None:
+    """Train a small MLP under the profiler and write the trace, gzipped, without the machine's name.
+
+    A detailed trace has shapes and stacks.
+    """
     torch.manual_seed(0)
     torch.set_num_threads(1)
     model = nn.Sequential(nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
-    loader = DataLoader(SlowImages(DECODE_S), BATCH, num_workers=workers, persistent_workers=workers > 0)
+    loader = DataLoader(SlowImages(decode_s), BATCH, num_workers=workers, persistent_workers=workers > 0)
     feed = batches(loader)
-    plan = schedule(wait=SKIPPED_STEPS - 1, warmup=1, active=RECORDED_STEPS, repeat=1)
-    with profile(activities=[ProfilerActivity.CPU], schedule=plan, record_shapes=True, with_stack=True) as profiler:
-        for _ in range(SKIPPED_STEPS + RECORDED_STEPS):
+    plan = schedule(wait=skipped - 1, warmup=1, active=recorded, repeat=1)
+    with profile(
+        activities=[ProfilerActivity.CPU], schedule=plan, record_shapes=detailed, with_stack=detailed
+    ) as profiler:
+        for _ in range(skipped + recorded):
             images, labels = next(feed)
             train_step(model, optimizer, images, labels)
             profiler.step()

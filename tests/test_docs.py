@@ -24,6 +24,7 @@ _FENCED = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"`[^`\n]*`")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _SYSTEMS = {"macos-latest": "MacOS", "ubuntu-latest": "Linux"}
+SLOW_PAGES = ("README.md", "comparison.md")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
@@ -61,9 +62,11 @@ def is_broken(document: Path, link: str) -> bool:
 
 @pytest.mark.parametrize(
     "document",
-    # The screens of the README are those of whole commands.
+    # Their screens are those of whole commands.
     [
-        pytest.param(path, id=path.name, marks=[pytest.mark.check] if path.name == "README.md" else [])
+        pytest.param(
+            path, id=path.name, marks=[pytest.mark.check] if path.name in ("README.md", "comparison.md") else []
+        )
         for path in generate.documents()
     ],
 )

@@ -61,7 +61,7 @@ def test_torch_is_pinned_wherever_it_is_named(project: dict[str, Any]) -> None:
 
 
 def test_start_up_imports_nothing_heavy() -> None:
-    heavy = "duckdb", "pyarrow", "pandas", "numpy", "rich", "yaml", "torch"
+    heavy = "duckdb", "pyarrow", "pandas", "numpy", "rich", "yaml", "torch", "scipy"
     code = f"import sys, traceanalyzer.cli; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

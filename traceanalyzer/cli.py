@@ -10,10 +10,12 @@ from collections.abc import Sequence
 import click
 
 from traceanalyzer.commands import (
+    baseline,
     completion,
     config,
     crosscheck,
     diagnose,
+    diff,
     info,
     ingest,
     man,
@@ -47,6 +49,8 @@ def cli() -> None:
 
 for command in (
     diagnose.diagnose,
+    diff.diff,
+    baseline.baseline,
     whatif.whatif,
     top.top,
     info.info,

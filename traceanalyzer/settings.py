@@ -9,17 +9,20 @@ import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
 from traceanalyzer.hardware import NO_HARDWARE, DevicePeaks, Hardware, peak_columns
+
+if TYPE_CHECKING:
+    from traceanalyzer.comparison.budgets import Budget
 
 FILE_NAME = "traceanalyzer.toml"
 MAX_FILE_BYTES = 1_000_000
 
 ParamValue = int | float | str | bool
 
-_TOP_KEYS = ("rule_paths", "names", "devices", "rules", "suppress")
+_TOP_KEYS = ("rule_paths", "names", "devices", "rules", "suppress", "budgets", "budget_exception")
 _DEVICE_KEYS = ("name", "sm_count", "peaks")
 _RULE_KEYS = ("enabled", "params", "reason")
 _SUPPRESS_KEYS = ("rule", "rank", "trace", "reason", "until")
@@ -52,6 +55,7 @@ class Settings:
     reasons: Mapping[str, str] = field(default_factory=dict)  # rule → why its parameters are set
     hardware: Hardware = NO_HARDWARE
     names: tuple[tuple[str, str], ...] = ()  # host cause, pattern of the names that stand for it in this project
+    budgets: tuple[Budget, ...] = ()  # with the exceptions that hold today
 
     def rules_named(self) -> Iterator[tuple[str, str]]:
         """Return every rule that the file names, with the place where it does."""
@@ -78,18 +82,28 @@ class SettingsFile:
 NO_SETTINGS_FILE = SettingsFile()
 
 
+def settings_above(folder: Path) -> SettingsFile:
+    """Return the nearest trusted settings file in a folder of the user's own, such as the current one, or above it."""
+    return _nearest(folder.resolve(), None, trust=False)
+
+
 def locate_settings(root: Path, *, trust: bool = False) -> SettingsFile:
     """Return the nearest settings file above a run; with `trust`, in the run's folder, too, whoever wrote it.
 
     A file in the run's folder may have come with the traces, from a stranger: unpacking makes it the user's own.
     """
     folder = root.resolve() if root.is_dir() else root.resolve().parent
+    return _nearest(folder, folder, trust=trust)
+
+
+def _nearest(folder: Path, strange: Path | None, *, trust: bool) -> SettingsFile:
+    """Return the nearest settings file in a folder or above it; one in the `strange` folder needs `trust`."""
     ignored: list[Path] = []
     for place in (folder, *folder.parents):
         file = place / FILE_NAME
         if not (file.is_file() or file.is_symlink()):
             continue
-        if trust or (place != folder and _is_own(file)):
+        if trust or (place != strange and _is_own(file)):
             return SettingsFile(file, tuple(ignored))
         ignored.append(file)
     return SettingsFile(None, tuple(ignored))
@@ -122,7 +136,8 @@ def read_settings(path: Path) -> Settings:
                 f"is larger than {MAX_FILE_BYTES:,} bytes", path, "rules go into files of their own"
             )
         reader = _SettingsReader(path)
-        settings = reader.settings(tomllib.loads(content.decode("utf-8")))
+        text = content.decode("utf-8")
+        settings = reader.settings(tomllib.loads(text), text)
     except RecursionError as error:
         raise TraceAnalyzerError("cannot be read: it nests too deeply", path) from error
     except (OSError, ValueError) as error:  # of the text, of TOML, or of a number with thousands of digits
@@ -139,7 +154,7 @@ class _SettingsReader:
         self.path = path
         self.mistakes: list[str] = []
 
-    def settings(self, values: Mapping[str, Any]) -> Settings:
+    def settings(self, values: Mapping[str, Any], text: str) -> Settings:
         self._check_keys("", values, _TOP_KEYS)
         params: dict[str, ParamValue] = {}
         switched_off: dict[str, str] = {}
@@ -168,7 +183,17 @@ class _SettingsReader:
             reasons=reasons,
             hardware=self._hardware(values["devices"]) if "devices" in values else NO_HARDWARE,
             names=tuple(self._names("names", values.get("names", {}))),
+            budgets=self._budgets(values, text),
         )
+
+    def _budgets(self, values: Mapping[str, Any], text: str) -> tuple[Budget, ...]:
+        if "budgets" not in values and "budget_exception" not in values:
+            return ()
+        from traceanalyzer.comparison.budgets import read_budgets
+
+        budgets, mistakes = read_budgets(values.get("budgets", {}), values.get("budget_exception", []), text)
+        self.mistakes += mistakes
+        return budgets
 
     def _names(self, where: str, value: Any) -> Iterator[tuple[str, str]]:
         """Read `"host.io" = [patterns]`; without quotes TOML takes the dot for a table in a table."""

@@ -10,6 +10,7 @@ import shlex
 import tempfile
 from collections.abc import Callable
 from contextlib import chdir, redirect_stderr, redirect_stdout
+from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -135,9 +136,29 @@ def _kind(field: dict[str, Any]) -> str:
     return str(kind)
 
 
+@cache
+def worked_example() -> str:
+    """Return the screen of docs/comparison.md: baselines of both sides, and what differs between them."""
+    from traceanalyzer.cli import main as run
+
+    samples = ROOT / "sample_traces" / "torch_cpu_pairs"
+    with tempfile.TemporaryDirectory() as folder, redirect_stderr(io.StringIO()) as errors:
+        files = []
+        for side in ("slow", "fixed"):
+            files.append(str(Path(folder) / f"{side}.json"))
+            runs = map(str, sorted(samples.glob(f"{side}_*")))
+            if run(["baseline", "write", files[-1], *runs, "--store", str(Path(folder) / "store")]):
+                raise RuntimeError(errors.getvalue())
+        lines = [f"$ traceanalyzer baseline write {side}.json {side}_*/" for side in ("slow", "fixed")]
+        lines.append("$ traceanalyzer diff slow.json fixed.json")
+        shown = output_of(f"traceanalyzer diff {shlex.join(files)}")
+    return "```console\n" + "\n".join(lines) + f"\n{shown}```\n"
+
+
 _TABLES: dict[str, Callable[[], str]] = {
     "commands": commands_table,
     "buckets": buckets_table,
     "packages": packages_table,
     "json": json_tables,
+    "worked example": worked_example,
 }

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from traceanalyzer.commands.gating import check_budgets, tell_gate
 from traceanalyzer.commands.opening import RunOptions, opened, several_run_options, step_options
 from traceanalyzer.commands.output import written
 from traceanalyzer.diagnosis import SEVERITIES
@@ -35,7 +36,10 @@ EXIT_BLOCKED = 3
     "layout",
     type=click.Choice(formats.DIAGNOSIS_FORMATS),
     show_default=formats.BY_SUFFIX.format("terminal"),
-    help="A report to read, the same as Markdown, or everything as JSON (docs/json.md).",
+    help=(
+        "A report to read, the same as Markdown or as a page for a browser, everything as JSON (docs/json.md), or "
+        "findings as JUnit or SARIF."
+    ),
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the report to FILE.")
 @click.option(
@@ -63,6 +67,15 @@ EXIT_BLOCKED = 3
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="Show the first N findings only; not for JSON.")
 @click.option("--no-settings", is_flag=True, help="Ignore traceanalyzer.toml.")
 @click.option(
+    "--budgets", "with_budgets", is_flag=True, help="Exit with 1 when a budget of traceanalyzer.toml is exceeded."
+)
+@click.option(
+    "--source-root",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    metavar="DIR",
+    help="Folder of the program's sources, for SARIF; by default the repository's root.",
+)
+@click.option(
     "--self-check", is_flag=True, help="Also check the result itself, and list the checks; takes much longer."
 )
 def diagnose(
@@ -75,6 +88,8 @@ def diagnose(
     rank: int | None,
     top: int | None,
     no_settings: bool,
+    with_budgets: bool,
+    source_root: Path | None,
     self_check: bool,
 ) -> None:
     """Say what limits a run, how to fix it, and how much time each fix can save.
@@ -90,12 +105,21 @@ def diagnose(
         activity.phase("ranking findings")
         diagnosis = run.diagnose(rule_paths, params, NO_SETTINGS if no_settings else None)
         checks = _checked(run, rule_paths, params, activity) if self_check else []
+        gate = check_budgets(run, diagnosis) if with_budgets else None
     from traceanalyzer.report.selection import Selection
 
     selection = Selection(rank, top)
     selection.of(diagnosis)  # a rank that is not there is an error in every format
     with written(output) as stream:
-        formats.write_diagnosis(diagnosis, format_, stream, verbose=options.verbose, selection=selection)
+        formats.write_diagnosis(
+            diagnosis,
+            format_,
+            stream,
+            verbose=options.verbose,
+            selection=selection,
+            gate=gate,
+            source_root=source_root,
+        )
     _tell(checks)
     from traceanalyzer.report.verdict import has_unjudged_traces
 
@@ -108,6 +132,10 @@ def diagnose(
             rules = ", ".join(f"{rule} ({severity})" for rule, severity in reached.items())
             click.echo(f"failed on {fail_on} or worse: {rules}", err=True)
         click.get_current_context().exit(EXIT_FINDING)
+    if gate is not None:
+        sys.stdout.flush()
+        tell_gate(gate, quiet=options.quiet)
+        click.get_current_context().exit(gate.exit_code())
 
 
 def _checked(run: Run, rule_paths: tuple[Path, ...], params: Mapping[str, str], activity: Activity) -> list[Check]:

@@ -36,6 +36,10 @@ def written(path: Path | None) -> Iterator[TextIO]:
             yield sys.stdout
             sys.stdout.flush()
         return
+    if _is_step_summary(path):
+        with _named(path), path.open("a", encoding="utf-8", newline="") as stream:
+            yield stream
+        return
     with _replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as stream:
         yield stream
 
@@ -50,6 +54,12 @@ def written_bytes(path: Path | None) -> Iterator[IO[bytes]]:
         return
     with _replacing(path) as temporary, temporary.open("wb") as stream:
         yield stream
+
+
+def _is_step_summary(path: Path) -> bool:
+    """Return whether GitHub Actions shows this file as a step's summary: other tools write there, too."""
+    summary = os.environ.get("GITHUB_STEP_SUMMARY")
+    return bool(summary) and path.resolve() == Path(summary or "").resolve()
 
 
 @contextmanager

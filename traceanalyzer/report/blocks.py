@@ -121,10 +121,11 @@ class HeatMap:
 
 @dataclass(frozen=True)
 class Section:
-    """Blocks that stand together, below a heading where they have one."""
+    """Blocks that stand together, below a heading where they have one; a folded one may be shown on demand."""
 
     blocks: tuple[Block, ...]
     heading: Heading | None = None
+    folded: bool = False
 
 
 Block = Heading | Facts | Paragraph | Bullets | Code | Link | Table | Bar | HeatMap

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, TextIO
 from traceanalyzer.errors import TraceAnalyzerError
 
 if TYPE_CHECKING:
+    from traceanalyzer.comparison.comparing import Diff
+    from traceanalyzer.comparison.gate import GateResult
     from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.report.blocks import Section
     from traceanalyzer.report.selection import Selection
@@ -25,8 +27,13 @@ RENDERERS = {
 # Each module has a function `write(diagnosis, stream)`.
 FOR_PROGRAMS = {
     "json": "traceanalyzer.report.json",
+    "junit": "traceanalyzer.report.junit",
+    "sarif": "traceanalyzer.report.sarif",
 }
 DIAGNOSIS_FORMATS = (*RENDERERS, *FOR_PROGRAMS)
+DIFF_FORMATS = (*RENDERERS, "json", "junit", "sarif")
+# The first line of a comparison in Markdown, by which a bot finds its comment.
+MARKDOWN_MARK = "<!-- traceanalyzer -->"
 # The format that the name of a file asks for.
 SUFFIXES = {
     ".csv": "csv",
@@ -70,8 +77,23 @@ def write_diagnosis(
     *,
     verbose: bool = False,
     selection: Selection | None = None,
+    gate: GateResult | None = None,
+    source_root: Path | None = None,
 ) -> None:
-    """Write a diagnosis in one of DIAGNOSIS_FORMATS, or a selection of it; those for programs are always whole."""
+    """Write a diagnosis in one of DIAGNOSIS_FORMATS, or a selection of it; those for programs are always whole.
+
+    JUnit shows what a gate says, and SARIF finds lines of code below `source_root`, else below the repository's root.
+    """
+    if format_ == "junit":
+        from traceanalyzer.report import junit
+
+        junit.write(diagnosis, stream, gate)
+        return
+    if format_ == "sarif":
+        from traceanalyzer.report import sarif
+
+        sarif.write(diagnosis, stream, source_root)
+        return
     if format_ in FOR_PROGRAMS:
         writer: Callable[[Diagnosis, TextIO], None] = import_module(FOR_PROGRAMS[format_]).write
         writer(diagnosis, stream)
@@ -80,3 +102,33 @@ def write_diagnosis(
     from traceanalyzer.report.selection import EVERYTHING
 
     render(diagnosis_sections(diagnosis, verbose=verbose, selection=selection or EVERYTHING), format_, stream)
+
+
+def write_diff(
+    diff: Diff,
+    gate: GateResult | None,
+    format_: str,
+    stream: TextIO,
+    *,
+    verbose: bool = False,
+    unsure: str | None = None,
+) -> None:
+    """Write a comparison in one of DIFF_FORMATS, with what a gate says where one was asked for."""
+    if format_ == "json":
+        from traceanalyzer.report import diff_json
+
+        diff_json.write(diff, gate, stream)
+    elif format_ == "junit":
+        from traceanalyzer.report import junit
+
+        junit.write_diff(diff, gate, stream, unsure=unsure)
+    elif format_ == "sarif":
+        from traceanalyzer.report import sarif
+
+        sarif.write_diff(diff, stream)
+    else:
+        from traceanalyzer.report.diff_blocks import diff_sections
+
+        if format_ == "markdown":
+            stream.write(f"{MARKDOWN_MARK}\n\n")
+        render(diff_sections(diff, gate, verbose=verbose), format_, stream)

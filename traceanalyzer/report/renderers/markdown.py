@@ -26,7 +26,8 @@ from traceanalyzer.report.words import apportion
 
 # Characters that could begin or end markup inside a line.
 _MARKUP = re.compile(r"[\\`*_\[\]|~#$]")
-_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+# A comment keeps a name with an @ from calling a person.
+_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "@<!-- -->"}
 # What makes a list or a rule of a line that begins with it.
 _LIST_MARK = re.compile(r"^(?:[-+=]|\d+(?=[.)](?: |$)))")
 _BACKTICKS = re.compile(r"`+")
@@ -40,10 +41,15 @@ def render(sections: Sequence[Section], stream: TextIO) -> None:
 
 
 def _section(section: Section) -> Iterator[str]:
-    if section.heading is not None:
+    if section.heading is not None and section.folded:
+        yield f"<details><summary>{escaped(section.heading.title)}</summary>"
+        yield from ([_joined(section.heading.notes)] if section.heading.notes else [])
+    elif section.heading is not None:
         yield from _heading(section.heading, level=2)
     for block in section.blocks:
         yield from _block(block)
+    if section.heading is not None and section.folded:
+        yield "</details>"
 
 
 def _block(block: Block) -> Iterator[str]:
@@ -115,5 +121,5 @@ def _fenced(block: Code) -> str:
 def escaped(text: str) -> str:
     """Return a text as Markdown that shows it as it is."""
     line = _MARKUP.sub(lambda found: "\\" + found[0], one_line(text))
-    line = re.sub(r"[&<>]", lambda found: _ENTITIES[found[0]], line)
+    line = re.sub(r"[&<>@]", lambda found: _ENTITIES[found[0]], line)
     return _LIST_MARK.sub(lambda found: f"\\{found[0]}" if not found[0].isdigit() else f"{found[0]}\\", line)

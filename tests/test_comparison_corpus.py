@@ -1,0 +1,130 @@
+"""Real traces: every pair of runs differs by exactly what its rows add up to, and known pairs come out as known."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+from conftest import corpus_path
+from test_comparison_differences import check_exact
+
+from traceanalyzer import engine
+from traceanalyzer.comparison.comparing import Diff, compare
+from traceanalyzer.comparison.gate import check_diff
+from traceanalyzer.comparison.summarizing import summarize
+from traceanalyzer.comparison.summary import Summary
+from traceanalyzer.comparison.summary_file import read_summaries, text_of
+from traceanalyzer.rules import Rule, diagnose, load_rules, readers
+from traceanalyzer.run import open_run
+
+MS = 1e6
+BASE = "kineto/resnet50_num_workers_0/worker0.{}.pt.trace.json.gz"
+NEW = "more/resnet50_num_workers_4/worker0.{}.pt.trace.json.gz"
+MOST_BYTES = 60_000
+
+
+def summarized(path: Path, store: Path, rules: list[Rule]) -> Summary:
+    with open_run(path, store=store) as run, engine.connect(run.traces, run.derived, readers=readers(rules)) as con:
+        return summarize(run, diagnose(con, rules, exclusive=True))
+
+
+def test_every_pair_of_runs_adds_up_and_every_run_is_the_same_as_itself(
+    corpus: Path, root: Path, tmp_path: Path
+) -> None:
+    schema = json.loads((root / "docs" / "summary.schema.json").read_text(encoding="utf-8"))
+    # Rules about the program say nothing of times, and are most of the work.
+    rules = [rule for rule in load_rules(tests=False) if rule.kind == "quality"]
+    traces = [
+        path
+        for part in ("kineto", "nsys", "more")
+        for path in sorted((corpus / part).iterdir())
+        if path.name != "README.md" and not path.name.startswith(".")
+    ]
+    summaries = []
+    for number, path in enumerate(traces):
+        summary = summarized(path, tmp_path / str(number), rules)
+        text = text_of([summary])
+        assert len(text.encode()) <= MOST_BYTES, path.name
+        jsonschema.validate(json.loads(text), schema)
+        file = tmp_path / f"{number}.json"
+        file.write_text(text, encoding="utf-8")
+        assert read_summaries(file) == [summary], path.name
+        summaries.append(summary)
+    for one in summaries:
+        diff = compare([one], [one])
+        assert (diff.judgement.verdict, diff.delta_ns) == ("same", 0), one.label
+        assert not any(row.delta_ns for row in diff.ledger), one.label
+        assert not any(row.delta_ns for row in (*diff.kernels.rows, *diff.operators.rows)), one.label
+        assert {item.state for item in diff.findings} <= {"same"}, one.label
+        assert check_diff(diff, (), ["any"]).exit_code() == 0, one.label
+    for base, new in itertools.combinations(summaries, 2):
+        check_exact(compare([base], [new]), compare([new], [base]))
+
+
+@pytest.fixture(scope="module")
+def sides(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Summary]:
+    """The runs of the pairs below, with all rules."""
+    if not corpus_path().is_dir():
+        pytest.skip("no corpus")
+    rules = load_rules(tests=False)
+    paths = {
+        "slow a": BASE.format(1623143089861),
+        "slow b": BASE.format(1623143566756),
+        "fast a": NEW.format(1623212756351),
+        "fast b": NEW.format(1623213129365),
+        "mfu before": "more/mfu_2gpu_before.sqlite",
+        "mfu after": "more/mfu_2gpu_after.sqlite",
+        "thinned base": "kineto/compare_base.json.gz",
+        "thinned test": "kineto/compare_test.json.gz",
+    }
+    stores = tmp_path_factory.mktemp("stores")
+    return {name: summarized(corpus_path() / path, stores / name, rules) for name, path in paths.items()}
+
+
+def pair(sides: dict[str, Summary], base: str, new: str) -> Diff:
+    both = [[item for name, item in sides.items() if name.startswith(side)] for side in (base, new)]
+    return compare(both[0], both[1])
+
+
+def test_four_loader_workers_take_the_wait_away_and_two_captures_a_side_cannot_show_it(
+    corpus: Path, sides: dict[str, Summary]
+) -> None:
+    diff = pair(sides, "slow", "fast")
+    assert diff.judgement.verdict == "unsure"
+    assert round(diff.delta_ns / diff.base_ns, 3) == -0.216
+    assert (diff.ledger[0].bucket, round(diff.ledger[0].delta_ns / MS, 1)) == ("host.dataloader", -44.6)
+    assert round(diff.judgement.p_value or 0, 2) == 0.13
+    assert [round(share or 0, 2) for share in (diff.judgement.low_share, diff.judgement.high_share)] == [-0.49, 0.20]
+    needed = {item.effect_share: item.captures for item in diff.judgement.needed}
+    assert (needed[0.2], needed[0.1]) == (6, 16)
+    states = {item.rule: item.state for item in diff.findings}
+    assert states["dataloader-bound"] == "gone"
+    assert states["optimizer-single-tensor"] == "in the noise"
+    assert [rule for rule, state in states.items() if state == "gone"] == ["dataloader-bound"]
+    assert diff.verification is not None
+    assert [item.rule for item in diff.verification.promises] == ["dataloader-bound"]
+
+
+@pytest.mark.parametrize("side", ["slow", "fast"])
+def test_two_captures_of_one_program_are_never_slower_or_faster(
+    corpus: Path, sides: dict[str, Summary], side: str
+) -> None:
+    for base, new in ((f"{side} a", f"{side} b"), (f"{side} b", f"{side} a")):
+        assert pair(sides, base, new).judgement.verdict in ("unsure", "these captures differ")
+
+
+def test_windows_of_one_length_are_compared_by_their_work(corpus: Path, sides: dict[str, Summary]) -> None:
+    diff = pair(sides, "mfu before", "mfu after")
+    assert (diff.alignment.kind, diff.alignment.confidence) == ("work", "low")
+    assert diff.alignment.work_ratio == pytest.approx(0.882, abs=0.001)
+    assert diff.delta_ns / diff.base_ns == pytest.approx(0.13, abs=0.01)
+
+
+def test_thinned_traces_are_not_compared(corpus: Path, sides: dict[str, Summary]) -> None:
+    diff = pair(sides, "thinned base", "thinned test")
+    assert diff.judgement.verdict == "not comparable"
+    assert "tq-thinned" in diff.judgement.because
+    assert check_diff(diff, (), ["any"]).exit_code() == 3

@@ -1,0 +1,89 @@
+"""`traceanalyzer baseline`: runs as small files that a repository can keep."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from traceanalyzer.commands.output import written
+from traceanalyzer.commands.summaries import Opening, load_summaries, summary_options
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.report.visible import visible
+
+if TYPE_CHECKING:
+    from traceanalyzer.comparison.summary import Fact
+
+EXIT_BLOCKED = 3
+
+
+@click.group()
+def baseline() -> None:
+    """Write runs as a file of summaries that diff takes, or show one."""
+
+
+@baseline.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("runs", type=click.Path(path_type=Path), nargs=-1, required=True)
+@click.option("--add", is_flag=True, help="Add the captures to those in FILE.")
+@click.option("--label", metavar="TEXT", help="Call the captures TEXT, for example a commit.")
+@click.option("--keep", type=click.IntRange(min=1), metavar="N", help="Keep the N newest captures.")
+@summary_options
+def write(
+    file: Path,
+    runs: tuple[Path, ...],
+    add: bool,
+    label: str | None,
+    keep: int | None,
+    opening: Opening,
+) -> None:
+    """Write each RUN, a capture, into FILE as one line of JSON: ledger, steps, kernels, operators and findings.
+
+    All captures of a file are of one configuration. Exits with 3, and writes nothing, where a run cannot be judged.
+    """
+    from dataclasses import replace
+
+    from traceanalyzer.comparison.summary_file import read_summaries, text_of
+    from traceanalyzer.report.words import counted
+
+    new = load_summaries(runs, opening)
+    blocked = next((item for item in new if item.blocked), None)
+    if blocked is not None:
+        words = f"error: {blocked.label}: no baseline of a run that cannot be judged: {blocked.blocked}"
+        click.echo(visible(words), err=True)
+        click.get_current_context().exit(EXIT_BLOCKED)
+    new = [replace(item, label=label) for item in new] if label else new
+    captures = [*(read_summaries(file) if add and file.exists() else []), *new]
+    for item in captures[1:]:
+        differing = _different_facts(captures[0].fingerprint, item.fingerprint)
+        if differing:
+            raise TraceAnalyzerError(
+                f"{item.label} is of another configuration than {captures[0].label}: {'; '.join(differing)}",
+                file,
+                "captures of one file are compared as one; write it to a file of its own",
+            )
+    captures = captures[-keep:] if keep else captures
+    with written(file) as stream:
+        stream.write(text_of(captures))
+    if not opening.quiet:
+        click.echo(visible(f"{file}: {counted(len(captures), 'capture')}"), err=True)
+
+
+@baseline.command()
+@click.argument("file", type=click.Path(path_type=Path, exists=True))
+def show(file: Path) -> None:
+    """Show the captures in FILE: when they were taken, their step time, and their findings."""
+    from traceanalyzer.comparison.summary_file import read_summaries
+    from traceanalyzer.report import formats
+    from traceanalyzer.report.screens import baseline as screen
+
+    with written(None) as stream:
+        formats.render(screen.sections(read_summaries(file), file.name), "terminal", stream)
+
+
+def _different_facts(first: Mapping[str, Fact], other: Mapping[str, Fact]) -> list[str]:
+    """Return what the fingerprints of two captures tell apart."""
+    keys = sorted(first.keys() | other.keys())
+    return [f"{key} {first.get(key)!r} → {other.get(key)!r}" for key in keys if first.get(key) != other.get(key)]

@@ -1,0 +1,171 @@
+"""`traceanalyzer diff`: what changed between two runs, and whether it is real."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from traceanalyzer.commands.also import also_option, parse_also
+from traceanalyzer.commands.gating import tell_gate
+from traceanalyzer.commands.output import written
+from traceanalyzer.commands.summaries import Opening, load_summaries, summary_options
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.report import formats
+
+if TYPE_CHECKING:
+    from traceanalyzer.settings import Settings
+
+_PERCENT = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*%\s*$")
+
+
+class Percent(click.ParamType[float]):
+    """A percentage such as 2%, as a share of 0 to 1."""
+
+    name = "percent"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the share; fails for anything but a percentage below 100 %."""
+        if isinstance(value, float):
+            return value
+        found = _PERCENT.match(str(value))
+        if found is None or float(found[1]) >= 100:
+            self.fail(f"{value!r} is no percentage below 100 %, such as 2%", param, ctx)
+        return float(found[1]) / 100
+
+
+@click.command()
+@click.argument("base", type=click.Path(path_type=Path))
+@click.argument("new", type=click.Path(path_type=Path))
+@click.option(
+    "--base",
+    "more_base",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="RUN",
+    help="One more capture of BASE; may be repeated.",
+)
+@click.option(
+    "--new",
+    "more_new",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="RUN",
+    help="One more capture of NEW; may be repeated.",
+)
+@click.option(
+    "--format",
+    "layout",
+    type=click.Choice(formats.DIFF_FORMATS),
+    default="terminal",
+    show_default=True,
+    help="A report to read, the same as Markdown, everything as JSON, or checks as JUnit and findings as SARIF.",
+)
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the report to FILE.")
+@also_option(formats.DIFF_FORMATS)
+@click.option(
+    "--fail-on",
+    type=click.Choice(("slower", "budget", "new-finding", "any")),
+    multiple=True,
+    help="Exit with 1 when the step is slower, a budget is exceeded or a finding is new; may be repeated.",
+)
+@click.option(
+    "--unsure",
+    type=click.Choice(("fail", "pass")),
+    help="What a gate does where captures cannot tell; by default it exits with 3.",
+)
+@click.option(
+    "--min-effect",
+    type=Percent(),
+    default=0.02,
+    show_default="2%",
+    metavar="PERCENT",
+    help="The least change of the step that counts as one.",
+)
+@click.option(
+    "--capture-spread",
+    type=Percent(),
+    metavar="PERCENT",
+    help="The known standard deviation between captures of one program, for one capture a side.",
+)
+@click.option(
+    "--align",
+    type=click.Choice(("auto", "steps", "work")),
+    default="auto",
+    show_default=True,
+    help="Compare per step, or per unit of work: by default per step where both sides have steps.",
+)
+@click.option("--rank", type=int, metavar="N", help="Compare only this rank.")
+@click.option("--device", type=int, metavar="N", help="Compare only this device.")
+@click.option(
+    "--accept-difference",
+    "accepted",
+    multiple=True,
+    metavar="KEY",
+    help="Compare in spite of a difference that forbids a verdict; may be repeated.",
+)
+@click.option("-v", "--verbose", is_flag=True, help="Print every bucket, capture and rank, and operators.")
+@summary_options
+def diff(
+    base: Path,
+    new: Path,
+    more_base: tuple[Path, ...],
+    more_new: tuple[Path, ...],
+    layout: str,
+    output: Path | None,
+    further: tuple[str, ...],
+    fail_on: tuple[str, ...],
+    unsure: str | None,
+    min_effect: float,
+    capture_spread: float | None,
+    align: str,
+    rank: int | None,
+    device: int | None,
+    accepted: tuple[str, ...],
+    verbose: bool,
+    opening: Opening,
+) -> None:
+    """Show what changed between two runs, where the time went or came from, and how sure that is.
+
+    BASE and NEW are runs, or files of summaries that `baseline write` made. Two captures of one program differ by more
+    than the steps of one capture, so the verdict needs several captures a side: give them with --base and --new.
+
+    With --fail-on: exits with 1 where a gate fails, and with 3 where it cannot be judged.
+    """
+    wanted = [(layout, output), *parse_also(further, formats.DIFF_FORMATS)]
+    from traceanalyzer.comparison.comparing import compare
+    from traceanalyzer.comparison.gate import check_diff
+    from traceanalyzer.comparison.options import CompareOptions
+
+    settings = _settings(new, opening) if {"budget", "any"} & set(fail_on) else None
+    if "budget" in fail_on and settings is not None and not settings.budgets:
+        raise TraceAnalyzerError(
+            "there are no budgets",
+            settings.path or "--fail-on budget",
+            "docs/comparison.md shows how to write [budgets]",
+        )
+    sides = [load_summaries(paths, opening) for paths in ((base, *more_base), (new, *more_new))]
+    options = CompareOptions(align, min_effect, capture_spread, rank, device, accepted)
+    result = compare(sides[0], sides[1], options)
+    gate = check_diff(result, settings.budgets if settings else (), fail_on) if fail_on else None
+    for name, file in wanted:
+        with written(file) as stream:
+            formats.write_diff(result, gate, name, stream, verbose=verbose, unsure=unsure)
+    if gate is not None:
+        sys.stdout.flush()
+        tell_gate(gate, quiet=opening.quiet)
+        click.get_current_context().exit(gate.exit_code(unsure))
+
+
+def _settings(new: Path, opening: Opening) -> Settings:
+    """Return the settings above a run; those of the current folder where NEW is a file of summaries."""
+    from traceanalyzer.comparison.summary_file import is_summary_file
+    from traceanalyzer.settings import NO_SETTINGS, locate_settings, settings_above
+
+    if opening.no_settings:
+        return NO_SETTINGS
+    file = settings_above(Path.cwd()) if is_summary_file(new) else locate_settings(new, trust=opening.trust)
+    return file.read()

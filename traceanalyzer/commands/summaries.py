@@ -1,0 +1,94 @@
+"""Loads what a comparison takes: runs, and files of summaries."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from traceanalyzer.commands.opening import RunOptions, opened, step_pattern_option, trust_option
+from traceanalyzer.settings import NO_SETTINGS
+
+if TYPE_CHECKING:
+    from traceanalyzer.comparison.summary import Summary
+
+
+@dataclass(frozen=True)
+class Opening:
+    """How runs are opened."""
+
+    store: Path | None
+    jobs: int | None
+    step_pattern: str | None
+    no_settings: bool
+    trust: bool
+    quiet: bool
+
+
+def summary_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options for opening runs, passed as one `Opening`."""
+
+    @functools.wraps(command)
+    def gathered(
+        store: Path | None,
+        jobs: int | None,
+        step_pattern: str | None,
+        no_settings: bool,
+        trust: bool,
+        quiet: bool,
+        **rest: Any,
+    ) -> Any:
+        return command(opening=Opening(store, jobs, step_pattern, no_settings, trust, quiet), **rest)
+
+    for decorate in reversed(
+        (
+            click.option(
+                "--store",
+                type=click.Path(path_type=Path),
+                metavar="DIR",
+                help="Folder for computed tables, with a folder for each run.",
+            ),
+            click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Use at most N cores."),
+            step_pattern_option,
+            click.option("--no-settings", is_flag=True, help="Ignore traceanalyzer.toml."),
+            trust_option,
+            click.option("-q", "--quiet", is_flag=True, help="Print only the result: no progress, no notes."),
+        )
+    ):
+        gathered = decorate(gathered)
+    return gathered
+
+
+def load_summaries(paths: Sequence[Path], opening: Opening) -> list[Summary]:
+    """Return the captures of runs and files of summaries, in the order of their taking, then of their names."""
+    from traceanalyzer.comparison.summary_file import is_summary_file, read_summaries
+
+    summaries: list[Summary] = []
+    for path in paths:
+        summaries += read_summaries(path) if is_summary_file(path) else [_summarize(path, opening)]
+    return sorted(summaries, key=lambda item: (item.taken_at or "", item.label, repr(item)))
+
+
+def _summarize(path: Path, opening: Opening) -> Summary:
+    from traceanalyzer.comparison.summarizing import summarize
+
+    names = () if opening.no_settings else None
+    store = None if opening.store is None else opening.store / _store_name(path)
+    options = RunOptions(path, store, opening.jobs, False, opening.quiet, opening.step_pattern, names, opening.trust)
+    with opened(options) as (run, activity):
+        activity.phase("ranking findings")
+        diagnosis = run.diagnose(settings=NO_SETTINGS if opening.no_settings else None)
+        activity.phase("summarizing")
+        return summarize(run, diagnosis)
+
+
+def _store_name(path: Path) -> str:
+    """Return a name for the store of a run: runs of one name lie in different folders."""
+    whole = str(path.resolve())
+    return f"{Path(whole).name}-{hashlib.blake2b(os.fsencode(whole), digest_size=4).hexdigest()}"

@@ -1,0 +1,142 @@
+"""What differs between two sides: the ledger to the nanosecond, kernels and operators by count and by duration."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from traceanalyzer.comparison.sides import Named
+
+# Rows of the ledger that differ by less of the step are shown together.
+SMALL_LEDGER_SHARE = 0.003
+
+_TEMPLATE = re.compile(r"<[^<>]*>")
+_ARGUMENTS = re.compile(r"\([^()]*\)")
+_TAGS = re.compile(r"(?:sm|cc|compute|gfx)_?\d+[a-z]?|\d+x\d+(?:x\d+)?", re.IGNORECASE)
+_NUMBERING = re.compile(r"(?:_\d+)+(?=_|$)|_?0d\d+(?:d\d+)*(?:de)?$")
+
+
+@dataclass(frozen=True)
+class LedgerRow:
+    """A bucket on both sides, in integer nanoseconds a unit."""
+
+    bucket: str
+    base_ns: int
+    new_ns: int
+    shown: str = "not tested"  # shown, not shown, not tested: whether captures show that it changed
+
+    @property
+    def delta_ns(self) -> int:
+        """The change."""
+        return self.new_ns - self.base_ns
+
+
+@dataclass(frozen=True)
+class NamedRow:
+    """A kernel or operator on both sides: its change is what other counts and what other durations explain."""
+
+    name: str
+    kind: str
+    state: str  # changed, added, removed, renamed
+    base_launches: float
+    new_launches: float
+    base_ns: int
+    new_ns: int
+    count_ns: int  # of the change: more or fewer launches, at the base's mean duration
+    length_ns: int  # of the change: each launch longer or shorter
+    base_name: str | None = None  # of a renamed one
+    shown: str = "not tested"
+
+    @property
+    def delta_ns(self) -> int:
+        """The change: count_ns + length_ns."""
+        return self.new_ns - self.base_ns
+
+
+@dataclass(frozen=True)
+class NamedDifference:
+    """All kernels, or all operators."""
+
+    rows: tuple[NamedRow, ...]  # largest change first
+    base_ns: int
+    new_ns: int
+    matched_base: float | None  # share of the side's time in names that both have
+    matched_new: float | None
+
+
+def whole_ns(parts: Mapping[str, Fraction]) -> dict[str, int]:
+    """Round times to whole nanoseconds so that they add up to their rounded sum (largest remainder)."""
+    total = round(sum(parts.values(), Fraction(0)))
+    whole = {name: part.numerator // part.denominator for name, part in parts.items()}
+    left = total - sum(whole.values())
+    for name in sorted(parts, key=lambda name: (whole[name] - parts[name], name))[:left]:
+        whole[name] += 1
+    return whole
+
+
+def ledger_difference(base: Mapping[str, Fraction], new: Mapping[str, Fraction]) -> tuple[LedgerRow, ...]:
+    """Return a row for each bucket, the largest change first; their changes add up to that of the unit."""
+    base_ns, new_ns = whole_ns(base), whole_ns(new)
+    rows = [LedgerRow(name, base_ns.get(name, 0), new_ns.get(name, 0)) for name in base_ns.keys() | new_ns.keys()]
+    return tuple(sorted(rows, key=lambda row: (-abs(row.delta_ns), row.bucket)))
+
+
+def named_difference(base: Mapping[str, Named], new: Mapping[str, Named]) -> NamedDifference:
+    """Return an outer join by name; what is left is joined by normalised name, and else was added or removed."""
+    rows = [_row(name, base[name], new[name]) for name in base.keys() & new.keys()]
+    matched = [sum((side[row.name].dur_ns for row in rows), Fraction(0)) for side in (base, new)]
+    old_left, new_left = (_by_plain_name(mine, other) for mine, other in ((base, new), (new, base)))
+    for plain in old_left.keys() | new_left.keys():
+        old, fresh = old_left.get(plain), new_left.get(plain)
+        row = _row((fresh or old or Named("", "", Fraction(0), Fraction(0))).name, old, fresh)
+        rows.append(replace(row, base_name=old.name) if old and fresh else row)
+    totals = [sum((item.dur_ns for item in side.values()), Fraction(0)) for side in (base, new)]
+    return NamedDifference(
+        tuple(sorted(rows, key=lambda row: (-abs(row.delta_ns), -row.base_ns, row.name))),
+        round(totals[0]),
+        round(totals[1]),
+        *(float(part / total) if total else None for part, total in zip(matched, totals, strict=True)),
+    )
+
+
+def _row(name: str, base: Named | None, new: Named | None) -> NamedRow:
+    kind = (new or base).kind  # type: ignore[union-attr]
+    base_ns, new_ns = (round(side.dur_ns) if side else 0 for side in (base, new))
+    counts = [float(side.launches) if side else 0.0 for side in (base, new)]
+    delta_ns = new_ns - base_ns
+    if base is None or new is None:
+        state = "added" if base is None else "removed"
+        return NamedRow(name, kind, state, counts[0], counts[1], base_ns, new_ns, delta_ns, 0)
+    count_ns = round((new.launches - base.launches) * base.dur_ns / base.launches)
+    state = "changed" if base.name == new.name else "renamed"
+    return NamedRow(name, kind, state, counts[0], counts[1], base_ns, new_ns, count_ns, delta_ns - count_ns)
+
+
+def _by_plain_name(mine: Mapping[str, Named], other: Mapping[str, Named]) -> dict[str, Named]:
+    """Return what only one side has, added up where normalised names are the same, under the name with most time."""
+    groups: dict[tuple[str, str], list[Named]] = defaultdict(list)
+    for name, item in mine.items():
+        if name not in other:
+            groups[(item.kind, plain_name(name))].append(item)
+    merged = {}
+    for (kind, plain), items in groups.items():
+        longest = max(items, key=lambda item: (item.dur_ns, item.name))
+        launches = sum((item.launches for item in items), Fraction(0))
+        merged[f"{kind} {plain}"] = Named(longest.name, kind, launches, sum((i.dur_ns for i in items), Fraction(0)))
+    return merged
+
+
+def plain_name(name: str) -> str:
+    """Return a kernel's name without return type, template and function arguments, architecture, tiles and numbers."""
+    before = None
+    while before != name:
+        before, name = name, _TEMPLATE.sub("", name)
+    before = None
+    while before != name:
+        before, name = name, _ARGUMENTS.sub("", name)
+    words = name.split()
+    name = words[-1] if words else name
+    return _NUMBERING.sub("", _TAGS.sub("", name)).strip("_") or name

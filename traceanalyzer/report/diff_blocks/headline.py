@@ -1,0 +1,135 @@
+"""The verdict on a comparison, how sure it is, the captures behind it, and what else differs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from traceanalyzer.comparison.comparing import Capture, Diff
+from traceanalyzer.comparison.judging import Judgement
+from traceanalyzer.report.blocks import Block, Heading, Paragraph, Section, Table, Text
+from traceanalyzer.report.diff_blocks.words import change, signed_duration, unit_words
+from traceanalyzer.report.words import bucket_words, counted, duration, listed, percent
+
+_ROLES = {"faster": "good", "slower": "bad", "same": "good"}
+MOST_CAPTURES = 12
+MOST_CONFOUNDERS = 8
+
+
+def headline(diff: Diff) -> Section:
+    """Return the sides, the verdict in a sentence, and how sure it is."""
+    heading = Heading(
+        f"{_name(diff.base)} → {_name(diff.new)}", (_inventory("base", diff.base), _inventory("new", diff.new))
+    )
+    role = _ROLES.get(diff.judgement.verdict, "caution")
+    sure = [Paragraph(words, role="dim") for words in _how_sure(diff)]
+    return Section((heading, Paragraph(sentence(diff), role=role), *sure))
+
+
+def sentence(diff: Diff) -> str:
+    """Say the time before and after, the change, the verdict, and the bucket that explains most of it."""
+    unit = unit_words(diff)
+    times = f"{duration(diff.base_ns)} → {duration(diff.new_ns)} {unit}"
+    if diff.judgement.verdict == "same" and diff.delta_ns == 0:
+        return f"{times}: same."
+    share = f" ({change(diff.delta_ns / diff.base_ns)})" if diff.base_ns else ""
+    row = diff.ledger[0] if diff.ledger else None
+    # What blocks a verdict leaves nothing to explain.
+    if row is None or diff.judgement.verdict == "not comparable" or not row.delta_ns:
+        return f"{times}{share}: {diff.judgement.verdict}."
+    words = f"{bucket_words(row.bucket)} {signed_duration(row.delta_ns)}"
+    return f"{times}{share}: {diff.judgement.verdict}. Largest change: {words}."
+
+
+def _how_sure(diff: Diff) -> list[str]:
+    judgement = diff.judgement
+    lines = [_interval_words(judgement)] if judgement.test is not None else []
+    if judgement.because:
+        lines.append(f"{judgement.because[:1].upper()}{judgement.because[1:]}.")
+    lines += _needed_words(judgement)
+    if judgement.because and judgement.verdict in ("unsure", "these captures differ"):
+        lines.append(
+            "Give more captures with --base and --new (three a side is a good start), or a known spread with "
+            "--capture-spread."
+        )
+    if diff.alignment.kind == "work" and diff.alignment.work_ratio is not None:
+        lines.append(
+            f"Without steps on both sides, time is compared per unit of work: the new windows hold "
+            f"{diff.alignment.work_ratio:.3f} times the work of the base windows, by launches of kernels that both "
+            f"have; {diff.alignment.confidence} confidence."
+        )
+    return lines
+
+
+def _interval_words(judgement: Judgement) -> str:
+    parts = []
+    if judgement.low_share is not None and judgement.high_share is not None:
+        parts.append(f"95 % interval {change(judgement.low_share)} to {change(judgement.high_share)}")
+    if judgement.p_value is not None:
+        parts.append("p < 0.001" if judgement.p_value < 0.001 else f"p = {judgement.p_value:.2g}")
+    return f"{', '.join(parts)} ({judgement.test})."
+
+
+def _needed_words(judgement: Judgement) -> list[str]:
+    if judgement.spread is None or judgement.verdict in ("faster", "slower") or not judgement.needed:
+        return []
+    shown = [
+        f"{'over 1,000' if item.captures is None else item.captures} a side show {percent(item.effect_share)}"
+        for item in judgement.needed
+    ]
+    return [f"Captures of one side differ by {percent(judgement.spread)} (standard deviation): {listed(shown)}."]
+
+
+def captures_sections(diff: Diff, *, verbose: bool) -> list[Section]:
+    """Return a line for each capture: where the time was measured, and its steps."""
+    sides = [("base", item) for item in diff.base] + [("new", item) for item in diff.new]
+    if not any(item.steps_ns for _, item in sides) and len(sides) == 2 and not verbose:
+        return []
+    shown = sides if verbose else sides[:MOST_CAPTURES]
+    rows = tuple(
+        (
+            f"{side}: {item.label}",
+            item.place,
+            duration(item.time_ns),
+            "–" if item.median_ns is None else duration(item.median_ns),
+            _steps(item.steps_ns, verbose=verbose),
+        )
+        for side, item in shown
+    )
+    note = f"{len(sides) - len(shown)} more with -v" if len(shown) < len(sides) else ""
+    columns = ("capture", "measured on", "mean", "median", "steps")
+    table = Table(columns, rows, right=frozenset({2, 3}), note=note, wraps_last=verbose)
+    return [Section((table,), Heading("Captures"))]
+
+
+def _steps(steps_ns: Sequence[int], *, verbose: bool) -> str:
+    if verbose or len(steps_ns) < 2:
+        return ", ".join(map(duration, steps_ns)) or "–"
+    return f"{len(steps_ns)}, {duration(min(steps_ns))} to {duration(max(steps_ns))}"
+
+
+def confounder_sections(diff: Diff) -> list[Section]:
+    """Return what else differs between the sides, and how to accept what forbids a verdict."""
+    if not diff.confounders:
+        return []
+    shown = diff.confounders[:MOST_CONFOUNDERS]
+    rows = tuple((item.key, item.base, item.new, "forbids a verdict" if item.blocks else "") for item in shown)
+    note = f"{len(diff.confounders) - len(shown)} more in JSON" if len(shown) < len(diff.confounders) else ""
+    blocks: list[Block] = [Table(("what", "base", "new", ""), rows, note=note)]
+    if diff.blockers:
+        keys = " ".join(f"--accept-difference {item.key}" for item in diff.blockers)
+        blocks.append(Paragraph(f"To compare all the same: {keys}", role="dim"))
+    if diff.options.accepted:
+        blocks.append(Paragraph(f"Accepted: {listed(diff.options.accepted)}.", role="caution"))
+    return [Section(tuple(blocks), Heading("Also different"))]
+
+
+def _inventory(side: str, captures: Sequence[Capture]) -> Text:
+    steps = sum(len(item.steps_ns) for item in captures)
+    return Text(
+        f"{side}: {counted(len(captures), 'capture')}, {counted(steps, 'step') if steps else 'no steps'}", "dim"
+    )
+
+
+def _name(captures: Sequence[Capture]) -> str:
+    names = list(dict.fromkeys(item.label for item in captures))
+    return names[0] + (f" and {len(names) - 1} more" if len(names) > 1 else "")

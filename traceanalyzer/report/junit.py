@@ -1,0 +1,112 @@
+"""Results as JUnit XML, which continuous integration shows as tests.
+
+The elements and attributes are those of the schema of the Jenkins xUnit plugin.
+"""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TextIO
+
+from traceanalyzer.comparison.comparing import Diff
+from traceanalyzer.comparison.gate import FAILED, NOT_JUDGED, UNSURE, Check, GateResult, check_diff
+from traceanalyzer.diagnosis import SEVERITIES, Diagnosis
+from traceanalyzer.report.diff_blocks.gate import limit_words, measured_words, note
+from traceanalyzer.report.diff_blocks.headline import sentence
+from traceanalyzer.report.diff_blocks.words import signed_duration
+from traceanalyzer.report.verdict import step_ns
+from traceanalyzer.report.words import bucket_words, duration, gain
+
+_ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_HARMLESS = SEVERITIES.index("info")
+MOST_ROWS = 12
+
+
+@dataclass(frozen=True)
+class Case:
+    """One test case; `failure` has a type, a message and a text, `skipped` a message."""
+
+    name: str
+    failure: tuple[str, str, str] | None = None
+    skipped: str | None = None
+
+
+def write_diff(diff: Diff, gate: GateResult | None, stream: TextIO, *, unsure: str | None = None) -> None:
+    """Write a case for each check of the gate; where none was asked for, for the step time and new findings."""
+    checks = (gate or check_diff(diff, (), ("slower", "new-finding"))).checks
+    rows = "\n".join(
+        f"{bucket_words(row.bucket)}: {duration(row.base_ns)} → {duration(row.new_ns)}, {signed_duration(row.delta_ns)}"
+        for row in diff.ledger[:MOST_ROWS]
+    )
+    text = f"{sentence(diff)}\n{rows}"
+    cases = [_case(check, text, unsure) for check in checks]
+    _write("traceanalyzer diff", cases, diff.new_ns / 1e9, stream)
+
+
+def write(diagnosis: Diagnosis, stream: TextIO, gate: GateResult | None = None) -> None:
+    """Write a case for each rule, which fails where it found something that matters, and for each budget."""
+    cases = []
+    findings = {finding.rule: finding for finding in reversed(diagnosis.findings)}
+    abstained: dict[str, str] = {}
+    for outcome in diagnosis.outcomes:
+        if outcome.kind != "explanation":
+            abstained.setdefault(outcome.rule, "")
+            if outcome.state == "abstained":
+                abstained[outcome.rule] = outcome.detail or outcome.reason or "data not recorded"
+    for rule in sorted(abstained.keys() | findings.keys()):
+        finding = findings.get(rule)
+        if finding is not None and SEVERITIES.index(finding.severity) > _HARMLESS:
+            saving = f" (up to {gain(finding.saving_share)})" if finding.saving_share else ""
+            cases.append(Case(rule, (finding.severity, f"{finding.title}{saving}", finding.message)))
+        elif finding is None and abstained.get(rule):
+            cases.append(Case(rule, skipped=abstained[rule]))
+        else:
+            cases.append(Case(rule))
+    cases += [_case(check, "", None) for check in gate.checks] if gate else []
+    longest_ns = max(map(step_ns, diagnosis.ledgers), default=0.0)
+    _write("traceanalyzer diagnose", cases, longest_ns / 1e9, stream)
+
+
+def _case(check: Check, text: str, unsure: str | None) -> Case:
+    message = f"{check.name}: {check.state}; measured {measured_words(check)}, {limit_words(check)}"
+    message += f"; {note(check)}" if note(check) else ""
+    if check.state == FAILED or (check.state == UNSURE and unsure == "fail"):
+        kind = (
+            "slower" if check.unit in ("verdict", "change") else "new-finding" if check.unit == "findings" else "budget"
+        )
+        return Case(check.name, (kind, message, text))
+    if check.state in (UNSURE, NOT_JUDGED) and not (check.state == UNSURE and unsure == "pass"):
+        return Case(check.name, skipped=message)
+    return Case(check.name)
+
+
+def _write(name: str, cases: Sequence[Case], seconds: float, stream: TextIO) -> None:
+    counts = {
+        "tests": str(len(cases)),
+        "failures": str(sum(case.failure is not None for case in cases)),
+        "errors": "0",
+    }
+    root = ET.Element("testsuites", counts)
+    skipped = str(sum(case.skipped is not None for case in cases))
+    suite = ET.SubElement(root, "testsuite", {"name": name, **counts, "skipped": skipped, "time": f"{seconds:.9f}"})
+    for case in cases:
+        attributes = {"name": _legal(case.name), "classname": name.replace(" ", "."), "time": f"{seconds:.9f}"}
+        element = ET.SubElement(suite, "testcase", attributes)
+        if case.failure is not None:
+            kind, message, text = case.failure
+            failure = ET.SubElement(element, "failure", {"type": kind, "message": _legal(message)})
+            failure.text = _legal(text)
+        elif case.skipped is not None:
+            ET.SubElement(element, "skipped", {"message": _legal(case.skipped)})
+    ET.indent(root)
+    stream.write('<?xml version="1.0" encoding="UTF-8"?>\n')
+    stream.write(ET.tostring(root, encoding="unicode"))
+    stream.write("\n")
+
+
+def _legal(text: str) -> str:
+    """Replace what XML 1.0 cannot hold."""
+    return _ILLEGAL.sub("�", text)
