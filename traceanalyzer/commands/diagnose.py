@@ -86,8 +86,12 @@ def diagnose(
         activity.phase("ranking findings")
         diagnosis = run.diagnose(rule_paths, params, NO_SETTINGS if no_settings else None)
         checks = _checked(run, rule_paths, params, activity) if self_check else []
-    with written(output) as stream:
-        formats.write_diagnosis(diagnosis, layout, stream, verbose=options.verbose)
+        if layout in formats.PAGES:
+            activity.phase("drawing the page")
+        with written(output) as stream:
+            if output is None:
+                activity.stop()
+            formats.write_diagnosis(diagnosis, layout, stream, verbose=options.verbose, run=run)
     _tell(checks)
     from traceanalyzer.report.verdict import has_unjudged_traces
 

@@ -12,11 +12,17 @@ from typing import TYPE_CHECKING, TextIO
 if TYPE_CHECKING:
     from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.report.blocks import Section
+    from traceanalyzer.run import Run
 
 # Each module has a function `render(sections, stream)`; it is imported when its format is asked for.
 RENDERERS = {
     "terminal": "traceanalyzer.report.renderers.terminal",
     "markdown": "traceanalyzer.report.renderers.markdown",
+    "html": "traceanalyzer.report.renderers.html",
+}
+# A diagnosis has more to show there than blocks hold: a function `write(diagnosis, stream, run)`.
+PAGES = {
+    "html": "traceanalyzer.report.html.page",
 }
 # Each module has a function `write(diagnosis, stream)`.
 FOR_PROGRAMS = {
@@ -31,11 +37,20 @@ def render(sections: Sequence[Section], format_: str, stream: TextIO) -> None:
     renderer(sections, stream)
 
 
-def write_diagnosis(diagnosis: Diagnosis, format_: str, stream: TextIO, *, verbose: bool = False) -> None:
-    """Write a diagnosis in one of DIAGNOSIS_FORMATS; those for programs are always whole."""
+def write_diagnosis(
+    diagnosis: Diagnosis, format_: str, stream: TextIO, *, verbose: bool = False, run: Run | None = None
+) -> None:
+    """Write a diagnosis in one of DIAGNOSIS_FORMATS; those for programs are always whole.
+
+    A page shows what the diagnosis alone does not hold, timelines and tables, where the open `run` is given.
+    """
     if format_ in FOR_PROGRAMS:
         writer: Callable[[Diagnosis, TextIO], None] = import_module(FOR_PROGRAMS[format_]).write
         writer(diagnosis, stream)
+        return
+    if format_ in PAGES:
+        write_page: Callable[[Diagnosis, TextIO, Run | None], None] = import_module(PAGES[format_]).write
+        write_page(diagnosis, stream, run)
         return
     from traceanalyzer.report.diagnosis_blocks import diagnosis_sections
 

@@ -1,0 +1,2 @@
+// Rows of boxes on a canvas: timelines, and the flame graph.
+function startStrips() {}
