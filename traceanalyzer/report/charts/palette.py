@@ -42,13 +42,36 @@ FILLS = {
     "saved": ("#2c8a57", "#4fb883"),
     "slower": ("#c4472f", "#ff8a6e"),
 }
+# Boxes of timelines and flame graphs.
+SLICES = {
+    "slice-kernel-0": ("#5b86d6", "#5c84cf"),
+    "slice-kernel-1": ("#6f9be0", "#6d96db"),
+    "slice-kernel-2": ("#4f79c4", "#4d74ba"),
+    "slice-comm": ("#9a7cc4", "#8d70b8"),
+    "slice-copy": ("#4aa8a2", "#3f9690"),
+    "slice-annotation": ("#c3b3d6", "#57506a"),
+    "slice-python": ("#dfc9a3", "#6a5b42"),
+    "slice-op": ("#acd3bd", "#3f6150"),
+    "slice-call": ("#e9aa9f", "#7d4a42"),
+    "slice-os": ("#c9ced6", "#4b525d"),
+    "slice-other": ("#d5d9e0", "#434a55"),
+    "frame-0": ("#f0c7a0", "#7a5a3c"),
+    "frame-1": ("#e9b49a", "#80523f"),
+    "frame-2": ("#e6cf96", "#6e6236"),
+    "frame-3": ("#eabfae", "#75503f"),
+}
+KERNEL_BLUES = ("slice-kernel-0", "slice-kernel-1", "slice-kernel-2")
+FRAMES = ("frame-0", "frame-1", "frame-2", "frame-3")
 # The outline of a family's parts: it tells them from the ground where their fill is pale.
 OUTLINES = {
     "compute": ("#1f4f86", "#8dbdf0"),
     "host": ("#8a4a10", "#f0b766"),
     "dev": ("#4c4a86", "#a9b3d6"),
     "edge": ("#6b7480", "#8a93a0"),
+    "plain": ("#6b7480", "#8a93a0"),
 }
+# Scripts name a fill by its number.
+TOKENS = (*FILLS, *SLICES)
 _TOKENS = {
     "compute": "compute",
     "host.dataloader": "host-loader",
@@ -83,7 +106,7 @@ def token_of(bucket: str) -> str:
 def family_of(token: str) -> str:
     """Return the family of a fill: compute, host, dev or edge."""
     family = token.partition("-")[0]
-    return family if family in OUTLINES else "edge"
+    return "plain" if token in ("left", "saved", "slower") else family if family in OUTLINES else "edge"
 
 
 def words_on(color: str) -> str:
@@ -99,7 +122,7 @@ def contrast(one: str, other: str) -> float:
 
 def style_sheet() -> str:
     """Return the colours as CSS variables, light by default, dark where the reader or the system asks for it."""
-    light, dark = (_variables({**GROUND, **FILLS}, OUTLINES, side) for side in (0, 1))
+    light, dark = (_variables({**GROUND, **FILLS, **SLICES}, OUTLINES, side) for side in (0, 1))
     classes = "".join(
         f".f-{token}{{fill:var(--c-{token});stroke:var(--o-{family_of(token)})}}.w-{token}{{fill:var(--w-{token})}}"
         f".b-{token}{{background-color:var(--c-{token});border-color:var(--o-{family_of(token)})}}"
@@ -114,7 +137,7 @@ def style_sheet() -> str:
 
 def _variables(colors: Mapping[str, tuple[str, str]], outlines: Mapping[str, tuple[str, str]], side: int) -> str:
     named = [f"--c-{token}:{pair[side]}" for token, pair in colors.items()]
-    named += [f"--w-{token}:{words_on(pair[side])}" for token, pair in FILLS.items()]
+    named += [f"--w-{token}:{words_on(pair[side])}" for token, pair in {**FILLS, **SLICES}.items()]
     named += [f"--o-{family}:{pair[side]}" for family, pair in outlines.items()]
     return ";".join(named)
 

@@ -10,7 +10,7 @@ from traceanalyzer.report.charts.svg import WIDE, Svg, drawing, fitted, line, pa
 ROW_PX = 34
 BAR_PX = 24
 NAMES_PX = 236
-NUMBERS_PX = 340
+NUMBERS_PX = 452
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def _wide_words(drop: Drop, y: float, width: int) -> list[str]:
         words(NAMES_PX - 14, y, fitted(drop.name, NAMES_PX - 20), anchor="end"),
         words(x, y, drop.time),
         words(x + 86, y, drop.saves, bold=True),
-        words(x + 152, y, fitted(drop.remark, NUMBERS_PX - 164, 6.3), tone="dim", size=12),
+        words(x + 152, y, fitted(drop.remark, NUMBERS_PX - 164, 6.6), tone="dim", size=12),
     ]
 
 

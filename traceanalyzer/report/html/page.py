@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from traceanalyzer import __version__
 from traceanalyzer.diagnosis import Diagnosis
+from traceanalyzer.report.charts.palette import TOKENS
 from traceanalyzer.report.diagnosis_blocks.headline import run_name
 from traceanalyzer.report.html.document import Part, document
 from traceanalyzer.report.html.markup import filled
@@ -14,7 +15,10 @@ from traceanalyzer.report.html.sections import (
     findings,
     ledger,
     numbers,
+    ranks,
+    memory,
     savings,
+    steps,
     tables,
     trust,
     verdict,
@@ -34,6 +38,9 @@ SECTIONS: tuple[Callable[[PageSource], Part | None], ...] = (
     ledger.section,
     savings.section,
     findings.section,
+    steps.section,
+    ranks.section,
+    memory.section,
     tables.kernels,
     tables.operators,
     tables.collectives,
@@ -84,4 +91,4 @@ def _page(source: PageSource, cut: str) -> str:
     for part in parts:
         data.update(part.data)
     foot = filled("foot.html", {"version": __version__, "cut": cut})
-    return document(run_name(source.diagnosis), parts, {"names": source.names.all(), **data}, foot)
+    return document(run_name(source.diagnosis), parts, {"names": source.names.all(), "tokens": TOKENS, **data}, foot)

@@ -60,9 +60,11 @@ def _cell(form: str, value: Any, longest: int) -> Cell:
 
 
 def _rate(bytes_per_s: float) -> str:
-    return f"{bytes_per_s / 1e9:,.1f} GB/s"
+    unit, size_bytes = next(item for item in _RATES if bytes_per_s >= item[1] or item[1] == 1)
+    return f"{bytes_per_s / size_bytes:,.1f} {unit}/s"
 
 
+_RATES = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1))
 _NUMBERS: dict[str, Callable[[float], str]] = {
     "count": lambda value: f"{value:,}",
     "time": duration,
