@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import click
 
-from traceanalyzer.commands import crosscheck, diagnose, info, ingest, metrics, rules, sql, whatif
+from traceanalyzer.commands import crosscheck, diagnose, info, ingest, metrics, rules, sql, view, whatif
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report.visible import visible
 
@@ -31,6 +31,7 @@ def cli() -> None:
 
 for command in (
     diagnose.diagnose,
+    view.view,
     whatif.whatif,
     info.info,
     sql.sql,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from traceanalyzer.commands.opening import RunOptions, opened, run_options, step_options
-from traceanalyzer.commands.output import written
+from traceanalyzer.commands.output import added, is_step_summary, written
 from traceanalyzer.diagnosis import SEVERITIES
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report import formats
@@ -36,9 +37,15 @@ EXIT_BLOCKED = 3
     type=click.Choice(formats.DIAGNOSIS_FORMATS),
     default="terminal",
     show_default=True,
-    help="A report to read, the same as Markdown, or everything as JSON (docs/json.md).",
+    help="A report to read, the same as Markdown or as a page for a browser, or everything as JSON (docs/json.md).",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the report to FILE.")
+@click.option(
+    "--also",
+    multiple=True,
+    metavar="FORMAT=FILE",
+    help="Also write the report in this format to FILE; may be repeated. Example: html=report.html",
+)
 @click.option(
     "--fail-on",
     type=click.Choice(SEVERITIES),
@@ -68,6 +75,7 @@ def diagnose(
     options: RunOptions,
     layout: str,
     output: Path | None,
+    also: tuple[str, ...],
     fail_on: str | None,
     rule_paths: tuple[Path, ...],
     assignments: tuple[str, ...],
@@ -82,16 +90,21 @@ def diagnose(
     Exits with 3 where the traces allow no diagnosis: no GPU work is in them, or something makes one of them worthless.
     """
     params = dict(_assigned(text) for text in assignments)
+    files = [_file_of(text) for text in also]
+    check_readable(layout, output)
     with opened(replace(options, names=()) if no_settings else options) as (run, activity):
         activity.phase("ranking findings")
         diagnosis = run.diagnose(rule_paths, params, NO_SETTINGS if no_settings else None)
         checks = _checked(run, rule_paths, params, activity) if self_check else []
-        if layout in formats.PAGES:
+        if formats.PAGES.keys() & {layout, *(format_ for format_, _ in files)}:
             activity.phase("drawing the page")
-        with written(output) as stream:
-            if output is None:
-                activity.stop()
-            formats.write_diagnosis(diagnosis, layout, stream, verbose=options.verbose, run=run)
+        for format_, file in files:
+            with added(file) if is_step_summary(file) else written(file) as stream:
+                formats.write_diagnosis(diagnosis, format_, stream, verbose=options.verbose, run=run)
+        text = io.StringIO()
+        formats.write_diagnosis(diagnosis, layout, text, verbose=options.verbose, run=run)
+    with written(output) as stream:
+        stream.write(text.getvalue())
     _tell(checks)
     from traceanalyzer.report.verdict import has_unjudged_traces
 
@@ -104,6 +117,23 @@ def diagnose(
             rules = ", ".join(f"{rule} ({severity})" for rule, severity in reached.items())
             click.echo(f"failed on {fail_on} or worse: {rules}", err=True)
         click.get_current_context().exit(EXIT_FINDING)
+
+
+def check_readable(layout: str, output: Path | None) -> None:
+    """Raise TraceAnalyzerError where a page would fill a terminal."""
+    if layout in formats.PAGES and output is None and sys.stdout.isatty():
+        raise TraceAnalyzerError(
+            "a page is for a browser", f"--format {layout}", f"say where with -o, for example -o report.{layout}"
+        )
+
+
+def _file_of(text: str) -> tuple[str, Path]:
+    """Return the format and the file of an `--also`."""
+    format_, equals, name = text.partition("=")
+    if format_ not in formats.DIAGNOSIS_FORMATS or not equals or not name:
+        known = ", ".join(formats.DIAGNOSIS_FORMATS)
+        raise TraceAnalyzerError(f"{text!r} is not FORMAT=FILE", "--also", f"formats: {known}; for example html=report.html")
+    return format_, Path(name)
 
 
 def _checked(run: Run, rule_paths: tuple[Path, ...], params: Mapping[str, str], activity: Activity) -> list[Check]:

@@ -25,6 +25,20 @@ def written(path: Path | None) -> Iterator[TextIO]:
         return
     with _replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as stream:
         yield stream
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+@contextmanager
+def added(path: Path) -> Iterator[TextIO]:
+    """Yield a text stream at the end of a file, which is made where it is not there."""
+    with _named(path), path.open("a", encoding="utf-8", newline="") as stream:
+        yield stream
+
+
+def is_step_summary(path: Path) -> bool:
+    """Return whether a file is the summary of a GitHub step: several tools write to it, one after the other."""
+    return os.environ.get("GITHUB_STEP_SUMMARY") == str(path)
 
 
 @contextmanager

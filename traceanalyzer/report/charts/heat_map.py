@@ -34,7 +34,7 @@ def heat_map(
 
     The mean of each rank stands beside its row as a bar, with the number of the `slowest`.
     """
-    means_px = MEANS_PX if width == WIDE else 90
+    means_px = MEANS_PX if width == WIDE else 110
     plot = width - LEFT_PX - means_px
     height = min(max(len(ranks) * LEAST_ROW_PX, 60), MOST_HEIGHT)
     known = [value for row in times for value in row if value is not None] or [0.0]
@@ -55,7 +55,7 @@ def heat_map(
         shapes.append(
             words(LEFT_PX + (at + 0.5) * column, height + 15, str(steps[at]), tone="dim", anchor="middle", size=11)
         )
-    shapes += _means(ranks, means, slowest, LEFT_PX + plot + 12, means_px - 70 if width == WIDE else means_px - 52, row, unit)
+    shapes += _means(ranks, means, slowest, LEFT_PX + plot + 12, means_px - 84 if width == WIDE else means_px - 66, row, unit)
     shapes += _key(low, high, height + 30, unit, width)
     return drawing(width, height + FOOT_PX, says, shapes, alone=alone)
 
@@ -80,11 +80,11 @@ def _means(
 
 def _key(low: float, high: float, y: float, unit: str, width: int) -> list[str]:
     boxes = [
-        f'<rect x="{LEFT_PX + at * 24}" y="{y + 4}" width="24" height="10" fill="{color}"/>' for at, color in enumerate(RAMP)
+        f'<rect x="{LEFT_PX + 24 + at * 24}" y="{y + 4}" width="24" height="10" fill="{color}"/>' for at, color in enumerate(RAMP)
     ]
-    words_left = words(LEFT_PX - 8, y + 13, _said(low, unit), tone="dim", anchor="end", size=11)
-    said = fitted(f"{_said(high, unit)}   darker is slower; bars at the right: mean of a rank", width - LEFT_PX - 140, 6.0)
-    return [*boxes, words_left, words(LEFT_PX + 128, y + 13, said, tone="dim", size=11)]
+    words_left = words(LEFT_PX + 16, y + 13, _said(low, unit), tone="dim", anchor="end", size=11)
+    said = fitted(f"{_said(high, unit)}   darker is slower; bars at the right: mean of a rank", width - LEFT_PX - 156, 6.0)
+    return [*boxes, words_left, words(LEFT_PX + 152, y + 13, said, tone="dim", size=11)]
 
 
 def _said(value: float, unit: str) -> str:

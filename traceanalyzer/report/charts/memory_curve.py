@@ -99,7 +99,8 @@ def _labels(points: Sequence[MemoryPoint], limit: int | None, x: _Scale, y: _Sca
     shapes = [line(left, y(limit), width, y(limit), tone="bad")] if limit else []
     room = (width - left) / len(wanted)
     for at, (name, height, tone) in enumerate(wanted):
-        shapes.append(words(left + at * room + 8, max(height - 5, 11), name, tone=tone, size=12))
+        under = any(0 <= height - other < 16 for _, other, _ in wanted[at + 1 :])
+        shapes.append(words(left + at * room + 8, height + 14 if under else max(height - 5, 11), name, tone=tone, size=12))
     return shapes
 
 

@@ -18,6 +18,7 @@ from traceanalyzer.report.html.sections import (
     ranks,
     memory,
     savings,
+    stacks,
     steps,
     tables,
     trust,
@@ -45,6 +46,7 @@ SECTIONS: tuple[Callable[[PageSource], Part | None], ...] = (
     tables.operators,
     tables.collectives,
     tables.copies,
+    stacks.section,
     trust.section,
 )
 MOST_BYTES = 2_000_000

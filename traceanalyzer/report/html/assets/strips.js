@@ -372,4 +372,51 @@ function startTimeline(figure) {
   strip.choose(0);
 }
 
-function startFlames() {}
+// Frames as boxes: those inside one another lie below it, side by side in their order, as wide as the chosen time.
+function startFlames(figure, frames) {
+  const strip = new Strip(figure.querySelector("canvas"), "stacks");
+  const choice = figure.querySelector("select");
+  const weight = () => Number(choice.value);
+  strip.says = (box, name) => {
+    const share = ((box.end - box.start) / strip.picture.length) * 100;
+    return `${name}\n${choice.selectedOptions[0].textContent}: ${inWords(box.end - box.start)}, ${share.toFixed(1)} %`;
+  };
+  const choose = () => strip.take(flamePicture(frames, weight()));
+  choice.hidden = false;
+  choice.addEventListener("change", choose);
+  figure.querySelector(".zoom").hidden = false;
+  figure.querySelector("[data-act=fit]").addEventListener("click", () => strip.see(0, strip.picture.length));
+  ta.strips.push(strip);
+  choose();
+}
+
+function flamePicture(frames, weight) {
+  const FRAME = 5, LEAST = 0.0004, LEAST_ROW = 0.002;
+  const places = [], boxes = [];
+  const first = ta.data.tokens.indexOf("frame-0");
+  let whole = 0, rows = 1;
+  for (let at = 0; at < frames.length; at += FRAME) if (frames[at] < 0) whole += frames[at + weight];
+  whole = Math.max(whole, 1);
+  let from = 0;
+  for (let at = 0; at < frames.length; at += FRAME) {
+    const parent = frames[at] < 0 ? null : places[frames[at]];
+    const start = parent ? parent.next : from;
+    const room = parent ? parent.end - start : whole - start;
+    const length = Math.max(Math.min(frames[at + weight], room), 0);
+    const place = { row: parent ? parent.row + 1 : 0, next: start, end: start + length };
+    places.push(place);
+    if (parent) parent.next += length; else from += length;
+    if (length < LEAST * whole) continue;
+    if (length >= LEAST_ROW * whole) rows = Math.max(rows, place.row + 1);
+    boxes.push(place.row, start, length, frames[at + 1], first + (hashed(ta.data.names[frames[at + 1]]) % 4), 0);
+  }
+  const drawn = [];
+  for (let i = 0; i < boxes.length; i += FIELDS) if (boxes[i] < rows) drawn.push(...boxes.slice(i, i + FIELDS));
+  return { length: whole, at: 0, lanes: [{ label: "", note: "", rows, boxes: drawn }] };
+}
+
+function hashed(text) {
+  let hash = 7;
+  for (let i = 0; i < text.length; i++) hash = (hash * 31 + text.charCodeAt(i)) >>> 0;
+  return hash;
+}

@@ -46,14 +46,27 @@ def section(source: PageSource) -> Part | None:
 
     bars = [_mean(row) for row in relative]
     values = {
-        "told": f"The others wait for rank {ranks[slowest]}: {duration(means[slowest])} a step, {percent(means[slowest] / median - 1)} over the median rank."
-        if apart and median
-        else f"All ranks take about the same time: {duration(min(means))} to {duration(max(means))} a step.",
+        "told": _told(source, ranks, means, slowest) if apart else _alike(means),
         "absolute": (draw(short, means, "ns", None), draw(short, means, "ns", NARROW)),
         "relative": (draw(relative, bars, "share", None), draw(relative, bars, "share", NARROW)),
         "named": f"Slowest ranks: {named}. Slowest steps: {late}.",
     }
     return Part("ranks", "Ranks", filled("ranks.html", values), "Ranks", "time of each step on each rank before it waits for others")
+
+
+def _told(source: PageSource, ranks: Sequence[int], means: Sequence[float], slowest: int) -> str:
+    median = sorted(means)[len(means) // 2]
+    over = f", {percent(means[slowest] / median - 1)} over the median rank" if median else ""
+    words = f"Rank {ranks[slowest]} works longest before it waits: {duration(means[slowest])} a step{over}."
+    run = source.diagnosis.run_ledger
+    if run is not None and run.ranks and run.window_ns:
+        rank, dur_ns = run.ranks[0]
+        words += f" The run waits most for rank {rank}: {percent(dur_ns / run.window_ns)} of its time."
+    return words
+
+
+def _alike(means: Sequence[float]) -> str:
+    return f"All ranks work about as long: {duration(min(means))} to {duration(max(means))} a step."
 
 
 def _mean(values: Sequence[float | None]) -> float:
