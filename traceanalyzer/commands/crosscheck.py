@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from traceanalyzer.commands.opening import RunOptions, opened, run_options
-from traceanalyzer.commands.output import written
+from traceanalyzer.commands.output import check_for_browser, written
 from traceanalyzer.report import formats
 
 
@@ -19,7 +19,7 @@ from traceanalyzer.report import formats
     type=click.Choice([*formats.RENDERERS, "csv"]),
     default="terminal",
     show_default=True,
-    help="A page to read, the same as Markdown, or one line for each number.",
+    help="A report to read, the same as Markdown or as a page for a browser, or one line for each number.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the page to FILE.")
 def crosscheck(options: RunOptions, layout: str, output: Path | None) -> None:
@@ -31,6 +31,7 @@ def crosscheck(options: RunOptions, layout: str, output: Path | None) -> None:
     from traceanalyzer.crosscheck import crosscheck as compare
     from traceanalyzer.crosscheck import require_hta
 
+    check_for_browser(layout, output)
     require_hta()  # before the run is read
     with opened(options) as (run, activity):
         comparisons = compare(run, lambda trace: activity.phase(f"HTA reads {trace}"))

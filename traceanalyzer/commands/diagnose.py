@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from traceanalyzer.commands.opening import RunOptions, opened, run_options, step_options
-from traceanalyzer.commands.output import added, is_step_summary, written
+from traceanalyzer.commands.output import added, check_for_browser, is_step_summary, written
 from traceanalyzer.diagnosis import SEVERITIES
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report import formats
@@ -91,7 +91,7 @@ def diagnose(
     """
     params = dict(_assigned(text) for text in assignments)
     files = [_file_of(text) for text in also]
-    check_readable(layout, output)
+    check_for_browser(layout, output)
     with opened(replace(options, names=()) if no_settings else options) as (run, activity):
         activity.phase("ranking findings")
         diagnosis = run.diagnose(rule_paths, params, NO_SETTINGS if no_settings else None)
@@ -119,20 +119,14 @@ def diagnose(
         click.get_current_context().exit(EXIT_FINDING)
 
 
-def check_readable(layout: str, output: Path | None) -> None:
-    """Raise TraceAnalyzerError where a page would fill a terminal."""
-    if layout in formats.PAGES and output is None and sys.stdout.isatty():
-        raise TraceAnalyzerError(
-            "a page is for a browser", f"--format {layout}", f"say where with -o, for example -o report.{layout}"
-        )
-
-
 def _file_of(text: str) -> tuple[str, Path]:
     """Return the format and the file of an `--also`."""
     format_, equals, name = text.partition("=")
     if format_ not in formats.DIAGNOSIS_FORMATS or not equals or not name:
         known = ", ".join(formats.DIAGNOSIS_FORMATS)
-        raise TraceAnalyzerError(f"{text!r} is not FORMAT=FILE", "--also", f"formats: {known}; for example html=report.html")
+        raise TraceAnalyzerError(
+            f"{text!r} is not FORMAT=FILE", "--also", f"formats: {known}; for example html=report.html"
+        )
     return format_, Path(name)
 
 

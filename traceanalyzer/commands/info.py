@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from traceanalyzer.commands.opening import RunOptions, opened, run_options
-from traceanalyzer.commands.output import written
+from traceanalyzer.commands.output import check_for_browser, written
 from traceanalyzer.report import formats
 
 
@@ -19,7 +19,7 @@ from traceanalyzer.report import formats
     type=click.Choice([*formats.RENDERERS, "json"]),
     default="terminal",
     show_default=True,
-    help="A page to read, the same as Markdown, or everything as JSON.",
+    help="A report to read, the same as Markdown or as a page for a browser, or everything as JSON.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the page to FILE.")
 def info(options: RunOptions, layout: str, output: Path | None) -> None:
@@ -30,6 +30,7 @@ def info(options: RunOptions, layout: str, output: Path | None) -> None:
     """
     from traceanalyzer.report.inventory import take_inventory
 
+    check_for_browser(layout, output)
     with opened(options) as (run, activity):
         activity.phase("counting")
         inventory = take_inventory(run.connection)

@@ -29,6 +29,14 @@ def written(path: Path | None) -> Iterator[TextIO]:
         os.fsync(stream.fileno())
 
 
+def check_for_browser(layout: str, path: Path | None) -> None:
+    """Raise TraceAnalyzerError where a page for a browser would fill a terminal."""
+    if layout == "html" and path is None and sys.stdout.isatty():
+        raise TraceAnalyzerError(
+            "a page is for a browser", "--format html", "say where with -o, for example -o report.html"
+        )
+
+
 @contextmanager
 def added(path: Path) -> Iterator[TextIO]:
     """Yield a text stream at the end of a file, which is made where it is not there."""

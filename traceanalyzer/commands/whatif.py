@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from traceanalyzer.commands.opening import RunOptions, opened, run_options, step_options
-from traceanalyzer.commands.output import written
+from traceanalyzer.commands.output import check_for_browser, written
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.renamed import with_new_names
 from traceanalyzer.report import formats
@@ -35,7 +35,7 @@ from traceanalyzer.report import formats
     type=click.Choice([*formats.RENDERERS, "json"]),
     default="terminal",
     show_default=True,
-    help="A page to read, the same as Markdown, or everything as JSON.",
+    help="An answer to read, the same as Markdown or as a page for a browser, or everything as JSON.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the answer to FILE.")
 def whatif(
@@ -52,6 +52,7 @@ def whatif(
         raise TraceAnalyzerError(
             "no change was given", "whatif", "for example --remove host.dataloader, or --faster gemm=2x"
         )
+    check_for_browser(layout, output)
     removed = tuple(map(with_new_names, removed))
     causes_named(removed)
     change = Change(tuple(dict.fromkeys(removed)), tuple(parse_faster(text) for text in faster))

@@ -55,7 +55,9 @@ def heat_map(
         shapes.append(
             words(LEFT_PX + (at + 0.5) * column, height + 15, str(steps[at]), tone="dim", anchor="middle", size=11)
         )
-    shapes += _means(ranks, means, slowest, LEFT_PX + plot + 12, means_px - 84 if width == WIDE else means_px - 66, row, unit)
+    shapes += _means(
+        ranks, means, slowest, LEFT_PX + plot + 12, means_px - 84 if width == WIDE else means_px - 66, row, unit
+    )
     shapes += _key(low, high, height + 30, unit, width)
     return drawing(width, height + FOOT_PX, says, shapes, alone=alone)
 
@@ -80,10 +82,13 @@ def _means(
 
 def _key(low: float, high: float, y: float, unit: str, width: int) -> list[str]:
     boxes = [
-        f'<rect x="{LEFT_PX + 24 + at * 24}" y="{y + 4}" width="24" height="10" fill="{color}"/>' for at, color in enumerate(RAMP)
+        f'<rect x="{LEFT_PX + 24 + at * 24}" y="{y + 4}" width="24" height="10" fill="{color}"/>'
+        for at, color in enumerate(RAMP)
     ]
     words_left = words(LEFT_PX + 16, y + 13, _said(low, unit), tone="dim", anchor="end", size=11)
-    said = fitted(f"{_said(high, unit)}   darker is slower; bars at the right: mean of a rank", width - LEFT_PX - 156, 6.0)
+    said = fitted(
+        f"{_said(high, unit)}   darker is slower; bars at the right: mean of a rank", width - LEFT_PX - 156, 6.0
+    )
     return [*boxes, words_left, words(LEFT_PX + 152, y + 13, said, tone="dim", size=11)]
 
 
@@ -105,7 +110,9 @@ def _png(rows: Sequence[Sequence[tuple[int, int, int]]]) -> bytes:
     """Return a picture of one pixel a colour, as the PNG format has it: header, packed rows, end."""
     size = struct.pack(">IIBBBBB", len(rows[0]), len(rows), 8, 2, 0, 0, 0)
     packed = zlib.compress(b"".join(b"\0" + bytes(value for color in row for value in color) for row in rows), 9)
-    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(kind, data) for kind, data in ((b"IHDR", size), (b"IDAT", packed), (b"IEND", b"")))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        _chunk(kind, data) for kind, data in ((b"IHDR", size), (b"IDAT", packed), (b"IEND", b""))
+    )
 
 
 def _chunk(kind: bytes, data: bytes) -> bytes:

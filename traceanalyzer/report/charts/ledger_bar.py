@@ -36,7 +36,9 @@ def ledger_bar(
         span = item.dur_ns / whole * width
         token = token_of(item.bucket)
         shapes.append(
-            part(token, x, 0.5, span - min(GAP_PX, span / 4), height - 1, title=f"{item.words} {item.time}, {item.share}")
+            part(
+                token, x, 0.5, span - min(GAP_PX, span / 4), height - 1, title=f"{item.words} {item.time}, {item.share}"
+            )
         )
         label = f"{item.words} {item.share}"
         short = item.share

@@ -30,13 +30,12 @@ def memory_curve(
     points: Sequence[MemoryPoint],
     length_ns: int,
     limit_bytes: int | None,
-    marks: Sequence[tuple[int, str]],
     says: str,
     *,
     width: int = WIDE,
     alone: bool = False,
 ) -> Svg:
-    """Return the curve over `length_ns`; `marks` are names at times below it, such as steps."""
+    """Return the curve over `length_ns`; a limit far above what is held is left out."""
     left = LEFT_PX if width == WIDE else 58
     plot = HEIGHT - FOOT_PX - 22
     held = max([point.most_bytes for point in points] + [point.reserved_bytes or 0 for point in points])
@@ -68,12 +67,8 @@ def memory_curve(
             f'<polyline class="l-text" points="{held_line}" fill="none" stroke="#14171c" stroke-dasharray="5 3"/>'
         )
     shapes += _labels(points, limit_bytes if near else None, x, y, left, width)
-    for at_ns, name in marks:
-        shapes += [line(x(at_ns), 22 + plot, x(at_ns), 27 + plot, tone="dim")]
-        shapes += [words(x(at_ns) + 3, HEIGHT - 6, name, tone="dim", size=11)]
-    if not marks:
-        shapes += [words(left, HEIGHT - 6, "0", tone="dim", size=11)]
-        shapes += [words(width, HEIGHT - 6, duration(length_ns), tone="dim", anchor="end", size=11)]
+    shapes += [words(left, HEIGHT - 6, "0", tone="dim", size=11)]
+    shapes += [words(width, HEIGHT - 6, duration(length_ns), tone="dim", anchor="end", size=11)]
     return drawing(width, HEIGHT, says, shapes, alone=alone)
 
 
@@ -100,7 +95,9 @@ def _labels(points: Sequence[MemoryPoint], limit: int | None, x: _Scale, y: _Sca
     room = (width - left) / len(wanted)
     for at, (name, height, tone) in enumerate(wanted):
         under = any(0 <= height - other < 16 for _, other, _ in wanted[at + 1 :])
-        shapes.append(words(left + at * room + 8, height + 14 if under else max(height - 5, 11), name, tone=tone, size=12))
+        shapes.append(
+            words(left + at * room + 8, height + 14 if under else max(height - 5, 11), name, tone=tone, size=12)
+        )
     return shapes
 
 

@@ -22,7 +22,10 @@ def bar_markup(parts: Sequence[LedgerPart], columns: Sequence[str], says: str) -
     """Return a bar for a desk and for a phone, and its legend as a table."""
     bars = [ledger_bar(parts, says, width=width) for width in (WIDE, NARROW)]
     keys = [token_of(part.bucket) for part in parts]
-    return filled("bar.html", {"wide": bars[0], "narrow": bars[1], "rows": list(zip(parts, keys, strict=True)), "columns": columns})
+    return filled(
+        "bar.html",
+        {"wide": bars[0], "narrow": bars[1], "rows": list(zip(parts, keys, strict=True)), "columns": columns},
+    )
 
 
 def _drawn(block: Block) -> Block | Markup:

@@ -119,7 +119,9 @@ def _ledger_lane(rows: Iterable[dict[str, Any]], window: Window) -> Lane:
     boxes = []
     for row in rows:
         words = bucket_words(row["bucket"])
-        name = f"{words}: {name_words(row['blame_name'])}" if row["blame_name"] and row["bucket"] != "compute" else words
+        name = (
+            f"{words}: {name_words(row['blame_name'])}" if row["blame_name"] and row["bucket"] != "compute" else words
+        )
         boxes.append(Box(0, window.at(row["start_ns"]), window.at(row["end_ns"]), name, token_of(row["bucket"])))
     return Lane("Time ledger", tuple(boxes))
 
@@ -151,7 +153,9 @@ def _device_box(row: dict[str, Any], window: Window) -> Box:
     return Box(0, start, end, name_words(name), token, row["launch_id"], row["op_count"])
 
 
-def _thread_lanes(source: PageSource, ask: Callable[..., list[dict[str, Any]]], place: Place, window: Window) -> list[Lane]:
+def _thread_lanes(
+    source: PageSource, ask: Callable[..., list[dict[str, Any]]], place: Place, window: Window
+) -> list[Lane]:
     keys = [place.trace_id, place.device, window.start_ns, window.end_ns]
     threads = source.rows("launching_threads", keys)
     main = max(threads, key=lambda row: row["launch_count"], default=None)

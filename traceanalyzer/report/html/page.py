@@ -14,9 +14,9 @@ from traceanalyzer.report.html.markup import filled
 from traceanalyzer.report.html.sections import (
     findings,
     ledger,
+    memory,
     numbers,
     ranks,
-    memory,
     savings,
     stacks,
     steps,

@@ -43,7 +43,9 @@ def read_frames(connection: duckdb.DuckDBPyConnection, trace_id: int, device: in
     ids, parent_ids = (np.asarray(columns[name], dtype=np.int64) for name in ("slice_id", "parent_id"))
     ends, depths = (np.asarray(columns[name], dtype=np.int64) for name in ("end_ns", "depth"))
     numbers = np.asarray(columns["name_number"], dtype=np.int64)
-    weights = np.stack([np.asarray(columns[f"{name}_ns"], dtype=np.int64) for name in ("host", "device", "idle")], axis=1)
+    weights = np.stack(
+        [np.asarray(columns[f"{name}_ns"], dtype=np.int64) for name in ("host", "device", "idle")], axis=1
+    )
     return grouped(_parents(ids, parent_ids, ends), depths, numbers, weights, names)
 
 
@@ -102,7 +104,9 @@ def unfolded(frames: Frames) -> tuple[Frames, list[int]]:
     while True:
         inside = np.flatnonzero(frames.parents == outermost)
         whole = frames.weights[inside].sum(axis=0)
-        big = [frame for frame in inside.tolist() if (frames.weights[frame] >= CHAIN_SHARE * whole).all() and whole.any()]
+        big = [
+            frame for frame in inside.tolist() if (frames.weights[frame] >= CHAIN_SHARE * whole).all() and whole.any()
+        ]
         if not big or not (frames.parents == big[0]).any():
             break
         outermost = big[0]
@@ -113,10 +117,14 @@ def unfolded(frames: Frames) -> tuple[Frames, list[int]]:
     beside = np.zeros(len(frames.parents), dtype=bool)
     for frame in range(len(frames.parents)):
         parent = frames.parents[frame]
-        beside[frame] = not gone[frame] and ((parent == -1 or gone[parent]) and parent != outermost or (parent >= 0 and beside[parent]))
+        beside[frame] = not gone[frame] and (
+            ((parent == -1 or gone[parent]) and parent != outermost) or (parent >= 0 and beside[parent])
+        )
     parents = np.where(frames.parents == outermost, -1, frames.parents)
     kept = ~(gone | beside)
-    return _only(Frames(parents, frames.names, frames.weights, frames.name_texts), kept), [int(frames.names[c]) for c in chain]
+    return _only(Frames(parents, frames.names, frames.weights, frames.name_texts), kept), [
+        int(frames.names[c]) for c in chain
+    ]
 
 
 def pruned(frames: Frames, most: int = MOST_FRAMES) -> Frames:

@@ -57,7 +57,9 @@ class Timelines:
         excerpt = self._excerpts[first]
         lanes = ", ".join(lane["label"] for lane in excerpt["lanes"])
         says = f"Timeline of {excerpt['told']}: {lanes}. The table above names the places."
-        return filled("timeline.html", {"first": first, "title": excerpt["title"], "told": excerpt["told"], "says": says})
+        return filled(
+            "timeline.html", {"first": first, "title": excerpt["title"], "told": excerpt["told"], "says": says}
+        )
 
     def data(self) -> list[dict[str, Any]]:
         """Return the excerpts in the order of their numbers."""
@@ -103,7 +105,9 @@ class Timelines:
         self, place: Place, window: Window, lanes: Sequence[Lane], card: str, title: str, first_ns: int
     ) -> dict[str, Any]:
         start_ns = window.start_ns - first_ns
-        told = f"{duration(window.length_ns)} from {f'{start_ns / 1e6:,.3f} ms' if start_ns else 'the trace’s start'} on"
+        told = (
+            f"{duration(window.length_ns)} from {f'{start_ns / 1e6:,.3f} ms' if start_ns else 'the trace’s start'} on"
+        )
         if window.cut_end_ns > window.cut_start_ns:
             told += f", without {duration(window.cut_end_ns - window.cut_start_ns)} in the middle"
         links = _links([box for lane in lanes for box in lane.boxes])

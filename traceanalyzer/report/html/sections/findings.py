@@ -77,7 +77,12 @@ def section(source: PageSource) -> Part | None:
         explained |= {(item.rule, item.message) for item in news}
         cards.append(_card(source, timelines, at, first, others, news))
     also = [(f.severity, f.title, f.rule, f.message) for f in harmless]
-    values = {"cards": cards[:MOST_CARDS], "folded": cards[MOST_CARDS:], "also": also, "has_timelines": bool(timelines.data())}
+    values = {
+        "cards": cards[:MOST_CARDS],
+        "folded": cards[MOST_CARDS:],
+        "also": also,
+        "has_timelines": bool(timelines.data()),
+    }
     body = filled("findings.html", values)
     return Part("findings", "Findings", body, "Findings", data={"excerpts": timelines.data()})
 

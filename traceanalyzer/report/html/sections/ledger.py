@@ -75,7 +75,9 @@ def _bar(ledger: DeviceLedger | RunLedger) -> Markup:
 
 def _thin(group: LedgerGroup, source: PageSource) -> dict[str, object]:
     ledger = group.worst
-    drawings = [ledger_bar(ledger_parts(ledger), ledger_says(ledger), width=width, thin=True) for width in (WIDE, NARROW)]
+    drawings = [
+        ledger_bar(ledger_parts(ledger), ledger_says(ledger), width=width, thin=True) for width in (WIDE, NARROW)
+    ]
     return {
         "place": group_place(group, source.diagnosis.ledgers),
         "time": duration(step_ns(ledger)),

@@ -6,7 +6,7 @@ from typing import Any
 
 from traceanalyzer.report.blocks import Block, Table
 from traceanalyzer.report.charts.memory_curve import MemoryPoint, memory_curve
-from traceanalyzer.report.charts.svg import NARROW
+from traceanalyzer.report.charts.svg import NARROW, WIDE
 from traceanalyzer.report.html.block_markup import blocks_markup
 from traceanalyzer.report.html.document import Part
 from traceanalyzer.report.html.markup import filled
@@ -29,10 +29,13 @@ def section(source: PageSource) -> Part | None:
         MemoryPoint(row["stretch"] * stretch_ns, row["least_bytes"], row["most_bytes"], row["reserved_bytes"])
         for row in source.rows("memory_curve", keys)
     ]
-    says = f"Memory over {counted(most['event_count'], 'event')} of the allocator: peak {size(most['peak_bytes'])} in use"
+    says = (
+        f"Memory over {counted(most['event_count'], 'event')} of the allocator: peak {size(most['peak_bytes'])} in use"
+    )
     says += f", {size(most['reserved_bytes'])} reserved" if most["reserved_bytes"] else ""
     says += f", of {size(most['memory_bytes'])}" if most["memory_bytes"] else ""
-    drawn = [memory_curve(points, length_ns, most["memory_bytes"], [], says, **wide) for wide in ({}, {"width": NARROW})]
+    limit = most["memory_bytes"]
+    drawn = [memory_curve(points, length_ns, limit, says, width=width) for width in (WIDE, NARROW)]
     where = f"rank {most['rank']}, device {most['device']}" if most["rank"] is not None else f"device {most['device']}"
     at_ms = (most["peak_ns"] - most["first_ns"]) / 1e6
     note = f"{where}; peak at {at_ms:,.3f} ms; the most and least of every pixel are kept"
@@ -46,7 +49,8 @@ def _live(rows: list[dict[str, Any]]) -> list[Block]:
     if not rows:
         return []
     cells = tuple(
-        (f"{row['live_count']:,} × {size(row['size_bytes'])}", size(row["sum_bytes"]), row["operator"] or "–") for row in rows
+        (f"{row['live_count']:,} × {size(row['size_bytes'])}", size(row["sum_bytes"]), row["operator"] or "–")
+        for row in rows
     )
     title = "Largest allocations that live at the peak, of those made since the trace began"
     return [Table(("blocks", "together", "first made in"), cells, right=frozenset({0, 1}), title=title)]

@@ -28,7 +28,11 @@ class Tile:
 
 def section(source: PageSource) -> Part | None:
     """Return the numbers; none of a run without a window to speak of."""
-    if not source.diagnosis.ledgers or ran_no_kernels(source.diagnosis) or source.verdict.state in ("blocked", "no-gpu"):
+    if (
+        not source.diagnosis.ledgers
+        or ran_no_kernels(source.diagnosis)
+        or source.verdict.state in ("blocked", "no-gpu")
+    ):
         return None
     tiles = [_step(source), _compute(source), _fixes(source), _findings(source)]
     return Part("numbers", "", filled("numbers.html", {"tiles": tiles}))
@@ -42,8 +46,14 @@ def _step(source: PageSource) -> Tile:
     if slowest.step_count >= ENOUGH_STEPS:
         spread = source.rows("step_spread", [slowest.trace, slowest.device])
         if spread and spread[0]["p10_ns"] is not None:
-            note = f"{duration(spread[0]['p10_ns'])} to {duration(spread[0]['p90_ns'])} in 8 of 10 of {slowest.step_count}"
-    return Tile("Step time" if len(source.diagnosis.ledgers) == 1 else "Step time of the slowest", duration(step_ns(slowest)), note)
+            note = (
+                f"{duration(spread[0]['p10_ns'])} to {duration(spread[0]['p90_ns'])} in 8 of 10 of {slowest.step_count}"
+            )
+    return Tile(
+        "Step time" if len(source.diagnosis.ledgers) == 1 else "Step time of the slowest",
+        duration(step_ns(slowest)),
+        note,
+    )
 
 
 def _compute(source: PageSource) -> Tile:

@@ -44,7 +44,9 @@ def section(source: PageSource) -> Part | None:
     heaviest = _heaviest(shown, words)
     longest = min(source.limits.name_letters, 512)
     values = {
-        "around": (f"{counted(len(chain), 'frame')} around it all", " › ".join(words[name] for name in chain)) if chain else (),
+        "around": (f"{counted(len(chain), 'frame')} around it all", " › ".join(words[name] for name in chain))
+        if chain
+        else (),
         "says": f"Flame graph of {counted(len(shown.parents), 'frame')}; the table below names the heaviest.",
         "table": table_markup("t-stacks", "Frames that take most by themselves", _COLUMNS, heaviest, longest=longest),
         "weights": [
@@ -73,9 +75,7 @@ def _heaviest(frames: Frames, words: list[str]) -> list[dict[str, object]]:
         np.add.at(sums[:, column + 1], frames.names[outermost], frames.weights[outermost, column])
     order = sorted(np.flatnonzero(sums[:, 0] > 0).tolist(), key=lambda name: (-int(sums[name, 0]), words[name]))
     keys = ("self_ns", "host_ns", "device_ns", "idle_ns")
-    return [
-        {"name": words[name], **dict(zip(keys, sums[name].tolist(), strict=True))} for name in order[:MOST_ROWS]
-    ]
+    return [{"name": words[name], **dict(zip(keys, sums[name].tolist(), strict=True))} for name in order[:MOST_ROWS]]
 
 
 def _calls_itself(frames: Frames, at: int) -> bool:

@@ -32,7 +32,11 @@ def section(source: PageSource) -> Part | None:
     spread = f"{duration(min(s.dur_ns for s in kept))} to {duration(max(s.dur_ns for s in kept))}" if kept else ""
     says = f"{counted(len(steps), 'step')}, {len(kept)} of them counted: {spread or 'none counted'}"
     dropped = sorted({step.dropped for step in steps if step.dropped})
-    note = f"each step by what it was spent on; counted ones take {spread}" if kept else "each step by what it was spent on"
+    note = (
+        f"each step by what it was spent on; counted ones take {spread}"
+        if kept
+        else "each step by what it was spent on"
+    )
     note += f"; * not counted ({', '.join(dropped)})" if dropped else ""
     if len(source.diagnosis.ledgers) > 1:
         note = f"{group_place(group, source.diagnosis.ledgers)}, the slowest is shown: {note}"

@@ -1,4 +1,4 @@
-"""How far to trust it: what is wrong with the traces, what was changed about the rules, and which rules could not look."""
+"""How far to trust it: what is wrong with the traces, what was changed about rules, and which could not look."""
 
 from __future__ import annotations
 
@@ -18,10 +18,14 @@ def section(source: PageSource) -> Part | None:
     """Return everything that limits what the page says; each rule that could not look, with what to record."""
     diagnosis = source.diagnosis
     defects = [
-        Text(f"{defect.defect} ×{defect.count:,} in {defect.trace}: {defect.advice}", "dim") for defect in diagnosis.defects
+        Text(f"{defect.defect} ×{defect.count:,} in {defect.trace}: {defect.advice}", "dim")
+        for defect in diagnosis.defects
     ]
     suppressed = [
-        Section((Bullets(tuple(Text(f"{item.title} ({item.rule})") for item in diagnosis.suppressed)),), Heading("Suppressed"))
+        Section(
+            (Bullets(tuple(Text(f"{item.title} ({item.rule})") for item in diagnosis.suppressed)),),
+            Heading("Suppressed"),
+        )
     ]
     told = [
         *([] if ran_no_kernels(diagnosis) else unexplained_sections(diagnosis)),
