@@ -72,7 +72,8 @@ def _means(
         name = "slower" if rank == slowest else "compute"
         shapes.append(
             f'<rect class="f-{name}" x="{x:.1f}" y="{at * row + row * 0.15:.2f}" width="{mean / longest * room:.2f}" '
-            f'height="{max(row * 0.7, 0.6):.2f}" fill="{token}"><title>rank {rank}: mean {_said(mean, unit)}</title></rect>'
+            f'height="{max(row * 0.7, 0.6):.2f}" fill="{token}">'
+            f"<title>rank {rank}: mean {_said(mean, unit)}</title></rect>"
         )
         if rank == slowest or (row >= 16 and len(ranks) <= 16):
             y = min(max((at + 0.5) * row + 4, 11), len(ranks) * row - 1)

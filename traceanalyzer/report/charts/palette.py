@@ -94,7 +94,8 @@ _TOKENS = {
     "dev.graph_gap": "dev-dispatch",
 }
 _FAMILY_TOKENS = {"host": "host-other", "dev": "dev-unknown"}
-_DARK_WORDS = "#14171c"
+# Of black and white, one always reaches 4.5 to 1.
+_DARK_WORDS = "#000000"
 _LIGHT_WORDS = "#ffffff"
 
 

@@ -112,7 +112,7 @@ def lanes_of(source: PageSource, place: Place, window: Window, most_boxes: int) 
     lanes = [] if place.device is None else [_ledger_lane(ask("excerpt_ledger", place.trace_id, place.device), window)]
     lanes += _stream_lanes(ask("excerpt_device", place.trace_id, place.device), window)
     lanes += _thread_lanes(source, ask, place, window)
-    return _thinned([lane for lane in lanes if lane.boxes], least, most_boxes)
+    return thinned([lane for lane in lanes if lane.boxes], least, most_boxes)
 
 
 def _ledger_lane(rows: Iterable[dict[str, Any]], window: Window) -> Lane:
@@ -200,7 +200,7 @@ def _thread_lane(rows: Sequence[dict[str, Any]], thread: dict[str, Any] | None, 
     return Lane(str(name) if name and str(tid) in str(name) else label, inner, ", ".join(notes))
 
 
-def _thinned(lanes: Sequence[Lane], least: int, most_boxes: int) -> list[Lane]:
+def thinned(lanes: Sequence[Lane], least: int, most_boxes: int) -> list[Lane]:
     """Put neighbours shorter than `least` together, and longer ones too while there are too many boxes."""
     thin = [Lane(lane.label, _merged(lane.boxes, least), lane.note) for lane in lanes]
     while sum(len(lane.boxes) for lane in thin) > most_boxes and least < MOST_NS:

@@ -1,4 +1,4 @@
-"""A diagnosis and tables in a notebook: static HTML without scripts, for notebooks that are not trusted and for forges."""
+"""A diagnosis and tables in a notebook: static HTML without scripts, which notebooks show without trusting it."""
 
 from __future__ import annotations
 

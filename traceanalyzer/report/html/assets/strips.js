@@ -62,7 +62,8 @@ class Strip {
 
   see(a, b, told = true) {
     const whole = this.picture.length;
-    const span = Math.min(Math.max(b - a, Math.min(20, whole)), whole);
+    const wanted = Math.max(b - a, Math.min(20, whole));
+    const span = wanted > whole * (1 - 1e-9) ? whole : wanted;
     const from = Math.min(Math.max(a, 0), whole - span);
     this.v = [from, from + span];
     this.draw();

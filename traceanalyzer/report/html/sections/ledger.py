@@ -1,4 +1,4 @@
-"""Where the time goes: the ledger of the run or its slowest device as a bar with every bucket, the others as thin bars."""
+"""Where the time goes: the ledger of the run or its slowest device with every bucket, the others as thin bars."""
 
 from __future__ import annotations
 
