@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import nbformat
 from nbclient import NotebookClient
@@ -41,7 +42,7 @@ CELLS = (
 )
 
 
-def executed() -> nbformat.NotebookNode:
+def executed() -> Any:
     """Return the notebook with the outputs of its cells; raises where a cell fails."""
     notebook = nbformat.v4.new_notebook(metadata={"language_info": {"name": "python"}})
     for number, (kind, text) in enumerate(CELLS):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 from hypothesis import given
@@ -11,7 +12,7 @@ from tiers import examples
 
 from traceanalyzer.report.html.excerpts import MOST_NS, Box, Lane, Place, thinned, window_around
 from traceanalyzer.report.html.nesting import TOLERANCE_NS, rows_of
-from traceanalyzer.report.html.stacks import Frames, grouped, pruned, unfolded
+from traceanalyzer.report.html.stacks import Frames, Numbers, grouped, pruned, unfolded
 
 MS = 1_000_000
 # Clocks differ by less than this.
@@ -85,7 +86,10 @@ calls = st.lists(
 @examples()
 @given(calls)
 def test_equal_stacks_are_one_frame_with_the_sum_of_their_times(items: list[tuple[list[str], int]]) -> None:
-    parents, depths, names, weights = [], [], [], []
+    parents: list[int] = []
+    depths: list[int] = []
+    names: list[int] = []
+    weights: list[tuple[int, int, int]] = []
     expected: Counter[tuple[str, ...]] = Counter()
     for stack, dur in items:
         for depth, name in enumerate(stack):
@@ -94,7 +98,7 @@ def test_equal_stacks_are_one_frame_with_the_sum_of_their_times(items: list[tupl
             names.append("abc".index(name))
             weights.append((dur, dur if depth == len(stack) - 1 else 0, 0))
             expected[tuple(stack[: depth + 1])] += dur
-    frames = grouped(*(np.array(part, dtype=np.int64) for part in (parents, depths, names, weights)), tuple("abc"))
+    frames = grouped(_array(parents), _array(depths), _array(names), _array(weights), tuple("abc"))
     paths = _paths(frames)
     assert {path: int(weight) for path, weight in zip(paths, frames.weights[:, 0], strict=True)} == dict(expected)
     assert (frames.weights[:, 0] == frames.weights[:, 1]).all()
@@ -115,6 +119,10 @@ def test_small_frames_are_left_out_and_parents_stay() -> None:
     frames = Frames(parents, np.arange(4, dtype=np.int64), weights, tuple("abcd"))
     assert pruned(frames).names.tolist() == [0, 1, 2]
     assert pruned(frames, most=2).names.tolist() == [0, 1]
+
+
+def _array(numbers: Sequence[object]) -> Numbers:
+    return np.array(numbers, dtype=np.int64)
 
 
 def _paths(frames: Frames) -> list[tuple[str, ...]]:

@@ -39,6 +39,7 @@ function startFilter(table, field, status) {
       row.hidden = !text.includes(wanted);
       shown += row.hidden ? 0 : 1;
     }
-    status.textContent = wanted ? `${shown} of ${rows.length} rows` : `${rows.length} rows`;
+    const all = `${rows.length} row${rows.length === 1 ? "" : "s"}`;
+    status.textContent = wanted ? `${shown} of ${all}` : all;
   });
 }

@@ -21,7 +21,7 @@ def kernels(source: PageSource) -> Part | None:
         Column("longest", "max_ns", "time"),
         Column("of kernel time", "share", "share"),
     )
-    note = "that start in the analyzed steps; kernels that run at once count in full"
+    note = "that start in the analyzed time; kernels that run at once count in full"
     return _section(source, "kernels", "Kernels", note, columns, "sum_ns")
 
 
