@@ -16,8 +16,8 @@ from traceanalyzer.diagnosis import SEVERITIES
 from traceanalyzer.report import blocks, formats
 from traceanalyzer.report.renderers import terminal
 
-# What a renderer may use of the program: blocks, other renderers, and how text and numbers are written.
-ALLOWED = ("blocks", "renderers", "visible", "words")
+# What a renderer may use of the program: blocks, other renderers, the frame of HTML, how text and numbers are written.
+ALLOWED = ("blocks", "html", "renderers", "visible", "words")
 
 
 def test_renderers_know_nothing_of_diagnoses(root: Path) -> None:
@@ -49,6 +49,6 @@ def test_help_names_every_format(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_help_imports_nothing_heavy() -> None:
     check = "import sys; from traceanalyzer.cli import main; main(['diagnose', '--help']); "
-    check += "print([name for name in ('rich', 'duckdb', 'pyarrow', 'numpy') if name in sys.modules])"
+    check += "print([name for name in ('rich', 'duckdb', 'pyarrow', 'numpy', 'jinja2') if name in sys.modules])"
     out = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True).stdout
     assert out.endswith("[]\n")

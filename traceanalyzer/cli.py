@@ -25,6 +25,7 @@ from traceanalyzer.commands import (
     rules,
     sql,
     top,
+    view,
     whatif,
 )
 from traceanalyzer.commands import help as help_commands
@@ -51,6 +52,7 @@ for command in (
     diagnose.diagnose,
     diff.diff,
     baseline.baseline,
+    view.view,
     whatif.whatif,
     top.top,
     info.info,

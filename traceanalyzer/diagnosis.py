@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from traceanalyzer.run import Run
 
 SCHEMA_VERSION = 1
 
@@ -312,3 +318,45 @@ class Diagnosis:
     ranks: tuple[RankSteps, ...] = ()  # of runs with four devices and more whose steps are known
     host_hint: str | None = None  # how to record what the host does between recorded calls
     schema_version: int = SCHEMA_VERSION
+
+    def table(self, name: str) -> pa.Table:
+        """Return findings, ledger, fixes or evidence as an Arrow table, one row each; raises for another name."""
+        from traceanalyzer.report.diagnosis_tables import diagnosis_table
+
+        return diagnosis_table(self, name)
+
+    def to_markdown(self) -> str:
+        """Return the report as Markdown."""
+        return self._written("markdown")
+
+    def to_json(self) -> str:
+        """Return everything as JSON (docs/json.md)."""
+        return self._written("json")
+
+    def to_html(self, path: str | Path, run: Run | None = None) -> Path:
+        """Write the report as a page and return its path; with its open run it has timelines and tables."""
+        from traceanalyzer.report.html.page import page
+
+        file = Path(path)
+        file.write_text(page(self, run), encoding="utf-8")
+        return file
+
+    def __str__(self) -> str:
+        return self._written("terminal")
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text("…" if cycle else str(self))
+
+    def _repr_html_(self) -> str:
+        from traceanalyzer.report.html.notebook import diagnosis_html
+
+        return diagnosis_html(self)
+
+    def _written(self, format_: str) -> str:
+        from io import StringIO
+
+        from traceanalyzer.report.formats import write_diagnosis
+
+        stream = StringIO()
+        write_diagnosis(self, format_, stream)
+        return stream.getvalue()

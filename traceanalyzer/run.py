@@ -19,27 +19,40 @@ from traceanalyzer import engine
 from traceanalyzer.attribution.vocabulary.options import DEFAULT_OPTIONS, AttributionOptions
 from traceanalyzer.canonical import StoredTrace, connect_canonical
 from traceanalyzer.discovery import RunSources, find_run, natural_key, ranks_from_names
-from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.errors import TraceAnalyzerError, suggestion
 from traceanalyzer.hardware import with_device
 from traceanalyzer.ingest import Ingester, IngestOptions, Progress
 from traceanalyzer.ingest.packed import member_names
 from traceanalyzer.ingest.sink import parquet_options
+from traceanalyzer.query_errors import query_error
 from traceanalyzer.renamed import with_new_names
+from traceanalyzer.run_table import RunTable
 from traceanalyzer.settings import NO_SETTINGS_FILE, SettingsFile, locate_settings
 from traceanalyzer.standard_input import STANDARD_INPUT, spooled
 from traceanalyzer.store.store import Store, StoreWriteError, locate_store
 
 if TYPE_CHECKING:
+    from traceanalyzer.attribution.lead_scan.what_if import Answer
     from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.rules import Explanation
     from traceanalyzer.settings import Settings
+
+
+_TRACES_SHOWN = """
+SELECT
+    trace, rank, format, framework, event_count,
+    (SELECT count(*) FROM canonical.gpu_ops AS ops WHERE ops.trace_id = traces.trace_id) AS gpu_op_count,
+    (SELECT max(step_count) FROM attribution.windows AS windows WHERE windows.trace_id = traces.trace_id) AS step_count
+FROM canonical.traces
+ORDER BY trace_id
+"""
 
 
 def _ignore(progress: Progress) -> None:
     return None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run:
     """An open run: a DuckDB connection over its tables and metrics, and the traces behind them."""
 
@@ -78,8 +91,46 @@ class Run:
         return replace(project, hardware=with_device(project.hardware, self.device))
 
     def sql(self, query: str) -> duckdb.DuckDBPyRelation:
-        """Return the relation of a query over canonical tables, attribution and metrics."""
-        return self.connection.sql(with_new_names(query))
+        """Return the relation of a query over canonical tables, attribution and metrics.
+
+        Raises TraceAnalyzerError for a query that is wrong, with the place in it and what DuckDB suggests.
+        """
+        try:
+            return self.connection.sql(with_new_names(query))
+        except duckdb.Error as error:
+            raise query_error(str(error)) from error
+
+    def table(self, name: str) -> RunTable:
+        """Return a table or metric by its name: `.arrow()`, `.df()` and `.pl()` have its rows.
+
+        Raises TraceAnalyzerError for a name that is none.
+        """
+        known = [row[0] for row in self.connection.execute("SHOW TABLES").fetchall()]
+        name = with_new_names(f"FROM {name}").removeprefix("FROM ")
+        if name not in known:
+            hint = suggestion(name, known, "`run.sql('SHOW TABLES')` lists metrics and tables")
+            raise TraceAnalyzerError(f"no metric or table is called {name!r}", "run.table", hint)
+        return RunTable(name, self.connection.table(f'"{name}"'))
+
+    def whatif(self, *removed: str, faster: Mapping[str, float] | None = None) -> Answer:
+        """Return the step time without causes (`host.dataloader`), or with `faster` kernels ({"gemm": 2}).
+
+        All changes apply together. Raises TraceAnalyzerError for a name that is no cause, and without any change.
+        """
+        from traceanalyzer.attribution.lead_scan.what_if import Change, causes_named, parse_faster, what_if
+
+        if not removed and not faster:
+            raise TraceAnalyzerError(
+                "no change was given", "run.whatif", "for example run.whatif('host.dataloader', faster={'gemm': 2})"
+            )
+        causes = tuple(dict.fromkeys(map(with_new_names, removed)))
+        causes_named(causes)
+        speedups = tuple(parse_faster(f"{what}={factor:g}x") for what, factor in (faster or {}).items())
+        return what_if(self.connection, Change(causes, speedups))
+
+    def to_html(self, path: str | Path) -> Path:
+        """Diagnose the run, write the report as a page, and return the page's path."""
+        return self.diagnose().to_html(path, self)
 
     def diagnose(
         self,
@@ -135,6 +186,17 @@ class Run:
             self.catalog.result()
         if self.kept is not None:
             self.kept.close()
+
+    def __repr__(self) -> str:
+        ingested = "read from the store" if self.reused else "ingested"
+        return f"<Run {self.root}: {len(self.traces)} trace{'' if len(self.traces) == 1 else 's'}, {ingested}>"
+
+    def _repr_html_(self) -> str:
+        from traceanalyzer.report.html.notebook import rows_html
+
+        columns = ["trace", "rank", "format", "framework", "event_count", "gpu_op_count", "step_count"]
+        rows = self.connection.execute(_TRACES_SHOWN).fetchall()
+        return rows_html(f"run {self.root}", columns, rows, more=False)
 
     def __enter__(self) -> Run:
         return self

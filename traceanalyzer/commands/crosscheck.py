@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from traceanalyzer.commands.opening import RunOptions, opened, several_run_options
-from traceanalyzer.commands.output import written
+from traceanalyzer.commands.output import check_for_browser, written
 from traceanalyzer.report import formats
 
 FORMATS = (*formats.RENDERERS, "csv")
@@ -20,7 +20,7 @@ FORMATS = (*formats.RENDERERS, "csv")
     "layout",
     type=click.Choice(FORMATS),
     show_default=formats.BY_SUFFIX.format("terminal"),
-    help="A page to read, the same as Markdown, or one line for each number.",
+    help="A page to read, the same as Markdown or as a page for a browser, or one line for each number.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the page to FILE.")
 def crosscheck(options: RunOptions, layout: str | None, output: Path | None) -> None:
@@ -33,6 +33,7 @@ def crosscheck(options: RunOptions, layout: str | None, output: Path | None) -> 
     from traceanalyzer.crosscheck import crosscheck as compare
     from traceanalyzer.crosscheck import require_hta
 
+    check_for_browser(format_, output)
     require_hta()  # before the run is read
     with opened(options) as (run, activity):
         comparisons = compare(run, lambda trace: activity.phase(f"HTA reads {trace}"))

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from traceanalyzer.commands.also import also_option, parse_also
 from traceanalyzer.commands.gating import check_budgets, tell_gate
 from traceanalyzer.commands.opening import RunOptions, opened, several_run_options, step_options
-from traceanalyzer.commands.output import written
+from traceanalyzer.commands.output import check_for_browser, written
 from traceanalyzer.diagnosis import SEVERITIES
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report import formats
@@ -42,6 +44,7 @@ EXIT_BLOCKED = 3
     ),
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the report to FILE.")
+@also_option(formats.DIAGNOSIS_FORMATS)
 @click.option(
     "--fail-on",
     type=click.Choice(SEVERITIES),
@@ -82,6 +85,7 @@ def diagnose(
     options: RunOptions,
     layout: str | None,
     output: Path | None,
+    further: tuple[str, ...],
     fail_on: str | None,
     rule_paths: tuple[Path, ...],
     assignments: tuple[str, ...],
@@ -101,25 +105,40 @@ def diagnose(
     """
     format_ = formats.chosen(layout, output, formats.DIAGNOSIS_FORMATS)
     params = dict(_assigned(text) for text in assignments)
+    files = parse_also(further, formats.DIAGNOSIS_FORMATS)
+    check_for_browser(format_, output)
     with opened(replace(options, names=()) if no_settings else options) as (run, activity):
         activity.phase("ranking findings")
         diagnosis = run.diagnose(rule_paths, params, NO_SETTINGS if no_settings else None)
         checks = _checked(run, rule_paths, params, activity) if self_check else []
         gate = check_budgets(run, diagnosis) if with_budgets else None
-    from traceanalyzer.report.selection import Selection
+        from traceanalyzer.report.selection import Selection
 
-    selection = Selection(rank, top)
-    selection.of(diagnosis)  # a rank that is not there is an error in every format
+        selection = Selection(rank, top)
+        selection.of(diagnosis)  # a rank that is not there is an error in every format
+
+        def write(layout: str, stream: TextIO) -> None:
+            formats.write_diagnosis(
+                diagnosis,
+                layout,
+                stream,
+                verbose=options.verbose,
+                selection=selection,
+                run=run,
+                gate=gate,
+                source_root=source_root,
+            )
+
+        if formats.PAGES.keys() & {format_, *(also_format for also_format, _ in files)}:
+            activity.phase("drawing the page")
+        for also_format, file in files:
+            with written(file) as stream:
+                write(also_format, stream)
+        # The line about progress ends before the report begins.
+        text = io.StringIO()
+        write(format_, text)
     with written(output) as stream:
-        formats.write_diagnosis(
-            diagnosis,
-            format_,
-            stream,
-            verbose=options.verbose,
-            selection=selection,
-            gate=gate,
-            source_root=source_root,
-        )
+        stream.write(text.getvalue())
     _tell(checks)
     from traceanalyzer.report.verdict import has_unjudged_traces
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from traceanalyzer.commands.opening import RunOptions, opened, several_run_options
-from traceanalyzer.commands.output import written
+from traceanalyzer.commands.output import check_for_browser, written
 from traceanalyzer.report import formats
 
 FORMATS = (*formats.RENDERERS, "json")
@@ -20,7 +20,7 @@ FORMATS = (*formats.RENDERERS, "json")
     "layout",
     type=click.Choice(FORMATS),
     show_default=formats.BY_SUFFIX.format("terminal"),
-    help="A page to read, the same as Markdown, or everything as JSON.",
+    help="A page to read, the same as Markdown or as a page for a browser, or everything as JSON.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the page to FILE.")
 def info(options: RunOptions, layout: str | None, output: Path | None) -> None:
@@ -32,6 +32,7 @@ def info(options: RunOptions, layout: str | None, output: Path | None) -> None:
     format_ = formats.chosen(layout, output, FORMATS)
     from traceanalyzer.report.inventory import take_inventory
 
+    check_for_browser(format_, output)
     with opened(options) as (run, activity):
         activity.phase("counting")
         inventory = take_inventory(run.connection)

@@ -21,11 +21,15 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 def show_error(error: TraceAnalyzerError) -> None:
     """Write an error and its hint to standard error."""
     # Names of files and of events stand in errors; only the line breaks of a query's error are meant.
-    what = "\n".join(map(visible, str(error).split("\n")))
+    what = _visible_lines(str(error))
     color = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
     click.echo(click.style("error: ", fg="red", bold=True) + what, err=True, color=color)
     if error.hint is not None:
-        click.echo(click.style("hint: ", fg="cyan", bold=True) + error.hint, err=True, color=color)
+        click.echo(click.style("hint: ", fg="cyan", bold=True) + _visible_lines(error.hint), err=True, color=color)
+
+
+def _visible_lines(text: str) -> str:
+    return "\n".join(map(visible, text.split("\n")))
 
 
 @contextmanager
@@ -42,6 +46,16 @@ def written(path: Path | None) -> Iterator[TextIO]:
         return
     with _replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as stream:
         yield stream
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def check_for_browser(layout: str, path: Path | None) -> None:
+    """Raise TraceAnalyzerError where a page for a browser would fill a terminal."""
+    if layout == "html" and path is None and sys.stdout.isatty():
+        raise TraceAnalyzerError(
+            "a page is for a browser", "--format html", "say where with -o, for example -o report.html"
+        )
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from traceanalyzer.commands.activity import Activity
 from traceanalyzer.commands.opening import RunOptions, opened, run_options, step_options
 from traceanalyzer.commands.output import show_error, written, written_bytes
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.query_errors import query_error
 from traceanalyzer.renamed import with_new_names
 from traceanalyzer.report import formats
 
@@ -89,7 +90,7 @@ def _run(con: duckdb.DuckDBPyConnection, text: str, layout: str, output: Path | 
     try:
         _write(result, layout, output)
     except duckdb.Error as error:  # the last rows are computed while the first are written
-        raise _explained(str(error)) from error
+        raise query_error(str(error)) from error
 
 
 def _write(result: duckdb.DuckDBPyConnection, layout: str, output: Path | None) -> None:
@@ -121,24 +122,13 @@ def _executed(con: duckdb.DuckDBPyConnection, text: str) -> duckdb.DuckDBPyConne
         try:
             return job.result()
         except duckdb.Error as error:
-            raise _explained(str(error)) from error
+            raise query_error(str(error)) from error
         except KeyboardInterrupt:
             # DuckDB forgets an interruption before the query starts, and the thread may start the query late.
             while not job.done():
                 con.interrupt()
                 wait([job], timeout=_TICK_S)
             raise
-
-
-def _explained(message: str) -> TraceAnalyzerError:
-    """Return DuckDB's error as what, where and hint, with the place in the query and DuckDB's own suggestion."""
-    body, _, excerpt = message.partition("\n\nLINE ")
-    lines = [line.strip() for line in body.splitlines() if line.strip()]
-    what = lines[0] if lines else "the query failed"
-    suggestions = [line for line in lines[1:] if line.startswith(("Did you mean", "Candidate bindings", "HINT"))]
-    place = f"\nline {excerpt}".replace("\n", "\n    ") if excerpt else ""
-    hint = " ".join(suggestions) or "`traceanalyzer metrics list` lists what can be queried"
-    return TraceAnalyzerError(what + place.rstrip(), "query", hint)
 
 
 def _terminal_width() -> int | None:
@@ -194,7 +184,7 @@ def _answer_all(con: duckdb.DuckDBPyConnection, text: str) -> None:
     try:
         statements = [statement.query for statement in con.extract_statements(text)]
     except duckdb.Error as error:
-        show_error(_explained(str(error)))
+        show_error(query_error(str(error)))
         return
     for statement in statements:
         if not _answer(con, statement):

@@ -8,7 +8,7 @@ import click
 
 from traceanalyzer.commands.completion import cause_names, completes
 from traceanalyzer.commands.opening import RunOptions, opened, several_run_options, step_options
-from traceanalyzer.commands.output import written
+from traceanalyzer.commands.output import check_for_browser, written
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.renamed import with_new_names
 from traceanalyzer.report import formats
@@ -38,7 +38,7 @@ FORMATS = (*formats.RENDERERS, "json")
     "layout",
     type=click.Choice(FORMATS),
     show_default=formats.BY_SUFFIX.format("terminal"),
-    help="A page to read, the same as Markdown, or everything as JSON.",
+    help="A page to read, the same as Markdown or as a page for a browser, or everything as JSON.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the answer to FILE.")
 def whatif(
@@ -56,6 +56,7 @@ def whatif(
         raise TraceAnalyzerError(
             "no change was given", "whatif", "for example --remove host.dataloader, or --faster gemm=2x"
         )
+    check_for_browser(format_, output)
     removed = tuple(map(with_new_names, removed))
     causes_named(removed)
     change = Change(tuple(dict.fromkeys(removed)), tuple(parse_faster(text) for text in faster))

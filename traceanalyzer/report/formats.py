@@ -18,11 +18,17 @@ if TYPE_CHECKING:
     from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.report.blocks import Section
     from traceanalyzer.report.selection import Selection
+    from traceanalyzer.run import Run
 
 # Each module has a function `render(sections, stream)`; it is imported when its format is asked for.
 RENDERERS = {
     "terminal": "traceanalyzer.report.renderers.terminal",
     "markdown": "traceanalyzer.report.renderers.markdown",
+    "html": "traceanalyzer.report.renderers.html",
+}
+# A diagnosis has more to show there than blocks hold: a function `write(diagnosis, stream, run)`.
+PAGES = {
+    "html": "traceanalyzer.report.html.page",
 }
 # Each module has a function `write(diagnosis, stream)`.
 FOR_PROGRAMS = {
@@ -77,11 +83,13 @@ def write_diagnosis(
     *,
     verbose: bool = False,
     selection: Selection | None = None,
+    run: Run | None = None,
     gate: GateResult | None = None,
     source_root: Path | None = None,
 ) -> None:
     """Write a diagnosis in one of DIAGNOSIS_FORMATS, or a selection of it; those for programs are always whole.
 
+    A page shows what the diagnosis alone does not hold, timelines and tables, where the open `run` is given.
     JUnit shows what a gate says, and SARIF finds lines of code below `source_root`, else below the repository's root.
     """
     if format_ == "junit":
@@ -97,6 +105,10 @@ def write_diagnosis(
     if format_ in FOR_PROGRAMS:
         writer: Callable[[Diagnosis, TextIO], None] = import_module(FOR_PROGRAMS[format_]).write
         writer(diagnosis, stream)
+        return
+    if format_ in PAGES:
+        write_page: Callable[[Diagnosis, TextIO, Run | None], None] = import_module(PAGES[format_]).write
+        write_page(diagnosis, stream, run)
         return
     from traceanalyzer.report.diagnosis_blocks import diagnosis_sections
     from traceanalyzer.report.selection import EVERYTHING

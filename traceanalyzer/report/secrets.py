@@ -39,7 +39,7 @@ def redacted(key: str, value: str | None) -> str | None:
     try:
         parsed = json.loads(value)
     except ValueError:
-        return MASK if is_secret_name(key) else _masked_text(value)
+        return MASK if is_secret_name(key) else masked_text(value)
     return json.dumps(_masked(key, parsed), ensure_ascii=False)
 
 
@@ -61,10 +61,12 @@ def _masked(name: str, value: Any) -> Any:
         return [_masked(name, item) for item in value]
     if is_secret_name(name) and value not in (None, "", True, False):
         return MASK
-    return _masked_text(value) if isinstance(value, str) else value
+    return masked_text(value) if isinstance(value, str) else value
 
 
-def _masked_text(text: str) -> str:
+def masked_text(text: str) -> str:
+    """Return a text without what looks like a secret by its own form or by the name before it."""
+
     def assigned(match: re.Match[str]) -> str:
         name, between = match["name"] or match["option"], match["between"] or match["space"]
         return name + between + MASK if is_secret_name(name) else match[0]

@@ -81,13 +81,13 @@ def _short(diagnosis: Diagnosis, finding: Finding, others: Sequence[Finding]) ->
 
     What pays only after other fixes, or is covered by one, waits for its turn with its evidence.
     """
-    blocks: list[Block] = [_facts(diagnosis, finding), Paragraph(finding.message)]
+    blocks: list[Block] = [finding_facts(diagnosis, finding), Paragraph(finding.message)]
     if finding.status not in ("latent", "alternative"):
         blocks += _tables(finding.evidence, MOST_ROWS)
     blocks += [_fix(fix) for fix in finding.fixes[:1]]
     for explanation in finding.explanations:
         advice = tuple(Paragraph(fix.text, label=_FIX) for fix in explanation.fixes[:1])
-        blocks.append(Paragraph(_because(explanation), label=Text("because", "caution"), blocks=advice))
+        blocks.append(Paragraph(because_words(explanation), label=Text("because", "caution"), blocks=advice))
     for other in others[:MOST_PLACES]:
         saving = f"up to {gain(worth_share(other))}" if worth_share(other) else other.severity
         words = f"{finding_place(diagnosis, other) or 'here'}: {saving}"
@@ -97,23 +97,24 @@ def _short(diagnosis: Diagnosis, finding: Finding, others: Sequence[Finding]) ->
 
 def _detailed(diagnosis: Diagnosis, finding: Finding, others: Sequence[Finding]) -> list[Block]:
     """Return all there is to know of a finding, and the other places where its rule fired."""
-    blocks: list[Block] = [_facts(diagnosis, finding), Paragraph(finding.message)]
+    blocks: list[Block] = [finding_facts(diagnosis, finding), Paragraph(finding.message)]
     if finding.why:
         blocks.append(Paragraph(finding.why, label=Text("why", "dim")))
     blocks += _tables(finding.evidence, None)
     blocks += [_fix(fix) for fix in finding.fixes]
-    blocks += _rivals(diagnosis, finding)
+    blocks += rival_blocks(diagnosis, finding)
     for explanation in finding.explanations:
         inner: tuple[Block, ...] = (*_tables(explanation.evidence, None), *(_fix(fix) for fix in explanation.fixes))
-        blocks.append(Paragraph(_because(explanation), label=Text("because", "caution"), blocks=inner))
+        blocks.append(Paragraph(because_words(explanation), label=Text("because", "caution"), blocks=inner))
     for other in others:
-        facts = " · ".join(item.words for item in _facts(diagnosis, other).items)
+        facts = " · ".join(item.words for item in finding_facts(diagnosis, other).items)
         message = Paragraph(other.message, role="dim")
         blocks.append(Paragraph(facts, label=Text("also", "dim"), blocks=(message,)))
     return [*blocks, *map(Link, finding.references)]
 
 
-def _because(explanation: AttachedExplanation) -> str:
+def because_words(explanation: AttachedExplanation) -> str:
+    """Say an explanation, which rule gave it, and how sure it is where it is not sure."""
     sure = "" if explanation.confidence == "high" else f", {explanation.confidence} confidence"
     return f"{explanation.message} ({explanation.rule}{sure})"
 
@@ -123,8 +124,9 @@ def _fix(fix: Fix) -> Paragraph:
     return Paragraph(fix.text, label=_FIX, blocks=code)
 
 
-def _facts(diagnosis: Diagnosis, finding: Finding) -> Facts:
-    saving = _saving(diagnosis, finding)
+def finding_facts(diagnosis: Diagnosis, finding: Finding) -> Facts:
+    """Return what a finding saves, how severe and how sure it is, where it holds and how often."""
+    saving = saving_words(diagnosis, finding)
     dim = [f"{finding.confidence} confidence", finding_place(diagnosis, finding), _often(finding)]
     if finding.status == "alternative":
         rivals = " or ".join(finding.alternatives) or "a fix above"
@@ -148,7 +150,7 @@ def _is_smaller(diagnosis: Diagnosis, finding: Finding) -> bool:
     return bool(worth) and worth_share(finding) < (1 - LIKE_RIVAL_SHARE) * min(worth.values())
 
 
-def _rivals(diagnosis: Diagnosis, finding: Finding) -> list[Block]:
+def rival_blocks(diagnosis: Diagnosis, finding: Finding) -> list[Block]:
     """Say which fixes save the same time: of equals one is enough, else the larger one includes the smaller."""
     worth = _rival_savings(diagnosis, finding)
     rivals = " or ".join(finding.alternatives)
@@ -185,7 +187,7 @@ def _often(finding: Finding) -> str:
     return "about the same in every step" if alike else f"{low} to {high} in 8 of 10 steps"
 
 
-def _saving(diagnosis: Diagnosis, finding: Finding) -> str:
+def saving_words(diagnosis: Diagnosis, finding: Finding) -> str:
     """Say the bound of a finding per step: what removing its cause alone can save."""
     ledger = ledger_of(diagnosis, finding)
     if finding.saving_ns is None or finding.saving_share is None or ledger is None:
@@ -206,14 +208,14 @@ def _tables(evidences: Sequence[Evidence], most_rows: int | None) -> list[Table]
 
 def _evidence_table(evidence: Evidence, rows: Sequence[tuple[object, ...]]) -> Table:
     note = f"{len(evidence.rows) - len(rows)} more with -v" if len(rows) < len(evidence.rows) else ""
-    shown = _telling_columns(evidence, rows)
+    shown = telling_columns(evidence, rows)
     columns = tuple(column_words(evidence.columns[i]) for i in shown)
     cells = tuple(tuple(value_words(evidence.columns[i], row[i]) for i in shown) for row in rows)
     right = frozenset(at for at, i in enumerate(shown) if any(isinstance(row[i], int | float) for row in rows))
     return Table(columns, cells, right=right, title=evidence.title, note=note)
 
 
-def _telling_columns(evidence: Evidence, rows: Sequence[tuple[object, ...]]) -> list[int]:
+def telling_columns(evidence: Evidence, rows: Sequence[tuple[object, ...]]) -> list[int]:
     """Return the columns worth showing: not those without values, for programs only, or equal to another column."""
     for_people = any(column.endswith("ms") for column in evidence.columns)
     shown: list[int] = []

@@ -19,14 +19,14 @@ _ROLES = {"healthy": "good", "sick": "strong", "blocked": "bad"}
 
 def headline(diagnosis: Diagnosis, verdict: RunVerdict) -> Section:
     """Return the run, what it holds, and the verdict."""
-    inventory = tuple(Text(words, "dim") for words in _inventory(diagnosis))
+    inventory = tuple(Text(words, "dim") for words in inventory_words(diagnosis))
     sentence = Paragraph(verdict.sentence, role=_ROLES.get(verdict.state, "caution"))
-    return Section((Heading(_run_name(diagnosis), inventory), sentence))
+    return Section((Heading(run_name(diagnosis), inventory), sentence))
 
 
 def healthy_headline(diagnosis: Diagnosis, verdict: RunVerdict) -> Paragraph:
     """Return the verdict on a run in which nothing is to be fixed."""
-    name = _run_name(diagnosis)
+    name = run_name(diagnosis)
     label = Text(short_names([name])[name], "strong")
     return Paragraph(verdict.sentence, role=_ROLES.get(verdict.state, "caution"), label=label)
 
@@ -72,11 +72,13 @@ def healthy_footer(diagnosis: Diagnosis) -> Paragraph:
     return Paragraph(f"{checked_words(diagnosis)}; {window}; -v shows more.{record_words(diagnosis)}", role="dim")
 
 
-def _run_name(diagnosis: Diagnosis) -> str:
+def run_name(diagnosis: Diagnosis) -> str:
+    """Return the name of the run's folder or file."""
     return Path(diagnosis.run).name or Path(diagnosis.run).resolve().name or diagnosis.run
 
 
-def _inventory(diagnosis: Diagnosis) -> list[str]:
+def inventory_words(diagnosis: Diagnosis) -> list[str]:
+    """Say in short facts what the run holds."""
     formats = " and ".join(sorted({trace.format for trace in diagnosis.traces}))
     words = [f"{counted(len(diagnosis.traces), f'{formats} trace')}"]
     ranks = [trace.rank for trace in diagnosis.traces if trace.rank is not None]

@@ -19,10 +19,8 @@ def kernel_blocks(ledger: DeviceLedger, *, most: int, place: str = "") -> tuple[
     """Return the largest classes as one line, and a table of the top kernels; nothing where no kernel computes."""
     if not ledger.top_kernels:
         return ()
-    largest = [item for item in ledger.kernel_classes[:MOST_CLASSES] if item.share >= LEAST_CLASS_SHARE]
-    classes = ", ".join(f"{item.name} {item.share:.0%}".replace("%", " %") for item in largest)
     label = Text("What the GPU computes", "strong")
-    words = f"{f'{place}: ' if place else ''}{classes} of kernel time"
+    words = f"{f'{place}: ' if place else ''}{classes_words(ledger)}"
     rows = tuple(
         (name_words(kernel.name), percent(kernel.share), f"{kernel.call_count:,}", duration(kernel.mean_ns))
         for kernel in ledger.top_kernels[:most]
@@ -32,6 +30,13 @@ def kernel_blocks(ledger: DeviceLedger, *, most: int, place: str = "") -> tuple[
         Paragraph(words, label=label),
         Table(("top kernels", share, "calls", "mean"), rows, right=frozenset({1, 2, 3})),
     )
+
+
+def classes_words(ledger: DeviceLedger) -> str:
+    """Say what the largest classes of kernels are and how much of the kernel time they take."""
+    largest = [item for item in ledger.kernel_classes[:MOST_CLASSES] if item.share >= LEAST_CLASS_SHARE]
+    classes = ", ".join(f"{item.name} {item.share:.0%}".replace("%", " %") for item in largest)
+    return f"{classes} of kernel time" if classes else ""
 
 
 def kernels_shown(finding_count: int, *, verbose: bool) -> int:

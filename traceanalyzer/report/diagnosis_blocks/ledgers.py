@@ -130,6 +130,12 @@ def _window(ledger: DeviceLedger | RunLedger) -> Text:
     return Text(window, "strong")
 
 
+def group_place(group: LedgerGroup, ledgers: Sequence[DeviceLedger]) -> str:
+    """Say which devices a group holds; two traces of one rank are told apart by their names."""
+    twice = len({(x.rank, x.device) for x in ledgers}) < len(ledgers)
+    return _place(group, ledgers, short_names([x.trace for x in ledgers]) if twice else {})
+
+
 def _place(group: LedgerGroup, ledgers: Sequence[DeviceLedger], named: Mapping[str, str]) -> str:
     place = devices_words(group.members, alone=_is_alone(ledgers))
     ledger = group.worst

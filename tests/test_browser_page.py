@@ -1,0 +1,257 @@
+"""The page in a real browser: without a network and without errors, by mouse, by keys, without scripts, and printed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browser import opened_browser
+from hostile_trace import write_hostile_trace
+from tiers import needed
+
+from traceanalyzer.report.html.page import page
+from traceanalyzer.run import open_run
+
+pytestmark = pytest.mark.check
+
+WIDTHS = (320, 390, 768, 1200, 1920)
+STRIP = "figure.timeline canvas"
+
+
+@dataclass
+class Visit:
+    """An open page, what it asked the network for, and what it said was wrong."""
+
+    page: Any
+    requests: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+    def visible(self) -> list[float]:
+        """Return the range that the first timeline shows."""
+        shown: list[float] = self.page.evaluate("ta.strips[0].v")
+        return shown
+
+    def wait_for(self, expression: str) -> None:
+        """Wait until an expression holds; playwright's own way needs what the page's policy forbids."""
+        for _ in range(100):
+            if self.page.evaluate(expression):
+                return
+            self.page.wait_for_timeout(50)
+        raise AssertionError(f"never: {expression}")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """One browser for all tests."""
+    with opened_browser() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def sample(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a sample trace."""
+    return _written(root / "sample_traces" / "slow_loader", tmp_path_factory.mktemp("sample"))
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a hostile trace."""
+    folder = tmp_path_factory.mktemp("hostile")
+    return _written(write_hostile_trace(folder / "trace.json.gz"), folder)
+
+
+def _written(trace: Path, folder: Path) -> Path:
+    file = folder / "report.html"
+    with open_run(trace, store=folder / "store") as run:
+        file.write_text(page(run.diagnose(), run), encoding="utf-8")
+    return file
+
+
+@contextmanager
+def visit(browser: Any, file: Path, fragment: str = "", **options: Any) -> Iterator[Visit]:
+    """Open a page without a network; afterwards it must have asked for nothing but itself, and found nothing wrong."""
+    context = browser.new_context(
+        **{"viewport": {"width": 1200, "height": 900}, "offline": True, "reduced_motion": "reduce", **options}
+    )
+    seen = Visit(context.new_page())
+    seen.page.on("request", lambda request: seen.requests.append(request.url))
+    seen.page.on("pageerror", lambda error: seen.errors.append(str(error)))
+    seen.page.on("console", lambda message: seen.errors.append(message.text) if message.type == "error" else None)
+    try:
+        seen.page.goto(file.as_uri() + fragment)
+        yield seen
+        assert [url for url in seen.requests if not url.startswith("data:")] == [file.as_uri() + fragment]
+        assert seen.errors == []
+    finally:
+        context.close()
+
+
+def test_page_asks_for_nothing_but_itself_and_finds_no_error(browser: Any, sample: Path) -> None:
+    with visit(browser, sample) as seen:
+        assert seen.page.title().startswith("slow_loader")
+        assert seen.page.evaluate("ta.data.excerpts.length") > 0
+        assert seen.page.evaluate("ta.strips.length") > 1
+
+
+def test_theme_button_switches_and_is_remembered(browser: Any, sample: Path) -> None:
+    ground = "getComputedStyle(document.body).backgroundColor"
+    with visit(browser, sample, color_scheme="dark") as seen:
+        dark = seen.page.evaluate(ground)
+        seen.page.click("#theme")
+        light = seen.page.evaluate(ground)
+        assert dark != light
+        assert seen.page.evaluate("document.documentElement.dataset.theme") == "light"
+        assert seen.page.inner_text("#theme") == "Dark"
+
+
+def test_tables_sort_by_value_and_filter_by_name(browser: Any, sample: Path) -> None:
+    with visit(browser, sample) as seen:
+        calls = "[...document.querySelectorAll('#t-kernels tbody tr')].map((row) => Number(row.cells[2].dataset.v))"
+        seen.page.click("#t-kernels thead th:nth-child(3) button")
+        assert seen.page.evaluate(calls) == sorted(seen.page.evaluate(calls), reverse=True)
+        assert seen.page.get_attribute("#t-kernels thead th:nth-child(3)", "aria-sort") == "descending"
+        seen.page.click("#t-kernels thead th:nth-child(3) button")
+        assert seen.page.evaluate(calls) == sorted(seen.page.evaluate(calls))
+        seen.page.fill("[data-for=t-kernels] input", "FLASH_fwd")
+        shown = seen.page.locator("#t-kernels tbody tr:visible")
+        assert shown.count() == 1 and "flash_fwd" in shown.first.inner_text()
+        assert seen.page.inner_text("[data-for=t-kernels] [role=status]").startswith("1 of ")
+
+
+def test_keys_zoom_and_pan_by_exact_shares(browser: Any, sample: Path) -> None:
+    with visit(browser, sample) as seen:
+        length = seen.page.evaluate("ta.data.excerpts[0].length")
+        assert seen.visible() == [0, length]
+        seen.page.focus(STRIP)
+        seen.page.keyboard.press("+")
+        assert seen.visible() == pytest.approx([length / 4, length * 3 / 4], abs=1)
+        seen.page.keyboard.press("ArrowRight")
+        assert seen.visible() == pytest.approx([length * 0.35, length * 0.85], abs=1)
+        seen.page.keyboard.press("-")
+        assert seen.visible() == [0, length]
+        seen.page.keyboard.press("n")
+        assert seen.page.locator(".tip").is_visible()
+        seen.page.keyboard.press("Enter")
+        assert seen.page.evaluate("ta.strips[0].focus") >= 0
+        assert seen.visible()[1] - seen.visible()[0] < length
+        seen.page.keyboard.press("0")
+        assert seen.visible() == [0, length]
+
+
+def test_mouse_pans_zooms_with_control_and_leaves_the_wheel_to_the_page(browser: Any, sample: Path) -> None:
+    with visit(browser, sample) as seen:
+        seen.page.locator(STRIP).first.scroll_into_view_if_needed()
+        box = seen.page.locator(STRIP).first.bounding_box()
+        middle = (box["x"] + 148 + (box["width"] - 148) / 2, box["y"] + 30)
+        length = seen.page.evaluate("ta.data.excerpts[0].length")
+        seen.page.mouse.move(*middle)
+        seen.page.mouse.wheel(0, 10)
+        assert seen.visible() == [0, length]
+        seen.page.keyboard.down("Control")
+        seen.page.mouse.wheel(0, -100)
+        seen.page.keyboard.up("Control")
+        seen.wait_for("ta.strips[0].v[0] > 0")
+        before = seen.visible()
+        assert before[1] - before[0] == pytest.approx(0.8 * length, rel=1e-6)
+        box = seen.page.locator(STRIP).first.bounding_box()
+        middle = (middle[0], box["y"] + 30)
+        seen.page.mouse.move(*middle)
+        seen.page.mouse.down()
+        seen.page.mouse.move(middle[0] + 40, middle[1], steps=4)
+        seen.page.mouse.up()
+        moved = before[0] - seen.visible()[0]
+        assert moved == pytest.approx(40 / (box["width"] - 148) * (before[1] - before[0]), rel=0.02)
+        seen.page.mouse.dblclick(*middle)
+        assert seen.visible() == [0, length]
+
+
+def test_what_is_seen_stands_in_the_address_and_a_link_restores_it(browser: Any, sample: Path) -> None:
+    with visit(browser, sample) as seen:
+        seen.page.focus(STRIP)
+        seen.page.keyboard.press("+")
+        seen.wait_for("location.hash.includes('@')")
+        fragment = seen.page.evaluate("location.hash")
+        shown = seen.visible()
+    match = re.fullmatch(r"#(f-[\w-]+)@(\d+)-(\d+)", fragment)
+    assert match is not None and [int(match[2]), int(match[3])] == [round(time) for time in shown]
+    with visit(browser, sample, fragment) as seen:
+        assert [round(time) for time in seen.visible()] == [round(time) for time in shown]
+        seen.wait_for(f"document.getElementById('{match[1]}').getBoundingClientRect().top < 200")
+    for unknown in ("#f-nothing@1-2", "#top@", "#f-%E0%A4%A@1-2"):
+        with visit(browser, sample, unknown) as seen:
+            assert seen.visible()[0] == 0
+
+
+def test_a_click_on_evidence_shows_its_place(browser: Any, sample: Path) -> None:
+    with visit(browser, sample) as seen:
+        before = seen.page.evaluate("ta.strips[0].picture.at")
+        seen.page.click("article tr[data-excerpt]:nth-child(2)")
+        after = seen.page.evaluate("ta.strips[0].picture.at")
+        assert before != after
+        assert seen.page.get_attribute("article tr[data-excerpt]:nth-child(2)", "aria-current") == "true"
+
+
+def test_flame_graph_changes_with_what_its_width_is(browser: Any, sample: Path) -> None:
+    with visit(browser, sample) as seen:
+        before = seen.page.evaluate("ta.strips.at(-1).picture.length")
+        seen.page.select_option("#flames select", index=1)
+        assert seen.page.evaluate("ta.strips.at(-1).picture.length") != before
+        assert seen.page.evaluate("ta.strips.at(-1).boxes.length") > 3
+
+
+def test_without_scripts_every_section_can_be_read(browser: Any, sample: Path) -> None:
+    with visit(browser, sample) as seen:
+        titles = seen.page.locator("h2").all_inner_texts()
+    context = browser.new_context(java_script_enabled=False, offline=True)
+    try:
+        quiet = context.new_page()
+        quiet.goto(sample.as_uri())
+        assert quiet.locator("h2:visible").all_inner_texts() == titles
+        assert quiet.locator("button:visible").count() == 0
+        assert quiet.locator("svg[role=img]:visible").count() >= 3
+        assert "The timeline needs scripts" in quiet.inner_text("main")
+    finally:
+        context.close()
+
+
+def test_nothing_of_a_hostile_trace_runs_or_is_asked_for(browser: Any, hostile: Path) -> None:
+    with visit(browser, hostile) as seen:
+        assert seen.page.evaluate("window.stolen") is None
+        assert seen.page.locator("h2").last.inner_text() == "How far to trust it"
+        for strip in range(seen.page.evaluate("ta.strips.length")):
+            seen.page.evaluate(f"ta.strips[{strip}].step(1)")
+        seen.page.locator(".copy").first.dispatch_event("click")
+        assert seen.page.locator("img, main script, main iframe").count() == 0
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_nothing_scrolls_sideways(browser: Any, sample: Path, hostile: Path, width: int) -> None:
+    for file in (sample, hostile):
+        with visit(browser, file, viewport={"width": width, "height": 800}) as seen:
+            assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [320, 1200])
+def test_accessibility_has_no_violation(browser: Any, sample: Path, scheme: str, width: int) -> None:
+    axe = Path(needed("axe_playwright_python").__file__ or "").parent / "axe.min.js"
+    with visit(browser, sample, color_scheme=scheme, viewport={"width": width, "height": 900}) as seen:
+        seen.page.evaluate(axe.read_text(encoding="utf-8"))
+        found = seen.page.evaluate("axe.run(document, { resultTypes: ['violations'] }).then((all) => all.violations)")
+    told = [(rule["id"], rule["impact"], [node["html"][:160] for node in rule["nodes"][:3]]) for rule in found]
+    assert told == [], json.dumps(told, indent=1)
+
+
+def test_page_prints(browser: Any, sample: Path) -> None:
+    with visit(browser, sample, color_scheme="dark") as seen:
+        printed = seen.page.pdf(format="A4")
+        assert printed.startswith(b"%PDF") and len(printed) > 20_000
+        seen.page.emulate_media(media="print")
+        assert seen.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        assert not seen.page.locator("header").is_visible()

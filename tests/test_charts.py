@@ -1,0 +1,159 @@
+"""Charts: what they draw adds up, they say it in words, and their colours can be told apart."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import struct
+import zlib
+from base64 import b64decode
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from traceanalyzer.report.charts import palette
+from traceanalyzer.report.charts.heat_map import heat_map
+from traceanalyzer.report.charts.ledger_bar import LedgerPart, ledger_bar
+from traceanalyzer.report.charts.memory_curve import MemoryPoint, memory_curve
+from traceanalyzer.report.charts.step_columns import MOST_COLUMNS, StepTime, step_columns
+from traceanalyzer.report.charts.svg import NARROW, WIDE, Svg, round_scale
+from traceanalyzer.report.charts.waterfall import Drop, waterfall
+
+MS = 1_000_000
+_NS = "{http://www.w3.org/2000/svg}"
+PARTS = [
+    LedgerPart("compute", "GPU busy with compute", 60 * MS, "60.00 ms", "60.0 %"),
+    LedgerPart("host.dataloader", "waiting for the data loader", 30 * MS, "30.00 ms", "30.0 %"),
+    LedgerPart("dev.h2d", "waiting for a <copy>", 10 * MS, "10.00 ms", "10.0 %"),
+]
+
+
+def boxes(svg: Svg, name: str) -> list[ElementTree.Element]:
+    """Return the boxes of a chart with this class."""
+    return [box for box in ElementTree.fromstring(svg).iter(f"{_NS}rect") if box.get("class") == name]
+
+
+@pytest.mark.parametrize("side", [0, 1], ids=["light", "dark"])
+def test_words_and_marks_stand_out_from_what_they_are_on(side: int) -> None:
+    ground = {name: pair[side] for name, pair in palette.GROUND.items()}
+    for tone in ("text", "dim", "accent", "bad", "caution", "good"):
+        for below in ("ground", "panel"):
+            assert palette.contrast(ground[tone], ground[below]) >= 4.5, (tone, below)
+    for family, pair in palette.OUTLINES.items():
+        assert palette.contrast(pair[side], ground["ground"]) >= 3, family
+    for token, pair in {**palette.FILLS, **palette.SLICES}.items():
+        assert palette.contrast(palette.words_on(pair[side]), pair[side]) >= 4.5, token
+
+
+def test_ledger_bar_is_as_wide_as_its_parts() -> None:
+    svg = ledger_bar(PARTS, "60 % compute")
+    wide = {
+        name: sum(float(box.get("width", 0)) for box in boxes(svg, name)[:1]) for name in ("f-compute", "f-host-loader")
+    }
+    assert wide["f-compute"] == pytest.approx(WIDE * 0.6, abs=2)
+    assert wide["f-host-loader"] == pytest.approx(WIDE * 0.3, abs=2)
+    assert "waiting for a &lt;copy&gt;" in svg
+    assert 'aria-label="60 % compute"' in svg
+
+
+def test_label_stands_in_a_part_only_where_it_has_room() -> None:
+    assert "GPU busy with compute 60.0 %" in "".join(ElementTree.fromstring(ledger_bar(PARTS, "")).itertext())
+    narrow = [
+        text.text or "" for text in ElementTree.fromstring(ledger_bar(PARTS, "", width=NARROW)).iter(f"{_NS}text")
+    ]
+    assert narrow == ["GPU busy with compute 60.0 %", "30.0 %"] or narrow == ["60.0 %", "30.0 %"]
+
+
+def test_waterfall_goes_on_where_the_last_fix_ended() -> None:
+    drops = [
+        Drop("dataloader-bound", 40 * MS, 60 * MS, "40 ms", "−60.0 %", "high confidence"),
+        Drop("sync-in-step", 30 * MS, 10 * MS, "30 ms", "−10.0 %", ""),
+    ]
+    svg = waterfall(Drop("now", 100 * MS, 0, "100 ms", "", ""), drops, "")
+    left, saved = boxes(svg, "f-left"), boxes(svg, "f-saved")
+    assert len(left) == 3 and len(saved) == 2
+    whole = float(left[0].get("width", 0))
+    for kept, gone, drop in zip(left[1:], saved, drops, strict=True):
+        assert float(kept.get("width", 0)) == pytest.approx(whole * drop.left_ns / (100 * MS), abs=0.1)
+        assert float(gone.get("x", 0)) == pytest.approx(float(kept.get("x", 0)) + float(kept.get("width", 0)), abs=0.1)
+    assert re.findall(r'data-ns="(\d+)"', svg) == [str(60 * MS), str(10 * MS)]
+
+
+def test_a_fix_that_costs_time_is_drawn_as_slower() -> None:
+    svg = waterfall(Drop("now", 100, 0, "", "", ""), [Drop("a", 110, -10, "", "+10.0 %", "")], "")
+    assert len(boxes(svg, "f-slower")) == 1 and not boxes(svg, "f-saved")
+
+
+def test_steps_are_columns_with_compute_at_the_bottom() -> None:
+    steps = [
+        StepTime(at, 50 * MS, {"host.op": 30 * MS, "compute": 20 * MS}, "warm-up" if at == 0 else "") for at in range(3)
+    ]
+    svg = step_columns(steps, "")
+    compute, host = boxes(svg, "f-compute"), boxes(svg, "f-host-op")
+    assert len(compute) == len(host) == 3
+    assert float(host[0].get("y", 0)) + float(host[0].get("height", 0)) == pytest.approx(
+        float(compute[0].get("y", 0)), abs=0.1
+    )
+    assert ">0*<" in svg and ">1<" in svg and "not counted: warm-up" in svg
+
+
+def test_many_steps_are_a_line_that_keeps_the_slowest() -> None:
+    steps = [StepTime(at, 100 * MS if at == 700 else 50 * MS, {}) for at in range(10 * MOST_COLUMNS)]
+    svg = step_columns(steps, "")
+    assert len(svg) < 60_000
+    assert ">700<" in svg
+    tops = [float(point.split(",")[1]) for point in re.findall(r'<polyline[^>]*points="([^"]+)"', svg)[0].split()]
+    assert min(tops) == 8.0
+
+
+def test_heat_map_has_a_pixel_a_cell_and_the_slowest_is_darkest() -> None:
+    times: list[list[float | None]] = [[1.0, 1.0], [1.0, 2.0], [None, 1.5]]
+    svg = heat_map([0, 1, 7], [4, 5], times, [1.0, 1.5, 1.5], "", slowest=7)
+    picture = b64decode(re.findall(r"base64,([^\"]+)", svg)[0])
+    assert struct.unpack(">II", picture[16:24]) == (2, 3)
+    size = struct.unpack(">I", picture[33:37])[0]
+    pixels = zlib.decompress(picture[41 : 41 + size])
+    rows = [[pixels[y * 7 + 1 + x * 3 : y * 7 + 4 + x * 3] for x in range(2)] for y in range(3)]
+    assert rows[1][1] == bytes.fromhex("1f4f86") and rows[0][0] == rows[0][1] == bytes.fromhex("eaf1f9")
+    assert rows[2][0] == bytes((200, 204, 210))
+    assert "rank 7" in svg
+
+
+def test_a_thousand_ranks_are_a_small_picture() -> None:
+    times: list[list[float | None]] = [[float((rank * step) % 97) for step in range(100)] for rank in range(1024)]
+    means = [1.0] * 1024
+    assert len(heat_map(list(range(1024)), list(range(100)), times, means, "")) < 400_000
+
+
+def test_memory_curve_keeps_peak_and_labels_apart() -> None:
+    points = [MemoryPoint(at, 100, 4_300 * 2**20 if at == 5 else 2**30, 4_400 * 2**20) for at in range(10)]
+    svg = memory_curve(points, 10, 80 * 2**30, "peak 4.2 GiB")
+    assert "peak in use 4.2 GiB" in svg and "reserved 4.3 GiB" in svg
+    assert "all of the device" not in svg  # far above: it would flatten the curve
+    near = memory_curve(points, 10, 5 * 2**30, "")
+    assert "all of the device 5.0 GiB" in near
+    labels = [text for text in ElementTree.fromstring(near).iter(f"{_NS}text") if float(text.get("font-size", 0)) == 12]
+    named = [
+        (float(t.get("x", 0)), len("".join(t.itertext())) * 6.5, float(t.get("y", 0)))
+        for t in labels
+        if t.get("text-anchor") == "start"
+    ]
+    for (x1, width, y1), (x2, _, y2) in itertools.combinations(sorted(named), 2):
+        assert x1 + width <= x2 or abs(y1 - y2) >= 11
+
+
+@given(st.floats(1e-3, 1e15))
+def test_a_scale_is_a_few_round_values_below_the_most(most: float) -> None:
+    values = round_scale(most)
+    assert values[0] == 0 and 2 <= len(values) <= 5
+    assert values[-1] <= most * 1.01
+    assert values[-1] >= most / 3
+
+
+def test_chart_that_stands_alone_is_whole_and_can_be_saved(tmp_path: Path) -> None:
+    svg = ledger_bar(PARTS, "x", alone=True)
+    assert svg._repr_svg_() == svg and 'id="hatch-host"' in svg
+    assert ElementTree.fromstring(svg.save(tmp_path / "x.svg").read_text(encoding="utf-8")).get("width") == str(WIDE)

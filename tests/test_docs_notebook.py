@@ -1,0 +1,36 @@
+"""The notebook in docs: it runs, and shows what it shows."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from pages.parts import ROOT
+from tiers import needed
+
+
+def shown(cells: list[dict[str, Any]]) -> list[tuple[str, list[str]]]:
+    """Return the source of each cell, and what it shows as text."""
+    return [
+        (
+            "".join(cell["source"]),
+            ["".join(output["data"].get("text/plain", "")) for output in cell.get("outputs", [])],
+        )
+        for cell in cells
+    ]
+
+
+@pytest.mark.check
+def test_notebook_shows_what_its_cells_give_today() -> None:
+    needed("nbclient")
+    from make_notebook import NOTEBOOK, executed
+
+    written = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
+    assert shown(json.loads(json.dumps(executed()))["cells"]) == shown(written["cells"])
+
+
+def test_notebook_is_small_and_its_outputs_hold_no_script() -> None:
+    text = (ROOT / "docs" / "notebook.ipynb").read_text(encoding="utf-8")
+    assert len(text) < 200_000
+    assert "<script" not in text and str(ROOT) not in text

@@ -1,0 +1,45 @@
+"""Pages of real traces: each is whole, small, and says the numbers of the JSON report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import corpus_path
+from html_pages import check_page, drops_of, numbers_of
+
+from traceanalyzer.report.diagnosis_blocks.plan import leading_plan
+from traceanalyzer.report.html.page import page
+from traceanalyzer.report.verdict import problems
+from traceanalyzer.run import open_run
+
+
+def runs() -> Iterator[Path]:
+    """Return every trace and folder of traces of the corpus."""
+    folders = [corpus_path() / "kineto", corpus_path() / "nsys", corpus_path() / "more"]
+    for folder in folders:
+        if folder.is_dir():
+            yield from sorted(path for path in folder.iterdir() if path.suffix != ".md" and path.name[0] != ".")
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("path", list(runs()), ids=lambda path: path.name)
+def test_page_of_a_real_trace_is_whole_and_says_the_numbers_of_the_diagnosis(path: Path, tmp_path: Path) -> None:
+    with open_run(path, store=tmp_path / "store") as run:
+        diagnosis = run.diagnose()
+        text = page(diagnosis, run)
+        assert page(diagnosis, run) == text
+    root = check_page(text)
+    buckets = numbers_of(root, "data-bucket")
+    ledgers = [diagnosis.run_ledger] if diagnosis.run_ledger else diagnosis.ledgers
+    assert not buckets or buckets in [{b: ns for b, ns in item.buckets if ns or b == "compute"} for item in ledgers]
+    plan = leading_plan(diagnosis)
+    if plan is not None and len(plan.fixes) > 1:
+        # One drawing for a desk, one for a phone.
+        assert drops_of(root) == [(fix.rule, fix.saving_ns, fix.left_ns) for fix in plan.fixes] * 2
+    cards = {item.get("data-rule"): item.get("data-ns") for item in root.iter("article")}
+    firsts = {finding.rule: finding for finding in reversed(problems(diagnosis))}
+    assert {rule: ns for rule, ns in cards.items() if ns} == {
+        rule: str(firsts[rule].saving_ns) for rule in cards if rule and firsts[rule].saving_ns is not None
+    }

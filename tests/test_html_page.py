@@ -1,0 +1,207 @@
+"""The page: whole, small, the same bytes for the same run, with the numbers of the other reports, and harmless."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hostile_trace import SECRET, write_hostile_trace
+from html_pages import MOST_BYTES, check_page, data_of, drops_of, numbers_of, parsed
+from report_diagnoses import healthy, ledger, loader_finding, many_ranks, sick, without_gpu
+
+from traceanalyzer.cli import main
+from traceanalyzer.diagnosis import Diagnosis
+from traceanalyzer.report import formats
+from traceanalyzer.report.blocks import Bar, BarPart, Heading, Paragraph, Section, Table, Text
+from traceanalyzer.report.html import page as html_page
+from traceanalyzer.report.html.page import page
+from traceanalyzer.report.verdict import judge
+from traceanalyzer.run import Run, open_run
+
+GOLDEN = Path(__file__).parent / "golden"
+_OWN = re.compile(r"(<(?:style|script)>).*?(</(?:style|script)>)|sha256-[^']+", re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def run(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    """A sample run, open."""
+    with open_run(root / "sample_traces" / "slow_loader", store=tmp_path_factory.mktemp("page") / "store") as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def diagnosis(run: Run) -> Diagnosis:
+    """Its diagnosis."""
+    return run.diagnose()
+
+
+def test_page_reads_as_approved(golden: bool) -> None:
+    path = GOLDEN / "report_sick_page.html"
+    text = _OWN.sub(r"\1\2", page(sick()))
+    if golden:
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("diagnosis", [sick(), healthy(), many_ranks(), without_gpu()])
+def test_page_of_a_diagnosis_alone_is_whole(diagnosis: Diagnosis) -> None:
+    root = check_page(page(diagnosis))
+    headline = next(root.iter("h1"))
+    assert judge(diagnosis).sentence.startswith("".join(headline.itertext()).rstrip("."))
+    assert headline.get("data-state") == judge(diagnosis).state
+
+
+def test_page_of_a_run_has_every_section_that_it_can_fill(run: Run, diagnosis: Diagnosis) -> None:
+    text = page(diagnosis, run)
+    root = check_page(text)
+    titles = ["".join(title.itertext()) for title in root.iter("h2")]
+    assert titles == [
+        *("Where the time goes", "Cumulative savings", "Findings", "Steps", "Kernels", "Operators", "Copies"),
+        *("Host stacks", "How far to trust it"),
+    ]
+    assert page(diagnosis, run) == text
+
+
+def test_page_says_the_numbers_of_the_diagnosis(run: Run, diagnosis: Diagnosis) -> None:
+    root = parsed(page(diagnosis, run))
+    assert numbers_of(root, "data-bucket") == dict(diagnosis.ledgers[0].buckets)
+    plan = [(fix.rule, fix.saving_ns, fix.left_ns) for fix in diagnosis.plans[0].fixes]
+    assert drops_of(root) == plan * 2
+    cards = {card.get("data-rule"): int(card.get("data-ns", 0)) for card in root.iter("article")}
+    assert cards == {finding.rule: finding.saving_ns for finding in diagnosis.findings}
+
+
+def test_timeline_shows_the_evidence_and_the_thread_that_causes_it(run: Run, diagnosis: Diagnosis) -> None:
+    data = data_of(page(diagnosis, run))
+    excerpt = data["excerpts"][0]
+    evidence = diagnosis.findings[0].evidence[0]
+    row = dict(zip(evidence.columns, evidence.rows[0], strict=True))
+    assert excerpt["mark"][1] - excerpt["mark"][0] == row["dur_ns"]
+    assert excerpt["at"] + excerpt["mark"][0] == pytest.approx(row["at_ms"] * 1e6, abs=1_000)
+    labels = [lane["label"] for lane in excerpt["lanes"]]
+    assert labels[0] == "Time ledger" and "GPU stream 7" in labels and any("4242" in label for label in labels)
+    waiting = [data["names"][name] for name in excerpt["lanes"][0]["boxes"][3::6]]
+    assert any(name.startswith("waiting for the data loader") for name in waiting)
+    host = next(lane for lane in excerpt["lanes"] if "4242" in lane["label"])
+    names = [data["names"][name] for name in host["boxes"][3::6]]
+    assert any("__getitem__" in name for name in names)
+
+
+def test_a_healthy_or_empty_run_has_no_empty_sections() -> None:
+    for diagnosis in (healthy(), without_gpu()):
+        root = parsed(page(diagnosis))
+        titles = ["".join(title.itertext()) for title in root.iter("h2")]
+        assert "Findings" not in titles and "Cumulative savings" not in titles
+        assert titles[-1] == "How far to trust it"
+
+
+def test_finding_cards_are_named_after_rule_rank_and_device() -> None:
+    cards = [card.get("id") for card in parsed(page(sick())).iter("article")]
+    assert "f-dataloader-bound-0-0" in cards
+
+
+def test_more_than_a_dozen_findings_are_folded() -> None:
+    findings = tuple(loader_finding(rule=f"rule-{at}", saving_ns=100 - at) for at in range(15))
+    root = check_page(page(sick(findings=findings)))
+    folded = next(item for item in root.iter("details") if item.get("class") == "more")
+    assert len(list(folded.iter("article"))) == 3
+
+
+def test_hostile_names_stay_text_and_secrets_stay_secret(tmp_path: Path) -> None:
+    with open_run(write_hostile_trace(tmp_path / "trace.json.gz"), store=tmp_path / "store") as run:
+        text = page(run.diagnose(), run)
+    root = check_page(text)
+    assert SECRET not in text
+    assert {element.tag for element in root.iter()}.isdisjoint({"img", "iframe", "object", "base", "form"})
+    assert "stolen" not in " ".join(
+        value for element in root.iter() for name, value in element.attrib.items() if name == "href"
+    )
+    assert not re.search("[\x00-\x08\x0b-\x1f\u202a-\u202e\u2066-\u2069\u2028\u2029\ud800-\udfff]", text)
+    assert any("window.stolen" in name for name in data_of(text)["names"])
+
+
+@pytest.mark.check
+def test_page_stays_small_whatever_the_names(tmp_path: Path) -> None:
+    events = []
+    for at in range(3_000):
+        name = f"kernel{at}_" + "x" * 4_000
+        events.append({"ph": "X", "cat": "cpu_op", "name": name, "ts": at * 100, "dur": 90, "pid": 1, "tid": 1})
+        call = {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": at * 100 + 10, "dur": 5}
+        events.append({**call, "pid": 1, "tid": 1, "args": {"correlation": at}})
+        args = {"correlation": at, "device": 0, "stream": 7}
+        events.append(
+            {"ph": "X", "cat": "kernel", "name": name, "ts": at * 100 + 30, "dur": 20, "pid": 0, "tid": 7, "args": args}
+        )
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"traceEvents": events}), encoding="utf-8")
+    with open_run(path, store=tmp_path / "store") as run:
+        text = page(run.diagnose(), run)
+    assert len(text.encode()) < MOST_BYTES
+    check_page(text)
+
+
+def test_what_is_cut_to_keep_a_page_small_is_said(
+    run: Run, diagnosis: Diagnosis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(html_page, "MOST_BYTES", 10_000)
+    text = page(diagnosis, run)
+    assert "are cut: names over 128 letters, timelines over 400 slices, tables over 100 rows" in text
+    for excerpt in data_of(text)["excerpts"]:
+        assert sum(len(lane["boxes"]) // 6 for lane in excerpt["lanes"]) <= 400
+
+
+def test_blocks_alone_are_a_page_too() -> None:
+    bar = Bar(
+        ("time", "share"),
+        (BarPart("compute", "GPU busy", 60, ("6 ms", "60.0 %")), BarPart("host.op", "<op>", 40, ("4 ms", "40.0 %"))),
+    )
+    sections = [
+        Section((Heading("a run <b>", (Text("2 traces"),)), Paragraph("It is slower.", label=Text("so", "bad")))),
+        Section((bar, Table(("name", "ms"), (("x</td>", "1"),), right=frozenset({1}))), Heading("What changed")),
+    ]
+    stream = io.StringIO()
+    formats.render(sections, "html", stream)
+    root = check_page(stream.getvalue())
+    assert numbers_of(root, "data-bucket") == {"compute": 60, "host.op": 40}
+    assert "x</td>" in "".join(root.itertext())
+
+
+def test_run_ledger_stands_above_those_of_devices() -> None:
+    devices = (ledger("a", 0, host__op=0.3), ledger("b", 1, host__op=0.1))
+    root = check_page(page(replace(sick(), ledgers=devices)))
+    assert "Devices" in ["".join(title.itertext()) for title in root.iter("h3")]
+
+
+def test_several_formats_come_from_one_analysis(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    summary = tmp_path / "summary.md"
+    summary.write_text("before\n", encoding="utf-8")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    trace = str(root / "sample_traces" / "slow_loader")
+    also = [
+        "--also",
+        f"html={tmp_path / 'r.html'}",
+        "--also",
+        f"json={tmp_path / 'r.json'}",
+        "--also",
+        f"markdown={summary}",
+    ]
+    assert main(["diagnose", trace, "--store", str(tmp_path / "store"), *also]) == 0
+    assert "waits for the data loader" in capsys.readouterr().out
+    check_page((tmp_path / "r.html").read_text(encoding="utf-8"))
+    assert json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))["findings"]
+    assert summary.read_text(encoding="utf-8").startswith("before\n# slow")
+    assert main(["view", trace, "--store", str(tmp_path / "store"), "--no-open"]) == 0
+    file = Path(capsys.readouterr().out.strip())
+    assert file.read_bytes() == (tmp_path / "r.html").read_bytes()
+
+
+def test_a_format_that_is_none_is_named(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diagnose", str(root / "sample_traces" / "slow_loader"), "--also", "pdf=x.pdf"]) == 2
+    assert "'pdf=x.pdf' is not FORMAT=FILE" in capsys.readouterr().err

@@ -1,0 +1,69 @@
+"""What fixes save one after the other: each bar goes on where the last one ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from traceanalyzer.report.charts.svg import WIDE, Svg, drawing, fitted, line, part, words
+
+ROW_PX = 34
+BAR_PX = 24
+NAMES_PX = 236
+NUMBERS_PX = 452
+
+
+@dataclass(frozen=True)
+class Drop:
+    """A fix: the time after it, what it saves, and how people read both; a negative saving makes it longer."""
+
+    name: str
+    left_ns: int
+    saving_ns: int
+    time: str
+    saves: str
+    remark: str
+
+
+def waterfall(now: Drop, drops: Sequence[Drop], says: str, *, width: int = WIDE, alone: bool = False) -> Svg:
+    """Return a row for today and one a fix: what is left, what this fix saves, the time after it."""
+    narrow = width < WIDE
+    row = ROW_PX + 22 if narrow else ROW_PX
+    left, right = (0, 0) if narrow else (NAMES_PX, NUMBERS_PX)
+    longest = max([now.left_ns, *(drop.left_ns + max(drop.saving_ns, 0) for drop in drops), 1])
+    scale = (width - left - right) / longest
+    shapes: list[str] = []
+    for at, drop in enumerate((now, *drops)):
+        y = at * row
+        top = y + 22 if narrow else y + (row - BAR_PX) / 2
+        kept = min(drop.left_ns, drop.left_ns + drop.saving_ns) if at else drop.left_ns
+        data = f'data-rule="{drop.name}" data-ns="{drop.saving_ns}" data-left-ns="{drop.left_ns}"' if at else ""
+        title = f"{drop.name}: {drop.time} left, {drop.saves} {drop.remark}".strip()
+        shapes.append(part("left", left, top, max(kept * scale, 1), BAR_PX, title=title, data=data))
+        if at and drop.saving_ns:
+            token = "saved" if drop.saving_ns > 0 else "slower"
+            span = max(abs(drop.saving_ns) * scale, 1.5)
+            shapes.append(part(token, left + kept * scale, top, span, BAR_PX, title=title))
+        if at < len(drops):
+            x = left + drop.left_ns * scale
+            shapes.append(line(x, top + BAR_PX, x, top + row, tone="dim", dashed=True))
+        shapes += _narrow_words(drop, y, width) if narrow else _wide_words(drop, y + row / 2 + 5, width)
+    return drawing(width, row * (len(drops) + 1), says, shapes, alone=alone)
+
+
+def _wide_words(drop: Drop, y: float, width: int) -> list[str]:
+    x = width - NUMBERS_PX + 12
+    return [
+        words(NAMES_PX - 14, y, fitted(drop.name, NAMES_PX - 20), anchor="end"),
+        words(x, y, drop.time),
+        words(x + 86, y, drop.saves, bold=True),
+        words(x + 152, y, fitted(drop.remark, NUMBERS_PX - 164, 6.6), tone="dim", size=12),
+    ]
+
+
+def _narrow_words(drop: Drop, y: float, width: int) -> list[str]:
+    return [
+        words(0, y + 16, fitted(drop.name, width - 170)),
+        words(width - 70, y + 16, drop.time, anchor="end"),
+        words(width, y + 16, drop.saves, bold=True, anchor="end"),
+    ]

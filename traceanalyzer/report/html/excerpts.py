@@ -1,0 +1,232 @@
+"""An excerpt: the ledger, the streams and the launching threads around a place of a trace, as boxes in lanes."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from traceanalyzer.report.charts.palette import KERNEL_BLUES, token_of
+from traceanalyzer.report.html.nesting import rows_of
+from traceanalyzer.report.html.source import PageSource
+from traceanalyzer.report.words import bucket_words, counted, name_words
+
+# What is shorter than a pixel of this many is drawn together with its neighbours.
+PIXELS = 1600
+AROUND_SHARE = 0.35
+LEAST_AROUND_NS = 50_000
+MOST_NS = 2_000_000_000
+MOST_STREAMS = 4
+MOST_THREADS = 2
+MOST_ROWS = 8
+# A slice that comes this close to both edges fills the excerpt.
+EDGE_SHARE = 0.01
+_CATEGORIES = {
+    "annotation": "slice-annotation",
+    "python": "slice-python",
+    "cpu_op": "slice-op",
+    "runtime": "slice-call",
+    "driver": "slice-call",
+    "os": "slice-os",
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """A stretch of a trace on one of its devices; without a device, on all of them."""
+
+    trace_id: int
+    device: int | None
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True)
+class Window:
+    """What an excerpt shows: from `start_ns`, with a cut in the middle where the place is too long to show it whole."""
+
+    start_ns: int
+    end_ns: int
+    cut_start_ns: int  # equal to cut_end_ns: nothing is cut
+    cut_end_ns: int
+
+    @property
+    def length_ns(self) -> int:
+        """The time that is shown."""
+        return self.end_ns - self.start_ns - (self.cut_end_ns - self.cut_start_ns)
+
+    def at(self, time_ns: int) -> int:
+        """Return where a time lies in the excerpt, 0 to `length_ns`."""
+        clipped = min(max(time_ns, self.start_ns), self.end_ns)
+        return clipped - self.start_ns - min(max(clipped - self.cut_start_ns, 0), self.cut_end_ns - self.cut_start_ns)
+
+    def stretches(self) -> list[tuple[int, int]]:
+        """Return the times that are shown."""
+        if self.cut_start_ns == self.cut_end_ns:
+            return [(self.start_ns, self.end_ns)]
+        return [(self.start_ns, self.cut_start_ns), (self.cut_end_ns, self.end_ns)]
+
+
+@dataclass(frozen=True)
+class Box:
+    """A slice in a lane, in times of the excerpt; `count` slices in one where more than 1."""
+
+    row: int
+    start: int
+    end: int
+    name: str
+    token: str
+    link: int | None = None  # host_slices.slice_id of the call that launched it, or of the call itself
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class Lane:
+    """Boxes under one name; a note says what is left out of it."""
+
+    label: str
+    boxes: tuple[Box, ...]
+    note: str = ""
+
+
+def window_around(place: Place, first_ns: int, last_ns: int) -> Window:
+    """Return what an excerpt around a place shows: a third more on both sides, at most MOST_NS in all."""
+    length = place.end_ns - place.start_ns
+    around = max(int(length * AROUND_SHARE), LEAST_AROUND_NS)
+    start, end = max(place.start_ns - around, first_ns), min(place.end_ns + around, last_ns)
+    if end - start <= MOST_NS:
+        return Window(start, max(end, start + 1), end, end)
+    outside = int(MOST_NS / 2 * AROUND_SHARE)
+    start, end = max(place.start_ns - outside, first_ns), min(place.end_ns + outside, last_ns)
+    return Window(start, end, start + MOST_NS // 2, end - MOST_NS // 2)
+
+
+def lanes_of(source: PageSource, place: Place, window: Window, most_boxes: int) -> list[Lane]:
+    """Return the lanes of an excerpt, with at most about so many boxes: the shorter ones are put together."""
+    least = max(window.length_ns // PIXELS, 1)
+
+    def ask(name: str, *keys: Any) -> list[dict[str, Any]]:
+        return [row for a, b in window.stretches() for row in source.rows(name, [*keys, a, b, least])]
+
+    lanes = [] if place.device is None else [_ledger_lane(ask("excerpt_ledger", place.trace_id, place.device), window)]
+    lanes += _stream_lanes(ask("excerpt_device", place.trace_id, place.device), window)
+    lanes += _thread_lanes(source, ask, place, window)
+    return thinned([lane for lane in lanes if lane.boxes], least, most_boxes)
+
+
+def _ledger_lane(rows: Iterable[dict[str, Any]], window: Window) -> Lane:
+    boxes = []
+    for row in rows:
+        words = bucket_words(row["bucket"])
+        name = (
+            f"{words}: {name_words(row['blame_name'])}" if row["blame_name"] and row["bucket"] != "compute" else words
+        )
+        boxes.append(Box(0, window.at(row["start_ns"]), window.at(row["end_ns"]), name, token_of(row["bucket"])))
+    return Lane("Time ledger", tuple(boxes))
+
+
+def _stream_lanes(rows: Sequence[dict[str, Any]], window: Window) -> list[Lane]:
+    streams: dict[tuple[int, int | None], list[dict[str, Any]]] = {}
+    for row in rows:
+        streams.setdefault((row["device"], row["stream"]), []).append(row)
+    busiest = sorted(streams, key=lambda key: (-sum(row["dur_ns"] for row in streams[key]), str(key)))
+    shown = sorted(busiest[:MOST_STREAMS], key=lambda key: (key[0], key[1] is None, key[1] or 0))
+    several = len({device for device, _ in streams}) > 1
+    lanes = []
+    for key in shown:
+        boxes = tuple(_device_box(row, window) for row in streams[key])
+        label = f"GPU {key[0]} stream {key[1]}" if several else f"GPU stream {key[1]}"
+        lanes.append(Lane(label if key[1] is not None else "GPU", boxes))
+    if lanes and len(busiest) > len(shown):
+        note = f"{counted(len(busiest) - len(shown), 'more stream')}"
+        lanes[-1] = Lane(lanes[-1].label, lanes[-1].boxes, note)
+    return lanes
+
+
+def _device_box(row: dict[str, Any], window: Window) -> Box:
+    name = row["name"] or ""
+    token = {"comm": "slice-comm", "copy": "slice-copy"}.get(row["kind"])
+    if token is None:
+        token = KERNEL_BLUES[zlib.crc32(name.encode(errors="replace")) % len(KERNEL_BLUES)]
+    start, end = window.at(row["start_ns"]), window.at(row["end_ns"])
+    return Box(0, start, end, name_words(name), token, row["launch_id"], row["op_count"])
+
+
+def _thread_lanes(
+    source: PageSource, ask: Callable[..., list[dict[str, Any]]], place: Place, window: Window
+) -> list[Lane]:
+    keys = [place.trace_id, place.device, window.start_ns, window.end_ns]
+    threads = source.rows("launching_threads", keys)
+    main = max(threads, key=lambda row: row["launch_count"], default=None)
+    shown = [row["thread_id"] for row in threads if row["inside_count"]][:MOST_THREADS]
+    if main is not None and main["thread_id"] not in shown:
+        shown = [*shown[: MOST_THREADS - 1], main["thread_id"]]
+    names = {row["thread_id"]: row for row in source.rows("thread_names", [place.trace_id])} if shown else {}
+    lanes = [_thread_lane(ask("excerpt_host", place.trace_id, thread), names.get(thread), window) for thread in shown]
+    return [lane for lane in lanes if lane.boxes]
+
+
+def _thread_lane(rows: Sequence[dict[str, Any]], thread: dict[str, Any] | None, window: Window) -> Lane:
+    depths = rows_of([(row["start_ns"], row["end_ns"]) for row in rows])
+    boxes = [
+        Box(
+            depth,
+            window.at(row["start_ns"]),
+            window.at(row["end_ns"]),
+            name_words(row["name"] or ""),
+            _CATEGORIES.get(row["category"], "slice-other"),
+            row["slice_id"],
+            row["slice_count"],
+        )
+        for row, depth in zip(rows, depths, strict=True)
+    ]
+    # What fills the excerpt from edge to edge says nothing about it.
+    edge = window.length_ns * EDGE_SHARE
+    whole = {box.row for box in boxes if box.start <= edge and box.end >= window.length_ns - edge}
+    folded = next(row for row in range(len(whole) + 1) if row not in whole)
+    deepest = max(depths, default=-1)
+    if folded > deepest >= 0:
+        folded = deepest
+    inner = tuple(
+        Box(box.row - folded, box.start, box.end, box.name, box.token, box.link, box.count)
+        for box in boxes
+        if folded <= box.row < folded + MOST_ROWS
+    )
+    notes = [f"{counted(folded, 'frame')} around it"] if folded else []
+    notes += [f"{deepest + 1 - folded - MOST_ROWS} deeper rows"] if deepest + 1 - folded > MOST_ROWS else []
+    tid, name = (thread or {}).get("tid"), (thread or {}).get("thread_name")
+    label = f"thread {tid}" if not name or name == tid or str(tid) in str(name) else f"{name} {tid}"
+    return Lane(str(name) if name and str(tid) in str(name) else label, inner, ", ".join(notes))
+
+
+def thinned(lanes: Sequence[Lane], least: int, most_boxes: int) -> list[Lane]:
+    """Put neighbours shorter than `least` together, and longer ones too while there are too many boxes."""
+    thin = [Lane(lane.label, _merged(lane.boxes, least), lane.note) for lane in lanes]
+    while sum(len(lane.boxes) for lane in thin) > most_boxes and least < MOST_NS:
+        least *= 2
+        thin = [Lane(lane.label, _merged(lane.boxes, least), lane.note) for lane in lanes]
+    return thin
+
+
+def _merged(boxes: Sequence[Box], least: int) -> tuple[Box, ...]:
+    done: list[Box] = []
+    for box in sorted(boxes, key=lambda box: (box.row, box.start, -box.end, box.token)):
+        last = done[-1] if done else None
+        if (
+            last is not None
+            and last.row == box.row
+            and _family(last.token) == _family(box.token)
+            and max(last.end - last.start if last.count == 1 else 0, box.end - box.start) < least
+            and box.start - last.end < least
+        ):
+            same = last.name if last.name == box.name else ""
+            count = last.count + box.count
+            done[-1] = Box(last.row, last.start, max(last.end, box.end), same, last.token, None, count)
+        else:
+            done.append(box)
+    return tuple(done)
+
+
+def _family(token: str) -> str:
+    return "kernel" if token in KERNEL_BLUES else token

@@ -1,0 +1,61 @@
+"""Templates filled with what a report says; every text is escaped, and steers nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from traceanalyzer.report.blocks import Block
+from traceanalyzer.report.charts.svg import Svg
+from traceanalyzer.report.secrets import masked_text
+from traceanalyzer.report.visible import one_line, visible
+
+# Names of traces have no limit; what is cut ends in an ellipsis.
+LONGEST_NAME = 512
+
+
+def filled(template: str, values: Mapping[str, Any]) -> Markup:
+    """Return a template with its values; texts among them are escaped unless they are markup already."""
+    return Markup(_environment().get_template(template).render(values))
+
+
+def code_markup(code: str) -> Markup:
+    """Return code as markup that keeps its lines."""
+    return escape("\n".join(visible(line.expandtabs(4)) for line in code.rstrip("\n").split("\n")))
+
+
+def shown_name(name: str | None, longest: int = LONGEST_NAME) -> str:
+    """Return a name from a trace as a page shows it: on one line, its secrets masked, cut where it is very long."""
+    if name is None:
+        return "–"
+    text = one_line(masked_text(name[: 4 * longest]))
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_harmless,
+    )
+    environment.filters["code"] = code_markup
+    environment.tests["svg"] = lambda value: isinstance(value, Svg)
+    environment.globals["kind"] = _kind
+    return environment
+
+
+def _harmless(value: Any) -> Any:
+    return one_line(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
+
+
+def _kind(block: Block) -> str:
+    return type(block).__name__

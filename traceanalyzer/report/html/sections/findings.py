@@ -1,0 +1,157 @@
+"""The findings as cards in the order of fixes: what was seen and what to do side by side, the place in time below."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from traceanalyzer.diagnosis import SEVERITIES, AttachedExplanation, Diagnosis, Evidence, Finding, Fix
+from traceanalyzer.report.diagnosis_blocks.findings import (
+    finding_facts,
+    rival_blocks,
+    telling_columns,
+)
+from traceanalyzer.report.diagnosis_blocks.places import finding_place
+from traceanalyzer.report.html.block_markup import blocks_markup
+from traceanalyzer.report.html.document import Part
+from traceanalyzer.report.html.markup import filled, shown_name
+from traceanalyzer.report.html.source import PageSource
+from traceanalyzer.report.html.timelines import Timelines
+from traceanalyzer.report.verdict import problems, worth_share
+from traceanalyzer.report.words import column_words, gain, value_words
+
+MOST_CARDS = 12
+MOST_COLUMNS = 5
+MOST_ROWS = 8
+MOST_PLACES = 6
+# These columns of evidence stay where there are too many.
+_FIRST_COLUMNS = ("at_ms", "ms")
+
+
+@dataclass(frozen=True)
+class EvidenceCell:
+    """A value of evidence as it is shown, whole where it is pointed at."""
+
+    words: str
+    title: str
+    is_number: bool
+
+
+@dataclass(frozen=True)
+class EvidenceRow:
+    """A row of evidence; `excerpt` is the timeline that shows its place, None: there is none."""
+
+    cells: tuple[EvidenceCell, ...]
+    excerpt: int | None
+
+
+@dataclass(frozen=True)
+class EvidenceTable:
+    """Evidence as a small table; `right` says which columns hold numbers."""
+
+    title: str
+    columns: tuple[str, ...]
+    right: tuple[bool, ...]
+    rows: tuple[EvidenceRow, ...]
+    more: int
+
+
+def section(source: PageSource) -> Part | None:
+    """Return the cards; harmless findings are rows, and those after the first dozen are folded."""
+    diagnosis = source.diagnosis
+    findings = problems(diagnosis)
+    loud = [finding for finding in findings if SEVERITIES.index(finding.severity) > SEVERITIES.index("info")]
+    rules = list(dict.fromkeys(finding.rule for finding in loud))
+    harmless = list({f.rule: f for f in reversed(findings) if f.rule not in rules}.values())[::-1]
+    if not findings:
+        return None
+    timelines = Timelines(source)
+    explained: set[tuple[str, str]] = set()
+    cards: list[Markup] = []
+    for at, rule in enumerate(rules):
+        first, *others = [finding for finding in loud if finding.rule == rule]
+        news = [item for item in first.explanations if (item.rule, item.message) not in explained]
+        explained |= {(item.rule, item.message) for item in news}
+        cards.append(_card(source, timelines, at, first, others, news))
+    also = [(f.severity, f.title, f.rule, f.message) for f in harmless]
+    values = {
+        "cards": cards[:MOST_CARDS],
+        "folded": cards[MOST_CARDS:],
+        "also": also,
+        "has_timelines": bool(timelines.data()),
+    }
+    body = filled("findings.html", values)
+    return Part("findings", "Findings", body, "Findings", data={"excerpts": timelines.data()})
+
+
+def card_id(finding: Finding) -> str:
+    """Return the place of a finding on the page, which links name."""
+    rank, device = ("x" if value is None else value for value in (finding.rank, finding.device))
+    return f"f-{finding.rule}-{rank}-{device}"
+
+
+def _card(
+    source: PageSource,
+    timelines: Timelines,
+    at: int,
+    finding: Finding,
+    others: Sequence[Finding],
+    explanations: Sequence[AttachedExplanation],
+) -> Markup:
+    diagnosis = source.diagnosis
+    excerpts = timelines.of_finding(at, card_id(finding), finding) if at < MOST_CARDS else {}
+    saves = f"up to {gain(worth_share(finding))}" if worth_share(finding) else ""
+    values = {
+        "id": card_id(finding),
+        "finding": finding,
+        "saves": saves,
+        "facts": _facts(diagnosis, finding, saves),
+        "tables": [_table(e, excerpts if e is timelines.shown(finding) else {}) for e in finding.evidence if e.rows],
+        "fixes": [_fix(fix) for fix in finding.fixes],
+        "rivals": blocks_markup(rival_blocks(diagnosis, finding)),
+        "explanations": [(item, [_fix(fix) for fix in item.fixes]) for item in explanations],
+        "also": [_also(diagnosis, other) for other in others[:MOST_PLACES]],
+        "more_places": max(0, len(others) - MOST_PLACES),
+        "timeline": timelines.markup(excerpts),
+    }
+    return filled("card.html", values)
+
+
+def _facts(diagnosis: Diagnosis, finding: Finding, saves: str) -> list[str]:
+    items = [item.words.removeprefix(f"{saves}, ") for item in finding_facts(diagnosis, finding).items]
+    if finding.run_saving_share is not None and items and items[0].startswith(f"{saves} of the run"):
+        items[0] = items[0].removeprefix(f"{saves} ")
+    return [words for words in items if words != finding.severity]
+
+
+def _fix(fix: Fix) -> dict[str, Any]:
+    return {"text": fix.text, "code": fix.code}
+
+
+def _also(diagnosis: Diagnosis, other: Finding) -> str:
+    saving = f"up to {gain(worth_share(other))}" if worth_share(other) else other.severity
+    return f"{finding_place(diagnosis, other) or 'here'}: {saving}"
+
+
+def _table(evidence: Evidence, excerpts: dict[int, int]) -> EvidenceTable:
+    rows = evidence.rows[:MOST_ROWS]
+    shown = telling_columns(evidence, rows)
+    if len(shown) > MOST_COLUMNS:
+        kept = [i for i in shown if evidence.columns[i] in _FIRST_COLUMNS]
+        shown = sorted(kept + [i for i in shown if i not in kept][: MOST_COLUMNS - len(kept)])
+    right = tuple(any(isinstance(row[i], int | float) for row in rows) for i in shown)
+    cells = tuple(
+        EvidenceRow(tuple(_evidence_cell(evidence.columns[i], row[i]) for i in shown), excerpts.get(at))
+        for at, row in enumerate(rows)
+    )
+    columns = tuple(column_words(evidence.columns[i]) for i in shown)
+    return EvidenceTable(evidence.title, columns, right, cells, len(evidence.rows) - len(rows))
+
+
+def _evidence_cell(column: str, value: object) -> EvidenceCell:
+    words = shown_name(value_words(column, value))
+    title = shown_name(value) if isinstance(value, str) and value != words else words
+    return EvidenceCell(words, title, isinstance(value, int | float))

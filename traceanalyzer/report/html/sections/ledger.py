@@ -1,0 +1,97 @@
+"""Where the time goes: the ledger of the run or its slowest device with every bucket, the others as thin bars."""
+
+from __future__ import annotations
+
+from markupsafe import Markup
+
+from traceanalyzer.diagnosis import DeviceLedger, RunLedger
+from traceanalyzer.report.charts.ledger_bar import LedgerPart, ledger_bar
+from traceanalyzer.report.charts.svg import NARROW, WIDE
+from traceanalyzer.report.diagnosis_blocks.kernels import classes_words
+from traceanalyzer.report.diagnosis_blocks.ledgers import LedgerGroup, alike, group_place
+from traceanalyzer.report.html.block_markup import bar_markup
+from traceanalyzer.report.html.document import Part
+from traceanalyzer.report.html.markup import filled
+from traceanalyzer.report.html.source import PageSource
+from traceanalyzer.report.verdict import compute_share, ran_no_kernels, step_ns
+from traceanalyzer.report.words import bucket_words, duration, percent, tenths_of_percent
+
+MOST_BARS = 16
+
+
+def section(source: PageSource) -> Part | None:
+    """Return the ledgers, the run's on top where ranks wait for each other."""
+    diagnosis = source.diagnosis
+    if not diagnosis.ledgers or ran_no_kernels(diagnosis):
+        return None
+    groups = alike(diagnosis.ledgers)
+    run, slowest = diagnosis.run_ledger, groups[0].worst
+    top: DeviceLedger | RunLedger = slowest if run is None else run
+    values = {
+        "bar": _bar(top),
+        "others": [] if len(groups) == 1 and run is None else [_thin(group, source) for group in groups[:MOST_BARS]],
+        "more": sum(len(group.members) for group in groups[MOST_BARS:]),
+        "classes": classes_words(slowest),
+        "rank_words": "" if run is None else _rank_words(run),
+    }
+    note = _window_words(top)
+    if run is None:
+        note += f" · {group_place(groups[0], diagnosis.ledgers)}"
+        if len(groups[0].members) > 1:
+            note += ", alike within 2 %; this is the slowest"
+        note += f" · {slowest.device_name}" if slowest.device_name else ""
+    title = "Where the time goes" if run is None else "Where the run’s time goes"
+    return Part("time", title, filled("ledger.html", values), "Time", note)
+
+
+def ledger_parts(ledger: DeviceLedger | RunLedger) -> list[LedgerPart]:
+    """Return every bucket that holds time, compute first and then by size; the shares add up."""
+    compute = dict(ledger.buckets).get("compute", 0)
+    waits = sorted((b for b in ledger.buckets if b[1] > 0 and b[0] != "compute"), key=lambda b: (-b[1], b[0]))
+    buckets = [("compute", compute), *waits]
+    tenths = tenths_of_percent([dur_ns for _, dur_ns in buckets])
+    per_step = max(ledger.step_count, 1)
+    return [
+        LedgerPart(
+            bucket,
+            bucket_words(bucket),
+            dur_ns,
+            duration(dur_ns / per_step),
+            percent(tenth / 1000 or dur_ns / max(ledger.window_ns, 1) / 1000),
+        )
+        for (bucket, dur_ns), tenth in zip(buckets, tenths, strict=True)
+    ]
+
+
+def ledger_says(ledger: DeviceLedger | RunLedger) -> str:
+    """Say a ledger's bar in words."""
+    return "; ".join(f"{part.words} {part.share}" for part in ledger_parts(ledger))
+
+
+def _bar(ledger: DeviceLedger | RunLedger) -> Markup:
+    columns = ("time per step" if ledger.step_count else "time", "share")
+    return bar_markup(ledger_parts(ledger), columns, ledger_says(ledger))
+
+
+def _thin(group: LedgerGroup, source: PageSource) -> dict[str, object]:
+    ledger = group.worst
+    drawings = [
+        ledger_bar(ledger_parts(ledger), ledger_says(ledger), width=width, thin=True) for width in (WIDE, NARROW)
+    ]
+    return {
+        "place": group_place(group, source.diagnosis.ledgers),
+        "time": duration(step_ns(ledger)),
+        "share": percent(compute_share(ledger)),
+        "wide": drawings[0],
+        "narrow": drawings[1],
+    }
+
+
+def _window_words(ledger: DeviceLedger | RunLedger) -> str:
+    return f"step time {duration(step_ns(ledger))}" if ledger.step_count else f"{duration(ledger.window_ns)}, no steps"
+
+
+def _rank_words(run: RunLedger) -> str:
+    waited = [(rank, dur_ns / run.window_ns) for rank, dur_ns in run.ranks if run.window_ns]
+    ranks = ", ".join(f"rank {rank} {percent(share)}" for rank, share in waited[:5] if share >= 0.01)
+    return f"At each moment, the time of the rank that the others wait for: {ranks}." if ranks else ""

@@ -1,0 +1,81 @@
+"""Four numbers: the step, how busy the GPU is, what all fixes save together, and how many findings there are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from traceanalyzer.report.diagnosis_blocks.ledgers import alike
+from traceanalyzer.report.diagnosis_blocks.plan import leading_plan
+from traceanalyzer.report.diagnosis_blocks.skipped_rules import skipped
+from traceanalyzer.report.html.document import Part
+from traceanalyzer.report.html.markup import filled
+from traceanalyzer.report.html.source import PageSource
+from traceanalyzer.report.verdict import compute_share, problems, ran_no_kernels, speedup, step_ns
+from traceanalyzer.report.words import counted, duration, gain, percent
+
+# From this many steps on, their percentiles say something.
+ENOUGH_STEPS = 8
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A number with what it is above and what goes with it below."""
+
+    label: str
+    number: str
+    note: str
+
+
+def section(source: PageSource) -> Part | None:
+    """Return the numbers; none of a run without a window to speak of."""
+    if (
+        not source.diagnosis.ledgers
+        or ran_no_kernels(source.diagnosis)
+        or source.verdict.state in ("blocked", "no-gpu")
+    ):
+        return None
+    tiles = [_step(source), _compute(source), _fixes(source), _findings(source)]
+    return Part("numbers", "", filled("numbers.html", {"tiles": tiles}))
+
+
+def _step(source: PageSource) -> Tile:
+    slowest = alike(source.diagnosis.ledgers)[0].worst
+    if not slowest.step_count:
+        return Tile("Window", duration(slowest.window_ns), "no steps found")
+    note = f"mean of {slowest.step_count}" if slowest.step_count > 1 else "the only one"
+    if slowest.step_count >= ENOUGH_STEPS:
+        spread = source.rows("step_spread", [slowest.trace, slowest.device])
+        if spread and spread[0]["p10_ns"] is not None:
+            note = (
+                f"{duration(spread[0]['p10_ns'])} to {duration(spread[0]['p90_ns'])} in 8 of 10 of {slowest.step_count}"
+            )
+    return Tile(
+        "Step time" if len(source.diagnosis.ledgers) == 1 else "Step time of the slowest",
+        duration(step_ns(slowest)),
+        note,
+    )
+
+
+def _compute(source: PageSource) -> Tile:
+    ledgers = source.diagnosis.ledgers
+    shares = sorted(map(compute_share, ledgers))
+    names = sorted({ledger.device_name for ledger in ledgers if ledger.device_name})
+    device = names[0] if len(names) == 1 else "" if not names else f"{len(names)} models"
+    note = f"{len(ledgers)} × {device}" if len(ledgers) > 1 and device else device or counted(len(ledgers), "device")
+    low, high = percent(shares[0]), percent(shares[-1])
+    return Tile("GPU busy with compute", low if low == high else f"{low.removesuffix(' %')} to {high}", note)
+
+
+def _fixes(source: PageSource) -> Tile:
+    plan = leading_plan(source.diagnosis)
+    joint = sum(fix.saving_ns for fix in plan.fixes) / plan.window_ns if plan else 0.0
+    if plan is None or joint <= 0:
+        return Tile("All fixes together", "–", "nothing to save was found")
+    return Tile("All fixes together", gain(joint), f"{speedup(joint)}, at best")
+
+
+def _findings(source: PageSource) -> Tile:
+    rules = {finding.rule for finding in problems(source.diagnosis)}
+    lacking = {outcome.rule for outcome in skipped(source.diagnosis)}
+    note = f"{counted(len(lacking), 'rule')} skipped: no data" if lacking else "every rule could look"
+    return Tile("Findings", str(len(rules)), note)

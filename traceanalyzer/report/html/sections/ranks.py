@@ -1,0 +1,135 @@
+"""The ranks: how long each works in each step before it waits for the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from traceanalyzer.report.charts.heat_map import heat_map
+from traceanalyzer.report.charts.svg import NARROW, WIDE, Svg
+from traceanalyzer.report.html.document import Part
+from traceanalyzer.report.html.markup import filled
+from traceanalyzer.report.html.source import PageSource
+from traceanalyzer.report.words import counted, duration, listed, percent
+
+LEAST_RANKS = 2
+# More steps than these are put together in the picture; the slowest of each group is kept.
+MOST_STEPS = 256
+NAMED = 3
+# Ranks that differ by less are alike.
+ALIKE_SHARE = 0.01
+
+Times = list[list[float | None]]
+
+
+@dataclass(frozen=True)
+class RankTimes:
+    """The time before waiting of each rank (row) in each step (column); None: the rank has no such step."""
+
+    ranks: list[int]
+    steps: list[int]
+    times: Times
+
+    @property
+    def means(self) -> list[float]:
+        """The mean of each rank."""
+        return [_mean(row) for row in self.times]
+
+
+def section(source: PageSource) -> Part | None:
+    """Return the heat map of a run with several ranks that have steps."""
+    known = rank_times({(row["rank"], row["step"]): row["own_ns"] for row in source.rows("rank_steps")})
+    if known is None:
+        return None
+    means = known.means
+    order = sorted(range(len(means)), key=lambda at: (-means[at], known.ranks[at]))
+    columns = [_mean(column) for column in zip(*known.times, strict=True)]
+    late = sorted(range(len(columns)), key=lambda at: (-columns[at], at))[:NAMED]
+    named = listed([f"rank {known.ranks[at]} {duration(means[at])}" for at in order[:NAMED]])
+    words = f"Slowest ranks: {named}. Slowest steps: {listed([str(known.steps[at]) for at in late])}."
+    says = f"{_says(known)}. {words}"
+    apart = means[order[0]] > (1 + ALIKE_SHARE) * sorted(means)[len(means) // 2]
+    slowest = known.ranks[order[0]] if apart else None
+    shown = _grouped(known)
+    relative = _relative(shown)
+    values = {
+        "told": _told(source, known, order[0]) if apart else _alike(means),
+        "absolute": [_drawn(shown, means, says, slowest, width, "ns") for width in (WIDE, NARROW)],
+        "relative": [_drawn(relative, relative.means, says, slowest, width, "share") for width in (WIDE, NARROW)],
+        "named": words,
+    }
+    note = "time of each step on each rank before it waits for others"
+    return Part("ranks", "Ranks", filled("ranks.html", values), "Ranks", note)
+
+
+def rank_times(cells: Mapping[tuple[int, int], int]) -> RankTimes | None:
+    """Return times by (rank, step) as a table; None for fewer than two ranks."""
+    ranks, steps = sorted({rank for rank, _ in cells}), sorted({step for _, step in cells})
+    if len(ranks) < LEAST_RANKS or not steps:
+        return None
+    return RankTimes(ranks, steps, [[cells.get((rank, step)) for step in steps] for rank in ranks])
+
+
+def rank_map(cells: Mapping[tuple[int, int], int]) -> Svg | None:
+    """Return the heat map of times by (rank, step) as a drawing that stands alone; None for fewer than two ranks."""
+    known = rank_times(cells)
+    if known is None:
+        return None
+    shown = _grouped(known)
+    return heat_map(known.ranks, shown.steps, shown.times, known.means, _says(known), alone=True)
+
+
+def _says(known: RankTimes) -> str:
+    return f"Time of {counted(len(known.ranks), 'rank')} in {counted(len(known.steps), 'step')} before waiting"
+
+
+def _drawn(shown: RankTimes, means: Sequence[float], says: str, slowest: int | None, width: int, unit: str) -> Svg:
+    return heat_map(shown.ranks, shown.steps, shown.times, means, says, width=width, slowest=slowest, unit=unit)
+
+
+def _told(source: PageSource, known: RankTimes, slowest: int) -> str:
+    mean, median = known.means[slowest], sorted(known.means)[len(known.ranks) // 2]
+    over = f", {percent(mean / median - 1)} over the median rank" if median else ""
+    words = f"Rank {known.ranks[slowest]} works longest before it waits: {duration(mean)} a step{over}."
+    run = source.diagnosis.run_ledger
+    if run is not None and run.ranks and run.window_ns:
+        rank, dur_ns = run.ranks[0]
+        words += f" The run waits most for rank {rank}: {percent(dur_ns / run.window_ns)} of its time."
+    return words
+
+
+def _alike(means: Sequence[float]) -> str:
+    return f"All ranks work about as long: {duration(min(means))} to {duration(max(means))} a step."
+
+
+def _mean(values: Sequence[float | None]) -> float:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else 0.0
+
+
+def _relative(shown: RankTimes) -> RankTimes:
+    """Return each time as a share of the median of its step."""
+    medians = []
+    for column in zip(*shown.times, strict=True):
+        known = sorted(value for value in column if value is not None)
+        medians.append(known[len(known) // 2] if known else 0.0)
+    times: Times = [
+        [
+            None if value is None else value / median if median else 1.0
+            for value, median in zip(row, medians, strict=True)
+        ]
+        for row in shown.times
+    ]
+    return RankTimes(shown.ranks, shown.steps, times)
+
+
+def _grouped(known: RankTimes) -> RankTimes:
+    """Put neighbouring steps together where there are many: the slowest of each group stands for it."""
+    each = -(-len(known.steps) // MOST_STEPS)
+    groups = [range(at, min(at + each, len(known.steps))) for at in range(0, len(known.steps), each)]
+    times = [[_slowest([row[at] for at in group]) for group in groups] for row in known.times]
+    return RankTimes(known.ranks, [known.steps[group[0]] for group in groups], times)
+
+
+def _slowest(values: Sequence[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)

@@ -1,0 +1,86 @@
+"""Kernels, operators, collectives and copies of the whole run as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from traceanalyzer.report.html.document import Part
+from traceanalyzer.report.html.source import PageSource
+from traceanalyzer.report.html.tables import Column, table_markup
+from traceanalyzer.report.words import counted, duration
+
+
+def kernels(source: PageSource) -> Part | None:
+    """Return the kernels of the analysis windows by their time."""
+    columns = (
+        Column("kernel", "name", "name"),
+        Column("class", "class", "text"),
+        Column("calls", "launch_count", "count"),
+        Column("total", "sum_ns", "time"),
+        Column("mean", "mean_ns", "time"),
+        Column("longest", "max_ns", "time"),
+        Column("of kernel time", "share", "share"),
+    )
+    note = "that start in the analyzed time; kernels that run at once count in full"
+    return _section(source, "kernels", "Kernels", note, columns, "sum_ns")
+
+
+def operators(source: PageSource) -> Part | None:
+    """Return the framework's operators by what they alone take on the device."""
+    columns = (
+        Column("operator", "name", "name"),
+        Column("input shapes", "input_shapes", "name"),
+        Column("calls", "call_count", "count"),
+        Column("on the host", "host_sum_ns", "time"),
+        Column("self, host", "host_self_sum_ns", "time"),
+        Column("on the device", "device_sum_ns", "time"),
+        Column("self, device", "device_self_sum_ns", "time"),
+    )
+    note = "of the whole trace; self is without the operators inside"
+    return _section(source, "operators", "Operators", note, columns, "device_self_sum_ns")
+
+
+def collectives(source: PageSource) -> Part | None:
+    """Return the communication kernels by kind, group and size."""
+    columns = (
+        Column("collective", "collective_kind", "name"),
+        Column("group", "group_name", "name"),
+        Column("ranks", "group_size", "count"),
+        Column("size", "size_bytes", "bytes"),
+        Column("kernels", "kernel_count", "count"),
+        Column("total", "sum_ns", "time"),
+        Column("longest", "max_ns", "time"),
+        Column("waiting for the last rank", "wait_ns", "time"),
+        Column("bus bandwidth, at least", "bus_bytes_per_s", "rate"),
+    )
+    note = "of the whole trace, all ranks together"
+    return _section(source, "collectives", "Collectives", note, columns, "sum_ns")
+
+
+def copies(source: PageSource) -> Part | None:
+    """Return the copies by direction and kinds of memory."""
+    columns = (
+        Column("direction", "copy_kind", "name"),
+        Column("from", "src_kind", "name"),
+        Column("to", "dst_kind", "name"),
+        Column("copies", "copy_count", "count"),
+        Column("bytes", "size_bytes", "bytes"),
+        Column("total", "sum_ns", "time"),
+        Column("longest", "max_ns", "time"),
+        Column("bandwidth", "bytes_per_s", "rate"),
+    )
+    return _section(source, "copies", "Copies", "of the whole trace, all devices together", columns, "sum_ns")
+
+
+def _section(
+    source: PageSource, id_: str, title: str, note: str, columns: Sequence[Column], weight: str
+) -> Part | None:
+    rows = source.rows(id_)
+    if not rows:
+        return None
+    shown, rest = rows[: source.limits.rows], rows[source.limits.rows :]
+    more = f"{counted(len(rest), 'more row')}: {duration(sum(row[weight] or 0 for row in rest))}" if rest else ""
+    told = [c for c in columns if any(row[c.key] is not None for row in shown)]
+    longest = min(source.limits.name_letters, 512)
+    body = table_markup(f"t-{id_}", title, told, shown, more=more, longest=longest)
+    return Part(id_, title, body, title if id_ == "kernels" else "", note)

@@ -1,0 +1,49 @@
+"""How far to trust it: what is wrong with the traces, what was changed about rules, and which could not look."""
+
+from __future__ import annotations
+
+from traceanalyzer.report.blocks import Bullets, Heading, Section, Text
+from traceanalyzer.report.diagnosis_blocks.headline import trust_blocks
+from traceanalyzer.report.diagnosis_blocks.overrides import override_sections
+from traceanalyzer.report.diagnosis_blocks.skipped_rules import checked_words, skipped_sections
+from traceanalyzer.report.diagnosis_blocks.unexplained import below_noise_blocks, unexplained_sections
+from traceanalyzer.report.html.block_markup import blocks_markup
+from traceanalyzer.report.html.document import Part
+from traceanalyzer.report.html.markup import filled
+from traceanalyzer.report.html.source import PageSource
+from traceanalyzer.report.verdict import ran_no_kernels
+
+
+def section(source: PageSource) -> Part | None:
+    """Return everything that limits what the page says; each rule that could not look, with what to record."""
+    diagnosis = source.diagnosis
+    defects = [
+        Text(f"{defect.defect} ×{defect.count:,} in {defect.trace}: {defect.advice}", "dim")
+        for defect in diagnosis.defects
+    ]
+    suppressed = [
+        Section(
+            (Bullets(tuple(Text(f"{item.title} ({item.rule})") for item in diagnosis.suppressed)),),
+            Heading("Suppressed"),
+        )
+    ]
+    told = [
+        *([] if ran_no_kernels(diagnosis) else unexplained_sections(diagnosis)),
+        *override_sections(diagnosis),
+        *(suppressed if diagnosis.suppressed else []),
+        *([Section((Bullets(tuple(defects)),), Heading("Defects of the traces"))] if defects else []),
+    ]
+    values = {
+        "checked": checked_words(diagnosis),
+        "quality": blocks_markup([*trust_blocks(diagnosis, verbose=True), *below_noise_blocks(diagnosis)]),
+        "told": [_titled(item) for item in told],
+        "skipped": [_titled(item) for item in skipped_sections(diagnosis, verbose=True)],
+        "is_mute": source.verdict.state in ("blocked", "no-gpu"),
+    }
+    return Part("trust", "How far to trust it", filled("trust.html", values), "Trust")
+
+
+def _titled(section: Section) -> dict[str, object]:
+    heading = section.heading or Heading("")
+    notes = " · ".join(item.words for item in heading.notes)
+    return {"title": heading.title, "note": notes, "body": blocks_markup(section.blocks)}

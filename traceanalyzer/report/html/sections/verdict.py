@@ -1,0 +1,22 @@
+"""The verdict: what was read, the state of the run as a headline, and what limits trust directly below."""
+
+from __future__ import annotations
+
+from traceanalyzer.report.diagnosis_blocks.headline import inventory_words, trust_blocks
+from traceanalyzer.report.html.block_markup import blocks_markup
+from traceanalyzer.report.html.document import Part
+from traceanalyzer.report.html.markup import filled
+from traceanalyzer.report.html.source import PageSource
+
+
+def section(source: PageSource) -> Part | None:
+    """Return the verdict's first sentence as the headline of the page and the rest below it."""
+    headline, stop, rest = source.verdict.sentence.partition(". ")
+    values = {
+        "inventory": inventory_words(source.diagnosis),
+        "state": source.verdict.state,
+        "headline": headline + stop.strip(),
+        "lead": rest,
+        "warnings": blocks_markup(trust_blocks(source.diagnosis, verbose=False)),
+    }
+    return Part("verdict", "", filled("verdict.html", values))

@@ -1,0 +1,73 @@
+"""What the sections of a page are made from: the diagnosis, the run's tables, and how much there is room for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from traceanalyzer.diagnosis import Diagnosis
+from traceanalyzer.report.html.markup import shown_name
+from traceanalyzer.report.verdict import RunVerdict
+
+if TYPE_CHECKING:
+    import duckdb
+
+_QUERIES = Path(__file__).parent / "queries"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much of a run goes into a page: rows of a table, slices of an excerpt, letters of a name."""
+
+    rows: int = 200
+    slices: int = 1500
+    name_letters: int = 4000
+
+
+class Names:
+    """The names that a page's script draws, each once."""
+
+    def __init__(self, longest: int) -> None:
+        self._longest = longest
+        self._numbers: dict[str, int] = {}
+
+    def number(self, name: str | None) -> int:
+        """Return the number of a name, which is added where it is new."""
+        return self._numbers.setdefault(shown_name(name, self._longest), len(self._numbers))
+
+    def all(self) -> list[str]:
+        """Return the names by their numbers."""
+        return list(self._numbers)
+
+
+@dataclass(frozen=True)
+class PageSource:
+    """A diagnosis and, where there is one, a connection over the run's tables; sections ask nothing else."""
+
+    diagnosis: Diagnosis
+    verdict: RunVerdict
+    connection: duckdb.DuckDBPyConnection | None
+    limits: Limits
+    names: Names = field(hash=False)
+
+    def rows(self, name: str, parameters: Sequence[Any] = ()) -> list[dict[str, Any]]:
+        """Return the rows of a query in `queries/`; none without a connection."""
+        if self.connection is None:
+            return []
+        result = self.connection.execute(query(name), list(parameters))
+        columns = [column[0] for column in result.description or ()]
+        return [dict(zip(columns, row, strict=True)) for row in result.fetchall()]
+
+
+@cache
+def query(name: str) -> str:
+    """Return the text of one of the queries beside this module."""
+    return (_QUERIES / f"{name}.sql").read_text(encoding="utf-8")
+
+
+def queries() -> list[str]:
+    """Return the texts of all queries, to define only the metrics that they name."""
+    return [query(file.stem) for file in sorted(_QUERIES.glob("*.sql"))]

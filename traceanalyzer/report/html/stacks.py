@@ -1,0 +1,147 @@
+"""Host stacks: equal stacks of the launching threads put together, each frame with what it costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from traceanalyzer.report.html.nesting import TOLERANCE_NS
+from traceanalyzer.report.html.source import query
+
+if TYPE_CHECKING:
+    import duckdb
+
+MOST_FRAMES = 1500
+MOST_DEPTH = 250
+# Frames below this share of every total are left out.
+LEAST_SHARE = 0.0004
+# A frame that holds this much of its parent is no more than a way to it.
+CHAIN_SHARE = 0.999
+
+Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Frames:
+    """Frames with their parents before them (-1: outermost): names by number, and three inclusive times each."""
+
+    parents: Numbers
+    names: Numbers
+    weights: Numbers  # one row a frame: on the host, on the device, without compute on the device
+    name_texts: tuple[str | None, ...]  # the names by their numbers
+
+
+def read_frames(connection: duckdb.DuckDBPyConnection, trace_id: int, device: int) -> Frames | None:
+    """Return the stacks of the threads that launch work of a device; None: no launch is recorded."""
+    columns = connection.execute(query("stack_slices"), [trace_id, device]).fetchnumpy()
+    if not len(columns["slice_id"]):
+        return None
+    names = tuple(row[0] for row in connection.execute(query("stack_names"), [trace_id, device]).fetchall())
+    ids, parent_ids = (np.asarray(columns[name], dtype=np.int64) for name in ("slice_id", "parent_id"))
+    ends, depths = (np.asarray(columns[name], dtype=np.int64) for name in ("end_ns", "depth"))
+    numbers = np.asarray(columns["name_number"], dtype=np.int64)
+    weights = np.stack(
+        [np.asarray(columns[f"{name}_ns"], dtype=np.int64) for name in ("host", "device", "idle")], axis=1
+    )
+    return grouped(_parents(ids, parent_ids, ends), depths, numbers, weights, names)
+
+
+def _parents(ids: Numbers, parent_ids: Numbers, ends: Numbers) -> Numbers:
+    """Return the position of each slice's parent, -1 for none: the nearest ancestor that holds it to its end.
+
+    A step's mark begins inside the frame that opens it and outlives it by far; below that frame it would hide the rest.
+    """
+    at = np.searchsorted(ids, parent_ids)
+    at = np.where((parent_ids >= 0) & (at < len(ids)), at, 0)
+    parents = np.where((parent_ids >= 0) & (ids[at] == parent_ids), at, -1)
+    while True:
+        escapes = (parents >= 0) & (ends[parents] < ends - TOLERANCE_NS)
+        if not escapes.any():
+            return parents
+        parents = np.where(escapes, parents[parents], parents)
+
+
+def grouped(
+    parents: Numbers, depths: Numbers, numbers: Numbers, weights: Numbers, names: tuple[str | None, ...]
+) -> Frames:
+    """Return one frame for all slices with the same names around them; a frame holds at least what is inside it."""
+    path = np.full(len(parents), -1, dtype=np.int64)
+    known: dict[int, int] = {}
+    above: list[int] = []
+    name_of: list[int] = []
+    width = max(len(names), 1)
+    for depth in range(min(int(depths.max()) + 1, MOST_DEPTH)):
+        here = np.flatnonzero(depths == depth)
+        outer = np.where(parents[here] >= 0, path[parents[here]], -1)
+        keys, inverse = np.unique((outer + 1) * width + numbers[here], return_inverse=True)
+        frames = []
+        for key in keys.tolist():
+            if key not in known:
+                known[key] = len(above)
+                above.append(key // width - 1)
+                name_of.append(key % width)
+            frames.append(known[key])
+        path[here] = np.asarray(frames, dtype=np.int64)[inverse]
+    inside = path >= 0
+    totals = np.zeros((len(above), 3), dtype=np.int64)
+    np.add.at(totals, path[inside], weights[inside])
+    children = np.zeros_like(totals)
+    for frame in range(len(above) - 1, -1, -1):
+        totals[frame, 0] = max(totals[frame, 0], children[frame, 0])
+        totals[frame, 1:] += children[frame, 1:]
+        if above[frame] >= 0:
+            children[above[frame]] += totals[frame]
+    return Frames(np.asarray(above, dtype=np.int64), np.asarray(name_of, dtype=np.int64), totals, names)
+
+
+def unfolded(frames: Frames) -> tuple[Frames, list[int]]:
+    """Return frames without the chain of single ones at the top, and the names of that chain."""
+    chain: list[int] = []
+    outermost = -1
+    while True:
+        inside = np.flatnonzero(frames.parents == outermost)
+        whole = frames.weights[inside].sum(axis=0)
+        big = [
+            frame for frame in inside.tolist() if (frames.weights[frame] >= CHAIN_SHARE * whole).all() and whole.any()
+        ]
+        if not big or not (frames.parents == big[0]).any():
+            break
+        outermost = big[0]
+        chain.append(outermost)
+    if not chain:
+        return frames, []
+    gone = np.isin(np.arange(len(frames.parents)), chain)
+    beside = np.zeros(len(frames.parents), dtype=bool)
+    for frame in range(len(frames.parents)):
+        parent = frames.parents[frame]
+        beside[frame] = not gone[frame] and (
+            ((parent == -1 or gone[parent]) and parent != outermost) or (parent >= 0 and beside[parent])
+        )
+    parents = np.where(frames.parents == outermost, -1, frames.parents)
+    kept = ~(gone | beside)
+    return _only(Frames(parents, frames.names, frames.weights, frames.name_texts), kept), [
+        int(frames.names[c]) for c in chain
+    ]
+
+
+def pruned(frames: Frames, most: int = MOST_FRAMES) -> Frames:
+    """Return the frames that take most; with a frame stay those around it."""
+    whole = np.maximum(frames.weights[frames.parents < 0].sum(axis=0), 1)
+    shares = (frames.weights / whole).max(axis=1)
+    order = np.lexsort((np.arange(len(shares)), -shares))
+    kept = np.zeros(len(shares), dtype=bool)
+    kept[order[:most]] = True
+    kept &= shares >= LEAST_SHARE
+    for frame in range(len(shares)):
+        if frames.parents[frame] >= 0:
+            kept[frame] &= kept[frames.parents[frame]]
+    return _only(frames, kept)
+
+
+def _only(frames: Frames, kept: NDArray[np.bool_]) -> Frames:
+    new = np.cumsum(kept) - 1
+    parents = np.where(frames.parents[kept] >= 0, new[frames.parents[kept]], -1)
+    return Frames(parents, frames.names[kept], frames.weights[kept], frames.name_texts)

@@ -1,0 +1,73 @@
+"""Tables that a reader can sort and filter: each number is shown for people and sorted by its value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from traceanalyzer.report.html.markup import filled, shown_name
+from traceanalyzer.report.words import duration, name_words, percent, size
+
+MOST_ROWS = 200
+# Names are cut to this in a cell; the whole one shows where it is pointed at.
+LONGEST_CELL = 96
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: `key` names its value in a row; `form` says how it is shown."""
+
+    title: str
+    key: str
+    form: str  # name, text, count, time, bytes, rate or share
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A value as it is shown, what it is sorted by, and what shows where it is pointed at."""
+
+    words: str
+    order: int | float | None = None
+    title: str = ""
+    share: float | None = None
+
+
+def table_markup(
+    id_: str, title: str, columns: Sequence[Column], rows: Sequence[Mapping[str, Any]], *, more: str = "", longest: int
+) -> Markup:
+    """Return rows as a table with a filter; `more` says what is left out of it, `longest` is where names are cut."""
+    cells = [[_cell(column.form, row[column.key], longest) for column in columns] for row in rows]
+    values = {"id": id_, "title": title, "columns": columns, "rows": cells, "more": more}
+    return filled("table.html", values)
+
+
+def _cell(form: str, value: Any, longest: int) -> Cell:
+    if form == "name":
+        whole = shown_name(value, longest)
+        short = name_words(whole)
+        words = short if len(short) <= LONGEST_CELL else short[: LONGEST_CELL - 1] + "…"
+        return Cell(words, title=whole if whole != words else "")
+    if value is None:
+        return Cell("–", order=-1 if form != "text" else None)
+    if form == "text":
+        return Cell(shown_name(str(value), longest))
+    if form == "share":
+        return Cell(percent(value), round(value, 6), share=value)
+    return Cell("–" if value == 0 and form != "count" else _NUMBERS[form](value), round(value))
+
+
+def _rate(bytes_per_s: float) -> str:
+    unit, size_bytes = next(item for item in _RATES if bytes_per_s >= item[1] or item[1] == 1)
+    return f"{bytes_per_s / size_bytes:,.1f} {unit}/s"
+
+
+_RATES = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1))
+_NUMBERS: dict[str, Callable[[float], str]] = {
+    "count": lambda value: f"{value:,}",
+    "time": duration,
+    "bytes": size,
+    "rate": _rate,
+}

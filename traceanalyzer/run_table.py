@@ -1,0 +1,50 @@
+"""A table or metric of a run in Python: its rows as Arrow, pandas or polars, and the first of them in a notebook."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+SHOWN_ROWS = 20
+
+
+@dataclass(frozen=True, eq=False)
+class RunTable:
+    """Rows of a run under a name; nothing is computed before they are asked for."""
+
+    name: str
+    relation: duckdb.DuckDBPyRelation
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        return list(self.relation.columns)
+
+    def arrow(self) -> pa.Table:
+        """Return the rows as an Arrow table."""
+        rows: pa.Table = self.relation.to_arrow_table()
+        return rows
+
+    def df(self) -> Any:
+        """Return the rows as a pandas DataFrame."""
+        return self.relation.df()
+
+    def pl(self) -> Any:
+        """Return the rows as a polars DataFrame; polars has to be installed."""
+        return self.relation.pl()
+
+    def __len__(self) -> int:
+        return len(self.relation)
+
+    def __repr__(self) -> str:
+        return f"{self.name}\n{self.relation.limit(SHOWN_ROWS)}"
+
+    def _repr_html_(self) -> str:
+        from traceanalyzer.report.html.notebook import rows_html
+
+        rows = self.relation.limit(SHOWN_ROWS + 1).fetchall()
+        return rows_html(self.name, self.columns, rows[:SHOWN_ROWS], len(rows) > SHOWN_ROWS)
