@@ -8,7 +8,7 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -28,6 +28,7 @@ from traceanalyzer.canonical import (
 from traceanalyzer.metrics import in_reading_order, metrics, metrics_in_order, sources_in
 from traceanalyzer.renamed import COLUMNS
 from traceanalyzer.schema import canonical_tables, derived_tables
+from traceanalyzer.unfinished import unfinished
 
 if TYPE_CHECKING:
     from traceanalyzer.attribution import AttributionOptions
@@ -159,7 +160,10 @@ def connect_empty() -> duckdb.DuckDBPyConnection:
 @cache
 def _empty_database() -> Path:
     folder = tempfile.mkdtemp(prefix="traceanalyzer-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    kept = ExitStack()
+    kept.callback(shutil.rmtree, folder, ignore_errors=True)
+    kept.enter_context(unfinished(Path(folder)))
+    atexit.register(kept.close)
     path = Path(folder) / "empty.duckdb"
     with duckdb.connect(path) as connection:
         for schema, tables in (("canonical", canonical_tables()), ("attribution", derived_tables())):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, TextIO
 
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.unfinished import unfinished
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -42,7 +43,7 @@ def written_bytes(path: Path | None) -> Iterator[IO[bytes]]:
 @contextmanager
 def _replacing(path: Path) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    with _named(path):
+    with _named(path), unfinished(temporary):
         try:
             yield temporary
             temporary.replace(path)
