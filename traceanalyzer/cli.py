@@ -11,7 +11,7 @@ import click
 
 from traceanalyzer.commands import crosscheck, diagnose, info, ingest, metrics, rules, sql, whatif
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.report.visible import visible
+from traceanalyzer.report.visible import visible, visible_lines
 from traceanalyzer.unfinished import interrupted
 
 EXIT_ERROR = 2
@@ -95,6 +95,8 @@ def _run(arguments: list[str]) -> int:
     except click.exceptions.Exit as done:
         return done.exit_code
     except click.ClickException as error:
+        # A shell puts names of files where a pattern stood.
+        error.message = visible_lines(error.message)
         error.show()
         return EXIT_ERROR
     except (KeyboardInterrupt, click.Abort):
@@ -126,9 +128,9 @@ def _unforeseen(error: Exception) -> int:
 
 def _report(what: str, hint: str | None) -> int:
     # Names of files and of events stand in errors; only the line breaks of a query's error are meant.
-    what = "\n".join(map(visible, what.split("\n")))
+    what = visible_lines(what)
     color = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
     click.echo(click.style("error: ", fg="red", bold=True) + what, err=True, color=color)
     if hint is not None:
-        click.echo(click.style("hint: ", fg="cyan", bold=True) + hint, err=True, color=color)
+        click.echo(click.style("hint: ", fg="cyan", bold=True) + visible(hint), err=True, color=color)
     return EXIT_ERROR

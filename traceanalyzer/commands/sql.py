@@ -15,6 +15,7 @@ from traceanalyzer.commands.opening import RunOptions, opened, run_options, step
 from traceanalyzer.commands.output import written, written_bytes
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.renamed import with_new_names
+from traceanalyzer.report.visible import visible_lines
 
 if TYPE_CHECKING:
     import duckdb
@@ -180,4 +181,4 @@ def _answer(con: duckdb.DuckDBPyConnection, text: str) -> None:
     except KeyboardInterrupt:
         click.echo("interrupted", err=True)
     except TraceAnalyzerError as error:
-        click.echo(f"error: {error}" + (f"\nhint: {error.hint}" if error.hint else ""), err=True)
+        click.echo(visible_lines(f"error: {error}" + (f"\nhint: {error.hint}" if error.hint else "")), err=True)
