@@ -68,6 +68,8 @@ while True:
     os.mkdir(out)
     faulty = in_child(failing)
     sound = in_child(0)
+    if sound is None or not os.path.exists(os.path.join(out, "device_time.csv")):
+        sys.exit(f"no sound result after {failing}: {sound}")
     with open(os.path.join(out, "device_time.csv")) as rows:
         sound.append(rows.read())
     print(json.dumps([faulty, sound]), flush=True)
@@ -108,13 +110,15 @@ def command(*arguments: str | Path, program: str | None = None, **environment: s
     return [sys.executable, *start, *map(str, arguments)]
 
 
-def asked(*arguments: str | Path, program: str | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+def asked(
+    *arguments: str | Path, program: str | None = None, patience_s: int = 240, **environment: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command(*arguments, program=program),
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=patience_s,
         env={**os.environ, **environment},
     )
 
@@ -179,7 +183,7 @@ def test_any_failing_write_is_one_sentence_and_leaves_the_next_command_whole(run
     out = tmp_path / "out"
     out.mkdir()
     arguments = ("metrics", "export", str(run_folder), str(out), "device_time", "--format", "csv", "--jobs", "1")
-    done = asked(str(tmp_path), str(run_folder / STORE_NAME), str(out), *arguments, program=FAILING)
+    done = asked(str(tmp_path), str(run_folder / STORE_NAME), str(out), *arguments, program=FAILING, patience_s=1200)
     assert done.returncode == 0, done.stderr
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     wanted = answers[-1][1][-1]

@@ -96,7 +96,7 @@ def _run(arguments: list[str]) -> int:
         return done.exit_code
     except click.ClickException as error:
         # A shell puts names of files where a pattern stood.
-        error.message = visible_lines(error.message)
+        error.message = visible(error.message)
         error.show()
         return EXIT_ERROR
     except (KeyboardInterrupt, click.Abort):

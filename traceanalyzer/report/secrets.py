@@ -67,7 +67,7 @@ _SECRET_FORMS = (
 _SECRET_VALUE = re.compile("|".join(_SECRET_FORMS), re.DOTALL)
 # Not `Token::run` of C++; and what a name may be told by, or masked already, is left as it is.
 _ASSIGNMENT = re.compile(
-    r"(?:(?P<name>[\w.\-]+)(?P<between>[\"']?\s*(?:=|:(?![:/]))\s*)|(?P<option>(?<!\S)--?[\w\-]+)(?P<space>\s+))"
+    r"(?:(?P<name>[\w.\-]+)(?P<between>[\"']?\s*(?:=|:(?![:/]))\s*)|(?P<option>(?<![^\s\"'])--?[\w\-]+)(?P<space>[\"']?,?\s+))"
     r"(?P<value>(?:(?:Bearer|Basic)\s+)?(?:\"[^\"]*\"|'[^']*'|[^\s,;&\"')\]}>]+))"
 )
 _PLAIN_VALUE = re.compile(r"[-+]?\d{1,9}(?:\.\d+)?|true|false|none|null|-.*|\(redacted", re.IGNORECASE)
@@ -106,11 +106,13 @@ def masked(text: str) -> str:
 
 def _mask_assigned(match: re.Match[str]) -> str:
     name, between, value = match["name"] or match["option"], match["between"] or match["space"], match["value"]
-    if _PLAIN_VALUE.fullmatch(value) or value.startswith(MASK[:-1]):
-        return match[0]
-    if between.strip(" \"'") == ":" and len(value) < _LEAST_AFTER_COLON:
-        return match[0]
-    return name + between + MASK if name == "-p" or _ends_as_secret(name) else match[0]
+    told = name == "-p" or _ends_as_secret(name)
+    short = between.strip(" \"'") == ":" and len(value) < _LEAST_AFTER_COLON
+    if told and not short and _PLAIN_VALUE.fullmatch(value) is None and not value.startswith(MASK[:-1]):
+        return name + between + MASK
+    # What is no secret as a whole may hold one.
+    inner = value[0] + masked(value[1:-1]) + value[-1] if value[0] in "\"'" and len(value) > 1 else value
+    return name + between + inner
 
 
 def _masked(name: str, value: Any) -> Any:
