@@ -96,7 +96,7 @@ def _run(arguments: list[str]) -> int:
         return done.exit_code
     except click.ClickException as error:
         # A shell puts names of files where a pattern stood.
-        error.message = visible(error.message)
+        error.message = visible(error.message)  # type: ignore[misc]
         error.show()
         return EXIT_ERROR
     except (KeyboardInterrupt, click.Abort):

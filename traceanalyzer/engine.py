@@ -28,7 +28,6 @@ from traceanalyzer.canonical import (
 from traceanalyzer.metrics import in_reading_order, metrics, metrics_in_order, sources_in
 from traceanalyzer.renamed import COLUMNS
 from traceanalyzer.schema import canonical_tables, derived_tables
-from traceanalyzer.unfinished import unfinished
 
 if TYPE_CHECKING:
     from traceanalyzer.attribution import AttributionOptions
@@ -159,6 +158,8 @@ def connect_empty() -> duckdb.DuckDBPyConnection:
 
 @cache
 def _empty_database() -> Path:
+    from traceanalyzer.unfinished import unfinished
+
     folder = tempfile.mkdtemp(prefix="traceanalyzer-")
     kept = ExitStack()
     kept.callback(shutil.rmtree, folder, ignore_errors=True)

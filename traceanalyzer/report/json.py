@@ -12,12 +12,12 @@ from typing import Any, TextIO
 from traceanalyzer.diagnosis import DeviceLedger, Diagnosis, RunLedger
 from traceanalyzer.renamed import FORMER_BUCKETS
 from traceanalyzer.report.verdict import judge
-from traceanalyzer.report.visible import as_json
+from traceanalyzer.report.visible import write_json
 
 
 def write(diagnosis: Diagnosis, stream: TextIO) -> None:
     """Write one JSON object and a newline."""
-    stream.write(as_json(document(diagnosis), indent=2) + "\n")
+    write_json(document(diagnosis), stream)
 
 
 def document(diagnosis: Diagnosis) -> dict[str, Any]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from io import TextIOWrapper
+from typing import Any, TextIO
 
 from traceanalyzer.report.secrets import masked
 
@@ -29,6 +30,13 @@ def as_json(value: Any, indent: int | None = None) -> str:
     """
     text = json.dumps(_with_texts_masked(value), indent=indent, ensure_ascii=False, allow_nan=False, default=str)
     return _STEERING.sub(lambda match: match[0] if match[0] == "\n" else f"\\u{ord(match[0]):04x}", text)
+
+
+def write_json(value: Any, stream: TextIO) -> None:
+    """Write plain values as a JSON document, which is UTF-8 whatever the locale; see `as_json`."""
+    if isinstance(stream, TextIOWrapper):
+        stream.reconfigure(encoding="utf-8")
+    stream.write(as_json(value, indent=2) + "\n")
 
 
 def _with_texts_masked(value: Any) -> Any:

@@ -6,8 +6,8 @@ import dataclasses
 from typing import TextIO
 
 from traceanalyzer.attribution.lead_scan.what_if import Answer, DeviceAnswer, RunAnswer
+from traceanalyzer.report import visible
 from traceanalyzer.report.blocks import Block, Heading, Paragraph, Section, Table, Text
-from traceanalyzer.report.visible import as_json
 from traceanalyzer.report.words import duration, gain, short_names
 
 SCHEMA_VERSION = 1
@@ -48,7 +48,7 @@ def write_json(answer: Answer, run: str, stream: TextIO) -> None:
         plain |= _shares(device)
     if answer.run is not None:
         document["run_as_a_whole"] |= _shares(answer.run)
-    stream.write(as_json(document, indent=2) + "\n")
+    visible.write_json(document, stream)
 
 
 def _shares(place: Place) -> dict[str, float | str | None]:
