@@ -8,6 +8,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 DEMO ?= sample_traces/slow_loader
 WORKERS ?= auto
+S ?= 600
 
 define STATIC
 $(BIN)/ruff format --check .
@@ -75,6 +76,10 @@ faultbench: $(VENV)/.check  ## Plant faults, diagnose them, and hold what is fou
 .PHONY: verdicts
 verdicts: $(VENV)/.check  ## Hold the diagnoses of real traces against their labels; needs the corpus
 	$(BIN)/python tests/verdict_table.py | tee tests/verdicts/RESULTS.md
+
+.PHONY: fuzz
+fuzz: $(VENV)/.test  ## Mutate traces for S seconds (600) and keep what fails in tests/crashers
+	PYTHONPATH=tests $(BIN)/python -m fuzz $(S)
 
 .PHONY: clean
 clean:  ## Remove caches and build outputs, the environment left in place

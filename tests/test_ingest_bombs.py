@@ -31,8 +31,11 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // (2**20 if sys.platfo
 """
 
 
-def between(middle: str, **options: int) -> Tables:
-    return read(START + slice_text("before", 1) + middle + "," + slice_text("after", 100) + '], "last": 1}', **options)
+def between(middle: str, chunk_bytes: int = MIB) -> Tables:
+    return read(
+        START + slice_text("before", 1) + middle + "," + slice_text("after", 100) + '], "last": 1}',
+        chunk_bytes=chunk_bytes,
+    )
 
 
 @pytest.fixture

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from traceanalyzer.report.secrets import MASK, redacted
+from traceanalyzer.report.secrets import MASK, masked, redacted
+from traceanalyzer.report.visible import visible
 
 
 @pytest.mark.parametrize(
@@ -72,3 +75,80 @@ def test_ordinary_metadata_is_unchanged() -> None:
     value = json.dumps({"backend": "nccl", "rank": 3, "pg_config": [{"pg_name": "0", "ranks": [0, 1]}]})
     assert redacted("distributedInfo", value) == value
     assert redacted("absent", None) is None
+
+
+SHOWN = "swordfish-4711"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "MY_PASS={}",
+        "DB_PASSWORD={}",
+        "AWS_KEY={}",
+        "WANDB_KEY={}",
+        "wandb_key={}",
+        "MY_SERVICE_KEY={}",
+        "HF_TOKEN={}",
+        "access_token={}",
+        "client_secret: {}",
+        "Authorization: Bearer {}",
+        "MY_WEBHOOK={}",
+        "python train.py -p {}",
+        "python train.py --wandb_key {} --lr 1",
+        "python train.py --wandb-key={}",
+        "python train.py --password '{}'",
+        "export OPENAI_KEY={}; run",
+        'load(token="{}")',
+        "https://hooks.slack.com/services/T0/B0/{}",
+        "https://discord.com/api/webhooks/12/{}",
+        "https://x.webhook.office.com/webhookb2/{}",
+        "https://example.org/hooks/{}",
+        "https://example.org/a?token={}&b=1",
+        "https://example.org/a?b=1&sig={}",
+        "https://bucket/x?X-Amz-Signature={}",
+        "https://bucket/x?X-Amz-Credential={}&y=1",
+        "https://me:{}@example.org/",
+        "https://{}-and-more@example.org/repository.git",
+        "postgres://me:{}@db/jobs",
+    ],
+)
+def test_secret_in_any_text_is_masked(text: str) -> None:
+    assert SHOWN not in masked(text.format(SHOWN))
+    assert MASK in masked(text.format(SHOWN))
+    assert SHOWN not in visible(text.format(SHOWN))
+    assert SHOWN not in str(redacted("command", json.dumps({"cmd": [text.format(SHOWN)]})))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "void moe::TokenDispatcher::run<float>(int)",
+        "token_embedding: forward",
+        "nn.Module: TokenEmbedding_0",
+        "num_token=512",
+        "token: 5",
+        "dispatch_key=CUDA",
+        "backward_pass=first",
+        "ssh -p 8080 host",
+        "cache_key=abcdefgh",
+        "std::pair<Key, Value>",
+        "ProfilerStep#5",
+        "http://localhost:8080/path",
+        "run42/rank0.json: the file is empty",
+        "Memcpy HtoD (Pageable -> Device)",
+    ],
+)
+def test_text_without_a_secret_is_unchanged(text: str) -> None:
+    assert masked(text) == text
+
+
+@pytest.mark.parametrize("option", ["--wandb_key", "--password", "-p", "--api-key", "--hf-token"])
+def test_argument_after_a_secret_option_is_masked(option: str) -> None:
+    value = json.dumps(["train.py", option, SHOWN, "--lr", "1"])
+    assert redacted("argv", value) == json.dumps(["train.py", option, MASK, "--lr", "1"])
+
+
+@given(st.text(alphabet="aA_-=:/@?& \"'pkeytokn.1{}()[]", max_size=60))
+def test_masking_twice_changes_nothing_more(text: str) -> None:
+    assert masked(masked(text)) == masked(text)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import multiprocessing
 import os
@@ -17,6 +19,7 @@ from trace_event_tables import events, slice_text
 import traceanalyzer
 from traceanalyzer.cli import main
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.store.folders import held
 from traceanalyzer.store.owner import MARK_NAME, user_key
 from traceanalyzer.store.store import STORE_NAME, Store, locate_store
 
@@ -280,14 +283,29 @@ def test_a_store_is_the_users_alone(run_folder: Path, home: Path, tmp_path: Path
 def test_abandoned_scratch_folders_go_and_nothing_else(run_folder: Path) -> None:
     op_count(run_folder)
     scratch = run_folder / STORE_NAME / "scratch"
-    for name in ("write-abcdefgh", "write-fresh123", "notes"):
+    for name in ("write-abcdefgh", "write-in_use01", "notes"):
         (scratch / name).mkdir()
         (scratch / name / "file").write_text("")
-    for name in ("write-abcdefgh", "notes"):
         os.utime(scratch / name, (LONG_AGO_S, LONG_AGO_S))
     (run_folder / "rank0.json").write_text(trace(4))
+    with held(scratch / "write-in_use01"):
+        op_count(run_folder)
+    assert {path.name for path in scratch.iterdir()} == {"write-in_use01", "notes"}
+
+
+def test_without_locks_what_is_young_is_left_alone(run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(handle: int, kind: int) -> None:
+        raise OSError(errno.ENOLCK, "no locks")
+
     op_count(run_folder)
-    assert {path.name for path in scratch.iterdir()} == {"write-fresh123", "notes"}
+    scratch = run_folder / STORE_NAME / "scratch"
+    for name in ("write-abcdefgh", "write-fresh123"):
+        (scratch / name).mkdir()
+    os.utime(scratch / "write-abcdefgh", (LONG_AGO_S, LONG_AGO_S))
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    (run_folder / "rank0.json").write_text(trace(4))
+    op_count(run_folder)
+    assert {path.name for path in scratch.iterdir()} == {"write-fresh123"}
 
 
 def test_a_named_store_with_other_content_is_refused_and_left_alone(

@@ -27,9 +27,16 @@ def start() -> None:
     """Run the command line and leave with its exit code."""
     if _WITH_PANDAS not in sys.argv[1:]:
         sys.meta_path.insert(0, _PandasIsAbsent())
-    from traceanalyzer.cli import main
+    from traceanalyzer.unfinished import interrupted, leave_on_signals
 
-    sys.exit(main())
+    try:
+        leave_on_signals()
+        from traceanalyzer.cli import main
+
+        code = main()
+    except KeyboardInterrupt:
+        code = interrupted()
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -31,10 +31,11 @@ from traceanalyzer.commands import (
 from traceanalyzer.commands import help as help_commands
 from traceanalyzer.commands.output import show_error
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.report.visible import visible
+from traceanalyzer.unfinished import interrupted
 
 EXIT_ERROR = 2
-# What a shell reports for a program that a signal ended: 128 + SIGINT, 128 + SIGPIPE.
-EXIT_INTERRUPTED = 130
+# What a shell reports for a program that SIGPIPE ended.
 EXIT_BROKEN_PIPE = 141
 
 
@@ -138,11 +139,12 @@ def _run(arguments: list[str]) -> int:
     except click.exceptions.Exit as done:
         return done.exit_code
     except click.ClickException as error:
+        # A shell puts names of files where a pattern stood.
+        error.message = visible(error.message)  # type: ignore[misc]
         error.show()
         return EXIT_ERROR
     except (KeyboardInterrupt, click.Abort):
-        click.echo("interrupted", err=True)
-        return EXIT_INTERRUPTED
+        return interrupted()
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -159,8 +161,7 @@ def _unforeseen(error: Exception) -> int:
     words = str(error).strip().splitlines()[0] if str(error).strip() else ""
     if words == "Query interrupted":
         # DuckDB handles Ctrl-C itself while a query runs.
-        click.echo("interrupted", err=True)
-        return EXIT_INTERRUPTED
+        return interrupted()
     if os.environ.get("TRACEANALYZER_TRACEBACK"):
         raise error
     if type(error).__module__.split(".")[0] in ("duckdb", "_duckdb"):

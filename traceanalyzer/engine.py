@@ -8,7 +8,7 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -162,8 +162,13 @@ def connect_empty() -> duckdb.DuckDBPyConnection:
 
 @cache
 def _empty_database() -> Path:
+    from traceanalyzer.unfinished import unfinished
+
     folder = tempfile.mkdtemp(prefix="traceanalyzer-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    kept = ExitStack()
+    kept.callback(shutil.rmtree, folder, ignore_errors=True)
+    kept.enter_context(unfinished(Path(folder)))
+    atexit.register(kept.close)
     path = Path(folder) / "empty.duckdb"
     with duckdb.connect(path) as connection:
         for schema, tables in (("canonical", canonical_tables()), ("attribution", derived_tables())):

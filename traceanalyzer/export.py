@@ -17,6 +17,7 @@ from traceanalyzer import engine
 from traceanalyzer.canonical import StoredTrace, literal
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.metrics import metrics, with_those_below
+from traceanalyzer.unfinished import unfinished
 
 LAYOUTS = {"parquet": "FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION V2", "csv": "FORMAT csv, HEADER"}
 _ATTRIBUTION = "attribution"
@@ -44,7 +45,7 @@ def export_metrics(
     files = {name: folder / f"{name}.{layout}" for name in wanted}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".export-", dir=folder) as scratch:
+        with tempfile.TemporaryDirectory(prefix=".export-", dir=folder) as scratch, unfinished(Path(scratch)):
             parts = {name: Path(scratch) / file.name for name, file in files.items()}
 
             def write(connection: duckdb.DuckDBPyConnection, name: str, query: str) -> None:

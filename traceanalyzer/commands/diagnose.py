@@ -18,6 +18,7 @@ from traceanalyzer.commands.output import check_for_browser, written
 from traceanalyzer.diagnosis import SEVERITIES
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report import formats
+from traceanalyzer.report.visible import visible
 from traceanalyzer.settings import NO_SETTINGS
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ def diagnose(
         sys.stdout.flush()
         if not options.quiet:
             rules = ", ".join(f"{rule} ({severity})" for rule, severity in reached.items())
-            click.echo(f"failed on {fail_on} or worse: {rules}", err=True)
+            click.echo(f"failed on {fail_on} or worse: {visible(rules)}", err=True)
         click.get_current_context().exit(EXIT_FINDING)
     if gate is not None:
         sys.stdout.flush()
@@ -171,7 +172,7 @@ def _tell(checks: Sequence[Check]) -> None:
     for check in checks:
         state = "skipped" if check.skipped else "broken" if check.broken else "holds"
         why = f": {check.skipped or '; '.join(check.broken)}" if check.skipped or check.broken else ""
-        click.echo(f"self-check  {state:<7}  {check.claim}{why}", err=True)
+        click.echo(visible(f"self-check  {state:<7}  {check.claim}{why}"), err=True)
     broken = sum(bool(check.broken) for check in checks)
     if broken:
         raise TraceAnalyzerError(

@@ -6,6 +6,7 @@ import click
 
 from traceanalyzer.commands.opening import RunOptions, opened, several_run_options
 from traceanalyzer.report.inventory import query
+from traceanalyzer.report.visible import visible
 from traceanalyzer.report.words import counted
 
 
@@ -24,6 +25,9 @@ def ingest(options: RunOptions) -> None:
         with engine.connect(run.traces, None, readers=[totals]) as connection:
             traces, events, defects = connection.execute(totals).fetchall()[0]
         state = "unchanged, nothing to do" if run.reused else "read"
-    click.echo(f"{counted(traces, 'trace')}, {counted(events, 'event')} {state}: {run.root}")
+    click.echo(f"{counted(traces, 'trace')}, {counted(events, 'event')} {state}: {visible(str(run.root))}")
     if defects and not options.quiet:
-        click.echo(f"{counted(defects, 'defect')} in them; `traceanalyzer info {options.path}` lists them", err=True)
+        click.echo(
+            f"{counted(defects, 'defect')} in them; `traceanalyzer info {visible(str(options.path))}` lists them",
+            err=True,
+        )

@@ -14,6 +14,7 @@ from traceanalyzer.commands.completion import completes, metric_names
 from traceanalyzer.commands.opening import RunOptions, opened, run_options, step_options
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
 from traceanalyzer.report import formats
+from traceanalyzer.report.visible import visible
 from traceanalyzer.report.words import counted, size
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def export_metrics(options: RunOptions, folder: Path, metric: tuple[str, ...], l
         files = run.export(folder, metric, layout)
     if not options.quiet:
         size_bytes = sum(file.stat().st_size for file in files.values())
-        click.echo(f"{counted(len(files), 'metric')}, {size(size_bytes)}: {folder}")
+        click.echo(f"{counted(len(files), 'metric')}, {size(size_bytes)}: {visible(str(folder))}")
 
 
 def _tables() -> dict[str, TableSchema]:

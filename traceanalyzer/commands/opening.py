@@ -117,7 +117,7 @@ def opened(options: RunOptions, *, attribution: bool = True) -> Iterator[tuple[R
 
     with Activity(enabled=sys.stderr.isatty() and not options.quiet) as activity:
         started = time.monotonic()
-        activity.phase(f"opening {options.path}")
+        activity.phase(f"opening {visible(str(options.path))}")
         run = open_run(
             options.inputs or options.path,
             store=options.store,
@@ -130,7 +130,7 @@ def opened(options: RunOptions, *, attribution: bool = True) -> Iterator[tuple[R
         )
         try:
             for error in run.unreadable:
-                hint = f" ({error.hint})" if error.hint else ""
+                hint = f" ({visible(error.hint)})" if error.hint else ""
                 click.echo(f"warning: left out {visible(str(error))}{hint}", err=True)
             if run.ignored_store is not None and not options.quiet:
                 ignored, used = visible(str(run.ignored_store)), visible(str(run.store))
@@ -161,5 +161,5 @@ def note_ignored_settings(run: Run) -> None:
 def _how_opened(run: Run, seconds: float) -> str:
     traces = f"{len(run.traces)} trace{'' if len(run.traces) == 1 else 's'}"
     if run.reused:
-        return f"{run.root}: {traces} unchanged, read from Parquet only ({seconds:.2f} s)"
-    return f"{run.root}: {traces} ingested ({seconds:.2f} s); the next command reads Parquet only"
+        return f"{visible(str(run.root))}: {traces} unchanged, read from Parquet only ({seconds:.2f} s)"
+    return f"{visible(str(run.root))}: {traces} ingested ({seconds:.2f} s); the next command reads Parquet only"

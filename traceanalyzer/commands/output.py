@@ -13,7 +13,8 @@ from typing import IO, TextIO
 import click
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.report.visible import visible
+from traceanalyzer.report.visible import visible_lines
+from traceanalyzer.unfinished import unfinished
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -21,15 +22,11 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 def show_error(error: TraceAnalyzerError) -> None:
     """Write an error and its hint to standard error."""
     # Names of files and of events stand in errors; only the line breaks of a query's error are meant.
-    what = _visible_lines(str(error))
+    what = visible_lines(str(error))
     color = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
     click.echo(click.style("error: ", fg="red", bold=True) + what, err=True, color=color)
     if error.hint is not None:
-        click.echo(click.style("hint: ", fg="cyan", bold=True) + _visible_lines(error.hint), err=True, color=color)
-
-
-def _visible_lines(text: str) -> str:
-    return "\n".join(map(visible, text.split("\n")))
+        click.echo(click.style("hint: ", fg="cyan", bold=True) + visible_lines(error.hint), err=True, color=color)
 
 
 @contextmanager
@@ -79,7 +76,7 @@ def _is_step_summary(path: Path) -> bool:
 @contextmanager
 def _replacing(path: Path) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    with _named(path):
+    with _named(path), unfinished(temporary):
         try:
             yield temporary
             temporary.replace(path)

@@ -10,6 +10,7 @@ import click
 from traceanalyzer.commands.completion import completes, rule_names
 from traceanalyzer.commands.opening import device_option, note_ignored_settings, step_pattern_option, trust_option
 from traceanalyzer.report import formats
+from traceanalyzer.report.visible import visible
 
 EXIT_FAILED = 1
 
@@ -102,14 +103,14 @@ def start_rule(rule_id: str, folder: Path) -> None:
     from traceanalyzer.rules.authoring.new_rule import new_rule
 
     file = new_rule(rule_id, folder)
-    click.echo(f"{file} is written. Describe in it the problem to find, then:")
+    click.echo(f"{visible(str(file))} is written. Describe in it the problem to find, then:")
     for command, why in (
         (f"rules test {file}", "runs its tests; the first fails until its workload has the problem"),
         (f"rules lint {file}", "lists mistakes"),
         (f"rules explain {rule_id} RUN --rules {file}", "shows on a run what each condition saw"),
         (f"diagnose RUN --rules {file}", "uses it"),
     ):
-        click.echo(f"  traceanalyzer {command}    {why}")
+        click.echo(f"  traceanalyzer {visible(command)}    {why}")
 
 
 @rules.command("schema")
@@ -136,14 +137,14 @@ def test_rules(paths: tuple[Path, ...], quiet: bool) -> None:
             if result.passed:
                 passed += 1
                 if not quiet:
-                    click.echo(f"ok      {result.rule}: {result.test}")
+                    click.echo(visible(f"ok      {result.rule}: {result.test}"))
                 continue
             failed += 1
-            click.echo(f"FAILED  {result.rule}: {result.test}  ({result.path}:{result.line})")
+            click.echo(visible(f"FAILED  {result.rule}: {result.test}  ({result.path}:{result.line})"))
             for failure in result.failures:
-                click.echo(f"        {failure}")
+                click.echo(f"        {visible(str(failure))}")
             for name, value in result.row.items():
-                click.echo(f"          {name} = {value}")
+                click.echo(f"          {visible(f'{name} = {value}')}")
     click.echo(f"{passed} of {passed + failed} tests passed")
     if failed:
         click.get_current_context().exit(EXIT_FAILED)
@@ -157,7 +158,7 @@ def lint_rules(paths: tuple[Path, ...]) -> None:
 
     mistakes = lint(paths)
     for mistake in mistakes:
-        click.echo(str(mistake))
+        click.echo(visible(str(mistake)))
     if mistakes:
         click.echo(f"{len(mistakes)} mistake{'' if len(mistakes) == 1 else 's'}", err=True)
         click.get_current_context().exit(EXIT_FAILED)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import decimal
-import json
 import math
 from collections.abc import Mapping
 from typing import Any, TextIO
@@ -13,12 +12,12 @@ from typing import Any, TextIO
 from traceanalyzer.diagnosis import DeviceLedger, Diagnosis, RunLedger
 from traceanalyzer.renamed import FORMER_BUCKETS
 from traceanalyzer.report.verdict import judge
+from traceanalyzer.report.visible import write_json
 
 
 def write(diagnosis: Diagnosis, stream: TextIO) -> None:
     """Write one JSON object and a newline."""
-    json.dump(document(diagnosis), stream, indent=2, ensure_ascii=False, allow_nan=False)
-    stream.write("\n")
+    write_json(document(diagnosis), stream)
 
 
 def document(diagnosis: Diagnosis) -> dict[str, Any]:

@@ -1,35 +1,79 @@
-"""Takes secrets out of metadata before it is shown: profilers record environments, and environments hold keys."""
+"""Takes secrets out of texts before they are shown: profilers record environments, arguments and command lines.
+
+All patterns stand here. A secret is known by the name that it stands under, by its own form, or by the place in a URL.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 from typing import Any
 
 MASK = "(redacted)"
 
-# TOKENIZERS_PARALLELISM and num_tokens are about text, PASSES about passes, KEYS and AUTHOR about no secret.
+# Names of metadata under which a secret stands. TOKENIZERS_PARALLELISM and num_tokens are about text, PASSES about
+# passes, KEYS and AUTHOR about no secret.
 _SECRET_NAME = re.compile(
     r"(?:^|[^a-z])(?:\w*(?:token(?!i[sz]|s)|secret|passw(?:or)?d|passphrase|credential|bearer|cookie|signature)\w*"
     r"|\w*(?:api|access|private|secret|encryption|signing|storage|account|auth)[_\-. ]?keys?(?:[_\-. ]?id)?"
-    r"|(?:\w*[_\-.])?(?:auth|authorization|pwd|pat|sas|dsn|session[_\-. ]?id)(?:[_\-.]\w*)?)(?:$|[^a-z])",
+    r"|(?:\w*[_\-.])?(?:auth|authorization|pwd|pat|sas|dsn|webhook|session[_\-. ]?id)(?:[_\-.]\w*)?)(?:$|[^a-z])",
     re.IGNORECASE,
 )
-_SECRET_VALUE = re.compile(
-    r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)"
-    r"|\b(?:hf|api_org)_[A-Za-z0-9]{16,}"
-    r"|\b(?:A3T|AKIA|ASIA|AGPA|AIDA|AROA|ABIA|ACCA)[A-Z0-9]{12,}"
-    r"|\bgh[pousr]_[A-Za-z0-9]{20,}|\bgithub_pat_\w{20,}|\bglpat-[\w-]{16,}"
-    r"|\bsk-[\w-]{16,}|\bxox[abeoprs]-[\w-]{10,}|\bAIza[\w-]{30,}|\bya29\.[\w-]{20,}|\bnvapi-[\w-]{20,}"
-    r"|\bdckr_pat_[\w-]{16,}|\bnpm_[A-Za-z0-9]{30,}|\bpypi-[\w-]{40,}"
-    r"|\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"
-    r"|(?<=://)[^/\s:@\"']+:[^/\s@\"']+(?=@)",
-    re.DOTALL,
+# Names that end in what a secret is called, as in MY_PASS, AWS_KEY and --wandb_key. A name of a function or a module
+# may hold such a word, but rarely ends with it before an equals sign.
+_SERVICES = (
+    "aws|azure|gcp|google|wandb|hf|huggingface|openai|anthropic|cohere|mistral|github|gitlab|slack|comet|neptune|mlflow"
+    "|clearml|ngc|nvidia|datadog|dd|sentry|stripe|twilio|sendgrid|ssh|gpg|rsa|db|s3|minio|redis|kaggle|license|licence"
 )
+_SECRET_ENDING = re.compile(
+    r"(?:^|[^a-z])(?:auth_?|access_?|refresh_?|id_?)?(?:token|secret|passwd|password|passphrase|credentials?|pwd|pat|dsn"
+    r"|authorization|cookie|webhook(?:[_\-]?url)?|session[_\-]?id)$"
+    r"|(?:token|secret|password|api[_\-]?key|(?:access|secret|private|signing|encryption|account|storage|auth)[_\-]?key"
+    rf"(?:[_\-]?id)?)$|(?:^|[^a-z])(?:{_SERVICES})[_\-]?key$|^--?(?:[\w\-]*[_\-])?pass$",
+    re.IGNORECASE,
+)
+_ENVIRONMENT_KEY = re.compile(r"(?:[A-Z][A-Z0-9]*_)+(?:KEY|PASS)|PASS")
+
+# Secrets by their own form.
+_SECRET_FORMS = (
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)",
+    r"\b(?:hf|api_org)_[A-Za-z0-9]{16,}",
+    r"\b(?:A3T|AKIA|ASIA|AGPA|AIDA|AROA|ABIA|ACCA)[A-Z0-9]{12,}",
+    r"\bgh[pousr]_[A-Za-z0-9]{20,}",
+    r"\bgithub_pat_\w{20,}",
+    r"\bglpat-[\w-]{16,}",
+    r"\bsk-[\w-]{16,}",
+    r"\bxox[abeoprs]-[\w-]{10,}",
+    r"\bAIza[\w-]{30,}",
+    r"\bya29\.[\w-]{20,}",
+    r"\bnvapi-[\w-]{20,}",
+    r"\bdckr_pat_[\w-]{16,}",
+    r"\bnpm_[A-Za-z0-9]{30,}",
+    r"\bpypi-[\w-]{40,}",
+    r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*",
+    # Secrets by their place in a URL: user and password, a token as the user, hooks, and parameters.
+    r"(?<=://)[^/\s:@\"']+:[^/\s@\"']+(?=@)",
+    r"(?<=://)[^/\s:@\"']{16,}(?=@)",
+    r"(?<=hooks\.slack\.com/)[^\s\"')]+",
+    r"(?<=discord\.com/api/webhooks/)[^\s\"')]+",
+    r"(?<=discordapp\.com/api/webhooks/)[^\s\"')]+",
+    r"(?<=webhook\.office\.com/)[^\s\"')]+",
+    r"(?<=/webhook/)[^\s\"')]+|(?<=/webhooks/)[^\s\"')]+|(?<=/hooks/)[^\s\"')]+",
+    r"(?<=[?&]sig=)[^&\s\"')]+|(?<=[?&]key=)[^&\s\"')]+|(?<=[?&]code=)[^&\s\"')]+",
+    r"(?<=[?&]X-Amz-Signature=)[^&\s\"')]+|(?<=[?&]X-Amz-Credential=)[^&\s\"')]+"
+    r"|(?<=[?&]X-Amz-Security-Token=)[^&\s\"')]+|(?<=[?&]X-Goog-Signature=)[^&\s\"')]+",
+)
+_SECRET_VALUE = re.compile("|".join(_SECRET_FORMS), re.DOTALL)
+# Not `Token::run` of C++; and what a name may be told by, or masked already, is left as it is.
 _ASSIGNMENT = re.compile(
-    r"(?:(?P<name>[\w.\-]+)(?P<between>[\"']?\s*[=:]\s*)|(?P<option>--[\w\-]+)(?P<space>\s+))"
-    r"(?P<value>(?:(?:Bearer|Basic)\s+)?(?:\"[^\"]*\"|'[^']*'|[^\s,;&\"']+))"
+    r"(?:(?P<name>[\w.\-]+)(?P<between>[\"']?\s*(?:=|:(?![:/]))\s*)|(?P<option>(?<![^\s\"'])--?[\w\-]+)(?P<space>[\"']?,?\s+))"
+    r"(?P<value>(?:(?:Bearer|Basic)\s+)?(?:\"[^\"]*\"|'[^']*'|[^\s,;&\"')\]}>]+))"
 )
+_PLAIN_VALUE = re.compile(r"[-+]?\d{1,9}(?:\.\d+)?|true|false|none|null|-.*|\(redacted", re.IGNORECASE)
+_LEAST_AFTER_COLON = 6
+# A text without any of these holds no secret that is known by its form or its place; nearly all names are such texts.
+_HINTS = re.compile(r"[=:@]|--?\w+\s|_|-|AKIA|ASIA|A3T|A[GIRBC][PDOIC]A|AIza|eyJ|ya29")
 
 
 def redacted(key: str, value: str | None) -> str | None:
@@ -38,14 +82,37 @@ def redacted(key: str, value: str | None) -> str | None:
         return None
     try:
         parsed = json.loads(value)
-    except ValueError:
-        return MASK if is_secret_name(key) else masked_text(value)
+    except (ValueError, RecursionError):
+        return MASK if is_secret_name(key) else masked(value)
     return json.dumps(_masked(key, parsed), ensure_ascii=False)
 
 
 def is_secret_name(name: str) -> bool:
     """Return whether a value under this name is a secret."""
-    return _SECRET_NAME.search(name) is not None
+    return _SECRET_NAME.search(name) is not None or _ends_as_secret(name)
+
+
+def _ends_as_secret(name: str) -> bool:
+    return _SECRET_ENDING.search(name) is not None or _ENVIRONMENT_KEY.fullmatch(name) is not None
+
+
+@lru_cache(maxsize=2**16)
+def masked(text: str) -> str:
+    """Return a text with what looks like a secret masked: assignments, options, URLs and known forms."""
+    if _HINTS.search(text) is None:
+        return text
+    return _ASSIGNMENT.sub(_mask_assigned, _SECRET_VALUE.sub(MASK, text))
+
+
+def _mask_assigned(match: re.Match[str]) -> str:
+    name, between, value = match["name"] or match["option"], match["between"] or match["space"], match["value"]
+    told = name == "-p" or _ends_as_secret(name)
+    short = between.strip(" \"'") == ":" and len(value) < _LEAST_AFTER_COLON
+    if told and not short and _PLAIN_VALUE.fullmatch(value) is None and not value.startswith(MASK[:-1]):
+        return name + between + MASK
+    # What is no secret as a whole may hold one.
+    inner = value[0] + masked(value[1:-1]) + value[-1] if value[0] in "\"'" and len(value) > 1 else value
+    return name + between + inner
 
 
 def _masked(name: str, value: Any) -> Any:
@@ -58,17 +125,20 @@ def _masked(name: str, value: Any) -> Any:
             for key, item in value.items()
         }
     if isinstance(value, list):
-        return [_masked(name, item) for item in value]
+        # ["--wandb_key", "…"] is one, too.
+        hidden = [False, *(_is_secret_option(item) for item in value)]
+        return [
+            MASK if hide and isinstance(v, str) else _masked(name, v) for hide, v in zip(hidden, value, strict=False)
+        ]
     if is_secret_name(name) and value not in (None, "", True, False):
         return MASK
-    return masked_text(value) if isinstance(value, str) else value
+    return masked(value) if isinstance(value, str) else value
 
 
-def masked_text(text: str) -> str:
-    """Return a text without what looks like a secret by its own form or by the name before it."""
-
-    def assigned(match: re.Match[str]) -> str:
-        name, between = match["name"] or match["option"], match["between"] or match["space"]
-        return name + between + MASK if is_secret_name(name) else match[0]
-
-    return _ASSIGNMENT.sub(assigned, _SECRET_VALUE.sub(MASK, text))
+def _is_secret_option(value: object) -> bool:
+    return (
+        isinstance(value, str)
+        and value.startswith("-")
+        and "=" not in value
+        and (value == "-p" or _ends_as_secret(value))
+    )

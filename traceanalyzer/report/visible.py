@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
+from io import TextIOWrapper
+from typing import Any, TextIO
+
+from traceanalyzer.report.secrets import masked
 
 # Control characters (ESC begins terminal commands), marks that turn the direction of writing, line and paragraph
 # separators, and halves of surrogate pairs, which no file can hold.
@@ -14,8 +19,37 @@ _BLANKS = re.compile(r"[ \t\r\n\f\v]+")
 
 
 def visible(text: str) -> str:
-    """Return a text with characters that steer a terminal or a viewer written as escapes: ESC as `\\x1b`."""
-    return _STEERING.sub(_escape, text)
+    """Return a text as it may be shown: secrets masked, and characters that steer as escapes, ESC as `\\x1b`."""
+    return _STEERING.sub(_escape, masked(text))
+
+
+def as_json(value: Any, indent: int | None = None) -> str:
+    """Return plain values as JSON: secrets masked, and characters that steer as JSON's own escapes.
+
+    Raises ValueError for a number that is none.
+    """
+    text = json.dumps(_with_texts_masked(value), indent=indent, ensure_ascii=False, allow_nan=False, default=str)
+    return _STEERING.sub(lambda match: match[0] if match[0] == "\n" else f"\\u{ord(match[0]):04x}", text)
+
+
+def write_json(value: Any, stream: TextIO) -> None:
+    """Write plain values as a JSON document, which is UTF-8 whatever the locale; see `as_json`."""
+    if isinstance(stream, TextIOWrapper):
+        stream.reconfigure(encoding="utf-8")
+    stream.write(as_json(value, indent=2) + "\n")
+
+
+def _with_texts_masked(value: Any) -> Any:
+    if isinstance(value, str):
+        return masked(value)
+    if isinstance(value, dict):
+        return {key: _with_texts_masked(item) for key, item in value.items()}
+    return [_with_texts_masked(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def visible_lines(text: str) -> str:
+    """Return a text of several lines as it may be shown; only its line breaks are meant."""
+    return "\n".join(map(visible, text.split("\n")))
 
 
 def one_line(text: str) -> str:

@@ -5,12 +5,14 @@ A run's folder may come from a stranger, who may have unpacked anything over the
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import hmac
 import os
 import shutil
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from traceanalyzer.errors import TraceAnalyzerError
@@ -84,6 +86,44 @@ def remove(path: Path) -> None:
                 os.unlink(path.name, dir_fd=parent)
     finally:
         os.close(parent)
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Hold a folder until the block or the process ends, however it ends, as far as the file system has locks."""
+    handle = _handle_of(folder)
+    try:
+        with suppress(OSError):  # a file system without locks
+            if handle is not None:
+                fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def is_held(folder: Path) -> bool | None:
+    """Return whether a process holds a folder; None where it cannot be told."""
+    handle = _handle_of(folder)
+    if handle is None:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return None
+    else:
+        return False
+    finally:
+        os.close(handle)
+
+
+def _handle_of(folder: Path) -> int | None:
+    try:
+        return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
 
 
 def seal(folder: Path, key: bytes) -> None:

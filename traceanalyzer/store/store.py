@@ -22,7 +22,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -31,6 +31,8 @@ import duckdb
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.store.folders import (
     file_seal,
+    held,
+    is_held,
     is_own_folder,
     is_sealed,
     keyed_hash,
@@ -49,12 +51,13 @@ from traceanalyzer.store.inputs import (
     stamp_of,
 )
 from traceanalyzer.store.owner import UNWRITABLE, claim_store, user_cache, user_key
+from traceanalyzer.unfinished import unfinished
 
 STORE_NAME = ".traceanalyzer"
 CATALOG_NAME = "catalog.duckdb"
 _CATALOG_SHOWS = "catalog.txt"
 _DERIVED_FROM = "traces.txt"
-# What a killed command left behind is removed by a later one, once nobody can still be writing it.
+# A folder of a killed command is removed by the next one; where locks do not work, once nobody can still write it.
 _ABANDONED_AFTER_S = 86_400
 _SCRATCH_PREFIX = "write-"
 # The names that a store gives: nothing else in it is ever removed.
@@ -190,11 +193,13 @@ class Store:
         Raises StoreWriteError where it cannot be written.
         """
         try:
-            scratch = self._new_scratch()
-            try:
-                yield scratch
-            finally:
-                remove(scratch)
+            with ExitStack() as stack:
+                scratch = self._new_scratch(stack)
+                stack.enter_context(unfinished(scratch))
+                try:
+                    yield scratch
+                finally:
+                    remove(scratch)
         except (OSError, duckdb.IOException) as error:
             if cause := self._write_failure(error):
                 hint = "make room there, or give --store DIR on a disk with more"
@@ -210,12 +215,16 @@ class Store:
         causes = (os.strerror(number) for number in _WRITE_FAILURES)  # DuckDB gives them as text
         return next((cause for cause in causes if cause in str(error)), None)
 
-    def _new_scratch(self) -> Path:
+    def _new_scratch(self, stack: ExitStack) -> Path:
+        """Return a new folder, held until `stack` is left; those that killed commands left behind are removed."""
         folder = make_own_folder(self.folder / "scratch")
-        for left in folder.iterdir():
-            if _SCRATCH_NAME.fullmatch(left.name) and is_own_folder(left) and _age_s(left) > _ABANDONED_AFTER_S:
-                remove(left)
-        return Path(tempfile.mkdtemp(prefix=_SCRATCH_PREFIX, dir=folder))
+        with held(folder):  # between making a folder and holding it
+            for left in folder.iterdir():
+                if _SCRATCH_NAME.fullmatch(left.name) and is_own_folder(left) and _is_abandoned(left):
+                    remove(left)
+            scratch = Path(tempfile.mkdtemp(prefix=_SCRATCH_PREFIX, dir=folder))
+            stack.enter_context(held(scratch))
+        return scratch
 
     def _publish(self, scratch: Path, target: Path) -> None:
         make_own_folder(target.parent)
@@ -285,11 +294,15 @@ def _parse_source(text: str | None) -> _Source | None:
     return source if _TRACE_NAME.fullmatch(source.folder) else None
 
 
-def _age_s(path: Path) -> float:
+def _is_abandoned(scratch: Path) -> bool:
+    """Return whether nobody writes in a folder any more; where it cannot be told, by its age."""
+    being_written = is_held(scratch)
+    if being_written is not None:
+        return not being_written
     try:
-        return time.time() - os.lstat(path).st_mtime
+        return time.time() - os.lstat(scratch).st_mtime > _ABANDONED_AFTER_S
     except FileNotFoundError:  # another thread or command has just finished with it
-        return 0.0
+        return False
 
 
 def _relative(path: Path, root: Path) -> str:

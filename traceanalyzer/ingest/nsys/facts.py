@@ -29,7 +29,10 @@ _SYSTEM_FACTS = frozenset(
     {"CpuCores", "CpuDescription", "CpuArchitecture", "NvDriverVersion", "CudaDriverVersion", "OsDescription"}
     | {"Hostname", "SoftwareReleaseVersion"}
 )
-_SECRET = re.compile(r"(token|secret|passw|credential|api[-_]?key|access[-_]?key)", re.IGNORECASE)
+_SECRET = re.compile(
+    r"token|secret|passw|pass$|pass=|credential|[-_]key$|[-_]key=|api[-_]?key|access[-_]?key|webhook|^-p$",
+    re.IGNORECASE,
+)
 _ARGUMENT = re.compile(r"ARGUMENT_\d+$")
 _DROPPED = re.compile(r"\b(drop\w*|lost|discard\w*|overflow\w*|not enough (buffer|memory)|buffer.{0,20}full)\b", re.I)
 # Severity levels of DIAGNOSTIC_EVENT.

@@ -44,9 +44,8 @@ class PayloadDecoder:
     def __init__(self, entries: pa.Table) -> None:
         self.inits: list[CommunicatorInit] = []
         self._schemas: dict[tuple[int, int], list[Entry]] = {}
-        for row in sorted(
-            entries.to_pylist(), key=lambda row: (row["domainId"] or 0, row["schemaId"], row["idx"] or 0)
-        ):
+        rows = [row for row in entries.to_pylist() if row["schemaId"] is not None]
+        for row in sorted(rows, key=lambda row: (row["domainId"] or 0, row["schemaId"], row["idx"] or 0)):
             shape = _FORMATS.get(row["type"])
             if shape and row["name"]:
                 key = (row["domainId"] or 0, row["schemaId"])

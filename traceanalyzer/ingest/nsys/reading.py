@@ -17,6 +17,7 @@ from traceanalyzer.ingest.nsys.tables import ColumnSpec, TableLayout
 
 # Sees every batch of a table on its way; what it returns goes on, what it takes out goes its own way.
 Hook = Callable[[pa.RecordBatch], pa.RecordBatch]
+_TIMES = frozenset({"start", "end", "timestamp"})
 # Blobs of tool configuration stand here in a text column: no text is lost.
 _HOLDS_BLOBS = frozenset({"system_env", "capture_option"})
 
@@ -101,7 +102,7 @@ def _numbers(array: Array, column: ColumnSpec, layout: TableLayout, defects: Def
 def _mend_times(rows: pa.RecordBatch, layout: TableLayout, defects: Defects) -> pa.RecordBatch:
     """Leave out rows without required times, and end rows that end before they start where they start."""
     for column in layout.table.columns:
-        if column.required and column.name in ("start", "end") and rows.column(column.name).null_count:
+        if column.required and column.name in _TIMES and rows.column(column.name).null_count:
             timed = known(rows.column(column.name))
             defects.add("no-times", count(negated(timed)), layout.stored_name)
             rows = rows.filter(timed)

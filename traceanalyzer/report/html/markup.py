@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 
 from traceanalyzer.report.blocks import Block
 from traceanalyzer.report.charts.svg import Svg
-from traceanalyzer.report.secrets import masked_text
+from traceanalyzer.report.secrets import masked
 from traceanalyzer.report.visible import one_line, visible
 
 # Names of traces have no limit; what is cut ends in an ellipsis.
@@ -33,7 +33,7 @@ def shown_name(name: str | None, longest: int = LONGEST_NAME) -> str:
     """Return a name from a trace as a page shows it: on one line, its secrets masked, cut where it is very long."""
     if name is None:
         return "–"
-    text = one_line(masked_text(name[: 4 * longest]))
+    text = one_line(masked(name[: 4 * longest]))
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 

@@ -147,7 +147,7 @@ def _wrapped(columns: Sequence[str], rows: Sequence[Sequence[str]], room: int) -
 
 def _lines(text: str, width: int) -> list[str]:
     """Return a text wrapped between words, but not between a number and its unit."""
-    lines = textwrap.wrap(_UNIT.sub(_NO_BREAK, text), width, break_on_hyphens=False)
+    lines = textwrap.wrap(_UNIT.sub(_NO_BREAK, text), max(width, NARROWEST_CELL), break_on_hyphens=False)
     return [line.replace(_NO_BREAK, " ") for line in lines]
 
 

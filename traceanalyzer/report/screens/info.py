@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import TextIO
 
+from traceanalyzer.report import visible
 from traceanalyzer.report.blocks import Block, Bullets, Code, Heading, Paragraph, Section, Table, Text
 from traceanalyzer.report.inventory import Inventory, Row
 from traceanalyzer.report.words import counted, duration, percent, short_names, size
@@ -49,8 +49,7 @@ def sections(inventory: Inventory, run: str, *, verbose: bool = False) -> list[S
 def write_json(inventory: Inventory, run: str, stream: TextIO) -> None:
     """Write the inventory as one JSON object."""
     document = {"schema_version": SCHEMA_VERSION, "run": run, **dataclasses.asdict(inventory)}
-    json.dump(document, stream, indent=2, ensure_ascii=False, default=str)
-    stream.write("\n")
+    visible.write_json(document, stream)
 
 
 def _traces(traces: Sequence[Row], hidden: int) -> Section:

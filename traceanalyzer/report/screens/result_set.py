@@ -1,17 +1,17 @@
-"""The rows of a query: as a table to read, or exact as CSV, JSON or Parquet; streamed, whatever their number."""
+"""The rows of a query: as a table, CSV or JSON with secrets masked, or exact as Parquet; streamed, however many."""
 
 from __future__ import annotations
 
 import csv
 import datetime
 import decimal
-import json
 import math
 from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING, Any, TextIO
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.report.visible import visible
+from traceanalyzer.report.secrets import masked
+from traceanalyzer.report.visible import as_json, visible
 
 if TYPE_CHECKING:
     import duckdb
@@ -44,15 +44,13 @@ def write_table(result: duckdb.DuckDBPyConnection, stream: TextIO, *, width: int
 
 
 def write_csv(result: duckdb.DuckDBPyConnection, stream: TextIO) -> None:
-    """Write a header and rows; NULL is an empty field."""
+    """Write a header and rows; NULL is an empty field. On a terminal, characters that steer it are escapes."""
+    shown = _visible_cell if stream.isatty() else _masked_cell
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(column_names(result))
     for rows in _batches(result):
         writer.writerows(
-            [
-                json.dumps(_plain(value), ensure_ascii=False) if isinstance(value, list | dict) else value
-                for value in row
-            ]
+            [as_json(_plain(value)) if isinstance(value, list | dict) else shown(value) for value in row]
             for row in rows
         )
 
@@ -64,7 +62,7 @@ def write_json(result: duckdb.DuckDBPyConnection, stream: TextIO) -> None:
     for rows in _batches(result):
         for row in rows:
             record = {name: _plain(value) for name, value in zip(columns, row, strict=True)}
-            stream.write(separator + "\n  " + json.dumps(record, ensure_ascii=False))
+            stream.write(separator + "\n  " + as_json(record))
             separator = ","
     stream.write("[]\n" if separator == "[" else "\n]\n")
 
@@ -91,13 +89,21 @@ def _batches(result: duckdb.DuckDBPyConnection) -> Iterator[list[tuple[Any, ...]
         yield rows
 
 
+def _visible_cell(value: Any) -> Any:
+    return visible(value) if isinstance(value, str) else value
+
+
+def _masked_cell(value: Any) -> Any:
+    return masked(value) if isinstance(value, str) else value
+
+
 def _cell(value: Any) -> str:
     if value is None:
         return "NULL"
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, list | dict):
-        return json.dumps(_plain(value), ensure_ascii=False)
+        return visible(as_json(_plain(value)))
     # A name with a line break must not break the table, nor steer the terminal.
     return visible(str(value).replace("\n", "\\n").replace("\t", " "))
 

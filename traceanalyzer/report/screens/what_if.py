@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from typing import TextIO
 
 from traceanalyzer.attribution.lead_scan.what_if import Answer, DeviceAnswer, RunAnswer
+from traceanalyzer.report import visible
 from traceanalyzer.report.blocks import Block, Heading, Paragraph, Section, Table, Text
 from traceanalyzer.report.words import duration, gain, short_names
 
@@ -48,8 +48,7 @@ def write_json(answer: Answer, run: str, stream: TextIO) -> None:
         plain |= _shares(device)
     if answer.run is not None:
         document["run_as_a_whole"] |= _shares(answer.run)
-    json.dump(document, stream, indent=2, ensure_ascii=False)
-    stream.write("\n")
+    visible.write_json(document, stream)
 
 
 def _shares(place: Place) -> dict[str, float | str | None]:

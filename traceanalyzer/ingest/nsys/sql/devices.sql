@@ -30,4 +30,5 @@ SELECT
     (maxWarpsPerSm * threadsPerWarp)::INTEGER AS max_threads_per_sm
 FROM described
 FULL JOIN used USING (device)
+WHERE device IS NOT NULL
 ORDER BY device;

@@ -1,0 +1,301 @@
+"""Faults of the machine: signals, full disks, kills and crowds leave whole results or none, and nothing else behind."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from trace_event_tables import events, slice_text
+
+from traceanalyzer.store.store import STORE_NAME
+
+# Runs a command again and again, each time in a process of its own, in which the n-th opening for writing, making or
+# renaming of a file fails as on a full disk; after each, it runs soundly. A line for each: exit codes and texts.
+FAILING = """
+import errno, io, json, os, shutil, sys
+from contextlib import redirect_stderr, redirect_stdout
+import traceanalyzer.attribution, traceanalyzer.export, traceanalyzer.rules, traceanalyzer.run
+from traceanalyzer.cli import main
+
+folder, store, out, *arguments = sys.argv[1:]
+
+def watch(failing):
+    calls = 0
+    def fail(event, arguments):
+        nonlocal calls
+        if event not in ("open", "os.mkdir", "os.rename", "os.chmod") or not str(arguments[0]).startswith(folder):
+            return
+        if event == "open" and not (arguments[2] or 0) & (os.O_WRONLY | os.O_RDWR):
+            return
+        calls += 1
+        if calls == failing:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(arguments[0]))
+    sys.addaudithook(fail)
+    return lambda: calls >= failing
+
+def in_child(failing):
+    reading, writing = os.pipe()
+    if (child := os.fork()) == 0:
+        reached = watch(failing) if failing else lambda: True
+        said = io.StringIO()
+        with redirect_stderr(said), redirect_stdout(said):
+            code = main(arguments)
+        with os.fdopen(writing, "w") as pipe:
+            scratch = os.listdir(store + "/scratch") if os.path.isdir(store + "/scratch") else []
+            pipe.write(json.dumps([code, said.getvalue(), reached(), os.listdir(out), scratch]))
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        answer = json.loads(pipe.read() or "null")
+    os.waitpid(child, 0)
+    return answer
+
+failing = 0
+while True:
+    failing += 1
+    for left in (store, out):
+        shutil.rmtree(left, ignore_errors=True)
+    os.mkdir(out)
+    faulty = in_child(failing)
+    sound = in_child(0)
+    if sound is None or not os.path.exists(os.path.join(out, "device_time.csv")):
+        sys.exit(f"no sound result after {failing}: {sound}")
+    with open(os.path.join(out, "device_time.csv")) as rows:
+        sound.append(rows.read())
+    print(json.dumps([faulty, sound]), flush=True)
+    if not faulty or not faulty[2]:
+        break
+"""
+BUSY = """
+import sys, time
+import {module}
+from traceanalyzer import __main__
+
+def busy(*_, **__):
+    print("busy", flush=True)
+    {work}
+
+{module}.{function} = busy
+sys.argv = ["traceanalyzer", *sys.argv[1:]]
+__main__.start()
+"""
+SPIN = "import numpy; a = numpy.arange(10_000_000)[::-1] % 7919\n    while True: numpy.sort(a)"
+QUERY = "import duckdb; duckdb.sql('SELECT count(*) FROM range(10_000_000_000) a WHERE range % 3 = 1').fetchall()"
+# A busy machine adds to the second that is promised.
+PATIENCE_S = 20
+
+
+@pytest.fixture
+def run_folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    args = '{"device": 0, "stream": 7, "correlation": 1}'
+    kernels = [slice_text(f"k{i}", ts=10 * i, cat='"kernel"', args=args) for i in range(200)]
+    (folder / "rank0.json").write_text(events(*kernels))
+    return folder
+
+
+def command(*arguments: str | Path, program: str | None = None, **environment: str) -> list[str]:
+    start = ["-m", "traceanalyzer"] if program is None else ["-c", program]
+    return [sys.executable, *start, *map(str, arguments)]
+
+
+def asked(
+    *arguments: str | Path, program: str | None = None, patience_s: int = 240, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(*arguments, program=program),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=patience_s,
+        env={**os.environ, **environment},
+    )
+
+
+def left_in(folder: Path) -> list[str]:
+    """Return what a command left behind in a run's folder and its store that is no result."""
+    scratch = folder / STORE_NAME / "scratch"
+    odd = [path.name for path in folder.iterdir() if path.name not in ("rank0.json", STORE_NAME, "report.json")]
+    return odd + ([path.name for path in scratch.iterdir()] if scratch.is_dir() else [])
+
+
+PHASES = {
+    "reading": ("traceanalyzer.ingest.trace_events.stream", "inflated_up_to_damage", "time.sleep(600)"),
+    "ingesting": ("traceanalyzer.run", "_ingest", SPIN),
+    "linking": ("traceanalyzer.ingest.trace_events.assemble", "sql", QUERY),
+    "attributing": ("traceanalyzer.engine", "compute_derived", SPIN),
+    "in DuckDB": ("traceanalyzer.engine", "compute_derived", QUERY),
+    "writing": ("traceanalyzer.report.formats", "write_diagnosis", SPIN),
+}
+
+
+@pytest.mark.check
+@pytest.mark.parametrize(
+    ("phase", "number"),
+    [*((phase, signal.SIGINT) for phase in PHASES), ("ingesting", signal.SIGTERM), ("ingesting", signal.SIGHUP)],
+)
+def test_a_signal_ends_a_command_in_any_phase_and_nothing_is_left(
+    run_folder: Path, phase: str, number: signal.Signals
+) -> None:
+    module, function, work = PHASES[phase]
+    if phase == "reading":
+        (run_folder / "rank0.json").write_bytes(gzip.compress((run_folder / "rank0.json").read_bytes()))
+        module = "traceanalyzer.discovery"
+    program = BUSY.format(module=module, function=function, work=work)
+    arguments = command("diagnose", run_folder, "--format", "json", "-o", run_folder / "report.json", program=program)
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "busy\n"
+        process.send_signal(number)
+        _, said = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 128 + number
+    assert said == "interrupted\n"
+    assert left_in(run_folder) == []
+    assert not (run_folder / "report.json").exists()
+
+
+@pytest.mark.check
+def test_signals_that_the_caller_ignores_stay_ignored(run_folder: Path) -> None:
+    arguments = ["sh", "-c", 'trap "" HUP; exec "$@"', "sh"]
+    program = BUSY.format(module="traceanalyzer.engine", function="compute_derived", work="time.sleep(1); sys.exit(7)")
+    arguments += command("diagnose", run_folder, program=program)
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "busy\n"
+        process.send_signal(signal.SIGHUP)
+        process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 7
+
+
+@pytest.mark.check
+def test_any_failing_write_is_one_sentence_and_leaves_the_next_command_whole(run_folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    arguments = ("metrics", "export", str(run_folder), str(out), "device_time", "--format", "csv", "--jobs", "1")
+    done = asked(str(tmp_path), str(run_folder / STORE_NAME), str(out), *arguments, program=FAILING, patience_s=1200)
+    assert done.returncode == 0, done.stderr
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    wanted = answers[-1][1][-1]
+    for number, (faulty, sound) in enumerate(answers, 1):
+        code, said, _, written, scratch = faulty
+        assert scratch == [], (number, said)
+        if code == 0:  # what failed was no part of the result, such as the catalogue
+            assert written == ["device_time.csv"], (number, said)
+        else:
+            assert code == 2, (number, said)
+            assert said.startswith("error: ") and "hint: " in said and "internal" not in said, (number, said)
+            assert written == [], number
+        assert sound[0] == 0, (number, sound)
+        assert sound[-1] == wanted, number
+    assert len(answers) > 10
+
+
+@pytest.mark.check
+def test_kills_at_random_leave_the_next_command_whole(run_folder: Path) -> None:
+    wanted = asked("diagnose", run_folder, "--format", "json").stdout
+    chosen = random.Random(0)
+    shutil.rmtree(run_folder / STORE_NAME)
+    for _ in range(12):
+        with subprocess.Popen(
+            command("diagnose", run_folder), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ) as process:
+            time.sleep(chosen.uniform(0.2, 2.5))
+            process.kill()
+        if chosen.random() < 0.3:
+            shutil.rmtree(run_folder / STORE_NAME, ignore_errors=True)
+    assert asked("diagnose", run_folder, "--format", "json").stdout == wanted
+    assert left_in(run_folder) == []
+
+
+@pytest.mark.check
+def test_eight_commands_at_once_on_one_new_run_agree(run_folder: Path) -> None:
+    arguments = command("diagnose", run_folder, "--format", "json", "--jobs", "1")
+    processes = [
+        subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(8)
+    ]
+    answers = [process.communicate(timeout=240) for process in processes]
+    assert [process.returncode for process in processes] == [0] * 8, answers
+    assert len({out for out, _ in answers}) == 1
+    assert left_in(run_folder) == []
+    assert len(list((run_folder / STORE_NAME / "traces").iterdir())) == 1
+
+
+@pytest.mark.check
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not hold the limit")
+def test_a_small_address_space_is_enough_or_one_sentence(root: Path, tmp_path: Path) -> None:
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (1_500 * 2**20, resource.RLIM_INFINITY))
+
+    arguments = command(
+        "diagnose", root / "sample_traces" / "slow_loader", "--store", tmp_path / "store", "--jobs", "2"
+    )
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False, preexec_fn=limit, timeout=120)
+    assert done.returncode in (0, 2), done.stderr
+    assert "Traceback" not in done.stderr
+    if done.returncode == 2:
+        assert "memory" in done.stderr
+
+
+@pytest.mark.check
+def test_a_thousand_files_are_one_run(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for rank in range(1000):
+        (folder / f"rank{rank}.json").write_text(events(slice_text("op", ts=rank)))
+    done = asked("sql", folder, "SELECT count(*), count(DISTINCT rank), count(DISTINCT trace_id) FROM canonical.traces")
+    assert done.returncode == 0, done.stderr
+    assert "1000" in done.stdout or "1,000" in done.stdout
+
+
+@pytest.mark.check
+@pytest.mark.parametrize(
+    "name", ["it's", 'a "b"', "new\nline", "star*?[x]", "%s $HOME `x`", "-rf", "ünï 🙂", "a;b&c|d"]
+)
+def test_folders_of_any_name_are_read(run_folder: Path, tmp_path: Path, name: str) -> None:
+    folder = run_folder.rename(tmp_path / name)
+    done = asked("diagnose", str(folder), "--format", "json")
+    assert done.returncode == 0, done.stderr
+    exported = asked("metrics", "export", str(folder), str(tmp_path / f"out {name}"), "device_time")
+    assert exported.returncode == 0, exported.stderr
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("jump_s", [-(10**9), 10**9])
+def test_a_clock_that_jumps_changes_nothing(run_folder: Path, jump_s: int) -> None:
+    wanted = asked("diagnose", run_folder, "--format", "json").stdout
+    jump = f"import time; now = time.time; time.time = lambda: now() + {jump_s}\n"
+    jumped = asked(
+        "diagnose",
+        run_folder,
+        "--format",
+        "json",
+        program=jump + "import sys\nfrom traceanalyzer.cli import main\nsys.exit(main(sys.argv[1:]))",
+    )
+    assert (jumped.returncode, jumped.stdout) == (0, wanted)
+    os.utime(run_folder / "rank0.json", (time.time() + jump_s / 1000, time.time() + jump_s / 1000))
+    assert asked("diagnose", run_folder, "--format", "json").stdout == wanted
+
+
+@pytest.mark.check
+@pytest.mark.skipif(os.geteuid() == 0, reason="root can write everywhere")
+def test_a_store_that_became_read_only_is_one_sentence(run_folder: Path) -> None:
+    assert asked("info", run_folder).returncode == 0
+    for folder in (run_folder / STORE_NAME, *(run_folder / STORE_NAME).rglob("*")):
+        if folder.is_dir():
+            folder.chmod(0o500)
+    assert asked("info", run_folder).returncode == 0
+    (run_folder / "rank0.json").write_text(events(slice_text("op")))
+    done = asked("info", run_folder)
+    assert done.returncode == 2
+    assert STORE_NAME in done.stderr and "--store" in done.stderr

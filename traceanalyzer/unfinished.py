@@ -1,0 +1,97 @@
+"""Files and folders that are not finished yet: they go when the command ends, also when a signal ends it.
+
+Libraries may be busy for minutes in a call that Python cannot end, on any thread. So a thread of its own waits for
+signals, gives the command a moment to end by itself, and then removes what is unfinished and ends the process.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+# What a shell reports for a program that a signal ended is this and the signal's number.
+SIGNAL_EXIT = 128
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# Long enough for Python code to end by itself, and soon enough for somebody who waits.
+_GRACE_S = 0.4
+_STANDARD_ERROR = 2
+# Threads that still write may put files into a folder while it is removed.
+_ATTEMPTS = 20
+
+_unfinished: set[Path] = set()
+_lock = threading.Lock()
+_met: list[int] = []
+_said = threading.Event()
+
+
+@contextmanager
+def unfinished(path: Path) -> Iterator[Path]:
+    """Have a file or folder removed where a signal ends the process before the block is left."""
+    with _lock:
+        _unfinished.add(path)
+    try:
+        yield path
+    finally:
+        with _lock:
+            _unfinished.discard(path)
+
+
+def interrupted() -> int:
+    """Say that the command was interrupted, and return its exit code: that of the signal, SIGINT without one."""
+    if not _said.is_set():
+        _said.set()
+        with suppress(OSError, ValueError):
+            sys.stderr.write("interrupted\n")
+            sys.stderr.flush()
+    return SIGNAL_EXIT + (_met[0] if _met else signal.SIGINT)
+
+
+def leave_on_signals() -> None:
+    """Let signals that ask to end end this process within a second; those that the caller ignores stay ignored."""
+    reading, writing = socket.socketpair()
+    writing.setblocking(False)
+    for number in _SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _interrupt)
+    signal.set_wakeup_fd(writing.fileno(), warn_on_full_buffer=False)
+    threading.Thread(target=_await_signal, args=(reading, writing), name="signals", daemon=True).start()
+
+
+def _interrupt(number: int, frame: object) -> None:
+    _met.append(number)
+    raise KeyboardInterrupt
+
+
+def _await_signal(reading: socket.socket, writing: socket.socket) -> None:
+    numbers = {int(number) for number in _SIGNALS}
+    while not (received := reading.recv(1)) or received[0] not in numbers:
+        pass
+    time.sleep(_GRACE_S)
+    for _ in range(_ATTEMPTS):
+        with _lock:
+            left = [path for path in _unfinished if os.path.lexists(path)]
+        if not left:
+            break
+        for path in left:
+            _remove(path)
+    writing.close()
+    if not _said.is_set():
+        with suppress(OSError):
+            os.write(_STANDARD_ERROR, b"interrupted\n")  # another thread may hold the stream
+    os._exit(SIGNAL_EXIT + received[0])
+
+
+def _remove(path: Path) -> None:
+    with suppress(OSError):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink()
