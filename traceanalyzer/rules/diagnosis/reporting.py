@@ -68,6 +68,7 @@ def build_diagnosis(
         not_explained=allocation.unexplained(con),
         defects=overview.defects(con),
         host_hint=overview.host_hint(con),
+        host_functions=overview.host_functions(con),
         suppressed=tuple(suppressed),
         overrides=overrides.changes(rules, suppressed),
         plans=plans,
