@@ -8,7 +8,7 @@ WINDOWS = """
 device  start_ns  end_ns  window_ns
 0       1000      2000    1000
 """
-QUERY = "SELECT call_count, tenth_count, api FROM driver_allocations"
+QUERY = "SELECT call_count, free_count, tenth_count, api FROM driver_allocations"
 
 
 def test_calls_count_once_and_their_tenths_once() -> None:
@@ -21,8 +21,8 @@ def test_calls_count_once_and_their_tenths_once() -> None:
     5         cpu_op    cudaMalloc         1500
     6         runtime   cudaMalloc_v3020   2000
     """
-    assert ask(connect(windows=WINDOWS, host_slices=calls), QUERY) == [(3, 2, "cudaMalloc_v3020")]
+    assert ask(connect(windows=WINDOWS, host_slices=calls), QUERY) == [(3, 1, 2, "cudaMalloc_v3020")]
 
 
 def test_a_window_without_calls_has_a_row() -> None:
-    assert ask(connect(windows=WINDOWS), QUERY) == [(0, 0, None)]
+    assert ask(connect(windows=WINDOWS), QUERY) == [(0, 0, 0, None)]

@@ -11,6 +11,7 @@
 --   device       INTEGER  device
 --   trace_id     INTEGER  traces.trace_id
 --   call_count   BIGINT   calls in the window
+--   free_count   BIGINT   part of them that frees or unmaps
 --   tenth_count  BIGINT   tenths of the window in which a call begins, 0 to 10
 --   api          VARCHAR  the most frequent call; NULL: none
 SELECT
@@ -19,6 +20,7 @@ SELECT
     windows.device,
     windows.trace_id,
     count(calls.slice_id) AS call_count,
+    count(calls.slice_id) FILTER (WHERE regexp_matches(calls.name, 'Free|Unmap')) AS free_count,
     count(DISTINCT 10 * (calls.start_ns - windows.start_ns) // windows.window_ns) AS tenth_count,
     mode(calls.name ORDER BY calls.name) AS api
 FROM attribution.windows AS windows
