@@ -98,7 +98,11 @@ TABLES = (
         "greenContextId clusterX clusterY clusterZ",
         _CUPTI + "CONCURRENT_KERNEL",
     ),
-    _table("memcpy", _CUPTI + "MEMCPY", f"start! end! {_WHERE} bytes* copyKind* srcKind* dstKind* graphNodeId migrationCause"),
+    _table(
+        "memcpy",
+        _CUPTI + "MEMCPY",
+        f"start! end! {_WHERE} bytes* copyKind* srcKind* dstKind* graphNodeId migrationCause",
+    ),
     _table("memset", _CUPTI + "MEMSET", f"start! end! {_WHERE} bytes value memKind graphNodeId"),
     _table("graph_trace", _CUPTI + "GRAPH_TRACE", f"start! end! {_WHERE} graphId graphExecId"),
     # Before the calls: of a range and a call of the same times the range is the outer one.

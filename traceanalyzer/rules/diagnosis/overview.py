@@ -8,7 +8,15 @@ from typing import Any
 
 import duckdb
 
-from traceanalyzer.diagnosis import DeviceLedger, HostFunction, KernelClass, RunLedger, TopKernel, TraceDefect, TraceSummary
+from traceanalyzer.diagnosis import (
+    DeviceLedger,
+    HostFunction,
+    KernelClass,
+    RunLedger,
+    TopKernel,
+    TraceDefect,
+    TraceSummary,
+)
 from traceanalyzer.rules.sql import read_query
 
 
