@@ -300,6 +300,15 @@ def plan_of_finding(plans: Sequence[FixPlan], finding: Finding) -> FixPlan | Non
 
 
 @dataclass(frozen=True)
+class HostFunction:
+    """A function that CPU samples found while devices waited for a host of which nothing else was recorded."""
+
+    name: str
+    sample_count: int
+    share: float  # of the samples in this time
+
+
+@dataclass(frozen=True)
 class Diagnosis:
     """Everything a report tells about a run."""
 
@@ -316,6 +325,7 @@ class Diagnosis:
     below_noise: tuple[BelowNoise, ...] = ()  # largest first
     run_ledger: RunLedger | None = None  # None: one device, or ranks that cannot be followed together
     ranks: tuple[RankSteps, ...] = ()  # of runs with four devices and more whose steps are known
+    host_functions: tuple[HostFunction, ...] = ()  # most samples first
     host_hint: str | None = None  # how to record what the host does between recorded calls
     schema_version: int = SCHEMA_VERSION
 

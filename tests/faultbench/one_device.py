@@ -148,6 +148,7 @@ ONE_DEVICE: tuple[Fault, ...] = (
             ),
         ),
         silent=("unfused-elementwise",),
+        twin_tells=("attention-slow-backend",),  # the fused kernel is FlashAttention-2, and the device an H100
     ),
     Fault(
         "9",

@@ -39,6 +39,7 @@ def document(diagnosis: Diagnosis) -> dict[str, Any]:
         "not_explained": [_bucket(bucket, dur_ns) for bucket, dur_ns in diagnosis.not_explained],
         "defects": plain["defects"],
         "host_hint": diagnosis.host_hint,
+        "host_functions": plain["host_functions"],
         "suppressed": plain["suppressed"],
         "overrides": plain["overrides"],
     }

@@ -264,7 +264,17 @@ class Export:
             ),
         )
         has_counters = index == 0 and any(stage.has_rows(relation) for relation in _SAMPLES)
-        for table in ("threads", "devices", "syncs", "async_slices", "instants", "memory_events", "event_args"):
+        for table in (
+            "threads",
+            "devices",
+            "syncs",
+            "async_slices",
+            "instants",
+            "memory_events",
+            "event_args",
+            "process_output",
+            "cpu_samples",
+        ):
             if table != "syncs":
                 self._append(sink, table)
         if has_counters:

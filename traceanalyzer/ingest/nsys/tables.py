@@ -167,6 +167,10 @@ TABLES = (
     _table("capture_option", "META_DATA_CAPTURE", "name:text! value:text"),
     _table("export_fact", "META_DATA_EXPORT", "name:text! value:text", "EXPORT_META_DATA"),
     _table("payload_entry", "NVTX_PAYLOAD_SCHEMA_ENTRIES", "domainId schemaId! idx type name:text offset"),
+    _table("process_stream", "ProcessStreams", "globalPid filenameId! contentId!"),
+    # Not named `start`, because samples do not count as events.
+    _table("cpu_sample", "COMPOSITE_EVENTS", "id! taken|start! globalTid"),
+    _table("sample_frame", "SAMPLING_CALLCHAINS", "id! symbol! module stackDepth! kernelMode"),
 )
 
 BY_RELATION = {table.relation: table for table in TABLES}

@@ -13,6 +13,8 @@ LEAST_SHARE = 0.005
 # Time of the host of which nothing is in the trace; from this share on it is worth a recording.
 UNSEEN_HOST = "host.other"
 MUCH_UNSEEN_SHARE = 0.05
+# Characters of a function's name; those of templates are longer.
+MOST_NAME = 60
 
 
 def below_noise_blocks(diagnosis: Diagnosis) -> tuple[Block, ...]:
@@ -39,7 +41,19 @@ def unexplained_sections(diagnosis: Diagnosis) -> list[Section]:
     named = "; ".join(f"{bucket_words(bucket)} {unexplained_share(diagnosis, bucket, ns)}" for bucket, ns in largest)
     blocks = [Paragraph(named, role="dim")]
     if parts.get(UNSEEN_HOST, 0) >= MUCH_UNSEEN_SHARE * window_ns:
-        hint = f": {diagnosis.host_hint}" if diagnosis.host_hint else ""
-        blocks.append(Paragraph(f"What the host did there was not recorded{hint}.", role="dim"))
+        blocks.append(Paragraph(_unseen_host(diagnosis), role="dim"))
     share = f"{percent(sum(parts.values()) / window_ns)} of the time"
     return [Section(tuple(blocks), Heading("Not explained by any rule", (Text(share),)))]
+
+
+def _unseen_host(diagnosis: Diagnosis) -> str:
+    """Say what the host did where no call and no range of it was recorded, or how to record it."""
+    if diagnosis.host_functions:
+        found = ", ".join(f"{_short(item.name)} {percent(item.share)}" for item in diagnosis.host_functions)
+        return f"CPU samples show what the host did there: {found} of the samples."
+    hint = f": {diagnosis.host_hint}" if diagnosis.host_hint else ""
+    return f"What the host did there was not recorded{hint}."
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= MOST_NAME else f"{name[: MOST_NAME - 1]}…"

@@ -8,7 +8,15 @@ from typing import Any
 
 import duckdb
 
-from traceanalyzer.diagnosis import DeviceLedger, KernelClass, RunLedger, TopKernel, TraceDefect, TraceSummary
+from traceanalyzer.diagnosis import (
+    DeviceLedger,
+    HostFunction,
+    KernelClass,
+    RunLedger,
+    TopKernel,
+    TraceDefect,
+    TraceSummary,
+)
 from traceanalyzer.rules.sql import read_query
 
 
@@ -80,3 +88,8 @@ def host_hint(con: duckdb.DuckDBPyConnection) -> str | None:
     """Return how to record what the host does between recorded calls, in the words of each profiler of the run."""
     hints = [hint for (hint,) in con.execute(read_query("host_hints")).fetchall()]
     return "; ".join(dict.fromkeys(hints)) or None
+
+
+def host_functions(con: duckdb.DuckDBPyConnection) -> tuple[HostFunction, ...]:
+    """Return what CPU samples found where a device waited for a host of which nothing else was recorded."""
+    return tuple(HostFunction(*row) for row in con.execute(read_query("host_functions")).fetchall())

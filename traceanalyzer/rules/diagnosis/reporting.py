@@ -76,6 +76,7 @@ def build_diagnosis(
         defects=overview.defects(con),
         ranks=rank_steps(con, ledgers),
         host_hint=overview.host_hint(con),
+        host_functions=overview.host_functions(con),
         suppressed=tuple(suppressed),
         overrides=overrides.changes(rules, suppressed),
         plans=plans,
