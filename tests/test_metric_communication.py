@@ -42,8 +42,8 @@ def test_of_one_rank_no_bandwidth_is_known() -> None:
     con = connect(
         "FROM collectives",
         gpu_ops="""
-        op_id  kind    is_comm  name           start_ns  dur_ns  collective  group_size  comm_dtype  in_elements  out_elements
-        1      kernel  true     ncclAllReduce  0         10      allreduce   1           Float       9            9
+        op_id  kind    is_comm  name  start_ns  dur_ns  collective  group_size  comm_dtype  in_elements
+        1      kernel  true     nccl  0         10      allreduce   1           Float       9
         """,
     )
     assert ask(con, "SELECT size_bytes, bus_bytes_per_s FROM collectives") == [(36, None)]
