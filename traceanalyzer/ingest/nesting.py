@@ -44,8 +44,8 @@ class Slices:
 class Nested:
     """For each slice its depth, its parent and its nearest ancestor of each category, as ids or NONE, and its stack.
 
-    Slices have the same `stack_id` if their names and those of all that contain them are the same, in the same order. What
-    ends before a slice does not contain it: then its stack goes on from the innermost ancestor that does.
+    Slices have the same `stack_id` if their names and those of all that contain them are the same, in the same order.
+    What ends before a slice does not contain it: then its stack goes on from the innermost ancestor that does.
     """
 
     depth: Int
