@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import click
 
-from traceanalyzer.commands import crosscheck, diagnose, info, ingest, metrics, rules, sql, whatif
+from traceanalyzer.commands import crosscheck, diagnose, info, ingest, memory, metrics, rules, sql, top, whatif
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report.visible import visible
 
@@ -33,6 +33,8 @@ for command in (
     diagnose.diagnose,
     whatif.whatif,
     info.info,
+    top.top,
+    memory.memory,
     sql.sql,
     ingest.ingest,
     metrics.metrics,
