@@ -71,7 +71,8 @@ def test_calls_without_arguments_are_counted(corpus: Path, run_of: Callable[[str
 def test_least_bytes_of_operators_that_move_data(corpus: Path, run_of: Callable[[str], Run], name: str) -> None:
     found = by_operator(
         run_of(name),
-        "family NOT IN ('matrix', 'convolution', 'attention') AND op_count > 0 AND reason IS DISTINCT FROM 'host memory'",
+        "family NOT IN ('matrix', 'convolution', 'attention') "
+        "AND op_count > 0 AND reason IS DISTINCT FROM 'host memory'",
     )
     wanted = {
         operator: {key: value for key, value in row.items() if key != "family"}

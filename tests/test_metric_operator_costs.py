@@ -258,12 +258,12 @@ def test_a_backward_operation_belongs_to_the_module_of_its_forward_operator() ->
     con = connect(
         READER,
         host_slices="""
-        slice_id  thread_id  start_ns  dur_ns  category  name               depth  op_id  module_id  sequence  forward_thread
-        1         0          0         50      python    nn.Module: Net_0   0      -      -          -         -
-        2         0          5         20      cpu_op    aten::mm           1      -      1          4         -
-        3         1          100       40      cpu_op    MmBackward0        0      -      -          4         1
-        4         1          105       20      cpu_op    aten::mm           1      3      -          -         -
-        5         1          106       5       runtime   cudaLaunchKernel   2      4      -          -         -
+        slice_id  thread_id  start_ns  dur_ns  category  name  depth  op_id  module_id  sequence  forward_thread
+        1  0  0  50  python  nn.Module: Net_0  0  -  -  -  -
+        2  0  5  20  cpu_op  aten::mm  1  -  1  4  -
+        3  1  100  40  cpu_op  MmBackward0  0  -  -  4  1
+        4  1  105  20  cpu_op  aten::mm  1  3  -  -  -
+        5  1  106  5  runtime  cudaLaunchKernel  2  4  -  -  -
         """,
         gpu_ops="""
         op_id  start_ns  dur_ns  launch_id  cpu_op_id

@@ -26,7 +26,14 @@ def test_header_lists_the_columns_that_the_query_returns(name: str, empty: duckd
 
 @pytest.mark.parametrize("name", sorted(metrics()))
 def test_metric_without_data_returns_no_rows_and_no_error(name: str, empty: duckdb.DuckDBPyConnection) -> None:
-    of_no_trace = {"capability_kinds", "hardware_peaks", "kernel_class_patterns", "recording_hints"}
+    of_no_trace = {
+        "capability_kinds",
+        "hardware_details",
+        "hardware_peaks",
+        "kernel_class_patterns",
+        "operator_models",
+        "recording_hints",
+    }
     rows = empty.execute(f'FROM "{name}"').fetchall()
     assert rows == [] or name in of_no_trace
 

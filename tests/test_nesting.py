@@ -31,6 +31,7 @@ def by_stack(rows: Slices) -> list[tuple[int, ...]]:
     """Nest with a stack: (depth, parent, nearest of each category, stack_id)."""
     answers: list[tuple[int, ...]] = []
     stack: list[int] = []
+    paths: list[int] = []
     for i in range(len(rows)):
         if i and rows.thread_id[i] != rows.thread_id[i - 1]:
             stack = []
@@ -40,10 +41,11 @@ def by_stack(rows: Slices) -> list[tuple[int, ...]]:
             next((int(rows.slice_id[j]) for j in reversed(stack) if code in kinds(int(rows.category[j]))), NONE)
             for code in range(len(ANCESTOR_CATEGORIES))
         ]
-        path = 0
-        for j in [*stack, i]:
-            path = stack_below(path, name(int(rows.category[j]), int(rows.start_ns[j])))
-        answers.append((len(stack), int(rows.slice_id[stack[-1]]) if stack else NONE, *nearest, path))
+        end = int(rows.start_ns[i] + rows.dur_ns[i])
+        container = next((j for j in reversed(stack) if int(rows.start_ns[j] + rows.dur_ns[j]) >= end), NONE)
+        own_name = name(int(rows.category[i]), int(rows.start_ns[i]))
+        paths.append(stack_below(0 if container == NONE else paths[container], own_name))
+        answers.append((len(stack), int(rows.slice_id[stack[-1]]) if stack else NONE, *nearest, paths[i]))
         stack.append(i)
     return answers
 

@@ -1,4 +1,4 @@
-"""What takes most of a run: the largest kernels, operators, collectives and copies, by time or by idle time."""
+"""What takes most of a run: the largest kernels, operators, modules, lines of Python, collectives and copies."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ class TopQuestion:
     values: Mapping[str, str]  # column of the answer → aggregate of the metric's columns
     by: Mapping[str, str]  # what rows may be ordered by → column of the answer
     meaning: str
+    has_steps: bool = True  # the metric has rows of single steps, and says which lie in the analysis window
 
 
 _CALLS = {"call_count": "sum(call_count)", "sum_ns": "sum(sum_ns)"}
@@ -70,7 +71,76 @@ QUESTIONS = {
         {"time": "sum_ns", "idle": "idle_ns"},
         "Idle: time without compute that the ledger charges to the copy.",
     ),
+    "modules": TopQuestion(
+        "modules",
+        ("path",),
+        {
+            "call_count": "sum(call_count)",
+            "sum_ns": "sum(forward_ns + backward_ns + recomputed_ns)",
+            "forward_ns": "sum(forward_ns)",
+            "backward_ns": "sum(backward_ns)",
+            "host_sum_ns": "sum(host_sum_ns)",
+            "flops": "sum(flops)",
+        },
+        {"time": "sum_ns", "flops": "flops"},
+        "Time: GPU operations of its forward and backward passes, with those of the modules inside.",
+        has_steps=False,
+    ),
+    "lines": TopQuestion(
+        "python_lines",
+        ("name",),
+        {
+            "call_count": "sum(call_count)",
+            "sum_ns": "sum(device_ns)",
+            "host_self_ns": "sum(host_self_ns)",
+            "idle_ns": "sum(idle_ns)",
+        },
+        {"time": "sum_ns", "host": "host_self_ns", "idle": "idle_ns"},
+        "Time: GPU operations launched in the function. Idle: time that devices waited for it.",
+        has_steps=False,
+    ),
+    "iterations": TopQuestion(
+        "inference_summary",
+        ("rank", "device", "kind"),
+        {
+            "iteration_count": "sum(iteration_count)",
+            "tokens": "sum(tokens)",
+            "p50_ns": "max(p50_ns)",
+            "p95_ns": "max(p95_ns)",
+            "p99_ns": "max(p99_ns)",
+            "gap_sum_ns": "sum(gap_sum_ns)",
+            "tokens_per_s": "sum(tokens_per_s)",
+        },
+        {"time": "p50_ns", "idle": "gap_sum_ns"},
+        "One row for each kind of iteration of an inference engine on a device. Idle: gaps before its iterations.",
+        has_steps=False,
+    ),
 }
+_EFFICIENCY = TopQuestion(
+    "operator_efficiency",
+    ("operator", "input_shapes", "limited_by"),
+    {
+        "call_count": "sum(call_count)",
+        "sum_ns": "sum(dur_ns)",
+        "headroom_ns": "sum(headroom_ns)",
+        "floor_share": "sum(floor_ns) / nullif(sum(dur_ns) FILTER (WHERE floor_ns IS NOT NULL), 0)",
+        "tflops": "sum(flops) / nullif(sum(dur_ns) FILTER (WHERE flops IS NOT NULL), 0) / 1e3",
+        "flops": "sum(flops)",
+    },
+    {"headroom": "headroom_ns", "flops": "flops"},
+    "Headroom: time above the least that the device's data sheet allows for these shapes; empty where unknown.",
+    has_steps=False,
+)
+
+
+def question_of(what: str, by: str) -> TopQuestion:
+    """Return the question whose rows can be ordered as asked; raises TraceAnalyzerError for an order that is none."""
+    questions = [QUESTIONS[what], *([_EFFICIENCY] if what == "operators" else [])]
+    for question in questions:
+        if by in question.by:
+            return question
+    orders = ", ".join(order for question in questions for order in question.by)
+    raise TraceAnalyzerError(f"{what} have no order by {by}", "--by", f"one of {orders}")
 
 
 @dataclass(frozen=True)
@@ -101,13 +171,13 @@ def top(
     step: int | None = None,
     limit: int = DEFAULT_ROWS,
 ) -> TopAnswer:
-    """Return the largest kernels, operators, collectives or copies of the analysis window, or of one step.
+    """Return the largest rows of one of QUESTIONS in the analysis window, or in one step.
 
     Raises TraceAnalyzerError for an order that the question does not have, and for a rank or step that is not there.
     """
-    question = QUESTIONS[what]
-    if by not in question.by:
-        raise TraceAnalyzerError(f"{what} have no order by {by}", "--by", f"one of {', '.join(question.by)}")
+    question = question_of(what, by)
+    if step is not None and not question.has_steps:
+        raise TraceAnalyzerError(f"{what} by {by} are not known step by step", "--step", "leave --step out")
     check_rank(con, rank)
     check_step(con, step)
     keys = ", ".join(question.keys)
@@ -118,12 +188,12 @@ def top(
             SELECT {keys}, {values}
             FROM {question.metric}
             WHERE ($rank IS NULL OR rank = $rank)
-              AND CASE WHEN $step IS NULL THEN kept ELSE step = $step END
+              AND {"CASE WHEN $step IS NULL THEN kept ELSE step = $step END" if question.has_steps else "$step IS NULL"}
             GROUP BY {keys}
         )
         SELECT *, count(*) OVER () AS row_count, sum({question.by[by]}) OVER () AS whole_ns
         FROM totals
-        ORDER BY {question.by[by]} DESC, {keys}
+        ORDER BY {question.by[by]} DESC NULLS LAST, {keys}
         LIMIT $limit
     """
     cursor = con.execute(query, {"rank": rank, "step": step, "limit": limit})

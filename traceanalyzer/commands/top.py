@@ -1,4 +1,4 @@
-"""`traceanalyzer top`: the largest kernels, operators, collectives or copies of a run."""
+"""`traceanalyzer top`: what costs most, one question a word."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from traceanalyzer.commands.output import written
 from traceanalyzer.report import formats
 
 FORMATS = (*formats.RENDERERS, "json")
-WHAT = ("kernels", "operators", "collectives", "copies")
+WHAT = ("kernels", "operators", "modules", "lines", "collectives", "copies", "iterations")
+ORDERS = ("time", "idle", "host", "headroom", "flops")
 DEFAULT_ROWS = 20
 
 
@@ -21,10 +22,13 @@ DEFAULT_ROWS = 20
 @step_options
 @click.option(
     "--by",
-    type=click.Choice(["time", "idle", "host"]),
+    type=click.Choice(ORDERS),
     default="time",
     show_default=True,
-    help="Order by time on the GPU, by idle time before it or because of it, or operators by their time on the host.",
+    help=(
+        "Order by time on the GPU, or by idle time before it or because of it; operators and lines by time on the "
+        "host; operators and modules by arithmetic operations; operators by headroom, the time above the device's roof."
+    ),
 )
 @click.option("--rank", type=int, metavar="N", help="Only this rank.")
 @click.option("--step", type=int, metavar="N", help="Only this step; by default the whole analysis window.")
@@ -49,10 +53,9 @@ def top(
     layout: str | None,
     output: Path | None,
 ) -> None:
-    """Show the largest kernels, operators, collectives or copies of a run.
+    """Show what costs most: kernels, operators, modules, lines of Python, collectives, copies, or engine iterations.
 
-    Times are sums over calls and ranks. The rows come from metrics that `sql` can query: kernels_by_step,
-    operators_by_step, collectives_by_step and copies_by_step.
+    Times are sums over calls and ranks. The rows come from metrics that `sql` can query; the last line names theirs.
     """
     format_ = formats.chosen(layout, output, FORMATS)
     with opened(options) as (run, activity):

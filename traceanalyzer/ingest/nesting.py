@@ -44,7 +44,8 @@ class Slices:
 class Nested:
     """For each slice its depth, its parent and its nearest ancestor of each category, as ids or NONE, and its stack.
 
-    Slices have the same `stack_id` if their names and those of all their ancestors are the same, in the same order.
+    Slices have the same `stack_id` if their names and those of all that contain them are the same, in the same order.
+    What ends before a slice does not contain it: then its stack goes on from the innermost ancestor that does.
     """
 
     depth: Int
@@ -63,19 +64,23 @@ class Nester:
     def __init__(self) -> None:
         empty = np.empty(0, np.int64)
         self._carry = Slices(empty, empty, empty, empty, empty, empty)
+        self._carried_ends = empty  # as recorded; the carried slices count as open for longer where others outlast them
         self.crossing_count = 0
 
     def feed(self, batch: Slices) -> Nested:
         """Nest one batch, which continues the order of the batches before it."""
         carried = len(self._carry)
         rows = _concatenate(self._carry, batch) if carried else batch
+        ends = np.concatenate([self._carried_ends, batch.start_ns + batch.dur_ns])
         opens, closes = _instants(rows)
         group = _thread_groups(rows.thread_id)
         parent, depth, reach, crossing = _enclose(opens, closes, group)
         self.crossing_count += int(crossing[carried:].sum())
-        nearest, stack = _ancestry(parent, depth, rows)
+        nearest, stack = _ancestry(parent, depth, rows, _containers(parent, ends))
         if len(rows):
-            self._carry = _ancestry_of_last(rows, parent, (reach - opens) // 2)
+            chain = _chain_of_last(parent)
+            self._carry = _taken(rows, chain, (reach - opens) // 2)
+            self._carried_ends = ends[chain]
         ids = np.append(rows.slice_id, NONE)
         return Nested(
             depth[carried:], ids[parent[carried:]], tuple(ids[found[carried:]] for found in nearest), stack[carried:]
@@ -161,7 +166,16 @@ def _last_one_level_up(levels: list[Int], count: int) -> Int:
     return parent
 
 
-def _ancestry(parent: Int, depth: Int, rows: Slices) -> tuple[tuple[Int, ...], Int]:
+def _containers(parent: Int, ends: Int) -> Int:
+    """Return each slice's innermost ancestor that does not end before it."""
+    container = parent.copy()
+    for at in np.flatnonzero((parent != NONE) & (ends[parent] < ends)).tolist():
+        while container[at] != NONE and ends[container[at]] < ends[at]:
+            container[at] = parent[container[at]]
+    return container
+
+
+def _ancestry(parent: Int, depth: Int, rows: Slices, container: Int) -> tuple[tuple[Int, ...], Int]:
     """Return, a category, the index of each slice's nearest ancestor of it; and the stack of each slice."""
     found = tuple(np.full(len(depth), NONE, np.int64) for _ in ANCESTOR_CATEGORIES)
     stack = rows.name_hash.copy()
@@ -171,18 +185,23 @@ def _ancestry(parent: Int, depth: Int, rows: Slices) -> tuple[tuple[Int, ...], I
         for code, nearest in enumerate(found):
             is_of_it = kind >= _PYTHON if code == _PYTHON else kind == code
             nearest[slices] = np.where(is_of_it, above, nearest[above])
-        stack[slices] += stack[above] * _STACK_FACTOR
+        around = container[slices]
+        stack[slices] += np.where(around == NONE, 0, stack[around]) * _STACK_FACTOR
     return found, stack
 
 
-def _ancestry_of_last(rows: Slices, parent: Int, open_ns: Int) -> Slices:
-    """Return the last slice and its ancestors, all that a later slice of the thread can lie in, while they are open."""
+def _chain_of_last(parent: Int) -> Int:
+    """Return the indexes of the last slice and its ancestors: all that a later slice of the thread can lie in."""
     chain = []
-    index = len(rows) - 1
+    index = len(parent) - 1
     while index != NONE:
         chain.append(index)
         index = int(parent[index])
-    keep = np.array(chain[::-1], np.int64)
+    return np.array(chain[::-1], np.int64)
+
+
+def _taken(rows: Slices, keep: Int, open_ns: Int) -> Slices:
+    """Return some slices while they are open."""
     return Slices(
         rows.slice_id[keep],
         rows.thread_id[keep],

@@ -1,12 +1,14 @@
 -- One row per communication kernel: which collective it is, how much data it moves, and how fast.
 --
--- Bytes and bandwidths follow NCCL's own benchmarks. The size of an all-gather is what one rank receives; the size of
--- any other collective is what one rank sends (for a receive: what arrives). The algorithm bandwidth is the size
--- divided by the duration. The bus bandwidth corrects it by how often data crosses a link, so that it compares with the
--- hardware: of n ranks, 2(n-1)/n for all-reduce, (n-1)/n for all-gather, reduce-scatter and all-to-all, 1 for the rest.
+-- Bytes and bandwidths follow NCCL's own benchmarks. The size of an all-gather is what one rank receives; that of a gather
+-- or scatter is the part of one rank times the ranks; the size of any other collective is what one rank sends (for a
+-- receive: what arrives). The algorithm bandwidth is the size divided by the duration. The bus bandwidth corrects it by how
+-- often data crosses a link, so that it compares with the hardware: of n ranks, 2(n-1)/n for all-reduce, (n-1)/n for
+-- all-gather, reduce-scatter, all-to-all, gather and scatter, 1 for the rest; an all-reduce in the network (NVLS or
+-- CollNet in the kernel's name) has (n-1)/(n+1). Of one rank, and of collectives whose kind is unknown, it is NULL.
 -- The duration includes the wait for the last rank to arrive, so the bandwidth of one rank is a lower bound. Sizes are
 -- NULL where the profiler did not record them.
--- Source: github.com/NVIDIA/nccl-tests, doc/PERFORMANCE.md.
+-- Source: github.com/NVIDIA/nccl-tests, doc/PERFORMANCE.md, and for gather and scatter src/gather.cu and src/scatter.cu.
 --
 -- columns:
 --   trace                 VARCHAR  name of the trace
@@ -18,8 +20,8 @@
 --   step                  BIGINT   step of the device in which it starts; NULL: outside steps
 --   name                  VARCHAR  kernel, as written
 --   collective            VARCHAR  collective, as recorded: allreduce, _allgather_base …
---   collective_kind       VARCHAR  allreduce, allgather, reducescatter, alltoall, broadcast, reduce, send, recv,
---                                  sendrecv or other; from the record, else from NCCL's own range around the launch,
+--   collective_kind       VARCHAR  allreduce, allgather, reducescatter, alltoall, broadcast, reduce, gather, scatter,
+--                                  send, recv, sendrecv or other; from the record, else from NCCL's own range around the launch,
 --                                  else from the kernel's name
 --   group_name            VARCHAR  process group
 --   group_desc            VARCHAR  process group description
@@ -55,6 +57,8 @@ sizes AS (
             WHEN written LIKE '%recv%' THEN 'recv'
             WHEN written LIKE '%crossdevicereduce%' THEN 'allreduce'
             WHEN written LIKE '%reduce%' THEN 'reduce'
+            WHEN written LIKE '%gather%' THEN 'gather'
+            WHEN written LIKE '%scatter%' THEN 'scatter'
             ELSE 'other'
         END AS collective_kind,
         CASE
@@ -70,10 +74,19 @@ sizes AS (
 moved AS (
     SELECT
         *,
-        element_bytes * CASE WHEN collective_kind IN ('allgather', 'recv') THEN out_elements ELSE in_elements END AS payload_bytes,
+        element_bytes * CASE
+            WHEN collective_kind IN ('allgather', 'recv') THEN out_elements
+            WHEN collective_kind = 'gather' THEN in_elements * group_size
+            WHEN collective_kind = 'scatter' THEN out_elements * group_size
+            ELSE in_elements
+        END AS payload_bytes,
         CASE
-            WHEN collective_kind = 'allreduce' THEN 2.0 * (group_size - 1) / nullif(group_size, 0)
-            WHEN collective_kind IN ('allgather', 'reducescatter', 'alltoall') THEN 1.0 * (group_size - 1) / nullif(group_size, 0)
+            WHEN group_size < 2 OR collective_kind = 'other' THEN NULL
+            WHEN collective_kind = 'allreduce' AND regexp_matches(name, 'NVLS|COLLNET')
+            THEN 1.0 * (group_size - 1) / (group_size + 1)
+            WHEN collective_kind = 'allreduce' THEN 2.0 * (group_size - 1) / group_size
+            WHEN collective_kind IN ('allgather', 'reducescatter', 'alltoall', 'gather', 'scatter')
+            THEN 1.0 * (group_size - 1) / group_size
             ELSE 1
         END AS bus_factor
     FROM sizes

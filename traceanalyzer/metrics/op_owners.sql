@@ -22,6 +22,7 @@
 --   python_id          BIGINT   innermost Python frame (host_slices.slice_id)
 --   module_id          BIGINT   innermost module, of a backward operation that of its forward operator
 --                               (host_slices.slice_id)
+--   module_link        VARCHAR  stack: the module is around the launch; forward: around the forward operator; NULL: none
 --   is_backward        BOOLEAN  an autograd node runs around it
 WITH anchors AS MATERIALIZED (
     SELECT
@@ -117,6 +118,7 @@ SELECT
     forward.slice_id AS forward_id,
     ops.python_id,
     coalesce(ops.module_id, forward.module_id) AS module_id,
+    CASE WHEN ops.module_id IS NOT NULL THEN 'stack' WHEN forward.module_id IS NOT NULL THEN 'forward' END AS module_link,
     ops.autograd_id IS NOT NULL AS is_backward
 FROM around_anchors AS ops
 JOIN canonical.traces AS traces USING (trace_id)

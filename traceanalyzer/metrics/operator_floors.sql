@@ -25,6 +25,7 @@
 --   flops             HUGEINT  operations, as in operator_costs
 --   model_flops       HUGEINT  operations that the model asks for, as in operator_costs
 --   size_bytes        HUGEINT  least bytes, as in operator_costs
+--   op_sum_ns         BIGINT   sum of the durations of its GPU operations
 --   dur_ns            BIGINT   time in which at least one of its GPU operations runs
 --   compute_floor_ns  DOUBLE   operations / peak; NULL: unknown
 --   memory_floor_ns   DOUBLE   least bytes, as stored / memory bandwidth; NULL: unknown
@@ -93,6 +94,7 @@ SELECT
     flops,
     model_flops,
     size_bytes,
+    op_sum_ns,
     dur_ns,
     products_ns AS compute_floor_ns,
     memory_ns AS memory_floor_ns,

@@ -89,11 +89,10 @@ products AS MATERIALIZED (
         floors.flops,
         floors.model_flops,
         floors.dur_ns,
-        costs.op_sum_ns,
+        floors.op_sum_ns,
         floors.flops / nullif(floors.peak_tflops, 0) / 1000 AS hardware_ns,
         floors.model_flops / nullif(floors.peak_tflops, 0) / 1000 AS model_ns
     FROM operator_floors AS floors
-    JOIN operator_costs AS costs USING (trace_id, slice_id)
     WHERE floors.family IN ('matrix', 'convolution', 'attention')
       AND floors.flops IS NOT NULL
 ),

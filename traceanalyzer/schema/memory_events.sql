@@ -5,7 +5,7 @@ CREATE TABLE memory_events (
     thread_id     INTEGER,           -- threads.thread_id
     start_ns      BIGINT NOT NULL,   -- time of the event
     kind          VARCHAR NOT NULL,  -- alloc, free or oom
-    device_type   INTEGER,           -- c10::DeviceType: 0 CPU, 1 CUDA (ROCm builds too)
+    device_type   INTEGER,           -- c10::DeviceType: 0 CPU, 1 CUDA, 6 on ROCm
     device        INTEGER,           -- device; -1 for the CPU
     address       BIGINT,            -- address
     size_bytes    BIGINT,            -- allocated (positive) or freed (negative)

@@ -1,4 +1,4 @@
-"""The largest kernels, operators, collectives and copies of a run as sections of blocks, or as JSON."""
+"""The largest kernels, operators and so on of a run as sections of blocks, or as JSON."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, TextIO
 
 from traceanalyzer.report.blocks import Heading, Paragraph, Section, Table, Text
 from traceanalyzer.report.words import counted, duration, name_words, percent, size
-from traceanalyzer.top import QUESTIONS, TopAnswer
+from traceanalyzer.top import TopAnswer, question_of
 
 SCHEMA_VERSION = 1
 
@@ -28,17 +28,38 @@ _SHOWN: dict[str, tuple[str, Callable[[Any], str]]] = {
     "size_bytes": ("bytes", size),
     "bytes_per_s": ("bandwidth", _rate),
     "bus_bytes_per_s": ("bus bandwidth", _rate),
+    "headroom_ns": ("headroom", duration),
+    "floor_share": ("of the roof", percent),
+    "tflops": ("TFLOP/s", lambda rate: f"{rate:.1f}"),
+    "flops": ("operations", lambda count: f"{count:.3g}"),
+    "forward_ns": ("forward", duration),
+    "backward_ns": ("backward", duration),
+    "host_sum_ns": ("host", duration),
+    "iteration_count": ("iterations", lambda count: f"{count:,}"),
+    "tokens": ("tokens", lambda count: f"{count:,}"),
+    "p50_ns": ("median", duration),
+    "p95_ns": ("95 %", duration),
+    "p99_ns": ("99 %", duration),
+    "gap_sum_ns": ("gaps", duration),
+    "tokens_per_s": ("tokens/s", lambda rate: f"{rate:,.0f}"),
+    "rank": ("rank", str),
+    "device": ("device", str),
+    "kind": ("kind", str),
+    "limited_by": ("limited by", str),
     "group_size": ("ranks", str),
     "group_desc": ("group", str),
     "class": ("class", str),
     "name": ("name", name_words),
+    "operator": ("operator", name_words),
+    "input_shapes": ("shapes", name_words),
+    "path": ("module", name_words),
 }
-_TEXTS = {"class", "name", "group_desc"}
+_TEXTS = {"class", "name", "group_desc", "kind", "limited_by", "operator", "input_shapes", "path"}
 
 
 def sections(answer: TopAnswer, run: str) -> list[Section]:
     """Return the largest rows with their share, and how much is not shown."""
-    question = QUESTIONS[answer.what]
+    question = question_of(answer.what, answer.by)
     asked = f"top {answer.what} by {answer.by}"
     where = [f"step {answer.step}" if answer.step is not None else "analysis window"]
     where += [] if answer.rank is None else [f"rank {answer.rank}"]
@@ -52,7 +73,7 @@ def sections(answer: TopAnswer, run: str) -> list[Section]:
     rows = []
     for row in answer.rows:
         cells = ["–" if row[name] is None else _SHOWN[name][1](row[name]) for name in names]
-        share = percent(row[ordered] / answer.whole_ns) if answer.whole_ns else "–"
+        share = percent(row[ordered] / answer.whole_ns) if answer.whole_ns and row[ordered] is not None else "–"
         rows.append((cells[0], share, *cells[1:]))
     right = frozenset({1, *(i + (i > 0) for i, name in enumerate(names) if name not in _TEXTS)})
     table = Table((columns[0], "share", *columns[1:]), tuple(rows), right=right)
@@ -77,7 +98,7 @@ def document(answer: TopAnswer, run: str) -> dict[str, Any]:
         "rank": answer.rank,
         "step": answer.step,
         "metric": answer.metric,
-        "meaning": QUESTIONS[answer.what].meaning,
+        "meaning": question_of(answer.what, answer.by).meaning,
         "row_count": answer.row_count,
         "whole_ns": answer.whole_ns,
         "rows": [dict(row) for row in answer.rows],

@@ -1,0 +1,83 @@
+"""Bandwidths, sizes and overlap of collectives in real traces, against numbers of independent scripts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from corpus_metrics import expected, expected_names, run_of, table
+
+from traceanalyzer.run import Run
+
+__all__ = ["run_of"]
+NAMES = expected_names("busbw") or ["none"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_bandwidths_of_recorded_collectives(corpus: Path, run_of: Callable[[str], Run], name: str) -> None:
+    rows = table(
+        run_of(name),
+        "FROM collectives WHERE size_bytes IS NOT NULL AND collective IS NOT NULL ORDER BY start_ns, op_id",
+    )
+    found = [
+        (
+            row["name"].partition("(")[0],
+            row["collective_kind"],
+            row["group_size"],
+            row["size_bytes"],
+            row["dur_ns"],
+            row["start_ns"],
+        )
+        for row in rows
+    ]
+    wanted = expected("busbw", name)["collectives"]
+    base = rows[0]["start_ns"] - wanted[0]["start_ns"] if wanted else 0
+    assert sorted(found) == sorted(
+        (row["kernel"], row["kind"], row["group_size"], row["size_bytes"], row["dur_ns"], row["start_ns"] + base)
+        for row in wanted
+    )
+    bandwidths = sorted(
+        (row["start_ns"], round(row["algorithm_bytes_per_s"] / 1e9, 6), round(row["bus_bytes_per_s"] / 1e9, 6))
+        for row in rows
+    )
+    assert bandwidths == sorted(
+        (row["start_ns"] + base, row["algbw_gb_per_s"], row["busbw_gb_per_s"]) for row in wanted
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_sizes_and_overlap(corpus: Path, run_of: Callable[[str], Run], name: str) -> None:
+    numbers = expected("busbw", name)
+    sizes = table(run_of(name), "SELECT log2_bytes, message_count FROM message_sizes WHERE log2_bytes IS NOT NULL")
+    histogram: Counter[str] = Counter()
+    for row in sizes:
+        histogram[str(row["log2_bytes"])] += row["message_count"]
+    assert histogram == numbers["histogram_floor_log2_bytes"]
+    (row,) = table(
+        run_of(name),
+        "SELECT coalesce(sum(comm_kernel_count), 0) AS kernels, coalesce(sum(comm_ns), 0) AS comm_ns, "
+        "coalesce(sum(exposed_comm_ns), 0) AS exposed_ns FROM comm_share",
+    )
+    assert (row["kernels"], row["comm_ns"], row["exposed_ns"]) == (
+        numbers["comm_kernels"],
+        numbers["comm_union_ns"],
+        numbers["comm_exposed_ns"],
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_collectives_by_message(corpus: Path, run_of: Callable[[str], Run], name: str) -> None:
+    rows = table(
+        run_of(name),
+        "SELECT collective_kind, group_size, size_bytes, CAST(sum(call_count) AS BIGINT) AS count, "
+        "CAST(sum(dur_sum_ns) AS BIGINT) AS dur_sum_ns FROM collective_efficiency "
+        "WHERE size_bytes IS NOT NULL AND comm_dtype IS NOT NULL GROUP BY ALL",
+    )
+    wanted: dict[tuple[str, int], list[int]] = {}
+    for message, row in expected("busbw", name)["by_message"].items():
+        totals = wanted.setdefault((message.split()[0], row["size_bytes"]), [0, 0])
+        totals[0] += row["count"]
+        totals[1] += row["dur_sum_ns"]
+    assert {(r["collective_kind"], r["size_bytes"]): [r["count"], r["dur_sum_ns"]] for r in rows} == wanted

@@ -1,0 +1,139 @@
+"""Memory snapshots and exported timelines: totals by hand and of a real file; a pickle with code is refused."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from corpus_metrics import EXPECTED
+
+from traceanalyzer.cli import main
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.memory_files.exported_timeline import CATEGORIES, read_exported_timeline, timeline_totals
+from traceanalyzer.memory_files.snapshot_file import read_snapshot
+from traceanalyzer.memory_files.snapshot_totals import snapshot_totals
+
+FRAMES = [
+    {"filename": "/opt/site-packages/torch/nn/linear.py", "line": 9, "name": "forward"},
+    {"filename": "net.py", "line": 22, "name": "forward"},
+]
+SNAPSHOT: dict[str, Any] = {
+    "segments": [
+        {
+            "device": 0,
+            "address": 0,
+            "total_size": 100,
+            "blocks": [
+                {"state": "active_allocated", "size": 40, "requested_size": 33, "address": 0, "frames": FRAMES},
+                {"state": "active_awaiting_free", "size": 10, "address": 40, "frames": []},
+                {"state": "inactive", "size": 50, "address": 50},
+            ],
+        },
+        {"device": 0, "address": 500, "total_size": 30, "blocks": [{"state": "inactive", "size": 30, "address": 500}]},
+    ],
+    "device_traces": [
+        [
+            {"action": "alloc", "addr": 7, "size": 60},
+            {"action": "alloc", "addr": 0, "size": 40},
+            {"action": "free_requested", "addr": 7, "size": 60},
+            {"action": "free_completed", "addr": 7, "size": 60},
+        ],
+        [],
+    ],
+}
+
+
+def written(folder: Path, content: bytes) -> Path:
+    path = folder / "snapshot.pickle"
+    path.write_bytes(content)
+    return path
+
+
+@pytest.mark.parametrize("dump", [pickle.dumps, lambda snapshot: json.dumps(snapshot).encode()])
+def test_only_free_blocks_beside_used_ones_are_fragments(tmp_path: Path, dump: Any) -> None:
+    (totals,) = snapshot_totals(read_snapshot(written(tmp_path, dump(SNAPSHOT))))
+    assert (totals.reserved_bytes, totals.allocated_bytes, totals.active_bytes) == (130, 40, 50)
+    assert (totals.fragmented_bytes, totals.releasable_bytes, totals.rounding_bytes) == (50, 30, 7)
+    assert (totals.before_bytes, totals.peak_bytes, totals.peak_entry) == (10, 110, 1)
+    assert not totals.history_begins_late
+    assert totals.lines == {"net.py:22 forward": 40, "(no frames: older than the history)": 10}
+
+
+def test_a_history_that_frees_what_it_never_allocated_begins_late(tmp_path: Path) -> None:
+    late = SNAPSHOT | {"device_traces": [[{"action": "free_completed", "addr": 99, "size": 8}]]}
+    (totals,) = snapshot_totals(read_snapshot(written(tmp_path, pickle.dumps(late))))
+    assert totals.history_begins_late
+    assert (totals.before_bytes, totals.peak_bytes, totals.peak_entry) == (58, 58, None)
+
+
+class Payload:
+    """What a hostile file would run."""
+
+    def __init__(self, target: Path) -> None:
+        self.target = target
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.target,)
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_a_pickle_that_names_code_is_refused_with_its_opcode(tmp_path: Path, protocol: int) -> None:
+    target = tmp_path / "ran"
+    content = pickle.dumps({"segments": [Payload(target)]}, protocol)
+    with pytest.raises(TraceAnalyzerError, match=r"has the opcode (GLOBAL|STACK_GLOBAL)"):
+        read_snapshot(written(tmp_path, content))
+    assert not target.exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"\x80", b"\x80\x04.", pickle.dumps([1]), pickle.dumps(SNAPSHOT)[:-9], b"{"])
+def test_what_is_no_snapshot_is_an_error_and_no_traceback(tmp_path: Path, content: bytes) -> None:
+    with pytest.raises(TraceAnalyzerError):
+        read_snapshot(written(tmp_path, content))
+
+
+def test_rows_of_one_time_happen_together(tmp_path: Path) -> None:
+    rows = [[-1, 1, 10, 0], [5, 2, 30, 3], [5, 4, -10, 0], [6, 3, -30, 3], [6, 3, 30, 4]]
+    totals = timeline_totals(read_exported_timeline(written(tmp_path, json.dumps(rows).encode())))
+    assert (totals.older_bytes, totals.peak_bytes, totals.peak_ns) == (10, 30, 5)
+    assert dict(zip(CATEGORIES, totals.at_end, strict=True))["activation"] == 30
+
+
+@pytest.mark.check
+def test_an_exported_timeline_of_a_real_program() -> None:
+    path = EXPECTED / "memory_timeline_raw.json"
+    if not path.is_file():
+        pytest.skip(f"no expected numbers at {path}")
+    wanted = json.loads(path.read_text())
+    totals = timeline_totals(read_exported_timeline(EXPECTED.parent / "inputs" / "memory_timeline.raw.gz"))
+    assert (totals.event_count, totals.time_count) == (wanted["events"], wanted["distinct_times"])
+    assert (totals.peak_bytes, totals.peak_ns) == (wanted["peak_bytes"], wanted["peak_time"])
+    assert totals.older_bytes == wanted["preexisting_bytes"]
+    for name, values in (
+        ("categories_at_peak", totals.at_peak),
+        ("peak_of_each_category", totals.peaks),
+        ("at_end", totals.at_end),
+    ):
+        assert dict(zip(CATEGORIES, values, strict=True)) == wanted[name]
+
+
+def test_the_command_shows_a_snapshot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["memory", str(written(tmp_path, pickle.dumps(SNAPSHOT)))]) == 0
+    shown = capsys.readouterr().out
+    assert "fragmented  0.0 MiB, free in segments that are partly used" in shown
+    assert "net.py:22 forward" in shown
+
+
+def test_the_commands_show_a_run(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = str(root / "sample_traces" / "slow_loader")
+    for arguments, words in (
+        (["top", "modules", run], "no modules there"),
+        (["top", "lines", run, "--by", "idle"], "dataset.py"),
+        (["memory", run], "Alive at the peak"),
+    ):
+        assert main([*arguments, "--store", str(tmp_path / "store")]) == 0
+        assert words in capsys.readouterr().out
+    assert main(["top", "kernels", run, "--by", "flops", "--store", str(tmp_path / "store")]) == 2
+    assert "kernels have no order by flops" in capsys.readouterr().err

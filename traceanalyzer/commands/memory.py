@@ -1,0 +1,121 @@
+"""`traceanalyzer memory`: how much memory a run took, and who held it; also of a snapshot or an exported timeline."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import click
+
+from traceanalyzer.commands.opening import RunOptions, opened, run_options, step_options
+
+_MIB = 2**20
+_HEAD_BYTES = 2**12
+_LINES = 15
+_PEAKS = """
+SELECT trace, place, device, step, peak_bytes, reserved_at_peak_bytes, peak_reserved_bytes, before_bytes, after_bytes,
+    peak_change_bytes
+FROM memory_peaks
+WHERE place = 'device'
+"""
+_HOLDERS = """
+SELECT trace, device, category, operator, module, live_bytes, live_share
+FROM memory_at_peak
+WHERE place = 'device'
+LIMIT 20
+"""
+_GROWTH = """
+SELECT trace, device, step, operator, module, left_bytes, steps_in_row
+FROM memory_growth
+WHERE place = 'device' AND is_suspected
+LIMIT 20
+"""
+
+
+@click.command()
+@run_options
+@step_options
+def memory(options: RunOptions) -> None:
+    """Show how much memory a run took at most, what was alive then, and what grows.
+
+    RUN may also be a snapshot of PyTorch's allocator (`torch.cuda.memory._dump_snapshot`), of which nothing is run, or
+    a timeline that the profiler exported (`export_memory_timeline` to .raw.json.gz).
+    """
+    kind = _kind_of(options.path)
+    if kind == "snapshot":
+        _show_snapshot(options.path)
+    elif kind == "timeline":
+        _show_timeline(options.path)
+    else:
+        _show_run(options)
+
+
+def _kind_of(path: Path) -> str:
+    """Tell by its first bytes whether a file is a snapshot or an exported timeline; else it is a run."""
+    import gzip
+
+    if not path.is_file():
+        return "run"
+    try:
+        with path.open("rb") as file:
+            head = file.read(2)
+        if head[:1] == b"\x80":
+            return "snapshot"
+        with gzip.open(path) if head == b"\x1f\x8b" else path.open("rb") as content:
+            start = b"".join(content.read(_HEAD_BYTES).split())
+    except (OSError, EOFError):
+        return "run"
+    if start.startswith(b'{"segments"'):
+        return "snapshot"
+    return "timeline" if start.startswith(b"[[-1,1,") else "run"
+
+
+def _show_run(options: RunOptions) -> None:
+    with opened(options) as (run, activity):
+        from traceanalyzer.report.screens import result_set
+
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        for title, query in (("Peaks", _PEAKS), ("Alive at the peak", _HOLDERS), ("Suspected leaks", _GROWTH)):
+            result = run.connection.execute(query)
+            activity.stop()
+            sys.stdout.write(f"{title}\n")
+            result_set.write_table(result, sys.stdout, width=width)
+            sys.stdout.write("\n")
+
+
+def _show_snapshot(path: Path) -> None:
+    from traceanalyzer.memory_files.snapshot_file import read_snapshot
+    from traceanalyzer.memory_files.snapshot_totals import snapshot_totals
+    from traceanalyzer.report.visible import visible
+
+    for totals in snapshot_totals(read_snapshot(path)):
+        _line(f"device {totals.device}", "")
+        _line("reserved", _mib(totals.reserved_bytes))
+        _line("allocated", _mib(totals.allocated_bytes))
+        _line("fragmented", f"{_mib(totals.fragmented_bytes)}, free in segments that are partly used")
+        _line("releasable", f"{_mib(totals.releasable_bytes)}, in segments that nothing uses")
+        _line("rounding", _mib(totals.rounding_bytes))
+        if totals.peak_bytes is not None:
+            late = ", which begins late" if totals.history_begins_late else ""
+            _line("peak", f"{_mib(totals.peak_bytes)} in a history of {totals.entry_count:,} events{late}")
+        for line, size in list(totals.lines.items())[:_LINES]:
+            _line("", f"{_mib(size)}  {visible(line)}")
+
+
+def _show_timeline(path: Path) -> None:
+    from traceanalyzer.memory_files.exported_timeline import CATEGORIES, read_exported_timeline, timeline_totals
+
+    totals = timeline_totals(read_exported_timeline(path))
+    _line("older", _mib(totals.older_bytes))
+    _line("peak", _mib(totals.peak_bytes))
+    for category, size in sorted(zip(CATEGORIES, totals.at_peak, strict=True), key=lambda pair: -pair[1]):
+        _line("", f"{_mib(size)}  {category.replace('_', ' ')}")
+
+
+def _line(label: str, text: str) -> None:
+    sys.stdout.write(f"{label:<12}{text}".rstrip() + "\n")
+
+
+def _mib(size_bytes: int) -> str:
+    return f"{size_bytes / _MIB:,.1f} MiB"

@@ -1,0 +1,98 @@
+"""Reads snapshots of PyTorch's allocator (`torch.cuda.memory._dump_snapshot`) without running anything in them."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import pickletools
+from pathlib import Path
+from typing import Any, NoReturn
+
+from traceanalyzer.errors import TraceAnalyzerError
+
+MAX_BYTES = 8 * 2**30
+# A pickle may name one list many times: a small file can so hold more blocks than any memory has.
+MAX_BLOCKS = 50_000_000
+_HINT = "a snapshot holds only numbers, texts, lists and dictionaries; this file would run code, so it is not read"
+# What builds objects out of names. A snapshot needs none of it.
+_REFUSED = frozenset(
+    {
+        "GLOBAL",
+        "STACK_GLOBAL",
+        "INST",
+        "OBJ",
+        "NEWOBJ",
+        "NEWOBJ_EX",
+        "REDUCE",
+        "BUILD",
+        "EXT1",
+        "EXT2",
+        "EXT4",
+        "PERSID",
+        "BINPERSID",
+    }
+)
+
+
+class _Refused(Exception):
+    """A pickle asks for a name."""
+
+
+class _Plain(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> NoReturn:
+        raise _Refused
+
+    def persistent_load(self, pid: Any) -> NoReturn:
+        raise _Refused
+
+
+def read_snapshot(path: Path) -> dict[str, Any]:
+    """Return the dictionary in a snapshot: a pickle, or the same as JSON.
+
+    Nothing that a pickle names is ever looked up. Raises TraceAnalyzerError where the file is none, is damaged, asks
+    for names, or is larger than `MAX_BYTES`.
+    """
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise TraceAnalyzerError(f"is larger than {MAX_BYTES:,} bytes", path)
+        content = path.read_bytes()
+    except OSError as error:
+        raise TraceAnalyzerError(f"cannot be read: {error.strerror}", path) from error
+    found = _json(content) if content.lstrip()[:1] == b"{" else _pickle(content, path)
+    if not isinstance(found, dict) or not isinstance(found.get("segments"), list):
+        raise TraceAnalyzerError("is no memory snapshot: it has no list of segments", path)
+    block_count = sum(
+        len(blocks) for s in found["segments"] if isinstance(s, dict) and isinstance(blocks := s.get("blocks"), list)
+    )
+    if block_count > MAX_BLOCKS:
+        raise TraceAnalyzerError(f"lists {block_count:,} blocks: the same ones again and again", path)
+    return found
+
+
+def _json(content: bytes) -> Any:
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _pickle(content: bytes, path: Path) -> Any:
+    try:
+        return _Plain(io.BytesIO(content)).load()
+    except _Refused:
+        raise TraceAnalyzerError(f"has the opcode {_first_refused(content)}", path, _HINT) from None
+    except (pickle.UnpicklingError, EOFError, ValueError, TypeError, AttributeError, IndexError, KeyError) as error:
+        refused = _first_refused(content)
+        if refused is not None:
+            raise TraceAnalyzerError(f"has the opcode {refused}", path, _HINT) from error
+        raise TraceAnalyzerError("is no pickle, or a damaged one", path, "write the snapshot again") from error
+    except (MemoryError, OverflowError, RecursionError) as error:
+        raise TraceAnalyzerError("asks for more memory than there is", path) from error
+
+
+def _first_refused(content: bytes) -> str | None:
+    try:
+        return next((opcode.name for opcode, _, _ in pickletools.genops(content) if opcode.name in _REFUSED), None)
+    except ValueError:
+        return None

@@ -1,0 +1,121 @@
+"""What a memory snapshot says: how much is reserved, used, wasted, and how high it went."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_ALLOCATED = "active_allocated"
+_INACTIVE = "inactive"
+# Frames of these are the framework's, not the program's.
+_FRAMEWORK = ("/torch/", "site-packages", "dist-packages", "<frozen", "??")
+
+
+@dataclass(frozen=True)
+class SnapshotTotals:
+    """Memory of one device in a snapshot, in bytes."""
+
+    device: int
+    reserved_bytes: int  # of all segments
+    allocated_bytes: int  # in blocks that the program holds
+    active_bytes: int  # the same, and what waits for a stream before it can be used again
+    releasable_bytes: int  # in segments of which nothing is used: they can be given back
+    fragmented_bytes: int  # free blocks in segments of which something is used
+    rounding_bytes: int  # in blocks that are larger than what was asked for
+    entry_count: int  # events of the history
+    before_bytes: int | None  # active before the first event; None: no history
+    peak_bytes: int | None  # highest active; None: no history
+    peak_entry: int | None  # number of the event after which it was reached, from 0; None: before the first, no history
+    history_begins_late: bool  # events free what no event allocated: a ring buffer lost the first ones
+    lines: Mapping[str, int]  # bytes of used blocks by the program's line that allocated them, the largest first
+
+
+def snapshot_totals(snapshot: Mapping[str, Any]) -> list[SnapshotTotals]:
+    """Return the totals of each device that has segments or a history."""
+    segments: dict[int, list[Mapping[str, Any]]] = {}
+    for segment in _dicts(snapshot.get("segments")):
+        segments.setdefault(_number(segment.get("device")), []).append(segment)
+    traces = snapshot.get("device_traces")
+    histories = dict(enumerate(traces)) if isinstance(traces, list) else {}
+    devices = segments.keys() | {device for device, entries in histories.items() if entries}
+    return [
+        _of_device(device, segments.get(device, []), list(_dicts(histories.get(device)))) for device in sorted(devices)
+    ]
+
+
+def _of_device(device: int, segments: list[Mapping[str, Any]], entries: list[Mapping[str, Any]]) -> SnapshotTotals:
+    blocks = [list(_dicts(segment.get("blocks"))) for segment in segments]
+    used = [block for of_segment in blocks for block in of_segment if block.get("state") != _INACTIVE]
+    held = [block for block in used if block.get("state") == _ALLOCATED]
+    active = sum(_number(block.get("size")) for block in used)
+    releasable = fragmented = 0
+    for segment, of_segment in zip(segments, blocks, strict=True):
+        free = sum(_number(block.get("size")) for block in of_segment if block.get("state") == _INACTIVE)
+        if all(block.get("state") == _INACTIVE for block in of_segment):
+            releasable += _number(segment.get("total_size"))
+        else:
+            fragmented += free
+    changes = [_change(entry) for entry in entries]
+    before = active - sum(changes) if entries else None
+    peak, peak_entry = before, None
+    level = before or 0
+    for number, change in enumerate(changes):
+        level += change
+        if peak is None or level > peak:
+            peak, peak_entry = level, number
+    lines: Counter[str] = Counter()
+    for block in used:
+        lines[_line(block)] += _number(block.get("size"))
+    return SnapshotTotals(
+        device,
+        sum(_number(segment.get("total_size")) for segment in segments),
+        sum(_number(block.get("size")) for block in held),
+        active,
+        releasable,
+        fragmented,
+        sum(max(0, _number(b.get("size")) - _number(b.get("requested_size", b.get("size")))) for b in held),
+        len(entries),
+        before,
+        peak,
+        peak_entry,
+        _begins_late(entries),
+        dict(lines.most_common()),
+    )
+
+
+def _change(entry: Mapping[str, Any]) -> int:
+    """Return by how much an event changes what is active: memory is free again once its free is complete."""
+    action = entry.get("action")
+    size = _number(entry.get("size"))
+    return size if action == "alloc" else -size if action == "free_completed" else 0
+
+
+def _begins_late(entries: list[Mapping[str, Any]]) -> bool:
+    known: set[Any] = set()
+    for entry in entries:
+        if entry.get("action") == "alloc":
+            known.add(entry.get("addr"))
+        elif entry.get("action") == "free_completed" and entry.get("addr") not in known:
+            return True
+    return False
+
+
+def _line(block: Mapping[str, Any]) -> str:
+    """Return the innermost frame of the program itself, as file:line function; older memory has none."""
+    history = block.get("history")
+    frames = block.get("frames") or (history[0].get("frames") if isinstance(history, list) and history else None)
+    for frame in _dicts(frames):
+        file = str(frame.get("filename", "??"))
+        if not any(part in file for part in _FRAMEWORK):
+            return f"{file}:{frame.get('line')} {frame.get('name')}"
+    return "(no frames: older than the history)" if not frames else "(only the framework's frames)"
+
+
+def _dicts(values: Any) -> Iterator[Mapping[str, Any]]:
+    return (value for value in values if isinstance(value, dict)) if isinstance(values, list) else iter(())
+
+
+def _number(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0

@@ -1,0 +1,116 @@
+-- One row per trace, kind and stack: the values of a flame graph, in the folded form that other tools read.
+--
+-- A stack is the names of call_tree from the outermost slice to the innermost, joined by semicolons; in names, a semicolon
+-- becomes a colon and a line break a space. Values are of the stack itself, so that those of a kind add up:
+-- device: durations of GPU operations, below the stack of their launch call, with the operation's name as last frame; work
+-- whose launch is not in the trace lies below (not linked), so that the sum is that of all GPU operations.
+-- host: self time of host slices. idle: time that devices waited for the host, on the stack of the slice that is to blame;
+-- what the ledger blames on no host slice lies below (not the host), by its bucket. memory: bytes that the framework
+-- allocated on devices, on the stack of the operator that made them.
+--
+-- columns:
+--   trace     VARCHAR  name of the trace
+--   rank      INTEGER  rank in the job
+--   trace_id  INTEGER  traces.trace_id
+--   kind      VARCHAR  device, host, idle or memory
+--   stack     VARCHAR  frames, the outermost first, joined by semicolons
+--   value     BIGINT   nanoseconds; of memory bytes
+WITH RECURSIVE
+nodes AS MATERIALIZED (
+    SELECT
+        trace_id,
+        stack_id,
+        parent_stack_id,
+        translate(name, e';\n\r', ':  ') AS frame,
+        host_self_ns,
+        idle_self_ns
+    FROM call_tree
+),
+paths AS (
+    SELECT
+        trace_id,
+        stack_id,
+        frame AS stack
+    FROM nodes
+    WHERE parent_stack_id IS NULL
+    UNION ALL
+    SELECT
+        nodes.trace_id,
+        nodes.stack_id,
+        paths.stack || ';' || nodes.frame
+    FROM paths
+    JOIN nodes ON nodes.trace_id = paths.trace_id AND nodes.parent_stack_id = paths.stack_id
+),
+device_work AS (
+    SELECT
+        ops.trace_id,
+        slices.stack_id,
+        translate(ops.name, e';\n\r', ':  ') AS frame,
+        sum(ops.dur_ns) AS value
+    FROM canonical.gpu_ops AS ops
+    LEFT JOIN canonical.host_slices AS slices
+           ON slices.trace_id = ops.trace_id AND slices.slice_id = coalesce(ops.launch_id, ops.cpu_op_id)
+    GROUP BY ALL
+),
+allocated AS (
+    SELECT
+        allocations.trace_id,
+        slices.stack_id,
+        sum(allocations.size_bytes) AS value
+    FROM memory_allocations AS allocations
+    LEFT JOIN canonical.host_slices AS slices
+           ON slices.trace_id = allocations.trace_id AND slices.slice_id = allocations.operator_id
+    WHERE allocations.place = 'device'
+    GROUP BY ALL
+),
+waits AS (
+    SELECT
+        pieces.trace_id,
+        translate(pieces.bucket, ';', ':') AS frame,
+        sum(pieces.dur_ns) AS value
+    FROM attribution.ledger_rows AS pieces
+    WHERE pieces.bucket <> 'compute'
+      AND NOT coalesce(
+          pieces.bucket LIKE 'host.%'
+          AND pieces.blame_kind = 'slice'
+          AND (pieces.trace_id, pieces.blame_id) IN (SELECT (trace_id, slice_id) FROM canonical.host_slices),
+          FALSE
+      )
+    GROUP BY ALL
+),
+flames AS (
+    SELECT
+        device_work.trace_id,
+        'device' AS kind,
+        coalesce(paths.stack, '(not linked)') || ';' || device_work.frame AS stack,
+        device_work.value
+    FROM device_work
+    LEFT JOIN paths ON paths.trace_id = device_work.trace_id AND paths.stack_id = device_work.stack_id
+    UNION ALL
+    SELECT trace_id, 'host', paths.stack, nodes.host_self_ns
+    FROM nodes
+    JOIN paths USING (trace_id, stack_id)
+    UNION ALL
+    SELECT trace_id, 'idle', paths.stack, nodes.idle_self_ns
+    FROM nodes
+    JOIN paths USING (trace_id, stack_id)
+    UNION ALL
+    SELECT trace_id, 'idle', '(not the host);' || frame, value
+    FROM waits
+    UNION ALL
+    SELECT allocated.trace_id, 'memory', coalesce(paths.stack, '(outside operators)'), allocated.value
+    FROM allocated
+    LEFT JOIN paths ON paths.trace_id = allocated.trace_id AND paths.stack_id = allocated.stack_id
+)
+SELECT
+    traces.trace,
+    traces.rank,
+    flames.trace_id,
+    flames.kind,
+    flames.stack,
+    CAST(sum(flames.value) AS BIGINT) AS value
+FROM flames
+JOIN canonical.traces AS traces USING (trace_id)
+WHERE flames.value > 0
+GROUP BY flames.trace_id, traces.trace, traces.rank, flames.kind, flames.stack
+ORDER BY flames.trace_id, flames.kind, value DESC, flames.stack

@@ -1,0 +1,121 @@
+-- One row per launch of a recorded graph: what the device did for it, and whether all of it was recorded.
+--
+-- A graph is known by its id, else by the sequence of its operations' names. A launch with fewer operations than most
+-- launches of its graph is under-recorded: idle time inside it is not sure. Where the profiler recorded a replay as one
+-- operation, its nodes are not known.
+--
+-- columns:
+--   trace              VARCHAR  name of the trace
+--   rank               INTEGER  rank in the job
+--   device             INTEGER  device; NULL: no operation of it was recorded
+--   trace_id           INTEGER  traces.trace_id
+--   launch_id          BIGINT   the call (host_slices.slice_id)
+--   call               VARCHAR  its name
+--   host_start_ns      BIGINT   start of the call
+--   host_dur_ns        BIGINT   duration of the call
+--   graph              VARCHAR  id of the graph, else a hash of its operations' names; NULL: no operation was recorded
+--   occurrence         BIGINT   number of this launch among those of its graph, from 1
+--   op_count           BIGINT   GPU operations recorded
+--   has_nodes          BOOLEAN  its nodes were recorded, not the replay as a whole
+--   first_wait_ns      BIGINT   from the start of the call to the start of the first operation
+--   start_ns           BIGINT   start of the first operation
+--   span_ns            BIGINT   from there to the end of the last operation
+--   busy_ns            BIGINT   time in which at least one operation runs
+--   is_under_recorded  BOOLEAN  fewer operations than most launches of its graph; NULL: no operation was recorded
+WITH calls AS (
+    SELECT
+        trace_id,
+        slice_id,
+        parent_id,
+        name,
+        start_ns,
+        dur_ns
+    FROM canonical.host_slices
+    WHERE category IN ('runtime', 'driver')
+      AND regexp_matches(name, '^(cuda|hip|cu)GraphLaunch')
+),
+owned AS (
+    SELECT
+        ops.*,
+        greatest(
+            ops.start_ns + ops.dur_ns - greatest(
+                ops.start_ns,
+                coalesce(
+                    max(ops.start_ns + ops.dur_ns) OVER (
+                        PARTITION BY ops.trace_id, ops.launch_id
+                        ORDER BY ops.start_ns, ops.dur_ns, ops.op_id
+                        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+                    ),
+                    ops.start_ns
+                )
+            ),
+            0
+        ) AS added_ns
+    FROM canonical.gpu_ops AS ops
+    SEMI JOIN calls ON calls.trace_id = ops.trace_id AND calls.slice_id = ops.launch_id
+),
+work AS (
+    SELECT
+        trace_id,
+        launch_id,
+        arg_min(device, start_ns) AS device,
+        coalesce(
+            any_value(CAST(graph_id AS VARCHAR)),
+            CAST(hash(string_agg(coalesce(name, ''), chr(10) ORDER BY start_ns, op_id)) AS VARCHAR)
+        ) AS graph,
+        count(*) AS op_count,
+        bool_or(kind <> 'graph') AS has_nodes,
+        min(start_ns) AS start_ns,
+        max(start_ns + dur_ns) AS end_ns,
+        CAST(sum(added_ns) AS BIGINT) AS busy_ns
+    FROM owned
+    GROUP BY trace_id, launch_id
+),
+-- Of a driver call inside a runtime call, the one that operations name counts; without operations, the outer one.
+launches AS (
+    SELECT
+        calls.trace_id,
+        calls.slice_id,
+        calls.name,
+        calls.start_ns AS host_start_ns,
+        calls.dur_ns,
+        work.* EXCLUDE (trace_id, launch_id)
+    FROM calls
+    LEFT JOIN work ON work.trace_id = calls.trace_id AND work.launch_id = calls.slice_id
+    WHERE work.launch_id IS NOT NULL
+       OR NOT EXISTS (
+           FROM calls AS other
+           WHERE other.trace_id = calls.trace_id
+             AND (other.slice_id = calls.parent_id OR other.parent_id = calls.slice_id)
+       )
+),
+usual AS (
+    SELECT trace_id, graph, mode(op_count ORDER BY op_count DESC) AS op_count
+    FROM work
+    GROUP BY trace_id, graph
+)
+SELECT
+    traces.trace,
+    traces.rank,
+    launches.device,
+    launches.trace_id,
+    launches.slice_id AS launch_id,
+    launches.name AS call,
+    launches.host_start_ns,
+    launches.dur_ns AS host_dur_ns,
+    launches.graph,
+    CASE
+        WHEN launches.graph IS NOT NULL
+        THEN row_number() OVER (PARTITION BY launches.trace_id, launches.graph ORDER BY launches.host_start_ns, launches.slice_id)
+    END AS occurrence,
+    coalesce(launches.op_count, 0) AS op_count,
+    launches.has_nodes,
+    launches.start_ns - launches.host_start_ns AS first_wait_ns,
+    launches.start_ns,
+    launches.end_ns - launches.start_ns AS span_ns,
+    launches.busy_ns,
+    launches.op_count < usual.op_count AS is_under_recorded
+FROM launches
+JOIN canonical.traces AS traces USING (trace_id)
+LEFT JOIN usual ON usual.trace_id = launches.trace_id AND usual.graph = launches.graph
+ORDER BY launches.trace_id, launches.host_start_ns, launches.slice_id
