@@ -322,10 +322,14 @@ function startStrips() {
   ta.go = go;
   const follow = () => {
     const place = PLACE.exec(location.hash);
-    if (place) go(decodeURIComponent(place[1]), Number(place[3]), Number(place[4]), Number(place[2] || 0));
+    if (place) go(decoded(place[1]), Number(place[3]), Number(place[4]), Number(place[2] || 0));
   };
   addEventListener("hashchange", follow);
   follow();
+}
+
+function decoded(text) {
+  try { return decodeURIComponent(text); } catch { return text; }
 }
 
 function go(id, a, b, row = 0) {
