@@ -81,7 +81,7 @@ def test_an_operator_without_a_gpu_still_has_its_time_on_the_host() -> None:
 
 def test_the_window_is_the_sum_of_its_kept_steps(job: duckdb.DuckDBPyConnection) -> None:
     kept = [step for (step,) in job.sql("SELECT DISTINCT step FROM attribution.steps WHERE kept").fetchall()]
-    for what in QUESTIONS:
+    for what in (what for what, question in QUESTIONS.items() if question.has_steps):
         window = top(job, what).whole_ns
         assert window
         assert window == sum(top(job, what, step=step).whole_ns for step in kept)
