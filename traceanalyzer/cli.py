@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import click
 
-from traceanalyzer.commands import crosscheck, diagnose, info, ingest, metrics, record, rules, sql, whatif
+from traceanalyzer.commands import crosscheck, diagnose, export, info, ingest, metrics, record, rules, sql, whatif
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report.visible import visible
 
@@ -38,6 +38,7 @@ for command in (
     metrics.metrics,
     rules.rules,
     record.record,
+    export.export,
     crosscheck.crosscheck,
 ):
     cli.add_command(command)
