@@ -106,3 +106,44 @@ def _write_tar(run: Run, parts: list[Part], diagnosis: Diagnosis, stream: IO[byt
             header.size = content.tell()
             content.seek(0)
             archive.addfile(header, content)
+
+
+@export.command("speedscope")
+@run_options
+@_output
+@_part
+def speedscope(options: RunOptions, output: Path, ranks: tuple[int, ...], step: int | None, window: str | None) -> None:
+    """Write host stacks and streams for https://www.speedscope.app, one profile for each thread that launches."""
+    from traceanalyzer.exports.part import parts_of
+    from traceanalyzer.exports.speedscope import write_speedscope
+
+    with opened(options) as (run, activity):
+        activity.phase("writing")
+        parts = parts_of(run, ranks, window, step)
+        with written_bytes(output) as stream:
+            write_speedscope(run, parts, stream)
+
+
+@export.command("folded")
+@run_options
+@_output
+@_part
+@click.option(
+    "--weight",
+    type=click.Choice(["host", "gpu"]),
+    default="host",
+    show_default=True,
+    help="Time of the host in a stack, or of the GPU work that was launched there.",
+)
+def folded(
+    options: RunOptions, output: Path, ranks: tuple[int, ...], step: int | None, window: str | None, weight: str
+) -> None:
+    """Write host stacks as lines `thread;frame;frame ns`, for flamegraph.pl and the like."""
+    from traceanalyzer.exports.folded import write_folded
+    from traceanalyzer.exports.part import parts_of
+
+    with opened(options) as (run, activity):
+        activity.phase("writing")
+        parts = parts_of(run, ranks, window, step)
+        with written_bytes(output) as stream:
+            write_folded(run, parts, stream, weight)
