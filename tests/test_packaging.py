@@ -21,7 +21,7 @@ _DISTRIBUTIONS = {
     "adbc_driver_manager": "adbc-driver-manager",
 }
 # Packages of an extra, and the one folder or module that may import each.
-_EXTRAS = {("crosscheck", "hta"), ("torch.py", "torch")}
+_EXTRAS = {("crosscheck", "hta"), ("torch.py", "torch"), ("exports", "xlsxwriter")}
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import click
 
-from traceanalyzer.commands import crosscheck, diagnose, export, info, ingest, metrics, record, rules, sql, whatif
+from traceanalyzer.commands import crosscheck, diagnose, export, info, ingest, metrics, record, rules, sql, view, whatif
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report.visible import visible
 
@@ -39,6 +39,7 @@ for command in (
     rules.rules,
     record.record,
     export.export,
+    view.view,
     crosscheck.crosscheck,
 ):
     cli.add_command(command)

@@ -77,14 +77,15 @@ def perfetto(
             if output.name.endswith(".tar"):
                 _write_tar(run, parts, diagnosis, stream, from_tables=from_tables)
             else:
-                _write_trace(run, parts[0], diagnosis, stream, from_tables=from_tables, plain=output.suffix == ".json")
+                write_trace(run, parts[0], diagnosis, stream, from_tables=from_tables, plain=output.suffix == ".json")
     if not options.quiet and str(output) != "-":
         click.echo(f"{size(output.stat().st_size)}: {output}", err=True)
 
 
-def _write_trace(
+def write_trace(
     run: Run, part: Part, diagnosis: Diagnosis, stream: IO[bytes], *, from_tables: bool, plain: bool
 ) -> None:
+    """Write one trace with our tracks: as JSON, packed unless `plain`."""
     from traceanalyzer.exports.overlay import overlay_of
     from traceanalyzer.exports.perfetto import write_perfetto
 
@@ -100,7 +101,7 @@ def _write_tar(run: Run, parts: list[Part], diagnosis: Diagnosis, stream: IO[byt
     with tarfile.open(fileobj=stream, mode="w") as archive:
         for part in parts:
             content = io.BytesIO()
-            _write_trace(run, part, diagnosis, content, from_tables=from_tables, plain=False)
+            write_trace(run, part, diagnosis, content, from_tables=from_tables, plain=False)
             name = f"trace{part.trace_id}" if part.trace.rank is None else f"rank{part.trace.rank}-{part.trace_id}"
             header = tarfile.TarInfo(f"{name}.json.gz")
             header.size = content.tell()
@@ -147,3 +148,22 @@ def folded(
         parts = parts_of(run, ranks, window, step)
         with written_bytes(output) as stream:
             write_folded(run, parts, stream, weight)
+
+
+@export.command("xlsx")
+@run_options
+@_output
+def xlsx(options: RunOptions, output: Path) -> None:
+    """Write the diagnosis and the metrics behind it as a spreadsheet; needs the extra `xlsx`."""
+    import importlib.util
+
+    from traceanalyzer.exports.xlsx import write_xlsx
+
+    if importlib.util.find_spec("xlsxwriter") is None:
+        raise TraceAnalyzerError("XlsxWriter is not installed", "export xlsx", "pip install 'traceanalyzer[xlsx]'")
+    with opened(options) as (run, activity):
+        activity.phase("ranking findings")
+        diagnosis = run.diagnose()
+        activity.phase("writing")
+        with written_bytes(output) as stream:
+            write_xlsx(run, diagnosis, stream)
