@@ -43,7 +43,7 @@ def test_every_cell_is_that_of_the_metric(tmp_path: Path) -> None:
 
 def _same(cell: Any, value: Any) -> bool:
     if isinstance(value, float):
-        return cell == pytest.approx(value, rel=1e-12)
+        return bool(cell == pytest.approx(value, rel=1e-12))
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) > 2**53:
         return bool(cell == str(value))
     return bool(cell == value) or (value == "" and cell is None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import IO, Any
 
@@ -83,15 +83,13 @@ def write_xlsx(run: Run, diagnosis: Diagnosis, target: IO[bytes], most_rows: int
 def _write_cell(sheet: Any, row: int, column: int, value: Any) -> None:
     if value is None:
         return
-    write: Callable[..., Any]
     if isinstance(value, bool):
-        write, shown = sheet.write_boolean, value
+        sheet.write_boolean(row, column, value)
     elif isinstance(value, float) or (isinstance(value, int) and abs(value) <= _EXACT):
-        write, shown = sheet.write_number, value
+        sheet.write_number(row, column, value)
     else:
-        text = value if isinstance(value, (str, int)) else json.dumps(value, default=str)
-        write, shown = sheet.write_string, str(text).encode("utf-8", "replace").decode()[:_LONGEST_TEXT]
-    write(row, column, shown)
+        text = str(value) if isinstance(value, (str, int)) else json.dumps(value, default=str)
+        sheet.write_string(row, column, text.encode("utf-8", "replace").decode()[:_LONGEST_TEXT])
 
 
 def _sheets(run: Run, diagnosis: Diagnosis) -> dict[str, Rows]:
