@@ -21,7 +21,13 @@ _DISTRIBUTIONS = {
     "adbc_driver_manager": "adbc-driver-manager",
 }
 # Packages of an extra, and the one folder or module that may import each.
-_EXTRAS = {("crosscheck", "hta"), ("torch.py", "torch"), ("serving", "mcp"), ("serving", "mcp_types")}
+_EXTRAS = {
+    ("crosscheck", "hta"),
+    ("torch.py", "torch"),
+    ("serving", "mcp"),
+    ("serving", "mcp_types"),
+    ("exports", "xlsxwriter"),
+}
 
 
 @pytest.fixture(scope="module")

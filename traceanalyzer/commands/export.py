@@ -1,0 +1,169 @@
+"""`traceanalyzer export`: a run as a file for other programs."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tarfile
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, cast
+
+import click
+
+from traceanalyzer.commands.opening import RunOptions, opened, run_options
+from traceanalyzer.commands.output import written_bytes
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.report.words import size
+
+if TYPE_CHECKING:
+    from traceanalyzer.diagnosis import Diagnosis
+    from traceanalyzer.exports.part import Part
+    from traceanalyzer.run import Run
+
+# The least that packs well: the time of an export is that of packing.
+_GZIP_LEVEL = 1
+
+
+@click.group()
+def export() -> None:
+    """Write a run as a file for Perfetto, speedscope or a spreadsheet."""
+
+
+def _output(command: Callable[..., Any]) -> Callable[..., Any]:
+    option = click.option("-o", "--output", type=click.Path(path_type=Path), required=True, metavar="FILE")
+    return option(command)
+
+
+def _part(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in (
+        click.option("--rank", "ranks", type=int, multiple=True, metavar="N", help="Only this rank; may be repeated."),
+        click.option("--step", type=int, metavar="N", help="Only this step, as `traceanalyzer sql` numbers it."),
+        click.option("--window", metavar="A-B", help="Only this time, in ms since the trace's start: 120.5-180."),
+    ):
+        command = option(command)
+    return command
+
+
+@export.command("perfetto")
+@run_options
+@_output
+@_part
+@click.option("--from-tables", is_flag=True, help="Write the trace from the tables, and not its original bytes.")
+def perfetto(
+    options: RunOptions,
+    output: Path,
+    ranks: tuple[int, ...],
+    step: int | None,
+    window: str | None,
+    from_tables: bool,
+) -> None:
+    """Write a trace for https://ui.perfetto.dev, with steps, ledger, findings, gaps and queue depth as tracks.
+
+    The bytes of a JSON trace stay as they are behind these tracks. Several ranks make a tar file, one trace for each.
+    """
+    from traceanalyzer.exports.part import parts_of
+
+    with opened(options) as (run, activity):
+        activity.phase("ranking findings")
+        diagnosis = run.diagnose()
+        activity.phase("writing")
+        parts = parts_of(run, ranks, window, step)
+        if len(parts) > 1 and not output.name.endswith(".tar"):
+            hint = "name one with --rank, or name a .tar file, which Perfetto opens, too"
+            raise TraceAnalyzerError(f"{len(parts)} traces are not one file", output, hint)
+        with written_bytes(output) as stream:
+            if output.name.endswith(".tar"):
+                _write_tar(run, parts, diagnosis, stream, from_tables=from_tables)
+            else:
+                write_trace(run, parts[0], diagnosis, stream, from_tables=from_tables, plain=output.suffix == ".json")
+    if not options.quiet and str(output) != "-":
+        click.echo(f"{size(output.stat().st_size)}: {output}", err=True)
+
+
+def write_trace(
+    run: Run, part: Part, diagnosis: Diagnosis, stream: IO[bytes], *, from_tables: bool, plain: bool
+) -> None:
+    """Write one trace with our tracks: as JSON, packed unless `plain`."""
+    from traceanalyzer.exports.overlay import overlay_of
+    from traceanalyzer.exports.perfetto import write_perfetto
+
+    overlay = overlay_of(run, part, diagnosis)
+    if plain:
+        write_perfetto(run, part, overlay, stream, from_tables=from_tables)
+        return
+    with closing(gzip.GzipFile("", "wb", _GZIP_LEVEL, stream, mtime=0)) as packed:
+        write_perfetto(run, part, overlay, cast("IO[bytes]", packed), from_tables=from_tables)
+
+
+def _write_tar(run: Run, parts: list[Part], diagnosis: Diagnosis, stream: IO[bytes], *, from_tables: bool) -> None:
+    with tarfile.open(fileobj=stream, mode="w") as archive:
+        for part in parts:
+            content = io.BytesIO()
+            write_trace(run, part, diagnosis, content, from_tables=from_tables, plain=False)
+            name = f"trace{part.trace_id}" if part.trace.rank is None else f"rank{part.trace.rank}-{part.trace_id}"
+            header = tarfile.TarInfo(f"{name}.json.gz")
+            header.size = content.tell()
+            content.seek(0)
+            archive.addfile(header, content)
+
+
+@export.command("speedscope")
+@run_options
+@_output
+@_part
+def speedscope(options: RunOptions, output: Path, ranks: tuple[int, ...], step: int | None, window: str | None) -> None:
+    """Write host stacks and streams for https://www.speedscope.app, one profile for each thread that launches."""
+    from traceanalyzer.exports.part import parts_of
+    from traceanalyzer.exports.speedscope import write_speedscope
+
+    with opened(options) as (run, activity):
+        activity.phase("writing")
+        parts = parts_of(run, ranks, window, step)
+        with written_bytes(output) as stream:
+            write_speedscope(run, parts, stream)
+
+
+@export.command("folded")
+@run_options
+@_output
+@_part
+@click.option(
+    "--weight",
+    type=click.Choice(["host", "gpu"]),
+    default="host",
+    show_default=True,
+    help="Time of the host in a stack, or of the GPU work that was launched there.",
+)
+def folded(
+    options: RunOptions, output: Path, ranks: tuple[int, ...], step: int | None, window: str | None, weight: str
+) -> None:
+    """Write host stacks as lines `thread;frame;frame ns`, for flamegraph.pl and the like."""
+    from traceanalyzer.exports.folded import write_folded
+    from traceanalyzer.exports.part import parts_of
+
+    with opened(options) as (run, activity):
+        activity.phase("writing")
+        parts = parts_of(run, ranks, window, step)
+        with written_bytes(output) as stream:
+            write_folded(run, parts, stream, weight)
+
+
+@export.command("xlsx")
+@run_options
+@_output
+def xlsx(options: RunOptions, output: Path) -> None:
+    """Write the diagnosis and the metrics behind it as a spreadsheet; needs the extra `xlsx`."""
+    import importlib.util
+
+    from traceanalyzer.exports.xlsx import write_xlsx
+
+    if importlib.util.find_spec("xlsxwriter") is None:
+        raise TraceAnalyzerError("XlsxWriter is not installed", "export xlsx", "pip install 'traceanalyzer[xlsx]'")
+    with opened(options) as (run, activity):
+        activity.phase("ranking findings")
+        diagnosis = run.diagnose()
+        activity.phase("writing")
+        with written_bytes(output) as stream:
+            write_xlsx(run, diagnosis, stream)

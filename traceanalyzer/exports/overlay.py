@@ -1,0 +1,178 @@
+"""What traceanalyzer knows of a trace, as tracks: steps, ledger, gaps, findings and queue depth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from traceanalyzer.diagnosis import Diagnosis, Finding
+from traceanalyzer.exports.part import Part
+from traceanalyzer.report.words import bucket_words
+from traceanalyzer.run import Run
+
+SHORTEST_GAP_NS = 20_000
+_LEDGER = """
+    SELECT device, start_ns, dur_ns, bucket, cause, step, blame_name, blame_op, blame_annotation, blame_python
+    FROM attribution.ledger_rows WHERE trace_id = $trace_id ORDER BY device, start_ns
+"""
+_STEPS = """
+    SELECT device, start_ns, end_ns - start_ns, coalesce(name, 'step ' || step), step, kept, drop_reason
+    FROM attribution.steps WHERE trace_id = $trace_id AND start_ns IS NOT NULL ORDER BY device, start_ns
+"""
+_GAPS = """
+    SELECT device, start_ns, dur_ns, before_name, after_name, launch_late_ns
+    FROM kernel_gaps WHERE trace = $trace AND dur_ns >= $shortest_ns ORDER BY device, start_ns
+"""
+_DEPTHS = """
+    SELECT device, stream, start_ns, depth FROM queue_depth_changes WHERE trace_id = $trace_id
+    ORDER BY device, stream, start_ns
+"""
+
+
+@dataclass(frozen=True)
+class Box:
+    """An interval of a track; those of one track are in order and never overlap."""
+
+    name: str
+    start_ns: int
+    dur_ns: int  # above 0
+    args: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Track:
+    """A row of a timeline."""
+
+    name: str
+    boxes: tuple[Box, ...]
+
+
+@dataclass(frozen=True)
+class Counter:
+    """A number over time: its value from each time on."""
+
+    name: str
+    samples: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """The tracks of one trace, and what is wrong with the trace as a whole."""
+
+    tracks: tuple[Track, ...]
+    counters: tuple[Counter, ...]
+    notes: tuple[str, ...]
+
+
+def overlay_of(run: Run, part: Part, diagnosis: Diagnosis) -> Overlay:
+    """Return the tracks of a part of a run; what only touches its window is in them whole."""
+    values: dict[str, Any] = {"trace_id": part.trace_id}
+    of_gaps = {"trace": part.trace.trace, "shortest_ns": SHORTEST_GAP_NS}
+    rows = run.connection.execute(_STEPS, values).fetchall()
+    steps = [
+        (device, Box(name, at, max(1, dur), _known(step=step, kept=kept, dropped=why)))
+        for device, at, dur, name, step, kept, why in rows
+    ]
+    step_ns = {(device, box.args["step"]): box.dur_ns for device, box in steps}
+    ledger = [
+        (
+            device,
+            Box(
+                bucket_words(bucket),
+                at,
+                dur,
+                _known(
+                    bucket=bucket,
+                    cause=cause,
+                    step=step,
+                    step_percent=_percent(dur, step_ns.get((device, step))),
+                    blame=blame,
+                    operator=operator,
+                    annotation=annotation,
+                    python=python,
+                ),
+            ),
+        )
+        for device, at, dur, bucket, cause, step, blame, operator, annotation, python in run.connection.execute(
+            _LEDGER, values
+        ).fetchall()
+    ]
+    gaps = [
+        (device, Box("gap", at, dur, _known(after=before, before=after, launch_late_ns=late)))
+        for device, at, dur, before, after, late in run.connection.execute(_GAPS, of_gaps).fetchall()
+    ]
+    tracks = [
+        *_by_device("steps", steps, part),
+        *_by_device("ledger", ledger, part),
+        *_finding_tracks(diagnosis, part),
+        *_by_device("gaps ≥ 20 µs", gaps, part),
+    ]
+    notes = tuple(f"{f.rule}: {f.message}" for f in diagnosis.findings if f.kind == "quality" and _is_of(f, part))
+    return Overlay(tuple(tracks), tuple(_counters(run, part)), notes)
+
+
+def _by_device(name: str, boxes: list[tuple[int, Box]], part: Part) -> Iterator[Track]:
+    devices = sorted({device for device, _ in boxes})
+    for device in devices:
+        title = f"{name}, device {device}" if len(devices) > 1 else name
+        yield from _tracks(title, (box for owner, box in boxes if owner == device), part)
+
+
+def _finding_tracks(diagnosis: Diagnosis, part: Part) -> Iterator[Track]:
+    for finding in diagnosis.findings:
+        if finding.kind != "quality" and _is_of(finding, part):
+            yield from _tracks(finding.rule, _evidence_boxes(finding, part.trace.trace), part)
+
+
+def _is_of(finding: Finding, part: Part) -> bool:
+    return finding.trace in (None, part.trace.trace) or part.trace.trace in finding.same_on_traces
+
+
+def _evidence_boxes(finding: Finding, trace: str) -> Iterator[Box]:
+    for evidence in finding.evidence:
+        if not {"start_ns", "dur_ns"} <= set(evidence.columns):
+            continue
+        for values in evidence.rows:
+            row = dict(zip(evidence.columns, values, strict=True))
+            at, dur = row.get("start_ns"), row.get("dur_ns")
+            if isinstance(at, int) and isinstance(dur, int) and row.get("trace", trace) == trace:
+                yield Box(finding.title, at, max(1, dur), _known(message=finding.message, evidence=evidence.title))
+
+
+def _tracks(name: str, boxes: Iterable[Box], part: Part) -> Iterator[Track]:
+    """Return boxes in as few tracks as hold them without overlap."""
+    lanes: list[list[Box]] = []
+    for box in sorted(boxes, key=lambda box: (box.start_ns, -box.dur_ns)):
+        if not _is_in(part, box.start_ns, box.start_ns + box.dur_ns):
+            continue
+        free = next((lane for lane in lanes if lane[-1].start_ns + lane[-1].dur_ns <= box.start_ns), None)
+        if free is None:
+            lanes.append([box])
+        else:
+            free.append(box)
+    for number, lane in enumerate(lanes, start=1):
+        yield Track(name if number == 1 else f"{name} ({number})", tuple(lane))
+
+
+def _is_in(part: Part, start_ns: int, end_ns: int) -> bool:
+    return part.window_ns is None or (end_ns > part.window_ns[0] and start_ns < part.window_ns[1])
+
+
+def _counters(run: Run, part: Part) -> Iterator[Counter]:
+    samples: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for device, stream, at, depth in run.connection.execute(_DEPTHS, {"trace_id": part.trace_id}).fetchall():
+        if _is_in(part, at, at + 1):
+            samples.setdefault((device, stream), []).append((at, depth))
+    devices = {device for device, _ in samples}
+    for (device, stream), values in samples.items():
+        name = f"queue depth stream {stream}" + (f", device {device}" if len(devices) > 1 else "")
+        yield Counter(name, tuple(values))
+
+
+def _percent(part_ns: int, whole_ns: int | None) -> float | None:
+    return round(100 * part_ns / whole_ns, 2) if whole_ns else None
+
+
+def _known(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}

@@ -1,0 +1,123 @@
+"""Hands a trace to the Perfetto UI in the user's browser: one file, once, over this machine's loopback."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import time
+import webbrowser
+from collections.abc import Callable
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from urllib.parse import quote
+
+from traceanalyzer.errors import TraceAnalyzerError
+
+ORIGIN = "https://ui.perfetto.dev"
+# The only port of this machine that the UI's content-security policy lets it read from.
+PORT = 9001
+PATIENCE_S = 60.0
+_PINNED_TRACKS = "^(steps|ledger)"
+
+
+def perfetto_url(port: int, name: str, visible_ns: tuple[int, int] | None) -> str:
+    """Return the address that makes the UI fetch the trace, show a part of it, and keep our tracks on top."""
+    pins = [{"id": "dev.perfetto.PinTracksByRegex", "args": [_PINNED_TRACKS]}]
+    query = f"url=http://127.0.0.1:{port}/{name}&referrer=open_trace_in_ui"
+    if visible_ns is not None:
+        query += f"&visStart={visible_ns[0]}&visEnd={visible_ns[1]}"
+    return f"{ORIGIN}/#!/?{query}&startupCommands={quote(json.dumps(pins))}"
+
+
+def hand_over(
+    file: Path,
+    say: Callable[[str], None],
+    *,
+    visible_ns: tuple[int, int] | None = None,
+    open_browser: bool = True,
+    port: int = PORT,
+    patience_s: float = PATIENCE_S,
+) -> bool:
+    """Serve a file once to the Perfetto UI and open the UI; return whether the file went out within `patience_s`.
+
+    Only 127.0.0.1 is listened on, and only one address that nobody can guess is answered. Raises TraceAnalyzerError
+    where the port is taken.
+    """
+    name = f"{secrets.token_urlsafe(16)}.json.gz"
+    try:
+        server = _OneFile(("127.0.0.1", port), file, name)
+    except OSError as error:
+        raise TraceAnalyzerError(
+            "another program (perhaps trace_processor) holds the port", f"127.0.0.1:{port}", "end it, and try again"
+        ) from error
+    with server:
+        url = perfetto_url(server.server_port, name, visible_ns)
+        say(url)
+        if open_browser and has_display() and not webbrowser.open(url):
+            say("no browser could be opened: open the address above in one on this machine")
+        ends_s = time.monotonic() + patience_s
+        while not server.is_done and (left_s := ends_s - time.monotonic()) > 0:
+            server.timeout = left_s
+            server.handle_request()
+    return server.is_done
+
+
+def has_display() -> bool:
+    """Return whether a browser that is opened here would be seen by the user."""
+    return not os.environ.get("SSH_CONNECTION") and (
+        os.name == "nt" or os.uname().sysname == "Darwin" or bool({"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys())
+    )
+
+
+class _OneFile(HTTPServer):
+    """A server that is done when its one file has gone out."""
+
+    # Without it a second command would find the port taken for a minute after the first one.
+    allow_reuse_address = True
+
+    def __init__(self, address: tuple[str, int], file: Path, name: str) -> None:
+        self.file = file
+        self.path = f"/{name}"
+        self.is_done = False
+        super().__init__(address, _Handler)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _OneFile
+    timeout = 10.0  # a caller that says nothing must not keep the one that fetches the trace out
+
+    def do_GET(self) -> None:
+        """Send the file to who knows its address."""
+        if self.path != self.server.path or self.server.is_done:
+            self.send_error(404)
+            return
+        with self.server.file.open("rb") as content:
+            self.send_response(200)
+            self._allow()
+            self.send_header("Content-Type", "application/octet-stream")
+            self.send_header("Content-Length", str(os.fstat(content.fileno()).st_size))
+            self.end_headers()
+            with suppress(ConnectionError):
+                shutil.copyfileobj(content, self.wfile)
+                self.server.is_done = True
+
+    def do_OPTIONS(self) -> None:
+        """Answer what browsers ask ahead of a request to this machine."""
+        if self.path != self.server.path:
+            self.send_error(404)
+            return
+        self.send_response(204)
+        self._allow()
+        self.send_header("Access-Control-Allow-Methods", "GET")
+        self.send_header("Access-Control-Allow-Private-Network", "true")
+        self.end_headers()
+
+    def _allow(self) -> None:
+        self.send_header("Access-Control-Allow-Origin", ORIGIN)
+        self.send_header("Cache-Control", "no-store")
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""

@@ -1,0 +1,62 @@
+"""Stacks of threads and the work on streams, for https://www.speedscope.app."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import IO, Any
+
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.exports.part import Part
+from traceanalyzer.exports.stacks import Turn, launching_threads, stream_turns, streams, thread_turns
+from traceanalyzer.run import Run
+
+MOST_BYTES = 200_000_000
+_SCHEMA = "https://www.speedscope.app/file-format-schema.json"
+
+
+def write_speedscope(run: Run, parts: Sequence[Part], target: IO[bytes]) -> None:
+    """Write an evented profile for each thread that launches and each stream; times are ns since the trace's start.
+
+    Raises TraceAnalyzerError where the file passes 200 MB.
+    """
+    frames: dict[str, int] = {}
+    profiles: list[str] = []
+    size_bytes = 0
+    for part in parts:
+        prefix = f"{part.trace.trace}: " if len(parts) > 1 else ""
+        named = [(name, thread_turns(run, part, thread_id)) for thread_id, name in launching_threads(run, part)]
+        named += [(f"device {d} stream {s}", stream_turns(run, part, d, s)) for d, s in streams(run, part)]
+        for name, turns in named:
+            profile = _profile(prefix + name, turns, frames)
+            if profile is not None:
+                profiles.append(profile)
+                size_bytes += len(profile)
+            if size_bytes > MOST_BYTES:
+                hint = "give a part of it: --rank N, --step N, or --window A-B (ms since the start)"
+                raise TraceAnalyzerError(
+                    f"is longer than the {MOST_BYTES // 10**6} MB that speedscope opens", "export speedscope", hint
+                )
+    head = {
+        "$schema": _SCHEMA,
+        "exporter": f"traceanalyzer@{version('traceanalyzer')}",
+        "name": Path(run.root).resolve().name,
+        "activeProfileIndex": 0,
+        "shared": {"frames": [{"name": name} for name in frames]},
+    }
+    target.write(json.dumps(head)[:-1].encode() + b', "profiles": [\n')
+    target.write(",\n".join(profiles).encode() + b"\n]}\n")
+
+
+def _profile(name: str, turns: Iterable[Turn], frames: dict[str, int]) -> str | None:
+    events: list[dict[str, Any]] = []
+    for turn in turns:
+        frame = frames.setdefault(turn.name, len(frames))
+        events.append({"type": "O" if turn.begins else "C", "frame": frame, "at": turn.at_ns})
+    if not events:
+        return None
+    profile = {"type": "evented", "name": name, "unit": "nanoseconds"}
+    values = {"startValue": events[0]["at"], "endValue": events[-1]["at"], "events": events}
+    return json.dumps({**profile, **values}, separators=(",", ":"))
