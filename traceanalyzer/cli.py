@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import warnings
@@ -39,6 +40,7 @@ from traceanalyzer.unfinished import interrupted
 EXIT_ERROR = 2
 # What a shell reports for a program that SIGPIPE ended.
 EXIT_BROKEN_PIPE = 141
+_MAKE_ROOM = "make room there; --store DIR keeps computed tables on another disk"
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -152,7 +154,8 @@ def _run(arguments: list[str]) -> int:
     except BrokenPipeError:
         raise
     except OSError as error:
-        return _report(f"{error.filename or 'input or output'}: {error.strerror or error}", None)
+        hint = _MAKE_ROOM if error.errno in (errno.ENOSPC, errno.EDQUOT) else None
+        return _report(f"{error.filename or 'input or output'}: {error.strerror or error}", hint)
     except MemoryError:
         return _report("not enough memory", "use fewer --jobs, or a machine with more memory")
     except Exception as error:
