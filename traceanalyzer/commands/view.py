@@ -9,7 +9,6 @@ import click
 from traceanalyzer.commands.opening import RunOptions, opened, run_options, step_options
 from traceanalyzer.commands.output import written
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.exports.perfetto_ui import has_display
 from traceanalyzer.report import formats
 from traceanalyzer.report.visible import visible
 
@@ -49,6 +48,8 @@ def view(options: RunOptions, perfetto: bool, rank: int | None, no_open: bool) -
     click.echo(visible(str(file)))
     if no_open:
         return
+    from traceanalyzer.exports.perfetto_ui import has_display
+
     if not has_display():
         if not options.quiet:
             click.echo(f"no display here; from your machine: scp {_host()}:{visible(str(file))} .", err=True)
