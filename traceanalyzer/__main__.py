@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib.abc import MetaPathFinder
 
@@ -23,8 +24,18 @@ class _PandasIsAbsent(MetaPathFinder):
             raise ModuleNotFoundError("not used by the command line", name=fullname)
 
 
+def _keep_stream_numbers() -> None:
+    """Occupy the numbers of standard streams that the caller closed: nothing else may be opened as one of them."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the smallest number that is free
+
+
 def start() -> None:
     """Run the command line and leave with its exit code."""
+    _keep_stream_numbers()
     if _WITH_PANDAS not in sys.argv[1:]:
         sys.meta_path.insert(0, _PandasIsAbsent())
     from traceanalyzer.unfinished import interrupted, leave_on_signals
