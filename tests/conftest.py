@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -82,6 +82,13 @@ def corpus() -> Path:
     if not path.is_dir():
         pytest.skip(f"no corpus at {path}; set TRACEANALYZER_CORPUS")
     return path
+
+
+@pytest.fixture(scope="session")
+def store_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
+    """A function that returns the store of a trace: one for all tests, so that a real trace is read once."""
+    folder = tmp_path_factory.mktemp("stores")
+    return lambda path: folder / "_".join(path.absolute().parts[-3:])
 
 
 @pytest.fixture

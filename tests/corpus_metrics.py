@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -40,13 +40,13 @@ def trace_path(name: str) -> Path:
 
 
 @pytest.fixture(scope="module")
-def run_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def run_of(store_of: Callable[[Path], Path]) -> Iterator[Any]:
     """Return a function that opens the run of a trace, once for all tests of a module."""
     opened: list[Run] = []
 
     @cache
     def opening(name: str) -> Run:
-        run = open_run(trace_path(name), store=tmp_path_factory.mktemp("store"))
+        run = open_run(trace_path(name), store=store_of(trace_path(name)))
         opened.append(run)
         return run
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import jsonschema
@@ -32,7 +33,7 @@ def summarized(path: Path, store: Path, rules: list[Rule]) -> Summary:
 
 
 def test_every_pair_of_runs_adds_up_and_every_run_is_the_same_as_itself(
-    corpus: Path, root: Path, tmp_path: Path
+    corpus: Path, root: Path, tmp_path: Path, store_of: Callable[[Path], Path]
 ) -> None:
     schema = json.loads((root / "docs" / "summary.schema.json").read_text(encoding="utf-8"))
     # Rules about the program say nothing of times, and are most of the work.
@@ -45,7 +46,7 @@ def test_every_pair_of_runs_adds_up_and_every_run_is_the_same_as_itself(
     ]
     summaries = []
     for number, path in enumerate(traces):
-        summary = summarized(path, tmp_path / str(number), rules)
+        summary = summarized(path, store_of(path), rules)
         text = text_of([summary])
         assert len(text.encode()) <= MOST_BYTES, path.name
         jsonschema.validate(json.loads(text), schema)
@@ -65,7 +66,7 @@ def test_every_pair_of_runs_adds_up_and_every_run_is_the_same_as_itself(
 
 
 @pytest.fixture(scope="module")
-def sides(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Summary]:
+def sides(store_of: Callable[[Path], Path]) -> dict[str, Summary]:
     """The runs of the pairs below, with all rules."""
     if not corpus_path().is_dir():
         pytest.skip("no corpus")
@@ -80,8 +81,9 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Summary]:
         "thinned base": "kineto/compare_base.json.gz",
         "thinned test": "kineto/compare_test.json.gz",
     }
-    stores = tmp_path_factory.mktemp("stores")
-    return {name: summarized(corpus_path() / path, stores / name, rules) for name, path in paths.items()}
+    return {
+        name: summarized(corpus_path() / path, store_of(corpus_path() / path), rules) for name, path in paths.items()
+    }
 
 
 def pair(sides: dict[str, Summary], base: str, new: str) -> Diff:

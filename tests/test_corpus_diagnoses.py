@@ -8,6 +8,7 @@ keeps the sentences; what is new comes in with UNREVIEWED, which fails until som
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -48,10 +49,10 @@ def schema(root: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_diagnosis_is_the_reviewed_one(
-    name: str, corpus: Path, rules: list[Rule], schema: dict[str, Any], tmp_path: Path, golden: bool
+    name: str, corpus: Path, rules: list[Rule], schema: dict[str, Any], store_of: Callable[[Path], Path], golden: bool
 ) -> None:
     expected = EXPECTED[name]
-    diagnosis = diagnosed(corpus / expected["trace"], tmp_path, rules)
+    diagnosis = diagnosed(corpus / expected["trace"], store_of(corpus / expected["trace"]), rules)
     check_document(document(diagnosis), schema)
     if golden:
         renew(name, expected, diagnosis)

@@ -45,7 +45,9 @@ def test_modules_of_real_traces(corpus: Path, run_of: Callable[[str], Run], name
     rows = table(
         run_of(name),
         "SELECT module, CAST(sum(call_count) AS BIGINT) AS calls, "
-        "CAST(sum(forward_ns + recomputed_ns) AS BIGINT) AS device_ns FROM modules GROUP BY module",
+        # A module inside itself is part of what the outer call counts.
+        "CAST(sum(forward_ns + recomputed_ns) FILTER (WHERE NOT list_contains(string_split(coalesce(parent_path, ''), "
+        "'/'), module)) AS BIGINT) AS device_ns FROM modules GROUP BY module",
     )
     assert len(rows) == numbers["module_count"]
     assert sum(row["calls"] for row in rows) == numbers["module_call_count"]

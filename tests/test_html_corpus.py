@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -25,8 +25,10 @@ def runs() -> Iterator[Path]:
 
 @pytest.mark.check
 @pytest.mark.parametrize("path", list(runs()), ids=lambda path: path.name)
-def test_page_of_a_real_trace_is_whole_and_says_the_numbers_of_the_diagnosis(path: Path, tmp_path: Path) -> None:
-    with open_run(path, store=tmp_path / "store") as run:
+def test_page_of_a_real_trace_is_whole_and_says_the_numbers_of_the_diagnosis(
+    path: Path, store_of: Callable[[Path], Path]
+) -> None:
+    with open_run(path, store=store_of(path)) as run:
         diagnosis = run.diagnose()
         text = page(diagnosis, run)
         assert page(diagnosis, run) == text

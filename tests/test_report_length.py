@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -33,10 +34,10 @@ def report(diagnosis: Diagnosis, *, verbose: bool) -> str:
 
 @pytest.mark.parametrize("name", INPUTS)
 def test_a_report_with_few_findings_fits_two_screens(
-    name: str, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, corpus: Path, store_of: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(WIDTH))
-    with open_run(corpus / name, store=tmp_path) as run:
+    with open_run(corpus / name, store=store_of(corpus / name)) as run:
         diagnosis = run.diagnose()
     short, whole = report(diagnosis, verbose=False), report(diagnosis, verbose=True)
     if len({finding.rule for finding in diagnosis.findings if finding.kind != "quality"}) <= FEW_FINDINGS:

@@ -13,7 +13,8 @@ from traceanalyzer.report.verdict import ledger_of, problems, worth_share
 from traceanalyzer.report.words import column_words, counted, duration, gain, listed, percent, value_words
 
 MOST_FINDINGS = 6
-MOST_ROWS = 3
+# Rows of evidence of the first findings; others show theirs with -v.
+MOST_ROWS = (3, 2)
 MOST_PLACES = 2
 # A finding in fewer of the steps says so.
 FEW_STEPS_SHARE = 0.3
@@ -43,9 +44,10 @@ def finding_sections(diagnosis: Diagnosis, *, verbose: bool) -> list[Section]:
         news = tuple(item for item in first.explanations if (item.rule, item.message) not in explained)
         explained |= {(item.rule, item.message) for item in news}
         finding = replace(first, explanations=news)
-        blocks = _detailed if verbose else _short
+        shown_rows = MOST_ROWS[number - 1] if number <= len(MOST_ROWS) else 0
         heading = Heading(finding.title, mark=Text(str(number), finding.severity), tag=finding.rule)
-        sections.append(Section(tuple(blocks(diagnosis, finding, others)), heading))
+        blocks = _detailed(diagnosis, finding, others) if verbose else _short(diagnosis, finding, others, shown_rows)
+        sections.append(Section(tuple(blocks), heading))
     rest = [finding for finding in findings if finding not in loud or finding.rule not in rules]
     if rest:
         minor = [
@@ -73,17 +75,20 @@ def left_out(diagnosis: Diagnosis) -> list[str]:
         (rivals, "overlapping finding", "overlapping findings"),
         (places, "more place", "more places"),
     )
-    return (["definitions"] if findings else []) + [counted(n, one, many) for n, one, many in counts if n]
+    more_evidence = ["evidence"] if len(findings) > len(MOST_ROWS) else []
+    return (["definitions", *more_evidence] if findings else []) + [
+        counted(n, one, many) for n, one, many in counts if n
+    ]
 
 
-def _short(diagnosis: Diagnosis, finding: Finding, others: Sequence[Finding]) -> list[Block]:
+def _short(diagnosis: Diagnosis, finding: Finding, others: Sequence[Finding], most_rows: int) -> list[Block]:
     """Return what holds, what shows it and what to do.
 
     What pays only after other fixes, or is covered by one, waits for its turn with its evidence.
     """
     blocks: list[Block] = [finding_facts(diagnosis, finding), Paragraph(finding.message)]
-    if finding.status not in ("latent", "alternative"):
-        blocks += _tables(finding.evidence, MOST_ROWS)
+    if most_rows and finding.status not in ("latent", "alternative"):
+        blocks += _tables(finding.evidence, most_rows)
     blocks += [_fix(fix) for fix in finding.fixes[:1]]
     for explanation in finding.explanations:
         advice = tuple(Paragraph(fix.text, label=_FIX) for fix in explanation.fixes[:1])
