@@ -21,6 +21,8 @@ from traceanalyzer.unfinished import unfinished
 
 LAYOUTS = {"parquet": "FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION V2", "csv": "FORMAT csv, HEADER"}
 _ATTRIBUTION = "attribution"
+# Parquet has no such integers: DuckDB would write them as DOUBLE.
+_WIDE = ("HUGEINT", "UHUGEINT")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 Take = Callable[[duckdb.DuckDBPyConnection, str, str], None]
@@ -49,6 +51,11 @@ def export_metrics(
             parts = {name: Path(scratch) / file.name for name, file in files.items()}
 
             def write(connection: duckdb.DuckDBPyConnection, name: str, query: str) -> None:
+                rows = connection.sql(query)
+                wide = [name for name, kind in zip(rows.columns, rows.types, strict=True) if str(kind) in _WIDE]
+                if wide:
+                    exact = ", ".join(f'"{name}"::DECIMAL(38, 0) AS "{name}"' for name in wide)
+                    query = f"SELECT * REPLACE ({exact}) FROM ({query})"
                 connection.execute(f"COPY ({query}) TO {literal(parts[name])} ({LAYOUTS[layout]})")
 
             compute_metrics(traces, attribute, wanted, write, jobs, replaced)

@@ -18,7 +18,7 @@ from traceanalyzer.commands.output import check_for_browser, written
 from traceanalyzer.diagnosis import SEVERITIES
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report import formats
-from traceanalyzer.report.visible import visible
+from traceanalyzer.report.visible import become_utf8, visible
 from traceanalyzer.settings import NO_SETTINGS
 
 if TYPE_CHECKING:
@@ -139,6 +139,8 @@ def diagnose(
         text = io.StringIO()
         write(format_, text)
     with written(output) as stream:
+        if format_ != "terminal":
+            become_utf8(stream)
         stream.write(text.getvalue())
     _tell(checks)
     from traceanalyzer.report.verdict import has_unjudged_traces

@@ -42,10 +42,10 @@ SELECT
     sum(flops)::DOUBLE / nullif(sum(dur_ns) FILTER (WHERE flops IS NOT NULL), 0) / 1000 AS tflops,
     sum(size_bytes)::DOUBLE / nullif(sum(dur_ns) FILTER (WHERE size_bytes IS NOT NULL), 0) AS gb_per_s,
     sum(flops)::DOUBLE / nullif(sum(size_bytes)::DOUBLE, 0) AS flops_per_byte,
-    CASE WHEN count(floor_ns) = count(*) THEN sum(floor_ns) END AS floor_ns,
-    CASE WHEN count(floor_ns) = count(*) THEN sum(floor_ns) / nullif(sum(dur_ns), 0) END AS floor_share,
+    CASE WHEN count(floor_ns) = count(*) THEN sum(floor_ns ORDER BY floor_ns) END AS floor_ns,
+    CASE WHEN count(floor_ns) = count(*) THEN sum(floor_ns ORDER BY floor_ns) / nullif(sum(dur_ns), 0) END AS floor_share,
     mode(roof ORDER BY roof) AS roof,
-    CASE WHEN count(floor_ns) = count(*) THEN sum(headroom_ns) END AS headroom_ns,
+    CASE WHEN count(floor_ns) = count(*) THEN sum(headroom_ns ORDER BY headroom_ns) END AS headroom_ns,
     CASE WHEN bool_or(status = 'suspect') THEN 'suspect' WHEN bool_or(status = 'cache') THEN 'cache' ELSE min(status) END AS status,
     mode(limited_by ORDER BY limited_by) AS limited_by
 FROM operator_floors

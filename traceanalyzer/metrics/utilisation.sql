@@ -103,8 +103,8 @@ totals AS (
         sum(products.model_flops) AS model_flops,
         sum(products.dur_ns) AS modelled_ns,
         sum(products.op_sum_ns) AS op_sum_ns,
-        sum(products.model_ns) AS model_ns,
-        sum(products.hardware_ns) AS hardware_ns,
+        sum(products.model_ns ORDER BY products.model_ns) AS model_ns,
+        sum(products.hardware_ns ORDER BY products.hardware_ns) AS hardware_ns,
         count(products.model_ns) = count(*) AS has_peaks
     FROM numbered
     JOIN products

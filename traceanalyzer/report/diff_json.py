@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from fractions import Fraction
 from typing import Any, TextIO
 
 from traceanalyzer.comparison.comparing import Diff
 from traceanalyzer.comparison.gate import GateResult
 from traceanalyzer.report.diff_blocks.headline import sentence
+from traceanalyzer.report.visible import write_json
 
 
 def write(diff: Diff, gate: GateResult | None, stream: TextIO) -> None:
     """Write one JSON object and a newline."""
-    json.dump(document(diff, gate), stream, indent=2, ensure_ascii=False, allow_nan=False)
-    stream.write("\n")
+    write_json(document(diff, gate), stream)
 
 
 def document(diff: Diff, gate: GateResult | None = None) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
@@ -14,6 +13,7 @@ from traceanalyzer import __version__
 from traceanalyzer.comparison.comparing import Diff
 from traceanalyzer.comparison.finding_changes import FindingChange
 from traceanalyzer.diagnosis import Diagnosis, Finding
+from traceanalyzer.report.visible import write_json
 from traceanalyzer.report.words import gain
 from traceanalyzer.settings import FILE_NAME
 
@@ -54,8 +54,7 @@ def _write(results: Sequence[dict[str, Any]], rules: Mapping[str, dict[str, Any]
         "columnKind": "unicodeCodePoints",
         "results": [result | {"ruleIndex": order[result["ruleId"]]} for result in results],
     }
-    json.dump({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, stream, indent=2, ensure_ascii=False)
-    stream.write("\n")
+    write_json({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, stream)
 
 
 def _rule(finding: Finding) -> dict[str, Any]:

@@ -17,6 +17,9 @@ DIFFERENT_STEP_SHARE = 0.1
 # Quality findings this severe and worse stand before anything else.
 LIMITS_TRUST = SEVERITIES.index("warning")
 
+# Savings below this share do not lead a verdict before what most of the time is.
+SMALL_SAVING_SHARE = 0.05
+
 
 @dataclass(frozen=True)
 class RunVerdict:
@@ -201,9 +204,18 @@ def _sick(diagnosis: Diagnosis, timed: list[Finding]) -> str:
 
 
 def _graver(diagnosis: Diagnosis, timed: list[Finding]) -> Finding | None:
-    """Return the worst problem of unknown saving if it is more severe than all problems that save time; else None."""
+    """Return the worst problem of unknown saving if it matters more than all problems that save time; else None.
+
+    It does where it is more severe, and where all others save little: then it says what the time is.
+    """
     level = max(SEVERITIES.index(finding.severity) for finding in timed)
-    others = [finding for finding in problems(diagnosis) if SEVERITIES.index(finding.severity) > level]
+    if max(map(worth_share, timed)) < SMALL_SAVING_SHARE:
+        level = SEVERITIES.index("info")
+    others = [
+        finding
+        for finding in problems(diagnosis)
+        if finding not in timed and SEVERITIES.index(finding.severity) > level
+    ]
     return max(others, key=lambda finding: SEVERITIES.index(finding.severity), default=None)
 
 

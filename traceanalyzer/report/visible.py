@@ -32,10 +32,15 @@ def as_json(value: Any, indent: int | None = None) -> str:
     return _STEERING.sub(lambda match: match[0] if match[0] == "\n" else f"\\u{ord(match[0]):04x}", text)
 
 
-def write_json(value: Any, stream: TextIO) -> None:
-    """Write plain values as a JSON document, which is UTF-8 whatever the locale; see `as_json`."""
+def become_utf8(stream: TextIO) -> None:
+    """Let a stream write UTF-8 whatever the locale, as readers of JSON, Markdown and pages expect."""
     if isinstance(stream, TextIOWrapper):
         stream.reconfigure(encoding="utf-8")
+
+
+def write_json(value: Any, stream: TextIO) -> None:
+    """Write plain values as a JSON document, which is UTF-8 whatever the locale; see `as_json`."""
+    become_utf8(stream)
     stream.write(as_json(value, indent=2) + "\n")
 
 

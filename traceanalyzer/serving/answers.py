@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
 from traceanalyzer.report import formats
+from traceanalyzer.report.visible import as_json
 from traceanalyzer.serving.folders import MOST_RUNS, ServedFolders
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class Answers:
         with self._opened(run) as (opened, _):
             limit = min(max(limit, 1), MOST_ROWS)
             answer = top(opened.connection, what, by, rank=rank, step=step, limit=limit)
-            return _whole(json.dumps(document(answer, opened.root.name), ensure_ascii=False), "ask for fewer rows")
+            return _whole(as_json(document(answer, opened.root.name)), "ask for fewer rows")
 
     def sql(self, run: str, query: str, limit: int = 100) -> str:
         """Return the first rows of one SELECT over a run's metrics and tables, in DuckDB's SQL, as JSON.
@@ -159,9 +160,7 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, is_complete
     """Return rows as JSON, without the last ones where all would be too long."""
     from traceanalyzer.report.json import plain_value
 
-    lines = [
-        json.dumps([_short(plain_value(value)) for value in row], ensure_ascii=False, allow_nan=False) for row in rows
-    ]
+    lines = [as_json([_short(plain_value(value)) for value in row]) for row in rows]
     names = json.dumps(list(columns), ensure_ascii=False)
     room, kept = MOST_CHARACTERS - len(names) - 200, 0
     while kept < len(lines) and room >= len(lines[kept]) + 2:

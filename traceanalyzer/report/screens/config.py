@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import TextIO
 
+from traceanalyzer.report import visible
 from traceanalyzer.report.blocks import Bullets, Facts, Heading, Paragraph, Section, Text
 from traceanalyzer.rules.rule_set.settings_in_force import Setting, SettingsInForce
 
@@ -35,8 +35,7 @@ def write_json(found: SettingsInForce, stream: TextIO) -> None:
         "ignored": [str(path) for path in found.ignored],
         "settings": [asdict(setting) for setting in found.settings],
     }
-    json.dump(document, stream, indent=2, ensure_ascii=False)
-    stream.write("\n")
+    visible.write_json(document, stream)
 
 
 def _item(setting: Setting) -> Text:

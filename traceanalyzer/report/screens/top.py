@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any, TextIO
 
+from traceanalyzer.report import visible
 from traceanalyzer.report.blocks import Heading, Paragraph, Section, Table, Text
 from traceanalyzer.report.words import counted, duration, name_words, percent, size
 from traceanalyzer.top import TopAnswer, question_of
@@ -84,8 +84,7 @@ def sections(answer: TopAnswer, run: str) -> list[Section]:
 
 def write_json(answer: TopAnswer, run: str, stream: TextIO) -> None:
     """Write the answer as one JSON object."""
-    json.dump(document(answer, run), stream, indent=2, ensure_ascii=False)
-    stream.write("\n")
+    visible.write_json(document(answer, run), stream)
 
 
 def document(answer: TopAnswer, run: str) -> dict[str, Any]:
