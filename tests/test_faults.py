@@ -12,6 +12,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -110,6 +112,24 @@ def command(*arguments: str | Path, program: str | None = None, **environment: s
     return [sys.executable, *start, *map(str, arguments)]
 
 
+def _heed_signals() -> None:
+    """Undo what the tests were started with, as below nohup: a command leaves ignored signals ignored."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
+@contextmanager
+def started(arguments: list[str]) -> Iterator[subprocess.Popen[str]]:
+    """Start a command that heeds signals; it ends with the block at the latest."""
+    with subprocess.Popen(
+        arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=_heed_signals
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
 def asked(
     *arguments: str | Path, program: str | None = None, patience_s: int = 240, **environment: str
 ) -> subprocess.CompletedProcess[str]:
@@ -154,7 +174,7 @@ def test_a_signal_ends_a_command_in_any_phase_and_nothing_is_left(
         module = "traceanalyzer.discovery"
     program = BUSY.format(module=module, function=function, work=work)
     arguments = command("diagnose", run_folder, "--format", "json", "-o", run_folder / "report.json", program=program)
-    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with started(arguments) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "busy\n"
         process.send_signal(number)
@@ -170,7 +190,7 @@ def test_signals_that_the_caller_ignores_stay_ignored(run_folder: Path) -> None:
     arguments = ["sh", "-c", 'trap "" HUP; exec "$@"', "sh"]
     program = BUSY.format(module="traceanalyzer.engine", function="compute_derived", work="time.sleep(1); sys.exit(7)")
     arguments += command("diagnose", run_folder, program=program)
-    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with started(arguments) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "busy\n"
         process.send_signal(signal.SIGHUP)
