@@ -215,7 +215,8 @@ def test_any_failing_write_is_one_sentence_and_leaves_the_next_command_whole(run
         else:
             assert code == 2, (number, said)
             assert said.startswith("error: ") and "hint: " in said and "internal" not in said, (number, said)
-            assert written == [], number
+            # It gets its name when it is complete, and what fails afterwards takes it from nobody.
+            assert written in ([], ["device_time.csv"]), number
         assert sound[0] == 0, (number, sound)
         assert sound[-1] == wanted, number
     assert len(answers) > 10

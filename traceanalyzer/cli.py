@@ -40,6 +40,7 @@ from traceanalyzer.unfinished import interrupted
 EXIT_ERROR = 2
 # What a shell reports for a program that SIGPIPE ended.
 EXIT_BROKEN_PIPE = 141
+_NO_MEMORY = ("not enough memory", "use fewer --jobs, or a machine with more memory")
 _MAKE_ROOM = "make room there; --store DIR keeps computed tables on another disk"
 
 
@@ -157,7 +158,7 @@ def _run(arguments: list[str]) -> int:
         hint = _MAKE_ROOM if error.errno in (errno.ENOSPC, errno.EDQUOT) else None
         return _report(f"{error.filename or 'input or output'}: {error.strerror or error}", hint)
     except MemoryError:
-        return _report("not enough memory", "use fewer --jobs, or a machine with more memory")
+        return _report(*_NO_MEMORY)
     except Exception as error:
         return _unforeseen(error)
     return 0
@@ -171,6 +172,8 @@ def _unforeseen(error: Exception) -> int:
         return interrupted()
     if os.environ.get("TRACEANALYZER_TRACEBACK"):
         raise error
+    if words == "can't start new thread":
+        return _report(*_NO_MEMORY)  # that is what the system lacks for its stack
     if type(error).__module__.split(".")[0] in ("duckdb", "_duckdb"):
         return _report(f"DuckDB gave up: {words}", "fewer --jobs need less memory; --store DIR can name a larger disk")
     hint = "this is a bug in traceanalyzer; please report it with the traceback that TRACEANALYZER_TRACEBACK=1 adds"
