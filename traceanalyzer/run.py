@@ -367,7 +367,12 @@ def _derive(keeper: Store, traces: Sequence[StoredTrace], options: AttributionOp
 def _renew_catalog(
     keeper: Store, traces: Sequence[StoredTrace], derived: Path | None, reused: bool
 ) -> Future[None] | None:
-    """Begin to write the catalogue, unless it already shows what was opened."""
+    """Begin to write the catalogue, unless it already shows what was opened.
+
+    Below a folder with a question mark in its name there is none: DuckDB takes what follows for parameters.
+    """
+    if "?" in str(keeper.folder.absolute()):
+        return None
     shown = keeper.catalog_shows()
     if reused and shown is not None and (derived is None or shown == derived.name):
         return None
