@@ -106,7 +106,7 @@ MANY_RANKS: tuple[Fault, ...] = (
         "many small reductions",
         _small_reductions(hidden=False),
         _small_reductions(hidden=True),
-        (Expected("comm-small-messages", without=TRANSFER),),
+        (Expected("unbucketed-gradients", without=TRANSFER),),
         silent=("comm-low-bandwidth",),
     ),
     Fault(
