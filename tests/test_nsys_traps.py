@@ -27,7 +27,7 @@ from nsys_export import (
     nvtx,
 )
 
-from traceanalyzer.ingest.nsys import stage
+from traceanalyzer.ingest.nsys.export import stage
 
 
 def test_kernels_are_tied_to_their_launch(tmp_path: Path) -> None:

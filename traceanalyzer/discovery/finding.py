@@ -5,17 +5,22 @@ from __future__ import annotations
 import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from pkgutil import resolve_name
 
 from traceanalyzer.discovery.heads import read_head
 from traceanalyzer.discovery.naming import natural_key
 from traceanalyzer.discovery.other_formats import hint_for_folder, other_format, unknown
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import Ingester
-from traceanalyzer.ingest.nsys import NsysIngester
 from traceanalyzer.ingest.packed import ArchiveIngester, CompressedIngester
-from traceanalyzer.ingest.trace_events import TraceEventIngester
 
+# The ingesters of formats, in the order in which they look at a file: module and class below traceanalyzer.ingest.
+_FORMATS = (
+    "nsys:NsysIngester",
+    "trace_events:TraceEventIngester",
+)
 # Files whose heads are read at once.
 _READERS = 16
 _NAMED_LIKE_A_TRACE = re.compile(
@@ -24,9 +29,10 @@ _NAMED_LIKE_A_TRACE = re.compile(
 _BEGINS_JSON = re.compile(rb"(?:\xef\xbb\xbf)?\s*[\[{]")
 
 
+@cache
 def ingesters() -> tuple[Ingester, ...]:
     """Return every ingester of a file in a folder, in the order in which they look at it."""
-    plain = (NsysIngester(), TraceEventIngester())
+    plain = tuple(resolve_name(f"traceanalyzer.ingest.{name}")() for name in _FORMATS)
     return (*plain, CompressedIngester(plain))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from traceanalyzer.ingest import IngestOptions
-from traceanalyzer.ingest.nsys.report_file import export_report, is_report
+from traceanalyzer.ingest.nsys.export.report_file import export_report, is_report
 
 _SQLITE_HEAD = b"SQLite format 3\x00"
 # Every export holds the strings its names refer to.
@@ -41,8 +41,8 @@ class NsysIngester:
         """Write every trace of the export into a subfolder of `folder`; see Ingester."""
         # Only where there is an export to read: what reads it takes a tenth of a second to import.
         from traceanalyzer.ingest.nsys.defects import Defects
+        from traceanalyzer.ingest.nsys.export.unpacking import unpacked
         from traceanalyzer.ingest.nsys.ingester import ingest_export
-        from traceanalyzer.ingest.nsys.unpacking import unpacked
 
         if path.is_dir():
             ingest_export(path, path.name, folder, options)

@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 
 from traceanalyzer.ingest.nsys.defects import Defects
-from traceanalyzer.ingest.nsys.source import Source
-from traceanalyzer.ingest.nsys.stage import StagedExport
-from traceanalyzer.ingest.nsys.tables import TABLES
+from traceanalyzer.ingest.nsys.export.source import Source
+from traceanalyzer.ingest.nsys.export.stage import StagedExport
+from traceanalyzer.ingest.nsys.export.tables import TABLES
 
 # Environments hold secrets: only what explains performance or tells the rank is kept.
 _ALLOWED = re.compile(

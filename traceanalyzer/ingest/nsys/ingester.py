@@ -15,16 +15,16 @@ from traceanalyzer.ingest import IngestOptions, Progress
 from traceanalyzer.ingest.frameworks import recognise_framework
 from traceanalyzer.ingest.nsys.defects import Defects
 from traceanalyzer.ingest.nsys.device import DeviceRows, own_file
+from traceanalyzer.ingest.nsys.export.source import Source, open_source
+from traceanalyzer.ingest.nsys.export.stage import STREAMED, StagedExport, sql
+from traceanalyzer.ingest.nsys.export.tables import BY_RELATION, GPU_RELATIONS, TABLES
 from traceanalyzer.ingest.nsys.facts import ExportFacts, check_layout, metadata_rows, read_facts
-from traceanalyzer.ingest.nsys.host import FAILED_CALLS, PROCESS_MASK, CallFilter, HostWriter, ThreadNumbers
-from traceanalyzer.ingest.nsys.launches import Launches
-from traceanalyzer.ingest.nsys.nvtx import DETAIL_SCHEMA, NvtxSplitter
-from traceanalyzer.ingest.nsys.nvtx import SCHEMA as NVTX_SCHEMA
+from traceanalyzer.ingest.nsys.host.launches import Launches
+from traceanalyzer.ingest.nsys.host.nvtx import DETAIL_SCHEMA, NvtxSplitter
+from traceanalyzer.ingest.nsys.host.nvtx import SCHEMA as NVTX_SCHEMA
+from traceanalyzer.ingest.nsys.host.slices import FAILED_CALLS, PROCESS_MASK, CallFilter, HostWriter, ThreadNumbers
 from traceanalyzer.ingest.nsys.payload import PayloadDecoder
 from traceanalyzer.ingest.nsys.ranks import Rank, RankEvidence, find_rank, mpi_ranks_of
-from traceanalyzer.ingest.nsys.source import Source, open_source
-from traceanalyzer.ingest.nsys.stage import STREAMED, StagedExport, sql
-from traceanalyzer.ingest.nsys.tables import BY_RELATION, GPU_RELATIONS, TABLES
 from traceanalyzer.ingest.sink import TraceSink
 
 # Machine-wide samples can be many: written straight to the file.

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import Ingester, IngestOptions
-from traceanalyzer.ingest.nsys.report_file import is_report
+from traceanalyzer.ingest.nsys.export.report_file import is_report
 from traceanalyzer.ingest.packed.archives import is_archive, members
 from traceanalyzer.ingest.packed.names import below_common, safe_name, stem, unique, without_suffix
 from traceanalyzer.ingest.packed.streams import (

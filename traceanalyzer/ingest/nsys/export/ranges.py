@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traceanalyzer.ingest.nsys.defects import Defects
+from traceanalyzer.ingest.nsys.export.tables import TableLayout
 from traceanalyzer.ingest.nsys.masks import Column, count, either, less, where
-from traceanalyzer.ingest.nsys.tables import TableLayout
 
 # Sums and differences of times up to 2096, doubled, fit into 64 bits. nsys counts from the begin of the capture.
 EARLIEST_NS, LATEST_NS = -4 * 10**17, 4 * 10**18

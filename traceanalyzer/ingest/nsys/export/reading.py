@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from traceanalyzer.ingest.nsys.defects import Defects
+from traceanalyzer.ingest.nsys.export.ranges import in_range
+from traceanalyzer.ingest.nsys.export.source import Source
+from traceanalyzer.ingest.nsys.export.tables import ColumnSpec, TableLayout
 from traceanalyzer.ingest.nsys.masks import Column as Array
 from traceanalyzer.ingest.nsys.masks import count, known, less, negated, where
-from traceanalyzer.ingest.nsys.ranges import in_range
-from traceanalyzer.ingest.nsys.source import Source
-from traceanalyzer.ingest.nsys.tables import ColumnSpec, TableLayout
 
 # Sees every batch of a table on its way; what it returns goes on, what it takes out goes its own way.
 Hook = Callable[[pa.RecordBatch], pa.RecordBatch]

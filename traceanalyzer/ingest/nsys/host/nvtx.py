@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 
 from traceanalyzer.ingest.nesting import Int
 from traceanalyzer.ingest.nsys.defects import Defects
+from traceanalyzer.ingest.nsys.export.tables import BY_RELATION
 from traceanalyzer.ingest.nsys.masks import Mask, count, differs, either, filled, known, negated, one_of
 from traceanalyzer.ingest.nsys.payload import PayloadDecoder
-from traceanalyzer.ingest.nsys.tables import BY_RELATION
 
 # Push/pop, start/end, and their two spellings imported from text files.
 _RANGE_TYPES = (59, 60, 70, 71)

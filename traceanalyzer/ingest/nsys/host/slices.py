@@ -14,11 +14,11 @@ import pyarrow as pa
 
 from traceanalyzer.ingest.nesting import ANCESTOR_CATEGORIES, NONE, Int, Nested, Nester, Slices, name_hashes
 from traceanalyzer.ingest.nsys.defects import Defects
-from traceanalyzer.ingest.nsys.launches import Calls, Launches
+from traceanalyzer.ingest.nsys.export.stage import sql
+from traceanalyzer.ingest.nsys.host.launches import Calls, Launches
+from traceanalyzer.ingest.nsys.host.names import SliceNamer, coded
+from traceanalyzer.ingest.nsys.host.ordering import settle_ties
 from traceanalyzer.ingest.nsys.masks import Column, Mask, count, differs, either, known, negated, one_of
-from traceanalyzer.ingest.nsys.names import SliceNamer, coded
-from traceanalyzer.ingest.nsys.ordering import settle_ties
-from traceanalyzer.ingest.nsys.stage import sql
 from traceanalyzer.ingest.sink import TraceSink
 
 PROCESS_MASK = -16777216  # clears the thread in a globalTid

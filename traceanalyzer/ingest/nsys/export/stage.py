@@ -12,9 +12,9 @@ import duckdb
 import pyarrow as pa
 
 from traceanalyzer.ingest.nsys.defects import Defects
-from traceanalyzer.ingest.nsys.reading import Hook, Stream, read_table
-from traceanalyzer.ingest.nsys.source import Source
-from traceanalyzer.ingest.nsys.tables import BY_RELATION, GPU_RELATIONS, TABLES
+from traceanalyzer.ingest.nsys.export.reading import Hook, Stream, read_table
+from traceanalyzer.ingest.nsys.export.source import Source
+from traceanalyzer.ingest.nsys.export.tables import BY_RELATION, GPU_RELATIONS, TABLES
 
 # These may hold most of the file: they pass through one query each and are never kept.
 STREAMED = ("kernel", "memcpy", "memset", "runtime", "nvtx", "osrt", "gpu_metric", "nic_metric")
@@ -31,7 +31,7 @@ _NO_SLICES = frozenset(("string_ids", *GPU_RELATIONS, "sync", "cuda_event", "gpu
 @cache
 def sql(name: str) -> str:
     """Return the text of one of the mapping's SQL files."""
-    return (Path(__file__).parent / "sql" / f"{name}.sql").read_text(encoding="utf-8")
+    return (Path(__file__).parents[1] / "sql" / f"{name}.sql").read_text(encoding="utf-8")
 
 
 class StagedExport:

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traceanalyzer.ingest.nesting import NONE, Int
+from traceanalyzer.ingest.nsys.host.torch_ranges import TorchRanges, take_apart
 from traceanalyzer.ingest.nsys.masks import Column
-from traceanalyzer.ingest.nsys.torch_ranges import TorchRanges, take_apart
 
 _OPERATOR = "cpu_op"
 _WITH_NULLS = pc.DictionaryEncodeOptions("encode")
