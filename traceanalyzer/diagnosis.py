@@ -44,6 +44,7 @@ class AttachedExplanation:
     rule: str
     title: str
     confidence: str
+    confidence_because: str
     trace: str | None
     rank: int | None
     device: int | None
@@ -71,6 +72,7 @@ class Finding:
     kind: str  # finding or quality
     severity: str
     confidence: str  # high, medium or low
+    confidence_because: str  # what limits it; of a high one what it rests on
     trace: str | None
     rank: int | None
     device: int | None

@@ -98,6 +98,7 @@ _FINDINGS = {
     "kind": "text",
     "severity": "text",
     "confidence": "text",
+    "confidence_because": "text",
     "status": "text",
     **_PLACE,
     "message": "text",

@@ -122,13 +122,19 @@ def step_ns(ledger: DeviceLedger | RunLedger) -> float:
 
 
 def problems(diagnosis: Diagnosis) -> list[Finding]:
-    """Return the findings about the program (not about the trace), in the order of fixes."""
+    """Return the findings about the program (not about the trace): what the headline names first, then as fixed."""
+    found = _in_order_of_fixes(diagnosis)
+    lead = leading_finding(diagnosis)
+    return sorted(found, key=lambda finding: lead is None or finding.rule != lead.rule)
+
+
+def _in_order_of_fixes(diagnosis: Diagnosis) -> list[Finding]:
     return [finding for finding in diagnosis.findings if finding.kind != "quality"]
 
 
 def time_findings(diagnosis: Diagnosis) -> list[Finding]:
     """Return the findings that can save time, in the order of fixes."""
-    return [finding for finding in problems(diagnosis) if finding.saving_ns]
+    return [finding for finding in _in_order_of_fixes(diagnosis) if finding.saving_ns]
 
 
 def quality_findings(diagnosis: Diagnosis) -> list[Finding]:
@@ -213,7 +219,7 @@ def _graver(diagnosis: Diagnosis, timed: list[Finding]) -> Finding | None:
         level = SEVERITIES.index("info")
     others = [
         finding
-        for finding in problems(diagnosis)
+        for finding in _in_order_of_fixes(diagnosis)
         if finding not in timed and SEVERITIES.index(finding.severity) > level
     ]
     return max(others, key=lambda finding: SEVERITIES.index(finding.severity), default=None)
@@ -223,7 +229,7 @@ def leading_finding(diagnosis: Diagnosis) -> Finding | None:
     """Return the finding that the headline names first; None: there is none about the program."""
     timed = time_findings(diagnosis)
     if not timed:
-        return next(iter(problems(diagnosis)), None)
+        return next(iter(_in_order_of_fixes(diagnosis)), None)
     return _graver(diagnosis, timed) or timed[0]
 
 

@@ -189,3 +189,8 @@ def column_words(column: str) -> str:
     for unit in ("_ns", "_ms", "_share", "_bytes", "_mib", "_gib", "_kib"):
         column = column.removesuffix(unit)
     return column.replace("_", " ")
+
+
+def confidence_words(level: str, because: str) -> str:
+    """Say how sure a finding is, and what that rests on: `medium confidence: one step`."""
+    return f"{level} confidence: {because}"

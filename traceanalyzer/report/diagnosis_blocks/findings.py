@@ -10,7 +10,16 @@ from traceanalyzer.diagnosis import SEVERITIES, AttachedExplanation, Diagnosis, 
 from traceanalyzer.report.blocks import Block, Code, Facts, Heading, Link, Paragraph, Section, Table, Text
 from traceanalyzer.report.diagnosis_blocks.places import finding_place
 from traceanalyzer.report.verdict import ledger_of, problems, worth_share
-from traceanalyzer.report.words import column_words, counted, duration, gain, listed, percent, value_words
+from traceanalyzer.report.words import (
+    column_words,
+    confidence_words,
+    counted,
+    duration,
+    gain,
+    listed,
+    percent,
+    value_words,
+)
 
 MOST_FINDINGS = 6
 # Rows of evidence of the first findings; others show theirs with -v.
@@ -120,7 +129,9 @@ def _detailed(diagnosis: Diagnosis, finding: Finding, others: Sequence[Finding])
 
 def because_words(explanation: AttachedExplanation) -> str:
     """Say an explanation, which rule gave it, and how sure it is where it is not sure."""
-    sure = "" if explanation.confidence == "high" else f", {explanation.confidence} confidence"
+    sure = ""
+    if explanation.confidence != "high":
+        sure = f", {confidence_words(explanation.confidence, explanation.confidence_because)}"
     return f"{explanation.message} ({explanation.rule}{sure})"
 
 
@@ -132,7 +143,11 @@ def _fix(fix: Fix) -> Paragraph:
 def finding_facts(diagnosis: Diagnosis, finding: Finding) -> Facts:
     """Return what a finding saves, how severe and how sure it is, where it holds and how often."""
     saving = saving_words(diagnosis, finding)
-    dim = [f"{finding.confidence} confidence", finding_place(diagnosis, finding), _often(finding)]
+    dim = [
+        confidence_words(finding.confidence, finding.confidence_because),
+        finding_place(diagnosis, finding),
+        _often(finding),
+    ]
     if finding.status == "alternative":
         rivals = " or ".join(finding.alternatives) or "a fix above"
         dim.append(f"{'already covered by' if _is_smaller(diagnosis, finding) else 'overlaps with'} {rivals}")

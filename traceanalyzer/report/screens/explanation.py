@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from traceanalyzer.report.blocks import Block, Heading, Paragraph, Section, Text
+from traceanalyzer.report.words import confidence_words
 from traceanalyzer.rules.diagnosis.explaining import Explanation, Seen
 
 _ROLES = {"fired": "bad", "clear": "good", "abstained": "caution"}
@@ -59,7 +60,8 @@ def _why(explanation: Explanation) -> str:
         why = ": ".join(part for part in (verdict.reason, verdict.detail) if part)
         return f"Skipped. {why}{f'. To record it: {verdict.unlock}' if verdict.unlock else ''}"
     if verdict.state == "fired":
-        return f"Every condition holds: {verdict.severity}, {verdict.confidence} confidence."
+        sure = confidence_words(verdict.confidence.level, verdict.confidence.because)
+        return f"Every condition holds: {verdict.severity}, {sure}."
     if verdict.reason in ("too-little", "below-noise-floor", "hidden-by-other-ranks"):
         return f"Every condition holds, but it {verdict.detail}."
     failed = [seen for seen in explanation.when if not seen.holds]

@@ -100,7 +100,7 @@ def _failures(verdict: Verdict, rule: Rule, test: RuleTest) -> list[str]:
         "state": verdict.state,
         "reason": verdict.reason,
         "severity": verdict.severity,
-        "confidence": verdict.confidence,
+        "confidence": verdict.confidence.level,
         "fix": _headline_fix(verdict),
     }
     if verdict.row and verdict.state == FIRED:

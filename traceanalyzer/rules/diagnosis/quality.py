@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from traceanalyzer.diagnosis import SEVERITIES
 from traceanalyzer.rules.diagnosis.firing import Evaluator
+from traceanalyzer.rules.evaluation.confidence import Confidence, least
 from traceanalyzer.rules.evaluation.verdicts import Verdict
 from traceanalyzer.rules.rule_file.model import (
     ABSTAINED,
-    CONFIDENCES,
     EXPLANATION,
     FINDING,
     FIRED,
@@ -67,13 +67,16 @@ def lower_confidence(verdicts: Sequence[Verdict], quality: Sequence[Verdict]) ->
     lowered = []
     for verdict in verdicts:
         limits = [
-            CONFIDENCES.index(_HIGHEST_CONFIDENCE[item.severity or ""])
+            Confidence(_HIGHEST_CONFIDENCE[item.severity or ""], _lower_first(item.rule.title))
             for item in warnings
             if verdict.rule.kind == FINDING and _concerns(item, verdict)
         ]
-        level = min([CONFIDENCES.index(verdict.confidence), *limits])
-        lowered.append(replace(verdict, confidence=CONFIDENCES[level]))
+        lowered.append(replace(verdict, confidence=least([verdict.confidence, *limits])))
     return lowered
+
+
+def _lower_first(title: str) -> str:
+    return title[:1].lower() + title[1:]
 
 
 def _concerns(warning: Verdict, verdict: Verdict) -> bool:

@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from traceanalyzer.attribution.lead_scan.bounds import LOADER_WORKERS, UNCERTAINTIES
+from traceanalyzer.rules.evaluation.confidence import Confidence, least
 from traceanalyzer.rules.evaluation.places import Place
 from traceanalyzer.rules.evaluation.removals import RememberedScan
 from traceanalyzer.rules.evaluation.run_savings import RunSavings
 from traceanalyzer.rules.evaluation.verdicts import Verdict
 from traceanalyzer.rules.fix_plan.fix_order import Candidate
 from traceanalyzer.rules.fix_plan.plan_context import PlanContext
-from traceanalyzer.rules.rule_file.model import CONFIDENCES, FINDING, FIRED
+from traceanalyzer.rules.rule_file.model import FINDING, FIRED
 
 if TYPE_CHECKING:
     from traceanalyzer.attribution import Bounds
@@ -76,5 +77,5 @@ def _with(context: PlanContext, verdict: Verdict, lower: _LowerBound) -> Verdict
     if not lower.is_little:
         return bounded
     most = "medium" if lower.share >= context.min_impact_share else "low"
-    level = min(CONFIDENCES.index(verdict.confidence), CONFIDENCES.index(most))
-    return replace(bounded, confidence=CONFIDENCES[level])
+    little = Confidence(most, f"{100 * lower.share:.1f} % is sure")
+    return replace(bounded, confidence=least([little, verdict.confidence]))

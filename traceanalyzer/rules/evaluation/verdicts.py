@@ -10,6 +10,7 @@ import duckdb
 
 from traceanalyzer.diagnosis import SEVERITIES
 from traceanalyzer.rules.evaluation import sandbox
+from traceanalyzer.rules.evaluation.confidence import MEASURED, Confidence, confidence_of
 from traceanalyzer.rules.evaluation.places import Place, RunPlaces
 from traceanalyzer.rules.evaluation.removals import (
     Device,
@@ -21,16 +22,8 @@ from traceanalyzer.rules.evaluation.removals import (
     fill_bound,
     run_bounds,
 )
-from traceanalyzer.rules.rule_file.model import ABSTAINED, AUTO, CLEAR, CONFIDENCES, FINDING, FIRED, QUALITY, RUN, Rule
+from traceanalyzer.rules.rule_file.model import ABSTAINED, AUTO, CLEAR, FINDING, FIRED, QUALITY, RUN, Rule
 from traceanalyzer.rules.rule_file.template import render
-
-# Below these the window says less than the rule claims (LEDGER 4.4): a missing launch may hide a host cause, and a
-# spread cannot be estimated from a few steps.
-SURE_LINK_SHARE = 0.97
-SURE_STEPS = 5
-FEW_STEPS = 3
-SURE_RESOLVED_SHARE = 0.9
-FAIR_RESOLVED_SHARE = 0.7
 
 _SEVERITY_SHARES = ((0.20, "critical"), (0.10, "high"), (0.03, "medium"), (0.01, "low"))
 # Severities that need no SQL of the rule: the engine's own, and the fixed ones.
@@ -58,7 +51,7 @@ class Verdict:
     unlock: str | None = None
     row: Mapping[str, Any] = field(default_factory=dict)
     severity: str | None = None
-    confidence: str = "high"
+    confidence: Confidence = MEASURED
     fix_order: tuple[int, ...] = ()  # positions in rule.fixes of those that apply
     removals: Mapping[Device, Removal] = field(default_factory=dict)
     run_ns: int | None = None
@@ -269,7 +262,7 @@ def _verdict(
         FIRED if own["fires"] else CLEAR,
         row=row,
         severity=_severity(rule, row, own),
-        confidence=_confidence(rule, row, own),
+        confidence=confidence_of(rule, row, [at for at in range(len(rule.lower)) if own[f"lower_{at}"]]),
         fix_order=fixes or tuple(range(len(rule.fixes))),
         removals=removals,
     )
@@ -281,23 +274,3 @@ def _severity(rule: Rule, row: Mapping[str, Any], own: Mapping[str, Any]) -> str
     if rule.severity != AUTO:
         return rule.severity
     return severity_of(float(row.get("bound_share") or 0.0))
-
-
-def _confidence(rule: Rule, row: Mapping[str, Any], own: Mapping[str, Any]) -> str:
-    levels = [rule.confidence]
-    levels += [item.to for index, item in enumerate(rule.lower) if own[f"lower_{index}"]]
-    if rule.kind != QUALITY:
-        levels += _window_confidence(row)
-    return min(levels, key=CONFIDENCES.index)
-
-
-def _window_confidence(row: Mapping[str, Any]) -> list[str]:
-    levels = []
-    link_share, steps, resolved = (row.get(name) for name in ("launch_link_share", "step_count", "resolved_share"))
-    if link_share is not None and link_share < SURE_LINK_SHARE:
-        levels.append("medium")
-    if steps is not None and steps < SURE_STEPS:
-        levels.append("medium" if steps >= FEW_STEPS else "low")
-    if resolved is not None and resolved < SURE_RESOLVED_SHARE:
-        levels.append("medium" if resolved >= FAIR_RESOLVED_SHARE else "low")
-    return levels
