@@ -51,11 +51,11 @@ class NamedRows:
 
 def column(table: pa.Table, name: str, missing: int = NO_ROW) -> Ints:
     """Return an integer column as an array, `missing` for NULL."""
+    # Arrow's combine_chunks of no rows imports pandas if it is installed, and so does fill_null: a third of a second.
+    if not table.num_rows:
+        return np.zeros(0, np.int64)
     values = cast(Any, table[name].combine_chunks().cast(pa.int64()))
     validity, data = values.buffers()
-    if not len(values):
-        return np.zeros(0, np.int64)
-    # Arrow's fill_null imports pandas if it is installed, which takes a third of a second.
     numbers = np.frombuffer(data, np.int64)[values.offset : values.offset + len(values)]
     if validity is None or not values.null_count:
         return numbers
@@ -65,10 +65,10 @@ def column(table: pa.Table, name: str, missing: int = NO_ROW) -> Ints:
 
 def flag_column(table: pa.Table, name: str) -> Flags:
     """Return a column of truth values as an array; NULL is false."""
+    if not table.num_rows:
+        return np.zeros(0, np.bool_)
     values = cast(Any, table[name].combine_chunks())
     validity, data = values.buffers()
-    if not len(values):
-        return np.zeros(0, np.bool_)
     within = slice(values.offset, values.offset + len(values))
     flags: Flags = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")[within] == 1
     if validity is not None and values.null_count:
@@ -78,6 +78,8 @@ def flag_column(table: pa.Table, name: str) -> Flags:
 
 def codes_of(texts: Any) -> tuple[Ints, list[str | None]]:
     """Return texts as numbers, and the text of each number; NULL has a number of its own."""
+    if not len(texts):
+        return np.zeros(0, np.int64), []
     encoded = texts.combine_chunks().dictionary_encode("encode")
     indices = encoded.indices
     numbers = np.frombuffer(indices.buffers()[1], np.int32) if len(indices) else np.zeros(0, np.int32)
