@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -186,6 +186,40 @@ def test_a_signal_ends_a_command_in_any_phase_and_nothing_is_left(
 
 
 @pytest.mark.check
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_nsys_too(tmp_path: Path, number: signal.Signals) -> None:
+    report, programs, pids = tmp_path / "run.nsys-rep", tmp_path / "bin", tmp_path / "pids"
+    report.write_bytes(b"binary")
+    programs.mkdir()
+    nsys = programs / "nsys"
+    nsys.write_text(f"#!/bin/sh\nsleep 300 &\necho $$ $! > {pids}.new\nmv {pids}.new {pids}\nwait\n")
+    nsys.chmod(0o755)
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    with subprocess.Popen(
+        command("info", report, "--store", tmp_path / "store"),
+        stderr=subprocess.DEVNULL,
+        env=os.environ | {"PATH": path},
+        preexec_fn=_heed_signals,
+    ) as process:
+        _wait_for(pids.exists)
+        process.send_signal(number)
+        assert process.wait(PATIENCE_S) == 128 + number
+    _wait_for(lambda: not any(map(_runs, pids.read_text().split())))
+
+
+def _runs(pid: str) -> bool:
+    """Return whether a process runs; one that ended and that nobody has asked about does not."""
+    state = subprocess.run(["ps", "-o", "stat=", "-p", pid], capture_output=True, text=True, check=False).stdout
+    return bool(state.strip()) and not state.startswith("Z")
+
+
+def _wait_for(holds: Callable[[], bool]) -> None:
+    until_s = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < until_s
+        time.sleep(0.05)
+
+
 def test_signals_that_the_caller_ignores_stay_ignored(run_folder: Path) -> None:
     arguments = ["sh", "-c", 'trap "" HUP; exec "$@"', "sh"]
     program = BUSY.format(module="traceanalyzer.engine", function="compute_derived", work="time.sleep(1); sys.exit(7)")
@@ -224,10 +258,11 @@ def test_any_failing_write_is_one_sentence_and_leaves_the_next_command_whole(run
 
 @pytest.mark.check
 def test_kills_at_random_leave_the_next_command_whole(run_folder: Path) -> None:
+    """TRACEANALYZER_KILLS sets how many; 200 take a quarter of an hour."""
     wanted = asked("diagnose", run_folder, "--format", "json").stdout
     chosen = random.Random(0)
     shutil.rmtree(run_folder / STORE_NAME)
-    for _ in range(12):
+    for _ in range(int(os.environ.get("TRACEANALYZER_KILLS", "12"))):
         with subprocess.Popen(
             command("diagnose", run_folder), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         ) as process:

@@ -1,4 +1,4 @@
-"""Files and folders that are not finished yet: they go when the command ends, also when a signal ends it.
+"""Files, folders and programs that are not finished yet: they go when the command ends, also when a signal ends it.
 
 Libraries may be busy for minutes in a call that Python cannot end, on any thread. So a thread of its own waits for
 signals, gives the command a moment to end by itself, and then removes what is unfinished and ends the process.
@@ -10,10 +10,11 @@ import os
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -27,8 +28,10 @@ _STANDARD_ERROR = 2
 _ATTEMPTS = 20
 
 _unfinished: set[Path] = set()
+_children: set[subprocess.Popen[str]] = set()
 _lock = threading.Lock()
 _met: list[int] = []
+_ending = threading.Event()
 _said = threading.Event()
 
 
@@ -42,6 +45,32 @@ def unfinished(path: Path) -> Iterator[Path]:
     finally:
         with _lock:
             _unfinished.discard(path)
+
+
+def run_program(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Run another program and return what it said; where a signal ends the process, what it started ends with it."""
+    with subprocess.Popen(
+        arguments,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    ) as child:
+        try:
+            with _lock:
+                if _ending.is_set():
+                    raise KeyboardInterrupt
+                _children.add(child)
+            out, said = child.communicate()
+        except BaseException:
+            _end(child)
+            raise
+        finally:
+            with _lock:
+                _children.discard(child)
+    return subprocess.CompletedProcess(arguments, child.returncode, out, said)
 
 
 def interrupted() -> int:
@@ -74,6 +103,10 @@ def _await_signal(reading: socket.socket, writing: socket.socket) -> None:
     numbers = {int(number) for number in _SIGNALS}
     while not (received := reading.recv(1)) or received[0] not in numbers:
         pass
+    with _lock:
+        _ending.set()
+        for child in _children:
+            _end(child)
     time.sleep(_GRACE_S)
     for _ in range(_ATTEMPTS):
         with _lock:
@@ -87,6 +120,12 @@ def _await_signal(reading: socket.socket, writing: socket.socket) -> None:
         with suppress(OSError):
             os.write(_STANDARD_ERROR, b"interrupted\n")  # another thread may hold the stream
     os._exit(SIGNAL_EXIT + received[0])
+
+
+def _end(child: subprocess.Popen[str]) -> None:
+    """End a program and all that it started."""
+    with suppress(OSError):
+        os.killpg(child.pid, signal.SIGKILL)
 
 
 def _remove(path: Path) -> None:

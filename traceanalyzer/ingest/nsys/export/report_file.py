@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shlex
 import shutil
-import subprocess
 from pathlib import Path
 
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.unfinished import run_program
 
 SUFFIXES = (".nsys-rep", ".qdrep", ".qdstrm")
 
@@ -31,9 +31,7 @@ def export_report(report: Path, folder: Path) -> Path:
     # Older versions know no blobs: tried with them first, then without.
     for blobs in (["--include-blobs", "true"], []):
         arguments = [nsys, "export", "--type", "sqlite", "--force-overwrite", "true", *blobs, "--output", str(target)]
-        done = subprocess.run(
-            [*arguments, str(report.absolute())], capture_output=True, text=True, errors="replace", check=False
-        )
+        done = run_program([*arguments, str(report.absolute())])
         if done.returncode == 0 and target.exists():
             return target
     said = (done.stderr or done.stdout).strip().splitlines()
