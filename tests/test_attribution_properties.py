@@ -66,6 +66,7 @@ def busiest_stream_ns(ops: list[dict[str, Any]]) -> int:
     return max(union_ns([op for op in ops if op["stream"] == stream]) for stream in {op["stream"] for op in ops})
 
 
+@pytest.mark.check
 @examples()
 @given(timelines())
 def test_ledger_is_disjoint_and_covers_the_span(timeline: tuple[str, str]) -> None:
@@ -83,6 +84,7 @@ def test_ledger_is_disjoint_and_covers_the_span(timeline: tuple[str, str]) -> No
     assert sum(row["dur_ns"] for row in rows if row["bucket"] == "compute") == union_ns(ops)
 
 
+@pytest.mark.check
 @examples()
 @given(timelines())
 def test_computing_time_of_a_window_is_that_of_its_instants(timeline: tuple[str, str]) -> None:
@@ -112,6 +114,7 @@ def test_order_of_rows_changes_nothing(timeline: tuple[str, str], chance: random
     }
 
 
+@pytest.mark.check
 @examples()
 @given(timelines(), st.data())
 def test_bounds_grow_with_what_is_removed_and_stay_inside_the_window(

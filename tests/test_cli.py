@@ -115,6 +115,7 @@ def test_missing_run_is_one_error_line(command: str, tmp_path: Path, capsys: pyt
     assert "Traceback" not in err
 
 
+@pytest.mark.check
 def test_sql_table_is_aligned_and_whole_in_a_pipe(ask: Asking) -> None:
     code, out, _ = ask("sql", "SELECT name, dur_ns FROM gpu_ops ORDER BY start_ns")
     assert (code, out.splitlines()) == (
@@ -221,6 +222,7 @@ def test_info_tells_rank_and_redacts_secrets(ask: Asking) -> None:
     assert "7 ranks of 8 absent (0-2, 4-7)" in out
 
 
+@pytest.mark.check
 def test_info_counts_the_steps_of_a_job_without_a_device(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     steps = [
         {"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{n}", "pid": 1, "tid": 1, "ts": n * 10, "dur": 9}
@@ -313,6 +315,7 @@ def test_a_metric_is_shown_with_its_summary_once_and_its_lists_line_by_line(caps
     assert capsys.readouterr().out.count("One row per trace, step and kind of allocation") == 1
 
 
+@pytest.mark.check
 def test_every_rule_can_be_shown(capsys: pytest.CaptureFixture[str]) -> None:
     from traceanalyzer.report import formats
     from traceanalyzer.report.screens import rule as rule_report
@@ -339,6 +342,7 @@ def test_unknown_rule_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no such rule" in capsys.readouterr().err
 
 
+@pytest.mark.check
 def test_reader_that_leaves_early_gets_no_traceback(run: Path) -> None:
     process = started(["sql", str(run), "SELECT * FROM range(1000000)", "--format", "csv"])
     assert process.stdout is not None
@@ -397,6 +401,7 @@ def test_an_interrupt_that_comes_before_the_query_begins_still_ends_it() -> None
         assert time.monotonic() - began < 10
 
 
+@pytest.mark.check
 def test_ascii_terminal_costs_characters_not_the_report(run: Path) -> None:
     process = started(["info", str(run)], PYTHONIOENCODING="ascii")
     out, err = process.communicate()

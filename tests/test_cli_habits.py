@@ -53,6 +53,7 @@ def test_a_shell_gets_a_script_that_asks_this_program(shell: str, capsys: pytest
     assert f"{VARIABLE}={shell}_complete" in capsys.readouterr().out
 
 
+@pytest.mark.check
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 def test_bash_completes_commands_names_and_files(tmp_path: Path) -> None:
     program = tmp_path / "traceanalyzer"
@@ -106,6 +107,7 @@ def test_the_manual_page_that_is_installed_is_the_one_that_is_printed(capsys: py
     assert capsys.readouterr().out == MANUAL_PAGE.read_text(encoding="utf-8")
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("command", "name", "begins"),
     [
@@ -135,6 +137,7 @@ def test_a_format_that_a_command_does_not_write_is_an_error_and_writes_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.check
 def test_a_share_may_be_given_in_percent(stored: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     def fired(value: str) -> list[str]:
         assert main(["diagnose", *stored, "--set", f"dataloader-bound.min_share={value}", "--format", "json"]) == 0
@@ -191,16 +194,19 @@ class Prompt:
         return out.splitlines()[1:], err
 
 
+@pytest.mark.check
 def test_the_prompt_ignores_an_empty_line(prompt: Prompt) -> None:
     assert prompt("", "   ", ";", "SELECT 1 AS x;") == (["x", "─", "1"], "")
     assert prompt.asked == ["sql> "] * 5
 
 
+@pytest.mark.check
 def test_the_prompt_answers_every_statement_of_a_line(prompt: Prompt) -> None:
     assert prompt("SELECT 1 AS x; SELECT 2 AS y;") == (["x", "─", "1", "y", "─", "2"], "")
     assert prompt("SELECT 'a;b' AS x;")[0] == ["x", "───", "a;b"]
 
 
+@pytest.mark.check
 def test_the_prompt_shows_a_mistake_as_the_command_does_and_goes_on(
     prompt: Prompt, stored: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -38,6 +38,7 @@ def asked(arguments: list[str], redirected: str = "", **environment: str) -> sub
     )
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("layout", ["terminal", "markdown", "json"])
 def test_a_reader_that_left_is_no_finding(stored: list[str], layout: str) -> None:
     read, write = os.pipe()
@@ -58,6 +59,7 @@ def test_an_error_that_nobody_reads_is_no_finding() -> None:
     assert done.returncode == 141
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("closed", [">&-", ">&- 2>&-", "<&- >&- 2>&-"])
 def test_closed_streams_change_no_exit_code(stored: list[str], closed: str, tmp_path: Path) -> None:
     done = asked(["diagnose", *stored, "-o", str(tmp_path / "report.txt")], closed)
@@ -66,6 +68,7 @@ def test_closed_streams_change_no_exit_code(stored: list[str], closed: str, tmp_
     assert asked(["diagnose", *stored], closed).returncode == 0
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("command", ["diagnose", "info"])
 def test_an_ascii_locale_gets_the_whole_report(stored: list[str], command: str) -> None:
     plain, ascii_only = asked([command, *stored]), asked([command, *stored], **ASCII)
@@ -106,6 +109,7 @@ def test_a_full_disk_names_what_cannot_be_written(
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
+@pytest.mark.check
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
 def test_a_full_disk_behind_standard_output_is_an_error(stored: list[str]) -> None:
     done = asked(["diagnose", *stored], "> /dev/full")

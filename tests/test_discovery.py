@@ -41,6 +41,7 @@ def test_folders_are_searched_one_level_deep_without_hidden_ones(tmp_path: Path)
     assert names(tmp_path) == ["node1/rank0.json", "node2/rank1.json"]
 
 
+@pytest.mark.check
 def test_rank_10_comes_after_rank_2(tmp_path: Path) -> None:
     for rank in (10, 2, 1):
         (tmp_path / f"rank{rank}.json").write_text(TRACE)
@@ -49,6 +50,7 @@ def test_rank_10_comes_after_rank_2(tmp_path: Path) -> None:
     assert rows == [(0, "rank1.json", 1, "name"), (1, "rank2.json", 2, "name"), (2, "rank10.json", 10, "name")]
 
 
+@pytest.mark.check
 def test_metadata_tells_the_rank_before_the_name_does(tmp_path: Path) -> None:
     (tmp_path / "rank0.json").write_text(ranked(3))
     (tmp_path / "rank1.json").write_text(ranked(1))
@@ -105,6 +107,7 @@ def test_files_of_other_tools_are_told_with_a_way_to_a_trace(
         assert hint in str(caught.value.hint)
 
 
+@pytest.mark.check
 def test_eight_ranks_are_read_together(tmp_path: Path) -> None:
     for rank in range(8):
         (tmp_path / f"rank{rank}.json").write_text(ranked(rank))
@@ -113,6 +116,7 @@ def test_eight_ranks_are_read_together(tmp_path: Path) -> None:
         assert run.sql("SELECT count(*) FROM host_slices").fetchall() == [(8,)]
 
 
+@pytest.mark.check
 def test_folders_may_be_called_what_would_be_a_pattern_in_sql(tmp_path: Path) -> None:
     folder = tmp_path / "run [4x8] 'best*'"
     folder.mkdir()

@@ -27,6 +27,7 @@ def rule(root: Path, tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.check
 def test_rule_of_the_readme_passes_lint_and_its_tests(rule: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["rules", "lint", str(rule)]) == 0, capsys.readouterr().out
     assert main(["rules", "test", str(rule)]) == 0, capsys.readouterr().out

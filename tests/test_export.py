@@ -37,6 +37,7 @@ def test_files_hold_what_the_metrics_return(root: Path, tmp_path: Path) -> None:
     assert {"device_time", "time_ledger", "kernel_class", "cause_savings"} <= set(filled)
 
 
+@pytest.mark.check
 def test_attribution_that_is_there_is_taken(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with open_run(root / SAMPLE, store=tmp_path / "store") as run:
         monkeypatch.setattr(engine, "compute_derived", None)
@@ -53,6 +54,7 @@ def test_attribution_is_not_computed_for_metrics_that_do_without(
     assert rows_of(file)
 
 
+@pytest.mark.check
 def test_one_core_is_enough(root: Path, tmp_path: Path) -> None:
     with open_run(root / SAMPLE, store=tmp_path / "store", jobs=1, attribution=False) as run:
         assert len(run.export(tmp_path / "metrics")) == len(engine.metrics())

@@ -59,6 +59,7 @@ def tracks(found: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     }
 
 
+@pytest.mark.check
 def test_the_original_follows_unchanged_behind_tracks_of_ours(tmp_path: Path) -> None:
     original = gzip.decompress((SAMPLES / "slow_loader" / "rank0.json.gz").read_bytes())
     data = exported(SAMPLES / "slow_loader", tmp_path / "a.json.gz")
@@ -72,6 +73,7 @@ def test_the_original_follows_unchanged_behind_tracks_of_ours(tmp_path: Path) ->
     assert [entry.name for entry in tmp_path.iterdir() if not entry.is_dir()] == ["a.json.gz"]
 
 
+@pytest.mark.check
 def test_tracks_never_overlap_and_the_ledger_adds_up(tmp_path: Path) -> None:
     found = events(exported(SAMPLES / "slow_loader", tmp_path / "a.json.gz"))
     for boxes in tracks(found).values():
@@ -87,12 +89,14 @@ def test_tracks_never_overlap_and_the_ledger_adds_up(tmp_path: Path) -> None:
     assert dict(sums) == dict(rows)
 
 
+@pytest.mark.check
 def test_two_exports_are_the_same_bytes(tmp_path: Path) -> None:
     exported(SAMPLES / "slow_loader", tmp_path / "a.json.gz")
     exported(SAMPLES / "slow_loader", tmp_path / "b.json.gz")
     assert (tmp_path / "a.json.gz").read_bytes() == (tmp_path / "b.json.gz").read_bytes()
 
 
+@pytest.mark.check
 def test_a_step_holds_what_touches_it(tmp_path: Path) -> None:
     found = events(exported(SAMPLES / "slow_loader", tmp_path / "a.json.gz", "--step", "3"))
     with ta.open(SAMPLES / "slow_loader", store=tmp_path / "s1") as run:
@@ -108,6 +112,7 @@ def test_a_step_holds_what_touches_it(tmp_path: Path) -> None:
     assert sum(event["pid"] >= 1000 for event in timed if event["pid"] < FIRST_PROCESS) == kernels > 0
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("options", "words"),
     [

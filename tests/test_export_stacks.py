@@ -32,6 +32,7 @@ def profile(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     return written
 
 
+@pytest.mark.check
 def test_the_file_follows_the_schema_of_speedscope(profile: dict[str, object]) -> None:
     schema = json.loads((ROOT / "tests" / "schemas" / "speedscope-1.25.0.json").read_text(encoding="utf-8"))
     jsonschema.validate(profile, schema)
@@ -52,6 +53,7 @@ def test_every_profile_is_in_order_and_balanced(profile: dict[str, object]) -> N
         assert stack == [] and at == one["endValue"]
 
 
+@pytest.mark.check
 def test_stream_profiles_hold_the_time_of_the_stream(profile: dict[str, object], tmp_path: Path) -> None:
     profiles = profile["profiles"]
     assert isinstance(profiles, list)
@@ -64,6 +66,7 @@ def test_stream_profiles_hold_the_time_of_the_stream(profile: dict[str, object],
     assert held == expected
 
 
+@pytest.mark.check
 def test_folded_stacks_add_up_to_the_outermost_slices_and_to_the_gpu(tmp_path: Path) -> None:
     host = exported("folded", SLOW_LOADER, tmp_path / "host.txt").splitlines()
     gpu = exported("folded", SLOW_LOADER, tmp_path / "gpu.txt", "--weight", "gpu").splitlines()

@@ -36,16 +36,19 @@ def diagnosed(trace: dict[str, object], folder: Path) -> tuple[int, str]:
     return exit_code, found["tq-missing-gpu-activity"]
 
 
+@pytest.mark.check
 def test_a_gpu_job_without_its_kernels_is_not_diagnosed(genuine: dict[str, object], tmp_path: Path) -> None:
     assert diagnosed(as_of_a_gpu_job(genuine), tmp_path) == (NOTHING_LEFT_TO_DIAGNOSE, "blocker")
 
 
+@pytest.mark.check
 def test_a_job_of_the_cpu_alone_is_no_more_than_a_note_and_leaves_nothing_to_diagnose(
     genuine: dict[str, object], tmp_path: Path
 ) -> None:
     assert diagnosed(genuine, tmp_path) == (3, "note")
 
 
+@pytest.mark.check
 def test_the_loaders_time_is_known_by_its_real_name(root: Path, tmp_path: Path) -> None:
     with traceanalyzer.open(root / "sample_traces" / "torch_cpu_slow_loader", store=tmp_path) as run:
         assert 0.8 < state_share(run, "host.dataloader") < 1

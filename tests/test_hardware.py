@@ -51,6 +51,7 @@ def peaks_of(run: Path, device: str | None) -> list[tuple[object, ...]]:
         return opened.sql(PEAKS).fetchall()
 
 
+@pytest.mark.check
 def test_a_device_without_a_name_has_the_peaks_of_the_model_that_the_user_names(nameless: Path) -> None:
     assert peaks_of(nameless, None) == [(None, None, None, None)]
     ((name, name_source, half_tflops, source),) = peaks_of(nameless, f"{H100}:132")
@@ -58,6 +59,7 @@ def test_a_device_without_a_name_has_the_peaks_of_the_model_that_the_user_names(
     assert str(source).startswith("https://")
 
 
+@pytest.mark.check
 def test_a_device_with_a_name_keeps_it(named: Path) -> None:
     assert peaks_of(named, f"{H100}:132") == [("Acme X1", "trace", None, None)]
 
@@ -111,6 +113,7 @@ source = "measured: PERF-60"
 """
 
 
+@pytest.mark.check
 def test_peaks_in_the_settings_reach_every_command(
     named: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

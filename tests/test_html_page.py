@@ -112,6 +112,7 @@ def test_more_than_a_dozen_findings_are_folded() -> None:
     assert len(list(folded.iter("article"))) == 3
 
 
+@pytest.mark.check
 def test_hostile_names_stay_text_and_secrets_stay_secret(tmp_path: Path) -> None:
     with open_run(write_hostile_trace(tmp_path / "trace.json.gz"), store=tmp_path / "store") as run:
         text = page(run.diagnose(), run)
@@ -177,6 +178,7 @@ def test_run_ledger_stands_above_those_of_devices() -> None:
     assert "Devices" in ["".join(title.itertext()) for title in root.iter("h3")]
 
 
+@pytest.mark.check
 def test_several_formats_come_from_one_analysis(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

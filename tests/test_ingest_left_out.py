@@ -92,6 +92,7 @@ def test_an_export_whose_tables_stand_in_its_log_alone_is_one(tmp_path: Path) ->
         assert [file for file, _ in find_sources(tmp_path)] == [path]
 
 
+@pytest.mark.check
 def test_a_row_that_joins_the_log_is_read_by_the_next_command(written_to: Path, tmp_path: Path) -> None:
     store = tmp_path / "kept"
     with traceanalyzer.open_run(written_to, store=store, attribution=False) as run:

@@ -117,6 +117,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "plain" / "run42"
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("name", ARCHIVES)
 def test_an_archive_is_the_run_that_was_packed(name: str, folder: Path, tmp_path: Path) -> None:
     archive = tmp_path / name
@@ -154,6 +155,7 @@ def test_compressed_streams_may_follow_each_other(suffix: str, tmp_path: Path) -
     assert facts_of(tmp_path, store=tmp_path / "store")[0][5] == sorted(f"k0_{i}" for i in range(50))
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("suffix", COMPRESSIONS)
 def test_a_compressed_file_that_ends_early_is_a_trace_that_ends_early(suffix: str, tmp_path: Path) -> None:
     data = events(*(slice_text(f"k{os.urandom(40).hex()}", ts=10 * i) for i in range(12_000))).encode()
@@ -163,6 +165,7 @@ def test_a_compressed_file_that_ends_early_is_a_trace_that_ends_early(suffix: st
     assert row[4] and 100 < row[3] < 12_000
 
 
+@pytest.mark.check
 def test_exports_of_nsight_systems_are_read_in_every_package(tmp_path: Path) -> None:
     write_sqlite(tmp_path / "rank0.sqlite", launched())
     data = (tmp_path / "rank0.sqlite").read_bytes()
@@ -377,6 +380,7 @@ def test_members_of_one_name_keep_apart(tmp_path: Path) -> None:
     assert unpacked(target.getvalue(), tmp_path) == ["a.json", "a.json~2"]
 
 
+@pytest.mark.check
 @examples(200)
 @given(
     kind=st.sampled_from(["run.zip", "run.tar", "run.tar.gz", "run.tar.zst", "run.tar.xz"]),

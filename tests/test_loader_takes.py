@@ -70,6 +70,7 @@ def test_a_loader_without_workers_leaves_nothing_open() -> None:
     assert made.bounds.at_worst(LOADER_WORKERS) is made.bounds
 
 
+@pytest.mark.check
 def test_other_ranks_may_have_to_wait_for_their_own_workers() -> None:
     # Rank 2 is late in each step; without it the others come to what their uneven workers can do.
     loader = {"loader_workers": 2, "worker_us": UNEVEN}

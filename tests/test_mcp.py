@@ -71,6 +71,7 @@ def test_a_json_diagnosis_is_the_report_for_programs(answers: Answers, root: Pat
     assert any(outcome["state"] == "abstained" for outcome in document["outcomes"])
 
 
+@pytest.mark.check
 def test_the_store_lies_in_the_users_cache(answers: Answers, served: Path) -> None:
     with answers._opened(SLOW) as (run, _):
         assert run.store.is_relative_to(os.environ["XDG_CACHE_HOME"])
@@ -90,6 +91,7 @@ def test_top_and_rules_say_what_the_commands_say(
     assert "fires" in answers.rules("dataloader-bound", SLOW)
 
 
+@pytest.mark.check
 def test_sql_answers_rows_and_says_where_there_are_more(answers: Answers) -> None:
     query = "SELECT step, count(*) AS n FROM gpu_op_steps GROUP BY step ORDER BY step"
     whole = json.loads(answers.sql(SLOW, query))

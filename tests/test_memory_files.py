@@ -126,6 +126,7 @@ def test_the_command_shows_a_snapshot(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "net.py:22 forward" in shown
 
 
+@pytest.mark.check
 def test_the_commands_show_a_run(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = str(root / "sample_traces" / "slow_loader")
     for arguments, words in (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from text_tables import ask, connect
@@ -40,6 +41,7 @@ def test_without_communication_the_overlap_is_unknown() -> None:
     assert ask(con, "SELECT comm_ns, overlap_share FROM comm_share") == [(0, None)]
 
 
+@pytest.mark.check
 @given(
     st.lists(
         st.tuples(
@@ -100,6 +102,7 @@ HIDEOUTS = {
 }
 
 
+@pytest.mark.check
 @given(
     st.lists(
         st.tuples(st.integers(0, 1), st.sampled_from(sorted(KINDS)), st.integers(0, 30), st.integers(0, 9)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from text_tables import ask, connect, rows
@@ -76,6 +77,7 @@ def test_shapes_tell_rows_apart_where_they_were_recorded() -> None:
 
 
 # A random tree of operators: each is told its parent by number, so that every order of siblings and depth occurs.
+@pytest.mark.check
 @given(st.lists(st.tuples(st.integers(0, 6), st.sampled_from("abc"), st.integers(0, 50)), max_size=9))
 @examples()
 def test_totals_agree_with_walking_the_tree(tree: list[tuple[int, str, int]]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from text_tables import ask, connect
@@ -79,6 +80,7 @@ def test_the_queue_is_full_from_1024_launches_on() -> None:
     assert ask(con, "SELECT max_depth, full_ns FROM queue_depth") == [(1025, 2001 - 1023)]
 
 
+@pytest.mark.check
 @given(
     st.lists(
         st.tuples(st.sampled_from([7, 8]), st.integers(0, 15), st.integers(0, 6), st.integers(-3, 12)), max_size=10

@@ -118,6 +118,7 @@ def test_occupancy_that_was_not_recorded_is_unknown_not_zero() -> None:
     assert ask(con, "SELECT sum_ns, occupancy_percent FROM occupancy") == [(0, None)]
 
 
+@pytest.mark.check
 @given(
     st.lists(
         st.tuples(st.integers(0, 20), st.integers(0, 8), st.sampled_from([None, 0, 125, 250, 500, 3000])),

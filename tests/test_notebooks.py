@@ -45,6 +45,7 @@ def test_diagnosis_in_a_notebook_is_small_has_no_script_and_reads_as_on_a_termin
     assert str(shown) == stream.getvalue()
 
 
+@pytest.mark.check
 def test_tables_of_a_diagnosis_hold_what_it_says(diagnosis: Diagnosis) -> None:
     findings = diagnosis.table("findings").to_pylist()
     assert [(row["rule"], row["saving_ns"]) for row in findings] == [(f.rule, f.saving_ns) for f in diagnosis.findings]
@@ -56,6 +57,7 @@ def test_tables_of_a_diagnosis_hold_what_it_says(diagnosis: Diagnosis) -> None:
     assert "findings" in (error.value.hint or "")
 
 
+@pytest.mark.check
 def test_table_of_a_run_comes_as_arrow_and_pandas(run: ta.Run) -> None:
     table = run.table("kernel_summary")
     assert table.arrow().num_rows == len(table.df()) == len(table) > 0

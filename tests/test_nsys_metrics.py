@@ -54,6 +54,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
         yield run
 
 
+@pytest.mark.check
 def test_kernels(opened: Run) -> None:
     assert opened.sql("FROM cuda_gpu_kern_sum").fetchall() == [
         ("report.sqlite", None, "gemm_kernel", 100.0, 250, 2, 125.0, 125.0, 50, 200, 106.1)
@@ -122,6 +123,7 @@ def test_engines(opened: Run) -> None:
     ]
 
 
+@pytest.mark.check
 def test_gaps_are_counted_by_size(tmp_path: Path) -> None:
     tables = {**launched(1), KERNEL: [kernel(start, start + 10, 0) for start in (0, 20_000, 2_000_000, 8_000_000)]}
     with open_run(write_sqlite(tmp_path / "report.sqlite", tables), store=tmp_path / "store", jobs=1) as run:
@@ -135,6 +137,7 @@ def test_gaps_are_counted_by_size(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.check
 def test_a_file_of_several_processes_is_counted_as_one(tmp_path: Path) -> None:
     first, second = launched(2, pid=10), launched(3, pid=20)
     tables = {

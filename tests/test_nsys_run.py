@@ -82,6 +82,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Run, Diagno
         yield run, run.diagnose()
 
 
+@pytest.mark.check
 def test_both_formats_are_one_run(both: tuple[Run, Diagnosis]) -> None:
     run, _ = both
     assert run.sql("SELECT trace, rank, format FROM canonical.traces").fetchall() == [
@@ -125,6 +126,7 @@ def _without_ids(table: pa.Table) -> list[dict[str, Any]]:
     return [json.loads(json.dumps(row).replace("_v7000", "")) for row in table.select(kept).to_pylist()]
 
 
+@pytest.mark.check
 def test_an_export_and_its_report_are_one_trace(tmp_path: Path) -> None:
     tables: Tables = as_nsys_records_it(simulate({"steps": 3, "kernels": 5}))
     write_sqlite(tmp_path / "report.sqlite", tables)
@@ -133,6 +135,7 @@ def test_an_export_and_its_report_are_one_trace(tmp_path: Path) -> None:
         assert [trace.trace for trace in run.traces] == ["report.sqlite"]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("named", ["folder", "run"])
 def test_a_parquet_folder_is_a_trace(tmp_path: Path, named: str) -> None:
     folder = write_parquet_folder(tmp_path / "report_pqtdir", launched(3))
@@ -142,6 +145,7 @@ def test_a_parquet_folder_is_a_trace(tmp_path: Path, named: str) -> None:
             assert run.sql("SELECT count(*) FROM gpu_ops").fetchall() == [(3,)]
 
 
+@pytest.mark.check
 def test_operators_their_shapes_and_products_are_the_same(tmp_path: Path) -> None:
     program = {"steps": 3, "kernels": 12, "item_per_step": 1}
     simulate(program).write_kineto(tmp_path / "rank0.json")

@@ -37,6 +37,7 @@ def project(root: Path) -> dict[str, Any]:
     return loaded
 
 
+@pytest.mark.check
 def test_every_import_of_the_package_is_a_declared_dependency(root: Path, project: dict[str, Any]) -> None:
     declared = {re.split(r"[<>=\[]", dependency)[0].lower() for dependency in project["dependencies"]}
     undeclared = {

@@ -74,6 +74,7 @@ def test_calls_of_cuda_are_advice_for_programs_that_make_them(rule: Rule) -> Non
     assert all("is_cuda" in (fix.when or "") for fix in told)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     "name",
     [
@@ -89,6 +90,7 @@ def test_programs_of_directives_get_directives(name: str) -> None:
     assert run_rule_test(rule, test).failures == ()
 
 
+@pytest.mark.check
 def test_info_and_diagnosis_name_recorder_and_framework(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trace = tmp_path / "trace.json"
     trace.write_text(events(slice_text("vllm/v1/engine/core.py(12): step")))

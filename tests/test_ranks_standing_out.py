@@ -30,6 +30,7 @@ def standing_out(ranks: tuple[RankSteps, ...]) -> dict[int | None, str]:
     return {item.rank: item.stands_out.bucket for item in ranks if item.stands_out}
 
 
+@pytest.mark.check
 def test_a_late_loader_and_a_slow_gpu_stand_out_and_those_that_wait_for_them_do_not() -> None:
     ranks = ranks_of(wide_job(8, late=5, slow=2, jitter=0.01, collectives=6))
     assert standing_out(ranks) == {5: "host.dataloader", 2: "compute"}
@@ -39,10 +40,12 @@ def test_a_late_loader_and_a_slow_gpu_stand_out_and_those_that_wait_for_them_do_
     assert slow.step_hits == len(ranks[2].own_ns)
 
 
+@pytest.mark.check
 def test_nobody_stands_out_in_a_healthy_job() -> None:
     assert standing_out(ranks_of(wide_job(8, jitter=0.02, collectives=6))) == {}
 
 
+@pytest.mark.check
 def test_stages_that_run_other_kernels_are_not_compared() -> None:
     job = dict(wide_job(8, collectives=2))
     longer = [{"repeat": 60, "do": [{"kernel": {"us": 120, "class": "attention"}}]}, *job["programs"][0]]
@@ -52,6 +55,7 @@ def test_stages_that_run_other_kernels_are_not_compared() -> None:
     assert standing_out(ranks) == {}
 
 
+@pytest.mark.check
 def test_a_rank_that_is_late_in_one_step_had_an_accident() -> None:
     job = dict(wide_job(4, collectives=2))
     once = [{"next": {"us": [200, 200, 60_000, 200]}}, *job["programs"][0][1:]]

@@ -32,6 +32,7 @@ def unmarked(tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
     return tables | {"host_slices": slices.set_column(at, slices.schema.field(at), names)}
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     "workload", ["healthy with jitter", "exposed loader", "uneven loader", "launch-bound", "many troubles"]
 )
@@ -41,6 +42,7 @@ def test_steps_without_marks_are_the_marked_ones(workload: str) -> None:
     assert engine.connect_tables(unmarked(tables)).sql(WINDOWS).fetchall() == [("launches", count, mean_ns)]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("workload", ["launch-bound inference", "decode ahead"])
 def test_inference_without_marks_has_no_steps(workload: str) -> None:
     tables = unmarked(simulate(WORKLOADS[workload], 3).canonical_tables())

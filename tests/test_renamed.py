@@ -18,6 +18,7 @@ from traceanalyzer.simulator import simulate_job
 LATE_RANK = {"ranks": 2, "steps": 5, "kernels": 30, "comm_us": 500, "faults": {"rank": 1, "loader_us": 9_000}}
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(("old", "new"), METRICS.items())
 def test_a_metric_under_its_old_name_is_read_shown_and_exported(old: str, new: str, run: Path, tmp_path: Path) -> None:
     with traceanalyzer.open(run, store=tmp_path / "store") as opened:
@@ -29,6 +30,7 @@ def test_a_metric_under_its_old_name_is_read_shown_and_exported(old: str, new: s
     assert [file.stem for file in (tmp_path / "out").iterdir()] == [new]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("table", COLUMNS)
 def test_a_column_under_its_old_name_holds_the_same(table: str, run: Path, tmp_path: Path) -> None:
     with traceanalyzer.open(run, store=tmp_path / "store") as opened:
@@ -57,6 +59,7 @@ def test_other_words_stay_as_they_are() -> None:
     assert with_new_names(text) == text
 
 
+@pytest.mark.check
 def test_the_json_names_the_former_bucket_too(run: Path, tmp_path: Path) -> None:
     stream = io.StringIO()
     with traceanalyzer.open(run, store=tmp_path / "store") as opened:

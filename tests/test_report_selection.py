@@ -45,6 +45,7 @@ class Shown:
         return self._capsys.readouterr().out
 
 
+@pytest.mark.check
 def test_the_findings_of_a_rank_are_its_own_and_those_of_the_run(shown: Shown) -> None:
     whole = json.loads(shown("--format", "json"))
     of_one = {finding["rule"] for finding in whole["findings"] if finding["rank"] == 2}
@@ -61,6 +62,7 @@ def test_the_findings_of_a_rank_are_its_own_and_those_of_the_run(shown: Shown) -
     assert sentence in " ".join(late.split())
 
 
+@pytest.mark.check
 def test_the_first_findings_are_shown_and_the_rest_is_counted(shown: Shown) -> None:
     rules = {f["rule"] for f in json.loads(shown("--format", "json"))["findings"] if f["kind"] == "finding"}
     assert len(rules) > 1
@@ -70,10 +72,12 @@ def test_the_first_findings_are_shown_and_the_rest_is_counted(shown: Shown) -> N
     assert "\n2  " not in page
 
 
+@pytest.mark.check
 def test_json_is_always_whole(shown: Shown) -> None:
     assert shown("--format", "json", "--top", "1", "--rank", "0") == shown("--format", "json")
 
 
+@pytest.mark.check
 def test_a_rank_that_is_not_there_is_an_error(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for format_ in ("terminal", "json"):
         assert main(["diagnose", str(run), "--rank", "9", "--format", format_]) == 2

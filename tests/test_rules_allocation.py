@@ -62,6 +62,7 @@ def owned(*verdicts: Verdict) -> tuple[dict[str, int], dict[str, int]]:
     return {rule: ns for (rule, _), ns in shares.items()}, dict(allocation.unexplained(con))
 
 
+@pytest.mark.check
 def test_time_that_two_findings_claim_goes_to_the_larger_bound() -> None:
     small = fired(rule_for("a", "host.dataloader"), 10)
     large = fired(rule_for("b", "host.dataloader", "host.sync"), 50)

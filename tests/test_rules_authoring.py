@@ -117,6 +117,7 @@ def test_a_failing_test_says_what_to_mend(old: str, new: str, told: list[str], t
     assert [words for words in told if words not in failures] == []
 
 
+@pytest.mark.check
 def test_the_schema_for_editors_knows_every_rule_that_ships(root: Path, golden: bool) -> None:
     jsonschema = pytest.importorskip("jsonschema")
     file = root / "docs" / "rule.schema.json"
@@ -254,6 +255,7 @@ def test_an_explanation_of_a_rule_that_could_not_look_says_what_is_missing() -> 
     assert "Skipped. missing-capability:steps" in " ".join(stream.getvalue().split())
 
 
+@pytest.mark.check
 def test_an_explanation_tells_what_other_ranks_hide() -> None:
     late = {"rank": 3, "kernel_scale": 4.0}
     waiting = {"rank": 0, "item_per_step": 1, "loader_us": 6_000}

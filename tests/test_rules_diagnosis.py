@@ -270,6 +270,7 @@ def test_findings_stand_in_the_order_of_fixes_of_the_device_with_most_to_save() 
     ]
 
 
+@pytest.mark.check
 def test_the_connection_that_is_diagnosed_stays_as_it_was() -> None:
     con = engine.connect_tables(simulate(LOADER).canonical_tables())
     before = con.execute("SELECT table_name FROM duckdb_tables() ORDER BY 1").fetchall()
@@ -368,6 +369,7 @@ def test_a_blocker_makes_time_abstain_with_its_reason_and_memory_go_on() -> None
     assert not any((reason or "").startswith("blocked") for reason in memory)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(("sim", "code"), [({**LOADER, "no_gpu": True}, 3), ({"steps": 4, "kernels": 20}, 0)])
 def test_a_run_that_a_blocker_keeps_from_a_diagnosis_exits_with_three(
     sim: dict[str, Any], code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -387,6 +389,7 @@ def test_a_trace_of_the_cpu_alone_exits_with_three(tmp_path: Path, capsys: pytes
     assert "No GPU work was found" in capsys.readouterr().out
 
 
+@pytest.mark.check
 def test_a_folder_with_one_blocked_trace_exits_with_three(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = tmp_path / "run"
     run.mkdir()
@@ -403,6 +406,7 @@ LONE_MEMSET = """{"traceEvents": [
      "args": {"device": 0, "stream": 7, "correlation": 1, "bytes": 4}}]}"""
 
 
+@pytest.mark.check
 def test_a_lone_memset_is_said_to_be_no_kernel(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trace = tmp_path / "trace.json"
     trace.write_text(LONE_MEMSET)

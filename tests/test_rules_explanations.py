@@ -82,6 +82,7 @@ def test_an_explanation_is_told_under_its_finding_and_is_none_itself(why: Rule) 
     assert {o.state for o in diagnosis.outcomes if o.rule == "few-workers"} == {"fired"}
 
 
+@pytest.mark.check
 def test_it_changes_nothing_but_its_finding(why: Rule) -> None:
     plain, told = diagnosed(LOADER), diagnosed(LOADER, why)
     without = [replace(f, explanations=()) for f in told.findings]
@@ -144,6 +145,7 @@ def test_an_explanation_that_names_an_operation_is_told_under_what_is_about_it(w
     assert list(attach_explanations([why], found, found, lambda rule: [of_one]).under) == [(loader.id, Place("b", 0))]
 
 
+@pytest.mark.check
 def test_what_explains_two_findings_is_printed_once(why: Rule) -> None:
     diagnosis = diagnosed(
         {**LOADER, "item_per_step": 1}, replace(why, attaches_to=("dataloader-bound", "sync-in-step"))

@@ -77,6 +77,7 @@ def test_the_straggler_is_named_and_is_worth_what_the_run_saves() -> None:
     assert straggler.saving_share == straggler.run_saving_share
 
 
+@pytest.mark.check
 def test_two_fixes_for_one_late_rank_are_alternatives_and_who_owns_the_waiting_goes_first() -> None:
     _, diagnosis = simulated("one")
     (straggler,), (loader,) = of(diagnosis, "comm-straggler-wait"), of(diagnosis, "dataloader-bound")
@@ -152,6 +153,7 @@ def without_rank(job: SimulatedJob, rank: int) -> Mapping[str, pa.Table]:
     return {name: table.filter(pa.array(kept[name], pa.bool_())) for name, table in tables.items()}
 
 
+@pytest.mark.check
 def test_without_a_rank_the_straggler_rule_abstains_and_says_what_to_record() -> None:
     diagnosis = diagnosed(without_rank(simulate_job(ONE_LATE), 2))
     outcomes = [o for o in diagnosis.outcomes if o.rule == "comm-straggler-wait"]

@@ -205,6 +205,7 @@ def outcome_of(rule: Rule) -> Outcome:
     return outcome
 
 
+@pytest.mark.check
 def test_savings_of_more_operations_than_an_answer_has_rows_are_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     (expected,) = diagnosed(FP32).findings
     monkeypatch.setattr(sandbox, "ROW_LIMIT", 50)
@@ -212,6 +213,7 @@ def test_savings_of_more_operations_than_an_answer_has_rows_are_whole(monkeypatc
     assert found == expected
 
 
+@pytest.mark.check
 def test_an_operation_that_a_rule_names_twice_is_shortened_by_the_larger_saving() -> None:
     assert FP32.op_saving is not None
     smaller = f"SELECT * REPLACE (saving_ns / 2 AS saving_ns) FROM ({FP32.op_saving}\n)"

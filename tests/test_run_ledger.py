@@ -31,6 +31,7 @@ def test_the_runs_ledger_adds_up_to_its_window(job: str) -> None:
     assert con.sql("SELECT count(*) FROM run_ledger WHERE bucket = 'dev.straggler_wait'").fetchall() == [(0,)]
 
 
+@pytest.mark.check
 def test_the_late_rank_has_the_time_that_all_others_waited() -> None:
     con = told(JOBS["ranks: one late"])
     ((rank, bucket, share),) = con.sql("""
@@ -69,6 +70,7 @@ def test_one_device_has_its_own_window() -> None:
     assert con.sql("SELECT bucket, dur_ns FROM run_ledger ORDER BY bucket").fetchall() == con.sql(own).fetchall()
 
 
+@pytest.mark.check
 def test_missing_ranks_are_said_and_nothing_is_made_up() -> None:
     tables = simulate_job(JOBS["ranks: one late"], 3).canonical_tables()
     less = {name: table.filter(table["trace_id"].to_numpy() < 3) for name, table in tables.items()}

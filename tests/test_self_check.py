@@ -101,6 +101,7 @@ def test_a_window_that_truly_grows_when_more_is_removed_is_let_pass() -> None:
     assert shrinking(bounds, [(0, 0)]) == ()
 
 
+@pytest.mark.check
 def test_fixes_of_ranks_that_wait_for_each_other_are_held_to_what_the_run_saves() -> None:
     con = engine.connect_tables(simulate_job(TWO_LATE).canonical_tables())
     diagnosis = diagnose(con, load_rules(tests=False))
@@ -132,6 +133,7 @@ def test_a_ledger_with_a_hole_is_noticed() -> None:
     assert closing.open_windows(con) != ()
 
 
+@pytest.mark.check
 def test_time_that_is_owned_twice_is_noticed() -> None:
     con = engine.connect_tables(simulate(SIMULATED["loader or sync"]).canonical_tables())
     diagnosis = diagnose(con, load_rules())
@@ -141,6 +143,7 @@ def test_time_that_is_owned_twice_is_noticed() -> None:
     assert closing.marginals(twice) == () or closing.marginals(twice)[0].startswith("simulated.json")
 
 
+@pytest.mark.check
 def test_an_answer_that_depends_on_the_clock_is_noticed() -> None:
     con = engine.connect_tables(simulate(SIMULATED["loader or sync"]).canonical_tables())
     told = invariance.summary(con, diagnose(con, load_rules()))
@@ -150,6 +153,7 @@ def test_an_answer_that_depends_on_the_clock_is_noticed() -> None:
     assert invariance.differences(told, told) == ()
 
 
+@pytest.mark.check
 def test_a_finding_that_vanishes_with_its_evidence_is_noticed() -> None:
     con = engine.connect_tables(simulate(SIMULATED["loader or sync"]).canonical_tables())
     told = invariance.summary(con, diagnose(con, load_rules()))

@@ -125,6 +125,7 @@ def test_a_pipe_is_no_settings_file(run_in_project: Path) -> None:
     assert locate_settings(run_in_project, trust=True).path is None
 
 
+@pytest.mark.check
 def test_every_command_says_which_file_it_does_not_use(
     run_in_project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -227,6 +228,7 @@ def test_a_rule_that_is_switched_off_is_not_asked_and_is_told() -> None:
     assert "dataloader-bound switched off: being replaced" in report(diagnosis)
 
 
+@pytest.mark.check
 def test_the_command_line_wins_over_the_file_and_both_are_told() -> None:
     project = Settings(
         Path("traceanalyzer.toml"), params={"dataloader-bound.min_share": 0.9, "sync-in-step.min_share": 0.9}
@@ -241,6 +243,7 @@ def test_the_command_line_wins_over_the_file_and_both_are_told() -> None:
     }
 
 
+@pytest.mark.check
 def test_a_suppressed_finding_keeps_its_time_and_leaves_the_order_of_fixes() -> None:
     diagnosis = diagnosed(Settings(suppressions=(Suppression("dataloader-bound", "PERF-41", FAR),)))
     assert problems(diagnosis) == ["sync-in-step"]
@@ -305,6 +308,7 @@ def test_a_name_that_cannot_be_is_refused(tmp_path: Path, text: str, what: str) 
     assert what in str(caught.value)
 
 
+@pytest.mark.check
 def test_no_pattern_takes_longer_than_its_names_are_long(tmp_path: Path) -> None:
     step = [
         {"annot": {"name": "a" * 50_000 + "!"}, "do": [{"py": 9_000}]},

@@ -143,6 +143,7 @@ def test_an_older_export_tells_the_same(tmp_path: Path) -> None:
         assert furthest_apart(kineto, nsys, LEDGER) < 0.01
 
 
+@pytest.mark.check
 def test_ranks_and_clocks_reach_the_other_side(tmp_path: Path) -> None:
     with both(SCENARIOS["collectives beside"], tmp_path, attribution=False) as (kineto, nsys):
         query = "SELECT rank, world_size FROM canonical.traces ORDER BY rank"
@@ -151,6 +152,7 @@ def test_ranks_and_clocks_reach_the_other_side(tmp_path: Path) -> None:
         assert apart > 2_900_000_000
 
 
+@pytest.mark.check
 def test_collectives_are_operators_though_their_tensors_are_a_list(tmp_path: Path) -> None:
     with both(SCENARIOS["collectives beside"], tmp_path, attribution=False) as (kineto, nsys):
         query = "SELECT name, category, count(*) FROM host_slices WHERE name LIKE 'c10d::%' GROUP BY ALL"

@@ -30,6 +30,7 @@ def reference(changes: dict[str, Any]) -> SimulatedRun:
     return _simulated(json.dumps({**REFERENCE, **changes}))
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("changes", "causes", "percent"),
     [

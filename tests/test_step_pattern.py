@@ -77,6 +77,7 @@ def run(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.check
 def test_what_other_options_computed_is_kept_apart_and_reused(run: Path) -> None:
     def counted(pattern: str | None) -> list[tuple[object, ...]]:
         with traceanalyzer.open_run(run, options=AttributionOptions(step_pattern=pattern)) as opened:
@@ -90,6 +91,7 @@ def test_what_other_options_computed_is_kept_apart_and_reused(run: Path) -> None
     assert sorted((run / STORE_NAME / "derived").iterdir()) == folders
 
 
+@pytest.mark.check
 def test_the_catalogue_shows_what_was_asked_for_last(run: Path) -> None:
     for pattern, count in (("^phase", 4), ("^phase a", 2), ("^phase", 4)):
         with traceanalyzer.open_run(run, options=AttributionOptions(step_pattern=pattern)):
@@ -98,6 +100,7 @@ def test_the_catalogue_shows_what_was_asked_for_last(run: Path) -> None:
             assert catalog.sql(STEPS).fetchall() == [("annotation", count)]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("command", "told"),
     [
@@ -113,6 +116,7 @@ def test_commands_pass_the_pattern_on(
     assert told in capsys.readouterr().out
 
 
+@pytest.mark.check
 def test_a_pattern_without_a_match_ends_the_command(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["diagnose", str(run), "--step-pattern", "epoch"]) == 2
     assert "error: --step-pattern: no annotation" in capsys.readouterr().err

@@ -49,6 +49,7 @@ def test_a_second_command_reads_parquet_only(run_folder: Path) -> None:
     assert op_count(run_folder) == (3, True)
 
 
+@pytest.mark.check
 def test_a_changed_file_is_read_again_and_its_old_tables_go(run_folder: Path) -> None:
     op_count(run_folder)
     (run_folder / "rank0.json").write_text(trace(5))
@@ -57,6 +58,7 @@ def test_a_changed_file_is_read_again_and_its_old_tables_go(run_folder: Path) ->
     assert len(list((run_folder / STORE_NAME / "derived").iterdir())) == 1
 
 
+@pytest.mark.check
 def test_a_file_of_the_same_size_and_time_with_other_content_is_read_again(run_folder: Path) -> None:
     op_count(run_folder)
     file = run_folder / "rank0.json"
@@ -66,12 +68,14 @@ def test_a_file_of_the_same_size_and_time_with_other_content_is_read_again(run_f
     assert op_count(run_folder) == (0, False)
 
 
+@pytest.mark.check
 def test_a_touched_file_with_the_same_content_is_not_read_again(run_folder: Path) -> None:
     op_count(run_folder)
     os.utime(run_folder / "rank0.json")
     assert op_count(run_folder) == (3, True)
 
 
+@pytest.mark.check
 def test_a_file_that_joins_the_run_is_read_alone(run_folder: Path) -> None:
     op_count(run_folder)
     (run_folder / "rank1.json").write_text(trace(4))
@@ -79,12 +83,14 @@ def test_a_file_that_joins_the_run_is_read_alone(run_folder: Path) -> None:
     assert op_count(run_folder) == (7, True)
 
 
+@pytest.mark.check
 def test_another_engine_reads_again(run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     op_count(run_folder)
     monkeypatch.setattr("traceanalyzer.store.store.engine_key", lambda parts: "another engine")
     assert op_count(run_folder) == (3, False)
 
 
+@pytest.mark.check
 def test_inputs_are_never_written_to(run_folder: Path) -> None:
     file = run_folder / "rank0.json"
     before = file.read_bytes(), file.stat().st_mtime_ns
@@ -92,11 +98,13 @@ def test_inputs_are_never_written_to(run_folder: Path) -> None:
     assert (file.read_bytes(), file.stat().st_mtime_ns) == before
 
 
+@pytest.mark.check
 def test_the_store_lies_where_it_is_told(run_folder: Path, tmp_path: Path) -> None:
     assert op_count(run_folder, tmp_path / "elsewhere")[0] == 3
     assert not (run_folder / STORE_NAME).exists()
 
 
+@pytest.mark.check
 def test_a_folder_that_cannot_be_written_uses_the_cache(
     run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,6 +124,7 @@ def test_a_store_that_cannot_be_written_is_one_sentence(run_folder: Path, tmp_pa
         op_count(run_folder, tmp_path / "file" / "below")
 
 
+@pytest.mark.check
 def test_the_catalogue_opens_in_any_duckdb_with_comments(run_folder: Path) -> None:
     op_count(run_folder)
     with duckdb.connect(str(run_folder / STORE_NAME / "catalog.duckdb"), read_only=True) as catalog:
@@ -130,6 +139,7 @@ def test_the_catalogue_opens_in_any_duckdb_with_comments(run_folder: Path) -> No
         assert all(comment for _, comment in columns.fetchall())
 
 
+@pytest.mark.check
 def test_a_moved_run_is_read_again_into_the_cache(run_folder: Path, tmp_path: Path) -> None:
     op_count(run_folder)
     moved = run_folder.rename(tmp_path / "moved")
@@ -181,6 +191,7 @@ def test_two_commands_at_once_on_one_run_both_work(run_folder: Path) -> None:
     assert list((run_folder / STORE_NAME / "scratch").iterdir()) == []
 
 
+@pytest.mark.check
 def test_what_another_command_removes_from_the_scratch_folder_meanwhile_is_no_error(run_folder: Path) -> None:
     op_count(run_folder)
     scratch = run_folder / STORE_NAME / "scratch"
@@ -189,12 +200,14 @@ def test_what_another_command_removes_from_the_scratch_folder_meanwhile_is_no_er
     assert op_count(run_folder) == (4, False)
 
 
+@pytest.mark.check
 def test_remembered_sources_hold_no_content(run_folder: Path) -> None:
     op_count(run_folder)
     (source,) = (run_folder / STORE_NAME / "sources").iterdir()
     assert json.loads(source.read_text()).keys() == {"path", "stamp", "digest", "folder"}
 
 
+@pytest.mark.check
 def test_ingest_alone_leaves_a_catalogue_and_the_next_command_completes_it(run_folder: Path) -> None:
     def catalogued() -> set[str]:
         with duckdb.connect(str(run_folder / STORE_NAME / "catalog.duckdb"), read_only=True) as catalog:

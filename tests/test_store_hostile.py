@@ -163,6 +163,7 @@ PLANTS = (
 )
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("plant", PLANTS)
 def test_a_store_that_came_with_the_traces_is_ignored_and_reaches_nothing(
     plant: Callable[[Path, Path], None], run_folder: Path, victim: Path, capsys: pytest.CaptureFixture[str]
@@ -179,6 +180,7 @@ def test_a_store_that_came_with_the_traces_is_ignored_and_reaches_nothing(
     assert sorted(os.walk(store)) == planted
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("plant", PLANTS)
 def test_what_is_unpacked_over_the_users_own_store_reaches_nothing(
     plant: Callable[[Path, Path], None], run_folder: Path, victim: Path, capsys: pytest.CaptureFixture[str]
@@ -195,6 +197,7 @@ def test_what_is_unpacked_over_the_users_own_store_reaches_nothing(
     assert state(victim) == before
 
 
+@pytest.mark.check
 def test_the_catalogue_is_replaced_when_it_is_not_what_was_written(run_folder: Path, victim: Path) -> None:
     op_count(run_folder)
     plant_catalogue(run_folder / STORE_NAME, victim)
@@ -213,6 +216,7 @@ def forged_tables(run_folder: Path, tmp_path: Path) -> Path:
     return tables
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("keep_times", [True, False])
 def test_forged_tables_under_the_right_name_are_not_read(run_folder: Path, tmp_path: Path, keep_times: bool) -> None:
     op_count(run_folder)
@@ -223,6 +227,7 @@ def test_forged_tables_under_the_right_name_are_not_read(run_folder: Path, tmp_p
     assert op_count(run_folder) == (3, False)
 
 
+@pytest.mark.check
 def test_a_copied_store_is_not_read(run_folder: Path, tmp_path: Path) -> None:
     op_count(run_folder)
     copied = Path(shutil.copytree(run_folder, tmp_path / "copied"))
@@ -230,6 +235,7 @@ def test_a_copied_store_is_not_read(run_folder: Path, tmp_path: Path) -> None:
     assert locate_store(copied, None).ignored == copied / STORE_NAME
 
 
+@pytest.mark.check
 def test_the_mark_of_another_user_is_not_trusted(
     run_folder: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -246,6 +252,7 @@ def test_a_store_without_a_mark_is_not_read(run_folder: Path) -> None:
     assert locate_store(run_folder, None).ignored == run_folder / STORE_NAME
 
 
+@pytest.mark.check
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 @pytest.mark.parametrize("part", ["", *PARTS, "traces/*", "derived/*"])
 def test_what_belongs_to_another_user_is_not_read(run_folder: Path, part: str) -> None:
@@ -257,6 +264,7 @@ def test_what_belongs_to_another_user_is_not_read(run_folder: Path, part: str) -
     assert locate_store(run_folder, None).ignored == (None if "*" in part else store)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     "missing",
     [*PARTS, "traces/*/0", "traces/*/0/gpu_ops.parquet", "derived/*/windows.parquet", "catalog.*", "*/*/seal.txt"],
@@ -271,6 +279,7 @@ def test_a_store_that_lost_a_part_is_completed(run_folder: Path, missing: str) -
     assert (run_folder / STORE_NAME / "catalog.duckdb").exists()
 
 
+@pytest.mark.check
 def test_a_store_is_the_users_alone(run_folder: Path, home: Path, tmp_path: Path) -> None:
     (tmp_path / "named").mkdir(mode=0o755)
     op_count(run_folder, attribution=True)
@@ -280,6 +289,7 @@ def test_a_store_is_the_users_alone(run_folder: Path, home: Path, tmp_path: Path
             assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600), path
 
 
+@pytest.mark.check
 def test_abandoned_scratch_folders_go_and_nothing_else(run_folder: Path) -> None:
     op_count(run_folder)
     scratch = run_folder / STORE_NAME / "scratch"
@@ -293,6 +303,7 @@ def test_abandoned_scratch_folders_go_and_nothing_else(run_folder: Path) -> None
     assert {path.name for path in scratch.iterdir()} == {"write-in_use01", "notes"}
 
 
+@pytest.mark.check
 def test_without_locks_what_is_young_is_left_alone(run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(handle: int, kind: int) -> None:
         raise OSError(errno.ENOLCK, "no locks")
@@ -319,6 +330,7 @@ def test_a_named_store_with_other_content_is_refused_and_left_alone(
     assert state(victim) == before
 
 
+@pytest.mark.check
 def test_a_named_store_may_be_a_link_to_the_users_folder(run_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "large disk").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "large disk")
@@ -326,6 +338,7 @@ def test_a_named_store_may_be_a_link_to_the_users_folder(run_folder: Path, tmp_p
     assert op_count(run_folder, tmp_path / "link") == (3, True)
 
 
+@pytest.mark.check
 def test_a_home_that_cannot_be_written_leaves_the_temporary_folder(
     run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -378,12 +391,14 @@ def test_first_commands_at_once_agree_on_key_and_store(run_folder: Path) -> None
     assert [path.name for path in (run_folder / STORE_NAME).iterdir()] == [MARK_NAME]
 
 
+@pytest.mark.check
 def test_a_long_name_in_any_script_fits(run_folder: Path) -> None:
     (run_folder / f"{'跡' * 80}.json").write_text(trace(2))
     assert op_count(run_folder) == (5, False)
     assert op_count(run_folder) == (5, True)
 
 
+@pytest.mark.check
 def test_a_store_opened_by_its_folder_finds_what_another_one_made(run_folder: Path) -> None:
     op_count(run_folder)
     store = Store(run_folder / STORE_NAME)

@@ -92,6 +92,7 @@ def test_a_class_of_kernels_with_another_name_is_another_key(tmp_path: Path, mon
     assert len(keys) == 2
 
 
+@pytest.mark.check
 def test_a_rank_that_a_folder_was_renamed_to_is_not_served_from_the_old_tables(tmp_path: Path) -> None:
     run = tmp_path / "run"
     (run / "rank0").mkdir(parents=True)

@@ -196,6 +196,7 @@ def test_who_waits_for_a_stream_waits_for_what_that_one_was_told_to_wait_for(
     assert Drawn.of(CHAIN, CHAIN_OPS, RECORDED + waits).rows(WAITS) == waiting
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("recorded", [True, False])
 @pytest.mark.parametrize("py_us", [10, 5_000])
 def test_a_stream_that_was_told_to_wait_keeps_the_host_waiting(py_us: int, recorded: bool, tmp_path: Path) -> None:
@@ -256,6 +257,7 @@ def test_which_event_a_host_found_done_stays_open_where_it_was_not_recorded(
     assert drawn.rows(needs.format("maybe.before_position")) == [(op,) for op in maybe_for]
 
 
+@pytest.mark.check
 def test_what_an_all_gather_waits_for_stays_open_where_it_was_not_recorded() -> None:
     job = JOBS["ranks: gathering ahead"]
     change = Change(("host.memcpy_block",))

@@ -87,6 +87,7 @@ def test_the_window_is_the_sum_of_its_kept_steps(job: duckdb.DuckDBPyConnection)
         assert window == sum(top(job, what, step=step).whole_ns for step in kept)
 
 
+@pytest.mark.check
 def test_ranks_add_up(job: duckdb.DuckDBPyConnection) -> None:
     for what in QUESTIONS:
         assert top(job, what).whole_ns == sum(top(job, what, rank=rank).whole_ns for rank in (0, 1))
@@ -126,6 +127,7 @@ def test_a_run_without_steps_is_one_window() -> None:
     assert top(connect(gpu_ops=OPS), "kernels").whole_ns == 25
 
 
+@pytest.mark.check
 def test_the_screen_and_the_json_hold_the_same_rows(
     root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -140,6 +142,7 @@ def test_the_screen_and_the_json_hold_the_same_rows(
     assert f"{document['row_count'] - 2} rows not shown" in " ".join(screen.split())
 
 
+@pytest.mark.check
 def test_a_run_without_any_says_so(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["top", "collectives", str(root / SAMPLE), "--store", str(tmp_path)]) == 0
     assert "no collectives there" in capsys.readouterr().out

@@ -52,6 +52,7 @@ def shown(tables: Tables) -> dict[str, list[dict[str, Any]]]:
     }
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("document", [RICH, DAMAGED], ids=["whole", "damaged"])
 def test_any_chunk_size_gives_the_same_tables(document: str) -> None:
     expected = shown(read(document, chunk_bytes=2**20))
@@ -65,6 +66,7 @@ def test_any_number_of_jobs_gives_the_same_tables(jobs: int) -> None:
     assert shown(read(document, chunk_bytes=300, jobs=jobs)) == shown(read(document, chunk_bytes=2**20))
 
 
+@pytest.mark.check
 def test_a_longer_cut_never_yields_fewer_rows() -> None:
     """The trace cut now and then, more often in `make check`, at each byte with TRACEANALYZER_THOROUGH."""
     seen = dict.fromkeys(TIMED, 0)
@@ -124,6 +126,7 @@ def mutate(document: bytes, seed: int) -> bytes:
     return bytes(data)
 
 
+@pytest.mark.check
 def test_mutations_end_in_tables_or_one_sentence() -> None:
     """Seconds of fuzzing; an hour with TRACEANALYZER_FUZZ_S=3600."""
     seconds = float(os.environ.get("TRACEANALYZER_FUZZ_S", "15" if IN_CHECK else "3"))

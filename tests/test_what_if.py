@@ -114,6 +114,7 @@ def test_a_run_with_missing_ranks_is_answered_rank_by_rank() -> None:
     assert all(device.saved_ns is not None for device in told.devices)
 
 
+@pytest.mark.check
 def test_the_page_of_a_job_has_a_line_for_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     simulate_job(LATE_RANK).write_kineto(tmp_path)
     assert main(["whatif", str(tmp_path), "--remove", "host.dataloader@2"]) == 0
@@ -132,6 +133,7 @@ def test_names_may_hold_an_equals_sign() -> None:
     assert parse_faster("Traits<N=4>=1.5x") == Faster("Traits<N=4>", 1.5)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -152,6 +154,7 @@ def test_questions_that_make_no_sense_say_what_would(
     assert told in capsys.readouterr().err
 
 
+@pytest.mark.check
 def test_the_answer_fits_a_screen(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["--remove", "host.dataloader", "--remove", "host.sync", "--faster", "gemm=2x"]
     assert main(["whatif", str(root / SAMPLE), "--store", str(tmp_path), *asked]) == 0
@@ -161,6 +164,7 @@ def test_the_answer_fits_a_screen(root: Path, tmp_path: Path, capsys: pytest.Cap
     assert len(screen.splitlines()) < 24
 
 
+@pytest.mark.check
 def test_json_holds_the_same_answer(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["--remove", "host.dataloader", "--format", "json"]
     assert main(["whatif", str(root / SAMPLE), "--store", str(tmp_path), *asked]) == 0

@@ -1,0 +1,70 @@
+"""Any value in any column of an export costs what it is a part of, and nothing else: the export is read."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from nsys_export import KERNEL, RUNTIME, Rows, global_pid, global_tid, ingest, launched
+from tiers import examples
+
+from traceanalyzer.ingest.nsys.export.tables import TABLES, ColumnSpec
+
+PLAIN: dict[str, Any] = {
+    "start": 5000,
+    "end": 5100,
+    "globalPid": global_pid(10),
+    "globalTid": global_tid(10),
+    "endGlobalTid": None,
+}
+BY_TYPE: dict[str, Any] = {"int": 1, "real": 1.0, "text": "x", "blob": b"x"}
+ABSURD = st.one_of(
+    st.none(),
+    st.sampled_from(
+        [0, -1, 2**31, -(2**31) - 1, 2**53 + 1, 2**62, 2**63 - 1, -(2**63), 1.5e300, -1e-300, float("inf")]
+    ),
+    st.integers(-(2**63), 2**63 - 1),
+    st.floats(allow_nan=False),
+    st.sampled_from(["", "x", "9" * 5000, "nan", "1e400", "\x00", "\u202e", "[" * 2000, "{}"]),
+    st.text(max_size=20),
+    st.binary(max_size=20),
+    st.just(b"\xff" * 3000),
+)
+COLUMNS = [(table.name, column.name) for table in TABLES for column in table.columns]
+
+
+def plain(column: ColumnSpec) -> Any:
+    return PLAIN.get(column.name, BY_TYPE[column.type])
+
+
+def whole_export() -> dict[str, Rows]:
+    """Return a program of two kernels in which every table that is read has a row."""
+    tables: dict[str, Rows] = {
+        table.name: [{column.name: plain(column) for column in table.columns}] for table in TABLES
+    }
+    own = launched()
+    for name in (KERNEL, RUNTIME):
+        # Its columns are those of the first row.
+        tables[name] = [*({**tables[name][0], **row} for row in own[name]), *tables[name]]
+    return tables | {"StringIds": [*own["StringIds"], {"id": 9999, "value": "x"}]}
+
+
+@pytest.mark.check
+@given(st.dictionaries(st.sampled_from(COLUMNS), ABSURD, min_size=1, max_size=4))
+@examples()
+def test_any_value_of_any_column_leaves_other_rows_alone(values: dict[tuple[str, str], Any]) -> None:
+    tables = dict(whole_export())
+    for (table, column), value in values.items():
+        *kept, last = tables[table]
+        tables[table] = [*kept, {**last, column: value}]
+    with tempfile.TemporaryDirectory() as folder:
+        read = ingest(Path(folder), tables)
+        starts_ns = [
+            row["start_ns"] for name in read.names for row in read.rows("gpu_ops", name) if row["dur_ns"] == 400
+        ]
+    # Times count from the first one in the file, which may be the absurd one.
+    assert 1000 in {later - earlier for earlier in starts_ns for later in starts_ns}
