@@ -11,6 +11,8 @@ from trace_event_tables import events, read, slice_text
 
 from traceanalyzer.attribution.steps.steps import load_host_steps
 
+pytestmark = pytest.mark.check  # what is broken or hostile takes minutes
+
 BEFORE = slice_text("before", ts=1)
 AFTER = slice_text("after", ts=100)
 DIGITS = "9" * 5000
@@ -230,14 +232,12 @@ def guarded(*texts: str) -> list[str]:
     return [first, *texts, last]
 
 
-@pytest.mark.check
 @given(st.sampled_from(sorted(KINDS)), st.dictionaries(st.sampled_from(EVENT_FIELDS), ABSURD, min_size=1, max_size=3))
 @examples()
 def test_any_value_of_any_field_leaves_other_events_alone(kind: str, fields: dict[str, str]) -> None:
     survives(events(*guarded(event_text(KINDS[kind] | fields))))
 
 
-@pytest.mark.check
 @given(st.sampled_from(sorted(KINDS)), st.dictionaries(st.sampled_from(ARGUMENTS), ABSURD, min_size=1, max_size=4))
 @examples()
 def test_any_value_of_any_argument_leaves_other_events_alone(kind: str, values: dict[str, str]) -> None:
@@ -245,7 +245,6 @@ def test_any_value_of_any_argument_leaves_other_events_alone(kind: str, values: 
     survives(events(*guarded(event_text(KINDS[kind] | {"args": "{" + args + "}"}))))
 
 
-@pytest.mark.check
 @given(
     st.dictionaries(st.sampled_from(METADATA), ABSURD, max_size=2),
     st.dictionaries(st.sampled_from(["rank", "world_size", "backend", "pg_config"]), ABSURD, max_size=2),

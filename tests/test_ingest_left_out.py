@@ -16,6 +16,8 @@ import traceanalyzer
 from traceanalyzer.discovery import discover, find_sources
 from traceanalyzer.errors import TraceAnalyzerError
 
+pytestmark = pytest.mark.check  # what is broken or hostile takes minutes
+
 GOOD = events(slice_text("before", 1), slice_text("after", 10))
 
 
@@ -92,7 +94,6 @@ def test_an_export_whose_tables_stand_in_its_log_alone_is_one(tmp_path: Path) ->
         assert [file for file, _ in find_sources(tmp_path)] == [path]
 
 
-@pytest.mark.check
 def test_a_row_that_joins_the_log_is_read_by_the_next_command(written_to: Path, tmp_path: Path) -> None:
     store = tmp_path / "kept"
     with traceanalyzer.open_run(written_to, store=store, attribution=False) as run:

@@ -32,6 +32,8 @@ from traceanalyzer.ingest.nsys import NsysIngester
 from traceanalyzer.ingest.packed import ArchiveIngester, CompressedIngester, UnpackLimits, member_names
 from traceanalyzer.ingest.trace_events import TraceEventIngester
 
+pytestmark = pytest.mark.check  # what is broken or hostile takes minutes
+
 PLAIN = (NsysIngester(), TraceEventIngester())
 KERNEL = '{"device": 0, "stream": 7, "correlation": 1}'
 
@@ -117,7 +119,6 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "plain" / "run42"
 
 
-@pytest.mark.check
 @pytest.mark.parametrize("name", ARCHIVES)
 def test_an_archive_is_the_run_that_was_packed(name: str, folder: Path, tmp_path: Path) -> None:
     archive = tmp_path / name
@@ -131,7 +132,6 @@ def test_an_archive_is_the_run_that_was_packed(name: str, folder: Path, tmp_path
         assert {trace.path for trace in run.traces} == {archive / "rank0.json", archive / "deep/rank1.json.gz"}
 
 
-@pytest.mark.check
 def test_an_archive_has_the_diagnosis_of_its_folder(folder: Path, tmp_path: Path) -> None:
     archive = tmp_path / "run.tar.zst"
     archive.write_bytes(zstd(tarred(RUN)))
@@ -155,7 +155,6 @@ def test_compressed_streams_may_follow_each_other(suffix: str, tmp_path: Path) -
     assert facts_of(tmp_path, store=tmp_path / "store")[0][5] == sorted(f"k0_{i}" for i in range(50))
 
 
-@pytest.mark.check
 @pytest.mark.parametrize("suffix", COMPRESSIONS)
 def test_a_compressed_file_that_ends_early_is_a_trace_that_ends_early(suffix: str, tmp_path: Path) -> None:
     data = events(*(slice_text(f"k{os.urandom(40).hex()}", ts=10 * i) for i in range(12_000))).encode()
@@ -165,7 +164,6 @@ def test_a_compressed_file_that_ends_early_is_a_trace_that_ends_early(suffix: st
     assert row[4] and 100 < row[3] < 12_000
 
 
-@pytest.mark.check
 def test_exports_of_nsight_systems_are_read_in_every_package(tmp_path: Path) -> None:
     write_sqlite(tmp_path / "rank0.sqlite", launched())
     data = (tmp_path / "rank0.sqlite").read_bytes()
@@ -217,7 +215,6 @@ def test_a_name_that_exists_is_no_pattern(tmp_path: Path) -> None:
     assert [row[0] for row in facts_of(tmp_path / "run[1].json", store=tmp_path / "store")] == ["run[1].json"]
 
 
-@pytest.mark.check
 @pytest.mark.parametrize("packed", [False, True])
 def test_standard_input_is_a_run_that_leaves_nothing_behind(packed: bool, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
@@ -236,7 +233,6 @@ def test_standard_input_is_a_run_that_leaves_nothing_behind(packed: bool, tmp_pa
     assert [entry.name for entry in tmp_path.iterdir()] == ["cache"]
 
 
-@pytest.mark.check
 @pytest.mark.parametrize(("given", "words"), [(b"", "is empty"), (b"hello", "is no trace")])
 def test_standard_input_that_is_no_trace_is_named(given: bytes, words: str) -> None:
     command = [sys.executable, "-m", "traceanalyzer", "info", "-"]
@@ -380,7 +376,6 @@ def test_members_of_one_name_keep_apart(tmp_path: Path) -> None:
     assert unpacked(target.getvalue(), tmp_path) == ["a.json", "a.json~2"]
 
 
-@pytest.mark.check
 @examples(200)
 @given(
     kind=st.sampled_from(["run.zip", "run.tar", "run.tar.gz", "run.tar.zst", "run.tar.xz"]),

@@ -23,6 +23,8 @@ from traceanalyzer.run import open_run
 from traceanalyzer.serving.answers import MOST_CHARACTERS, Answers, _bounded
 from traceanalyzer.serving.folders import served_folders
 
+pytestmark = pytest.mark.check  # what is broken or hostile takes minutes
+
 SLOW = "slow_loader"
 
 
@@ -48,7 +50,6 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
-@pytest.mark.check
 def test_a_diagnosis_is_the_report_and_writes_nothing_beside_the_run(answers: Answers, served: Path) -> None:
     before = contents(served.parent)
     told = answers.diagnose(SLOW)
@@ -61,7 +62,6 @@ def test_a_diagnosis_is_the_report_and_writes_nothing_beside_the_run(answers: An
     assert "up to" in told
 
 
-@pytest.mark.check
 def test_a_json_diagnosis_is_the_report_for_programs(answers: Answers, root: Path) -> None:
     import jsonschema
 
@@ -71,14 +71,12 @@ def test_a_json_diagnosis_is_the_report_for_programs(answers: Answers, root: Pat
     assert any(outcome["state"] == "abstained" for outcome in document["outcomes"])
 
 
-@pytest.mark.check
 def test_the_store_lies_in_the_users_cache(answers: Answers, served: Path) -> None:
     with answers._opened(SLOW) as (run, _):
         assert run.store.is_relative_to(os.environ["XDG_CACHE_HOME"])
     assert not (served / SLOW / ".traceanalyzer").exists()
 
 
-@pytest.mark.check
 def test_top_and_rules_say_what_the_commands_say(
     answers: Answers, served: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -91,7 +89,6 @@ def test_top_and_rules_say_what_the_commands_say(
     assert "fires" in answers.rules("dataloader-bound", SLOW)
 
 
-@pytest.mark.check
 def test_sql_answers_rows_and_says_where_there_are_more(answers: Answers) -> None:
     query = "SELECT step, count(*) AS n FROM gpu_op_steps GROUP BY step ORDER BY step"
     whole = json.loads(answers.sql(SLOW, query))
@@ -201,7 +198,6 @@ def test_nothing_outside_the_served_folders_is_read(name: str, traps: Path) -> N
     assert caught.value.hint is not None
 
 
-@pytest.mark.check
 def test_links_within_the_served_folders_are_followed(served: Path, tmp_path: Path) -> None:
     link = tmp_path / "way_in"
     link.symlink_to(served)
@@ -249,7 +245,6 @@ def asked(served: Path, question: Callable[[Client], Coroutine[Any, Any, None]],
     assert errors.read_text() == ""
 
 
-@pytest.mark.check
 def test_a_real_client_gets_the_same_answers_over_stdio(served: Path, answers: Answers, tmp_path: Path) -> None:
     async def question(client: Client) -> None:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
@@ -273,7 +268,6 @@ def test_a_real_client_gets_the_same_answers_over_stdio(served: Path, answers: A
     asked(served, question, tmp_path / "errors.txt")
 
 
-@pytest.mark.check
 def test_a_real_client_gets_mistakes_as_the_command_words_them(served: Path, tmp_path: Path) -> None:
     (served / "torn").mkdir(exist_ok=True)
     (served / "torn" / "rank0.json.gz").write_bytes(gzip.compress(b"not a trace"))

@@ -29,6 +29,8 @@ from nsys_export import (
 
 from traceanalyzer.ingest.nsys.export import stage
 
+pytestmark = pytest.mark.check  # what is broken or hostile takes minutes
+
 
 def test_kernels_are_tied_to_their_launch(tmp_path: Path) -> None:
     found = ingest(tmp_path, launched(2))
@@ -257,7 +259,6 @@ def test_strings_that_share_an_id_do_not_double_rows(tmp_path: Path) -> None:
     assert found.defects() == {"repeated-string": len(STRINGS)}
 
 
-@pytest.mark.check
 def test_a_large_exports_slices_are_sorted_in_less_memory_to_the_same_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,8 @@ from traceanalyzer.rules.rule_file.document import MAX_DEPTH, MAX_FILE_BYTES
 from traceanalyzer.rules.rule_file.sql_text import words
 from traceanalyzer.rules.rule_file.template import MAX_WIDTH, template_fields
 
+pytestmark = pytest.mark.check  # what is broken or hostile takes minutes
+
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 9)}]\n" for level in range(1, 12)
 )
@@ -85,7 +87,6 @@ def test_a_pipe_in_a_folder_of_rules_is_no_rule(tmp_path: Path) -> None:
     assert lint([tmp_path]) == []
 
 
-@pytest.mark.check
 @pytest.mark.parametrize(
     "spec", [".900000000f", ">999999999", "0>41d", ".41f", ",.900000000f copy|copies", "9" * 5000], ids=lambda s: s[:14]
 )
@@ -101,14 +102,12 @@ def test_a_width_that_people_read_is_none(spec: str) -> None:
     assert template_fields(f"{{x:{spec}}}") == [("x", spec)]
 
 
-@pytest.mark.check
 @pytest.mark.parametrize("code", ["-" * 40_000 + "1", "a." * 20_000 + "a", "1" + "+1" * 20_000, "(" * 40_000])
 def test_a_snippet_that_nests_too_deep_is_a_mistake(tmp_path: Path, code: str) -> None:
     text = GOOD.replace("DataLoader(dataset, num_workers=8)", f"'{code}'")
     assert any("the snippet is no Python" in item.what for item in mistakes_of(tmp_path, text))
 
 
-@pytest.mark.check
 @pytest.mark.parametrize(
     "condition",
     ["bound_share " + "a" * 45_000, "'" * 45_001, " ".join(f"$a{i}$" for i in range(6_000)), "NOT " * 10_000 + "true"],

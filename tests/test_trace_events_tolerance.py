@@ -10,6 +10,8 @@ from trace_event_tables import events, read, slice_text
 
 from traceanalyzer.errors import TraceAnalyzerError
 
+pytestmark = pytest.mark.check  # what is broken or hostile takes minutes
+
 GOOD_BEFORE = slice_text("before", ts=1)
 GOOD_AFTER = slice_text("after", ts=100)
 
