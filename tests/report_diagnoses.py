@@ -116,7 +116,7 @@ def precision_finding() -> Finding:
         title="Matmuls run in full precision and do not use the tensor cores",
         severity="medium",
         confidence="medium",
-        confidence_because="the saving is an estimate",
+        confidence_because="estimated",
         message="68 % of kernel time is spent in kernels that could use tensor cores and do not",
         why="cuDNN and cuBLAS pick FP32 kernels because inputs are float32.",
         saving_ns=round(88.0 * MS),

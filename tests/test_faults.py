@@ -309,7 +309,8 @@ def test_a_thousand_files_are_one_run(tmp_path: Path) -> None:
     folder.mkdir()
     for rank in range(1000):
         (folder / f"rank{rank}.json").write_text(events(slice_text("op", ts=rank)))
-    done = asked("sql", folder, "SELECT count(*), count(DISTINCT rank), count(DISTINCT trace_id) FROM canonical.traces")
+    question = "SELECT count(*), count(DISTINCT rank), count(DISTINCT trace_id) FROM canonical.traces"
+    done = asked("sql", folder, question, patience_s=900)
     assert done.returncode == 0, done.stderr
     assert "1000" in done.stdout or "1,000" in done.stdout
 

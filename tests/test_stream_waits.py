@@ -85,7 +85,10 @@ def test_a_finding_says_what_is_sure_of_it_where_waits_were_not_recorded(recorde
         assert "sure to be saved" not in told.message
     else:
         assert told.saving_share == pytest.approx(0.41, abs=0.01)
-        assert "Only 12.5 % is sure to be saved: some calls let a stream, or the host, wait" in told.message
+        assert (
+            "Only 12.5 % is sure to be saved: the trace does not say what some streams and calls waited for"
+            in told.message
+        )
 
 
 # Kernels 91 and 92 end before the calls, 93 to 95 are launched after them. Nothing is late but for its launch.

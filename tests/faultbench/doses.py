@@ -86,7 +86,7 @@ DOSES: tuple[Dose, ...] = (
         "attention in parts",
         "attention-unfused",
         lambda s: {**_T, "attention": "unfused" if s else "none", "attention_layers": 4, "attention_us": 1_000 * s},
-        lambda s: Without(kernel_scale={"bmm": 0.4, "softmax": 0.4}),
+        lambda s: Without(kernel_scale={"bmm": 0.75, "softmax": 0.0}),
     ),
     Dose(
         "FP32 products",

@@ -16,8 +16,9 @@ ISSUING = Without(("host.python", "host.op", "host.launch_api"))
 # FP32 on the tensor cores of an H200, at the three quarters of their peak that large products reach.
 _TF32_SCALE = 67.0 / (494.0 * 0.75)
 _FP32: dict[str, Any] = {"steps": 8, "device": "H200", "precision": "fp32", "kernel_us": 400, "kernels": 120}
-# What is left of attention that keeps its scores on the chip.
-_FUSED_SHARE = 0.2
+# The simulator's products run at 0.6 of the peak rate, and fused ones at 0.8 at best; they are 0.6 of the block.
+_PRODUCTS_SHARE = 0.6 / 0.8
+_FUSED_SHARE = 0.6 * _PRODUCTS_SHARE
 _ATTENTION: dict[str, Any] = {"steps": 8, "kernels": 100, "attention_layers": 8, "attention_us": 1_000}
 
 
@@ -144,7 +145,7 @@ ONE_DEVICE: tuple[Fault, ...] = (
         (
             Expected(
                 "attention-unfused",
-                without=Without(kernel_scale={"bmm": _FUSED_SHARE, "softmax": _FUSED_SHARE}),
+                without=Without(kernel_scale={"bmm": _PRODUCTS_SHARE, "softmax": 0.0}),
             ),
         ),
         silent=("unfused-elementwise",),

@@ -14,7 +14,7 @@ from traceanalyzer.errors import TraceAnalyzerError
 _PACKAGE = Path(__file__).parents[1]
 _HASH_BLOCK_BYTES = 4 * 2**20
 # What decides the content of the tables: a change there makes stored ones stale.
-TRACE_SOURCES = ("__init__.py", "errors.py", "discovery", "schema", "ingest")
+TRACE_SOURCES = ("__init__.py", "errors.py", "unfinished.py", "discovery", "schema", "ingest")
 DERIVED_SOURCES = (
     *TRACE_SOURCES,
     "run.py",

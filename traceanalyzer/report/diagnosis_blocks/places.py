@@ -38,7 +38,9 @@ def finding_place(diagnosis: Diagnosis, finding: Finding) -> str:
     names = short_names([trace.trace for trace in diagnosis.traces])
     where = names.get(finding.trace or "", "the run")
     if len(finding.same_on_traces) > 1:
-        return f"in {len(finding.same_on_traces)} of {len(names)} traces, worst in {where}"
+        found = len(finding.same_on_traces)
+        traces = "all traces" if found == len(names) else f"{found} of {len(names)} traces"
+        return f"in {traces}, worst in {where}"
     if finding.rank is None:
         return device if len(names) == 1 else f"{device} in {where}"
     if sum(ledger.rank == finding.rank and ledger.device == finding.device for ledger in diagnosis.ledgers) > 1:

@@ -31,7 +31,7 @@ _NOTHING = 0.001
 _OPEN_QUESTIONS = {
     LOADER_WORKERS: "some batches were late, and whether the loader's workers could have others ready earlier is in no "
     "trace.",
-    STREAM_WAITS: "some calls let a stream, or the host, wait, and for what is not in the trace.",
+    STREAM_WAITS: "the trace does not say what some streams and calls waited for.",
 }
 
 

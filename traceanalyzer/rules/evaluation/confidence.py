@@ -16,7 +16,7 @@ SURE_RESOLVED_SHARE = 0.9
 FAIR_RESOLVED_SHARE = 0.7
 
 # Why the rule itself promises no more, whatever the trace.
-_OF_RULE = {"medium": "the saving is an estimate", "low": "the signs are indirect"}
+_OF_RULE = {"medium": "estimated", "low": "indirect signs"}
 
 
 @dataclass(frozen=True)
