@@ -64,8 +64,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 def _no_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Keep the key and the cache of the user who runs the tests out of them."""
     with pytest.MonkeyPatch.context() as patch:
-        for variable in ("XDG_STATE_HOME", "XDG_CACHE_HOME"):
-            patch.setenv(variable, str(tmp_path_factory.mktemp("home")))
+        patch.setenv("XDG_STATE_HOME", str(_shared(tmp_path_factory, "state")))  # a store is its key's
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield
 
 
@@ -84,10 +84,18 @@ def corpus() -> Path:
     return path
 
 
+def _shared(tmp_path_factory: pytest.TempPathFactory, name: str) -> Path:
+    """Return a folder that all processes of a test run share."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
 @pytest.fixture(scope="session")
 def store_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
     """A function that returns the store of a trace: one for all tests, so that a real trace is read once."""
-    folder = tmp_path_factory.mktemp("stores")
+    folder = _shared(tmp_path_factory, "stores")
     return lambda path: folder / "_".join(path.absolute().parts[-3:])
 
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import cast
 
+import click
 import duckdb
 import pyarrow.parquet as pq
 import pytest
@@ -85,7 +86,7 @@ def started(arguments: Sequence[str], **settings: str) -> subprocess.Popen[str]:
 
 
 def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
-    for name in cli.commands:
+    for name in cli.list_commands(click.Context(cli)):
         assert main([name, "--help"]) == 0
         assert f"Usage: traceanalyzer {name}" in capsys.readouterr().out
 

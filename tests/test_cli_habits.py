@@ -15,7 +15,7 @@ import pytest
 from generate import MANUAL_PAGE
 
 from traceanalyzer.cli import cli, main
-from traceanalyzer.commands.completion import VARIABLE
+from traceanalyzer.commands import COMPLETION_VARIABLE
 from traceanalyzer.commands.man import manual_page
 
 SAMPLE = "sample_traces/slow_loader"
@@ -50,7 +50,7 @@ def test_help_of_a_command_that_is_not_there_names_the_one_that_was_meant(capsys
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_a_shell_gets_a_script_that_asks_this_program(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", shell]) == 0
-    assert f"{VARIABLE}={shell}_complete" in capsys.readouterr().out
+    assert f"{COMPLETION_VARIABLE}={shell}_complete" in capsys.readouterr().out
 
 
 @pytest.mark.check
@@ -84,7 +84,10 @@ def test_the_manual_page_has_every_command_and_option() -> None:
     page = manual_page(cli, "traceanalyzer")
 
     def check(group: click.Group, path: str) -> None:
-        for name, command in group.commands.items():
+        context = click.Context(group)
+        for name in group.list_commands(context):
+            command = group.get_command(context, name)
+            assert command is not None
             if isinstance(command, click.Group):
                 check(command, f"{path} {name}")
                 continue

@@ -12,14 +12,13 @@ import pytest
 from conftest import corpus_path
 from test_comparison_differences import check_exact
 
-from traceanalyzer import engine
 from traceanalyzer.comparison.comparing import Diff, compare
 from traceanalyzer.comparison.gate import check_diff
 from traceanalyzer.comparison.summarizing import summarize
 from traceanalyzer.comparison.summary import Summary
 from traceanalyzer.comparison.summary_file import read_summaries, text_of
-from traceanalyzer.rules import Rule, diagnose, load_rules, readers
 from traceanalyzer.run import open_run
+from traceanalyzer.settings import NO_SETTINGS
 
 MS = 1e6
 BASE = "kineto/resnet50_num_workers_0/worker0.{}.pt.trace.json.gz"
@@ -27,17 +26,15 @@ NEW = "more/resnet50_num_workers_4/worker0.{}.pt.trace.json.gz"
 MOST_BYTES = 60_000
 
 
-def summarized(path: Path, store: Path, rules: list[Rule]) -> Summary:
-    with open_run(path, store=store) as run, engine.connect(run.traces, run.derived, readers=readers(rules)) as con:
-        return summarize(run, diagnose(con, rules, exclusive=True))
+def summarized(path: Path, store: Path) -> Summary:
+    with open_run(path, store=store) as run:
+        return summarize(run, run.diagnose(settings=NO_SETTINGS))
 
 
 def test_every_pair_of_runs_adds_up_and_every_run_is_the_same_as_itself(
     corpus: Path, root: Path, tmp_path: Path, store_of: Callable[[Path], Path]
 ) -> None:
     schema = json.loads((root / "docs" / "summary.schema.json").read_text(encoding="utf-8"))
-    # Rules about the program say nothing of times, and are most of the work.
-    rules = [rule for rule in load_rules(tests=False) if rule.kind == "quality"]
     traces = [
         path
         for part in ("kineto", "nsys", "more")
@@ -46,7 +43,7 @@ def test_every_pair_of_runs_adds_up_and_every_run_is_the_same_as_itself(
     ]
     summaries = []
     for number, path in enumerate(traces):
-        summary = summarized(path, store_of(path), rules)
+        summary = summarized(path, store_of(path))
         text = text_of([summary])
         assert len(text.encode()) <= MOST_BYTES, path.name
         jsonschema.validate(json.loads(text), schema)
@@ -70,7 +67,6 @@ def sides(store_of: Callable[[Path], Path]) -> dict[str, Summary]:
     """The runs of the pairs below, with all rules."""
     if not corpus_path().is_dir():
         pytest.skip("no corpus")
-    rules = load_rules(tests=False)
     paths = {
         "slow a": BASE.format(1623143089861),
         "slow b": BASE.format(1623143566756),
@@ -81,9 +77,7 @@ def sides(store_of: Callable[[Path], Path]) -> dict[str, Summary]:
         "thinned base": "kineto/compare_base.json.gz",
         "thinned test": "kineto/compare_test.json.gz",
     }
-    return {
-        name: summarized(corpus_path() / path, store_of(corpus_path() / path), rules) for name, path in paths.items()
-    }
+    return {name: summarized(corpus_path() / path, store_of(corpus_path() / path)) for name, path in paths.items()}
 
 
 def pair(sides: dict[str, Summary], base: str, new: str) -> Diff:

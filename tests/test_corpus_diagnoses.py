@@ -15,29 +15,16 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
+from verdict_table import diagnosed
 
-from traceanalyzer import engine
 from traceanalyzer.diagnosis import Diagnosis, Finding
 from traceanalyzer.report.json import document
-from traceanalyzer.rules import Rule, diagnose, load_rules, readers
-from traceanalyzer.run import open_run
 
 GOLDEN = Path(__file__).parent / "golden" / "corpus_diagnoses"
 UNREVIEWED = "UNREVIEWED"
 # Bounds may move by this much of the window when attribution learns something; beyond it somebody should look.
 BOUND_TOLERANCE = 0.02
 EXPECTED = {path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted(GOLDEN.glob("*.yaml"))}
-
-
-@pytest.fixture(scope="module")
-def rules() -> list[Rule]:
-    """The rules that ship, read once for all traces."""
-    return load_rules(tests=False)
-
-
-def diagnosed(path: Path, store: Path, rules: list[Rule]) -> Diagnosis:
-    with open_run(path, store=store) as run, engine.connect(run.traces, run.derived, readers=readers(rules)) as con:
-        return diagnose(con, rules, exclusive=True)
 
 
 @pytest.fixture(scope="module")
@@ -49,10 +36,10 @@ def schema(root: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_diagnosis_is_the_reviewed_one(
-    name: str, corpus: Path, rules: list[Rule], schema: dict[str, Any], store_of: Callable[[Path], Path], golden: bool
+    name: str, corpus: Path, schema: dict[str, Any], store_of: Callable[[Path], Path], golden: bool
 ) -> None:
     expected = EXPECTED[name]
-    diagnosis = diagnosed(corpus / expected["trace"], store_of(corpus / expected["trace"]), rules)
+    diagnosis = diagnosed(corpus / expected["trace"], store_of(corpus / expected["trace"]))
     check_document(document(diagnosis), schema)
     if golden:
         renew(name, expected, diagnosis)

@@ -13,6 +13,7 @@ from traceanalyzer.report.diagnosis_blocks.plan import leading_plan
 from traceanalyzer.report.html.page import page
 from traceanalyzer.report.verdict import problems
 from traceanalyzer.run import open_run
+from traceanalyzer.settings import NO_SETTINGS
 
 
 def runs() -> Iterator[Path]:
@@ -29,7 +30,7 @@ def test_page_of_a_real_trace_is_whole_and_says_the_numbers_of_the_diagnosis(
     path: Path, store_of: Callable[[Path], Path]
 ) -> None:
     with open_run(path, store=store_of(path)) as run:
-        diagnosis = run.diagnose()
+        diagnosis = run.diagnose(settings=NO_SETTINGS)
         text = page(diagnosis, run)
         assert page(diagnosis, run) == text
     root = check_page(text)

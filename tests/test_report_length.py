@@ -13,6 +13,7 @@ from rich.cells import cell_len
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.report import formats
 from traceanalyzer.run import open_run
+from traceanalyzer.settings import NO_SETTINGS
 
 WIDTH, LINES = 80, 100  # two screens of 80 x 50
 FEW_FINDINGS = 4
@@ -38,7 +39,7 @@ def test_a_report_with_few_findings_fits_two_screens(
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(WIDTH))
     with open_run(corpus / name, store=store_of(corpus / name)) as run:
-        diagnosis = run.diagnose()
+        diagnosis = run.diagnose(settings=NO_SETTINGS)
     short, whole = report(diagnosis, verbose=False), report(diagnosis, verbose=True)
     if len({finding.rule for finding in diagnosis.findings if finding.kind != "quality"}) <= FEW_FINDINGS:
         # A terminal breaks what is wider than it.

@@ -19,7 +19,7 @@ from traceanalyzer.rules.authoring.fixtures import open_fixture
 from traceanalyzer.rules.authoring.new_rule import new_rule, rule_schema
 from traceanalyzer.rules.diagnosis.explaining import Explanation, and_parts
 from traceanalyzer.rules.rule_file.model import Claims
-from traceanalyzer.rules.rule_set.loading import builtin_folder
+from traceanalyzer.rules.rule_set.files import builtin_folder
 
 RULES = {rule.id: rule for rule in load_rules()}
 LOADER = {"steps": 6, "kernels": 100, "kernel_us": 60, "loader_us": 9000}

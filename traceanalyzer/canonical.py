@@ -4,24 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
 
 from traceanalyzer.schema import TableSchema, canonical_tables
-
-
-@dataclass(frozen=True)
-class StoredTrace:
-    """One trace's folder of Parquet files, and what the run knows about the trace."""
-
-    folder: Path
-    trace: str
-    path: Path
-    rank: int | None
-    rank_source: str | None
+from traceanalyzer.stored_trace import StoredTrace
 
 
 def connect_canonical(

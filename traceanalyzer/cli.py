@@ -7,31 +7,11 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from importlib import import_module
 
 import click
 
-from traceanalyzer.commands import (
-    baseline,
-    completion,
-    config,
-    crosscheck,
-    diagnose,
-    diff,
-    export,
-    info,
-    ingest,
-    man,
-    mcp,
-    memory,
-    metrics,
-    record,
-    rules,
-    sql,
-    top,
-    view,
-    whatif,
-)
-from traceanalyzer.commands import help as help_commands
+from traceanalyzer.commands import COMPLETION_VARIABLE, PROGRAM
 from traceanalyzer.commands.output import show_error
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report.visible import visible
@@ -44,7 +24,57 @@ _NO_MEMORY = ("not enough memory", "use fewer --jobs, or a machine with more mem
 _MAKE_ROOM = "make room there; --store DIR keeps computed tables on another disk"
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+# Each command with its module in traceanalyzer.commands.
+_COMMANDS = {
+    "diagnose": "diagnose",
+    "diff": "diff",
+    "baseline": "baseline",
+    "view": "view",
+    "whatif": "whatif",
+    "top": "top",
+    "info": "info",
+    "memory": "memory",
+    "sql": "sql",
+    "ingest": "ingest",
+    "metrics": "metrics",
+    "rules": "rules",
+    "record": "record",
+    "export": "export",
+    "crosscheck": "crosscheck",
+    "config": "config",
+    "mcp": "mcp",
+    "completion": "completion",
+    "man": "man",
+    "help": "help",
+    "version": "help",
+}
+
+
+class Commands(click.Group):
+    """All commands; the module of one is read when it is asked for, as reading all would take longer than most do."""
+
+    def list_commands(self, ctx: click.Context | None) -> list[str]:
+        """Return the names of all commands."""
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context | None, cmd_name: str) -> click.Command | None:
+        """Return a command by its name; None for a name that is none."""
+        if cmd_name not in self.commands and cmd_name in _COMMANDS:
+            module = import_module(f"traceanalyzer.commands.{_COMMANDS[cmd_name]}")
+            command: click.Command = getattr(module, "help_" if cmd_name == "help" else cmd_name)
+            _show_whole_summary(command)
+            self.add_command(command)
+        return self.commands.get(cmd_name)
+
+
+def _show_whole_summary(command: click.Command) -> None:
+    """Let lists of commands show the whole first paragraph of a command; click would cut it to a part of a line."""
+    command.short_help = " ".join((command.help or "").split("\n\n")[0].split())
+    for below in command.commands.values() if isinstance(command, click.Group) else ():
+        _show_whole_summary(below)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="traceanalyzer", message="%(prog)s %(version)s")
 def cli() -> None:
     """Show where every microsecond of GPU time went, and what a fix can save.
@@ -52,43 +82,6 @@ def cli() -> None:
     RUN is a folder with the traces of one job (PyTorch profiler .json or .json.gz, Nsight Systems .sqlite, in any mix),
     or a single trace. Traces are never changed; computed tables are kept in RUN/.traceanalyzer, or in --store.
     """
-
-
-for command in (
-    diagnose.diagnose,
-    diff.diff,
-    baseline.baseline,
-    view.view,
-    whatif.whatif,
-    top.top,
-    info.info,
-    memory.memory,
-    sql.sql,
-    ingest.ingest,
-    metrics.metrics,
-    rules.rules,
-    record.record,
-    export.export,
-    crosscheck.crosscheck,
-    config.config,
-    mcp.mcp,
-    completion.completion,
-    man.man,
-    help_commands.help_,
-    help_commands.version,
-):
-    cli.add_command(command)
-
-
-def _show_whole_summaries(group: click.Group) -> None:
-    """Let lists of commands show the whole first paragraph of each command; click would cut it to a part of a line."""
-    for command in group.commands.values():
-        command.short_help = " ".join((command.help or "").split("\n\n")[0].split())
-        if isinstance(command, click.Group):
-            _show_whole_summaries(command)
-
-
-_show_whole_summaries(cli)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -126,18 +119,17 @@ def _prepare_streams() -> None:
 
 def _complete() -> int | None:
     """Answer a shell that asks for completions; None: it does not."""
-    instruction = os.environ.get(completion.VARIABLE)
-    if not instruction:
+    if not (instruction := os.environ.get(COMPLETION_VARIABLE)):
         return None
     from click.shell_completion import shell_complete
 
-    return shell_complete(cli, {}, completion.PROGRAM, completion.VARIABLE, instruction)
+    return shell_complete(cli, {}, PROGRAM, COMPLETION_VARIABLE, instruction)
 
 
 def _run(arguments: list[str]) -> int:
     """Run a command and return its exit code; only a closed pipe is left to the caller."""
     try:
-        with cli.make_context("traceanalyzer", arguments) as context:
+        with cli.make_context(PROGRAM, arguments) as context:
             cli.invoke(context)
         sys.stdout.flush()
     except TraceAnalyzerError as error:

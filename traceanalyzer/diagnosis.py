@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from traceanalyzer.run import Run
 
 SCHEMA_VERSION = 1
+# Why an outcome abstained whose query took too long or too much memory: the next time it may not.
+LIMIT_REACHED = "limit-reached"
 
 # From harmless to worst; quality findings use note, warning and blocker.
 SEVERITIES = ("note", "info", "low", "warning", "medium", "high", "critical", "blocker")

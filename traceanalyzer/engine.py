@@ -19,7 +19,6 @@ import pyarrow as pa
 
 from traceanalyzer.canonical import (
     OneTraceConnections,
-    StoredTrace,
     connect_canonical,
     in_schema,
     insert,
@@ -30,6 +29,7 @@ from traceanalyzer.canonical import (
 from traceanalyzer.metrics import in_reading_order, metrics, metrics_in_order, sources_in
 from traceanalyzer.renamed import COLUMNS
 from traceanalyzer.schema import TableSchema, canonical_tables, derived_tables
+from traceanalyzer.stored_trace import StoredTrace
 
 if TYPE_CHECKING:
     from traceanalyzer.attribution import AttributionOptions

@@ -14,9 +14,10 @@ from types import MappingProxyType
 import duckdb
 
 from traceanalyzer import engine
-from traceanalyzer.canonical import StoredTrace, literal
+from traceanalyzer.canonical import literal
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.metrics import metrics, with_those_below
+from traceanalyzer.stored_trace import StoredTrace
 from traceanalyzer.unfinished import unfinished
 
 LAYOUTS = {"parquet": "FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION V2", "csv": "FORMAT csv, HEADER"}

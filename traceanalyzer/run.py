@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -12,26 +13,22 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-import duckdb
-import pyarrow.parquet as pq
-
-from traceanalyzer import engine
 from traceanalyzer.attribution.vocabulary.options import DEFAULT_OPTIONS, AttributionOptions
-from traceanalyzer.canonical import StoredTrace, connect_canonical
 from traceanalyzer.discovery import RunSources, find_run, natural_key, ranks_from_names
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
 from traceanalyzer.hardware import with_device
 from traceanalyzer.ingest import Ingester, IngestOptions, Progress
 from traceanalyzer.ingest.packed import member_names
-from traceanalyzer.ingest.sink import parquet_options
-from traceanalyzer.query_errors import query_error
 from traceanalyzer.renamed import with_new_names
 from traceanalyzer.run_table import RunTable
 from traceanalyzer.settings import NO_SETTINGS_FILE, SettingsFile, locate_settings
 from traceanalyzer.standard_input import STANDARD_INPUT, spooled
 from traceanalyzer.store.store import Store, StoreWriteError, locate_store
+from traceanalyzer.stored_trace import StoredTrace
 
 if TYPE_CHECKING:
+    import duckdb
+
     from traceanalyzer.attribution.lead_scan.what_if import Answer
     from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.rules import Explanation
@@ -77,6 +74,8 @@ class Run:
 
     def _connect(self, project: Settings, readers: Sequence[str] | None = None) -> duckdb.DuckDBPyConnection:
         """Return a connection with what a project says of its hardware, checked."""
+        from traceanalyzer import engine
+
         connection = engine.connect(self.traces, self.derived, readers=readers, replaced=project.hardware.queries())
         try:
             project.hardware.check(connection)
@@ -95,6 +94,10 @@ class Run:
 
         Raises TraceAnalyzerError for a query that is wrong, with the place in it and what DuckDB suggests.
         """
+        import duckdb
+
+        from traceanalyzer.query_errors import query_error
+
         try:
             return self.connection.sql(with_new_names(query))
         except duckdb.Error as error:
@@ -143,12 +146,25 @@ class Run:
         `params` overrides parameters of rules, keyed `rule.param`, and wins over `settings`: those of `settings_file`,
         unless others are given.
         """
-        from traceanalyzer.rules import diagnose, load_rules, readers
+        from traceanalyzer import kept_diagnosis
 
         project = self._project(settings)
+        store = Store(self.store)
+        asked = kept_diagnosis.question(self, project, rule_paths, params or {})
+        diagnosis = kept_diagnosis.recall(store, asked)
+        if diagnosis is None:
+            diagnosis = self._diagnose(project, rule_paths, params or {})
+            kept_diagnosis.keep(store, asked, diagnosis)
+        return diagnosis
+
+    def _diagnose(
+        self, project: Settings, rule_paths: Sequence[Path], params: Mapping[str, int | float | str | bool]
+    ) -> Diagnosis:
+        from traceanalyzer.rules import diagnose, load_rules, readers
+
         rules = load_rules((*project.rule_paths, *rule_paths), tests=False)
         with self._connect(project, readers(rules)) as connection:
-            return diagnose(connection, rules, params or {}, str(self.root), project=project, exclusive=True)
+            return diagnose(connection, rules, params, str(self.root), project=project, exclusive=True)
 
     def explain(
         self, rule_id: str, rule_paths: Sequence[Path] = (), settings: Settings | None = None
@@ -245,7 +261,7 @@ def open_run(
         keeper = Store(location.folder)
         unreadable = list(found.unreadable)
         folders = _ingest_all(found.sources, keeper, jobs or os.cpu_count() or 1, report, unreadable)
-        traces = _order(found, [(source, folder) for source, folder, _ in folders])
+        traces = _order(keeper, found, [(source, folder) for source, folder, _ in folders])
         reused = all(was_there for _, _, was_there in folders)
         derived = _derive(keeper, traces, options, jobs) if attribution else None
         writing = _renew_catalog(keeper, traces, derived, reused)
@@ -312,19 +328,33 @@ def _ingest(ingester: Ingester, source: Path, scratch: Path, options: IngestOpti
     ingester.ingest(source, scratch, options)
 
 
-def _order(found: RunSources, folders: Sequence[tuple[Path, Path]]) -> list[StoredTrace]:
+def _order(keeper: Store, found: RunSources, folders: Sequence[tuple[Path, Path]]) -> list[StoredTrace]:
     """Return every trace of the run, by rank and then by name; `folders` are sources with their folders of traces."""
     files = [file for source, folder in folders for file in _stored_files(found, source, folder)]
     by_name = ranks_from_names([file.name for file in files])
+    recorded = _recorded_ranks(keeper, [part for file in files for part in file.parts])
     traces: list[StoredTrace] = []
     for file, name_rank in zip(files, by_name, strict=True):
         for part in file.parts:
-            # Not read_table: it imports pyarrow.dataset, a quarter of a second.
-            row = pq.ParquetFile(part / "traces.parquet").read(columns=["rank"]).to_pylist()[0]
-            rank, told_by = (row["rank"], "metadata") if row["rank"] is not None else (name_rank, "name")
+            rank, told_by = (recorded[part], "metadata") if recorded[part] is not None else (name_rank, "name")
             name = file.name + (f"#{part.name.rpartition('.')[2]}" if len(file.parts) > 1 else "")
             traces.append(StoredTrace(part, name, file.path, rank, told_by if rank is not None else None))
     return sorted(traces, key=lambda t: (t.rank is None, t.rank or 0, natural_key(t.trace)))
+
+
+def _recorded_ranks(keeper: Store, parts: Sequence[Path]) -> dict[Path, int | None]:
+    """Return the rank that each trace was recorded with; read once, as Arrow takes longer to start than all else."""
+    question = "\n".join(["ranks", *map(str, parts)])
+    kept = keeper.kept_answer(question)
+    if kept is not None:
+        return dict(zip(parts, json.loads(kept), strict=True))
+    import pyarrow.parquet as pq
+
+    # Not read_table: it imports pyarrow.dataset, a quarter of a second.
+    tables = (pq.ParquetFile(part / "traces.parquet").read(columns=["rank"]) for part in parts)
+    ranks = [table.column("rank")[0].as_py() for table in tables]
+    keeper.keep_answer(question, json.dumps(ranks).encode())
+    return dict(zip(parts, ranks, strict=True))
 
 
 @dataclass(frozen=True)
@@ -355,6 +385,12 @@ def _with_names(options: AttributionOptions, settings_file: SettingsFile) -> Att
 
 def _derive(keeper: Store, traces: Sequence[StoredTrace], options: AttributionOptions, jobs: int | None) -> Path:
     def compute(scratch: Path) -> None:
+        import pyarrow.parquet as pq
+
+        from traceanalyzer import engine
+        from traceanalyzer.canonical import connect_canonical
+        from traceanalyzer.ingest.sink import parquet_options
+
         with connect_canonical(traces) as connection:
             for name, table in engine.compute_derived(connection, options, traces, jobs or os.cpu_count() or 1).items():
                 pq.write_table(table, scratch / f"{name}.parquet", **parquet_options(table.schema))
@@ -384,5 +420,7 @@ def _renew_catalog(
 
 
 def _write_catalog(file: Path, traces: Sequence[StoredTrace], derived: Path | None) -> None:
+    from traceanalyzer import engine
+
     with engine.connect(traces, derived, file) as connection:
         engine.add_comments(connection)

@@ -7,9 +7,7 @@ from collections.abc import Callable, Iterable
 import click
 from click.shell_completion import CompletionItem
 
-PROGRAM = "traceanalyzer"
-# The script sets it: the program then prints completions instead of running a command.
-VARIABLE = "_TRACEANALYZER_COMPLETE"
+from traceanalyzer.commands import COMPLETION_VARIABLE, PROGRAM
 
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
@@ -30,7 +28,7 @@ def completion(shell: str) -> None:
     if script is None:
         raise click.UsageError(f"click has no completion for {shell}")
     program = click.get_current_context().find_root().command
-    click.echo(script(program, {}, PROGRAM, VARIABLE).source())
+    click.echo(script(program, {}, PROGRAM, COMPLETION_VARIABLE).source())
 
 
 def completes(names: Callable[[], Iterable[tuple[str, str]]]) -> Completer:

@@ -14,11 +14,12 @@ def help_(command: tuple[str, ...]) -> None:
     context = click.get_current_context().find_root()
     found: click.Command = context.command
     for name in command:
-        known = found.commands if isinstance(found, click.Group) else {}
-        if name not in known:
+        known = found.list_commands(context) if isinstance(found, click.Group) else []
+        below = found.get_command(context, name) if isinstance(found, click.Group) else None
+        if below is None:
             hint = suggestion(name, known, "`traceanalyzer --help` lists all")
             raise TraceAnalyzerError(f"no command is called {name!r}", "help", hint)
-        found = known[name]
+        found = below
         context = click.Context(found, parent=context, info_name=name)
     click.echo(found.get_help(context))
 

@@ -56,7 +56,8 @@ def _commands(group: click.Command, context: click.Context) -> Iterator[tuple[cl
         yield group, context
         return
     for name in group.list_commands(context):
-        child = group.commands[name]
+        child = group.get_command(context, name)
+        assert child is not None
         yield from _commands(child, click.Context(child, parent=context, info_name=name))
 
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from traceanalyzer.canonical import StoredTrace
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.run import Run
+from traceanalyzer.stored_trace import StoredTrace
 
 _WINDOW = re.compile(r"(\d+(?:\.\d{1,6})?)-(\d+(?:\.\d{1,6})?)")
 

@@ -20,6 +20,7 @@ DERIVED_SOURCES = (
     "run.py",
     "engine.py",
     "canonical.py",
+    "stored_trace.py",
     "renamed.py",
     "attribution",
     "metrics/__init__.py",

@@ -5,6 +5,7 @@
       sources/<path hash>.json    what a file looked like when it was last read, and its content's hash
       traces/<name>-<key>/        one file's traces, each a folder of canonical tables
       derived/<key>/              attribution tables of one set of traces under one set of options
+      answers/<key>.txt           what was computed from these tables and is quicker read than made: diagnoses, ranks
       catalog.duckdb              every table and metric as documented views, for any DuckDB client
       catalog.txt                 which derived tables it shows (those asked for last), and what it looked like
 
@@ -26,8 +27,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import duckdb
-
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.store.folders import (
     file_seal,
@@ -38,6 +37,7 @@ from traceanalyzer.store.folders import (
     keyed_hash,
     make_own_folder,
     put_in_place,
+    read_own,
     read_own_text,
     remove,
     seal,
@@ -64,6 +64,8 @@ _SCRATCH_PREFIX = "write-"
 _SCRATCH_NAME = re.compile(rf"{_SCRATCH_PREFIX}\w+", re.ASCII)
 _TRACE_NAME = re.compile(r"[\w.-]{1,80}-[0-9a-f]{16}", re.ASCII)
 _DERIVED_NAME = re.compile(r"[0-9a-f]{16}")
+_ANSWER_NAME = re.compile(r"[0-9a-f]{16}\.txt")
+_MOST_ANSWERS = 32
 _WRITE_FAILURES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
@@ -166,6 +168,31 @@ class Store:
                 self._publish(scratch, target)
         return target
 
+    def kept_answer(self, question: str) -> bytes | None:
+        """Return the answer that was kept to a question, None where there is none or it was changed since."""
+        file = self._answer_file(question)
+        written, _, answer = (read_own(file) or b"").partition(b"\n")
+        return answer if written.decode(errors="replace") == self._answer_seal(file, answer) else None
+
+    def keep_answer(self, question: str, answer: bytes) -> None:
+        """Keep the answer to a question that names all it depends on; the oldest answers make room.
+
+        Raises StoreWriteError where the store cannot be written.
+        """
+        file = self._answer_file(question)
+        make_own_folder(file.parent)
+        content = f"{self._answer_seal(file, answer)}\n".encode() + answer
+        self._replace_file(file, lambda fresh: fresh.write_bytes(content))
+        kept = [path for path in self._entries("answers") if _ANSWER_NAME.fullmatch(path.name)]
+        for oldest in sorted(kept, key=_written_ns)[:-_MOST_ANSWERS]:
+            remove(oldest)
+
+    def _answer_file(self, question: str) -> Path:
+        return self.folder / "answers" / f"{self._hash(question)}.txt"
+
+    def _answer_seal(self, file: Path, answer: bytes) -> str:
+        return keyed_hash(file.name.encode() + answer, self._key, size_bytes=16)
+
     def catalog_shows(self) -> str | None:
         """Return the name of the derived folder that the catalogue shows, '' for none; None: there is no catalogue."""
         shows, _, looked_like = (read_own_text(self.folder / _CATALOG_SHOWS) or "").partition("\n")
@@ -200,7 +227,7 @@ class Store:
                     yield scratch
                 finally:
                     remove(scratch)
-        except (OSError, duckdb.IOException) as error:
+        except Exception as error:
             if cause := self._write_failure(error):
                 hint = "make room there, or give --store DIR on a disk with more"
                 raise StoreWriteError(f"the store cannot be written: {cause}", self.folder, hint) from error
@@ -212,6 +239,8 @@ class Store:
             in_store = error.filename is not None and self.folder in Path(os.fsdecode(error.filename)).parents
             known = error.errno in _WRITE_FAILURES
             return os.strerror(error.errno) if error.errno is not None and (known or in_store) else None
+        if type(error).__name__ != "IOException":
+            return None
         causes = (os.strerror(number) for number in _WRITE_FAILURES)  # DuckDB gives them as text
         return next((cause for cause in causes if cause in str(error)), None)
 
@@ -292,6 +321,13 @@ def _parse_source(text: str | None) -> _Source | None:
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
     return source if _TRACE_NAME.fullmatch(source.folder) else None
+
+
+def _written_ns(file: Path) -> int:
+    try:
+        return os.lstat(file).st_mtime_ns
+    except FileNotFoundError:  # another command has just removed it
+        return 0
 
 
 def _is_abandoned(scratch: Path) -> bool:

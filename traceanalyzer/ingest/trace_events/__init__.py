@@ -7,15 +7,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
-import duckdb
-
 from traceanalyzer.ingest import IngestOptions
-from traceanalyzer.ingest.sink import TraceSink
-from traceanalyzer.ingest.trace_events.assemble import Assembler
-from traceanalyzer.ingest.trace_events.chunks import sql
-from traceanalyzer.ingest.trace_events.losses import Losses
-from traceanalyzer.ingest.trace_events.reader import CHUNK_BYTES, SPARE_PARSERS, EventReader
-from traceanalyzer.ingest.trace_events.stream import BYTE_ORDER_MARK
+from traceanalyzer.ingest.trace_events.stream import BYTE_ORDER_MARK, CHUNK_BYTES, SPARE_PARSERS
 
 _LOOKS_LIKE_EVENTS = re.compile(rb'"(?:traceEvents|ph)"\s*:')
 # Chunks that are parsed at the same time lie in memory; spilling them would cost a fifth of the time.
@@ -44,6 +37,14 @@ class TraceEventIngester:
 
     def ingest(self, path: Path, folder: Path, options: IngestOptions) -> None:
         """Read the file's one trace into `folder`/0."""
+        import duckdb
+
+        from traceanalyzer.ingest.sink import TraceSink
+        from traceanalyzer.ingest.trace_events.assemble import Assembler
+        from traceanalyzer.ingest.trace_events.chunks import sql
+        from traceanalyzer.ingest.trace_events.losses import Losses
+        from traceanalyzer.ingest.trace_events.reader import EventReader
+
         losses = Losses()
         jobs = max(1, options.jobs)
         stage = Path(tempfile.mkdtemp(prefix="stage-", dir=folder))

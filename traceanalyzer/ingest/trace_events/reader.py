@@ -15,11 +15,8 @@ from traceanalyzer.ingest.trace_events.chunks import Chunk, ChunkFacts, ChunkPar
 from traceanalyzer.ingest.trace_events.document import HEADER_LIMIT_BYTES, TraceDocument, read_header, read_trailer
 from traceanalyzer.ingest.trace_events.losses import Losses
 from traceanalyzer.ingest.trace_events.mend import SEPARATOR, end_of_list, next_event
-from traceanalyzer.ingest.trace_events.stream import ByteStream
+from traceanalyzer.ingest.trace_events.stream import CHUNK_BYTES, SPARE_PARSERS, ByteStream
 
-CHUNK_BYTES = 16 * 2**20
-# Chunks in work beyond one a thread: while one waits for its turn to be numbered, its thread parses the next.
-SPARE_PARSERS = 1
 # An event with more text than this is damage.
 LOOKAHEAD_BYTES = 32 * 2**20
 _TAIL_BYTES = 64 * 2**10

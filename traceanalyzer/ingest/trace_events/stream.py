@@ -9,6 +9,9 @@ from traceanalyzer.ingest.trace_events.losses import Losses
 
 GZIP_MAGIC = b"\x1f\x8b"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+CHUNK_BYTES = 16 * 2**20
+# Chunks in work beyond one a thread: while one waits for its turn to be numbered, its thread parses the next.
+SPARE_PARSERS = 1
 _GZIP_WINDOW = 31  # zlib's code for a gzip member with the largest window
 # Compressed bytes taken at a time, and the most they are inflated to at once.
 _PACKED_BYTES = 2**18

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from traceanalyzer.diagnosis import Diagnosis, RankSteps
 from traceanalyzer.report.blocks import Block, Heading, HeatMap, HeatRow, Section, Table, Text
 from traceanalyzer.report.words import bucket_words, counted, duration, percent, ranges
@@ -90,6 +88,8 @@ def _because(item: RankSteps) -> str:
 
 def _map(ranks: Sequence[RankSteps]) -> Block:
     """Return steps by ranks: of ranks in one cell the one that is most above its role, of steps in one row the mean."""
+    import numpy as np  # few runs have so many ranks
+
     ordered = sorted(ranks, key=lambda item: (item.rank is None, item.rank or 0, item.trace, item.device))
     more = np.asarray([item.more_share for item in ordered])
     width = 1

@@ -8,7 +8,7 @@ from pathlib import Path
 from traceanalyzer.report.blocks import Block, Code, Heading, Link, Paragraph, Section, Text
 from traceanalyzer.rules import Rule
 from traceanalyzer.rules.rule_file.page import RulePage
-from traceanalyzer.rules.rule_set.loading import builtin_folder
+from traceanalyzer.rules.rule_set.files import builtin_folder
 
 # What is longer is a condition, and has a line of its own.
 LONGEST_SEVERITY = len("from what it can save")

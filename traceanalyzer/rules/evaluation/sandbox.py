@@ -28,7 +28,6 @@ TOTAL_TIMEOUT_S = 300.0
 UNLIMITED = math.inf
 ROW_LIMIT = 1_000_000
 MEMORY_GIB = 4.0
-LIMIT_REACHED = "limit-reached"
 
 _FEWER = "diagnose fewer traces or steps, make the rule's query cheaper, or switch the rule off"
 _GIB = 1 << 30

@@ -8,7 +8,7 @@ from typing import Any
 
 import duckdb
 
-from traceanalyzer.diagnosis import SEVERITIES
+from traceanalyzer.diagnosis import LIMIT_REACHED, SEVERITIES
 from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.evaluation.confidence import MEASURED, Confidence, confidence_of
 from traceanalyzer.rules.evaluation.places import Place, RunPlaces
@@ -121,7 +121,7 @@ def evaluate(
             fill_bound(con, rule, values, bounds, with_claims=saves)
         rows = sandbox.query(con, verdict_sql(rule), values).dicts()
     except sandbox.RuleQueryError as error:
-        reason = sandbox.LIMIT_REACHED if isinstance(error, sandbox.RuleLimitError) else "error"
+        reason = LIMIT_REACHED if isinstance(error, sandbox.RuleLimitError) else "error"
         places = open_places or (Place(),)
         return [*missing, *(Verdict(rule, place, ABSTAINED, reason, error.what, error.hint) for place in places)]
     verdicts = []

@@ -12,27 +12,9 @@ from traceanalyzer.rules.rule_file.parsing import parse_rule
 from traceanalyzer.rules.rule_file.sql_text import code
 from traceanalyzer.rules.rule_file.units import unit_mistakes
 from traceanalyzer.rules.rule_set.binding import bind_rules
+from traceanalyzer.rules.rule_set.files import builtin_folder, rule_files
 
 ALL_RULES = "`traceanalyzer rules list` names all"
-
-
-def builtin_folder() -> Path:
-    """Return the folder of the rules that ship with the package: in the wheel, or at the top of a checkout."""
-    shipped = Path(__file__).parents[1] / "builtin"
-    return shipped if shipped.is_dir() else Path(__file__).parents[3] / "rules"
-
-
-def rule_files(paths: Sequence[Path]) -> list[Path]:
-    """Return the named rule files and those in the named folders, in order; raises when one is missing."""
-    files: list[Path] = []
-    for path in paths:
-        if path.is_dir():
-            files.extend(sorted(file for file in path.rglob("*.yaml") if file.is_file()))
-        elif path.is_file():
-            files.append(path)
-        else:
-            raise TraceAnalyzerError("no such rule file or folder", path, "name a .yaml file or a folder of them")
-    return list(dict.fromkeys(files))
 
 
 def load_rules(paths: Sequence[Path] = (), *, tests: bool = True) -> list[Rule]:

@@ -1,0 +1,27 @@
+"""Where rules lie: the files that ship with the package, and those that a user names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from traceanalyzer.errors import TraceAnalyzerError
+
+
+def builtin_folder() -> Path:
+    """Return the folder of the rules that ship with the package: in the wheel, or at the top of a checkout."""
+    shipped = Path(__file__).parents[1] / "builtin"
+    return shipped if shipped.is_dir() else Path(__file__).parents[3] / "rules"
+
+
+def rule_files(paths: Sequence[Path]) -> list[Path]:
+    """Return the named rule files and those in the named folders, in order; raises when one is missing."""
+    files: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            files.extend(sorted(file for file in path.rglob("*.yaml") if file.is_file()))
+        elif path.is_file():
+            files.append(path)
+        else:
+            raise TraceAnalyzerError("no such rule file or folder", path, "name a .yaml file or a folder of them")
+    return list(dict.fromkeys(files))

@@ -1,0 +1,17 @@
+"""One trace of a run in its store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class StoredTrace:
+    """One trace's folder of Parquet files, and what the run knows about the trace."""
+
+    folder: Path
+    trace: str
+    path: Path
+    rank: int | None
+    rank_source: str | None
