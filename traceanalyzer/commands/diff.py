@@ -75,7 +75,7 @@ class Percent(click.ParamType[float]):
 @click.option(
     "--unsure",
     type=click.Choice(("fail", "pass")),
-    help="What a gate does where captures cannot tell; by default it exits with 3.",
+    help="What a gate does where the captures cannot decide; by default it exits with 3.",
 )
 @click.option(
     "--min-effect",

@@ -1,4 +1,4 @@
-"""Findings as SARIF 2.1.0, which code hosts show beside the lines of code that findings are about."""
+"""Findings as SARIF 2.1.0, which code hosts show beside the lines of code that they are about."""
 
 from __future__ import annotations
 

@@ -205,7 +205,7 @@ class ChunkParser:
 
 
 def _piece_end(data: bytes, position: int, limit: int) -> int | None:
-    """Return where a piece of about PIECE_BYTES ends between two events; None: only the reader can tell."""
+    """Return where a piece of about PIECE_BYTES ends between two events; None: only the reader can find it."""
     if position + PIECE_BYTES >= limit:
         return limit if limit < len(data) else None
     separator = SEPARATOR.search(data, position + PIECE_BYTES, limit)
