@@ -14,7 +14,7 @@ from traceanalyzer.ingest import IngestOptions, Progress
 from traceanalyzer.ingest.trace_events.chunks import Chunk, ChunkFacts, ChunkParser
 from traceanalyzer.ingest.trace_events.document import HEADER_LIMIT_BYTES, TraceDocument, read_header, read_trailer
 from traceanalyzer.ingest.trace_events.losses import Losses
-from traceanalyzer.ingest.trace_events.mend import SEPARATOR, end_of_list, next_event
+from traceanalyzer.ingest.trace_events.repair import SEPARATOR, end_of_list, next_event
 from traceanalyzer.ingest.trace_events.stream import ByteStream
 
 CHUNK_BYTES = 16 * 2**20
