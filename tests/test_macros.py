@@ -311,3 +311,14 @@ def test_sizes_in_texts_of_queries_read_like_those_of_messages(
 
 def test_an_unknown_size_stays_unknown(macros: duckdb.DuckDBPyConnection) -> None:
     assert macros.execute("SELECT sized(NULL)").fetchone() == (None,)
+
+
+@pytest.mark.parametrize(
+    ("start_ns", "end_ns", "latest_end_ns", "wanted"),
+    [(10, 30, None, 20), (10, 30, 5, 20), (10, 30, 12, 18), (10, 30, 30, 0), (10, 30, 99, 0), (10, 10, None, 0)],
+)
+def test_an_interval_adds_what_those_before_it_left_uncovered(
+    macros: duckdb.DuckDBPyConnection, start_ns: int, end_ns: int, latest_end_ns: int | None, wanted: int
+) -> None:
+    found = macros.execute("SELECT uncovered_ns(?, ?, ?)", [start_ns, end_ns, latest_end_ns]).fetchone()
+    assert found == (wanted,)

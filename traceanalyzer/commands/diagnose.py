@@ -14,7 +14,7 @@ import click
 
 from traceanalyzer.commands.also import also_option, parse_also
 from traceanalyzer.commands.gating import check_budgets, tell_gate
-from traceanalyzer.commands.opening import RunOptions, opened, several_run_options, step_options
+from traceanalyzer.commands.opening import RunOptions, no_settings_option, opened, several_run_options, step_options
 from traceanalyzer.commands.output import chosen_format, report_options, written
 from traceanalyzer.diagnosis import SEVERITIES
 from traceanalyzer.errors import TraceAnalyzerError
@@ -69,7 +69,7 @@ EXIT_BLOCKED = 3
 )
 @click.option("--rank", type=int, metavar="N", help="Show findings and ledger of this rank only; not for JSON.")
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="Show the first N findings only; not for JSON.")
-@click.option("--no-settings", is_flag=True, help="Ignore traceanalyzer.toml.")
+@no_settings_option
 @click.option(
     "--budgets", "with_budgets", is_flag=True, help="Exit with 1 when a budget of traceanalyzer.toml is exceeded."
 )

@@ -95,19 +95,14 @@ inner_time AS (
         SELECT
             trace_id,
             around_id,
-            greatest(
-                start_ns + dur_ns - greatest(
-                    start_ns,
-                    coalesce(
-                        max(start_ns + dur_ns) OVER (
-                            PARTITION BY trace_id, around_id
-                            ORDER BY start_ns, slice_id
-                            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-                        ),
-                        start_ns
-                    )
-                ),
-                0
+            uncovered_ns(
+                start_ns,
+                start_ns + dur_ns,
+                max(start_ns + dur_ns) OVER (
+                    PARTITION BY trace_id, around_id
+                    ORDER BY start_ns, slice_id
+                    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+                )
             ) AS added_ns
         FROM placed
         SEMI JOIN overlapping USING (trace_id, around_id)

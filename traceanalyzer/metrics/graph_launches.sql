@@ -37,19 +37,14 @@ WITH calls AS (
 owned AS (
     SELECT
         ops.*,
-        greatest(
-            ops.start_ns + ops.dur_ns - greatest(
-                ops.start_ns,
-                coalesce(
-                    max(ops.start_ns + ops.dur_ns) OVER (
-                        PARTITION BY ops.trace_id, ops.launch_id
-                        ORDER BY ops.start_ns, ops.dur_ns, ops.op_id
-                        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-                    ),
-                    ops.start_ns
-                )
-            ),
-            0
+        uncovered_ns(
+            ops.start_ns,
+            ops.start_ns + ops.dur_ns,
+            max(ops.start_ns + ops.dur_ns) OVER (
+                PARTITION BY ops.trace_id, ops.launch_id
+                ORDER BY ops.start_ns, ops.dur_ns, ops.op_id
+                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+            )
         ) AS added_ns
     FROM canonical.gpu_ops AS ops
     SEMI JOIN calls ON calls.trace_id = ops.trace_id AND calls.slice_id = ops.launch_id

@@ -100,19 +100,14 @@ owned AS (
     SELECT
         launches.*,
         numbers.slice_id,
-        greatest(
-            launches.end_ns - greatest(
-                launches.start_ns,
-                coalesce(
-                    max(launches.end_ns) OVER (
-                        PARTITION BY launches.trace_id, numbers.slice_id
-                        ORDER BY launches.start_ns, launches.end_ns, launches.op_id
-                        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-                    ),
-                    launches.start_ns
-                )
-            ),
-            0
+        uncovered_ns(
+            launches.start_ns,
+            launches.end_ns,
+            max(launches.end_ns) OVER (
+                PARTITION BY launches.trace_id, numbers.slice_id
+                ORDER BY launches.start_ns, launches.end_ns, launches.op_id
+                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+            )
         ) AS added_ns
     FROM launches
     ASOF JOIN numbers

@@ -49,19 +49,14 @@ WITH work AS (
         ops.copy_kind,
         ops.start_ns,
         ops.dur_ns,
-        greatest(
-            ops.start_ns + ops.dur_ns - greatest(
-                ops.start_ns,
-                coalesce(
-                    max(ops.start_ns + ops.dur_ns) OVER (
-                        PARTITION BY owned.trace_id, owned.slice_id
-                        ORDER BY ops.start_ns, ops.dur_ns, ops.op_id
-                        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-                    ),
-                    ops.start_ns
-                )
-            ),
-            0
+        uncovered_ns(
+            ops.start_ns,
+            ops.start_ns + ops.dur_ns,
+            max(ops.start_ns + ops.dur_ns) OVER (
+                PARTITION BY owned.trace_id, owned.slice_id
+                ORDER BY ops.start_ns, ops.dur_ns, ops.op_id
+                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+            )
         ) AS added_ns
     FROM modelled_ops AS owned
     JOIN canonical.gpu_ops AS ops USING (trace_id, op_id)
