@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -222,6 +223,22 @@ def test_one_pass_writes_several_formats_and_appends_to_the_step_summary(
     assert json.loads((files / "diff.json").read_text(encoding="utf-8"))["judgement"]["verdict"] == "slower"
     assert "slower" in (files / "diff.txt").read_text(encoding="utf-8")
     assert not list(files.glob("*.part"))
+
+
+def test_the_suffix_of_its_file_names_the_format_of_a_comparison(files: Path) -> None:
+    for name, begin in (("diff.md", "<!-- traceanalyzer -->"), ("diff.json", "{"), ("diff.html", "<!doctype html>")):
+        assert run("base.json", "slower.json", "-o", name) == 0
+        assert (files / name).read_text(encoding="utf-8").lower().startswith(begin), name
+
+
+def test_a_page_of_a_comparison_does_not_fill_a_terminal(
+    files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert run("base.json", "slower.json", "--format", "html") == 2
+    printed = capsys.readouterr()
+    assert "a page is for a browser" in printed.err
+    assert printed.out == ""
 
 
 @pytest.mark.check

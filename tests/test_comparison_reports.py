@@ -19,7 +19,7 @@ from traceanalyzer.comparison.budgets import Budget
 from traceanalyzer.comparison.comparing import Diff, compare
 from traceanalyzer.comparison.gate import GateResult, check_diff
 from traceanalyzer.diagnosis import Diagnosis, Evidence
-from traceanalyzer.report import formats, sarif
+from traceanalyzer.report import formats
 
 GOLDEN = Path(__file__).parent / "golden"
 HOSTILE = '</script>|`@team`\n<img onerror=x> \x00\x1b[31m\u202e "]]>'
@@ -326,7 +326,7 @@ def results(text: str) -> list[dict[str, Any]]:
 
 def sarif_of(diagnosis: Diagnosis, source_root: Path | None = None) -> list[dict[str, Any]]:
     stream = io.StringIO()
-    sarif.write(diagnosis, stream, source_root)
+    formats.write_diagnosis(diagnosis, "sarif", stream, source_root=source_root)
     return results(stream.getvalue())
 
 

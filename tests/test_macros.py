@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tiers import examples
 
 from traceanalyzer import engine
+from traceanalyzer.rules.rule_file.template import format_value
 
 Interval = tuple[str, int, int]
 Covered = set[tuple[str, int]]
@@ -297,3 +298,27 @@ def test_every_macro_has_a_test(root: Path) -> None:
     text = Path(__file__).read_text()
     names = {path.stem for path in (root / "traceanalyzer" / "macros").glob("*.sql")} - TESTED_WITH_THEIR_METRIC
     assert [name for name in sorted(names) if f"{name}(" not in text and f'"{name}"' not in text] == []
+
+
+@pytest.mark.parametrize(
+    "size_bytes", [0, 1023, 1024, -1100, 2**20 - 1, 2**20, 1250 * 2**20, 2**30, 75 * 2**30, 2**40, 5 * 10**15]
+)
+def test_sizes_in_texts_of_queries_read_like_those_of_messages(
+    macros: duckdb.DuckDBPyConnection, size_bytes: int
+) -> None:
+    assert macros.execute("SELECT sized(?)", [size_bytes]).fetchone() == (format_value(size_bytes, "bytes"),)
+
+
+def test_an_unknown_size_stays_unknown(macros: duckdb.DuckDBPyConnection) -> None:
+    assert macros.execute("SELECT sized(NULL)").fetchone() == (None,)
+
+
+@pytest.mark.parametrize(
+    ("start_ns", "end_ns", "latest_end_ns", "wanted"),
+    [(10, 30, None, 20), (10, 30, 5, 20), (10, 30, 12, 18), (10, 30, 30, 0), (10, 30, 99, 0), (10, 10, None, 0)],
+)
+def test_an_interval_adds_what_those_before_it_left_uncovered(
+    macros: duckdb.DuckDBPyConnection, start_ns: int, end_ns: int, latest_end_ns: int | None, wanted: int
+) -> None:
+    found = macros.execute("SELECT uncovered_ns(?, ?, ?)", [start_ns, end_ns, latest_end_ns]).fetchone()
+    assert found == (wanted,)

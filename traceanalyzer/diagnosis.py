@@ -41,7 +41,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class AttachedExplanation:
-    """Why a finding is there, as far as another rule can tell: claims no time and is shown under the finding."""
+    """The cause of a finding, found by another rule: claims no time and is shown under the finding."""
 
     rule: str
     title: str
@@ -86,12 +86,12 @@ class Finding:
     owned_share: float | None
     marginal_ns: int | None
     marginal_order: int | None
-    # primary; alternative: another fix wins the same time; latent: worth nothing before the findings ahead of it are
+    # primary; alternative: another fix saves the same time; latent: saves nothing before the findings ahead of it are
     # fixed, its saving is what it adds after them.
     status: str
     run_saving_ns: int | None = None  # what the run saves, whose ranks wait for each other, if it is fixed on all
     run_saving_share: float | None = None
-    # The claimed time of a step, where that many steps tell it: its tenth and ninetieth percentile.
+    # The claimed time of a step, where there are enough steps: its tenth and ninetieth percentile.
     step_p10_ns: int | None = None
     step_p90_ns: int | None = None
     step_hits: int | None = None  # steps with claimed time
@@ -130,7 +130,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class BelowNoise:
-    """What a rule found and what saves less than the spread of the steps, so that it is no finding."""
+    """What a rule found but is no finding, because it saves less than the spread of the steps."""
 
     rule: str
     title: str
@@ -139,7 +139,7 @@ class BelowNoise:
     device: int | None
     saving_ns: int
     saving_share: float
-    noise_share: float  # the least share of the window that these steps tell from chance
+    noise_share: float  # the least share of the window that these steps distinguish from chance
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ class StandsOut:
 
 @dataclass(frozen=True)
 class RankSteps:
-    """The own time of a device step by step: what it does beside communication, compared with others in its role."""
+    """The own time of a device in each step, without communication, compared with devices in the same role."""
 
     trace: str
     rank: int | None
@@ -314,7 +314,7 @@ class HostFunction:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Everything a report tells about a run."""
+    """Everything that a report says about a run."""
 
     run: str
     traces: tuple[TraceSummary, ...]

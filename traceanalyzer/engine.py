@@ -135,7 +135,7 @@ def derive(tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
 
 @contextmanager
 def undone(connection: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Take back what is done to a connection in the meantime, so that the next one finds it as it was."""
+    """Undo all changes to a connection made in the body, for its next user."""
     connection.begin()
     try:
         yield connection
@@ -292,7 +292,7 @@ def define_metric(
 
 
 def named_in(texts: Sequence[str] | None) -> set[str] | None:
-    """Return the words of texts, and of the metrics that they name in turn; a word too many does no harm."""
+    """Return the words of texts, and of the metrics that they name in turn; extra words do no harm."""
     if texts is None:
         return None
     found: set[str] = set()

@@ -39,7 +39,7 @@ class Suppression:
     trace: str | None = None  # None: in every trace
 
     def covers(self, rule: str, rank: int | None, trace: str | None) -> bool:
-        """Tell whether a finding of this rule, on this rank and trace, is meant."""
+        """Return whether this suppresses a finding of this rule, on this rank and trace."""
         return rule == self.rule and self.rank in (None, rank) and self.trace in (None, trace)
 
 

@@ -79,7 +79,7 @@ def recommended_profile(
     """Return a `torch.profiler.profile` in which every rule can look, and which writes into a folder (`trace_handler`).
 
     Call its `step()` after every step: `active` steps are kept, after `wait` not recorded and `warmup` that are
-    dropped, `repeat` times (0: until the job ends). Ten steps tell jitter from one slow step. Stacks, shapes and
+    dropped, `repeat` times (0: until the job ends). Ten steps distinguish jitter from one slow step. Stacks, shapes and
     allocator events slow the host: where a diagnosis says that the host is late, check it with a second run without.
     """
     return profile(

@@ -1,4 +1,4 @@
-"""The host slice or GPU op to blame for a ledger row, with names that a person finds in a trace viewer."""
+"""The host slice or GPU op to blame for a ledger row, with names that can be found in a trace viewer."""
 
 from __future__ import annotations
 

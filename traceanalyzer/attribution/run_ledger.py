@@ -2,7 +2,7 @@
 
 The walk goes backwards from the end of the slowest window. Where a device had waited for another one in a collective or
 for a message, the walk continues on the other device at its arrival. So the blame passes through nested groups to the
-rank where the wait began. Members of a collective leave it at one instant, so no clocks are compared.
+rank where the wait began. Members of a collective leave it at the same instant, so clocks need not be compared.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def _device_tables(tables: dict[str, TableSchema], device: AttributedDevice) -> 
 
 
 def _collective_members(table: TableSchema, members: list[Member]) -> pa.Table:
-    """Return the members; a list of a thousand ranks stands in the table once, and not once a member."""
+    """Return the members; the table holds a list of a thousand ranks once, and not once for each member."""
     groups = {member.group: None for member in members}
     codes = {group: code for code, group in enumerate(groups)}
     schema = table.arrow_schema()

@@ -84,6 +84,6 @@ def show(file: Path) -> None:
 
 
 def _different_facts(first: Mapping[str, Fact], other: Mapping[str, Fact]) -> list[str]:
-    """Return what the fingerprints of two captures tell apart."""
+    """Return in what the fingerprints of two captures differ."""
     keys = sorted(first.keys() | other.keys())
     return [f"{key} {first.get(key)!r} → {other.get(key)!r}" for key in keys if first.get(key) != other.get(key)]

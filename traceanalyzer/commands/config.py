@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from traceanalyzer.commands.opening import device_option, trust_option
-from traceanalyzer.commands.output import written
+from traceanalyzer.commands.output import chosen_format, report_options, written
 from traceanalyzer.report import formats
 
 FORMATS = (*formats.RENDERERS, "json")
@@ -22,14 +22,7 @@ def config() -> None:
 @click.argument("run", type=click.Path(path_type=Path), default=".", required=False)
 @trust_option
 @device_option
-@click.option(
-    "--format",
-    "layout",
-    type=click.Choice(FORMATS),
-    show_default=formats.BY_SUFFIX.format("terminal"),
-    help="A page to read, the same as Markdown, or everything as JSON.",
-)
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the page to FILE.")
+@report_options(FORMATS, "A page to read, the same as Markdown or as a page for a browser, or everything as JSON.")
 def show(run: Path, trust: bool, device: str | None, layout: str | None, output: Path | None) -> None:
     """Show every setting that holds for RUN (by default the current folder), and the file or variable it is from.
 
@@ -38,7 +31,7 @@ def show(run: Path, trust: bool, device: str | None, layout: str | None, output:
     from traceanalyzer.report.screens import config as report
     from traceanalyzer.rules.rule_set.settings_in_force import settings_in_force
 
-    format_ = formats.chosen(layout, output, FORMATS)
+    format_ = chosen_format(layout, output, FORMATS)
     found = settings_in_force(run, trust=trust, device=device)
     with written(output) as stream:
         if format_ == "json":

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from traceanalyzer.commands.opening import RunOptions, opened, several_run_options
-from traceanalyzer.commands.output import check_for_browser, written
+from traceanalyzer.commands.output import chosen_format, report_options, written
 from traceanalyzer.report import formats
 
 FORMATS = (*formats.RENDERERS, "csv")
@@ -15,25 +15,19 @@ FORMATS = (*formats.RENDERERS, "csv")
 
 @click.command()
 @several_run_options
-@click.option(
-    "--format",
-    "layout",
-    type=click.Choice(FORMATS),
-    show_default=formats.BY_SUFFIX.format("terminal"),
-    help="A page to read, the same as Markdown or as a page for a browser, or one line for each number.",
+@report_options(
+    FORMATS, "A page to read, the same as Markdown or as a page for a browser, or one line for each number."
 )
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the page to FILE.")
 def crosscheck(options: RunOptions, layout: str | None, output: Path | None) -> None:
     """Compare with the numbers of Holistic Trace Analysis (HTA), which comes with the extra `hta`.
 
     HTA reads every PyTorch trace of the run again, which takes long for large traces. A difference counts as explained
     only if our own computation returns HTA's number once it does what HTA is known to do differently.
     """
-    format_ = formats.chosen(layout, output, FORMATS)
+    format_ = chosen_format(layout, output, FORMATS)
     from traceanalyzer.crosscheck import crosscheck as compare
     from traceanalyzer.crosscheck import require_hta
 
-    check_for_browser(format_, output)
     require_hta()  # before the run is read
     with opened(options) as (run, activity):
         comparisons = compare(run, lambda trace: activity.phase(f"HTA reads {trace}"))

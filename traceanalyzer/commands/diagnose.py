@@ -6,15 +6,16 @@ import io
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 import click
 
 from traceanalyzer.commands.also import also_option, parse_also
 from traceanalyzer.commands.gating import check_budgets, tell_gate
-from traceanalyzer.commands.opening import RunOptions, opened, several_run_options, step_options
-from traceanalyzer.commands.output import check_for_browser, written
+from traceanalyzer.commands.opening import RunOptions, no_settings_option, opened, several_run_options, step_options
+from traceanalyzer.commands.output import chosen_format, report_options, written
 from traceanalyzer.diagnosis import SEVERITIES
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report import formats
@@ -23,7 +24,9 @@ from traceanalyzer.settings import NO_SETTINGS
 
 if TYPE_CHECKING:
     from traceanalyzer.commands.activity import Activity
+    from traceanalyzer.comparison.gate import GateResult
     from traceanalyzer.diagnosis import Diagnosis
+    from traceanalyzer.report.selection import Selection
     from traceanalyzer.run import Run
     from traceanalyzer.self_check import Check
 
@@ -34,17 +37,14 @@ EXIT_BLOCKED = 3
 @click.command()
 @several_run_options
 @step_options
-@click.option(
-    "--format",
-    "layout",
-    type=click.Choice(formats.DIAGNOSIS_FORMATS),
-    show_default=formats.BY_SUFFIX.format("terminal"),
-    help=(
+@report_options(
+    formats.DIAGNOSIS_FORMATS,
+    (
         "A report to read, the same as Markdown or as a page for a browser, everything as JSON (docs/json.md), or "
         "findings as JUnit or SARIF."
     ),
+    "report",
 )
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the report to FILE.")
 @also_option(formats.DIAGNOSIS_FORMATS)
 @click.option(
     "--fail-on",
@@ -69,7 +69,7 @@ EXIT_BLOCKED = 3
 )
 @click.option("--rank", type=int, metavar="N", help="Show findings and ledger of this rank only; not for JSON.")
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="Show the first N findings only; not for JSON.")
-@click.option("--no-settings", is_flag=True, help="Ignore traceanalyzer.toml.")
+@no_settings_option
 @click.option(
     "--budgets", "with_budgets", is_flag=True, help="Exit with 1 when a budget of traceanalyzer.toml is exceeded."
 )
@@ -104,32 +104,23 @@ def diagnose(
 
     Exits with 3 where the traces allow no diagnosis: no GPU work is in them, or something makes one of them worthless.
     """
-    format_ = formats.chosen(layout, output, formats.DIAGNOSIS_FORMATS)
+    format_ = chosen_format(layout, output, formats.DIAGNOSIS_FORMATS)
     params = dict(_assigned(text) for text in assignments)
     files = parse_also(further, formats.DIAGNOSIS_FORMATS)
-    check_for_browser(format_, output)
     with opened(replace(options, names=()) if no_settings else options) as (run, activity):
         activity.phase("ranking findings")
         diagnosis = run.diagnose(rule_paths, params, NO_SETTINGS if no_settings else None)
         checks = _checked(run, rule_paths, params, activity) if self_check else []
         gate = check_budgets(run, diagnosis) if with_budgets else None
-        from traceanalyzer.report.selection import Selection
-
-        selection = Selection(rank, top)
-        selection.of(diagnosis)  # a rank that is not there is an error in every format
-
-        def write(layout: str, stream: TextIO) -> None:
-            formats.write_diagnosis(
-                diagnosis,
-                layout,
-                stream,
-                verbose=options.verbose,
-                selection=selection,
-                run=run,
-                gate=gate,
-                source_root=source_root,
-            )
-
+        write = partial(
+            formats.write_diagnosis,
+            diagnosis,
+            verbose=options.verbose,
+            selection=_selection(diagnosis, rank, top),
+            run=run,
+            gate=gate,
+            source_root=source_root,
+        )
         if formats.PAGES.keys() & {format_, *(also_format for also_format, _ in files)}:
             activity.phase("drawing the page")
         for also_format, file in files:
@@ -142,22 +133,37 @@ def diagnose(
         if format_ != "terminal":
             become_utf8(stream)
         stream.write(text.getvalue())
-    _tell(checks)
+    _show_checks(checks)
+    click.get_current_context().exit(_exit_code(diagnosis, fail_on, gate, quiet=options.quiet))
+
+
+def _selection(diagnosis: Diagnosis, rank: int | None, top: int | None) -> Selection:
+    """Return what to show; raises where the run has no such rank, whatever the format."""
+    from traceanalyzer.report.selection import Selection
+
+    selection = Selection(rank, top)
+    selection.of(diagnosis)
+    return selection
+
+
+def _exit_code(diagnosis: Diagnosis, fail_on: str | None, gate: GateResult | None, *, quiet: bool) -> int:
+    """Return the command's exit code, and say on standard error what failed."""
     from traceanalyzer.report.verdict import has_unjudged_traces
 
     if has_unjudged_traces(diagnosis):
-        click.get_current_context().exit(EXIT_BLOCKED)
+        return EXIT_BLOCKED
     reached = {} if fail_on is None else _reached(diagnosis, fail_on)
     if reached:
         sys.stdout.flush()
-        if not options.quiet:
+        if not quiet:
             rules = ", ".join(f"{rule} ({severity})" for rule, severity in reached.items())
             click.echo(f"failed on {fail_on} or worse: {visible(rules)}", err=True)
-        click.get_current_context().exit(EXIT_FINDING)
-    if gate is not None:
-        sys.stdout.flush()
-        tell_gate(gate, quiet=options.quiet)
-        click.get_current_context().exit(gate.exit_code())
+        return EXIT_FINDING
+    if gate is None:
+        return 0
+    sys.stdout.flush()
+    tell_gate(gate, quiet=quiet)
+    return gate.exit_code()
 
 
 def _checked(run: Run, rule_paths: tuple[Path, ...], params: Mapping[str, str], activity: Activity) -> list[Check]:
@@ -169,7 +175,7 @@ def _checked(run: Run, rule_paths: tuple[Path, ...], params: Mapping[str, str], 
     return check_run(run.connection, bare, rule_paths, params, run.options)
 
 
-def _tell(checks: Sequence[Check]) -> None:
+def _show_checks(checks: Sequence[Check]) -> None:
     """Write the checks to standard error; raises where one of them fails."""
     for check in checks:
         state = "skipped" if check.skipped else "broken" if check.broken else "holds"

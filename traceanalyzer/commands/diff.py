@@ -11,7 +11,7 @@ import click
 
 from traceanalyzer.commands.also import also_option, parse_also
 from traceanalyzer.commands.gating import tell_gate
-from traceanalyzer.commands.output import written
+from traceanalyzer.commands.output import chosen_format, report_options, written
 from traceanalyzer.commands.summaries import Opening, load_summaries, summary_options
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report import formats
@@ -56,15 +56,14 @@ class Percent(click.ParamType[float]):
     metavar="RUN",
     help="One more capture of NEW; may be repeated.",
 )
-@click.option(
-    "--format",
-    "layout",
-    type=click.Choice(formats.DIFF_FORMATS),
-    default="terminal",
-    show_default=True,
-    help="A report to read, the same as Markdown, everything as JSON, or checks as JUnit and findings as SARIF.",
+@report_options(
+    formats.DIFF_FORMATS,
+    (
+        "A report to read, the same as Markdown or as a page for a browser, everything as JSON, or checks as JUnit and "
+        "findings as SARIF."
+    ),
+    "report",
 )
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the report to FILE.")
 @also_option(formats.DIFF_FORMATS)
 @click.option(
     "--fail-on",
@@ -75,7 +74,7 @@ class Percent(click.ParamType[float]):
 @click.option(
     "--unsure",
     type=click.Choice(("fail", "pass")),
-    help="What a gate does where captures cannot tell; by default it exits with 3.",
+    help="What a gate does where the captures cannot decide; by default it exits with 3.",
 )
 @click.option(
     "--min-effect",
@@ -114,7 +113,7 @@ def diff(
     new: Path,
     more_base: tuple[Path, ...],
     more_new: tuple[Path, ...],
-    layout: str,
+    layout: str | None,
     output: Path | None,
     further: tuple[str, ...],
     fail_on: tuple[str, ...],
@@ -135,7 +134,7 @@ def diff(
 
     With --fail-on: exits with 1 where a gate fails, and with 3 where it cannot be judged.
     """
-    wanted = [(layout, output), *parse_also(further, formats.DIFF_FORMATS)]
+    wanted = [(chosen_format(layout, output, formats.DIFF_FORMATS), output), *parse_also(further, formats.DIFF_FORMATS)]
     from traceanalyzer.comparison.comparing import compare
     from traceanalyzer.comparison.gate import check_diff
     from traceanalyzer.comparison.options import CompareOptions

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from traceanalyzer.commands.opening import RunOptions, opened, several_run_options
-from traceanalyzer.commands.output import check_for_browser, written
+from traceanalyzer.commands.output import chosen_format, report_options, written
 from traceanalyzer.report import formats
 
 FORMATS = (*formats.RENDERERS, "json")
@@ -15,24 +15,16 @@ FORMATS = (*formats.RENDERERS, "json")
 
 @click.command()
 @several_run_options
-@click.option(
-    "--format",
-    "layout",
-    type=click.Choice(FORMATS),
-    show_default=formats.BY_SUFFIX.format("terminal"),
-    help="A page to read, the same as Markdown or as a page for a browser, or everything as JSON.",
-)
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the page to FILE.")
+@report_options(FORMATS, "A page to read, the same as Markdown or as a page for a browser, or everything as JSON.")
 def info(options: RunOptions, layout: str | None, output: Path | None) -> None:
     """Show what was recorded, what is missing, and how far to trust it.
 
     Lists traces, ranks, devices, events, the share of GPU work that is linked to the host, defects, and metadata with
     secrets redacted.
     """
-    format_ = formats.chosen(layout, output, FORMATS)
+    format_ = chosen_format(layout, output, FORMATS)
     from traceanalyzer.report.inventory import take_inventory
 
-    check_for_browser(format_, output)
     with opened(options) as (run, activity):
         activity.phase("counting")
         inventory = take_inventory(run.connection)

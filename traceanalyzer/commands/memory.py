@@ -52,7 +52,7 @@ def memory(options: RunOptions) -> None:
 
 
 def _kind_of(path: Path) -> str:
-    """Tell by its first bytes whether a file is a snapshot or an exported timeline; else it is a run."""
+    """Return by its first bytes whether a file is a snapshot or an exported timeline; else it is a run."""
     import gzip
 
     if not path.is_file():

@@ -36,6 +36,14 @@ class RunOptions:
     inputs: tuple[Path, ...] = ()  # several inputs that are one run; empty: `path` alone
 
 
+def store_option(meaning: str = "Folder for computed tables.") -> Callable[..., Any]:
+    """Return the option `--store`, with what it means to the command."""
+    return click.option("--store", type=click.Path(path_type=Path), metavar="DIR", help=meaning)
+
+
+jobs_option = click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Use at most N cores.")
+quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print only the result: no progress, no notes.")
+no_settings_option = click.option("--no-settings", is_flag=True, help="Ignore traceanalyzer.toml.")
 trust_option = click.option(
     "--trust", is_flag=True, help="Also use a traceanalyzer.toml in RUN itself, or of another user."
 )
@@ -69,16 +77,11 @@ def _with_run(command: Callable[..., Any], argument: Callable[..., Any]) -> Call
     for decorate in reversed(
         (
             argument,
-            click.option(
-                "--store",
-                type=click.Path(path_type=Path),
-                metavar="DIR",
-                help="Folder for computed tables.",
-            ),
-            click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Use at most N cores."),
+            store_option(),
+            jobs_option,
             trust_option,
             click.option("-v", "--verbose", is_flag=True, help="Print every detail, and what the command does."),
-            click.option("-q", "--quiet", is_flag=True, help="Print only the result: no progress, no notes."),
+            quiet_option,
         )
     ):
         gathered = decorate(gathered)

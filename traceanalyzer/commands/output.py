@@ -5,14 +5,15 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TextIO
+from typing import IO, Any, TextIO
 
 import click
 
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.report import formats
 from traceanalyzer.report.visible import visible_lines
 from traceanalyzer.unfinished import unfinished
 
@@ -45,6 +46,31 @@ def written(path: Path | None) -> Iterator[TextIO]:
         yield stream
         stream.flush()
         os.fsync(stream.fileno())
+
+
+def report_options(known: Sequence[str], meaning: str, noun: str = "page") -> Callable[..., Any]:
+    """Return the options `--format`, with what the formats mean, and `-o`; `chosen_format` reads their values."""
+    layout = click.option(
+        "--format",
+        "layout",
+        type=click.Choice(known),
+        show_default=formats.BY_SUFFIX.format(known[0]),
+        help=meaning,
+    )
+    output = click.option(
+        "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help=f"Write the {noun} to FILE."
+    )
+    return lambda command: layout(output(command))
+
+
+def chosen_format(layout: str | None, output: Path | None, known: Sequence[str]) -> str:
+    """Return the format that was asked for, else that of the file's suffix, else the first of the known ones.
+
+    Raises TraceAnalyzerError where a page for a browser would fill a terminal.
+    """
+    format_ = formats.chosen(layout, output, known)
+    check_for_browser(format_, output)
+    return format_
 
 
 def check_for_browser(layout: str, path: Path | None) -> None:

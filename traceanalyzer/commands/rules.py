@@ -8,7 +8,13 @@ from pathlib import Path
 import click
 
 from traceanalyzer.commands.completion import completes, rule_names
-from traceanalyzer.commands.opening import device_option, note_ignored_settings, step_pattern_option, trust_option
+from traceanalyzer.commands.opening import (
+    device_option,
+    note_ignored_settings,
+    step_pattern_option,
+    store_option,
+    trust_option,
+)
 from traceanalyzer.report import formats
 from traceanalyzer.report.visible import visible
 
@@ -56,12 +62,7 @@ def show_rule(rule_id: str, paths: tuple[Path, ...]) -> None:
 @click.argument("rule_id", metavar="ID", shell_complete=completes(rule_names))
 @click.argument("run", type=click.Path(path_type=Path))
 @_extra
-@click.option(
-    "--store",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Folder for computed tables.",
-)
+@store_option()
 @step_pattern_option
 @device_option
 @trust_option

@@ -12,11 +12,10 @@ import click
 
 from traceanalyzer.commands.activity import Activity
 from traceanalyzer.commands.opening import RunOptions, opened, run_options, step_options
-from traceanalyzer.commands.output import show_error, written, written_bytes
+from traceanalyzer.commands.output import chosen_format, report_options, show_error, written, written_bytes
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.query_errors import query_error
 from traceanalyzer.renamed import with_new_names
-from traceanalyzer.report import formats
 
 if TYPE_CHECKING:
     import duckdb
@@ -39,21 +38,14 @@ HELP = """Statements end with ; and may span lines.
 @step_options
 @click.argument("query", required=False)
 @click.option("-f", "--file", type=click.Path(path_type=Path), metavar="FILE", help="Read the query from FILE.")
-@click.option(
-    "--format",
-    "layout",
-    type=click.Choice(FORMATS),
-    show_default=formats.BY_SUFFIX.format("table"),
-    help="Format of the rows.",
-)
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the rows to FILE.")
+@report_options(FORMATS, "Format of the rows.", "rows")
 def sql(options: RunOptions, query: str | None, file: Path | None, layout: str | None, output: Path | None) -> None:
     """Query a run in SQL.
 
     QUERY is a statement over metrics and tables, in DuckDB's SQL. Without QUERY, the statement comes from --file, from
     a pipe, or from a prompt. `traceanalyzer metrics list` lists the metrics and tables.
     """
-    format_ = formats.chosen(layout, output, FORMATS)
+    format_ = chosen_format(layout, output, FORMATS)
     text = _query(query, file)
     with opened(options) as (run, activity):
         if text is None:

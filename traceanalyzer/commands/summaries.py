@@ -10,9 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from traceanalyzer.commands.opening import RunOptions, opened, step_pattern_option, trust_option
+from traceanalyzer.commands.opening import (
+    RunOptions,
+    jobs_option,
+    no_settings_option,
+    opened,
+    quiet_option,
+    step_pattern_option,
+    store_option,
+    trust_option,
+)
 from traceanalyzer.settings import NO_SETTINGS
 
 if TYPE_CHECKING:
@@ -48,17 +55,12 @@ def summary_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     for decorate in reversed(
         (
-            click.option(
-                "--store",
-                type=click.Path(path_type=Path),
-                metavar="DIR",
-                help="Folder for computed tables, with a folder for each run.",
-            ),
-            click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Use at most N cores."),
+            store_option("Folder for computed tables, with a folder for each run."),
+            jobs_option,
             step_pattern_option,
-            click.option("--no-settings", is_flag=True, help="Ignore traceanalyzer.toml."),
+            no_settings_option,
             trust_option,
-            click.option("-q", "--quiet", is_flag=True, help="Print only the result: no progress, no notes."),
+            quiet_option,
         )
     ):
         gathered = decorate(gathered)

@@ -1,7 +1,7 @@
 """What makes two sides comparable: their steps, or the work in their windows where steps are not known.
 
-A window without steps is as long as somebody recorded. Then the launches of the kernels on both sides tell how much
-work each window holds, and the unit is the work of the side that holds less: both directions give the same numbers.
+A window without steps is only as long as the recording. The launches of kernels that both sides have then show how much
+work each window holds. The unit is the work of the side that holds less, so both directions give the same numbers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from traceanalyzer.comparison.options import CompareOptions
 from traceanalyzer.comparison.sides import Ledger, Named, mean_named
 from traceanalyzer.comparison.summary import Summary
 
-# Names that hold less of a side's kernel time do not tell whether both sides do the same.
+# Names that hold less of a side's kernel time do not show whether both sides do the same.
 LEAST_MATCHED_SHARE = 0.5
 # From this ratio of the quartiles on, kernels disagree on how much work there is.
 WIDEST_WORK = 1.10

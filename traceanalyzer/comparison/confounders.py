@@ -1,4 +1,4 @@
-"""What else differs between two sides: what forbids a verdict, and what is named beside it."""
+"""What else differs between two sides: what forbids a verdict, and what is only named."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _IMPLIED = {"sm_count": "gpu", "memory_bytes": "gpu", "rank_count": "world_size"
 
 @dataclass(frozen=True)
 class Confounder:
-    """Something that differs beside the program: its key for --accept-difference, and both sides in words."""
+    """A difference besides the program: its key for --accept-difference, and both sides in words."""
 
     key: str
     base: str

@@ -22,7 +22,7 @@ EXIT_FAILED, EXIT_NOT_JUDGED = 1, 3
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that a gate asks: what was measured, beside the limit, in a unit."""
+    """One check of a gate: what was measured, the limit, and their unit."""
 
     name: str  # step.slower, verdict, new findings …
     state: str  # one of STATES

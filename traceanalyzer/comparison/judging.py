@@ -109,7 +109,7 @@ def _of_two_captures(change: float, steps_ns: tuple[Sequence[float], Sequence[fl
         _share(change),
         p_value=p_value,
         test=None if p_value is None else "exact Mann–Whitney over steps",
-        because="one capture a side does not tell how much captures differ by chance",
+        because="one capture a side does not show how much captures differ by chance",
     )
 
 

@@ -21,7 +21,7 @@ MOST_CAPTURES = 1000
 LEAST_STEPS = 4
 # Steps that depend on those before them count as fewer; from this autocorrelation time on they are thinned.
 LONGEST_FREE_TIME = 1.5
-# Beyond this product of counts the exact distribution costs more than it tells.
+# Beyond this product of counts the exact distribution costs more than it gains.
 MOST_EXACT_PAIRS = 10_000
 
 

@@ -88,7 +88,7 @@ class Summary:
     """One capture of a run."""
 
     label: str
-    taken_at: str | None  # UTC; None: the trace does not tell
+    taken_at: str | None  # UTC; None: not in the trace
     made_by: str  # version of this program
     blocked: str | None  # why nothing can be said about the run
     time_of: str  # device: steps and ledgers are of devices; host: of the training thread, as no GPU work was recorded

@@ -47,7 +47,7 @@ class Discovery:
 def discover(path: Path) -> Discovery:
     """Return the trace files of a run, a file or a folder, which is searched one level deep.
 
-    Hidden files and files of unknown formats are skipped; those that are named like a trace and cannot be read as one
+    Hidden files and files of unknown formats are skipped; files that are named like a trace but cannot be read as one
     are listed. Raises TraceAnalyzerError where no file can be read.
     """
     if not path.exists():
@@ -58,7 +58,7 @@ def discover(path: Path) -> Discovery:
             raise TraceAnalyzerError(*unknown(path))
         return Discovery(((path, ingester),))
     folders, files = _entries(path)
-    # A disk far away answers many questions at once as fast as one.
+    # A remote disk answers many requests at once as fast as one.
     with ThreadPoolExecutor(_READERS) as pool:
         looks = list(pool.map(_look, files))
     readable = [(file, ingester) for file, (ingester, _) in zip(files, looks, strict=True) if ingester is not None]
@@ -125,6 +125,6 @@ def _ingester_of_head(head: bytes, path: Path) -> Ingester | None:
 
 
 def _archive_ingester_of(path: Path) -> Ingester | None:
-    """Return what reads an archive. In a folder none is opened: what is in it may lie beside it, or be no traces."""
+    """Return what reads an archive. In a folder, no archive is opened: it may hold its neighbours, or no traces."""
     archives = ArchiveIngester(ingesters())
     return archives if archives.sniff(read_head(path), path) else None

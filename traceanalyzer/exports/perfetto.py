@@ -134,7 +134,7 @@ class _Times:
 
 
 def _times_beside(run: Run, part: Part) -> _Times:
-    """Return how times are written beside those of the file, so that readers who guess from some take both alike."""
+    """Return how to write our times beside those of the file, so that readers who guess the unit read both alike."""
     query = "SELECT defect FROM canonical.defects WHERE trace_id = ? AND ends_with(defect, '-fraction')"
     defects = {defect for (defect,) in run.connection.execute(query, [part.trace_id]).fetchall()}
     if "unpadded-fraction" in defects:

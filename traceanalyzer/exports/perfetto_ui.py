@@ -43,7 +43,7 @@ def hand_over(
 ) -> bool:
     """Serve a file once to the Perfetto UI and open the UI; return whether the file went out within `patience_s`.
 
-    Only 127.0.0.1 is listened on, and only one address that nobody can guess is answered. Raises TraceAnalyzerError
+    The server listens on 127.0.0.1 only, and answers a single address that cannot be guessed. Raises TraceAnalyzerError
     where the port is taken.
     """
     name = f"{secrets.token_urlsafe(16)}.json.gz"
@@ -66,7 +66,7 @@ def hand_over(
 
 
 def has_display() -> bool:
-    """Return whether a browser that is opened here would be seen by the user."""
+    """Return whether the user would see a browser that is opened here."""
     return not os.environ.get("SSH_CONNECTION") and (
         os.name == "nt" or os.uname().sysname == "Darwin" or bool({"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys())
     )
@@ -90,7 +90,7 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = 10.0  # a caller that says nothing must not keep the one that fetches the trace out
 
     def do_GET(self) -> None:
-        """Send the file to who knows its address."""
+        """Send the file to the client that knows its address."""
         if self.path != self.server.path or self.server.is_done:
             self.send_error(404)
             return

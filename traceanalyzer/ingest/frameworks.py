@@ -18,7 +18,7 @@ def recognise_framework(
     *,
     by_pytorch: bool = False,
 ) -> str | None:
-    """Return the most specific framework of the program, as `traces.framework` lists them; None: no name tells.
+    """Return the most specific framework of the program, as `traces.framework` lists them; None: no name shows it.
 
     The sink's files of host slices and GPU work are finished. `processes` are the names of the trace's processes;
     `by_pytorch` says that PyTorch's own profiler recorded it, so that without better evidence it is a PyTorch program.

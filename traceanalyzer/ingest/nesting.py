@@ -1,4 +1,4 @@
-"""Nesting of slices: who encloses whom on a thread, found in vectors instead of a loop over events."""
+"""Nesting of slices: which slice encloses which on a thread, found with vectors instead of a loop over events."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _enclose(opens: Int, closes: Int, group: Int) -> tuple[Int, Int, Int, npt.ND
     """Return each slice's parent index, its depth, until when it counts as open, and whether it outlasts its parent.
 
     Counting the open slices finds the nesting where slices nest. One that is outlasted by a child counts as open until
-    the child ends: then they nest again, and nobody's innermost open slice is another one.
+    the child ends: then they nest again, and the innermost open slice stays the same everywhere.
     """
     reach = closes.copy()
     while True:

@@ -11,7 +11,7 @@
 --   trace_id          INTEGER  traces.trace_id
 --   stack_id          BIGINT   the stack (host_slices.stack_id)
 --   parent_stack_id   BIGINT   the stack without its last slice; NULL: there is no other
---   depth             INTEGER  slices that are open when it starts, the fewest
+--   depth             INTEGER  fewest slices that are open when it starts
 --   category          VARCHAR  category of its last slice, as in host_slices
 --   name              VARCHAR  name of its last slice
 --   call_count        BIGINT   slices with this stack
@@ -69,7 +69,7 @@ placed AS (
     FROM canonical.host_slices AS slices
     LEFT JOIN crossing USING (trace_id, slice_id)
 ),
--- Only beside a slice that outlasts another one can what is inside a slice overlap.
+-- The slices inside one slice can overlap only where one of them outlasts another.
 overlapping AS (
     SELECT DISTINCT
         trace_id,
@@ -95,19 +95,14 @@ inner_time AS (
         SELECT
             trace_id,
             around_id,
-            greatest(
-                start_ns + dur_ns - greatest(
-                    start_ns,
-                    coalesce(
-                        max(start_ns + dur_ns) OVER (
-                            PARTITION BY trace_id, around_id
-                            ORDER BY start_ns, slice_id
-                            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-                        ),
-                        start_ns
-                    )
-                ),
-                0
+            uncovered_ns(
+                start_ns,
+                start_ns + dur_ns,
+                max(start_ns + dur_ns) OVER (
+                    PARTITION BY trace_id, around_id
+                    ORDER BY start_ns, slice_id
+                    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+                )
             ) AS added_ns
         FROM placed
         SEMI JOIN overlapping USING (trace_id, around_id)

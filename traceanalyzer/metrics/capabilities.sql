@@ -27,7 +27,7 @@ copies_in AS (
         count(*) FILTER (WHERE src_kind IS NULL OR src_kind = 'host') AS unknown_copies
     FROM gpu_ops
     WHERE copy_kind = 'HtoD'
-      AND NOT starts_with(name, 'Memcpy UVM')  -- pages of managed memory that move: nobody copies from a buffer
+      AND NOT starts_with(name, 'Memcpy UVM')  -- managed memory moves by itself: no copy from a buffer
     GROUP BY trace_id
 ),
 kernels AS (
@@ -50,7 +50,7 @@ run AS (
         max(world_size) AS world_size
     FROM canonical.traces
 ),
--- What serves requests may have none: the issuing thread polls, or nothing is recorded of it, between its iterations.
+-- A server may have no requests: between iterations its issuing thread polls, or nothing of it is recorded.
 serving AS (
     SELECT trace_id, device, min(host_start_ns) AS start_ns, max(host_end_ns) AS end_ns
     FROM attribution.steps

@@ -1,11 +1,11 @@
 -- One row per device, collective, group, type and size: how much of its links' rate it reaches.
 --
--- Where every rank of a collective is in the run, its time is the shortest kernel of all ranks: the transfer, without the
--- wait for the last rank. Else it is the duration of this rank's kernel, and the bandwidth a lower bound. Bandwidths are
--- those of NCCL's benchmarks (collectives), in 10^9 bytes per second. The links' peak is that of one direction (device
--- details), and applies only where all ranks are known to be on one host: what connects hosts is not in a trace. The
--- protocol in a kernel's name lowers the roof: LL carries 4 of 8 bytes, LL128 120 of 128. Messages below 1 MiB cost their
--- latency, and get no share.
+-- Where every rank of a collective is in the run, its time is the shortest kernel of all ranks: the transfer, without
+-- the wait for the last rank. Else it is the duration of this rank's kernel, and the bandwidth a lower bound.
+-- Bandwidths are those of NCCL's benchmarks (collectives), in 10^9 bytes per second. The links' peak is that of one
+-- direction (device details), and applies only where all ranks are known to be on one host: what connects hosts is not
+-- in a trace. The protocol in a kernel's name lowers the roof: LL carries 4 of 8 bytes, LL128 120 of 128. Latency
+-- dominates messages below 1 MiB, so they have no share.
 --
 -- columns:
 --   trace               VARCHAR  name of the trace
@@ -16,8 +16,8 @@
 --   group_size          INTEGER  ranks of the group
 --   comm_dtype          VARCHAR  element type
 --   size_bytes          BIGINT   bytes, as in collectives
---   algorithm           VARCHAR  RING, TREE, NVLS or COLLNET, where the kernel's name says it
---   protocol            VARCHAR  LL, LL128 or SIMPLE, where the kernel's name says it
+--   algorithm           VARCHAR  RING, TREE, NVLS or COLLNET, where the kernel's name shows it
+--   protocol            VARCHAR  LL, LL128 or SIMPLE, where the kernel's name shows it
 --   call_count          BIGINT   collectives
 --   matched_count       BIGINT   collectives of which every rank is in the run
 --   dur_sum_ns          BIGINT   sum of the kernels' durations

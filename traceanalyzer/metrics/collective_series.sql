@@ -2,8 +2,7 @@
 -- collective before it and this one.
 --
 -- The order is that of the launch calls of a device, and of the kernels where one call (a graph replay) launches
--- several. So a series of collectives that follow each other shows as rows with few kernels before them, whatever the
--- streams do.
+-- several. So collectives that follow each other are rows with few kernels before them, on whatever streams they run.
 --
 -- columns:
 --   trace            VARCHAR  name of the trace

@@ -1,6 +1,7 @@
 -- One row per communication kernel: how long compute kernels run beside it on its device, and how long none does.
 --
--- Compute kernels are all kernels but communication. Exposed time is no saving: who says that the device had other work?
+-- Compute kernels are all kernels but communication. Exposed time is not a saving: the device may have had no other
+-- work.
 --
 -- columns:
 --   trace            VARCHAR  name of the trace

@@ -1,7 +1,7 @@
 -- One row per trace and device: the share of its span with communication, and the share of it that compute overlaps.
 --
--- Definitions as in device_time. Exposed communication is not a saving: a collective that runs before the host has
--- asked for the next kernel costs nothing.
+-- Definitions as in device_time. Exposed communication is not a saving: a collective that runs before the host launches
+-- the next kernel costs nothing.
 --
 -- columns:
 --   trace              VARCHAR  name of the trace

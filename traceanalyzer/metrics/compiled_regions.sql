@@ -1,7 +1,7 @@
 -- One row per trace and compiled region or Inductor graph: how often torch.compile's code ran, and its work on the device.
 --
--- Region F/R is the code of frame F after R recompilations: R above 0 says that Dynamo compiled the frame again. An Inductor
--- graph is known by the hash of its code. The graphs of a region are rows of their own: do not add them to it.
+-- Region F/R is the code of frame F after R recompilations: R above 0 means that Dynamo compiled the frame again. An
+-- Inductor graph is known by the hash of its code. The graphs of a region are rows of their own: do not add them to it.
 --
 -- columns:
 --   trace            VARCHAR  name of the trace
@@ -12,8 +12,8 @@
 --   call_count       BIGINT   calls
 --   host_sum_ns      BIGINT   sum of their durations on the host
 --   op_count         BIGINT   GPU operations launched inside
---   op_sum_ns        BIGINT   sum of the durations of these
---   triton_count     BIGINT   of them kernels written in Triton
+--   op_sum_ns        BIGINT   sum of their durations
+--   triton_count     BIGINT   kernels among them that are written in Triton
 WITH calls AS (
     SELECT
         trace_id,

@@ -1,7 +1,8 @@
--- One row per device and reason: how much of its work the model of operations and bytes covers, and why not the rest.
+-- One row per device and reason: how much of its work the model of operations and bytes covers, and why the rest is not
+-- covered.
 --
--- Each GPU operation counts once, in the row of the modelled call that launched it, else in one of the other rows. No
--- total of operator_costs, operator_efficiency or utilisation says anything without these shares.
+-- Each GPU operation counts once, in the row of the modelled call that launched it, else in one of the other rows.
+-- Totals of operator_costs, operator_efficiency and utilisation mean little without these shares.
 --
 -- columns:
 --   trace       VARCHAR  name of the trace

@@ -2,8 +2,8 @@
 -- window, and how far these calls spread over it.
 --
 -- Counted are the calls that allocate, map, unmap or free memory of a device (cudaMalloc, cudaFree, cuMemMap and their
--- kin of HIP), by whatever thread of the process. Start-up allocates once and early; a loop that allocates has calls in
--- most tenths of the window. Several devices of one process share its calls.
+-- HIP counterparts), on any thread of the process. Start-up allocates once and early; a loop that allocates has calls
+-- in most tenths of the window. Several devices of one process share its calls.
 --
 -- columns:
 --   trace        VARCHAR  name of the trace

@@ -14,7 +14,7 @@
 --   trace_id  INTEGER  traces.trace_id
 --   kind      VARCHAR  device, host, idle or memory
 --   stack     VARCHAR  frames, the outermost first, joined by semicolons
---   value     BIGINT   nanoseconds; of memory bytes
+--   value     BIGINT   nanoseconds; bytes for memory
 WITH RECURSIVE
 nodes AS MATERIALIZED (
     SELECT

@@ -1,8 +1,8 @@
 -- One row per capture of a stream into a graph: how many launches the host recorded there instead of running them.
 --
--- A capture lasts from the call that begins it to the next call on the same thread that ends one. Launches of that thread
--- meanwhile run nothing: their kernels run when the graph is replayed. A launch that did run (on a stream that is not
--- captured) has its kernel in the trace and does not count.
+-- A capture lasts from the call that begins it to the next call on the same thread that ends one. Meanwhile, launches
+-- of that thread run nothing: their kernels run when the graph is replayed. A launch that did run (on a stream that is
+-- not captured) has its kernel in the trace and does not count.
 --
 -- columns:
 --   trace           VARCHAR  name of the trace

@@ -1,8 +1,8 @@
 -- One row per launch of a recorded graph: what the device did for it, and whether all of it was recorded.
 --
 -- A graph is known by its id, else by the sequence of its operations' names. A launch with fewer operations than most
--- launches of its graph is under-recorded: idle time inside it is not sure. Where the profiler recorded a replay as one
--- operation, its nodes are not known.
+-- launches of its graph is under-recorded: idle time inside it may be work that is missing. Where the profiler recorded
+-- a replay as one operation, its nodes are not known.
 --
 -- columns:
 --   trace              VARCHAR  name of the trace
@@ -37,19 +37,14 @@ WITH calls AS (
 owned AS (
     SELECT
         ops.*,
-        greatest(
-            ops.start_ns + ops.dur_ns - greatest(
-                ops.start_ns,
-                coalesce(
-                    max(ops.start_ns + ops.dur_ns) OVER (
-                        PARTITION BY ops.trace_id, ops.launch_id
-                        ORDER BY ops.start_ns, ops.dur_ns, ops.op_id
-                        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-                    ),
-                    ops.start_ns
-                )
-            ),
-            0
+        uncovered_ns(
+            ops.start_ns,
+            ops.start_ns + ops.dur_ns,
+            max(ops.start_ns + ops.dur_ns) OVER (
+                PARTITION BY ops.trace_id, ops.launch_id
+                ORDER BY ops.start_ns, ops.dur_ns, ops.op_id
+                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+            )
         ) AS added_ns
     FROM canonical.gpu_ops AS ops
     SEMI JOIN calls ON calls.trace_id = ops.trace_id AND calls.slice_id = ops.launch_id
@@ -71,7 +66,8 @@ work AS (
     FROM owned
     GROUP BY trace_id, launch_id
 ),
--- Of a driver call inside a runtime call, the one that operations name counts; without operations, the outer one.
+-- Where a driver call lies inside a runtime call, the call that operations name counts; without operations, the outer
+-- call.
 launches AS (
     SELECT
         calls.trace_id,

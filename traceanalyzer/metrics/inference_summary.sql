@@ -1,8 +1,9 @@
 -- One row per device and kind of iteration: how long iterations of an inference engine take on the device.
 --
--- Only outermost iterations with GPU work count (iterations). Percentiles are those of recorded iterations, interpolated.
--- The rate is of all iterations of the kind: tokens over the time from the start of an iteration's first operation to that
--- of the next iteration; of the last one to the end of its last operation.
+-- Only outermost iterations with GPU work count (iterations). Percentiles are those of recorded iterations,
+-- interpolated. The rate covers all iterations of the kind: tokens over time. The time of an iteration runs from the
+-- start of its first operation to that of the next iteration, and for the last iteration to the end of its last
+-- operation.
 --
 -- columns:
 --   trace            VARCHAR  name of the trace
@@ -15,7 +16,7 @@
 --   p95_ns           DOUBLE   95th percentile
 --   p99_ns           DOUBLE   99th percentile
 --   busy_share       DOUBLE   busy time / span, of all
---   gap_sum_ns       BIGINT   sum of the gaps before them, those that overlap left out
+--   gap_sum_ns       BIGINT   sum of the gaps before them, without overlaps
 --   tokens_per_s     DOUBLE   tokens / time
 --   new_tokens_per_s_at_most  DOUBLE  tokens that requests may get / time
 WITH timed AS (

@@ -1,12 +1,12 @@
 -- One row per iteration of an inference engine: what it computed, and how long the device worked for it.
 --
--- vLLM, SGLang and ATOM write an annotation a forward pass: execute_T_context_C(sqA skB sqsqD sqskE)_generation_G(…) has T
--- tokens; C requests in prefill with A new tokens, B tokens of context, and the sums of squares and products D and E; and G
--- requests in decode likewise. SGLang's step[EXTEND bs=… toks=…] may lie inside one: then it is not outermost, and counts
--- the same work again. The host runs ahead of the device, so the latency of an iteration is the device's time: from the
--- start of its first to the end of its last GPU operation, of those that were launched inside the annotation. The tokens
--- that a prefill gives are at most one a request: with chunks, which prompt ends is not recorded. Time to first token and
--- latency between tokens of a request are not in a trace.
+-- vLLM, SGLang and ATOM write an annotation a forward pass: execute_T_context_C(sqA skB sqsqD sqskE)_generation_G(…)
+-- has T tokens; C requests in prefill with A new tokens, B tokens of context, and the sums of squares and products D
+-- and E; and G requests in decode likewise. SGLang's step[EXTEND bs=… toks=…] may lie inside one: then it is not
+-- outermost, and counts the same work again. The host runs ahead of the device, so the latency of an iteration is the
+-- device's time: from the start of its first to the end of its last GPU operation, counting those that were launched
+-- inside the annotation. A prefill gives at most one token a request: with chunks, the trace does not show which
+-- prompts end. Time to first token and latency between tokens of a request are not in a trace.
 --
 -- columns:
 --   trace                VARCHAR  name of the trace
@@ -19,8 +19,8 @@
 --   context_requests     BIGINT   requests in prefill
 --   generation_requests  BIGINT   requests in decode
 --   tokens               BIGINT   tokens that it computes; NULL: not recorded
---   context_tokens       BIGINT   of them tokens of requests in prefill
---   generation_tokens    BIGINT   of them tokens of requests in decode
+--   context_tokens       BIGINT   tokens among them of requests in prefill
+--   generation_tokens    BIGINT   tokens among them of requests in decode
 --   new_tokens_at_most   BIGINT   tokens that it may give to requests
 --   attention_pairs      BIGINT   pairs of a token and a token before it or itself, over all requests; windowed or sparse
 --                                 attention has fewer; NULL: not recorded
@@ -100,19 +100,14 @@ owned AS (
     SELECT
         launches.*,
         numbers.slice_id,
-        greatest(
-            launches.end_ns - greatest(
-                launches.start_ns,
-                coalesce(
-                    max(launches.end_ns) OVER (
-                        PARTITION BY launches.trace_id, numbers.slice_id
-                        ORDER BY launches.start_ns, launches.end_ns, launches.op_id
-                        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-                    ),
-                    launches.start_ns
-                )
-            ),
-            0
+        uncovered_ns(
+            launches.start_ns,
+            launches.end_ns,
+            max(launches.end_ns) OVER (
+                PARTITION BY launches.trace_id, numbers.slice_id
+                ORDER BY launches.start_ns, launches.end_ns, launches.op_id
+                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+            )
         ) AS added_ns
     FROM launches
     ASOF JOIN numbers

@@ -1,9 +1,9 @@
--- One row per kernel while which pages of managed memory moved on demand, and one per trace and device for moves while no
--- kernel ran.
+-- One row per kernel during which pages of managed memory moved on demand, and one per trace and device for moves while
+-- no kernel ran.
 --
--- A page moves when a kernel or the host touches it where it is not, and whoever touched it waits. Moves that the
--- program asked for (cudaMemPrefetchAsync) do not count. Each move belongs to the last kernel that started before it and
--- still ran when the move began. Only Nsight Systems records these moves.
+-- A page moves when a kernel or the host touches it and it lies on the other side; what touched it waits. Moves that
+-- the program asked for (cudaMemPrefetchAsync) do not count. Each move belongs to the last kernel that started before
+-- it and still ran when the move began. Only Nsight Systems records these moves.
 --
 -- columns:
 --   trace            VARCHAR  name of the trace

@@ -60,8 +60,8 @@ operators AS (
     SEMI JOIN (SELECT DISTINCT trace_id, thread_id FROM allocations) AS allocating USING (trace_id, thread_id)
     WHERE category = 'cpu_op' AND dur_ns > 0
 ),
--- At a start the slice itself is the innermost operator, at an end what is around it. Of all that starts at one instant the
--- deepest counts; where nothing starts, of all that ends the shallowest.
+-- Where a slice starts, it is the innermost operator; where it ends, the operator around it is. Of several slices that
+-- start at one instant, the deepest counts; where none starts, the shallowest that ends.
 innermost AS (
     SELECT
         trace_id,

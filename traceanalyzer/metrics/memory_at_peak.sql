@@ -1,8 +1,8 @@
--- One row per device and owner: which memory was alive when the device's memory was fullest.
+-- One row per device and owner: which memory was alive when most memory was in use.
 --
--- The peak is that of memory_peaks over all events. Owners are those of memory_allocations; `older` is memory from before
--- the recording, which has no owner in the trace and is never spread over others. Allocations without addresses are left
--- out: then the rows add up to less than the peak.
+-- The peak is that of memory_peaks over all events. Owners are those of memory_allocations; `older` is memory from
+-- before the recording, which has no owner in the trace and is never divided among the others. Allocations without
+-- addresses are left out, so the rows then add up to less than the peak.
 --
 -- columns:
 --   trace        VARCHAR  name of the trace
@@ -47,7 +47,8 @@ live AS (
     WHERE allocations.is_matched
     GROUP BY ALL
 ),
--- Some memory from before the recording may be freed before the peak: what no allocation of the recording holds is older.
+-- Memory from before the recording may be freed before the peak, so `older` is the part of the peak that no allocation
+-- of the recording holds.
 held AS (
     SELECT
         trace_id,

@@ -1,7 +1,7 @@
 -- One row per device, operator and step of the host: how much of the memory that it allocated in the step outlived the step.
 --
--- A leak is suspected where the same operator, module and line leave memory in each of three steps or more that follow
--- each other, and that memory is alive at the end of the recording. What a first step creates and keeps is no leak.
+-- A leak is suspected where the same operator, module and line leave memory in each of three or more consecutive steps,
+-- and this memory is alive at the end of the recording. Memory that the first step creates and keeps is no leak.
 --
 -- columns:
 --   trace          VARCHAR  name of the trace
@@ -15,8 +15,8 @@
 --   python         VARCHAR  innermost Python frame around that operator; NULL: none
 --   left_count     BIGINT   allocations of the step that are alive at the end of the recording
 --   left_bytes     BIGINT   their bytes
---   steps_in_row   BIGINT   steps after each other, this one among them, in which this owner left memory
---   is_suspected   BOOLEAN  three steps or more in a row, of which this is one
+--   steps_in_row   BIGINT   consecutive steps, this one included, in which this owner left memory
+--   is_suspected   BOOLEAN  this is one of three or more consecutive steps
 WITH step_order AS (
     SELECT
         trace_id,

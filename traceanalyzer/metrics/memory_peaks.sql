@@ -1,9 +1,9 @@
 -- One row per device and step of the host, and one per device over all events: how much memory it took at most.
 --
--- The peak is the largest total in use; the reserved total beside it is that of the same event, and the largest reserved
--- total is a peak of its own. Memory before is older than the recording (parameters, optimizer states, caches), and has no
--- owner in the trace. Reserved but free memory is not all waste: what is in segments that nothing uses can be given back
--- (memory_snapshot_totals tells it apart).
+-- The peak is the most memory in use at once. reserved_at_peak_bytes is what the allocator holds at that event;
+-- peak_reserved_bytes is the most that it holds at any event. Memory in use before the first event (parameters,
+-- optimizer states, caches) has no owner in the trace. Not all memory that is reserved but free is wasted: the
+-- allocator can give unused segments back (memory_snapshot_totals shows how much).
 --
 -- columns:
 --   trace                  VARCHAR  name of the trace
@@ -20,7 +20,7 @@
 --   after_bytes            BIGINT   in use after the last event; NULL: no totals
 --   peak_bytes             BIGINT   largest total in use; NULL: no totals
 --   peak_position          BIGINT   number of the first event with this total, or with the largest change (memory_timeline)
---   peak_ns                BIGINT   its time
+--   peak_ns                BIGINT   time of this event
 --   reserved_at_peak_bytes BIGINT   reserved at this event; NULL: no totals
 --   peak_reserved_bytes    BIGINT   largest reserved total; NULL: no totals
 --   peak_change_bytes      BIGINT   largest total in use above what was in use before the first event of all

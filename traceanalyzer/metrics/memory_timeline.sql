@@ -1,9 +1,9 @@
 -- One row per event of an allocator: how much memory is in use after it.
 --
 -- Events are in order of their time, and of their position in the file where times are equal. The framework's allocator
--- records its totals since 2022; without them only the change since the first event is known. NCCL, cuBLAS workspaces, the
--- private pools of graphs and other libraries allocate past the framework's allocator: they are in no total. Nsight Systems
--- records the driver's memory instead.
+-- records its totals since 2022; without them only the change since the first event is known. NCCL, cuBLAS workspaces,
+-- the private pools of graphs and other libraries bypass the framework's allocator: no total contains their memory.
+-- Nsight Systems records the driver's memory instead.
 --
 -- columns:
 --   trace            VARCHAR  name of the trace

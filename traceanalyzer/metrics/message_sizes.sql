@@ -1,6 +1,6 @@
 -- One row per device, kind of collective and power of two: how many messages of this size, and how long they took.
 --
--- Small messages cost their latency: many of them say that a bucket or a fusion would help.
+-- Latency dominates small messages: where there are many, buckets or fusion would help.
 --
 -- columns:
 --   trace            VARCHAR  name of the trace
@@ -16,7 +16,7 @@ SELECT
     rank,
     device,
     collective_kind,
-    -- The number of binary digits: a logarithm of a number that is one less than a power rounds up to it.
+    -- The number of binary digits: the logarithm of a number one below a power of two would round up to that power.
     CASE WHEN size_bytes > 0 THEN (len(ltrim(CAST(CAST(size_bytes AS BIT) AS VARCHAR), '0')) - 1)::INTEGER END AS log2_bytes,
     count(*) AS message_count,
     CAST(sum(size_bytes) AS BIGINT) AS size_bytes,

@@ -1,6 +1,6 @@
 -- One row per call of an operator with a model that runs inside no other call of one.
 --
--- Where operators with models call each other, only the outermost counts: the operations of both are the same ones.
+-- Where operators with models call each other, only the outermost counts, as both describe the same work.
 --
 -- columns:
 --   trace_id   INTEGER  traces.trace_id

@@ -1,10 +1,11 @@
 -- One row per trace and module of the model: what its forward and backward passes cost on the host and on the device.
 --
--- A module is the chain of the nn.Module frames around a call; each instance of a class has a number of its own, by which the
--- profiler names it. All numbers of the device include the modules inside. The backward pass of a module is the GPU work
--- whose forward operator ran in it (op_owners). Modules that activation checkpointing runs again in the backward pass count
--- as recomputed, and below the module that the profiler saw around them there. What belongs to no module (accumulated
--- gradients, optimizers, communication hooks) is in no row. Without Python stacks (with_stack) there are no rows.
+-- A module is the chain of the nn.Module frames around a call; each instance of a class has a number of its own, by
+-- which the profiler names it. All numbers of the device include the modules inside. The backward pass of a module is
+-- the GPU work whose forward operator ran in it (op_owners). Modules that activation checkpointing runs again in the
+-- backward pass count as recomputed, and below the module that the profiler saw around them there. Work that belongs to
+-- no module (accumulated gradients, optimizers, communication hooks) has no row. Without Python stacks (with_stack)
+-- there are no rows.
 --
 -- columns:
 --   trace           VARCHAR  name of the trace
@@ -132,7 +133,7 @@ own AS MATERIALIZED (
     LEFT JOIN device_work USING (trace_id, path)
     LEFT JOIN costs USING (trace_id, path)
 ),
--- What a module owns counts for it and for each module around it.
+-- Work of a module counts for it and for each module around it.
 climbing AS (
     SELECT * FROM own
     UNION ALL

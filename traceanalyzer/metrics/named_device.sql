@@ -1,4 +1,4 @@
--- One row per model that the user names for the devices that no trace names; without one, the metric is empty.
+-- One row per device model that the user names, for devices without a name in the trace; else the metric is empty.
 --
 -- It comes from --device, else from `[devices]` in traceanalyzer.toml (docs/settings.md).
 --

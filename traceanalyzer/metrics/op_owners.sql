@@ -1,10 +1,10 @@
 -- One row per GPU operation: the operators, the module and the line of Python on whose behalf it ran.
 --
--- Owners are what encloses the launch call on its thread; where that call is not in the trace, what encloses the operator
--- that the operation names. A backward operation has no module around it: it belongs to the module around the forward
--- operator with the same sequence number: of several, the last to start. Where forward operators of two threads have that
--- number, there is none. Gradients that are accumulated, optimizers and communication hooks are in no module. NULL: there
--- is none, or it was not recorded.
+-- Owners enclose the launch call on its thread or, where that call is not in the trace, the operator that the operation
+-- names. A backward operation has no module around it: it belongs to the module around the forward operator with the
+-- same sequence number. Of several, the last to start counts; where forward operators of two threads have that number,
+-- there is none. Accumulated gradients, optimizers and communication hooks belong to no module. NULL: there is none, or
+-- it was not recorded.
 --
 -- columns:
 --   trace              VARCHAR  name of the trace
@@ -50,7 +50,7 @@ outermost AS (
     FROM canonical.host_slices
     WHERE category = 'cpu_op' AND op_id IS NULL
 ),
--- Nodes of the backward pass name the thread of the forward pass.
+-- Nodes of the backward pass name the forward pass's thread.
 autograd_nodes AS (
     SELECT
         trace_id,
@@ -62,8 +62,8 @@ autograd_nodes AS (
     FROM canonical.host_slices
     WHERE category = 'cpu_op' AND forward_thread IS NOT NULL
 ),
--- Of nodes that lie in each other, the outermost: its sequence number is that of the nodes inside, unless a backward pass
--- runs another one.
+-- Of nested nodes, the outermost counts: the nodes inside share its sequence number, unless one backward pass runs
+-- another.
 outer_nodes AS (
     SELECT *
     FROM autograd_nodes

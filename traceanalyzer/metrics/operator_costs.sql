@@ -25,12 +25,12 @@
 --   element_type    VARCHAR  type of the first operand as written: it decides the peak
 --   basis           VARCHAR  modelled; NULL: unknown
 --   reason          VARCHAR  why numbers are missing: no arguments, no types, unknown arguments, mask not recorded, host
---                            memory; NULL: none is
+--                            memory; NULL: none is missing
 --   flops           HUGEINT  operations that it executes
 --   flops_unmasked  HUGEINT  the same as if no attention mask hid anything, as FlopCounterMode counts
 --   model_flops     HUGEINT  operations that the model asks for: without what is recomputed
 --   size_bytes      HUGEINT  least bytes, by the shapes
---   stored_bytes    HUGEINT  the same with each dimension of an input that was expanded (stride 0) once
+--   stored_bytes    HUGEINT  the same, counting each expanded dimension (stride 0) of an input once
 --   is_recomputed   BOOLEAN  a forward operator of the backward pass
 --   op_count        BIGINT   GPU operations
 --   op_sum_ns       BIGINT   sum of their durations
@@ -49,19 +49,14 @@ WITH work AS (
         ops.copy_kind,
         ops.start_ns,
         ops.dur_ns,
-        greatest(
-            ops.start_ns + ops.dur_ns - greatest(
-                ops.start_ns,
-                coalesce(
-                    max(ops.start_ns + ops.dur_ns) OVER (
-                        PARTITION BY owned.trace_id, owned.slice_id
-                        ORDER BY ops.start_ns, ops.dur_ns, ops.op_id
-                        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-                    ),
-                    ops.start_ns
-                )
-            ),
-            0
+        uncovered_ns(
+            ops.start_ns,
+            ops.start_ns + ops.dur_ns,
+            max(ops.start_ns + ops.dur_ns) OVER (
+                PARTITION BY owned.trace_id, owned.slice_id
+                ORDER BY ops.start_ns, ops.dur_ns, ops.op_id
+                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+            )
         ) AS added_ns
     FROM modelled_ops AS owned
     JOIN canonical.gpu_ops AS ops USING (trace_id, op_id)
@@ -81,7 +76,8 @@ device_work AS (
     FROM work
     GROUP BY trace_id, slice_id
 ),
--- The gradient of an output has its shape: it tells what old traces do not, the options of a convolution.
+-- The gradient of an output has the shape of the output, which shows the options of a convolution where old traces lack
+-- them.
 convolution_gradients AS (
     SELECT
         trace_id,
@@ -120,7 +116,7 @@ calls AS MATERIALIZED (
     LEFT JOIN gradient_parts AS parts
            ON parts.trace_id = calls.trace_id AND parts.slice_id = calls.slice_id
 ),
--- Few signatures stand for many calls: each is read once.
+-- Many calls share few signatures, so each signature is read once.
 signatures AS MATERIALIZED (
     SELECT
         row_number() OVER () AS signature_id,
@@ -153,7 +149,7 @@ costs AS MATERIALIZED (
     UNION ALL
     SELECT * FROM vector_costs('signatures')
 ),
--- Of wrappers and backward nodes that lie in each other, the outermost.
+-- Of nested wrappers and backward nodes, the outermost.
 enclosing AS (
     SELECT
         trace_id,

@@ -1,13 +1,14 @@
 -- One row per modelled call with GPU work: the least time that the device's data sheet allows for it, and what limits it.
 --
--- The floor is the longer of operations / peak and least bytes / memory bandwidth. The peak is that of the first operand's
--- type: FP32 products on tensor cores where a kernel's name says TF32, else without; never the rate for structured
--- sparsity. Operators that only move data have no compute peak. Below the floor nothing can be: where the bytes fit into
--- the largest cache, memory was not asked (cache); else a peak, a type or a clock is not what this takes it for (suspect).
+-- The floor is the longer of operations / peak and least bytes / memory bandwidth. The peak is that of the first
+-- operand's type: FP32 products on tensor cores where a kernel's name says TF32, else without; never the rate for
+-- structured sparsity. Operators that only move data have no compute peak. No call can take less than its floor. Where
+-- one seems to, either its bytes fit into the largest cache, so memory was not read (cache), or a peak, a type or a
+-- clock differs from what is assumed here (suspect).
 --
--- What limits a call: compute or memory, the roof that it comes near (half of its time or more is its floor); launch: the
--- host took longer for the call than the device; latency: its kernels are shorter than 5 us on average, so that starting
--- and ending them outweighs their work; compute or memory below: neither, it is far from that roof.
+-- What limits a call: compute or memory, the roof that it comes close to (its floor is half of its time or more);
+-- launch: the host took longer for the call than the device; latency: its kernels are shorter than 5 us on average, so
+-- starting and ending them takes longer than their work; compute or memory below: neither, it is far from that roof.
 --
 -- columns:
 --   trace             VARCHAR  name of the trace

@@ -1,7 +1,7 @@
 -- One row per trace and Python frame: what the device and the host did for it.
 --
--- A GPU operation belongs to the innermost frame around its launch; idle time to the innermost frame around the slice that is
--- to blame for it (time_ledger). Frames named nn.Module are marks of the profiler, and frames like others.
+-- A GPU operation belongs to the innermost frame around its launch; idle time to the innermost frame around the slice
+-- that is to blame for it (time_ledger). Frames named nn.Module are the profiler's marks, and count as frames.
 --
 -- columns:
 --   trace         VARCHAR  name of the trace

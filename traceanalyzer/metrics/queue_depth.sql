@@ -31,7 +31,7 @@ WITH depths AS (
     WHERE dur_ns IS NOT NULL
     GROUP BY ALL
 ),
--- From the largest depth down: the median is the first depth at which the time reaches half.
+-- Depths from the largest down: the median is the first one at which the time reaches half.
 reached AS (
     SELECT
         *,

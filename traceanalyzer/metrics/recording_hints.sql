@@ -1,7 +1,7 @@
 -- One row per thing worth recording, profiler and program: how that profiler records it next time.
 --
--- Where a trace's recorder or framework has no row of its own, the row without one holds; PyTorch's rows hold for engines
--- that run on it, too. What holds for each trace is in trace_hints.
+-- Where a trace's recorder or framework has no row of its own, the row without one applies; PyTorch's rows also apply
+-- to engines that run on it. trace_hints has the hints for each trace.
 --
 -- columns:
 --   what         VARCHAR  a capability (capability_kinds), or host_activity: what the host does between recorded calls

@@ -1,9 +1,9 @@
 -- One row per rank, device and bucket on the run's path: where the time of the run went, over all ranks.
 --
--- At each moment one device is the one that all others wait for, and its ledger is the run's ledger. The time that the
--- others wait is not counted again. A rank that is late because it waited for another rank itself passes the blame on.
--- The rows add up to the window of the slowest device. For a run with one device, the rows are its own window. If the
--- ranks cannot be followed together, the only row has the reason in abstains.
+-- At each moment, all others wait for one device, and its ledger is the run's ledger. The time that the others wait is
+-- not counted again. A rank that is late because it waited for another rank passes the blame on to that rank. The rows
+-- add up to the window of the slowest device. For a run with one device, the rows are its own window. If the ranks
+-- cannot be followed together, the only row has the reason in abstains.
 --
 -- columns:
 --   rank         INTEGER  rank that the run waited for

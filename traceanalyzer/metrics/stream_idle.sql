@@ -5,7 +5,7 @@
 -- Kernel wait: the operation was launched in time and the gap is shorter than 30 us, the time between operations of a stream.
 -- Other: the operation was launched in time and waited longer, for another stream or for something that is not recorded;
 -- or its launch call is not in the trace.
--- Source: Holistic Trace Analysis, idle time breakdown, which takes the end of the operation before instead of the latest.
+-- Source: Holistic Trace Analysis, idle time breakdown, which takes the previous operation's end instead of the latest.
 --
 -- columns:
 --   trace           VARCHAR  name of the trace

@@ -29,7 +29,7 @@
 --                      (only where these calls of the operating system, or its scheduling, were recorded)
 -- host.other           … has nothing recorded
 -- dev.comm_transfer    the kernel waited for a collective
--- dev.straggler_wait        … for a rank that arrived later at a collective
+-- dev.straggler_wait   … for a rank that arrived later at a collective
 -- dev.comm_p2p         … for a recorded send or receive
 -- dev.h2d, dev.d2h, dev.d2d, dev.memset
 --                      … for a copy or a memset
@@ -38,7 +38,7 @@
 -- dev.unresolved       the kernel waited for something that the trace does not contain
 -- edge.no_launch       the launch of the kernel is not in the trace
 -- edge.head            … and the kernel is the first of the span
--- edge.queued_before_trace      the kernel is the first of its stream and waited for work from before the trace
+-- edge.queued_before_trace  the kernel is the first of its stream and waited for work from before the trace
 -- edge.tail            no compute kernel follows
 --
 -- columns:

@@ -1,6 +1,7 @@
 -- One row per trace and thing worth recording: how the trace's profiler records it next time.
 --
--- Of recording_hints, the row that fits best: one of the recorder before one of any, then one of the framework.
+-- The row of recording_hints that fits best: a row of the trace's recorder goes before a row for any, then a row of its
+-- framework.
 --
 -- columns:
 --   trace        VARCHAR  name of the trace

@@ -1,4 +1,4 @@
--- One row per device and kernel that Inductor wrote in Triton: how often it ran, and how fast memory had to be for it.
+-- One row per device and kernel that Inductor wrote in Triton: how often it ran, and which memory rate it needed.
 --
 -- The kind is the second word of the name: poi pointwise, red or per reduction, tem template (which may be a product). The
 -- bytes are estimated: each tensor argument once, whether the kernel reads or writes it, at its recorded shape.
@@ -11,7 +11,7 @@
 --   kind          VARCHAR  poi, red, per, tem, or another word
 --   kernel_count  BIGINT   launches
 --   sum_ns        BIGINT   sum of durations
---   size_bytes    HUGEINT  estimated bytes of the launches whose arguments were recorded; NULL: of none
+--   size_bytes    HUGEINT  estimated bytes of the launches whose arguments were recorded; NULL: recorded for none
 --   gb_per_s      DOUBLE   those bytes / the durations of these launches, in 10^9 per second
 WITH kernels AS (
     SELECT

@@ -1,4 +1,4 @@
--- One row per device and step, and one per device over all that was recorded: which share of its peak rate it reached.
+-- One row per device and step, and one per device over all that was recorded: what share of its peak rate it reached.
 --
 -- Model FLOPs utilisation (MFU): the time that the operations of the model (products, convolutions, attention, without what
 -- is recomputed) would take at peak rate, each at the peak of its own type, over the wall time. Hardware FLOPs utilisation

@@ -9,12 +9,13 @@ from typing import Any, TextIO
 from traceanalyzer.comparison.comparing import Diff
 from traceanalyzer.comparison.gate import GateResult
 from traceanalyzer.report.diff_blocks.headline import sentence
+from traceanalyzer.report.formats import Context
 from traceanalyzer.report.visible import write_json
 
 
-def write(diff: Diff, gate: GateResult | None, stream: TextIO) -> None:
+def write_diff(diff: Diff, stream: TextIO, context: Context) -> None:
     """Write one JSON object and a newline."""
-    write_json(document(diff, gate), stream)
+    write_json(document(diff, context.gate), stream)
 
 
 def document(diff: Diff, gate: GateResult | None = None) -> dict[str, Any]:

@@ -6,6 +6,7 @@ What is for programs is no renderer: it holds the data itself and no blocks.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -26,18 +27,24 @@ RENDERERS = {
     "markdown": "traceanalyzer.report.renderers.markdown",
     "html": "traceanalyzer.report.renderers.html",
 }
-# A diagnosis has more to show there than blocks hold: a function `write(diagnosis, stream, run)`.
+# A diagnosis has more to show there than blocks hold: a function `write(diagnosis, stream, context)`.
 PAGES = {
     "html": "traceanalyzer.report.html.page",
 }
-# Each module has a function `write(diagnosis, stream)`.
+# Each module has a function `write(diagnosis, stream, context)`.
 FOR_PROGRAMS = {
     "json": "traceanalyzer.report.json",
     "junit": "traceanalyzer.report.junit",
     "sarif": "traceanalyzer.report.sarif",
 }
+# Each module has a function `write_diff(diff, stream, context)`.
+DIFF_FOR_PROGRAMS = {
+    "json": "traceanalyzer.report.diff_json",
+    "junit": "traceanalyzer.report.junit",
+    "sarif": "traceanalyzer.report.sarif",
+}
 DIAGNOSIS_FORMATS = (*RENDERERS, *FOR_PROGRAMS)
-DIFF_FORMATS = (*RENDERERS, "json", "junit", "sarif")
+DIFF_FORMATS = (*RENDERERS, *DIFF_FOR_PROGRAMS)
 # The first line of a comparison in Markdown, by which a bot finds its comment.
 MARKDOWN_MARK = "<!-- traceanalyzer -->"
 # The format that the name of a file asks for.
@@ -51,6 +58,16 @@ SUFFIXES = {
     ".parquet": "parquet",
 }
 BY_SUFFIX = "by the suffix of -o, else {}"
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a format may use besides the diagnosis or comparison that it writes."""
+
+    run: Run | None = None  # open: a page also shows its timelines and tables
+    gate: GateResult | None = None  # what a gate says, for JUnit and comparisons
+    unsure: str | None = None  # what a gate makes of checks that captures leave open: fail or pass
+    source_root: Path | None = None  # where SARIF finds lines of code; None: the repository's root
 
 
 def chosen(layout: str | None, output: Path | None, known: Sequence[str]) -> str:
@@ -92,23 +109,10 @@ def write_diagnosis(
     A page shows what the diagnosis alone does not hold, timelines and tables, where the open `run` is given.
     JUnit shows what a gate says, and SARIF finds lines of code below `source_root`, else below the repository's root.
     """
-    if format_ == "junit":
-        from traceanalyzer.report import junit
-
-        junit.write(diagnosis, stream, gate)
-        return
-    if format_ == "sarif":
-        from traceanalyzer.report import sarif
-
-        sarif.write(diagnosis, stream, source_root)
-        return
-    if format_ in FOR_PROGRAMS:
-        writer: Callable[[Diagnosis, TextIO], None] = import_module(FOR_PROGRAMS[format_]).write
-        writer(diagnosis, stream)
-        return
-    if format_ in PAGES:
-        write_page: Callable[[Diagnosis, TextIO, Run | None], None] = import_module(PAGES[format_]).write
-        write_page(diagnosis, stream, run)
+    module = {**PAGES, **FOR_PROGRAMS}.get(format_)
+    if module is not None:
+        write: Callable[[Diagnosis, TextIO, Context], None] = import_module(module).write
+        write(diagnosis, stream, Context(run=run, gate=gate, source_root=source_root))
         return
     from traceanalyzer.report.diagnosis_blocks import diagnosis_sections
     from traceanalyzer.report.selection import EVERYTHING
@@ -126,21 +130,12 @@ def write_diff(
     unsure: str | None = None,
 ) -> None:
     """Write a comparison in one of DIFF_FORMATS, with what a gate says where one was asked for."""
-    if format_ == "json":
-        from traceanalyzer.report import diff_json
+    if format_ in DIFF_FOR_PROGRAMS:
+        write: Callable[[Diff, TextIO, Context], None] = import_module(DIFF_FOR_PROGRAMS[format_]).write_diff
+        write(diff, stream, Context(gate=gate, unsure=unsure))
+        return
+    from traceanalyzer.report.diff_blocks import diff_sections
 
-        diff_json.write(diff, gate, stream)
-    elif format_ == "junit":
-        from traceanalyzer.report import junit
-
-        junit.write_diff(diff, gate, stream, unsure=unsure)
-    elif format_ == "sarif":
-        from traceanalyzer.report import sarif
-
-        sarif.write_diff(diff, stream)
-    else:
-        from traceanalyzer.report.diff_blocks import diff_sections
-
-        if format_ == "markdown":
-            stream.write(f"{MARKDOWN_MARK}\n\n")
-        render(diff_sections(diff, gate, verbose=verbose), format_, stream)
+    if format_ == "markdown":
+        stream.write(f"{MARKDOWN_MARK}\n\n")
+    render(diff_sections(diff, gate, verbose=verbose), format_, stream)

@@ -11,11 +11,12 @@ from typing import Any, TextIO
 
 from traceanalyzer.diagnosis import DeviceLedger, Diagnosis, RunLedger
 from traceanalyzer.renamed import FORMER_BUCKETS
+from traceanalyzer.report.formats import Context
 from traceanalyzer.report.verdict import judge
 from traceanalyzer.report.visible import write_json
 
 
-def write(diagnosis: Diagnosis, stream: TextIO) -> None:
+def write(diagnosis: Diagnosis, stream: TextIO, _: Context) -> None:
     """Write one JSON object and a newline."""
     write_json(document(diagnosis), stream)
 

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from traceanalyzer.comparison.comparing import Diff
-from traceanalyzer.comparison.gate import FAILED, NOT_JUDGED, UNSURE, Check, GateResult, check_diff
+from traceanalyzer.comparison.gate import FAILED, NOT_JUDGED, UNSURE, Check, check_diff
 from traceanalyzer.diagnosis import SEVERITIES, Diagnosis
 from traceanalyzer.report.diff_blocks.gate import limit_words, measured_words, note
 from traceanalyzer.report.diff_blocks.headline import sentence
 from traceanalyzer.report.diff_blocks.words import signed_duration
+from traceanalyzer.report.formats import Context
 from traceanalyzer.report.verdict import step_ns
 from traceanalyzer.report.words import bucket_words, duration, gain
 
@@ -34,19 +35,19 @@ class Case:
     skipped: str | None = None
 
 
-def write_diff(diff: Diff, gate: GateResult | None, stream: TextIO, *, unsure: str | None = None) -> None:
+def write_diff(diff: Diff, stream: TextIO, context: Context) -> None:
     """Write a case for each check of the gate; where none was asked for, for the step time and new findings."""
-    checks = (gate or check_diff(diff, (), ("slower", "new-finding"))).checks
+    checks = (context.gate or check_diff(diff, (), ("slower", "new-finding"))).checks
     rows = "\n".join(
         f"{bucket_words(row.bucket)}: {duration(row.base_ns)} → {duration(row.new_ns)}, {signed_duration(row.delta_ns)}"
         for row in diff.ledger[:MOST_ROWS]
     )
     text = f"{sentence(diff)}\n{rows}"
-    cases = [_case(check, text, unsure) for check in checks]
+    cases = [_case(check, text, context.unsure) for check in checks]
     _write("traceanalyzer diff", cases, diff.new_ns / 1e9, stream)
 
 
-def write(diagnosis: Diagnosis, stream: TextIO, gate: GateResult | None = None) -> None:
+def write(diagnosis: Diagnosis, stream: TextIO, context: Context) -> None:
     """Write a case for each rule, which fails where it found something that matters, and for each budget."""
     cases = []
     findings = {finding.rule: finding for finding in reversed(diagnosis.findings)}
@@ -65,7 +66,7 @@ def write(diagnosis: Diagnosis, stream: TextIO, gate: GateResult | None = None) 
             cases.append(Case(rule, skipped=abstained[rule]))
         else:
             cases.append(Case(rule))
-    cases += [_case(check, "", None) for check in gate.checks] if gate else []
+    cases += [_case(check, "", None) for check in context.gate.checks] if context.gate else []
     longest_ns = max(map(step_ns, diagnosis.ledgers), default=0.0)
     _write("traceanalyzer diagnose", cases, longest_ns / 1e9, stream)
 

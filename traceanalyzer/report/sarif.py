@@ -1,4 +1,4 @@
-"""Findings as SARIF 2.1.0, which code hosts show beside the lines of code that findings are about."""
+"""Findings as SARIF 2.1.0, which code hosts show beside the lines of code that they are about."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from traceanalyzer import __version__
 from traceanalyzer.comparison.comparing import Diff
 from traceanalyzer.comparison.finding_changes import FindingChange
 from traceanalyzer.diagnosis import Diagnosis, Finding
+from traceanalyzer.report.formats import Context
 from traceanalyzer.report.visible import write_json
 from traceanalyzer.report.words import gain
 from traceanalyzer.settings import FILE_NAME
@@ -26,16 +27,16 @@ _FRAME = re.compile(r"^(?P<file>[^<>\n]+\.py)\((?P<line>\d+)\): (?P<function>.+)
 _BASELINE_STATES = {"new": "new", "gone": "absent"}
 
 
-def write(diagnosis: Diagnosis, stream: TextIO, source_root: Path | None = None) -> None:
-    """Write the findings of a diagnosis; frames in files below `source_root` become lines of code."""
-    root = source_root or _git_root(Path.cwd())
+def write(diagnosis: Diagnosis, stream: TextIO, context: Context) -> None:
+    """Write the findings of a diagnosis; frames in files below the source root become lines of code."""
+    root = context.source_root or _git_root(Path.cwd())
     results = [_result(finding, root) for finding in diagnosis.findings]
     results += [_result(item, root) | {"suppressions": [{"kind": "external"}]} for item in diagnosis.suppressed]
     rules = {item.rule: _rule(item) for item in (*diagnosis.findings, *diagnosis.suppressed)}
     _write(results[:MOST_RESULTS], rules, stream)
 
 
-def write_diff(diff: Diff, stream: TextIO) -> None:
+def write_diff(diff: Diff, stream: TextIO, _: Context) -> None:
     """Write the findings of both sides, with what became of them as `baselineState`."""
     changes = diff.findings[:MOST_RESULTS]
     rules = {item.rule: {"id": item.rule, "shortDescription": {"text": item.title}} for item in changes}

@@ -65,7 +65,7 @@ _SECRET_FORMS = (
     r"|(?<=[?&]X-Amz-Security-Token=)[^&\s\"')]+|(?<=[?&]X-Goog-Signature=)[^&\s\"')]+",
 )
 _SECRET_VALUE = re.compile("|".join(_SECRET_FORMS), re.DOTALL)
-# Not `Token::run` of C++; and what a name may be told by, or masked already, is left as it is.
+# Not `Token::run` of C++; plain values (numbers, truth values, options) and masked ones stay as they are.
 _ASSIGNMENT = re.compile(
     r"(?:(?P<name>[\w.\-]+)(?P<between>[\"']?\s*(?:=|:(?![:/]))\s*)|(?P<option>(?<![^\s\"'])--?[\w\-]+)(?P<space>[\"']?,?\s+))"
     r"(?P<value>(?:(?:Bearer|Basic)\s+)?(?:\"[^\"]*\"|'[^']*'|[^\s,;&\"')\]}>]+))"

@@ -5,11 +5,11 @@ CREATE TABLE traces (
     path          VARCHAR NOT NULL,  -- the file as found
     format        VARCHAR NOT NULL,  -- kineto, chrome or nsys
     recorder      VARCHAR,           -- profiler that recorded it: kineto (PyTorch's own), nsys, rocprof, jax, tensorflow, or chrome: any other that writes trace-event JSON; NULL: unknown
-    framework     VARCHAR,           -- what the program is written with, the most specific that names in the trace show: sglang, vllm, tensorrt-llm, tensorrt, jax, tensorflow, pytorch, cupy, numba, openmp, openacc, hip or cuda; NULL: unknown
+    framework     VARCHAR,           -- what the program is written with, the most specific one that names in the trace show: sglang, vllm, tensorrt-llm, tensorrt, jax, tensorflow, pytorch, cupy, numba, openmp, openacc, hip or cuda; NULL: unknown
     producer      VARCHAR,           -- what wrote the file, as far as it says
     vendor        VARCHAR,           -- of the devices: nvidia, amd, intel, mtia; NULL: unknown
     host          VARCHAR,           -- machine the trace was recorded on
-    rank          INTEGER,           -- rank in the job; NULL: neither the metadata nor the file's name tells
+    rank          INTEGER,           -- rank in the job; NULL: neither the metadata nor the file's name has it
     rank_source   VARCHAR,           -- metadata, name, or NULL
     world_size    INTEGER,           -- ranks of the job as the metadata says
     backend       VARCHAR,           -- of torch.distributed: nccl, gloo …

@@ -112,7 +112,7 @@ def open_claims(diagnosis: Diagnosis, rules: Sequence[Rule]) -> tuple[str, ...]:
 
 
 def marginals(diagnosis: Diagnosis) -> tuple[str, ...]:
-    """Return the devices whose fixes together promise more than the window, or those that win less than the best.
+    """Return the devices whose fixes together promise more than the window, or save less than the best one alone.
 
     A fix may cost what the window begins earlier with it. Where ranks wait for each other the fixes are those of the
     run: what one of them saves of its own device is more.

@@ -27,7 +27,7 @@ MOST_CELL_CHARACTERS = 2_000
 class Answers:
     """One method a tool: each reads runs in the served folders, and returns text of at most MOST_CHARACTERS.
 
-    Every method raises TraceAnalyzerError for what a caller can mend.
+    Every method raises TraceAnalyzerError for what a caller can fix.
     """
 
     folders: ServedFolders

@@ -103,7 +103,7 @@ def held(folder: Path) -> Iterator[None]:
 
 
 def is_held(folder: Path) -> bool | None:
-    """Return whether a process holds a folder; None where it cannot be told."""
+    """Return whether a process holds a folder; None where that cannot be known."""
     handle = _handle_of(folder)
     if handle is None:
         return None

@@ -9,8 +9,8 @@
       catalog.duckdb              every table and metric as documented views, for any DuckDB client
       catalog.txt                 which derived tables it shows (those asked for last), and what it looked like
 
-A folder appears under its name only when it is complete; whoever is late finds it there and drops its own. Its seal
-says what was in it: a folder that lacks a file, or has another one, is made again.
+A folder appears under its name only when it is complete; a command that is later finds it there and drops its own. Its
+seal says what was in it: a folder that lacks a file, or has another one, is made again.
 """
 
 from __future__ import annotations
@@ -331,7 +331,7 @@ def _written_ns(file: Path) -> int:
 
 
 def _is_abandoned(scratch: Path) -> bool:
-    """Return whether nobody writes in a folder any more; where it cannot be told, by its age."""
+    """Return whether no process writes in a folder any more; where that cannot be known, by its age."""
     being_written = is_held(scratch)
     if being_written is not None:
         return not being_written

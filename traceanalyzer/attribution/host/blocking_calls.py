@@ -86,7 +86,7 @@ class BlockingCalls:
 
     @property
     def frees(self) -> Flags:
-        """Return which calls free memory; the time after their wait is theirs too."""
+        """Return which calls free memory; the time after their wait belongs to them, too."""
         is_free: Flags = self.cause == _ALLOC
         return is_free
 
@@ -193,7 +193,7 @@ def _cause_of_wait(category: str, name: str) -> int:
 def find_blocking_calls(
     con: duckdb.DuckDBPyConnection, trace_id: int, slices: HostSlices, devices: list[DeviceOps]
 ) -> BlockingCalls:
-    """Return those slices that are calls which wait for a device."""
+    """Return the slices that are calls which wait for a device."""
     names = zip(slices.categories, slices.names, strict=True)
     causes = np.asarray([_cause_of_wait(c, n) for c, n in names], np.int64)[slices.name_code]
     syncs = np.flatnonzero(causes != NO_ROW)
@@ -273,9 +273,9 @@ def _with_their_copies(calls: BlockingCalls) -> Codes:
 def waited_ops(calls: BlockingCalls, ops: DeviceOps, waits: RecordedWaits) -> Ints:
     """Return the op of a device that each call waited for last; NO_ROW: none.
 
-    A call waits for streams that are empty when it returns, and the op among them that ended last is the answer. A call
-    that waits for an event may return while its stream still has work; there it is the last op that had ended. A call
-    that waits for a stream also waits for everything that the stream itself had to wait for.
+    The streams that a call waits for are empty when it returns, so this is the op on them that ended last. A call that
+    waits for an event may return while its stream still has work; then it is the last op that had ended. A call that
+    waits for a stream also waits for everything that the stream itself had to wait for.
     """
     end = calls.end + CLOCK_ERROR_NS
     target = np.full(calls.count, NO_ROW)

@@ -82,7 +82,7 @@ QUEUE_FULL = re.compile(r"(?i)command buffer full")
 AUTOGRAD = re.compile(r"^autograd::engine::")
 
 COPY_CALL = re.compile(r"Memcpy")
-# The state of such a range holds for everything inside it, except for calls that have a cost of their own.
+# The state of one of these ranges holds for everything inside it, except for calls that have a cost of their own.
 STICKY = frozenset(code for _, code in _SLICES)
 PREPROCESS_CODE = HOST_CODE["host.preprocess"]
 # Causes that a project can map its own range names to.
@@ -100,7 +100,7 @@ def is_os(category: str) -> bool:
 
 
 def slice_state(category: str, name: str, own: int = NEUTRAL) -> int:
-    """Return the code of the host bucket of a slice, or NEUTRAL; what a project's own names say, `own`, comes first."""
+    """Return the code of the host bucket of a slice, or NEUTRAL; a project's own names (`own`) come first."""
     if own != NEUTRAL and not is_api(category) and not is_os(category):
         return own
     known = _API if is_api(category) else _OS if is_os(category) else _SLICES

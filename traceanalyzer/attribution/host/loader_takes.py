@@ -1,12 +1,12 @@
 """Batches that the launching thread takes from a data loader's workers, and which of them it waited for.
 
-An earlier host only waits longer for a batch that is not ready. Most traces do not record the workers. What is known: a
-worker gets its next batch when an earlier one is taken, so a batch can be ready earlier by at most as much as that one
-was taken earlier, and never later than it was. How well the workers would keep up in between, also for the batches that
-were ready when they were taken, the trace does not show.
+If the host comes earlier to a batch that is not ready, it only waits longer. Most traces do not record the workers.
+What is known: a worker gets its next batch when the host takes an earlier one. So a batch can be ready earlier by at
+most as much as the earlier one is taken earlier, and it is never ready later than it was. The trace does not show how
+well the workers would keep up in between, nor for batches that were ready when the host took them.
 
-Workers that cannot keep up at all are different: each starts its next batch at once, so its batches are ready when they
-are, whatever the host does. If such workers are equally fast, the host waits for one batch in every N, with N workers.
+Workers that cannot keep up at all are different: each starts its next batch at once, so the host does not change when
+its batches are ready. If such workers are equally fast, the host waits for one batch in every N, with N workers.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class LoaderTakes:
     def held_by(self) -> Ints:
         """Return for each batch the row of the batch whose lead limits its own; NO_ROW for the first.
 
-        It is the previous late batch of the same worker if there is a rhythm, else the last batch that was ready, which
-        stands for all before it.
+        It is the previous late batch of the same worker if there is a rhythm, else the last batch that was ready: it
+        cannot lower the lead of earlier batches.
         """
         waited = self.waited
         at = np.arange(len(waited))

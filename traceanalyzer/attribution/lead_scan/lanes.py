@@ -115,8 +115,8 @@ class LaneWalk:
     def _one_by_one(self, since: int, until: int, host: Ints) -> Ints:
         """Scan events that are no chain, and return the lead of the host after them.
 
-        An event leads by no more than the largest lead among what it waited for. Usually one of those held the event up
-        until it began (no slack); then its lead limits the event already, and the largest need not be computed.
+        An event leads by no more than the largest lead among what it waited for. Usually one of them held the event up
+        until it began (no slack). Then its lead already limits the event, and the largest need not be computed.
         """
         ends = self._rows
         room, most = np.empty_like(host), np.empty_like(host)

@@ -85,7 +85,7 @@ class JointScan:
     def leads(self, what_ifs: Sequence[WhatIf]) -> list[list[int] | None]:
         """Return how much earlier the end of each event of each scan is, with one what-if per scan.
 
-        None stands for a scan in which nothing happens earlier.
+        None: nothing happens earlier in the scan.
         """
         changes = [scan.changes(what_if) for scan, what_if in zip(self.scans, what_ifs, strict=True)]
         # A scan is walked from the first time on that something changes in it: before, all its leads are 0.
@@ -103,7 +103,8 @@ class JointScan:
                     walk.advance(position + 1)
                 arrivals.append(wait + (0 if walk is None else walk.starts[position]))
                 cuts.append(int(changes[i].shorter_ns[position]) - (wait if even else 0))
-            # Without skew on all ranks, all arrive with the first; without skew on some, nobody waits for those.
+            # If no rank is late, all arrive with the first; if some ranks are no longer late, the others do not wait
+            # for them.
             awaited = [at for at, even in zip(arrivals, evens, strict=True) if not even]
             lead = (min(awaited) if awaited else max(arrivals)) + max(0, min(meeting.transfer, *cuts))
             for i, position in meeting.members:
@@ -176,7 +177,7 @@ def _meeting(scans: Sequence[Scan], members: list[ScanPosition]) -> Meeting:
 
 
 def _order(scans: Sequence[Scan], whole: dict[int, list[ScanPosition]]) -> list[int]:
-    """Return collectives in an order in which each scan comes to its own, without those that would deadlock."""
+    """Return collectives in an order in which every scan reaches its own; those that would deadlock are left out."""
     queues = [[match for match in scan.match[scan.match != NO_ROW].tolist() if match in whole] for scan in scans]
     heads = [0] * len(scans)
     there: dict[int, int] = defaultdict(int)

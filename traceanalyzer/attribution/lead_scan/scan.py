@@ -2,8 +2,8 @@
 
 The lead of an event is how much earlier it would happen. Host time that is removed gives the issuing thread lead. A
 host call that waits for the device loses the part of the lead that the device cannot match. An op starts earlier by the
-least lead among what it waited for, each plus its slack: how long it was done before the op could begin. Only removed
-time makes lead; gaps never do.
+least lead among what it waited for, each plus its slack: for how long it was done before the op could begin. Only
+removed time makes lead; gaps never do.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Scan:
     end: Ints
     dur: Ints
     match: Ints  # collective all of whose ranks are known; NO_ROW: none
-    wait: Ints  # time at the beginning of such a collective in which it waited for the last rank
+    wait: Ints  # of a matched collective: time at its beginning in which it waited for the last rank
     removable: Ints
     explained_wait: Ints  # of a wait: how long the call itself waited
     dispatch: Ints

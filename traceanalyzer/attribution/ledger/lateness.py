@@ -1,10 +1,11 @@
 """The reasons why the host was late with a kernel: the causes on which its launching thread spent the time.
 
 The state of the thread while the device is idle would mislead: after a synchronisation the device is idle while the
-thread works, and in a launch-bound loop the idle part falls into the launch call, whatever the rest costs. So each
-lateness is spread over the whole stretch of host time since the previous compute launch, in proportion to its causes.
-Time before a wait that began while compute was still running cost nothing, because the wait would have been longer. The
-wait also took the lead that the host lacks afterwards: light causes pass their share on to it, up to the time waited.
+thread works, and in a launch-bound loop the idle part falls into the launch call, even where other work costs more. So
+each lateness is spread over the whole stretch of host time since the previous compute launch, in proportion to its
+causes. Time before a wait that began while compute was still running cost nothing, because the wait would have been
+longer. The wait also took away the lead that the host lacks afterwards: light causes pass their share on to the wait,
+up to its length.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
--- One row per communication kernel: the collective or message that it belongs to together with kernels of other ranks, and
--- how long it waited there for the last rank. Collectives are matched by group and recorded sequence number, else by order
--- within the group where kinds and sizes agree; messages by their peers and by order. Clocks of ranks are never compared.
+-- One row per communication kernel: the collective or message that it belongs to together with kernels of other ranks,
+-- and how long it waited there for the last rank. Collectives are matched by group and recorded sequence number, else
+-- by order within the group where kinds and sizes agree; messages by their peers and by order. Clocks of ranks are
+-- never compared.
 CREATE TABLE collective_members (
     trace_id      INTEGER NOT NULL,  -- traces.trace_id
     device        INTEGER NOT NULL,  -- devices.device

@@ -15,13 +15,13 @@ CREATE TABLE lead_events (
     lead_limit_ns BIGINT,            -- largest lead that constraints outside the scan allow; NULL: no limit
     pred1_position BIGINT,           -- op that it had to wait for; of a late batch: the batch whose lead is its limit
     pred1_slack_ns BIGINT,           -- how long that op was done before the binding constraint; of a wait: how long after that op the call returned
-    pred2_position BIGINT,          -- second op that it had to wait for, lead_needs has further ones; of a ready batch: an earlier ready batch
+    pred2_position BIGINT,          -- second op that it had to wait for (lead_needs has more); of a ready batch: an earlier ready batch
     pred2_slack_ns BIGINT,          -- how long that op was done before the binding constraint
     explained_wait_ns BIGINT NOT NULL,   -- of a wait: the part that the op it waited for explains
     removable_ns  BIGINT NOT NULL,   -- of a wait: host time that removing its cause saves
     saving_cause  VARCHAR,           -- dev.* cause whose removal makes the op cost nothing
-    match_id      BIGINT,            -- of a collective all of whose ranks are known: collective_members.match_id
-    wait_ns       BIGINT NOT NULL,   -- of such a collective: time at its beginning in which it waited for the last rank
+    match_id      BIGINT,            -- of a collective whose ranks are all known: collective_members.match_id
+    wait_ns       BIGINT NOT NULL,   -- of a collective with match_id: time at its beginning in which it waited for the last rank
     dispatch_ns   BIGINT NOT NULL,   -- gap before the op that its dispatch alone explains
     dispatch_cause VARCHAR           -- dev.dispatch or dev.graph_gap
 );

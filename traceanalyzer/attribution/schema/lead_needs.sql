@@ -1,5 +1,6 @@
--- One row per event of the lead scan and op that it had to wait for, beyond the two in lead_events: for waits for many
--- streams at once, and for waits that are only possible because no record shows which stream waits for which.
+-- One row per event of the lead scan and op that it had to wait for, beyond the two in lead_events: where an event
+-- waits for many streams at once, and where it only may have waited, because no record shows which stream waits for
+-- which.
 CREATE TABLE lead_needs (
     trace_id        INTEGER NOT NULL,  -- traces.trace_id
     device          INTEGER NOT NULL,  -- devices.device

@@ -1,4 +1,5 @@
--- One row per trace, device and class of kernels: at most this much of the window would go if all of them ran twice as fast.
+-- One row per trace, device and class of kernels: the most by which the window gets shorter if all of them run twice as
+-- fast.
 CREATE TABLE op_bounds (
     trace_id      INTEGER NOT NULL,  -- traces.trace_id
     device        INTEGER NOT NULL,  -- devices.device

@@ -9,7 +9,7 @@ CREATE TABLE windows (
     end_ns        BIGINT NOT NULL,   -- end of the last kept step on the device
     window_ns     BIGINT NOT NULL,   -- end_ns - start_ns
     compute_ns    BIGINT NOT NULL,   -- time of the window in which compute ran
-    busiest_stream_ns BIGINT NOT NULL, -- the same for the stream that computes most: only faster kernels can save it, no removed cause
+    busiest_stream_ns BIGINT NOT NULL, -- the same for the stream that computes most: removing causes cannot save it, only faster kernels can
     step_count    BIGINT NOT NULL,   -- kept steps; 0: no steps were found
     step_source   VARCHAR,           -- source of the steps: ProfilerStep, annotation, optimizer, launches (a recurring sequence); NULL: no steps found
     step_mean_ns  BIGINT,            -- window_ns / step_count; NULL without steps

@@ -1,4 +1,4 @@
--- One row per trace and device, or per trace without devices: what tells two recordings apart beside their times.
+-- One row per trace and device, or per trace without devices: what distinguishes two recordings besides their times.
 WITH versions AS (
     SELECT
         trace_id,

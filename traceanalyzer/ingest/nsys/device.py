@@ -95,7 +95,7 @@ class DeviceRows:
         )
 
     def _linked(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Add what the launching calls tell."""
+        """Add what is known from the launching calls."""
         rows = self._fill(rows)
         links = self._launches.find(rows.column("globalPid"), rows.column("correlationId"))
         return pa.RecordBatch.from_arrays([*rows.columns, *links], schema=pa.schema([*rows.schema, *_LINKS]))

@@ -15,7 +15,7 @@ from traceanalyzer.ingest.nsys.export.source import Source
 from traceanalyzer.ingest.nsys.export.stage import StagedExport
 from traceanalyzer.ingest.nsys.export.tables import TABLES
 
-# Environments hold secrets: only what explains performance or tells the rank is kept.
+# Environments hold secrets: only what explains performance or names the rank is kept.
 _ALLOWED = re.compile(
     r"^(CUDA_(LAUNCH_BLOCKING|DEVICE_MAX_CONNECTIONS|MODULE_LOADING|VISIBLE_DEVICES)|NVIDIA_TF32_OVERRIDE"
     r"|PYTORCH_\w*ALLOC_CONF|(TORCH_)?NCCL_\w+|OMP_NUM_THREADS|MKL_NUM_THREADS|TOKENIZERS_PARALLELISM"
@@ -23,7 +23,7 @@ _ALLOWED = re.compile(
     r"|SLURM_(PROCID|LOCALID|NTASKS|NODEID))$"
 )
 _ENVIRONMENT_OPTION = "ENVIRONMENT_VARIABLE"
-# Who exported or recorded it is nobody's business; blobs of tool configuration tell nothing.
+# Who exported or recorded it is private; blobs of tool configuration are of no use.
 _PRIVATE = re.compile(r"(USER|USER_NAME|WORKING_DIR)$")
 _SYSTEM_FACTS = frozenset(
     {"CpuCores", "CpuDescription", "CpuArchitecture", "NvDriverVersion", "CudaDriverVersion", "OsDescription"}
@@ -37,7 +37,7 @@ _ARGUMENT = re.compile(r"ARGUMENT_\d+$")
 _DROPPED = re.compile(r"\b(drop\w*|lost|discard\w*|overflow\w*|not enough (buffer|memory)|buffer.{0,20}full)\b", re.I)
 # Severity levels of DIAGNOSTIC_EVENT.
 _WARNING, _ERROR = 2, 3
-# An export without these tells less than the analysis could: table → how to record it.
+# Tables without which the analysis knows less: table → how to record it.
 _WANTED = {
     "kernel": "nsys profile --trace=cuda",
     "runtime": "nsys profile --trace=cuda",

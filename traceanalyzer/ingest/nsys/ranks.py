@@ -44,7 +44,7 @@ def mpi_ranks_of(rank_rows: Sequence[Mapping[str, int]], thread_names: Sequence[
 
 
 def find_rank(process: int, processes: Sequence[int], evidence: RankEvidence) -> Rank | None:
-    """Return the rank of one of the processes that drive a GPU; None where only the file's name can tell."""
+    """Return the rank of one of the processes that drive a GPU; None where only the file's name may have it."""
     world_size = _number(evidence.environment, _SIZE_VARIABLES)
     if process in evidence.mpi_ranks:
         known = len(evidence.mpi_ranks)
@@ -57,7 +57,7 @@ def find_rank(process: int, processes: Sequence[int], evidence: RankEvidence) ->
     if len(processes) <= 1:
         rank = _number(evidence.environment, _RANK_VARIABLES)
         return None if rank is None else Rank(rank, world_size, "environment")
-    # Several processes under one launcher: its environment is nobody's, but each has a device of its own.
+    # Several processes under one launcher: its environment names no rank, but each process has a device of its own.
     owned = {process: tuple(evidence.devices.get(process, ())) for process in processes}
     firsts = [devices[0] for devices in owned.values() if len(devices) == 1]
     if len(set(firsts)) != len(processes):

@@ -1,7 +1,7 @@
 """Traces that came packed: compressed with zstd, xz or bzip2, or in an archive (zip, tar, compressed tar).
 
-Who packed them may be a stranger. What is unpacked is limited in bytes, in its ratio to the file, and in members;
-links, devices and sparse files in archives are passed over; the names of members never become paths.
+They may come from a stranger. What is unpacked is limited in bytes, in its ratio to the file, and in members; links,
+devices and sparse files in archives are passed over; the names of members never become paths.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from pathlib import Path
 import duckdb
 
 from traceanalyzer.ingest.trace_events.losses import Losses
-from traceanalyzer.ingest.trace_events.mend import SEPARATOR, mend
+from traceanalyzer.ingest.trace_events.repair import SEPARATOR, repair
 
 # Below this many µs a double keeps three decimals apart.
 EXACT_DOUBLE_US = 2.0**43
@@ -58,7 +58,7 @@ class ChunkFacts:
     end: int
     ended: bool = False
     starved: bool = False
-    offsets: tuple[int, ...] | None = None  # of each event, where the chunk was mended
+    offsets: tuple[int, ...] | None = None  # of each event, where the chunk was repaired
 
 
 class ChunkParser:
@@ -97,7 +97,7 @@ class ChunkParser:
                 offsets += _event_offsets(data[position:stop], chunk.offset + position)
                 position = stop
             else:
-                mended = mend(
+                repaired = repair(
                     data[position:],
                     (stop or limit) - position,
                     chunk.offset + position,
@@ -105,9 +105,9 @@ class ChunkParser:
                     at_end=at_end,
                     losses=losses,
                 )
-                offsets += self._load_events(mended.events, mended.offsets, losses)
-                position += mended.consumed
-                ended, starved = mended.ended, mended.starved
+                offsets += self._load_events(repaired.events, repaired.offsets, losses)
+                position += repaired.consumed
+                ended, starved = repaired.ended, repaired.starved
             self._connection.execute(add)
             add = "INSERT INTO pieces FROM chunk"
         self._connection.execute(
@@ -176,7 +176,7 @@ class ChunkParser:
         return False
 
     def _load_events(self, events: list[bytes], offsets: list[int], losses: Losses) -> list[int]:
-        """Load mended events and return the offsets of those loaded; what DuckDB still refuses is lost."""
+        """Load repaired events and return the offsets of those loaded; what DuckDB still refuses is lost."""
         refused = self._refused(events)
         if not refused:
             return offsets
@@ -205,7 +205,7 @@ class ChunkParser:
 
 
 def _piece_end(data: bytes, position: int, limit: int) -> int | None:
-    """Return where a piece of about PIECE_BYTES ends between two events; None: only the reader can tell."""
+    """Return where a piece of about PIECE_BYTES ends between two events; None: only the reader can find it."""
     if position + PIECE_BYTES >= limit:
         return limit if limit < len(data) else None
     separator = SEPARATOR.search(data, position + PIECE_BYTES, limit)

@@ -40,7 +40,7 @@ class Program:
 
 
 def is_of_pytorch(metadata: dict[str, Any], devices: Sequence[object]) -> bool:
-    """Tell from its keys and devices whether PyTorch's profiler wrote the file."""
+    """Return whether PyTorch's profiler wrote the file, by its keys and devices."""
     return bool(_KINETO_KEYS & metadata.keys() or devices)
 
 

@@ -14,7 +14,7 @@ from traceanalyzer.ingest import IngestOptions, Progress
 from traceanalyzer.ingest.trace_events.chunks import Chunk, ChunkFacts, ChunkParser
 from traceanalyzer.ingest.trace_events.document import HEADER_LIMIT_BYTES, TraceDocument, read_header, read_trailer
 from traceanalyzer.ingest.trace_events.losses import Losses
-from traceanalyzer.ingest.trace_events.mend import SEPARATOR, end_of_list, next_event
+from traceanalyzer.ingest.trace_events.repair import SEPARATOR, end_of_list, next_event
 from traceanalyzer.ingest.trace_events.stream import CHUNK_BYTES, SPARE_PARSERS, ByteStream
 
 # An event with more text than this is damage.
@@ -124,7 +124,7 @@ class EventReader:
             self._more()
 
     def _sample_times(self) -> bool:
-        """Tell from the first times whether a profiler of spring 2024 wrote fractions without their leading zeros."""
+        """Find out from the first times whether a profiler of spring 2024 wrote fractions without leading zeros."""
         self._more(_TIME_SAMPLE_BYTES - len(self._buffer))
         fractions = _LONG_FRACTION.findall(self._buffer[:_TIME_SAMPLE_BYTES])
         short = [f for f in fractions if len(f) < 3 and f not in _DOUBLE_FRACTIONS]
@@ -136,7 +136,7 @@ class EventReader:
         return sure
 
     def _next_chunk(self) -> Chunk | None:
-        """Cut the next chunk of whole events, as far as its text tells; None where only the last events are left."""
+        """Cut the next chunk of whole events, as far as its text shows; None where only the last events are left."""
         if len(self._buffer) < self._chunk_bytes and not self._at_end:
             block = self._blocks.pop() if self._blocks else bytearray(self._chunk_bytes)
             block[: len(self._buffer)] = self._buffer

@@ -97,7 +97,7 @@ class ByteStream:
         return block
 
     def _begin_member(self, state: _Gzip) -> bool:
-        """Begin the next gzip member, after any padding with NULs; tell whether there is one."""
+        """Begin the next gzip member, after any padding with NULs; return whether there is one."""
         state.waiting = state.waiting.lstrip(b"\0")
         while len(state.waiting) < len(GZIP_MAGIC) and (more := self._file.read(_PACKED_BYTES)):
             state.waiting = (state.waiting + more).lstrip(b"\0")

@@ -62,7 +62,7 @@ SLICES = {
 }
 KERNEL_BLUES = ("slice-kernel-0", "slice-kernel-1", "slice-kernel-2")
 FRAMES = ("frame-0", "frame-1", "frame-2", "frame-3")
-# The outline of a family's parts: it tells them from the ground where their fill is pale.
+# The outline of a family's parts: it sets them off from the ground where their fill is pale.
 OUTLINES = {
     "compute": ("#1f4f86", "#8dbdf0"),
     "host": ("#8a4a10", "#f0b766"),

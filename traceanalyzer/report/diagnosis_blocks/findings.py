@@ -29,7 +29,7 @@ MOST_PLACES = 2
 FEW_STEPS_SHARE = 0.3
 # Times of steps that differ by less are alike.
 ALIKE_SHARE = 0.05
-# What a finding's time is today stands beside its saving where it is at least this share of it.
+# A finding shows its time today beside its saving where the saving is at least this share of that time.
 LIKE_SAVING_SHARE = 0.5
 # A fix that saves less than another by this much of it saves a part of its time, and not the same.
 LIKE_RIVAL_SHARE = 0.2
@@ -110,7 +110,7 @@ def _short(diagnosis: Diagnosis, finding: Finding, others: Sequence[Finding], mo
 
 
 def _detailed(diagnosis: Diagnosis, finding: Finding, others: Sequence[Finding]) -> list[Block]:
-    """Return all there is to know of a finding, and the other places where its rule fired."""
+    """Return everything about a finding, and the other places where its rule fired."""
     blocks: list[Block] = [finding_facts(diagnosis, finding), Paragraph(finding.message)]
     if finding.why:
         blocks.append(Paragraph(finding.why, label=Text("why", "dim")))
@@ -193,7 +193,7 @@ def rival_blocks(diagnosis: Diagnosis, finding: Finding) -> list[Block]:
 
 
 def _often(finding: Finding) -> str:
-    """Say how a finding's time lies over the steps: in few of them, or between what in nearly all."""
+    """Say how a finding's time spreads over the steps: in how few it lies, or within which range in nearly all."""
     if not finding.step_hits or not finding.step_count:  # in none: its time shows elsewhere today
         return ""
     if finding.step_hits < FEW_STEPS_SHARE * finding.step_count:

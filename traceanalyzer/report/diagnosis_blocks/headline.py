@@ -57,7 +57,7 @@ def limits_trust(finding: Finding) -> bool:
 
 
 def footer(diagnosis: Diagnosis, *, verbose: bool, is_mute: bool) -> Paragraph:
-    """Return how many rules were checked, and what `verbose` adds; a mute report says above what to record."""
+    """Return how many rules were checked, and what `verbose` adds; without findings, what to record stands above."""
     more = left_out(diagnosis) + (["what to record"] if skipped(diagnosis) and not is_mute else [])
     tail = "" if verbose or not more else f" -v adds {listed(more)}."
     checked = checked_words(diagnosis, skips=not (verbose or is_mute))

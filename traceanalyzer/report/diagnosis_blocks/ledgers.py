@@ -42,7 +42,7 @@ def alike(ledgers: Sequence[DeviceLedger]) -> list[LedgerGroup]:
 def ledger_sections(diagnosis: Diagnosis, *, verbose: bool) -> list[Section]:
     """Return one bar, the other devices and what the slowest computes; with `verbose` bar and kernels of every one."""
     ledgers = diagnosis.ledgers
-    # Two traces of one rank: then only their names tell them apart.
+    # Only their names distinguish two traces of one rank.
     named = short_names([x.trace for x in ledgers]) if len({(x.rank, x.device) for x in ledgers}) < len(ledgers) else {}
     run = [] if diagnosis.run_ledger is None else [_run_section(diagnosis.run_ledger)]
     most = kernels_shown(len(problems(diagnosis)), verbose=verbose)
@@ -131,7 +131,7 @@ def _window(ledger: DeviceLedger | RunLedger) -> Text:
 
 
 def group_place(group: LedgerGroup, ledgers: Sequence[DeviceLedger]) -> str:
-    """Say which devices a group holds; two traces of one rank are told apart by their names."""
+    """Say which devices a group holds; two traces of one rank are distinguished by their names."""
     twice = len({(x.rank, x.device) for x in ledgers}) < len(ledgers)
     return _place(group, ledgers, short_names([x.trace for x in ledgers]) if twice else {})
 

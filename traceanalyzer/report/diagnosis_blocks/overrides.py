@@ -1,4 +1,4 @@
-"""What was changed about the rules: said in every report, so that silence is never taken for health."""
+"""What was changed about the rules: every report says it, so that silence is never mistaken for health."""
 
 from __future__ import annotations
 

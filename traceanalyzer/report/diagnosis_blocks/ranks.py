@@ -87,7 +87,7 @@ def _because(item: RankSteps) -> str:
 
 
 def _map(ranks: Sequence[RankSteps]) -> Block:
-    """Return steps by ranks: of ranks in one cell the one that is most above its role, of steps in one row the mean."""
+    """Return steps by ranks: a cell of several ranks shows the one most above its role, of several steps the mean."""
     import numpy as np  # few runs have so many ranks
 
     ordered = sorted(ranks, key=lambda item: (item.rank is None, item.rank or 0, item.trace, item.device))

@@ -9,6 +9,7 @@ from traceanalyzer import __version__
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.report.charts.palette import TOKENS
 from traceanalyzer.report.diagnosis_blocks.headline import run_name
+from traceanalyzer.report.formats import Context
 from traceanalyzer.report.html.document import Part, document
 from traceanalyzer.report.html.markup import filled
 from traceanalyzer.report.html.sections import (
@@ -62,9 +63,9 @@ _CUTS = (
 )
 
 
-def write(diagnosis: Diagnosis, stream: TextIO, run: Run | None = None) -> None:
+def write(diagnosis: Diagnosis, stream: TextIO, context: Context) -> None:
     """Write the page of a diagnosis; without its run it has no timelines, steps, tables and stacks."""
-    stream.write(page(diagnosis, run))
+    stream.write(page(diagnosis, context.run))
 
 
 def page(diagnosis: Diagnosis, run: Run | None = None) -> str:

@@ -79,7 +79,7 @@ class Timelines:
         )
 
     def _trace(self, finding: Finding, row: dict[str, Any]) -> dict[str, Any] | None:
-        """Return the trace that a row of evidence is about, as far as it or its finding tells."""
+        """Return the trace that a row of evidence is about; None: neither it nor its finding names one."""
         if row.get("trace") in self._traces:
             return self._traces[row["trace"]]
         of_rank = [t for t in self._traces.values() if row.get("rank") is not None and t["rank"] == row["rank"]]

@@ -154,7 +154,7 @@ def _lines(text: str, width: int) -> list[str]:
 def _aligned(cells: Sequence[str], widths: Sequence[int], right: frozenset[int]) -> str:
     fitted = []
     for i, (cell, width) in enumerate(zip(cells, widths, strict=True)):
-        # The ends of file paths and of traces, and the beginnings of names are what tells them apart.
+        # File paths and traces differ at their ends, names at their beginnings.
         if cell_len(cell) > width:
             cell = "…" + cell[len(cell) - width + 1 :] if _is_place(cell) else cell[: width - 1] + "…"
         fitted.append(" " * (width - cell_len(cell)) + cell if i in right else cell + " " * (width - cell_len(cell)))

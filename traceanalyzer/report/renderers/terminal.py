@@ -48,7 +48,7 @@ _PALETTES = {
     "dev": ("blue", "bright_blue", "cyan", "bright_cyan", "deep_sky_blue1", "turquoise2", "steel_blue1"),
 }
 _OTHER_COLOR = "bright_black"
-# Without colours the fill tells the parts apart.
+# Without colours, the fill distinguishes the parts.
 _FILLS = "█▒░▓╱+=:·"
 
 # The levels of a heat map, which carry their meaning without colours, too.

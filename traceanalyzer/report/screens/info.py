@@ -19,7 +19,7 @@ LONGEST_VALUE = 200
 
 SCHEMA_VERSION = 1
 
-# What only tells a viewer how to draw.
+# Hints for viewers on how to draw.
 _VIEWERS = ("process_", "thread_")
 _DEFECT_ROLES = {"loss": "bad", "repair": "caution", "note": "dim"}
 

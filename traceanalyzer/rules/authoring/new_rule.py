@@ -1,4 +1,4 @@
-"""Helps to write a rule: a file to start from, and a JSON Schema that tells editors what may stand in one."""
+"""Helps to write a rule: a file to start from, and a JSON Schema that shows editors what it may contain."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def _verdicts(con: duckdb.DuckDBPyConnection, rule: Rule, test: RuleTest) -> lis
 
 
 def _wanted(verdicts: Sequence[Verdict], expect: Mapping[str, Any]) -> Verdict | None:
-    """Return the verdict that an expectation is about: of the rank or device it names, else the most telling one."""
+    """Return the verdict that an expectation is about: of the rank or device it names, else the one that says most."""
     chosen = [
         verdict
         for verdict in verdicts

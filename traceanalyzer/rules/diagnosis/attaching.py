@@ -48,7 +48,7 @@ def attach_explanations(
 
 
 def _explains(explanation: Verdict, finding: Verdict) -> bool:
-    """Tell whether an explanation is about a finding's place, and about its operations where it names one (op_id)."""
+    """Return whether an explanation is about a finding's place, and about its operations where it names one (op_id)."""
     if not explanation.place.meets(finding.place):
         return False
     saved = [removal.savings for removal in finding.removals.values() if removal.savings]

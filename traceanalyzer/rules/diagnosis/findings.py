@@ -24,7 +24,7 @@ from traceanalyzer.rules.rule_file.template import render
 from traceanalyzer.rules.sql import read_query
 
 EVIDENCE_ROWS = 20
-# A number by itself: digits in names (rank0.json, H200) and versions tell things apart.
+# A number by itself: digits in names (rank0.json, H200) and in versions distinguish things.
 _NUMBER = re.compile(r"(?<![\w.,-])\d+(?:,\d{3})*(?:\.\d+)?(?![\w-]|[.,]\w)")
 _WEIGHTS = {"high": 1.0, "medium": 0.7, "low": 0.4}
 _NOTHING = 0.001
@@ -192,7 +192,7 @@ def _sort_key(finding: Finding) -> tuple[Any, ...]:
     # What claims no time has no place in the order of fixes and comes after them.
     order = float("inf") if finding.marginal_order is None else finding.marginal_order
     status = (PRIMARY, LATENT, ALTERNATIVE).index(finding.status)
-    # Of one rule the worst place comes first, which is the one that tells what the fix adds.
+    # The worst place of a rule comes first: only it says what the fix adds.
     rest = finding.marginal_ns is None, -(finding.saving_share or 0.0), finding.trace or "", finding.device or 0
     return (1, status, saving, order, finding.rule, *rest)
 

@@ -1,4 +1,4 @@
-"""Reads what a diagnosis shows beside the findings: traces, the ledger of each device, defects."""
+"""Reads what a diagnosis shows besides the findings: traces, the ledger of each device, defects."""
 
 from __future__ import annotations
 

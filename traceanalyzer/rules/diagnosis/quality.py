@@ -80,7 +80,7 @@ def _lower_first(title: str) -> str:
 
 
 def _concerns(warning: Verdict, verdict: Verdict) -> bool:
-    """Tell whether a warning about a trace concerns a finding: one about the run rests on every trace."""
+    """Return whether a warning about a trace concerns a finding: one about the run rests on every trace."""
     return warning.place.trace == verdict.place.trace or (verdict.rule.scope == RUN and warning.place.trace is not None)
 
 

@@ -16,10 +16,10 @@ LEAST_DEVICES = 4
 # A step is clearly longer from this share of the median on, and from this many median distances from the median.
 LEAST_SHARE = 0.02
 LEAST_DISTANCES = 4
-# A rank that is late now and then had an accident.
+# A rank that is late only now and then does not stand out.
 LEAST_STEPS_SHARE = 0.6
 LEAST_STEPS = 2
-# Kernels below this share of the window do not tell what a device does: loggers and the first rank have some.
+# Kernels below this share of the window do not show what a device does: loggers and the first rank have some.
 TELLING_KERNEL_SHARE = 0.05
 _COMMUNICATION = ("dev.comm", "dev.straggler_wait", "host.comm_cpu")
 
@@ -29,8 +29,8 @@ _Device = tuple[str, int]  # trace, device
 def rank_steps(con: duckdb.DuckDBPyConnection, ledgers: Sequence[DeviceLedger]) -> tuple[RankSteps, ...]:
     """Return the own time of each device step by step, compared with the devices that run the same kernels.
 
-    What a device does beside communication is its own; a rank that waits for others is not slow. Empty where there are
-    few devices, or where devices have no steps or different ones.
+    Own time is all time without communication; a rank that waits for others is not slow. Empty where there are few
+    devices, or where devices have no steps or different ones.
     """
     own = _own_times(con)
     roles: dict[frozenset[tuple[str, int]], list[DeviceLedger]] = {}

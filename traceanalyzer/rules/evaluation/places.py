@@ -20,11 +20,11 @@ class Place:
     device: int | None = None
 
     def covers(self, other: Place) -> bool:
-        """Tell whether the other place is this one or a part of it: the run covers all, a trace its devices."""
+        """Return whether the other place is this one or a part of it: the run covers all, a trace its devices."""
         return self.trace in (None, other.trace) and self.device in (None, other.device)
 
     def meets(self, other: Place) -> bool:
-        """Tell whether one of the two covers the other."""
+        """Return whether one of the two covers the other."""
         return self.covers(other) or other.covers(self)
 
 

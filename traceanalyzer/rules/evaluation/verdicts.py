@@ -134,7 +134,7 @@ def evaluate(
         seen.add(place)
         distrust = None if scan is None or place.device is None else scan.abstains(*run.key(place))
         verdicts.append(_verdict(rule, place, row, distrust, _removals(rule, run, place, row, bounds), values))
-    # A query without an order gives its rows in any: of equal places the first one speaks for all.
+    # A query without an order returns its rows in any order: of equal places the first one counts for all.
     verdicts.sort(key=lambda verdict: run.key(verdict.place))
     by_device = rule.kind == FINDING and rule.scope != RUN
     unseen = [place for place in open_places if place not in seen] if by_device else []
@@ -230,7 +230,7 @@ def _requirements(rule: Rule, run: RunPlaces) -> tuple[list[Verdict], tuple[Plac
 
 
 def _is_closed(place: Place, closed: Set[Place], open_places: Sequence[Place]) -> bool:
-    """Tell whether a requirement is missing in a place, or on every device of the trace that it is."""
+    """Return whether a requirement is missing in a place, or, for a trace, on each of its devices."""
     if place.device is None and closed:
         closed_here = any(place.trace in (None, item.trace) for item in closed)
         return closed_here and not any(place.trace in (None, item.trace) for item in open_places)

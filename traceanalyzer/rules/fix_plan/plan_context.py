@@ -99,7 +99,7 @@ def fired_after(
 
 
 def _saves_more(context: PlanContext, verdict: Verdict, done: Removals) -> bool:
-    """Tell whether fixing a clear rule saves more after other fixes than now: only then can its verdict change."""
+    """Return whether fixing a clear rule saves more after other fixes than now: only then can its verdict change."""
     device = context.run.key(verdict.place)
     added_ns = verdict.removals[device].added_ns(context.scan, device, done.get(device))
     floor_ns = max(1.0, context.min_impact_share * context.run.windows[device]["window_ns"])

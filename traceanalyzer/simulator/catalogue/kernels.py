@@ -109,7 +109,7 @@ class Kernel:
 
 
 def make_kernel(kernel_class: str, precision: str, device: Device) -> Kernel:
-    """Return the kernel of a class as the device's libraries name it; raises for a class nobody knows."""
+    """Return the kernel of a class as the device's libraries name it; raises for an unknown class."""
     if kernel_class not in _OPERATORS:
         raise unknown_name_error("kernel class", kernel_class, _OPERATORS)
     if precision not in PRECISIONS:

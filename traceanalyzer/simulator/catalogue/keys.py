@@ -9,7 +9,7 @@ from traceanalyzer.errors import TraceAnalyzerError
 
 
 def unknown_name_error(noun: str, name: object, known: Iterable[str]) -> TraceAnalyzerError:
-    """Return the error for a name that nobody knows, with the nearest known one as the hint."""
+    """Return the error for an unknown name, with the nearest known one as the hint."""
     names = sorted(known)
     near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"

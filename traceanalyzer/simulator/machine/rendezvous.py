@@ -25,7 +25,7 @@ class MeetingPlace:
 
     def __init__(self, rank_count: int) -> None:
         self._lock = threading.Lock()
-        # One a rank: a meeting wakes its members and nobody else.
+        # One for each rank: a meeting wakes only its members.
         self._changed = [threading.Condition(self._lock) for _ in range(rank_count)]
         self._arrived: dict[tuple[str | int, ...], dict[int, tuple[int, int]]] = {}
         self._waiting: dict[int, Sequence[Rendezvous]] = {}

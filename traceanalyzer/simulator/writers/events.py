@@ -201,7 +201,7 @@ def _runtime_args(taken: HostSlice, call: str, device: Device, launched: Mapping
 
 
 def copy_name(op: GpuOp, device: Device) -> str:
-    """Return a copy's name; ROCm does not tell the kind of host memory."""
+    """Return a copy's name; ROCm does not name the kind of host memory."""
     if op.copy is None:
         return "Memset (Device)"
     kinds = [op.copy.src_kind.capitalize(), op.copy.dst_kind.capitalize()]

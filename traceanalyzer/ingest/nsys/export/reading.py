@@ -43,7 +43,7 @@ def read_table(
         position += batch.num_rows
         columns = [ids, *(_in_range(column, batch, layout, defects) for column in layout.table.columns)]
         rows = pa.RecordBatch.from_arrays(columns, schema=layout.table.schema)
-        rows = _mend_times(rows, layout, defects)
+        rows = _repair_times(rows, layout, defects)
         if hook is not None:
             rows = hook(rows)
         if rows.num_rows:
@@ -99,7 +99,7 @@ def _numbers(array: Array, column: ColumnSpec, layout: TableLayout, defects: Def
     return pa.array(kept, column.arrow_type)
 
 
-def _mend_times(rows: pa.RecordBatch, layout: TableLayout, defects: Defects) -> pa.RecordBatch:
+def _repair_times(rows: pa.RecordBatch, layout: TableLayout, defects: Defects) -> pa.RecordBatch:
     """Leave out rows without required times, and end rows that end before they start where they start."""
     for column in layout.table.columns:
         if column.required and column.name in _TIMES and rows.column(column.name).null_count:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from traceanalyzer.ingest.nesting import NONE, Int
 from traceanalyzer.ingest.nsys.masks import Column
 
-# What a call tells about the GPU work that it launched, as ids of slices.
+# What a call says about the GPU work that it launched, as ids of slices.
 LINKS = ("launch_id", "cpu_op_id", "annotation_id")
 
 
@@ -27,7 +27,7 @@ class Calls:
 
 
 class Launches:
-    """Collects calls, then tells of GPU work which call launched it: the first one, where several share an id."""
+    """Collects calls, then finds the call that launched GPU work: the first one, where several share an id."""
 
     def __init__(self, event_count: int) -> None:
         self._id_type = np.dtype(np.int32 if event_count < 2**31 else np.int64)

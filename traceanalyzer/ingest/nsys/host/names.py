@@ -28,7 +28,7 @@ class SliceNamer:
         self._strings: dict[int | None, tuple[Any, ...]] = {None: (None, None, False)}
 
     def complete(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Return slices with their final category and what their names tell, in the place of ids and texts."""
+        """Return slices with their final category and what their names say, in place of ids and texts."""
         name, sync_kind, records_event = self._look_up(rows.column("name_id"))
         texts = rows.column("text")
         name = cast("Column", pc.call_function("coalesce", [texts, name]))
@@ -43,7 +43,7 @@ class SliceNamer:
         return pa.RecordBatch.from_pydict(columns)
 
     def _look_up(self, ids: Column) -> list[Column]:
-        """Return what the strings of some ids tell, row by row."""
+        """Return what the strings of some ids say, row by row."""
         different, places = coded(cast("Column", pc.call_function("dictionary_encode", [ids], _WITH_NULLS)))
         self._learn([string_id for string_id in different if string_id not in self._strings])
         columns = zip(*(self._strings[string_id] for string_id in different), strict=True)

@@ -136,7 +136,7 @@ class HostWriter:
             self._write_args(batch.filter(has_args), sink)
 
     def _write_args(self, batch: pa.RecordBatch, sink: TraceSink) -> None:
-        """Write operators' arguments; those of ranges that tell more yet are kept, for an event has one row."""
+        """Write operators' arguments; those of ranges that have more to add are kept, because an event has one row."""
         rows = pa.table({"event_id": batch.column("slice_id"), "args": batch.column("args")})
         tells_more = pa.array(np.isin(_integers(batch, "slice_id"), self._told_ranges()))
         sink.append("event_args", rows.filter(negated(tells_more)))

@@ -22,7 +22,8 @@ _RANGE = (
     r"(?:, input_op_ids = (?P<inputs>\[[-\d(), ]*\]))?$"
 )
 _PARTS = (", op_id = ", ", seq = ", ", sizes = ")
-# Before PyTorch 1.11 there was no op_id, and a user's own range may say ", seq = 12" too: there the name has to tell.
+# Before PyTorch 1.11 there was no op_id, and a user's own range may say ", seq = 12" too: there only the name can show
+# it.
 _OPERATOR_NAME = r"^\w[\w.]*::\w+$|Backward\d*$|^torch::autograd::"
 # Names by which users and wrappers of modules draw ranges, which the profiler calls annotations too.
 _DRAWN_NAME = (
@@ -44,7 +45,7 @@ class TorchRanges:
 
 
 def take_apart(texts: Column) -> TorchRanges | None:
-    """Find the ranges that PyTorch wrote and tell their parts; None where there is none."""
+    """Find the ranges that PyTorch wrote and return their parts; None where there is none."""
     likely = _contains(texts, _PARTS[0])
     for part in _PARTS[1:]:
         likely = either(likely, _contains(texts, part))

@@ -1,4 +1,4 @@
-"""Damaged text of an event list, mended event by event: a bad event costs one event."""
+"""Damaged text of an event list, repaired event by event: a bad event costs one event."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _MOST_JUNK = 1000
 
 
 @dataclass
-class Mended:
+class Repaired:
     """Events of a stretch of text as valid JSON, each with its byte offset, and where reading stopped."""
 
     events: list[bytes] = field(default_factory=list)
@@ -45,13 +45,13 @@ class Mended:
     starved: bool = False  # the last event may be whole once more bytes are there
 
 
-def mend(data: bytes, limit: int, offset: int, list_start: int, *, at_end: bool, losses: Losses) -> Mended:
+def repair(data: bytes, limit: int, offset: int, list_start: int, *, at_end: bool, losses: Losses) -> Repaired:
     """Read events one by one from `data`, which begins between two events, until `limit` is passed.
 
     `offset` is where `data` lies in the decompressed file, `list_start` where the event list begins in it;
     `at_end` says that nothing follows `data`.
     """
-    result = Mended()
+    result = Repaired()
     stretch = _Stretch(data, offset, losses, _SPARE_BYTES + 4 * limit, at_end=at_end)
     position = 0
     while position < limit or (at_end and position < len(data)):
@@ -133,15 +133,15 @@ class _Stretch:
         if following is None and not self._find(_END_OF_LIST, start):
             losses.add("truncated", offset + start, data[start : start + 160].decode(errors="replace"))
             return None, len(data)
-        mended = None
+        repaired = None
         if self._unreadable_count <= _MOST_JUNK:
-            mended = _repair(data[start:stop], offset + start, losses)
-        if mended is None:
+            repaired = _repaired_event(data[start:stop], offset + start, losses)
+        if repaired is None:
             self._unreadable_count += 1
             losses.add(
                 "unreadable-event", offset + start, data[start : min(stop, start + 160)].decode(errors="replace")
             )
-        return mended, max(stop, start + 1)
+        return repaired, max(stop, start + 1)
 
     def _ends(self, start: int, stop: int) -> Iterator[int]:
         """Return ends of text that may hold the whole event: up to the next separator, and more and more behind it."""
@@ -191,11 +191,11 @@ _REPAIRS: tuple[Callable[[str], str], ...] = (
 )
 
 
-def _repair(raw: bytes, offset: int, losses: Losses) -> bytes | None:
+def _repaired_event(raw: bytes, offset: int, losses: Losses) -> bytes | None:
     """Return the event as valid JSON, or None if its text cannot be understood."""
     text = raw.decode(errors="replace")
     bad_bytes = text.encode() != raw
-    for mended_steps, step in enumerate(_REPAIRS):
+    for steps_made, step in enumerate(_REPAIRS):
         text = step(text)
         try:
             value = _DECODER.decode(text.strip())
@@ -205,14 +205,14 @@ def _repair(raw: bytes, offset: int, losses: Losses) -> bytes | None:
             return None
         if bad_bytes:
             losses.add("invalid-utf8", offset, text)
-        if mended_steps:
+        if steps_made:
             losses.add("mended-text", offset, raw[:160].decode(errors="replace"))
         return _clean(text.strip(), offset, losses)
     return None
 
 
 def _clean(text: str, offset: int, losses: Losses) -> bytes:
-    """Return the text of a readable event; what stricter readers refuse is mended, all else is left as written."""
+    """Return the text of a readable event; what stricter readers refuse is repaired, all else is left as written."""
     duplicates: list[str] = []
 
     def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
