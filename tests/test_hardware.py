@@ -146,6 +146,26 @@ def test_own_peaks_win_over_built_in_ones(nameless: Path) -> None:
         connection.close()
 
 
+DETAILS = "SELECT cache_bytes, link_gb_per_s, int8_tops FROM device_details"
+
+
+def test_a_named_device_has_links_and_caches_of_its_model(nameless: Path) -> None:
+    with open_run(nameless) as run:
+        assert run.sql(DETAILS).fetchall() == [(None, None, None)]
+    with open_run(nameless, device=f"{H100}:132") as run:
+        assert run.sql(DETAILS).fetchall() == [(50 * 2**20, 450, 1979)]
+
+
+def test_own_links_win_and_leave_the_other_details_as_they_are(nameless: Path) -> None:
+    values = (("half_tflops", 900), ("link_gb_per_s", 225), ("source", "half of the links"))
+    own = Hardware(name=H100, sm_count=132, peaks=(DevicePeaks("H100", values),))
+    with open_run(nameless) as run:
+        connection = run._connect(Settings(hardware=own))
+        assert connection.sql(DETAILS).fetchall() == [(50 * 2**20, 225, 1979)]
+        assert connection.sql(PEAKS).fetchall() == [(H100, "user", 900, "half of the links")]
+        connection.close()
+
+
 def test_text_from_settings_is_text_in_sql(nameless: Path) -> None:
     source = "it's '); DROP VIEW device_peaks; --"
     own = Hardware(name="X'1", peaks=(DevicePeaks("X'1", (("source", source),)),))
@@ -172,6 +192,7 @@ def test_the_command_line_wins_over_the_settings() -> None:
         ("[devices.peaks.X]\nhalf_tflops = 3", "devices.peaks.X needs a source"),
         ("[devices.peaks.X]\nhalf_tflops = -3\nsource = 'a'", "devices.peaks.X.half_tflops must be a number above 0"),
         ("[devices.peaks.X]\nhalf_tflops = inf\nsource = 'a'", "devices.peaks.X.half_tflops must be a number above 0"),
+        ("[devices.peaks.X]\ncache_bytes = 1.5\nsource = 'a'", "devices.peaks.X.cache_bytes must be a number above 0"),
         ("[devices.peaks.X]\nhalf_flops = 3\nsource = 'a'", "did you mean 'half_tflops'?"),
         ("[devices.peaks.'(']\nsource = 'a'", "is no regular expression"),
     ],

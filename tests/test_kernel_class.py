@@ -160,6 +160,46 @@ def test_device_is_matched_by_name_and_size(name: str, sm_count: int, tf32: floa
 
 
 @pytest.mark.parametrize(
+    ("name", "sm_count", "half_tflops", "memory_gb_per_s"),
+    [
+        ("NVIDIA GH200 480GB", 132, 989, 4000),
+        ("NVIDIA GH200 144G HBM3e", 132, 989, 4900),
+        ("NVIDIA H100 80GB HBM3", 132, 989, 3350),
+        ("NVIDIA B200", 148, 2250, 8000),
+        ("NVIDIA B300 SXM6 AC", 148, 2250, 8000),
+        ("NVIDIA A10", 72, 125, 600),
+        ("NVIDIA A10G", 80, 70, 600),
+        ("Tesla V100S-PCIE-32GB", 80, 130, 1134),
+        ("Tesla V100-PCIE-32GB", 80, 112, 900),
+    ],
+)
+def test_variants_of_a_model_have_rates_of_their_own(
+    name: str, sm_count: int, half_tflops: float, memory_gb_per_s: float
+) -> None:
+    tables = {"gpu_ops": device_work(("a", 0, 1)), "devices": [{"name": name, "sm_count": sm_count}]}
+    row = open_fixture(None, tables).execute("SELECT half_tflops, memory_gb_per_s FROM device_peaks").fetchone()
+    assert row == (half_tflops, memory_gb_per_s)
+
+
+@pytest.mark.parametrize(
+    ("name", "sm_count", "link_gb_per_s"),
+    [
+        ("NVIDIA H100 80GB HBM3", 132, 450),
+        ("NVIDIA H100", 132, None),
+        ("NVIDIA GH200 480GB", 132, None),
+        ("NVIDIA A100-SXM4-80GB", 108, 300),
+        ("NVIDIA A100-PCIE-40GB", 108, None),
+    ],
+)
+def test_links_are_known_only_where_the_name_says_the_form(
+    name: str, sm_count: int, link_gb_per_s: float | None
+) -> None:
+    tables = {"gpu_ops": device_work(("a", 0, 1)), "devices": [{"name": name, "sm_count": sm_count}]}
+    row = open_fixture(None, tables).execute("SELECT link_gb_per_s FROM device_details").fetchone()
+    assert row == (link_gb_per_s,)
+
+
+@pytest.mark.parametrize(
     "device", [{"name": "NVIDIA X1"}, {"name": "NVIDIA H100 80GB HBM3", "sm_count": 16}, {"name": None}]
 )
 def test_unknown_device_has_no_peaks(device: dict[str, object]) -> None:

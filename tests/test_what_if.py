@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,18 @@ import pyarrow.compute
 import pytest
 
 from traceanalyzer import engine
-from traceanalyzer.attribution.lead_scan.what_if import Answer, Change, Faster, causes_named, parse_faster, what_if
+from traceanalyzer.attribution.lead_scan.what_if import (
+    Answer,
+    Change,
+    Faster,
+    _at_roof,
+    causes_named,
+    parse_faster,
+    what_if,
+)
 from traceanalyzer.cli import main
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.run import open_run
 from traceanalyzer.simulator import simulate, simulate_job
 
 pc: Any = pyarrow.compute
@@ -38,6 +48,55 @@ def test_faster_kernels_win_what_a_rerun_with_faster_kernels_wins() -> None:
     (device,) = what_if(engine.connect_tables(run.canonical_tables()), Change((), (Faster("compute", 2),))).devices
     truth = run.true_saving_share(kernel_scale={"compute": 0.5}, first_step=1, last_step=6)
     assert (device.saved_ns or 0) / device.window_ns == pytest.approx(truth, abs=0.01)
+
+
+# The simulator gives a matrix product the sizes that take its duration at 60 % of the device's peak rate.
+BUSY = {"steps": 5, "kernels": 40, "kernel_us": 800, "device": "H100"}
+
+
+def test_operators_at_their_roof_win_what_a_rerun_at_the_peak_rate_wins() -> None:
+    run = simulate(BUSY)
+    (device,) = what_if(engine.connect_tables(run.canonical_tables()), Change(at_roof=True)).devices
+    truth = run.true_saving_share(kernel_scale={"gemm": 0.6}, first_step=1, last_step=4)
+    assert 0.37 < truth < 0.4
+    assert (device.saved_ns or 0) / device.window_ns == pytest.approx(truth, abs=0.005)
+    assert [(part.change, part.saved_ns) for part in device.parts] == [("operators at their roof", device.saved_ns)]
+
+
+def test_a_product_at_its_roof_takes_its_operations_over_the_peak_rate() -> None:
+    con = engine.connect_tables(simulate(BUSY).canonical_tables())
+    ((op_id, m, dur_ns),) = con.sql("""
+        SELECT ops.op_id, CAST(input_shapes ->> '$[0][0]' AS BIGINT), ops.dur_ns
+        FROM gpu_ops AS ops
+        JOIN op_owners AS owners USING (trace_id, op_id)
+        JOIN host_slices AS slices ON slices.trace_id = ops.trace_id AND slices.slice_id = owners.operator_id
+        WHERE slices.name = 'aten::mm'
+        ORDER BY ops.start_ns
+        LIMIT 1
+    """).fetchall()
+    floor_ns = 2 * m * 4096 * 4096 / 989e3
+    savings = _at_roof(con)[(0, 0)].savings or {}
+    assert savings[op_id] == pytest.approx(dur_ns - floor_ns, abs=1)
+
+
+def test_the_answer_says_how_much_of_the_kernel_time_has_a_floor() -> None:
+    tables = simulate(BUSY).canonical_tables()
+    (device,) = what_if(engine.connect_tables(tables), Change(at_roof=True)).devices
+    assert device.roof is not None
+    kernels = tables["gpu_ops"].filter(pc.equal(tables["gpu_ops"]["kind"], "kernel"))
+    products = kernels.filter(pc.match_substring(kernels["name"], "gemm"))
+    known_share = pc.sum(products["dur_ns"]).as_py() / pc.sum(kernels["dur_ns"]).as_py()
+    assert device.roof.known_share == pytest.approx(known_share)
+    assert device.roof.suspect_share == 0
+    assert answer(Change(("host.dataloader",))).devices[0].roof is None
+
+
+@pytest.mark.parametrize("recorded", [{"shapes": False}, {"device": {"like": "H100", "name": "NVIDIA X1"}}])
+def test_a_run_without_shapes_or_peaks_has_no_roof(recorded: dict[str, Any]) -> None:
+    con = engine.connect_tables(simulate(BUSY | recorded).canonical_tables())
+    with pytest.raises(TraceAnalyzerError, match="no operator of the run has a floor") as caught:
+        what_if(con, Change(at_roof=True))
+    assert "record_shapes=True" in (caught.value.hint or "")
 
 
 def test_a_pattern_of_names_finds_the_kernels_of_that_name() -> None:
@@ -173,3 +232,29 @@ def test_json_holds_the_same_answer(root: Path, tmp_path: Path, capsys: pytest.C
     (device,) = document["devices"]
     assert device["saved_ns"] == device["parts"][0]["saved_ns"]
     assert device["saved_share"] == pytest.approx(0.6, abs=0.01)
+
+
+@pytest.mark.check
+def test_the_roof_is_asked_for_on_the_command_line(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["whatif", str(root / SAMPLE), "--store", str(tmp_path), "--at-roof"]) == 0
+    screen = " ".join(capsys.readouterr().out.split())
+    assert "what if each operator took its floor?" in screen
+    assert "of the kernel time is in operators with a floor" in screen
+
+
+def test_the_roof_of_a_real_trace_saves_no_more_than_its_headroom(
+    corpus: Path, store_of: Callable[[Path], Path]
+) -> None:
+    """Of the 392.0 ms above the floors, the launches that the host was late with keep some."""
+    path = corpus / "kineto" / "h100_owlv2_inference.json.gz"
+    with open_run(path, store=store_of(path)) as run:
+        (device,) = run.whatif(at_roof=True).devices
+        query = "SELECT sum(headroom_ns) FROM operator_floors WHERE headroom_ns > 0"
+        ((headroom_ns,),) = run.sql(query).fetchall()
+    assert headroom_ns == pytest.approx(392_003_000, abs=1000)
+    assert device.saved_ns == pytest.approx(358_400_000, abs=1_000_000)
+    assert device.saved_ns < headroom_ns
+    assert device.roof is not None
+    assert device.roof.known_share == pytest.approx(0.9997, abs=0.0005)

@@ -115,21 +115,22 @@ class Run:
             raise TraceAnalyzerError(f"no metric or table is called {name!r}", "run.table", hint)
         return RunTable(name, self.connection.table(f'"{name}"'))
 
-    def whatif(self, *removed: str, faster: Mapping[str, float] | None = None) -> Answer:
+    def whatif(self, *removed: str, faster: Mapping[str, float] | None = None, at_roof: bool = False) -> Answer:
         """Return the step time without causes (`host.dataloader`), or with `faster` kernels ({"gemm": 2}).
 
-        All changes apply together. Raises TraceAnalyzerError for a name that is no cause, and without any change.
+        With `at_roof` each operator takes its floor: the least time that the device's data sheet allows. All changes
+        apply together. Raises TraceAnalyzerError for a name that is no cause, and without any change.
         """
         from traceanalyzer.attribution.lead_scan.what_if import Change, causes_named, parse_faster, what_if
 
-        if not removed and not faster:
+        if not (removed or faster or at_roof):
             raise TraceAnalyzerError(
                 "no change was given", "run.whatif", "for example run.whatif('host.dataloader', faster={'gemm': 2})"
             )
         causes = tuple(dict.fromkeys(map(with_new_names, removed)))
         causes_named(causes)
         speedups = tuple(parse_faster(f"{what}={factor:g}x") for what, factor in (faster or {}).items())
-        return what_if(self.connection, Change(causes, speedups))
+        return what_if(self.connection, Change(causes, speedups, at_roof))
 
     def to_html(self, path: str | Path) -> Path:
         """Diagnose the run, write the report as a page, and return the page's path."""

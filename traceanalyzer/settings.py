@@ -244,7 +244,7 @@ class _SettingsReader:
         self._is_pattern(where, pattern)
         self._check_keys(where, table, tuple(columns))
         for name in (name for name in table if name in columns and name != "source"):
-            is_right = _is_count(table[name]) if columns[name] == "INTEGER" else _is_rate(table[name])
+            is_right = _is_count(table[name]) if columns[name] in ("INTEGER", "BIGINT") else _is_rate(table[name])
             if not is_right:
                 self.mistakes.append(f"{where}.{name} must be a number above 0")
         if not (isinstance(table.get("source"), str) and table["source"].strip()):

@@ -1,4 +1,4 @@
-"""`traceanalyzer whatif`: the step time without a cause, or with faster kernels."""
+"""`traceanalyzer whatif`: the step time without a cause, with faster kernels, or with operators at their roof."""
 
 from __future__ import annotations
 
@@ -34,6 +34,11 @@ FORMATS = (*formats.RENDERERS, "json")
     help="Make kernels faster, for example gemm=2x: a class, a pattern of names, or compute for all.",
 )
 @click.option(
+    "--at-roof",
+    is_flag=True,
+    help="Let each operator take its floor: the least time that the device's data sheet allows (operator_floors).",
+)
+@click.option(
     "--format",
     "layout",
     type=click.Choice(FORMATS),
@@ -42,24 +47,29 @@ FORMATS = (*formats.RENDERERS, "json")
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the answer to FILE.")
 def whatif(
-    options: RunOptions, removed: tuple[str, ...], faster: tuple[str, ...], layout: str | None, output: Path | None
+    options: RunOptions,
+    removed: tuple[str, ...],
+    faster: tuple[str, ...],
+    at_roof: bool,
+    layout: str | None,
+    output: Path | None,
 ) -> None:
-    """Show the step time without a cause, or with faster kernels.
+    """Show the step time without a cause, with faster kernels, or with operators at the roof of the device.
 
-    All changes apply together; both options may be repeated. The answer is an upper bound on the saving: everything
-    else stays as recorded.
+    All changes apply together; --remove and --faster may be repeated. The answer is an upper bound on the saving:
+    everything else stays as recorded.
     """
     from traceanalyzer.attribution.lead_scan.what_if import Change, causes_named, parse_faster, what_if
 
     format_ = formats.chosen(layout, output, FORMATS)
-    if not removed and not faster:
+    if not (removed or faster or at_roof):
         raise TraceAnalyzerError(
-            "no change was given", "whatif", "for example --remove host.dataloader, or --faster gemm=2x"
+            "no change was given", "whatif", "for example --remove host.dataloader, --faster gemm=2x, or --at-roof"
         )
     check_for_browser(format_, output)
     removed = tuple(map(with_new_names, removed))
     causes_named(removed)
-    change = Change(tuple(dict.fromkeys(removed)), tuple(parse_faster(text) for text in faster))
+    change = Change(tuple(dict.fromkeys(removed)), tuple(parse_faster(text) for text in faster), at_roof)
     with opened(options) as (run, activity):
         activity.phase("scanning")
         answer = what_if(run.connection, change)

@@ -3,7 +3,8 @@
 -- A device matches by its name and, where models with one name differ, by its number of SMs or compute units. Rates are
 -- dense (no structured sparsity), in TFLOP/s; NULL means that the device does not support the format. half is FP16 or
 -- BF16 with FP32 accumulation on tensor cores. For AMD, fp32 is the vector rate; for products with two dies, each die
--- is one device.
+-- is one device. Where variants have one name and one number of SMs, the numbers are those of the fastest: a roof that is
+-- too low would be passed. Data sheets that print rates with sparsity count half.
 --
 -- columns:
 --   position         INTEGER  order; the first match decides
@@ -29,7 +30,9 @@ SELECT
     source
 FROM (
     VALUES
+    ('\bP100-PCIE', NULL, 60, 9.3, NULL, NULL, NULL, 732, 'https://images.nvidia.com/content/tesla/pdf/nvidia-tesla-p100-PCIe-datasheet.pdf'),
     ('\bP100\b', NULL, 60, 10.6, NULL, NULL, NULL, 732, 'https://images.nvidia.com/content/tesla/pdf/nvidia-tesla-p100-datasheet.pdf'),
+    ('V100S', 80, 70, 16.4, NULL, 130, NULL, 1134, 'https://images.nvidia.com/content/technologies/volta/pdf/volta-v100-datasheet-update-us-1165301-r5.pdf'),
     ('V100-PCIE', 80, 70, 14, NULL, 112, NULL, 900, 'https://images.nvidia.com/content/technologies/volta/pdf/volta-v100-datasheet-update-us-1165301-r5.pdf'),
     ('V100', 80, 70, 15.7, NULL, 125, NULL, 900, 'https://images.nvidia.com/content/technologies/volta/pdf/volta-v100-datasheet-update-us-1165301-r5.pdf'),
     ('\bT4\b', 40, 75, 8.1, NULL, 65, NULL, 320, 'https://www.nvidia.com/content/dam/en-zz/Solutions/Data-Center/tesla-t4/t4-tensor-core-datasheet-951643.pdf'),
@@ -44,7 +47,8 @@ FROM (
     ('A100.*80GB', 108, 80, 19.5, 156, 312, NULL, 2039, 'https://www.nvidia.com/content/dam/en-zz/Solutions/Data-Center/a100/pdf/nvidia-a100-datasheet-us-nvidia-1758950-r4-web.pdf'),
     ('A100', 108, 80, 19.5, 156, 312, NULL, 1555, 'https://www.nvidia.com/content/dam/en-zz/Solutions/Data-Center/a100/pdf/nvidia-a100-datasheet-us-nvidia-1758950-r4-web.pdf'),
     ('\bA30\b', 56, 80, 10.3, 82, 165, NULL, 933, 'https://www.nvidia.com/content/dam/en-zz/Solutions/data-center/products/a30-gpu/pdf/a30-datasheet.pdf'),
-    ('\bA10G?\b', NULL, 86, 31.2, 62.5, 125, NULL, 600, 'https://www.nvidia.com/content/dam/en-zz/Solutions/Data-Center/a10/pdf/datasheet-new/nvidia-a10-datasheet.pdf'),
+    ('\bA10G\b', NULL, 86, 35, 35, 70, NULL, 600, 'https://d1.awsstatic.com/product-marketing/ec2/NVIDIA_AWS_A10G_DataSheet_FINAL_02_17_2022.pdf'),
+    ('\bA10\b', NULL, 86, 31.2, 62.5, 125, NULL, 600, 'https://www.nvidia.com/content/dam/en-zz/Solutions/Data-Center/a10/pdf/datasheet-new/nvidia-a10-datasheet.pdf'),
     ('RTX A6000', 84, 86, 38.7, 77.4, 154.8, NULL, 768, 'https://www.nvidia.com/content/dam/en-zz/Solutions/design-visualization/quadro-product-literature/proviz-print-nvidia-rtx-a6000-datasheet-us-nvidia-1454980-r9-web.pdf'),
     ('\bA40\b', 84, 86, 37.4, 74.8, 149.7, NULL, 696, 'https://images.nvidia.com/content/Solutions/data-center/a40/nvidia-a40-datasheet.pdf'),
     ('RTX A5000', 64, 86, 27.8, 55.6, 111.1, NULL, 768, 'https://www.nvidia.com/content/dam/en-zz/Solutions/gtcs21/rtx-a5000/nvidia-rtx-a5000-datasheet.pdf'),
@@ -56,7 +60,7 @@ FROM (
     ('RTX 3080', 68, 86, 29.8, 29.8, 59.5, NULL, 760, 'https://www.nvidia.com/content/PDF/nvidia-ampere-ga-102-gpu-architecture-whitepaper-v2.pdf'),
     ('RTX 3070 Ti', 48, 86, 21.7, 21.7, 43.5, NULL, 608, 'https://www.nvidia.com/en-us/geforce/graphics-cards/30-series/rtx-3070-3070ti/'),
     ('RTX 3070', 46, 86, 20.3, 20.3, 40.6, NULL, 448, 'https://www.nvidia.com/content/PDF/nvidia-ampere-ga-102-gpu-architecture-whitepaper-v2.pdf'),
-    ('RTX 3060 Ti', 38, 86, 16.2, 16.2, 32.4, NULL, 448, 'https://www.nvidia.com/en-us/geforce/graphics-cards/30-series/rtx-3060-3060ti/'),
+    ('RTX 3060 Ti', 38, 86, 16.2, 16.2, 32.4, NULL, 608, 'https://www.nvidia.com/en-us/geforce/graphics-cards/30-series/rtx-3060-3060ti/'),
     ('RTX 3060', 28, 86, 12.7, 12.7, 25.5, NULL, 360, 'https://www.nvidia.com/en-us/geforce/graphics-cards/30-series/rtx-3060-3060ti/'),
     ('\bL4\b', 58, 89, 30.3, 60, 121, 242, 300, 'https://www.nvidia.com/en-us/data-center/l4/'),
     ('L40S', 142, 89, 91.6, 183, 362, 733, 864, 'https://www.nvidia.com/en-us/data-center/l40s/'),
@@ -69,10 +73,13 @@ FROM (
     ('RTX 4060', 24, 89, 15.1, 15.1, 30.2, 60.5, 272, 'https://www.nvidia.com/en-us/geforce/graphics-cards/40-series/rtx-4060-4060ti/'),
     ('H100 NVL', 132, 90, 60, 417, 835, 1671, 3900, 'https://www.nvidia.com/en-us/data-center/h100/'),
     ('H100', 114, 90, 51, 378, 756, 1513, 2000, 'https://www.nvidia.com/en-us/data-center/h100/'),
-    ('H100|H800|GH200', 132, 90, 67, 494, 989, 1979, 3350, 'https://www.nvidia.com/en-us/data-center/h100/'),
+    ('GH200.*(144|HBM3e)', 132, 90, 67, 494, 989, 1979, 4900, 'https://resources.nvidia.com/en-us-grace-cpu/grace-hopper-superchip'),
+    ('GH200', 132, 90, 67, 494, 989, 1979, 4000, 'https://resources.nvidia.com/en-us-grace-cpu/grace-hopper-superchip'),
+    ('H100|H800', 132, 90, 67, 494, 989, 1979, 3350, 'https://www.nvidia.com/en-us/data-center/h100/'),
     ('H200 NVL', 132, 90, 60, 417, 835, 1671, 4800, 'https://www.nvidia.com/en-us/data-center/h200/'),
     ('H200', 132, 90, 67, 494, 989, 1979, 4800, 'https://www.nvidia.com/en-us/data-center/h200/'),
-    ('\bB200\b', 148, 100, 75, 1100, 2250, 4500, 7700, 'https://www.nvidia.com/en-us/data-center/hgx/'),
+    ('\bB200\b', 148, 100, 75, 1125, 2250, 4500, 8000, 'https://www.nvidia.com/en-us/data-center/hgx/'),
+    ('\bB300\b', NULL, 103, 75, 1125, 2250, 4500, 8000, 'https://www.nvidia.com/en-us/data-center/hgx/'),
     ('RTX 5090', 170, 120, 104.8, 104.8, 209.5, 419, 1792, 'https://images.nvidia.com/aem-dam/Solutions/geforce/blackwell/nvidia-rtx-blackwell-gpu-architecture.pdf'),
     ('RTX 5080', 84, 120, 56.3, 56.3, 112.6, 225.1, 960, 'https://images.nvidia.com/aem-dam/Solutions/geforce/blackwell/nvidia-rtx-blackwell-gpu-architecture.pdf'),
     ('MI100', 120, NULL, 23.1, NULL, 184.6, NULL, 1229, 'https://www.amd.com/en/products/accelerators/instinct/mi100.html'),

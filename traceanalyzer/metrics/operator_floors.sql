@@ -1,10 +1,10 @@
 -- One row per modelled call with GPU work: the least time that the device's data sheet allows for it, and what limits it.
 --
 -- The floor is the longer of operations / peak and least bytes / memory bandwidth. The peak is that of the first
--- operand's type: FP32 products on tensor cores where a kernel's name says TF32, else without; never the rate for
--- structured sparsity. Operators that only move data have no compute peak. No call can take less than its floor. Where
--- one seems to, either its bytes fit into the largest cache, so memory was not read (cache), or a peak, a type or a
--- clock differs from what is assumed here (suspect).
+-- operand's type: FP32 products on tensor cores where a kernel's name says TF32, else without (AMD's matrix cores take
+-- FP32 as it is); never the rate for structured sparsity. Operators that only move data have no compute peak. No call
+-- can take less than its floor. Where one seems to, either its bytes fit into the largest cache, so memory was not read
+-- (cache), or a peak, a type or a clock differs from what is assumed here (suspect).
 --
 -- What limits a call: compute or memory, the roof that it comes close to (its floor is half of its time or more);
 -- launch: the host took longer for the call than the device; latency: its kernels are shorter than 5 us on average, so
@@ -54,7 +54,7 @@ roofs AS (
         typed.*,
         CASE precision
             WHEN 'fp64' THEN coalesce(details.fp64_tensor_tflops, details.fp64_tflops)
-            WHEN 'fp32' THEN peaks.fp32_tflops
+            WHEN 'fp32' THEN greatest(details.fp32_matrix_tflops, peaks.fp32_tflops)
             WHEN 'tf32' THEN peaks.tf32_tflops
             WHEN 'half' THEN peaks.half_tflops
             WHEN 'fp8' THEN peaks.fp8_tflops

@@ -1,4 +1,4 @@
-"""Answers to 'how long would a step take if …': causes that cost nothing, kernels that run faster, or both."""
+"""Answers to 'how long would a step take if …': causes that cost nothing, faster kernels, operators at their roof."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from traceanalyzer.errors import TraceAnalyzerError, suggestion
 # `--remove host` and `--remove dev` name all causes of a family; `--faster compute` names all kernels.
 _FAMILIES = ("host", "dev")
 EVERY_KERNEL = "compute"
+AT_ROOF = "operators at their roof"
 _FASTER = re.compile(r"^(?P<what>.+)=(?P<factor>[0-9.]+)x?$")
 
 _DEVICES = """
@@ -35,6 +36,46 @@ WHERE ops.kind = 'kernel'
 """
 _CLASSES = "SELECT DISTINCT class FROM kernel_class_names"
 
+# A call that takes longer than its floor gets as much shorter in all of its operations; they may run at the same time.
+_ROOF = """
+SELECT
+    floors.trace_id,
+    ops.device,
+    ops.op_id,
+    CAST(round(ops.dur_ns * (1 - floors.floor_ns / floors.dur_ns)) AS BIGINT) AS saving_ns
+FROM operator_floors AS floors
+JOIN modelled_ops AS owned USING (trace_id, slice_id)
+JOIN canonical.gpu_ops AS ops ON ops.trace_id = owned.trace_id AND ops.op_id = owned.op_id
+WHERE floors.dur_ns > floors.floor_ns
+"""
+_ROOF_COVERAGE = """
+WITH calls AS (
+    SELECT
+        trace_id,
+        device,
+        sum(op_sum_ns) FILTER (WHERE floor_ns IS NOT NULL) AS floor_ns,
+        sum(op_sum_ns) FILTER (WHERE status = 'suspect') AS suspect_ns
+    FROM operator_floors
+    GROUP BY trace_id, device
+),
+kernels AS (
+    SELECT
+        trace_id,
+        device,
+        sum(dur_ns) AS kernel_ns
+    FROM canonical.gpu_ops
+    WHERE kind IN ('kernel', 'graph') AND NOT is_comm
+    GROUP BY trace_id, device
+)
+SELECT
+    kernels.trace_id,
+    kernels.device,
+    least(coalesce(calls.floor_ns, 0) / nullif(kernel_ns, 0), 1) AS known_share,
+    least(coalesce(calls.suspect_ns, 0) / nullif(kernel_ns, 0), 1) AS suspect_share
+FROM kernels
+LEFT JOIN calls USING (trace_id, device)
+"""
+
 WhatIfs = Mapping[Place, WhatIf]
 
 # A range narrower than this share of the window is one number.
@@ -51,10 +92,16 @@ class Faster:
 
 @dataclass(frozen=True)
 class Change:
-    """A question: causes that cost nothing (CAUSE, or CAUSE@RANK for one rank), and faster kernels."""
+    """A question: causes that cost nothing (CAUSE, or CAUSE@RANK for one rank), and faster kernels or operators."""
 
     removed: tuple[str, ...] = ()
     faster: tuple[Faster, ...] = ()
+    at_roof: bool = False  # each operator takes its floor, the least time that the device's data sheet allows
+
+    def labels(self) -> tuple[str, ...]:
+        """Return the name of each part, in their order."""
+        faster = (f"{item.what} {item.factor:g}x" for item in self.faster)
+        return (*self.removed, *faster, *((AT_ROOF,) if self.at_roof else ()))
 
 
 @dataclass(frozen=True)
@@ -65,6 +112,16 @@ class Saving:
     saved_ns: int | None
     at_least_ns: int | None  # saved even if all uncertainties turn out against the change
     seen: bool  # the trace contains what would change
+
+
+@dataclass(frozen=True)
+class RoofCoverage:
+    """How much of a device's kernel time, without communication, the change to the roof reaches."""
+
+    known_share: float  # in operators with a floor; the rest stays as recorded
+    suspect_share: (
+        float  # in operators that ran faster than their floor: a peak, a type or a clock is not what it seems
+    )
 
 
 @dataclass(frozen=True)
@@ -81,6 +138,7 @@ class DeviceAnswer:
     open_because: str | None  # why the least and the most differ; None: they are the same
     abstains: str | None
     parts: tuple[Saving, ...]  # each part of the change alone; parts may overlap and do not add up
+    roof: RoofCoverage | None = None  # None: the roof was not asked for, or no kernel ran
 
 
 @dataclass(frozen=True)
@@ -166,7 +224,10 @@ def what_if(con: duckdb.DuckDBPyConnection, change: Change) -> Answer:
     for name in change.removed:
         _check_place(bounds, name)
     parts = [*(_without(bounds, name) for name in change.removed), *(_with(con, item) for item in change.faster)]
-    labels = [*change.removed, *(f"{item.what} {item.factor:g}x" for item in change.faster)]
+    coverage = _roof_coverage(con) if change.at_roof else {}
+    if change.at_roof:
+        parts.append(_at_roof(con))
+    labels = change.labels()
     asked = [*parts, _joined(parts)]
     together = len(bounds.places) > 1 and bounds.run_abstains() is None
     lower = bounds.lower_bounds(UNCERTAINTIES)
@@ -188,7 +249,19 @@ def what_if(con: duckdb.DuckDBPyConnection, change: Change) -> Answer:
         in_all = [answers[-1] for answers in saved]
         why = _open_because(uncertainties, in_all, window_ns)
         devices.append(
-            DeviceAnswer(trace, rank, device, window_ns, step_count, in_all[0], in_all[-1], why, abstains, parts_saved)
+            DeviceAnswer(
+                trace,
+                rank,
+                device,
+                window_ns,
+                step_count,
+                in_all[0],
+                in_all[-1],
+                why,
+                abstains,
+                parts_saved,
+                coverage.get(place),
+            )
         )
     return Answer(change, tuple(devices), _run_answer(bounds, devices, uncertainties, runs))
 
@@ -250,6 +323,36 @@ def _without(bounds: Bounds, name: str) -> WhatIfs:
 
 def _with(con: duckdb.DuckDBPyConnection, faster: Faster) -> WhatIfs:
     return {place: WhatIf(savings=savings) for place, savings in _savings(con, faster).items()}
+
+
+def _at_roof(con: duckdb.DuckDBPyConnection) -> WhatIfs:
+    """Return the savings of operators that take their floor.
+
+    An operator that a cache made faster than its floor stays as it is.
+    """
+    savings: dict[Place, dict[int, int]] = {}
+    for trace_id, device, op_id, saving_ns in con.execute(_ROOF).fetchall():
+        savings.setdefault((trace_id, device), {})[op_id] = saving_ns
+    return {place: WhatIf(savings=of_place) for place, of_place in savings.items()}
+
+
+def _roof_coverage(con: duckdb.DuckDBPyConnection) -> dict[Place, RoofCoverage]:
+    """Return how much of each device's kernel time has a floor.
+
+    Raises TraceAnalyzerError where none has: the answer would be 'nothing to save'.
+    """
+    coverage = {
+        (trace_id, device): RoofCoverage(known_share, suspect_share)
+        for trace_id, device, known_share, suspect_share in con.execute(_ROOF_COVERAGE).fetchall()
+    }
+    if coverage and not any(one.known_share for one in coverage.values()):
+        raise TraceAnalyzerError(
+            "no operator of the run has a floor",
+            "--at-roof",
+            "floors need input shapes (record_shapes=True) and a device whose peaks are known (--device, or "
+            "`[devices.peaks]` in settings); `traceanalyzer sql RUN 'FROM cost_coverage'` shows what is missing",
+        )
+    return coverage
 
 
 def _joined(parts: Sequence[WhatIfs]) -> WhatIfs:

@@ -8,7 +8,7 @@ from typing import TextIO
 from traceanalyzer.attribution.lead_scan.what_if import Answer, DeviceAnswer, RunAnswer
 from traceanalyzer.report import visible
 from traceanalyzer.report.blocks import Block, Heading, Paragraph, Section, Table, Text
-from traceanalyzer.report.words import duration, gain, short_names
+from traceanalyzer.report.words import duration, gain, percent, short_names
 
 SCHEMA_VERSION = 1
 MOST_DEVICES = 16
@@ -19,7 +19,7 @@ Place = DeviceAnswer | RunAnswer
 
 def sections(answer: Answer, run: str) -> list[Section]:
     """Return the time of each device's step now and after, what each part saves alone, and what is not known."""
-    blocks = [*_open(answer), *_abstentions(answer)]
+    blocks = [*_open(answer), *_abstentions(answer), *_roof(answer)]
     if not answer.devices:
         blocks.append(Paragraph("the run holds no GPU work"))
     if any(device.saved_ns is not None for device in answer.devices):
@@ -64,6 +64,7 @@ def _question(answer: Answer) -> str:
     if answer.change.removed:
         parts.append(f"{' and '.join(answer.change.removed)} cost nothing")
     parts += [f"{faster.what} kernels ran {faster.factor:g}x as fast" for faster in answer.change.faster]
+    parts += ["each operator took its floor"] if answer.change.at_roof else []
     return ", ".join(parts) + "?"
 
 
@@ -133,6 +134,30 @@ def _abstentions(answer: Answer) -> list[Block]:
     reasons = [(_device_words(answer, device), device.abstains) for device in answer.devices]
     reasons += [] if answer.run is None else [("the run as a whole", answer.run.abstains)]
     return [Paragraph(why, label=Text(f"{name}: no answer", "caution")) for name, why in reasons if why is not None]
+
+
+def _roof(answer: Answer) -> list[Block]:
+    """Say how much of the kernel time has a floor on the device where least has, and where floors contradict it."""
+    known = [(device, device.roof) for device in answer.devices if device.roof is not None]
+    if not known:
+        return []
+    device, least = min(known, key=lambda item: item[1].known_share)
+    where = "" if len(known) == 1 else f" of {_device_words(answer, device)}, the least of all devices,"
+    blocks: list[Block] = [
+        Paragraph(
+            f"{percent(least.known_share)} of the kernel time{where} is in operators with a floor, the least time that "
+            "the data sheet's peak rates allow. Real kernels stay above it.",
+            role="dim",
+        )
+    ]
+    device, suspect = max(known, key=lambda item: item[1].suspect_share)
+    if suspect.suspect_share > 0:
+        words = (
+            f"{percent(suspect.suspect_share)} of the kernel time of {_device_words(answer, device)} is in operators "
+            "that ran faster than their floor. A peak, a type or a clock is not what it seems (operator_floors)."
+        )
+        blocks.append(Paragraph(words, role="caution"))
+    return blocks
 
 
 def _device_words(answer: Answer, device: DeviceAnswer) -> str:
