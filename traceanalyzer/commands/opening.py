@@ -33,6 +33,7 @@ class RunOptions:
     names: tuple[tuple[str, str], ...] | None = None  # as in AttributionOptions
     trust: bool = False
     device: str | None = None
+    ncu: tuple[Path, ...] = ()  # tables of Nsight Compute that do not lie beside the traces
     inputs: tuple[Path, ...] = ()  # several inputs that are one run; empty: `path` alone
 
 
@@ -57,13 +58,14 @@ def _with_run(command: Callable[..., Any], argument: Callable[..., Any]) -> Call
         run: Path | tuple[Path, ...],
         store: Path | None,
         jobs: int | None,
+        ncu: tuple[Path, ...],
         trust: bool,
         verbose: bool,
         quiet: bool,
         **rest: Any,
     ) -> Any:
         inputs = (run,) if isinstance(run, Path) else run
-        options = RunOptions(inputs[0], store, jobs, verbose, quiet, trust=trust, inputs=inputs)
+        options = RunOptions(inputs[0], store, jobs, verbose, quiet, trust=trust, ncu=ncu, inputs=inputs)
         return command(options=options, **rest)
 
     for decorate in reversed(
@@ -76,6 +78,13 @@ def _with_run(command: Callable[..., Any], argument: Callable[..., Any]) -> Call
                 help="Folder for computed tables.",
             ),
             click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Use at most N cores."),
+            click.option(
+                "--ncu",
+                type=click.Path(path_type=Path),
+                multiple=True,
+                metavar="FILE",
+                help="Also read counters that `ncu --csv` printed; those in the run's folder are read anyway.",
+            ),
             trust_option,
             click.option("-v", "--verbose", is_flag=True, help="Print every detail, and what the command does."),
             click.option("-q", "--quiet", is_flag=True, help="Print only the result: no progress, no notes."),
@@ -127,6 +136,7 @@ def opened(options: RunOptions, *, attribution: bool = True) -> Iterator[tuple[R
             options=AttributionOptions(options.step_pattern, options.names),
             trust=options.trust,
             device=options.device,
+            ncu=options.ncu,
         )
         try:
             for error in run.unreadable:
