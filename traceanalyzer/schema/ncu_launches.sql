@@ -8,7 +8,7 @@ CREATE TABLE ncu_launches (
     name          VARCHAR NOT NULL,  -- kernel, as written
     context       BIGINT,            -- device context
     stream        BIGINT,            -- stream
-    device        VARCHAR,           -- number or name of the device, as written
+    device_label  VARCHAR,           -- number or name of the device, as written
     compute_major INTEGER,           -- compute capability
     compute_minor INTEGER,           -- compute capability
     grid_x        BIGINT,            -- launch grid; NULL: not written (Nsight Compute before 2022)

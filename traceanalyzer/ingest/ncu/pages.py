@@ -141,7 +141,7 @@ def _identity(row: Mapping[str, str]) -> Row:
         "name": _text(row["Kernel Name"]),
         "context": _integer(row.get("Context")),
         "stream": _integer(row.get("Stream")),
-        "device": _text(row.get("Device")),
+        "device_label": _text(row.get("Device")),
         "compute_major": major,
         "compute_minor": minor,
         **_sizes("grid", row.get("Grid Size")),
