@@ -9,19 +9,25 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from traceanalyzer.schema import TableSchema, canonical_tables
-from traceanalyzer.stored_trace import StoredTrace
+from traceanalyzer.schema import TableSchema, run_tables, trace_tables
+from traceanalyzer.stored_trace import StoredCounters, StoredTrace
 
 
 def connect_canonical(
-    traces: Sequence[StoredTrace], database: Path | None = None, needed: Set[str] | None = None
+    traces: Sequence[StoredTrace],
+    database: Path | None = None,
+    needed: Set[str] | None = None,
+    counters: Sequence[StoredCounters] = (),
 ) -> duckdb.DuckDBPyConnection:
     """Return a connection over the canonical tables of stored traces, which are numbered in their order.
 
     `database` makes the connection a file instead of memory. `needed` are the tables to define, all by default.
+    `counters` are tables that lie beside the traces.
     """
     connection = _new_connection(database)
     _define(connection, dict(enumerate(traces)), needed)
+    for name in those(run_tables(), needed):
+        connection.execute(_counters_view(run_tables()[name], counters))
     return connection
 
 
@@ -62,9 +68,9 @@ def _new_connection(database: Path | None) -> duckdb.DuckDBPyConnection:
 
 
 def _define(connection: duckdb.DuckDBPyConnection, traces: Mapping[int, StoredTrace], needed: Set[str] | None) -> None:
-    """Define the canonical tables over these traces, by their numbers, and over no others."""
-    for name in those(canonical_tables(), needed):
-        table = canonical_tables()[name]
+    """Define the canonical tables of traces over these, by their numbers, and over no others."""
+    for name in those(trace_tables(), needed):
+        table = trace_tables()[name]
         if name == "traces":
             connection.execute(in_schema(table, "canonical").replace("CREATE TABLE", "CREATE OR REPLACE TABLE"))
             for trace_id, stored in traces.items():
@@ -126,8 +132,7 @@ def _insert_trace(connection: duckdb.DuckDBPyConnection, trace_id: int, stored: 
 def _stored_view(table: TableSchema, traces: Mapping[int, StoredTrace]) -> str:
     """Return the view of a table over every trace's Parquet files, with the trace's number put in front."""
     if not traces:
-        empty = ", ".join(f"CAST(NULL AS {c.type}) AS {c.name}" for c in table.columns)
-        return f"CREATE OR REPLACE VIEW canonical.{table.name} AS SELECT {empty} LIMIT 0"
+        return _empty_view(table)
     columns = ", ".join(f'"{column.name}"' for column in table.columns if column.name != "trace_id")
     # Named one by one: a folder's own name may hold what is a wildcard in a pattern.
     parts = (part for stored in traces.values() for part in sorted(stored.folder.glob(f"{table.name}*.parquet")))
@@ -141,3 +146,23 @@ def _stored_view(table: TableSchema, traces: Mapping[int, StoredTrace]) -> str:
         source = f"read_parquet([{files}], filename = true)"
     numbered = f"CAST({trace_id} AS INTEGER) AS trace_id"
     return f"CREATE OR REPLACE VIEW canonical.{table.name} AS SELECT {numbered}, {columns} FROM {source}"
+
+
+def _counters_view(table: TableSchema, counters: Sequence[StoredCounters]) -> str:
+    """Return the view of a table over the Parquet files of tables of counters, with their names put in front."""
+    if not counters:
+        return _empty_view(table)
+    files = " UNION ALL ".join(
+        f"SELECT {quoted(stored.file)} AS {table.key}, * FROM read_parquet({literal(_parquet(stored, table))})"
+        for stored in counters
+    )
+    return f"CREATE OR REPLACE VIEW canonical.{table.name} AS {files}"
+
+
+def _parquet(stored: StoredCounters, table: TableSchema) -> Path:
+    return stored.folder / f"{table.name}.parquet"
+
+
+def _empty_view(table: TableSchema) -> str:
+    empty = ", ".join(f"CAST(NULL AS {column.type}) AS {column.name}" for column in table.columns)
+    return f"CREATE OR REPLACE VIEW canonical.{table.name} AS SELECT {empty} LIMIT 0"

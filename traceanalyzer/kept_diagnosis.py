@@ -34,6 +34,7 @@ def question(run: Run, project: Settings, rule_paths: Sequence[Path], params: Ma
         run.root,
         run.traces,
         run.derived,
+        run.counters,
         project,
         sorted(params.items()),
         rules.hexdigest(),

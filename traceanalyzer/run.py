@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from traceanalyzer.attribution.vocabulary.options import DEFAULT_OPTIONS, AttributionOptions
-from traceanalyzer.discovery import RunSources, find_run, natural_key, ranks_from_names
+from traceanalyzer.discovery import RunSources, find_run, natural_key, ranks_from_names, with_counters
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
 from traceanalyzer.hardware import with_device
 from traceanalyzer.ingest import Ingester, IngestOptions, Progress
@@ -24,7 +25,7 @@ from traceanalyzer.run_table import RunTable
 from traceanalyzer.settings import NO_SETTINGS_FILE, SettingsFile, locate_settings
 from traceanalyzer.standard_input import STANDARD_INPUT, spooled
 from traceanalyzer.store.store import Store, StoreWriteError, locate_store
-from traceanalyzer.stored_trace import StoredTrace
+from traceanalyzer.stored_trace import StoredCounters, StoredTrace
 
 if TYPE_CHECKING:
     import duckdb
@@ -65,6 +66,7 @@ class Run:
     ignored_store: Path | None = None  # a store in the run's folder that this user's commands did not make there
     settings_file: SettingsFile = NO_SETTINGS_FILE  # the project's, for all that is asked without other settings
     device: str | None = None  # as in `open_run`
+    counters: tuple[StoredCounters, ...] = ()  # tables of Nsight Compute, beside the traces or as in `open_run`
     kept: ExitStack | None = None  # what is removed when the run is closed
 
     @cached_property
@@ -76,7 +78,13 @@ class Run:
         """Return a connection with what a project says of its hardware, checked."""
         from traceanalyzer import engine
 
-        connection = engine.connect(self.traces, self.derived, readers=readers, replaced=project.hardware.queries())
+        connection = engine.connect(
+            self.traces,
+            self.derived,
+            readers=readers,
+            replaced=project.hardware.queries(),
+            counters=self.counters,
+        )
         try:
             project.hardware.check(connection)
         except TraceAnalyzerError:
@@ -189,7 +197,9 @@ class Run:
         from traceanalyzer.export import export_metrics
 
         replaced = self._project(None).hardware.queries()
-        return export_metrics(self.traces, self._attributed, Path(folder), names, layout, self.jobs, replaced)
+        return export_metrics(
+            self.traces, self._attributed, Path(folder), names, layout, self.jobs, replaced, self.counters
+        )
 
     def _attributed(self) -> Path:
         options = _with_names(self.options, self.settings_file)
@@ -234,6 +244,7 @@ def open_run(
     options: AttributionOptions = DEFAULT_OPTIONS,
     trust: bool = False,
     device: str | None = None,
+    ncu: str | Path | Sequence[str | Path] = (),
 ) -> Run:
     """Open a trace file, a folder or an archive of traces, or several of these as one run, ingesting what is new.
 
@@ -244,13 +255,17 @@ def open_run(
     that build on them; `options` say how they are computed, with the names in the project's settings unless they have
     some; with `trust`, also of a traceanalyzer.toml in the run's own folder (docs/settings.md). `jobs` is the number of
     cores to use (all by default); `report` receives how far reading is. `device` is the model of the devices that no
-    trace names, as NAME or NAME:SMS. A file of a folder that cannot be read at all is left out and listed in
+    trace names, as NAME or NAME:SMS. `ncu` are tables of Nsight Compute (`ncu --csv`) that lie elsewhere; those beside
+    the traces are read anyway. A file of a folder that cannot be read at all is left out and listed in
     `Run.unreadable`. Raises TraceAnalyzerError where nothing can be read.
     """
     inputs = [Path(path)] if isinstance(path, (str, Path)) else [Path(item) for item in path]
     with ExitStack() as kept:
         piped = kept.enter_context(spooled()) if Path(STANDARD_INPUT) in inputs else None
-        found = find_run([item if piped is None or item != Path(STANDARD_INPUT) else piped for item in inputs])
+        found = with_counters(
+            find_run([item if piped is None or item != Path(STANDARD_INPUT) else piped for item in inputs]),
+            [Path(ncu)] if isinstance(ncu, str | Path) else [Path(item) for item in ncu],
+        )
         root = found.root
         if piped is not None and root == piped:
             root, store = Path(piped.name), store or piped.with_name("store")
@@ -263,9 +278,12 @@ def open_run(
         unreadable = list(found.unreadable)
         folders = _ingest_all(found.sources, keeper, jobs or os.cpu_count() or 1, report, unreadable)
         traces = _order(keeper, found, [(source, folder) for source, folder, _ in folders])
+        counters = _counters(found, [(source, folder) for source, folder, _ in folders])
+        if not traces:
+            raise unreadable[0] if unreadable else _no_trace_beside(counters, root)
         reused = all(was_there for _, _, was_there in folders)
         derived = _derive(keeper, traces, options, jobs) if attribution else None
-        writing = _renew_catalog(keeper, traces, derived, reused)
+        writing = _renew_catalog(keeper, traces, derived, reused, counters)
         return Run(
             root,
             keeper.folder,
@@ -279,6 +297,7 @@ def open_run(
             location.ignored,
             settings_file,
             device,
+            tuple(counters),
             kept.pop_all(),
         )
 
@@ -331,7 +350,7 @@ def _ingest(ingester: Ingester, source: Path, scratch: Path, options: IngestOpti
 
 def _order(keeper: Store, found: RunSources, folders: Sequence[tuple[Path, Path]]) -> list[StoredTrace]:
     """Return every trace of the run, by rank and then by name; `folders` are sources with their folders of traces."""
-    files = [file for source, folder in folders for file in _stored_files(found, source, folder)]
+    files = [file for source, folder in folders for file in _stored_files(found, source, folder) if file.parts]
     by_name = ranks_from_names([file.name for file in files])
     recorded = _recorded_ranks(keeper, [part for file in files for part in file.parts])
     traces: list[StoredTrace] = []
@@ -358,6 +377,29 @@ def _recorded_ranks(keeper: Store, parts: Sequence[Path]) -> dict[Path, int | No
     return dict(zip(parts, ranks, strict=True))
 
 
+def _counters(found: RunSources, folders: Sequence[tuple[Path, Path]]) -> list[StoredCounters]:
+    """Return every table of counters in the run, in the order of their names."""
+    counters = {}
+    for source, folder in folders:
+        members = member_names(folder)
+        for file in sorted(folder.glob("*/ncu_launches.parquet")):
+            name = found.name(source)
+            name = source.as_posix() if name.startswith("../") else name
+            counters[file.parent] = f"{name}/{members[file.parent.name]}" if members else name
+    return [StoredCounters(*item) for item in sorted(counters.items(), key=lambda item: natural_key(item[1]))]
+
+
+def _no_trace_beside(counters: Sequence[StoredCounters], root: Path) -> TraceAnalyzerError:
+    what = (
+        "is a table of Nsight Compute, and no trace" if root.is_file() else "no traces beside tables of Nsight Compute"
+    )
+    hint = (
+        "counters do not tell when kernels ran: record the job with nsys or torch.profiler, and give its trace with "
+        f"--ncu {counters[0].file}"
+    )
+    return TraceAnalyzerError(what, root, hint)
+
+
 @dataclass(frozen=True)
 class _StoredFile:
     """One file of a run, also one in an archive: its name in the run, and the folders of its traces."""
@@ -368,7 +410,8 @@ class _StoredFile:
 
 
 def _stored_files(found: RunSources, source: Path, folder: Path) -> list[_StoredFile]:
-    parts = sorted((part for part in folder.iterdir() if part.is_dir()), key=lambda part: natural_key(part.name))
+    folders = (part for part in folder.iterdir() if (part / "traces.parquet").is_file())
+    parts = sorted(folders, key=lambda part: natural_key(part.name))
     members = member_names(folder)
     if not members:
         return [_StoredFile(found.name(source), source, tuple(parts))]
@@ -402,7 +445,11 @@ def _derive(keeper: Store, traces: Sequence[StoredTrace], options: AttributionOp
 
 
 def _renew_catalog(
-    keeper: Store, traces: Sequence[StoredTrace], derived: Path | None, reused: bool
+    keeper: Store,
+    traces: Sequence[StoredTrace],
+    derived: Path | None,
+    reused: bool,
+    counters: Sequence[StoredCounters],
 ) -> Future[None] | None:
     """Begin to write the catalogue, unless it already shows what was opened.
 
@@ -410,18 +457,28 @@ def _renew_catalog(
     """
     if "?" in str(keeper.folder.absolute()):
         return None
-    shown = keeper.catalog_shows()
-    if reused and shown is not None and (derived is None or shown == derived.name):
+    beside_traces = f" {_hash_of(counters)}" if counters else ""
+    shown_derived, *shown_beside = (keeper.catalog_shows() or "").partition(" ")
+    is_shown = keeper.catalog_shows() is not None and "".join(shown_beside) == beside_traces
+    if reused and is_shown and (derived is None or shown_derived == derived.name):
         return None
-    shows = "" if derived is None else derived.name
+    shows = ("" if derived is None else derived.name) + beside_traces
     beside = ThreadPoolExecutor(1)
-    writing = beside.submit(keeper.replace_catalog, shows, lambda file: _write_catalog(file, traces, derived))
+    writing = beside.submit(keeper.replace_catalog, shows, lambda file: _write_catalog(file, traces, derived, counters))
     beside.shutdown(wait=False)
     return writing
 
 
-def _write_catalog(file: Path, traces: Sequence[StoredTrace], derived: Path | None) -> None:
+def _hash_of(counters: Sequence[StoredCounters]) -> str:
+    """Return a hash of what tables of counters hold, which their folders are named after, and what they are called."""
+    text = "\n".join(f"{stored.folder.parent.name} {stored.folder.name} {stored.file}" for stored in counters)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _write_catalog(
+    file: Path, traces: Sequence[StoredTrace], derived: Path | None, counters: Sequence[StoredCounters]
+) -> None:
     from traceanalyzer import engine
 
-    with engine.connect(traces, derived, file) as connection:
+    with engine.connect(traces, derived, file, counters=counters) as connection:
         engine.add_comments(connection)

@@ -1,4 +1,4 @@
-"""One trace of a run in its store."""
+"""What a run reads from its store: traces, and tables of counters."""
 
 from __future__ import annotations
 
@@ -15,3 +15,11 @@ class StoredTrace:
     path: Path
     rank: int | None
     rank_source: str | None
+
+
+@dataclass(frozen=True)
+class StoredCounters:
+    """One table of counters' folder of Parquet files, and what the table is called in the run."""
+
+    folder: Path
+    file: str

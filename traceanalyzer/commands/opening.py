@@ -33,6 +33,7 @@ class RunOptions:
     names: tuple[tuple[str, str], ...] | None = None  # as in AttributionOptions
     trust: bool = False
     device: str | None = None
+    ncu: tuple[Path, ...] = ()  # tables of Nsight Compute that do not lie beside the traces
     inputs: tuple[Path, ...] = ()  # several inputs that are one run; empty: `path` alone
 
 
@@ -65,13 +66,14 @@ def _with_run(command: Callable[..., Any], argument: Callable[..., Any]) -> Call
         run: Path | tuple[Path, ...],
         store: Path | None,
         jobs: int | None,
+        ncu: tuple[Path, ...],
         trust: bool,
         verbose: bool,
         quiet: bool,
         **rest: Any,
     ) -> Any:
         inputs = (run,) if isinstance(run, Path) else run
-        options = RunOptions(inputs[0], store, jobs, verbose, quiet, trust=trust, inputs=inputs)
+        options = RunOptions(inputs[0], store, jobs, verbose, quiet, trust=trust, ncu=ncu, inputs=inputs)
         return command(options=options, **rest)
 
     for decorate in reversed(
@@ -79,6 +81,13 @@ def _with_run(command: Callable[..., Any], argument: Callable[..., Any]) -> Call
             argument,
             store_option(),
             jobs_option,
+            click.option(
+                "--ncu",
+                type=click.Path(path_type=Path),
+                multiple=True,
+                metavar="FILE",
+                help="Also read counters that `ncu --csv` printed; those in the run's folder are read anyway.",
+            ),
             trust_option,
             click.option("-v", "--verbose", is_flag=True, help="Print every detail, and what the command does."),
             quiet_option,
@@ -130,6 +139,7 @@ def opened(options: RunOptions, *, attribution: bool = True) -> Iterator[tuple[R
             options=AttributionOptions(options.step_pattern, options.names),
             trust=options.trust,
             device=options.device,
+            ncu=options.ncu,
         )
         try:
             for error in run.unreadable:

@@ -6,12 +6,13 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
+from glob import escape
 from pathlib import Path
 from pkgutil import resolve_name
 
 from traceanalyzer.discovery.heads import read_head
 from traceanalyzer.discovery.naming import natural_key
-from traceanalyzer.discovery.other_formats import hint_for_folder, other_format, unknown
+from traceanalyzer.discovery.other_formats import hint_for_folder, is_ncu_report, other_format, unknown
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import Ingester
 from traceanalyzer.ingest.packed import ArchiveIngester, CompressedIngester
@@ -20,6 +21,7 @@ from traceanalyzer.ingest.packed import ArchiveIngester, CompressedIngester
 _FORMATS = (
     "nsys:NsysIngester",
     "trace_events:TraceEventIngester",
+    "ncu:NcuIngester",
 )
 # Files whose heads are read at once.
 _READERS = 16
@@ -103,6 +105,8 @@ def _look(file: Path) -> tuple[Ingester | None, TraceAnalyzerError | None]:
         ingester = _ingester_of_head(head, file) if head else None
     except TraceAnalyzerError as error:
         return None, error if is_named else None
+    if is_ncu_report(file) and not any(file.parent.glob(f"{escape(file.stem)}*.csv*")):
+        return None, TraceAnalyzerError(*unknown(file))
     is_missed = is_named and ingester is None and not _is_other_json(head, file)
     return ingester, TraceAnalyzerError(*unknown(file)) if is_missed else None
 

@@ -7,13 +7,19 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from traceanalyzer.discovery.heads import read_head
+from traceanalyzer.ingest.ncu import EXPORT
 
 _PACKED = "compressed in another way than gzip"
 _UNPACK = "decompress it first"
 _GIVE_ALONE = "give it by itself; where that fails, unpack it and give the folder"
+_NCU_REPORT = r"\.ncu-rep"
 # Other files that profilers write, by the end of their name: what they are, and how to get a trace.
 _OTHER_FORMATS = (
-    (r"\.ncu-rep", "an Nsight Compute report of single kernels", "record the job with nsys or torch.profiler"),
+    (
+        _NCU_REPORT,
+        "an Nsight Compute report of single kernels",
+        f"write its counters as a table beside a trace: {EXPORT}",
+    ),
     (r"\.(?:pftrace|perfetto-trace)", "a binary Perfetto trace", "convert it: traceconv json {} trace.json"),
     (r"\.(?:zip|tar|tgz|tar\.\w+)", "an archive", _GIVE_ALONE),
     (r"\.(?:zst|xz|bz2|lz4|7z)", _PACKED, _UNPACK),
@@ -49,6 +55,11 @@ def unknown(path: Path) -> tuple[str, Path, str]:
         path,
         "expected PyTorch profiler or Chrome trace JSON (plain or gzip), or an Nsight Systems SQLite export",
     )
+
+
+def is_ncu_report(path: Path) -> bool:
+    """Return whether a file is named like a report of Nsight Compute, which only NVIDIA's programs read."""
+    return re.search(f"{_NCU_REPORT}$", path.name, re.IGNORECASE) is not None
 
 
 def other_format(path: Path) -> tuple[str, str] | None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from glob import glob, has_magic
 from os.path import commonpath, relpath
 from pathlib import Path
 
 from traceanalyzer.discovery.finding import discover
+from traceanalyzer.discovery.heads import read_head
 from traceanalyzer.discovery.naming import natural_key
+from traceanalyzer.discovery.other_formats import is_ncu_report
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import Ingester
+from traceanalyzer.ingest.ncu import EXPORT, NcuIngester
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,28 @@ def find_run(inputs: Sequence[Path]) -> RunSources:
             sources.setdefault(str(source.resolve()), (source, ingester))
         unreadable |= {str(error): error for error in found.unreadable}
     return RunSources(_root_of(paths), tuple(sources.values()), tuple(unreadable.values()))
+
+
+def with_counters(found: RunSources, files: Sequence[Path]) -> RunSources:
+    """Return a run with tables of Nsight Compute that do not lie beside its traces (`--ncu`).
+
+    Raises TraceAnalyzerError where a file is none.
+    """
+    there = {source.resolve() for source, _ in found.sources}
+    added = []
+    for file in (file for given in files for file in _expanded(given)):
+        if not file.exists():
+            raise TraceAnalyzerError("no such file", file, f"write one: {EXPORT.format('REPORT.ncu-rep')}")
+        ingester = NcuIngester()
+        if not (file.is_file() and ingester.sniff(read_head(file), file)):
+            is_report = is_ncu_report(file)
+            what = "is a report of Nsight Compute, not a table" if is_report else "is no table of Nsight Compute"
+            hint = f"write one: {EXPORT.format(file.name if is_report else 'REPORT.ncu-rep')}"
+            raise TraceAnalyzerError(what, file, hint)
+        if file.resolve() not in there:
+            there.add(file.resolve())
+            added.append((file, ingester))
+    return replace(found, sources=(*found.sources, *added))
 
 
 def _expanded(given: Path) -> list[Path]:

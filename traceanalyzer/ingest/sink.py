@@ -1,7 +1,8 @@
-"""The folder into which an ingester writes one trace: one Parquet file per canonical table."""
+"""The folder into which an ingester writes one trace, or what else it read: one Parquet file per canonical table."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -9,10 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from traceanalyzer.schema import canonical_tables
-
-# The position of a trace in its run is known only when the run is opened: the engine's views add it.
-RUN_COLUMNS = frozenset({"trace_id"})
+from traceanalyzer.schema import TableSchema, trace_tables
 
 
 def parquet_options(schema: pa.Schema) -> dict[str, Any]:
@@ -35,16 +33,21 @@ def parquet_options(schema: pa.Schema) -> dict[str, Any]:
 
 
 class TraceSink:
-    """Writes canonical tables, without `trace_id`, batch by batch; tables never written come out empty."""
+    """Writes canonical tables, those of a trace by default, batch by batch; tables never written come out empty.
 
-    def __init__(self, folder: Path) -> None:
+    The first column, such as `trace_id`, is left out: it is known only when the run is opened, and the views add it.
+    """
+
+    def __init__(self, folder: Path, tables: Mapping[str, TableSchema] | None = None) -> None:
         self.folder = folder
+        self._tables = trace_tables() if tables is None else tables
         folder.mkdir(parents=True, exist_ok=True)
         self._writers: dict[str, pq.ParquetWriter] = {}
 
     def schema(self, table: str) -> pa.Schema:
         """Return the Arrow schema that `append` wants for a table."""
-        return canonical_tables()[table].arrow_schema(without=RUN_COLUMNS)
+        schema = self._tables[table]
+        return schema.arrow_schema(without=frozenset({schema.key}))
 
     def append(self, table: str, rows: pa.Table | pa.RecordBatch) -> None:
         """Append rows; columns are matched by name, absent ones become NULL, and types are cast."""
@@ -71,7 +74,7 @@ class TraceSink:
 
     def close(self) -> None:
         """Finish every file. A table may also lie in several files of its own, `name-….parquet`."""
-        for name in canonical_tables():
+        for name in self._tables:
             if name not in self._writers and not any(self.folder.glob(f"{name}-*.parquet")):
                 self._writer(name, self.schema(name))
         for writer in self._writers.values():

@@ -38,6 +38,16 @@ class TableSchema:
     columns: tuple[Column, ...]
     sql: str
 
+    @property
+    def key(self) -> str:
+        """The column that is known only when a run is opened: the number of a trace, or the name of another file."""
+        return self.columns[0].name
+
+    @property
+    def is_of_trace(self) -> bool:
+        """Whether its rows are of traces; else they are of tables that lie beside the traces."""
+        return self.key == "trace_id"
+
     def arrow_schema(self, *, without: frozenset[str] = frozenset()) -> pa.Schema:
         """Return the table's columns as an Arrow schema, those named in `without` left out."""
         return pa.schema(
@@ -69,6 +79,16 @@ def load_tables(folder: Path) -> dict[str, TableSchema]:
 def canonical_tables() -> dict[str, TableSchema]:
     """Return the tables that every ingester fills, by name."""
     return load_tables(Path(__file__).parent)
+
+
+def trace_tables() -> dict[str, TableSchema]:
+    """Return the canonical tables whose rows are of traces, by name."""
+    return {name: table for name, table in canonical_tables().items() if table.is_of_trace}
+
+
+def run_tables() -> dict[str, TableSchema]:
+    """Return the canonical tables whose rows are of other files of the run, by name."""
+    return {name: table for name, table in canonical_tables().items() if not table.is_of_trace}
 
 
 def derived_tables() -> dict[str, TableSchema]:

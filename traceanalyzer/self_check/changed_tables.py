@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
-from traceanalyzer.schema import canonical_tables
+from traceanalyzer.schema import trace_tables
 
 Tables = Mapping[str, pa.Table]
 pc = cast(Any, pyarrow.compute)  # its stubs do not know tables' columns
@@ -25,13 +25,13 @@ CLOCKS = 5
 
 
 def read_tables(con: duckdb.DuckDBPyConnection) -> Tables:
-    """Return the canonical tables of a connection, in memory."""
-    return {name: con.sql(f"FROM canonical.{name}").to_arrow_table() for name in canonical_tables()}
+    """Return the canonical tables of a connection's traces, in memory."""
+    return {name: con.sql(f"FROM canonical.{name}").to_arrow_table() for name in trace_tables()}
 
 
 def row_count(con: duckdb.DuckDBPyConnection) -> int:
-    """Return how many rows the canonical tables hold together."""
-    counts = [con.execute(f"SELECT count(*) FROM canonical.{name}").fetchall() for name in canonical_tables()]
+    """Return how many rows the canonical tables of traces hold together."""
+    counts = [con.execute(f"SELECT count(*) FROM canonical.{name}").fetchall() for name in trace_tables()]
     return sum(int(found[0][0]) for found in counts)
 
 

@@ -21,7 +21,7 @@ Row = dict[str, Any]
 def canonical_tables(
     scenario: Scenario, recording: Recording, seed: int, trace_id: int, trace: str
 ) -> dict[str, pa.Table]:
-    """Return every canonical table; ids are positions in the trace's event list, times are absolute ns."""
+    """Return every canonical table of a trace; ids are positions in the trace's event list, times are absolute ns."""
     events, size_bytes = readable_events(scenario, trace_events(scenario, recording, seed))
     epoch_ns = begin_ns(scenario)
     threads = _threads(events)
@@ -33,7 +33,7 @@ def canonical_tables(
         "metadata": [{"key": key, "value": value} for key, value in metadata_values(scenario).items()],
         **_event_rows(scenario, events, epoch_ns, {key: row["thread_id"] for key, row in threads.items()}),
     }
-    return {name: _arrow(table, rows.get(name, []), trace_id) for name, table in schema.canonical_tables().items()}
+    return {name: _arrow(table, rows.get(name, []), trace_id) for name, table in schema.trace_tables().items()}
 
 
 def _arrow(table: schema.TableSchema, rows: Sequence[Row], trace_id: int) -> pa.Table:

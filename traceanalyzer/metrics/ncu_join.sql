@@ -1,0 +1,193 @@
+-- One row per kernel of a device as launched (name, grid and block), without communication: what the counters of Nsight
+-- Compute say of it, and how sure it is that they are of the same kernel.
+--
+-- Both recordings are of different runs, so only names and sizes can tell, never times. How a launch was found (tier):
+-- launch: name, grid and block are equal; name: the name is equal, the sizes are not, or were not written; base name: one
+-- side has the function's name only, and it stands for one kernel on both sides. Names are compared as kernel_identity
+-- gives them, where each side has one kernel of that identity. Launches on devices of another compute capability are not
+-- taken. Numbers are means over the profiled launches.
+--
+-- Nsight Compute runs a kernel alone, so none of its durations are here: its rates are, and the time is the job's. The
+-- headroom is what a kernel would save at most if it ran as fast as the device can sustain at what it uses most:
+-- sum_ns x (1 - greatest(sm_percent, memory_percent) / 100). It is a ceiling, not an estimate.
+--
+-- columns:
+--   trace              VARCHAR  name of the trace
+--   rank               INTEGER  rank in the job
+--   device             INTEGER  device
+--   trace_id           INTEGER  traces.trace_id
+--   name               VARCHAR  kernel, as the trace has it
+--   grid_x             BIGINT   launch grid
+--   grid_y             BIGINT   launch grid
+--   grid_z             BIGINT   launch grid
+--   block_x            BIGINT   thread block
+--   block_y            BIGINT   thread block
+--   block_z            BIGINT   thread block
+--   kernel_count       BIGINT   launches in the trace
+--   sum_ns             BIGINT   sum of their durations
+--   tier               VARCHAR  launch, name or base name; NULL: no counters of it
+--   profiled_count     BIGINT   launches that Nsight Compute profiled
+--   sm_percent         DOUBLE   throughput of the SMs
+--   memory_percent     DOUBLE   throughput of caches and memory: the busiest of them
+--   dram_percent       DOUBLE   throughput of the device's memory
+--   occupancy_percent  DOUBLE   achieved occupancy, measured
+--   limited_by         VARCHAR  as in ncu_kernels; varies: not the same for all profiled launches; NULL: unknown
+--   dram_bytes         DOUBLE   bytes of device memory of one launch; NULL: unknown, or another grid or block
+--   flops              DOUBLE   operations of one launch; NULL: unknown, or another grid or block
+--   spread             DOUBLE   greatest / least of these over the profiled launches, of whichever is larger; NULL: unknown
+--   headroom_ns        BIGINT   see above; NULL: rates are unknown
+WITH launched AS (
+    SELECT
+        trace_id,
+        device,
+        name,
+        grid_x,
+        grid_y,
+        grid_z,
+        block_x,
+        block_y,
+        block_z,
+        count(*) AS kernel_count,
+        CAST(sum(dur_ns) AS BIGINT) AS sum_ns
+    FROM canonical.gpu_ops
+    WHERE kind = 'kernel' AND NOT is_comm
+    GROUP BY ALL
+),
+recorded_names AS (
+    SELECT
+        *,
+        count(*) OVER (PARTITION BY identity) AS namesakes,
+        count(DISTINCT identity) OVER (PARTITION BY base) AS functions
+    FROM (
+        SELECT
+            name,
+            kernel_identity(name) AS identity,
+            kernel_base(identity) AS base
+        FROM (SELECT DISTINCT name FROM launched WHERE name IS NOT NULL)
+    )
+),
+profiled_names AS (
+    SELECT
+        *,
+        count(*) OVER (PARTITION BY identity) AS namesakes,
+        count(DISTINCT identity) OVER (PARTITION BY base) AS functions
+    FROM (
+        SELECT
+            name,
+            kernel_identity(name) AS identity,
+            kernel_base(identity) AS base
+        FROM (SELECT DISTINCT name FROM canonical.ncu_launches)
+    )
+),
+equal_names AS (
+    SELECT
+        recorded.name,
+        profiled.name AS profiled_name,
+        recorded.identity = profiled.identity AS is_whole
+    FROM recorded_names AS recorded
+    JOIN profiled_names AS profiled ON recorded.base = profiled.base
+    WHERE recorded.name = profiled.name
+       OR (recorded.identity = profiled.identity AND recorded.namesakes = 1 AND profiled.namesakes = 1)
+       OR (
+           recorded.identity <> profiled.identity
+           AND recorded.base IN (recorded.identity, profiled.identity)
+           AND recorded.functions = 1
+           AND profiled.functions = 1
+       )
+),
+found AS (
+    SELECT
+        launched.*,
+        kernels.* EXCLUDE (name, grid_x, grid_y, grid_z, block_x, block_y, block_z),
+        CASE
+            WHEN NOT is_whole THEN 3
+            WHEN launched.grid_x = kernels.grid_x
+             AND launched.grid_y = kernels.grid_y
+             AND launched.grid_z = kernels.grid_z
+             AND launched.block_x = kernels.block_x
+             AND launched.block_y = kernels.block_y
+             AND launched.block_z = kernels.block_z
+            THEN 1
+            ELSE 2
+        END AS tier
+    FROM launched
+    JOIN equal_names USING (name)
+    JOIN ncu_kernels AS kernels ON kernels.name = equal_names.profiled_name
+    LEFT JOIN canonical.devices AS devices USING (trace_id, device)
+    WHERE devices.compute_major IS NULL
+       OR kernels.compute_major IS NULL
+       OR (devices.compute_major = kernels.compute_major AND devices.compute_minor = kernels.compute_minor)
+),
+nearest AS (
+    SELECT *
+    FROM found
+    QUALIFY tier = min(tier) OVER (
+        PARTITION BY trace_id, device, name, grid_x, grid_y, grid_z, block_x, block_y, block_z
+    )
+),
+measured AS (
+    SELECT
+        trace_id,
+        device,
+        name,
+        grid_x,
+        grid_y,
+        grid_z,
+        block_x,
+        block_y,
+        block_z,
+        any_value(tier) AS tier,
+        count(*) AS profiled_count,
+        avg(sm_percent) AS sm_percent,
+        avg(memory_percent) AS memory_percent,
+        avg(dram_percent) AS dram_percent,
+        avg(occupancy_percent) AS occupancy_percent,
+        CASE count(DISTINCT limited_by) WHEN 0 THEN NULL WHEN 1 THEN any_value(limited_by) ELSE 'varies' END AS limited_by,
+        if(any_value(tier) = 1 AND count(dram_bytes) = count(*), avg(dram_bytes), NULL) AS dram_bytes,
+        if(any_value(tier) = 1 AND count(flops) = count(*), avg(flops), NULL) AS flops,
+        greatest(max(dram_bytes) / nullif(min(dram_bytes), 0), max(flops) / nullif(min(flops), 0)) AS spread
+    FROM nearest
+    GROUP BY trace_id, device, name, grid_x, grid_y, grid_z, block_x, block_y, block_z
+)
+SELECT
+    traces.trace,
+    traces.rank,
+    launched.device,
+    launched.trace_id,
+    launched.name,
+    launched.grid_x,
+    launched.grid_y,
+    launched.grid_z,
+    launched.block_x,
+    launched.block_y,
+    launched.block_z,
+    launched.kernel_count,
+    launched.sum_ns,
+    CASE measured.tier WHEN 1 THEN 'launch' WHEN 2 THEN 'name' WHEN 3 THEN 'base name' END AS tier,
+    coalesce(measured.profiled_count, 0) AS profiled_count,
+    measured.sm_percent,
+    measured.memory_percent,
+    measured.dram_percent,
+    measured.occupancy_percent,
+    measured.limited_by,
+    measured.dram_bytes,
+    measured.flops,
+    measured.spread,
+    CASE
+        WHEN sm_percent IS NOT NULL AND memory_percent IS NOT NULL
+        THEN CAST(round(launched.sum_ns * (1 - least(greatest(sm_percent, memory_percent), 100) / 100)) AS BIGINT)
+    END AS headroom_ns
+FROM launched
+JOIN canonical.traces AS traces USING (trace_id)
+LEFT JOIN measured
+  ON measured.trace_id = launched.trace_id
+ AND measured.device = launched.device
+ AND measured.name = launched.name
+ AND measured.grid_x IS NOT DISTINCT FROM launched.grid_x
+ AND measured.grid_y IS NOT DISTINCT FROM launched.grid_y
+ AND measured.grid_z IS NOT DISTINCT FROM launched.grid_z
+ AND measured.block_x IS NOT DISTINCT FROM launched.block_x
+ AND measured.block_y IS NOT DISTINCT FROM launched.block_y
+ AND measured.block_z IS NOT DISTINCT FROM launched.block_z
+ORDER BY launched.trace_id, launched.device, launched.sum_ns DESC, launched.name, launched.grid_x, launched.grid_y,
+    launched.grid_z, launched.block_x, launched.block_y, launched.block_z
