@@ -19,6 +19,7 @@ from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.report import formats
 from traceanalyzer.report.blocks import Bar, BarPart, Heading, Paragraph, Section, Table, Text
 from traceanalyzer.report.html import page as html_page
+from traceanalyzer.report.html.markup import cell_markup, code_markup, prose_markup
 from traceanalyzer.report.html.page import page
 from traceanalyzer.report.verdict import judge
 from traceanalyzer.run import Run, open_run
@@ -154,6 +155,28 @@ def test_what_is_cut_to_keep_a_page_small_is_said(
     assert "are cut: names over 128 letters, timelines over 400 slices, tables over 100 rows" in text
     for excerpt in data_of(text)["excerpts"]:
         assert sum(len(lane["boxes"]) // 6 for lane in excerpt["lanes"]) <= 400
+
+
+def test_a_number_keeps_its_unit_and_backticks_are_code() -> None:
+    told = str(prose_markup("Saves <0.1 % or 3.5 ms of `sql <b>`; step 3 so far, 2 sets"))
+    assert told == (
+        'Saves <span class="nb">&lt;0.1 %</span> or <span class="nb">3.5 ms</span> of <code>sql &lt;b&gt;</code>; '
+        "step 3 so far, 2 sets"
+    )
+
+
+def test_long_code_goes_on_below_and_is_copied_as_it_is() -> None:
+    root = parsed(f"<!doctype html><title>x</title><pre>{code_markup('for x in <a>:' + chr(10) + '    y()')}</pre>")
+    block = next(root.iter("pre"))
+    assert "".join(block.itertext()) == "for x in <a>:\n    y()"
+    assert [line.get("class") for line in block] == ["l", "l"]
+
+
+def test_a_long_name_breaks_at_its_joints_and_a_short_one_never() -> None:
+    assert str(cell_markup("aten::copy_")) == '<span class="nb">aten::copy_</span>'
+    assert str(cell_markup("a::batched__transpose_16x32<b>")) == (
+        '<span class="clip">a::<wbr>batched__<wbr>transpose_<wbr>16x32&lt;<wbr>b&gt;</span>'
+    )
 
 
 def test_blocks_alone_are_a_page_too() -> None:

@@ -10,7 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiers import examples
 
-from traceanalyzer.report.html.excerpts import MOST_NS, Box, Lane, Place, thinned, window_around
+from traceanalyzer.report.html.excerpts import (
+    MOST_NS,
+    MOST_ROWS,
+    Box,
+    Lane,
+    Place,
+    Window,
+    outermost_rows,
+    thinned,
+    window_around,
+)
 from traceanalyzer.report.html.nesting import TOLERANCE_NS, rows_of
 from traceanalyzer.report.html.stacks import Frames, Numbers, grouped, pruned, unfolded
 
@@ -61,6 +71,16 @@ def test_a_long_place_shows_both_its_ends(length: int, start: int) -> None:
     (a, b), (c, d) = window.stretches()
     assert (b - a) + (d - c) == window.length_ns
     assert window.at(b) == window.at(c)
+
+
+def test_outermost_slices_of_a_thread_that_ends_inside_give_way_to_the_inner_ones() -> None:
+    window = Window(0, 1_000, 1_000, 1_000)
+    chain = [Box(row, 0, 800, f"frame {row}", "slice-python") for row in range(12)]
+    calls = [Box(12, 100, 200, "call", "slice-call"), Box(12, 300, 400, "call", "slice-call")]
+    assert outermost_rows([*chain, *calls], window, 12) == 13 - MOST_ROWS
+    assert outermost_rows([*chain[:5], Box(5, 0, 10, "call", "slice-call")], window, 5) == 0
+    short = [Box(row, 0, 300, f"frame {row}", "slice-python") for row in range(12)]
+    assert outermost_rows(short, window, 11) == 0
 
 
 @examples()

@@ -53,7 +53,14 @@ def heat_map(
     every = max(1, -(-34 * len(steps) // plot))
     for at in range(0, len(steps), every):
         shapes.append(
-            words(LEFT_PX + (at + 0.5) * column, height + 15, str(steps[at]), tone="dim", anchor="middle", size=11)
+            words(
+                LEFT_PX + (at + 0.5) * column,
+                height + 15,
+                str(steps[at]) if at else f"step {steps[at]}",
+                tone="dim",
+                anchor="middle",
+                size=11,
+            )
         )
     shapes += _means(
         ranks, means, slowest, LEFT_PX + plot + 12, means_px - 84 if width == WIDE else means_px - 66, row, unit

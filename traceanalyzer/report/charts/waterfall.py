@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from traceanalyzer.report.charts.svg import WIDE, Svg, drawing, fitted, line, part, words
+from traceanalyzer.report.charts.svg import LETTER_PX, WIDE, Svg, drawing, fitted, line, part, words
 
 ROW_PX = 34
 BAR_PX = 24
-NAMES_PX = 236
-NUMBERS_PX = 452
+MOST_NAMES_PX = 236
+MOST_NUMBERS_PX = 452
+REMARK_PX = 164
+REMARK_LETTER_PX = 6.6
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ def waterfall(now: Drop, drops: Sequence[Drop], says: str, *, width: int = WIDE,
     """Return a row for today and one a fix: what is left, what this fix saves, the time after it."""
     narrow = width < WIDE
     row = ROW_PX + 22 if narrow else ROW_PX
-    left, right = (0, 0) if narrow else (NAMES_PX, NUMBERS_PX)
+    left, right = (0.0, 0.0) if narrow else _margins((now, *drops))
     longest = max([now.left_ns, *(drop.left_ns + max(drop.saving_ns, 0) for drop in drops), 1])
     scale = (width - left - right) / longest
     shapes: list[str] = []
@@ -47,17 +49,24 @@ def waterfall(now: Drop, drops: Sequence[Drop], says: str, *, width: int = WIDE,
         if at < len(drops):
             x = left + drop.left_ns * scale
             shapes.append(line(x, top + BAR_PX, x, top + row, tone="dim", dashed=True))
-        shapes += _narrow_words(drop, y, width) if narrow else _wide_words(drop, y + row / 2 + 5, width)
+        shapes += _narrow_words(drop, y, width) if narrow else _wide_words(drop, left, right, y + row / 2 + 5, width)
     return drawing(width, row * (len(drops) + 1), says, shapes, alone=alone)
 
 
-def _wide_words(drop: Drop, y: float, width: int) -> list[str]:
-    x = width - NUMBERS_PX + 12
+def _margins(drops: Sequence[Drop]) -> tuple[float, float]:
+    """Return the room for the names at the left and for the numbers at the right."""
+    left = max(len(drop.name) for drop in drops) * LETTER_PX + 20
+    right = max(len(drop.remark) for drop in drops) * REMARK_LETTER_PX + REMARK_PX
+    return min(left, MOST_NAMES_PX), min(right, MOST_NUMBERS_PX)
+
+
+def _wide_words(drop: Drop, left: float, right: float, y: float, width: int) -> list[str]:
+    x = width - right + 12
     return [
-        words(NAMES_PX - 14, y, fitted(drop.name, NAMES_PX - 20), anchor="end"),
+        words(left - 14, y, fitted(drop.name, left - 18), anchor="end"),
         words(x, y, drop.time),
         words(x + 86, y, drop.saves, bold=True),
-        words(x + 152, y, fitted(drop.remark, NUMBERS_PX - 164, 6.6), tone="dim", size=12),
+        words(x + 152, y, fitted(drop.remark, right - REMARK_PX + 1, REMARK_LETTER_PX), tone="dim", size=12),
     ]
 
 

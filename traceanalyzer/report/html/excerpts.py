@@ -22,6 +22,8 @@ MOST_THREADS = 2
 MOST_ROWS = 8
 # A slice that comes this close to both edges fills the excerpt.
 EDGE_SHARE = 0.01
+# A thread that is there for less of the excerpt says nothing about what is around it.
+LEAST_PRESENT_SHARE = 0.5
 _CATEGORIES = {
     "annotation": "slice-annotation",
     "python": "slice-python",
@@ -188,6 +190,7 @@ def _thread_lane(rows: Sequence[dict[str, Any]], thread: dict[str, Any] | None, 
     deepest = max(depths, default=-1)
     if folded > deepest >= 0:
         folded = deepest
+    folded = max(folded, outermost_rows(boxes, window, deepest))
     inner = tuple(
         Box(box.row - folded, box.start, box.end, box.name, box.token, box.link, box.count)
         for box in boxes
@@ -198,6 +201,19 @@ def _thread_lane(rows: Sequence[dict[str, Any]], thread: dict[str, Any] | None, 
     tid, name = (thread or {}).get("tid"), (thread or {}).get("thread_name")
     label = f"thread {tid}" if not name or name == tid or str(tid) in str(name) else f"{name} {tid}"
     return Lane(str(name) if name and str(tid) in str(name) else label, inner, ", ".join(notes))
+
+
+def outermost_rows(boxes: Sequence[Box], window: Window, deepest: int) -> int:
+    """Return how many rows hold no more than one slice around all others, of those for which there is no room.
+
+    A thread may end inside the excerpt, with the trace.
+    """
+    first, last = min((box.start for box in boxes), default=0), max((box.end for box in boxes), default=0)
+    edge = window.length_ns * EDGE_SHARE
+    around = {box.row for box in boxes if box.start <= first + edge and box.end >= last - edge}
+    if last - first < window.length_ns * LEAST_PRESENT_SHARE:
+        return 0
+    return next(row for row in range(len(around) + 1) if row not in around or row >= deepest + 1 - MOST_ROWS)
 
 
 def thinned(lanes: Sequence[Lane], least: int, most_boxes: int) -> list[Lane]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -17,6 +18,12 @@ from traceanalyzer.report.visible import one_line, visible
 
 # Names of traces have no limit; what is cut ends in an ellipsis.
 LONGEST_NAME = 512
+# A number and its unit stay on one line.
+_QUANTITY = re.compile(r"(?:[−+]|&lt;)?\d[\d,.]* (?:%|[nµm]?s|[KMGT]?i?B|[GT]B/s|[GT]FLOP/s)(?!\w)")
+# A name as short as this is never broken; a longer one is broken behind these.
+_SHORT_LETTERS = 18
+_JOINTS = re.compile(r"(?:::|[_/.,<(])(?=[A-Za-z0-9])")
+_CODE = re.compile(r"`([^`]+)`")
 
 
 def filled(template: str, values: Mapping[str, Any]) -> Markup:
@@ -25,8 +32,23 @@ def filled(template: str, values: Mapping[str, Any]) -> Markup:
 
 
 def code_markup(code: str) -> Markup:
-    """Return code as markup that keeps its lines."""
-    return escape("\n".join(visible(line.expandtabs(4)) for line in code.rstrip("\n").split("\n")))
+    """Return code as markup that keeps its lines; each is an element, so that a long one can go on indented."""
+    lines = [escape(visible(line.expandtabs(4))) for line in code.rstrip("\n").split("\n")]
+    return Markup("\n</span>").join(Markup('<span class="l">') + line for line in lines) + Markup("</span>")
+
+
+def prose_markup(text: str) -> Markup:
+    """Return a sentence as markup: numbers keep their units, and what stands in backticks is code."""
+    quantities = _QUANTITY.sub(r'<span class="nb">\g<0></span>', str(escape(one_line(text))))
+    return Markup(_CODE.sub(r"<code>\1</code>", quantities))
+
+
+def cell_markup(text: str) -> Markup:
+    """Return a name in a narrow cell as markup: on one line where it is short, else on two, broken at its joints."""
+    if len(text) <= _SHORT_LETTERS:
+        return Markup('<span class="nb">{}</span>').format(one_line(text))
+    pieces = _JOINTS.sub(r"\g<0>\n", one_line(text)).split("\n")
+    return Markup('<span class="clip">{}</span>').format(Markup("<wbr>").join(pieces))
 
 
 def shown_name(name: str | None, longest: int = LONGEST_NAME) -> str:
@@ -48,6 +70,8 @@ def _environment() -> Environment:
         finalize=_harmless,
     )
     environment.filters["code"] = code_markup
+    environment.filters["cell"] = cell_markup
+    environment.filters["prose"] = prose_markup
     environment.tests["svg"] = lambda value: isinstance(value, Svg)
     environment.globals["kind"] = _kind
     return environment

@@ -1,6 +1,6 @@
 // Rows of boxes on a canvas: timelines, and the flame graph. A box is [row, start, length, name, token, link].
-const RULER = 22, ROW = 19, LEDGER_ROW = 16, GAP = 8, LEAST_WORDS = 34, LETTER = 6.3, FIELDS = 6;
-const LINK_AFTER_MS = 250;
+const RULER = 22, ROW = 19, LEDGER_ROW = 16, GAP = 8, LEAST_WORDS = 34, LONGEST_WORDS = 300, FIELDS = 6;
+const WIDE_GUTTER = 148, LEAST_TICK = 84, LINK_AFTER_MS = 250;
 
 const tip = document.createElement("div");
 tip.className = "tip";
@@ -49,7 +49,7 @@ class Strip {
   }
 
   get gutter() {
-    return this.picture.mark ? (this.canvas.clientWidth < 560 ? 92 : 148) : 0;
+    return this.picture.mark ? (this.canvas.clientWidth < 560 ? 92 : WIDE_GUTTER) : 0;
   }
 
   x(time) {
@@ -109,9 +109,10 @@ class Strip {
     pen.fillRect(0, 0, this.gutter, this.height);
     for (const { lane, y, end } of this.lanes) {
       pen.fillStyle = paint("--c-text");
-      pen.fillText(fitted(lane.label, this.gutter - 14), 8, y + 9);
+      const label = this.gutter < WIDE_GUTTER ? lane.label.replace(/^GPU (?:(\d+) )?stream/, (_, of) => (of ? `${of} · stream` : "stream")) : lane.label;
+      pen.fillText(fitted(pen, label, this.gutter - 12), 8, y + 9);
       pen.fillStyle = paint("--c-dim");
-      if (lane.note) pen.fillText(fitted(lane.note, this.gutter - 14), 8, y + 25);
+      if (lane.note) pen.fillText(fitted(pen, lane.note, this.gutter - 12), 8, y + 25);
       pen.fillStyle = paint("--c-line");
       pen.fillRect(0, end + GAP / 2 - 1, width, 1);
     }
@@ -127,8 +128,12 @@ class Strip {
     pen.fillRect(a, RULER - 3, Math.max(b - a, 2), this.height);
     pen.restore();
     const span = this.v[1] - this.v[0];
-    let step = 10 ** Math.floor(Math.log10(span / 2));
-    for (const factor of [5, 2]) if (span / (step * factor) >= 4) { step *= factor; break; }
+    const least = (span * LEAST_TICK) / (width - this.gutter);
+    const tens = 10 ** Math.floor(Math.log10(least));
+    const step = tens * [1, 2, 5, 10].find((factor) => tens * factor >= least * (1 - 1e-9));
+    const left = cut[1] ? this.x(cut[0]) : Infinity;
+    const told = `${inWords(cut[1])} left out`;
+    const room = pen.measureText(told).width + 12;
     const from = Math.ceil(this.v[0] / step) * step;
     for (let time = from; time <= this.v[1]; time += step) {
       const x = this.x(time);
@@ -136,7 +141,8 @@ class Strip {
       pen.fillRect(x, 0, 1, this.height);
       pen.fillStyle = paint("--c-dim");
       const words = time === 0 ? "0" : `+${shortTime(time)}`;
-      if (x + words.length * LETTER < width) pen.fillText(words, x + 4, 9);
+      const end = x + 4 + pen.measureText(words).width;
+      if (end < width && (end < left || x > left + room)) pen.fillText(words, x + 4, 9);
     }
     pen.fillStyle = paint("--c-bad");
     pen.fillRect(a, RULER - 3, Math.max(b - a, 2), 3);
@@ -144,7 +150,7 @@ class Strip {
       pen.fillStyle = paint("--c-text");
       const x = this.x(cut[0]);
       for (let y = RULER; y < this.height; y += 6) pen.fillRect(x - 1, y, 2, 3);
-      pen.fillText(`${inWords(cut[1])} left out`, x + 5, 9);
+      pen.fillText(told, x + 5, 9);
     }
   }
 
@@ -158,7 +164,7 @@ class Strip {
     pen.fillRect(from, box.y, width, box.height);
     if (width > LEAST_WORDS) {
       pen.fillStyle = words;
-      pen.fillText(fitted(ta.data.names[box.name], width - 6), from + 4, box.y + box.height / 2 + 0.5);
+      pen.fillText(fitted(pen, ta.data.names[box.name], width - 7), from + 4, box.y + box.height / 2 + 0.5);
     }
     if (at === this.focus || at === this.hover) {
       pen.strokeStyle = paint("--c-text");
@@ -307,9 +313,13 @@ function shortTime(ns) {
   return `${+ns.toFixed(0)} ns`;
 }
 
-function fitted(text, room) {
-  const most = Math.floor(room / LETTER);
-  return text.length <= most ? text : `${text.slice(0, Math.max(most - 1, 1))}…`;
+function fitted(pen, text, room) {
+  const start = text.slice(0, LONGEST_WORDS);
+  const width = pen.measureText(start).width;
+  if (start === text && width <= room) return text;
+  let most = Math.max(Math.floor((start.length * room) / width), 1);
+  while (most > 1 && pen.measureText(`${start.slice(0, most)}…`).width > room) most -= 1;
+  return `${start.slice(0, most)}…`;
 }
 
 // A link to a place: #card@from-to, or #card@row:from-to where another row of the evidence is shown.

@@ -38,7 +38,7 @@ def section(source: PageSource) -> Part | None:
     drawn = [memory_curve(points, length_ns, limit, says, width=width) for width in (WIDE, NARROW)]
     where = f"rank {most['rank']}, device {most['device']}" if most["rank"] is not None else f"device {most['device']}"
     at_ms = (most["peak_ns"] - most["first_ns"]) / 1e6
-    note = f"{where}; peak at {at_ms:,.3f} ms; the most and least of every pixel are kept"
+    note = f"{where}; peak at {at_ms:,.3f} ms; the lines are the most and the least in use at each point"
     note += f"; {counted(len(devices) - 1, 'other device')} used less" if len(devices) > 1 else ""
     live = source.rows("live_allocations", [most["trace_id"], most["device"], most["peak_ns"]])
     values = {"wide": drawn[0], "narrow": drawn[1], "slowest": blocks_markup(_live(live))}

@@ -46,7 +46,9 @@ def section(source: PageSource) -> Part | None:
     columns = [_mean(column) for column in zip(*known.times, strict=True)]
     late = sorted(range(len(columns)), key=lambda at: (-columns[at], at))[:NAMED]
     named = listed([f"rank {known.ranks[at]} {duration(means[at])}" for at in order[:NAMED]])
-    words = f"Slowest ranks: {named}. Slowest steps: {listed([str(known.steps[at]) for at in late])}."
+    words = f"Slowest ranks: {named}."
+    if len(known.steps) > 1:
+        words += f" Slowest steps: {listed([str(known.steps[at]) for at in late])}."
     says = f"{_says(known)}. {words}"
     apart = means[order[0]] > (1 + ALIKE_SHARE) * sorted(means)[len(means) // 2]
     slowest = known.ranks[order[0]] if apart else None

@@ -20,7 +20,7 @@ def section(source: PageSource) -> Part | None:
     if plan is None or len(plan.fixes) < 2:
         return None
     now, drops = plan_drops(source.diagnosis, plan)
-    says = "; ".join(f"{drop.name}: {drop.time} left, {drop.saves}" for drop in (now, *drops))
+    says = "; ".join([f"now: {now.time}", *(f"{drop.name}: {drop.time} left, {drop.saves}" for drop in drops)])
     values = {
         "wide": waterfall(now, drops, says),
         "narrow": waterfall(now, drops, says, width=NARROW),

@@ -79,7 +79,11 @@ def _section(
     if not rows:
         return None
     shown, rest = rows[: source.limits.rows], rows[source.limits.rows :]
-    more = f"{counted(len(rest), 'more row')}: {duration(sum(row[weight] or 0 for row in rest))}" if rest else ""
+    more = ""
+    if rest:
+        rest_ns = sum(row[weight] or 0 for row in rest)
+        took = f"together {duration(rest_ns)}" if rest_ns else "none of which took time on the device"
+        more = f"{counted(len(rest), 'more row')}, {took}"
     told = [c for c in columns if any(row[c.key] is not None for row in shown)]
     longest = min(source.limits.name_letters, 512)
     body = table_markup(f"t-{id_}", title, told, shown, more=more, longest=longest)
