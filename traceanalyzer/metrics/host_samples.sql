@@ -1,8 +1,8 @@
 -- One row per thread and function in which CPU samples found it: how often the function ran itself.
 --
--- A sample counts for its innermost function. Where the symbol is not known, the function is an address. The cycles that
--- Nsight Systems writes beside a sample are 1 in each row, so samples are what is counted. Only Nsight Systems records
--- them (`--sample=process-tree`); of other traces there are no rows.
+-- A sample counts for its innermost function. Where the symbol is not known, the function is an address. The cycles
+-- that Nsight Systems writes beside a sample are 1 in each row, so samples are what is counted. Only Nsight Systems
+-- records them (`--sample=process-tree`); of other traces there are no rows.
 --
 -- columns:
 --   trace         VARCHAR  name of the trace

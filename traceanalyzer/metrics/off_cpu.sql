@@ -1,10 +1,10 @@
 -- One row per launching thread whose scheduling was recorded: why it was not on a CPU.
 --
--- Each interval off the CPU has one cause, the first that holds when the thread leaves it: ready: it could run but got no
--- core; gpu wait: inside a call that waits for the device (host_waits); os call: inside a call of the operating system's
--- libraries; api call: inside another call of the runtime or driver, in which the driver waits; else other. The causes
--- add up to off_cpu_ns. Where the states of threads were not recorded, ready_ns is NULL, and that time is in the causes
--- after it. Time before the first and after the last interval on a CPU does not count.
+-- Each interval off the CPU has one cause, the first that holds when the thread leaves it: ready: it could run but
+-- got no core; gpu wait: inside a call that waits for the device (host_waits); os call: inside a call of the
+-- operating system's libraries; api call: inside another call of the runtime or driver, in which the driver waits;
+-- else other. The causes add up to off_cpu_ns. Where the states of threads were not recorded, ready_ns is NULL, and
+-- that time is in the causes after it. Time before the first and after the last interval on a CPU does not count.
 --
 -- columns:
 --   trace        VARCHAR  name of the trace

@@ -1,9 +1,10 @@
 -- One row per host thread and call of the operating system's libraries: what the thread waited for, and how long.
 --
 -- Kinds: lock: a mutex, read-write lock, semaphore or futex; condition: a condition variable, a barrier or the end of
--- another thread; sleep; yield; poll: for files or sockets; other: the rest, which works rather than waits. Calls shorter
--- than the recording's threshold (by default 1 us) are not recorded, so that counts and times are lower bounds. Nested
--- calls count in full. Only Nsight Systems records these calls (`--trace=osrt`); of other traces there are no rows.
+-- another thread; sleep; yield; poll: for files or sockets; other: the rest, which works rather than waits. Calls
+-- shorter than the recording's threshold (by default 1 us) are not recorded, so that counts and times are lower
+-- bounds. Nested calls count in full. Only Nsight Systems records these calls (`--trace=osrt`); of other traces there
+-- are no rows.
 --
 -- columns:
 --   trace         VARCHAR  name of the trace
@@ -60,7 +61,8 @@ SELECT
     CASE
         WHEN regexp_matches(
             call_sums.name,
-            '^pthread_(mutex_(timed|clock)?lock|rwlock_(timed|clock)?(rd|wr)lock|spin_lock)$|^sem_(timed|clock)?wait$|^futex$'
+            '^pthread_(mutex_(timed|clock)?lock|rwlock_(timed|clock)?(rd|wr)lock|spin_lock)$'
+            || '|^sem_(timed|clock)?wait$|^futex$'
         ) THEN 'lock'
         WHEN regexp_matches(call_sums.name, '^pthread_(cond_(timed|clock)?wait|barrier_wait|(timed|clock)?join(_np)?)$')
         THEN 'condition'

@@ -1,8 +1,8 @@
 -- One row per host thread: what it is there for.
 --
 -- Launching: it calls the runtime or the driver of a device. Profiler: a thread of Nsight Systems, of CUPTI or of the
--- driver's event handling, by its name; it is not the program's, and its `poll` tops most tables of OS calls. Other: the
--- rest. Threads that only the scheduler saw are here, too.
+-- driver's event handling, by its name; it is not the program's, and its `poll` tops most tables of OS calls. Other:
+-- the rest. Threads that only the scheduler saw are here, too.
 --
 -- columns:
 --   trace        VARCHAR  name of the trace

@@ -1,8 +1,8 @@
 -- One row per host thread whose scheduling was recorded: how long it ran on a CPU, and how often it moved.
 --
--- A thread runs from when it is switched in to when it is switched out. If the recording begins or ends while it runs, the
--- time is cut at the first or last scheduling event of the trace, and open_count says so. Only Nsight Systems records
--- scheduling (`--cpuctxsw=process-tree`); of other traces there are no rows.
+-- A thread runs from when it is switched in to when it is switched out. If the recording begins or ends while it
+-- runs, the time is cut at the first or last scheduling event of the trace, and open_count says so. Only Nsight
+-- Systems records scheduling (`--cpuctxsw=process-tree`); of other traces there are no rows.
 --
 -- columns:
 --   trace             VARCHAR  name of the trace
@@ -15,7 +15,7 @@
 --   recorded_ns       BIGINT   from the first to the last scheduling event of the trace
 --   on_cpu_ns         BIGINT   time on a CPU
 --   on_cpu_share      DOUBLE   on_cpu_ns of recorded_ns, 0 to 1
---   ready_ns          BIGINT   time off the CPU in which the thread could run but got no core; NULL: states not recorded
+--   ready_ns          BIGINT   time in which the thread could run but got no core; NULL: states not recorded
 --   slice_count       BIGINT   intervals on a CPU
 --   longest_slice_ns  BIGINT   longest of them
 --   migration_count   BIGINT   intervals on another CPU than the interval before

@@ -8,5 +8,5 @@ CREATE TABLE cpu_samples (
     module        VARCHAR,           -- library or program that holds it
     own_function  VARCHAR,           -- innermost function that is not of the system, the CUDA driver or a runtime; NULL: none
     is_kernel     BOOLEAN NOT NULL,  -- the innermost function is of the operating system's kernel
-    stack         VARCHAR            -- functions of the call chain, the outermost first, joined by semicolons; in names, : for ;
+    stack         VARCHAR            -- functions of the call chain, the outermost first, joined by semicolons
 );
