@@ -58,6 +58,23 @@ def test_samples_have_the_innermost_function_and_that_of_the_program(tmp_path: P
         "fill(float*)",
     )
     assert (second["thread_id"], second["own_function"], second["is_kernel"]) == (None, None, True)
+    assert (first["stack"], second["stack"]) == ("main;fill(float*);float std::generate<int>();memcpy", "memcpy")
+
+
+def test_a_frame_without_a_mode_is_the_programs_as_older_versions_write_it(tmp_path: Path) -> None:
+    strings = _strings("memset", "/lib64/libc.so.6", "__cudart516", "/home/me/solver", "a;b()", "main")
+    frames = [
+        {**_frame(1, depth, symbol, module), "kernelMode": None}
+        for depth, (symbol, module) in enumerate([(100, 101), (102, 103), (104, 103), (105, 103)])
+    ]
+    samples = [{"id": 1, "start": 150, "globalTid": global_tid(10)}]
+    found = ingest(
+        tmp_path,
+        {**launched(1), "StringIds": strings, "COMPOSITE_EVENTS": samples, "SAMPLING_CALLCHAINS": frames},
+    )
+    (sample,) = found.rows("cpu_samples")
+    assert (sample["function"], sample["own_function"], sample["is_kernel"]) == ("memset", "a;b()", False)
+    assert sample["stack"] == "main;a:b();__cudart516;memset"
 
 
 def test_samples_do_not_count_as_events(tmp_path: Path) -> None:

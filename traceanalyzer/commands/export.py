@@ -19,6 +19,7 @@ from traceanalyzer.report.words import size
 
 if TYPE_CHECKING:
     from traceanalyzer.diagnosis import Diagnosis
+    from traceanalyzer.exports.overlay import Overlay
     from traceanalyzer.exports.part import Part
     from traceanalyzer.run import Run
 
@@ -28,7 +29,7 @@ _GZIP_LEVEL = 1
 
 @click.group()
 def export() -> None:
-    """Write a run as a file for Perfetto, speedscope or a spreadsheet."""
+    """Write a run as a file for Perfetto, speedscope or a spreadsheet, or its critical path."""
 
 
 def _output(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -87,9 +88,16 @@ def write_trace(
 ) -> None:
     """Write one trace with our tracks: as JSON, packed unless `plain`."""
     from traceanalyzer.exports.overlay import overlay_of
+
+    _write_overlaid(run, part, overlay_of(run, part, diagnosis), stream, from_tables=from_tables, plain=plain)
+
+
+def _write_overlaid(
+    run: Run, part: Part, overlay: Overlay, stream: IO[bytes], *, from_tables: bool = False, plain: bool
+) -> None:
+    """Write one trace with an overlay: as JSON, packed unless `plain`."""
     from traceanalyzer.exports.perfetto import write_perfetto
 
-    overlay = overlay_of(run, part, diagnosis)
     if plain:
         write_perfetto(run, part, overlay, stream, from_tables=from_tables)
         return
@@ -107,6 +115,44 @@ def _write_tar(run: Run, parts: list[Part], diagnosis: Diagnosis, stream: IO[byt
             header.size = content.tell()
             content.seek(0)
             archive.addfile(header, content)
+
+
+@export.command("critical-path")
+@run_options
+@_output
+@click.option("--rank", "ranks", type=int, multiple=True, metavar="N", help="The rank to look at.")
+@click.option("--annotation", default="", metavar="TEXT", help="Only within an annotation whose name contains TEXT.")
+@click.option(
+    "--instance", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Which of these, from 0."
+)
+def critical_path(options: RunOptions, output: Path, ranks: tuple[int, ...], annotation: str, instance: int) -> None:
+    """Write the critical path of one rank by HTA's definition, to compare with HTA.
+
+    FILE.csv gets a table of its parts; any other FILE the trace for Perfetto, with the path as a track. The path
+    leaves out the time between top-level operators and in waits. For what limits a run, ask `diagnose`.
+    """
+    from traceanalyzer.critical_path import critical_path as path_of
+    from traceanalyzer.exports.critical_path import (
+        critical_path_overlay,
+        critical_path_words,
+        write_critical_path_table,
+    )
+    from traceanalyzer.exports.part import parts_of
+
+    with opened(options) as (run, activity):
+        parts = parts_of(run, ranks)
+        if len(parts) > 1:
+            raise TraceAnalyzerError(f"{len(parts)} traces have a path each", "export critical-path", "name one --rank")
+        activity.phase("finding the path")
+        path = path_of(run.connection, parts[0].trace_id, annotation, instance)
+        activity.phase("writing")
+        with written_bytes(output) as stream:
+            if output.suffix == ".csv":
+                write_critical_path_table(path, stream)
+            else:
+                _write_overlaid(run, parts[0], critical_path_overlay(path), stream, plain=output.suffix == ".json")
+    if not options.quiet:
+        click.echo(critical_path_words(path), err=True)
 
 
 @export.command("speedscope")

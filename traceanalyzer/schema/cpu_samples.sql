@@ -7,5 +7,6 @@ CREATE TABLE cpu_samples (
     function      VARCHAR,           -- innermost function, as written
     module        VARCHAR,           -- library or program that holds it
     own_function  VARCHAR,           -- innermost function that is not of the system, the CUDA driver or a runtime; NULL: none
-    is_kernel     BOOLEAN NOT NULL   -- the innermost function is of the operating system's kernel
+    is_kernel     BOOLEAN NOT NULL,  -- the innermost function is of the operating system's kernel
+    stack         VARCHAR            -- functions of the call chain, the outermost first, joined by semicolons
 );

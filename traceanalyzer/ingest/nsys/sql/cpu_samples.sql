@@ -1,4 +1,4 @@
--- CPU samples: the innermost function of each, and the innermost one that somebody could change.
+-- CPU samples: the call chain of each, its innermost function, and the innermost one that somebody could change.
 WITH frames AS (
     SELECT
         sample_frame.id,
@@ -6,9 +6,9 @@ WITH frames AS (
         symbols.value AS function,
         modules.value AS module,
         coalesce(sample_frame.kernelMode = 1, FALSE) AS is_kernel,
-        coalesce(
-            sample_frame.kernelMode = 1
-            OR regexp_matches(
+        coalesce(sample_frame.kernelMode = 1, FALSE)
+        OR coalesce(
+            regexp_matches(
                 modules.value,
                 'kernel.kallsyms|\[(vdso|vsyscall|Unknown|Broken)|/ld-[^/]*$|/lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s)[.-][^/]*$|/lib(cuda|nvidia|cudart|cupti|nvrtc|ToolsInjection)[^/]*$|/tmp/nvidia|[Nn]sight'
             ),
@@ -25,9 +25,10 @@ chains AS (
         arg_min(module, depth) AS module,
         arg_min(function, depth) FILTER (
             WHERE NOT is_system
-              AND NOT regexp_matches(function, '^(0x|\[|[\w ]*\bstd::|__gnu_)')
+              AND NOT regexp_matches(function, '^(0x|\[|[\w ]*\bstd::|__gnu_|__cudart)')
         ) AS own_function,
-        coalesce(arg_min(is_kernel, depth), FALSE) AS is_kernel
+        coalesce(arg_min(is_kernel, depth), FALSE) AS is_kernel,
+        string_agg(translate(coalesce(function, ''), e';\n\r', ':  '), ';' ORDER BY depth DESC) AS stack
     FROM frames
     GROUP BY id
 )
@@ -38,7 +39,8 @@ SELECT
     chains.function,
     chains.module,
     chains.own_function,
-    chains.is_kernel
+    chains.is_kernel,
+    chains.stack
 FROM cpu_sample
 JOIN chains USING (id)
 LEFT JOIN thread_numbers ON thread = globalTid

@@ -1,0 +1,124 @@
+-- One row per launching thread whose scheduling was recorded: why it was not on a CPU.
+--
+-- Each interval off the CPU has one cause, the first that holds when the thread leaves it: ready: it could run but
+-- got no core; gpu wait: inside a call that waits for the device (host_waits); os call: inside a call of the
+-- operating system's libraries; api call: inside another call of the runtime or driver, in which the driver waits;
+-- else other. The causes add up to off_cpu_ns. Where the states of threads were not recorded, ready_ns is NULL, and
+-- that time is in the causes after it. Time before the first and after the last interval on a CPU does not count.
+--
+-- columns:
+--   trace        VARCHAR  name of the trace
+--   rank         INTEGER  rank in the job
+--   trace_id     INTEGER  key of the canonical tables
+--   pid          VARCHAR  process as written
+--   tid          VARCHAR  thread as written
+--   thread_name  VARCHAR  display name; NULL: not recorded
+--   off_count    BIGINT   intervals off the CPU
+--   off_cpu_ns   BIGINT   sum of them
+--   longest_ns   BIGINT   longest
+--   ready_ns     BIGINT   could run, but got no core; NULL: states not recorded
+--   gpu_wait_ns  BIGINT   in calls that wait for the device
+--   os_call_ns   BIGINT   in calls of the operating system's libraries
+--   api_call_ns  BIGINT   in other calls of the runtime or driver
+--   other_ns     BIGINT   none of these was recorded
+WITH thread_states AS (
+    -- Only Nsight Systems records states; the arguments of other traces are long, so they are not read.
+    SELECT trace_id, event_id, CAST(json_extract(args, '$.thread_state') AS INTEGER) AS state
+    FROM canonical.event_args
+    SEMI JOIN (FROM canonical.traces WHERE format = 'nsys') AS recorders USING (trace_id)
+),
+off_slices AS (
+    SELECT
+        slices.trace_id,
+        slices.thread_id,
+        slices.start_ns,
+        slices.dur_ns,
+        thread_states.state
+    FROM canonical.host_slices AS slices
+    JOIN thread_roles AS roles USING (trace_id, thread_id)
+    LEFT JOIN thread_states
+           ON thread_states.trace_id = slices.trace_id AND thread_states.event_id = slices.slice_id
+    WHERE slices.raw_category = 'SCHED_EVENTS'
+      AND roles.role = 'launching'
+),
+-- The calls around an interval: at most a few, as runtime calls nest driver calls and those nest OS calls.
+calls AS (
+    SELECT
+        slices.trace_id,
+        slices.thread_id,
+        slices.start_ns,
+        slices.start_ns + slices.dur_ns AS end_ns,
+        CASE
+            WHEN slices.category = 'os' THEN 'os'
+            WHEN waits.call_id IS NOT NULL THEN 'wait'
+            ELSE 'api'
+        END AS kind
+    FROM canonical.host_slices AS slices
+    LEFT JOIN host_waits AS waits
+           ON waits.trace_id = slices.trace_id AND waits.call_id = slices.slice_id
+    WHERE slices.category IN ('runtime', 'driver') OR slices.raw_category = 'OSRT_API'
+),
+-- The latest end that calls of a kind reach, from their start on: an interval lies in one if it starts before that.
+reaches AS (
+    SELECT
+        trace_id,
+        thread_id,
+        kind,
+        start_ns,
+        max(max(end_ns)) OVER (PARTITION BY trace_id, thread_id, kind ORDER BY start_ns) AS end_ns
+    FROM calls
+    GROUP BY trace_id, thread_id, kind, start_ns
+),
+states AS (
+    SELECT trace_id, bool_or(state IN (1, 2, 3, 4, 6, 7)) AS has_states
+    FROM off_slices
+    GROUP BY trace_id
+),
+causes AS (
+    SELECT
+        off_slices.trace_id,
+        off_slices.thread_id,
+        off_slices.dur_ns,
+        CASE
+            WHEN off_slices.state = 1 THEN 'ready'
+            WHEN waits.end_ns > off_slices.start_ns THEN 'wait'
+            WHEN os_calls.end_ns > off_slices.start_ns THEN 'os'
+            WHEN api_calls.end_ns > off_slices.start_ns THEN 'api'
+            ELSE 'other'
+        END AS cause
+    FROM off_slices
+    ASOF LEFT JOIN (FROM reaches WHERE kind = 'wait') AS waits
+            ON waits.trace_id = off_slices.trace_id
+           AND waits.thread_id = off_slices.thread_id
+           AND waits.start_ns <= off_slices.start_ns
+    ASOF LEFT JOIN (FROM reaches WHERE kind = 'os') AS os_calls
+            ON os_calls.trace_id = off_slices.trace_id
+           AND os_calls.thread_id = off_slices.thread_id
+           AND os_calls.start_ns <= off_slices.start_ns
+    ASOF LEFT JOIN (FROM reaches WHERE kind = 'api') AS api_calls
+            ON api_calls.trace_id = off_slices.trace_id
+           AND api_calls.thread_id = off_slices.thread_id
+           AND api_calls.start_ns <= off_slices.start_ns
+)
+SELECT
+    roles.trace,
+    roles.rank,
+    roles.trace_id,
+    roles.pid,
+    roles.tid,
+    roles.thread_name,
+    count(*) AS off_count,
+    CAST(sum(dur_ns) AS BIGINT) AS off_cpu_ns,
+    max(dur_ns) AS longest_ns,
+    CASE
+        WHEN bool_or(states.has_states) THEN CAST(coalesce(sum(dur_ns) FILTER (WHERE cause = 'ready'), 0) AS BIGINT)
+    END AS ready_ns,
+    CAST(coalesce(sum(dur_ns) FILTER (WHERE cause = 'wait'), 0) AS BIGINT) AS gpu_wait_ns,
+    CAST(coalesce(sum(dur_ns) FILTER (WHERE cause = 'os'), 0) AS BIGINT) AS os_call_ns,
+    CAST(coalesce(sum(dur_ns) FILTER (WHERE cause = 'api'), 0) AS BIGINT) AS api_call_ns,
+    CAST(coalesce(sum(dur_ns) FILTER (WHERE cause = 'other'), 0) AS BIGINT) AS other_ns
+FROM causes
+JOIN thread_roles AS roles USING (trace_id, thread_id)
+JOIN states USING (trace_id)
+GROUP BY roles.trace, roles.rank, roles.trace_id, roles.thread_id, roles.pid, roles.tid, roles.thread_name
+ORDER BY roles.trace_id, off_cpu_ns DESC, roles.thread_id
