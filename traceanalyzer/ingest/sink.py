@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -32,6 +33,16 @@ def parquet_options(schema: pa.Schema) -> dict[str, Any]:
         "use_dictionary": repeating,
         "column_encoding": dict.fromkeys(packed, "DELTA_BINARY_PACKED"),
     }
+
+
+@cache
+def _empty_file(table: str) -> bytes:
+    """Return the file of a canonical table without rows; most traces have several."""
+    schema = canonical_tables()[table].arrow_schema(without=RUN_COLUMNS)
+    target = pa.BufferOutputStream()
+    pq.ParquetWriter(target, schema, **parquet_options(schema)).close()
+    content: bytes = target.getvalue().to_pybytes()
+    return content
 
 
 class TraceSink:
@@ -73,7 +84,7 @@ class TraceSink:
         """Finish every file. A table may also lie in several files of its own, `name-….parquet`."""
         for name in canonical_tables():
             if name not in self._writers and not any(self.folder.glob(f"{name}-*.parquet")):
-                self._writer(name, self.schema(name))
+                self.path(name).write_bytes(_empty_file(name))
         for writer in self._writers.values():
             writer.close()
 
