@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import time
+from unittest.mock import patch
+
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tiers import examples
 
+from traceanalyzer.ingest import nesting
 from traceanalyzer.ingest.nesting import ANCESTOR_CATEGORIES, NONE, Nested, Nester, Slices, name_hashes
 from traceanalyzer.simulator.writers.ancestry import stack_below
 
@@ -106,11 +111,28 @@ ROWS = st.lists(
 )
 
 
+# Levels of many slices are followed in vectors, levels of few slice by slice: a small example is tried as both.
+@pytest.mark.parametrize("worth", [0, 10**9], ids=["vectors", "one by one"])
 @given(ROWS)
 @examples(1000)
-def test_vectors_agree_with_a_stack(rows: list[Row]) -> None:
+def test_vectors_agree_with_a_stack(worth: int, rows: list[Row]) -> None:
     ordered = slices(rows)
-    assert as_tuples(Nester().feed(ordered)) == by_stack(ordered)
+    nester = Nester()
+    with patch.object(nesting, "_ROWS_WORTH_A_LEVEL", worth):
+        nested = nester.feed(ordered)
+    assert as_tuples(nested) == by_stack(ordered)
+    assert nester.crossing_count == crossing_count(ordered)
+
+
+def crossing_count(rows: Slices) -> int:
+    """Count the slices that end after the innermost slice that is open when they start."""
+    places = {int(rows.slice_id[i]): i for i in range(len(rows))}
+    count = 0
+    for i, (_, parent, *_) in enumerate(by_stack(rows)):
+        if parent != NONE:
+            ends = [2 * int(rows.start_ns[j] + rows.dur_ns[j]) + (rows.dur_ns[j] == 0) for j in (i, places[parent])]
+            count += int(ends[0] > ends[1])
+    return count
 
 
 @given(ROWS, st.integers(1, 7))
@@ -123,3 +145,18 @@ def test_batch_size_does_not_change_parents(rows: list[Row], size: int) -> None:
         part = Slices(*(getattr(ordered, f)[first : first + size] for f in Slices.__dataclass_fields__))
         answers += as_tuples(nester.feed(part))
     assert answers == by_stack(ordered)
+    assert nester.crossing_count == crossing_count(ordered)
+
+
+@pytest.mark.parametrize(
+    ("step_ns", "dur_ns"), [(1, 10**6), (10, 15), (10, 505)], ids=["all open at once", "pairs", "window of 50"]
+)
+def test_slices_that_cross_take_time_as_their_number(step_ns: int, dur_ns: int) -> None:
+    """In the square of their number, twenty thousand take minutes."""
+    rows = slices([(0, i * step_ns, dur_ns, i % 3) for i in range(20_000)])
+    nester = Nester()
+    started_s = time.process_time()
+    nested = nester.feed(rows)
+    assert time.process_time() - started_s < 5
+    assert nester.crossing_count == 19_999
+    assert nested.depth.tolist() == list(range(20_000))

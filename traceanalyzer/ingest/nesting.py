@@ -20,6 +20,8 @@ NONE = -1
 _PYTHON = ANCESTOR_CATEGORIES.index("python")
 # Odd, so that no two names of one stack can cancel out; the golden ratio spreads neighbours over all 64 bits.
 _STACK_FACTOR = np.int64(-7046029254386353131)
+# A level of slices costs in vectors what about so many slices cost one by one.
+_ROWS_WORTH_A_LEVEL = 32
 
 
 @dataclass(frozen=True)
@@ -74,12 +76,13 @@ class Nester:
         ends = np.concatenate([self._carried_ends, batch.start_ns + batch.dur_ns])
         opens, closes = _instants(rows)
         group = _thread_groups(rows.thread_id)
-        parent, depth, reach, crossing = _enclose(opens, closes, group)
+        parent, depth = _enclose(opens, closes, group)
+        crossing = (parent != NONE) & (closes > closes[parent])
         self.crossing_count += int(crossing[carried:].sum())
         nearest, stack = _ancestry(parent, depth, rows, _containers(parent, ends))
         if len(rows):
             chain = _chain_of_last(parent)
-            self._carry = _taken(rows, chain, (reach - opens) // 2)
+            self._carry = _taken(rows, chain, (_open_until(closes[chain]) - opens[chain]) // 2)
             self._carried_ends = ends[chain]
         ids = np.append(rows.slice_id, NONE)
         return Nested(
@@ -109,29 +112,43 @@ def _thread_groups(thread_id: Int) -> Int:
     return np.concatenate([[0], np.cumsum(thread_id[1:] != thread_id[:-1])]).astype(np.int64)[: len(thread_id)]
 
 
-def _enclose(opens: Int, closes: Int, group: Int) -> tuple[Int, Int, Int, npt.NDArray[np.bool_]]:
-    """Return each slice's parent index, its depth, until when it counts as open, and whether it outlasts its parent.
+def _enclose(opens: Int, closes: Int, group: Int) -> tuple[Int, Int]:
+    """Return each slice's parent index and its depth.
 
-    Counting the open slices finds the nesting where slices nest. One that is outlasted by a child counts as open until
-    the child ends: then they nest again, and the innermost open slice stays the same everywhere.
+    Counting the open slices finds both where slices nest. On threads where one outlasts its parent, a stack finds them.
     """
-    reach = closes.copy()
-    while True:
-        depth = _open_count(opens, reach, group)
-        parent = _last_one_level_up(_levels(depth), len(depth))
-        outlasts = (parent != NONE) & (reach > reach[parent]) & (reach[parent] > opens)
-        if not outlasts.any():
-            return parent, depth, reach, (parent != NONE) & (closes > closes[parent])
-        for at in np.flatnonzero(outlasts).tolist():
-            _keep_open(reach, parent, at)
+    depth = _open_count(opens, closes, group)
+    parent = _last_one_level_up(_levels(depth), len(depth))
+    outlasts = (parent != NONE) & (closes > closes[parent]) & (closes[parent] > opens)
+    if outlasts.any():
+        at = np.flatnonzero(np.isin(group, group[outlasts]))
+        above, depth[at] = _enclose_crossing(opens[at], closes[at], group[at])
+        parent[at] = np.where(above != NONE, at[above], NONE)
+    return parent, depth
 
 
-def _keep_open(reach: Int, parent: Int, child: int) -> None:
-    """Let every ancestor count as open until the child ends."""
-    until, ancestor = reach[child], parent[child]
-    while ancestor != NONE and reach[ancestor] < until:
-        reach[ancestor] = until
-        ancestor = parent[ancestor]
+def _enclose_crossing(opens: Int, closes: Int, group: Int) -> tuple[Int, Int]:
+    """Return what `_enclose` does for any slices: one that ends before its innermost descendant waits below it."""
+    starts, ends, threads = opens.tolist(), closes.tolist(), group.tolist()
+    parent, depth = [], []
+    stack: list[int] = []
+    thread = NONE
+    for at, start in enumerate(starts):
+        if threads[at] != thread:
+            thread = threads[at]
+            stack.clear()
+        while stack and ends[stack[-1]] <= start:
+            stack.pop()
+        parent.append(stack[-1] if stack else NONE)
+        depth.append(len(stack))
+        stack.append(at)
+    return np.array(parent, np.int64), np.array(depth, np.int64)
+
+
+def _open_until(closes: Int) -> Int:
+    """Return until when each slice of a chain counts as open: until it and all that lie in it have ended."""
+    latest: Int = np.maximum.accumulate(closes[::-1])[::-1]
+    return latest
 
 
 def _open_count(opens: Int, closes: Int, group: Int) -> Int:
@@ -170,16 +187,21 @@ def _containers(parent: Int, ends: Int) -> Int:
     """Return each slice's innermost ancestor that does not end before it."""
     container = parent.copy()
     for at in np.flatnonzero((parent != NONE) & (ends[parent] < ends)).tolist():
-        while container[at] != NONE and ends[container[at]] < ends[at]:
-            container[at] = parent[container[at]]
+        around, end = container[at], ends[at]
+        while around != NONE and ends[around] < end:
+            around = container[around]  # whatever lies between ends even earlier
+        container[at] = around
     return container
 
 
 def _ancestry(parent: Int, depth: Int, rows: Slices, container: Int) -> tuple[tuple[Int, ...], Int]:
     """Return, a category, the index of each slice's nearest ancestor of it; and the stack of each slice."""
+    levels = _levels(depth)
+    if len(levels) * _ROWS_WORTH_A_LEVEL > len(rows):
+        return _ancestry_of_few_a_level(parent, rows, container)
     found = tuple(np.full(len(depth), NONE, np.int64) for _ in ANCESTOR_CATEGORIES)
     stack = rows.name_hash.copy()
-    for slices in _levels(depth)[1:]:
+    for slices in levels[1:]:
         above = parent[slices]
         kind = rows.category[above]
         for code, nearest in enumerate(found):
@@ -188,6 +210,28 @@ def _ancestry(parent: Int, depth: Int, rows: Slices, container: Int) -> tuple[tu
         around = container[slices]
         stack[slices] += np.where(around == NONE, 0, stack[around]) * _STACK_FACTOR
     return found, stack
+
+
+def _ancestry_of_few_a_level(parent: Int, rows: Slices, container: Int) -> tuple[tuple[Int, ...], Int]:
+    """Return what `_ancestry` does, slice by slice."""
+    nobody = (NONE,) * len(ANCESTOR_CATEGORIES)
+    codes = [NONE, *range(len(ANCESTOR_CATEGORIES))]
+    counts_as = {kind: [kind >= _PYTHON if code == _PYTHON else kind == code for code in codes[1:]] for kind in codes}
+    nearest: list[tuple[int, ...]] = []
+    within: list[tuple[int, ...]] = []  # the nearest of what lies directly in a slice
+    stack: list[int] = []
+    columns = (parent.tolist(), container.tolist(), rows.category.tolist(), rows.name_hash.tolist())
+    for at, (above, around, kind, name_hash) in enumerate(zip(*columns, strict=True)):
+        nearest.append(nobody if above == NONE else within[above])
+        within.append(
+            nearest[at]
+            if kind == NONE
+            else tuple(at if own else other for own, other in zip(counts_as[kind], nearest[at], strict=True))
+        )
+        outer = 0 if around == NONE else stack[around] * int(_STACK_FACTOR)
+        stack.append((name_hash + outer) % 2**64)
+    found = np.array(nearest, np.int64).reshape(-1, len(nobody))
+    return tuple(np.ascontiguousarray(column) for column in found.T), np.array(stack, np.uint64).view(np.int64)
 
 
 def _chain_of_last(parent: Int) -> Int:
@@ -201,12 +245,12 @@ def _chain_of_last(parent: Int) -> Int:
 
 
 def _taken(rows: Slices, keep: Int, open_ns: Int) -> Slices:
-    """Return some slices while they are open."""
+    """Return some slices as long as they are open."""
     return Slices(
         rows.slice_id[keep],
         rows.thread_id[keep],
         rows.start_ns[keep],
-        open_ns[keep],
+        open_ns,
         rows.category[keep],
         rows.name_hash[keep],
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from traceanalyzer.schema import TableSchema, trace_tables
+from traceanalyzer.schema import TableSchema, canonical_tables, trace_tables
 
 
 def parquet_options(schema: pa.Schema) -> dict[str, Any]:
@@ -30,6 +31,17 @@ def parquet_options(schema: pa.Schema) -> dict[str, Any]:
         "use_dictionary": repeating,
         "column_encoding": dict.fromkeys(packed, "DELTA_BINARY_PACKED"),
     }
+
+
+@cache
+def _empty_file(table: str) -> bytes:
+    """Return the file of a canonical table without rows; most traces have several."""
+    table_schema = canonical_tables()[table]
+    schema = table_schema.arrow_schema(without=frozenset({table_schema.key}))
+    target = pa.BufferOutputStream()
+    pq.ParquetWriter(target, schema, **parquet_options(schema)).close()
+    content: bytes = target.getvalue().to_pybytes()
+    return content
 
 
 class TraceSink:
@@ -76,7 +88,7 @@ class TraceSink:
         """Finish every file. A table may also lie in several files of its own, `name-….parquet`."""
         for name in self._tables:
             if name not in self._writers and not any(self.folder.glob(f"{name}-*.parquet")):
-                self._writer(name, self.schema(name))
+                self.path(name).write_bytes(_empty_file(name))
         for writer in self._writers.values():
             writer.close()
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 from traceanalyzer.ingest.frameworks import recognise_framework
 from traceanalyzer.ingest.nesting import NONE, Nester, Slices, name_hashes
 from traceanalyzer.ingest.sink import TraceSink
+from traceanalyzer.ingest.trace_events.begin_events import OpenBegins
 from traceanalyzer.ingest.trace_events.chunks import sql
 from traceanalyzer.ingest.trace_events.facts import (
     Program,
@@ -32,6 +33,19 @@ _BATCH_ROWS = 2**16
 # Times of zero are real where a trace begins near zero; where all others are a day away they are lost times.
 _FAR_FROM_ZERO_NS = 86_400 * 10**9
 _PLAIN_TABLES = ("syncs", "memory_events", "instants", "counters", "flows", "async_slices")
+# The kinds of events, as `kinds.sql` lists them, of which each query reads some; without them it has no rows.
+_KINDS_OF = {
+    "begin_end": {"B", "E"},
+    "syncs": {"sync"},
+    "memory_events": {"i", "I", "R"},
+    "instants": {"i", "I", "R"},
+    "counters": {"C"},
+    "bad_counters": {"C"},
+    "flows": {"s", "t", "f", "X"},
+    "async_slices": {"b", "e", "S", "F", "n", "async"},
+    "named_metadata": {"M"},
+    "gpu_sorted": {"gpu"},
+}
 
 
 class Assembler:
@@ -48,10 +62,12 @@ class Assembler:
         drop_numbers_out_of_range(parts.document.metadata, losses)
         base = parts.document.metadata.get("baseTimeNanoseconds")
         self._base_ns = base if isinstance(base, int) and not isinstance(base, bool) else None
+        self._kinds: set[str] = set()
         self._drop_zero = False  # times of zero are lost times; the span of all others shows it
 
     def assemble(self, path: Path) -> None:
         """Write every table."""
+        self._kinds = {kind for (kind,) in self._query("kinds").fetchall()}
         self._close_begin_events()
         first_ns, last_ns, zeros, deviceless, has_hip = self._query("span").fetchall()[0]
         self._drop_zero = zeros > 0 and first_ns is not None and first_ns > _FAR_FROM_ZERO_NS
@@ -64,9 +80,13 @@ class Assembler:
         # One after the other: beside the sort of a large trace nothing else fits into the memory limit.
         self._nest_host_slices()
         for table in _PLAIN_TABLES:
-            self._copy(table, self._query(table))
-        self._count_bad_counters()
-        self._link_gpu_ops()
+            if self._has(table):
+                self._copy(table, self._query(table))
+        if self._has("bad_counters"):
+            self._count_bad_counters()
+        if self._has("gpu_sorted"):
+            self._link_gpu_ops()
+        self._sink.finish("gpu_ops")
         self._write_metadata()
         base = self._base_ns or 0
         span = (None, None) if first_ns is None else (first_ns + base, last_ns + base)
@@ -76,6 +96,10 @@ class Assembler:
         trace = describe_trace(path, self._parts, devices, span, self._base_ns, self._recorded(), program)
         self._sink.append("traces", pa.Table.from_pylist([trace], self._sink.schema("traces")))
         self._sink.append("defects", pa.Table.from_pylist(self._losses.rows(), self._sink.schema("defects")))
+
+    def _has(self, name: str) -> bool:
+        """Return whether there are events that a query may have rows of."""
+        return not self._kinds.isdisjoint(_KINDS_OF[name])
 
     def _query(self, name: str) -> duckdb.DuckDBPyRelation:
         """Return the rows of one of the SQL files."""
@@ -103,33 +127,24 @@ class Assembler:
 
     def _close_begin_events(self) -> None:
         """Turn begin and end events into slices: an end closes the innermost open slice of its name and category."""
+        if not self._has("begin_end"):
+            return
         slices: list[dict[str, object]] = []
         rows = self._query("begin_end").fetchall()
-        if not rows:
-            return
-        open_by_thread: dict[tuple[str, str], list[tuple[Any, ...]]] = defaultdict(list)
+        open_by_thread: dict[tuple[str, str], OpenBegins] = defaultdict(OpenBegins)
         last_ns: dict[tuple[str, str], int] = {}
         for row in rows:
             _, phase, category, name, pid, tid, start_ns = row
-            stack = open_by_thread[pid, tid]
+            begins = open_by_thread[pid, tid]
             last_ns[pid, tid] = start_ns
             if phase == "B":
-                stack.append(row)
-                continue
-            match = next(
-                (
-                    i
-                    for i in range(len(stack) - 1, -1, -1)
-                    if name in (None, stack[i][3]) and category in (None, stack[i][2])
-                ),
-                None,
-            )
-            if match is None:
+                begins.add(row, name, category)
+            elif (begin := begins.take(name, category)) is None:
                 self._losses.add("unmatched-end", None, name)
             else:
-                slices.append(_slice(stack.pop(match), start_ns))
-        for thread, stack in open_by_thread.items():
-            for row in stack:
+                slices.append(_slice(begin, start_ns))
+        for thread, begins in open_by_thread.items():
+            for row in begins.left():
                 self._losses.add("unfinished-begin", None, row[3])
                 slices.append(_slice(row, last_ns[thread]))
         self._database.register("begin_end_slices", pa.Table.from_pylist(slices, _BEGIN_END_SCHEMA))
@@ -170,7 +185,6 @@ class Assembler:
                 rows = rows.append_column(name, column)
             self._sink.append("gpu_ops", rows)
             written += len(rows)
-        self._sink.finish("gpu_ops")
 
     def _write_metadata(self) -> None:
         rows = [
@@ -178,9 +192,12 @@ class Assembler:
             for key, value in self._parts.document.metadata.items()
         ]
         self._sink.append("metadata", pa.Table.from_pylist(rows, self._sink.schema("metadata")))
-        self._copy("metadata", self._query("named_metadata"))
+        if self._has("named_metadata"):
+            self._copy("metadata", self._query("named_metadata"))
 
     def _used_devices(self) -> list[int]:
+        if not self._has("gpu_sorted"):
+            return []
         rows = self._database.execute(
             "SELECT DISTINCT device FROM read_parquet($ops) ORDER BY device", {"ops": str(self._sink.path("gpu_ops"))}
         )
@@ -196,6 +213,8 @@ class Assembler:
         return Program(name_recorder(processes, framework, by_pytorch=by_pytorch), framework)
 
     def _recorded(self) -> dict[str, bool]:
+        if not self._kinds - {"gpu"}:
+            return dict.fromkeys(("syncs", "memory", "accelerator"), False)
         counts = self._database.execute(
             "SELECT count(*) FILTER (WHERE class = 'sync') > 0, count(*) FILTER (WHERE name = '[memory]') > 0, "
             "count(*) FILTER (WHERE category = 'accelerator') > 0 FROM read_parquet($other)",

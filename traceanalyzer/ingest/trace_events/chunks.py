@@ -86,12 +86,12 @@ class ChunkParser:
         data = bytes(chunk.data) + following
         limit = len(chunk.data)
         offsets: list[int] = []
-        position, ended, starved = 0, False, False
-        add = "CREATE OR REPLACE TEMP TABLE pieces AS FROM chunk"
+        position, ended, starved, loaded = 0, False, False, 0
         if not limit:
             self._load(b"")
-            self._connection.execute(add)
         while position < limit and not (ended or starved):
+            if loaded:
+                self._keep_piece(loaded)
             stop = _piece_end(data, position, limit)
             if stop is not None and self._load(data[position:stop]):
                 offsets += _event_offsets(data[position:stop], chunk.offset + position)
@@ -108,13 +108,20 @@ class ChunkParser:
                 offsets += self._load_events(repaired.events, repaired.offsets, losses)
                 position += repaired.consumed
                 ended, starved = repaired.ended, repaired.starved
-            self._connection.execute(add)
-            add = "INSERT INTO pieces FROM chunk"
-        self._connection.execute(
-            "CREATE OR REPLACE TEMP TABLE chunk AS SELECT * REPLACE (rowid AS position) FROM pieces"
-        )
+            loaded += 1
+        if loaded > 1:
+            self._keep_piece(loaded)
+            self._connection.execute(
+                "CREATE OR REPLACE TEMP TABLE chunk AS SELECT * REPLACE (rowid AS position) FROM pieces"
+            )
         facts = self._facts(chunk.offset + position)
         return replace(facts, ended=ended, starved=starved, offsets=tuple(offsets))
+
+    def _keep_piece(self, number: int) -> None:
+        """Keep the rows of a piece, the first or a further one, beside those of the pieces before it."""
+        self._connection.execute(
+            "CREATE OR REPLACE TEMP TABLE pieces AS FROM chunk" if number == 1 else "INSERT INTO pieces FROM chunk"
+        )
 
     def write(self, chunk: Chunk, facts: ChunkFacts, first_event_id: int, stage: Path, args_path: Path) -> None:
         """Write the parsed rows as Parquet parts and count what they lack."""
