@@ -6,11 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
 
 from traceanalyzer.schema import TableSchema, canonical_tables
+
+if TYPE_CHECKING:
+    from traceanalyzer.remote.remote_object import RemoteObject
 
 
 @dataclass(frozen=True)
@@ -19,7 +23,7 @@ class StoredTrace:
 
     folder: Path
     trace: str
-    path: Path
+    path: Path | RemoteObject
     rank: int | None
     rank_source: str | None
 

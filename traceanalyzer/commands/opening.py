@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from traceanalyzer.commands.activity import Activity
+from traceanalyzer.commands.run_path import RunPath
 from traceanalyzer.report.visible import visible
 
 if TYPE_CHECKING:
+    from traceanalyzer.remote.location import Location
     from traceanalyzer.run import Run
 
 
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 class RunOptions:
     """The run to open, and the options for opening it."""
 
-    path: Path
+    path: Path | Location
     store: Path | None
     jobs: int | None
     verbose: bool
@@ -33,7 +35,7 @@ class RunOptions:
     names: tuple[tuple[str, str], ...] | None = None  # as in AttributionOptions
     trust: bool = False
     device: str | None = None
-    inputs: tuple[Path, ...] = ()  # several inputs that are one run; empty: `path` alone
+    inputs: tuple[Path | Location, ...] = ()  # several inputs that are one run; empty: `path` alone
 
 
 trust_option = click.option(
@@ -43,18 +45,18 @@ trust_option = click.option(
 
 def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the argument RUN and the options of a run, passed as one `RunOptions`."""
-    return _with_run(command, click.argument("run", type=click.Path(path_type=Path)))
+    return _with_run(command, click.argument("run", type=RunPath()))
 
 
 def several_run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the arguments RUN..., which are one run, and the options of a run, passed as one `RunOptions`."""
-    return _with_run(command, click.argument("run", type=click.Path(path_type=Path), nargs=-1, required=True))
+    return _with_run(command, click.argument("run", type=RunPath(), nargs=-1, required=True))
 
 
 def _with_run(command: Callable[..., Any], argument: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(command)
     def gathered(
-        run: Path | tuple[Path, ...],
+        run: Path | Location | tuple[Path | Location, ...],
         store: Path | None,
         jobs: int | None,
         trust: bool,
@@ -62,7 +64,7 @@ def _with_run(command: Callable[..., Any], argument: Callable[..., Any]) -> Call
         quiet: bool,
         **rest: Any,
     ) -> Any:
-        inputs = (run,) if isinstance(run, Path) else run
+        inputs = run if isinstance(run, tuple) else (run,)
         options = RunOptions(inputs[0], store, jobs, verbose, quiet, trust=trust, inputs=inputs)
         return command(options=options, **rest)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import duckdb
 
-from traceanalyzer.ingest import IngestOptions
+from traceanalyzer.ingest import IngestOptions, Source
 from traceanalyzer.ingest.sink import TraceSink
 from traceanalyzer.ingest.trace_events.assemble import Assembler
 from traceanalyzer.ingest.trace_events.chunks import sql
@@ -42,7 +42,7 @@ class TraceEventIngester:
             _LOOKS_LIKE_EVENTS.search(text) is not None or b'"schemaVersion"' in text or text.strip() in (b"[]", b"[")
         )
 
-    def ingest(self, path: Path, folder: Path, options: IngestOptions) -> None:
+    def ingest(self, path: Source, folder: Path, options: IngestOptions) -> None:
         """Read the file's one trace into `folder`/0."""
         losses = Losses()
         jobs = max(1, options.jobs)

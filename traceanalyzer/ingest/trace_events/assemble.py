@@ -13,6 +13,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from traceanalyzer.ingest import Source
 from traceanalyzer.ingest.frameworks import recognise_framework
 from traceanalyzer.ingest.nesting import NONE, Nester, Slices, name_hashes
 from traceanalyzer.ingest.sink import TraceSink
@@ -50,7 +51,7 @@ class Assembler:
         self._base_ns = base if isinstance(base, int) and not isinstance(base, bool) else None
         self._drop_zero = False  # times of zero are lost times; the span of all others shows it
 
-    def assemble(self, path: Path) -> None:
+    def assemble(self, path: Source) -> None:
         """Write every table."""
         self._close_begin_events()
         first_ns, last_ns, zeros, deviceless, has_hip = self._query("span").fetchall()[0]
