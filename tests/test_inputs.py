@@ -190,6 +190,7 @@ def test_several_files_folders_and_patterns_are_one_run(folder: Path, tmp_path: 
     ]
     assert [row[1] for row in facts_of(folder / "**" / "rank*", store=tmp_path / "store")] == [0, 1]
     with ta.open([one, two], store=tmp_path / "store", attribution=False) as run:
+        assert isinstance(run.root, Path)
         assert run.root.resolve() == folder.resolve()
 
 

@@ -27,6 +27,8 @@ _EXTRAS = {
     ("serving", "mcp"),
     ("serving", "mcp_types"),
     ("exports", "xlsxwriter"),
+    ("remote", "fsspec"),
+    ("remote", "obstore"),
 }
 
 

@@ -75,5 +75,5 @@ def heat_map(run: Run) -> Svg:
     cells = {(rank, step): own_ns for rank, step, own_ns in run.connection.execute(query("rank_steps")).fetchall()}
     drawn = rank_map(cells)
     if drawn is None:
-        raise TraceAnalyzerError("a heat map needs two ranks with steps", run.root)
+        raise TraceAnalyzerError("a heat map needs two ranks with steps", str(run.root))
     return drawn

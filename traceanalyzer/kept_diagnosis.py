@@ -17,7 +17,7 @@ import msgspec
 from traceanalyzer.diagnosis import LIMIT_REACHED, Diagnosis
 from traceanalyzer.rules.rule_set.files import builtin_folder, rule_files
 from traceanalyzer.store.inputs import engine_key
-from traceanalyzer.store.store import Store, StoreWriteError
+from traceanalyzer.store.store import Store
 
 if TYPE_CHECKING:
     from traceanalyzer.run import Run
@@ -56,12 +56,12 @@ def recall(store: Store, asked: str) -> Diagnosis | None:
 
 
 def keep(store: Store, asked: str, diagnosis: Diagnosis) -> None:
-    """Keep a diagnosis for the next time, if it is whole and JSON can hold it; a store that is full keeps none."""
+    """Keep a diagnosis for the next time, if it is whole and JSON can hold it."""
     if any(outcome.reason == LIMIT_REACHED for outcome in diagnosis.outcomes):
         return
     try:
         content = msgspec.json.encode(diagnosis)
         if msgspec.json.decode(content, type=Diagnosis) == diagnosis:
             store.keep_answer(asked, content)
-    except (TypeError, UnicodeError, msgspec.MsgspecError, StoreWriteError):
+    except (TypeError, UnicodeError, msgspec.MsgspecError):
         return

@@ -20,6 +20,7 @@ from traceanalyzer.errors import TraceAnalyzerError, suggestion
 from traceanalyzer.hardware import with_device
 from traceanalyzer.ingest import Ingester, IngestOptions, Progress
 from traceanalyzer.ingest.packed import member_names
+from traceanalyzer.remote.location import Location, run_input
 from traceanalyzer.renamed import with_new_names
 from traceanalyzer.run_table import RunTable
 from traceanalyzer.settings import NO_SETTINGS_FILE, SettingsFile, locate_settings
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
     from traceanalyzer.attribution.lead_scan.what_if import Answer
     from traceanalyzer.diagnosis import Diagnosis
+    from traceanalyzer.remote.finding import RemoteRun
+    from traceanalyzer.remote.remote_object import RemoteObject
     from traceanalyzer.rules import Explanation
     from traceanalyzer.settings import Settings
 
@@ -54,7 +57,7 @@ def _ignore(progress: Progress) -> None:
 class Run:
     """An open run: a DuckDB connection over its tables and metrics, and the traces behind them."""
 
-    root: Path
+    root: Path | Location
     store: Path
     traces: tuple[StoredTrace, ...]
     derived: Path | None  # folder of the attribution tables
@@ -68,6 +71,11 @@ class Run:
     device: str | None = None  # as in `open_run`
     counters: tuple[StoredCounters, ...] = ()  # tables of Nsight Compute, beside the traces or as in `open_run`
     kept: ExitStack | None = None  # what is removed when the run is closed
+
+    @property
+    def name(self) -> str:
+        """What the run is called: the last part of its place."""
+        return self.root.name or (self.root.resolve().name if isinstance(self.root, Path) else str(self.root))
 
     @cached_property
     def connection(self) -> duckdb.DuckDBPyConnection:
@@ -235,7 +243,7 @@ class Run:
 
 
 def open_run(
-    path: str | Path | Sequence[str | Path],
+    path: str | Path | Location | Sequence[str | Path | Location],
     *,
     store: str | Path | None = None,
     jobs: int | None = None,
@@ -248,8 +256,9 @@ def open_run(
 ) -> Run:
     """Open a trace file, a folder or an archive of traces, or several of these as one run, ingesting what is new.
 
-    An input may be a pattern, such as `run42/*.json`; `-` is standard input, of which nothing is left when the run is
-    closed, unless `store` names a folder.
+    An input may be a pattern, such as `run42/*.json`, or a URL, such as `s3://bucket/run42/`, of which the store lies
+    in the user's cache; `-` is standard input, of which nothing is left when the run is closed, unless `store` names a
+    folder.
 
     Without `attribution`, the tables that are computed from all of a run are left for later, and so are the metrics
     that build on them; `options` say how they are computed, with the names in the project's settings unless they have
@@ -259,14 +268,19 @@ def open_run(
     the traces are read anyway. A file of a folder that cannot be read at all is left out and listed in
     `Run.unreadable`. Raises TraceAnalyzerError where nothing can be read.
     """
-    inputs = [Path(path)] if isinstance(path, (str, Path)) else [Path(item) for item in path]
+    given = [path] if isinstance(path, (str, Path, Location)) else path
+    inputs = [item if isinstance(item, Location) else run_input(item) for item in given]
     with ExitStack() as kept:
         piped = kept.enter_context(spooled()) if Path(STANDARD_INPUT) in inputs else None
-        found = with_counters(
-            find_run([item if piped is None or item != Path(STANDARD_INPUT) else piped for item in inputs]),
-            [Path(ncu)] if isinstance(ncu, str | Path) else [Path(item) for item in ncu],
-        )
-        root = found.root
+        tables = [Path(ncu)] if isinstance(ncu, str | Path) else [Path(item) for item in ncu]
+        remote = [item for item in inputs if not isinstance(item, Path)]
+        local = [item for item in inputs if isinstance(item, Path)]
+        if remote:
+            listed = _listed(remote, local)
+            root: Path | Location = listed.root
+        else:
+            found = find_run([item if piped is None or item != Path(STANDARD_INPUT) else piped for item in local])
+            root = found.root
         if piped is not None and root == piped:
             root, store = Path(piped.name), store or piped.with_name("store")
         settings_file = locate_settings(root, trust=trust)
@@ -275,6 +289,9 @@ def open_run(
         location = locate_store(root, None if store is None else Path(store))
         _check_name(location.folder)
         keeper = Store(location.folder)
+        if remote:
+            found = _recognised(listed, keeper)
+        found = with_counters(found, tables)
         unreadable = list(found.unreadable)
         folders = _ingest_all(found.sources, keeper, jobs or os.cpu_count() or 1, report, unreadable)
         traces = _order(keeper, found, [(source, folder) for source, folder, _ in folders])
@@ -302,20 +319,37 @@ def open_run(
         )
 
 
+def _listed(remote: Sequence[Location], local: Sequence[Path]) -> RemoteRun:
+    from traceanalyzer.remote.finding import list_run
+
+    if local:
+        hint = "download the objects, or give one kind only"
+        raise TraceAnalyzerError("files and objects of a store cannot be one run", str(local[0]), hint)
+    return list_run(remote)
+
+
+def _recognised(listed: RemoteRun, keeper: Store) -> RunSources:
+    from traceanalyzer.remote.finding import recognise
+
+    return recognise(listed, keeper)
+
+
 def _ingest_all(
-    sources: Sequence[tuple[Path, Ingester]],
+    sources: Sequence[tuple[Path | RemoteObject, Ingester]],
     keeper: Store,
     jobs: int,
     report: Callable[[Progress], None],
     unreadable: list[TraceAnalyzerError],
-) -> list[tuple[Path, Path, bool]]:
+) -> list[tuple[Path | RemoteObject, Path, bool]]:
     """Return each source with its folder of traces and whether the store had it; all cores are used.
 
     Sources that cannot be read are listed in `unreadable`; if none can, the first error is raised.
     """
     options = IngestOptions(max(1, jobs // len(sources)), report)
 
-    def ingest(item: tuple[Path, Ingester]) -> tuple[Path, Path, bool] | TraceAnalyzerError:
+    def ingest(
+        item: tuple[Path | RemoteObject, Ingester],
+    ) -> tuple[Path | RemoteObject, Path, bool] | TraceAnalyzerError:
         source, ingester = item
         try:
             _check_name(source)
@@ -323,7 +357,7 @@ def _ingest_all(
         except StoreWriteError:
             raise
         except TraceAnalyzerError as error:
-            return TraceAnalyzerError(error.what, error.where or source, error.hint)
+            return TraceAnalyzerError(error.what, error.where or str(source), error.hint)
         return source, folder, was_there
 
     with ThreadPoolExecutor(min(jobs, len(sources))) as pool:
@@ -335,20 +369,25 @@ def _ingest_all(
     return [answer for answer in answers if not isinstance(answer, TraceAnalyzerError)]
 
 
-def _check_name(path: Path) -> None:
+def _check_name(path: Path | RemoteObject) -> None:
     """Raise TraceAnalyzerError for a name that is no text here: DuckDB and Arrow take UTF-8 only."""
     try:
         str(path).encode()
     except UnicodeEncodeError as error:
         hint = "rename it, or set PYTHONUTF8=1 where the locale is not UTF-8"
-        raise TraceAnalyzerError("the name is not UTF-8", path, hint) from error
+        raise TraceAnalyzerError("the name is not UTF-8", str(path), hint) from error
 
 
-def _ingest(ingester: Ingester, source: Path, scratch: Path, options: IngestOptions) -> None:
-    ingester.ingest(source, scratch, options)
+def _ingest(ingester: Ingester, source: Path | RemoteObject, scratch: Path, options: IngestOptions) -> None:
+    if isinstance(source, Path):
+        ingester.ingest(source, scratch, options)
+        return
+    from traceanalyzer.remote.ingesting import ingest_object
+
+    ingest_object(ingester, source, scratch, options)
 
 
-def _order(keeper: Store, found: RunSources, folders: Sequence[tuple[Path, Path]]) -> list[StoredTrace]:
+def _order(keeper: Store, found: RunSources, folders: Sequence[tuple[Path | RemoteObject, Path]]) -> list[StoredTrace]:
     """Return every trace of the run, by rank and then by name; `folders` are sources with their folders of traces."""
     files = [file for source, folder in folders for file in _stored_files(found, source, folder) if file.parts]
     by_name = ranks_from_names([file.name for file in files])
@@ -377,27 +416,26 @@ def _recorded_ranks(keeper: Store, parts: Sequence[Path]) -> dict[Path, int | No
     return dict(zip(parts, ranks, strict=True))
 
 
-def _counters(found: RunSources, folders: Sequence[tuple[Path, Path]]) -> list[StoredCounters]:
+def _counters(found: RunSources, folders: Sequence[tuple[Path | RemoteObject, Path]]) -> list[StoredCounters]:
     """Return every table of counters in the run, in the order of their names."""
     counters = {}
     for source, folder in folders:
         members = member_names(folder)
         for file in sorted(folder.glob("*/ncu_launches.parquet")):
             name = found.name(source)
-            name = source.as_posix() if name.startswith("../") else name
+            name = source.as_posix() if isinstance(source, Path) and name.startswith("../") else name
             counters[file.parent] = f"{name}/{members[file.parent.name]}" if members else name
     return [StoredCounters(*item) for item in sorted(counters.items(), key=lambda item: natural_key(item[1]))]
 
 
-def _no_trace_beside(counters: Sequence[StoredCounters], root: Path) -> TraceAnalyzerError:
-    what = (
-        "is a table of Nsight Compute, and no trace" if root.is_file() else "no traces beside tables of Nsight Compute"
-    )
+def _no_trace_beside(counters: Sequence[StoredCounters], root: Path | Location) -> TraceAnalyzerError:
+    alone = isinstance(root, Path) and root.is_file()
+    what = "is a table of Nsight Compute, and no trace" if alone else "no traces beside tables of Nsight Compute"
     hint = (
         "counters do not tell when kernels ran: record the job with nsys or torch.profiler, and give its trace with "
         f"--ncu {counters[0].file}"
     )
-    return TraceAnalyzerError(what, root, hint)
+    return TraceAnalyzerError(what, str(root), hint)
 
 
 @dataclass(frozen=True)
@@ -405,11 +443,11 @@ class _StoredFile:
     """One file of a run, also one in an archive: its name in the run, and the folders of its traces."""
 
     name: str
-    path: Path
+    path: Path | RemoteObject
     parts: tuple[Path, ...]
 
 
-def _stored_files(found: RunSources, source: Path, folder: Path) -> list[_StoredFile]:
+def _stored_files(found: RunSources, source: Path | RemoteObject, folder: Path) -> list[_StoredFile]:
     folders = (part for part in folder.iterdir() if (part / "traces.parquet").is_file())
     parts = sorted(folders, key=lambda part: natural_key(part.name))
     members = member_names(folder)
@@ -419,7 +457,12 @@ def _stored_files(found: RunSources, source: Path, folder: Path) -> list[_Stored
     by_member: dict[str, list[Path]] = {}
     for part in parts:
         by_member.setdefault(members[part.name], []).append(part)
-    return [_StoredFile(prefix + name, source / name, tuple(owned)) for name, owned in by_member.items()]
+    return [_StoredFile(prefix + name, _member(source, name), tuple(owned)) for name, owned in by_member.items()]
+
+
+def _member(archive: Path | RemoteObject, name: str) -> Path | RemoteObject:
+    """Return what a trace in an archive is called: no file is there."""
+    return archive / name if isinstance(archive, Path) else replace(archive, url=f"{archive.url}/{name}")
 
 
 def _with_names(options: AttributionOptions, settings_file: SettingsFile) -> AttributionOptions:

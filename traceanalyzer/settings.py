@@ -16,6 +16,7 @@ from traceanalyzer.hardware import NO_HARDWARE, DevicePeaks, Hardware, peak_colu
 
 if TYPE_CHECKING:
     from traceanalyzer.comparison.budgets import Budget
+    from traceanalyzer.remote.location import Location
 
 FILE_NAME = "traceanalyzer.toml"
 MAX_FILE_BYTES = 1_000_000
@@ -87,11 +88,14 @@ def settings_above(folder: Path) -> SettingsFile:
     return _nearest(folder.resolve(), None, trust=False)
 
 
-def locate_settings(root: Path, *, trust: bool = False) -> SettingsFile:
+def locate_settings(root: Path | Location, *, trust: bool = False) -> SettingsFile:
     """Return the nearest settings file above a run; with `trust`, in the run's folder, too, whoever wrote it.
 
-    A file in the run's folder may have come with the traces, from a stranger: unpacking makes it the user's own.
+    A file in the run's folder may have come with the traces, from a stranger: unpacking makes it the user's own. For a
+    run in an object store it is the nearest one above the current folder.
     """
+    if not isinstance(root, Path):
+        return settings_above(Path.cwd())
     folder = root.resolve() if root.is_dir() else root.resolve().parent
     return _nearest(folder, folder, trust=trust)
 
@@ -119,7 +123,7 @@ def _is_own(file: Path) -> bool:
     return stat.S_ISREG(state.st_mode) and state.st_uid in (os.geteuid(), 0) and not open_to_all
 
 
-def find_settings(root: Path, *, trust: bool = False) -> Settings:
+def find_settings(root: Path | Location, *, trust: bool = False) -> Settings:
     """Return the settings of the file that `locate_settings` finds; empty ones where there is none."""
     return locate_settings(root, trust=trust).read()
 

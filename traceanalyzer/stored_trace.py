@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from traceanalyzer.remote.remote_object import RemoteObject
 
 
 @dataclass(frozen=True)
@@ -12,7 +16,7 @@ class StoredTrace:
 
     folder: Path
     trace: str
-    path: Path
+    path: Path | RemoteObject
     rank: int | None
     rank_source: str | None
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bars
     from rich.progress import TaskID
 
-    from traceanalyzer.ingest import Progress
+    from traceanalyzer.ingest import Progress, Source
 
 # Shorter commands need no explanation, and a bar that flashes by is noise.
 PATIENCE_S = 1.0
@@ -26,7 +25,7 @@ class Activity:
         self._lock = threading.Lock()
         self._started = time.monotonic()
         self._phase = ""
-        self._files: dict[Path, Progress] = {}
+        self._files: dict[Source, Progress] = {}
         self._bars: Bars | None = None
         self._task: TaskID | None = None
         self._timer = threading.Timer(PATIENCE_S, self._show)

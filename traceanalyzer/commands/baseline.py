@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 import click
 
 from traceanalyzer.commands.output import written
+from traceanalyzer.commands.run_path import RunPath
 from traceanalyzer.commands.summaries import Opening, load_summaries, summary_options
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report.visible import visible
 
 if TYPE_CHECKING:
     from traceanalyzer.comparison.summary import Fact
+    from traceanalyzer.remote.location import Location
 
 EXIT_BLOCKED = 3
 
@@ -26,14 +28,14 @@ def baseline() -> None:
 
 @baseline.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.argument("runs", type=click.Path(path_type=Path), nargs=-1, required=True)
+@click.argument("runs", type=RunPath(), nargs=-1, required=True)
 @click.option("--add", is_flag=True, help="Add the captures to those in FILE.")
 @click.option("--label", metavar="TEXT", help="Call the captures TEXT, for example a commit.")
 @click.option("--keep", type=click.IntRange(min=1), metavar="N", help="Keep the N newest captures.")
 @summary_options
 def write(
     file: Path,
-    runs: tuple[Path, ...],
+    runs: tuple[Path | Location, ...],
     add: bool,
     label: str | None,
     keep: int | None,

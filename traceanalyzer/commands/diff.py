@@ -12,11 +12,13 @@ import click
 from traceanalyzer.commands.also import also_option, parse_also
 from traceanalyzer.commands.gating import tell_gate
 from traceanalyzer.commands.output import chosen_format, report_options, written
+from traceanalyzer.commands.run_path import RunPath
 from traceanalyzer.commands.summaries import Opening, load_summaries, summary_options
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report import formats
 
 if TYPE_CHECKING:
+    from traceanalyzer.remote.location import Location
     from traceanalyzer.settings import Settings
 
 _PERCENT = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*%\s*$")
@@ -38,12 +40,12 @@ class Percent(click.ParamType[float]):
 
 
 @click.command()
-@click.argument("base", type=click.Path(path_type=Path))
-@click.argument("new", type=click.Path(path_type=Path))
+@click.argument("base", type=RunPath())
+@click.argument("new", type=RunPath())
 @click.option(
     "--base",
     "more_base",
-    type=click.Path(path_type=Path),
+    type=RunPath(),
     multiple=True,
     metavar="RUN",
     help="One more capture of BASE; may be repeated.",
@@ -51,7 +53,7 @@ class Percent(click.ParamType[float]):
 @click.option(
     "--new",
     "more_new",
-    type=click.Path(path_type=Path),
+    type=RunPath(),
     multiple=True,
     metavar="RUN",
     help="One more capture of NEW; may be repeated.",
@@ -109,10 +111,10 @@ class Percent(click.ParamType[float]):
 @click.option("-v", "--verbose", is_flag=True, help="Print every bucket, capture and rank, and operators.")
 @summary_options
 def diff(
-    base: Path,
-    new: Path,
-    more_base: tuple[Path, ...],
-    more_new: tuple[Path, ...],
+    base: Path | Location,
+    new: Path | Location,
+    more_base: tuple[Path | Location, ...],
+    more_new: tuple[Path | Location, ...],
     layout: str | None,
     output: Path | None,
     further: tuple[str, ...],
@@ -159,12 +161,13 @@ def diff(
         click.get_current_context().exit(gate.exit_code(unsure))
 
 
-def _settings(new: Path, opening: Opening) -> Settings:
+def _settings(new: Path | Location, opening: Opening) -> Settings:
     """Return the settings above a run; those of the current folder where NEW is a file of summaries."""
     from traceanalyzer.comparison.summary_file import is_summary_file
     from traceanalyzer.settings import NO_SETTINGS, locate_settings, settings_above
 
     if opening.no_settings:
         return NO_SETTINGS
-    file = settings_above(Path.cwd()) if is_summary_file(new) else locate_settings(new, trust=opening.trust)
-    return file.read()
+    if isinstance(new, Path) and is_summary_file(new):
+        return settings_above(Path.cwd()).read()
+    return locate_settings(new, trust=opening.trust).read()

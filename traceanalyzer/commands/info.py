@@ -28,7 +28,7 @@ def info(options: RunOptions, layout: str | None, output: Path | None) -> None:
     with opened(options) as (run, activity):
         activity.phase("counting")
         inventory = take_inventory(run.connection)
-        name = run.root.name or run.root.resolve().name
+        name = run.name
     with written(output) as stream:
         from traceanalyzer.report.screens import info as report
 

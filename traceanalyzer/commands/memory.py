@@ -42,11 +42,12 @@ def memory(options: RunOptions) -> None:
     RUN may also be a snapshot of PyTorch's allocator (`torch.cuda.memory._dump_snapshot`), of which nothing is run, or
     a timeline that the profiler exported (`export_memory_timeline` to .raw.json.gz).
     """
-    kind = _kind_of(options.path)
-    if kind == "snapshot":
-        _show_snapshot(options.path)
-    elif kind == "timeline":
-        _show_timeline(options.path)
+    path = options.path
+    kind = _kind_of(path) if isinstance(path, Path) else "run"
+    if kind == "snapshot" and isinstance(path, Path):
+        _show_snapshot(path)
+    elif kind == "timeline" and isinstance(path, Path):
+        _show_timeline(path)
     else:
         _show_run(options)
 

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from traceanalyzer.commands.activity import Activity
+from traceanalyzer.commands.run_path import RunPath
 from traceanalyzer.report.visible import visible
 
 if TYPE_CHECKING:
+    from traceanalyzer.remote.location import Location
     from traceanalyzer.run import Run
 
 
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 class RunOptions:
     """The run to open, and the options for opening it."""
 
-    path: Path
+    path: Path | Location
     store: Path | None
     jobs: int | None
     verbose: bool
@@ -34,7 +36,7 @@ class RunOptions:
     trust: bool = False
     device: str | None = None
     ncu: tuple[Path, ...] = ()  # tables of Nsight Compute that do not lie beside the traces
-    inputs: tuple[Path, ...] = ()  # several inputs that are one run; empty: `path` alone
+    inputs: tuple[Path | Location, ...] = ()  # several inputs that are one run; empty: `path` alone
 
 
 def store_option(meaning: str = "Folder for computed tables.") -> Callable[..., Any]:
@@ -52,18 +54,18 @@ trust_option = click.option(
 
 def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the argument RUN and the options of a run, passed as one `RunOptions`."""
-    return _with_run(command, click.argument("run", type=click.Path(path_type=Path)))
+    return _with_run(command, click.argument("run", type=RunPath()))
 
 
 def several_run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the arguments RUN..., which are one run, and the options of a run, passed as one `RunOptions`."""
-    return _with_run(command, click.argument("run", type=click.Path(path_type=Path), nargs=-1, required=True))
+    return _with_run(command, click.argument("run", type=RunPath(), nargs=-1, required=True))
 
 
 def _with_run(command: Callable[..., Any], argument: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(command)
     def gathered(
-        run: Path | tuple[Path, ...],
+        run: Path | Location | tuple[Path | Location, ...],
         store: Path | None,
         jobs: int | None,
         ncu: tuple[Path, ...],
@@ -72,7 +74,7 @@ def _with_run(command: Callable[..., Any], argument: Callable[..., Any]) -> Call
         quiet: bool,
         **rest: Any,
     ) -> Any:
-        inputs = (run,) if isinstance(run, Path) else run
+        inputs = run if isinstance(run, tuple) else (run,)
         options = RunOptions(inputs[0], store, jobs, verbose, quiet, trust=trust, ncu=ncu, inputs=inputs)
         return command(options=options, **rest)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,8 +16,12 @@ from traceanalyzer.commands.opening import (
     store_option,
     trust_option,
 )
+from traceanalyzer.commands.run_path import RunPath
 from traceanalyzer.report import formats
 from traceanalyzer.report.visible import visible
+
+if TYPE_CHECKING:
+    from traceanalyzer.remote.location import Location
 
 EXIT_FAILED = 1
 
@@ -60,7 +65,7 @@ def show_rule(rule_id: str, paths: tuple[Path, ...]) -> None:
 
 @rules.command("explain")
 @click.argument("rule_id", metavar="ID", shell_complete=completes(rule_names))
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=RunPath())
 @_extra
 @store_option()
 @step_pattern_option
@@ -68,7 +73,7 @@ def show_rule(rule_id: str, paths: tuple[Path, ...]) -> None:
 @trust_option
 def explain_rule(
     rule_id: str,
-    run: Path,
+    run: Path | Location,
     paths: tuple[Path, ...],
     store: Path | None,
     step_pattern: str | None,

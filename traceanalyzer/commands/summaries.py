@@ -24,6 +24,7 @@ from traceanalyzer.settings import NO_SETTINGS
 
 if TYPE_CHECKING:
     from traceanalyzer.comparison.summary import Summary
+    from traceanalyzer.remote.location import Location
 
 
 @dataclass(frozen=True)
@@ -67,17 +68,20 @@ def summary_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return gathered
 
 
-def load_summaries(paths: Sequence[Path], opening: Opening) -> list[Summary]:
+def load_summaries(paths: Sequence[Path | Location], opening: Opening) -> list[Summary]:
     """Return the captures of runs and files of summaries, in the order of their taking, then of their names."""
     from traceanalyzer.comparison.summary_file import is_summary_file, read_summaries
 
     summaries: list[Summary] = []
     for path in paths:
-        summaries += read_summaries(path) if is_summary_file(path) else [_summarize(path, opening)]
+        if isinstance(path, Path) and is_summary_file(path):
+            summaries += read_summaries(path)
+        else:
+            summaries.append(_summarize(path, opening))
     return sorted(summaries, key=lambda item: (item.taken_at or "", item.label, repr(item)))
 
 
-def _summarize(path: Path, opening: Opening) -> Summary:
+def _summarize(path: Path | Location, opening: Opening) -> Summary:
     from traceanalyzer.comparison.summarizing import summarize
 
     names = () if opening.no_settings else None
@@ -90,7 +94,7 @@ def _summarize(path: Path, opening: Opening) -> Summary:
         return summarize(run, diagnosis)
 
 
-def _store_name(path: Path) -> str:
+def _store_name(path: Path | Location) -> str:
     """Return a name for the store of a run: runs of one name lie in different folders."""
-    whole = str(path.resolve())
+    whole = str(path.resolve()) if isinstance(path, Path) else str(path).rstrip("/")
     return f"{Path(whole).name}-{hashlib.blake2b(os.fsencode(whole), digest_size=4).hexdigest()}"

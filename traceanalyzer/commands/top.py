@@ -63,7 +63,7 @@ def top(
 
         activity.phase("summing")
         answer = largest(run.connection, what, by, rank=rank, step=step, limit=limit)
-        name = run.root.name or run.root.resolve().name
+        name = run.name
     with written(output) as stream:
         from traceanalyzer.report.screens import top as report
 

@@ -73,7 +73,7 @@ def whatif(
     with opened(options) as (run, activity):
         activity.phase("scanning")
         answer = what_if(run.connection, change)
-        name = run.root.name or run.root.resolve().name
+        name = run.name
     with written(output) as stream:
         from traceanalyzer.report.screens import what_if as report
 

@@ -78,7 +78,7 @@ def summarize(run: Run, diagnosis: Diagnosis, label: str | None = None) -> Summa
 def _name(run: Run) -> str:
     from traceanalyzer.report.words import short_names
 
-    name = run.root.name or run.root.resolve().name
+    name = run.name
     return short_names([name])[name]
 
 

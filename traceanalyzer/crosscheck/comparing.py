@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import duckdb
@@ -80,7 +81,7 @@ def crosscheck(run: Run, note: Callable[[str], None] = lambda _: None) -> list[C
         """
     ).fetchall()
     if not readable:
-        raise TraceAnalyzerError("no trace to compare", run.root, "HTA reads PyTorch traces with GPU work only")
+        raise TraceAnalyzerError("no trace to compare", str(run.root), "HTA reads PyTorch traces with GPU work only")
     stored = {trace.trace: trace for trace in run.traces}
     comparisons: list[Comparison] = []
     for name, trace_id in readable:
@@ -92,8 +93,9 @@ def crosscheck(run: Run, note: Callable[[str], None] = lambda _: None) -> list[C
 def _compare(
     connection: duckdb.DuckDBPyConnection, trace: StoredTrace, trace_id: int, kind_of: Callable[[str], str]
 ) -> Iterator[Comparison]:
-    if not trace.path.is_file():
-        raise TraceAnalyzerError("HTA reads files only", trace.path, "unpack the archive, and give the folder")
+    if not (isinstance(trace.path, Path) and trace.path.is_file()):
+        hint = "unpack the archive, or download the run, and give the folder"
+        raise TraceAnalyzerError("HTA reads files only", str(trace.path), hint)
     theirs = hta_numbers(trace.path)
     deviating = DeviatingTrace(connection, trace_id, kind_of)
     ours = deviating.numbers() | _bandwidths(connection, trace_id)

@@ -62,7 +62,7 @@ def discover(path: Path) -> Discovery:
     folders, files = _entries(path)
     # A remote disk answers many requests at once as fast as one.
     with ThreadPoolExecutor(_READERS) as pool:
-        looks = list(pool.map(_look, files))
+        looks = list(pool.map(look, files))
     readable = [(file, ingester) for file, (ingester, _) in zip(files, looks, strict=True) if ingester is not None]
     sources = [*folders, *readable]
     if not sources:
@@ -96,7 +96,7 @@ def _entries(folder: Path) -> tuple[list[tuple[Path, Ingester]], list[Path]]:
     return folders, sorted(files)
 
 
-def _look(file: Path) -> tuple[Ingester | None, TraceAnalyzerError | None]:
+def look(file: Path) -> tuple[Ingester | None, TraceAnalyzerError | None]:
     """Return the ingester of a file, or an error where it is named like a trace and cannot be read as one."""
     is_named = _NAMED_LIKE_A_TRACE.search(file.name) is not None
     try:

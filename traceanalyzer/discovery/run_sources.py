@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from glob import glob, has_magic
 from os.path import commonpath, relpath
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from traceanalyzer.discovery.finding import discover
 from traceanalyzer.discovery.heads import read_head
@@ -16,17 +17,24 @@ from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import Ingester
 from traceanalyzer.ingest.ncu import EXPORT, NcuIngester
 
+if TYPE_CHECKING:
+    from traceanalyzer.remote.location import Location
+    from traceanalyzer.remote.remote_object import RemoteObject
+
 
 @dataclass(frozen=True)
 class RunSources:
     """The trace files of a run, each with its ingester."""
 
-    root: Path  # what the run is called after, and where its store lies: the one input, or the folder of several
-    sources: tuple[tuple[Path, Ingester], ...]
+    # What the run is called after, and where its store lies: the one input, or the folder of several.
+    root: Path | Location
+    sources: tuple[tuple[Path | RemoteObject, Ingester], ...]
     unreadable: tuple[TraceAnalyzerError, ...]  # files that are named like traces and cannot be read as one
 
-    def name(self, source: Path) -> str:
+    def name(self, source: Path | RemoteObject) -> str:
         """Return what a trace file is called in the run: its path below the run's folder."""
+        if not (isinstance(source, Path) and isinstance(self.root, Path)):
+            return source.name if isinstance(source, Path) else source.run_name
         is_file = any(source == self.root for source, _ in self.sources)
         return Path(relpath(source, self.root.parent if is_file or not self.root.is_dir() else self.root)).as_posix()
 
@@ -52,7 +60,7 @@ def with_counters(found: RunSources, files: Sequence[Path]) -> RunSources:
 
     Raises TraceAnalyzerError where a file is none.
     """
-    there = {source.resolve() for source, _ in found.sources}
+    there = {source.resolve() for source, _ in found.sources if isinstance(source, Path)}
     added = []
     for file in (file for given in files for file in _expanded(given)):
         if not file.exists():

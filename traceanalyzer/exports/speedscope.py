@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from importlib.metadata import version
-from pathlib import Path
 from typing import IO, Any
 
 from traceanalyzer.errors import TraceAnalyzerError
@@ -42,7 +41,7 @@ def write_speedscope(run: Run, parts: Sequence[Part], target: IO[bytes]) -> None
     head = {
         "$schema": _SCHEMA,
         "exporter": f"traceanalyzer@{version('traceanalyzer')}",
-        "name": Path(run.root).resolve().name,
+        "name": run.name,
         "activeProfileIndex": 0,
         "shared": {"frames": [{"name": name} for name in frames]},
     }

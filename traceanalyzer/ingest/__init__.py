@@ -4,15 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from io import BufferedReader
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
+
+
+class Sized(Protocol):
+    """The state of a file, of which its size is asked for."""
+
+    @property
+    def st_size(self) -> int:
+        """Its bytes."""
+
+
+class Source(Protocol):
+    """What is read from its first byte to its last: a file here, or an object of a store. Its text is its place."""
+
+    @property
+    def name(self) -> str:
+        """Its name, without folders."""
+
+    def open(self, mode: Literal["rb"]) -> BufferedReader:
+        """Return its bytes as a file."""
+
+    def stat(self) -> Sized:
+        """Return its state."""
+
+    def is_file(self) -> bool:
+        """Return whether it is a file of this machine."""
 
 
 @dataclass(frozen=True)
 class Progress:
     """How much of a file has been read: compressed bytes of the total, and events."""
 
-    path: Path
+    path: Source
     read_bytes: int
     size_bytes: int
     event_count: int

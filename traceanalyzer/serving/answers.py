@@ -73,7 +73,7 @@ class Answers:
         with self._opened(run) as (opened, _):
             limit = min(max(limit, 1), MOST_ROWS)
             answer = top(opened.connection, what, by, rank=rank, step=step, limit=limit)
-            return _whole(as_json(document(answer, opened.root.name)), "ask for fewer rows")
+            return _whole(as_json(document(answer, opened.name)), "ask for fewer rows")
 
     def sql(self, run: str, query: str, limit: int = 100) -> str:
         """Return the first rows of one SELECT over a run's metrics and tables, in DuckDB's SQL, as JSON.

@@ -6,15 +6,19 @@ import hashlib
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import xxhash
 
 from traceanalyzer.errors import TraceAnalyzerError
 
+if TYPE_CHECKING:
+    from traceanalyzer.remote.remote_object import RemoteObject
+
 _PACKAGE = Path(__file__).parents[1]
 _HASH_BLOCK_BYTES = 4 * 2**20
 # What decides the content of the tables: a change there makes stored ones stale.
-TRACE_SOURCES = ("__init__.py", "errors.py", "unfinished.py", "discovery", "schema", "ingest")
+TRACE_SOURCES = ("__init__.py", "errors.py", "unfinished.py", "discovery", "schema", "ingest", "remote")
 DERIVED_SOURCES = (
     *TRACE_SOURCES,
     "run.py",
@@ -28,18 +32,20 @@ DERIVED_SOURCES = (
 )
 
 
-def stamp_of(source: Path) -> list[int]:
-    """Return what changes whenever a file is written: size, times, inode. Reading it costs nothing."""
+def stamp_of(source: Path | RemoteObject) -> list[int]:
+    """Return what changes whenever a file is written: size, times, inode, version. Reading it costs nothing."""
+    if not isinstance(source, Path):
+        return [source.entry.size_bytes, int(source.digest, 16)]
     if source.is_dir():
         return [value for file in _files(source) for value in stamp_of(file)]
     states = [file.stat() for file in _with_log(source)]
     return [n for state in states for n in (state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino)]
 
 
-def check_unchanged(source: Path, stamp: list[int]) -> None:
+def check_unchanged(source: Path | RemoteObject, stamp: list[int]) -> None:
     """Raise TraceAnalyzerError if an input was written since its stamp was taken."""
     if stamp_of(source) != stamp:
-        raise TraceAnalyzerError("the file changed while it was read", source, "wait until it is complete")
+        raise TraceAnalyzerError("the file changed while it was read", str(source), "wait until it is complete")
 
 
 def _files(folder: Path) -> list[Path]:
@@ -53,17 +59,24 @@ def _with_log(file: Path) -> list[Path]:
     return [file, log] if log.is_file() else [file]
 
 
-def digest_of(source: Path) -> str:
-    """Return the hash of a file's content, or of a folder's files.
+def digest_of(source: Path | RemoteObject) -> str:
+    """Return the hash of a file's content, or of a folder's files; of an object, of its URL, size and version.
 
     Nobody gains by forging a trace, so the hash need not withstand it: it costs a tenth of a cryptographic one.
     """
+    if not isinstance(source, Path):
+        return source.digest
     digest = xxhash.xxh3_128()
     for file in _files(source) if source.is_dir() else _with_log(source):
         with file.open("rb") as content:
             while block := content.read(_HASH_BLOCK_BYTES):
                 digest.update(block)
     return digest.hexdigest()
+
+
+def place_of(source: Path | RemoteObject) -> str:
+    """Return where a file or an object lies, the same by whatever name it was reached."""
+    return str(source.resolve()) if isinstance(source, Path) else source.url
 
 
 @cache

@@ -23,11 +23,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.remote.location import is_url
 from traceanalyzer.store.folders import (
     file_seal,
     held,
@@ -48,10 +50,15 @@ from traceanalyzer.store.inputs import (
     check_unchanged,
     digest_of,
     engine_key,
+    place_of,
     stamp_of,
 )
 from traceanalyzer.store.owner import UNWRITABLE, claim_store, user_cache, user_key
 from traceanalyzer.unfinished import unfinished
+
+if TYPE_CHECKING:
+    from traceanalyzer.remote.location import Location
+    from traceanalyzer.remote.remote_object import RemoteObject
 
 STORE_NAME = ".traceanalyzer"
 CATALOG_NAME = "catalog.duckdb"
@@ -81,39 +88,49 @@ class StoreLocation:
     ignored: Path | None = None
 
 
-def locate_store(root: Path, override: Path | None) -> StoreLocation:
-    """Return where a run's store lies: in the given folder, in the run's own folder, or in the user's cache."""
+def locate_store(root: Path | Location, override: Path | None) -> StoreLocation:
+    """Return where a run's store lies: in the given folder, in the run's own folder, or in the user's cache.
+
+    That of a run in an object store lies in the cache.
+    """
     key = user_key()
     if override is not None:
+        if is_url(str(override)):
+            raise TraceAnalyzerError(
+                "a store lies on a disk of this machine, and not behind a URL", str(override), "give --store a folder"
+            )
         # The user named this folder, so it may be a link; nothing below it may.
         folder = override.resolve() if override.is_symlink() else override
         if problem := claim_store(folder, key):
             raise TraceAnalyzerError(f"the store {problem}", override, "give --store a new folder that you can write")
         return StoreLocation(folder)
-    home = root if root.is_dir() else root.parent
-    own = home / STORE_NAME
-    problem = claim_store(own, key)
-    if problem is None:
-        return StoreLocation(own)
-    ignored = None if problem == UNWRITABLE else own
+    home, ignored = root, None
+    if isinstance(root, Path):
+        home = root if root.is_dir() else root.parent
+        own = home / STORE_NAME
+        problem = claim_store(own, key)
+        if problem is None:
+            return StoreLocation(own)
+        ignored = None if problem == UNWRITABLE else own
     cached = cached_store(root)
     if cached is None:
-        raise TraceAnalyzerError(
-            "neither the run's folder nor the user's cache can be written", home, "give --store DIR"
-        )
+        neither = "neither the run's folder nor the user's cache" if isinstance(root, Path) else "no cache of the user"
+        raise TraceAnalyzerError(f"{neither} can be written", str(home), "give --store DIR")
     if problem := claim_store(cached, key):
         raise TraceAnalyzerError(f"the store {problem}", cached, "remove it, or give --store DIR")
     return StoreLocation(cached, ignored)
 
 
-def cached_store(root: Path) -> Path | None:
+def cached_store(root: Path | Location) -> Path | None:
     """Return the folder of a run's store in the user's cache; None where the cache cannot be written."""
-    home = root if root.is_dir() else root.parent
+    home = str(root)
+    if isinstance(root, Path):
+        home = str((root if root.is_dir() else root.parent).resolve())
     cache_folder = user_cache()
     if cache_folder is None:
         return None
     # The folder's number is in the name: a cache that was copied elsewhere holds stores whose marks do not fit.
-    place = f"{cache_folder.stat().st_ino} {home.resolve()}".encode(errors="surrogateescape")
+    place = f"{cache_folder.stat().st_ino} {home}".encode(errors="surrogateescape")
     return cache_folder / keyed_hash(place, user_key())
 
 
@@ -124,7 +141,7 @@ class Store:
         self.folder = folder
         self._key = user_key()
 
-    def trace_folder(self, source: Path, ingest: Callable[[Path], None]) -> tuple[Path, bool]:
+    def trace_folder(self, source: Path | RemoteObject, ingest: Callable[[Path], None]) -> tuple[Path, bool]:
         """Return the folder with a file's tables and whether it was there already; `ingest` fills it if not."""
         remembered = self._read_source(source)
         # Remembered is what the file looked like before it was read: after a write meanwhile it looks otherwise.
@@ -142,7 +159,9 @@ class Store:
             self._forget(remembered.folder)
         return target, False
 
-    def _ingest_new(self, source: Path, stamp: list[int], digest: str | None, ingest: Callable[[Path], None]) -> Path:
+    def _ingest_new(
+        self, source: Path | RemoteObject, stamp: list[int], digest: str | None, ingest: Callable[[Path], None]
+    ) -> Path:
         with self._scratch() as scratch:
             with ThreadPoolExecutor(1) as beside:
                 hashing = beside.submit(digest_of, source) if digest is None else None
@@ -177,21 +196,30 @@ class Store:
     def keep_answer(self, question: str, answer: bytes) -> None:
         """Keep the answer to a question that names all it depends on; the oldest answers make room.
 
-        Raises StoreWriteError where the store cannot be written.
+        A store that cannot be written keeps none: the answer is there without it.
         """
         file = self._answer_file(question)
-        make_own_folder(file.parent)
         content = f"{self._answer_seal(file, answer)}\n".encode() + answer
-        self._replace_file(file, lambda fresh: fresh.write_bytes(content))
-        kept = [path for path in self._entries("answers") if _ANSWER_NAME.fullmatch(path.name)]
-        for oldest in sorted(kept, key=_written_ns)[:-_MOST_ANSWERS]:
-            remove(oldest)
+        with suppress(OSError, TraceAnalyzerError):
+            make_own_folder(file.parent)
+            self._replace_file(file, lambda fresh: fresh.write_bytes(content))
+            kept = [path for path in self._entries("answers") if _ANSWER_NAME.fullmatch(path.name)]
+            for oldest in sorted(kept, key=_written_ns)[:-_MOST_ANSWERS]:
+                remove(oldest)
 
     def _answer_file(self, question: str) -> Path:
         return self.folder / "answers" / f"{self._hash(question)}.txt"
 
     def _answer_seal(self, file: Path, answer: bytes) -> str:
         return keyed_hash(file.name.encode() + answer, self._key, size_bytes=16)
+
+    def read_note(self, name: str) -> str | None:
+        """Return a text that `write_note` left in the store; None where there is none."""
+        return read_own_text(self.folder / name)
+
+    def write_note(self, name: str, text: str) -> None:
+        """Leave a text in the store under a name, in place of what was there."""
+        self._replace_file(self.folder / name, lambda file: file.write_text(text, encoding="utf-8"))
 
     def catalog_shows(self) -> str | None:
         """Return the name of the derived folder that the catalogue shows, '' for none; None: there is no catalogue."""
@@ -265,18 +293,18 @@ class Store:
                 if not is_sealed(target, self._key):  # else another command was faster
                     raise
 
-    def _trace_target(self, source: Path, digest: str) -> Path:
+    def _trace_target(self, source: Path | RemoteObject, digest: str) -> Path:
         name = re.sub(r"[^\w.-]+", "_", source.name, flags=re.ASCII)[:80]
         return self.folder / "traces" / f"{name}-{self._hash(f'{engine_key(TRACE_SOURCES)} {digest}')}"
 
-    def _source_file(self, source: Path) -> Path:
-        return self.folder / "sources" / f"{self._hash(str(source.resolve()))}.json"
+    def _source_file(self, source: Path | RemoteObject) -> Path:
+        return self.folder / "sources" / f"{self._hash(place_of(source))}.json"
 
-    def _read_source(self, source: Path) -> _Source | None:
+    def _read_source(self, source: Path | RemoteObject) -> _Source | None:
         return _parse_source(read_own_text(self._source_file(source)))
 
-    def _remember(self, source: Path, stamp: list[int], digest: str, target: Path) -> None:
-        facts = _Source(str(source.resolve()), stamp, digest, target.name)
+    def _remember(self, source: Path | RemoteObject, stamp: list[int], digest: str, target: Path) -> None:
+        facts = _Source(place_of(source), stamp, digest, target.name)
         if self._read_source(source) != facts:
             file = self._source_file(source)
             make_own_folder(file.parent)

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from traceanalyzer.ingest import IngestOptions
+from traceanalyzer.ingest import IngestOptions, Source
 from traceanalyzer.ingest.trace_events.stream import BYTE_ORDER_MARK, CHUNK_BYTES, SPARE_PARSERS
 
 _LOOKS_LIKE_EVENTS = re.compile(rb'"(?:traceEvents|ph)"\s*:')
@@ -35,7 +35,7 @@ class TraceEventIngester:
             _LOOKS_LIKE_EVENTS.search(text) is not None or b'"schemaVersion"' in text or text.strip() in (b"[]", b"[")
         )
 
-    def ingest(self, path: Path, folder: Path, options: IngestOptions) -> None:
+    def ingest(self, path: Source, folder: Path, options: IngestOptions) -> None:
         """Read the file's one trace into `folder`/0."""
         import duckdb
 

@@ -13,6 +13,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from traceanalyzer.ingest import Source
 from traceanalyzer.ingest.frameworks import recognise_framework
 from traceanalyzer.ingest.nesting import NONE, Nester, Slices, name_hashes
 from traceanalyzer.ingest.sink import TraceSink
@@ -65,7 +66,7 @@ class Assembler:
         self._kinds: set[str] = set()
         self._drop_zero = False  # times of zero are lost times; the span of all others shows it
 
-    def assemble(self, path: Path) -> None:
+    def assemble(self, path: Source) -> None:
         """Write every table."""
         self._kinds = {kind for (kind,) in self._query("kinds").fetchall()}
         self._close_begin_events()

@@ -6,9 +6,9 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from traceanalyzer.ingest import Source
 from traceanalyzer.ingest.trace_events.losses import Losses
 from traceanalyzer.ingest.trace_events.reader import Parts
 
@@ -72,7 +72,7 @@ def drop_numbers_out_of_range(metadata: dict[str, Any], losses: Losses) -> None:
 
 
 def describe_trace(
-    path: Path,
+    path: Source,
     parts: Parts,
     devices: list[dict[str, Any]],
     span_ns: tuple[int | None, int | None],

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import duckdb
 
-from traceanalyzer.ingest import IngestOptions, Progress
+from traceanalyzer.ingest import IngestOptions, Progress, Source
 from traceanalyzer.ingest.trace_events.chunks import Chunk, ChunkFacts, ChunkParser
 from traceanalyzer.ingest.trace_events.document import HEADER_LIMIT_BYTES, TraceDocument, read_header, read_trailer
 from traceanalyzer.ingest.trace_events.losses import Losses
@@ -45,7 +45,7 @@ class EventReader:
 
     def __init__(
         self,
-        path: Path,
+        path: Source,
         database: duckdb.DuckDBPyConnection,
         stage: Path,
         args_path: Path,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from pathlib import Path
 
+from traceanalyzer.ingest import Source
 from traceanalyzer.ingest.trace_events.losses import Losses
 
 GZIP_MAGIC = b"\x1f\x8b"
@@ -21,7 +21,7 @@ _INFLATED_BYTES = 2**20
 class ByteStream:
     """Reads a file's decompressed bytes, without a byte-order mark."""
 
-    def __init__(self, path: Path, losses: Losses) -> None:
+    def __init__(self, path: Source, losses: Losses) -> None:
         self.size_bytes = path.stat().st_size
         self.cut = False  # the compressed stream ended early
         self._losses = losses

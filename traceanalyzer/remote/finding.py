@@ -1,0 +1,212 @@
+"""Finds the traces of a run that is not on this machine: one listing, and the beginning of each object that is new."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from glob import has_magic
+from pathlib import Path, PurePosixPath
+
+from traceanalyzer.discovery import RunSources, discover, ingesters, natural_key
+from traceanalyzer.discovery.finding import look
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.ingest.nsys.export.report_file import is_report
+from traceanalyzer.ingest.packed import ArchiveIngester
+from traceanalyzer.remote.client import Client, Entry
+from traceanalyzer.remote.location import Location
+from traceanalyzer.remote.remote_object import RemoteObject, first_bytes
+from traceanalyzer.store.inputs import TRACE_SOURCES, engine_key
+from traceanalyzer.store.store import Store
+
+# Objects whose beginnings are read at once.
+_READERS = 16
+_HEAD_BYTES = 2**20
+_NOTE = "objects.json"
+_LOG_SUFFIX = "-wal"
+_PARQUET_STRINGS = "StringIds.parquet"
+_LONGEST_NAME_BYTES = 255
+
+
+@dataclass(frozen=True)
+class RemoteRun:
+    """What lies where the user said, by one listing."""
+
+    root: Location
+    objects: tuple[RemoteObject, ...]
+    named: frozenset[str]  # the URLs of those that the user named: archives are opened there
+
+
+def list_run(locations: Sequence[Location]) -> RemoteRun:
+    """Return the objects of one or several places; those that several name count once.
+
+    Raises TraceAnalyzerError where a place holds nothing or cannot be listed.
+    """
+    clients: dict[tuple[str, str], Client] = {}
+    objects: dict[str, RemoteObject] = {}
+    named: set[str] = set()
+    for location in locations:
+        server = (location.scheme, location.host)
+        client = clients[server] = clients.get(server) or client_of(location)
+        found = list(_listed(client, location))
+        if not found:
+            hint = "check the address; a folder of a web server ends with a slash"
+            raise TraceAnalyzerError("no such object or folder, or an empty one", str(location), hint)
+        objects |= {item.url: item for item in found if item.url not in objects}
+        named |= {item.url for item in found if item.url == str(location)}
+    root = _root_of(locations)
+    if len(locations) > 1:
+        objects = {url: replace(item, run_name=url.removeprefix(f"{root}/")) for url, item in objects.items()}
+    return RemoteRun(root, tuple(objects.values()), frozenset(named))
+
+
+def client_of(location: Location) -> Client:
+    """Return the client of a place; raise TraceAnalyzerError where its library is not installed."""
+    if location.extra == "hdfs":
+        from traceanalyzer.remote.fsspec_client import FsspecClient
+
+        return FsspecClient(location)
+    if location.extra == "http":
+        from traceanalyzer.remote.http_client import HttpClient
+
+        return HttpClient(location)
+    from traceanalyzer.remote.obstore_client import ObstoreClient
+
+    return ObstoreClient(location)
+
+
+def _root_of(locations: Sequence[Location]) -> Location:
+    """Return the one place; of several the folder that all lie in, where they are of one bucket, else the first."""
+    first = locations[0]
+    if len(locations) == 1 or len({(location.scheme, location.host) for location in locations}) > 1:
+        return first
+    folders = [PurePosixPath(location.key).parent.parts for location in locations]
+    common: list[str] = []
+    for parts in zip(*folders, strict=False):
+        if len(set(parts)) > 1:
+            break
+        common.append(parts[0])
+    return replace(first, key="/".join(common), is_folder=False)
+
+
+def _listed(client: Client, location: Location) -> Iterator[RemoteObject]:
+    """Yield what lies in a folder or one level deeper and is not hidden, or the one object that was named."""
+    folder, pattern = _split_pattern(location)
+    root = client.key_of(folder)
+    base = str(folder).rstrip("/")
+    found: dict[str, Entry] = {}
+    for entry in client.entries(folder):
+        below = entry.key[len(root) :].lstrip("/")
+        parts = PurePosixPath(below).parts
+        matches = pattern is None or (fnmatchcase(below, pattern) and len(parts) == pattern.count("/") + 1)
+        if (len(parts) <= 2 or pattern is not None) and not any(part.startswith(".") for part in parts) and matches:
+            found[below] = entry
+    # An empty object may stand for a folder.
+    if "" in found and len(found) > 1:
+        del found[""]
+    for below, entry in found.items():
+        log = found.get(below + _LOG_SUFFIX)
+        beside = None if log is None else RemoteObject(log, f"{base}/{below}{_LOG_SUFFIX}", below, client)
+        yield RemoteObject(entry, f"{base}/{below}" if below else base, below or location.name, client, beside)
+
+
+def _split_pattern(location: Location) -> tuple[Location, str | None]:
+    """Return the folder ahead of the first part of a key that is a pattern, and the pattern below it."""
+    parts = location.key.split("/")
+    magic = next((number for number, part in enumerate(parts) if has_magic(part)), None)
+    if magic is None or location.extra == "http":
+        return location, None
+    return replace(location, key="/".join(parts[:magic]), is_folder=True), "/".join(parts[magic:])
+
+
+def recognise(run: RemoteRun, keeper: Store) -> RunSources:
+    """Return the traces among a run's objects, each with its ingester.
+
+    What an object is, is remembered in the store for as long as its version stays the same: then none is read. Raises
+    TraceAnalyzerError where no object is a trace.
+    """
+    remembered = _remembered(keeper)
+    keys = {item.url: f"{item.digest} {item.url in run.named} {item.url}" for item in run.objects}
+    new = [item for item in run.objects if keys[item.url] not in remembered]
+    looked = dict(zip((item.url for item in new), _look_at(run, new), strict=True))
+    known = {url: looked.get(url) or remembered[key] for url, key in keys.items()}
+    lasting = {key: known[url] for url, key in keys.items() if known[url].lasts}
+    if lasting != remembered:
+        facts = {key: [look.reader, *(look.problem or ())] for key, look in lasting.items()}
+        keeper.write_note(_NOTE, json.dumps({"made_by": engine_key(TRACE_SOURCES), "objects": facts}))
+    by_name = {ingester.name: ingester for ingester in (*ingesters(), ArchiveIngester(ingesters()))}
+    ordered = sorted(run.objects, key=lambda item: natural_key(item.run_name))
+    sources = tuple((item, by_name[reader]) for item in ordered if (reader := known[item.url].reader))
+    problems = [(item.url, problem) for item in ordered if (problem := known[item.url].problem)]
+    unreadable = tuple(TraceAnalyzerError(what, url, hint or None) for url, (what, hint) in problems)
+    if not sources:
+        hint = "expected PyTorch profiler JSON (.json, .json.gz) or Nsight Systems SQLite"
+        raise unreadable[0] if unreadable else TraceAnalyzerError("no traces in this folder", str(run.root), hint)
+    return RunSources(run.root, sources, unreadable)
+
+
+@dataclass(frozen=True)
+class _Look:
+    """What an object is: the name of what reads it, '' for nothing; and what is wrong with it and what to do."""
+
+    reader: str
+    problem: tuple[str, str] | None = None
+    lasts: bool = True  # it is so as long as the object is the same
+
+
+def _remembered(keeper: Store) -> dict[str, _Look]:
+    try:
+        facts = json.loads(keeper.read_note(_NOTE) or "")
+        if facts["made_by"] != engine_key(TRACE_SOURCES):
+            return {}
+        return {
+            key: _Look(str(reader), (str(problem[0]), str(problem[1])) if problem else None)
+            for key, (reader, *problem) in facts["objects"].items()
+        }
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
+        return {}
+
+
+def _look_at(run: RemoteRun, objects: Sequence[RemoteObject]) -> list[_Look]:
+    """Return what objects are, by their beginnings."""
+    names = {item.run_name for item in run.objects}
+    with tempfile.TemporaryDirectory(prefix="heads-") as folder, ThreadPoolExecutor(_READERS) as pool:
+        folders = (Path(folder, str(number)) for number in range(len(objects)))
+        return list(
+            pool.map(lambda item, own: _looked(item, own, names, is_named=item.url in run.named), objects, folders)
+        )
+
+
+def _looked(item: RemoteObject, folder: Path, names: set[str], *, is_named: bool) -> _Look:
+    """Return what an object is, as the file of its name is that begins as it does."""
+    if PurePosixPath(item.run_name).name == _PARQUET_STRINGS:
+        return _Look("", ("is part of a Parquet export, which is read on a disk only", "download its folder"))
+    if item.name.endswith(_LOG_SUFFIX):
+        return _Look("")
+    if len(item.name.encode()) > _LONGEST_NAME_BYTES or "\0" in item.name or item.name in ("", ".", ".."):
+        return _Look("", ("has a name that no file can have", "rename it"))
+    folder.mkdir()
+    file = folder / item.name
+    try:
+        file.write_bytes(first_bytes(item, _HEAD_BYTES))
+    except TraceAnalyzerError as error:
+        return _Look("", (error.what, error.hint or ""), lasts=False)
+    if is_report(file):
+        _put_exports_beside(file, item, names)
+    try:
+        reader, problem = (discover(file).sources[0][1], None) if is_named else look(file)
+    except TraceAnalyzerError as error:
+        reader, problem = None, error
+    file.unlink()
+    words = None if problem is None else (problem.what, problem.hint or "")
+    return _Look("" if reader is None else reader.name, words)
+
+
+def _put_exports_beside(report: Path, item: RemoteObject, names: set[str]) -> None:
+    """Let a report's export lie beside it where one was listed: then that is read."""
+    export = PurePosixPath(item.run_name).with_suffix(".sqlite")
+    if str(export) in names:
+        (report.parent / export.name).touch()

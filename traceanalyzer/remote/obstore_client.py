@@ -1,0 +1,198 @@
+"""Reads S3, Google Cloud Storage, Azure Blob Storage and web servers through obstore."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.remote.client import (
+    MOST_OBJECTS,
+    Entry,
+    ReplacedError,
+    TemporaryError,
+    WholeOnlyError,
+    missing_extra,
+    reason_of,
+    too_many,
+)
+from traceanalyzer.remote.location import Location
+
+if TYPE_CHECKING:
+    from obstore import GetOptions, GetResult, ObjectMeta
+    from obstore.store import ClientConfig, ObjectStore, RetryConfig
+
+_PAGE = 1_000
+_STREAM_BYTES = 2**20
+# A request may take long where a line is slow; a line that says nothing is given up soon.
+_CLIENT: ClientConfig = {
+    "connect_timeout": timedelta(seconds=10),
+    "read_timeout": timedelta(seconds=30),
+    "timeout": timedelta(minutes=10),
+}
+# The body's own attempts come on top.
+_RETRIES: RetryConfig = {
+    "max_retries": 3,
+    "retry_timeout": timedelta(seconds=60),
+    "backoff": {
+        "init_backoff": timedelta(milliseconds=100),
+        "max_backoff": timedelta(seconds=5),
+        "base": 2,
+    },
+}
+_HINTS = {
+    "s3": "check AWS_PROFILE or AWS_ACCESS_KEY_ID, AWS_REGION and AWS_ENDPOINT_URL, and what they may read",
+    "gs": "check GOOGLE_APPLICATION_CREDENTIALS or `gcloud auth application-default login`, and what they may read",
+    "az": "check AZURE_STORAGE_ACCOUNT_NAME and its key, token or identity in the environment, and what they may read",
+    "http": "a server that asks who reads cannot be used: download the run, and give its folder",
+}
+
+
+class ObstoreClient:
+    """Lists and reads one bucket, container or server; see `Client`."""
+
+    def __init__(self, location: Location) -> None:
+        self._location = location
+        self._hint = _HINTS[{"abfs": "az", "abfss": "az", "https": "http"}.get(location.scheme, location.scheme)]
+        try:
+            import obstore
+        except ImportError as error:
+            raise missing_extra(location, "obstore") from error
+        self._obstore = obstore
+        with self._told("cannot be opened"):
+            self._store = _store_of(location)
+
+    def key_of(self, location: Location) -> str:
+        """Return the key of a place."""
+        return location.key
+
+    def entries(self, location: Location) -> Iterator[Entry]:
+        """Yield all objects below a place, or the object that it names."""
+        count = 0
+        with self._told("cannot be listed"):
+            for page in self._obstore.list(self._store, location.key or None, chunk_size=_PAGE):
+                for meta in page:
+                    count += 1
+                    if count > MOST_OBJECTS:
+                        raise too_many(location)
+                    if meta["path"] != location.key:  # what consoles write for an empty folder
+                        yield _entry(meta)
+        if not count and location.key:
+            meta_of_one = self._head(location.key)
+            if meta_of_one is not None:
+                yield _entry(meta_of_one)
+
+    def entry(self, key: str) -> Entry | None:
+        """Return one object by its key; None where there is none."""
+        meta = self._head(key)
+        return None if meta is None else _entry(meta)
+
+    def page(self, key: str, most_bytes: int) -> bytes:
+        """Return a page of a server; raises TraceAnalyzerError where there is none."""
+        with self._told("cannot be listed"):
+            text = b""
+            for block in self._obstore.get(self._store, key).stream(_STREAM_BYTES):
+                text += block
+                if len(text) > most_bytes:
+                    break
+            return text
+
+    def read(self, entry: Entry, start: int, length: int) -> bytes:
+        """Return bytes of an object, fewer where the body was cut."""
+        end = start + length
+        with self._failing():
+            return bytes(self._get(entry, {"range": (start, end)}, (start, end)).bytes())
+
+    def stream(self, entry: Entry) -> Iterator[bytes]:
+        """Yield an object's bytes from the first on."""
+        with self._failing():
+            yield from self._get(entry, {}, (0, entry.size_bytes)).stream(_STREAM_BYTES)
+
+    def _get(self, entry: Entry, options: GetOptions, wanted: tuple[int, int]) -> GetResult:
+        if entry.version is not None and entry.version.startswith('"'):
+            options["if_match"] = entry.version
+        answer = self._obstore.get(self._store, entry.key, options=options)
+        found = _entry(answer.meta)
+        if (found.size_bytes, found.version) != (entry.size_bytes, entry.version) or answer.range != wanted:
+            raise ReplacedError
+        return answer
+
+    def _head(self, key: str) -> ObjectMeta | None:
+        with self._told("cannot be opened"):
+            try:
+                return self._obstore.head(self._store, key)
+            except FileNotFoundError:
+                return None
+
+    @contextmanager
+    def _told(self, what: str) -> Iterator[None]:
+        """Turn failures into errors for the user."""
+        try:
+            yield
+        except TraceAnalyzerError:
+            raise
+        except Exception as error:  # obstore's base class is no public name in every version
+            raise TraceAnalyzerError(f"{what}: {reason_of(error)}", str(self._location), self._hint) from error
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Sort failures of a read into those of `Client.read`."""
+        from obstore import exceptions
+
+        try:
+            yield
+        except (ReplacedError, exceptions.PreconditionError, FileNotFoundError) as error:
+            raise ReplacedError from error
+        except exceptions.NotSupportedError as error:
+            raise WholeOnlyError from error
+        except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
+            raise TraceAnalyzerError(f"cannot be read: {reason_of(error)}", str(self._location), self._hint) from error
+        except (exceptions.BaseError, OSError) as error:
+            raise TemporaryError(reason_of(error)) from error
+
+
+def _entry(meta: ObjectMeta) -> Entry:
+    return Entry(meta["path"], meta["size"], _version(meta))
+
+
+def _version(meta: ObjectMeta) -> str | None:
+    """Return the entity tag, in quotes (Azure lists it without); a weak one or none: the time of the last change."""
+    tag: str | None = meta["e_tag"]
+    if tag and not tag.startswith("W/"):
+        return tag if tag.startswith('"') else f'"{tag}"'
+    changed = meta["last_modified"]
+    return str(changed.isoformat()) if changed.timestamp() else tag
+
+
+def _store_of(location: Location) -> ObjectStore:
+    """Return the library's store of a bucket, with credentials from where the provider's own tools look."""
+    from obstore.store import AzureStore, GCSStore, HTTPStore, S3Store
+
+    scheme, host = location.scheme, location.host
+    if scheme == "s3":
+        from traceanalyzer.remote.aws_files import s3_configuration
+
+        config = s3_configuration(os.environ, location)
+        endpoint = config.get("endpoint") or os.environ.get("AWS_ENDPOINT_URL", "")
+        return S3Store(host, config=_any(config), client_options=_client(endpoint), retry_config=_RETRIES)
+    if scheme == "gs":
+        return GCSStore(host, client_options=_client(), retry_config=_RETRIES)
+    if scheme == "az":
+        return AzureStore(host, client_options=_client(), retry_config=_RETRIES)
+    if scheme in ("abfs", "abfss"):
+        return AzureStore.from_url(f"{scheme}://{host}", client_options=_client(), retry_config=_RETRIES)
+    url = f"{scheme}://{quote(host, safe=':[]')}"
+    return HTTPStore.from_url(url, client_options=_client(url), retry_config=_RETRIES)
+
+
+def _any(config: Mapping[str, str]) -> Any:
+    return dict(config)
+
+
+def _client(endpoint: str = "") -> ClientConfig:
+    """Return options of requests; without TLS only where the user names an address without."""
+    return {**_CLIENT, "allow_http": endpoint.startswith("http://")} if endpoint else _CLIENT
