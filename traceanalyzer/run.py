@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,17 +13,21 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from traceanalyzer.attribution.vocabulary.options import DEFAULT_OPTIONS, AttributionOptions
-from traceanalyzer.discovery import RunSources, find_run, natural_key, ranks_from_names, with_counters
+from traceanalyzer.discovery import find_run, with_counters
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
 from traceanalyzer.hardware import with_device
-from traceanalyzer.ingest import Ingester, IngestOptions, Progress
-from traceanalyzer.ingest.packed import member_names
+from traceanalyzer.ingest import Progress
+from traceanalyzer.opening.catalog import renew_catalog
+from traceanalyzer.opening.contents import counters_of, no_trace_beside, traces_of
+from traceanalyzer.opening.deriving import derived_of, with_names
+from traceanalyzer.opening.ingesting import check_name, ingest_all
+from traceanalyzer.opening.sources import list_objects, recognise_objects
 from traceanalyzer.remote.location import Location, run_input
 from traceanalyzer.renamed import with_new_names
 from traceanalyzer.run_table import RunTable
 from traceanalyzer.settings import NO_SETTINGS_FILE, SettingsFile, locate_settings
 from traceanalyzer.standard_input import STANDARD_INPUT, spooled
-from traceanalyzer.store.store import Store, StoreWriteError, locate_store
+from traceanalyzer.store.store import Store, locate_store
 from traceanalyzer.stored_trace import StoredCounters, StoredTrace
 
 if TYPE_CHECKING:
@@ -33,8 +35,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.attribution.lead_scan.what_if import Answer
     from traceanalyzer.diagnosis import Diagnosis
-    from traceanalyzer.remote.finding import RemoteRun
-    from traceanalyzer.remote.remote_object import RemoteObject
     from traceanalyzer.rules import Explanation
     from traceanalyzer.settings import Settings
 
@@ -210,8 +210,8 @@ class Run:
         )
 
     def _attributed(self) -> Path:
-        options = _with_names(self.options, self.settings_file)
-        return self.derived or _derive(Store(self.store), self.traces, options, self.jobs)
+        options = with_names(self.options, self.settings_file)
+        return self.derived or derived_of(Store(self.store), self.traces, options, self.jobs)
 
     def close(self) -> None:
         """Close the connection, if there is one, see the catalogue finished, and remove what standard input left."""
@@ -276,8 +276,8 @@ def open_run(
         remote = [item for item in inputs if not isinstance(item, Path)]
         local = [item for item in inputs if isinstance(item, Path)]
         if remote:
-            listed = _listed(remote, local)
-            root: Path | Location = listed.root
+            remote_run = list_objects(remote, local)
+            root: Path | Location = remote_run.root
         else:
             found = find_run([item if piped is None or item != Path(STANDARD_INPUT) else piped for item in local])
             root = found.root
@@ -285,22 +285,22 @@ def open_run(
             root, store = Path(piped.name), store or piped.with_name("store")
         settings_file = locate_settings(root, trust=trust)
         if attribution:
-            options = _with_names(options, settings_file)
+            options = with_names(options, settings_file)
         location = locate_store(root, None if store is None else Path(store))
-        _check_name(location.folder)
+        check_name(location.folder)
         keeper = Store(location.folder)
         if remote:
-            found = _recognised(listed, keeper)
+            found = recognise_objects(remote_run, keeper)
         found = with_counters(found, tables)
         unreadable = list(found.unreadable)
-        folders = _ingest_all(found.sources, keeper, jobs or os.cpu_count() or 1, report, unreadable)
-        traces = _order(keeper, found, [(source, folder) for source, folder, _ in folders])
-        counters = _counters(found, [(source, folder) for source, folder, _ in folders])
+        folders = ingest_all(found.sources, keeper, jobs or os.cpu_count() or 1, report, unreadable)
+        traces = traces_of(keeper, found, [(source, folder) for source, folder, _ in folders])
+        counters = counters_of(found, [(source, folder) for source, folder, _ in folders])
         if not traces:
-            raise unreadable[0] if unreadable else _no_trace_beside(counters, root)
+            raise unreadable[0] if unreadable else no_trace_beside(counters, root)
         reused = all(was_there for _, _, was_there in folders)
-        derived = _derive(keeper, traces, options, jobs) if attribution else None
-        writing = _renew_catalog(keeper, traces, derived, reused, counters)
+        derived = derived_of(keeper, traces, options, jobs) if attribution else None
+        writing = renew_catalog(keeper, traces, derived, reused, counters)
         return Run(
             root,
             keeper.folder,
@@ -317,211 +317,3 @@ def open_run(
             tuple(counters),
             kept.pop_all(),
         )
-
-
-def _listed(remote: Sequence[Location], local: Sequence[Path]) -> RemoteRun:
-    from traceanalyzer.remote.finding import list_run
-
-    if local:
-        hint = "download the objects, or give one kind only"
-        raise TraceAnalyzerError("files and objects of a store cannot be one run", str(local[0]), hint)
-    return list_run(remote)
-
-
-def _recognised(listed: RemoteRun, keeper: Store) -> RunSources:
-    from traceanalyzer.remote.finding import recognise
-
-    return recognise(listed, keeper)
-
-
-def _ingest_all(
-    sources: Sequence[tuple[Path | RemoteObject, Ingester]],
-    keeper: Store,
-    jobs: int,
-    report: Callable[[Progress], None],
-    unreadable: list[TraceAnalyzerError],
-) -> list[tuple[Path | RemoteObject, Path, bool]]:
-    """Return each source with its folder of traces and whether the store had it; all cores are used.
-
-    Sources that cannot be read are listed in `unreadable`; if none can, the first error is raised.
-    """
-    options = IngestOptions(max(1, jobs // len(sources)), report)
-
-    def ingest(
-        item: tuple[Path | RemoteObject, Ingester],
-    ) -> tuple[Path | RemoteObject, Path, bool] | TraceAnalyzerError:
-        source, ingester = item
-        try:
-            _check_name(source)
-            folder, was_there = keeper.trace_folder(source, lambda scratch: _ingest(ingester, source, scratch, options))
-        except StoreWriteError:
-            raise
-        except TraceAnalyzerError as error:
-            return TraceAnalyzerError(error.what, error.where or str(source), error.hint)
-        return source, folder, was_there
-
-    with ThreadPoolExecutor(min(jobs, len(sources))) as pool:
-        answers = list(pool.map(ingest, sources))
-    errors = [answer for answer in answers if isinstance(answer, TraceAnalyzerError)]
-    if len(errors) == len(answers):
-        raise errors[0]
-    unreadable += errors
-    return [answer for answer in answers if not isinstance(answer, TraceAnalyzerError)]
-
-
-def _check_name(path: Path | RemoteObject) -> None:
-    """Raise TraceAnalyzerError for a name that is no text here: DuckDB and Arrow take UTF-8 only."""
-    try:
-        str(path).encode()
-    except UnicodeEncodeError as error:
-        hint = "rename it, or set PYTHONUTF8=1 where the locale is not UTF-8"
-        raise TraceAnalyzerError("the name is not UTF-8", str(path), hint) from error
-
-
-def _ingest(ingester: Ingester, source: Path | RemoteObject, scratch: Path, options: IngestOptions) -> None:
-    if isinstance(source, Path):
-        ingester.ingest(source, scratch, options)
-        return
-    from traceanalyzer.remote.ingesting import ingest_object
-
-    ingest_object(ingester, source, scratch, options)
-
-
-def _order(keeper: Store, found: RunSources, folders: Sequence[tuple[Path | RemoteObject, Path]]) -> list[StoredTrace]:
-    """Return every trace of the run, by rank and then by name; `folders` are sources with their folders of traces."""
-    files = [file for source, folder in folders for file in _stored_files(found, source, folder) if file.parts]
-    by_name = ranks_from_names([file.name for file in files])
-    recorded = _recorded_ranks(keeper, [part for file in files for part in file.parts])
-    traces: list[StoredTrace] = []
-    for file, name_rank in zip(files, by_name, strict=True):
-        for part in file.parts:
-            rank, told_by = (recorded[part], "metadata") if recorded[part] is not None else (name_rank, "name")
-            name = file.name + (f"#{part.name.rpartition('.')[2]}" if len(file.parts) > 1 else "")
-            traces.append(StoredTrace(part, name, file.path, rank, told_by if rank is not None else None))
-    return sorted(traces, key=lambda t: (t.rank is None, t.rank or 0, natural_key(t.trace)))
-
-
-def _recorded_ranks(keeper: Store, parts: Sequence[Path]) -> dict[Path, int | None]:
-    """Return the rank that each trace was recorded with; read once, as Arrow takes longer to start than all else."""
-    question = "\n".join(["ranks", *map(str, parts)])
-    kept = keeper.kept_answer(question)
-    if kept is not None:
-        return dict(zip(parts, json.loads(kept), strict=True))
-    import pyarrow.parquet as pq
-
-    # Not read_table: it imports pyarrow.dataset, a quarter of a second.
-    tables = (pq.ParquetFile(part / "traces.parquet").read(columns=["rank"]) for part in parts)
-    ranks = [table.column("rank")[0].as_py() for table in tables]
-    keeper.keep_answer(question, json.dumps(ranks).encode())
-    return dict(zip(parts, ranks, strict=True))
-
-
-def _counters(found: RunSources, folders: Sequence[tuple[Path | RemoteObject, Path]]) -> list[StoredCounters]:
-    """Return every table of counters in the run, in the order of their names."""
-    counters = {}
-    for source, folder in folders:
-        members = member_names(folder)
-        for file in sorted(folder.glob("*/ncu_launches.parquet")):
-            name = found.name(source)
-            name = source.as_posix() if isinstance(source, Path) and name.startswith("../") else name
-            counters[file.parent] = f"{name}/{members[file.parent.name]}" if members else name
-    return [StoredCounters(*item) for item in sorted(counters.items(), key=lambda item: natural_key(item[1]))]
-
-
-def _no_trace_beside(counters: Sequence[StoredCounters], root: Path | Location) -> TraceAnalyzerError:
-    alone = isinstance(root, Path) and root.is_file()
-    what = "is a table of Nsight Compute, and no trace" if alone else "no traces beside tables of Nsight Compute"
-    hint = (
-        "counters do not tell when kernels ran: record the job with nsys or torch.profiler, and give its trace with "
-        f"--ncu {counters[0].file}"
-    )
-    return TraceAnalyzerError(what, str(root), hint)
-
-
-@dataclass(frozen=True)
-class _StoredFile:
-    """One file of a run, also one in an archive: its name in the run, and the folders of its traces."""
-
-    name: str
-    path: Path | RemoteObject
-    parts: tuple[Path, ...]
-
-
-def _stored_files(found: RunSources, source: Path | RemoteObject, folder: Path) -> list[_StoredFile]:
-    folders = (part for part in folder.iterdir() if (part / "traces.parquet").is_file())
-    parts = sorted(folders, key=lambda part: natural_key(part.name))
-    members = member_names(folder)
-    if not members:
-        return [_StoredFile(found.name(source), source, tuple(parts))]
-    prefix = f"{found.name(source)}/" if len(found.sources) > 1 else ""
-    by_member: dict[str, list[Path]] = {}
-    for part in parts:
-        by_member.setdefault(members[part.name], []).append(part)
-    return [_StoredFile(prefix + name, _member(source, name), tuple(owned)) for name, owned in by_member.items()]
-
-
-def _member(archive: Path | RemoteObject, name: str) -> Path | RemoteObject:
-    """Return what a trace in an archive is called: no file is there."""
-    return archive / name if isinstance(archive, Path) else replace(archive, url=f"{archive.url}/{name}")
-
-
-def _with_names(options: AttributionOptions, settings_file: SettingsFile) -> AttributionOptions:
-    """Return options with the names in the project's settings, unless they have some."""
-    return options if options.names is not None else replace(options, names=settings_file.read().names)
-
-
-def _derive(keeper: Store, traces: Sequence[StoredTrace], options: AttributionOptions, jobs: int | None) -> Path:
-    def compute(scratch: Path) -> None:
-        import pyarrow.parquet as pq
-
-        from traceanalyzer import engine
-        from traceanalyzer.canonical import connect_canonical
-        from traceanalyzer.ingest.sink import parquet_options
-
-        with connect_canonical(traces) as connection:
-            for name, table in engine.compute_derived(connection, options, traces, jobs or os.cpu_count() or 1).items():
-                pq.write_table(table, scratch / f"{name}.parquet", **parquet_options(table.schema))
-
-    # Ranks may come from the files' names, which the folders of traces do not depend on.
-    asked = f"{options.key()} {[trace.rank for trace in traces]}"
-    return keeper.derived_folder([trace.folder for trace in traces], asked, compute)
-
-
-def _renew_catalog(
-    keeper: Store,
-    traces: Sequence[StoredTrace],
-    derived: Path | None,
-    reused: bool,
-    counters: Sequence[StoredCounters],
-) -> Future[None] | None:
-    """Begin to write the catalogue, unless it already shows what was opened.
-
-    Below a folder with a question mark in its name there is none: DuckDB takes what follows for parameters.
-    """
-    if "?" in str(keeper.folder.absolute()):
-        return None
-    beside_traces = f" {_hash_of(counters)}" if counters else ""
-    shown_derived, *shown_beside = (keeper.catalog_shows() or "").partition(" ")
-    is_shown = keeper.catalog_shows() is not None and "".join(shown_beside) == beside_traces
-    if reused and is_shown and (derived is None or shown_derived == derived.name):
-        return None
-    shows = ("" if derived is None else derived.name) + beside_traces
-    beside = ThreadPoolExecutor(1)
-    writing = beside.submit(keeper.replace_catalog, shows, lambda file: _write_catalog(file, traces, derived, counters))
-    beside.shutdown(wait=False)
-    return writing
-
-
-def _hash_of(counters: Sequence[StoredCounters]) -> str:
-    """Return a hash of what tables of counters hold, which their folders are named after, and what they are called."""
-    text = "\n".join(f"{stored.folder.parent.name} {stored.folder.name} {stored.file}" for stored in counters)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _write_catalog(
-    file: Path, traces: Sequence[StoredTrace], derived: Path | None, counters: Sequence[StoredCounters]
-) -> None:
-    from traceanalyzer import engine
-
-    with engine.connect(traces, derived, file, counters=counters) as connection:
-        engine.add_comments(connection)

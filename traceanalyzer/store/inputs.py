@@ -22,6 +22,7 @@ TRACE_SOURCES = ("__init__.py", "errors.py", "unfinished.py", "discovery", "sche
 DERIVED_SOURCES = (
     *TRACE_SOURCES,
     "run.py",
+    "opening",
     "engine.py",
     "canonical.py",
     "stored_trace.py",

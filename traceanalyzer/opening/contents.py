@@ -1,0 +1,99 @@
+"""What the store holds of a run, in order: its traces with their ranks, and its tables of counters."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from traceanalyzer.discovery import RunSources, natural_key, ranks_from_names
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.ingest.packed import member_names
+from traceanalyzer.remote.location import Location
+from traceanalyzer.store.store import Store
+from traceanalyzer.stored_trace import StoredCounters, StoredTrace
+
+if TYPE_CHECKING:
+    from traceanalyzer.remote.remote_object import RemoteObject
+
+
+def traces_of(
+    keeper: Store, found: RunSources, folders: Sequence[tuple[Path | RemoteObject, Path]]
+) -> list[StoredTrace]:
+    """Return every trace of the run, by rank and then by name; `folders` are sources with their folders of traces."""
+    files = [file for source, folder in folders for file in _stored_files(found, source, folder) if file.parts]
+    by_name = ranks_from_names([file.name for file in files])
+    recorded = _recorded_ranks(keeper, [part for file in files for part in file.parts])
+    traces: list[StoredTrace] = []
+    for file, name_rank in zip(files, by_name, strict=True):
+        for part in file.parts:
+            rank, told_by = (recorded[part], "metadata") if recorded[part] is not None else (name_rank, "name")
+            name = file.name + (f"#{part.name.rpartition('.')[2]}" if len(file.parts) > 1 else "")
+            traces.append(StoredTrace(part, name, file.path, rank, told_by if rank is not None else None))
+    return sorted(traces, key=lambda t: (t.rank is None, t.rank or 0, natural_key(t.trace)))
+
+
+def _recorded_ranks(keeper: Store, parts: Sequence[Path]) -> dict[Path, int | None]:
+    """Return the rank that each trace was recorded with; read once, as Arrow takes longer to start than all else."""
+    question = "\n".join(["ranks", *map(str, parts)])
+    kept = keeper.kept_answer(question)
+    if kept is not None:
+        return dict(zip(parts, json.loads(kept), strict=True))
+    import pyarrow.parquet as pq
+
+    # Not read_table: it imports pyarrow.dataset, a quarter of a second.
+    tables = (pq.ParquetFile(part / "traces.parquet").read(columns=["rank"]) for part in parts)
+    ranks = [table.column("rank")[0].as_py() for table in tables]
+    keeper.keep_answer(question, json.dumps(ranks).encode())
+    return dict(zip(parts, ranks, strict=True))
+
+
+def counters_of(found: RunSources, folders: Sequence[tuple[Path | RemoteObject, Path]]) -> list[StoredCounters]:
+    """Return every table of counters in the run, in the order of their names."""
+    counters = {}
+    for source, folder in folders:
+        members = member_names(folder)
+        for file in sorted(folder.glob("*/ncu_launches.parquet")):
+            name = found.name(source)
+            name = source.as_posix() if isinstance(source, Path) and name.startswith("../") else name
+            counters[file.parent] = f"{name}/{members[file.parent.name]}" if members else name
+    return [StoredCounters(*item) for item in sorted(counters.items(), key=lambda item: natural_key(item[1]))]
+
+
+def no_trace_beside(counters: Sequence[StoredCounters], root: Path | Location) -> TraceAnalyzerError:
+    alone = isinstance(root, Path) and root.is_file()
+    what = "is a table of Nsight Compute, and no trace" if alone else "no traces beside tables of Nsight Compute"
+    hint = (
+        "counters do not tell when kernels ran: record the job with nsys or torch.profiler, and give its trace with "
+        f"--ncu {counters[0].file}"
+    )
+    return TraceAnalyzerError(what, str(root), hint)
+
+
+@dataclass(frozen=True)
+class _StoredFile:
+    """One file of a run, also one in an archive: its name in the run, and the folders of its traces."""
+
+    name: str
+    path: Path | RemoteObject
+    parts: tuple[Path, ...]
+
+
+def _stored_files(found: RunSources, source: Path | RemoteObject, folder: Path) -> list[_StoredFile]:
+    folders = (part for part in folder.iterdir() if (part / "traces.parquet").is_file())
+    parts = sorted(folders, key=lambda part: natural_key(part.name))
+    members = member_names(folder)
+    if not members:
+        return [_StoredFile(found.name(source), source, tuple(parts))]
+    prefix = f"{found.name(source)}/" if len(found.sources) > 1 else ""
+    by_member: dict[str, list[Path]] = {}
+    for part in parts:
+        by_member.setdefault(members[part.name], []).append(part)
+    return [_StoredFile(prefix + name, _member(source, name), tuple(owned)) for name, owned in by_member.items()]
+
+
+def _member(archive: Path | RemoteObject, name: str) -> Path | RemoteObject:
+    """Return what a trace in an archive is called: no file is there."""
+    return archive / name if isinstance(archive, Path) else replace(archive, url=f"{archive.url}/{name}")

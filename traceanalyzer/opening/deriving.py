@@ -1,0 +1,37 @@
+"""Attribution of a run, from the store or computed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from traceanalyzer.attribution.vocabulary.options import AttributionOptions
+from traceanalyzer.settings import SettingsFile
+from traceanalyzer.store.store import Store
+from traceanalyzer.stored_trace import StoredTrace
+
+
+def with_names(options: AttributionOptions, settings_file: SettingsFile) -> AttributionOptions:
+    """Return options with the names in the project's settings, unless they have some."""
+    return options if options.names is not None else replace(options, names=settings_file.read().names)
+
+
+def derived_of(keeper: Store, traces: Sequence[StoredTrace], options: AttributionOptions, jobs: int | None) -> Path:
+    """Return the folder of the attribution tables of some traces, computed if the store lacks them."""
+
+    def compute(scratch: Path) -> None:
+        import pyarrow.parquet as pq
+
+        from traceanalyzer import engine
+        from traceanalyzer.canonical import connect_canonical
+        from traceanalyzer.ingest.sink import parquet_options
+
+        with connect_canonical(traces) as connection:
+            for name, table in engine.compute_derived(connection, options, traces, jobs or os.cpu_count() or 1).items():
+                pq.write_table(table, scratch / f"{name}.parquet", **parquet_options(table.schema))
+
+    # Ranks may come from the files' names, which the folders of traces do not depend on.
+    asked = f"{options.key()} {[trace.rank for trace in traces]}"
+    return keeper.derived_folder([trace.folder for trace in traces], asked, compute)
