@@ -22,7 +22,7 @@ def crosscheck(options: RunOptions, layout: str | None, output: Path | None) -> 
     """Compare with the numbers of Holistic Trace Analysis (HTA), which comes with the extra `hta`.
 
     HTA reads every PyTorch trace of the run again, which takes long for large traces. A difference counts as explained
-    only if our own computation returns HTA's number once it does what HTA is known to do differently.
+    only if our own computation returns HTA's number when HTA's known behaviour is switched on.
     """
     format_ = chosen_format(layout, output, FORMATS)
     from traceanalyzer.crosscheck import crosscheck as compare

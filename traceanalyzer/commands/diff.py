@@ -84,7 +84,7 @@ class Percent(click.ParamType[float]):
     default=0.02,
     show_default="2%",
     metavar="PERCENT",
-    help="The least change of the step that counts as one.",
+    help="The smallest change of the step that counts.",
 )
 @click.option(
     "--capture-spread",

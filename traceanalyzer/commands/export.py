@@ -33,7 +33,14 @@ def export() -> None:
 
 
 def _output(command: Callable[..., Any]) -> Callable[..., Any]:
-    option = click.option("-o", "--output", type=click.Path(path_type=Path), required=True, metavar="FILE")
+    option = click.option(
+        "-o",
+        "--output",
+        type=click.Path(path_type=Path),
+        required=True,
+        metavar="FILE",
+        help="Write the export to FILE.",
+    )
     return option(command)
 
 
@@ -62,7 +69,7 @@ def perfetto(
 ) -> None:
     """Write a trace for https://ui.perfetto.dev, with steps, ledger, findings, gaps and queue depth as tracks.
 
-    The bytes of a JSON trace stay as they are behind these tracks. Several ranks make a tar file, one trace for each.
+    A JSON trace keeps its original bytes, behind these tracks. Several ranks become a tar file with a trace for each.
     """
     from traceanalyzer.exports.part import parts_of
 

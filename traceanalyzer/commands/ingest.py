@@ -15,7 +15,7 @@ from traceanalyzer.report.words import counted
 def ingest(options: RunOptions) -> None:
     """Read the traces of a run into Parquet files in its store.
 
-    Every other command does this when it needs to; it costs nothing again while the traces are unchanged. The first
+    Every other command does this when it needs to. While the traces are unchanged, it costs nothing again. The first
     command that needs steps, ledger and bounds computes them.
     """
     with opened(options, attribution=False) as (run, _):

@@ -37,10 +37,10 @@ LIMIT 20
 @run_options
 @step_options
 def memory(options: RunOptions) -> None:
-    """Show how much memory a run took at most, what was alive then, and what grows.
+    """Show the peak memory of a run, what was alive then, and what grows.
 
-    RUN may also be a snapshot of PyTorch's allocator (`torch.cuda.memory._dump_snapshot`), of which nothing is run, or
-    a timeline that the profiler exported (`export_memory_timeline` to .raw.json.gz).
+    RUN may also be a snapshot of PyTorch's allocator (`torch.cuda.memory._dump_snapshot`), which is read without
+    running anything in it, or a timeline that the profiler exported (`export_memory_timeline` to .raw.json.gz).
     """
     path = options.path
     kind = _kind_of(path) if isinstance(path, Path) else "run"

@@ -109,7 +109,7 @@ step_pattern_option = click.option(
 device_option = click.option(
     "--device",
     metavar="NAME[:SMS]",
-    help="Take devices that the traces do not name for this model, for example 'NVIDIA H100 80GB HBM3:132'.",
+    help="Model of the devices that the traces do not name, for example 'NVIDIA H100 80GB HBM3:132'.",
 )
 
 

@@ -10,7 +10,7 @@ from traceanalyzer.recording import DEFAULT_FOLDER, PROFILERS, recipe
 @click.command()
 @click.argument("profiler", type=click.Choice(PROFILERS))
 @click.option(
-    "--into", "folder", default=DEFAULT_FOLDER, show_default=True, metavar="FOLDER", help="Where the traces shall lie."
+    "--into", "folder", default=DEFAULT_FOLDER, show_default=True, metavar="FOLDER", help="Folder for the traces."
 )
 def record(profiler: str, folder: str) -> None:
     """Print the code or the commands that record a trace in which every rule can look.
