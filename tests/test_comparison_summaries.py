@@ -55,7 +55,7 @@ def test_a_newer_summary_with_more_fields_reads(tmp_path: Path, root: Path) -> N
     ("content", "words"),
     [
         ("{", "is no file of summaries"),
-        ('{"summary_version": 2, "captures": []}', "summary_version is 2"),
+        ('{"summary_version": 2, "captures": []}', "summary_version is '2'"),
         ('{"summary_version": 1, "captures": []}', "field captures"),
         (json.dumps(document(devices=[{"rank": 0}])), "field captures[0].devices[0].device is missing"),
         (json.dumps(document(kernels=3)), "field captures[0].kernels must be an object"),

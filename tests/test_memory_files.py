@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import pickle
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -138,3 +142,81 @@ def test_the_commands_show_a_run(root: Path, tmp_path: Path, capsys: pytest.Capt
         assert words in capsys.readouterr().out
     assert main(["top", "kernels", run, "--by", "flops", "--store", str(tmp_path / "store")]) == 2
     assert "kernels have no order by flops" in capsys.readouterr().err
+
+
+STEERING = "\x1b]0;owned\x07\u202e\nerror: forged HF_TOKEN=swordfish4711"
+RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+ABSURD: dict[str, Any] = {
+    "texts that steer": STEERING,
+    "a number without end": 10**6000,
+    "none": None,
+    "no number": float("nan"),
+    "infinity": float("inf"),
+    "a list": [5],
+    "depth": [[[[[[{}]]]]]],
+    "negative": -(2**63),
+    "truth": True,
+}
+BLOCK_KEYS = ("state", "size", "requested_size", "address", "frames", "history")
+
+
+@pytest.mark.parametrize("value", ABSURD.values(), ids=ABSURD)
+def test_an_absurd_value_costs_itself(tmp_path: Path, value: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    blocks = [{"state": "active_allocated", "size": 2**21, "frames": FRAMES, key: value} for key in BLOCK_KEYS]
+    frames = [{**FRAMES[1], key: value} for key in FRAMES[1]]
+    blocks += [{"state": "active_allocated", "size": 2**21, "frames": [frame]} for frame in frames]
+    blocks += [{"state": "active_allocated", "size": 2**21, "history": [value]}]
+    good = {"device": 0, "total_size": 2**30, "blocks": [{"state": "inactive", "size": 2**30}]}
+    odd = [
+        {"device": 0, "total_size": 2**30, "blocks": blocks, key: value} for key in ("device", "total_size", "blocks")
+    ]
+    entry = {"action": "alloc", "addr": 7, "size": 60}
+    entries = [{**entry, key: value} for key in entry]
+    snapshot = {"segments": [good, *odd, value], "device_traces": [[*entries, value], value]}
+    assert main(["memory", str(written(tmp_path, pickle.dumps(snapshot)))]) == 0
+    shown = capsys.readouterr().out
+    assert "releasable  1,024.0 MiB" in shown or "releasable  2,048.0 MiB" in shown
+    assert RAW.search(shown) is None
+    assert "swordfish4711" not in shown
+    assert "\nerror: forged" not in shown
+
+
+def test_sizes_that_are_none_are_counted(tmp_path: Path) -> None:
+    blocks = [{"state": "active_allocated", "size": size, "requested_size": "x"} for size in (5, "5", 10**30, None)]
+    (totals,) = snapshot_totals({"segments": [{"device": 0, "total_size": 9, "blocks": blocks}]})
+    assert (totals.allocated_bytes, totals.rounding_bytes, totals.unreadable_count) == (5, 0, 3 + 4)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not hold the limit")
+def test_a_pickle_of_ten_bytes_gets_no_memory(tmp_path: Path) -> None:
+    path = written(tmp_path, b"\x80\x02]r\xff\xff\xff\x07.")  # the list is object 2**27 - 1
+    program = (
+        "import resource, sys\nfrom pathlib import Path\n"
+        "from traceanalyzer.memory_files.snapshot_file import read_snapshot\n"
+        "try:\n    read_snapshot(Path(sys.argv[1]))\nexcept Exception as error:\n    print(error)\n"
+        "status = Path('/proc/self/status').read_text()\n"
+        "print(int(status.split('VmHWM:')[1].split()[0]) // 2**10, resource.getrlimit(resource.RLIMIT_AS)[0])"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True)
+    said, numbers = done.stdout.splitlines()
+    assert "asks for more memory than a snapshot of its size needs" in said
+    assert int(numbers.split()[0]) < 500
+    assert numbers.split()[1] == "-1"
+
+
+def test_a_damaged_or_endless_timeline_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = gzip.compress(json.dumps([[-1, 1, at * 7919 % 1_000_003, 0] for at in range(2000)]).encode())
+    damaged = bytearray(rows)
+    damaged[-400] ^= 0xFF
+    for content, words in (
+        (bytes(damaged), "is no exported memory timeline"),
+        (rows[:-400], "is no exported memory timeline"),
+        (b"[[-1,1," + b"9" * 4000 + b",0]]", "its rows are not four numbers"),
+        (b"[[-1,1," + b"9" * 5000 + b",0]]", "is no exported memory timeline"),
+        (gzip.compress(b"[[-1,1," + b" " * 2**20), "is larger than 100,000 bytes"),
+    ):
+        monkeypatch.setattr("traceanalyzer.memory_files.exported_timeline.MAX_BYTES", 100_000)
+        assert main(["memory", str(written(tmp_path, content))]) == 2
+        assert words in capsys.readouterr().err

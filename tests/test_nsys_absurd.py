@@ -68,3 +68,17 @@ def test_any_value_of_any_column_leaves_other_rows_alone(values: dict[tuple[str,
         ]
     # Times count from the first one in the file, which may be the absurd one.
     assert 1000 in {later - earlier for earlier in starts_ns for later in starts_ns}
+
+
+@pytest.mark.parametrize("taken", [None, "x", 2**62])
+def test_a_cpu_sample_without_a_time_is_left_out_and_counted(tmp_path: Path, taken: object) -> None:
+    sample = {"id": 1, "start": 5000, "globalTid": global_tid(10)}
+    frame = {"id": 1, "symbol": 1, "module": 1, "stackDepth": 0}
+    tables: dict[str, Rows] = {
+        **launched(),
+        "COMPOSITE_EVENTS": [sample, {**sample, "id": 2, "start": taken}],
+        "SAMPLING_CALLCHAINS": [frame, {**frame, "id": 2}],
+    }
+    found = ingest(tmp_path, tables)
+    assert found.column("cpu_samples", "start_ns") == [5000]
+    assert found.defects()["no-times"] == 1

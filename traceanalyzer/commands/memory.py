@@ -55,6 +55,7 @@ def memory(options: RunOptions) -> None:
 def _kind_of(path: Path) -> str:
     """Return by its first bytes whether a file is a snapshot or an exported timeline; else it is a run."""
     import gzip
+    import zlib
 
     if not path.is_file():
         return "run"
@@ -65,7 +66,7 @@ def _kind_of(path: Path) -> str:
             return "snapshot"
         with gzip.open(path) if head == b"\x1f\x8b" else path.open("rb") as content:
             start = b"".join(content.read(_HEAD_BYTES).split())
-    except (OSError, EOFError):
+    except (OSError, EOFError, zlib.error):
         return "run"
     if start.startswith(b'{"segments"'):
         return "snapshot"
@@ -100,6 +101,8 @@ def _show_snapshot(path: Path) -> None:
         if totals.peak_bytes is not None:
             late = ", which begins late" if totals.history_begins_late else ""
             _line("peak", f"{_mib(totals.peak_bytes)} in a history of {totals.entry_count:,} events{late}")
+        if totals.unreadable_count:
+            _line("left out", f"{totals.unreadable_count:,} sizes that are no numbers, or of no memory")
         for line, size in list(totals.lines.items())[:_LINES]:
             _line("", f"{_mib(size)}  {visible(line)}")
 

@@ -14,11 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from traceanalyzer.comparison.summary import SUMMARY_VERSION, Summary
+from traceanalyzer.diagnosis import SEVERITIES
 from traceanalyzer.errors import TraceAnalyzerError
 
 _HEAD = f'{{"summary_version": {SUMMARY_VERSION}, "captures": ['
 _BEGINNING = b'{"summary_version":'
 MAX_FILE_BYTES = 50_000_000
+# Sums of numbers up to it, in any unit of a summary, are far from the ends of 64 bits and of doubles.
+_LARGEST = 2**62
+_WORDS = {"severity": SEVERITIES, "place": ("run", "rank", "device"), "time_of": ("device", "host")}
 
 
 def is_summary_file(path: Path) -> bool:
@@ -48,7 +52,7 @@ def read_summaries(path: Path) -> list[Summary]:
     version = document.get("summary_version") if isinstance(document, dict) else None
     if version != SUMMARY_VERSION:
         raise TraceAnalyzerError(
-            f"summary_version is {version!r}; this program reads {SUMMARY_VERSION}",
+            f"summary_version is {_start_of(version)}; this program reads {SUMMARY_VERSION}",
             path,
             "write it again: traceanalyzer baseline write FILE RUN",
         )
@@ -85,9 +89,30 @@ def _read(kind: Any, value: Any, where: str, path: Path) -> Any:
         if origin is tuple:
             return tuple(_read(inner[0], item, f"{where}[{at}]", path) for at, item in enumerate(value))
         if origin is Mapping:
-            return {key: _read(inner[1], item, f"{where}.{key}", path) for key, item in value.items()}
+            return {
+                _text(key, where, path): _read(inner[1], item, f"{where}.{key}", path) for key, item in value.items()
+            }
+        return _text(value, where, path) if kind is str else _number(kind, value, where, path)
+    raise TraceAnalyzerError(f"field {where} has a value of another type: {_start_of(value)}", path)
+
+
+def _text(value: str, where: str, path: Path) -> str:
+    """Return a text that every format can hold, and that is one of the words where a field has few."""
+    known = _WORDS.get(where.rpartition(".")[2])
+    if known is not None and value not in known:
+        raise TraceAnalyzerError(f"field {where} is {_start_of(value)}, not one of {', '.join(known)}", path)
+    return value.encode("utf-8", "replace").decode()
+
+
+def _number(kind: Any, value: Any, where: str, path: Path) -> Any:
+    """Return a number, or a truth value, that can be calculated with."""
+    if isinstance(value, bool) or abs(value) <= _LARGEST:  # which no NaN is
         return float(value) if kind is float else value
-    raise TraceAnalyzerError(f"field {where} has a value of another type: {str(value)[:40]!r}", path)
+    raise TraceAnalyzerError(f"field {where} has a number out of range", path)
+
+
+def _start_of(value: Any) -> str:
+    return repr(json.dumps(value)[:40])
 
 
 def _read_object(kind: type, value: Any, where: str, path: Path) -> Any:

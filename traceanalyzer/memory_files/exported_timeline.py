@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -21,6 +22,9 @@ CATEGORIES = (
     "autograd_detail",
     "unknown",
 )
+# Plain text; a program with a million changes of its memory has 40 MB.
+MAX_BYTES = 2**30
+_LARGEST = 2**62
 _BEFORE = -1  # time of what is older than the recording
 
 
@@ -44,10 +48,14 @@ def read_exported_timeline(path: Path) -> list[tuple[int, int, int, int]]:
     Raises TraceAnalyzerError where the file is none.
     """
     try:
-        content = path.read_bytes()
-        text = gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
+        with path.open("rb") as file:
+            is_packed = file.read(2) == b"\x1f\x8b"
+        with gzip.open(path) if is_packed else path.open("rb") as content:
+            text = content.read(MAX_BYTES + 1)
+        if len(text) > MAX_BYTES:
+            raise TraceAnalyzerError(f"is larger than {MAX_BYTES:,} bytes", path)
         rows = json.loads(text)
-    except (OSError, EOFError, ValueError, RecursionError) as error:
+    except (OSError, EOFError, ValueError, RecursionError, zlib.error) as error:
         raise TraceAnalyzerError("is no exported memory timeline", path) from error
     if not isinstance(rows, list) or not all(map(_is_row, rows)):
         raise TraceAnalyzerError("is no exported memory timeline: its rows are not four numbers", path)
@@ -76,5 +84,8 @@ def timeline_totals(rows: list[tuple[int, int, int, int]]) -> TimelineTotals:
 
 def _is_row(row: Any) -> bool:
     return (
-        isinstance(row, list) and len(row) == 4 and all(type(n) is int for n in row) and 0 <= row[3] < len(CATEGORIES)
+        isinstance(row, list)
+        and len(row) == 4
+        and all(type(n) is int and abs(n) <= _LARGEST for n in row)
+        and 0 <= row[3] < len(CATEGORIES)
     )

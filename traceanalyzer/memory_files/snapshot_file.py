@@ -6,6 +6,9 @@ import io
 import json
 import pickle
 import pickletools
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -14,6 +17,9 @@ from traceanalyzer.errors import TraceAnalyzerError
 MAX_BYTES = 8 * 2**30
 # A pickle may name one list many times: a small file can so hold more blocks than any memory has.
 MAX_BLOCKS = 50_000_000
+# A byte of a pickle makes an empty dictionary, with its place in a list the largest of what a byte can make.
+_MOST_MEMORY_A_BYTE = 128
+_SPARE_BYTES = 256 * 2**20
 _HINT = "a snapshot holds only numbers, texts, lists and dictionaries; this file would run code, so it is not read"
 # What builds objects out of names. A snapshot needs none of it.
 _REFUSED = frozenset(
@@ -79,7 +85,8 @@ def _json(content: bytes) -> Any:
 
 def _pickle(content: bytes, path: Path) -> Any:
     try:
-        return _Plain(io.BytesIO(content)).load()
+        with _address_space(_MOST_MEMORY_A_BYTE * len(content) + _SPARE_BYTES):
+            return _Plain(io.BytesIO(content)).load()
     except _Refused:
         raise TraceAnalyzerError(f"has the opcode {_first_refused(content)}", path, _HINT) from None
     except (pickle.UnpicklingError, EOFError, ValueError, TypeError, AttributeError, IndexError, KeyError) as error:
@@ -88,7 +95,28 @@ def _pickle(content: bytes, path: Path) -> Any:
             raise TraceAnalyzerError(f"has the opcode {refused}", path, _HINT) from error
         raise TraceAnalyzerError("is no pickle, or a damaged one", path, "write the snapshot again") from error
     except (MemoryError, OverflowError, RecursionError) as error:
-        raise TraceAnalyzerError("asks for more memory than there is", path) from error
+        raise TraceAnalyzerError("asks for more memory than a snapshot of its size needs", path) from error
+
+
+@contextmanager
+def _address_space(more_bytes: int) -> Iterator[None]:
+    """Let the process take so much more memory, where the system can hold it to that.
+
+    A pickle of ten bytes can number an object 2**32 - 1, and the unpickler makes room for all numbers up to it.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        limit = pages * resource.getpagesize() + more_bytes
+        if soft == resource.RLIM_INFINITY or limit < soft:
+            resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+    except (OSError, ValueError):
+        pass
+    try:
+        yield
+    finally:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 def _first_refused(content: bytes) -> str | None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 _ALLOCATED = "active_allocated"
 _INACTIVE = "inactive"
 # Frames of these are the framework's, not the program's.
 _FRAMEWORK = ("/torch/", "site-packages", "dist-packages", "<frozen", "??")
+# No memory is larger, no number of a line higher.
+_LARGEST = 2**62
+_LONGEST_TEXT = 500
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,7 @@ class SnapshotTotals:
     before_bytes: int | None  # active before the first event; None: no history
     peak_bytes: int | None  # highest active; None: no history
     peak_entry: int | None  # number of the event after which it was reached, from 0; None: before the first, no history
+    unreadable_count: int  # sizes that are no numbers, or of no memory; they are left out
     history_begins_late: bool  # events free what no event allocated: a ring buffer lost the first ones
     lines: Mapping[str, int]  # bytes of used blocks by the program's line that allocated them, the largest first
 
@@ -75,11 +79,12 @@ def _of_device(device: int, segments: list[Mapping[str, Any]], entries: list[Map
         active,
         releasable,
         fragmented,
-        sum(max(0, _number(b.get("size")) - _number(b.get("requested_size", b.get("size")))) for b in held),
+        sum(map(_rounding, held)),
         len(entries),
         before,
         peak,
         peak_entry,
+        _unreadable_count([*segments, *(block for of_segment in blocks for block in of_segment), *entries]),
         _begins_late(entries),
         dict(lines.most_common()),
     )
@@ -95,27 +100,51 @@ def _change(entry: Mapping[str, Any]) -> int:
 def _begins_late(entries: list[Mapping[str, Any]]) -> bool:
     known: set[Any] = set()
     for entry in entries:
+        address = entry.get("addr")
+        if not isinstance(address, int):
+            continue
         if entry.get("action") == "alloc":
-            known.add(entry.get("addr"))
-        elif entry.get("action") == "free_completed" and entry.get("addr") not in known:
+            known.add(address)
+        elif entry.get("action") == "free_completed" and address not in known:
             return True
     return False
 
 
 def _line(block: Mapping[str, Any]) -> str:
     """Return the innermost frame of the program itself, as file:line function; older memory has none."""
-    history = block.get("history")
-    frames = block.get("frames") or (history[0].get("frames") if isinstance(history, list) and history else None)
-    for frame in _dicts(frames):
-        file = str(frame.get("filename", "??"))
+    frames = list(
+        _dicts(block.get("frames") or next((item.get("frames") for item in _dicts(block.get("history"))), None))
+    )
+    for frame in frames:
+        file = _text(frame.get("filename"))
         if not any(part in file for part in _FRAMEWORK):
-            return f"{file}:{frame.get('line')} {frame.get('name')}"
+            line = frame.get("line")
+            return f"{file}:{line if _is_number(line) else None} {_text(frame.get('name'))}"
     return "(no frames: older than the history)" if not frames else "(only the framework's frames)"
+
+
+def _rounding(block: Mapping[str, Any]) -> int:
+    """Return by how much a block is larger than what was asked for; 0 where that is not known."""
+    size, requested = block.get("size"), block.get("requested_size")
+    return max(0, size - requested) if _is_number(size) and _is_number(requested) else 0
+
+
+def _unreadable_count(holders: Iterable[Mapping[str, Any]]) -> int:
+    keys = ("size", "total_size", "requested_size")
+    return sum(key in holder and not _is_number(holder[key]) for holder in holders for key in keys)
 
 
 def _dicts(values: Any) -> Iterator[Mapping[str, Any]]:
     return (value for value in values if isinstance(value, dict)) if isinstance(values, list) else iter(())
 
 
+def _is_number(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _LARGEST
+
+
 def _number(value: Any) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+    return value if _is_number(value) else 0
+
+
+def _text(value: Any) -> str:
+    return value[:_LONGEST_TEXT] if isinstance(value, str) else "??"

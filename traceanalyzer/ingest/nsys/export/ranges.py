@@ -13,7 +13,7 @@ from traceanalyzer.ingest.nsys.masks import Column, count, either, less, where
 
 # Sums and differences of times up to 2096, doubled, fit into 64 bits. nsys counts from the begin of the capture.
 EARLIEST_NS, LATEST_NS = -4 * 10**17, 4 * 10**18
-_TIMES = frozenset({"start", "end", "timestamp", "utcEpochNs"})
+_TIMES = frozenset({"start", "end", "timestamp", "taken", "utcEpochNs"})
 _OF_32_BITS = frozenset(
     {"deviceId", "registersPerThread", "launchType", "localMemoryPerThread", "greenContextId"}
     | {"clusterX", "clusterY", "clusterZ", "gpuId", "cudaId", "cuDevice", "smCount", "computeMajor", "computeMinor"}

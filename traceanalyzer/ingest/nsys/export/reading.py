@@ -17,7 +17,7 @@ from traceanalyzer.ingest.nsys.masks import count, known, less, negated, where
 
 # Sees every batch of a table on its way; what it returns goes on, what it takes out goes its own way.
 Hook = Callable[[pa.RecordBatch], pa.RecordBatch]
-_TIMES = frozenset({"start", "end", "timestamp"})
+_TIMES = frozenset({"start", "end", "timestamp", "taken"})
 # Blobs of tool configuration stand here in a text column: no text is lost.
 _HOLDS_BLOBS = frozenset({"system_env", "capture_option"})
 
