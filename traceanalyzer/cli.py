@@ -61,6 +61,7 @@ for command in (
     view.view,
     whatif.whatif,
     top.top,
+    flame.flame,
     info.info,
     memory.memory,
     sql.sql,
