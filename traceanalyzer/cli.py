@@ -18,6 +18,7 @@ from traceanalyzer.commands import (
     diagnose,
     diff,
     export,
+    flame,
     info,
     ingest,
     man,
