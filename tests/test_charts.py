@@ -18,6 +18,7 @@ from traceanalyzer.report.charts import palette
 from traceanalyzer.report.charts.heat_map import heat_map
 from traceanalyzer.report.charts.ledger_bar import LedgerPart, ledger_bar
 from traceanalyzer.report.charts.memory_curve import MemoryPoint, memory_curve
+from traceanalyzer.report.charts.roofline import Roof, RooflinePoint, roofline
 from traceanalyzer.report.charts.step_columns import MOST_COLUMNS, StepTime, step_columns
 from traceanalyzer.report.charts.svg import NARROW, WIDE, Svg, round_scale
 from traceanalyzer.report.charts.waterfall import Drop, waterfall
@@ -157,3 +158,48 @@ def test_chart_that_stands_alone_is_whole_and_can_be_saved(tmp_path: Path) -> No
     svg = ledger_bar(PARTS, "x", alone=True)
     assert svg._repr_svg_() == svg and 'id="hatch-host"' in svg
     assert ElementTree.fromstring(svg.save(tmp_path / "x.svg").read_text(encoding="utf-8")).get("width") == str(WIDE)
+
+
+def _point(name: str, flops_per_byte: float, tflops: float, roof: str, share: float = 0.1) -> RooflinePoint:
+    return RooflinePoint(name, flops_per_byte, tflops, share, roof, f"{name}: {tflops} TFLOP/s")
+
+
+def test_an_operator_at_its_roof_lies_on_the_line_of_the_roof() -> None:
+    # 1,000 GB/s: 10 operations for each byte reach 10 TFLOP/s at most, and 100 TFLOP/s need 100.
+    points = [_point("aten::mm", 1000, 100, "compute", 0.8), _point("aten::bmm", 10, 10, "memory", 0.2)]
+    tree = ElementTree.fromstring(roofline(points, [Roof("FP16", 100)], 1000, "says"))
+    (circle,) = tree.iter(f"{_NS}circle")
+    square = next(box for box in tree.iter(f"{_NS}rect"))
+    lines = {item.get("class"): item for item in tree.iter(f"{_NS}line")}
+    compute, memory = lines["l-bad"], lines["l-text"]
+    assert float(circle.get("cy", 0)) == pytest.approx(float(compute.get("y1", 0)), abs=0.1)
+    middle = [
+        float(square.get(key, 0)) + float(square.get(side, 0)) / 2 for key, side in (("x", "width"), ("y", "height"))
+    ]
+    x1, y1, x2, y2 = (float(memory.get(key, 0)) for key in ("x1", "y1", "x2", "y2"))
+    assert middle[1] == pytest.approx(y1 + (middle[0] - x1) / (x2 - x1) * (y2 - y1), abs=0.2)
+    assert (x2, y2) == pytest.approx((float(compute.get("x1", 0)), float(compute.get("y1", 0))), abs=0.1)
+    area = float(circle.get("r", 0)) ** 2 * 3.14159
+    assert area > float(square.get("width", 0)) * float(square.get("height", 0))
+
+
+@given(
+    st.lists(
+        st.tuples(st.floats(1e-3, 1e5), st.floats(1e-4, 5e3), st.sampled_from(["compute", "memory"])),
+        min_size=1,
+        max_size=30,
+    ),
+    st.sampled_from([NARROW, WIDE]),
+)
+def test_every_operator_lies_inside_the_roofline_and_names_never_meet(
+    items: list[tuple[float, float, str]], width: int
+) -> None:
+    points = [_point(f"aten::op{at}", *item) for at, item in enumerate(items)]
+    tree = ElementTree.fromstring(roofline(points, [Roof("FP16", 989), Roof("FP32", 67)], 3350, "says", width=width))
+    for mark in tree.iter(f"{_NS}circle"):
+        assert 0 <= float(mark.get("cx", 0)) <= width and 0 <= float(mark.get("cy", 0)) <= 340
+    names = [
+        (float(w.get("x", 0)), float(w.get("y", 0))) for w in tree.iter(f"{_NS}text") if "aten::" in (w.text or "")
+    ]
+    for (x1, y1), (x2, y2) in itertools.combinations(names, 2):
+        assert abs(y1 - y2) >= 12 or abs(x1 - x2) >= len("aten::op0") * 6

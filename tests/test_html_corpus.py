@@ -46,3 +46,31 @@ def test_page_of_a_real_trace_is_whole_and_says_the_numbers_of_the_diagnosis(
     assert {rule: ns for rule, ns in cards.items() if ns} == {
         rule: str(firsts[rule].saving_ns) for rule in cards if rule and firsts[rule].saving_ns is not None
     }
+
+
+@pytest.mark.parametrize("name", ["more/mi300_qwen.json.gz", "kineto/h100_owlv2_inference.json.gz"])
+def test_page_shows_modules_roofline_and_memory_where_they_were_recorded(
+    corpus: Path, store_of: Callable[[Path], Path], name: str
+) -> None:
+    path = corpus / name
+    with open_run(path, store=store_of(path)) as run:
+        root = check_page(page(run.diagnose(), run))
+        ((layers, outermost_ns),) = run.sql(
+            "SELECT count(DISTINCT path), sum(forward_ns + backward_ns + recomputed_ns) FILTER (WHERE depth = 0) "
+            "FROM layers"
+        ).fetchall()
+        ((rows, headroom_ns),) = run.sql(
+            "SELECT count(*), max(headroom_ns) FROM operator_efficiency WHERE floor_ns IS NOT NULL"
+        ).fetchall()
+    titles = ["".join(title.itertext()) for title in root.iter("h2")]
+    assert [title for title in titles if title in ("Device memory", "Modules", "Roofline")] == [
+        "Device memory",
+        "Modules",
+        "Roofline",
+    ]
+    tables = {
+        table.get("id"): [[cell.get("data-v") for cell in row] for row in table.iter("tr")][1:]
+        for table in root.iter("table")
+    }
+    assert len(tables["t-modules"]) == layers and str(outermost_ns) in tables["t-modules"][0]
+    assert len(tables["t-roofline"]) == rows and str(round(headroom_ns)) in tables["t-roofline"][0]

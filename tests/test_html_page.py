@@ -62,8 +62,8 @@ def test_page_of_a_run_has_every_section_that_it_can_fill(run: Run, diagnosis: D
     root = check_page(text)
     titles = ["".join(title.itertext()) for title in root.iter("h2")]
     assert titles == [
-        *("Where the time goes", "Cumulative savings", "Findings", "Steps", "Kernels", "Operators", "Copies"),
-        *("Host stacks", "How far to trust it"),
+        *("Where the time goes", "Cumulative savings", "Findings", "Steps", "Kernels", "Operators"),
+        *("Roofline", "Copies", "Host stacks", "How far to trust it"),
     ]
     assert page(diagnosis, run) == text
 

@@ -32,6 +32,7 @@ _COMMANDS = {
     "view": "view",
     "whatif": "whatif",
     "top": "top",
+    "flame": "flame",
     "info": "info",
     "memory": "memory",
     "sql": "sql",

@@ -34,6 +34,13 @@ def write_folded(run: Run, parts: Sequence[Part], target: IO[bytes], weight: str
             target.write(f"{frames} {time_ns}\n".encode("utf-8", "replace"))
 
 
+def write_stacks(stacks: Sequence[tuple[str, int]], target: IO[bytes]) -> None:
+    """Write stacks that are folded already, as the metric flame has them, in the order of their names."""
+    for stack, value in sorted(stacks):
+        frames = ";".join(_BETWEEN.sub(" ", frame).strip() or "?" for frame in stack.split(";"))
+        target.write(f"{frames} {value}\n".encode("utf-8", "replace"))
+
+
 def _by_stack(root: str, turns: Iterable[Turn]) -> Counter[tuple[str, ...]]:
     totals: Counter[tuple[str, ...]] = Counter()
     stack, since_ns = [root], 0

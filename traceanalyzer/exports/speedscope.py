@@ -38,12 +38,26 @@ def write_speedscope(run: Run, parts: Sequence[Part], target: IO[bytes]) -> None
                 raise TraceAnalyzerError(
                     f"is longer than the {MOST_BYTES // 10**6} MB that speedscope opens", "export speedscope", hint
                 )
+    _write(run.name, frames, profiles, target)
+
+
+def write_stacks(stacks: Sequence[tuple[str, int]], name: str, unit: str, target: IO[bytes]) -> None:
+    """Write folded stacks with their values as one profile; `unit` is nanoseconds or bytes."""
+    frames: dict[str, int] = {}
+    samples = [[frames.setdefault(frame, len(frames)) for frame in stack.split(";")] for stack, _ in stacks]
+    weights = [value for _, value in stacks]
+    profile = {"type": "sampled", "name": name, "unit": unit, "startValue": 0, "endValue": sum(weights)}
+    text = json.dumps({**profile, "samples": samples, "weights": weights}, separators=(",", ":"))
+    _write(name, frames, [text], target)
+
+
+def _write(name: str, frames: dict[str, int], profiles: Sequence[str], target: IO[bytes]) -> None:
     head = {
         "$schema": _SCHEMA,
         "exporter": f"traceanalyzer@{version('traceanalyzer')}",
-        "name": run.name,
+        "name": name,
         "activeProfileIndex": 0,
-        "shared": {"frames": [{"name": name} for name in frames]},
+        "shared": {"frames": [{"name": frame} for frame in frames]},
     }
     target.write(json.dumps(head)[:-1].encode() + b', "profiles": [\n')
     target.write(",\n".join(profiles).encode() + b"\n]}\n")

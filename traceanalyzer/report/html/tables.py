@@ -14,6 +14,8 @@ from traceanalyzer.report.words import duration, name_words, percent, size
 MOST_ROWS = 200
 # Names are cut to this in a cell; the whole one shows where it is pointed at.
 LONGEST_CELL = 96
+# What is less reads 0.0 with one decimal.
+LEAST_NUMBER = 0.05
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,7 @@ class Column:
 
     title: str
     key: str
-    form: str  # name, text, count, time, bytes, rate or share
+    form: str  # name, text, count, number, time, bytes, rate or share
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,8 @@ def _cell(form: str, value: Any, longest: int) -> Cell:
         return Cell(shown_name(str(value), longest))
     if form == "share":
         return Cell(percent(value), round(value, 6), share=value)
+    if form == "number":
+        return Cell("–" if not value else "<0.1" if 0 < value < LEAST_NUMBER else f"{value:,.1f}", round(value, 6))
     return Cell("–" if value == 0 and form != "count" else _NUMBERS[form](value), round(value))
 
 

@@ -3,7 +3,7 @@
 WITH events AS (
     SELECT address, kind, size_bytes, thread_id, start_ns, event_id
     FROM canonical.memory_events
-    WHERE trace_id = $1 AND device = $2 AND coalesce(device_type, 1) = 1 AND start_ns <= $3 AND address IS NOT NULL
+    WHERE trace_id = $1 AND device = $2 AND coalesce(device_type, 1) <> 0 AND start_ns <= $3 AND address IS NOT NULL
 ),
 last_events AS (
     SELECT arg_max(kind, (start_ns, event_id)) AS kind, arg_max(size_bytes, (start_ns, event_id)) AS size_bytes,

@@ -5,6 +5,6 @@ SELECT
     max(allocated_bytes) AS most_bytes,
     max(reserved_bytes) AS reserved_bytes
 FROM canonical.memory_events
-WHERE trace_id = $1 AND device = $2 AND coalesce(device_type, 1) = 1 AND allocated_bytes IS NOT NULL
+WHERE trace_id = $1 AND device = $2 AND coalesce(device_type, 1) <> 0 AND allocated_bytes IS NOT NULL
 GROUP BY stretch
 ORDER BY stretch

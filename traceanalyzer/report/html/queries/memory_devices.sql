@@ -16,7 +16,7 @@ SELECT
 FROM canonical.memory_events AS events
 JOIN canonical.traces USING (trace_id)
 LEFT JOIN canonical.devices USING (trace_id, device)
-WHERE events.device >= 0 AND coalesce(events.device_type, 1) = 1 AND events.allocated_bytes IS NOT NULL
+WHERE events.device >= 0 AND coalesce(events.device_type, 1) <> 0 AND events.allocated_bytes IS NOT NULL
 GROUP BY ALL
 HAVING count(*) > 1
 ORDER BY peak_bytes DESC, traces.trace_id, events.device

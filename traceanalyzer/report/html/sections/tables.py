@@ -1,4 +1,4 @@
-"""Kernels, operators, collectives and copies of the whole run as tables."""
+"""Kernels, operators, modules, collectives and copies of the whole run as tables."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from traceanalyzer.report.html.document import Part
 from traceanalyzer.report.html.source import PageSource
 from traceanalyzer.report.html.tables import Column, table_markup
 from traceanalyzer.report.words import counted, duration
+
+_IN_NAVIGATION = ("kernels", "modules")
 
 
 def kernels(source: PageSource) -> Part | None:
@@ -38,6 +40,24 @@ def operators(source: PageSource) -> Part | None:
     )
     note = "of the whole trace; self is without the operators inside"
     return _section(source, "operators", "Operators", note, columns, "device_self_sum_ns")
+
+
+def modules(source: PageSource) -> Part | None:
+    """Return the layers of the model: modules of one class at one place together, with those inside."""
+    columns = (
+        Column("module", "class", "name"),
+        Column("inside", "inside", "name"),
+        Column("modules", "module_count", "count"),
+        Column("calls", "call_count", "count"),
+        Column("on the host", "host_sum_ns", "time"),
+        Column("forward, device", "forward_ns", "time"),
+        Column("backward, device", "backward_ns", "time"),
+        Column("recomputed", "recomputed_ns", "time"),
+        Column("TFLOP/s", "tflops", "number"),
+        Column("of the model", "share", "share"),
+    )
+    note = "of the whole trace; modules of one class at one place are put together; times are with the modules inside"
+    return _section(source, "modules", "Modules", note, columns, "device_ns")
 
 
 def collectives(source: PageSource) -> Part | None:
@@ -87,4 +107,4 @@ def _section(
     told = [c for c in columns if any(row[c.key] is not None for row in shown)]
     longest = min(source.limits.name_letters, 512)
     body = table_markup(f"t-{id_}", title, told, shown, more=more, longest=longest)
-    return Part(id_, title, body, title if id_ == "kernels" else "", note)
+    return Part(id_, title, body, title if id_ in _IN_NAVIGATION else "", note)

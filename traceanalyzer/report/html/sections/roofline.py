@@ -1,0 +1,113 @@
+"""What operators reach against the data sheet: a roofline of the slowest device, and a table of what is left."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from traceanalyzer.report.charts.roofline import Roof, RooflinePoint, roofline
+from traceanalyzer.report.charts.svg import NARROW, WIDE
+from traceanalyzer.report.diagnosis_blocks.ledgers import alike, group_place
+from traceanalyzer.report.html.document import Part
+from traceanalyzer.report.html.markup import filled, shown_name
+from traceanalyzer.report.html.source import PageSource
+from traceanalyzer.report.html.tables import Column, table_markup
+from traceanalyzer.report.words import counted, duration, listed, percent
+
+MOST_POINTS = 80
+# Fewer are no picture.
+LEAST_POINTS = 3
+# An operator with less of the time of all of them is not drawn.
+LEAST_SHARE = 0.001
+_COLUMNS = (
+    Column("operator", "operator", "name"),
+    Column("input shapes", "input_shapes", "name"),
+    Column("calls", "call_count", "count"),
+    Column("total", "dur_ns", "time"),
+    Column("above the roof", "headroom_ns", "time"),
+    Column("of the roof", "floor_share", "share"),
+    Column("limited by", "limit", "text"),
+    Column("TFLOP/s", "tflops", "number"),
+    Column("bytes, at least", "bytes_per_s", "rate"),
+    Column("doubt", "doubt", "text"),
+)
+_DOUBTS = {"cache": "fits into the cache", "suspect": "faster than the data sheet"}
+_LIMITS = {"launch": "host launches", "latency": "short kernels"}
+_LIMITS |= {"compute below": "far below compute", "memory below": "far below memory"}
+_PRECISIONS = {
+    "fp64": "FP64",
+    "fp32": "FP32",
+    "tf32": "TF32",
+    "half": "FP16 or BF16",
+    "fp8": "FP8",
+    "int8": "INT8",
+}
+
+
+def section(source: PageSource) -> Part | None:
+    """Return the modelled operators of the slowest device; none where shapes or the device's peaks are unknown."""
+    if not source.diagnosis.ledgers:
+        return None
+    group = alike(source.diagnosis.ledgers)[0]
+    trace = next((row for row in source.rows("run_traces") if row["trace"] == group.worst.trace), None)
+    if trace is None:
+        return None
+    keys = [trace["trace_id"], group.worst.device]
+    roofs = source.rows("roofs", keys)
+    rows = [row for row in source.rows("roofline", keys) if row["floor_share"] is not None]
+    if not roofs or not rows:
+        return None
+    known_share = source.rows("modelled_share", keys)[0]["share"]
+    memory = roofs[0]["memory_gb_per_s"]
+    note = f"of the whole trace; operations and bytes are known for {percent(known_share)} of the GPU time"
+    note += f"; by the data sheet of {roofs[0]['name']}: {memory:,.0f} GB/s"
+    if len(source.diagnosis.ledgers) > 1:
+        note = f"{group_place(group, source.diagnosis.ledgers)}: {note}"
+    values = {**_drawings(rows, roofs, memory), "table": _table(source, rows)}
+    return Part("roofline", "Roofline", filled("roofline.html", values), "Roofline", note)
+
+
+def _table(source: PageSource, rows: list[dict[str, Any]]) -> str:
+    """Return the operators by the time above their roof."""
+    ordered = sorted(rows, key=lambda row: -row["headroom_ns"])
+    shown = [
+        {**row, "doubt": _DOUBTS.get(row["status"]), "limit": _LIMITS.get(row["limited_by"], row["limited_by"])}
+        for row in ordered[: source.limits.rows]
+    ]
+    rest = len(rows) - len(shown)
+    more = f"{counted(rest, 'more row')}, each with less above the roof" if rest else ""
+    told = [column for column in _COLUMNS if any(row[column.key] is not None for row in shown)]
+    longest = min(source.limits.name_letters, 512)
+    return table_markup("t-roofline", "Operators against the roof", told, shown, more=more, longest=longest)
+
+
+def _drawings(rows: list[dict[str, Any]], roofs: list[dict[str, Any]], memory: float) -> dict[str, Any]:
+    placed = [row for row in rows if row["tflops"] and row["flops_per_byte"]]
+    least_ns = LEAST_SHARE * sum(row["dur_ns"] for row in placed)
+    drawn = [row for row in placed if row["dur_ns"] >= least_ns][:MOST_POINTS]
+    if len(drawn) < LEAST_POINTS:
+        return {"wide": "", "narrow": "", "told": ""}
+    whole = sum(row["dur_ns"] for row in drawn)
+    points = [_point(row, whole) for row in drawn]
+    lines = [Roof(_PRECISIONS.get(roof["precision"], roof["precision"]), roof["peak_tflops"]) for roof in _peaks(roofs)]
+    named = listed([f"{point.name} {point.told.partition(': ')[2]}" for point in points[:3]])
+    says = f"Roofline of {counted(len(points), 'operator')}. Most time: {named}."
+    told = "Above: what an operator reaches; to the right: operations for each byte it has to move; area: time. "
+    told += "Circles can reach a red line (peak of a precision), squares the dashed one (memory)."
+    if len(rows) > len(placed):
+        told += f" {counted(len(rows) - len(placed), 'row')} of the table only move data, and have no place in it."
+    return {
+        "wide": roofline(points, lines, memory, says, width=WIDE),
+        "narrow": roofline(points, lines, memory, says, width=NARROW),
+        "told": told,
+    }
+
+
+def _peaks(roofs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [roof for roof in roofs if roof["peak_tflops"]]
+
+
+def _point(row: dict[str, Any], whole_ns: int) -> RooflinePoint:
+    name = shown_name(row["operator"], 40)
+    told = f"{name}: {row['tflops']:,.1f} TFLOP/s, {percent(row['floor_share'])} of the roof, {duration(row['dur_ns'])}"
+    roof = row["roof"] or "memory"
+    return RooflinePoint(name, row["flops_per_byte"], row["tflops"], row["dur_ns"] / whole_ns, roof, told)
