@@ -144,11 +144,11 @@ _COUNTERS = TopQuestion(
         "memory_share": _RATE.format(rate="memory_percent / 100"),
     },
     {"headroom": "headroom_ns"},
-    "Headroom: the time x what is left of the busier of SMs and memory, by counters of Nsight Compute; a ceiling, empty "
-    "for kernels without counters.",
+    "Headroom: the time x what is left of the busier of SMs and memory, by counters of Nsight Compute; a ceiling, "
+    "and empty for kernels without counters.",
     has_steps=False,
 )
-_FURTHER = {"operators": (_EFFICIENCY,), "kernels": (_COUNTERS,)}
+_FURTHER: Mapping[str, tuple[TopQuestion, ...]] = {"operators": (_EFFICIENCY,), "kernels": (_COUNTERS,)}
 
 
 def question_of(what: str, by: str) -> TopQuestion:
