@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import duckdb
@@ -29,7 +30,7 @@ def sizes(grid: tuple[int, int, int] | None, block: tuple[int, int, int] | None)
 
 
 def profiled(
-    *launches: tuple[str, dict[str, float]],
+    *launches: tuple[str, Mapping[str, float]],
     grid: tuple[int, int, int] | None = (9, 2, 1),
     block: tuple[int, int, int] | None = (128, 1, 1),
     capability: tuple[int | None, int | None] = (9, 0),
@@ -60,7 +61,7 @@ def kernels(*names: str, **more: Any) -> list[dict[str, Any]]:
     return [{"op_id": i, "start_ns": 1000 * i, "name": name, **of_all} for i, name in enumerate(names, 1)]
 
 
-def flops_of(values: dict[str, float], capability: tuple[int, int] = (9, 0)) -> list[tuple[Any, ...]]:
+def flops_of(values: Mapping[str, float], capability: tuple[int, int] = (9, 0)) -> list[tuple[Any, ...]]:
     con = connect("FROM ncu_kernels", **profiled(("k", values), capability=capability))
     return ask(con, "SELECT fp32_flops, fp64_flops, tensor_flops, flops FROM ncu_kernels")
 
@@ -116,7 +117,7 @@ def test_operations_a_cycle_become_operations_by_clock_and_time() -> None:
     ],
 )
 def test_bytes_of_memory_come_from_what_was_collected(
-    values: dict[str, float], capability: tuple[int, int], answer: tuple[int | None, str | None]
+    values: Mapping[str, float], capability: tuple[int, int], answer: tuple[int | None, str | None]
 ) -> None:
     con = connect("FROM ncu_kernels", **profiled(("k", {"x": 1, **values}), capability=capability))
     assert ask(con, "SELECT dram_bytes, dram_bytes_source FROM ncu_kernels") == [answer]
@@ -134,7 +135,7 @@ def test_bytes_of_memory_come_from_what_was_collected(
     ],
 )
 def test_what_limits_a_launch_follows_the_thresholds_of_nvidia(
-    values: dict[str, float], limited_by: str | None
+    values: Mapping[str, float], limited_by: str | None
 ) -> None:
     con = connect("FROM ncu_kernels", **profiled(("k", values)))
     assert ask(con, "SELECT limited_by FROM ncu_kernels") == [(limited_by,)]
@@ -194,7 +195,7 @@ def test_headroom_is_the_time_of_the_job_by_the_rate_it_uses_most() -> None:
 
 
 def model(
-    *launches: dict[str, float],
+    *launches: Mapping[str, float],
     shapes: tuple[list[list[int]], ...] = ([[3, 5], [5, 7]],),
     kind: str = "float",
     extra: list[dict[str, Any]] | None = None,
@@ -232,6 +233,7 @@ FLOPS = 2 * 3 * 5 * 7
 BYTES = 4 * (15 + 35 + 21)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("counted", "verdict", "disagrees"),
     [(FLOPS, "agrees", False), (FLOPS * 1.05, "agrees", False), (FLOPS * 2, "more", True), (FLOPS // 2, "fewer", True)],
@@ -242,6 +244,7 @@ def test_operations_that_disagree_with_the_model_are_told(counted: float, verdic
     assert ask(con, f"SELECT {columns} FROM ncu_model") == [(FLOPS, verdict, disagrees, 1, None)]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("counted", "device", "verdict"),
     [
@@ -257,6 +260,7 @@ def test_the_traffic_factor_is_bytes_over_the_least(counted: int, device: str | 
     assert ask(con, f"SELECT {columns} FROM ncu_model") == [(BYTES, counted / BYTES, verdict, False)]
 
 
+@pytest.mark.check
 def test_fewer_bytes_than_caches_can_hide_are_impossible() -> None:
     side = 8192
     con = model({"dram__bytes.sum": 10**6}, shapes=([[side, side], [side, side]],), device="NVIDIA H100 80GB HBM3")
@@ -270,11 +274,13 @@ def test_one_launch_for_two_shapes_is_compared_with_neither() -> None:
     assert ask(con, "SELECT measured_flops, disagrees, reason FROM ncu_model") == [(None, False, "several shapes")] * 2
 
 
+@pytest.mark.check
 def test_counters_that_spread_are_of_several_shapes() -> None:
     con = model({**NO_FLOPS, FADD: FLOPS}, {**NO_FLOPS, FADD: FLOPS * 3})
     assert ask(con, "SELECT measured_flops, disagrees, reason FROM ncu_model") == [(None, False, "counters spread")]
 
 
+@pytest.mark.check
 def test_a_call_with_a_kernel_that_nobody_profiled_is_not_compared() -> None:
     more = [{**kernels("reduce")[0], "op_id": 9, "start_ns": 1200, "launch_id": 101}]
     con = model({**NO_FLOPS, FADD: 1}, extra=more)
@@ -283,11 +289,13 @@ def test_a_call_with_a_kernel_that_nobody_profiled_is_not_compared() -> None:
     ]
 
 
+@pytest.mark.check
 def test_half_precision_outside_tensor_cores_is_unknown_and_no_disagreement() -> None:
     con = model(NO_FLOPS, kind="c10::Half")
     assert ask(con, "SELECT measured_flops, flops_verdict, disagrees FROM ncu_model") == [(None, None, False)]
 
 
+@pytest.mark.check
 def test_a_run_without_counters_has_nothing_to_compare() -> None:
     con = model()
     assert ask(con, "FROM ncu_model") == []

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import duckdb
 
     from traceanalyzer.attribution.lead_scan.what_if import Answer
-    from traceanalyzer.diagnosis import Diagnosis
+    from traceanalyzer.diagnosis import Counters, Diagnosis
     from traceanalyzer.rules import Explanation
     from traceanalyzer.settings import Settings
 
@@ -181,7 +181,14 @@ class Run:
 
         rules = load_rules((*project.rule_paths, *rule_paths), tests=False)
         with self._connect(project, readers(rules)) as connection:
-            return diagnose(connection, rules, params, str(self.root), project=project, exclusive=True)
+            diagnosis = diagnose(connection, rules, params, str(self.root), project=project, exclusive=True)
+        return replace(diagnosis, counters=self._counters_seen(project)) if self.counters else diagnosis
+
+    def _counters_seen(self, project: Settings) -> Counters:
+        from traceanalyzer.counters import QUERIES, counters_of
+
+        with self._connect(project, QUERIES) as connection:
+            return counters_of(connection)
 
     def explain(
         self, rule_id: str, rule_paths: Sequence[Path] = (), settings: Settings | None = None

@@ -133,9 +133,27 @@ _EFFICIENCY = TopQuestion(
 )
 
 
+_COUNTERS = TopQuestion(
+    "ncu_join",
+    ("name", "limited_by", "tier"),
+    {
+        "call_count": "sum(kernel_count)",
+        "sum_ns": "sum(sum_ns)",
+        "headroom_ns": "sum(headroom_ns)",
+        "sm_share": _RATE.format(rate="sm_percent / 100"),
+        "memory_share": _RATE.format(rate="memory_percent / 100"),
+    },
+    {"headroom": "headroom_ns"},
+    "Headroom: the time x what is left of the busier of SMs and memory, by counters of Nsight Compute; a ceiling, "
+    "and empty for kernels without counters.",
+    has_steps=False,
+)
+_FURTHER: Mapping[str, tuple[TopQuestion, ...]] = {"operators": (_EFFICIENCY,), "kernels": (_COUNTERS,)}
+
+
 def question_of(what: str, by: str) -> TopQuestion:
     """Return the question whose rows can be ordered as asked; raises TraceAnalyzerError for an order that is none."""
-    questions = [QUESTIONS[what], *([_EFFICIENCY] if what == "operators" else [])]
+    questions = [QUESTIONS[what], *_FURTHER.get(what, ())]
     for question in questions:
         if by in question.by:
             return question
@@ -180,6 +198,9 @@ def top(
         raise TraceAnalyzerError(f"{what} by {by} are not known step by step", "--step", "leave --step out")
     check_rank(con, rank)
     check_step(con, step)
+    if question is _COUNTERS and not con.execute("SELECT count(*) FROM canonical.ncu_files").fetchall()[0][0]:
+        hint = "give a table with --ncu FILE: `traceanalyzer record ncu` shows how to write one"
+        raise TraceAnalyzerError("the run has no counters of Nsight Compute", "--by", hint)
     keys = ", ".join(question.keys)
     values = ", ".join(f"{aggregate} AS {name}" for name, aggregate in question.values.items())
     # Every identifier is one of QUESTIONS.

@@ -27,7 +27,8 @@ DEFAULT_ROWS = 20
     show_default=True,
     help=(
         "Order by time on the GPU, or by idle time before it or because of it; operators and lines by time on the "
-        "host; operators and modules by arithmetic operations; operators by headroom, the time above the device's roof."
+        "host; operators and modules by arithmetic operations; operators by headroom, the time above the device's "
+        "roof; kernels by headroom, the time that counters of Nsight Compute leave (--ncu)."
     ),
 )
 @click.option("--rank", type=int, metavar="N", help="Only this rank.")

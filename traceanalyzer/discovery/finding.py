@@ -15,6 +15,7 @@ from traceanalyzer.discovery.naming import natural_key
 from traceanalyzer.discovery.other_formats import hint_for_folder, is_ncu_report, other_format, unknown
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import Ingester
+from traceanalyzer.ingest.ncu import EXPORT
 from traceanalyzer.ingest.packed import ArchiveIngester, CompressedIngester
 
 # The ingesters of formats, in the order in which they look at a file: module and class below traceanalyzer.ingest.
@@ -106,7 +107,8 @@ def look(file: Path) -> tuple[Ingester | None, TraceAnalyzerError | None]:
     except TraceAnalyzerError as error:
         return None, error if is_named else None
     if is_ncu_report(file) and not any(file.parent.glob(f"{escape(file.stem)}*.csv*")):
-        return None, TraceAnalyzerError(*unknown(file))
+        what = "is a report of Nsight Compute, which only NVIDIA's programs read"
+        return None, TraceAnalyzerError(what, file, f"write its counters as a table: {EXPORT.format(file.name)}")
     is_missed = is_named and ingester is None and not _is_other_json(head, file)
     return ingester, TraceAnalyzerError(*unknown(file)) if is_missed else None
 

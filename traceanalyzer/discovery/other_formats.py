@@ -18,7 +18,7 @@ _OTHER_FORMATS = (
     (
         _NCU_REPORT,
         "an Nsight Compute report of single kernels",
-        f"write its counters as a table beside a trace: {EXPORT}",
+        f"record the job with nsys or torch.profiler, and write the counters as a table beside that trace: {EXPORT}",
     ),
     (r"\.(?:pftrace|perfetto-trace)", "a binary Perfetto trace", "convert it: traceconv json {} trace.json"),
     (r"\.(?:zip|tar|tgz|tar\.\w+)", "an archive", _GIVE_ALONE),

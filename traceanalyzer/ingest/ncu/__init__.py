@@ -38,7 +38,9 @@ class NcuIngester:
 
     def sniff(self, head: bytes, path: Path) -> bool:
         """Return whether a line is the header of a table."""
-        return any(_is_header(line) for line in _HEADER.findall(head))
+        header = next((line for line in _HEADER.finditer(head) if _is_header(line[0])), None)
+        # An archive holds its members' text, too, after zeros.
+        return header is not None and b"\0" not in head[: header.end()]
 
     def ingest(self, path: Path, folder: Path, options: IngestOptions) -> None:
         """Write the tables of the file into `folder`/counters: it has no trace.

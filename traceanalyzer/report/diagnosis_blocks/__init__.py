@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.report.blocks import Paragraph, Section
+from traceanalyzer.report.diagnosis_blocks.counters import counter_sections
 from traceanalyzer.report.diagnosis_blocks.findings import finding_sections
 from traceanalyzer.report.diagnosis_blocks.headline import (
     footer,
@@ -50,6 +51,7 @@ def diagnosis_sections(
         *([Section((Paragraph(not_shown, role="dim"),))] if not_shown else []),
         *([Section(noise)] if noise else []),
         *([] if is_empty else unexplained_sections(diagnosis)),
+        *counter_sections(diagnosis, verbose=verbose),
         *(skipped_sections(diagnosis, verbose=verbose) if verbose or is_mute else []),
         *override_sections(diagnosis),
         Section((footer(diagnosis, verbose=verbose, is_mute=is_mute),)),
@@ -61,7 +63,7 @@ def _healthy(diagnosis: Diagnosis, verdict: RunVerdict) -> tuple[Section, ...]:
     kernels = slowest_kernels(diagnosis, most=kernels_shown(0, verbose=False))
     head, foot = (healthy_headline(diagnosis, verdict), *kernels), healthy_footer(diagnosis)
     between = (*trust_blocks(diagnosis, verbose=False), *below_noise_blocks(diagnosis))
-    overrides = override_sections(diagnosis)
-    if not between and not overrides:
+    more = [*counter_sections(diagnosis, verbose=False), *override_sections(diagnosis)]
+    if not between and not more:
         return (Section((*head, foot)),)
-    return (Section(head), *([Section(between)] if between else []), *overrides, Section((foot,)))
+    return (Section(head), *([Section(between)] if between else []), *more, Section((foot,)))

@@ -30,6 +30,8 @@ _SHOWN: dict[str, tuple[str, Callable[[Any], str]]] = {
     "bus_bytes_per_s": ("bus bandwidth", _rate),
     "headroom_ns": ("headroom", duration),
     "floor_share": ("of the roof", percent),
+    "sm_share": ("SMs", percent),
+    "memory_share": ("memory", percent),
     "tflops": ("TFLOP/s", lambda rate: f"{rate:.1f}"),
     "flops": ("operations", lambda count: f"{count:.3g}"),
     "forward_ns": ("forward", duration),
@@ -46,6 +48,7 @@ _SHOWN: dict[str, tuple[str, Callable[[Any], str]]] = {
     "device": ("device", str),
     "kind": ("kind", str),
     "limited_by": ("limited by", str),
+    "tier": ("found by", str),
     "group_size": ("ranks", str),
     "group_desc": ("group", str),
     "class": ("class", str),
@@ -54,7 +57,7 @@ _SHOWN: dict[str, tuple[str, Callable[[Any], str]]] = {
     "input_shapes": ("shapes", name_words),
     "path": ("module", name_words),
 }
-_TEXTS = {"class", "name", "group_desc", "kind", "limited_by", "operator", "input_shapes", "path"}
+_TEXTS = {"class", "name", "group_desc", "kind", "limited_by", "tier", "operator", "input_shapes", "path"}
 
 
 def sections(answer: TopAnswer, run: str) -> list[Section]:
