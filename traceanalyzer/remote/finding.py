@@ -29,6 +29,10 @@ _NOTE = "objects.json"
 _LOG_SUFFIX = "-wal"
 _PARQUET_STRINGS = "StringIds.parquet"
 _LONGEST_NAME_BYTES = 255
+_NOT_FOUND = {
+    True: "check the address; that of a folder ends with a slash, and its server has to show what is in it",
+    False: "check the address: what lies deeper than one folder below it is not looked for",
+}
 
 
 @dataclass(frozen=True)
@@ -52,12 +56,12 @@ def list_run(locations: Sequence[Location]) -> RemoteRun:
         server = (location.scheme, location.host)
         client = clients[server] = clients.get(server) or client_of(location)
         found = list(_listed(client, location))
+        is_server = location.extra == "http"
         if not found:
-            hint = "check the address; a folder of a web server ends with a slash"
-            raise TraceAnalyzerError("no such object or folder, or an empty one", str(location), hint)
+            raise TraceAnalyzerError("no such object or folder, or an empty one", str(location), _NOT_FOUND[is_server])
         objects |= {item.url: item for item in found if item.url not in objects}
         named |= {item.url for item in found if item.url == str(location)}
-    root = _root_of(locations)
+    root = _root_of([_split_pattern(location)[0] for location in locations])
     if len(locations) > 1:
         objects = {url: replace(item, run_name=url.removeprefix(f"{root}/")) for url, item in objects.items()}
     return RemoteRun(root, tuple(objects.values()), frozenset(named))

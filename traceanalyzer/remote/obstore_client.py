@@ -44,11 +44,18 @@ _RETRIES: RetryConfig = {
         "base": 2,
     },
 }
-_HINTS = {
+# What to do where somebody may not read, and where nothing answers as it should.
+_REFUSED = {
     "s3": "check AWS_PROFILE or AWS_ACCESS_KEY_ID, AWS_REGION and AWS_ENDPOINT_URL, and what they may read",
-    "gs": "check GOOGLE_APPLICATION_CREDENTIALS or `gcloud auth application-default login`, and what they may read",
-    "az": "check AZURE_STORAGE_ACCOUNT_NAME and its key, token or identity in the environment, and what they may read",
+    "gcs": "check GOOGLE_APPLICATION_CREDENTIALS or `gcloud auth application-default login`, and what they may read",
+    "azure": "check AZURE_STORAGE_ACCOUNT_NAME and its key or identity in the environment, and what they may read",
     "http": "a server that asks who reads cannot be used: download the run, and give its folder",
+}
+_FAILED = {
+    "s3": "check the bucket's name, AWS_REGION and AWS_ENDPOINT_URL, or try again later",
+    "gcs": "check the bucket's name, or try again later",
+    "azure": "check the container's name and AZURE_STORAGE_ACCOUNT_NAME, or try again later",
+    "http": "check the address, or try again later; a folder's address ends with a slash",
 }
 
 
@@ -57,7 +64,6 @@ class ObstoreClient:
 
     def __init__(self, location: Location) -> None:
         self._location = location
-        self._hint = _HINTS[{"abfs": "az", "abfss": "az", "https": "http"}.get(location.scheme, location.scheme)]
         try:
             import obstore
         except ImportError as error:
@@ -136,7 +142,15 @@ class ObstoreClient:
         except TraceAnalyzerError:
             raise
         except Exception as error:  # obstore's base class is no public name in every version
-            raise TraceAnalyzerError(f"{what}: {reason_of(error)}", str(self._location), self._hint) from error
+            raise self._error(what, error) from error
+
+    def _error(self, what: str, error: Exception) -> TraceAnalyzerError:
+        from obstore import exceptions
+
+        reason = reason_of(error)
+        is_refused = isinstance(error, exceptions.PermissionDeniedError | exceptions.UnauthenticatedError)
+        hints = _REFUSED if is_refused or reason.startswith(("401", "403")) else _FAILED
+        return TraceAnalyzerError(f"{what}: {reason}", str(self._location), hints[self._location.extra])
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
@@ -150,7 +164,7 @@ class ObstoreClient:
         except exceptions.NotSupportedError as error:
             raise WholeOnlyError from error
         except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
-            raise TraceAnalyzerError(f"cannot be read: {reason_of(error)}", str(self._location), self._hint) from error
+            raise self._error("cannot be read", error) from error
         except (exceptions.BaseError, OSError) as error:
             raise TemporaryError(reason_of(error)) from error
 
