@@ -73,14 +73,6 @@ class Location:
         """Return it as it is: it has no other name."""
         return self
 
-    def is_file(self) -> bool:
-        """Return False: it is no file of this machine."""
-        return False
-
-    def url_of(self, key: str) -> str:
-        """Return the URL of an object in the same bucket or on the same server, for people to read."""
-        return f"{self.base}{key}"
-
 
 def run_input(given: str | Path) -> Path | Location:
     """Return what a user names as a run: a path, or the place that a URL means.
