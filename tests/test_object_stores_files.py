@@ -90,6 +90,20 @@ def test_thousands_of_objects_are_looked_at_once(put: Put, monkeypatch: pytest.M
     assert len(heads) == count + 1
 
 
+def test_reading_is_given_up_where_many_objects_fail_alike(put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
+    put({f"/run42/rank{rank}.json": trace(rank, count=1) for rank in range(200)})
+    asked: list[str] = []
+
+    def refused(item: RemoteObject, most: int) -> bytes:
+        asked.append(item.run_name)
+        raise TraceAnalyzerError("cannot be read: 503 Service Unavailable", item.url, "try again later")
+
+    monkeypatch.setattr(finding, "first_bytes", refused)
+    with pytest.raises(TraceAnalyzerError, match="reading was given up, as other objects fail alike"):
+        ta.open("memory://run42/", attribution=False)
+    assert 32 <= len(asked) < 64
+
+
 def test_a_place_with_more_objects_than_a_run_has_is_an_error(put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("traceanalyzer.remote.fsspec_client.MOST_OBJECTS", 3)
     put({f"/run42/rank{rank}.json": trace(rank, count=1) for rank in range(4)})

@@ -55,7 +55,7 @@ _FAILED = {
     "s3": "check the bucket's name, AWS_REGION and AWS_ENDPOINT_URL, or try again later",
     "gcs": "check the bucket's name, or try again later",
     "azure": "check the container's name and AZURE_STORAGE_ACCOUNT_NAME, or try again later",
-    "http": "check the address, or try again later; a folder's address ends with a slash",
+    "http": "check the address, or try again later",
 }
 
 
