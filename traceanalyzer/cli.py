@@ -81,7 +81,8 @@ def cli() -> None:
     """Show where every microsecond of GPU time went, and what a fix can save.
 
     RUN is a folder with the traces of one job (PyTorch profiler .json or .json.gz, Nsight Systems .sqlite, in any mix),
-    or a single trace. Traces are never changed; computed tables are kept in RUN/.traceanalyzer, or in --store.
+    or a single trace, also as a URL: s3://bucket/run42/ (gs, az, https, hdfs). Traces are never changed; computed
+    tables are kept in RUN/.traceanalyzer, in the user's cache for a URL, or in --store.
     """
 
 

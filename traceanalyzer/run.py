@@ -75,7 +75,7 @@ class Run:
     @property
     def name(self) -> str:
         """What the run is called: the last part of its place."""
-        return self.root.name or (self.root.resolve().name if isinstance(self.root, Path) else str(self.root))
+        return self.root.name or self.root.resolve().name
 
     @cached_property
     def connection(self) -> duckdb.DuckDBPyConnection:

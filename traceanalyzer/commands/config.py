@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from traceanalyzer.commands.opening import device_option, trust_option
 from traceanalyzer.commands.output import chosen_format, report_options, written
+from traceanalyzer.commands.run_path import RunPath
 from traceanalyzer.report import formats
+
+if TYPE_CHECKING:
+    from traceanalyzer.remote.location import Location
 
 FORMATS = (*formats.RENDERERS, "json")
 
@@ -19,11 +24,11 @@ def config() -> None:
 
 
 @config.command()
-@click.argument("run", type=click.Path(path_type=Path), default=".", required=False)
+@click.argument("run", type=RunPath(), default=".", required=False)
 @trust_option
 @device_option
 @report_options(FORMATS, "A page to read, the same as Markdown or as a page for a browser, or everything as JSON.")
-def show(run: Path, trust: bool, device: str | None, layout: str | None, output: Path | None) -> None:
+def show(run: Path | Location, trust: bool, device: str | None, layout: str | None, output: Path | None) -> None:
     """Show every setting that holds for RUN (by default the current folder), and the file or variable it is from.
 
     Reads no trace. Mistakes in the settings are errors here, as they are for `diagnose`.

@@ -25,10 +25,17 @@ from traceanalyzer.store.store import Store
 # Objects whose beginnings are read at once.
 _READERS = 16
 _HEAD_BYTES = 2**20
+# So many failures, and this share of what was asked for: then the rest is not tried.
+_MOST_FAILURES = 32
+_MOST_FAILURES_SHARE = 0.05
 _NOTE = "objects.json"
 _LOG_SUFFIX = "-wal"
 _PARQUET_STRINGS = "StringIds.parquet"
 _LONGEST_NAME_BYTES = 255
+_NOT_FOUND = {
+    True: "check the address; that of a folder ends with a slash, and its server has to show what is in it",
+    False: "check the address: what lies deeper than one folder below it is not looked for",
+}
 
 
 @dataclass(frozen=True)
@@ -52,12 +59,12 @@ def list_run(locations: Sequence[Location]) -> RemoteRun:
         server = (location.scheme, location.host)
         client = clients[server] = clients.get(server) or client_of(location)
         found = list(_listed(client, location))
+        is_server = location.extra == "http"
         if not found:
-            hint = "check the address; a folder of a web server ends with a slash"
-            raise TraceAnalyzerError("no such object or folder, or an empty one", str(location), hint)
+            raise TraceAnalyzerError("no such object or folder, or an empty one", str(location), _NOT_FOUND[is_server])
         objects |= {item.url: item for item in found if item.url not in objects}
         named |= {item.url for item in found if item.url == str(location)}
-    root = _root_of(locations)
+    root = _root_of([_split_pattern(location)[0] for location in locations])
     if len(locations) > 1:
         objects = {url: replace(item, run_name=url.removeprefix(f"{root}/")) for url, item in objects.items()}
     return RemoteRun(root, tuple(objects.values()), frozenset(named))
@@ -133,6 +140,7 @@ def recognise(run: RemoteRun, keeper: Store) -> RunSources:
     new = [item for item in run.objects if keys[item.url] not in remembered]
     looked = dict(zip((item.url for item in new), _look_at(run, new), strict=True))
     known = {url: looked.get(url) or remembered[key] for url, key in keys.items()}
+    _check_failures(looked)
     lasting = {key: known[url] for url, key in keys.items() if known[url].lasts}
     if lasting != remembered:
         facts = {key: [look.reader, *(look.problem or ())] for key, look in lasting.items()}
@@ -173,11 +181,30 @@ def _remembered(keeper: Store) -> dict[str, _Look]:
 def _look_at(run: RemoteRun, objects: Sequence[RemoteObject]) -> list[_Look]:
     """Return what objects are, by their beginnings."""
     names = {item.run_name for item in run.objects}
+    failed: list[_Look] = []
+
+    def look_at(item: RemoteObject, folder: Path) -> _Look:
+        if _are_too_many(len(failed), len(objects)):
+            return failed[0]
+        found = _looked(item, folder, names, is_named=item.url in run.named)
+        failed.extend([found] * (not found.lasts))
+        return found
+
     with tempfile.TemporaryDirectory(prefix="heads-") as folder, ThreadPoolExecutor(_READERS) as pool:
-        folders = (Path(folder, str(number)) for number in range(len(objects)))
-        return list(
-            pool.map(lambda item, own: _looked(item, own, names, is_named=item.url in run.named), objects, folders)
-        )
+        return list(pool.map(look_at, objects, (Path(folder, str(number)) for number in range(len(objects)))))
+
+
+def _are_too_many(failed: int, asked: int) -> bool:
+    """Return whether so many reads failed that the store is to blame, and no object."""
+    return failed >= _MOST_FAILURES and failed > asked * _MOST_FAILURES_SHARE
+
+
+def _check_failures(looked: dict[str, _Look]) -> None:
+    """Raise TraceAnalyzerError where so many objects cannot be read that asking for the rest is useless."""
+    failed = [(url, look.problem) for url, look in looked.items() if not look.lasts and look.problem]
+    if _are_too_many(len(failed), len(looked)):
+        url, (what, hint) = failed[0]
+        raise TraceAnalyzerError(f"{what}; reading was given up, as other objects fail alike", url, hint or None)
 
 
 def _looked(item: RemoteObject, folder: Path, names: set[str], *, is_named: bool) -> _Look:

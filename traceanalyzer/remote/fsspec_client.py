@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 from traceanalyzer.errors import TraceAnalyzerError
@@ -87,5 +88,7 @@ class FsspecClient:
 
 
 def _version(info: dict[str, Any]) -> str | None:
-    known = [f"{name}={info[name]}" for name in _VERSIONS if info.get(name) is not None]
-    return " ".join(known) or None
+    """Return what changes when a file is written again; some listings give times as numbers."""
+    known = {name: info[name] for name in _VERSIONS if info.get(name) is not None}
+    plain = {name: value.timestamp() if isinstance(value, datetime) else value for name, value in known.items()}
+    return " ".join(f"{name}={value}" for name, value in plain.items()) or None

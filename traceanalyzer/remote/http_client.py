@@ -29,12 +29,14 @@ class HttpClient:
 
     def entries(self, location: Location) -> Iterator[Entry]:
         """Yield the files that a folder's page links to, and those of the folders in it, or the one file."""
-        if not location.is_folder:
+        # Who forgets the slash at the end of a folder is led to its page as well; files have a suffix.
+        names = self._links(location) if location.is_folder or "." not in location.name else []
+        if not names and not location.is_folder:
             entry = self._inner.entry(location.key)
             yield from () if entry is None else (entry,)
             return
         keys: list[str] = []
-        for name in self._links(location):
+        for name in names:
             inner = replace(location, key=f"{location.key}/{name.rstrip('/')}".lstrip("/"))
             keys += [f"{inner.key}/{link}" for link in self._links(inner)] if name.endswith("/") else [inner.key]
             if len(keys) > MOST_OBJECTS:

@@ -62,20 +62,16 @@ class Location:
     @property
     def name(self) -> str:
         """The last part of the key, or the host: what the run is called."""
-        return self.key.rpartition("/")[2] or self.host
+        return self.key.rpartition("/")[2] or self.host or self.scheme
 
     @property
     def extra(self) -> str:
         """The extra of the package that reads it."""
         return EXTRAS[self.scheme]
 
-    def is_file(self) -> bool:
-        """Return False: it is no file of this machine."""
-        return False
-
-    def url_of(self, key: str) -> str:
-        """Return the URL of an object in the same bucket or on the same server, for people to read."""
-        return f"{self.base}{key}"
+    def resolve(self) -> Location:
+        """Return it as it is: it has no other name."""
+        return self
 
 
 def run_input(given: str | Path) -> Path | Location:

@@ -44,11 +44,18 @@ _RETRIES: RetryConfig = {
         "base": 2,
     },
 }
-_HINTS = {
+# What to do where somebody may not read, and where nothing answers as it should.
+_REFUSED = {
     "s3": "check AWS_PROFILE or AWS_ACCESS_KEY_ID, AWS_REGION and AWS_ENDPOINT_URL, and what they may read",
-    "gs": "check GOOGLE_APPLICATION_CREDENTIALS or `gcloud auth application-default login`, and what they may read",
-    "az": "check AZURE_STORAGE_ACCOUNT_NAME and its key, token or identity in the environment, and what they may read",
+    "gcs": "check GOOGLE_APPLICATION_CREDENTIALS or `gcloud auth application-default login`, and what they may read",
+    "azure": "check AZURE_STORAGE_ACCOUNT_NAME and its key or identity in the environment, and what they may read",
     "http": "a server that asks who reads cannot be used: download the run, and give its folder",
+}
+_FAILED = {
+    "s3": "check the bucket's name, AWS_REGION and AWS_ENDPOINT_URL, or try again later",
+    "gcs": "check the bucket's name, or try again later",
+    "azure": "check the container's name and AZURE_STORAGE_ACCOUNT_NAME, or try again later",
+    "http": "check the address, or try again later",
 }
 
 
@@ -57,7 +64,6 @@ class ObstoreClient:
 
     def __init__(self, location: Location) -> None:
         self._location = location
-        self._hint = _HINTS[{"abfs": "az", "abfss": "az", "https": "http"}.get(location.scheme, location.scheme)]
         try:
             import obstore
         except ImportError as error:
@@ -116,10 +122,17 @@ class ObstoreClient:
         if entry.version is not None and entry.version.startswith('"'):
             options["if_match"] = entry.version
         answer = self._obstore.get(self._store, entry.key, options=options)
-        found = _entry(answer.meta)
-        if (found.size_bytes, found.version) != (entry.size_bytes, entry.version) or answer.range != wanted:
+        if not self._is_same(_entry(answer.meta), entry) or answer.range != wanted:
             raise ReplacedError
         return answer
+
+    def _is_same(self, found: Entry, listed: Entry) -> bool:
+        """Return whether an answer is of the version that was listed; the store itself has compared the tags, too."""
+        if found.size_bytes != listed.size_bytes:
+            return False
+        # A store may write a tag in another way in a listing than ahead of a body.
+        is_of_then = self._location.extra != "http" and found.changed_s == listed.changed_s != 0
+        return found.version == listed.version or is_of_then
 
     def _head(self, key: str) -> ObjectMeta | None:
         with self._told("cannot be opened"):
@@ -136,7 +149,15 @@ class ObstoreClient:
         except TraceAnalyzerError:
             raise
         except Exception as error:  # obstore's base class is no public name in every version
-            raise TraceAnalyzerError(f"{what}: {reason_of(error)}", str(self._location), self._hint) from error
+            raise self._error(what, error) from error
+
+    def _error(self, what: str, error: Exception) -> TraceAnalyzerError:
+        from obstore import exceptions
+
+        reason = reason_of(error)
+        is_refused = isinstance(error, exceptions.PermissionDeniedError | exceptions.UnauthenticatedError)
+        hints = _REFUSED if is_refused or reason.startswith(("401", "403")) else _FAILED
+        return TraceAnalyzerError(f"{what}: {reason}", str(self._location), hints[self._location.extra])
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
@@ -150,13 +171,13 @@ class ObstoreClient:
         except exceptions.NotSupportedError as error:
             raise WholeOnlyError from error
         except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
-            raise TraceAnalyzerError(f"cannot be read: {reason_of(error)}", str(self._location), self._hint) from error
+            raise self._error("cannot be read", error) from error
         except (exceptions.BaseError, OSError) as error:
             raise TemporaryError(reason_of(error)) from error
 
 
 def _entry(meta: ObjectMeta) -> Entry:
-    return Entry(meta["path"], meta["size"], _version(meta))
+    return Entry(meta["path"], meta["size"], _version(meta), int(meta["last_modified"].timestamp()))
 
 
 def _version(meta: ObjectMeta) -> str | None:

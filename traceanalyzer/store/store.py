@@ -97,7 +97,9 @@ def locate_store(root: Path | Location, override: Path | None) -> StoreLocation:
     if override is not None:
         if is_url(str(override)):
             raise TraceAnalyzerError(
-                "a store lies on a disk of this machine, and not behind a URL", str(override), "give --store a folder"
+                "a store lies on a disk of this machine, and not behind a URL",
+                str(override).replace(":/", "://", 1),
+                "give --store a folder",
             )
         # The user named this folder, so it may be a link; nothing below it may.
         folder = override.resolve() if override.is_symlink() else override
@@ -123,7 +125,7 @@ def locate_store(root: Path | Location, override: Path | None) -> StoreLocation:
 
 def cached_store(root: Path | Location) -> Path | None:
     """Return the folder of a run's store in the user's cache; None where the cache cannot be written."""
-    home = str(root)
+    home = str(root).rstrip("/")
     if isinstance(root, Path):
         home = str((root if root.is_dir() else root.parent).resolve())
     cache_folder = user_cache()

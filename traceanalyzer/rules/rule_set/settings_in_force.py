@@ -10,6 +10,7 @@ from pathlib import Path
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.hardware import with_device
+from traceanalyzer.remote.location import Location
 from traceanalyzer.rules.rule_file.model import Rule
 from traceanalyzer.rules.rule_set.loading import check_settings, load_rules
 from traceanalyzer.rules.rule_set.overriding import Overrides
@@ -34,15 +35,15 @@ class Setting:
 class SettingsInForce:
     """The settings of a run, the file that they come from, and nearer files that are not used."""
 
-    run: Path
+    run: Path | Location
     file: Path | None  # None: no traceanalyzer.toml that counts
     ignored: tuple[Path, ...]
     settings: tuple[Setting, ...]
 
 
-def settings_in_force(run: Path, *, trust: bool = False, device: str | None = None) -> SettingsInForce:
+def settings_in_force(run: Path | Location, *, trust: bool = False, device: str | None = None) -> SettingsInForce:
     """Return the settings that hold for a run; raises TraceAnalyzerError for a mistake in them."""
-    if not run.exists():
+    if isinstance(run, Path) and not run.exists():
         raise TraceAnalyzerError("no such file or folder", run, "give a trace file, or the folder that holds a run")
     located = locate_settings(run, trust=trust)
     project = located.read()
