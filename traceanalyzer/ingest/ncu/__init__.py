@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import IngestOptions, Progress
@@ -15,8 +13,9 @@ from traceanalyzer.ingest.ncu.pages import Pages
 from traceanalyzer.ingest.ncu.records import RecordFile
 from traceanalyzer.ingest.ncu.units import has_decimal_comma
 from traceanalyzer.ingest.packed.streams import head_of
-from traceanalyzer.ingest.sink import TraceSink
-from traceanalyzer.schema import run_tables
+
+if TYPE_CHECKING:
+    from traceanalyzer.ingest.sink import TraceSink
 
 # What writes a table out of a report, which only NVIDIA's programs read.
 EXPORT = "ncu --import {} --csv --page raw > report.csv"
@@ -49,6 +48,9 @@ class NcuIngester:
         """
         file = RecordFile(path)
         pages = Pages(has_decimal_comma(head_of(path)))
+        from traceanalyzer.ingest.sink import TraceSink
+        from traceanalyzer.schema import run_tables
+
         counts = dict.fromkeys(run_tables(), 0)
         with TraceSink(folder / COUNTERS, run_tables()) as sink:
             batches: dict[str, list[Mapping[str, Any]]] = {name: [] for name in counts}
@@ -90,5 +92,7 @@ def _is_header(line: bytes) -> bool:
 
 
 def _append(sink: TraceSink, table: str, rows: list[Mapping[str, Any]]) -> None:
+    import pyarrow as pa
+
     sink.append(table, pa.Table.from_pylist(rows, schema=sink.schema(table)))
     rows.clear()
