@@ -87,7 +87,7 @@ class AttributedJob:
         scales = None if question.scaled is None else dict.fromkeys(ranks, question.scaled)
         truth = self.job.true_saving(removed, scales, first_step=first, last_step=last)
         ((window_ns,),) = self.con.sql("SELECT max(window_ns) FROM attribution.windows").fetchall()
-        bound = self.bounds.run_bound(removed, savings)
+        bound = self.bounds.run(self.bounds.what_ifs(removed, savings)).saved_ns
         return Answer(question, bound / window_ns, truth / self.job.length_ns(first, last))
 
     def ledger_apart(self) -> dict[tuple[int, str], float]:

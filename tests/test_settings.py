@@ -29,7 +29,6 @@ from traceanalyzer.settings import (
     NO_SETTINGS,
     Settings,
     Suppression,
-    find_settings,
     locate_settings,
     read_settings,
 )
@@ -65,13 +64,13 @@ def report(diagnosis: Diagnosis) -> str:
 def test_the_nearest_file_above_the_run_counts(tmp_path: Path) -> None:
     run = tmp_path / "project" / "runs" / "run42"
     run.mkdir(parents=True)
-    assert find_settings(run) == NO_SETTINGS
+    assert locate_settings(run).read() == NO_SETTINGS
     (tmp_path / "traceanalyzer.toml").write_text("[rules.a]\nparams = {x = 1}")
     (tmp_path / "project" / "traceanalyzer.toml").write_text("[rules.a]\nparams = {x = 2}")
-    assert find_settings(run).params == {"a.x": 2}
+    assert locate_settings(run).read().params == {"a.x": 2}
     trace = run / "rank0.json"
     trace.touch()
-    assert find_settings(trace).params == {"a.x": 2}
+    assert locate_settings(trace).read().params == {"a.x": 2}
 
 
 @pytest.fixture
@@ -91,7 +90,7 @@ def test_a_file_in_the_run_itself_needs_trust(run_in_project: Path) -> None:
         assert (found.path, found.ignored) == (None, (own,))
         assert locate_settings(root, trust=True).path == own
     above.write_text("[rules.a]\nparams = {x = 1}")
-    assert find_settings(run_in_project).params == {"a.x": 1}
+    assert locate_settings(run_in_project).read().params == {"a.x": 1}
     assert locate_settings(run_in_project).ignored == (own,)
 
 

@@ -123,11 +123,6 @@ def _is_own(file: Path) -> bool:
     return stat.S_ISREG(state.st_mode) and state.st_uid in (os.geteuid(), 0) and not open_to_all
 
 
-def find_settings(root: Path | Location, *, trust: bool = False) -> Settings:
-    """Return the settings of the file that `locate_settings` finds; empty ones where there is none."""
-    return locate_settings(root, trust=trust).read()
-
-
 def read_settings(path: Path) -> Settings:
     """Return the settings in a file; raises TraceAnalyzerError with all that is wrong in it."""
     import tomllib  # few runs have a file, and none should wait for this without one

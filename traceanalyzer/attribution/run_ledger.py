@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from traceanalyzer.attribution.matching.comm_calls import Place
 from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW, array_of, codes_of, column, named, optional
-from traceanalyzer.attribution.vocabulary.buckets import BUCKETS, CODE, HEAD, MESSAGE, SKEW, Ints
+from traceanalyzer.attribution.vocabulary.buckets import BUCKETS, CODE, HEAD, MESSAGE, STRAGGLER_WAIT, Ints
 
 _STARTS = "SELECT trace_id, op_id, start_ns FROM canonical.gpu_ops WHERE is_comm"
 
@@ -147,7 +147,8 @@ def _rows_of_devices(table: pa.Table, arrivals: Mapping[tuple[int, int], tuple[_
     start = column(table, "start_ns")
     end = start + column(table, "dur_ns")
     blamed = column(table, "blame_id")
-    waiting = np.isin(codes, [code for code, name in enumerate(names) if name in (SKEW, MESSAGE)]) & (blamed != NO_ROW)
+    of_waits = [code for code, name in enumerate(names) if name in (STRAGGLER_WAIT, MESSAGE)]
+    waiting = np.isin(codes, of_waits) & (blamed != NO_ROW)
     known_codes = np.asarray([CODE[str(name)] for name in names], np.int64)
     by_place = {}
     # The rows of a device are contiguous.

@@ -24,7 +24,7 @@ from traceanalyzer.attribution.run_tables import Owned, bound_tables, table_of
 from traceanalyzer.attribution.steps.steps import check_pattern
 from traceanalyzer.attribution.steps.windows import busiest_stream
 from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW, array_of, coded, named, optional
-from traceanalyzer.attribution.vocabulary.buckets import BUCKETS, CAUSES, CODE, COMPUTE, HOST, SKEW, Ints
+from traceanalyzer.attribution.vocabulary.buckets import BUCKETS, CAUSES, CODE, COMPUTE, HOST, STRAGGLER_WAIT, Ints
 from traceanalyzer.attribution.vocabulary.options import DEFAULT_OPTIONS, AttributionOptions
 from traceanalyzer.schema import TableSchema, load_tables
 
@@ -194,7 +194,7 @@ def _ledger_rows(device: AttributedDevice) -> _Columns:
 
 def _blame_rank(device: AttributedDevice, rows: Ints) -> Ints:
     ledger = device.ledger
-    waits = (ledger.bucket[rows] == CODE[SKEW]) & (ledger.blame[rows] != NO_ROW)
+    waits = (ledger.bucket[rows] == CODE[STRAGGLER_WAIT]) & (ledger.blame[rows] != NO_ROW)
     found: Ints = np.where(waits, device.ops.last_rank[np.where(waits, ledger.blame[rows], 0)], NO_ROW)
     return found
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from traceanalyzer.comparison import statistics
 
-VERDICTS = ("faster", "slower", "same", "unsure", "these captures differ", "not comparable")
 # So many captures of one side predict the next one.
 LEAST_HISTORY = 2
 # Changes of which a report says how many captures a side would show them.
@@ -31,7 +30,7 @@ class Needed:
 class Judgement:
     """The verdict on the step, or on the unit of work."""
 
-    verdict: str  # one of VERDICTS
+    verdict: str  # faster, slower, same, unsure, these captures differ, or not comparable
     change_share: float | None  # new over base, less 1; of the geometric means where there are several captures
     low_share: float | None = None  # 95 % interval of change_share
     high_share: float | None = None

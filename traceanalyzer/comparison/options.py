@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-ALIGNMENTS = ("auto", "steps", "work")
 MIN_EFFECT_SHARE = 0.02
 
 
@@ -12,7 +11,7 @@ MIN_EFFECT_SHARE = 0.02
 class CompareOptions:
     """How two sides are compared."""
 
-    align: str = "auto"  # one of ALIGNMENTS
+    align: str = "auto"  # auto, steps or work
     min_effect_share: float = MIN_EFFECT_SHARE  # a smaller change of the step is no change
     capture_spread: float | None = None  # known standard deviation between captures of one configuration, as a share
     rank: int | None = None  # compare only this rank

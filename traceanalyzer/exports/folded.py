@@ -11,7 +11,6 @@ from traceanalyzer.exports.part import Part
 from traceanalyzer.exports.stacks import Turn, launching_threads, thread_turns
 from traceanalyzer.run import Run
 
-WEIGHTS = ("host", "gpu")
 _BETWEEN = re.compile(r"[;\s]+")
 _GPU_TIME = """
     SELECT launch_id, sum(dur_ns)::BIGINT FROM gpu_ops

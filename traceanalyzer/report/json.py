@@ -16,7 +16,7 @@ from traceanalyzer.report.verdict import judge
 from traceanalyzer.report.visible import write_json
 
 
-def write(diagnosis: Diagnosis, stream: TextIO, _: Context) -> None:
+def write(diagnosis: Diagnosis, stream: TextIO, _: Context | None = None) -> None:
     """Write one JSON object and a newline."""
     write_json(document(diagnosis), stream)
 

@@ -31,7 +31,6 @@ BUCKET_WORDS = {
     "dev.comm_transfer": "waiting for a collective",
     "dev.straggler_wait": "waiting for a straggler",
     "dev.comm_p2p": "waiting for send or receive",
-    "dev.comm": "waiting for communication",
     "dev.h2d": "waiting for a host-to-device copy",
     "dev.d2h": "waiting for a device-to-host copy",
     "dev.d2d": "waiting for a copy on the device",

@@ -220,14 +220,6 @@ class Bounds:
             return "not-applicable: no work on a device"
         return next((device.abstains for device in self.devices.values() if device.abstains), None)
 
-    def run_bound(
-        self,
-        removed: frozenset[str] | Mapping[int, frozenset[str]],
-        savings: Mapping[Place, Savings] | None = None,
-    ) -> int:
-        """Return how many ns shorter the slowest rank's window gets; `removed` holds for all ranks, or is by rank."""
-        return self.run(self.what_ifs(removed, savings)).saved_ns
-
     def what_ifs(
         self,
         removed: frozenset[str] | Mapping[int, frozenset[str]],

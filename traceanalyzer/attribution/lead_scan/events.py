@@ -17,7 +17,15 @@ from traceanalyzer.attribution.ledger.ledger import LedgerRows
 from traceanalyzer.attribution.records.device_ops import DeviceOps
 from traceanalyzer.attribution.steps.windows import Window
 from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW
-from traceanalyzer.attribution.vocabulary.buckets import CARRIED_IN, CODE, DISPATCH, GRAPH_GAP, HOST_CODE, Flags, Ints
+from traceanalyzer.attribution.vocabulary.buckets import (
+    CODE,
+    DISPATCH,
+    GRAPH_GAP,
+    HOST_CODE,
+    QUEUED_BEFORE,
+    Flags,
+    Ints,
+)
 
 NO_LIMIT = int(np.iinfo(np.int64).max)
 _NEVER = int(np.iinfo(np.int64).min)
@@ -135,7 +143,7 @@ def build_lead_events(
     draft.link_waits(needs.of_calls)
     draft.link_full_queue(queue)
     draft.link_takes(takes)
-    draft.hold(ledger.blame[ledger.bucket == CODE[CARRIED_IN]])
+    draft.hold(ledger.blame[ledger.bucket == CODE[QUEUED_BEFORE]])
     return draft.finish(costs, _dispatch(ops, ledger), draft.window_begins(window))
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from traceanalyzer.attribution.lead_scan.scan import Scan, WhatIf
 from traceanalyzer.attribution.lead_scan.walk import Changes, Walk
 from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW
-from traceanalyzer.attribution.vocabulary.buckets import MESSAGE, SKEW, Ints
+from traceanalyzer.attribution.vocabulary.buckets import MESSAGE, STRAGGLER_WAIT, Ints
 
 _NEVER = int(np.iinfo(np.int64).max // 4)
 
@@ -93,7 +93,7 @@ class JointScan:
             Walk(scan.events, changed) if _changes_something(changed) else None
             for scan, changed in zip(self.scans, changes, strict=True)
         ]
-        balanced = [SKEW in what_if.removed for what_if in what_ifs]
+        balanced = [STRAGGLER_WAIT in what_if.removed for what_if in what_ifs]
         for meeting in self.meetings:
             arrivals, cuts = [], []
             evens = [balanced[member.scan] and not meeting.is_message for member in meeting.members]
@@ -128,7 +128,7 @@ class JointScan:
             for scan, changed in zip(self.scans, changes, strict=True)
         ]
         still = np.zeros(len(asked), np.int64)
-        balanced = np.asarray([[SKEW in what_if.removed for what_if in what_ifs] for what_ifs in by_scan])
+        balanced = np.asarray([[STRAGGLER_WAIT in what_if.removed for what_if in what_ifs] for what_ifs in by_scan])
         for meeting in self.meetings:
             scans, waits = [member.scan for member in meeting.members], np.asarray(meeting.waits)[:, None]
             evens = balanced[scans] & (not meeting.is_message)

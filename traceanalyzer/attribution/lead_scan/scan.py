@@ -20,7 +20,7 @@ from traceanalyzer.attribution.lead_scan.lanes import LaneWalk, Stretch, stretch
 from traceanalyzer.attribution.lead_scan.walk import NO_LIMIT, Changes, Need, ScanEvents, Walk
 from traceanalyzer.attribution.ledger.dependencies import GAP_NS
 from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW, NamedRows, column, flag_column
-from traceanalyzer.attribution.vocabulary.buckets import HOST, LIGHT, SKEW, TRANSFER, Flags, Ints
+from traceanalyzer.attribution.vocabulary.buckets import HOST, LIGHT, STRAGGLER_WAIT, TRANSFER, Flags, Ints
 
 Savings = Mapping[int, int]  # op id -> ns
 _LIGHT = frozenset(LIGHT)
@@ -190,7 +190,7 @@ class Scan:
         found |= self.cause_of_wait.among(self.removable > 0)
         found |= self.cause_of_op.among(self.dur > self.wait)
         found |= self.cause_of_gap.among(self.dispatch > 0)
-        return frozenset(found | {SKEW} if (self.skew > 0).any() else found)
+        return frozenset(found | {STRAGGLER_WAIT} if (self.skew > 0).any() else found)
 
     def leads(self, what_ifs: Sequence[WhatIf]) -> Leads:
         """Return how much earlier everything happens in each what-if."""
@@ -235,7 +235,7 @@ class Scan:
             wait_removed |= for_room
         earlier = np.where(self.cause_of_gap.where(is_removed), self.dispatch, np.where(left_out, GAP_NS, 0))
         shorter = np.where(self.cause_of_op.where(is_removed), self.dur - self.wait, 0)
-        shorter += self.skew if SKEW in what_if.removed else 0
+        shorter += self.skew if STRAGGLER_WAIT in what_if.removed else 0
         if what_if.savings:
             position_of = self.position_of
             scanned = [(position_of[op], ns) for op, ns in what_if.savings.items() if op in position_of]

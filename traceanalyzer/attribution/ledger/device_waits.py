@@ -16,7 +16,7 @@ from traceanalyzer.attribution.vocabulary.buckets import (
     CODE,
     DISPATCH,
     GRAPH_GAP,
-    SKEW,
+    STRAGGLER_WAIT,
     TRANSFER,
     UNRESOLVED,
     Flags,
@@ -42,7 +42,7 @@ class DeviceWaits:
     coincident: Flags
 
 
-_TRANSFER, _SKEW = CODE[TRANSFER], CODE[SKEW]
+_TRANSFER, _STRAGGLER_WAIT = CODE[TRANSFER], CODE[STRAGGLER_WAIT]
 
 
 def _producers(ops: DeviceOps, needs: Dependencies, rows: Ints, since: Ints) -> tuple[Ints, Flags]:
@@ -99,7 +99,7 @@ def _walk(ops: DeviceOps, needs: Dependencies, spans: _Spans) -> Iterator[Device
         # Up to `met` a collective waited for its last rank.
         met = np.minimum(np.maximum(ops.start[producer] + ops.comm_wait[producer], began), done)
         bucket = ops.producer[producer].astype(np.int64)
-        waits = np.where(bucket == _TRANSFER, _SKEW, bucket)
+        waits = np.where(bucket == _TRANSFER, _STRAGGLER_WAIT, bucket)
         yield DeviceWaits(began, met - began, waits, producer, only_fits)
         yield DeviceWaits(met, done - met, bucket, producer, only_fits)
         # Two ops with equal starts did not wait for each other: nothing further back is known.

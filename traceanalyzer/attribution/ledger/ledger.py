@@ -12,16 +12,16 @@ from traceanalyzer.attribution.host.host_timeline import Timeline
 from traceanalyzer.attribution.ledger.dependencies import Dependencies
 from traceanalyzer.attribution.ledger.device_waits import explain_waits, issued_late, waits_for_what_came_before
 from traceanalyzer.attribution.ledger.lateness import LatenessShares, explain_lateness
-from traceanalyzer.attribution.records.device_ops import DeviceOps, carried_in
+from traceanalyzer.attribution.records.device_ops import DeviceOps, queued_before
 from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW
 from traceanalyzer.attribution.vocabulary.buckets import (
-    CARRIED_IN,
     CODE,
     COMPUTE,
     FIRST_HOST,
     HEAD,
     HOST,
     NO_LAUNCH,
+    QUEUED_BEFORE,
     TAIL,
     Codes,
     Flags,
@@ -163,7 +163,7 @@ def build_ledger(
     parts.add(tail, ops.end.max() - tail, CODE[TAIL], NO_ROW, False, UNRESOLVED)
     pauses = _pauses(islands, span_start)
     # Work launched before the trace began was issued in time.
-    linked = (ops.linked | carried_in(ops))[pauses.op]
+    linked = (ops.linked | queued_before(ops))[pauses.op]
     lost = _Pauses(pauses.start[~linked], pauses.end[~linked], pauses.op[~linked])
     edge = np.where(lost.start == span_start, CODE[HEAD], CODE[NO_LAUNCH])
     parts.add(lost.start, lost.end - lost.start, edge, lost.op, True, UNRESOLVED)
@@ -186,7 +186,7 @@ def build_ledger(
     sure[open_ones] = UNRESOLVED
     carried = waits_for_what_came_before(ops, needs, timelines, calls, found.op[open_ones], found.dur[open_ones])
     bucket = found.bucket.copy()
-    bucket[open_ones[carried]] = CODE[CARRIED_IN]
+    bucket[open_ones[carried]] = CODE[QUEUED_BEFORE]
     # Queued work runs without long gaps: here the host may have been late with a call that is not in the trace.
     bucket[open_ones[~ops.linked[found.op[open_ones]]]] = CODE[NO_LAUNCH]
     since = start[np.searchsorted(start, found.start, side="right") - 1] if len(start) else start

@@ -172,7 +172,7 @@ def _or_none(number: int | None) -> int:
     return NO_ROW if number is None else number
 
 
-def carried_in(ops: DeviceOps) -> Flags:
+def queued_before(ops: DeviceOps) -> Flags:
     """Return the ops launched before the trace began: those before the first op of their stream with a known launch."""
     carried = np.zeros(ops.count, np.bool_)
     for stream in np.unique(ops.stream).tolist():

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import duckdb
 import numpy as np
 
-from traceanalyzer.attribution.records.device_ops import DeviceOps, carried_in
+from traceanalyzer.attribution.records.device_ops import DeviceOps, queued_before
 from traceanalyzer.attribution.steps.steps import DeviceStep
 from traceanalyzer.attribution.vocabulary.buckets import Ints
 
@@ -66,7 +66,7 @@ def load_mode(con: duckdb.DuckDBPyConnection, trace_id: int) -> str:
 def link_share(ops: DeviceOps) -> float | None:
     """Return the share of compute time whose launch is known, without ops queued before the trace."""
     dur: Ints = ops.end - ops.start
-    asked = ops.compute & ~carried_in(ops)
+    asked = ops.compute & ~queued_before(ops)
     total = int(dur[asked].sum())
     return int(dur[asked & ops.linked].sum()) / total if total else None
 

@@ -34,26 +34,37 @@ LIGHT = ("host.launch_api", "host.op", "host.python", "host.other")
 
 HOST = (*HEAVY, SYNC, *LIGHT)
 HOST_CODE = {name: code for code, name in enumerate(HOST)}
-HEAVY_CODES = tuple(HOST_CODE[name] for name in HEAVY)
 LIGHT_CODES = tuple(HOST_CODE[name] for name in LIGHT)
 SYNC_CODE = HOST_CODE[SYNC]
 LAUNCH_CODE = HOST_CODE["host.launch_api"]
 OTHER_CODE = HOST_CODE["host.other"]
 
-# Reasons to wait for an op; a collective with all its ranks in the run is split into transfer and skew.
+# Reasons to wait for an op. A collective with all its ranks in the run is split into transfer and straggler wait.
 PRODUCERS = ("dev.comm_transfer", "dev.comm_p2p", "dev.h2d", "dev.d2h", "dev.d2d", "dev.memset")
-TRANSFER, SKEW, MESSAGE = "dev.comm_transfer", "dev.straggler_wait", "dev.comm_p2p"
+TRANSFER, STRAGGLER_WAIT, MESSAGE = "dev.comm_transfer", "dev.straggler_wait", "dev.comm_p2p"
 DISPATCH = "dev.dispatch"
 GRAPH_GAP = "dev.graph_gap"
 UNRESOLVED = "dev.unresolved"
 NO_LAUNCH = "edge.no_launch"
 HEAD = "edge.head"
-CARRIED_IN = "edge.queued_before_trace"
+QUEUED_BEFORE = "edge.queued_before_trace"
 TAIL = "edge.tail"
 
-BUCKETS = (COMPUTE, *HOST, *PRODUCERS, SKEW, DISPATCH, GRAPH_GAP, UNRESOLVED, NO_LAUNCH, HEAD, CARRIED_IN, TAIL)
+BUCKETS = (
+    COMPUTE,
+    *HOST,
+    *PRODUCERS,
+    STRAGGLER_WAIT,
+    DISPATCH,
+    GRAPH_GAP,
+    UNRESOLVED,
+    NO_LAUNCH,
+    HEAD,
+    QUEUED_BEFORE,
+    TAIL,
+)
 CODE = {name: code for code, name in enumerate(BUCKETS)}
 FIRST_HOST = CODE[HOST[0]]
 
 # Buckets that name a cause which a fix can remove.
-CAUSES = frozenset((*HOST, *PRODUCERS, SKEW, DISPATCH, GRAPH_GAP))
+CAUSES = frozenset((*HOST, *PRODUCERS, STRAGGLER_WAIT, DISPATCH, GRAPH_GAP))

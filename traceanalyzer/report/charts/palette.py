@@ -61,7 +61,6 @@ SLICES = {
     "frame-3": ("#eabfae", "#75503f"),
 }
 KERNEL_BLUES = ("slice-kernel-0", "slice-kernel-1", "slice-kernel-2")
-FRAMES = ("frame-0", "frame-1", "frame-2", "frame-3")
 # The outline of a family's parts: it sets them off from the ground where their fill is pale.
 OUTLINES = {
     "compute": ("#1f4f86", "#8dbdf0"),
@@ -84,7 +83,6 @@ _TOKENS = {
     "host.memcpy_block": "host-copy",
     "dev.comm_transfer": "dev-comm",
     "dev.comm_p2p": "dev-comm",
-    "dev.comm": "dev-comm",
     "dev.straggler_wait": "dev-late",
     "dev.h2d": "dev-h2d",
     "dev.d2h": "dev-d2h",

@@ -107,7 +107,7 @@ def recorded_ops(scenario: Scenario, recording: Recording, seed: int) -> list[Gp
     return [op for op in recording.ops if op.index not in lost]
 
 
-def carried_in(scenario: Scenario, recording: Recording) -> frozenset[int]:
+def queued_before(scenario: Scenario, recording: Recording) -> frozenset[int]:
     """Return the correlations of launches that happened before the recording began."""
     return frozenset(op.correlation for op in recording.ops[: scenario.conditions.carry_in])
 
@@ -163,7 +163,7 @@ def _activity(scenario: Scenario, recording: Recording, ops: Mapping[int, GpuOp]
     launched: dict[int, list[GpuOp]] = {}
     for op in ops.values():
         launched.setdefault(op.correlation, []).append(op)
-    hidden = carried_in(scenario, recording)
+    hidden = queued_before(scenario, recording)
     conditions = scenario.conditions
     syncs = (
         {sync.correlation: sync for sync in recording.syncs} if conditions.sync_events and not conditions.no_gpu else {}

@@ -20,7 +20,7 @@ from traceanalyzer.simulator.catalogue.recording import (
     SyncRecord,
 )
 from traceanalyzer.simulator.scenario.scenario import Scenario
-from traceanalyzer.simulator.writers.events import carried_in, recorded_ops
+from traceanalyzer.simulator.writers.events import queued_before, recorded_ops
 
 Row = dict[str, Any]
 CUPTI = "CUPTI_ACTIVITY_KIND_"
@@ -61,7 +61,7 @@ class ExportedRows:
         self._recording = recording
         self._version = version
         self._ops = recorded_ops(scenario, recording, seed)
-        self._hidden = carried_in(scenario, recording)
+        self._hidden = queued_before(scenario, recording)
         self._strings = Strings()
 
     def tables(self, graph_mode: words.GraphMode) -> dict[str, list[Row]]:

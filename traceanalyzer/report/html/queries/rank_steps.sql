@@ -6,7 +6,7 @@ WITH own AS (
         ledger.device,
         ledger.step,
         CAST(sum(ledger.dur_ns) FILTER (
-            WHERE ledger.bucket NOT IN ('dev.comm', 'dev.comm_transfer', 'dev.comm_p2p', 'dev.straggler_wait')
+            WHERE ledger.bucket NOT IN ('dev.comm_transfer', 'dev.comm_p2p', 'dev.straggler_wait')
         ) AS BIGINT) AS own_ns
     FROM attribution.ledger_rows AS ledger
     JOIN canonical.traces USING (trace_id)
