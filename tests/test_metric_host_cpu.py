@@ -139,3 +139,39 @@ def test_samples_count_for_their_innermost_function() -> None:
         (None, "other", "main", "main", 1, 1.0, 1),
         ("t11", "profiler", "poll", None, 1, 1.0, 1),
     ]
+
+
+def test_samples_of_launching_threads_belong_to_the_wait_in_which_they_lie() -> None:
+    #  waits of device 0  [host.other 0 ---- 100)[compute][host.sync 150 - 200)      device 1 waits all the time
+    con = connect(
+        traces=TRACE,
+        threads=THREADS,
+        host_slices=SLICES,
+        ledger_rows="""
+        device  row_id  bucket      cause       start_ns  dur_ns  kept
+        0       0       host.other  host.other  0         100     true
+        0       1       compute     -           100       50      true
+        0       2       host.sync   host.sync   150       50      true
+        1       0       host.other  host.other  0         200     true
+        """,
+        cpu_samples="""
+        event_id  thread_id  start_ns  function  own_function
+        1         0          0         memcpy    fill
+        2         0          50        memcpy    fill
+        3         0          99        main      main
+        4         0          100       main      main
+        5         0          199       ioctl     -
+        6         0          200       main      main
+        7         1          60        poll      -
+        8         2          60        work      work
+        """,
+    )
+    columns = "device, row_id, cause, function, sample_count, wait_sample_count"
+    assert ask(con, f"SELECT {columns} FROM wait_samples") == [
+        (0, 0, "host.other", "fill", 2, 3),
+        (0, 0, "host.other", "main", 1, 3),
+        (0, 2, "host.sync", None, 1, 1),
+        (1, 0, "host.other", "fill", 2, 5),
+        (1, 0, "host.other", "main", 2, 5),
+        (1, 0, "host.other", None, 1, 5),
+    ]

@@ -77,6 +77,28 @@ def test_a_frame_without_a_mode_is_the_programs_as_older_versions_write_it(tmp_p
     assert sample["stack"] == "main;a:b();__cudart516;memset"
 
 
+def test_calls_of_the_runtime_and_the_interpreter_are_not_the_programs(tmp_path: Path) -> None:
+    system = [
+        "cudaMemcpy",
+        "cudaError cudaLaunchKernel<char>(char*)",
+        "cudart::driverHelper::memcpyDispatch()",
+        "_init",
+    ]
+    strings = _strings("/home/me/solver", "fill(float*)", "/opt/lib/libpython3.11.so.1.0", "_PyEval_EvalFrame", *system)
+    interpreter = _frame(1, 0, 103, 102)
+    runtime = [_frame(1, depth, 104 + depth - 1, 100) for depth in range(1, 5)]
+    samples = [{"id": 1, "start": 150, "globalTid": global_tid(10)}]
+    tables = {**launched(1), "StringIds": strings, "COMPOSITE_EVENTS": samples}
+    (tmp_path / "whole").mkdir()
+    (tmp_path / "cut").mkdir()
+    whole = ingest(
+        tmp_path / "whole", {**tables, "SAMPLING_CALLCHAINS": [interpreter, *runtime, _frame(1, 5, 101, 100)]}
+    )
+    cut = ingest(tmp_path / "cut", {**tables, "SAMPLING_CALLCHAINS": [interpreter, *runtime]})
+    assert cut.column("cpu_samples", "own_function") == [None]
+    assert whole.column("cpu_samples", "own_function") == ["fill(float*)"]
+
+
 def test_samples_do_not_count_as_events(tmp_path: Path) -> None:
     tables = launched(2)
     sampled = {

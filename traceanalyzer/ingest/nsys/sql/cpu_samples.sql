@@ -10,7 +10,7 @@ WITH frames AS (
         OR coalesce(
             regexp_matches(
                 modules.value,
-                'kernel.kallsyms|\[(vdso|vsyscall|Unknown|Broken)|/ld-[^/]*$|/lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s)[.-][^/]*$|/lib(cuda|nvidia|cudart|cupti|nvrtc|ToolsInjection)[^/]*$|/tmp/nvidia|[Nn]sight'
+                'kernel.kallsyms|\[(vdso|vsyscall|Unknown|Broken)|/ld-[^/]*$|/lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s)[.-][^/]*$|/lib(cuda|nvidia|cudart|cupti|nvrtc|ToolsInjection)[^/]*$|/(lib)?python[0-9.]*[^/]*$|/tmp/nvidia|[Nn]sight'
             ),
             TRUE
         ) AS is_system
@@ -25,7 +25,7 @@ chains AS (
         arg_min(module, depth) AS module,
         arg_min(function, depth) FILTER (
             WHERE NOT is_system
-              AND NOT regexp_matches(function, '^(0x|\[|[\w ]*\bstd::|__gnu_|__cudart)')
+              AND NOT regexp_matches(function, '^(0x|\[|[\w ]*\bstd::|__gnu_|__cudart|libcudart_|cudart::|(cudaError )?cuda[A-Z]|_init$|_start$)')
         ) AS own_function,
         coalesce(arg_min(is_kernel, depth), FALSE) AS is_kernel,
         string_agg(translate(coalesce(function, ''), e';\n\r', ':  '), ';' ORDER BY depth DESC) AS stack
