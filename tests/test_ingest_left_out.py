@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import lzma
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -53,6 +55,19 @@ def test_a_file_that_is_no_trace_is_refused(tmp_path: Path, name: str, content: 
     (tmp_path / name).write_bytes(content)
     with pytest.raises(TraceAnalyzerError, match=what):
         find_sources(tmp_path / name)
+
+
+@pytest.mark.parametrize("pack", [lzma.compress, bz2.compress])
+def test_what_is_compressed_in_another_way_than_its_name_says_is_read(
+    tmp_path: Path, pack: Callable[[bytes], bytes]
+) -> None:
+    (tmp_path / "rank0.json").write_text(GOOD)
+    (tmp_path / "rank1.json.gz").write_bytes(pack(GOOD.encode()))
+    found = discover(tmp_path)
+    assert [path.name for path, _ in found.sources] == ["rank0.json", "rank1.json.gz"]
+    assert found.unreadable == ()
+    with traceanalyzer.open_run(tmp_path, store=tmp_path / "store", attribution=False) as run:
+        assert run.sql("SELECT count(*) FROM host_slices").fetchall() == [(4,)]
 
 
 def test_json_that_is_no_trace_needs_no_word(tmp_path: Path) -> None:

@@ -367,6 +367,19 @@ def test_an_archive_without_traces_says_so(tmp_path: Path) -> None:
         unpacked(zipped({"weights.bin": bytes(1000), "inner.zip": zipped(RUN)}), tmp_path)
 
 
+@pytest.mark.parametrize("inner", ["deep/rank1.zip", "rank1.tar", "rank1.TAR.GZ", "rank1.tgz"])
+@pytest.mark.parametrize("pack", [zipped, tarred])
+def test_an_archive_in_an_archive_is_not_lost_in_silence(
+    pack: Callable[[Mapping[str, bytes]], bytes], inner: str, tmp_path: Path
+) -> None:
+    with pytest.raises(TraceAnalyzerError, match=r"holds another archive, .*rank1"):
+        unpacked(pack({"rank0.json": trace(0), inner: zipped(RUN)}), tmp_path)
+
+
+def test_a_model_that_is_an_archive_is_no_archive_of_traces(tmp_path: Path) -> None:
+    assert unpacked(zipped({"a.json": trace(0), "model.pt": zipped(RUN)}), tmp_path) == ["a.json"]
+
+
 def test_members_of_one_name_keep_apart(tmp_path: Path) -> None:
     target = io.BytesIO()
     with tarfile.open(fileobj=target, mode="w") as archive:

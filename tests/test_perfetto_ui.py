@@ -6,6 +6,7 @@ import http.client
 import re
 import socket
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,71 @@ def test_the_file_goes_out_once_and_only_from_its_address(file: Path) -> None:
     assert serving.end()
     with pytest.raises(ConnectionRefusedError):
         asked(serving.port, "GET", serving.path)
+
+
+@pytest.mark.parametrize(
+    "host", ["rebound.example.org:{port}", "127.0.0.1:1", "localhost", "", "127.0.0.1.example.org"]
+)
+def test_a_request_under_another_name_gets_nothing(file: Path, host: str) -> None:
+    serving = Serving(file)
+    for method in ("GET", "OPTIONS", "HEAD", "POST"):
+        connection = http.client.HTTPConnection("127.0.0.1", serving.port, timeout=20)
+        connection.request(method, serving.path, headers={"Host": host.format(port=serving.port)})
+        answer = connection.getresponse()
+        assert answer.status >= 400
+        assert b"a trace" not in answer.read()
+        assert answer.getheader("Access-Control-Allow-Origin") is None
+        connection.close()
+    assert asked(serving.port, "GET", serving.path)[0] == 200
+    assert serving.end()
+
+
+@pytest.mark.parametrize(
+    "request_line",
+    [
+        b"GET http://127.0.0.1/../../etc/passwd HTTP/1.1\r\n\r\n",
+        b"GET /..%2f..%2fetc%2fpasswd HTTP/1.0\r\n\r\n",
+        b"GET //etc/passwd\r\n\r\n",
+        b"GET " + b"/" * 70_000 + b" HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 200 + b"\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\xff\x1b]0;owned\x07\r\n\r\n",
+        b"GET / HTTP/999999999999999999999.1\r\n\r\n",
+        b"\r\n",
+    ],
+    ids=["absolute", "escaped", "slashes", "long", "headers", "TLS", "version", "blank"],
+)
+def test_odd_requests_get_nothing_and_are_no_end(
+    file: Path, request_line: bytes, capfd: pytest.CaptureFixture[str]
+) -> None:
+    serving = Serving(file)
+    with socket.create_connection(("127.0.0.1", serving.port), timeout=20) as connection:
+        connection.sendall(request_line)
+        connection.shutdown(socket.SHUT_WR)
+        with suppress(ConnectionError):
+            assert b"a trace" not in connection.recv(2**20)
+    assert asked(serving.port, "GET", serving.path)[0] == 200
+    assert serving.end()
+    assert capfd.readouterr().err == ""
+
+
+def test_a_caller_that_drips_does_not_keep_others_out(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("traceanalyzer.exports.perfetto_ui._Handler.timeout", 0.5)
+    serving = Serving(file)
+    ended = threading.Event()
+
+    def drip() -> None:
+        with socket.create_connection(("127.0.0.1", serving.port)) as connection, suppress(ConnectionError):
+            while not ended.wait(0.1):
+                connection.sendall(b"G")
+
+    dripping = threading.Thread(target=drip)
+    dripping.start()
+    try:
+        assert asked(serving.port, "GET", serving.path)[0] == 200
+    finally:
+        ended.set()
+        dripping.join()
+    assert serving.end()
 
 
 def test_it_ends_where_nobody_asks(file: Path) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import IO
 
 from traceanalyzer.exports.part import Part
 from traceanalyzer.exports.stacks import Turn, launching_threads, thread_turns
+from traceanalyzer.report.visible import visible
 from traceanalyzer.run import Run
 
 _BETWEEN = re.compile(r"[;\s]+")
@@ -29,8 +31,12 @@ def write_folded(run: Run, parts: Sequence[Part], target: IO[bytes], weight: str
             totals.update(_by_stack(root, turns) if launched is None else _launched_by(root, turns, launched))
     for stack, time_ns in sorted(totals.items()):
         if time_ns:
-            frames = ";".join(_BETWEEN.sub(" ", frame).strip() or "?" for frame in stack)
-            target.write(f"{frames} {time_ns}\n".encode("utf-8", "replace"))
+            target.write(f"{';'.join(map(_frame, stack))} {time_ns}\n".encode())
+
+
+@lru_cache(2**16)
+def _frame(name: str) -> str:
+    return visible(_BETWEEN.sub(" ", name).strip()) or "?"
 
 
 def write_stacks(stacks: Sequence[tuple[str, int]], target: IO[bytes]) -> None:

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import IO, Any
 
 from traceanalyzer.errors import TraceAnalyzerError
@@ -13,6 +14,8 @@ from traceanalyzer.exports.overlay import Overlay
 from traceanalyzer.exports.part import Part
 from traceanalyzer.ingest.trace_events.losses import Losses
 from traceanalyzer.ingest.trace_events.stream import ByteStream
+from traceanalyzer.report.secrets import masked
+from traceanalyzer.report.visible import with_texts_masked
 from traceanalyzer.run import Run
 
 FIRST_PROCESS = 2_000_000_000
@@ -233,4 +236,10 @@ def _named(what: str, pid: int, tid: int, **args: Any) -> bytes:
 
 
 def _text(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=True, default=str)
+    """Return JSON in ASCII, secrets masked."""
+    return _json_text(value) if isinstance(value, str) else json.dumps(with_texts_masked(value), default=str)
+
+
+@lru_cache(2**16)
+def _json_text(text: str) -> str:
+    return json.dumps(masked(text))

@@ -6,6 +6,8 @@ import json
 import os
 import secrets
 import shutil
+import socket
+import threading
 import time
 import webbrowser
 from collections.abc import Callable
@@ -19,6 +21,7 @@ from traceanalyzer.errors import TraceAnalyzerError
 ORIGIN = "https://ui.perfetto.dev"
 # The only port of this machine that the UI's content-security policy lets it read from.
 PORT = 9001
+HOST = "127.0.0.1"
 PATIENCE_S = 60.0
 _PINNED_TRACKS = "^(steps|ledger)"
 
@@ -48,7 +51,7 @@ def hand_over(
     """
     name = f"{secrets.token_urlsafe(16)}.json.gz"
     try:
-        server = _OneFile(("127.0.0.1", port), file, name)
+        server = _OneFile((HOST, port), file, name)
     except OSError as error:
         raise TraceAnalyzerError(
             "another program (perhaps trace_processor) holds the port", f"127.0.0.1:{port}", "end it, and try again"
@@ -89,11 +92,34 @@ class _Handler(BaseHTTPRequestHandler):
     server: _OneFile
     timeout = 10.0  # a caller that says nothing must not keep the one that fetches the trace out
 
+    def handle(self) -> None:
+        """Answer one request that is asked within `timeout`, however slowly its bytes come."""
+        self._too_slow = threading.Timer(self.timeout, self._hang_up)
+        self._too_slow.start()
+        try:
+            with suppress(ConnectionError):
+                super().handle()
+        finally:
+            self._too_slow.cancel()
+
+    def _hang_up(self) -> None:
+        with suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)
+
+    def _is_asked_for(self) -> bool:
+        """Return whether a request knows the address, and names this machine by its number.
+
+        A page of a stranger whose name was made to lead to this machine sends its own name.
+        """
+        host = self.headers.get("Host", "")
+        return self.path == self.server.path and host in (f"{HOST}:{self.server.server_port}", HOST)
+
     def do_GET(self) -> None:
         """Send the file to the client that knows its address."""
-        if self.path != self.server.path or self.server.is_done:
+        if not self._is_asked_for() or self.server.is_done:
             self.send_error(404)
             return
+        self._too_slow.cancel()
         with self.server.file.open("rb") as content:
             self.send_response(200)
             self._allow()
@@ -106,7 +132,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_OPTIONS(self) -> None:
         """Answer what browsers ask ahead of a request to this machine."""
-        if self.path != self.server.path:
+        if not self._is_asked_for():
             self.send_error(404)
             return
         self.send_response(204)

@@ -10,6 +10,7 @@ from typing import IO, Any
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.exports.part import Part
 from traceanalyzer.exports.stacks import Turn, launching_threads, stream_turns, streams, thread_turns
+from traceanalyzer.report.visible import visible
 from traceanalyzer.run import Run
 
 MOST_BYTES = 200_000_000
@@ -55,9 +56,9 @@ def _write(name: str, frames: dict[str, int], profiles: Sequence[str], target: I
     head = {
         "$schema": _SCHEMA,
         "exporter": f"traceanalyzer@{version('traceanalyzer')}",
-        "name": name,
+        "name": visible(name),
         "activeProfileIndex": 0,
-        "shared": {"frames": [{"name": frame} for frame in frames]},
+        "shared": {"frames": [{"name": visible(frame)} for frame in frames]},
     }
     target.write(json.dumps(head)[:-1].encode() + b', "profiles": [\n')
     target.write(",\n".join(profiles).encode() + b"\n]}\n")
@@ -70,6 +71,6 @@ def _profile(name: str, turns: Iterable[Turn], frames: dict[str, int]) -> str | 
         events.append({"type": "O" if turn.begins else "C", "frame": frame, "at": turn.at_ns})
     if not events:
         return None
-    profile = {"type": "evented", "name": name, "unit": "nanoseconds"}
+    profile = {"type": "evented", "name": visible(name), "unit": "nanoseconds"}
     values = {"startValue": events[0]["at"], "endValue": events[-1]["at"], "events": events}
     return json.dumps({**profile, **values}, separators=(",", ":"))

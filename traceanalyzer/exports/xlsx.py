@@ -9,6 +9,7 @@ from typing import IO, Any
 
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.report.visible import visible_lines
 from traceanalyzer.run import Run
 
 # What a sheet holds below its header.
@@ -89,7 +90,7 @@ def _write_cell(sheet: Any, row: int, column: int, value: Any) -> None:
         sheet.write_number(row, column, value)
     else:
         text = str(value) if isinstance(value, (str, int)) else json.dumps(value, default=str)
-        sheet.write_string(row, column, text.encode("utf-8", "replace").decode()[:_LONGEST_TEXT])
+        sheet.write_string(row, column, visible_lines(text)[:_LONGEST_TEXT])
 
 
 def _sheets(run: Run, diagnosis: Diagnosis) -> dict[str, Rows]:

@@ -19,6 +19,7 @@ from traceanalyzer.report.diff_blocks.headline import sentence
 from traceanalyzer.report.diff_blocks.words import signed_duration
 from traceanalyzer.report.formats import Context
 from traceanalyzer.report.verdict import step_ns
+from traceanalyzer.report.visible import one_line, visible_lines
 from traceanalyzer.report.words import bucket_words, duration, gain
 
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -61,7 +62,7 @@ def write(diagnosis: Diagnosis, stream: TextIO, context: Context) -> None:
         finding = findings.get(rule)
         if finding is not None and SEVERITIES.index(finding.severity) > _HARMLESS:
             saving = f" (up to {gain(finding.saving_share)})" if finding.saving_share else ""
-            cases.append(Case(rule, (finding.severity, f"{finding.title}{saving}", finding.message)))
+            cases.append(Case(rule, (finding.severity, f"{finding.title}{saving}", one_line(finding.message))))
         elif finding is None and abstained.get(rule):
             cases.append(Case(rule, skipped=abstained[rule]))
         else:
@@ -109,5 +110,5 @@ def _write(name: str, cases: Sequence[Case], seconds: float, stream: TextIO) -> 
 
 
 def _legal(text: str) -> str:
-    """Replace what XML 1.0 cannot hold."""
-    return _ILLEGAL.sub("�", text)
+    """Return a text that XML 1.0 can hold and that steers nobody, secrets masked."""
+    return _ILLEGAL.sub("�", visible_lines(text))

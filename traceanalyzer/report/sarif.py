@@ -139,4 +139,4 @@ def _frames(finding: Finding, source_root: Path | None) -> Iterator[tuple[str, i
 
 def _hash(key: Sequence[str]) -> str:
     """Return what stays the same when numbers change or a line moves."""
-    return hashlib.blake2b("\n".join(key).encode(), digest_size=16).hexdigest()
+    return hashlib.blake2b("\n".join(key).encode(errors="replace"), digest_size=16).hexdigest()

@@ -28,7 +28,7 @@ def as_json(value: Any, indent: int | None = None) -> str:
 
     Raises ValueError for a number that is none.
     """
-    text = json.dumps(_with_texts_masked(value), indent=indent, ensure_ascii=False, allow_nan=False, default=str)
+    text = json.dumps(with_texts_masked(value), indent=indent, ensure_ascii=False, allow_nan=False, default=str)
     return _STEERING.sub(lambda match: match[0] if match[0] == "\n" else f"\\u{ord(match[0]):04x}", text)
 
 
@@ -44,12 +44,13 @@ def write_json(value: Any, stream: TextIO) -> None:
     stream.write(as_json(value, indent=2) + "\n")
 
 
-def _with_texts_masked(value: Any) -> Any:
+def with_texts_masked(value: Any) -> Any:
+    """Return plain values with the secrets in their texts masked."""
     if isinstance(value, str):
         return masked(value)
     if isinstance(value, dict):
-        return {key: _with_texts_masked(item) for key, item in value.items()}
-    return [_with_texts_masked(item) for item in value] if isinstance(value, list | tuple) else value
+        return {key: with_texts_masked(item) for key, item in value.items()}
+    return [with_texts_masked(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def visible_lines(text: str) -> str:

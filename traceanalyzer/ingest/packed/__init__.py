@@ -18,7 +18,7 @@ from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import Ingester, IngestOptions
 from traceanalyzer.ingest.nsys.export.report_file import is_report
 from traceanalyzer.ingest.packed.archives import is_archive, members
-from traceanalyzer.ingest.packed.names import below_common, safe_name, stem, unique, without_suffix
+from traceanalyzer.ingest.packed.names import below_common, is_named_as_archive, safe_name, stem, unique, without_suffix
 from traceanalyzer.ingest.packed.streams import (
     BROKEN,
     COPY_BYTES,
@@ -91,10 +91,14 @@ class ArchiveIngester:
         """
         names: dict[str, str] = {}
         reports: set[str] = set()
+        nested: list[str] = []
         with tempfile.TemporaryDirectory(prefix=".unpacked-", dir=folder) as scratch:
             for number, (name, stream) in enumerate(members(path, self._limits)):
                 if is_report(Path(name)):
                     reports.add(stem(name))
+                    continue
+                if is_named_as_archive(name):
+                    nested.append(name)
                     continue
                 place = Path(scratch) / str(number)
                 place.mkdir()
@@ -110,6 +114,9 @@ class ArchiveIngester:
         if not names:
             hint = "expected PyTorch profiler JSON (.json, .json.gz) or Nsight Systems SQLite in it"
             raise TraceAnalyzerError("no traces in this archive", path, hint)
+        if nested:
+            hint = "unpack both, and give the folder: what is in it could be a rank of this run"
+            raise TraceAnalyzerError(f"holds another archive, {min(nested)}, which is not opened", path, hint)
         (folder / _MEMBERS_NAME).write_text(json.dumps(unique(below_common(names))), encoding="utf-8")
 
     def _ingest_member(

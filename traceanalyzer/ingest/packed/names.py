@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 _SUFFIXES = (".zst", ".xz", ".bz2")
+_ARCHIVE = re.compile(r"\.(zip|tgz|tar(\.[a-z0-9]+)?)$", re.IGNORECASE)
 _LONGEST = 80
 
 
@@ -24,6 +25,11 @@ def safe_name(name: str) -> str:
 def without_suffix(path: Path) -> Path:
     """Return a path without the suffix of a compressed file."""
     return path.with_suffix("") if path.suffix.lower() in _SUFFIXES else path
+
+
+def is_named_as_archive(name: str) -> bool:
+    """Return whether a name is that of an archive; files of other kinds, such as models, may begin as archives do."""
+    return _ARCHIVE.search(name) is not None
 
 
 def stem(name: str) -> str:

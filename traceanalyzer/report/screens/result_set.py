@@ -47,7 +47,7 @@ def write_csv(result: duckdb.DuckDBPyConnection, stream: TextIO) -> None:
     """Write a header and rows; NULL is an empty field. On a terminal, characters that steer it are escapes."""
     shown = _visible_cell if stream.isatty() else _masked_cell
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(column_names(result))
+    writer.writerow(map(shown, column_names(result)))
     for rows in _batches(result):
         writer.writerows(
             [as_json(_plain(value)) if isinstance(value, list | dict) else shown(value) for value in row]
