@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,13 +17,14 @@ import pyarrow.parquet as pq
 
 from traceanalyzer import engine
 from traceanalyzer.attribution.vocabulary.options import DEFAULT_OPTIONS, AttributionOptions
-from traceanalyzer.canonical import StoredCounters, StoredTrace, connect_canonical
-from traceanalyzer.discovery import RunSources, find_run, natural_key, ranks_from_names, with_counters
+from traceanalyzer.canonical import NcuTable, StoredTrace, connect_canonical
+from traceanalyzer.discovery import RunSources, find_run, natural_key, ranks_from_names, with_ncu_tables
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
 from traceanalyzer.hardware import with_device
 from traceanalyzer.ingest import Ingester, IngestOptions, Progress
 from traceanalyzer.ingest.packed import member_names
 from traceanalyzer.ingest.sink import parquet_options
+from traceanalyzer.ncu_tables import hash_of, ncu_tables_of, no_trace_beside
 from traceanalyzer.query_errors import query_error
 from traceanalyzer.renamed import with_new_names
 from traceanalyzer.run_table import RunTable
@@ -34,7 +34,7 @@ from traceanalyzer.store.store import Store, StoreWriteError, locate_store
 
 if TYPE_CHECKING:
     from traceanalyzer.attribution.lead_scan.what_if import Answer
-    from traceanalyzer.diagnosis import Counters, Diagnosis
+    from traceanalyzer.diagnosis import Diagnosis, KernelCounters
     from traceanalyzer.rules import Explanation
     from traceanalyzer.settings import Settings
 
@@ -69,7 +69,7 @@ class Run:
     ignored_store: Path | None = None  # a store in the run's folder that this user's commands did not make there
     settings_file: SettingsFile = NO_SETTINGS_FILE  # the project's, for all that is asked without other settings
     device: str | None = None  # as in `open_run`
-    counters: tuple[StoredCounters, ...] = ()  # tables of Nsight Compute, beside the traces or as in `open_run`
+    ncu_tables: tuple[NcuTable, ...] = ()  # tables of Nsight Compute, beside the traces or as in `open_run`
     kept: ExitStack | None = None  # what is removed when the run is closed
 
     @cached_property
@@ -84,7 +84,7 @@ class Run:
             self.derived,
             readers=readers,
             replaced=project.hardware.queries(),
-            counters=self.counters,
+            ncu_tables=self.ncu_tables,
         )
         try:
             project.hardware.check(connection)
@@ -157,13 +157,13 @@ class Run:
         rules = load_rules((*project.rule_paths, *rule_paths), tests=False)
         with self._connect(project, readers(rules)) as connection:
             diagnosis = diagnose(connection, rules, params or {}, str(self.root), project=project, exclusive=True)
-        return replace(diagnosis, counters=self._counters_seen(project)) if self.counters else diagnosis
+        return replace(diagnosis, kernel_counters=self._counted(project)) if self.ncu_tables else diagnosis
 
-    def _counters_seen(self, project: Settings) -> Counters:
-        from traceanalyzer.counters import QUERIES, counters_of
+    def _counted(self, project: Settings) -> KernelCounters:
+        from traceanalyzer.kernel_counters import QUERIES, kernel_counters_of
 
         with self._connect(project, QUERIES) as connection:
-            return counters_of(connection)
+            return kernel_counters_of(connection)
 
     def explain(
         self, rule_id: str, rule_paths: Sequence[Path] = (), settings: Settings | None = None
@@ -188,7 +188,7 @@ class Run:
 
         replaced = self._project(None).hardware.queries()
         return export_metrics(
-            self.traces, self._attributed, Path(folder), names, layout, self.jobs, replaced, self.counters
+            self.traces, self._attributed, Path(folder), names, layout, self.jobs, replaced, self.ncu_tables
         )
 
     def _attributed(self) -> Path:
@@ -252,7 +252,7 @@ def open_run(
     inputs = [Path(path)] if isinstance(path, (str, Path)) else [Path(item) for item in path]
     with ExitStack() as kept:
         piped = kept.enter_context(spooled()) if Path(STANDARD_INPUT) in inputs else None
-        found = with_counters(
+        found = with_ncu_tables(
             find_run([item if piped is None or item != Path(STANDARD_INPUT) else piped for item in inputs]),
             [Path(ncu)] if isinstance(ncu, str | Path) else [Path(item) for item in ncu],
         )
@@ -268,12 +268,12 @@ def open_run(
         unreadable = list(found.unreadable)
         folders = _ingest_all(found.sources, keeper, jobs or os.cpu_count() or 1, report, unreadable)
         traces = _order(found, [(source, folder) for source, folder, _ in folders])
-        counters = _counters(found, [(source, folder) for source, folder, _ in folders])
+        ncu_tables = ncu_tables_of(found, [(source, folder) for source, folder, _ in folders])
         if not traces:
-            raise unreadable[0] if unreadable else _no_trace_beside(counters, root)
+            raise unreadable[0] if unreadable else no_trace_beside(ncu_tables, root)
         reused = all(was_there for _, _, was_there in folders)
         derived = _derive(keeper, traces, options, jobs) if attribution else None
-        writing = _renew_catalog(keeper, traces, derived, reused, counters)
+        writing = _renew_catalog(keeper, traces, derived, reused, ncu_tables)
         return Run(
             root,
             keeper.folder,
@@ -287,7 +287,7 @@ def open_run(
             location.ignored,
             settings_file,
             device,
-            tuple(counters),
+            tuple(ncu_tables),
             kept.pop_all(),
         )
 
@@ -353,29 +353,6 @@ def _order(found: RunSources, folders: Sequence[tuple[Path, Path]]) -> list[Stor
     return sorted(traces, key=lambda t: (t.rank is None, t.rank or 0, natural_key(t.trace)))
 
 
-def _counters(found: RunSources, folders: Sequence[tuple[Path, Path]]) -> list[StoredCounters]:
-    """Return every table of counters in the run, in the order of their names."""
-    counters = {}
-    for source, folder in folders:
-        members = member_names(folder)
-        for file in sorted(folder.glob("*/ncu_launches.parquet")):
-            name = found.name(source)
-            name = source.as_posix() if name.startswith("../") else name
-            counters[file.parent] = f"{name}/{members[file.parent.name]}" if members else name
-    return [StoredCounters(*item) for item in sorted(counters.items(), key=lambda item: natural_key(item[1]))]
-
-
-def _no_trace_beside(counters: Sequence[StoredCounters], root: Path) -> TraceAnalyzerError:
-    what = (
-        "is a table of Nsight Compute, and no trace" if root.is_file() else "no traces beside tables of Nsight Compute"
-    )
-    hint = (
-        "counters do not tell when kernels ran: record the job with nsys or torch.profiler, and give its trace with "
-        f"--ncu {counters[0].file}"
-    )
-    return TraceAnalyzerError(what, root, hint)
-
-
 @dataclass(frozen=True)
 class _StoredFile:
     """One file of a run, also one in an archive: its name in the run, and the folders of its traces."""
@@ -419,7 +396,7 @@ def _renew_catalog(
     traces: Sequence[StoredTrace],
     derived: Path | None,
     reused: bool,
-    counters: Sequence[StoredCounters],
+    ncu_tables: Sequence[NcuTable],
 ) -> Future[None] | None:
     """Begin to write the catalogue, unless it already shows what was opened.
 
@@ -427,26 +404,22 @@ def _renew_catalog(
     """
     if "?" in str(keeper.folder.absolute()):
         return None
-    beside_traces = f" {_hash_of(counters)}" if counters else ""
+    beside_traces = f" {hash_of(ncu_tables)}" if ncu_tables else ""
     shown_derived, *shown_beside = (keeper.catalog_shows() or "").partition(" ")
     is_shown = keeper.catalog_shows() is not None and "".join(shown_beside) == beside_traces
     if reused and is_shown and (derived is None or shown_derived == derived.name):
         return None
     shows = ("" if derived is None else derived.name) + beside_traces
     beside = ThreadPoolExecutor(1)
-    writing = beside.submit(keeper.replace_catalog, shows, lambda file: _write_catalog(file, traces, derived, counters))
+    writing = beside.submit(
+        keeper.replace_catalog, shows, lambda file: _write_catalog(file, traces, derived, ncu_tables)
+    )
     beside.shutdown(wait=False)
     return writing
 
 
-def _hash_of(counters: Sequence[StoredCounters]) -> str:
-    """Return a hash of what tables of counters hold, which their folders are named after, and what they are called."""
-    text = "\n".join(f"{stored.folder.parent.name} {stored.folder.name} {stored.file}" for stored in counters)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
 def _write_catalog(
-    file: Path, traces: Sequence[StoredTrace], derived: Path | None, counters: Sequence[StoredCounters]
+    file: Path, traces: Sequence[StoredTrace], derived: Path | None, ncu_tables: Sequence[NcuTable]
 ) -> None:
-    with engine.connect(traces, derived, file, counters=counters) as connection:
+    with engine.connect(traces, derived, file, ncu_tables=ncu_tables) as connection:
         engine.add_comments(connection)
