@@ -215,15 +215,15 @@ def test_a_diagnosis_says_where_counters_disagree_with_the_model(
     assert "1 profiled launch of kernels that take 100.0 % of the kernel time" in text
     document = json.loads(diagnosis.to_json())
     jsonschema.validate(document, json.loads((root / "docs" / "diagnosis.schema.json").read_text()))
-    assert document["counters"]["matched_share"] == 1
-    factors = [item["flops_factor"] for item in document["counters"]["disagreements"]]
+    assert document["kernel_counters"]["matched_share"] == 1
+    factors = [item["flops_factor"] for item in document["kernel_counters"]["disagreements"]]
     assert factors == ([] if counted < FLOPS else [2])
 
 
 def test_what_a_table_lost_is_in_the_diagnosis(run: Path) -> None:
     (run / "counters.csv").write_text(table(ffma="1,2,3") + '\n"1","7","cut off')
     with open_run(run) as opened:
-        counters = opened.diagnose(settings=NO_SETTINGS).counters
+        counters = opened.diagnose(settings=NO_SETTINGS).kernel_counters
     assert counters is not None
     assert counters.lost_count == 2
     assert str(counters.lost_example).endswith(": 1,2,3")
@@ -232,5 +232,5 @@ def test_what_a_table_lost_is_in_the_diagnosis(run: Path) -> None:
 def test_a_run_without_tables_says_nothing_of_counters(run: Path) -> None:
     with open_run(run) as opened:
         diagnosis = opened.diagnose(settings=NO_SETTINGS)
-    assert diagnosis.counters is None
+    assert diagnosis.kernel_counters is None
     assert "Nsight Compute" not in diagnosis.to_markdown()

@@ -36,7 +36,7 @@ def read(content: str | bytes, folder: Path, max_values: int | None = None) -> d
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     ingester = NcuIngester() if max_values is None else NcuIngester(max_values)
     ingester.ingest(path, folder, IngestOptions())
-    return {f.stem: pq.ParquetFile(f).read().to_pylist() for f in (folder / "counters").glob("*.parquet")}
+    return {f.stem: pq.ParquetFile(f).read().to_pylist() for f in (folder / "ncu").glob("*.parquet")}
 
 
 def counts(tables: dict[str, list[dict[str, Any]]]) -> tuple[int, int, int]:

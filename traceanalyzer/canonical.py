@@ -10,24 +10,24 @@ import duckdb
 import pyarrow as pa
 
 from traceanalyzer.schema import TableSchema, run_tables, trace_tables
-from traceanalyzer.stored_trace import StoredCounters, StoredTrace
+from traceanalyzer.stored_trace import NcuTable, StoredTrace
 
 
 def connect_canonical(
     traces: Sequence[StoredTrace],
     database: Path | None = None,
     needed: Set[str] | None = None,
-    counters: Sequence[StoredCounters] = (),
+    ncu_tables: Sequence[NcuTable] = (),
 ) -> duckdb.DuckDBPyConnection:
     """Return a connection over the canonical tables of stored traces, which are numbered in their order.
 
     `database` makes the connection a file instead of memory. `needed` are the tables to define, all by default.
-    `counters` are tables that lie beside the traces.
+    `ncu_tables` are tables that lie beside the traces.
     """
     connection = _new_connection(database)
     _define(connection, dict(enumerate(traces)), needed)
     for name in those(run_tables(), needed):
-        connection.execute(_counters_view(run_tables()[name], counters))
+        connection.execute(_ncu_view(run_tables()[name], ncu_tables))
     return connection
 
 
@@ -148,18 +148,18 @@ def _stored_view(table: TableSchema, traces: Mapping[int, StoredTrace]) -> str:
     return f"CREATE OR REPLACE VIEW canonical.{table.name} AS SELECT {numbered}, {columns} FROM {source}"
 
 
-def _counters_view(table: TableSchema, counters: Sequence[StoredCounters]) -> str:
-    """Return the view of a table over the Parquet files of tables of counters, with their names put in front."""
-    if not counters:
+def _ncu_view(table: TableSchema, ncu_tables: Sequence[NcuTable]) -> str:
+    """Return the view of a table over the Parquet files of tables of Nsight Compute, with their names put in front."""
+    if not ncu_tables:
         return _empty_view(table)
     files = " UNION ALL ".join(
         f"SELECT {quoted(stored.file)} AS {table.key}, * FROM read_parquet({literal(_parquet(stored, table))})"
-        for stored in counters
+        for stored in ncu_tables
     )
     return f"CREATE OR REPLACE VIEW canonical.{table.name} AS {files}"
 
 
-def _parquet(stored: StoredCounters, table: TableSchema) -> Path:
+def _parquet(stored: NcuTable, table: TableSchema) -> Path:
     return stored.folder / f"{table.name}.parquet"
 
 

@@ -338,7 +338,7 @@ class ModelDisagreement:
 
 
 @dataclass(frozen=True)
-class Counters:
+class KernelCounters:
     """What counters of Nsight Compute say of a run's kernels."""
 
     files: tuple[str, ...]
@@ -370,7 +370,7 @@ class Diagnosis:
     ranks: tuple[RankSteps, ...] = ()  # of runs with four devices and more whose steps are known
     host_functions: tuple[HostFunction, ...] = ()  # most samples first
     host_hint: str | None = None  # how to record what the host does between recorded calls
-    counters: Counters | None = None  # None: no table of Nsight Compute is read with the run
+    kernel_counters: KernelCounters | None = None  # None: no table of Nsight Compute is read with the run
     schema_version: int = SCHEMA_VERSION
 
     def table(self, name: str) -> pa.Table:

@@ -29,7 +29,7 @@ from traceanalyzer.canonical import (
 from traceanalyzer.metrics import in_reading_order, metrics, metrics_in_order, sources_in
 from traceanalyzer.renamed import COLUMNS
 from traceanalyzer.schema import TableSchema, canonical_tables, derived_tables
-from traceanalyzer.stored_trace import StoredCounters, StoredTrace
+from traceanalyzer.stored_trace import NcuTable, StoredTrace
 
 if TYPE_CHECKING:
     from traceanalyzer.attribution import AttributionOptions
@@ -64,9 +64,9 @@ def connect(
     database: Path | None = None,
     readers: Sequence[str] | None = None,
     replaced: Mapping[str, str] = MappingProxyType({}),
-    counters: Sequence[StoredCounters] = (),
+    ncu_tables: Sequence[NcuTable] = (),
 ) -> duckdb.DuckDBPyConnection:
-    """Return a connection over stored traces, numbered in their order, and tables of counters beside them.
+    """Return a connection over stored traces, numbered in their order, and tables of Nsight Compute beside them.
 
     `derived` is the folder with the run's attribution tables as Parquet; without it the connection has neither these
     tables nor the metrics that read them. `database` makes the connection a file instead of memory: the catalogue.
@@ -74,7 +74,7 @@ def connect(
     queries that take the place of metrics', by name.
     """
     needed = named_in(readers)
-    connection = connect_unattributed(traces, database, needed, counters)
+    connection = connect_unattributed(traces, database, needed, ncu_tables)
     if derived is not None:
         add_attribution(connection, derived, needed)
     add_metrics(connection, with_attribution=derived is not None, readers=readers, replaced=replaced)
@@ -85,10 +85,10 @@ def connect_unattributed(
     traces: Sequence[StoredTrace],
     database: Path | None = None,
     needed: Set[str] | None = None,
-    counters: Sequence[StoredCounters] = (),
+    ncu_tables: Sequence[NcuTable] = (),
 ) -> duckdb.DuckDBPyConnection:
     """Return a connection over stored traces with the macros, but without attribution and metrics."""
-    connection = connect_canonical(traces, database, needed, counters)
+    connection = connect_canonical(traces, database, needed, ncu_tables)
     connection.execute("CREATE SCHEMA attribution")
     _add_pass_through(connection, "canonical", those(canonical_tables(), needed))
     add_macros(connection)

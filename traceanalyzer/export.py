@@ -17,7 +17,7 @@ from traceanalyzer import engine
 from traceanalyzer.canonical import literal
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.metrics import metrics, with_those_below
-from traceanalyzer.stored_trace import StoredCounters, StoredTrace
+from traceanalyzer.stored_trace import NcuTable, StoredTrace
 from traceanalyzer.unfinished import unfinished
 
 LAYOUTS = {"parquet": "FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION V2", "csv": "FORMAT csv, HEADER"}
@@ -37,12 +37,12 @@ def export_metrics(
     layout: str = "parquet",
     jobs: int | None = None,
     replaced: Mapping[str, str] = MappingProxyType({}),
-    counters: Sequence[StoredCounters] = (),
+    ncu_tables: Sequence[NcuTable] = (),
 ) -> dict[str, Path]:
     """Write metrics into a folder, all of them unless `names` names some; return the file of each.
 
     All files appear at the end and replace those of an earlier export; none appears where one cannot be computed.
-    `attribute`, `jobs`, `replaced` and `counters` are as in `compute_metrics`. Raises TraceAnalyzerError where the
+    `attribute`, `jobs`, `replaced` and `ncu_tables` are as in `compute_metrics`. Raises TraceAnalyzerError where the
     folder cannot be written.
     """
     wanted = list(names) or list(metrics())
@@ -60,7 +60,7 @@ def export_metrics(
                     query = f"SELECT * REPLACE ({exact}) FROM ({query})"
                 connection.execute(f"COPY ({query}) TO {literal(parts[name])} ({LAYOUTS[layout]})")
 
-            compute_metrics(traces, attribute, wanted, write, jobs, replaced, counters)
+            compute_metrics(traces, attribute, wanted, write, jobs, replaced, ncu_tables)
             for name, part in parts.items():
                 part.replace(files[name])
     except (OSError, duckdb.IOException) as error:
@@ -79,14 +79,14 @@ def compute_metrics(
     take: Take,
     jobs: int | None = None,
     replaced: Mapping[str, str] = MappingProxyType({}),
-    counters: Sequence[StoredCounters] = (),
+    ncu_tables: Sequence[NcuTable] = (),
 ) -> None:
     """Compute metrics and pass each to `take`: a connection, the metric's name, and the query that returns its rows.
 
     A metric that others read is computed once. `attribute` returns the folder of the attribution tables; it is called
     only where a metric needs them, while the other metrics are computed. `jobs` is the number of cores to use, all by
     default; that many threads call `take`. `replaced` are queries that take the place of metrics', by name;
-    `counters` are tables that lie beside the traces.
+    `ncu_tables` are tables that lie beside the traces.
     """
     workers = jobs or os.cpu_count() or 1
     wanted = with_those_below(names)
@@ -96,7 +96,7 @@ def compute_metrics(
         waits_for[_ATTRIBUTION] = frozenset()  # first, because it takes longest
     for name, metric in wanted.items():
         waits_for[name] = metric.reads | ({_ATTRIBUTION} if metric.needs_attribution else frozenset())
-    with engine.connect_unattributed(traces, counters=counters) as connection, ThreadPoolExecutor(workers) as pool:
+    with engine.connect_unattributed(traces, ncu_tables=ncu_tables) as connection, ThreadPoolExecutor(workers) as pool:
         # Many queries at once use the cores better than one query on many.
         connection.execute("SET threads = 1")
 

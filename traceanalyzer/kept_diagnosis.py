@@ -34,7 +34,7 @@ def question(run: Run, project: Settings, rule_paths: Sequence[Path], params: Ma
         run.root,
         run.traces,
         run.derived,
-        run.counters,
+        run.ncu_tables,
         project,
         sorted(params.items()),
         rules.hexdigest(),

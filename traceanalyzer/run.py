@@ -13,14 +13,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from traceanalyzer.attribution.vocabulary.options import DEFAULT_OPTIONS, AttributionOptions
-from traceanalyzer.discovery import find_run, with_counters
+from traceanalyzer.discovery import find_run, with_ncu_tables
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
 from traceanalyzer.hardware import with_device
 from traceanalyzer.ingest import Progress
 from traceanalyzer.opening.catalog import renew_catalog
-from traceanalyzer.opening.contents import counters_of, no_trace_beside, traces_of
+from traceanalyzer.opening.contents import traces_of
 from traceanalyzer.opening.deriving import derived_of, with_names
 from traceanalyzer.opening.ingesting import check_name, ingest_all
+from traceanalyzer.opening.ncu_tables import ncu_tables_of, no_trace_beside
 from traceanalyzer.opening.sources import list_objects, recognise_objects
 from traceanalyzer.remote.location import Location, run_input
 from traceanalyzer.renamed import with_new_names
@@ -28,13 +29,13 @@ from traceanalyzer.run_table import RunTable
 from traceanalyzer.settings import NO_SETTINGS_FILE, SettingsFile, locate_settings
 from traceanalyzer.standard_input import STANDARD_INPUT, spooled
 from traceanalyzer.store.store import Store, locate_store
-from traceanalyzer.stored_trace import StoredCounters, StoredTrace
+from traceanalyzer.stored_trace import NcuTable, StoredTrace
 
 if TYPE_CHECKING:
     import duckdb
 
     from traceanalyzer.attribution.lead_scan.what_if import Answer
-    from traceanalyzer.diagnosis import Counters, Diagnosis
+    from traceanalyzer.diagnosis import Diagnosis, KernelCounters
     from traceanalyzer.rules import Explanation
     from traceanalyzer.settings import Settings
 
@@ -69,13 +70,13 @@ class Run:
     ignored_store: Path | None = None  # a store in the run's folder that this user's commands did not make there
     settings_file: SettingsFile = NO_SETTINGS_FILE  # the project's, for all that is asked without other settings
     device: str | None = None  # as in `open_run`
-    counters: tuple[StoredCounters, ...] = ()  # tables of Nsight Compute, beside the traces or as in `open_run`
+    ncu_tables: tuple[NcuTable, ...] = ()  # tables of Nsight Compute, beside the traces or as in `open_run`
     kept: ExitStack | None = None  # what is removed when the run is closed
 
     @property
     def name(self) -> str:
         """What the run is called: the last part of its place."""
-        return self.root.name or self.root.resolve().name
+        return self.root.name or (self.root.resolve().name if isinstance(self.root, Path) else str(self.root))
 
     @cached_property
     def connection(self) -> duckdb.DuckDBPyConnection:
@@ -91,7 +92,7 @@ class Run:
             self.derived,
             readers=readers,
             replaced=project.hardware.queries(),
-            counters=self.counters,
+            ncu_tables=self.ncu_tables,
         )
         try:
             project.hardware.check(connection)
@@ -182,13 +183,13 @@ class Run:
         rules = load_rules((*project.rule_paths, *rule_paths), tests=False)
         with self._connect(project, readers(rules)) as connection:
             diagnosis = diagnose(connection, rules, params, str(self.root), project=project, exclusive=True)
-        return replace(diagnosis, counters=self._counters_seen(project)) if self.counters else diagnosis
+        return replace(diagnosis, kernel_counters=self._counted(project)) if self.ncu_tables else diagnosis
 
-    def _counters_seen(self, project: Settings) -> Counters:
-        from traceanalyzer.counters import QUERIES, counters_of
+    def _counted(self, project: Settings) -> KernelCounters:
+        from traceanalyzer.kernel_counters import QUERIES, kernel_counters_of
 
         with self._connect(project, QUERIES) as connection:
-            return counters_of(connection)
+            return kernel_counters_of(connection)
 
     def explain(
         self, rule_id: str, rule_paths: Sequence[Path] = (), settings: Settings | None = None
@@ -213,7 +214,7 @@ class Run:
 
         replaced = self._project(None).hardware.queries()
         return export_metrics(
-            self.traces, self._attributed, Path(folder), names, layout, self.jobs, replaced, self.counters
+            self.traces, self._attributed, Path(folder), names, layout, self.jobs, replaced, self.ncu_tables
         )
 
     def _attributed(self) -> Path:
@@ -298,16 +299,16 @@ def open_run(
         keeper = Store(location.folder)
         if remote:
             found = recognise_objects(remote_run, keeper)
-        found = with_counters(found, tables)
+        found = with_ncu_tables(found, tables)
         unreadable = list(found.unreadable)
         folders = ingest_all(found.sources, keeper, jobs or os.cpu_count() or 1, report, unreadable)
         traces = traces_of(keeper, found, [(source, folder) for source, folder, _ in folders])
-        counters = counters_of(found, [(source, folder) for source, folder, _ in folders])
+        ncu_tables = ncu_tables_of(found, [(source, folder) for source, folder, _ in folders])
         if not traces:
-            raise unreadable[0] if unreadable else no_trace_beside(counters, root)
+            raise unreadable[0] if unreadable else no_trace_beside(ncu_tables, root)
         reused = all(was_there for _, _, was_there in folders)
         derived = derived_of(keeper, traces, options, jobs) if attribution else None
-        writing = renew_catalog(keeper, traces, derived, reused, counters)
+        writing = renew_catalog(keeper, traces, derived, reused, ncu_tables)
         return Run(
             root,
             keeper.folder,
@@ -321,6 +322,6 @@ def open_run(
             location.ignored,
             settings_file,
             device,
-            tuple(counters),
+            tuple(ncu_tables),
             kept.pop_all(),
         )

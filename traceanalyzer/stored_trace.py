@@ -1,4 +1,4 @@
-"""What a run reads from its store: traces, and tables of counters."""
+"""What a run reads from its store: traces, and tables of Nsight Compute."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class StoredTrace:
 
 
 @dataclass(frozen=True)
-class StoredCounters:
-    """One table of counters' folder of Parquet files, and what the table is called in the run."""
+class NcuTable:
+    """One table of Nsight Compute: its folder of Parquet files, and what the table is called in the run."""
 
     folder: Path
     file: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from traceanalyzer.discovery.finding import discover, find_sources, ingesters
 from traceanalyzer.discovery.heads import read_head
 from traceanalyzer.discovery.naming import natural_key, ranks_from_names
-from traceanalyzer.discovery.run_sources import RunSources, find_run, with_counters
+from traceanalyzer.discovery.run_sources import RunSources, find_run, with_ncu_tables
 
 __all__ = [
     "RunSources",
@@ -16,5 +16,5 @@ __all__ = [
     "natural_key",
     "ranks_from_names",
     "read_head",
-    "with_counters",
+    "with_ncu_tables",
 ]

@@ -55,7 +55,7 @@ def find_run(inputs: Sequence[Path]) -> RunSources:
     return RunSources(_root_of(paths), tuple(sources.values()), tuple(unreadable.values()))
 
 
-def with_counters(found: RunSources, files: Sequence[Path]) -> RunSources:
+def with_ncu_tables(found: RunSources, files: Sequence[Path]) -> RunSources:
     """Return a run with tables of Nsight Compute that do not lie beside its traces (`--ncu`).
 
     Raises TraceAnalyzerError where a file is none.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
+from traceanalyzer.opening.ncu_tables import hash_of
 from traceanalyzer.store.store import Store
-from traceanalyzer.stored_trace import StoredCounters, StoredTrace
+from traceanalyzer.stored_trace import NcuTable, StoredTrace
 
 
 def renew_catalog(
@@ -16,7 +16,7 @@ def renew_catalog(
     traces: Sequence[StoredTrace],
     derived: Path | None,
     reused: bool,
-    counters: Sequence[StoredCounters],
+    ncu_tables: Sequence[NcuTable],
 ) -> Future[None] | None:
     """Begin to write the catalogue, unless it already shows what was opened.
 
@@ -24,28 +24,24 @@ def renew_catalog(
     """
     if "?" in str(keeper.folder.absolute()):
         return None
-    beside_traces = f" {_hash_of(counters)}" if counters else ""
+    beside_traces = f" {hash_of(ncu_tables)}" if ncu_tables else ""
     shown_derived, *shown_beside = (keeper.catalog_shows() or "").partition(" ")
     is_shown = keeper.catalog_shows() is not None and "".join(shown_beside) == beside_traces
     if reused and is_shown and (derived is None or shown_derived == derived.name):
         return None
     shows = ("" if derived is None else derived.name) + beside_traces
     beside = ThreadPoolExecutor(1)
-    writing = beside.submit(keeper.replace_catalog, shows, lambda file: _write_catalog(file, traces, derived, counters))
+    writing = beside.submit(
+        keeper.replace_catalog, shows, lambda file: _write_catalog(file, traces, derived, ncu_tables)
+    )
     beside.shutdown(wait=False)
     return writing
 
 
-def _hash_of(counters: Sequence[StoredCounters]) -> str:
-    """Return a hash of what tables of counters hold, which their folders are named after, and what they are called."""
-    text = "\n".join(f"{stored.folder.parent.name} {stored.folder.name} {stored.file}" for stored in counters)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
 def _write_catalog(
-    file: Path, traces: Sequence[StoredTrace], derived: Path | None, counters: Sequence[StoredCounters]
+    file: Path, traces: Sequence[StoredTrace], derived: Path | None, ncu_tables: Sequence[NcuTable]
 ) -> None:
     from traceanalyzer import engine
 
-    with engine.connect(traces, derived, file, counters=counters) as connection:
+    with engine.connect(traces, derived, file, ncu_tables=ncu_tables) as connection:
         engine.add_comments(connection)

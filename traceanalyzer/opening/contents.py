@@ -1,4 +1,4 @@
-"""What the store holds of a run, in order: its traces with their ranks, and its tables of counters."""
+"""What the store holds of a run, in order: its traces with their ranks."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from traceanalyzer.discovery import RunSources, natural_key, ranks_from_names
-from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest.packed import member_names
-from traceanalyzer.remote.location import Location
 from traceanalyzer.store.store import Store
-from traceanalyzer.stored_trace import StoredCounters, StoredTrace
+from traceanalyzer.stored_trace import StoredTrace
 
 if TYPE_CHECKING:
     from traceanalyzer.remote.remote_object import RemoteObject
@@ -48,28 +46,6 @@ def _recorded_ranks(keeper: Store, parts: Sequence[Path]) -> dict[Path, int | No
     ranks = [table.column("rank")[0].as_py() for table in tables]
     keeper.keep_answer(question, json.dumps(ranks).encode())
     return dict(zip(parts, ranks, strict=True))
-
-
-def counters_of(found: RunSources, folders: Sequence[tuple[Path | RemoteObject, Path]]) -> list[StoredCounters]:
-    """Return every table of counters in the run, in the order of their names."""
-    counters = {}
-    for source, folder in folders:
-        members = member_names(folder)
-        for file in sorted(folder.glob("*/ncu_launches.parquet")):
-            name = found.name(source)
-            name = source.as_posix() if isinstance(source, Path) and name.startswith("../") else name
-            counters[file.parent] = f"{name}/{members[file.parent.name]}" if members else name
-    return [StoredCounters(*item) for item in sorted(counters.items(), key=lambda item: natural_key(item[1]))]
-
-
-def no_trace_beside(counters: Sequence[StoredCounters], root: Path | Location) -> TraceAnalyzerError:
-    alone = isinstance(root, Path) and root.is_file()
-    what = "is a table of Nsight Compute, and no trace" if alone else "no traces beside tables of Nsight Compute"
-    hint = (
-        "counters do not tell when kernels ran: record the job with nsys or torch.profiler, and give its trace with "
-        f"--ncu {counters[0].file}"
-    )
-    return TraceAnalyzerError(what, str(root), hint)
 
 
 @dataclass(frozen=True)

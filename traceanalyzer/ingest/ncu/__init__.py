@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # What writes a table out of a report, which only NVIDIA's programs read.
 EXPORT = "ncu --import {} --csv --page raw > report.csv"
-COUNTERS = "counters"  # the subfolder that a table gets instead of that of a trace
+FOLDER = "ncu"  # the subfolder that a table gets instead of that of a trace
 _HEADER = re.compile(rb'^(?:\xef\xbb\xbf)?[ \t]*"?ID"?,.*', re.MULTILINE)
 _BATCH_ROWS = 2**16
 # Ten thousand launches with all metrics that there are; more of them say nothing new.
@@ -42,7 +42,7 @@ class NcuIngester:
         return header is not None and b"\0" not in head[: header.end()]
 
     def ingest(self, path: Path, folder: Path, options: IngestOptions) -> None:
-        """Write the tables of the file into `folder`/counters: it has no trace.
+        """Write the tables of the file into `folder`/ncu: it has no trace.
 
         Raises TraceAnalyzerError where no launch is in it.
         """
@@ -52,7 +52,7 @@ class NcuIngester:
         from traceanalyzer.schema import run_tables
 
         counts = dict.fromkeys(run_tables(), 0)
-        with TraceSink(folder / COUNTERS, run_tables()) as sink:
+        with TraceSink(folder / FOLDER, run_tables()) as sink:
             batches: dict[str, list[Mapping[str, Any]]] = {name: [] for name in counts}
             for table, row in pages.rows(file.records()):
                 if counts["ncu_metrics"] == self._max_values:

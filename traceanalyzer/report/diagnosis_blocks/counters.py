@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from traceanalyzer.diagnosis import CountedKernel, Counters, Diagnosis, ModelDisagreement
+from traceanalyzer.diagnosis import CountedKernel, Diagnosis, KernelCounters, ModelDisagreement
 from traceanalyzer.report.blocks import Block, Heading, Paragraph, Section, Table, Text
 from traceanalyzer.report.words import counted, duration, listed, name_words, percent
 
@@ -14,7 +14,7 @@ MOST_KERNELS = 5
 
 def counter_sections(diagnosis: Diagnosis, *, verbose: bool) -> list[Section]:
     """Return what counters say; `verbose` adds the kernels with the most headroom. Nothing without counters."""
-    counters = diagnosis.counters
+    counters = diagnosis.kernel_counters
     if counters is None:
         return []
     blocks: list[Block] = [Paragraph(f"{_cover_words(counters)} {_model_words(counters)}")]
@@ -25,7 +25,9 @@ def counter_sections(diagnosis: Diagnosis, *, verbose: bool) -> list[Section]:
     if counters.lost_count:
         words = f"{counted(counters.lost_count, 'line or value', 'lines or values')} of the tables could not be read"
         blocks.append(Paragraph(f"{words}; the first: {counters.lost_example}", role="caution"))
-    return [Section(tuple(blocks), Heading("Counters", (Text(f"Nsight Compute: {listed(counters.files)}", "dim"),)))]
+    return [
+        Section(tuple(blocks), Heading("KernelCounters", (Text(f"Nsight Compute: {listed(counters.files)}", "dim"),)))
+    ]
 
 
 def _disagreements(disagreements: Sequence[ModelDisagreement]) -> Table:
@@ -59,14 +61,14 @@ def _kernels(kernels: Sequence[CountedKernel]) -> Table:
     return Table(columns, rows, right=frozenset({1, 3, 4, 5}))
 
 
-def _cover_words(counters: Counters) -> str:
+def _cover_words(counters: KernelCounters) -> str:
     launches = counted(counters.launch_count, "profiled launch", "profiled launches")
     if not counters.matched_share:
         return f"None of the {launches} is of a kernel in the trace."
     return f"{launches} of kernels that take {percent(counters.matched_share)} of the kernel time."
 
 
-def _model_words(counters: Counters) -> str:
+def _model_words(counters: KernelCounters) -> str:
     if not counters.compared_count:
         return (
             "No operator can be compared with the model of its cost (`traceanalyzer metrics show ncu_model` says why)."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traceanalyzer.diagnosis import CountedKernel, Counters, ModelDisagreement
+from traceanalyzer.diagnosis import CountedKernel, KernelCounters, ModelDisagreement
 
 if TYPE_CHECKING:
     import duckdb
@@ -44,12 +44,12 @@ ORDER BY sum_ns DESC, trace, device, operator, input_shapes, input_types
 QUERIES = (_FILES, _MATCHED, _KERNELS, _COMPARED, _DISAGREEMENTS)
 
 
-def counters_of(con: duckdb.DuckDBPyConnection) -> Counters:
+def kernel_counters_of(con: duckdb.DuckDBPyConnection) -> KernelCounters:
     """Return what the counters of a connection say, which has the metrics that `QUERIES` read."""
     ((files, launch_count, lost_count, example),) = con.execute(_FILES).fetchall()
     ((matched_share,),) = con.execute(_MATCHED).fetchall()
     ((compared_count,),) = con.execute(_COMPARED).fetchall()
-    return Counters(
+    return KernelCounters(
         tuple(files),
         launch_count,
         lost_count,
