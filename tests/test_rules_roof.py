@@ -1,0 +1,73 @@
+"""Bounds from the roof: what the rules promise is what a rerun of the simulated job without the fault saves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from traceanalyzer import engine
+from traceanalyzer.diagnosis import Finding
+from traceanalyzer.rules import diagnose, load_rules
+from traceanalyzer.simulator import simulate
+
+# Kernels of an A100, which reach 60 % of its 312 TFLOP/s, under the name of a device with 989.
+SLOW_MATMULS = {
+    "steps": 6,
+    "kernels": 60,
+    "kernel_us": 800,
+    "device": {"like": "A100", "name": "NVIDIA H100 80GB HBM3", "sm_count": 132},
+}
+_FORWARD = {"forward": 30, "do": [{"kernel": {"us": 200, "py_us": 3}}]}
+_GRADIENTS = {
+    "annot": {"name": "autograd::engine::evaluate_function: MmBackward0"},
+    "do": [{"repeat": 60, "do": [{"kernel": {"us": 200}}]}],
+}
+_AGAIN = {"repeat": 30, "do": [{"kernel": {"us": 200}}]}
+CHECKPOINTED = [_FORWARD, {"annot": {"name": "CheckpointFunctionBackward"}, "do": [_AGAIN, _GRADIENTS]}]
+
+
+OF_MATMULS = {
+    "gemm-below-roofline",
+    "tensor-cores-unused",
+    "matmul-misaligned",
+    "fp32-matmul-no-tensor-core",
+    "amp-not-used",
+    "tiny-grid",
+    "dominant-kernel",
+}
+
+
+def finding(rule_id: str, scenario: dict[str, Any]) -> Finding:
+    con = engine.connect_tables(simulate(scenario).canonical_tables())
+    (found,) = (item for item in diagnose(con, load_rules(tests=False)).findings if item.rule == rule_id)
+    return found
+
+
+@pytest.mark.check
+def test_matmuls_at_the_peak_rate_save_what_the_finding_says_at_most() -> None:
+    found = finding("gemm-below-roofline", SLOW_MATMULS)
+    at_peak = simulate(SLOW_MATMULS).true_saving_share(kernel_scale={"gemm": 0.6 * 312 / 989})
+    assert found.saving_share is not None
+    assert found.saving_share == pytest.approx(at_peak, abs=0.01)
+    # Good kernels reach 70 % of the peak; what they save is less.
+    good = simulate(SLOW_MATMULS).true_saving_share(kernel_scale={"gemm": 0.6 * 312 / 989 / 0.7})
+    assert good < found.saving_share
+
+
+@pytest.mark.check
+def test_steps_without_the_second_forward_pass_save_what_the_finding_says_at_most() -> None:
+    scenario: dict[str, Any] = {"steps": 8, "memory": True}
+    found = finding("recompute-with-headroom", scenario | {"program": CHECKPOINTED})
+    step_ns: list[float] = []
+    for program in (CHECKPOINTED, [_FORWARD, _GRADIENTS]):
+        con = engine.connect_tables(simulate(scenario | {"program": program}).canonical_tables())
+        step_ns += con.execute("SELECT window_ns / step_count FROM windows").fetchone() or ()
+    assert found.saving_share == pytest.approx(1 - step_ns[1] / step_ns[0], abs=0.01)
+
+
+@pytest.mark.check
+def test_slow_matmuls_are_told_once() -> None:
+    con = engine.connect_tables(simulate(SLOW_MATMULS).canonical_tables())
+    told = {item.rule for item in diagnose(con, load_rules(tests=False)).findings}
+    assert told & OF_MATMULS == {"gemm-below-roofline"}
