@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from nsys_export import launched, write_sqlite
 from object_servers import ENVIRONMENT, PAGE_OBJECTS, Fault, Proxy, Request, proxy_of, s3_server
+from tiers import needed
 from trace_event_tables import events, slice_text
 
 import traceanalyzer as ta
@@ -40,6 +41,7 @@ def trace(rank: int, count: int = 3) -> bytes:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
+    needed("moto")
     with s3_server() as url:
         yield url
 
@@ -58,9 +60,7 @@ def proxy(server: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Itera
 @pytest.fixture
 def put(server: str, proxy: Proxy) -> Put:
     """A function that writes objects into a new bucket called run, past the proxy."""
-    import boto3
-
-    client = boto3.client(
+    client = needed("boto3").client(
         "s3",
         endpoint_url=server,
         region_name="us-east-1",
