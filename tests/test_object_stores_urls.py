@@ -90,6 +90,8 @@ def test_a_store_behind_a_url_is_refused(capsys: pytest.CaptureFixture[str], tmp
     assert main(["ingest", str(run), "--store", "s3://bucket/store"]) == 2
     assert capsys.readouterr().err.startswith("error: s3://bucket/store: a store lies on a disk of this machine")
     assert not Path("s3:").exists()
+    assert main(["ingest", str(run), "--store", f"s3://me:{SECRET}@bucket/store"]) == 2
+    assert SECRET not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -130,10 +130,10 @@ def parse_url(text: str) -> Location:
 
 
 def without_credentials(url: str) -> str:
-    """Return a URL for people to read: a user, a password and a query are masked."""
+    """Return a URL for people to read, also one that was a path: a user, a password and a query are masked."""
     from traceanalyzer.report.secrets import MASK
 
-    start, mark, rest = url.partition("://")
+    start, mark, rest = (url if "://" in url else url.replace(":/", "://", 1)).partition("://")
     rest, query, _ = rest.partition("?")
     if not query:
         rest, query, _ = rest.partition("#") if start.lower() in ("http", "https") else (rest, "", "")
