@@ -335,6 +335,21 @@ def test_a_store_that_cannot_be_listed_is_one_sentence(
     assert said[1].startswith("hint: ") and hint in said[1]
 
 
+def test_an_object_that_may_not_be_read_is_named_with_what_to_check(proxy: Proxy, put: Put) -> None:
+    put({f"run42/rank{rank}.json": trace(rank) for rank in range(2)})
+    bodies: dict[str, int] = {}
+
+    def refusing(request: Request, number: int) -> Fault | None:
+        bodies[request.path] = bodies.get(request.path, 0) + request.is_body
+        return Fault(status=403) if "rank1" in request.path and bodies[request.path] > 1 else None
+
+    proxy.faults = refusing
+    with ta.open("s3://bucket/run42/", attribution=False) as run:
+        (error,) = run.unreadable
+    assert str(error) == "s3://bucket/run42/rank1.json: cannot be read: 403 Forbidden"
+    assert "AWS_PROFILE" in (error.hint or "")
+
+
 def test_an_object_that_cannot_be_read_is_left_out_and_named(proxy: Proxy, put: Put) -> None:
     put({f"run42/rank{rank}.json": trace(rank) for rank in range(3)})
     proxy.faults = lambda request, number: Fault(body_share=0.0) if "rank1" in request.path else None
