@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from nsys_export import launched, write_sqlite
 from object_servers import ENVIRONMENT, PAGE_OBJECTS, Fault, Proxy, Request, proxy_of, s3_server
+from tiers import needed
 from trace_event_tables import events, slice_text
 
 import traceanalyzer as ta
@@ -40,6 +41,7 @@ def trace(rank: int, count: int = 3) -> bytes:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
+    needed("moto")
     with s3_server() as url:
         yield url
 
@@ -58,9 +60,7 @@ def proxy(server: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Itera
 @pytest.fixture
 def put(server: str, proxy: Proxy) -> Put:
     """A function that writes objects into a new bucket called run, past the proxy."""
-    import boto3
-
-    client = boto3.client(
+    client = needed("boto3").client(
         "s3",
         endpoint_url=server,
         region_name="us-east-1",
@@ -333,6 +333,21 @@ def test_a_store_that_cannot_be_listed_is_one_sentence(
     assert len(said) == 2
     assert said[0].startswith("error: s3://bucket/run42/: cannot be listed: ") and words in said[0]
     assert said[1].startswith("hint: ") and hint in said[1]
+
+
+def test_an_object_that_may_not_be_read_is_named_with_what_to_check(proxy: Proxy, put: Put) -> None:
+    put({f"run42/rank{rank}.json": trace(rank) for rank in range(2)})
+    bodies: dict[str, int] = {}
+
+    def refusing(request: Request, number: int) -> Fault | None:
+        bodies[request.path] = bodies.get(request.path, 0) + request.is_body
+        return Fault(status=403) if "rank1" in request.path and bodies[request.path] > 1 else None
+
+    proxy.faults = refusing
+    with ta.open("s3://bucket/run42/", attribution=False) as run:
+        (error,) = run.unreadable
+    assert str(error) == "s3://bucket/run42/rank1.json: cannot be read: 403 Forbidden"
+    assert "AWS_PROFILE" in (error.hint or "")
 
 
 def test_an_object_that_cannot_be_read_is_left_out_and_named(proxy: Proxy, put: Put) -> None:

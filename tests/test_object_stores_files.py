@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-import fsspec
 import pytest
+from tiers import needed
 from trace_event_tables import events, slice_text
 
 import traceanalyzer as ta
@@ -31,7 +31,7 @@ def trace(rank: int, count: int = 3) -> bytes:
 @pytest.fixture
 def put(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Put]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    memory = fsspec.filesystem("memory")
+    memory = needed("fsspec").filesystem("memory")
 
     def write(files: Mapping[str, bytes]) -> None:
         for name, data in files.items():
@@ -120,8 +120,12 @@ def test_names_that_no_file_can_have_are_left_out(put: Put) -> None:
 
 def test_a_folder_of_parquet_files_says_what_to_do(put: Put) -> None:
     put({"/run42/rank0.json": trace(0), "/run42/rank1_pqtdir/StringIds.parquet": b"PAR1"})
+    put({"/run42/rank2_pqtdir/StringIds.parquet": b"PAR1", "/run42/rank2.sqlite": b""})
     with ta.open("memory://run42/", attribution=False) as run:
-        assert [error.where for error in run.unreadable] == ["memory://run42/rank1_pqtdir/StringIds.parquet"]
+        assert [error.where for error in run.unreadable] == [
+            "memory://run42/rank1_pqtdir/StringIds.parquet",
+            "memory://run42/rank2.sqlite",  # it is empty
+        ]
 
 
 def test_an_empty_object_named_like_a_trace_is_told_as_on_a_disk(put: Put) -> None:
@@ -131,6 +135,7 @@ def test_an_empty_object_named_like_a_trace_is_told_as_on_a_disk(put: Put) -> No
 
 
 def test_hdfs_without_java_is_one_sentence(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    needed("fsspec")
     for variable in ("JAVA_HOME", "HADOOP_HOME", "ARROW_LIBHDFS_DIR"):
         monkeypatch.delenv(variable, raising=False)
     assert main(["ingest", "hdfs://namenode:8020/run42/"]) == 2

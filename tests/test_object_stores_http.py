@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from nsys_export import launched, write_sqlite
 from object_servers import Fault, Proxy, file_server, proxy_of
+from tiers import needed
 from trace_event_tables import events, slice_text
 
 import traceanalyzer as ta
@@ -44,6 +45,7 @@ def proxy(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iter
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(remote_object, "FIRST_PAUSE_S", 0.01)
     monkeypatch.setattr(remote_object, "BLOCK_BYTES", 2**18)
+    needed("obstore")
     with file_server(folder.parent) as url, proxy_of(url) as proxy:
         yield proxy
 

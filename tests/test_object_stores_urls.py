@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from object_servers import ACCESS_KEY, ENVIRONMENT, SECRET_KEY, Fault, proxy_of, s3_server
+from tiers import needed
 
 from traceanalyzer.cli import main
 from traceanalyzer.errors import TraceAnalyzerError
@@ -30,7 +31,7 @@ SECRET = "hunter2secret"
         ("gcs://bucket/a/b", "gs", "bucket", "a/b", False, "gs://bucket/a/b"),
         ("az://box/a", "az", "box", "a", False, "az://box/a"),
         ("abfss://box@me.dfs.core.windows.net/a", "abfss", "box@me.dfs.core.windows.net", "a", False, None),
-        ("https://server:8443/a%20b/", "https", "server:8443", "a b", True, "https://server:8443/a b/"),
+        ("https://server:8443/a%20b/", "https", "server:8443", "a b", True, "https://server:8443/a%20b/"),
         ("http://[::1]:80/a", "http", "[::1]:80", "a", False, "http://[::1]:80/a"),
         ("hdfs:///user/run", "hdfs", "", "user/run", False, "hdfs:///user/run"),
     ],
@@ -89,6 +90,8 @@ def test_a_store_behind_a_url_is_refused(capsys: pytest.CaptureFixture[str], tmp
     assert main(["ingest", str(run), "--store", "s3://bucket/store"]) == 2
     assert capsys.readouterr().err.startswith("error: s3://bucket/store: a store lies on a disk of this machine")
     assert not Path("s3:").exists()
+    assert main(["ingest", str(run), "--store", f"s3://me:{SECRET}@bucket/store"]) == 2
+    assert SECRET not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -183,12 +186,10 @@ def test_reasons_hold_neither_addresses_nor_queries() -> None:
 
 @pytest.mark.check
 def test_no_secret_is_printed_or_kept(root: Path, tmp_path: Path) -> None:
-    import boto3
-
     homes = {name: str(tmp_path / name) for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME")}
     said = b""
     with s3_server() as server, proxy_of(server) as proxy:
-        client = boto3.client(
+        client = needed("boto3").client(
             "s3", endpoint_url=server, region_name="x", aws_access_key_id="a", aws_secret_access_key="b"
         )
         client.create_bucket(Bucket="bucket", CreateBucketConfiguration={"LocationConstraint": "x"})

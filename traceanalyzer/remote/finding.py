@@ -116,8 +116,9 @@ def _listed(client: Client, location: Location) -> Iterator[RemoteObject]:
         del found[""]
     for below, entry in found.items():
         log = found.get(below + _LOG_SUFFIX)
-        beside = None if log is None else RemoteObject(log, f"{base}/{below}{_LOG_SUFFIX}", below, client)
-        yield RemoteObject(entry, f"{base}/{below}" if below else base, below or location.name, client, beside)
+        url = f"{base}/{folder.in_url(below)}" if below else base
+        beside = None if log is None else RemoteObject(log, url + _LOG_SUFFIX, below + _LOG_SUFFIX, client)
+        yield RemoteObject(entry, url, below or location.name, client, beside)
 
 
 def _split_pattern(location: Location) -> tuple[Location, str | None]:
@@ -209,7 +210,10 @@ def _check_failures(looked: dict[str, _Look]) -> None:
 
 def _looked(item: RemoteObject, folder: Path, names: set[str], *, is_named: bool) -> _Look:
     """Return what an object is, as the file of its name is that begins as it does."""
-    if PurePosixPath(item.run_name).name == _PARQUET_STRINGS:
+    place = PurePosixPath(item.run_name)
+    if place.name == _PARQUET_STRINGS:
+        if f"{str(place.parent).removesuffix('_pqtdir')}.sqlite" in names:
+            return _Look("")  # the SQLite export beside it holds the same
         return _Look("", ("is part of a Parquet export, which is read on a disk only", "download its folder"))
     if item.name.endswith(_LOG_SUFFIX):
         return _Look("")
@@ -222,7 +226,7 @@ def _looked(item: RemoteObject, folder: Path, names: set[str], *, is_named: bool
     except TraceAnalyzerError as error:
         return _Look("", (error.what, error.hint or ""), lasts=False)
     if is_report(file):
-        _put_exports_beside(file, item, names)
+        _put_export_beside(file, place, names)
     try:
         reader, problem = (discover(file).sources[0][1], None) if is_named else look(file)
     except TraceAnalyzerError as error:
@@ -232,8 +236,8 @@ def _looked(item: RemoteObject, folder: Path, names: set[str], *, is_named: bool
     return _Look("" if reader is None else reader.name, words)
 
 
-def _put_exports_beside(report: Path, item: RemoteObject, names: set[str]) -> None:
+def _put_export_beside(report: Path, place: PurePosixPath, names: set[str]) -> None:
     """Let a report's export lie beside it where one was listed: then that is read."""
-    export = PurePosixPath(item.run_name).with_suffix(".sqlite")
+    export = place.with_suffix(".sqlite")
     if str(export) in names:
         (report.parent / export.name).touch()

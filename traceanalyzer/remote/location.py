@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
 
@@ -52,7 +52,7 @@ class Location:
     is_folder: bool  # the URL ends with a slash
 
     def __str__(self) -> str:
-        return f"{self.base}{self.key}{'/' if self.is_folder and self.key else ''}"
+        return f"{self.base}{self.in_url(self.key)}{'/' if self.is_folder and self.key else ''}"
 
     @property
     def base(self) -> str:
@@ -68,6 +68,10 @@ class Location:
     def extra(self) -> str:
         """The extra of the package that reads it."""
         return EXTRAS[self.scheme]
+
+    def in_url(self, key: str) -> str:
+        """Return a key as it stands in a URL of this kind."""
+        return quote(key) if self.extra == "http" else key
 
     def resolve(self) -> Location:
         """Return it as it is: it has no other name."""
@@ -126,10 +130,10 @@ def parse_url(text: str) -> Location:
 
 
 def without_credentials(url: str) -> str:
-    """Return a URL for people to read: a user, a password and a query are masked."""
+    """Return a URL for people to read, also one that was a path: a user, a password and a query are masked."""
     from traceanalyzer.report.secrets import MASK
 
-    start, mark, rest = url.partition("://")
+    start, mark, rest = (url if "://" in url else url.replace(":/", "://", 1)).partition("://")
     rest, query, _ = rest.partition("?")
     if not query:
         rest, query, _ = rest.partition("#") if start.lower() in ("http", "https") else (rest, "", "")

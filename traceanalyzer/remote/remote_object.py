@@ -150,6 +150,8 @@ class Body(io.RawIOBase):
                 part = self._read_part(start + have, wanted - have)
             except ReplacedError as error:
                 raise self._failed(_REPLACED, "run the command again when nothing writes there any more") from error
+            except TraceAnalyzerError as error:
+                raise self._failed(error.what, error.hint) from error
             except TemporaryError as error:
                 part, reason = b"", reason_of(error)
             else:
@@ -175,7 +177,7 @@ class Body(io.RawIOBase):
                 self._whole = _WholeBody(self._source)
         return self._whole.read(start, length)
 
-    def _failed(self, what: str, hint: str) -> TraceAnalyzerError:
+    def _failed(self, what: str, hint: str | None) -> TraceAnalyzerError:
         return TraceAnalyzerError(what, self._source.url, hint)
 
 

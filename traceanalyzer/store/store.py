@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.remote.location import is_url
+from traceanalyzer.remote.location import is_url, without_credentials
 from traceanalyzer.store.folders import (
     file_seal,
     held,
@@ -98,7 +98,7 @@ def locate_store(root: Path | Location, override: Path | None) -> StoreLocation:
         if is_url(str(override)):
             raise TraceAnalyzerError(
                 "a store lies on a disk of this machine, and not behind a URL",
-                str(override).replace(":/", "://", 1),
+                without_credentials(str(override)),
                 "give --store a folder",
             )
         # The user named this folder, so it may be a link; nothing below it may.
