@@ -112,7 +112,7 @@ def test_rows_are_in_the_order_that_was_asked_for(job: duckdb.DuckDBPyConnection
     [
         ({"rank": 7}, "the run has no rank 7", "ranks here: 0, 1"),
         ({"step": 77}, "the run has no step 77", "steps here: 0-4"),
-        ({"by": "host"}, "kernels have no order by host", "one of time, idle"),
+        ({"by": "host"}, "kernels have no order by host", "one of time, idle, headroom"),
     ],
 )
 def test_a_place_that_the_run_does_not_hold_is_an_error(
