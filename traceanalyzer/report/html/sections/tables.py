@@ -80,7 +80,7 @@ def _section(
         return None
     shown, rest = rows[: source.limits.rows], rows[source.limits.rows :]
     more = f"{counted(len(rest), 'more row')}: {duration(sum(row[weight] or 0 for row in rest))}" if rest else ""
-    told = [c for c in columns if any(row[c.key] is not None for row in shown)]
+    filled_columns = [c for c in columns if any(row[c.key] is not None for row in shown)]
     longest = min(source.limits.name_letters, 512)
-    body = table_markup(f"t-{id_}", title, told, shown, more=more, longest=longest)
+    body = table_markup(f"t-{id_}", title, filled_columns, shown, more=more, longest=longest)
     return Part(id_, title, body, title if id_ == "kernels" else "", note)
