@@ -106,8 +106,8 @@ def table(found: list[SpanLedger]) -> str:
 
 def main() -> int:
     """Rewrite the table."""
-    told = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("TRACEANALYZER_CORPUS")
-    corpus = Path(told) if told else ROOT.parent / "shared" / "corpus"
+    folder = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("TRACEANALYZER_CORPUS")
+    corpus = Path(folder) if folder else ROOT.parent / "shared" / "corpus"
     if not corpus.is_dir():
         print(f"error: no corpus at {corpus}; set TRACEANALYZER_CORPUS", file=sys.stderr)
         return 2

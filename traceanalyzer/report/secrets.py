@@ -106,9 +106,9 @@ def masked(text: str) -> str:
 
 def _mask_assigned(match: re.Match[str]) -> str:
     name, between, value = match["name"] or match["option"], match["between"] or match["space"], match["value"]
-    told = name == "-p" or _ends_as_secret(name)
+    is_secret = name == "-p" or _ends_as_secret(name)
     short = between.strip(" \"'") == ":" and len(value) < _LEAST_AFTER_COLON
-    if told and not short and _PLAIN_VALUE.fullmatch(value) is None and not value.startswith(MASK[:-1]):
+    if is_secret and not short and _PLAIN_VALUE.fullmatch(value) is None and not value.startswith(MASK[:-1]):
         return name + between + MASK
     # What is no secret as a whole may hold one.
     inner = value[0] + masked(value[1:-1]) + value[-1] if value[0] in "\"'" and len(value) > 1 else value

@@ -179,7 +179,7 @@ class Export:
             self._sink_of,
             self._threads,
             self._processes.scopes,
-            cache(splitter.told_ids),
+            cache(splitter.detailed_ids),
             self._launches,
         )
         with stage.room_for_slices():

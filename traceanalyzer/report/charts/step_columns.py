@@ -68,9 +68,9 @@ def _columns(steps: Sequence[StepTime], longest: int, left: int, width: int, plo
             if height < 0.2:
                 continue
             y -= height
-            told = f"step {step.step}: {bucket_words(bucket)} {duration(dur_ns)} of {duration(step.dur_ns)}"
-            told += f", not counted: {step.dropped}" if faint else ""
-            shapes.append(part(token_of(bucket), x, y, slot - gap, height, title=told, faint=faint))
+            title = f"step {step.step}: {bucket_words(bucket)} {duration(dur_ns)} of {duration(step.dur_ns)}"
+            title += f", not counted: {step.dropped}" if faint else ""
+            shapes.append(part(token_of(bucket), x, y, slot - gap, height, title=title, faint=faint))
         if at % every == 0:
             name = f"{step.step}{'*' if faint else ''}"
             shapes.append(words(x + (slot - gap) / 2, HEIGHT - 5, name, tone="dim", anchor="middle", size=12))

@@ -75,8 +75,8 @@ def part(
     stroke = f'stroke="{OUTLINES[family][0]}" stroke-width=".8"' if width >= 3 else 'stroke-width="0"'
     shape = f'<rect class="f-{token}" {box} fill="{FILLS[token][0]}" {stroke} rx="1.5"/>'
     hatch = f'<rect {box} fill="url(#hatch-{family})"/>' if family in _HATCHES and width >= 4 else ""
-    told = f"<title>{escaped(title)}</title>" if title else ""
-    return f"<g{opacity}{f' {data}' if data else ''}>{told}{shape}{hatch}</g>"
+    tooltip = f"<title>{escaped(title)}</title>" if title else ""
+    return f"<g{opacity}{f' {data}' if data else ''}>{tooltip}{shape}{hatch}</g>"
 
 
 def label_on(token: str, x: float, y: float, words: str) -> str:

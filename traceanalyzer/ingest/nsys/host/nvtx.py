@@ -54,7 +54,7 @@ class NvtxSplitter:
             self._defects.add("open-range", rows.num_rows, rows.column("text")[0].as_py() or "")
             yield self._finished(ended, is_open=True)
 
-    def told_ids(self) -> Int:
+    def detailed_ids(self) -> Int:
         """Return the ids of the ranges in `details`; call it once all rows were seen."""
         return np.concatenate([np.empty(0, np.int64), *(rows.column("event_id").to_numpy() for rows in self.details)])
 
@@ -70,10 +70,10 @@ class NvtxSplitter:
         return _take_out(rows, crosses, self.crossing)
 
     def _keep_details(self, rows: pa.RecordBatch, *, is_open: bool) -> None:
-        telling = known(rows.column("start")) if is_open else _tells_more(rows)
-        if not count(telling):
+        has_details = known(rows.column("start")) if is_open else _has_details(rows)
+        if not count(has_details):
             return
-        detailed = rows.filter(telling)
+        detailed = rows.filter(has_details)
         payloads = self._decoder.decode(detailed.column("binaryData"), detailed.column("globalTid"))
         flags = pa.array([is_open] * detailed.num_rows, pa.bool_())
         self.details.append(pa.RecordBatch.from_arrays([*detailed.columns, flags, payloads], schema=DETAIL_SCHEMA))
@@ -87,11 +87,11 @@ def _take_out(rows: pa.RecordBatch, mask: Mask, taken: list[pa.RecordBatch]) -> 
     return rows.filter(negated(mask))
 
 
-def _tells_more(rows: pa.RecordBatch) -> Mask:
+def _has_details(rows: pa.RecordBatch) -> Mask:
     """Return which ranges have a domain, category, value, payload or identity beside their name."""
-    telling = differs(rows.column("domainId"), 0)
+    has_details = differs(rows.column("domainId"), 0)
     for column in ("category", "rangeId", "jsonTextId", "endGlobalTid", *_VALUES):
-        telling = either(telling, differs(rows.column(column), 0))
+        has_details = either(has_details, differs(rows.column(column), 0))
     for column in ("jsonText", "binaryData"):
-        telling = either(telling, filled(rows.column(column)))
-    return telling
+        has_details = either(has_details, filled(rows.column(column)))
+    return has_details

@@ -81,7 +81,7 @@ class HostWriter:
         sink_of: Callable[[int], tuple[int, TraceSink]],
         threads: ThreadNumbers,
         gpu_scopes: Collection[int],
-        told_ranges: Callable[[], Int],
+        detailed_ranges: Callable[[], Int],
         launches: Launches,
     ) -> None:
         self._writer = connection.cursor()  # the connection itself is busy with the sorted rows
@@ -89,7 +89,7 @@ class HostWriter:
         self._sink_of = sink_of
         self._threads = threads
         self._gpu_scopes = gpu_scopes
-        self._told_ranges = told_ranges
+        self._detailed_ranges = detailed_ranges
         self._launches = launches
         self._namer = SliceNamer(self._writer)
         self._nester = Nester()
@@ -138,10 +138,10 @@ class HostWriter:
     def _write_args(self, batch: pa.RecordBatch, sink: TraceSink) -> None:
         """Write operators' arguments; those of ranges that have more to add are kept, because an event has one row."""
         rows = pa.table({"event_id": batch.column("slice_id"), "args": batch.column("args")})
-        tells_more = pa.array(np.isin(_integers(batch, "slice_id"), self._told_ranges()))
-        sink.append("event_args", rows.filter(negated(tells_more)))
-        if count(tells_more):
-            self._insert("operator_args", rows.filter(tells_more))
+        is_detailed = pa.array(np.isin(_integers(batch, "slice_id"), self._detailed_ranges()))
+        sink.append("event_args", rows.filter(negated(is_detailed)))
+        if count(is_detailed):
+            self._insert("operator_args", rows.filter(is_detailed))
 
     def _note_calls(self, batch: pa.RecordBatch, scope: Int, nested: Nested) -> None:
         is_call = known(batch.column("correlation"))

@@ -55,7 +55,7 @@ def section(source: PageSource) -> Part | None:
     shown = _grouped(known)
     relative = _relative(shown)
     values = {
-        "told": _told(source, known, order[0]) if apart else _alike(means),
+        "outlier": _outlier_words(source, known, order[0]) if apart else _alike(means),
         "absolute": [_drawn(shown, means, says, slowest, width, "ns") for width in (WIDE, NARROW)],
         "relative": [_drawn(relative, relative.means, says, slowest, width, "share") for width in (WIDE, NARROW)],
         "named": words,
@@ -89,7 +89,7 @@ def _drawn(shown: RankTimes, means: Sequence[float], says: str, slowest: int | N
     return heat_map(shown.ranks, shown.steps, shown.times, means, says, width=width, slowest=slowest, unit=unit)
 
 
-def _told(source: PageSource, known: RankTimes, slowest: int) -> str:
+def _outlier_words(source: PageSource, known: RankTimes, slowest: int) -> str:
     mean, median = known.means[slowest], sorted(known.means)[len(known.ranks) // 2]
     over = f", {percent(mean / median - 1)} over the median rank" if median else ""
     words = f"Rank {known.ranks[slowest]} works longest before it waits: {duration(mean)} a step{over}."

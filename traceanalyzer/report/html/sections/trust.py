@@ -27,7 +27,7 @@ def section(source: PageSource) -> Part | None:
             Heading("Suppressed"),
         )
     ]
-    told = [
+    changed = [
         *([] if ran_no_kernels(diagnosis) else unexplained_sections(diagnosis)),
         *override_sections(diagnosis),
         *(suppressed if diagnosis.suppressed else []),
@@ -36,7 +36,7 @@ def section(source: PageSource) -> Part | None:
     values = {
         "checked": checked_words(diagnosis),
         "quality": blocks_markup([*trust_blocks(diagnosis, verbose=True), *below_noise_blocks(diagnosis)]),
-        "told": [_titled(item) for item in told],
+        "changed": [_titled(item) for item in changed],
         "skipped": [_titled(item) for item in skipped_sections(diagnosis, verbose=True)],
         "is_mute": source.verdict.state in ("blocked", "no-gpu"),
     }
