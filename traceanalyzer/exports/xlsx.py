@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import islice
 from typing import IO, Any
 
@@ -90,7 +91,12 @@ def _write_cell(sheet: Any, row: int, column: int, value: Any) -> None:
         sheet.write_number(row, column, value)
     else:
         text = str(value) if isinstance(value, (str, int)) else json.dumps(value, default=str)
-        sheet.write_string(row, column, visible_lines(text)[:_LONGEST_TEXT])
+        sheet.write_string(row, column, _shown(text))
+
+
+@lru_cache(2**16)
+def _shown(text: str) -> str:
+    return visible_lines(text)[:_LONGEST_TEXT]
 
 
 def _sheets(run: Run, diagnosis: Diagnosis) -> dict[str, Rows]:
