@@ -32,10 +32,10 @@ from traceanalyzer.standard_input import STANDARD_INPUT, spooled
 from traceanalyzer.store.store import Store, StoreWriteError, locate_store
 
 if TYPE_CHECKING:
-    from traceanalyzer.attribution.lead_scan.what_if import Answer
     from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.rules import Explanation
     from traceanalyzer.settings import Settings
+    from traceanalyzer.shown_answer import ShownAnswer
 
 
 _TRACES_SHOWN = """
@@ -112,12 +112,13 @@ class Run:
             raise TraceAnalyzerError(f"no metric or table is called {name!r}", "run.table", hint)
         return RunTable(name, self.connection.table(f'"{name}"'))
 
-    def whatif(self, *removed: str, faster: Mapping[str, float] | None = None) -> Answer:
+    def whatif(self, *removed: str, faster: Mapping[str, float] | None = None) -> ShownAnswer:
         """Return the step time without causes (`host.dataloader`), or with `faster` kernels ({"gemm": 2}).
 
         All changes apply together. Raises TraceAnalyzerError for a name that is no cause, and without any change.
         """
         from traceanalyzer.attribution.lead_scan.what_if import Change, causes_named, parse_faster, what_if
+        from traceanalyzer.shown_answer import ShownAnswer
 
         if not removed and not faster:
             raise TraceAnalyzerError(
@@ -126,7 +127,8 @@ class Run:
         causes = tuple(dict.fromkeys(map(with_new_names, removed)))
         causes_named(causes)
         speedups = tuple(parse_faster(f"{what}={factor:g}x") for what, factor in (faster or {}).items())
-        return what_if(self.connection, Change(causes, speedups))
+        answer = what_if(self.connection, Change(causes, speedups))
+        return ShownAnswer(answer, self.root.name or self.root.resolve().name)
 
     def to_html(self, path: str | Path) -> Path:
         """Diagnose the run, write the report as a page, and return the page's path."""
