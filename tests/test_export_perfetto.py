@@ -144,7 +144,7 @@ def test_ranks_are_one_file_each_in_a_tar_file(corpus: Path, tmp_path: Path) -> 
     assert "2 traces are not one file" in str(alone.exception)
     assert CliRunner().invoke(cli, [*arguments, str(target)]).exit_code == 0
     with tarfile.open(target) as archive:
-        assert archive.getnames() == ["rank0-0.json.gz", "rank1-1.json.gz"]
+        assert archive.getnames() == ["perfetto_manifest.json", "rank0-0.json.gz", "rank1-1.json.gz"]
     with ta.open(target, store=tmp_path / "s2", attribution=False) as run:
         assert [trace.rank for trace in run.traces] == [0, 1]
 
@@ -198,3 +198,41 @@ def test_the_export_of_a_real_trace_holds_the_same_events_and_no_new_defect(path
     for table in TABLES:
         assert after[table] == before[table], table
     assert defects_after == defects_before
+
+
+@pytest.mark.check
+def test_ranks_are_one_archive_with_a_manifest_that_puts_them_on_one_clock(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    # The same instant, 1,000.5 us after the epoch: the second file counts from 1,000 us on.
+    for rank, (base_ns, ts) in enumerate(((0, 1000.5), (1_000_000, 0.5))):
+        event = {"ph": "X", "cat": "kernel", "name": "k", "ts": ts, "dur": 20, "pid": 0, "tid": 7}
+        document = {
+            "schemaVersion": 1,
+            "baseTimeNanoseconds": base_ns,
+            "distributedInfo": {"rank": rank, "world_size": 2},
+            "traceEvents": [{**event, "args": {"device": rank, "stream": 7, "correlation": 1}}],
+        }
+        (folder / f"rank{rank}.json").write_text(json.dumps(document), encoding="utf-8")
+    target = tmp_path / "a.tar"
+    answer = CliRunner().invoke(
+        cli, ["export", "perfetto", str(folder), "-o", str(target), "--store", str(tmp_path / "s"), "-q"]
+    )
+    assert answer.exit_code == 0, answer.output
+    with tarfile.open(target) as archive:
+        names = archive.getnames()
+        texts = {name: archive.extractfile(name).read() for name in names}  # type: ignore[union-attr]
+    manifest = json.loads(texts["perfetto_manifest.json"])["perfetto_manifest"]
+    assert (
+        texts["perfetto_manifest.json"].lstrip(b"{ \n").startswith(b'"perfetto_manifest"') and manifest["version"] == 1
+    )
+    first, second = manifest["files"]
+    assert [first["path"], second["path"]] == [name for name in names if name != "perfetto_manifest.json"]
+    assert first["machine"]["name"].startswith("rank 0") and second["machine"]["name"].startswith("rank 1")
+    assert "clocks" not in first and second["clocks"]["sync_to"] == {"file": first["path"]}
+    times = []
+    for file in (first, second):
+        events = json.loads(gzip.decompress(texts[file["path"]]))["traceEvents"]
+        (ts,) = [event["ts"] for event in events if event.get("cat") == "kernel"]
+        times.append(round(ts * 1000) + file.get("clocks", {}).get("offset_ns", 0))
+    assert times[0] == times[1]

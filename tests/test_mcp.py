@@ -248,7 +248,7 @@ def asked(served: Path, question: Callable[[Client], Coroutine[Any, Any, None]],
 def test_a_real_client_gets_the_same_answers_over_stdio(served: Path, answers: Answers, tmp_path: Path) -> None:
     async def question(client: Client) -> None:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-        assert set(tools) == {"runs", "diagnose", "top", "sql", "metrics", "rules"}
+        assert set(tools) == {"runs", "diagnose", "diff", "top", "sql", "metrics", "rules"}
         for tool in tools.values():
             assert tool.description
             assert tool.annotations is not None
@@ -260,12 +260,21 @@ def test_a_real_client_gets_the_same_answers_over_stdio(served: Path, answers: A
     wanted: dict[str, dict[str, Any]] = {
         "runs": {},
         "diagnose": {"run": SLOW, "verbose": True},
+        "diff": {"base": [SLOW], "new": [SLOW]},
         "top": {"run": SLOW, "what": "operators", "by": "idle"},
         "sql": {"run": SLOW, "query": "SELECT trace, bucket, dur_ns FROM time_ledger ORDER BY ALL"},
         "metrics": {"name": "time_ledger"},
         "rules": {"rule": "dataloader-bound", "run": SLOW},
     }
     asked(served, question, tmp_path / "errors.txt")
+
+
+def test_a_run_beside_itself_is_the_same(answers: Answers) -> None:
+    document = json.loads(answers.diff([SLOW], [SLOW], as_json=True))
+    assert document["delta_ns"] == 0 and document["base_ns"] == document["new_ns"] > 0
+    assert document["ledger"] and all(row["delta_ns"] == 0 for row in document["ledger"])
+    with pytest.raises(TraceAnalyzerError, match="no run was given"):
+        answers.diff([SLOW], [])
 
 
 def test_a_real_client_gets_mistakes_as_the_command_words_them(served: Path, tmp_path: Path) -> None:

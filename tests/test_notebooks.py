@@ -86,6 +86,15 @@ def test_what_if_in_python_answers_as_the_command(run: ta.Run) -> None:
     assert without is not None and both is not None and 0 < without < both
 
 
+def test_an_answer_to_what_if_shows_in_a_notebook(run: ta.Run) -> None:
+    answer = run.whatif("host.dataloader")
+    html = answer._repr_html_()
+    assert html.startswith('<div class="traceanalyzer"') and "script" not in html
+    for text in (html, repr(answer)):
+        assert "what if host.dataloader cost nothing?" in text and "slow_loader" in text
+    assert "<table>" in html and "−60.0 %" in html and "−60.0 %" in repr(answer)
+
+
 def test_charts_of_a_run_are_svg(run: ta.Run, diagnosis: Diagnosis) -> None:
     for svg in (ta.charts.ledger(diagnosis), ta.charts.waterfall(diagnosis), ta.charts.steps(run)):
         assert ElementTree.fromstring(svg).tag.endswith("svg")

@@ -123,6 +123,42 @@ def test_a_place_that_the_run_does_not_hold_is_an_error(
     assert caught.value.hint == hint
 
 
+def test_layers_are_modules_of_one_class_at_one_place() -> None:
+    slices = """
+    slice_id  thread_id  start_ns  dur_ns  category  name                 op_id  module_id
+    1         0          0         30      python    nn.Module: Linear_1  -      -
+    2         0          40        30      python    nn.Module: Linear_2  -      -
+    3         0          10        5       runtime   cudaLaunchKernel     -      1
+    4         0          50        5       runtime   cudaLaunchKernel     -      2
+    """
+    ops = """
+    op_id  kind    start_ns  dur_ns  launch_id
+    10     kernel  20        6       3
+    11     kernel  60        7       4
+    """
+    answer = top(connect("FROM layers", host_slices=slices, gpu_ops=ops), "layers")
+    assert [(row["path"], row["module_count"], row["sum_ns"], row["host_sum_ns"]) for row in answer.rows] == [
+        ("Linear", 2, 13, 60)
+    ]
+
+
+def test_operators_by_memory_are_those_that_allocate_on_devices() -> None:
+    slices = """
+    slice_id  thread_id  start_ns  dur_ns  category  name         op_id
+    1         0          0         100     cpu_op    aten::empty  1
+    """
+    events = """
+    event_id  thread_id  start_ns  kind   device_type  device  address  size_bytes
+    1         0          10        alloc  1            0       100      64
+    2         0          20        alloc  1            0       200      16
+    3         0          30        alloc  0            -1      300      512
+    """
+    answer = top(connect("FROM memory_allocations", host_slices=slices, memory_events=events), "operators", "memory")
+    assert [dict(row) for row in answer.rows] == [
+        {"operator": "aten::empty", "allocation_count": 2, "size_bytes": 80, "largest_bytes": 64}
+    ]
+
+
 def test_a_run_without_steps_is_one_window() -> None:
     assert top(connect(gpu_ops=OPS), "kernels").whole_ns == 25
 

@@ -34,10 +34,10 @@ from traceanalyzer.stored_trace import NcuTable, StoredTrace
 if TYPE_CHECKING:
     import duckdb
 
-    from traceanalyzer.attribution.lead_scan.what_if import Answer
     from traceanalyzer.diagnosis import Diagnosis, KernelCounters
     from traceanalyzer.rules import Explanation
     from traceanalyzer.settings import Settings
+    from traceanalyzer.shown_answer import ShownAnswer
 
 
 _TRACES_SHOWN = """
@@ -132,13 +132,14 @@ class Run:
             raise TraceAnalyzerError(f"no metric or table is called {name!r}", "run.table", hint)
         return RunTable(name, self.connection.table(f'"{name}"'))
 
-    def whatif(self, *removed: str, faster: Mapping[str, float] | None = None, at_roof: bool = False) -> Answer:
+    def whatif(self, *removed: str, faster: Mapping[str, float] | None = None, at_roof: bool = False) -> ShownAnswer:
         """Return the step time without causes (`host.dataloader`), or with `faster` kernels ({"gemm": 2}).
 
         With `at_roof` each operator takes its floor: the least time that the device's data sheet allows. All changes
         apply together. Raises TraceAnalyzerError for a name that is no cause, and without any change.
         """
         from traceanalyzer.attribution.lead_scan.what_if import Change, causes_named, parse_faster, what_if
+        from traceanalyzer.shown_answer import ShownAnswer
 
         if not (removed or faster or at_roof):
             raise TraceAnalyzerError(
@@ -147,7 +148,8 @@ class Run:
         causes = tuple(dict.fromkeys(map(with_new_names, removed)))
         causes_named(causes)
         speedups = tuple(parse_faster(f"{what}={factor:g}x") for what, factor in (faster or {}).items())
-        return what_if(self.connection, Change(causes, speedups, at_roof))
+        answer = what_if(self.connection, Change(causes, speedups, at_roof))
+        return ShownAnswer(answer, self.name)
 
     def to_html(self, path: str | Path) -> Path:
         """Diagnose the run, write the report as a page, and return the page's path."""

@@ -22,6 +22,7 @@ class TopQuestion:
     values: Mapping[str, str]  # column of the answer → aggregate of the metric's columns
     by: Mapping[str, str]  # what rows may be ordered by → column of the answer
     meaning: str
+    only: str = "TRUE"  # condition of the rows that count
     has_steps: bool = True  # the metric has rows of single steps, and says which lie in the analysis window
 
 
@@ -86,6 +87,23 @@ QUESTIONS = {
         "Time: GPU operations of its forward and backward passes, with those of the modules inside.",
         has_steps=False,
     ),
+    "layers": TopQuestion(
+        "layers",
+        ("path",),
+        {
+            "module_count": "max(module_count)",
+            "call_count": "sum(call_count)",
+            "sum_ns": "sum(forward_ns + backward_ns + recomputed_ns)",
+            "forward_ns": "sum(forward_ns)",
+            "backward_ns": "sum(backward_ns)",
+            "host_sum_ns": "sum(host_sum_ns)",
+            "flops": "sum(flops)",
+        },
+        {"time": "sum_ns", "host": "host_sum_ns", "flops": "flops"},
+        "Modules of one class at one place are one layer. Time: GPU operations of its forward and backward passes, "
+        "with those of the layers inside.",
+        has_steps=False,
+    ),
     "lines": TopQuestion(
         "python_lines",
         ("name",),
@@ -132,6 +150,17 @@ _EFFICIENCY = TopQuestion(
     has_steps=False,
 )
 
+_ALLOCATED = TopQuestion(
+    "memory_allocations",
+    ("operator",),
+    {"allocation_count": "count(*)", "size_bytes": "sum(size_bytes)", "largest_bytes": "max(size_bytes)"},
+    {"memory": "size_bytes"},
+    "Bytes: all that the operator allocated on devices, freed or not. `traceanalyzer memory` shows what lives at the "
+    "peak.",
+    only="place = 'device'",
+    has_steps=False,
+)
+
 
 _COUNTERS = TopQuestion(
     "ncu_join",
@@ -148,7 +177,7 @@ _COUNTERS = TopQuestion(
     "and empty for kernels without counters.",
     has_steps=False,
 )
-_FURTHER: Mapping[str, tuple[TopQuestion, ...]] = {"operators": (_EFFICIENCY,), "kernels": (_COUNTERS,)}
+_FURTHER: Mapping[str, tuple[TopQuestion, ...]] = {"operators": (_EFFICIENCY, _ALLOCATED), "kernels": (_COUNTERS,)}
 
 
 def question_of(what: str, by: str) -> TopQuestion:
@@ -208,7 +237,8 @@ def top(
         WITH totals AS (
             SELECT {keys}, {values}
             FROM {question.metric}
-            WHERE ($rank IS NULL OR rank = $rank)
+            WHERE {question.only}
+              AND ($rank IS NULL OR rank = $rank)
               AND {"CASE WHEN $step IS NULL THEN kept ELSE step = $step END" if question.has_steps else "$step IS NULL"}
             GROUP BY {keys}
         )

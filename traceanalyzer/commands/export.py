@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import tarfile
 from collections.abc import Callable
 from contextlib import closing
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 # The least that packs well: the time of an export is that of packing.
 _GZIP_LEVEL = 1
+MANIFEST = "perfetto_manifest.json"
 
 
 @click.group()
@@ -69,7 +71,8 @@ def perfetto(
 ) -> None:
     """Write a trace for https://ui.perfetto.dev, with steps, ledger, findings, gaps and queue depth as tracks.
 
-    A JSON trace keeps its original bytes, behind these tracks. Several ranks become a tar file with a trace for each.
+    The bytes of a JSON trace stay as they are behind these tracks. Several ranks make a tar file: one trace for each,
+    and a manifest by which Perfetto 58 or newer shows them on one timeline.
     """
     from traceanalyzer.exports.part import parts_of
 
@@ -113,15 +116,45 @@ def _write_overlaid(
 
 
 def _write_tar(run: Run, parts: list[Part], diagnosis: Diagnosis, stream: IO[bytes], *, from_tables: bool) -> None:
+    names = [_name_in_tar(part) for part in parts]
     with tarfile.open(fileobj=stream, mode="w") as archive:
-        for part in parts:
+        _add(archive, MANIFEST, io.BytesIO(manifest_of(parts, names)))
+        for part, name in zip(parts, names, strict=True):
             content = io.BytesIO()
             write_trace(run, part, diagnosis, content, from_tables=from_tables, plain=False)
-            name = f"trace{part.trace_id}" if part.trace.rank is None else f"rank{part.trace.rank}-{part.trace_id}"
-            header = tarfile.TarInfo(f"{name}.json.gz")
-            header.size = content.tell()
-            content.seek(0)
-            archive.addfile(header, content)
+            _add(archive, name, content)
+
+
+def manifest_of(parts: list[Part], names: list[str]) -> bytes:
+    """Return what tells Perfetto how to merge traces: each rank is a machine, all on the clock of the first.
+
+    https://perfetto.dev/docs/reference/perfetto-manifest is the format.
+    """
+    files: list[dict[str, Any]] = []
+    for part, name in zip(parts, names, strict=True):
+        rank = part.trace.rank
+        file: dict[str, Any] = {
+            "path": name,
+            "machine": {"name": part.trace.trace if rank is None else f"rank {rank} ({part.trace.trace})"},
+        }
+        if files:
+            # What the first file writes as T + offset is T here: each counts from its own base.
+            offset_ns = part.base_ns - parts[0].base_ns
+            file["clocks"] = {"sync_to": {"file": names[0]}, "offset_ns": offset_ns}
+        files.append(file)
+    return json.dumps({"perfetto_manifest": {"version": 1, "files": files}}, indent=1).encode()
+
+
+def _name_in_tar(part: Part) -> str:
+    name = f"trace{part.trace_id}" if part.trace.rank is None else f"rank{part.trace.rank}-{part.trace_id}"
+    return f"{name}.json.gz"
+
+
+def _add(archive: tarfile.TarFile, name: str, content: io.BytesIO) -> None:
+    header = tarfile.TarInfo(name)
+    header.size = content.seek(0, io.SEEK_END)
+    content.seek(0)
+    archive.addfile(header, content)
 
 
 @export.command("critical-path")

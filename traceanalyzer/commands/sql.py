@@ -26,6 +26,7 @@ _TICK_S = 0.05
 FORMATS = ("table", "csv", "json", "parquet")
 
 # Commands that users type without the point; no statement consists of one of these words.
+_NAMES = "SELECT name, any_value(column_names) FROM (SHOW ALL TABLES) GROUP BY name"
 BARE_COMMANDS = (["help"], ["quit"], ["exit"])
 HELP = """Statements end with ; and may span lines.
   .tables          metrics and tables
@@ -129,12 +130,9 @@ def _terminal_width() -> int | None:
 
 
 def _shell(con: duckdb.DuckDBPyConnection) -> None:
-    import contextlib
-
-    with contextlib.suppress(ImportError):
-        import readline  # noqa: F401  line editing and history for input()
-    click.echo("SQL on the run; .help lists other commands, Ctrl-D leaves.")
     lines: list[str] = []
+    _complete(con, lines)
+    click.echo("SQL on the run; Tab completes names, .help lists other commands, Ctrl-D leaves.")
     while True:
         try:
             line = input("sql> " if not lines else "...> ")
@@ -143,7 +141,7 @@ def _shell(con: duckdb.DuckDBPyConnection) -> None:
             return
         except KeyboardInterrupt:
             click.echo()
-            lines = []
+            lines.clear()
             continue
         words = line.strip().rstrip(";").split()
         if not lines and words and (words[0].startswith(".") or words in BARE_COMMANDS):
@@ -156,7 +154,32 @@ def _shell(con: duckdb.DuckDBPyConnection) -> None:
         lines.append(line)
         if line.rstrip().endswith(";"):
             _answer_all(con, "\n".join(lines))
-            lines = []
+            lines.clear()
+
+
+def _complete(con: duckdb.DuckDBPyConnection, lines: list[str]) -> None:
+    """Let Tab complete tables and columns; `lines` are those of the statement so far. Nothing without readline."""
+    from traceanalyzer.sql_completion import DELIMITERS, completions
+
+    try:
+        import readline  # also line editing and history for input()
+    except ImportError:
+        return
+    tables: dict[str, list[str]] = {}
+    found: list[str] = []
+
+    def complete(word: str, state: int) -> str | None:
+        if not tables:
+            tables.update((name, columns) for name, columns in con.execute(_NAMES).fetchall())
+        if state == 0:
+            before = "\n".join([*lines, readline.get_line_buffer()[: readline.get_begidx()]])
+            found[:] = completions(before, word, tables)
+        return found[state] if state < len(found) else None
+
+    readline.set_completer(complete)
+    readline.set_completer_delims(DELIMITERS)
+    uses_libedit = "libedit" in (readline.__doc__ or "")
+    readline.parse_and_bind("bind ^I rl_complete" if uses_libedit else "tab: complete")
 
 
 def _dot_command(con: duckdb.DuckDBPyConnection, words: list[str]) -> None:

@@ -11,8 +11,8 @@ from traceanalyzer.commands.output import written
 from traceanalyzer.report import formats
 
 FORMATS = (*formats.RENDERERS, "json")
-WHAT = ("kernels", "operators", "modules", "lines", "collectives", "copies", "iterations")
-ORDERS = ("time", "idle", "host", "headroom", "flops")
+WHAT = ("kernels", "operators", "modules", "layers", "lines", "collectives", "copies", "iterations")
+ORDERS = ("time", "idle", "host", "headroom", "flops", "memory")
 DEFAULT_ROWS = 20
 
 
@@ -28,7 +28,8 @@ DEFAULT_ROWS = 20
     help=(
         "Order by time on the GPU, or by idle time before it or because of it; operators and lines by time on the "
         "host; operators and modules by arithmetic operations; operators by headroom, the time above the device's "
-        "roof; kernels by headroom, the time that counters of Nsight Compute leave (--ncu)."
+        "roof, and by the memory that they allocate; kernels by headroom, the time that counters of Nsight Compute "
+        "leave (--ncu)."
     ),
 )
 @click.option("--rank", type=int, metavar="N", help="Only this rank.")
@@ -54,7 +55,7 @@ def top(
     layout: str | None,
     output: Path | None,
 ) -> None:
-    """Show what costs most: kernels, operators, modules, lines of Python, collectives, copies, or engine iterations.
+    """Show what costs most: kernels, operators, modules, layers, lines of Python, collectives, copies, iterations.
 
     Times are sums over calls and ranks. The rows come from metrics that `sql` can query; the last line names theirs.
     """

@@ -26,18 +26,21 @@ _MARGIN = 0.35
 @step_options
 @click.option("--perfetto", is_flag=True, help="Hand the trace, with our tracks, to https://ui.perfetto.dev.")
 @click.option("--rank", type=int, metavar="N", help="With --perfetto the rank to show: by default the first finding's.")
+@click.option("--at", metavar="A-B", help="With --perfetto the time to show, in ms since the trace's start: 120.5-180.")
 @click.option("--no-open", is_flag=True, help="Print where to look, and open nothing.")
-def view(options: RunOptions, perfetto: bool, rank: int | None, no_open: bool) -> None:
+def view(options: RunOptions, perfetto: bool, rank: int | None, at: str | None, no_open: bool) -> None:
     """Open the report of a run as a page in the browser, or with --perfetto its trace in the Perfetto UI.
 
     The page is one file in the run's store; it needs no network and can be passed on. A trace goes from this machine to
     the browser on it: once, over 127.0.0.1, within a minute, without an upload.
     """
     if perfetto:
-        _view_perfetto(options, rank=rank, open_browser=not no_open)
+        _view_perfetto(options, rank=rank, at=at, open_browser=not no_open)
         return
     if rank is not None:
         raise TraceAnalyzerError("the page shows every rank", "--rank", "give it with --perfetto")
+    if at is not None:
+        raise TraceAnalyzerError("the page shows the whole run", "--at", "give it with --perfetto")
     with opened(options) as (run, activity):
         activity.phase("ranking findings")
         diagnosis = run.diagnose()
@@ -60,11 +63,11 @@ def view(options: RunOptions, perfetto: bool, rank: int | None, no_open: bool) -
         click.echo("no browser could be started; open the file in one", err=True)
 
 
-def _view_perfetto(options: RunOptions, *, rank: int | None, open_browser: bool) -> None:
+def _view_perfetto(options: RunOptions, *, rank: int | None, at: str | None, open_browser: bool) -> None:
     """Write a trace with our tracks into the store, and hand it to the Perfetto UI."""
     from traceanalyzer.commands.export import write_trace
     from traceanalyzer.commands.output import written_bytes
-    from traceanalyzer.exports.part import parts_of
+    from traceanalyzer.exports.part import at_window, parts_of
     from traceanalyzer.exports.perfetto_ui import hand_over
 
     with opened(options) as (run, activity):
@@ -74,6 +77,7 @@ def _view_perfetto(options: RunOptions, *, rank: int | None, open_browser: bool)
         parts = parts_of(run, [rank] if rank is not None else ())
         names = [finding.trace for finding in diagnosis.findings if finding.kind != "quality"]
         part = next((part for name in names for part in parts if part.trace.trace == name), parts[0])
+        asked_ns = None if at is None else at_window(part, at).window_ns
         file = run.store / "perfetto.json.gz"
         with written_bytes(file) as stream:
             write_trace(run, part, diagnosis, stream, from_tables=False, plain=False)
@@ -81,7 +85,9 @@ def _view_perfetto(options: RunOptions, *, rank: int | None, open_browser: bool)
         went_out = hand_over(
             file,
             lambda words: click.echo(words, err=True),
-            visible_ns=_first_place(part, diagnosis),
+            visible_ns=(asked_ns[0] - part.base_ns, asked_ns[1] - part.base_ns)
+            if asked_ns
+            else _first_place(part, diagnosis),
             open_browser=open_browser,
         )
     if not went_out:

@@ -43,11 +43,15 @@ def parts_of(run: Run, ranks: Sequence[int] = (), window: str | None = None, ste
     if window is not None and step is not None:
         raise TraceAnalyzerError("--window and --step were both given", "export", "give one of them")
     if window is not None:
-        return [_at(part, window) for part in parts]
+        return [at_window(part, window) for part in parts]
     return parts if step is None else [_of_step(run, part, step) for part in parts]
 
 
-def _at(part: Part, window: str) -> Part:
+def at_window(part: Part, window: str) -> Part:
+    """Return the part of a trace in a window `A-B`, milliseconds since its start.
+
+    Raises TraceAnalyzerError for what is no window.
+    """
     match = _WINDOW.fullmatch(window)
     first, last = (round(float(text) * 1e6) for text in match.groups()) if match else (0, 0)
     if last <= first:

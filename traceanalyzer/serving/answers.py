@@ -15,6 +15,7 @@ from traceanalyzer.report.visible import as_json
 from traceanalyzer.serving.folders import MOST_RUNS, ServedFolders
 
 if TYPE_CHECKING:
+    from traceanalyzer.comparison.summary import Summary
     from traceanalyzer.report.blocks import Section
     from traceanalyzer.run import Run
 
@@ -50,6 +51,28 @@ class Answers:
         if as_json:
             return _whole(stream.getvalue(), "ask without as_json")
         return _bounded(notes + stream.getvalue())
+
+    def diff(self, base: list[str], new: list[str], verbose: bool = False, as_json: bool = False) -> str:
+        """Say what changed between two sides and how sure that is; each side is one run or several captures of one.
+
+        Captures of one program differ by themselves: a verdict needs several a side, else it says that it is unsure.
+        """
+        from traceanalyzer.comparison.comparing import compare
+
+        sides = [[self._summary(run) for run in runs] for runs in (base, new)]
+        for name, side in zip(("base", "new"), sides, strict=True):
+            if not side:
+                raise TraceAnalyzerError("no run was given", name, "name at least one run a side")
+        stream = io.StringIO()
+        result = compare(sides[0], sides[1])
+        formats.write_diff(result, None, "json" if as_json else "markdown", stream, verbose=verbose)
+        return _whole(stream.getvalue(), "ask without as_json") if as_json else _bounded(stream.getvalue())
+
+    def _summary(self, run: str) -> Summary:
+        from traceanalyzer.comparison.summarizing import summarize
+
+        with self._opened(run) as (opened, _):
+            return summarize(opened, opened.diagnose())
 
     def top(
         self,

@@ -19,7 +19,7 @@ from traceanalyzer.serving.answers import Answers
 from traceanalyzer.serving.folders import ServedFolders
 
 # A tool is a method of Answers and its name here; its docstring and types are what a client sees.
-TOOLS = ("runs", "diagnose", "top", "sql", "metrics", "rules")
+TOOLS = ("runs", "diagnose", "diff", "top", "sql", "metrics", "rules")
 INSTRUCTIONS = (
     "Offline GPU trace analysis. Call `runs`, then `diagnose` one. Savings are upper bounds and may overlap: "
     "quote them as such. A rule that was skipped for missing data is no all-clear. "

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from traceanalyzer.diagnosis import Diagnosis
+from traceanalyzer.report.blocks import Block, Section
 from traceanalyzer.report.charts.ledger_bar import ledger_bar
 from traceanalyzer.report.charts.waterfall import waterfall
 from traceanalyzer.report.diagnosis_blocks.findings import finding_facts
@@ -49,6 +50,15 @@ def diagnosis_html(diagnosis: Diagnosis) -> str:
         "checked": checked_words(diagnosis),
     }
     return str(filled("notebook.html", values))
+
+
+def sections_html(sections: Sequence[Section]) -> str:
+    """Return sections of a report as HTML that stands in another page."""
+    blocks: list[Block] = []
+    for section in sections:
+        blocks += [section.heading] if section.heading else []
+        blocks += section.blocks
+    return str(filled("notebook_blocks.html", {"blocks": blocks_markup(blocks)}))
 
 
 def rows_html(name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], more: bool) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from shlex import quote
 from typing import Any
 
 from markupsafe import Markup
 
 from traceanalyzer.diagnosis import Evidence, Finding
 from traceanalyzer.report.charts.palette import TOKENS
+from traceanalyzer.report.diagnosis_blocks.headline import run_name
 from traceanalyzer.report.html.excerpts import Box, Lane, Place, Window, lanes_of, window_around
 from traceanalyzer.report.html.markup import filled, shown_name
 from traceanalyzer.report.html.source import PageSource
@@ -58,7 +60,14 @@ class Timelines:
         lanes = ", ".join(lane["label"] for lane in excerpt["lanes"])
         says = f"Timeline of {excerpt['told']}: {lanes}. The table above names the places."
         return filled(
-            "timeline.html", {"first": first, "title": excerpt["title"], "told": excerpt["told"], "says": says}
+            "timeline.html",
+            {
+                "first": first,
+                "title": excerpt["title"],
+                "told": excerpt["told"],
+                "says": says,
+                "perfetto": excerpt["perfetto"],
+            },
         )
 
     def data(self) -> list[dict[str, Any]]:
@@ -115,12 +124,25 @@ class Timelines:
             "card": card,
             "title": title,
             "told": told,
+            "perfetto": self._perfetto(place, window, first_ns),
             "at": window.start_ns - first_ns,
             "length": window.length_ns,
             "mark": [window.at(place.start_ns), window.at(place.end_ns)],
             "cut": [window.at(window.cut_start_ns), window.cut_end_ns - window.cut_start_ns],
             "lanes": [self._plain_lane(lane, links) for lane in lanes],
         }
+
+    def _perfetto(self, place: Place, window: Window, first_ns: int) -> str:
+        """Return the command that opens an excerpt in Perfetto; empty where no option of it names the trace."""
+        ranks = {row["trace_id"]: row["rank"] for row in self._traces.values()}
+        rank = ranks[place.trace_id]
+        if len(ranks) > 1 and (rank is None or list(ranks.values()).count(rank) > 1):
+            return ""
+        which = f" --rank {rank}" if len(ranks) > 1 else ""
+        start, end = (
+            f"{(at_ns - first_ns) / 1e6:.6f}".rstrip("0").rstrip(".") for at_ns in (window.start_ns, window.end_ns)
+        )
+        return f"traceanalyzer view {quote(run_name(self._source.diagnosis))} --perfetto{which} --at {start}-{end}"
 
     def _plain_lane(self, lane: Lane, links: dict[int, int]) -> dict[str, Any]:
         numbers: list[int] = []

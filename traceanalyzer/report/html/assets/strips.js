@@ -373,6 +373,8 @@ function startTimeline(figure) {
     rows.forEach((other) => other.removeAttribute("aria-current"));
     rows[at].setAttribute("aria-current", "true");
     figure.querySelector(".told .dim").textContent = excerpt.told;
+    const open = figure.querySelector(".open code");
+    if (open) open.textContent = excerpt.perfetto;
     strip.take(excerpt);
   };
   rows.forEach((element, at) => {
