@@ -11,6 +11,7 @@ from traceanalyzer.report.words import (
     counted,
     duration,
     gain,
+    operations,
     percent,
     ranges,
     size,
@@ -91,6 +92,16 @@ def test_values_read_by_the_unit_of_their_column() -> None:
 )
 def test_names_lose_what_tells_them_from_no_other(name: str, told: str) -> None:
     assert value_words("name", name) == told
+
+
+def test_operations_have_the_prefix_that_fits() -> None:
+    assert [operations(count) for count in (0, 999, 1_000, 140_967_141_376, 2.5e15)] == [
+        "0 FLOP",
+        "999 FLOP",
+        "1 kFLOP",
+        "141 GFLOP",
+        "2.5 PFLOP",
+    ]
 
 
 def test_counts_and_sizes() -> None:

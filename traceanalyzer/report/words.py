@@ -99,6 +99,14 @@ def size(size_bytes: float) -> str:
     return f"{size_bytes:.0f} B"
 
 
+def operations(count: float) -> str:
+    """Say a number of arithmetic operations: `141 GFLOP`."""
+    for prefix, factor in (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if abs(count) >= factor:
+            return f"{count / factor:.3g} {prefix}FLOP"
+    return f"{count:.0f} FLOP"
+
+
 def ranges(numbers: Sequence[int]) -> str:
     """Say a set of numbers shortly: `0-3, 7`."""
     runs: list[list[int]] = []

@@ -26,6 +26,7 @@ NARROWEST_CELL = 6
 
 # The space between a number and its unit, at which no line ends.
 _UNIT = re.compile(r"(?<=\d) (?=(?:%|[mµn]?s|[kKMGT]?i?B(?:/s)?|TFLOP/s)(?!\w))|(?<=×) ")
+_PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)+")  # of a module: ViTModel/ViTEncoder/ViTLayer
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 
 Part = str | tuple[str, str]  # text, or (text, style)
@@ -154,7 +155,7 @@ def _lines(text: str, width: int) -> list[str]:
 def _aligned(cells: Sequence[str], widths: Sequence[int], right: frozenset[int]) -> str:
     fitted = []
     for i, (cell, width) in enumerate(zip(cells, widths, strict=True)):
-        # File paths and traces differ at their ends, names at their beginnings.
+        # Paths of files and modules, and traces, differ at their ends, names at their beginnings.
         if cell_len(cell) > width:
             cell = "…" + cell[len(cell) - width + 1 :] if _is_place(cell) else cell[: width - 1] + "…"
         fitted.append(" " * (width - cell_len(cell)) + cell if i in right else cell + " " * (width - cell_len(cell)))
@@ -162,4 +163,4 @@ def _aligned(cells: Sequence[str], widths: Sequence[int], right: frozenset[int])
 
 
 def _is_place(cell: str) -> bool:
-    return (".py" in cell and "/" in cell) or "#pid" in cell
+    return (".py" in cell and "/" in cell) or "#pid" in cell or _PATH.fullmatch(cell) is not None

@@ -7,7 +7,7 @@ from typing import Any, TextIO
 
 from traceanalyzer.report import visible
 from traceanalyzer.report.blocks import Heading, Paragraph, Section, Table, Text
-from traceanalyzer.report.words import counted, duration, name_words, percent, size
+from traceanalyzer.report.words import counted, duration, name_words, operations, percent, size
 from traceanalyzer.top import TopAnswer, question_of
 
 SCHEMA_VERSION = 1
@@ -36,7 +36,7 @@ _SHOWN: dict[str, tuple[str, Callable[[Any], str]]] = {
     "allocation_count": ("allocations", lambda count: f"{count:,}"),
     "largest_bytes": ("largest", size),
     "module_count": ("modules", lambda count: f"{count:,}"),
-    "flops": ("operations", lambda count: f"{count:.3g}"),
+    "flops": ("operations", operations),
     "forward_ns": ("forward", duration),
     "backward_ns": ("backward", duration),
     "host_sum_ns": ("host", duration),
