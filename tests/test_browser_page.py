@@ -197,6 +197,25 @@ def test_a_click_on_evidence_shows_its_place(browser: Any, sample: Path) -> None
         assert seen.page.get_attribute("article tr[data-excerpt]:nth-child(2)", "aria-current") == "true"
 
 
+def test_the_command_for_perfetto_names_the_place_that_is_shown(browser: Any, sample: Path) -> None:
+    with visit(browser, sample) as seen:
+        seen.page.click("article tr[data-excerpt]:nth-child(2)")
+        told = seen.page.inner_text("article .open code")
+        first, last = (float(ms) * 1e6 for ms in told.rpartition(" --at ")[2].split("-"))
+        picture = seen.page.evaluate("ta.strips[0].picture")
+        assert told.startswith("traceanalyzer view slow_loader --perfetto --at ")
+        assert first == pytest.approx(picture["at"], abs=1)
+        assert last - first == pytest.approx(picture["length"] + picture["cut"][1], abs=2)
+
+
+def test_roofline_can_be_read_and_sorted(browser: Any, sample: Path) -> None:
+    with visit(browser, sample) as seen:
+        assert seen.page.locator("#roofline svg:visible").count() <= 1
+        times = "[...document.querySelectorAll('#t-roofline tbody tr')].map((row) => Number(row.cells[3].dataset.v))"
+        seen.page.click("#t-roofline thead th:nth-child(4) button")
+        assert seen.page.evaluate(times) == sorted(seen.page.evaluate(times), reverse=True)
+
+
 def test_flame_graph_changes_with_what_its_width_is(browser: Any, sample: Path) -> None:
     with visit(browser, sample) as seen:
         before = seen.page.evaluate("ta.strips.at(-1).picture.length")
