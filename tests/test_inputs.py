@@ -376,6 +376,11 @@ def test_an_archive_in_an_archive_is_not_lost_in_silence(
         unpacked(pack({"rank0.json": trace(0), inner: zipped(RUN)}), tmp_path)
 
 
+def test_an_archive_in_an_archive_that_holds_no_trace_is_passed_over(tmp_path: Path) -> None:
+    sources = zipped({"train.py": b"print(1)", "config.json": b"{}"})
+    assert unpacked(zipped({"a.json": trace(0), "src.zip": sources}), tmp_path) == ["a.json"]
+
+
 def test_a_model_that_is_an_archive_is_no_archive_of_traces(tmp_path: Path) -> None:
     assert unpacked(zipped({"a.json": trace(0), "model.pt": zipped(RUN)}), tmp_path) == ["a.json"]
 

@@ -97,11 +97,13 @@ class ArchiveIngester:
                 if is_report(Path(name)):
                     reports.add(stem(name))
                     continue
-                if is_named_as_archive(name):
-                    nested.append(name)
-                    continue
                 place = Path(scratch) / str(number)
                 place.mkdir()
+                if is_named_as_archive(name):
+                    if self._may_hold_traces(path, name, stream, place):
+                        nested.append(name)
+                    shutil.rmtree(place)
+                    continue
                 for part in self._ingest_member(path, name, stream, place, options):
                     kept = f"{number:05}.{part.name}"
                     part.replace(folder / kept)
@@ -119,6 +121,19 @@ class ArchiveIngester:
             raise TraceAnalyzerError(f"holds another archive, {min(nested)}, which is not opened", path, hint)
         (folder / _MEMBERS_NAME).write_text(json.dumps(unique(below_common(names))), encoding="utf-8")
 
+    def _may_hold_traces(self, archive: Path, name: str, stream: Reader, place: Path) -> bool:
+        """Return whether an archive in an archive holds a trace, or cannot be looked into."""
+        file = place / safe_name(name)
+        _copy(archive, stream, file)
+        try:
+            for _, member in members(file, self._limits):
+                (place / "head").write_bytes(read_member(member, HEAD_BYTES, file))
+                if _ingester_of(place / "head", self._inner) is not None:
+                    return True
+        except TraceAnalyzerError:
+            return True
+        return False
+
     def _ingest_member(
         self, archive: Path, name: str, stream: Reader, place: Path, options: IngestOptions
     ) -> list[Path]:
@@ -129,9 +144,7 @@ class ArchiveIngester:
         # Most of what else lies in an archive shows by its beginning.
         if _ingester_of(file, self._inner) is None:
             return []
-        with file.open("ab") as target:
-            while block := read_member(stream, COPY_BYTES, archive):
-                target.write(block)
+        _copy(archive, stream, file)
         ingester = _ingester_of(file, self._inner)
         if ingester is None:
             return []
@@ -141,6 +154,13 @@ class ArchiveIngester:
         except TraceAnalyzerError as error:
             raise TraceAnalyzerError(f"{name} in it: {error.what}", archive, error.hint) from error
         return sorted(part for part in tables.iterdir() if part.is_dir())
+
+
+def _copy(archive: Path, stream: Reader, file: Path) -> None:
+    """Write what is left of a member behind what a file holds."""
+    with file.open("ab") as target:
+        while block := read_member(stream, COPY_BYTES, archive):
+            target.write(block)
 
 
 def member_names(folder: Path) -> dict[str, str]:
