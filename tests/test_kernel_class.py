@@ -104,6 +104,23 @@ def test_the_example_of_every_pattern_is_decided_by_it() -> None:
     assert wrong == []
 
 
+@pytest.mark.parametrize("aspect", ["class", "precision", "tensor_core"])
+def test_the_macros_decide_as_the_table_says(aspect: str) -> None:
+    con = engine.connect_tables({})
+    names = [row[0] for row in con.execute("SELECT DISTINCT example FROM kernel_class_patterns ORDER BY 1").fetchall()]
+    assert len(names) > 30
+    for name in [*names, *(half.swapcase() for half in (n[: len(n) // 2] for n in names)), "it's"]:
+        by_table = con.execute(
+            """
+            SELECT arg_min(value, position)
+            FROM kernel_class_patterns
+            WHERE aspect = $aspect AND regexp_matches($name, pattern)
+            """,
+            {"aspect": aspect, "name": name},
+        ).fetchone()
+        assert con.execute(f"SELECT kernel_{aspect}_of($1)", [name]).fetchone() == by_table, name
+
+
 def test_patterns_have_a_total_order() -> None:
     con = engine.connect_tables({})
     query = "SELECT count(*) - count(DISTINCT (aspect, position)) FROM kernel_class_patterns"

@@ -291,7 +291,10 @@ def test_the_size_of_a_result_is_what_types_promote_to(
 
 
 # Macros that one metric alone reads are tested with it.
-TESTED_WITH_THEIR_METRIC = {"attention_costs", "convolution_costs", "matrix_costs", "vector_costs"}
+TESTED_WITH_THEIR_METRIC = {
+    *("attention_costs", "convolution_costs", "matrix_costs", "vector_costs"),
+    *("kernel_base", "kernel_identity", "without_nested"),
+}
 
 
 def test_every_macro_has_a_test(root: Path) -> None:

@@ -26,6 +26,7 @@ from traceanalyzer.canonical import (
     quoted,
     those,
 )
+from traceanalyzer.kernel_patterns import pattern_macros
 from traceanalyzer.metrics import in_reading_order, metrics, metrics_in_order, sources_in
 from traceanalyzer.renamed import COLUMNS
 from traceanalyzer.schema import TableSchema, canonical_tables, derived_tables
@@ -258,7 +259,7 @@ def _macros() -> dict[str, str]:
     files = sorted((Path(__file__).parent / "macros").glob("*.sql"))
     texts = {file.stem: file.read_text(encoding="utf-8") for file in files}
     calls = {name: set(_CALLED.findall(text)) & texts.keys() - {name} for name, text in texts.items()}
-    return {name: texts[name] for name in in_reading_order(calls)}
+    return {name: texts[name] for name in in_reading_order(calls)} | pattern_macros()
 
 
 def add_metrics(

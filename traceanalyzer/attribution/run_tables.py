@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -16,22 +15,16 @@ from traceanalyzer.attribution.lead_scan.bounds import TRACES, Bounds, Place
 from traceanalyzer.attribution.lead_scan.scan import Savings, WhatIf
 from traceanalyzer.attribution.run_ledger import run_rows
 from traceanalyzer.attribution.vocabulary.arrow_columns import array_of, codes_of, column
+from traceanalyzer.kernel_patterns import case_of
 
 # Twice as fast is half as long.
 FASTER = 2
 
-_METRICS = Path(__file__).parent.parent / "metrics"
-# The classes of kernel names come from a metric, used here before metrics exist: it reads only GPU operations.
 _KERNELS = f"""
 WITH
-gpu_ops AS (
-    FROM canonical.gpu_ops
-),
-kernel_class_patterns AS (
-{(_METRICS / "kernel_class_patterns.sql").read_text(encoding="utf-8")}
-),
 names AS (
-{(_METRICS / "kernel_class_names.sql").read_text(encoding="utf-8")}
+    SELECT name, {case_of("class")} AS class
+    FROM (SELECT DISTINCT name FROM canonical.gpu_ops WHERE kind = 'kernel')
 )
 SELECT
     trace_id,
@@ -39,7 +32,7 @@ SELECT
     op_id,
     dur_ns,
     COALESCE(class, 'other') AS class
-FROM gpu_ops
+FROM canonical.gpu_ops
 LEFT JOIN names USING (name)
 WHERE kind = 'kernel'
   AND NOT is_comm

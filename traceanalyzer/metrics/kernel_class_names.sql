@@ -1,6 +1,7 @@
 -- One row per distinct kernel name of the run: what kind of work it does, in which precision, on tensor cores or not.
 --
--- kernel_class_patterns alone decides; 'other' and 'unknown' mean that no pattern matches the name.
+-- kernel_class_patterns alone decides: kernel_class_of and the other macros here are made from its rows. 'other' and
+-- 'unknown' mean that no pattern matches the name.
 --
 -- columns:
 --   name         VARCHAR  kernel, as written
@@ -15,28 +16,19 @@ WITH names AS (
     WHERE kind = 'kernel'
       AND name IS NOT NULL
 ),
-matches AS (
+classes AS (
     SELECT
-        names.name,
-        patterns.aspect,
-        arg_min(patterns.value, patterns.position) AS value
+        name,
+        coalesce(kernel_class_of(name), 'other') AS class
     FROM names
-    JOIN kernel_class_patterns AS patterns ON regexp_matches(names.name, patterns.pattern)
-    GROUP BY names.name, patterns.aspect
-),
-aspects AS (
-    SELECT
-        names.name,
-        coalesce(any_value(value) FILTER (WHERE aspect = 'class'), 'other') AS class,
-        coalesce(any_value(value) FILTER (WHERE aspect = 'precision'), 'unknown') AS precision,
-        coalesce(any_value(value) FILTER (WHERE aspect = 'tensor_core'), 'unknown') AS tensor_core
-    FROM names
-    LEFT JOIN matches USING (name)
-    GROUP BY names.name
 )
 SELECT
     name,
     class,
-    CASE WHEN class IN ('gemm', 'gemv', 'conv', 'attention') THEN precision END AS precision,
-    CASE WHEN class IN ('gemm', 'gemv', 'conv', 'attention') THEN tensor_core END AS tensor_core
-FROM aspects
+    CASE
+        WHEN class IN ('gemm', 'gemv', 'conv', 'attention') THEN coalesce(kernel_precision_of(name), 'unknown')
+    END AS precision,
+    CASE
+        WHEN class IN ('gemm', 'gemv', 'conv', 'attention') THEN coalesce(kernel_tensor_core_of(name), 'unknown')
+    END AS tensor_core
+FROM classes

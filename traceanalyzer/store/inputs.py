@@ -25,6 +25,7 @@ DERIVED_SOURCES = (
     "opening",
     "engine.py",
     "canonical.py",
+    "kernel_patterns.py",
     "stored_trace.py",
     "renamed.py",
     "attribution",
