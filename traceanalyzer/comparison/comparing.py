@@ -221,9 +221,9 @@ def _named(
 
 def _named_scales(side: Sequence[NamedTimes], alignment: Alignment, at: int) -> list[Fraction]:
     if alignment.kind == "steps":
-        return [Fraction(1, times.step_count) for times in side]
+        return [Fraction(1, max(times.step_count, 1)) for times in side]
     scales = (alignment.base_scales, alignment.new_scales)[at]
-    return [scale / times.step_count for scale, times in zip(scales, side, strict=True)]
+    return [scale / max(times.step_count, 1) for scale, times in zip(scales, side, strict=True)]
 
 
 def _words(is_shown: bool) -> str:
