@@ -31,12 +31,13 @@ def hta() -> None:
 
 
 @pytest.fixture(scope="module")
-def check(hta: None, corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Check:
+def check(hta: None, corpus: Path, store_of: Callable[[Path], Path]) -> Check:
     """Compares a trace of the corpus once and returns its numbers by name."""
 
     @cache
     def compared(trace: str) -> Checked:
-        with traceanalyzer.open(corpus / "kineto" / trace, store=tmp_path_factory.mktemp("store")) as run:
+        path = corpus / "kineto" / trace
+        with traceanalyzer.open(path, store=store_of(path)) as run:
             return {comparison.name: comparison for comparison in crosscheck(run)}
 
     return compared

@@ -7,6 +7,7 @@ import json
 import re
 import tarfile
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +28,10 @@ SAMPLES = Path(__file__).parents[1] / "sample_traces"
 FILES = sorted(path for path in (corpus_path() / "kineto").glob("*.json.gz")) if corpus_path().is_dir() else []
 
 
-def exported(source: Path, target: Path, *options: str) -> bytes:
+def exported(source: Path, target: Path, *options: str, store: Path | None = None) -> bytes:
     """Export a trace, and return what was written, unpacked."""
-    answer = CliRunner().invoke(
-        cli,
-        ["export", "perfetto", str(source), "-o", str(target), "--store", str(target.parent / "s1"), "-q", *options],
-    )
+    named = ["--store", str(store or target.parent / "s1")]
+    answer = CliRunner().invoke(cli, ["export", "perfetto", str(source), "-o", str(target), *named, "-q", *options])
     assert answer.exit_code == 0, answer.output
     return gzip.decompress(target.read_bytes())
 
@@ -189,9 +188,11 @@ def _read(folder: Path, table: str) -> list[dict[str, Any]]:
 
 @pytest.mark.check
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_the_export_of_a_real_trace_holds_the_same_events_and_no_new_defect(path: Path, tmp_path: Path) -> None:
-    exported(path, tmp_path / "a.json.gz")
-    with ta.open(path, store=tmp_path / "s1", attribution=False) as run:
+def test_the_export_of_a_real_trace_holds_the_same_events_and_no_new_defect(
+    path: Path, tmp_path: Path, store_of: Callable[[Path], Path]
+) -> None:
+    exported(path, tmp_path / "a.json.gz", store=store_of(path))
+    with ta.open(path, store=store_of(path), attribution=False) as run:
         before, defects_before = stored(run.traces[0].folder)
     with ta.open(tmp_path / "a.json.gz", store=tmp_path / "s2", attribution=False) as run:
         after, defects_after = stored(run.traces[0].folder)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -68,8 +68,8 @@ def real_runs() -> Iterator[Path]:
 
 @pytest.mark.check
 @pytest.mark.parametrize("path", list(real_runs()), ids=str)
-def test_every_check_holds_on_a_real_run(path: Path, corpus: Path, tmp_path: Path) -> None:
-    with open_run(corpus / path, store=tmp_path) as run:
+def test_every_check_holds_on_a_real_run(path: Path, corpus: Path, store_of: Callable[[Path], Path]) -> None:
+    with open_run(corpus / path, store=store_of(corpus / path)) as run:
         checks = check_run(run.connection, run.diagnose())
     assert {check.claim: check.broken for check in checks if check.broken} == {}
 
