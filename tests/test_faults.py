@@ -153,7 +153,7 @@ def left_in(folder: Path) -> list[str]:
 
 PHASES = {
     "reading": ("traceanalyzer.ingest.trace_events.stream", "inflated_up_to_damage", "time.sleep(600)"),
-    "ingesting": ("traceanalyzer.run", "_ingest", SPIN),
+    "ingesting": ("traceanalyzer.opening.ingesting", "_ingest", SPIN),
     "linking": ("traceanalyzer.ingest.trace_events.assemble", "sql", QUERY),
     "attributing": ("traceanalyzer.engine", "compute_derived", SPIN),
     "in DuckDB": ("traceanalyzer.engine", "compute_derived", QUERY),
