@@ -69,7 +69,7 @@ def test_the_keys_cover_every_file_that_ingesting_and_deriving_read(run_folder: 
     ingesting = opened_by(INGESTING, run_folder, tables, no_bytecode=tmp_path / "none")
     deriving = opened_by(DERIVING, run_folder, tables, no_bytecode=tmp_path / "none")
     assert PACKAGE / "discovery" / "finding.py" in ingesting
-    assert PACKAGE / "metrics" / "kernel_class_names.sql" in deriving
+    assert PACKAGE / "metrics" / "kernel_class_patterns.sql" in deriving
     assert ingesting - set(engine_files(TRACE_SOURCES)) == set()
     assert deriving - set(engine_files(DERIVED_SOURCES)) == set()
 

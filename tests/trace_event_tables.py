@@ -11,7 +11,7 @@ import duckdb
 
 from traceanalyzer.ingest import IngestOptions
 from traceanalyzer.ingest.trace_events import TraceEventIngester
-from traceanalyzer.schema import canonical_tables
+from traceanalyzer.schema import trace_tables
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def read(content: bytes | str, *, chunk_bytes: int = 2**20, jobs: int = 1, name:
         TraceEventIngester(chunk_bytes).ingest(path, out, IngestOptions(jobs=jobs))
         tables = {}
         with duckdb.connect() as connection:
-            for table in canonical_tables():
+            for table in trace_tables():
                 files = [str(file) for file in sorted((out / "0").glob(f"{table}*.parquet"))]
                 relation = connection.sql("FROM read_parquet($files) ORDER BY ALL", params={"files": files})
                 names = relation.columns
