@@ -103,7 +103,8 @@ def test_any_value_of_any_field_is_taken_or_named(
     tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[int, Any]], as_key: bool, command: list[str]
 ) -> None:
     document = json.loads(text_of([WHOLE]))
-    for place, value in changes:
+    for place, drawn in changes:
+        value = json.loads(json.dumps(drawn)) if isinstance(drawn, list | dict) else drawn  # never within itself
         all_places = list(places(document))
         holder, key = all_places[place % len(all_places)]
         if as_key and isinstance(holder, dict) and isinstance(value, str):
@@ -119,7 +120,10 @@ def test_any_value_of_any_field_is_taken_or_named(
     if code == 2:
         assert re.search(r"error: \S+new\.json: (field|summary_version)|error: .*captures", shown), shown
     else:
-        assert NO_NUMBER.search(shown) is None, shown
+        told = re.sub(
+            r"<script>.*?</script>", "", shown, flags=re.DOTALL
+        )  # the page's own program may count to Infinity
+        assert NO_NUMBER.search(told) is None, told
 
 
 @pytest.mark.parametrize("value", [10**400, 1e300, float("nan"), float("inf"), -(2**63)], ids=str)
