@@ -200,10 +200,10 @@ def test_a_click_on_evidence_shows_its_place(browser: Any, sample: Path) -> None
 def test_the_command_for_perfetto_names_the_place_that_is_shown(browser: Any, sample: Path) -> None:
     with visit(browser, sample) as seen:
         seen.page.click("article tr[data-excerpt]:nth-child(2)")
-        told = seen.page.inner_text("article .open code")
-        first, last = (float(ms) * 1e6 for ms in told.rpartition(" --at ")[2].split("-"))
+        command = seen.page.inner_text("article .open code")
+        first, last = (float(ms) * 1e6 for ms in command.rpartition(" --at ")[2].split("-"))
         picture = seen.page.evaluate("ta.strips[0].picture")
-        assert told.startswith("traceanalyzer view slow_loader --perfetto --at ")
+        assert command.startswith("traceanalyzer view slow_loader --perfetto --at ")
         assert first == pytest.approx(picture["at"], abs=1)
         assert last - first == pytest.approx(picture["length"] + picture["cut"][1], abs=2)
 

@@ -141,7 +141,7 @@ def test_a_warm_diagnosis_starts_neither_duckdb_nor_arrow(trace: Path) -> None:
     asked = [sys.executable, "-m", "traceanalyzer", "diagnose", str(trace)]
     cold = subprocess.run(asked, capture_output=True, text=True, check=True)
     program = (
-        "import sys; from traceanalyzer.cli import main; sys.argv[1:] = sys.argv[1:]; main();"
+        "import sys; from traceanalyzer.cli import main; main();"
         "print(sorted({'duckdb', 'pyarrow', 'numpy', 'yaml'} & set(sys.modules)), file=sys.stderr)"
     )
     warm = subprocess.run([sys.executable, "-c", program, *asked[3:]], capture_output=True, text=True, check=True)

@@ -38,7 +38,7 @@ def question(run: Run, project: Settings, rule_paths: Sequence[Path], params: Ma
         project,
         sorted(params.items()),
         rules.hexdigest(),
-        engine_key(("**/*",)),
+        engine_key(("*",)),
         datetime.date.today(),
     )
     return "\n".join(map(repr, facts))

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import duckdb
 
+from traceanalyzer.canonical import quoted
+
 _PATTERNS = Path(__file__).parent / "metrics" / "kernel_class_patterns.sql"
 _ASPECTS = ("class", "precision", "tensor_core")
 
@@ -29,9 +31,5 @@ def case_of(aspect: str) -> str:
     query = f"SELECT pattern, value FROM ({_PATTERNS.read_text(encoding='utf-8')}) WHERE aspect = ? ORDER BY position"
     with duckdb.connect() as connection:
         rows = connection.execute(query, [aspect]).fetchall()
-    cases = "\n".join(f"WHEN regexp_matches(name, {_quoted(pattern)}) THEN {_quoted(value)}" for pattern, value in rows)
+    cases = "\n".join(f"WHEN regexp_matches(name, {quoted(pattern)}) THEN {quoted(value)}" for pattern, value in rows)
     return f"CASE\n{cases}\nEND"
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

@@ -303,12 +303,12 @@ def open_run(
             found = recognise_objects(remote_run, keeper)
         found = with_ncu_tables(found, tables)
         unreadable = list(found.unreadable)
-        folders = ingest_all(found.sources, keeper, jobs or os.cpu_count() or 1, report, unreadable)
-        traces = traces_of(keeper, found, [(source, folder) for source, folder, _ in folders])
-        ncu_tables = ncu_tables_of(found, [(source, folder) for source, folder, _ in folders])
+        ingested = ingest_all(found.sources, keeper, jobs or os.cpu_count() or 1, report, unreadable)
+        folders = [(source, folder) for source, folder, _ in ingested]
+        traces, ncu_tables = traces_of(keeper, found, folders), ncu_tables_of(found, folders)
         if not traces:
             raise unreadable[0] if unreadable else no_trace_beside(ncu_tables, root)
-        reused = all(was_there for _, _, was_there in folders)
+        reused = all(was_there for _, _, was_there in ingested)
         derived = derived_of(keeper, traces, options, jobs) if attribution else None
         writing = renew_catalog(keeper, traces, derived, reused, ncu_tables)
         return Run(

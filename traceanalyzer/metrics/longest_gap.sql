@@ -15,9 +15,9 @@
 --   next_ns        BIGINT   longest row of the ledger without compute outside of the gap; 0: none
 --   kernels_before BIGINT   kernels that start in the window before the gap
 --   kernels_after  BIGINT   kernels that start in the window after it
---   host_ns        BIGINT   time of the thread that launches the kernel after the gap, between its last launch before and
---                           that one, without the calls of the runtime: the gap is shorter by no more if the host does
---                           nothing else in it; NULL: not recorded
+--   host_ns        BIGINT   time that the launching thread spends outside of runtime calls, between its last launch before
+--                           the gap and its first launch after it: removing it shortens the gap by at most this;
+--                           NULL: not recorded
 WITH longest AS (
     SELECT
         trace_id,

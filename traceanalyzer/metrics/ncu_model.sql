@@ -1,8 +1,8 @@
 -- One row per modelled operator, its shapes and types, of which Nsight Compute profiled kernels: where counters and the
 -- model disagree.
 --
--- Compared are calls of which every kernel was profiled with the same name, grid and block (ncu_join), by the sums over
--- their kernels. A kernel that runs for several shapes, or whose counters spread by more than a hundredth, cannot be told
+-- A call is compared if each of its kernels was profiled with the same name, grid and block (ncu_join). The sums over its
+-- kernels are compared. A kernel that runs for several shapes, or whose counters spread by more than a hundredth, cannot be told
 -- apart by its launch, so nothing is said of its calls. Memsets and copies of a call have no counters. Name, grid and block
 -- do not tell the inner dimension of a product: what Nsight Compute profiled has to be the job of the trace.
 --

@@ -28,7 +28,6 @@ _HEAD_BYTES = 2**20
 # So many failures, and this share of what was asked for: then the rest is not tried.
 _MOST_FAILURES = 32
 _MOST_FAILURES_SHARE = 0.05
-_NOTE = "objects.json"
 _LOG_SUFFIX = "-wal"
 _PARQUET_STRINGS = "StringIds.parquet"
 _LONGEST_NAME_BYTES = 255
@@ -145,7 +144,7 @@ def recognise(run: RemoteRun, keeper: Store) -> RunSources:
     lasting = {key: known[url] for url, key in keys.items() if known[url].lasts}
     if lasting != remembered:
         facts = {key: [look.reader, *(look.problem or ())] for key, look in lasting.items()}
-        keeper.write_note(_NOTE, json.dumps({"made_by": engine_key(TRACE_SOURCES), "objects": facts}))
+        keeper.keep_answer(_question(), json.dumps(facts).encode())
     by_name = {ingester.name: ingester for ingester in (*ingesters(), ArchiveIngester(ingesters()))}
     ordered = sorted(run.objects, key=lambda item: natural_key(item.run_name))
     sources = tuple((item, by_name[reader]) for item in ordered if (reader := known[item.url].reader))
@@ -166,17 +165,15 @@ class _Look:
     lasts: bool = True  # it is so as long as the object is the same
 
 
+def _question() -> str:
+    return f"what objects are {engine_key(TRACE_SOURCES)}"
+
+
 def _remembered(keeper: Store) -> dict[str, _Look]:
-    try:
-        facts = json.loads(keeper.read_note(_NOTE) or "")
-        if facts["made_by"] != engine_key(TRACE_SOURCES):
-            return {}
-        return {
-            key: _Look(str(reader), (str(problem[0]), str(problem[1])) if problem else None)
-            for key, (reader, *problem) in facts["objects"].items()
-        }
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
-        return {}
+    facts = json.loads(keeper.kept_answer(_question()) or "{}")
+    return {
+        key: _Look(reader, (problem[0], problem[1]) if problem else None) for key, (reader, *problem) in facts.items()
+    }
 
 
 def _look_at(run: RemoteRun, objects: Sequence[RemoteObject]) -> list[_Look]:

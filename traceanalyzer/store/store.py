@@ -5,7 +5,7 @@
       sources/<path hash>.json    what a file looked like when it was last read, and its content's hash
       traces/<name>-<key>/        one file's traces, each a folder of canonical tables
       derived/<key>/              attribution tables of one set of traces under one set of options
-      answers/<key>.txt           what was computed from these tables and is quicker read than made: diagnoses, ranks
+      answers/<key>.txt           what is quicker read than made again: diagnoses, ranks, what objects elsewhere are
       catalog.duckdb              every table and metric as documented views, for any DuckDB client
       catalog.txt                 which derived tables it shows (those asked for last), and what it looked like
 
@@ -215,14 +215,6 @@ class Store:
     def _answer_seal(self, file: Path, answer: bytes) -> str:
         return keyed_hash(file.name.encode() + answer, self._key, size_bytes=16)
 
-    def read_note(self, name: str) -> str | None:
-        """Return a text that `write_note` left in the store; None where there is none."""
-        return read_own_text(self.folder / name)
-
-    def write_note(self, name: str, text: str) -> None:
-        """Leave a text in the store under a name, in place of what was there."""
-        self._replace_file(self.folder / name, lambda file: file.write_text(text, encoding="utf-8"))
-
     def catalog_shows(self) -> str | None:
         """Return the name of the derived folder that the catalogue shows, '' for none; None: there is no catalogue."""
         shows, _, looked_like = (read_own_text(self.folder / _CATALOG_SHOWS) or "").partition("\n")
@@ -269,7 +261,9 @@ class Store:
             in_store = error.filename is not None and self.folder in Path(os.fsdecode(error.filename)).parents
             known = error.errno in _WRITE_FAILURES
             return os.strerror(error.errno) if error.errno is not None and (known or in_store) else None
-        if type(error).__name__ != "IOException":
+        import duckdb  # whoever finds all in the store starts without it
+
+        if not isinstance(error, duckdb.IOException):
             return None
         causes = (os.strerror(number) for number in _WRITE_FAILURES)  # DuckDB gives them as text
         return next((cause for cause in causes if cause in str(error)), None)
