@@ -10,8 +10,8 @@ import duckdb
 from workloads.counterfactuals import Question
 from workloads.workloads import JOBS, WORKLOADS
 
-from traceanalyzer import engine
 from traceanalyzer.attribution import Bounds
+from traceanalyzer.query import engine
 from traceanalyzer.simulator import SimulatedJob, SimulatedRun, simulate, simulate_job
 
 SEED = 3

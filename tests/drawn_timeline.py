@@ -10,8 +10,8 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from traceanalyzer import engine
 from traceanalyzer.ingest.nesting import ANCESTOR_CATEGORIES, NONE, Nester, Slices, name_hashes
+from traceanalyzer.query import engine
 from traceanalyzer.schema import canonical_tables
 
 US = 1_000

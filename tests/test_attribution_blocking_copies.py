@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from drawn_timeline import Drawn
 
-from traceanalyzer import engine
 from traceanalyzer.attribution import Bounds
+from traceanalyzer.query import engine
 from traceanalyzer.simulator import simulate
 
 BLOCK = "host.memcpy_block"

@@ -9,8 +9,8 @@ from bound_against_truth import Attributed, attributed
 from drawn_timeline import Drawn
 from workloads.workloads import WORKLOADS
 
-from traceanalyzer import engine
 from traceanalyzer.attribution import Bounds, WhatIf
+from traceanalyzer.query import engine
 from traceanalyzer.simulator.simulate import simulate
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from drawn_timeline import Drawn
 
-from traceanalyzer import engine
+from traceanalyzer.query import engine
 from traceanalyzer.simulator import simulate
 
 HELD = "SELECT bucket, late_issue FROM attribution.ledger_rows WHERE bucket LIKE 'dev.%' AND dur_ns > 50000"

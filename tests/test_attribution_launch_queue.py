@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from traceanalyzer import engine
 from traceanalyzer.attribution import Bounds
+from traceanalyzer.query import engine
 from traceanalyzer.simulator import simulate
 
 TRANSFER = "dev.comm_transfer"

@@ -16,7 +16,7 @@ from tiers import examples
 
 from traceanalyzer.attribution import Bounds, WhatIf
 from traceanalyzer.attribution.lead_scan import lanes
-from traceanalyzer.engine import derive
+from traceanalyzer.query.engine import derive
 
 KINDS = ("kernel", "kernel", "kernel", "comm", "h2d", "d2h", "memset", "graph")
 CALLS = ("cudaLaunchKernel", "cudaMemcpyAsync", "cudaDeviceSynchronize", "cudaMalloc")

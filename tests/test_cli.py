@@ -299,7 +299,7 @@ def test_only_names_that_are_alike_are_suggested(name: str, hint: str, capsys: p
 
 
 def test_every_metric_and_table_can_be_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    from traceanalyzer.engine import derived_tables, metrics
+    from traceanalyzer.query.engine import derived_tables, metrics
 
     for name in (*metrics(), *derived_tables(), "gpu_ops", "canonical.defects", "attribution.steps"):
         assert main(["metrics", "show", name]) == 0

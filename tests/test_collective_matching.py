@@ -12,7 +12,6 @@ import pyarrow.compute
 import pytest
 from workloads.bases import pipelined_job
 
-from traceanalyzer import engine
 from traceanalyzer.attribution import Bounds, WhatIf
 from traceanalyzer.attribution.lead_scan.lanes import Stretch
 from traceanalyzer.attribution.lead_scan.run_scan import JointScan
@@ -21,6 +20,7 @@ from traceanalyzer.attribution.lead_scan.walk import NO_LIMIT, ScanEvents
 from traceanalyzer.attribution.matching.comm_calls import Call
 from traceanalyzer.attribution.matching.message_matching import is_message, name_of, pair_messages
 from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW, NamedRows
+from traceanalyzer.query import engine
 from traceanalyzer.simulator import simulate_job
 
 pc: Any = pyarrow.compute

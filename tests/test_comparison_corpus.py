@@ -18,7 +18,7 @@ from traceanalyzer.comparison.summarizing import summarize
 from traceanalyzer.comparison.summary import Summary
 from traceanalyzer.comparison.summary_file import read_summaries, text_of
 from traceanalyzer.run import open_run
-from traceanalyzer.settings import NO_SETTINGS
+from traceanalyzer.settings.settings import NO_SETTINGS
 
 MS = 1e6
 BASE = "kineto/resnet50_num_workers_0/worker0.{}.pt.trace.json.gz"

@@ -18,10 +18,10 @@ from text_tables import connect
 from tiers import examples
 
 from traceanalyzer.cli import main
-from traceanalyzer.critical_path import critical_path
-from traceanalyzer.critical_path.graph import Edge
-from traceanalyzer.critical_path.longest import longest_path
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.hta.critical_path import critical_path
+from traceanalyzer.hta.critical_path.graph import Edge
+from traceanalyzer.hta.critical_path.longest import longest_path
 from traceanalyzer.run import Run
 
 __all__ = ["run_of"]

@@ -14,9 +14,9 @@ from tiers import needed
 
 import traceanalyzer
 from traceanalyzer.cli import main
-from traceanalyzer.crosscheck import DEVIATIONS, Comparison, crosscheck
-from traceanalyzer.crosscheck.hta_numbers import hta_numbers
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.hta.crosscheck import DEVIATIONS, Comparison, crosscheck
+from traceanalyzer.hta.crosscheck.hta_numbers import hta_numbers
 
 pytestmark = pytest.mark.check
 

@@ -15,7 +15,7 @@ import yaml
 from pages.parts import ROOT
 
 import traceanalyzer
-from traceanalyzer import engine
+from traceanalyzer.query import engine
 from traceanalyzer.rules import load_rules
 from traceanalyzer.rules.schema import rule_tables
 from traceanalyzer.schema import canonical_tables

@@ -7,9 +7,9 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from traceanalyzer import engine
 from traceanalyzer.cli import main
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.query import engine
 from traceanalyzer.run import open_run
 
 SAMPLE = "sample_traces/slow_loader"

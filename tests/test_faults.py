@@ -27,7 +27,7 @@ from traceanalyzer.store.store import STORE_NAME
 FAILING = """
 import errno, io, json, os, shutil, sys
 from contextlib import redirect_stderr, redirect_stdout
-import traceanalyzer.attribution, traceanalyzer.export, traceanalyzer.rules, traceanalyzer.run
+import traceanalyzer.attribution, traceanalyzer.exports.metric_files, traceanalyzer.rules, traceanalyzer.run
 from traceanalyzer.cli import main
 
 folder, store, out, *arguments = sys.argv[1:]
@@ -155,8 +155,8 @@ PHASES = {
     "reading": ("traceanalyzer.ingest.trace_events.stream", "inflated_up_to_damage", "time.sleep(600)"),
     "ingesting": ("traceanalyzer.opening.ingesting", "_ingest", SPIN),
     "linking": ("traceanalyzer.ingest.trace_events.assemble", "sql", QUERY),
-    "attributing": ("traceanalyzer.engine", "compute_derived", SPIN),
-    "in DuckDB": ("traceanalyzer.engine", "compute_derived", QUERY),
+    "attributing": ("traceanalyzer.query.engine", "compute_derived", SPIN),
+    "in DuckDB": ("traceanalyzer.query.engine", "compute_derived", QUERY),
     "writing": ("traceanalyzer.report.formats", "write_diagnosis", SPIN),
 }
 
@@ -223,7 +223,8 @@ def _wait_for(holds: Callable[[], bool]) -> None:
 
 def test_signals_that_the_caller_ignores_stay_ignored(run_folder: Path) -> None:
     arguments = ["sh", "-c", 'trap "" HUP; exec "$@"', "sh"]
-    program = BUSY.format(module="traceanalyzer.engine", function="compute_derived", work="time.sleep(1); sys.exit(7)")
+    work = "time.sleep(1); sys.exit(7)"
+    program = BUSY.format(module="traceanalyzer.query.engine", function="compute_derived", work=work)
     arguments += command("diagnose", run_folder, program=program)
     with started(arguments) as process:
         assert process.stdout is not None

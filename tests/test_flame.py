@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from traceanalyzer.answers.flame import Frame, folded_stacks, largest_rows, put_together, tree_of
 from traceanalyzer.cli import main
-from traceanalyzer.flame import Frame, folded_stacks, largest_rows, put_together, tree_of
 from traceanalyzer.report.charts.flame_graph import flame_graph
 from traceanalyzer.report.screens.flame import sections
 from traceanalyzer.run import open_run

@@ -9,9 +9,9 @@ import pytest
 
 from traceanalyzer.cli import main
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.hardware import DevicePeaks, Hardware, with_device
 from traceanalyzer.run import open_run
-from traceanalyzer.settings import NO_SETTINGS, Settings, read_settings
+from traceanalyzer.settings.hardware import DevicePeaks, Hardware, with_device
+from traceanalyzer.settings.settings import NO_SETTINGS, Settings, read_settings
 
 PEAKS = "SELECT name, name_source, half_tflops, source FROM device_peaks"
 H100 = "NVIDIA H100 80GB HBM3"

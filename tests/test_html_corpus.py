@@ -13,7 +13,7 @@ from traceanalyzer.report.diagnosis_blocks.plan import leading_plan
 from traceanalyzer.report.html.page import page
 from traceanalyzer.report.verdict import problems
 from traceanalyzer.run import open_run
-from traceanalyzer.settings import NO_SETTINGS
+from traceanalyzer.settings.settings import NO_SETTINGS
 
 
 def runs() -> Iterator[Path]:

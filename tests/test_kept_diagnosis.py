@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from traceanalyzer import kept_diagnosis
 from traceanalyzer.diagnosis import LIMIT_REACHED, Diagnosis, Outcome
 from traceanalyzer.rules.diagnosis import diagnosing
 from traceanalyzer.run import Run, open_run
-from traceanalyzer.settings import NO_SETTINGS, read_settings
+from traceanalyzer.settings.settings import NO_SETTINGS, read_settings
 from traceanalyzer.simulator import simulate
+from traceanalyzer.store import kept_diagnosis
 from traceanalyzer.store.store import Store
 
 SCENARIO = {"steps": 4, "kernels": 10, "loader_us": 3000}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import duckdb
 import pytest
 
-from traceanalyzer import engine
+from traceanalyzer.query import engine
 from traceanalyzer.rules.authoring.fixtures import open_fixture
 
 # Names as real traces have them; what peers take them for is in the reason.

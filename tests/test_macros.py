@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiers import examples
 
-from traceanalyzer import engine
+from traceanalyzer.query import engine
 from traceanalyzer.rules.rule_file.template import format_value
 
 Interval = tuple[str, int, int]
@@ -299,7 +299,8 @@ TESTED_WITH_THEIR_METRIC = {
 
 def test_every_macro_has_a_test(root: Path) -> None:
     text = Path(__file__).read_text()
-    names = {path.stem for path in (root / "traceanalyzer" / "macros").glob("*.sql")} - TESTED_WITH_THEIR_METRIC
+    macros = (root / "traceanalyzer" / "query" / "macros").glob("*.sql")
+    names = {path.stem for path in macros} - TESTED_WITH_THEIR_METRIC
     assert [name for name in sorted(names) if f"{name}(" not in text and f'"{name}"' not in text] == []
 
 

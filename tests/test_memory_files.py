@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from corpus_metrics import EXPECTED
 
+from traceanalyzer.answers.memory_files.exported_timeline import CATEGORIES, read_exported_timeline, timeline_totals
+from traceanalyzer.answers.memory_files.snapshot_file import read_snapshot
+from traceanalyzer.answers.memory_files.snapshot_totals import snapshot_totals
 from traceanalyzer.cli import main
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.memory_files.exported_timeline import CATEGORIES, read_exported_timeline, timeline_totals
-from traceanalyzer.memory_files.snapshot_file import read_snapshot
-from traceanalyzer.memory_files.snapshot_totals import snapshot_totals
 
 FRAMES = [
     {"filename": "/opt/site-packages/torch/nn/linear.py", "line": 9, "name": "forward"},
@@ -192,7 +192,7 @@ def test_a_pickle_of_ten_bytes_gets_no_memory(tmp_path: Path) -> None:
     path = written(tmp_path, b"\x80\x02]r\xff\xff\xff\x07.")  # the list is object 2**27 - 1
     program = (
         "import resource, sys\nfrom pathlib import Path\n"
-        "from traceanalyzer.memory_files.snapshot_file import read_snapshot\n"
+        "from traceanalyzer.answers.memory_files.snapshot_file import read_snapshot\n"
         "try:\n    read_snapshot(Path(sys.argv[1]))\nexcept Exception as error:\n    print(error)\n"
         "status = Path('/proc/self/status').read_text()\n"
         "print(int(status.split('VmHWM:')[1].split()[0]) // 2**10, resource.getrlimit(resource.RLIMIT_AS)[0])"
@@ -217,6 +217,6 @@ def test_a_damaged_or_endless_timeline_is_one_sentence(
         (b"[[-1,1," + b"9" * 5000 + b",0]]", "is no exported memory timeline"),
         (gzip.compress(b"[[-1,1," + b" " * 2**20), "is larger than 100,000 bytes"),
     ):
-        monkeypatch.setattr("traceanalyzer.memory_files.exported_timeline.MAX_BYTES", 100_000)
+        monkeypatch.setattr("traceanalyzer.answers.memory_files.exported_timeline.MAX_BYTES", 100_000)
         assert main(["memory", str(written(tmp_path, content))]) == 2
         assert words in capsys.readouterr().err

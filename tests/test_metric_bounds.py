@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from traceanalyzer import engine
 from traceanalyzer.attribution import Bounds
+from traceanalyzer.query import engine
 from traceanalyzer.simulator import simulate, simulate_job
 
 BEHIND_LOADER = {"steps": 7, "kernels": 100, "kernel_us": 80, "loader_us": 15_000}

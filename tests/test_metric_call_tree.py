@@ -5,7 +5,7 @@ from __future__ import annotations
 from drawn_timeline import tables
 from text_tables import ask, connect
 
-from traceanalyzer import engine
+from traceanalyzer.query import engine
 
 #        0    10    20    30    40    50
 # step   |-----------------------------|

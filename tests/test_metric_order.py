@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from traceanalyzer import engine, metrics
+from traceanalyzer import metrics
 from traceanalyzer.cli import main
 from traceanalyzer.metrics import load_metrics, metrics_in_order, sources_in
+from traceanalyzer.query import engine
 from traceanalyzer.run import open_run
 
 SAMPLE = "sample_traces/slow_loader"
@@ -60,7 +62,7 @@ def test_metrics_that_read_each_other_are_an_error(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def misspelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def misspelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Metrics of which one names a column that its table lacks."""
     (tmp_path / "metrics").mkdir()
     folder = metric_files(
@@ -68,6 +70,9 @@ def misspelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     )
     monkeypatch.setattr(metrics, "metrics_in_order", lambda: load_metrics(folder))
     monkeypatch.setattr(engine, "metrics_in_order", lambda: load_metrics(folder))
+    metrics.metrics.cache_clear()
+    yield
+    metrics.metrics.cache_clear()  # what the test read is not for those after it
 
 
 @pytest.mark.usefixtures("misspelled")

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import duckdb
 import pytest
 
-from traceanalyzer import engine
 from traceanalyzer.attribution.vocabulary.buckets import BUCKETS
 from traceanalyzer.metrics import metrics
+from traceanalyzer.query import engine
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import pytest
 
 from traceanalyzer.cli import main
 from traceanalyzer.run import open_run
-from traceanalyzer.settings import NO_SETTINGS
+from traceanalyzer.settings.settings import NO_SETTINGS
 
 pytestmark = pytest.mark.check  # each opens a run or several
 

@@ -10,8 +10,8 @@ import pytest
 from report_diagnoses import many_ranks
 from workloads.wide_jobs import wide_job
 
-from traceanalyzer import engine
 from traceanalyzer.diagnosis import Diagnosis, RankSteps, StandsOut
+from traceanalyzer.query import engine
 from traceanalyzer.report import formats
 from traceanalyzer.rules import diagnose, load_rules
 from traceanalyzer.rules.diagnosis.overview import ledgers

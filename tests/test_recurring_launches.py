@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from tiers import examples
 from workloads.workloads import WORKLOADS
 
-from traceanalyzer import engine
 from traceanalyzer.attribution.steps.recurring_launches import StretchHashes
+from traceanalyzer.query import engine
 from traceanalyzer.run import open_run
 from traceanalyzer.simulator import simulate
 

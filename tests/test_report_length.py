@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.report import formats
 from traceanalyzer.run import open_run
-from traceanalyzer.settings import NO_SETTINGS
+from traceanalyzer.settings.settings import NO_SETTINGS
 
 WIDTH, LINES = 80, 100  # two screens of 80 x 50
 FEW_FINDINGS = 4

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from _pytest.mark import ParameterSet
 
-from traceanalyzer import engine
+from traceanalyzer.query import engine
 from traceanalyzer.rules import Rule, lint, load_rules, run_rule_test
 from traceanalyzer.rules.rule_file.model import RuleTest
 

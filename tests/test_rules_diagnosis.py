@@ -17,10 +17,11 @@ from report_diagnoses import loader_finding, plan, precision_finding, quality_fi
 from text_tables import connect
 
 import traceanalyzer.rules
-from traceanalyzer import attribution, engine
+from traceanalyzer import attribution
 from traceanalyzer.cli import main
 from traceanalyzer.diagnosis import Diagnosis, Finding, PlannedFix
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.query import engine
 from traceanalyzer.report import formats
 from traceanalyzer.report.json import document
 from traceanalyzer.rules import Rule, diagnose, load_rules, readers

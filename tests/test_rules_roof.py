@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from traceanalyzer import engine
 from traceanalyzer.diagnosis import Finding
+from traceanalyzer.query import engine
 from traceanalyzer.rules import diagnose, load_rules
 from traceanalyzer.simulator import simulate
 

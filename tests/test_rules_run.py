@@ -13,8 +13,9 @@ import jsonschema
 import pyarrow as pa
 import pytest
 
-from traceanalyzer import attribution, engine
+from traceanalyzer import attribution
 from traceanalyzer.diagnosis import Diagnosis, Finding
+from traceanalyzer.query import engine
 from traceanalyzer.report import formats
 from traceanalyzer.report.json import document
 from traceanalyzer.rules import diagnose, load_rules, readers

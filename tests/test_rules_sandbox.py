@@ -12,8 +12,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from traceanalyzer import engine
 from traceanalyzer.diagnosis import Diagnosis, Outcome
+from traceanalyzer.query import engine
 from traceanalyzer.rules import Rule, diagnose, load_rules, rule_called
 from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.evaluation.limits import memory_within

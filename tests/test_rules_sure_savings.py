@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from traceanalyzer import engine
 from traceanalyzer.diagnosis import Finding
+from traceanalyzer.query import engine
 from traceanalyzer.rules import diagnose, load_rules, readers
 from traceanalyzer.simulator import simulate, simulate_job
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from traceanalyzer import engine
+from traceanalyzer.query import engine
 from traceanalyzer.rules.rule_file.template import render, template_fields
 
 

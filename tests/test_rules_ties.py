@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from traceanalyzer import engine
+from traceanalyzer.query import engine
 from traceanalyzer.rules import load_rules
 from traceanalyzer.rules.evaluation.workspace import readers
 from traceanalyzer.rules.sql import read_query

@@ -8,7 +8,7 @@ import pytest
 from bound_against_truth import attributed_job
 from workloads.workloads import JOBS, WORKLOADS
 
-from traceanalyzer import engine
+from traceanalyzer.query import engine
 from traceanalyzer.simulator import simulate, simulate_job
 
 TOTAL = "SELECT sum(dur_ns)::BIGINT FROM run_ledger"

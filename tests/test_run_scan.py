@@ -12,8 +12,8 @@ from tiers import examples
 from workloads.wide_jobs import wide_job
 from workloads.workloads import JOBS
 
-from traceanalyzer import engine
 from traceanalyzer.attribution import Bounds, WhatIf
+from traceanalyzer.query import engine
 from traceanalyzer.simulator import simulate_job
 
 

@@ -12,9 +12,9 @@ import pytest
 from conftest import corpus_path
 from workloads.step_programs import data_parallel, kernels
 
-from traceanalyzer import engine
 from traceanalyzer.attribution import Bounds
 from traceanalyzer.cli import main
+from traceanalyzer.query import engine
 from traceanalyzer.rules import diagnose, load_rules
 from traceanalyzer.run import open_run
 from traceanalyzer.self_check import changed_tables, check_run, closing, invariance

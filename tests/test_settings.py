@@ -24,7 +24,7 @@ from traceanalyzer.report import formats
 from traceanalyzer.rules import diagnose, load_rules, readers
 from traceanalyzer.rules.authoring.fixtures import open_fixture
 from traceanalyzer.run import open_run
-from traceanalyzer.settings import (
+from traceanalyzer.settings.settings import (
     MAX_FILE_BYTES,
     NO_SETTINGS,
     Settings,

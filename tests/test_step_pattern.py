@@ -10,10 +10,10 @@ from drawn_timeline import tables
 from trace_event_tables import events, slice_text
 
 import traceanalyzer
-from traceanalyzer import engine
 from traceanalyzer.attribution import AttributionOptions
 from traceanalyzer.cli import main
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.query import engine
 from traceanalyzer.store.store import STORE_NAME
 
 STEPS = "SELECT step_source, step_count FROM windows"

@@ -34,7 +34,7 @@ for number, (source, ingester) in enumerate(find_sources(Path(sys.argv[1]))):
     ingester.ingest(source, folder, IngestOptions())
 """
 DERIVING = """
-from traceanalyzer import engine
+from traceanalyzer.query import engine
 parts = sorted(path.parent for path in Path(sys.argv[2]).rglob("traces.parquet"))
 traces = [engine.StoredTrace(part, part.name, part, rank, "name") for rank, part in enumerate(parts)]
 with engine.connect_canonical(traces) as connection:
@@ -69,7 +69,7 @@ def test_the_keys_cover_every_file_that_ingesting_and_deriving_read(run_folder: 
     ingesting = opened_by(INGESTING, run_folder, tables, no_bytecode=tmp_path / "none")
     deriving = opened_by(DERIVING, run_folder, tables, no_bytecode=tmp_path / "none")
     assert PACKAGE / "discovery" / "finding.py" in ingesting
-    assert PACKAGE / "metrics" / "kernel_class_patterns.sql" in deriving
+    assert PACKAGE / "metrics" / "kernels" / "kernel_class_patterns.sql" in deriving
     assert ingesting - set(engine_files(TRACE_SOURCES)) == set()
     assert deriving - set(engine_files(DERIVED_SOURCES)) == set()
 
@@ -80,7 +80,7 @@ def test_every_part_of_a_key_has_files() -> None:
 
 
 def test_a_class_of_kernels_with_another_name_is_another_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "package" / "metrics"
+    folder = tmp_path / "package" / "metrics" / "kernels"
     folder.mkdir(parents=True)
     monkeypatch.setattr("traceanalyzer.store.inputs._PACKAGE", tmp_path / "package")
     keys = set()

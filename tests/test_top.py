@@ -9,11 +9,11 @@ import duckdb
 import pytest
 from text_tables import ask, connect
 
-from traceanalyzer import engine
+from traceanalyzer.answers.top import QUESTIONS, top
 from traceanalyzer.cli import main
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.query import engine
 from traceanalyzer.simulator import simulate_job
-from traceanalyzer.top import QUESTIONS, top
 
 SAMPLE = "sample_traces/slow_loader"
 JOB = {"ranks": 2, "steps": 5, "kernels": 40, "comm_us": 300, "loader_us": 2_000, "item_per_step": 1}

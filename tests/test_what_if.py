@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute
 import pytest
 
-from traceanalyzer import engine
 from traceanalyzer.attribution.lead_scan.what_if import (
     Answer,
     Change,
@@ -23,6 +22,7 @@ from traceanalyzer.attribution.lead_scan.what_if import (
 )
 from traceanalyzer.cli import main
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.query import engine
 from traceanalyzer.run import open_run
 from traceanalyzer.simulator import simulate, simulate_job
 

@@ -26,7 +26,7 @@ from conftest import corpus_path
 from traceanalyzer.diagnosis import Diagnosis, Finding
 from traceanalyzer.report.verdict import judge, leading_finding, problems
 from traceanalyzer.run import open_run
-from traceanalyzer.settings import NO_SETTINGS
+from traceanalyzer.settings.settings import NO_SETTINGS
 
 FOLDER = Path(__file__).parent / "verdicts"
 RESULTS = FOLDER / "RESULTS.md"

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from traceanalyzer.attribution.vocabulary.options import DEFAULT_OPTIONS, AttributionOptions
 from traceanalyzer.discovery import find_run, with_ncu_tables
+from traceanalyzer.discovery.standard_input import STANDARD_INPUT, spooled
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
-from traceanalyzer.hardware import with_device
 from traceanalyzer.ingest import Progress
 from traceanalyzer.opening.catalog import renew_catalog
 from traceanalyzer.opening.contents import traces_of
@@ -23,21 +23,21 @@ from traceanalyzer.opening.deriving import derived_of, with_names
 from traceanalyzer.opening.ingesting import check_name, ingest_all
 from traceanalyzer.opening.ncu_tables import ncu_tables_of, no_trace_beside
 from traceanalyzer.opening.sources import list_objects, recognise_objects
+from traceanalyzer.query.run_table import RunTable
 from traceanalyzer.remote.location import Location, run_input
 from traceanalyzer.renamed import with_new_names
-from traceanalyzer.run_table import RunTable
-from traceanalyzer.settings import NO_SETTINGS_FILE, SettingsFile, locate_settings
-from traceanalyzer.standard_input import STANDARD_INPUT, spooled
+from traceanalyzer.settings.hardware import with_device
+from traceanalyzer.settings.settings import NO_SETTINGS_FILE, SettingsFile, locate_settings
 from traceanalyzer.store.store import Store, locate_store
-from traceanalyzer.stored_trace import NcuTable, StoredTrace
+from traceanalyzer.store.stored_trace import NcuTable, StoredTrace
 
 if TYPE_CHECKING:
     import duckdb
 
+    from traceanalyzer.answers.what_if import ShownAnswer
     from traceanalyzer.diagnosis import Diagnosis, KernelCounters
     from traceanalyzer.rules import Explanation
-    from traceanalyzer.settings import Settings
-    from traceanalyzer.shown_answer import ShownAnswer
+    from traceanalyzer.settings.settings import Settings
 
 
 _TRACES_SHOWN = """
@@ -85,7 +85,7 @@ class Run:
 
     def _connect(self, project: Settings, readers: Sequence[str] | None = None) -> duckdb.DuckDBPyConnection:
         """Return a connection with what a project says of its hardware, checked."""
-        from traceanalyzer import engine
+        from traceanalyzer.query import engine
 
         connection = engine.connect(
             self.traces,
@@ -113,7 +113,7 @@ class Run:
         """
         import duckdb
 
-        from traceanalyzer.query_errors import query_error
+        from traceanalyzer.query.errors import query_error
 
         try:
             return self.connection.sql(with_new_names(query))
@@ -138,8 +138,8 @@ class Run:
         With `at_roof` each operator takes its floor: the least time that the device's data sheet allows. All changes
         apply together. Raises TraceAnalyzerError for a name that is no cause, and without any change.
         """
+        from traceanalyzer.answers.what_if import ShownAnswer
         from traceanalyzer.attribution.lead_scan.what_if import Change, causes_named, parse_faster, what_if
-        from traceanalyzer.shown_answer import ShownAnswer
 
         if not (removed or faster or at_roof):
             raise TraceAnalyzerError(
@@ -166,7 +166,7 @@ class Run:
         `params` overrides parameters of rules, keyed `rule.param`, and wins over `settings`: those of `settings_file`,
         unless others are given.
         """
-        from traceanalyzer import kept_diagnosis
+        from traceanalyzer.store import kept_diagnosis
 
         project = self._project(settings)
         store = Store(self.store)
@@ -188,7 +188,7 @@ class Run:
         return replace(diagnosis, kernel_counters=self._counted(project)) if self.ncu_tables else diagnosis
 
     def _counted(self, project: Settings) -> KernelCounters:
-        from traceanalyzer.kernel_counters import QUERIES, kernel_counters_of
+        from traceanalyzer.answers.kernel_counters import QUERIES, kernel_counters_of
 
         with self._connect(project, QUERIES) as connection:
             return kernel_counters_of(connection)
@@ -212,7 +212,7 @@ class Run:
         Attribution that is not there yet is computed beside the metrics that can do without. Raises TraceAnalyzerError
         where the folder cannot be written.
         """
-        from traceanalyzer.export import export_metrics
+        from traceanalyzer.exports.metric_files import export_metrics
 
         replaced = self._project(None).hardware.queries()
         return export_metrics(

@@ -6,8 +6,8 @@ import io
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from traceanalyzer import engine
 from traceanalyzer.diagnosis import Diagnosis, Finding
+from traceanalyzer.query import engine
 from traceanalyzer.report.blocks import Paragraph, Section
 from traceanalyzer.report.diagnosis_blocks.findings import finding_sections
 from traceanalyzer.report.diagnosis_blocks.headline import trust_blocks

@@ -12,7 +12,7 @@ import duckdb
 
 from pages.markdown import literal, paragraphs, prose, table
 from pages.parts import ROOT
-from traceanalyzer import engine
+from traceanalyzer.query import engine
 from traceanalyzer.rules.schema import rule_tables
 from traceanalyzer.run import open_run
 from traceanalyzer.schema import Column, canonical_tables
@@ -81,7 +81,7 @@ def metric_pages() -> dict[str, str]:
 
 def _metrics() -> list[Relation]:
     return [
-        Relation(name, f"{name}.md", metric.text, metric.columns, f"traceanalyzer/metrics/{name}.sql")
+        Relation(name, f"{name}.md", metric.text, metric.columns, f"traceanalyzer/metrics/{metric.subject}/{name}.sql")
         for name, metric in engine.metrics().items()
     ]
 

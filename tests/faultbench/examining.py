@@ -12,8 +12,8 @@ import duckdb
 
 import traceanalyzer
 from faultbench.planted import Scenario, Without
-from traceanalyzer import engine
 from traceanalyzer.diagnosis import Diagnosis, Finding
+from traceanalyzer.query import engine
 from traceanalyzer.rules import diagnose, load_rules, readers
 from traceanalyzer.rules.rule_file.model import Rule
 from traceanalyzer.simulator import SimulatedJob, simulate_job

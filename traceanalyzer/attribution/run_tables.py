@@ -15,7 +15,7 @@ from traceanalyzer.attribution.lead_scan.bounds import TRACES, Bounds, Place
 from traceanalyzer.attribution.lead_scan.scan import Savings, WhatIf
 from traceanalyzer.attribution.run_ledger import run_rows
 from traceanalyzer.attribution.vocabulary.arrow_columns import array_of, codes_of, column
-from traceanalyzer.kernel_patterns import case_of
+from traceanalyzer.query.kernel_patterns import case_of
 
 # Twice as fast is half as long.
 FASTER = 2

@@ -25,8 +25,8 @@ def crosscheck(options: RunOptions, layout: str | None, output: Path | None) -> 
     only if our own computation returns HTA's number when HTA's known behaviour is switched on.
     """
     format_ = chosen_format(layout, output, FORMATS)
-    from traceanalyzer.crosscheck import crosscheck as compare
-    from traceanalyzer.crosscheck import require_hta
+    from traceanalyzer.hta.crosscheck import crosscheck as compare
+    from traceanalyzer.hta.crosscheck import require_hta
 
     require_hta()  # before the run is read
     with opened(options) as (run, activity):

@@ -20,7 +20,7 @@ from traceanalyzer.diagnosis import SEVERITIES
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report import formats
 from traceanalyzer.report.visible import become_utf8, visible
-from traceanalyzer.settings import NO_SETTINGS
+from traceanalyzer.settings.settings import NO_SETTINGS
 
 if TYPE_CHECKING:
     from traceanalyzer.commands.activity import Activity

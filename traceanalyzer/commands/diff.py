@@ -19,7 +19,7 @@ from traceanalyzer.report import formats
 
 if TYPE_CHECKING:
     from traceanalyzer.remote.location import Location
-    from traceanalyzer.settings import Settings
+    from traceanalyzer.settings.settings import Settings
 
 _PERCENT = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*%\s*$")
 
@@ -164,7 +164,7 @@ def diff(
 def _settings(new: Path | Location, opening: Opening) -> Settings:
     """Return the settings above a run; those of the current folder where NEW is a file of summaries."""
     from traceanalyzer.comparison.summary_file import is_summary_file
-    from traceanalyzer.settings import NO_SETTINGS, locate_settings, settings_above
+    from traceanalyzer.settings.settings import NO_SETTINGS, locate_settings, settings_above
 
     if opening.no_settings:
         return NO_SETTINGS

@@ -171,13 +171,13 @@ def critical_path(options: RunOptions, output: Path, ranks: tuple[int, ...], ann
     FILE.csv gets a table of its parts; any other FILE the trace for Perfetto, with the path as a track. The path
     leaves out the time between top-level operators and in waits. For what limits a run, ask `diagnose`.
     """
-    from traceanalyzer.critical_path import critical_path as path_of
     from traceanalyzer.exports.critical_path import (
         critical_path_overlay,
         critical_path_words,
         write_critical_path_table,
     )
     from traceanalyzer.exports.part import parts_of
+    from traceanalyzer.hta.critical_path import critical_path as path_of
 
     with opened(options) as (run, activity):
         parts = parts_of(run, ranks)

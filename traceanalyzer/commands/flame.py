@@ -65,7 +65,7 @@ def flame(
     by_suffix = _SUFFIXES.get(output.suffix) if output is not None else None
     format_ = layout or by_suffix or formats.chosen(None, output, FORMATS)
     with opened(options) as (run, activity):
-        from traceanalyzer.flame import folded_stacks
+        from traceanalyzer.answers.flame import folded_stacks
 
         activity.phase("summing")
         stacks = folded_stacks(run.connection, kind, rank)
@@ -82,7 +82,7 @@ def flame(
         with written_bytes(output) as binary:
             write_speedscope(stacks, f"{name}: {kind}", "bytes" if kind == "memory" else "nanoseconds", binary)
         return
-    from traceanalyzer.flame import largest_rows, put_together, tree_of
+    from traceanalyzer.answers.flame import largest_rows, put_together, tree_of
     from traceanalyzer.report.screens import flame as report
 
     root = tree_of(put_together(stacks))

@@ -19,7 +19,7 @@ def ingest(options: RunOptions) -> None:
     command that needs steps, ledger and bounds computes them.
     """
     with opened(options, attribution=False) as (run, _):
-        from traceanalyzer import engine  # with DuckDB and Arrow, which `--help` can do without
+        from traceanalyzer.query import engine  # with DuckDB and Arrow, which `--help` can do without
 
         totals = query("totals")
         with engine.connect(run.traces, None, readers=[totals]) as connection:

@@ -87,8 +87,8 @@ def _show_run(options: RunOptions) -> None:
 
 
 def _show_snapshot(path: Path) -> None:
-    from traceanalyzer.memory_files.snapshot_file import read_snapshot
-    from traceanalyzer.memory_files.snapshot_totals import snapshot_totals
+    from traceanalyzer.answers.memory_files.snapshot_file import read_snapshot
+    from traceanalyzer.answers.memory_files.snapshot_totals import snapshot_totals
     from traceanalyzer.report.visible import visible
 
     for totals in snapshot_totals(read_snapshot(path)):
@@ -108,7 +108,7 @@ def _show_snapshot(path: Path) -> None:
 
 
 def _show_timeline(path: Path) -> None:
-    from traceanalyzer.memory_files.exported_timeline import CATEGORIES, read_exported_timeline, timeline_totals
+    from traceanalyzer.answers.memory_files.exported_timeline import CATEGORIES, read_exported_timeline, timeline_totals
 
     totals = timeline_totals(read_exported_timeline(path))
     _line("older", _mib(totals.older_bytes))

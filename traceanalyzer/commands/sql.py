@@ -14,7 +14,7 @@ from traceanalyzer.commands.activity import Activity
 from traceanalyzer.commands.opening import RunOptions, opened, run_options, step_options
 from traceanalyzer.commands.output import chosen_format, report_options, show_error, written, written_bytes
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.query_errors import query_error
+from traceanalyzer.query.errors import query_error
 from traceanalyzer.renamed import with_new_names
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def _shell(con: duckdb.DuckDBPyConnection) -> None:
 
 def _complete(con: duckdb.DuckDBPyConnection, lines: list[str]) -> None:
     """Let Tab complete tables and columns; `lines` are those of the statement so far. Nothing without readline."""
-    from traceanalyzer.sql_completion import DELIMITERS, completions
+    from traceanalyzer.query.completion import DELIMITERS, completions
 
     try:
         import readline  # also line editing and history for input()

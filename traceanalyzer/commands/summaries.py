@@ -20,7 +20,7 @@ from traceanalyzer.commands.opening import (
     store_option,
     trust_option,
 )
-from traceanalyzer.settings import NO_SETTINGS
+from traceanalyzer.settings.settings import NO_SETTINGS
 
 if TYPE_CHECKING:
     from traceanalyzer.comparison.summary import Summary

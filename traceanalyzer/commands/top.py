@@ -61,7 +61,7 @@ def top(
     """
     format_ = formats.chosen(layout, output, FORMATS)
     with opened(options) as (run, activity):
-        from traceanalyzer.top import top as largest
+        from traceanalyzer.answers.top import top as largest
 
         activity.phase("summing")
         answer = largest(run.connection, what, by, rank=rank, step=step, limit=limit)

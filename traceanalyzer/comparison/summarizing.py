@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from traceanalyzer import __version__, engine
+from traceanalyzer import __version__
 from traceanalyzer.comparison.sql import NAMES, read_query
 from traceanalyzer.comparison.summary import (
     MOST_KERNEL_BYTES,
@@ -29,6 +29,7 @@ from traceanalyzer.comparison.summary import (
     Summary,
 )
 from traceanalyzer.diagnosis import SEVERITIES, Diagnosis, Finding
+from traceanalyzer.query import engine
 
 if TYPE_CHECKING:
     from traceanalyzer.run import Run

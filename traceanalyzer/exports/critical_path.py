@@ -6,8 +6,8 @@ import csv
 import io
 from typing import IO
 
-from traceanalyzer.critical_path import CriticalPath
 from traceanalyzer.exports.overlay import Box, Overlay, Track
+from traceanalyzer.hta.critical_path import CriticalPath
 from traceanalyzer.report.words import duration, percent
 
 COLUMNS = ("position", "kind", "from", "from_event_id", "to", "to_event_id", "start_ns", "end_ns", "weight_ns")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.run import Run
-from traceanalyzer.stored_trace import StoredTrace
+from traceanalyzer.store.stored_trace import StoredTrace
 
 _WINDOW = re.compile(r"(\d+(?:\.\d{1,6})?)-(\d+(?:\.\d{1,6})?)")
 

@@ -1,4 +1,4 @@
-"""Metrics as documented SELECT files: what each returns, what it reads, and the one order that follows from it."""
+"""Metrics as documented SELECT files, in folders by subject: what each returns and reads, and their order."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ class Metric:
     """One documented SELECT: what a row is, the definitions, the columns with type and meaning, and what it reads."""
 
     name: str
+    subject: str  # the folder of its file
     summary: str
     text: str
     columns: tuple[Column, ...]
@@ -59,7 +60,7 @@ def load_metrics(folder: Path) -> dict[str, Metric]:
 
     Raises ValueError where a header does not follow the format, or where metrics read each other in a circle.
     """
-    paths = {path.stem: path for path in sorted(folder.glob("*.sql"))}
+    paths = {path.stem: path for path in sorted(folder.rglob("*.sql"))}
     sources = {name: frozenset(sources_in(path.read_text(encoding="utf-8"))) for name, path in paths.items()}
     # A metric hides a table of the same name; the table then needs its schema.
     attribution = {f"attribution.{table}" for table in derived_tables()} | (derived_tables().keys() - paths.keys())
@@ -112,4 +113,4 @@ def parse_metric(path: Path, reads: frozenset[str], *, needs_attribution: bool) 
     summary = " ".join(prose[: prose.index("")]) if "" in prose else " ".join(prose)
     text = "\n".join(prose).strip()
     sql = "\n".join(lines[end:]).strip()
-    return Metric(path.stem, summary, text, tuple(columns), sql, reads, needs_attribution)
+    return Metric(path.stem, path.parent.name, summary, text, tuple(columns), sql, reads, needs_attribution)

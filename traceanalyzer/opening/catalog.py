@@ -8,7 +8,7 @@ from pathlib import Path
 
 from traceanalyzer.opening.ncu_tables import hash_of
 from traceanalyzer.store.store import Store
-from traceanalyzer.stored_trace import NcuTable, StoredTrace
+from traceanalyzer.store.stored_trace import NcuTable, StoredTrace
 
 
 def renew_catalog(
@@ -41,7 +41,7 @@ def renew_catalog(
 def _write_catalog(
     file: Path, traces: Sequence[StoredTrace], derived: Path | None, ncu_tables: Sequence[NcuTable]
 ) -> None:
-    from traceanalyzer import engine
+    from traceanalyzer.query import engine
 
     with engine.connect(traces, derived, file, ncu_tables=ncu_tables) as connection:
         engine.add_comments(connection)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from traceanalyzer.discovery import RunSources, natural_key, ranks_from_names
 from traceanalyzer.ingest.packed import member_names
 from traceanalyzer.store.store import Store
-from traceanalyzer.stored_trace import StoredTrace
+from traceanalyzer.store.stored_trace import StoredTrace
 
 if TYPE_CHECKING:
     from traceanalyzer.remote.remote_object import RemoteObject

@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from traceanalyzer.attribution.vocabulary.options import AttributionOptions
-from traceanalyzer.settings import SettingsFile
+from traceanalyzer.settings.settings import SettingsFile
 from traceanalyzer.store.store import Store
-from traceanalyzer.stored_trace import StoredTrace
+from traceanalyzer.store.stored_trace import StoredTrace
 
 
 def with_names(options: AttributionOptions, settings_file: SettingsFile) -> AttributionOptions:
@@ -24,9 +24,9 @@ def derived_of(keeper: Store, traces: Sequence[StoredTrace], options: Attributio
     def compute(scratch: Path) -> None:
         import pyarrow.parquet as pq
 
-        from traceanalyzer import engine
-        from traceanalyzer.canonical import connect_canonical
         from traceanalyzer.ingest.sink import parquet_options
+        from traceanalyzer.query import engine
+        from traceanalyzer.query.canonical import connect_canonical
 
         with connect_canonical(traces) as connection:
             for name, table in engine.compute_derived(connection, options, traces, jobs or os.cpu_count() or 1).items():

@@ -11,7 +11,7 @@ from traceanalyzer.discovery import RunSources, natural_key
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest.packed import member_names
 from traceanalyzer.remote.location import Location
-from traceanalyzer.stored_trace import NcuTable
+from traceanalyzer.store.stored_trace import NcuTable
 
 if TYPE_CHECKING:
     from traceanalyzer.remote.remote_object import RemoteObject

@@ -16,7 +16,7 @@ from traceanalyzer.diagnosis import Diagnosis, Finding
 from traceanalyzer.report.formats import Context
 from traceanalyzer.report.visible import write_json
 from traceanalyzer.report.words import gain
-from traceanalyzer.settings import FILE_NAME
+from traceanalyzer.settings.settings import FILE_NAME
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 # What GitHub shows of a run.

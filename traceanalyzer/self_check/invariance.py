@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import duckdb
 
-from traceanalyzer import engine
 from traceanalyzer.attribution import AttributionOptions
 from traceanalyzer.diagnosis import Diagnosis
+from traceanalyzer.query import engine
 from traceanalyzer.self_check import changed_tables
 from traceanalyzer.self_check.changed_tables import Change, Removal, Tables
 

@@ -87,8 +87,8 @@ class Answers:
 
         `by` is `time`, `idle`, or for operators `host`. Without `step`, rows are of the whole analysis window.
         """
+        from traceanalyzer.answers.top import QUESTIONS, top
         from traceanalyzer.report.screens.top import document
-        from traceanalyzer.top import QUESTIONS, top
 
         if what not in QUESTIONS:
             hint = suggestion(what, QUESTIONS, f"one of {', '.join(QUESTIONS)}")

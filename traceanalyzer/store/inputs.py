@@ -23,14 +23,12 @@ DERIVED_SOURCES = (
     *TRACE_SOURCES,
     "run.py",
     "opening",
-    "engine.py",
-    "canonical.py",
-    "kernel_patterns.py",
-    "stored_trace.py",
+    "query",
+    "store/stored_trace.py",
     "renamed.py",
     "attribution",
     "metrics/__init__.py",
-    "metrics/kernel_class_*.sql",
+    "metrics/kernels/kernel_class_*.sql",
 )
 
 

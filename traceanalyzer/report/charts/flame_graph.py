@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 
-from traceanalyzer.flame import Frame
+from traceanalyzer.answers.flame import Frame
 from traceanalyzer.report.charts.palette import SLICES, words_on
 from traceanalyzer.report.charts.svg import WIDE, Svg, drawing, escaped, fitted
 from traceanalyzer.report.words import name_words, percent

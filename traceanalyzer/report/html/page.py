@@ -75,7 +75,7 @@ def page(diagnosis: Diagnosis, run: Run | None = None) -> str:
     """Return the page of a diagnosis as text of at most MOST_BYTES; what was cut to stay below stands at its foot."""
     if run is None or run.derived is None:
         return page_of(diagnosis, None)
-    from traceanalyzer import engine
+    from traceanalyzer.query import engine
 
     with engine.connect(run.traces, run.derived, readers=queries()) as connection:
         return page_of(diagnosis, connection)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TextIO
 
-from traceanalyzer.crosscheck import DEVIATIONS, Agreement, Comparison
+from traceanalyzer.hta.crosscheck import DEVIATIONS, Agreement, Comparison
 from traceanalyzer.report.blocks import Heading, Paragraph, Section, Table, Text
 from traceanalyzer.report.words import counted
 

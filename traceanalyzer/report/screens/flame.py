@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from traceanalyzer.flame import KINDS, FlameRow, Frame
+from traceanalyzer.answers.flame import KINDS, FlameRow, Frame
 from traceanalyzer.report.blocks import Heading, Paragraph, Section, Table, Text
 from traceanalyzer.report.words import counted, duration, name_words, percent, size
 

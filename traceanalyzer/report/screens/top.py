@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TextIO
 
+from traceanalyzer.answers.top import TopAnswer, question_of
 from traceanalyzer.report import visible
 from traceanalyzer.report.blocks import Heading, Paragraph, Section, Table, Text
 from traceanalyzer.report.words import counted, duration, name_words, operations, percent, size
-from traceanalyzer.top import TopAnswer, question_of
 
 SCHEMA_VERSION = 1
 

@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from traceanalyzer import engine
+from traceanalyzer.query import engine
 from traceanalyzer.rules.evaluation.workspace import BOUND_TABLE, locked_workspace
 from traceanalyzer.schema import TableSchema, canonical_tables
 

@@ -41,7 +41,7 @@ from traceanalyzer.rules.fix_plan.plan_context import PlanContext, key_of
 from traceanalyzer.rules.rule_file.model import FINDING, FIRED, ParamValue, Rule
 from traceanalyzer.rules.rule_set.loading import check_settings
 from traceanalyzer.rules.rule_set.overriding import Overrides
-from traceanalyzer.settings import NO_SETTINGS, Settings
+from traceanalyzer.settings.settings import NO_SETTINGS, Settings
 
 
 @sandbox.total_time()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import duckdb
 
-from traceanalyzer import engine
+from traceanalyzer.query import engine
 from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.rule_file.model import Rule
 from traceanalyzer.rules.schema import rule_tables

@@ -7,9 +7,9 @@ from typing import Any
 
 import duckdb
 
-from traceanalyzer import engine
 from traceanalyzer.attribution.vocabulary.buckets import CAUSES
 from traceanalyzer.errors import suggestion
+from traceanalyzer.query import engine
 from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.evaluation.removals import claim_values
 from traceanalyzer.rules.evaluation.verdicts import AUTO_SEVERITIES

@@ -12,7 +12,7 @@ from traceanalyzer.errors import TraceAnalyzerError, suggestion
 from traceanalyzer.rules.evaluation.places import RunPlaces
 from traceanalyzer.rules.evaluation.verdicts import Verdict
 from traceanalyzer.rules.rule_file.model import ParamValue, Rule
-from traceanalyzer.settings import NO_SETTINGS, Settings, Suppression
+from traceanalyzer.settings.settings import NO_SETTINGS, Settings, Suppression
 
 COMMAND_LINE = "--set"
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.hardware import with_device
 from traceanalyzer.remote.location import Location
 from traceanalyzer.rules.rule_file.model import Rule
 from traceanalyzer.rules.rule_set.loading import check_settings, load_rules
 from traceanalyzer.rules.rule_set.overriding import Overrides
-from traceanalyzer.settings import Settings, locate_settings
+from traceanalyzer.settings.hardware import with_device
+from traceanalyzer.settings.settings import Settings, locate_settings
 
 # Variables that change what a command does or shows.
 VARIABLES = ("COLUMNS", "FORCE_COLOR", "NO_COLOR", "TRACEANALYZER_TRACEBACK", "XDG_CACHE_HOME", "XDG_STATE_HOME")
@@ -59,7 +59,7 @@ def settings_in_force(run: Path | Location, *, trust: bool = False, device: str 
 def _check_device(project: Settings) -> None:
     if project.hardware.name is None:
         return
-    from traceanalyzer import engine
+    from traceanalyzer.query import engine
 
     with engine.connect(
         (), None, readers=["hardware_peaks", "project_peaks"], replaced=project.hardware.queries()

@@ -21,7 +21,7 @@ from traceanalyzer.store.store import Store
 
 if TYPE_CHECKING:
     from traceanalyzer.run import Run
-    from traceanalyzer.settings import Settings
+    from traceanalyzer.settings.settings import Settings
 
 
 def question(run: Run, project: Settings, rule_paths: Sequence[Path], params: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
-from traceanalyzer.hardware import NO_HARDWARE, DevicePeaks, Hardware, peak_columns
+from traceanalyzer.settings.hardware import NO_HARDWARE, DevicePeaks, Hardware, peak_columns
 
 if TYPE_CHECKING:
     from traceanalyzer.comparison.budgets import Budget

@@ -13,11 +13,11 @@ from types import MappingProxyType
 
 import duckdb
 
-from traceanalyzer import engine
-from traceanalyzer.canonical import literal
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.metrics import metrics, with_those_below
-from traceanalyzer.stored_trace import NcuTable, StoredTrace
+from traceanalyzer.query import engine
+from traceanalyzer.query.canonical import literal
+from traceanalyzer.store.stored_trace import NcuTable, StoredTrace
 from traceanalyzer.unfinished import unfinished
 
 LAYOUTS = {"parquet": "FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION V2", "csv": "FORMAT csv, HEADER"}

@@ -10,7 +10,7 @@ import duckdb
 import pyarrow as pa
 
 from traceanalyzer.schema import TableSchema, run_tables, trace_tables
-from traceanalyzer.stored_trace import NcuTable, StoredTrace
+from traceanalyzer.store.stored_trace import NcuTable, StoredTrace
 
 
 def connect_canonical(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 
-from traceanalyzer.critical_path.graph import Graph
-from traceanalyzer.critical_path.records import DeviceOp, HostCall, Records, SyncRecord
+from traceanalyzer.hta.critical_path.graph import Graph
+from traceanalyzer.hta.critical_path.records import DeviceOp, HostCall, Records, SyncRecord
 
 # Calls that put one operation into a queue.
 LAUNCHING = frozenset(

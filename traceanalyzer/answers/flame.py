@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import duckdb
 
-from traceanalyzer.top import check_rank
+from traceanalyzer.answers.top import check_rank
 
 DEFAULT_ROWS = 40
 # A frame that holds this much of the one around it, and all that is shown of it, is put together with it.

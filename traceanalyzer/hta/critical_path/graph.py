@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from traceanalyzer.critical_path.records import DeviceOp, HostCall, Records, SyncRecord
+from traceanalyzer.hta.critical_path.records import DeviceOp, HostCall, Records, SyncRecord
 
 
 @dataclass(frozen=True, slots=True)

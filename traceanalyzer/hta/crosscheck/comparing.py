@@ -9,11 +9,11 @@ from typing import Literal
 
 import duckdb
 
-from traceanalyzer.crosscheck.deviations import DEVIATIONS, DeviatingTrace, Numbers, Reasons
-from traceanalyzer.crosscheck.hta_numbers import hta_numbers, require_hta
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.hta.crosscheck.deviations import DEVIATIONS, DeviatingTrace, Numbers, Reasons
+from traceanalyzer.hta.crosscheck.hta_numbers import hta_numbers, require_hta
 from traceanalyzer.run import Run
-from traceanalyzer.stored_trace import StoredTrace
+from traceanalyzer.store.stored_trace import StoredTrace
 
 # In the order of the page: HTA's name of the analysis, the unit, and the numbers.
 _PAGE = (

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from traceanalyzer.critical_path.path import KINDS, CriticalPath, PathPart, critical_path
+from traceanalyzer.hta.critical_path.path import KINDS, CriticalPath, PathPart, critical_path
 
 __all__ = ["KINDS", "CriticalPath", "PathPart", "critical_path"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from traceanalyzer.critical_path.graph import Edge
+from traceanalyzer.hta.critical_path.graph import Edge
 
 
 def longest_path(node_count: int, edges: Iterable[Edge]) -> tuple[list[Edge], int]:

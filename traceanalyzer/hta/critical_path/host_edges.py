@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from traceanalyzer.critical_path.graph import Graph
-from traceanalyzer.critical_path.records import HostCall
+from traceanalyzer.hta.critical_path.graph import Graph
+from traceanalyzer.hta.critical_path.records import HostCall
 
 # Calls that wait for the device: the time before their end does not count.
 BLOCKING = frozenset(

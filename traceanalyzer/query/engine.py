@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Literal
 import duckdb
 import pyarrow as pa
 
-from traceanalyzer.canonical import (
+from traceanalyzer.metrics import in_reading_order, metrics, metrics_in_order, sources_in
+from traceanalyzer.query.canonical import (
     OneTraceConnections,
     connect_canonical,
     in_schema,
@@ -26,11 +27,10 @@ from traceanalyzer.canonical import (
     quoted,
     those,
 )
-from traceanalyzer.kernel_patterns import pattern_macros
-from traceanalyzer.metrics import in_reading_order, metrics, metrics_in_order, sources_in
+from traceanalyzer.query.kernel_patterns import pattern_macros
 from traceanalyzer.renamed import COLUMNS
 from traceanalyzer.schema import TableSchema, canonical_tables, derived_tables
-from traceanalyzer.stored_trace import NcuTable, StoredTrace
+from traceanalyzer.store.stored_trace import NcuTable, StoredTrace
 
 if TYPE_CHECKING:
     from traceanalyzer.attribution import AttributionOptions

@@ -7,8 +7,8 @@ has another definition.
 
 from __future__ import annotations
 
-from traceanalyzer.crosscheck.comparing import Agreement, Comparison, crosscheck
-from traceanalyzer.crosscheck.deviations import DEVIATIONS
-from traceanalyzer.crosscheck.hta_numbers import require_hta
+from traceanalyzer.hta.crosscheck.comparing import Agreement, Comparison, crosscheck
+from traceanalyzer.hta.crosscheck.deviations import DEVIATIONS
+from traceanalyzer.hta.crosscheck.hta_numbers import require_hta
 
 __all__ = ["DEVIATIONS", "Agreement", "Comparison", "crosscheck", "require_hta"]

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import duckdb
 
-from traceanalyzer.canonical import quoted
+from traceanalyzer.query.canonical import quoted
 
-_PATTERNS = Path(__file__).parent / "metrics" / "kernel_class_patterns.sql"
+_PATTERNS = Path(__file__).parents[1] / "metrics" / "kernels" / "kernel_class_patterns.sql"
 _ASPECTS = ("class", "precision", "tensor_core")
 
 
