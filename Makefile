@@ -29,7 +29,7 @@ demo: $(VENV)/.core  ## Diagnose a sample trace: what a user sees first
 .PHONY: test
 test: $(VENV)/.test  ## Format check, lint, strict types and the quick tests; RULE=id for the tests of one rule
 ifdef RULE
-	$(BIN)/pytest tests/test_rules_builtin.py -k '[$(RULE): or [$(RULE)]'
+	$(BIN)/pytest tests/rules/test_rules_builtin.py -k '[$(RULE): or [$(RULE)]'
 else
 	$(STATIC)
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not check"

@@ -2,7 +2,7 @@
 
     python tests/benchmarks/bench_tests.py [--tier loop|check] [-n 2]
 
-A suite is the tests of one subject: all of test_rules_*.py, all of test_nsys_*.py. Its seconds are those of the user
+A suite is the tests of one subject: a folder of tests/. Its seconds are those of the user
 and the system, in the tests' process and in those that they start and wait for; reading the modules counts apart.
 """
 
@@ -29,7 +29,7 @@ def suite_costs(report: Path) -> tuple[Counter[str], dict[str, float]]:
     tests: Counter[str] = Counter()
     cpu_s: dict[str, float] = {}
     for case in ET.parse(report).iter("testcase"):
-        suite = case.attrib["classname"].rpartition(".")[2].removeprefix("test_").partition("_")[0]
+        suite = case.attrib["classname"].split(".")[-2]
         tests[suite] += 1
         for noted in case.iterfind("properties/property[@name='cpu_s']"):
             cpu_s[suite] = cpu_s.get(suite, 0) + float(noted.attrib["value"])

@@ -8,7 +8,7 @@ import pytest
 from fuzz.trying import fault_of
 
 CRASHERS = sorted(
-    path for path in (Path(__file__).parent / "crashers").glob("*") if path.suffix in (".json", ".sqlite")
+    path for path in (Path(__file__).parents[1] / "crashers").glob("*") if path.suffix in (".json", ".sqlite")
 )
 
 

@@ -13,7 +13,7 @@ from trace_event_tables import events, slice_text
 import traceanalyzer as ta
 from traceanalyzer.cli import cli
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SLOW_LOADER = ROOT / "sample_traces" / "slow_loader"
 
 

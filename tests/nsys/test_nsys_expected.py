@@ -12,7 +12,7 @@ import pytest
 
 from traceanalyzer.run import Run, open_run
 
-CORPUS = Path(os.environ.get("TRACEANALYZER_CORPUS", Path(__file__).parent.parent.parent / "shared" / "corpus"))
+CORPUS = Path(os.environ.get("TRACEANALYZER_CORPUS", Path(__file__).parents[3] / "shared" / "corpus"))
 _EXPECTED = CORPUS / "expected" / "nsys.json"
 FACTS: dict[str, Any] = json.loads(_EXPECTED.read_text()) if _EXPECTED.exists() else {}
 _MEMORY_KINDS = {0: "pageable", 1: "pinned", 2: "device", 7: None}

@@ -24,7 +24,7 @@ from traceanalyzer.report.html.page import page
 from traceanalyzer.report.verdict import judge
 from traceanalyzer.run import Run, open_run
 
-GOLDEN = Path(__file__).parent / "golden"
+GOLDEN = Path(__file__).parents[1] / "golden"
 _OWN = re.compile(r"(<(?:style|script)>).*?(</(?:style|script)>)|sha256-[^']+", re.DOTALL)
 
 

@@ -28,7 +28,7 @@ from traceanalyzer.report.diagnosis_blocks.ledgers import alike
 from traceanalyzer.report.renderers.page import aligned
 from traceanalyzer.report.verdict import judge
 
-GOLDEN = Path(__file__).parent / "golden"
+GOLDEN = Path(__file__).parents[1] / "golden"
 
 
 def report(diagnosis: Diagnosis, *, verbose: bool = False) -> str:

@@ -7,7 +7,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 ROWS = [
     line
     for line in (HERE / "HOSTILE.md").read_text(encoding="utf-8").splitlines()
@@ -19,8 +19,7 @@ GROUPS = 14
 @cache
 def functions_of(file: str) -> frozenset[str]:
     """Return the functions that a file of tests defines."""
-    path = HERE / file
-    body = ast.parse(path.read_text(encoding="utf-8")).body if path.is_file() else []
+    body = [node for path in HERE.rglob(file) for node in ast.parse(path.read_text(encoding="utf-8")).body]
     return frozenset(node.name for node in body if isinstance(node, ast.FunctionDef))
 
 

@@ -24,7 +24,7 @@ import traceanalyzer as ta
 from traceanalyzer.cli import cli
 from traceanalyzer.exports.perfetto import FIRST_PROCESS, padded_us, unpadded_us
 
-SAMPLES = Path(__file__).parents[1] / "sample_traces"
+SAMPLES = Path(__file__).parents[2] / "sample_traces"
 FILES = sorted(path for path in (corpus_path() / "kineto").glob("*.json.gz")) if corpus_path().is_dir() else []
 
 

@@ -20,7 +20,7 @@ from verdict_table import diagnosed
 from traceanalyzer.diagnosis import Diagnosis, Finding
 from traceanalyzer.report.json import document
 
-GOLDEN = Path(__file__).parent / "golden" / "corpus_diagnoses"
+GOLDEN = Path(__file__).parents[1] / "golden" / "corpus_diagnoses"
 UNREVIEWED = "UNREVIEWED"
 # Bounds may move by this much of the window when attribution learns something; beyond it somebody should look.
 BOUND_TOLERANCE = 0.02

@@ -8,7 +8,7 @@ from drawn_timeline import US, Drawn, rows
 
 from traceanalyzer.attribution import Bounds, WhatIf
 
-DOCUMENT = Path(__file__).parents[1] / "docs" / "attribution.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "attribution.md"
 SLICES = """
 id thread category   name                   start end
 1  0      runtime    cudaLaunchKernel       0     6

@@ -13,7 +13,7 @@ from traceanalyzer.diagnosis import Diagnosis, Evidence, Fix
 from traceanalyzer.report import formats
 from traceanalyzer.report.renderers.markdown import escaped
 
-GOLDEN = Path(__file__).parent / "golden"
+GOLDEN = Path(__file__).parents[1] / "golden"
 
 
 def report(diagnosis: Diagnosis, *, verbose: bool = False) -> str:

@@ -21,7 +21,7 @@ from traceanalyzer.comparison.gate import GateResult, check_diff
 from traceanalyzer.diagnosis import Diagnosis, Evidence
 from traceanalyzer.report import formats
 
-GOLDEN = Path(__file__).parent / "golden"
+GOLDEN = Path(__file__).parents[1] / "golden"
 HOSTILE = '</script>|`@team`\n<img onerror=x> \x00\x1b[31m\u202e "]]>'
 
 SLOW = [

@@ -37,7 +37,7 @@ def wanted(run_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 def diagnosed(cwd: Path, store: Path, options: list[str], **environment: str) -> bytes:
     command = [sys.executable, "-m", "traceanalyzer", "diagnose", "run", "--format", "json", "--store", str(store)]
-    environment = {"PYTHONPATH": str(Path(__file__).parents[1]), **environment}
+    environment = {"PYTHONPATH": str(Path(__file__).parents[2]), **environment}
     done = subprocess.run([*command, *options], cwd=cwd, capture_output=True, check=False, env=os.environ | environment)
     assert done.returncode == 0, done.stderr
     return done.stdout

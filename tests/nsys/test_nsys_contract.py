@@ -17,7 +17,7 @@ from traceanalyzer.ingest.nsys.export.source import SqliteSource
 from traceanalyzer.ingest.nsys.export.tables import TABLES, TableLayout, lay_out
 from traceanalyzer.ingest.nsys.facts import check_layout
 
-_GOLDEN = Path(__file__).parent / "golden" / "nsys_contract.json"
+_GOLDEN = Path(__file__).parents[1] / "golden" / "nsys_contract.json"
 CONTRACT: dict[str, Any] = json.loads(_GOLDEN.read_text()) if _GOLDEN.exists() else {}
 
 

@@ -13,7 +13,7 @@ from trace_event_tables import events, slice_text
 import traceanalyzer as ta
 from traceanalyzer.exports.xlsx import METRICS, write_xlsx
 
-SLOW_LOADER = Path(__file__).parents[1] / "sample_traces" / "slow_loader"
+SLOW_LOADER = Path(__file__).parents[2] / "sample_traces" / "slow_loader"
 
 
 def workbook(run: ta.Run, **options: Any) -> Any:
