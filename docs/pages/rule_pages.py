@@ -6,6 +6,7 @@ from pages.example_finding import example_of
 from pages.markdown import code_block, paragraphs, prose, table
 from traceanalyzer.rules import Rule, RulePage, load_rules, rule_page
 from traceanalyzer.rules.rule_file.model import EXPLANATION, FINDING, QUALITY, RuleFix
+from traceanalyzer.rules.rule_set.files import builtin_folder
 
 _KINDS = {
     FINDING: ("Problems of the program", "A finding says what can be saved, and how."),
@@ -58,7 +59,10 @@ def _page(rule: Rule, rules: dict[str, Rule]) -> str:
         parts += ["## Parameters\n", f"`--set {rule.id}.NAME=VALUE` or [the project's settings](../settings.md).\n"]
         rows = [(f"`{item.name}`", f"`{item.default}`", item.unit or "—", prose(item.why)) for item in page.params]
         parts.append(table(("name", "default", "unit", "why"), rows))
-    parts += ["## See also\n", f"- [the rule's file](../../rules/{rule.path.name}), with its query and tests\n"]
+    parts += [
+        "## See also\n",
+        f"- [the rule's file](../../rules/{rule.path.relative_to(builtin_folder())}), with its query and tests\n",
+    ]
     parts[-1] += "".join(f"- <{address}>\n" for address in rule.references)
     return "\n".join(part for part in parts if part)
 

@@ -59,7 +59,7 @@ def test_the_second_diagnosis_is_read_and_equal(trace: Path, made: list[Run]) ->
 @pytest.mark.check
 def test_what_it_depends_on_makes_it_again(trace: Path, made: list[Run], tmp_path: Path) -> None:
     rule = tmp_path / "launch-bound.yaml"
-    rule.write_text((Path(diagnosing.__file__).parents[3] / "rules" / "launch-bound.yaml").read_text())
+    rule.write_text((Path(diagnosing.__file__).parents[3] / "rules" / "launching" / "launch-bound.yaml").read_text())
     settings = tmp_path / "other" / "traceanalyzer.toml"
     settings.parent.mkdir()
     settings.write_text('[rules.launch-bound]\nenabled = false\nreason = "known"\n')

@@ -15,11 +15,12 @@ def builtin_folder() -> Path:
 
 
 def rule_files(paths: Sequence[Path]) -> list[Path]:
-    """Return the named rule files and those in the named folders, in order; raises when one is missing."""
+    """Return the named rule files and those in the named folders, by name; raises when one is missing."""
     files: list[Path] = []
     for path in paths:
         if path.is_dir():
-            files.extend(sorted(file for file in path.rglob("*.yaml") if file.is_file()))
+            found = [file for file in path.rglob("*.yaml") if file.is_file()]
+            files.extend(sorted(found, key=lambda file: (file.name, file)))
         elif path.is_file():
             files.append(path)
         else:
