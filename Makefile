@@ -38,8 +38,6 @@ endif
 .PHONY: check
 check: $(VENV)/.check  ## All of it, what CI runs: fault bench, counterfactuals, corpus, peers, installed packages
 	$(STATIC)
-	$(BIN)/traceanalyzer rules lint
-	$(BIN)/python docs/generate.py --check
 	TRACEANALYZER_TIER=check $(BIN)/pytest -n $(WORKERS) --dist worksteal --durations=10
 
 .PHONY: lint

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from pages.metric_pages import metric_pages
@@ -20,7 +20,10 @@ from pages.rule_pages import rule_pages
 from traceanalyzer.cli import cli
 from traceanalyzer.commands.man import manual_page
 
-PAGE_FOLDERS = (ROOT / "docs" / "rules", ROOT / "docs" / "metrics")
+PAGES: Mapping[Path, Callable[[], dict[str, str]]] = {
+    ROOT / "docs" / "rules": rule_pages,
+    ROOT / "docs" / "metrics": metric_pages,
+}
 MANUAL_PAGE = ROOT / "docs" / "traceanalyzer.1"
 _PART = re.compile(r"(?P<begin><!-- begin (?P<name>.+?) -->\n).*?(?P<end><!-- end -->)", re.DOTALL)
 
@@ -29,7 +32,9 @@ def main() -> int:
     """Rewrite or compare every document; with --check, return 1 when one differs."""
     check = "--check" in sys.argv[1:]
     stale = [path for path in documents() if renew(path, write=not check)]
-    stale += renew_pages(write=not check)
+    for folder in PAGES:
+        stale += renew_pages(folder, write=not check)
+    stale += [MANUAL_PAGE] if renew_manual_page(write=not check) else []
     for path in stale:
         print(f"{path.relative_to(ROOT)}: {'differs from the code; run `make docs`' if check else 'rewritten'}")
     return 1 if check and stale else 0
@@ -52,27 +57,30 @@ def renew(path: Path, *, write: bool) -> bool:
     return new != old
 
 
-def renew_pages(*, write: bool) -> list[Path]:
-    """Return the pages that differ from the code or belong to nothing; `write` rewrites or removes them."""
+def renew_manual_page(*, write: bool) -> bool:
+    """Return whether the manual page differs from the code; `write` rewrites it."""
+    text = manual_page(cli, "traceanalyzer")
+    differs = not MANUAL_PAGE.exists() or MANUAL_PAGE.read_text(encoding="utf-8") != text
+    if write and differs:
+        MANUAL_PAGE.write_text(text, encoding="utf-8")
+    return differs
+
+
+def renew_pages(folder: Path, *, write: bool) -> list[Path]:
+    """Return the pages of a folder that differ from the code or belong to nothing; `write` rewrites or removes them."""
     stale = []
-    wanted = dict(_pages())
+    wanted = {folder / name: text for name, text in PAGES[folder]().items()}
     for path, text in wanted.items():
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             stale.append(path)
             if write:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text, encoding="utf-8")
-    for path in (old for folder in PAGE_FOLDERS for old in sorted(folder.glob("*")) if old not in wanted):
+    for path in (old for old in sorted(folder.glob("*")) if old not in wanted):
         stale.append(path)
         if write:
             path.unlink()
     return stale
-
-
-def _pages() -> Iterator[tuple[Path, str]]:
-    yield MANUAL_PAGE, manual_page(cli, "traceanalyzer")
-    for folder, pages in zip(PAGE_FOLDERS, (rule_pages, metric_pages), strict=True):
-        yield from ((folder / name, text) for name, text in pages().items())
 
 
 if __name__ == "__main__":

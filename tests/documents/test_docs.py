@@ -30,7 +30,7 @@ _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 def markdown_files() -> list[Path]:
     """Return every document of the project."""
-    folders = (ROOT, ROOT / "docs", ROOT / "rules", ROOT / "sample_traces", *generate.PAGE_FOLDERS)
+    folders = (ROOT, ROOT / "docs", ROOT / "rules", ROOT / "sample_traces", *generate.PAGES)
     return [path for folder in folders for path in sorted(folder.glob("*.md"))]
 
 
@@ -72,6 +72,16 @@ def is_broken(document: Path, link: str) -> bool:
 )
 def test_generated_parts_are_up_to_date(document: Path, golden: bool) -> None:
     assert not generate.renew(document, write=golden), "run `make docs`"
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("folder", generate.PAGES, ids=lambda path: path.name)
+def test_pages_are_up_to_date(folder: Path, golden: bool) -> None:
+    assert generate.renew_pages(folder, write=golden) == [], "run `make docs`"
+
+
+def test_the_manual_page_is_up_to_date(golden: bool) -> None:
+    assert not generate.renew_manual_page(write=golden), "run `make docs`"
 
 
 def test_every_rule_has_a_page_and_no_page_is_left_over() -> None:
