@@ -9,7 +9,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from traceanalyzer.query import engine
-from traceanalyzer.rules import Rule, lint, load_rules, run_rule_test
+from traceanalyzer.rules import Rule, lint, load_rules, readers, run_rule_test
 from traceanalyzer.rules.rule_file.model import RuleTest
 
 RULES = {rule.id: rule for rule in load_rules()}
@@ -63,6 +63,13 @@ def test_every_fix_of_a_finding_can_be_pasted(rule: Rule) -> None:
 def test_a_count_that_may_be_one_brings_its_word(rule: Rule) -> None:
     texts = (rule.message, *(item.detail or "" for item in rule.abstain))
     assert {name for text in texts for name in OF_MANY.findall(" ".join(text.split()))} <= NO_COUNTS
+
+
+def test_no_rule_names_a_part_of_its_query_as_a_metric_that_it_would_then_define() -> None:
+    # Words of a rule's SQL decide which metrics its connection has; planning `layers` takes longer than most rules do.
+    costly = {"layers", "modules", "operator_costs", "operator_efficiency", "call_tree", "flame"}
+    reading = {name for rule in RULES.values() for name in engine.named_in(readers([rule])) or set()}
+    assert reading & costly == set()
 
 
 def test_what_the_first_release_promises_is_there() -> None:
