@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
 import duckdb
@@ -33,6 +33,13 @@ def row_count(con: duckdb.DuckDBPyConnection) -> int:
     """Return how many rows the canonical tables of traces hold together."""
     counts = [con.execute(f"SELECT count(*) FROM canonical.{name}").fetchall() for name in trace_tables()]
     return sum(int(found[0][0]) for found in counts)
+
+
+def by_all(tables: Tables, changes: Iterable[Change]) -> Tables:
+    """Return the run after one change after the other."""
+    for change in changes:
+        tables = change(tables)
+    return tables
 
 
 def on_other_clocks(tables: Tables) -> Tables:

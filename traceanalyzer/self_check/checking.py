@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing as closing_connection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,8 +13,8 @@ from traceanalyzer.attribution import AttributionOptions, Bounds
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.rules import diagnose, load_rules
 from traceanalyzer.rules.rule_file.model import FINDING, ParamValue, Rule
-from traceanalyzer.self_check import bounding, closing, invariance
-from traceanalyzer.self_check.changed_tables import read_tables, row_count
+from traceanalyzer.self_check import bounding, changed_tables, closing, invariance
+from traceanalyzer.self_check.changed_tables import Tables, read_tables, row_count
 
 # Telling a run again takes its tables into memory; 2.4 million events need about a gigabyte.
 MOST_ROWS = 5_000_000
@@ -74,19 +75,26 @@ def _of_changed_tables(
         return
     tables = read_tables(con)
     expected = invariance.summary(con, diagnosis)
-    for claim, change in invariance.SAME_RUN.items():
-        other = invariance.connection(change(tables), options)
-        answer = invariance.summary(other, diagnose(other, rules, params))
-        yield Check(claim, invariance.differences(expected, answer))
+
+    def told_of(changed: Tables) -> invariance.Summary:
+        with closing_connection(invariance.connection(changed, rules, options)) as other:
+            return invariance.summary(other, diagnose(other, rules, params))
+
+    # Each change by itself takes another diagnosis, which only a difference is worth.
+    together = invariance.differences(expected, told_of(changed_tables.by_all(tables, invariance.SAME_RUN.values())))
+    alone = {
+        claim: invariance.differences(expected, told_of(change(tables))) if together else ()
+        for claim, change in invariance.SAME_RUN.items()
+    }
+    yield from (Check(claim, broken) for claim, broken in alone.items())
+    yield Check("all of these changes together change nothing", () if any(alone.values()) else together)
     # Rules about the trace itself may change their answer with what is recorded.
     about_the_program = frozenset(rule.id for rule in rules if rule.kind == FINDING)
     for capability, without in invariance.LESS_RECORDED.items():
         less = without(tables)
         if less is None:
             continue
-        other = invariance.connection(less, options)
-        answer = invariance.summary(other, diagnose(other, rules, params))
         yield Check(
             f"without {capability} nothing that fired is clear",
-            invariance.turned_clear(expected, answer, about_the_program),
+            invariance.turned_clear(expected, told_of(less), about_the_program),
         )

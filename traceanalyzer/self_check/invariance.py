@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import duckdb
@@ -10,6 +10,7 @@ import duckdb
 from traceanalyzer.attribution import AttributionOptions
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.query import engine
+from traceanalyzer.rules import Rule, readers
 from traceanalyzer.self_check import changed_tables
 from traceanalyzer.self_check.changed_tables import Change, Removal, Tables
 
@@ -59,9 +60,9 @@ class Summary:
     reasons: Mapping[Verdict, str | None]
 
 
-def connection(tables: Tables, options: AttributionOptions) -> duckdb.DuckDBPyConnection:
-    """Return a connection of the engine over changed tables."""
-    return engine.connect_tables(tables, options)
+def connection(tables: Tables, rules: Iterable[Rule], options: AttributionOptions) -> duckdb.DuckDBPyConnection:
+    """Return a connection of the engine over changed tables, for rules and for `shares`."""
+    return engine.connect_tables(tables, options, [_SHARES, *readers(rules)])
 
 
 def shares(con: duckdb.DuckDBPyConnection) -> dict[Share, float | None]:
