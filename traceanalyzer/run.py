@@ -263,6 +263,7 @@ def open_run(
     trust: bool = False,
     device: str | None = None,
     ncu: str | Path | Sequence[str | Path] = (),
+    catalog: bool = False,
 ) -> Run:
     """Open a trace file, a folder or an archive of traces, or several of these as one run, ingesting what is new.
 
@@ -275,7 +276,8 @@ def open_run(
     some; with `trust`, also of a traceanalyzer.toml in the run's own folder (docs/settings.md). `jobs` is the number of
     cores to use (all by default); `report` receives how far reading is. `device` is the model of the devices that no
     trace names, as NAME or NAME:SMS. `ncu` are tables of Nsight Compute (`ncu --csv`) that lie elsewhere; those beside
-    the traces are read anyway. A file of a folder that cannot be read at all is left out and listed in
+    the traces are read anyway. With `catalog` the store gets a DuckDB database of every table and metric as views,
+    `catalog.duckdb`, which later runs renew. A file of a folder that cannot be read at all is left out and listed in
     `Run.unreadable`. Raises TraceAnalyzerError where nothing can be read.
     """
     given = [path] if isinstance(path, (str, Path, Location)) else path
@@ -310,7 +312,7 @@ def open_run(
             raise unreadable[0] if unreadable else no_trace_beside(ncu_tables, root)
         reused = all(was_there for _, _, was_there in ingested)
         derived = derived_of(keeper, traces, options, jobs) if attribution else None
-        writing = renew_catalog(keeper, traces, derived, reused, ncu_tables)
+        writing = renew_catalog(keeper, traces, derived, reused, ncu_tables, asked=catalog)
         return Run(
             root,
             keeper.folder,

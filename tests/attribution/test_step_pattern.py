@@ -94,7 +94,7 @@ def test_what_other_options_computed_is_kept_apart_and_reused(run: Path) -> None
 @pytest.mark.check
 def test_the_catalogue_shows_what_was_asked_for_last(run: Path) -> None:
     for pattern, count in (("^phase", 4), ("^phase a", 2), ("^phase", 4)):
-        with traceanalyzer.open_run(run, options=AttributionOptions(step_pattern=pattern)):
+        with traceanalyzer.open_run(run, options=AttributionOptions(step_pattern=pattern), catalog=True):
             pass
         with duckdb.connect(str(run / STORE_NAME / "catalog.duckdb"), read_only=True) as catalog:
             assert catalog.sql(STEPS).fetchall() == [("annotation", count)]

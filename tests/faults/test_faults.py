@@ -246,7 +246,7 @@ def test_any_failing_write_is_one_sentence_and_leaves_the_next_command_whole(run
     for number, (faulty, sound) in enumerate(answers, 1):
         code, said, _, written, scratch = faulty
         assert scratch == [], (number, said)
-        if code == 0:  # what failed was no part of the result, such as the catalogue
+        if code == 0:  # what failed was no part of the result
             assert written == ["device_time.csv"], (number, said)
         else:
             assert code == 2, (number, said)

@@ -75,7 +75,7 @@ def state(folder: Path) -> dict[str, tuple[int, int, bytes]]:
 
 def op_count(run: Path, store: Path | None = None, *, attribution: bool = False) -> tuple[int, bool]:
     """Open a run and return its number of GPU operations and whether it came from the store."""
-    with traceanalyzer.open_run(run, store=store, attribution=attribution) as opened:
+    with traceanalyzer.open_run(run, store=store, attribution=attribution, catalog=True) as opened:
         return opened.sql("SELECT count(*) FROM gpu_ops").fetchall()[0][0], opened.reused
 
 

@@ -120,7 +120,8 @@ def test_a_changed_table_changes_what_is_read_from_it(run: Path) -> None:
 
 def test_the_catalogue_shows_the_tables_that_are_there(run: Path) -> None:
     def shown() -> list[tuple[Any, ...]]:
-        answer(run, "SELECT 1")
+        with open_run(run, catalog=True):
+            pass
         with duckdb.connect(run / ".traceanalyzer" / "catalog.duckdb", read_only=True) as catalogue:
             return catalogue.execute(JOINED).fetchall()
 

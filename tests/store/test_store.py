@@ -30,9 +30,9 @@ def trace(kernels: int = 3) -> str:
     return events(*(slice_text(f"k{i}", ts=10 * i, cat='"kernel"', args=KERNEL) for i in range(kernels)))
 
 
-def op_count(path: Path, store: Path | None = None) -> tuple[int, bool]:
+def op_count(path: Path, store: Path | None = None, *, catalog: bool = False) -> tuple[int, bool]:
     """Open a run and return its number of GPU operations and whether it came from the store."""
-    with traceanalyzer.open_run(path, store=store) as run:
+    with traceanalyzer.open_run(path, store=store, catalog=catalog) as run:
         return run.sql("SELECT count(*) FROM gpu_ops").fetchall()[0][0], run.reused
 
 
@@ -127,6 +127,8 @@ def test_a_store_that_cannot_be_written_is_one_sentence(run_folder: Path, tmp_pa
 @pytest.mark.check
 def test_the_catalogue_opens_in_any_duckdb_with_comments(run_folder: Path) -> None:
     op_count(run_folder)
+    assert not (run_folder / STORE_NAME / "catalog.duckdb").exists()
+    op_count(run_folder, catalog=True)
     with duckdb.connect(str(run_folder / STORE_NAME / "catalog.duckdb"), read_only=True) as catalog:
         assert catalog.sql("SELECT kernel_count FROM device_time").fetchall() == [(3,)]
         assert catalog.sql("SELECT count(*) FROM host_slices").fetchall() == [(0,)]
@@ -145,7 +147,7 @@ def test_a_moved_run_is_read_again_into_the_cache(run_folder: Path, tmp_path: Pa
     moved = run_folder.rename(tmp_path / "moved")
     assert op_count(moved) == (3, False)
     assert op_count(moved) == (3, True)
-    with traceanalyzer.open_run(moved) as run:
+    with traceanalyzer.open_run(moved, catalog=True) as run:
         assert run.ignored_store == moved / STORE_NAME
         with duckdb.connect(str(run.store / "catalog.duckdb"), read_only=True) as catalog:
             assert catalog.sql("SELECT count(*) FROM gpu_ops").fetchall() == [(3,)]
@@ -215,7 +217,7 @@ def test_ingest_alone_leaves_a_catalogue_and_the_next_command_completes_it(run_f
                 name for (name,) in catalog.sql("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
             }
 
-    with traceanalyzer.open_run(run_folder, attribution=False) as run:
+    with traceanalyzer.open_run(run_folder, attribution=False, catalog=True) as run:
         assert run.sql("SELECT kernel_count FROM device_time").fetchall() == [(3,)]
     assert "device_time" in catalogued()
     assert "time_ledger" not in catalogued()

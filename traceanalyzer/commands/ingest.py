@@ -17,8 +17,11 @@ def ingest(options: RunOptions) -> None:
 
     Every other command does this when it needs to. While the traces are unchanged, it costs nothing again. The first
     command that needs steps, ledger and bounds computes them.
+
+    The store then also has `catalog.duckdb`: every table and metric as a documented view, for any DuckDB client. Later
+    commands on the run renew it.
     """
-    with opened(options, attribution=False) as (run, _):
+    with opened(options, attribution=False, catalog=True) as (run, _):
         from traceanalyzer.query import engine  # with DuckDB and Arrow, which `--help` can do without
 
         totals = query("totals")

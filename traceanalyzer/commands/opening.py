@@ -124,7 +124,7 @@ def step_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @contextmanager
-def opened(options: RunOptions, *, attribution: bool = True) -> Iterator[tuple[Run, Activity]]:
+def opened(options: RunOptions, *, attribution: bool = True, catalog: bool = False) -> Iterator[tuple[Run, Activity]]:
     """Open a run and ingest what is new in it; progress goes to standard error if that is a terminal."""
     from traceanalyzer.attribution import AttributionOptions
     from traceanalyzer.run import open_run
@@ -142,6 +142,7 @@ def opened(options: RunOptions, *, attribution: bool = True) -> Iterator[tuple[R
             trust=options.trust,
             device=options.device,
             ncu=options.ncu,
+            catalog=catalog,
         )
         try:
             for error in run.unreadable:

@@ -1,4 +1,7 @@
-"""The catalogue of a run's store: every table and metric as documented views, for any DuckDB client."""
+"""The catalogue of a run's store: every table and metric as documented views, for any DuckDB client.
+
+It is written when it is asked for, and renewed while it is there: binding every metric takes as long as a diagnosis.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +20,14 @@ def renew_catalog(
     derived: Path | None,
     reused: bool,
     ncu_tables: Sequence[NcuTable],
+    *,
+    asked: bool,
 ) -> Future[None] | None:
-    """Begin to write the catalogue, unless it already shows what was opened.
+    """Begin to write the catalogue if it was `asked` for or is there, unless it already shows what was opened.
 
     Below a folder with a question mark in its name there is none: DuckDB takes what follows for parameters.
     """
-    if "?" in str(keeper.folder.absolute()):
+    if "?" in str(keeper.folder.absolute()) or not (asked or keeper.has_catalog()):
         return None
     beside_traces = f" {hash_of(ncu_tables)}" if ncu_tables else ""
     shown_derived, *shown_beside = (keeper.catalog_shows() or "").partition(" ")

@@ -24,11 +24,22 @@ def connect_canonical(
     `database` makes the connection a file instead of memory. `needed` are the tables to define, all by default.
     `ncu_tables` are tables that lie beside the traces.
     """
-    connection = _new_connection(database)
+    connection = new_connection(database)
+    connection.execute("CREATE SCHEMA canonical")
+    define_canonical(connection, traces, needed, ncu_tables)
+    return connection
+
+
+def define_canonical(
+    connection: duckdb.DuckDBPyConnection,
+    traces: Sequence[StoredTrace],
+    needed: Set[str] | None,
+    ncu_tables: Sequence[NcuTable],
+) -> None:
+    """Define the tables of `connect_canonical` in a connection that has the schema and nothing in it."""
     _define(connection, dict(enumerate(traces)), needed)
     for name in those(run_tables(), needed):
         connection.execute(_ncu_view(run_tables()[name], ncu_tables))
-    return connection
 
 
 class OneTraceConnections:
@@ -48,7 +59,8 @@ class OneTraceConnections:
         try:
             connection = self._free.pop()
         except IndexError:
-            connection = _new_connection(None)
+            connection = new_connection(None)
+            connection.execute("CREATE SCHEMA canonical")
         _define(connection, {trace_id: self._traces[trace_id]}, self._needed)
         yield connection
         self._free.append(connection)
@@ -59,11 +71,10 @@ class OneTraceConnections:
             self._free.pop().close()
 
 
-def _new_connection(database: Path | None) -> duckdb.DuckDBPyConnection:
+def new_connection(database: Path | None) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(str(database) if database else ":memory:")
     # Every view and every query reads the footers of the same files.
     connection.execute("SET parquet_metadata_cache = true")
-    connection.execute("CREATE SCHEMA canonical")
     return connection
 
 

@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-import atexit
 import re
-import shutil
-import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
 
-from traceanalyzer.metrics import in_reading_order, metrics, metrics_in_order, sources_in
+from traceanalyzer.metrics import metrics, metrics_in_order, sources_in
 from traceanalyzer.query.canonical import (
     OneTraceConnections,
     connect_canonical,
-    in_schema,
+    define_canonical,
     insert,
     literal,
     quoted,
     those,
 )
-from traceanalyzer.query.kernel_patterns import pattern_macros
-from traceanalyzer.renamed import COLUMNS
+from traceanalyzer.query.definitions import add_macros, add_pass_through, define_metric
+from traceanalyzer.query.empty import connect_empty
 from traceanalyzer.schema import TableSchema, canonical_tables, derived_tables
 from traceanalyzer.store.stored_trace import NcuTable, StoredTrace
 
@@ -55,7 +52,6 @@ __all__ = [
 ]
 
 _WORD = re.compile(r"[a-z_]\w*")
-_CALLED = re.compile(r"(\w+)\s*\(")
 _RELATIONS = "SELECT table_schema, table_name FROM information_schema.tables"
 
 
@@ -75,11 +71,26 @@ def connect(
     queries that take the place of metrics', by name.
     """
     needed = named_in(readers)
-    connection = connect_unattributed(traces, database, needed, ncu_tables)
-    if derived is not None:
+    connection = connect_empty(database)
+    for schema, tables in (("canonical", canonical_tables()), ("attribution", derived_tables())):
+        for name in tables:
+            connection.execute(f"DROP TABLE {schema}.{name}")
+    define_canonical(connection, traces, needed, ncu_tables)
+    if derived is None:
+        _leave_attribution_out(connection)
+    else:
         add_attribution(connection, derived, needed)
-    add_metrics(connection, with_attribution=derived is not None, readers=readers, replaced=replaced)
+    for name in replaced:
+        define_metric(connection, name, "VIEW", replaced)
+    _compute_once(connection, readers, replaced)
     return connection
+
+
+def _leave_attribution_out(connection: duckdb.DuckDBPyConnection) -> None:
+    """Drop the views that read attribution tables: what has none must not list them."""
+    attributed = {name for name, metric in metrics().items() if metric.needs_attribution}
+    for name in attributed | (derived_tables().keys() - metrics().keys()):
+        connection.execute(f"DROP VIEW main.{name}")
 
 
 def connect_unattributed(
@@ -91,7 +102,7 @@ def connect_unattributed(
     """Return a connection over stored traces with the macros, but without attribution and metrics."""
     connection = connect_canonical(traces, database, needed, ncu_tables)
     connection.execute("CREATE SCHEMA attribution")
-    _add_pass_through(connection, "canonical", those(canonical_tables(), needed))
+    add_pass_through(connection, "canonical", those(canonical_tables(), needed))
     add_macros(connection)
     return connection
 
@@ -153,46 +164,17 @@ def _scratch() -> duckdb.DuckDBPyConnection:
     return connect_empty()
 
 
-def connect_empty() -> duckdb.DuckDBPyConnection:
-    """Return a connection of its own over every table, macro and metric, all without rows.
-
-    It copies a database that is made once a process: binding all metrics takes six times as long as copying them.
-    """
-    connection = duckdb.connect()
-    connection.execute(f"ATTACH {literal(_empty_database())} AS empty (READ_ONLY)")
-    connection.execute("COPY FROM DATABASE empty TO memory (SCHEMA)")
-    connection.execute("DETACH empty")
-    return connection
-
-
-@cache
-def _empty_database() -> Path:
-    from traceanalyzer.unfinished import unfinished
-
-    folder = tempfile.mkdtemp(prefix="traceanalyzer-")
-    kept = ExitStack()
-    kept.callback(shutil.rmtree, folder, ignore_errors=True)
-    kept.enter_context(unfinished(Path(folder)))
-    atexit.register(kept.close)
-    path = Path(folder) / "empty.duckdb"
-    with duckdb.connect(path) as connection:
-        for schema, tables in (("canonical", canonical_tables()), ("attribution", derived_tables())):
-            connection.execute(f"CREATE SCHEMA {schema}")
-            for table in tables.values():
-                connection.execute(in_schema(table, schema))
-            _add_pass_through(connection, schema, tables)
-        add_macros(connection)
-        add_metrics(connection)
-    return path
-
-
-def _compute_once(connection: duckdb.DuckDBPyConnection, readers: Sequence[str] | None) -> None:
-    """Turn the metrics that texts read more than once into tables."""
+def _compute_once(
+    connection: duckdb.DuckDBPyConnection,
+    readers: Sequence[str] | None,
+    replaced: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Turn the metrics that texts read more than once into tables: planning over one costs more than its rows."""
     read_by = Counter(name for text in readers or () for name in sources_in(text))
     for name in metrics_in_order():
         if read_by[name] > 1:
             connection.execute(f"DROP VIEW main.{name}")
-            define_metric(connection, name, "TABLE")
+            define_metric(connection, name, "TABLE", replaced)
 
 
 def _insert_all(
@@ -244,22 +226,7 @@ def add_attribution(connection: duckdb.DuckDBPyConnection, derived: Path, needed
     for name in names:
         file = literal(derived / f"{name}.parquet")
         connection.execute(f"CREATE VIEW attribution.{name} AS FROM read_parquet({file})")
-    _add_pass_through(connection, "attribution", names)
-
-
-def add_macros(connection: duckdb.DuckDBPyConnection) -> None:
-    """Define the macros."""
-    for text in _macros().values():
-        connection.execute(text)
-
-
-@cache
-def _macros() -> dict[str, str]:
-    """Return the definition of every macro by name, each after those that it calls."""
-    files = sorted((Path(__file__).parent / "macros").glob("*.sql"))
-    texts = {file.stem: file.read_text(encoding="utf-8") for file in files}
-    calls = {name: set(_CALLED.findall(text)) & texts.keys() - {name} for name, text in texts.items()}
-    return {name: texts[name] for name in in_reading_order(calls)} | pattern_macros()
+    add_pass_through(connection, "attribution", names)
 
 
 def add_metrics(
@@ -280,20 +247,6 @@ def add_metrics(
     for name in those(metrics_in_order(), needed):
         if with_attribution or not metrics_in_order()[name].needs_attribution:
             define_metric(connection, name, "TABLE" if read_by[name] > 1 else "VIEW", replaced)
-
-
-def define_metric(
-    connection: duckdb.DuckDBPyConnection,
-    name: str,
-    kind: Literal["TABLE", "VIEW"],
-    replaced: Mapping[str, str] = MappingProxyType({}),
-) -> None:
-    """Define one metric, after those that it reads; raise ValueError with its name where its query is wrong."""
-    query = replaced.get(name, metrics_in_order()[name].sql)
-    try:
-        connection.execute(f"CREATE OR REPLACE {kind} main.{name} AS {query}")
-    except (duckdb.CatalogException, duckdb.BinderException, duckdb.ParserException) as error:
-        raise ValueError(f"metric {name}: {error}") from error
 
 
 def named_in(texts: Sequence[str] | None) -> set[str] | None:
@@ -327,12 +280,3 @@ def add_comments(connection: duckdb.DuckDBPyConnection) -> None:
         for column in columns:
             connection.execute(f"COMMENT ON COLUMN {schema}.{name}.{column.name} IS {quoted(column.comment)}")
     connection.commit()
-
-
-def _add_pass_through(connection: duckdb.DuckDBPyConnection, schema: str, names: Iterable[str]) -> None:
-    """Let queries name tables without their schema, except where a metric has the same name."""
-    for name in names:
-        if name not in metrics():
-            former = COLUMNS.get(name, {}) if schema == "attribution" else {}
-            columns = ", ".join(["*", *(f"{new} AS {old}" for old, new in former.items())])
-            connection.execute(f"CREATE OR REPLACE VIEW main.{name} AS SELECT {columns} FROM {schema}.{name}")

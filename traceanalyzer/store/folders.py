@@ -57,6 +57,14 @@ def read_own(path: Path) -> bytes | None:
         return file.read() if _is_own_file(os.fstat(handle)) else None
 
 
+def is_own_file(path: Path) -> bool:
+    """Return whether a path is a real file, not a link, that belongs to this user."""
+    try:
+        return _is_own_file(os.lstat(path))
+    except OSError:
+        return False
+
+
 def _is_own_file(state: os.stat_result) -> bool:
     return stat.S_ISREG(state.st_mode) and state.st_uid == os.geteuid()
 

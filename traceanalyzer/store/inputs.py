@@ -24,6 +24,8 @@ DERIVED_SOURCES = (
     "run.py",
     "opening",
     "query",
+    "store/folders.py",
+    "store/owner.py",
     "store/stored_trace.py",
     "renamed.py",
     "attribution",

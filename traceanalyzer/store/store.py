@@ -215,6 +215,10 @@ class Store:
     def _answer_seal(self, file: Path, answer: bytes) -> str:
         return keyed_hash(file.name.encode() + answer, self._key, size_bytes=16)
 
+    def has_catalog(self) -> bool:
+        """Return whether anything lies where the catalogue does."""
+        return os.path.lexists(self.folder / CATALOG_NAME)
+
     def catalog_shows(self) -> str | None:
         """Return the name of the derived folder that the catalogue shows, '' for none; None: there is no catalogue."""
         shows, _, looked_like = (read_own_text(self.folder / _CATALOG_SHOWS) or "").partition("\n")

@@ -1,0 +1,56 @@
+"""What a connection defines over its tables: macros, metrics, and tables under their names without a schema."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal
+
+import duckdb
+
+from traceanalyzer.metrics import in_reading_order, metrics, metrics_in_order
+from traceanalyzer.query.kernel_patterns import pattern_macros
+from traceanalyzer.renamed import COLUMNS
+
+_CALLED = re.compile(r"(\w+)\s*\(")
+
+
+def add_macros(connection: duckdb.DuckDBPyConnection) -> None:
+    """Define the macros."""
+    for text in macro_texts().values():
+        connection.execute(text)
+
+
+@cache
+def macro_texts() -> dict[str, str]:
+    """Return the definition of every macro by name, each after those that it calls."""
+    files = sorted((Path(__file__).parent / "macros").glob("*.sql"))
+    texts = {file.stem: file.read_text(encoding="utf-8") for file in files}
+    calls = {name: set(_CALLED.findall(text)) & texts.keys() - {name} for name, text in texts.items()}
+    return {name: texts[name] for name in in_reading_order(calls)} | pattern_macros()
+
+
+def define_metric(
+    connection: duckdb.DuckDBPyConnection,
+    name: str,
+    kind: Literal["TABLE", "VIEW"],
+    replaced: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Define one metric, after those that it reads; raise ValueError with its name where its query is wrong."""
+    query = replaced.get(name, metrics_in_order()[name].sql)
+    try:
+        connection.execute(f"CREATE OR REPLACE {kind} main.{name} AS {query}")
+    except (duckdb.CatalogException, duckdb.BinderException, duckdb.ParserException) as error:
+        raise ValueError(f"metric {name}: {error}") from error
+
+
+def add_pass_through(connection: duckdb.DuckDBPyConnection, schema: str, names: Iterable[str]) -> None:
+    """Let queries name tables without their schema, except where a metric has the same name."""
+    for name in names:
+        if name not in metrics():
+            former = COLUMNS.get(name, {}) if schema == "attribution" else {}
+            columns = ", ".join(["*", *(f"{new} AS {old}" for old, new in former.items())])
+            connection.execute(f"CREATE OR REPLACE VIEW main.{name} AS SELECT {columns} FROM {schema}.{name}")

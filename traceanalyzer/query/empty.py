@@ -1,0 +1,105 @@
+"""A connection begins as a copy of a database that has every table, macro and metric, and no rows.
+
+Binding all metrics takes over ten times as long as copying them, so the database is made once for each version and kept
+in the cache of the user. Where it cannot be kept, each connection defines everything itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import duckdb
+
+from traceanalyzer.metrics import metrics_in_order
+from traceanalyzer.query.canonical import in_schema, literal, new_connection
+from traceanalyzer.query.definitions import add_macros, add_pass_through, define_metric, macro_texts
+from traceanalyzer.renamed import COLUMNS
+from traceanalyzer.schema import canonical_tables, derived_tables
+from traceanalyzer.store.folders import is_own_file
+from traceanalyzer.store.owner import user_cache
+from traceanalyzer.unfinished import unfinished
+
+_PREFIX = "empty-"
+_UNUSED_AFTER_S = 30 * 86_400
+_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+
+
+def connect_empty(database: Path | None = None) -> duckdb.DuckDBPyConnection:
+    """Return a connection of its own over every table, macro and metric, all without rows.
+
+    `database` makes the connection a file instead of memory. Raises ValueError where a metric's query is wrong.
+    """
+    connection = new_connection(database)
+    kept = _kept_database()
+    if kept is None or not _copied(kept, connection):
+        _define_everything(connection)
+    return connection
+
+
+def _copied(kept: Path, connection: duckdb.DuckDBPyConnection) -> bool:
+    """Copy the kept database into a connection; tell whether that worked, and remove a database that is damaged."""
+    (own,) = connection.execute("SELECT current_database()").fetchall()[0]
+    try:
+        connection.execute(f"ATTACH {literal(kept)} AS empty (READ_ONLY)")
+    except duckdb.Error:
+        with suppress(OSError):
+            kept.unlink()
+        return False
+    connection.execute(f'COPY FROM DATABASE empty TO "{own}" (SCHEMA)')
+    connection.execute("DETACH empty")
+    return True
+
+
+def _define_everything(connection: duckdb.DuckDBPyConnection) -> None:
+    for schema, tables in (("canonical", canonical_tables()), ("attribution", derived_tables())):
+        connection.execute(f"CREATE SCHEMA {schema}")
+        for table in tables.values():
+            connection.execute(in_schema(table, schema))
+        add_pass_through(connection, schema, tables)
+    add_macros(connection)
+    for name in metrics_in_order():
+        define_metric(connection, name, "VIEW")
+
+
+def _kept_database() -> Path | None:
+    """Return the database of this version in the user's cache, made when it is not there; None where it cannot be."""
+    cache = user_cache()
+    if cache is None or cache.stat().st_mode & _WRITABLE_BY_OTHERS:
+        return None
+    kept = cache / f"{_PREFIX}{_version()}.duckdb"
+    if is_own_file(kept):
+        return kept
+    try:
+        with tempfile.TemporaryDirectory(prefix="write-", dir=cache) as scratch, unfinished(Path(scratch)):
+            fresh = Path(scratch) / kept.name
+            with duckdb.connect(fresh) as database:
+                _define_everything(database)
+            fresh.replace(kept)
+        _remove_unused(cache)
+    except (OSError, duckdb.IOException):
+        return None
+    return kept
+
+
+def _version() -> str:
+    """Return a hash of all that the database defines, and of what reads it."""
+    digest = hashlib.blake2b(duckdb.__version__.encode(), digest_size=8)
+    texts = [table.sql for tables in (canonical_tables(), derived_tables()) for table in tables.values()]
+    texts += [str(COLUMNS), *macro_texts().values(), *(metric.sql for metric in metrics_in_order().values())]
+    for text in texts:
+        digest.update(text.encode() + b"\0")
+    return digest.hexdigest()
+
+
+def _remove_unused(cache: Path) -> None:
+    """Remove databases of other versions, once nobody can still need them."""
+    for old in cache.glob(f"{_PREFIX}*.duckdb"):
+        with suppress(OSError):
+            if time.time() - os.lstat(old).st_mtime > _UNUSED_AFTER_S:
+                old.unlink()
