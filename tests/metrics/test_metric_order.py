@@ -10,7 +10,6 @@ import pytest
 from traceanalyzer import metrics
 from traceanalyzer.cli import main
 from traceanalyzer.metrics import load_metrics, metrics_in_order, sources_in
-from traceanalyzer.query import engine
 from traceanalyzer.run import open_run
 
 SAMPLE = "sample_traces/slow_loader"
@@ -68,11 +67,15 @@ def misspelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
     folder = metric_files(
         tmp_path / "metrics", sound="SELECT start_ns FROM gpu_ops", wrong="SELECT strat_ns AS start_ns FROM gpu_ops"
     )
-    monkeypatch.setattr(metrics, "metrics_in_order", lambda: load_metrics(folder))
-    monkeypatch.setattr(engine, "metrics_in_order", lambda: load_metrics(folder))
-    metrics.metrics.cache_clear()
+    monkeypatch.setattr(metrics, "load_metrics", lambda _: load_metrics(folder))
+    forget_metrics()
     yield
-    metrics.metrics.cache_clear()  # what the test read is not for those after it
+    forget_metrics()  # what the test read is not for those after it
+
+
+def forget_metrics() -> None:
+    metrics.metrics_in_order.cache_clear()
+    metrics.metrics.cache_clear()
 
 
 @pytest.mark.usefixtures("misspelled")

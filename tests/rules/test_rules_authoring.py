@@ -131,7 +131,7 @@ def test_the_schema_for_editors_knows_every_rule_that_ships(root: Path, golden: 
 
 def test_the_schema_refuses_a_key_that_no_rule_has() -> None:
     jsonschema = pytest.importorskip("jsonschema")
-    rule = yaml.safe_load((builtin_folder() / "launch-bound.yaml").read_text())
+    rule = yaml.safe_load((builtin_folder() / "launching" / "launch-bound.yaml").read_text())
     with pytest.raises(jsonschema.ValidationError, match="titel"):
         jsonschema.validate({**rule, "titel": "x"}, rule_schema())
 
