@@ -222,10 +222,6 @@ class Scan:
         for cause in what_if.removed & self.costs.keys():
             position, cost = self.costs[cause]
             gain[position] += cost
-        for cause in ({cause for cause, _ in what_if.delays} - what_if.removed) & self.costs.keys():
-            position, cost = self.costs[cause]
-            before = self._before([op for of, op in what_if.delays if of == cause])
-            gain[position] += np.where(before[position], cost, 0)
         left_out = np.zeros(len(self.end), np.bool_)
         left_out[[at for op in what_if.launches if (at := self.position_of.get(op)) is not None]] = True
         for cause in (_LIGHT - what_if.removed) & self.costs.keys() if what_if.launches else ():
@@ -233,6 +229,11 @@ class Scan:
             gain[position] += np.where(left_out[position], cost, 0)
         is_removed = what_if.removed.__contains__
         wait_removed = self.cause_of_wait.where(is_removed)
+        for cause in {cause for cause, _ in what_if.delays} - what_if.removed:
+            before = self._before([op for of, op in what_if.delays if of == cause])
+            position, cost = self.costs.get(cause, (np.zeros(0, np.int64),) * 2)
+            gain[position] += np.where(before[position], cost, 0)
+            wait_removed |= before & self.cause_of_wait.where(cause.__eq__)
         gain[wait_removed] += self.removable[wait_removed]
         if what_if.launches:
             # The queue has room for the other launches where some are left out.
