@@ -233,7 +233,7 @@ class Scan:
             before = self._before([op for of, op in what_if.delays if of == cause])
             position, cost = self.costs.get(cause, (np.zeros(0, np.int64),) * 2)
             gain[position] += np.where(before[position], cost, 0)
-            wait_removed |= before & self.cause_of_wait.where(cause.__eq__)
+            wait_removed |= before & self.cause_of_wait.where({cause}.__contains__)
         gain[wait_removed] += self.removable[wait_removed]
         if what_if.launches:
             # The queue has room for the other launches where some are left out.
