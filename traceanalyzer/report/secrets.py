@@ -59,7 +59,8 @@ _SECRET_FORMS = (
     r"(?<=discord\.com/api/webhooks/)[^\s\"')]+",
     r"(?<=discordapp\.com/api/webhooks/)[^\s\"')]+",
     r"(?<=webhook\.office\.com/)[^\s\"')]+",
-    r"(?<=/webhook/)[^\s\"')]+|(?<=/webhooks/)[^\s\"')]+|(?<=/hooks/)[^\s\"')]+",
+    # A folder of Python files may have these names, too.
+    r"(?:(?<=/webhook/)|(?<=/webhooks/)|(?<=/hooks/))(?![\w./-]+\.py\b)[^\s\"')]+",
     r"(?<=[?&]sig=)[^&\s\"')]+|(?<=[?&]key=)[^&\s\"')]+|(?<=[?&]code=)[^&\s\"')]+",
     r"(?<=[?&]X-Amz-Signature=)[^&\s\"')]+|(?<=[?&]X-Amz-Credential=)[^&\s\"')]+"
     r"|(?<=[?&]X-Amz-Security-Token=)[^&\s\"')]+|(?<=[?&]X-Goog-Signature=)[^&\s\"')]+",

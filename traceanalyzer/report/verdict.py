@@ -19,6 +19,8 @@ LIMITS_TRUST = SEVERITIES.index("warning")
 
 # Savings below this share do not lead a verdict before what most of the time is.
 SMALL_SAVING_SHARE = 0.05
+# Time that no rule explains is named in the headline from this share of the windows on.
+LARGE_REST_SHARE = 0.25
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,8 @@ def judge(diagnosis: Diagnosis) -> RunVerdict:
         return RunVerdict("sick", _sick(diagnosis, timed))
     compute = _compute_words(diagnosis.ledgers)
     if problems(diagnosis):
-        return RunVerdict("sick", f"{compute}; {_lower(problems(diagnosis)[0].title)}.")
+        sentence = f"{compute}; {_lower(problems(diagnosis)[0].title)}."
+        return RunVerdict("sick", sentence + _rest_sentence(diagnosis, LARGE_REST_SHARE))
     if not diagnosis.ledgers:
         return RunVerdict("unexplained", "GPU work was recorded, but no window of it could be analyzed.")
     if ran_no_kernels(diagnosis):
@@ -200,13 +203,23 @@ def _sick(diagnosis: Diagnosis, timed: list[Finding]) -> str:
         f"{_compute_words(diagnosis.ledgers)}. {graver.title.rstrip('.') + '. ' if graver else ''}"
         f"{first.title.rstrip('.')}: fixing it saves up to {percent(share)} ({speedup(share)})"
     )
+    joint = share
     plan = plan_of_finding(diagnosis.plans, first)
     if plan is not None and plan.window_ns:
         joint = sum(fix.saving_ns for fix in plan.fixes) / plan.window_ns
         count = len(plan.fixes)
         if count > 1 and joint > share + 0.005:
             sentence += f", {'both' if count == 2 else f'all {count}'} fixes together up to {percent(joint)}"
-    return sentence + "."
+    return f"{sentence}.{_rest_sentence(diagnosis, max(joint, LARGE_REST_SHARE))}"
+
+
+def _rest_sentence(diagnosis: Diagnosis, than_share: float) -> str:
+    """Say what no rule explains where that is more than a share of the windows; else nothing."""
+    window_ns = sum(ledger.window_ns for ledger in diagnosis.ledgers)
+    rest_ns = sum(ns for _, ns in diagnosis.not_explained)
+    if not window_ns or rest_ns <= than_share * window_ns:
+        return ""
+    return f" No rule explains {percent(rest_ns / window_ns)}{_mostly(diagnosis)}."
 
 
 def _graver(diagnosis: Diagnosis, timed: list[Finding]) -> Finding | None:

@@ -53,6 +53,8 @@ LONG_NAME = 40
 _CALL_VERSION = re.compile(r"_v\d{4,}$")  # nsys: cudaLaunchKernel_v7000
 _RETURN_TYPE = re.compile(r"^(?:void|std::enable_if<.*?>::type) ")
 _NAMESPACE = re.compile(r"(?:\(anonymous namespace\)|\b\w+)::")
+# Nsight Systems: flash_fwd_kernel<(int)128, (bool)1>
+_CAST = re.compile(r"\((?:unsigned )?(?:bool|char|short|int|long)\)(?=-?\d)")
 _ENDINGS = re.compile(r"(?:\.pt\.trace|\.trace)?\.(?:json|sqlite|nsys-rep)(?:\.gz)?$")
 
 
@@ -184,7 +186,7 @@ def name_words(name: str) -> str:
     """Say a name without versions of calls, and without the namespaces of long names in C++."""
     if len(name) <= LONG_NAME or "<" not in name:
         return _CALL_VERSION.sub("", name)
-    return _NAMESPACE.sub("", _RETURN_TYPE.sub("", name))
+    return _NAMESPACE.sub("", _RETURN_TYPE.sub("", _CAST.sub("", name)))
 
 
 def column_words(column: str) -> str:

@@ -21,8 +21,10 @@ from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW
 from traceanalyzer.attribution.vocabulary.buckets import Flags, Ints
 
 _TAKE = re.compile(r"^enumerate\(DataLoader\)#_MultiProcessingDataLoaderIter\.__next__")
-# Taking a batch that is ready only passes a handle to its memory, which takes less.
+# Taking a batch that is ready only passes a handle to its memory, which takes less: a millisecond, or this share of the
+# time between batches, since a handle to a large batch takes longer.
 READY_NS = 1_000_000
+READY_SHARE = 0.02
 # Waits have a rhythm if so many, and this share, come the same number of batches after another wait.
 MIN_REPEATS = 3
 MIN_REPEATED_SHARE = 0.98
@@ -39,7 +41,8 @@ class LoaderTakes:
     @property
     def waited(self) -> Flags:
         """Return which batches the thread waited for."""
-        is_late: Flags = self.end - self.start > READY_NS
+        between_ns = float(np.median(np.diff(self.start))) if len(self.start) > 1 else 0.0
+        is_late: Flags = self.end - self.start > max(READY_NS, READY_SHARE * between_ns)
         return is_late
 
     def held_by(self) -> Ints:

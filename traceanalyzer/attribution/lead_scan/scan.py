@@ -34,12 +34,14 @@ class WhatIf:
     """A question: which causes cost nothing, which ops (by id) get shorter by how much, which are never launched.
 
     A launch that is left out saves the host its call, the operator around it and the Python before it. Its op stays,
-    unless `savings` shortens it to nothing.
+    unless `savings` shortens it to nothing. A delay is a host cause that costs nothing before one op (by id) alone,
+    since the launch of the op before it.
     """
 
     removed: frozenset[str] = frozenset()  # host causes and device buckets
     savings: Savings | None = None
     launches: frozenset[int] = frozenset()
+    delays: frozenset[tuple[str, int]] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -227,6 +229,11 @@ class Scan:
             gain[position] += np.where(left_out[position], cost, 0)
         is_removed = what_if.removed.__contains__
         wait_removed = self.cause_of_wait.where(is_removed)
+        for cause in {cause for cause, _ in what_if.delays} - what_if.removed:
+            before = self._before([op for of, op in what_if.delays if of == cause])
+            position, cost = self.costs.get(cause, (np.zeros(0, np.int64),) * 2)
+            gain[position] += np.where(before[position], cost, 0)
+            wait_removed |= before & self.cause_of_wait.where({cause}.__contains__)
         gain[wait_removed] += self.removable[wait_removed]
         if what_if.launches:
             # The queue has room for the other launches where some are left out.
@@ -249,6 +256,15 @@ class Scan:
             for change in (gain, wait_removed, earlier, shorter):
                 change[~self.in_window] = 0
         return Changes(gain, wait_removed, earlier, shorter)
+
+    def _before(self, ops: Sequence[int]) -> Flags:
+        """Return which events belong to one of these ops (by id): the op and the waits since the op before it."""
+        at = np.asarray(sorted(self.position_of[op] for op in ops if op in self.position_of), np.int64)
+        next_op = np.flatnonzero(self.is_op)
+        nth = np.searchsorted(next_op, np.arange(len(self.end)))
+        belongs_to = np.append(next_op, NO_ROW)[nth]
+        found: Flags = np.isin(belongs_to, at)
+        return found
 
 
 def _needs(needs: pa.Table, is_sure: bool) -> dict[int, tuple[Need, ...]]:

@@ -8,7 +8,17 @@ from typing import Any
 from traceanalyzer.attribution.vocabulary.buckets import CAUSES
 from traceanalyzer.diagnosis import SEVERITIES
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.rules.rule_file.model import AUTO, CONFIDENCES, EFFORTS, FINDINGS, KINDS, RUN, SCOPES, STATES
+from traceanalyzer.rules.rule_file.model import (
+    AUTO,
+    CLAIMED,
+    CONFIDENCES,
+    EFFORTS,
+    FINDINGS,
+    KINDS,
+    RUN,
+    SCOPES,
+    STATES,
+)
 from traceanalyzer.rules.rule_file.parsing import ID_LENGTH, ID_PATTERN, KEYS, REQUIRED
 
 _TEMPLATE = Path(__file__).with_name("new_rule.yaml")
@@ -52,7 +62,7 @@ def rule_schema() -> dict[str, Any]:
         "op_saving": {**_SQL, "description": "SELECT trace_id, op_id, saving_ns, and maybe left_out"},
         "when": _CONDITION,
         "claims": {"anyOf": [{"const": "none"}, _CAUSES, parts["claims"]]},
-        "removes": {"anyOf": [{"const": "none"}, _CAUSES]},
+        "removes": {"anyOf": [{"enum": ["none", CLAIMED]}, _CAUSES]},
         "confidence": {"enum": list(CONFIDENCES)},
         "message": {**_TEXT, "description": "text with {column:.1f}; bytes and dur are formats, too"},
         "why": _TEXT,

@@ -31,7 +31,7 @@ def attach_explanations(
     under: dict[tuple[str, Place], tuple[Verdict, ...]] = {}
     explanations: list[Verdict] = []
     for rule in (rule for rule in rules if rule.kind == EXPLANATION):
-        findings = [verdict for verdict in fired if _lineage(verdict.rule, known) & set(rule.attaches_to)]
+        findings = [verdict for verdict in fired if _belongs_to(verdict.rule, rule, known)]
         if not findings:
             explanations.append(_not_evaluated(rule, verdicts, known))
             continue
@@ -58,12 +58,22 @@ def _explains(explanation: Verdict, finding: Verdict) -> bool:
 
 def _not_evaluated(rule: Rule, verdicts: Sequence[Verdict], known: Mapping[str, Rule]) -> Verdict:
     """Return the verdict of an explanation without a finding: abstained where every rule that it explains abstained."""
-    looked_for = [verdict for verdict in verdicts if _lineage(verdict.rule, known) & set(rule.attaches_to)]
+    looked_for = [verdict for verdict in verdicts if _belongs_to(verdict.rule, rule, known)]
     if looked_for and all(verdict.state == ABSTAINED for verdict in looked_for):
         first = min(looked_for, key=lambda verdict: (verdict.reason or "", verdict.detail or ""))
         return replace(first, rule=rule, place=Place())
     detail = f"{', '.join(rule.attaches_to)} {'was' if len(rule.attaches_to) == 1 else 'were'} not found"
     return Verdict(rule, Place(), CLEAR, NOTHING_TO_EXPLAIN, detail)
+
+
+def _belongs_to(finding: Rule, explanation: Rule, known: Mapping[str, Rule]) -> bool:
+    """Return whether an explanation is of a finding or of what it refines.
+
+    A finding of certain rows names their cause itself.
+    """
+    if finding.removes_claimed:
+        return finding.id in explanation.attaches_to
+    return not _lineage(finding, known).isdisjoint(explanation.attaches_to)
 
 
 def _lineage(rule: Rule, known: Mapping[str, Rule]) -> set[str]:

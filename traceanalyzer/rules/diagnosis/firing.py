@@ -39,7 +39,8 @@ class Evaluator:
 
     def prepare(self, rules: Sequence[Rule]) -> None:
         """Scan each device once for the causes of all rules: one by one takes several times as long."""
-        removals = [Removal(frozenset(rule.removes)) for rule in rules if rule.op_saving is None]
+        whole = [rule for rule in rules if rule.op_saving is None and not rule.removes_claimed]
+        removals = [Removal(frozenset(rule.removes)) for rule in whole]
         for device in self.run.windows:
             self.scan.prepare(device, removals)
 

@@ -76,7 +76,7 @@ def lower_confidence(verdicts: Sequence[Verdict], quality: Sequence[Verdict]) ->
 
 
 def _lower_first(title: str) -> str:
-    return title[:1].lower() + title[1:]
+    return title if title[1:2].isupper() else title[:1].lower() + title[1:]
 
 
 def _concerns(warning: Verdict, verdict: Verdict) -> bool:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from traceanalyzer.attribution import Bounds, WhatIf
 
 Device = tuple[int, int]  # trace_id, device
-RemovalKey = tuple[frozenset[str], frozenset[tuple[int, int]], frozenset[int]]
+Delay = tuple[str, int]  # host cause, id of the op whose launch it delayed
+RemovalKey = tuple[frozenset[str], frozenset[Delay], frozenset[tuple[int, int]], frozenset[int]]
 
 # Twice the standard error of the mean step is noise, but no more than this: a cause seen in most steps is no chance.
 _MAX_NOISE_SHARE = 0.05
@@ -99,36 +100,45 @@ class RememberedScan:
 
 @dataclass(frozen=True)
 class Removal:
-    """What fixing one or several findings takes away on a device."""
+    """What fixing one or several findings takes away on a device.
+
+    A delay is the host time of one cause between the launch of an op and the launch of the op before it.
+    """
 
     causes: frozenset[str] = frozenset()
     savings: Mapping[int, int] = field(default_factory=dict)  # op id: by how much it is shorter
     launches: frozenset[int] = frozenset()  # ops whose launch is left out
+    delays: frozenset[Delay] = frozenset()
     stated_ns: int = 0  # what a rule's select works out itself, beside all that is scanned
 
     @property
     def is_scanned(self) -> bool:
         """Whether the lead scan has anything to measure."""
-        return bool(self.causes or self.savings or self.launches)
+        return bool(self.causes or self.savings or self.launches or self.delays)
 
     @cached_property
     def key(self) -> RemovalKey:
         """What distinguishes this removal from others, to look up what it saves."""
-        return self.causes, frozenset(self.savings.items()), self.launches
+        return self.causes, self.delays, frozenset(self.savings.items()), self.launches
 
     def scenario(self) -> WhatIf:
         """Return the question that the lead scan is asked."""
         from traceanalyzer.attribution import WhatIf
 
-        return WhatIf(self.causes, self.savings or None, self.launches)
+        return WhatIf(self.causes, self.savings or None, self.launches, self.delays)
 
     def joined(self, other: Removal) -> Removal:
         """Return both removals at once; an operation that both shorten is shortened by the larger saving."""
         savings = dict(self.savings)
         for op_id, saving_ns in other.savings.items():
             savings[op_id] = max(saving_ns, savings.get(op_id, 0))
-        launches = self.launches | other.launches
-        return Removal(self.causes | other.causes, savings, launches, self.stated_ns + other.stated_ns)
+        return Removal(
+            self.causes | other.causes,
+            savings,
+            self.launches | other.launches,
+            self.delays | other.delays,
+            self.stated_ns + other.stated_ns,
+        )
 
     def bound_ns(self, scan: LeadScan, place: Device) -> int:
         """Return what this saves alone."""
@@ -248,6 +258,8 @@ def _removals(
 ) -> dict[Device, Removal]:
     """Return what the rule's fix takes away on each device."""
     causes = frozenset(rule.removes)
+    if rule.removes_claimed:
+        return {place: Removal(delays=of_one) for place, of_one in _delays(con, rule, values, places).items()}
     if rule.op_saving is None:
         return {place: Removal(causes) for place in places}
     sql = read_query("op_savings").replace("SELECT NULL /* op_saving */", rule.op_saving)
@@ -261,6 +273,20 @@ def _removals(
             if is_left_out:
                 launches[trace_id, device].add(op_id)
     return {place: Removal(causes, savings[place], frozenset(launches[place])) for place in savings}
+
+
+def _delays(
+    con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, Any], places: Iterable[Device]
+) -> dict[Device, frozenset[Delay]]:
+    """Return the host time that led to the claimed rows of each device."""
+    sql = claimed_sql(rule)
+    assert sql is not None
+    found: dict[Device, set[Delay]] = {place: set() for place in places}
+    query = read_query("claimed_delays").replace("SELECT NULL /* claimed */", sql)
+    for row in sandbox.query(con, query, claim_values(rule, values)).dicts():
+        if (row["trace_id"], row["device"]) in found:
+            found[row["trace_id"], row["device"]].add((row["cause"], row["op_id"]))
+    return {place: frozenset(delays) for place, delays in found.items()}
 
 
 def _claimed(con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, Any]) -> dict[Device, dict[str, Any]]:

@@ -12,6 +12,7 @@ from traceanalyzer.rules.rule_file.model import EFFORTS, RUN, Rule
 
 # A fix that adds less than this share of its own bound after another one is the other's alternative.
 ALTERNATIVE_SHARE = 0.1
+FINER_SHARE = 0.5
 # Two fixes that save this much more together than the sum of both enable each other.
 ENABLING_SHARE = 0.1
 # Savings this close count as equal: then the fix that is less work goes first.
@@ -89,7 +90,8 @@ class FixOrder:
 def order_fixes(savings_of: SavingsOf, candidates: Sequence[Candidate], owned_ns: Mapping[str, int]) -> FixOrder:
     """Return fixes in greedy order: each the one that adds most to those before it.
 
-    Of fixes that save the same time, one is enough. First goes what holds up the whole run; then the fix that is less
+    A finer rule goes before the one that it refines if it saves more than half as much. Of fixes that save the same
+    time, one is enough. First goes what holds up the whole run; then the fix that is less
     work; then the one whose finding owns more of the time, as it is the reason that the other only hides; then the
     larger gain, and the first by id. The marginals add up to the bound of all fixes together, so that one of them may
     be negative: nothing comes later by a fix, but where it makes the first step earlier and the last one not, the
@@ -137,6 +139,15 @@ def _next(
     owned_ns: Mapping[str, int],
 ) -> Candidate:
     best = max(gains.values())
+    largest = [item for item in rest if gains[item.rule.id] == best]
+    # A finer rule that accounts for most of the largest gain says what to do; the general one keeps what is left.
+    finer = [
+        item
+        for item in rest
+        if gains[item.rule.id] > FINER_SHARE * best and any(of.rule.id in item.rule.refines for of in largest)
+    ]
+    if finer:
+        return min(finer, key=lambda item: (-gains[item.rule.id], item.rule.id))
     # Nothing may be left to win: then the best gain is 0, or a bound's rounding below it.
     close = [item for item in rest if gains[item.rule.id] >= best - EQUAL_SHARE * abs(best)]
     # Of equal ones the special case goes before what it is a case of.

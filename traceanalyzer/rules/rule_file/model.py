@@ -16,6 +16,7 @@ KINDS = (FINDING, QUALITY, EXPLANATION)
 FINDINGS = "findings"
 DEVICE, RUN = SCOPES = ("device", "run")
 AUTO = "auto"
+CLAIMED = "claimed"
 EFFORTS = ("one-line", "config", "code", "redesign")
 CONFIDENCES = ("low", "medium", "high")
 FIRED, CLEAR, ABSTAINED = STATES = ("fired", "clear", "abstained")
@@ -141,7 +142,8 @@ class Rule:
     abstain: tuple[Abstention, ...]
     when: str
     claims: Claims
-    removes: tuple[str, ...]  # causes that the fix takes away altogether: the claimed ones unless the file says less
+    removes: tuple[str, ...]  # causes that the fix takes away: the claimed ones unless the file says less
+    removes_claimed: bool  # of these causes only the host time that led to the claimed rows, not all of their time
     op_saving: str | None  # SELECT trace_id, op_id, saving_ns and maybe left_out: how the fix shortens GPU operations
     confidence: str
     lower: tuple[ConfidenceDrop, ...]

@@ -12,6 +12,7 @@ from traceanalyzer.errors import suggestion
 from traceanalyzer.rules.rule_file.document import YamlDocument
 from traceanalyzer.rules.rule_file.model import (
     AUTO,
+    CLAIMED,
     CONFIDENCES,
     DEVICE,
     EFFORTS,
@@ -121,6 +122,7 @@ class _Parser:
             when=self._condition("when", top.get("when")),
             claims=claims,
             removes=self._removes(top, claims),
+            removes_claimed=top.get("removes") == CLAIMED,
             op_saving=self._sql("op_saving", top["op_saving"]) if "op_saving" in top else None,
             confidence=self._choice("confidence", top.get("confidence", "high"), CONFIDENCES),
             lower=tuple(
@@ -266,6 +268,10 @@ class _Parser:
     def _removes(self, top: Mapping[str, Any], claims: Claims) -> tuple[str, ...]:
         if top.get("removes") == "none":
             return ()
+        if top.get("removes") == CLAIMED:
+            if claims.where is None or not all(cause.startswith("host.") for cause in claims.causes):
+                self._mistake("removes", f"'{CLAIMED}' needs 'claims' of host causes with a 'where'")
+            return claims.causes
         return self._texts("removes", top["removes"]) if "removes" in top else claims.causes
 
     def _claims(self, value: Any) -> Claims:
