@@ -15,7 +15,7 @@ from html_pages import MOST_BYTES, check_page, data_of, drops_of, numbers_of, pa
 from report_diagnoses import healthy, ledger, loader_finding, many_ranks, sick, without_gpu
 
 from traceanalyzer.cli import main
-from traceanalyzer.diagnosis import Diagnosis
+from traceanalyzer.diagnosis import Diagnosis, Evidence
 from traceanalyzer.report import formats
 from traceanalyzer.report.blocks import Bar, BarPart, Heading, Paragraph, Section, Table, Text
 from traceanalyzer.report.html import page as html_page
@@ -91,6 +91,25 @@ def test_timeline_shows_the_evidence_and_the_thread_that_causes_it(run: Run, dia
     host = next(lane for lane in excerpt["lanes"] if "4242" in lane["label"])
     names = [data["names"][name] for name in host["boxes"][3::6]]
     assert any("__getitem__" in name for name in names)
+
+
+def test_columns_of_evidence_that_all_rows_share_are_said_once() -> None:
+    columns = ("step", "ms", "during", "operator", "annotation")
+    rows = ((1, 2.0, "aten::mm", None, "loop"), (2, 1.0, "aten::add", "aten::add", "loop"))
+    finding = loader_finding(evidence=(Evidence("Longest", columns, rows),))
+    root = parsed(page(sick(findings=(finding,))))
+    (table,) = [item for item in root.iter("table") if item.get("class") == "evidence"]
+    assert [head.text for head in table.iter("th")] == ["step", "time", "during"]
+    captions = ["".join(item.itertext()) for item in root.iter("p") if item.get("class") == "caption"]
+    assert "Longest · in all rows: annotation loop" in captions
+
+
+def test_a_long_verdict_is_a_headline_and_a_lead() -> None:
+    unjudged = replace(healthy().ledgers[0], peaks_known=False)
+    root = parsed(page(replace(healthy(), ledgers=(unjudged,))))
+    headline = "".join(next(root.iter("h1")).itertext())
+    lead = next("".join(item.itertext()) for item in root.iter("p") if item.get("class") == "lead")
+    assert headline.endswith("no rule found an issue.") and lead.startswith("The kernels were not ")
 
 
 def test_a_healthy_or_empty_run_has_no_empty_sections() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from traceanalyzer.report.charts.palette import KERNEL_BLUES, token_of
-from traceanalyzer.report.html.nesting import rows_of
+from traceanalyzer.report.html.nesting import rows_of, telling_rows
 from traceanalyzer.report.html.source import PageSource
 from traceanalyzer.report.words import bucket_words, counted, name_words
 
@@ -24,6 +25,7 @@ MOST_ROWS = 8
 EDGE_SHARE = 0.01
 # A thread that is there for less of the excerpt says nothing about what is around it.
 LEAST_PRESENT_SHARE = 0.5
+_NAMED_THREAD = re.compile(r"thread (\d+) \((.+)\)")
 _CATEGORIES = {
     "annotation": "slice-annotation",
     "python": "slice-python",
@@ -165,11 +167,16 @@ def _thread_lanes(
     if main is not None and main["thread_id"] not in shown:
         shown = [*shown[: MOST_THREADS - 1], main["thread_id"]]
     names = {row["thread_id"]: row for row in source.rows("thread_names", [place.trace_id])} if shown else {}
-    lanes = [_thread_lane(ask("excerpt_host", place.trace_id, thread), names.get(thread), window) for thread in shown]
+    mark = (window.at(place.start_ns), window.at(place.end_ns))
+    lanes = [
+        _thread_lane(ask("excerpt_host", place.trace_id, thread), names.get(thread), window, mark) for thread in shown
+    ]
     return [lane for lane in lanes if lane.boxes]
 
 
-def _thread_lane(rows: Sequence[dict[str, Any]], thread: dict[str, Any] | None, window: Window) -> Lane:
+def _thread_lane(
+    rows: Sequence[dict[str, Any]], thread: dict[str, Any] | None, window: Window, mark: tuple[int, int]
+) -> Lane:
     depths = rows_of([(row["start_ns"], row["end_ns"]) for row in rows])
     boxes = [
         Box(
@@ -191,16 +198,28 @@ def _thread_lane(rows: Sequence[dict[str, Any]], thread: dict[str, Any] | None, 
     if folded > deepest >= 0:
         folded = deepest
     folded = max(folded, outermost_rows(boxes, window, deepest))
+    spans = [(box.row, box.start, box.end) for box in boxes if box.row >= folded]
+    kept = {row: at for at, row in enumerate(telling_rows(spans, mark, window.length_ns, MOST_ROWS))}
     inner = tuple(
-        Box(box.row - folded, box.start, box.end, box.name, box.token, box.link, box.count)
+        Box(kept[box.row], box.start, box.end, box.name, box.token, box.link, box.count)
         for box in boxes
-        if folded <= box.row < folded + MOST_ROWS
+        if box.row in kept
     )
     notes = [f"{counted(folded, 'frame')} around it"] if folded else []
-    notes += [f"{deepest + 1 - folded - MOST_ROWS} deeper rows"] if deepest + 1 - folded > MOST_ROWS else []
-    tid, name = (thread or {}).get("tid"), (thread or {}).get("thread_name")
-    label = f"thread {tid}" if not name or name == tid or str(tid) in str(name) else f"{name} {tid}"
-    return Lane(str(name) if name and str(tid) in str(name) else label, inner, ", ".join(notes))
+    left_out = len({row for row, _, _ in spans}) - len(kept)
+    notes += [f"{counted(left_out, 'row')} left out"] if left_out else []
+    return Lane(_thread_words(thread or {}), inner, "\n".join(notes))
+
+
+def _thread_words(thread: dict[str, Any]) -> str:
+    """Say a thread: `python 4242`, which PyTorch names `thread 4242 (python)`."""
+    tid, name = thread.get("tid"), str(thread.get("thread_name") or "")
+    named = _NAMED_THREAD.fullmatch(name)
+    if named is not None:
+        return f"{named[2]} {named[1]}"
+    if name and str(tid) in name:
+        return name if name != str(tid) else f"thread {tid}"
+    return f"{name} {tid}" if name else f"thread {tid}"
 
 
 def outermost_rows(boxes: Sequence[Box], window: Window, deepest: int) -> int:

@@ -1,6 +1,6 @@
 // Rows of boxes on a canvas: timelines, and the flame graph. A box is [row, start, length, name, token, link].
 const RULER = 22, ROW = 19, LEDGER_ROW = 16, GAP = 8, LEAST_WORDS = 34, LONGEST_WORDS = 300, FIELDS = 6;
-const WIDE_GUTTER = 148, LEAST_TICK = 84, LINK_AFTER_MS = 250;
+const WIDE_GUTTER = 160, LEAST_TICK = 84, LINK_AFTER_MS = 250;
 
 const tip = document.createElement("div");
 tip.className = "tip";
@@ -35,7 +35,7 @@ class Strip {
     let y = picture.mark ? RULER : 2;
     for (const lane of picture.lanes) {
       const height = picture.mark && lane === picture.lanes[0] && lane.rows === 1 ? LEDGER_ROW : ROW;
-      this.lanes.push({ lane, y, end: y + Math.max(lane.rows * height, lane.note ? 34 : 0) });
+      this.lanes.push({ lane, y, end: y + Math.max(lane.rows * height, lane.note ? 18 + 15 * lane.note.split("\n").length : 0) });
       for (let i = 0; i < lane.boxes.length; i += FIELDS) {
         const [row, start, length, name, token, link] = lane.boxes.slice(i, i + FIELDS);
         this.boxes.push({ y: y + row * height, height: height - 1, start, end: start + length, name, token, link });
@@ -112,7 +112,7 @@ class Strip {
       const label = this.gutter < WIDE_GUTTER ? lane.label.replace(/^GPU (?:(\d+) )?stream/, (_, of) => (of ? `${of} · stream` : "stream")) : lane.label;
       pen.fillText(fitted(pen, label, this.gutter - 12), 8, y + 9);
       pen.fillStyle = paint("--c-dim");
-      if (lane.note) pen.fillText(fitted(pen, lane.note, this.gutter - 12), 8, y + 25);
+      lane.note.split("\n").forEach((words, at) => pen.fillText(fitted(pen, words, this.gutter - 12), 8, y + 25 + 15 * at));
       pen.fillStyle = paint("--c-line");
       pen.fillRect(0, end + GAP / 2 - 1, width, 1);
     }
@@ -164,7 +164,7 @@ class Strip {
     pen.fillRect(from, box.y, width, box.height);
     if (width > LEAST_WORDS) {
       pen.fillStyle = words;
-      pen.fillText(fitted(pen, ta.data.names[box.name], width - 7), from + 4, box.y + box.height / 2 + 0.5);
+      pen.fillText(short(pen, ta.data.names[box.name], width - 7), from + 4, box.y + box.height / 2 + 0.5);
     }
     if (at === this.focus || at === this.hover) {
       pen.strokeStyle = paint("--c-text");
@@ -320,6 +320,14 @@ function fitted(pen, text, room) {
   let most = Math.max(Math.floor((start.length * room) / width), 1);
   while (most > 1 && pen.measureText(`${start.slice(0, most)}…`).width > room) most -= 1;
   return `${start.slice(0, most)}…`;
+}
+
+// A frame's name is file(line): function. Where it has no room, the folders go first, then the file.
+function short(pen, name, room) {
+  const frame = /^(?:nn\.Module: |(?:\S*\/)?([^/\s]+\.py\(\d+\)): )(.+)$/.exec(name.slice(0, LONGEST_WORDS));
+  if (!frame || pen.measureText(name).width <= room) return fitted(pen, name, room);
+  const inFile = frame[1] ? `${frame[1]}: ${frame[2]}` : frame[2];
+  return fitted(pen, pen.measureText(inFile).width <= room ? inFile : frame[2], room);
 }
 
 // A link to a place: #card@from-to, or #card@row:from-to where another row of the evidence is shown.
