@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from traceanalyzer.report.charts.palette import KERNEL_BLUES, token_of
 from traceanalyzer.report.html.nesting import rows_of, telling_rows
 from traceanalyzer.report.html.source import PageSource
-from traceanalyzer.report.words import bucket_words, counted, name_words
+from traceanalyzer.report.words import bucket_words, counted, name_words, size
 
 # What is shorter than a pixel of this many is drawn together with its neighbours.
 PIXELS = 1600
@@ -25,6 +25,8 @@ MOST_ROWS = 8
 EDGE_SHARE = 0.01
 # A thread that is there for less of the excerpt says nothing about what is around it.
 LEAST_PRESENT_SHARE = 0.5
+# A device that waits less in an excerpt needs no line that explains it.
+LEAST_WAIT_SHARE = 0.1
 _NAMED_THREAD = re.compile(r"thread (\d+) \((.+)\)")
 _CATEGORIES = {
     "annotation": "slice-annotation",
@@ -87,11 +89,16 @@ class Box:
 
 @dataclass(frozen=True)
 class Lane:
-    """Boxes under one name; a note says what is left out of it."""
+    """Boxes, or the line of a value, under one name; a note says what is left out of it, or the most of the value.
+
+    A line is a list of time, value, time, value …: each value holds until the next time. `unit` is what it counts.
+    """
 
     label: str
     boxes: tuple[Box, ...]
     note: str = ""
+    line: tuple[int, ...] = ()
+    unit: str = ""
 
 
 def window_around(place: Place, first_ns: int, last_ns: int) -> Window:
@@ -113,10 +120,11 @@ def lanes_of(source: PageSource, place: Place, window: Window, most_boxes: int) 
     def ask(name: str, *keys: Any) -> list[dict[str, Any]]:
         return [row for a, b in window.stretches() for row in source.rows(name, [*keys, a, b, least])]
 
-    lanes = [] if place.device is None else [_ledger_lane(ask("excerpt_ledger", place.trace_id, place.device), window)]
-    lanes += _stream_lanes(ask("excerpt_device", place.trace_id, place.device), window)
+    ledger = [] if place.device is None else ask("excerpt_ledger", place.trace_id, place.device)
+    lanes = [_ledger_lane(ledger, window), *_stream_lanes(ask("excerpt_device", place.trace_id, place.device), window)]
+    lanes += _line_lanes(ask, ledger, place, window)
     lanes += _thread_lanes(source, ask, place, window)
-    return thinned([lane for lane in lanes if lane.boxes], least, most_boxes)
+    return thinned([lane for lane in lanes if lane.boxes or lane.line], least, most_boxes)
 
 
 def _ledger_lane(rows: Iterable[dict[str, Any]], window: Window) -> Lane:
@@ -155,6 +163,41 @@ def _device_box(row: dict[str, Any], window: Window) -> Box:
         token = KERNEL_BLUES[zlib.crc32(name.encode(errors="replace")) % len(KERNEL_BLUES)]
     start, end = window.at(row["start_ns"]), window.at(row["end_ns"])
     return Box(0, start, end, name_words(name), token, row["launch_id"], row["op_count"])
+
+
+def _line_lanes(
+    ask: Callable[..., list[dict[str, Any]]], ledger: Sequence[dict[str, Any]], place: Place, window: Window
+) -> list[Lane]:
+    """Return what explains a wait for the host: memory in use where it allocates, else the launches that are queued."""
+    bucket = _waits_for(ledger, window)
+    if place.device is None or not bucket.startswith("host."):
+        return []
+    if bucket == "host.alloc":
+        return _line_lane("Memory in use", "bytes", size, ask("excerpt_memory", place.trace_id, place.device), window)
+    return _line_lane("Queued launches", "launches", str, ask("excerpt_queue", place.trace_id, place.device), window)
+
+
+def _waits_for(ledger: Iterable[dict[str, Any]], window: Window) -> str:
+    """Return the bucket in which the device waits longest in an excerpt; empty where it hardly waits."""
+    sizes: dict[str, int] = {}
+    for row in ledger:
+        if row["bucket"] != "compute":
+            inside = window.at(row["end_ns"]) - window.at(row["start_ns"])
+            sizes[row["bucket"]] = sizes.get(row["bucket"], 0) + inside
+    longest = max(sizes, key=lambda bucket: (sizes[bucket], bucket), default="")
+    return longest if sizes.get(longest, 0) >= LEAST_WAIT_SHARE * window.length_ns else ""
+
+
+def _line_lane(
+    label: str, unit: str, words: Callable[[int], str], rows: Sequence[dict[str, Any]], window: Window
+) -> list[Lane]:
+    line: list[int] = []
+    for row in rows:
+        line += [window.at(row["at_ns"]), row["most"]]
+        if row["last_at_ns"] > row["at_ns"]:
+            line += [window.at(row["last_at_ns"]), row["last_value"]]
+    most = max(line[1::2], default=0)
+    return [Lane(label, (), f"at most {words(most)}", tuple(line), unit)] if most > 0 else []
 
 
 def _thread_lanes(
@@ -237,10 +280,10 @@ def outermost_rows(boxes: Sequence[Box], window: Window, deepest: int) -> int:
 
 def thinned(lanes: Sequence[Lane], least: int, most_boxes: int) -> list[Lane]:
     """Put neighbours shorter than `least` together, and longer ones too while there are too many boxes."""
-    thin = [Lane(lane.label, _merged(lane.boxes, least), lane.note) for lane in lanes]
+    thin = [replace(lane, boxes=_merged(lane.boxes, least)) for lane in lanes]
     while sum(len(lane.boxes) for lane in thin) > most_boxes and least < MOST_NS:
         least *= 2
-        thin = [Lane(lane.label, _merged(lane.boxes, least), lane.note) for lane in lanes]
+        thin = [replace(lane, boxes=_merged(lane.boxes, least)) for lane in lanes]
     return thin
 
 

@@ -99,6 +99,7 @@ class Strip {
     pen.clip();
     if (this.picture.mark) this.drawRuler(pen, paint, width);
     this.boxes.forEach((box, at) => this.drawBox(pen, paint, fills, box, at));
+    for (const place of this.lanes) if (place.lane.line) this.drawLine(pen, paint, place);
     this.drawLaunch(pen, paint);
     pen.restore();
   }
@@ -173,6 +174,42 @@ class Strip {
     }
   }
 
+  // A value over time, filled down to 0: each holds until the next.
+  drawLine(pen, paint, { lane, y, end }) {
+    const most = Math.max(...lane.line.filter((_, at) => at % 2));
+    pen.beginPath();
+    pen.moveTo(this.x(0), end);
+    let height = end;
+    for (let at = 0; at < lane.line.length; at += 2) {
+      const x = this.x(lane.line[at]);
+      pen.lineTo(x, height);
+      height = end - (lane.line[at + 1] / most) * (end - y);
+      pen.lineTo(x, height);
+    }
+    pen.lineTo(this.x(this.picture.length), height);
+    pen.lineTo(this.x(this.picture.length), end);
+    pen.save();
+    pen.fillStyle = pen.strokeStyle = paint("--c-accent");
+    pen.globalAlpha = 0.3;
+    pen.fill();
+    pen.globalAlpha = 1;
+    pen.stroke();
+    pen.restore();
+  }
+
+  // What a line says where the pointer is; empty where there is none.
+  lineAt(event) {
+    const area = this.canvas.getBoundingClientRect();
+    const [x, y] = [event.clientX - area.left, event.clientY - area.top];
+    const place = this.lanes.find(({ lane, y: from, end }) => lane.line && y >= from && y <= end);
+    if (!place || x < this.gutter) return "";
+    const time = this.time(x);
+    let value = 0;
+    for (let at = 0; at < place.lane.line.length && place.lane.line[at] <= time; at += 2) value = place.lane.line[at + 1];
+    const said = place.lane.unit === "bytes" ? `${(value / 2 ** 20).toFixed(1)} MiB` : `${value} ${place.lane.unit}`;
+    return `${place.lane.label}: ${said}`;
+  }
+
   // An arrow from the call to the work that it launched, while one of the two is pointed at or focused.
   drawLaunch(pen, paint) {
     const box = this.boxes[this.hover >= 0 ? this.hover : this.focus];
@@ -219,10 +256,10 @@ class Strip {
     return `${name}\n${inWords(length)}, at ${((this.picture.at + this.real(box.start)) / 1e6).toFixed(3)} ms of the trace`;
   }
 
-  show(at, x, y) {
-    tip.hidden = at < 0;
-    if (at < 0) return;
-    tip.textContent = this.told(this.boxes[at]);
+  show(at, x, y, line = "") {
+    tip.hidden = at < 0 && !line;
+    if (tip.hidden) return;
+    tip.textContent = at < 0 ? line : this.told(this.boxes[at]);
     tip.style.left = `${Math.max(4, Math.min(x + 14, innerWidth - tip.offsetWidth - 8))}px`;
     tip.style.top = `${y + 18 + tip.offsetHeight > innerHeight ? y - tip.offsetHeight - 10 : y + 18}px`;
   }
@@ -272,7 +309,7 @@ class Strip {
         this.hover = at;
         this.draw();
       }
-      this.show(at, event.clientX, event.clientY);
+      this.show(at, event.clientX, event.clientY, this.lineAt(event));
     });
     canvas.addEventListener("pointerup", (event) => {
       const at = this.hit(event);
