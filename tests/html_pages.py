@@ -68,6 +68,9 @@ def check_data(data: Any) -> None:
     for excerpt in data.get("excerpts", []):
         assert excerpt["length"] > 0
         for lane in excerpt["lanes"]:
+            line = lane.get("line", [])
+            assert line[::2] == sorted(line[::2]) and all(0 <= time <= excerpt["length"] for time in line[::2])
+            assert all(value >= 0 for value in line[1::2]) and bool(line) != bool(lane["boxes"])
             boxes = [lane["boxes"][at : at + 6] for at in range(0, len(lane["boxes"]), 6)]
             for row, start, length, name, token, link in boxes:
                 assert 0 <= row < lane["rows"] and name < names and token < tokens and link >= 0

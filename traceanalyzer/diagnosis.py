@@ -249,13 +249,13 @@ class Override:
     """Something that the project or the caller changed about the rules."""
 
     # parameter, off, suppressed, ended (a suppression whose day is over), rules (more rule files), names (more names
-    # of a host cause), device (a model for devices without a name) or peaks (rates of a model)
+    # of a host cause), device (a model for devices without a name), peaks (rates of a model) or steps (those chosen)
     kind: str
     rule: str | None
     what: str
     reason: str | None
     until: str | None  # last day of a suppression, as 2027-03-31
-    origin: str  # the settings file, --set or --device
+    origin: str  # the settings file, --set, --device or --step
 
 
 @dataclass(frozen=True)

@@ -180,11 +180,15 @@ class Run:
     def _diagnose(
         self, project: Settings, rule_paths: Sequence[Path], params: Mapping[str, int | float | str | bool]
     ) -> Diagnosis:
+        from traceanalyzer.diagnosis import Override
         from traceanalyzer.rules import diagnose, load_rules, readers
 
         rules = load_rules((*project.rule_paths, *rule_paths), tests=False)
         with self._connect(project, readers(rules)) as connection:
             diagnosis = diagnose(connection, rules, params, str(self.root), project=project, exclusive=True)
+        if self.options.steps is not None:
+            chosen = Override("steps", None, f"{self.options.steps_words} alone", None, None, "--step")
+            diagnosis = replace(diagnosis, overrides=(chosen, *diagnosis.overrides))
         return replace(diagnosis, kernel_counters=self._counted(project)) if self.ncu_tables else diagnosis
 
     def _counted(self, project: Settings) -> KernelCounters:

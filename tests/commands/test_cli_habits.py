@@ -53,25 +53,46 @@ def test_a_shell_gets_a_script_that_asks_this_program(shell: str, capsys: pytest
     assert f"{COMPLETION_VARIABLE}={shell}_complete" in capsys.readouterr().out
 
 
+# What each shell is asked to do when the words of $1 and on are typed, and TAB is pressed.
+_BASH = """
+    eval "$(traceanalyzer completion bash)"
+    try() {
+        COMPREPLY=(); COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
+        _traceanalyzer_completion traceanalyzer; echo "${COMPREPLY[@]}"
+    }
+"""
+_ZSH = """
+    compdef() { : }
+    eval "$(traceanalyzer completion zsh)"
+    _describe() { print -r -- "${${completions_with_descriptions[@]}%%:*}" }
+    try() { words=("$@"); CURRENT=$#; _traceanalyzer_completion }
+"""
+_FISH = """
+    traceanalyzer completion fish | source
+    function try; complete -C "$argv" | string split -f 1 \\t; end
+"""
+
+
 @pytest.mark.check
-@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
-def test_bash_completes_commands_names_and_files(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("command", "script"),
+    [(["bash"], _BASH), (["zsh", "-f"], _ZSH), (["fish", "--no-config"], _FISH)],
+    ids=["bash", "zsh", "fish"],
+)
+def test_a_shell_completes_commands_and_names(command: list[str], script: str, tmp_path: Path) -> None:
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"needs {command[0]}")
     program = tmp_path / "traceanalyzer"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m traceanalyzer "$@"\n')
     program.chmod(0o700)
     asks = """
-        eval "$(traceanalyzer completion bash)"
-        try() {
-            COMPREPLY=(); COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
-            _traceanalyzer_completion traceanalyzer; echo "${COMPREPLY[@]}"
-        }
         try traceanalyzer diag
         try traceanalyzer metrics show kernel_su
         try traceanalyzer rules show dataloader-b
         try traceanalyzer whatif run42 --remove host.dat
     """
     done = subprocess.run(
-        ["bash", "-c", asks],
+        [*command, "-c", script + asks],
         capture_output=True,
         text=True,
         check=True,

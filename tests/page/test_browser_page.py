@@ -118,10 +118,10 @@ def test_tables_sort_by_value_and_filter_by_name(browser: Any, sample: Path) -> 
         assert seen.page.get_attribute("#t-kernels thead th:nth-child(3)", "aria-sort") == "descending"
         seen.page.click("#t-kernels thead th:nth-child(3) button")
         assert seen.page.evaluate(calls) == sorted(seen.page.evaluate(calls))
-        seen.page.fill("[data-for=t-kernels] input", "FLASH_fwd")
-        shown = seen.page.locator("#t-kernels tbody tr:visible")
-        assert shown.count() == 1 and "flash_fwd" in shown.first.inner_text()
-        assert seen.page.inner_text("[data-for=t-kernels] [role=status]").startswith("1 of ")
+        seen.page.fill("[data-for=t-operators] input", "FLASH_attention_forw")
+        shown = seen.page.locator("#t-operators tbody tr:visible")
+        assert shown.count() == 1 and "flash_attention_forward" in shown.first.inner_text()
+        assert seen.page.inner_text("[data-for=t-operators] [role=status]").startswith("1 of ")
 
 
 def test_keys_zoom_and_pan_by_exact_shares(browser: Any, sample: Path) -> None:

@@ -15,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from traceanalyzer.report.charts import palette
-from traceanalyzer.report.charts.heat_map import heat_map
+from traceanalyzer.report.charts.heat_map import heat_map, rank_bars
 from traceanalyzer.report.charts.ledger_bar import LedgerPart, ledger_bar
 from traceanalyzer.report.charts.memory_curve import MemoryPoint, memory_curve
 from traceanalyzer.report.charts.roofline import Roof, RooflinePoint, roofline
 from traceanalyzer.report.charts.step_columns import MOST_COLUMNS, StepTime, step_columns
-from traceanalyzer.report.charts.svg import NARROW, WIDE, Svg, round_scale
+from traceanalyzer.report.charts.svg import NARROW, WIDE, Svg, fitted, round_scale, words_px
 from traceanalyzer.report.charts.waterfall import Drop, waterfall
 
 MS = 1_000_000
@@ -60,6 +60,11 @@ def test_ledger_bar_is_as_wide_as_its_parts() -> None:
     assert 'aria-label="60 % compute"' in svg
 
 
+def test_a_shorter_bar_fills_less_of_the_width() -> None:
+    (compute, *_) = boxes(ledger_bar(PARTS, "", thin=True, fill=0.5), "f-compute")
+    assert float(compute.get("width", 0)) == pytest.approx(WIDE * 0.3, abs=2)
+
+
 def test_label_stands_in_a_part_only_where_it_has_room() -> None:
     assert "GPU busy with compute 60.0 %" in "".join(ElementTree.fromstring(ledger_bar(PARTS, "")).itertext())
     narrow = [
@@ -81,6 +86,22 @@ def test_waterfall_goes_on_where_the_last_fix_ended() -> None:
         assert float(kept.get("width", 0)) == pytest.approx(whole * drop.left_ns / (100 * MS), abs=0.1)
         assert float(gone.get("x", 0)) == pytest.approx(float(kept.get("x", 0)) + float(kept.get("width", 0)), abs=0.1)
     assert re.findall(r'data-ns="(\d+)"', svg) == [str(60 * MS), str(10 * MS)]
+
+
+def test_words_of_a_waterfall_stay_inside_it() -> None:
+    drops = [Drop("communication-on-compute", 40 * MS, 60 * MS, "473.70 ms", "−60.0 %", "medium confidence")]
+    svg = waterfall(Drop("now", 100 * MS, 0, "1,997.50 ms", "", ""), drops, "")
+    for text in ElementTree.fromstring(svg).iter(f"{_NS}text"):
+        room = words_px(text.text or "", float(text.get("font-size", 0)), bold=bool(text.get("font-weight")))
+        x = float(text.get("x", 0)) - (room if text.get("text-anchor") == "end" else 0)
+        assert x >= 0 and x + room <= WIDE + 0.01, text.text
+
+
+def test_a_text_is_cut_to_its_room() -> None:
+    assert fitted("matmul", 60) == "matmul"
+    cut = fitted("MMMMMMMMMM", 60)
+    assert cut.endswith("…") and words_px(cut, 13) <= 60 < words_px("M" + cut, 13)
+    assert fitted("matmul", 0) == "…"
 
 
 def test_a_fix_that_costs_time_is_drawn_as_slower() -> None:
@@ -121,6 +142,13 @@ def test_heat_map_has_a_pixel_a_cell_and_the_slowest_is_darkest() -> None:
     assert rows[1][1] == bytes.fromhex("1f4f86") and rows[0][0] == rows[0][1] == bytes.fromhex("eaf1f9")
     assert rows[2][0] == bytes((200, 204, 210))
     assert "rank 7" in svg
+
+
+def test_ranks_of_a_single_step_are_bars() -> None:
+    svg = rank_bars([0, 1], [1_000_000.0, 2_000_000.0], "", slowest=1)
+    (short,), (long,) = boxes(svg, "f-compute"), boxes(svg, "f-slower")
+    assert float(long.get("width", 0)) == pytest.approx(2 * float(short.get("width", 0)), abs=0.1)
+    assert "rank 0" in svg and "2.00 ms" in svg and "<image" not in svg
 
 
 def test_a_thousand_ranks_are_a_small_picture() -> None:

@@ -15,12 +15,15 @@ from html_pages import MOST_BYTES, check_page, data_of, drops_of, numbers_of, pa
 from report_diagnoses import healthy, ledger, loader_finding, many_ranks, sick, without_gpu
 
 from traceanalyzer.cli import main
-from traceanalyzer.diagnosis import Diagnosis
+from traceanalyzer.diagnosis import Diagnosis, Evidence
+from traceanalyzer.query import engine
 from traceanalyzer.report import formats
 from traceanalyzer.report.blocks import Bar, BarPart, Heading, Paragraph, Section, Table, Text
 from traceanalyzer.report.html import page as html_page
+from traceanalyzer.report.html.excerpts import Place, Window, lanes_of
 from traceanalyzer.report.html.markup import cell_markup, code_markup, prose_markup
 from traceanalyzer.report.html.page import page
+from traceanalyzer.report.html.source import Limits, Names, PageSource, queries
 from traceanalyzer.report.verdict import judge
 from traceanalyzer.run import Run, open_run
 
@@ -91,6 +94,72 @@ def test_timeline_shows_the_evidence_and_the_thread_that_causes_it(run: Run, dia
     host = next(lane for lane in excerpt["lanes"] if "4242" in lane["label"])
     names = [data["names"][name] for name in host["boxes"][3::6]]
     assert any("__getitem__" in name for name in names)
+
+
+def test_columns_of_evidence_that_all_rows_share_are_said_once() -> None:
+    columns = ("step", "ms", "during", "operator", "annotation")
+    rows = ((1, 2.0, "aten::mm", None, "loop"), (2, 1.0, "aten::add", "aten::add", "loop"))
+    finding = loader_finding(evidence=(Evidence("Longest", columns, rows),))
+    root = parsed(page(sick(findings=(finding,))))
+    (table,) = [item for item in root.iter("table") if item.get("class") == "evidence"]
+    assert [head.text for head in table.iter("th")] == ["step", "time", "during"]
+    captions = ["".join(item.itertext()) for item in root.iter("p") if item.get("class") == "caption"]
+    assert "Longest · in all rows: annotation loop" in captions
+
+
+def test_a_long_verdict_is_a_headline_and_a_lead() -> None:
+    unjudged = replace(healthy().ledgers[0], peaks_known=False)
+    root = parsed(page(replace(healthy(), ledgers=(unjudged,))))
+    headline = "".join(next(root.iter("h1")).itertext())
+    lead = next("".join(item.itertext()) for item in root.iter("p") if item.get("class") == "lead")
+    assert headline.endswith("no rule found an issue.") and lead.startswith("The kernels were not ")
+
+
+def test_a_wait_for_the_host_is_shown_with_the_queue_of_launches(run: Run, diagnosis: Diagnosis) -> None:
+    excerpt = data_of(page(diagnosis, run))["excerpts"][0]
+    (lane,) = [lane for lane in excerpt["lanes"] if lane["label"] == "Queued launches"]
+    changes = run.connection.execute(
+        "SELECT start_ns - first_ns, stream, depth FROM queue_depth_changes JOIN canonical.traces USING (trace_id) "
+        "ORDER BY start_ns"
+    ).fetchall()
+    depths: dict[int, int] = {}
+    totals: dict[int, int] = {}
+    for at, stream, depth in changes:
+        depths[stream] = depth
+        totals[at] = sum(depths.values())
+    start, end = excerpt["at"], excerpt["at"] + excerpt["length"]
+    assert max(lane["line"][1::2]) == max(total for at, total in totals.items() if start <= at < end)
+    (a, b), line, edge = excerpt["mark"], lane["line"], 100_000
+    assert all(value == 0 for time, value in zip(line[::2], line[1::2], strict=True) if a + edge < time < b - edge)
+
+
+def test_a_wait_for_the_allocator_is_shown_with_the_memory_in_use(tmp_path: Path) -> None:
+    calls = [
+        {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": at, "dur": 5, "pid": 1, "tid": 1}
+        | {"args": {"correlation": at}}
+        for at in (0, 20_000)
+    ]
+    kernels = [
+        {"ph": "X", "cat": "kernel", "name": "k", "ts": at + 10, "dur": 50, "pid": 0, "tid": 7}
+        | {"args": {"correlation": at, "device": 0, "stream": 7}}
+        for at in (0, 20_000)
+    ]
+    frees = {"ph": "X", "cat": "cuda_runtime", "name": "cudaFree", "ts": 100, "dur": 19_000, "pid": 1, "tid": 1}
+    events = [
+        {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "ts": at, "pid": 1, "tid": 1, "s": "t"}
+        | {"args": {"Total Allocated": total, "Bytes": 1, "Device Id": 0, "Device Type": 1, "Addr": at}}
+        for at, total in ((50, 2**20), (10_000, 3 * 2**20))
+    ]
+    (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": [*calls, *kernels, frees, *events]}))
+    with open_run(tmp_path / "trace.json", store=tmp_path / "store") as run:
+        ((trace_id, first_ns, last_ns),) = run.sql("SELECT trace_id, first_ns, last_ns FROM traces").fetchall()
+        with engine.connect(run.traces, run.derived, readers=queries()) as connection:
+            source = PageSource(run.diagnose(), judge(run.diagnose()), connection, Limits(), Names(100))
+            window = Window(first_ns, last_ns, last_ns, last_ns)
+            lanes = lanes_of(source, Place(trace_id, 0, first_ns, last_ns), window, 100)
+    (lane,) = [lane for lane in lanes if lane.label == "Memory in use"]
+    first, second = lane.line[::2]
+    assert second - first == 9_950_000 and lane.line[1::2] == (2**20, 3 * 2**20) and lane.note == "at most 3.0 MiB"
 
 
 def test_a_healthy_or_empty_run_has_no_empty_sections() -> None:

@@ -21,7 +21,7 @@ from traceanalyzer.report.html.excerpts import (
     thinned,
     window_around,
 )
-from traceanalyzer.report.html.nesting import TOLERANCE_NS, rows_of
+from traceanalyzer.report.html.nesting import TOLERANCE_NS, rows_of, telling_rows
 from traceanalyzer.report.html.stacks import Frames, Numbers, grouped, pruned, unfolded
 
 MS = 1_000_000
@@ -81,6 +81,19 @@ def test_outermost_slices_of_a_thread_that_ends_inside_give_way_to_the_inner_one
     assert outermost_rows([*chain[:5], Box(5, 0, 10, "call", "slice-call")], window, 5) == 0
     short = [Box(row, 0, 300, f"frame {row}", "slice-python") for row in range(12)]
     assert outermost_rows(short, window, 11) == 0
+
+
+def test_rows_that_say_nothing_about_the_place_are_left_out_first() -> None:
+    place, length = (100, 900), 1_000
+    opens = [(row, 0, 5) for row in range(4)]  # nearly empty
+    around = [(row, 50, 1_000) for row in range(4, 9)]  # one slice around the place
+    calls = [(9, 200, 500), (9, 500, 800), (10, 300, 400)]
+    slices = [*opens, *around, *calls]
+    assert telling_rows(slices, place, length, 11) == list(range(11))
+    assert telling_rows(slices, place, length, 8) == [0, *range(4, 11)]
+    assert telling_rows(slices, place, length, 4) == [4, 8, 9, 10]
+    assert telling_rows(slices, place, length, 2) == [4, 9]
+    assert telling_rows([], place, length, 2) == []
 
 
 @examples()

@@ -85,6 +85,10 @@ def test_values_read_by_the_unit_of_their_column() -> None:
             "cunn_SoftMaxForward<8, BFloat16>(int)",
         ),
         (
+            "void at::native::elementwise_kernel<(int)128, (int)-2, void at::native::copy_kernel<(bool)1>>(int)",
+            "elementwise_kernel<128, -2, copy_kernel<1>>(int)",
+        ),
+        (
             "std::enable_if<!(false), void>::type internal::gemvx::kernel<int, int, float>(int)",
             "kernel<int, int, float>(int)",
         ),

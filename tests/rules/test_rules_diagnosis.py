@@ -26,7 +26,7 @@ from traceanalyzer.report import formats
 from traceanalyzer.report.json import document
 from traceanalyzer.rules import Rule, diagnose, load_rules, readers
 from traceanalyzer.rules.authoring.fixtures import open_fixture
-from traceanalyzer.rules.diagnosis.findings import sort_findings
+from traceanalyzer.rules.diagnosis.findings import references_of, sort_findings
 from traceanalyzer.rules.diagnosis.firing import clear_if_little
 from traceanalyzer.rules.evaluation.places import Place
 from traceanalyzer.rules.evaluation.verdicts import Verdict
@@ -427,3 +427,11 @@ def test_a_finding_in_few_steps_says_in_how_many_and_an_even_one_between_what() 
     assert 0 < (even.step_p10_ns or 0) <= (even.step_p90_ns or 0) < 1.1 * (even.step_p10_ns or 0)
     few = of(diagnosed({**LOADER, "steps": 6}), "dataloader-bound")
     assert (few.step_p10_ns, few.step_hits) == (None, few.step_count)
+
+
+def test_a_program_in_cpp_is_not_sent_to_the_pages_of_pytorch() -> None:
+    (rule,) = [rule for rule in load_rules() if rule.id == "launch-bound"]
+    langs = [fix.lang for fix in rule.fixes]
+    cpp = references_of(rule, [langs.index("cpp")])
+    assert cpp and not any("pytorch.org" in address for address in cpp)
+    assert references_of(rule, [langs.index("cpp"), langs.index("python")]) == rule.references

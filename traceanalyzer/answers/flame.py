@@ -69,9 +69,14 @@ def put_together(stacks: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
     """Return stacks without the numbers of modules and steps, so that equal layers and steps are one frame."""
     totals: dict[str, int] = {}
     for stack, value in stacks:
-        plain = _NUMBERED.sub(lambda match: match[1] or match[2], stack)
+        plain = without_numbers(stack)
         totals[plain] = totals.get(plain, 0) + value
     return list(totals.items())
+
+
+def without_numbers(stack: str) -> str:
+    """Return a folded stack, or a frame, without the numbers that tell modules of one class and steps apart."""
+    return _NUMBERED.sub(lambda match: match[1] or match[2], stack)
 
 
 def tree_of(stacks: Sequence[tuple[str, int]]) -> Frame:

@@ -20,7 +20,14 @@ from traceanalyzer.attribution.matching.collective_matching import CommWaits
 from traceanalyzer.attribution.records.device_ops import DeviceOps, load_device_ops, with_waits
 from traceanalyzer.attribution.records.host_slices import HostSlices, load_host_slices
 from traceanalyzer.attribution.steps.recurring_launches import recurring_steps
-from traceanalyzer.attribution.steps.steps import DeviceStep, device_steps, load_host_steps, unmarked_steps
+from traceanalyzer.attribution.steps.steps import (
+    DeviceStep,
+    check_chosen,
+    chosen_steps,
+    device_steps,
+    load_host_steps,
+    unmarked_steps,
+)
 from traceanalyzer.attribution.steps.windows import Window, device_window, load_mode
 from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW
 from traceanalyzer.attribution.vocabulary.buckets import Flags, Ints
@@ -97,7 +104,8 @@ def attribute_trace(
         host_steps = unmarked_steps(recurring_steps(devices, slices, calls))
     mode = load_mode(con, trace_id)
     for ops in devices:
-        steps = device_steps(ops, host_steps)
+        steps = chosen_steps(device_steps(ops, host_steps), options.steps)
+        check_chosen(steps, options.steps, ops.device)
         window = device_window(ops, steps, host_steps.source)
         begins = [(step.first_op, step.host.start) for step in steps if step.first_op is not None]
         needs = find_dependencies(con, trace_id, ops, calls, begins)

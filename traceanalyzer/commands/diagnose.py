@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -67,6 +68,12 @@ EXIT_BLOCKED = 3
     metavar="RULE.PARAM=VALUE",
     help="Set a parameter of a rule; may be repeated. Example: dataloader-bound.min_share=10%",
 )
+@click.option(
+    "--step",
+    "steps",
+    metavar="N",
+    help="Analyze this step alone, or the steps A-B, warm-up or not; by default all steps that the trace shows whole.",
+)
 @click.option("--rank", type=int, metavar="N", help="Show findings and ledger of this rank only; not for JSON.")
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="Show the first N findings only; not for JSON.")
 @no_settings_option
@@ -90,6 +97,7 @@ def diagnose(
     fail_on: str | None,
     rule_paths: tuple[Path, ...],
     assignments: tuple[str, ...],
+    steps: str | None,
     rank: int | None,
     top: int | None,
     no_settings: bool,
@@ -107,7 +115,8 @@ def diagnose(
     format_ = chosen_format(layout, output, formats.DIAGNOSIS_FORMATS)
     params = dict(_assigned(text) for text in assignments)
     files = parse_also(further, formats.DIAGNOSIS_FORMATS)
-    with opened(replace(options, names=()) if no_settings else options) as (run, activity):
+    options = replace(options, steps=_chosen_steps(steps), names=() if no_settings else options.names)
+    with opened(options) as (run, activity):
         activity.phase("ranking findings")
         diagnosis = run.diagnose(rule_paths, params, NO_SETTINGS if no_settings else None)
         checks = _checked(run, rule_paths, params, activity) if self_check else []
@@ -135,6 +144,16 @@ def diagnose(
         stream.write(text.getvalue())
     _show_checks(checks)
     click.get_current_context().exit(_exit_code(diagnosis, fail_on, gate, quiet=options.quiet))
+
+
+def _chosen_steps(text: str | None) -> tuple[int, int] | None:
+    """Return the first and the last step of `3` or `3-7`."""
+    if text is None:
+        return None
+    match = re.fullmatch(r"(\d{1,18})(?:-(\d{1,18}))?", text)
+    if match is None or int(match[2] or match[1]) < int(match[1]):
+        raise TraceAnalyzerError(f"{text!r} names no steps", "--step", "a number, or the first and the last one: 3-7")
+    return int(match[1]), int(match[2] or match[1])
 
 
 def _selection(diagnosis: Diagnosis, rank: int | None, top: int | None) -> Selection:

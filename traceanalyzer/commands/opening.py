@@ -35,6 +35,7 @@ class RunOptions:
     names: tuple[tuple[str, str], ...] | None = None  # as in AttributionOptions
     trust: bool = False
     device: str | None = None
+    steps: tuple[int, int] | None = None  # as in AttributionOptions
     ncu: tuple[Path, ...] = ()  # tables of Nsight Compute that do not lie beside the traces
     inputs: tuple[Path | Location, ...] = ()  # several inputs that are one run; empty: `path` alone
 
@@ -138,7 +139,7 @@ def opened(options: RunOptions, *, attribution: bool = True, catalog: bool = Fal
             jobs=options.jobs,
             report=activity.read,
             attribution=attribution,
-            options=AttributionOptions(options.step_pattern, options.names),
+            options=AttributionOptions(options.step_pattern, options.names, options.steps),
             trust=options.trust,
             device=options.device,
             ncu=options.ncu,

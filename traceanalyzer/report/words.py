@@ -52,9 +52,9 @@ BINARY_UNITS = {"kib": 2**10, "mib": 2**20, "gib": 2**30}
 LONG_NAME = 40
 _CALL_VERSION = re.compile(r"_v\d{4,}$")  # nsys: cudaLaunchKernel_v7000
 _RETURN_TYPE = re.compile(r"^(?:void|std::enable_if<.*?>::type) ")
+# nsys writes template arguments as `(int)128, void f<…>`.
+_CAST = re.compile(r"\((?:unsigned |long )*(?:int|long|short|char|bool)\)(?=-?\d)|(?<=[<, ])void (?=\w)")
 _NAMESPACE = re.compile(r"(?:\(anonymous namespace\)|\b\w+)::")
-# Nsight Systems: flash_fwd_kernel<(int)128, (bool)1>
-_CAST = re.compile(r"\((?:unsigned )?(?:bool|char|short|int|long)\)(?=-?\d)")
 _ENDINGS = re.compile(r"(?:\.pt\.trace|\.trace)?\.(?:json|sqlite|nsys-rep)(?:\.gz)?$")
 
 
@@ -183,10 +183,10 @@ def value_words(column: str, value: Any) -> str:
 
 
 def name_words(name: str) -> str:
-    """Say a name without versions of calls, and without the namespaces of long names in C++."""
+    """Say a name without versions of calls, and without the namespaces and casts of long names in C++."""
     if len(name) <= LONG_NAME or "<" not in name:
         return _CALL_VERSION.sub("", name)
-    return _NAMESPACE.sub("", _RETURN_TYPE.sub("", _CAST.sub("", name)))
+    return _CAST.sub("", _NAMESPACE.sub("", _RETURN_TYPE.sub("", name)))
 
 
 def column_words(column: str) -> str:

@@ -14,5 +14,5 @@ CREATE TABLE steps (
     end_ns        BIGINT,            -- end on the device
     op_count      BIGINT NOT NULL,   -- GPU ops launched within its host interval
     kept          BOOLEAN NOT NULL,  -- the analysis window holds it
-    drop_reason   VARCHAR            -- why not: no GPU work, warm-up, end not in the trace, cut short; NULL: kept
+    drop_reason   VARCHAR            -- why not: no GPU work, warm-up, end not in the trace, cut short, not chosen; NULL: kept
 );

@@ -21,6 +21,7 @@ MIN_KEPT_STEPS = 2
 CUT_SHORT_SHARE = 0.8
 # Work from before the first step delays it where it keeps the device busy. Else the step holds what it waited for.
 BUSY_BEFORE_SHARE = 0.5
+NOT_CHOSEN = "not chosen"
 
 _QUERY = """
 SELECT thread_id, category, name, start_ns, start_ns + dur_ns AS end_ns
@@ -220,6 +221,34 @@ def _with_dropped(steps: list[DeviceStep]) -> tuple[DeviceStep, ...]:
         elif steps[last].is_open:
             steps[last] = replace(steps[last], drop_reason="end not in the trace")
     return tuple(steps)
+
+
+def chosen_steps(steps: tuple[DeviceStep, ...], chosen: tuple[int, int] | None) -> tuple[DeviceStep, ...]:
+    """Return steps of which only those with chosen numbers count, with the times that they have among all steps."""
+    if chosen is None:
+        return steps
+    return tuple(_chosen(step, chosen[0] <= step.host.number <= chosen[1]) for step in steps)
+
+
+def check_chosen(steps: tuple[DeviceStep, ...], chosen: tuple[int, int] | None, device: int) -> None:
+    """Raise TraceAnalyzerError where steps are chosen and a device has no work in any of them."""
+    if chosen is None or any(step.drop_reason is None for step in steps):
+        return
+    first, last = chosen
+    named = f"step {first}" if first == last else f"any of steps {first}-{last}"
+    worked = [step.host.number for step in steps if step.drop_reason == NOT_CHOSEN]
+    hint = f"it has work in steps {worked[0]} to {worked[-1]}" if worked else "no steps of it are known"
+    raise TraceAnalyzerError(f"device {device} has no GPU work in {named}", "--step", hint)
+
+
+def _chosen(step: DeviceStep, is_chosen: bool) -> DeviceStep:
+    if step.start is None or step.end == step.start:
+        return step
+    return replace(
+        step,
+        drop_reason=None if is_chosen else NOT_CHOSEN,
+        leads_in_from=step.leads_in_from if is_chosen else None,
+    )
 
 
 MOST_SUGGESTED = 5

@@ -15,6 +15,16 @@ class AttributionOptions:
     step_pattern: str | None = None  # names of the annotations that are steps; None: the profiler's own and usual names
     # Pairs of a host cause and a pattern of slice names that mean it; None: the pairs of the project's settings.
     names: tuple[tuple[str, str], ...] | None = None
+    # First and last number of the steps that alone are analysed, warm-up or not; None: all that the trace shows whole.
+    steps: tuple[int, int] | None = None
+
+    @property
+    def steps_words(self) -> str:
+        """Say the chosen steps: `step 3`, `steps 3-7`; empty where none are chosen."""
+        if self.steps is None:
+            return ""
+        first, last = self.steps
+        return f"step {first}" if first == last else f"steps {first}-{last}"
 
     def key(self) -> str:
         """Return a text that differs if any option differs."""

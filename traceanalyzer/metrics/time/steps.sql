@@ -22,7 +22,7 @@
 --   compute_ns     BIGINT   time in which a compute kernel runs
 --   compute_share  DOUBLE   compute_ns / dur_ns
 --   kept           BOOLEAN  the step is in the analysis window
---   drop_reason    VARCHAR  why the step is not kept: no GPU work, warm-up, end not in the trace, cut short
+--   drop_reason    VARCHAR  why the step is not kept: no GPU work, warm-up, end not in the trace, cut short, not chosen
 WITH compute AS (
     SELECT
         trace_id,

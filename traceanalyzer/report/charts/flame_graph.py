@@ -15,7 +15,6 @@ ROW_PX = 18
 LEAST_PX = 0.5
 LEAST_WORDS_PX = 30
 MOST_ROWS = 200
-_LETTER_PX = 6.4
 _HUES = 4
 
 
@@ -47,7 +46,7 @@ def _box(name: str, told: str, x: float, y: float, span: float) -> str:
     fill = SLICES[token][0]
     label = ""
     if span > LEAST_WORDS_PX:
-        text = escaped(fitted(name_words(name), span - 8, _LETTER_PX))
+        text = escaped(fitted(name_words(name), span - 8, 11))
         label = f'<text x="{x + 4:.1f}" y="{y + 13:.1f}" font-size="11" fill="{words_on(fill)}">{text}</text>'
     box = f'x="{x:.2f}" y="{y}" width="{max(span - 0.5, 0.3):.2f}" height="{ROW_PX - 1}"'
     return f'<g><title>{escaped(told)}</title><rect {box} fill="{fill}"/>{label}</g>'

@@ -7,7 +7,7 @@ import struct
 import zlib
 from collections.abc import Sequence
 
-from traceanalyzer.report.charts.svg import WIDE, Svg, drawing, fitted, words
+from traceanalyzer.report.charts.svg import WIDE, Svg, drawing, fitted, words, words_px
 from traceanalyzer.report.words import duration
 
 RAMP = ("#eaf1f9", "#c9dcf1", "#9cbfe3", "#5f93cd", "#1f4f86")
@@ -15,6 +15,7 @@ MOST_HEIGHT = 320
 LEAST_ROW_PX = 22
 LEFT_PX = 56
 MEANS_PX = 190
+NARROW_MEANS_PX = 120
 FOOT_PX = 56
 
 
@@ -34,9 +35,9 @@ def heat_map(
 
     The mean of each rank stands beside its row as a bar, with the number of the `slowest`.
     """
-    means_px = MEANS_PX if width == WIDE else 110
+    means_px = MEANS_PX if width == WIDE else NARROW_MEANS_PX
     plot = width - LEFT_PX - means_px
-    height = min(max(len(ranks) * LEAST_ROW_PX, 60), MOST_HEIGHT)
+    height = _height(ranks)
     known = [value for row in times for value in row if value is not None] or [0.0]
     low, high = min(known), max(known)
     picture = base64.b64encode(_png([[_color(v, low, high) for v in row] for row in times])).decode()
@@ -44,11 +45,7 @@ def heat_map(
         f'<image class="heat" x="{LEFT_PX}" y="0" width="{plot}" height="{height}" preserveAspectRatio="none" '
         f'style="image-rendering:pixelated" href="data:image/png;base64,{picture}"/>'
     ]
-    row = height / len(ranks)
-    every = max(1, -(-16 * len(ranks) // height))
-    for at, rank in enumerate(ranks):
-        if at % every == 0:
-            shapes.append(words(LEFT_PX - 8, (at + 0.5) * row + 4, f"rank {rank}", tone="dim", anchor="end", size=11))
+    shapes += _names(ranks, height)
     column = plot / len(steps)
     every = max(1, -(-34 * len(steps) // plot))
     for at in range(0, len(steps), every):
@@ -62,17 +59,41 @@ def heat_map(
                 size=11,
             )
         )
-    shapes += _means(
-        ranks, means, slowest, LEFT_PX + plot + 12, means_px - 84 if width == WIDE else means_px - 66, row, unit
-    )
+    shapes += _means(ranks, means, slowest, LEFT_PX + plot + 12, width, height, unit)
     shapes += _key(low, high, height + 30, unit, width)
     return drawing(width, height + FOOT_PX, says, shapes, alone=alone)
 
 
+def rank_bars(
+    ranks: Sequence[int], times: Sequence[float], says: str, *, width: int = WIDE, slowest: int | None = None
+) -> Svg:
+    """Return a bar for each rank: the picture of a single step, of which a heat map has one column."""
+    height = _height(ranks)
+    return drawing(
+        width, height, says, [*_names(ranks, height), *_means(ranks, times, slowest, LEFT_PX, width, height, "ns")]
+    )
+
+
+def _height(ranks: Sequence[int]) -> int:
+    return min(max(len(ranks) * LEAST_ROW_PX, 60), MOST_HEIGHT)
+
+
+def _names(ranks: Sequence[int], height: int) -> list[str]:
+    row = height / len(ranks)
+    every = max(1, -(-16 * len(ranks) // height))
+    return [
+        words(LEFT_PX - 8, (at + 0.5) * row + 4, f"rank {rank}", tone="dim", anchor="end", size=11)
+        for at, rank in enumerate(ranks)
+        if at % every == 0
+    ]
+
+
 def _means(
-    ranks: Sequence[int], means: Sequence[float], slowest: int | None, x: float, room: float, row: float, unit: str
+    ranks: Sequence[int], means: Sequence[float], slowest: int | None, x: float, width: float, height: int, unit: str
 ) -> list[str]:
+    row = height / len(ranks)
     longest = max(means) or 1.0
+    room = width - x - 5 - max(words_px(_said(mean, unit), 11, bold=True) for mean in means)
     shapes = []
     for at, (rank, mean) in enumerate(zip(ranks, means, strict=True)):
         token = "#c4472f" if rank == slowest else "#2f6fb7"
@@ -95,7 +116,7 @@ def _key(low: float, high: float, y: float, unit: str, width: int) -> list[str]:
     ]
     words_left = words(LEFT_PX + 16, y + 13, _said(low, unit), tone="dim", anchor="end", size=11)
     said = fitted(
-        f"{_said(high, unit)}   darker is slower; bars at the right: mean of a rank", width - LEFT_PX - 156, 6.0
+        f"{_said(high, unit)}   darker is slower; bars at the right: mean of a rank", width - LEFT_PX - 156, 11
     )
     return [*boxes, words_left, words(LEFT_PX + 152, y + 13, said, tone="dim", size=11)]
 

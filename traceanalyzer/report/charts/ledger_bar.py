@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from traceanalyzer.report.charts.palette import token_of
-from traceanalyzer.report.charts.svg import LETTER_PX, WIDE, Svg, drawing, label_on, part
+from traceanalyzer.report.charts.svg import WIDE, Svg, drawing, label_on, part, words_px
 
 HEIGHT = 44
 THIN_HEIGHT = 14
@@ -25,15 +25,20 @@ class LedgerPart:
 
 
 def ledger_bar(
-    parts: Sequence[LedgerPart], says: str, *, width: int = WIDE, thin: bool = False, alone: bool = False
+    parts: Sequence[LedgerPart],
+    says: str,
+    *,
+    width: int = WIDE,
+    thin: bool = False,
+    alone: bool = False,
+    fill: float = 1,
 ) -> Svg:
-    """Return the parts as a bar over the whole width; parts too narrow for a pixel share the last ones."""
+    """Return the parts as a bar over the `fill` of the width; parts too narrow for a pixel share the last ones."""
     height = THIN_HEIGHT if thin else HEIGHT
     whole = sum(item.dur_ns for item in parts) or 1
-    letter = LETTER_PX if width == WIDE else LETTER_PX + 0.6
     shapes, x = [], 0.0
     for item in parts:
-        span = item.dur_ns / whole * width
+        span = item.dur_ns / whole * width * fill
         token = token_of(item.bucket)
         shapes.append(
             part(
@@ -42,9 +47,9 @@ def ledger_bar(
         )
         label = f"{item.words} {item.share}"
         short = item.share
-        if not thin and len(label) * letter + 24 <= span:
+        if not thin and words_px(label, 13, bold=True) + 24 <= span:
             shapes.append(label_on(token, x + 12, height / 2 + 5, label))
-        elif not thin and len(short) * letter + 16 <= span:
+        elif not thin and words_px(short, 13, bold=True) + 14 <= span:
             shapes.append(label_on(token, x + 8, height / 2 + 5, short))
         x += span
     return drawing(width, height, says, shapes, alone=alone)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from traceanalyzer.report.charts.palette import FILLS, GROUND, OUTLINES, family_of
-from traceanalyzer.report.charts.svg import WIDE, Svg, drawing, escaped, line, words
+from traceanalyzer.report.charts.svg import WIDE, Svg, drawing, escaped, line, words, words_px
 
 HEIGHT = 340
 FOOT_PX = 40
@@ -15,7 +15,7 @@ TOP_PX = 20
 RIGHT_PX = 4
 MOST_NAMED = 8
 LEAST_RADIUS, MOST_RADIUS = 3.0, 13.0
-_NAME_LETTER_PX = 6.6
+_NAME_SIZE = 12
 _TICK_PX = 20
 _LEAST_DECADES = 2
 # Room behind the largest value of an axis.
@@ -80,8 +80,8 @@ def roofline(
         height = y(roof.tflops)
         shapes.append(line(x(ridge), height, width - RIGHT_PX, height, tone="bad"))
         told = f"{roof.name} {roof.tflops:,.0f} TFLOP/s"
-        names.append(words(width - RIGHT_PX - 4, height - 5, told, anchor="end", size=12))
-        taken.append((width - RIGHT_PX - 4 - len(told) * _NAME_LETTER_PX, height - 16, float(width), height))
+        names.append(words(width - RIGHT_PX - 4, height - 5, told, anchor="end", size=_NAME_SIZE))
+        taken.append((width - RIGHT_PX - 4 - words_px(told, _NAME_SIZE), height - 16, float(width), height))
     top = max((roof.tflops for roof in roofs), default=10.0**last_y)
     start = max(10.0**first_x, 10.0**first_y * 1000 / memory_gb_per_s)
     end = min(top * 1000 / memory_gb_per_s, 10.0**last_x)
@@ -112,7 +112,9 @@ def _axes(
         shapes.append(line(left, at, width - RIGHT_PX, at))
         shapes.append(words(left - 6, at + 4, f"{10.0**power:,g}", tone="dim", anchor="end", size=11))
     middle = (left + width - RIGHT_PX) / 2
-    shapes.append(words(middle, HEIGHT - 6, "operations for each byte", tone="dim", anchor="middle", size=12))
+    shapes.append(
+        words(middle, HEIGHT - 6, "operations for each byte that has to be moved", tone="dim", anchor="middle", size=12)
+    )
     return [*shapes, words(0, 10, "TFLOP/s", tone="dim", size=11)]
 
 
@@ -131,14 +133,14 @@ def _marks(points: Sequence[RooflinePoint], x: _Scale, y: _Scale, width: int, ta
     for point, (x1, y1, x2, y2) in zip(points, marks, strict=True):
         if point.name in named or len(named) == MOST_NAMED:
             continue
-        room, middle = len(point.name) * _NAME_LETTER_PX, (y1 + y2) / 2
+        room, middle = words_px(point.name, _NAME_SIZE), (y1 + y2) / 2
         for start, foot in ((x2 + 4, middle + 4), (x1 - 4 - room, middle + 4), (x1, y1 - 4), (x1, y2 + 13)):
             box = (start, foot - 10, start + room, foot + 2)
             inside = start > 0 and start + room < width and foot - 10 > TOP_PX and foot < HEIGHT - FOOT_PX
             if inside and not any(_meet(box, other) for other in boxes):
                 boxes.append(box)
                 named.add(point.name)
-                names.append(words(start, foot, point.name, size=12))
+                names.append(words(start, foot, point.name, size=_NAME_SIZE))
                 break
     return [*shapes, _halo(names)]
 

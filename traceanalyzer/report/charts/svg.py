@@ -15,8 +15,19 @@ from traceanalyzer.report.visible import one_line
 # Both drawings of a chart: for a desk, and for a phone, where a scaled-down one could not be read.
 WIDE = 1072
 NARROW = 400
-# A letter of the charts' words.
-LETTER_PX = 7.0
+# How wide letters are, in shares of the size, in the widest of the fonts below; others are as wide as a digit.
+_LETTER_EM = {
+    **dict.fromkeys("ijl|'!", 0.30),
+    **dict.fromkeys(" .,:;", 0.34),
+    **dict.fromkeys('frt()[]-/"', 0.41),
+    **dict.fromkeys("csz_", 0.54),
+    **dict.fromkeys("ABCDEFGHIJKLNOPQRSTUVXYZ", 0.72),
+    **dict.fromkeys("w<>+−=×#~", 0.84),
+    **dict.fromkeys("mMW@%…", 0.98),
+}
+_DIGIT_EM = 0.64
+# Bold letters are this much wider.
+_BOLD = 1.12
 FONT = "system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif"
 _HATCHES = {
     "host": '<path d="M0 7L7 0M-1 1L1 -1M6 8L8 6" stroke="#fff" stroke-opacity=".45" stroke-width="1.3"/>',
@@ -81,7 +92,7 @@ def part(
 
 def label_on(token: str, x: float, y: float, words: str) -> str:
     """Return words on a box of this token, on a strip of its own colour so that the hatch does not run through them."""
-    width, light = len(words) * LETTER_PX + 8, FILLS[token][0]
+    width, light = words_px(words, 13, bold=True) + 8, FILLS[token][0]
     strip = f'<rect class="f-{token}" x="{_n(x - 4)}" y="{_n(y - 13)}" width="{_n(width)}" height="18" fill="{light}" '
     return (
         f'{strip}style="stroke:none"/><text class="w-{token}" x="{_n(x)}" y="{_n(y)}" font-size="13" '
@@ -114,10 +125,19 @@ def escaped(text: str) -> str:
     return html.escape(one_line(text))
 
 
-def fitted(text: str, room_px: float, letter_px: float = LETTER_PX) -> str:
-    """Return a text cut to the letters that have room."""
-    most = max(1, int(room_px / letter_px))
-    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+def words_px(text: str, size: float, *, bold: bool = False) -> float:
+    """Return the room that words of this size take at most."""
+    return sum(_LETTER_EM.get(letter, _DIGIT_EM) for letter in text) * size * (_BOLD if bold else 1)
+
+
+def fitted(text: str, room_px: float, size: float = 13, *, bold: bool = False) -> str:
+    """Return a text cut to the letters of this size that have room."""
+    if words_px(text, size, bold=bold) <= room_px:
+        return text
+    most = len(text) - 1
+    while most > 0 and words_px(text[:most] + "…", size, bold=bold) > room_px:
+        most -= 1
+    return text[:most].rstrip() + "…"
 
 
 def round_scale(most: float, lines: int = 3) -> list[float]:

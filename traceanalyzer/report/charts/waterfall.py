@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from traceanalyzer.report.charts.svg import LETTER_PX, WIDE, Svg, drawing, fitted, line, part, words
+from traceanalyzer.report.charts.svg import WIDE, Svg, drawing, fitted, line, part, words, words_px
 
 ROW_PX = 34
 BAR_PX = 24
 MOST_NAMES_PX = 236
-MOST_NUMBERS_PX = 452
-REMARK_PX = 164
-REMARK_LETTER_PX = 6.6
+MOST_REMARK_PX = 320
+REMARK_SIZE = 12
+# Between a bar and its time, and between columns.
+GAP_PX = 12
 
 
 @dataclass(frozen=True)
@@ -31,9 +32,9 @@ def waterfall(now: Drop, drops: Sequence[Drop], says: str, *, width: int = WIDE,
     """Return a row for today and one a fix: what is left, what this fix saves, the time after it."""
     narrow = width < WIDE
     row = ROW_PX + 22 if narrow else ROW_PX
-    left, right = (0.0, 0.0) if narrow else _margins((now, *drops))
+    left, columns = (0.0, [0.0]) if narrow else _margins((now, *drops))
     longest = max([now.left_ns, *(drop.left_ns + max(drop.saving_ns, 0) for drop in drops), 1])
-    scale = (width - left - right) / longest
+    scale = (width - left - sum(columns) - (0 if narrow else GAP_PX)) / longest
     shapes: list[str] = []
     for at, drop in enumerate((now, *drops)):
         y = at * row
@@ -49,24 +50,26 @@ def waterfall(now: Drop, drops: Sequence[Drop], says: str, *, width: int = WIDE,
         if at < len(drops):
             x = left + drop.left_ns * scale
             shapes.append(line(x, top + BAR_PX, x, top + row, tone="dim", dashed=True))
-        shapes += _narrow_words(drop, y, width) if narrow else _wide_words(drop, left, right, y + row / 2 + 5, width)
+        shapes += _narrow_words(drop, y, width) if narrow else _wide_words(drop, left, columns, y + row / 2 + 5, width)
     return drawing(width, row * (len(drops) + 1), says, shapes, alone=alone)
 
 
-def _margins(drops: Sequence[Drop]) -> tuple[float, float]:
-    """Return the room for the names at the left and for the numbers at the right."""
-    left = max(len(drop.name) for drop in drops) * LETTER_PX + 20
-    right = max(len(drop.remark) for drop in drops) * REMARK_LETTER_PX + REMARK_PX
-    return min(left, MOST_NAMES_PX), min(right, MOST_NUMBERS_PX)
+def _margins(drops: Sequence[Drop]) -> tuple[float, list[float]]:
+    """Return the room for the names at the left, and for times, savings and remarks at the right."""
+    left = max(words_px(drop.name, 13) for drop in drops) + 18
+    times = max(words_px(drop.time, 13) for drop in drops) + GAP_PX
+    savings = max(words_px(drop.saves, 13, bold=True) for drop in drops) + GAP_PX
+    remarks = max(words_px(drop.remark, REMARK_SIZE) for drop in drops)
+    return min(left, MOST_NAMES_PX), [times, savings, min(remarks, MOST_REMARK_PX)]
 
 
-def _wide_words(drop: Drop, left: float, right: float, y: float, width: int) -> list[str]:
-    x = width - right + 12
+def _wide_words(drop: Drop, left: float, columns: Sequence[float], y: float, width: int) -> list[str]:
+    times, _, remarks = columns
     return [
-        words(left - 14, y, fitted(drop.name, left - 18), anchor="end"),
-        words(x, y, drop.time),
-        words(x + 86, y, drop.saves, bold=True),
-        words(x + 152, y, fitted(drop.remark, right - REMARK_PX + 1, REMARK_LETTER_PX), tone="dim", size=12),
+        words(left - GAP_PX, y, fitted(drop.name, left - GAP_PX), anchor="end"),
+        words(width - sum(columns) + times - GAP_PX, y, drop.time, anchor="end"),
+        words(width - remarks - GAP_PX, y, drop.saves, bold=True, anchor="end"),
+        words(width - remarks, y, fitted(drop.remark, remarks, REMARK_SIZE), tone="dim", size=REMARK_SIZE),
     ]
 
 

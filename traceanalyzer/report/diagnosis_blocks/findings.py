@@ -236,7 +236,7 @@ def _evidence_table(evidence: Evidence, rows: Sequence[tuple[object, ...]]) -> T
 
 
 def telling_columns(evidence: Evidence, rows: Sequence[tuple[object, ...]]) -> list[int]:
-    """Return the columns worth showing: not those without values, for programs only, or equal to another column."""
+    """Return the columns worth showing: not those without values, for programs only, or that repeat another column."""
     for_people = any(column.endswith("ms") for column in evidence.columns)
     shown: list[int] = []
     seen: list[tuple[object, ...]] = []
@@ -244,8 +244,13 @@ def telling_columns(evidence: Evidence, rows: Sequence[tuple[object, ...]]) -> l
         values = tuple(row[i] for row in rows)
         if all(value is None for value in values) or (for_people and column in _FOR_PROGRAMS):
             continue
-        if values in seen and all(isinstance(value, str) for value in values):
+        if all(isinstance(value, str | None) for value in values) and any(_repeats(values, other) for other in seen):
             continue
         shown.append(i)
         seen.append(values)
     return shown
+
+
+def _repeats(values: Sequence[object], other: Sequence[object]) -> bool:
+    """Return whether a column says nothing that another one does not: equal wherever it has a value."""
+    return all(value is None or value == same for value, same in zip(values, other, strict=True))

@@ -90,4 +90,5 @@ def inventory_words(diagnosis: Diagnosis) -> list[str]:
     if steps:
         count = counted(steps[-1], "step") if steps[0] == steps[-1] else f"{steps[0]}-{steps[-1]} steps"
         words.append(count if steps[-1] else "no steps found")
+    words += [change.what for change in diagnosis.overrides if change.kind == "steps"]
     return words

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from traceanalyzer.report.charts.palette import KERNEL_BLUES, token_of
-from traceanalyzer.report.html.nesting import rows_of
+from traceanalyzer.report.html.nesting import rows_of, telling_rows
 from traceanalyzer.report.html.source import PageSource
-from traceanalyzer.report.words import bucket_words, counted, name_words
+from traceanalyzer.report.words import bucket_words, counted, name_words, size
 
 # What is shorter than a pixel of this many is drawn together with its neighbours.
 PIXELS = 1600
@@ -24,6 +25,9 @@ MOST_ROWS = 8
 EDGE_SHARE = 0.01
 # A thread that is there for less of the excerpt says nothing about what is around it.
 LEAST_PRESENT_SHARE = 0.5
+# A device that waits less in an excerpt needs no line that explains it.
+LEAST_WAIT_SHARE = 0.1
+_NAMED_THREAD = re.compile(r"thread (\d+) \((.+)\)")
 _CATEGORIES = {
     "annotation": "slice-annotation",
     "python": "slice-python",
@@ -85,11 +89,16 @@ class Box:
 
 @dataclass(frozen=True)
 class Lane:
-    """Boxes under one name; a note says what is left out of it."""
+    """Boxes, or the line of a value, under one name; a note says what is left out of it, or the most of the value.
+
+    A line is a list of time, value, time, value …: each value holds until the next time. `unit` is what it counts.
+    """
 
     label: str
     boxes: tuple[Box, ...]
     note: str = ""
+    line: tuple[int, ...] = ()
+    unit: str = ""
 
 
 def window_around(place: Place, first_ns: int, last_ns: int) -> Window:
@@ -111,10 +120,11 @@ def lanes_of(source: PageSource, place: Place, window: Window, most_boxes: int) 
     def ask(name: str, *keys: Any) -> list[dict[str, Any]]:
         return [row for a, b in window.stretches() for row in source.rows(name, [*keys, a, b, least])]
 
-    lanes = [] if place.device is None else [_ledger_lane(ask("excerpt_ledger", place.trace_id, place.device), window)]
-    lanes += _stream_lanes(ask("excerpt_device", place.trace_id, place.device), window)
+    ledger = [] if place.device is None else ask("excerpt_ledger", place.trace_id, place.device)
+    lanes = [_ledger_lane(ledger, window), *_stream_lanes(ask("excerpt_device", place.trace_id, place.device), window)]
+    lanes += _line_lanes(ask, ledger, place, window)
     lanes += _thread_lanes(source, ask, place, window)
-    return thinned([lane for lane in lanes if lane.boxes], least, most_boxes)
+    return thinned([lane for lane in lanes if lane.boxes or lane.line], least, most_boxes)
 
 
 def _ledger_lane(rows: Iterable[dict[str, Any]], window: Window) -> Lane:
@@ -155,6 +165,41 @@ def _device_box(row: dict[str, Any], window: Window) -> Box:
     return Box(0, start, end, name_words(name), token, row["launch_id"], row["op_count"])
 
 
+def _line_lanes(
+    ask: Callable[..., list[dict[str, Any]]], ledger: Sequence[dict[str, Any]], place: Place, window: Window
+) -> list[Lane]:
+    """Return what explains a wait for the host: memory in use where it allocates, else the launches that are queued."""
+    bucket = _waits_for(ledger, window)
+    if place.device is None or not bucket.startswith("host."):
+        return []
+    if bucket == "host.alloc":
+        return _line_lane("Memory in use", "bytes", size, ask("excerpt_memory", place.trace_id, place.device), window)
+    return _line_lane("Queued launches", "launches", str, ask("excerpt_queue", place.trace_id, place.device), window)
+
+
+def _waits_for(ledger: Iterable[dict[str, Any]], window: Window) -> str:
+    """Return the bucket in which the device waits longest in an excerpt; empty where it hardly waits."""
+    sizes: dict[str, int] = {}
+    for row in ledger:
+        if row["bucket"] != "compute":
+            inside = window.at(row["end_ns"]) - window.at(row["start_ns"])
+            sizes[row["bucket"]] = sizes.get(row["bucket"], 0) + inside
+    longest = max(sizes, key=lambda bucket: (sizes[bucket], bucket), default="")
+    return longest if sizes.get(longest, 0) >= LEAST_WAIT_SHARE * window.length_ns else ""
+
+
+def _line_lane(
+    label: str, unit: str, words: Callable[[int], str], rows: Sequence[dict[str, Any]], window: Window
+) -> list[Lane]:
+    line: list[int] = []
+    for row in rows:
+        line += [window.at(row["at_ns"]), row["most"]]
+        if row["last_at_ns"] > row["at_ns"]:
+            line += [window.at(row["last_at_ns"]), row["last_value"]]
+    most = max(line[1::2], default=0)
+    return [Lane(label, (), f"at most {words(most)}", tuple(line), unit)] if most > 0 else []
+
+
 def _thread_lanes(
     source: PageSource, ask: Callable[..., list[dict[str, Any]]], place: Place, window: Window
 ) -> list[Lane]:
@@ -165,11 +210,16 @@ def _thread_lanes(
     if main is not None and main["thread_id"] not in shown:
         shown = [*shown[: MOST_THREADS - 1], main["thread_id"]]
     names = {row["thread_id"]: row for row in source.rows("thread_names", [place.trace_id])} if shown else {}
-    lanes = [_thread_lane(ask("excerpt_host", place.trace_id, thread), names.get(thread), window) for thread in shown]
+    mark = (window.at(place.start_ns), window.at(place.end_ns))
+    lanes = [
+        _thread_lane(ask("excerpt_host", place.trace_id, thread), names.get(thread), window, mark) for thread in shown
+    ]
     return [lane for lane in lanes if lane.boxes]
 
 
-def _thread_lane(rows: Sequence[dict[str, Any]], thread: dict[str, Any] | None, window: Window) -> Lane:
+def _thread_lane(
+    rows: Sequence[dict[str, Any]], thread: dict[str, Any] | None, window: Window, mark: tuple[int, int]
+) -> Lane:
     depths = rows_of([(row["start_ns"], row["end_ns"]) for row in rows])
     boxes = [
         Box(
@@ -191,16 +241,28 @@ def _thread_lane(rows: Sequence[dict[str, Any]], thread: dict[str, Any] | None, 
     if folded > deepest >= 0:
         folded = deepest
     folded = max(folded, outermost_rows(boxes, window, deepest))
+    spans = [(box.row, box.start, box.end) for box in boxes if box.row >= folded]
+    kept = {row: at for at, row in enumerate(telling_rows(spans, mark, window.length_ns, MOST_ROWS))}
     inner = tuple(
-        Box(box.row - folded, box.start, box.end, box.name, box.token, box.link, box.count)
+        Box(kept[box.row], box.start, box.end, box.name, box.token, box.link, box.count)
         for box in boxes
-        if folded <= box.row < folded + MOST_ROWS
+        if box.row in kept
     )
     notes = [f"{counted(folded, 'frame')} around it"] if folded else []
-    notes += [f"{deepest + 1 - folded - MOST_ROWS} deeper rows"] if deepest + 1 - folded > MOST_ROWS else []
-    tid, name = (thread or {}).get("tid"), (thread or {}).get("thread_name")
-    label = f"thread {tid}" if not name or name == tid or str(tid) in str(name) else f"{name} {tid}"
-    return Lane(str(name) if name and str(tid) in str(name) else label, inner, ", ".join(notes))
+    left_out = len({row for row, _, _ in spans}) - len(kept)
+    notes += [f"{counted(left_out, 'row')} left out"] if left_out else []
+    return Lane(_thread_words(thread or {}), inner, "\n".join(notes))
+
+
+def _thread_words(thread: dict[str, Any]) -> str:
+    """Say a thread: `python 4242`, which PyTorch names `thread 4242 (python)`."""
+    tid, name = thread.get("tid"), str(thread.get("thread_name") or "")
+    named = _NAMED_THREAD.fullmatch(name)
+    if named is not None:
+        return f"{named[2]} {named[1]}"
+    if name and str(tid) in name:
+        return name if name != str(tid) else f"thread {tid}"
+    return f"{name} {tid}" if name else f"thread {tid}"
 
 
 def outermost_rows(boxes: Sequence[Box], window: Window, deepest: int) -> int:
@@ -218,10 +280,10 @@ def outermost_rows(boxes: Sequence[Box], window: Window, deepest: int) -> int:
 
 def thinned(lanes: Sequence[Lane], least: int, most_boxes: int) -> list[Lane]:
     """Put neighbours shorter than `least` together, and longer ones too while there are too many boxes."""
-    thin = [Lane(lane.label, _merged(lane.boxes, least), lane.note) for lane in lanes]
+    thin = [replace(lane, boxes=_merged(lane.boxes, least)) for lane in lanes]
     while sum(len(lane.boxes) for lane in thin) > most_boxes and least < MOST_NS:
         least *= 2
-        thin = [Lane(lane.label, _merged(lane.boxes, least), lane.note) for lane in lanes]
+        thin = [replace(lane, boxes=_merged(lane.boxes, least)) for lane in lanes]
     return thin
 
 

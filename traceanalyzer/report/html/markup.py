@@ -13,6 +13,7 @@ from markupsafe import Markup, escape
 
 from traceanalyzer.report.blocks import Block
 from traceanalyzer.report.charts.svg import Svg
+from traceanalyzer.report.code_lines import fitted
 from traceanalyzer.report.secrets import masked
 from traceanalyzer.report.visible import one_line, visible
 
@@ -20,9 +21,12 @@ from traceanalyzer.report.visible import one_line, visible
 LONGEST_NAME = 512
 # A number and its unit stay on one line.
 _QUANTITY = re.compile(r"(?:[−+]|&lt;)?\d[\d,.]* (?:%|[nµm]?s|[KMGT]?i?B|[GT]B/s|[GT]FLOP/s)(?!\w)")
+# Letters of code that have room in a card, and over the whole width.
+CARD_CODE = 62
+WIDE_CODE = 120
 # A name as short as this is never broken; a longer one is broken behind these.
-_SHORT_LETTERS = 18
-_JOINTS = re.compile(r"(?:::|[_/.,<(])(?=[A-Za-z0-9])")
+_SHORT_LETTERS = 12
+_JOINTS = re.compile(r"(?:::|[_/.,<(])(?=[A-Za-z0-9])|[a-z0-9](?=[A-Z][a-z])")
 _CODE = re.compile(r"`([^`]+)`")
 
 
@@ -31,9 +35,9 @@ def filled(template: str, values: Mapping[str, Any]) -> Markup:
     return Markup(_environment().get_template(template).render(values))
 
 
-def code_markup(code: str) -> Markup:
-    """Return code as markup that keeps its lines; each is an element, so that a long one can go on indented."""
-    lines = [escape(visible(line.expandtabs(4))) for line in code.rstrip("\n").split("\n")]
+def code_markup(code: str, lang: str = "", width: int = WIDE_CODE) -> Markup:
+    """Return code in lines of this width where its language allows it; each is an element, for a phone to indent it."""
+    lines = [escape(visible(line)) for line in fitted(code, lang, width)]
     return Markup("\n</span>").join(Markup('<span class="l">') + line for line in lines) + Markup("</span>")
 
 
@@ -74,6 +78,7 @@ def _environment() -> Environment:
     environment.filters["prose"] = prose_markup
     environment.tests["svg"] = lambda value: isinstance(value, Svg)
     environment.globals["kind"] = _kind
+    environment.globals["CARD_CODE"] = CARD_CODE
     return environment
 
 

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 
 # Clocks of annotations and frames differ by a little: a slice that ends this much after another still lies inside it.
 TOLERANCE_NS = 1_000
+# A row that covers less of a place says nothing about it; a slice that covers more is only what is around it.
+_EMPTY_SHARE = 0.05
+_WHOLE_SHARE = 0.98
 
 
 def rows_of(spans: Sequence[tuple[int, int]]) -> list[int]:
@@ -29,3 +32,28 @@ def rows_of(spans: Sequence[tuple[int, int]]) -> list[int]:
         rows.append(row)
         stack.append((end, row))
     return rows
+
+
+def telling_rows(slices: Sequence[tuple[int, int, int]], place: tuple[int, int], length: int, most: int) -> list[int]:
+    """Return at most so many rows, those that say most about a place, of slices given as (row, start, end).
+
+    Where there are too many, rows that are nearly empty are left out, then those that one slice around the place fills,
+    but the outermost of these, and then the deepest ones.
+    """
+    covered: dict[int, int] = {}
+    inside: dict[int, int] = {}
+    longest: dict[int, int] = {}
+    for row, start, end in slices:
+        overlap = max(min(end, place[1]) - max(start, place[0]), 0)
+        covered[row] = covered.get(row, 0) + end - start
+        inside[row] = inside.get(row, 0) + overlap
+        longest[row] = max(longest.get(row, 0), overlap)
+    room = max(place[1] - place[0], 1)
+    empty = [row for row in covered if covered[row] < _EMPTY_SHARE * length and inside[row] < _EMPTY_SHARE * room]
+    around = sorted(row for row in covered if longest[row] >= _WHOLE_SHARE * room)[1:]
+    rows = set(covered)
+    for row in [*sorted(empty, key=lambda row: (covered[row], -row)), *around]:
+        if len(rows) <= most:
+            break
+        rows.discard(row)
+    return sorted(rows)[:most]

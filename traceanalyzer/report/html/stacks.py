@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from traceanalyzer.answers.flame import without_numbers
 from traceanalyzer.report.html.nesting import TOLERANCE_NS
 from traceanalyzer.report.html.source import query
 
@@ -20,6 +22,7 @@ MOST_DEPTH = 250
 LEAST_SHARE = 0.0004
 # A frame that holds this much of its parent is no more than a way to it.
 CHAIN_SHARE = 0.999
+_ADDRESS = re.compile(r" object at 0x[0-9a-f]+")
 
 Numbers = NDArray[np.int64]
 
@@ -39,14 +42,21 @@ def read_frames(connection: duckdb.DuckDBPyConnection, trace_id: int, device: in
     columns = connection.execute(query("stack_slices"), [trace_id, device]).fetchnumpy()
     if not len(columns["slice_id"]):
         return None
-    names = tuple(row[0] for row in connection.execute(query("stack_names"), [trace_id, device]).fetchall())
+    rows = connection.execute(query("stack_names"), [trace_id, device]).fetchall()
+    shown: dict[str | None, int] = {}
+    plain = np.asarray([shown.setdefault(_plain(name), len(shown)) for (name,) in rows], dtype=np.int64)
     ids, parent_ids = (np.asarray(columns[name], dtype=np.int64) for name in ("slice_id", "parent_id"))
     ends, depths = (np.asarray(columns[name], dtype=np.int64) for name in ("end_ns", "depth"))
-    numbers = np.asarray(columns["name_number"], dtype=np.int64)
+    numbers = plain[np.asarray(columns["name_number"], dtype=np.int64)]
     weights = np.stack(
         [np.asarray(columns[f"{name}_ns"], dtype=np.int64) for name in ("host", "device", "idle")], axis=1
     )
-    return grouped(_parents(ids, parent_ids, ends), depths, numbers, weights, names)
+    return grouped(_parents(ids, parent_ids, ends), depths, numbers, weights, tuple(shown))
+
+
+def _plain(name: str | None) -> str | None:
+    """Return a frame's name without what tells steps, modules of one class and objects of one kind apart."""
+    return None if name is None else _ADDRESS.sub("", without_numbers(name))
 
 
 def _parents(ids: Numbers, parent_ids: Numbers, ends: Numbers) -> Numbers:

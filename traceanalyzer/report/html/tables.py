@@ -12,6 +12,8 @@ from traceanalyzer.report.html.markup import filled, shown_name
 from traceanalyzer.report.words import duration, name_words, percent, size
 
 MOST_ROWS = 200
+# So many are seen at a glance, and need no filter.
+FEW_ROWS = 8
 # Names are cut to this in a cell; the whole one shows where it is pointed at.
 LONGEST_CELL = 96
 # What is less reads 0.0 with one decimal.
@@ -42,7 +44,14 @@ def table_markup(
 ) -> Markup:
     """Return rows as a table with a filter; `more` says what is left out of it, `longest` is where names are cut."""
     cells = [[_cell(column.form, row[column.key], longest) for column in columns] for row in rows]
-    values = {"id": id_, "title": title, "columns": columns, "rows": cells, "more": more}
+    values = {
+        "id": id_,
+        "title": title,
+        "columns": columns,
+        "rows": cells,
+        "more": more,
+        "has_filter": len(rows) > FEW_ROWS,
+    }
     return filled("table.html", values)
 
 
@@ -60,7 +69,7 @@ def _cell(form: str, value: Any, longest: int) -> Cell:
         return Cell(percent(value), round(value, 6), share=value)
     if form == "number":
         return Cell("–" if not value else "<0.1" if 0 < value < LEAST_NUMBER else f"{value:,.1f}", round(value, 6))
-    return Cell("–" if value == 0 and form != "count" else _NUMBERS[form](value), round(value))
+    return Cell("–" if value == 0 and form != "count" else _NUMBERS[form](value).replace("-", "−"), round(value))
 
 
 def _rate(bytes_per_s: float) -> str:

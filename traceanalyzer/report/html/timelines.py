@@ -21,6 +21,8 @@ MOST_EXCERPTS = 18
 FURTHER_FINDINGS = 3
 FURTHER_ROWS = 2
 FURTHER_SLICES_SHARE = 0.4
+# The height of a lane that shows a value over time.
+LINE_ROWS = 2
 
 
 class Timelines:
@@ -151,8 +153,9 @@ class Timelines:
             name = self._source.names.number(box.name if box.count == 1 else few)
             link = links.get(box.link, 0) if box.link is not None else 0
             numbers += [box.row, box.start, box.end - box.start, name, TOKENS.index(box.token), link]
-        rows = 1 + max(box.row for box in lane.boxes)
-        return {"label": shown_name(lane.label, 64), "note": lane.note, "rows": rows, "boxes": numbers}
+        rows = 1 + max((box.row for box in lane.boxes), default=LINE_ROWS - 1)
+        line = {"line": list(lane.line), "unit": lane.unit} if lane.line else {}
+        return {"label": shown_name(lane.label, 64), "note": lane.note, "rows": rows, "boxes": numbers, **line}
 
 
 def _links(boxes: Sequence[Box]) -> dict[int, int]:

@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from traceanalyzer.report.renderers.code_lines import fitted
+from traceanalyzer.report.code_lines import fitted
 from traceanalyzer.report.visible import one_line, visible
 
 # Lines longer than this are hard to read however wide the terminal is.

@@ -81,7 +81,7 @@ def build_finding(
         alternatives=() if ordered is None else ordered.alternatives,
         explanations=explanations,
         fixes=tuple(_fix(rule.fixes[index]) for index in verdict.fix_order),
-        references=rule.references,
+        references=references_of(rule, verdict.fix_order),
         params=dict(values),
     )
 
@@ -100,9 +100,16 @@ def build_explanation(run: RunPlaces, verdict: Verdict, values: Mapping[str, Par
         message=render(rule.message, {**values, **row}),
         why=" ".join(rule.why.split()),
         fixes=tuple(_fix(rule.fixes[index]) for index in verdict.fix_order),
-        references=rule.references,
+        references=references_of(rule, verdict.fix_order),
         params=dict(values),
     )
+
+
+def references_of(rule: Rule, fix_order: Sequence[int]) -> tuple[str, ...]:
+    """Return where to read on; where all fixes that apply are in C++, PyTorch's pages are about another program."""
+    if not fix_order or any(rule.fixes[index].lang != "cpp" for index in fix_order):
+        return rule.references
+    return tuple(address for address in rule.references if "pytorch.org" not in address)
 
 
 def with_evidence(

@@ -1,6 +1,6 @@
 // Rows of boxes on a canvas: timelines, and the flame graph. A box is [row, start, length, name, token, link].
 const RULER = 22, ROW = 19, LEDGER_ROW = 16, GAP = 8, LEAST_WORDS = 34, LONGEST_WORDS = 300, FIELDS = 6;
-const WIDE_GUTTER = 148, LEAST_TICK = 84, LINK_AFTER_MS = 250;
+const WIDE_GUTTER = 160, LEAST_TICK = 84, LINK_AFTER_MS = 250;
 
 const tip = document.createElement("div");
 tip.className = "tip";
@@ -35,7 +35,7 @@ class Strip {
     let y = picture.mark ? RULER : 2;
     for (const lane of picture.lanes) {
       const height = picture.mark && lane === picture.lanes[0] && lane.rows === 1 ? LEDGER_ROW : ROW;
-      this.lanes.push({ lane, y, end: y + Math.max(lane.rows * height, lane.note ? 34 : 0) });
+      this.lanes.push({ lane, y, end: y + Math.max(lane.rows * height, lane.note ? 18 + 15 * lane.note.split("\n").length : 0) });
       for (let i = 0; i < lane.boxes.length; i += FIELDS) {
         const [row, start, length, name, token, link] = lane.boxes.slice(i, i + FIELDS);
         this.boxes.push({ y: y + row * height, height: height - 1, start, end: start + length, name, token, link });
@@ -99,6 +99,7 @@ class Strip {
     pen.clip();
     if (this.picture.mark) this.drawRuler(pen, paint, width);
     this.boxes.forEach((box, at) => this.drawBox(pen, paint, fills, box, at));
+    for (const place of this.lanes) if (place.lane.line) this.drawLine(pen, paint, place);
     this.drawLaunch(pen, paint);
     pen.restore();
   }
@@ -112,7 +113,7 @@ class Strip {
       const label = this.gutter < WIDE_GUTTER ? lane.label.replace(/^GPU (?:(\d+) )?stream/, (_, of) => (of ? `${of} · stream` : "stream")) : lane.label;
       pen.fillText(fitted(pen, label, this.gutter - 12), 8, y + 9);
       pen.fillStyle = paint("--c-dim");
-      if (lane.note) pen.fillText(fitted(pen, lane.note, this.gutter - 12), 8, y + 25);
+      lane.note.split("\n").forEach((words, at) => pen.fillText(fitted(pen, words, this.gutter - 12), 8, y + 25 + 15 * at));
       pen.fillStyle = paint("--c-line");
       pen.fillRect(0, end + GAP / 2 - 1, width, 1);
     }
@@ -164,13 +165,49 @@ class Strip {
     pen.fillRect(from, box.y, width, box.height);
     if (width > LEAST_WORDS) {
       pen.fillStyle = words;
-      pen.fillText(fitted(pen, ta.data.names[box.name], width - 7), from + 4, box.y + box.height / 2 + 0.5);
+      pen.fillText(short(pen, ta.data.names[box.name], width - 7), from + 4, box.y + box.height / 2 + 0.5);
     }
     if (at === this.focus || at === this.hover) {
       pen.strokeStyle = paint("--c-text");
       pen.lineWidth = 1.5;
       pen.strokeRect(from, box.y, Math.max(width, 2), box.height);
     }
+  }
+
+  // A value over time, filled down to 0: each holds until the next.
+  drawLine(pen, paint, { lane, y, end }) {
+    const most = Math.max(...lane.line.filter((_, at) => at % 2));
+    pen.beginPath();
+    pen.moveTo(this.x(0), end);
+    let height = end;
+    for (let at = 0; at < lane.line.length; at += 2) {
+      const x = this.x(lane.line[at]);
+      pen.lineTo(x, height);
+      height = end - (lane.line[at + 1] / most) * (end - y);
+      pen.lineTo(x, height);
+    }
+    pen.lineTo(this.x(this.picture.length), height);
+    pen.lineTo(this.x(this.picture.length), end);
+    pen.save();
+    pen.fillStyle = pen.strokeStyle = paint("--c-accent");
+    pen.globalAlpha = 0.3;
+    pen.fill();
+    pen.globalAlpha = 1;
+    pen.stroke();
+    pen.restore();
+  }
+
+  // What a line says where the pointer is; empty where there is none.
+  lineAt(event) {
+    const area = this.canvas.getBoundingClientRect();
+    const [x, y] = [event.clientX - area.left, event.clientY - area.top];
+    const place = this.lanes.find(({ lane, y: from, end }) => lane.line && y >= from && y <= end);
+    if (!place || x < this.gutter) return "";
+    const time = this.time(x);
+    let value = 0;
+    for (let at = 0; at < place.lane.line.length && place.lane.line[at] <= time; at += 2) value = place.lane.line[at + 1];
+    const said = place.lane.unit === "bytes" ? `${(value / 2 ** 20).toFixed(1)} MiB` : `${value} ${place.lane.unit}`;
+    return `${place.lane.label}: ${said}`;
   }
 
   // An arrow from the call to the work that it launched, while one of the two is pointed at or focused.
@@ -219,10 +256,10 @@ class Strip {
     return `${name}\n${inWords(length)}, at ${((this.picture.at + this.real(box.start)) / 1e6).toFixed(3)} ms of the trace`;
   }
 
-  show(at, x, y) {
-    tip.hidden = at < 0;
-    if (at < 0) return;
-    tip.textContent = this.told(this.boxes[at]);
+  show(at, x, y, line = "") {
+    tip.hidden = at < 0 && !line;
+    if (tip.hidden) return;
+    tip.textContent = at < 0 ? line : this.told(this.boxes[at]);
     tip.style.left = `${Math.max(4, Math.min(x + 14, innerWidth - tip.offsetWidth - 8))}px`;
     tip.style.top = `${y + 18 + tip.offsetHeight > innerHeight ? y - tip.offsetHeight - 10 : y + 18}px`;
   }
@@ -272,7 +309,7 @@ class Strip {
         this.hover = at;
         this.draw();
       }
-      this.show(at, event.clientX, event.clientY);
+      this.show(at, event.clientX, event.clientY, this.lineAt(event));
     });
     canvas.addEventListener("pointerup", (event) => {
       const at = this.hit(event);
@@ -320,6 +357,14 @@ function fitted(pen, text, room) {
   let most = Math.max(Math.floor((start.length * room) / width), 1);
   while (most > 1 && pen.measureText(`${start.slice(0, most)}…`).width > room) most -= 1;
   return `${start.slice(0, most)}…`;
+}
+
+// A frame's name is file(line): function. Where it has no room, the folders go first, then the file.
+function short(pen, name, room) {
+  const frame = /^(?:nn\.Module: |(?:\S*\/)?([^/\s]+\.py\(\d+\)): )(.+)$/.exec(name.slice(0, LONGEST_WORDS));
+  if (!frame || pen.measureText(name).width <= room) return fitted(pen, name, room);
+  const inFile = frame[1] ? `${frame[1]}: ${frame[2]}` : frame[2];
+  return fitted(pen, pen.measureText(inFile).width <= room ? inFile : frame[2], room);
 }
 
 // A link to a place: #card@from-to, or #card@row:from-to where another row of the evidence is shown.

@@ -1,9 +1,11 @@
 // Tables: a click on a head sorts, a word in the field above filters.
 function startTables() {
-  for (const tools of document.querySelectorAll(".tools")) {
-    const table = document.getElementById(tools.dataset.for);
-    tools.hidden = false;
+  for (const table of document.querySelectorAll("table.data")) {
     table.querySelectorAll("thead th").forEach((head, at) => startSorting(table, head, at));
+  }
+  for (const tools of document.querySelectorAll(".tools")) {
+    tools.hidden = false;
+    const table = document.getElementById(tools.dataset.for);
     startFilter(table, tools.querySelector("input"), tools.querySelector("[role=status]"));
   }
 }

@@ -50,9 +50,10 @@ class EvidenceRow:
 
 @dataclass(frozen=True)
 class EvidenceTable:
-    """Evidence as a small table; `right` says which columns hold numbers."""
+    """Evidence as a small table: `note` is what all rows share, `right` says which columns hold numbers."""
 
     title: str
+    note: str
     columns: tuple[str, ...]
     right: tuple[bool, ...]
     rows: tuple[EvidenceRow, ...]
@@ -128,7 +129,7 @@ def _facts(diagnosis: Diagnosis, finding: Finding, saves: str) -> list[str]:
 
 
 def _fix(fix: Fix) -> dict[str, Any]:
-    return {"text": fix.text, "code": fix.code}
+    return {"text": fix.text, "code": fix.code, "lang": fix.lang}
 
 
 def _also(diagnosis: Diagnosis, other: Finding) -> str:
@@ -139,6 +140,9 @@ def _also(diagnosis: Diagnosis, other: Finding) -> str:
 def _table(evidence: Evidence, excerpts: dict[int, int]) -> EvidenceTable:
     rows = evidence.rows[:MOST_ROWS]
     shown = telling_columns(evidence, rows)
+    shared = [i for i in shown if len(rows) > 1 and len({row[i] for row in rows}) == 1 and isinstance(rows[0][i], str)]
+    shown = [i for i in shown if i not in shared]
+    note = " · ".join(f"{column_words(evidence.columns[i])} {shown_name(str(rows[0][i]))}" for i in shared)
     if len(shown) > MOST_COLUMNS:
         kept = [i for i in shown if evidence.columns[i] in _FIRST_COLUMNS]
         shown = sorted(kept + [i for i in shown if i not in kept][: MOST_COLUMNS - len(kept)])
@@ -148,7 +152,9 @@ def _table(evidence: Evidence, excerpts: dict[int, int]) -> EvidenceTable:
         for at, row in enumerate(rows)
     )
     columns = tuple(column_words(evidence.columns[i]) for i in shown)
-    return EvidenceTable(evidence.title, columns, right, cells, len(evidence.rows) - len(rows))
+    return EvidenceTable(
+        evidence.title, f"in all rows: {note}" if note else "", columns, right, cells, len(evidence.rows) - len(rows)
+    )
 
 
 def _evidence_cell(column: str, value: object) -> EvidenceCell:

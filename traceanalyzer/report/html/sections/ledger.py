@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from markupsafe import Markup
 
 from traceanalyzer.diagnosis import DeviceLedger, RunLedger
 from traceanalyzer.report.charts.ledger_bar import LedgerPart, ledger_bar
+from traceanalyzer.report.charts.palette import token_of
 from traceanalyzer.report.charts.svg import NARROW, WIDE
 from traceanalyzer.report.diagnosis_blocks.kernels import classes_words
 from traceanalyzer.report.diagnosis_blocks.ledgers import LedgerGroup, alike, group_place
@@ -17,6 +20,8 @@ from traceanalyzer.report.verdict import compute_share, ran_no_kernels, step_ns
 from traceanalyzer.report.words import bucket_words, duration, percent, tenths_of_percent
 
 MOST_BARS = 16
+# A smaller part of a thin bar is hardly seen.
+LEAST_KEY_SHARE = 0.01
 
 
 def section(source: PageSource) -> Part | None:
@@ -27,9 +32,12 @@ def section(source: PageSource) -> Part | None:
     groups = alike(diagnosis.ledgers)
     run, slowest = diagnosis.run_ledger, groups[0].worst
     top: DeviceLedger | RunLedger = slowest if run is None else run
+    thin = [] if len(groups) == 1 and run is None else groups[:MOST_BARS]
+    longest = max(step_ns(group.worst) for group in groups)
     values = {
         "bar": _bar(top),
-        "others": [] if len(groups) == 1 and run is None else [_thin(group, source) for group in groups[:MOST_BARS]],
+        "others": [_thin(group, source, longest) for group in thin],
+        "keys": _further_keys(top, thin),
         "more": sum(len(group.members) for group in groups[MOST_BARS:]),
         "classes": classes_words(slowest),
         "rank_words": "" if run is None else _rank_words(run),
@@ -73,11 +81,22 @@ def _bar(ledger: DeviceLedger | RunLedger) -> Markup:
     return bar_markup(ledger_parts(ledger), columns, ledger_says(ledger))
 
 
-def _thin(group: LedgerGroup, source: PageSource) -> dict[str, object]:
+def _further_keys(top: DeviceLedger | RunLedger, thin: Sequence[LedgerGroup]) -> list[tuple[str, str]]:
+    """Return fill and words of the buckets that the thin bars show and the legend above them does not have."""
+    legend = {bucket for bucket, dur_ns in top.buckets if dur_ns}
+    sizes: dict[str, int] = {}
+    for group in thin:
+        for bucket, dur_ns in group.worst.buckets:
+            if bucket not in legend and dur_ns > LEAST_KEY_SHARE * group.worst.window_ns:
+                sizes[bucket] = sizes.get(bucket, 0) + dur_ns
+    return [(token_of(bucket), bucket_words(bucket)) for bucket in sorted(sizes, key=lambda name: (-sizes[name], name))]
+
+
+def _thin(group: LedgerGroup, source: PageSource, longest_ns: float) -> dict[str, object]:
+    """Return the bar of devices that are alike, as long as their step is against the longest."""
     ledger = group.worst
-    drawings = [
-        ledger_bar(ledger_parts(ledger), ledger_says(ledger), width=width, thin=True) for width in (WIDE, NARROW)
-    ]
+    parts, says, fill = ledger_parts(ledger), ledger_says(ledger), step_ns(ledger) / max(longest_ns, 1)
+    drawings = [ledger_bar(parts, says, width=width, thin=True, fill=fill) for width in (WIDE, NARROW)]
     return {
         "place": group_place(group, source.diagnosis.ledgers),
         "time": duration(step_ns(ledger)),

@@ -42,7 +42,7 @@ def _step(source: PageSource) -> Tile:
     slowest = alike(source.diagnosis.ledgers)[0].worst
     if not slowest.step_count:
         return Tile("Window", duration(slowest.window_ns), "no steps found")
-    note = f"mean of {slowest.step_count}" if slowest.step_count > 1 else "the only one"
+    note = f"mean of {slowest.step_count}" if slowest.step_count > 1 else "the only step"
     if slowest.step_count >= ENOUGH_STEPS:
         spread = source.rows("step_spread", [slowest.trace, slowest.device])
         if spread and spread[0]["p10_ns"] is not None:

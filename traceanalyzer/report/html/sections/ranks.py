@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from traceanalyzer.report.charts.heat_map import heat_map
+from traceanalyzer.report.charts.heat_map import heat_map, rank_bars
 from traceanalyzer.report.charts.svg import NARROW, WIDE, Svg
 from traceanalyzer.report.html.document import Part
 from traceanalyzer.report.html.markup import filled
@@ -52,16 +52,26 @@ def section(source: PageSource) -> Part | None:
     says = f"{_says(known)}. {words}"
     apart = means[order[0]] > (1 + ALIKE_SHARE) * sorted(means)[len(means) // 2]
     slowest = known.ranks[order[0]] if apart else None
-    shown = _grouped(known)
-    relative = _relative(shown)
     values = {
         "outlier": _outlier_words(source, known, order[0]) if apart else _alike(means),
-        "absolute": [_drawn(shown, means, says, slowest, width, "ns") for width in (WIDE, NARROW)],
-        "relative": [_drawn(relative, relative.means, says, slowest, width, "share") for width in (WIDE, NARROW)],
+        **_drawings(known, means, says, slowest),
         "named": words,
     }
     note = "time of each step on each rank before it waits for others"
     return Part("ranks", "Ranks", filled("ranks.html", values), "Ranks", note)
+
+
+def _drawings(known: RankTimes, means: list[float], says: str, slowest: int | None) -> dict[str, list[Svg]]:
+    """Return the drawings for a desk and for a phone; a single step has no median of steps to compare with."""
+    if len(known.steps) == 1:
+        bars = [rank_bars(known.ranks, means, says, width=width, slowest=slowest) for width in (WIDE, NARROW)]
+        return {"absolute": bars, "relative": []}
+    shown = _grouped(known)
+    relative = _relative(shown)
+    return {
+        "absolute": [_drawn(shown, means, says, slowest, width, "ns") for width in (WIDE, NARROW)],
+        "relative": [_drawn(relative, relative.means, says, slowest, width, "share") for width in (WIDE, NARROW)],
+    }
 
 
 def rank_times(cells: Mapping[tuple[int, int], int]) -> RankTimes | None:

@@ -23,14 +23,14 @@ _COLUMNS = (
     Column("input shapes", "input_shapes", "name"),
     Column("calls", "call_count", "count"),
     Column("total", "dur_ns", "time"),
-    Column("above the roof", "headroom_ns", "time"),
+    Column("headroom", "headroom_ns", "time"),
     Column("of the roof", "floor_share", "share"),
     Column("limited by", "limit", "text"),
     Column("TFLOP/s", "tflops", "number"),
     Column("bytes, at least", "bytes_per_s", "rate"),
     Column("doubt", "doubt", "text"),
 )
-_DOUBTS = {"cache": "fits into the cache", "suspect": "faster than the data sheet"}
+_DOUBTS = {"cache": "in cache", "suspect": "over the roof"}
 _LIMITS = {"launch": "host launches", "latency": "short kernels"}
 _LIMITS |= {"compute below": "far below compute", "memory below": "far below memory"}
 _PRECISIONS = {
@@ -74,7 +74,7 @@ def _table(source: PageSource, rows: list[dict[str, Any]]) -> str:
         for row in ordered[: source.limits.rows]
     ]
     rest = len(rows) - len(shown)
-    more = f"{counted(rest, 'more row')}, each with less above the roof" if rest else ""
+    more = f"{counted(rest, 'more row')}, each with less headroom" if rest else ""
     told = [column for column in _COLUMNS if any(row[column.key] is not None for row in shown)]
     longest = min(source.limits.name_letters, 512)
     return table_markup("t-roofline", "Operators against the roof", told, shown, more=more, longest=longest)
@@ -91,10 +91,10 @@ def _drawings(rows: list[dict[str, Any]], roofs: list[dict[str, Any]], memory: f
     lines = [Roof(_PRECISIONS.get(roof["precision"], roof["precision"]), roof["peak_tflops"]) for roof in _peaks(roofs)]
     named = listed([f"{point.name} {point.told.partition(': ')[2]}" for point in points[:3]])
     says = f"Roofline of {counted(len(points), 'operator')}. Most time: {named}."
-    told = "Above: what an operator reaches; to the right: operations for each byte it has to move; area: time. "
-    told += "Circles can reach a red line (peak of a precision), squares the dashed one (memory)."
+    told = "Each mark is an operator with its input shapes; its area is its time. The roof of circles is compute (red "
+    told += "lines), that of squares is memory (dotted line)."
     if len(rows) > len(placed):
-        told += f" {counted(len(rows) - len(placed), 'row')} of the table only move data, and have no place in it."
+        told += f" Not drawn: {counted(len(rows) - len(placed), 'operator')} that only move data."
     return {
         "wide": roofline(points, lines, memory, says, width=WIDE),
         "narrow": roofline(points, lines, memory, says, width=NARROW),

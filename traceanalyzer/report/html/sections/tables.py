@@ -104,7 +104,9 @@ def _section(
         rest_ns = sum(row[weight] or 0 for row in rest)
         took = f"together {duration(rest_ns)}" if rest_ns else "none of which took time on the device"
         more = f"{counted(len(rest), 'more row')}, {took}"
-    filled_columns = [c for c in columns if any(row[c.key] is not None for row in shown)]
+    filled_columns = [
+        c for c in columns if any(row[c.key] is not None and (row[c.key] or c.form != "time") for row in shown)
+    ]
     longest = min(source.limits.name_letters, 512)
     body = table_markup(f"t-{id_}", title, filled_columns, shown, more=more, longest=longest)
     return Part(id_, title, body, title if id_ in _IN_NAVIGATION else "", note)

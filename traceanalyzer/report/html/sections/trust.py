@@ -9,18 +9,17 @@ from traceanalyzer.report.diagnosis_blocks.skipped_rules import checked_words, s
 from traceanalyzer.report.diagnosis_blocks.unexplained import below_noise_blocks, unexplained_sections
 from traceanalyzer.report.html.block_markup import blocks_markup
 from traceanalyzer.report.html.document import Part
-from traceanalyzer.report.html.markup import filled
+from traceanalyzer.report.html.markup import filled, shown_name
 from traceanalyzer.report.html.source import PageSource
 from traceanalyzer.report.verdict import ran_no_kernels
+
+LONGEST_EXAMPLE = 240
 
 
 def section(source: PageSource) -> Part | None:
     """Return everything that limits what the page says; each rule that could not look, with what to record."""
     diagnosis = source.diagnosis
-    defects = [
-        Text(f"{defect.defect} ×{defect.count:,} in {defect.trace}: {defect.advice}", "dim")
-        for defect in diagnosis.defects
-    ]
+    defects = _defects(source)
     suppressed = [
         Section(
             (Bullets(tuple(Text(f"{item.title} ({item.rule})") for item in diagnosis.suppressed)),),
@@ -38,9 +37,19 @@ def section(source: PageSource) -> Part | None:
         "quality": blocks_markup([*trust_blocks(diagnosis, verbose=True), *below_noise_blocks(diagnosis)]),
         "changed": [_titled(item) for item in changed],
         "skipped": [_titled(item) for item in skipped_sections(diagnosis, verbose=True)],
-        "is_mute": source.verdict.state in ("blocked", "no-gpu"),
     }
     return Part("trust", "How far to trust it", filled("trust.html", values), "Trust")
+
+
+def _defects(source: PageSource) -> list[Text]:
+    """Say each kind of defect: how often, in which trace, what it means, and the first one as an example."""
+    examples = {(row["trace"], row["defect"]): row["example"] for row in source.rows("defect_examples")}
+    words = []
+    for defect in source.diagnosis.defects:
+        example = examples.get((defect.trace, defect.defect))
+        shown = f"; for example {shown_name(example, LONGEST_EXAMPLE)}" if example else ""
+        words.append(Text(f"{defect.defect} ×{defect.count:,} in {defect.trace}: {defect.advice}{shown}", "dim"))
+    return words
 
 
 def _titled(section: Section) -> dict[str, object]:

@@ -12,6 +12,9 @@ from traceanalyzer.report.html.source import PageSource
 def section(source: PageSource) -> Part | None:
     """Return the verdict's first sentence as the headline of the page and the rest below it."""
     headline, stop, rest = source.verdict.sentence.partition(". ")
+    if not rest:
+        headline, stop, rest = headline.partition("; ")
+        headline, stop, rest = headline + "." * bool(stop), "", rest[:1].upper() + rest[1:]
     values = {
         "inventory": inventory_words(source.diagnosis),
         "state": source.verdict.state,
