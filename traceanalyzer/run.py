@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Executor, Future
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -263,6 +263,7 @@ def open_run(
     trust: bool = False,
     device: str | None = None,
     ncu: str | Path | Sequence[str | Path] = (),
+    executor: Executor | None = None,
 ) -> Run:
     """Open a trace file, a folder or an archive of traces, or several of these as one run, ingesting what is new.
 
@@ -275,8 +276,9 @@ def open_run(
     some; with `trust`, also of a traceanalyzer.toml in the run's own folder (docs/settings.md). `jobs` is the number of
     cores to use (all by default); `report` receives how far reading is. `device` is the model of the devices that no
     trace names, as NAME or NAME:SMS. `ncu` are tables of Nsight Compute (`ncu --csv`) that lie elsewhere; those beside
-    the traces are read anyway. A file of a folder that cannot be read at all is left out and listed in
-    `Run.unreadable`. Raises TraceAnalyzerError where nothing can be read.
+    the traces are read anyway. An `executor` has its processes read and attribute the traces, one task each, where the
+    default is threads of this process; they must see run and store under the same paths. A file of a folder that cannot
+    be read at all is left out and listed in `Run.unreadable`. Raises TraceAnalyzerError where nothing can be read.
     """
     given = [path] if isinstance(path, (str, Path, Location)) else path
     inputs = [item if isinstance(item, Location) else run_input(item) for item in given]
@@ -303,13 +305,13 @@ def open_run(
             found = recognise_objects(remote_run, keeper)
         found = with_ncu_tables(found, tables)
         unreadable = list(found.unreadable)
-        ingested = ingest_all(found.sources, keeper, jobs or os.cpu_count() or 1, report, unreadable)
-        folders = [(source, folder) for source, folder, _ in ingested]
+        ingested = ingest_all(found.sources, keeper, jobs or os.cpu_count() or 1, report, unreadable, executor)
+        folders = [(item.source, item.folder) for item in ingested]
         traces, ncu_tables = traces_of(keeper, found, folders), ncu_tables_of(found, folders)
         if not traces:
             raise unreadable[0] if unreadable else no_trace_beside(ncu_tables, root)
-        reused = all(was_there for _, _, was_there in ingested)
-        derived = derived_of(keeper, traces, options, jobs) if attribution else None
+        reused = all(item.was_there for item in ingested)
+        derived = derived_of(keeper, traces, options, jobs, executor) if attribution else None
         writing = renew_catalog(keeper, traces, derived, reused, ncu_tables)
         return Run(
             root,

@@ -24,6 +24,7 @@ DERIVED_SOURCES = (
     "run.py",
     "opening",
     "query",
+    "store/__init__.py",
     "store/stored_trace.py",
     "renamed.py",
     "attribution",
