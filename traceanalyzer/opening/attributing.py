@@ -58,7 +58,7 @@ class AttributionTask:
 def attribute_source(task: AttributionTask) -> bool:
     """Attribute one trace, unless the store has it; return whether it was there."""
     if task.code is not None:
-        task.code.check()
+        task.code.check_here(task.store)
     keeper = Store(task.store)
 
     def compute(scratch: Path) -> None:

@@ -61,7 +61,7 @@ def ingest_source(
     """
     source = task.source
     if task.code is not None:
-        task.code.check()
+        task.code.check_here(task.store)
         if isinstance(source, Path) and not source.exists():
             hint = "put the run where all workers see it, under the same path"
             raise TraceAnalyzerError("the worker does not see this file", source, hint)

@@ -6,10 +6,12 @@ import socket
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
+from pathlib import Path
 
 import traceanalyzer
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.store.inputs import engine_key
+from traceanalyzer.store.owner import is_marked, user_key
 
 _LIBRARIES = ("duckdb", "pyarrow", "numpy")
 
@@ -27,9 +29,19 @@ class Code:
         """Return what this process has."""
         return _here()
 
-    def check(self, where: str | None = None) -> None:
-        """Raise TraceAnalyzerError where this process has other code than the one that asks for the work."""
-        self.compare(Code.here(), where or socket.gethostname())
+    def check_here(self, store: Path) -> None:
+        """Raise TraceAnalyzerError where this process has other code than the one that asks, or not its store."""
+        self.compare(Code.here(), socket.gethostname())
+        try:
+            is_ours = is_marked(store, user_key())
+        except OSError:
+            is_ours = False
+        if not is_ours:
+            what = (
+                f"the worker on {socket.gethostname()} does not see this store, or sees it with the key of another user"
+            )
+            hint = "give --store a folder that all workers share, under the same path; they also share XDG_STATE_HOME"
+            raise TraceAnalyzerError(what, store, hint)
 
     def compare(self, theirs: Code, where: str) -> None:
         """Raise TraceAnalyzerError where a worker has other code; the error names both."""
