@@ -103,7 +103,7 @@ def in_processes(
     """Return what has an executor's processes attribute traces into the store."""
 
     def attributed(matched: Matched) -> Iterator[RankTables]:
-        keep_matched(keeper, derived, traces, matched)
+        keep_matched(keeper, derived, traces, lambda: matched)
         code, store = Code.here(), keeper.folder.absolute()
         missing = [number for number in matched.trace_ids if keeper.find_rank_folder(derived, str(number)) is None]
         futures = {
@@ -128,21 +128,24 @@ def in_processes(
     return attributed
 
 
-def keep_matched(keeper: Store, derived: str, traces: Sequence[StoredTrace], matched: Matched) -> None:
-    """Write a run's matched collectives into the store, where its ranks find them."""
-
-    of_traces: dict[int, dict[Place, CommWaits]] = defaultdict(dict)
-    for place, own in matched.waits.items():
-        of_traces[place[0]][place] = own
+def keep_matched(
+    keeper: Store, derived: str, traces: Sequence[StoredTrace], matching: Callable[[], Matched]
+) -> tuple[int, ...]:
+    """Have the store hold a run's matched collectives, where its ranks find them; return the traces with GPU work."""
 
     def write(scratch: Path) -> None:
+        matched = matching()
+        of_traces: dict[int, dict[Place, CommWaits]] = defaultdict(dict)
+        for place, own in matched.waits.items():
+            of_traces[place[0]][place] = own
         _write(matched.members, scratch / _MEMBERS)
         with pq.ParquetWriter(scratch / _WAITS, _OF_WAITS, **parquet_options(_OF_WAITS)) as writer:
             for trace_id in range(len(traces)):  # a row group each, so that a rank reads its own alone
                 writer.write_table(_waits_table(of_traces[trace_id]))
         (scratch / _TRACES).write_text(json.dumps(matched.trace_ids))
 
-    keeper.rank_folder(derived, MATCHED, [trace.folder for trace in traces], write)
+    folder, _ = keeper.rank_folder(derived, MATCHED, [trace.folder for trace in traces], write)
+    return tuple(json.loads((folder / _TRACES).read_text()))
 
 
 def kept_matched(keeper: Store, derived: str) -> Matched | None:

@@ -91,15 +91,25 @@ def ingest_all(
     An `executor` runs the tasks, by default threads of this process. Sources that cannot be read are listed in
     `unreadable`; if none can, the first error is raised.
     """
-    if executor is None:
-        answers = _in_threads(sources, keeper, jobs, report)
-    else:
-        answers = _in_processes(sources, keeper, executor, report)
+    answers = ingest_each(sources, keeper, jobs, report, executor)
     errors = [answer for answer in answers if isinstance(answer, TraceAnalyzerError)]
     if len(errors) == len(answers):
         raise errors[0]
     unreadable += errors
     return [answer for answer in answers if isinstance(answer, Ingested)]
+
+
+def ingest_each(
+    sources: Sequence[tuple[Path | RemoteObject, Ingester]],
+    keeper: Store,
+    jobs: int,
+    report: Callable[[Progress], None],
+    executor: Executor | None = None,
+) -> list[Ingested | TraceAnalyzerError]:
+    """Return for each source its folder of traces, or why it cannot be read; see `ingest_all`."""
+    if executor is None:
+        return _in_threads(sources, keeper, jobs, report)
+    return _in_processes(sources, keeper, executor, report)
 
 
 def _in_threads(

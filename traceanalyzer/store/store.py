@@ -25,7 +25,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -180,6 +180,22 @@ class Store:
         """Return a folder of traces that another process says it wrote; raises TraceAnalyzerError where none comes."""
         return self._seen(self.folder / "traces" / name)
 
+    def keep_failure(self, source: Path | RemoteObject, stamp: list[int]) -> None:
+        """Remember that a file cannot be read, for as long as it looks the same."""
+        file = self._failure_file(source)
+        make_own_folder(file.parent)
+        self._replace_file(file, lambda fresh: fresh.write_text(json.dumps(stamp)))
+
+    def is_known_failure(self, source: Path | RemoteObject) -> bool:
+        """Return whether a file could not be read, and looks the same since."""
+        try:
+            return bool(json.loads(read_own_text(self._failure_file(source)) or "[]") == stamp_of(source))
+        except (ValueError, RecursionError):
+            return False
+
+    def _failure_file(self, source: Path | RemoteObject) -> Path:
+        return self.folder / "sources" / f"{self._hash(f'{engine_key(TRACE_SOURCES)} {place_of(source)}')}.failed.json"
+
     def _seen(self, target: Path) -> Path:
         until_s = time.monotonic() + _PATIENCE_S
         while not is_sealed(target, self._key):
@@ -228,14 +244,16 @@ class Store:
     ) -> tuple[Path, bool]:
         """Return a part of a set of traces' attribution and whether it was there; `compute` fills it if not.
 
-        `derived` is the name of the folder that it will be put into; the part `MATCHED` is asked for first.
+        `derived` is the name of the folder that it will be put into. The part `MATCHED` comes first, and who else wants
+        it waits for who is first, as far as the file system has locks.
         """
-        runs = make_own_folder(self.folder / "ranks")
-        target = make_own_folder(runs / derived) / name
-        if was_there := self.is_whole(target):
-            return target, was_there
-        self._fill(target, traces, compute)
-        return target, False
+        folder = make_own_folder(make_own_folder(self.folder / "ranks") / derived)
+        target = folder / name
+        with held(folder) if name == MATCHED else nullcontext():
+            was_there = self.is_whole(target)
+            if not was_there:
+                self._fill(target, traces, compute)
+        return target, was_there
 
     def find_rank_folder(self, derived: str, name: str) -> Path | None:
         """Return a part of a set of traces' attribution; None where it is not there."""
