@@ -37,6 +37,7 @@ _COMMANDS = {
     "memory": "memory",
     "sql": "sql",
     "ingest": "ingest",
+    "part": "part",
     "metrics": "metrics",
     "rules": "rules",
     "record": "record",

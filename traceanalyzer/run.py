@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Executor, Future
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,22 +13,20 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from traceanalyzer.attribution.vocabulary.options import DEFAULT_OPTIONS, AttributionOptions
-from traceanalyzer.discovery import find_run, with_ncu_tables
-from traceanalyzer.discovery.standard_input import STANDARD_INPUT, spooled
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
 from traceanalyzer.ingest import Progress
 from traceanalyzer.opening.catalog import renew_catalog
 from traceanalyzer.opening.contents import traces_of
 from traceanalyzer.opening.deriving import derived_of, with_names
-from traceanalyzer.opening.ingesting import check_name, ingest_all
+from traceanalyzer.opening.finding import find
+from traceanalyzer.opening.ingesting import ingest_all
 from traceanalyzer.opening.ncu_tables import ncu_tables_of, no_trace_beside
-from traceanalyzer.opening.sources import list_objects, recognise_objects
 from traceanalyzer.query.run_table import RunTable
-from traceanalyzer.remote.location import Location, run_input
+from traceanalyzer.remote.location import Location
 from traceanalyzer.renamed import with_new_names
 from traceanalyzer.settings.hardware import with_device
-from traceanalyzer.settings.settings import NO_SETTINGS_FILE, SettingsFile, locate_settings
-from traceanalyzer.store.store import Store, locate_store
+from traceanalyzer.settings.settings import NO_SETTINGS_FILE, SettingsFile
+from traceanalyzer.store.store import Store
 from traceanalyzer.store.stored_trace import NcuTable, StoredTrace
 
 if TYPE_CHECKING:
@@ -268,6 +266,7 @@ def open_run(
     device: str | None = None,
     ncu: str | Path | Sequence[str | Path] = (),
     catalog: bool = False,
+    executor: Executor | None = None,
 ) -> Run:
     """Open a trace file, a folder or an archive of traces, or several of these as one run, ingesting what is new.
 
@@ -281,41 +280,22 @@ def open_run(
     cores to use (all by default); `report` receives how far reading is. `device` is the model of the devices that no
     trace names, as NAME or NAME:SMS. `ncu` are tables of Nsight Compute (`ncu --csv`) that lie elsewhere; those beside
     the traces are read anyway. With `catalog` the store gets a DuckDB database of every table and metric as views,
-    `catalog.duckdb`, which later runs renew. A file of a folder that cannot be read at all is left out and listed in
-    `Run.unreadable`. Raises TraceAnalyzerError where nothing can be read.
+    `catalog.duckdb`, which later runs renew. An `executor` has its processes read and attribute the traces, one task
+    each, where the default is threads of this process; they must see run and store under the same paths. A file of
+    a folder that cannot be read at all is left out and listed in `Run.unreadable`. Raises TraceAnalyzerError where
+    nothing can be read.
     """
-    given = [path] if isinstance(path, (str, Path, Location)) else path
-    inputs = [item if isinstance(item, Location) else run_input(item) for item in given]
     with ExitStack() as kept:
-        piped = kept.enter_context(spooled()) if Path(STANDARD_INPUT) in inputs else None
-        tables = [Path(ncu)] if isinstance(ncu, str | Path) else [Path(item) for item in ncu]
-        remote = [item for item in inputs if not isinstance(item, Path)]
-        local = [item for item in inputs if isinstance(item, Path)]
-        if remote:
-            remote_run = list_objects(remote, local)
-            root: Path | Location = remote_run.root
-        else:
-            found = find_run([item if piped is None or item != Path(STANDARD_INPUT) else piped for item in local])
-            root = found.root
-        if piped is not None and root == piped:
-            root, store = Path(piped.name), store or piped.with_name("store")
-        settings_file = locate_settings(root, trust=trust)
-        if attribution:
-            options = with_names(options, settings_file)
-        location = locate_store(root, None if store is None else Path(store))
-        check_name(location.folder)
-        keeper = Store(location.folder)
-        if remote:
-            found = recognise_objects(remote_run, keeper)
-        found = with_ncu_tables(found, tables)
-        unreadable = list(found.unreadable)
-        ingested = ingest_all(found.sources, keeper, jobs or os.cpu_count() or 1, report, unreadable)
-        folders = [(source, folder) for source, folder, _ in ingested]
-        traces, ncu_tables = traces_of(keeper, found, folders), ncu_tables_of(found, folders)
+        found = find(path, store, options, kept, trust=trust, ncu=ncu, names=attribution)
+        root, keeper, options = found.root, found.keeper, found.options
+        unreadable = list(found.sources.unreadable)
+        ingested = ingest_all(found.sources.sources, keeper, jobs or os.cpu_count() or 1, report, unreadable, executor)
+        folders = [(item.source, item.folder) for item in ingested]
+        traces, ncu_tables = traces_of(keeper, found.sources, folders), ncu_tables_of(found.sources, folders)
         if not traces:
             raise unreadable[0] if unreadable else no_trace_beside(ncu_tables, root)
-        reused = all(was_there for _, _, was_there in ingested)
-        derived = derived_of(keeper, traces, options, jobs) if attribution else None
+        reused = all(item.was_there for item in ingested)
+        derived = derived_of(keeper, traces, options, jobs, executor) if attribution else None
         writing = renew_catalog(keeper, traces, derived, reused, ncu_tables, asked=catalog)
         return Run(
             root,
@@ -327,8 +307,8 @@ def open_run(
             options,
             jobs,
             writing,
-            location.ignored,
-            settings_file,
+            found.location.ignored,
+            found.settings_file,
             device,
             tuple(ncu_tables),
             kept.pop_all(),

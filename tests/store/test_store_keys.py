@@ -34,11 +34,18 @@ for number, (source, ingester) in enumerate(find_sources(Path(sys.argv[1]))):
     ingester.ingest(source, folder, IngestOptions())
 """
 DERIVING = """
+from traceanalyzer.attribution import READS, AttributionOptions, attribute
 from traceanalyzer.query import engine
+from traceanalyzer.query.canonical import OneTraceConnections
 parts = sorted(path.parent for path in Path(sys.argv[2]).rglob("traces.parquet"))
 traces = [engine.StoredTrace(part, part.name, part, rank, "name") for rank, part in enumerate(parts)]
+connections = OneTraceConnections(dict(enumerate(traces)), READS)
+def attributed(matched):
+    for number in matched.trace_ids:
+        with connections.holding(number) as own:
+            yield attribute(own, number, AttributionOptions(), matched.waits)
 with engine.connect_canonical(traces) as connection:
-    engine.compute_derived(connection, None, traces)
+    engine.compute_derived(connection, None, None, attributed)
 """
 REPORTING = """
 print(*(os.fspath(path) for path in opened if isinstance(path, (str, os.PathLike))), sep="\\n")

@@ -14,10 +14,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from traceanalyzer.attribution.lead_scan.bounds import Bounds
     from traceanalyzer.attribution.lead_scan.scan import WhatIf
-    from traceanalyzer.attribution.tables import READS, compute
+    from traceanalyzer.attribution.tables import READS, Matched, RankTables, attribute, compute, match
     from traceanalyzer.attribution.vocabulary.options import AttributionOptions
 
-__all__ = ["READS", "AttributionOptions", "Bounds", "WhatIf", "compute"]
+__all__ = [
+    "READS",
+    "AttributionOptions",
+    "Bounds",
+    "Matched",
+    "RankTables",
+    "WhatIf",
+    "attribute",
+    "compute",
+    "match",
+]
 
 # Imported on first use: a run whose tables are stored needs none of the code that computes them.
 _MODULES = {
@@ -25,7 +35,11 @@ _MODULES = {
     "Bounds": "lead_scan.bounds",
     "WhatIf": "lead_scan.scan",
     "READS": "tables",
+    "Matched": "tables",
+    "RankTables": "tables",
+    "attribute": "tables",
     "compute": "tables",
+    "match": "tables",
 }
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
-from itertools import chain
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,7 @@ from traceanalyzer.attribution.attributed_device import AttributedDevice, attrib
 from traceanalyzer.attribution.blame import Blames
 from traceanalyzer.attribution.lead_scan.events import NO_LIMIT
 from traceanalyzer.attribution.ledger.ledger import CONFIDENCES
-from traceanalyzer.attribution.matching.collective_matching import Member, match_collectives, waits_of
+from traceanalyzer.attribution.matching.collective_matching import CommWaits, Member, match_collectives, waits_of
 from traceanalyzer.attribution.matching.comm_calls import Place
 from traceanalyzer.attribution.run_tables import Owned, bound_tables, table_of
 from traceanalyzer.attribution.steps.steps import check_pattern
@@ -47,42 +45,76 @@ _OF_MEMBER = attrgetter(
 )
 
 
+@dataclass(frozen=True)
+class Matched:
+    """The collectives of a run: the table of their members, and how long each device waited in them."""
+
+    members: pa.Table
+    waits: Mapping[Place, CommWaits]
+    trace_ids: tuple[int, ...]  # of the traces with GPU work
+
+
+@dataclass(frozen=True)
+class RankTables:
+    """What attribution says of one trace alone: rows of its tables, and the time that each cause owns on a device."""
+
+    tables: Mapping[str, pa.Table]
+    owned: Mapping[Place, Mapping[str, Owned]]
+
+
 def compute(
     con: duckdb.DuckDBPyConnection,
     options: AttributionOptions = DEFAULT_OPTIONS,
-    connect_one: Callable[[int], AbstractContextManager[duckdb.DuckDBPyConnection]] | None = None,
-    jobs: int = 1,
+    matched: Matched | None = None,
+    attributed: Callable[[Matched], Iterable[RankTables]] | None = None,
 ) -> dict[str, pa.Table]:
     """Return every attribution table of the run that a connection holds as canonical.*.
 
-    `connect_one` gives a connection that holds only one trace (the tables in READS), which is faster for runs of many
-    traces: then `jobs` traces are attributed at once.
+    `matched` are its collectives, where they are known (`match`); `attributed` returns the attribution of each trace in
+    their order (`attribute`), by default one after the other over this connection.
     """
-    tables = load_tables(Path(__file__).parent / "schema")
-    parts: dict[str, list[pa.Table]] = {
-        name: [pa.Table.from_batches([], table.arrow_schema())] for name, table in tables.items()
-    }
-    members = match_collectives(con)
-    waits = waits_of(members)
-    owned = {}
     check_pattern(con, options.step_pattern)
-
-    def attributed(trace_id: int) -> list[tuple[Place, dict[str, Owned], dict[str, pa.Table]]]:
-        with nullcontext(con) if connect_one is None else connect_one(trace_id) as own:
-            return [
-                ((trace_id, device.ops.device), _owned(device), _device_tables(tables, device))
-                for device in attribute_trace(own, trace_id, options, waits)
-            ]
-
-    trace_ids = [trace_id for (trace_id,) in con.execute(_TRACES).fetchall()]
-    with ThreadPoolExecutor(1 if connect_one is None else jobs) as pool:
-        for place, own_causes, made in chain.from_iterable(pool.map(attributed, trace_ids)):
-            owned[place] = own_causes
-            for name, part in made.items():
-                parts[name].append(part)
+    matched = match(con) if matched is None else matched
+    ranks = (
+        (attribute(con, trace_id, options, matched.waits) for trace_id in matched.trace_ids)
+        if attributed is None
+        else attributed(matched)
+    )
+    parts: dict[str, list[pa.Table]] = {
+        name: [pa.Table.from_batches([], table.arrow_schema())] for name, table in _schemas().items()
+    }
+    owned: dict[Place, Mapping[str, Owned]] = {}
+    for rank in ranks:
+        owned |= rank.owned
+        for name, part in rank.tables.items():
+            parts[name].append(part)
     by_table = {name: pa.concat_tables(made) for name, made in parts.items()}
-    by_table["collective_members"] = _collective_members(tables["collective_members"], members)
-    return by_table | bound_tables(con, by_table, owned, {name: table.arrow_schema() for name, table in tables.items()})
+    by_table["collective_members"] = matched.members
+    schemas = {name: table.arrow_schema() for name, table in _schemas().items()}
+    return by_table | bound_tables(con, by_table, owned, schemas)
+
+
+def match(con: duckdb.DuckDBPyConnection) -> Matched:
+    """Return the collectives of the run that a connection holds: the one thing that a rank needs of the others."""
+    members = match_collectives(con)
+    trace_ids = tuple(trace_id for (trace_id,) in con.execute(_TRACES).fetchall())
+    return Matched(_collective_members(_schemas()["collective_members"], members), waits_of(members), trace_ids)
+
+
+def attribute(
+    con: duckdb.DuckDBPyConnection, trace_id: int, options: AttributionOptions, waits: Mapping[Place, CommWaits]
+) -> RankTables:
+    """Return the attribution of one trace; the connection may hold others, or this one only (the tables in READS)."""
+    devices = list(attribute_trace(con, trace_id, options, waits))
+    made = [_device_tables(_schemas(), device) for device in devices]
+    return RankTables(
+        {name: pa.concat_tables([tables[name] for tables in made]) for name in (made[0] if made else ())},
+        {(trace_id, device.ops.device): _owned(device) for device in devices},
+    )
+
+
+def _schemas() -> dict[str, TableSchema]:
+    return load_tables(Path(__file__).parent / "schema")
 
 
 def _device_tables(tables: dict[str, TableSchema], device: AttributedDevice) -> dict[str, pa.Table]:

@@ -15,7 +15,14 @@ import click
 
 from traceanalyzer.commands.also import also_option, parse_also
 from traceanalyzer.commands.gating import check_budgets, tell_gate
-from traceanalyzer.commands.opening import RunOptions, no_settings_option, opened, several_run_options, step_options
+from traceanalyzer.commands.opening import (
+    RunOptions,
+    cluster_options,
+    no_settings_option,
+    opened,
+    several_run_options,
+    step_options,
+)
 from traceanalyzer.commands.output import chosen_format, report_options, written
 from traceanalyzer.diagnosis import SEVERITIES
 from traceanalyzer.errors import TraceAnalyzerError
@@ -38,6 +45,7 @@ EXIT_BLOCKED = 3
 @click.command()
 @several_run_options
 @step_options
+@cluster_options
 @report_options(
     formats.DIAGNOSIS_FORMATS,
     (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from traceanalyzer.commands.opening import RunOptions, opened, several_run_options
+from traceanalyzer.commands.opening import RunOptions, cluster_options, opened, several_run_options
 from traceanalyzer.report.inventory import query
 from traceanalyzer.report.visible import visible
 from traceanalyzer.report.words import counted
@@ -12,6 +12,7 @@ from traceanalyzer.report.words import counted
 
 @click.command()
 @several_run_options
+@cluster_options
 def ingest(options: RunOptions) -> None:
     """Read the traces of a run into Parquet files in its store.
 

@@ -6,6 +6,7 @@ import functools
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from traceanalyzer.commands.run_path import RunPath
 from traceanalyzer.report.visible import visible
 
 if TYPE_CHECKING:
+    from traceanalyzer.cluster.address import ClusterAddress
     from traceanalyzer.remote.location import Location
     from traceanalyzer.run import Run
 
@@ -38,6 +40,8 @@ class RunOptions:
     steps: tuple[int, int] | None = None  # as in AttributionOptions
     ncu: tuple[Path, ...] = ()  # tables of Nsight Compute that do not lie beside the traces
     inputs: tuple[Path | Location, ...] = ()  # several inputs that are one run; empty: `path` alone
+    cluster: ClusterAddress | None = None  # where traces are read and attributed; None: in this process
+    plan: bool = False  # only say what there is to do
 
 
 def store_option(meaning: str = "Folder for computed tables.") -> Callable[..., Any]:
@@ -124,27 +128,74 @@ def step_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return step_pattern_option(device_option(gathered))
 
 
+def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options for where its work is done; put it below `several_run_options`."""
+
+    @functools.wraps(command)
+    def gathered(options: RunOptions, cluster: str | None, plan: bool, **rest: Any) -> Any:
+        from traceanalyzer.cluster.address import parse_cluster
+
+        address = None if cluster is None else parse_cluster(cluster)
+        return command(options=replace(options, cluster=address, plan=plan), **rest)
+
+    return click.option(
+        "--cluster",
+        metavar="WHERE",
+        help="Read and attribute traces on Dask workers: local[:N], tcp://HOST:PORT, tls://HOST:PORT, "
+        "file:SCHEDULER.json, env, slurm[:N] (docs/scale.md).",
+    )(
+        click.option("--plan", is_flag=True, help="Say what would be done, where and at what cost, and do nothing.")(
+            gathered
+        )
+    )
+
+
+@contextmanager
+def _executor(address: ClusterAddress | None) -> Iterator[Executor | None]:
+    """Give what runs the tasks of a run; None: threads of this process."""
+    if address is None:
+        yield None
+        return
+    from traceanalyzer.cluster.dask_executor import DaskExecutor
+
+    with DaskExecutor(address) as executor:
+        yield executor
+
+
 @contextmanager
 def opened(options: RunOptions, *, attribution: bool = True, catalog: bool = False) -> Iterator[tuple[Run, Activity]]:
-    """Open a run and ingest what is new in it; progress goes to standard error if that is a terminal."""
+    """Open a run and ingest what is new in it; progress goes to standard error if that is a terminal.
+
+    With `--plan`, it is only said what there is to do, and the command ends.
+    """
     from traceanalyzer.attribution import AttributionOptions
     from traceanalyzer.run import open_run
 
+    if options.plan:
+        from traceanalyzer.opening.planning import plan_of
+
+        attributes = AttributionOptions(options.step_pattern, options.names, options.steps)
+        given = options.inputs or options.path
+        for line in plan_of(given, options.store, attributes, options.cluster, attribution, options.trust):
+            click.echo(visible(line))
+        raise click.exceptions.Exit(0)
     with Activity(enabled=sys.stderr.isatty() and not options.quiet) as activity:
         started = time.monotonic()
         activity.phase(f"opening {visible(str(options.path))}")
-        run = open_run(
-            options.inputs or options.path,
-            store=options.store,
-            jobs=options.jobs,
-            report=activity.read,
-            attribution=attribution,
-            options=AttributionOptions(options.step_pattern, options.names, options.steps),
-            trust=options.trust,
-            device=options.device,
-            ncu=options.ncu,
-            catalog=catalog,
-        )
+        with _executor(options.cluster) as executor:
+            run = open_run(
+                options.inputs or options.path,
+                store=options.store,
+                jobs=options.jobs,
+                report=activity.read,
+                attribution=attribution,
+                options=AttributionOptions(options.step_pattern, options.names, options.steps),
+                trust=options.trust,
+                device=options.device,
+                ncu=options.ncu,
+                catalog=catalog,
+                executor=executor,
+            )
         try:
             for error in run.unreadable:
                 hint = f" ({visible(error.hint)})" if error.hint else ""

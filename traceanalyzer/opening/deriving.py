@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,20 +19,41 @@ def with_names(options: AttributionOptions, settings_file: SettingsFile) -> Attr
     return options if options.names is not None else replace(options, names=settings_file.read().names)
 
 
-def derived_of(keeper: Store, traces: Sequence[StoredTrace], options: AttributionOptions, jobs: int | None) -> Path:
-    """Return the folder of the attribution tables of some traces, computed if the store lacks them."""
+def derived_place(keeper: Store, traces: Sequence[StoredTrace], options: AttributionOptions) -> Path:
+    """Return where the attribution tables of some traces lie, once they are there."""
+    # Ranks may come from the files' names, which the folders of traces do not depend on.
+    asked = f"{options.key()} {[trace.rank for trace in traces]}"
+    return keeper.derived_place([trace.folder for trace in traces], asked)
+
+
+def derived_of(
+    keeper: Store,
+    traces: Sequence[StoredTrace],
+    options: AttributionOptions,
+    jobs: int | None,
+    executor: Executor | None = None,
+) -> Path:
+    """Return the folder of the attribution tables of some traces, computed if the store lacks them.
+
+    An `executor` runs the tasks, by default threads of this process.
+    """
+    target = derived_place(keeper, traces, options)
 
     def compute(scratch: Path) -> None:
         import pyarrow.parquet as pq
 
         from traceanalyzer.ingest.sink import parquet_options
+        from traceanalyzer.opening.attributing import in_processes, in_threads, kept_matched
         from traceanalyzer.query import engine
         from traceanalyzer.query.canonical import connect_canonical
 
+        matched, attributed = kept_matched(keeper, target.name), None
+        if executor is not None:
+            attributed = in_processes(keeper, target.name, traces, options, executor)
+        elif len(traces) > 1 or matched is not None:
+            attributed = in_threads(keeper, target.name, traces, options, jobs or os.cpu_count() or 1)
         with connect_canonical(traces) as connection:
-            for name, table in engine.compute_derived(connection, options, traces, jobs or os.cpu_count() or 1).items():
+            for name, table in engine.compute_derived(connection, options, matched, attributed).items():
                 pq.write_table(table, scratch / f"{name}.parquet", **parquet_options(table.schema))
 
-    # Ranks may come from the files' names, which the folders of traces do not depend on.
-    asked = f"{options.key()} {[trace.rank for trace in traces]}"
-    return keeper.derived_folder([trace.folder for trace in traces], asked, compute)
+    return keeper.derived_folder(target, [trace.folder for trace in traces], compute)

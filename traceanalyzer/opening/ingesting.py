@@ -1,18 +1,81 @@
-"""Has the sources of a run read that the store does not hold yet, on all cores."""
+"""Has the sources of a run read that the store does not hold yet: each is a task, which any executor can run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import Ingester, IngestOptions, Progress
 from traceanalyzer.store.store import Store, StoreWriteError
 
 if TYPE_CHECKING:
+    from traceanalyzer.opening.same_code import Code
     from traceanalyzer.remote.remote_object import RemoteObject
+
+# So many files that fail for one reason, and this share of all: then the reason is no file, and the rest is not tried.
+_MOST_FAILURES = 8
+_MOST_FAILURES_SHARE = 0.05
+_T = TypeVar("_T")
+
+
+class LostWorkerError(TraceAnalyzerError):
+    """The workers that ran a task ended before it did, each time."""
+
+
+@dataclass(frozen=True)
+class IngestTask:
+    """One file of a run to be read into a store: plain data, which means the same on every machine that sees both."""
+
+    source: Path | RemoteObject
+    ingester: Ingester
+    store: Path
+    jobs: int = 1
+    code: Code | None = None  # what has to do it, where that is another process
+
+
+@dataclass(frozen=True)
+class Ingested:
+    """A source with the folder of its traces, and whether the store had it."""
+
+    source: Path | RemoteObject
+    folder: Path
+    was_there: bool
+
+
+def ignore(progress: Progress) -> None:
+    """Tell nobody how far reading is."""
+
+
+def ingest_source(
+    task: IngestTask, report: Callable[[Progress], None] = ignore
+) -> tuple[str, bool] | TraceAnalyzerError:
+    """Read one source into the store, unless it is there; return the name of its folder and whether it was there.
+
+    An error of the source is returned, as the others go on; one of the store, or of the worker, is raised.
+    """
+    source = task.source
+    if task.code is not None:
+        task.code.check_here(task.store)
+        if isinstance(source, Path) and not source.exists():
+            hint = "put the run where all workers see it, under the same path"
+            raise TraceAnalyzerError("the worker does not see this file", source, hint)
+    try:
+        check_name(source)
+        options = IngestOptions(task.jobs, report)
+        folder, was_there = Store(task.store).trace_folder(
+            source, lambda scratch: _ingest(task.ingester, source, scratch, options)
+        )
+    except StoreWriteError:
+        raise
+    except TraceAnalyzerError as error:
+        return TraceAnalyzerError(error.what, error.where or str(source), error.hint)
+    return folder.name, was_there
 
 
 def ingest_all(
@@ -21,33 +84,115 @@ def ingest_all(
     jobs: int,
     report: Callable[[Progress], None],
     unreadable: list[TraceAnalyzerError],
-) -> list[tuple[Path | RemoteObject, Path, bool]]:
-    """Return each source with its folder of traces and whether the store had it; all cores are used.
+    executor: Executor | None = None,
+) -> list[Ingested]:
+    """Return each source with its folder of traces, read where the store lacks it; all cores are used.
 
-    Sources that cannot be read are listed in `unreadable`; if none can, the first error is raised.
+    An `executor` runs the tasks, by default threads of this process. Sources that cannot be read are listed in
+    `unreadable`; if none can, the first error is raised.
     """
-    options = IngestOptions(max(1, jobs // len(sources)), report)
-
-    def ingest(
-        item: tuple[Path | RemoteObject, Ingester],
-    ) -> tuple[Path | RemoteObject, Path, bool] | TraceAnalyzerError:
-        source, ingester = item
-        try:
-            check_name(source)
-            folder, was_there = keeper.trace_folder(source, lambda scratch: _ingest(ingester, source, scratch, options))
-        except StoreWriteError:
-            raise
-        except TraceAnalyzerError as error:
-            return TraceAnalyzerError(error.what, error.where or str(source), error.hint)
-        return source, folder, was_there
-
-    with ThreadPoolExecutor(min(jobs, len(sources))) as pool:
-        answers = list(pool.map(ingest, sources))
+    answers = ingest_each(sources, keeper, jobs, report, executor)
     errors = [answer for answer in answers if isinstance(answer, TraceAnalyzerError)]
     if len(errors) == len(answers):
         raise errors[0]
     unreadable += errors
-    return [answer for answer in answers if not isinstance(answer, TraceAnalyzerError)]
+    return [answer for answer in answers if isinstance(answer, Ingested)]
+
+
+def ingest_each(
+    sources: Sequence[tuple[Path | RemoteObject, Ingester]],
+    keeper: Store,
+    jobs: int,
+    report: Callable[[Progress], None],
+    executor: Executor | None = None,
+) -> list[Ingested | TraceAnalyzerError]:
+    """Return for each source its folder of traces, or why it cannot be read; see `ingest_all`."""
+    if executor is None:
+        return _in_threads(sources, keeper, jobs, report)
+    return _in_processes(sources, keeper, executor, report)
+
+
+def _in_threads(
+    sources: Sequence[tuple[Path | RemoteObject, Ingester]],
+    keeper: Store,
+    jobs: int,
+    report: Callable[[Progress], None],
+) -> list[Ingested | TraceAnalyzerError]:
+    each = max(1, jobs // len(sources))
+    tasks = [IngestTask(source, ingester, keeper.folder, each) for source, ingester in sources]
+    with ThreadPoolExecutor(min(jobs, len(tasks))) as pool:
+        answers = pool.map(partial(ingest_source, report=report), tasks)
+        return [_answer(source, answer, keeper) for (source, _), answer in zip(sources, answers, strict=True)]
+
+
+def _in_processes(
+    sources: Sequence[tuple[Path | RemoteObject, Ingester]],
+    keeper: Store,
+    executor: Executor,
+    report: Callable[[Progress], None],
+) -> list[Ingested | TraceAnalyzerError]:
+    """Have what the store lacks read by other processes, which write into the same store."""
+    from traceanalyzer.opening.same_code import Code
+
+    held = held_sources([source for source, _ in sources], keeper)
+    store, code = keeper.folder.absolute(), Code.here()
+    new = [
+        (source, IngestTask(source.absolute() if isinstance(source, Path) else source, ingester, store, code=code))
+        for (source, ingester), folder in zip(sources, held, strict=True)
+        if folder is None
+    ]
+    for source, _ in new:
+        report(Progress(source, 0, source.stat().st_size, 0))
+    futures = [executor.submit(ingest_source, task) for _, task in new]
+    read: dict[str, Ingested | TraceAnalyzerError] = {}
+    failed: dict[str, int] = {}
+    try:
+        for (source, task), answer in zip(new, outcomes(futures), strict=True):
+            if isinstance(answer, tuple):
+                keeper.written_elsewhere(answer[0])
+            elif answer.where in (None, str(task.source)):
+                answer = TraceAnalyzerError(answer.what, str(source), answer.hint)
+            read[str(source)] = _answer(source, answer, keeper)
+            report(Progress(source, source.stat().st_size, source.stat().st_size, 0))
+            if isinstance(answer, TraceAnalyzerError):
+                failed[answer.what] = failed.get(answer.what, 0) + 1
+                if failed[answer.what] >= max(_MOST_FAILURES, _MOST_FAILURES_SHARE * len(new)):
+                    what = f"{answer.what}; {failed[answer.what]} of {len(read)} files fail alike, and the rest is left"
+                    raise TraceAnalyzerError(what, answer.where, answer.hint)
+    finally:
+        for future in futures:
+            future.cancel()
+    return [
+        read[str(source)] if folder is None else Ingested(source, folder, True)
+        for (source, _), folder in zip(sources, held, strict=True)
+    ]
+
+
+def held_sources(sources: Sequence[Path | RemoteObject], keeper: Store) -> list[Path | None]:
+    """Return the folder of traces of each source that the store holds; a file system on a network is asked at once."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(keeper.held_traces, sources))
+
+
+def outcomes(futures: Iterable[Future[_T]]) -> Iterator[_T | LostWorkerError]:
+    """Yield the results of tasks in their order; of one that ended its workers, the error."""
+    for future in futures:
+        try:
+            yield future.result()
+        except LostWorkerError as error:
+            yield error
+        except BrokenExecutor as error:
+            hint = "most often for lack of memory; use fewer workers. What is done is kept: run the command again"
+            raise TraceAnalyzerError("a worker process ended abruptly", hint=hint) from error
+
+
+def _answer(
+    source: Path | RemoteObject, answer: tuple[str, bool] | TraceAnalyzerError, keeper: Store
+) -> Ingested | TraceAnalyzerError:
+    if isinstance(answer, TraceAnalyzerError):
+        return answer
+    name, was_there = answer
+    return Ingested(source, keeper.folder / "traces" / name, was_there)
 
 
 def check_name(path: Path | RemoteObject) -> None:

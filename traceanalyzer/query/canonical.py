@@ -43,12 +43,12 @@ def define_canonical(
 
 
 class OneTraceConnections:
-    """Connections that each hold one trace of a run at a time, for the threads of a pool.
+    """Connections that each hold one trace of a run at a time, by its number, for the threads of a pool.
 
     A connection is used again for another trace: opening one takes seven times as long.
     """
 
-    def __init__(self, traces: Sequence[StoredTrace], needed: Set[str] | None = None) -> None:
+    def __init__(self, traces: Mapping[int, StoredTrace], needed: Set[str] | None = None) -> None:
         self._traces = traces
         self._needed = needed
         self._free: list[duckdb.DuckDBPyConnection] = []

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from traceanalyzer.metrics import metrics, metrics_in_order, sources_in
 from traceanalyzer.query.canonical import (
-    OneTraceConnections,
     connect_canonical,
     define_canonical,
     insert,
@@ -30,7 +29,7 @@ from traceanalyzer.schema import TableSchema, canonical_tables, derived_tables
 from traceanalyzer.store.stored_trace import NcuTable, StoredTrace
 
 if TYPE_CHECKING:
-    from traceanalyzer.attribution import AttributionOptions
+    from traceanalyzer.attribution import AttributionOptions, Matched, RankTables
 
 __all__ = [
     "add_attribution",
@@ -194,21 +193,13 @@ def _insert_all(
 def compute_derived(
     connection: duckdb.DuckDBPyConnection,
     options: AttributionOptions | None = None,
-    traces: Sequence[StoredTrace] = (),
-    jobs: int = 1,
+    matched: Matched | None = None,
+    attributed: Callable[[Matched], Iterable[RankTables]] | None = None,
 ) -> dict[str, pa.Table]:
-    """Compute the attribution tables from the canonical tables of a connection, over `traces` where they are stored.
-
-    Several stored traces are attributed on `jobs` threads.
-    """
+    """Compute the attribution tables from the canonical tables of a connection, see `attribution.compute`."""
     from traceanalyzer import attribution
 
-    options = options or attribution.AttributionOptions()
-    if len(traces) > 1:
-        with closing(OneTraceConnections(traces, attribution.READS)) as connections:
-            tables = attribution.compute(connection, options, connections.holding, jobs)
-    else:
-        tables = attribution.compute(connection, options)
+    tables = attribution.compute(connection, options or attribution.AttributionOptions(), matched, attributed)
     return {name: _in_order(tables[name], table) for name, table in derived_tables().items()}
 
 

@@ -9,14 +9,15 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import xxhash
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.remote.client import Client, Entry, ReplacedError, TemporaryError, WholeOnlyError, reason_of
+from traceanalyzer.remote.location import Location
 
 # One block is read ahead of the one in use: this is half of what an open object holds in memory.
 BLOCK_BYTES = 8 * 2**20
@@ -46,6 +47,10 @@ class RemoteObject:
     def __str__(self) -> str:
         return self.url
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel to another process without the client: there, one is made with the credentials that are there."""
+        return _object_elsewhere, (self.entry, self.url, self.run_name, self.log)
+
     @property
     def name(self) -> str:
         """The last part of the key."""
@@ -69,6 +74,18 @@ class RemoteObject:
         logged = "" if self.log is None else self.log.digest
         version = self.entry.version or secrets.token_hex()
         return xxhash.xxh3_128_hexdigest(f"{self.url}\n{self.entry.size_bytes}\n{version}\n{logged}".encode())
+
+
+def _object_elsewhere(entry: Entry, url: str, run_name: str, log: RemoteObject | None) -> RemoteObject:
+    scheme, _, rest = url.partition("://")  # a key may hold what has a meaning in a URL that a user gives
+    return RemoteObject(entry, url, run_name, _client_of(scheme, rest.partition("/")[0]), log)
+
+
+@cache
+def _client_of(scheme: str, host: str) -> Client:
+    from traceanalyzer.remote.finding import client_of
+
+    return client_of(Location(scheme, host, "", True))
 
 
 class Body(io.RawIOBase):

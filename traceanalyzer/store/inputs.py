@@ -26,6 +26,7 @@ DERIVED_SOURCES = (
     "query",
     "store/folders.py",
     "store/owner.py",
+    "store/__init__.py",
     "store/stored_trace.py",
     "renamed.py",
     "attribution",

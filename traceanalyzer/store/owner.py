@@ -24,7 +24,7 @@ from traceanalyzer.store.folders import (
 )
 
 MARK_NAME = "traceanalyzer-store.txt"
-PARTS = ("sources", "traces", "derived", "scratch")
+PARTS = ("sources", "traces", "derived", "ranks", "scratch")
 UNWRITABLE = "cannot be written"
 NOT_MADE_HERE = "holds what this user's traceanalyzer did not write in this place"
 _MARK_TEXT = "Computed by traceanalyzer from traces; it is safe to delete this folder."
@@ -39,11 +39,11 @@ def claim_store(folder: Path, key: bytes) -> str | None:
             folder.mkdir(mode=OWN_FOLDER_MODE, parents=True, exist_ok=True)
         if not is_own_folder(folder):
             return NOT_A_FOLDER
-        if not _is_marked(folder, key):
+        if not is_marked(folder, key):
             if all(entry.name.startswith(MARK_NAME) for entry in folder.iterdir()):
                 folder.chmod(OWN_FOLDER_MODE)
                 _write_mark(folder, key)
-            elif not _is_marked(folder, key):  # read again: another command may have marked the folder since
+            elif not is_marked(folder, key):  # read again: another command may have marked the folder since
                 return NOT_MADE_HERE
         parts = [folder / name for name in PARTS]
         if not all(is_own_folder(part) for part in parts if os.path.lexists(part)):
@@ -54,7 +54,8 @@ def claim_store(folder: Path, key: bytes) -> str | None:
         return UNWRITABLE
 
 
-def _is_marked(folder: Path, key: bytes) -> bool:
+def is_marked(folder: Path, key: bytes) -> bool:
+    """Return whether a folder has this user's mark."""
     return hmac.compare_digest((read_own_text(folder / MARK_NAME) or "").encode(), _mark(folder, key).encode())
 
 

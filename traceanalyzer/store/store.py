@@ -5,6 +5,7 @@
       sources/<path hash>.json    what a file looked like when it was last read, and its content's hash
       traces/<name>-<key>/        one file's traces, each a folder of canonical tables
       derived/<key>/              attribution tables of one set of traces under one set of options
+      ranks/<key>/<number>/       what other processes computed of it, one trace each; gone once derived/<key> is there
       answers/<key>.txt           what is quicker read than made again: diagnoses, ranks, what objects elsewhere are
       catalog.duckdb              every table and metric as documented views, for any DuckDB client
       catalog.txt                 which derived tables it shows (those asked for last), and what it looked like
@@ -19,11 +20,12 @@ import errno
 import json
 import os
 import re
+import socket
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -71,6 +73,11 @@ _SCRATCH_PREFIX = "write-"
 _SCRATCH_NAME = re.compile(rf"{_SCRATCH_PREFIX}\w+", re.ASCII)
 _TRACE_NAME = re.compile(r"[\w.-]{1,80}-[0-9a-f]{16}", re.ASCII)
 _DERIVED_NAME = re.compile(r"[0-9a-f]{16}")
+# What the ranks of a run have in common: the first folder that is written for them.
+MATCHED = "matched"
+# How long a folder that another machine wrote may take to be seen here: file systems on a network remember names.
+_PATIENCE_S = 60.0
+_PAUSE_S = 0.1
 _ANSWER_NAME = re.compile(r"[0-9a-f]{16}\.txt")
 _MOST_ANSWERS = 32
 _WRITE_FAILURES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
@@ -161,6 +168,44 @@ class Store:
             self._forget(remembered.folder)
         return target, False
 
+    def held_traces(self, source: Path | RemoteObject) -> Path | None:
+        """Return the folder with a file's tables; None where the file has to be read, or hashed, to know it."""
+        remembered = self._read_source(source)
+        if remembered is None or remembered.stamp != stamp_of(source):
+            return None
+        target = self._trace_target(source, remembered.digest)
+        return target if is_sealed(target, self._key) else None
+
+    def written_elsewhere(self, name: str) -> Path:
+        """Return a folder of traces that another process says it wrote; raises TraceAnalyzerError where none comes."""
+        return self._seen(self.folder / "traces" / name)
+
+    def keep_failure(self, source: Path | RemoteObject, stamp: list[int]) -> None:
+        """Remember that a file cannot be read, for as long as it looks the same."""
+        file = self._failure_file(source)
+        make_own_folder(file.parent)
+        self._replace_file(file, lambda fresh: fresh.write_text(json.dumps(stamp)))
+
+    def is_known_failure(self, source: Path | RemoteObject) -> bool:
+        """Return whether a file could not be read, and looks the same since."""
+        try:
+            return bool(json.loads(read_own_text(self._failure_file(source)) or "[]") == stamp_of(source))
+        except (ValueError, RecursionError):
+            return False
+
+    def _failure_file(self, source: Path | RemoteObject) -> Path:
+        return self.folder / "sources" / f"{self._hash(f'{engine_key(TRACE_SOURCES)} {place_of(source)}')}.failed.json"
+
+    def _seen(self, target: Path) -> Path:
+        until_s = time.monotonic() + _PATIENCE_S
+        while not is_sealed(target, self._key):
+            if time.monotonic() > until_s:
+                hint = "give --store a folder that all workers share with this machine, under the same path"
+                raise TraceAnalyzerError("a worker wrote this, and it cannot be seen here", target, hint)
+            time.sleep(_PAUSE_S)
+            self._entries(target.parent.name)  # asks the file system again
+        return target
+
     def _ingest_new(
         self, source: Path | RemoteObject, stamp: list[int], digest: str | None, ingest: Callable[[Path], None]
     ) -> Path:
@@ -175,19 +220,55 @@ class Store:
         self._remember(source, stamp, found, target)
         return target
 
-    def derived_folder(self, traces: Sequence[Path], options: str, compute: Callable[[Path], None]) -> Path:
-        """Return the folder with a set of traces' attribution; `compute` fills it if it is not there.
+    def derived_place(self, traces: Sequence[Path], options: str) -> Path:
+        """Return where a set of traces' attribution lies, once it is there.
 
-        `options` is what it was asked for with: tables made under other options are other tables.
+        `options` is what it is asked for with: tables made under other options are other tables.
         """
         parts = [engine_key(DERIVED_SOURCES), options, *(_relative(trace, self.folder) for trace in traces)]
-        target = self.folder / "derived" / self._hash("\n".join(parts))
-        if not is_sealed(target, self._key):
-            with self._scratch() as scratch:
-                compute(scratch)
-                (scratch / _DERIVED_FROM).write_text("\n".join(trace.parent.name for trace in traces))
-                self._publish(scratch, target)
+        return self.folder / "derived" / self._hash("\n".join(parts))
+
+    def derived_folder(self, target: Path, traces: Sequence[Path], compute: Callable[[Path], None]) -> Path:
+        """Return the folder with a set of traces' attribution; `compute` fills it if it is not there."""
+        if not self.is_whole(target):
+            self._fill(target, traces, compute)
+            remove(self.folder / "ranks" / target.name)
         return target
+
+    def is_whole(self, target: Path) -> bool:
+        """Return whether a folder of the store is there and is what it was when it was written."""
+        return is_sealed(target, self._key)
+
+    def rank_folder(
+        self, derived: str, name: str, traces: Sequence[Path], compute: Callable[[Path], None]
+    ) -> tuple[Path, bool]:
+        """Return a part of a set of traces' attribution and whether it was there; `compute` fills it if not.
+
+        `derived` is the name of the folder that it will be put into. The part `MATCHED` comes first, and who else wants
+        it waits for who is first, as far as the file system has locks.
+        """
+        folder = make_own_folder(make_own_folder(self.folder / "ranks") / derived)
+        target = folder / name
+        with held(folder) if name == MATCHED else nullcontext():
+            was_there = self.is_whole(target)
+            if not was_there:
+                self._fill(target, traces, compute)
+        return target, was_there
+
+    def find_rank_folder(self, derived: str, name: str) -> Path | None:
+        """Return a part of a set of traces' attribution; None where it is not there."""
+        target = self.folder / "ranks" / derived / name
+        return target if self.is_whole(target) else None
+
+    def rank_written_elsewhere(self, derived: str, name: str) -> Path:
+        """Return a part that another process says it wrote; raises TraceAnalyzerError where it cannot be seen."""
+        return self._seen(self.folder / "ranks" / derived / name)
+
+    def _fill(self, target: Path, traces: Sequence[Path], compute: Callable[[Path], None]) -> None:
+        with self._scratch() as scratch:
+            compute(scratch)
+            (scratch / _DERIVED_FROM).write_text("\n".join(trace.parent.name for trace in traces))
+            self._publish(scratch, target)
 
     def kept_answer(self, question: str) -> bytes | None:
         """Return the answer that was kept to a question, None where there is none or it was changed since."""
@@ -279,19 +360,18 @@ class Store:
             for left in folder.iterdir():
                 if _SCRATCH_NAME.fullmatch(left.name) and is_own_folder(left) and _is_abandoned(left):
                     remove(left)
-            scratch = Path(tempfile.mkdtemp(prefix=_SCRATCH_PREFIX, dir=folder))
+            scratch = Path(tempfile.mkdtemp(prefix=_scratch_prefix(), dir=folder))
             stack.enter_context(held(scratch))
         return scratch
 
     def _publish(self, scratch: Path, target: Path) -> None:
         make_own_folder(target.parent)
         seal(scratch, self._key)
-        if not is_sealed(target, self._key):
-            try:
-                put_in_place(scratch, target)
-            except OSError:
-                if not is_sealed(target, self._key):  # else another command was faster
-                    raise
+        with suppress(OSError):
+            scratch.rename(target)  # fails where a folder is there that holds anything
+            return
+        if not is_sealed(target, self._key):  # else another command was faster
+            put_in_place(scratch, target)
 
     def _trace_target(self, source: Path | RemoteObject, digest: str) -> Path:
         name = re.sub(r"[^\w.-]+", "_", source.name, flags=re.ASCII)[:80]
@@ -317,10 +397,11 @@ class Store:
         if any(record is not None and record.folder == name for record in records):
             return
         remove(self.folder / "traces" / name)
-        for derived in self._entries("derived"):
-            origins = read_own_text(derived / _DERIVED_FROM) if _DERIVED_NAME.fullmatch(derived.name) else None
-            if is_own_folder(derived) and name in (origins or "").splitlines():
-                remove(derived)
+        for made in (*self._entries("derived"), *self._entries("ranks")):
+            inner = MATCHED if made.parent.name == "ranks" else "."
+            origins = read_own_text(made / inner / _DERIVED_FROM) if _DERIVED_NAME.fullmatch(made.name) else None
+            if is_own_folder(made) and name in (origins or "").splitlines():
+                remove(made)
 
     def _entries(self, part: str) -> list[Path]:
         folder = self.folder / part
@@ -358,10 +439,18 @@ def _written_ns(file: Path) -> int:
         return 0
 
 
+def _scratch_prefix() -> str:
+    """Return what the names of folders begin with that this machine writes in."""
+    return f"{_SCRATCH_PREFIX}{keyed_hash(socket.gethostname().encode(), b'', size_bytes=4)}_"
+
+
 def _is_abandoned(scratch: Path) -> bool:
-    """Return whether no process writes in a folder any more; where that cannot be known, by its age."""
+    """Return whether no process writes in a folder any more; where that cannot be known, by its age.
+
+    Some file systems on a network keep the locks of each machine apart: of another machine's folders, they say nothing.
+    """
     being_written = is_held(scratch)
-    if being_written is not None:
+    if being_written or (being_written is False and scratch.name.startswith(_scratch_prefix())):
         return not being_written
     try:
         return time.time() - os.lstat(scratch).st_mtime > _ABANDONED_AFTER_S

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,10 @@ class StoredTrace:
     path: Path | RemoteObject
     rank: int | None
     rank_source: str | None
+
+    def below(self, store: Path) -> StoredTrace:
+        """Return it with its folder's whole path, for a process that works in another folder."""
+        return replace(self, folder=store / "traces" / self.folder.parent.name / self.folder.name)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,100 @@
+"""`--cluster` and `--plan`: what they accept, and what they say where something is missing."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from trace_event_tables import events, slice_text
+
+from traceanalyzer.cli import main
+from traceanalyzer.cluster.address import parse_cluster
+from traceanalyzer.errors import TraceAnalyzerError
+
+KERNEL = '{"device": 0, "stream": 7, "correlation": 1}'
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for rank in (0, 1):
+        (folder / f"rank{rank}.json").write_text(events(slice_text("k", ts=10, cat='"kernel"', args=KERNEL)))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "count"),
+    [
+        ("local", "local", None),
+        ("local:2", "local", 2),
+        ("slurm", "slurm", 16),
+        ("slurm:256", "slurm", 256),
+        ("env", "env", None),
+        ("tcp://10.0.0.5:8786", "scheduler", None),
+        ("tls://[fe80::1]:8786", "scheduler", None),
+    ],
+)
+def test_clusters_have_these_names(text: str, kind: str, count: int | None) -> None:
+    address = parse_cluster(text)
+    assert (address.kind, address.count) == (kind, count)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "local:0",
+        "local:-1",
+        "slurm:",
+        "tcp://",
+        "tcp://host",
+        "tcp://user:word@host:8786",
+        "http://host:1",
+        "file:",
+    ],
+)
+def test_anything_else_is_no_cluster_and_is_not_repeated(text: str) -> None:
+    with pytest.raises(TraceAnalyzerError, match="names no cluster") as caught:
+        parse_cluster(text)
+    assert "word" not in f"{caught.value} {caught.value.hint}"
+
+
+@pytest.mark.parametrize(
+    ("cluster", "absent", "extra"), [("local:2", "distributed", "dask"), ("slurm", "dask_jobqueue", "slurm")]
+)
+def test_a_missing_extra_is_one_sentence_with_the_line_that_installs_it(
+    run: Path,
+    cluster: str,
+    absent: str,
+    extra: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    if extra == "slurm":
+        pytest.importorskip("distributed")
+    monkeypatch.setitem(sys.modules, absent, None)
+    assert main(["ingest", str(run), "--cluster", cluster]) == 2
+    said = capsys.readouterr().err
+    assert "which is not installed" in said
+    assert f"pip install 'traceanalyzer[{extra}]'" in said
+
+
+def test_a_plan_says_what_there_is_to_do_and_does_nothing(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diagnose", str(run), "--cluster", "local:2", "--plan"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].endswith("; 0 in the store already")
+    assert said[1].startswith("read       2 files, about 1 core-seconds")
+    assert said[2].startswith("attribute  2 traces, about ")
+    assert said[3] == "where      2 worker processes of this machine"
+    assert not (run / ".traceanalyzer" / "traces").exists()
+
+
+@pytest.mark.check
+def test_a_plan_of_a_run_that_is_stored_has_nothing_to_read(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ingest", str(run)]) == 0
+    assert main(["ingest", str(run), "--plan"]) == 0
+    assert "read       0 files, about 0 core-seconds\nattribute  0 traces" in capsys.readouterr().out
+    assert main(["diagnose", str(run), "--plan"]) == 0
+    assert "attribute  2 traces" in capsys.readouterr().out

@@ -1,0 +1,158 @@
+"""An executor whose tasks run on a Dask cluster, which it starts or finds when the first task comes."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Executor, Future
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from traceanalyzer.cluster.address import ClusterAddress
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.opening.ingesting import LostWorkerError
+from traceanalyzer.opening.same_code import Code
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+# A task that raises is tried again, elsewhere if there is an elsewhere; one whose worker dies, as often as Dask's
+# configuration says (distributed.scheduler.allowed-failures).
+_RETRIES = 2
+# A scheduler without workers for so long has none.
+_PATIENCE_S = 60
+_LOST_HINT = "what is done is kept in the store: run the command again"
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+class DaskExecutor(Executor):
+    """Runs tasks on a Dask cluster; raises TraceAnalyzerError where there is none, or its workers have other code.
+
+    Results and arguments are plain data; tables go through the run's store.
+    """
+
+    def __init__(self, address: ClusterAddress) -> None:
+        _check_installed(address)
+        self._address = address
+        self._opened = ExitStack()
+        self._inner: Executor | None = None
+
+    def submit(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
+        """Have a worker call a function; Dask shows its name, and never the arguments."""
+        if self._inner is None:
+            self._inner = self._open()
+        future: Future[_T] = Future()
+        future.set_running_or_notify_cancel()
+        self._inner.submit(fn, *args, **kwargs).add_done_callback(lambda done: self._pass_on(done, future))
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Leave the cluster, and end what was started for it; tasks that still run are given up."""
+        self._inner = None
+        self._opened.close()
+
+    def _open(self) -> Executor:
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters comes as an error
+        try:
+            client = self._opened.enter_context(_client(self._address, self._opened))
+        except (OSError, ValueError) as error:
+            hint = "is it running, and does this machine reach it?" if self._address.kind != "slurm" else None
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise TraceAnalyzerError(f"the cluster cannot be used: {reason}", str(self._address), hint) from error
+        _await_workers(client, self._address)
+        _check_workers(client)
+        executor: Executor = client.get_executor(pure=False, retries=_RETRIES)
+        return executor
+
+    def _pass_on(self, done: Future[_T], future: Future[_T]) -> None:
+        from distributed import KilledWorker
+
+        try:
+            future.set_result(done.result())
+        except KilledWorker as error:
+            what = f"{error.allowed_failures + 1} workers ended while they worked on it, most often for lack of memory"
+            future.set_exception(LostWorkerError(what, hint="give workers more memory, or let fewer share a machine"))
+        except CancelledError:
+            future.set_exception(TraceAnalyzerError("the cluster was lost", str(self._address), _LOST_HINT))
+        except BaseException as error:
+            future.set_exception(error)
+
+
+def _check_installed(address: ClusterAddress) -> None:
+    try:
+        import distributed  # noqa: F401
+    except ImportError as error:
+        raise TraceAnalyzerError(
+            "--cluster needs distributed, which is not installed", hint="pip install 'traceanalyzer[dask]'"
+        ) from error
+    if address.kind != "slurm":
+        return
+    try:
+        import dask_jobqueue  # noqa: F401
+    except ImportError as error:
+        raise TraceAnalyzerError(
+            "--cluster slurm needs dask-jobqueue, which is not installed", hint="pip install 'traceanalyzer[slurm]'"
+        ) from error
+
+
+def _client(address: ClusterAddress, opened: ExitStack) -> Client:
+    """Return a client of the cluster; one that is started ends with `opened`."""
+    import dask
+    from distributed import Client
+
+    if address.kind in ("local", "slurm"):
+        cluster = opened.enter_context(_local(address) if address.kind == "local" else _slurm(address))
+        return Client(cluster, set_as_default=False)
+    if address.kind == "file":
+        return Client(scheduler_file=address.place, set_as_default=False)
+    place = address.place or dask.config.get("scheduler-address", None)
+    if place is None:
+        hint = "set DASK_SCHEDULER_ADDRESS=tcp://HOST:PORT"
+        raise TraceAnalyzerError("the environment names no scheduler", "--cluster env", hint)
+    return Client(place, set_as_default=False)
+
+
+def _local(address: ClusterAddress) -> Any:
+    from distributed import LocalCluster
+    from distributed.security import Security
+
+    # Keys that are made for it alone: without them, every user of the machine could give its workers work.
+    return LocalCluster(
+        n_workers=address.count or os.cpu_count(),
+        threads_per_worker=1,
+        security=Security.temporary(),
+        protocol="tls://",
+        dashboard_address=None,
+        silence_logs=logging.CRITICAL,
+    )
+
+
+def _slurm(address: ClusterAddress) -> Any:
+    from dask_jobqueue import SLURMCluster
+
+    cluster = SLURMCluster(security=True)
+    cluster.adapt(minimum_jobs=1, maximum_jobs=address.count)
+    return cluster
+
+
+def _await_workers(client: Client, address: ClusterAddress) -> None:
+    # A queue of jobs may take hours.
+    patience_s = None if address.kind == "slurm" else _PATIENCE_S
+    try:
+        client.wait_for_workers(1, patience_s)
+    except TimeoutError as error:
+        raise TraceAnalyzerError("the scheduler has no workers", str(address), "start some: dask worker") from error
+
+
+def _check_workers(client: Client) -> None:
+    """Raise TraceAnalyzerError where a worker cannot run this version; those that come later are asked by each task."""
+    here = Code.here()
+    for worker, answer in client.run(Code.here, on_error="return").items():
+        if isinstance(answer, Code):
+            here.compare(answer, str(worker))
+        else:
+            words = f"{type(answer).__name__}: {answer}" if isinstance(answer, BaseException) else str(answer)
+            hint = f"install {here} on all workers, and start them again"
+            raise TraceAnalyzerError(f"this worker cannot run traceanalyzer: {words}", str(worker), hint)

@@ -1,0 +1,210 @@
+"""Has the traces of a run attributed: each is a task, which threads of this process run, or any other executor.
+
+A rank needs of the others how long it waited for them in collectives, and nothing else. So the collectives are matched
+first, in one place. Other processes leave what they compute in the run's store, under `ranks`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from traceanalyzer.attribution import READS, Matched, RankTables, attribute
+from traceanalyzer.attribution.matching.collective_matching import CommWaits
+from traceanalyzer.attribution.matching.comm_calls import Place
+from traceanalyzer.attribution.run_tables import Owned
+from traceanalyzer.attribution.vocabulary.arrow_columns import array_of
+from traceanalyzer.attribution.vocabulary.options import AttributionOptions
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.ingest.sink import parquet_options
+from traceanalyzer.opening.ingesting import LostWorkerError, outcomes
+from traceanalyzer.opening.same_code import Code
+from traceanalyzer.query.canonical import OneTraceConnections
+from traceanalyzer.store.store import MATCHED, Store
+from traceanalyzer.store.stored_trace import StoredTrace
+
+_MEMBERS, _WAITS, _TRACES, _OWNED = "collective_members.parquet", "waits.parquet", "traces.json", "owned.json"
+_OF_WAITS = pa.schema(
+    {
+        "device": pa.int32(),
+        "op_id": pa.int64(),
+        "match_id": pa.int64(),
+        "wait_ns": pa.int64(),
+        "last_rank": pa.int32(),
+    }
+)
+
+
+@dataclass(frozen=True)
+class AttributionTask:
+    """One trace of a run to be attributed into the run's store, where its collectives lie matched: plain data."""
+
+    trace: StoredTrace
+    trace_id: int  # its number in the run
+    options: AttributionOptions
+    store: Path
+    derived: str  # the name of the folder that all traces of the run are put into
+    code: Code | None = None  # as in IngestTask
+
+
+def attribute_source(task: AttributionTask) -> bool:
+    """Attribute one trace, unless the store has it; return whether it was there."""
+    if task.code is not None:
+        task.code.check_here(task.store)
+    keeper = Store(task.store)
+
+    def compute(scratch: Path) -> None:
+        matched = keeper.find_rank_folder(task.derived, MATCHED)
+        if matched is None:
+            raise TraceAnalyzerError("the run's matched collectives are gone", task.store, "run the command again")
+        waits = read_waits(matched, task.trace_id)
+        with (
+            closing(OneTraceConnections({task.trace_id: task.trace}, READS)) as connections,
+            connections.holding(task.trace_id) as connection,
+        ):
+            write_rank(scratch, attribute(connection, task.trace_id, task.options, waits))
+
+    return keeper.rank_folder(task.derived, str(task.trace_id), [task.trace.folder], compute)[1]
+
+
+def in_threads(
+    keeper: Store, derived: str, traces: Sequence[StoredTrace], options: AttributionOptions, jobs: int
+) -> Callable[[Matched], Iterable[RankTables]]:
+    """Return what attributes traces in threads of this process; what other processes left in the store is read."""
+
+    def attributed(matched: Matched) -> Iterator[RankTables]:
+        def one(trace_id: int) -> RankTables:
+            found = keeper.find_rank_folder(derived, str(trace_id))
+            if found is not None:
+                return read_rank(found, trace_id)
+            with connections.holding(trace_id) as connection:
+                return attribute(connection, trace_id, options, matched.waits)
+
+        with (
+            closing(OneTraceConnections(dict(enumerate(traces)), READS)) as connections,
+            ThreadPoolExecutor(jobs) as pool,
+        ):
+            yield from pool.map(one, matched.trace_ids)
+
+    return attributed
+
+
+def in_processes(
+    keeper: Store, derived: str, traces: Sequence[StoredTrace], options: AttributionOptions, executor: Executor
+) -> Callable[[Matched], Iterable[RankTables]]:
+    """Return what has an executor's processes attribute traces into the store."""
+
+    def attributed(matched: Matched) -> Iterator[RankTables]:
+        keep_matched(keeper, derived, traces, lambda: matched)
+        code, store = Code.here(), keeper.folder.absolute()
+        missing = [number for number in matched.trace_ids if keeper.find_rank_folder(derived, str(number)) is None]
+        futures = {
+            number: executor.submit(
+                attribute_source,
+                AttributionTask(traces[number].below(store), number, options, store, derived, code),
+            )
+            for number in missing
+        }
+        try:
+            answers = outcomes(futures.values())
+            for number, answer in zip(futures, answers, strict=True):
+                if isinstance(answer, LostWorkerError):
+                    raise TraceAnalyzerError(answer.what, str(traces[number].path), answer.hint)
+                keeper.rank_written_elsewhere(derived, str(number))
+        finally:
+            for future in futures.values():
+                future.cancel()
+        for number in matched.trace_ids:
+            yield read_rank(keeper.rank_written_elsewhere(derived, str(number)), number)
+
+    return attributed
+
+
+def keep_matched(
+    keeper: Store, derived: str, traces: Sequence[StoredTrace], matching: Callable[[], Matched]
+) -> tuple[int, ...]:
+    """Have the store hold a run's matched collectives, where its ranks find them; return the traces with GPU work."""
+
+    def write(scratch: Path) -> None:
+        matched = matching()
+        of_traces: dict[int, dict[Place, CommWaits]] = defaultdict(dict)
+        for place, own in matched.waits.items():
+            of_traces[place[0]][place] = own
+        _write(matched.members, scratch / _MEMBERS)
+        with pq.ParquetWriter(scratch / _WAITS, _OF_WAITS, **parquet_options(_OF_WAITS)) as writer:
+            for trace_id in range(len(traces)):  # a row group each, so that a rank reads its own alone
+                writer.write_table(_waits_table(of_traces[trace_id]))
+        (scratch / _TRACES).write_text(json.dumps(matched.trace_ids))
+
+    folder, _ = keeper.rank_folder(derived, MATCHED, [trace.folder for trace in traces], write)
+    return tuple(json.loads((folder / _TRACES).read_text()))
+
+
+def kept_matched(keeper: Store, derived: str) -> Matched | None:
+    """Return the matched collectives that other processes left in the store; None where there are none."""
+    folder = keeper.find_rank_folder(derived, MATCHED)
+    if folder is None:
+        return None
+    trace_ids = tuple(json.loads((folder / _TRACES).read_text()))
+    waits: dict[Place, CommWaits] = {}
+    for trace_id in trace_ids:
+        waits |= read_waits(folder, trace_id)
+    return Matched(pq.ParquetFile(folder / _MEMBERS).read(), waits, trace_ids)
+
+
+def _waits_table(of_trace: Mapping[Place, CommWaits]) -> pa.Table:
+    rows = [
+        (device, op_id, match_id, own.wait_ns[op_id], own.last_rank[op_id])
+        for (_, device), own in of_trace.items()
+        for op_id, match_id in own.match_id.items()
+    ]
+    columns = list(zip(*rows, strict=True)) or [() for _ in _OF_WAITS]
+    arrays = [array_of(list(values), field.type) for values, field in zip(columns, _OF_WAITS, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=_OF_WAITS)
+
+
+def read_waits(matched: Path, trace_id: int) -> dict[Place, CommWaits]:
+    """Return how long each device of a trace waited in collectives."""
+    by_device: dict[int, list[dict[str, int]]] = defaultdict(list)
+    for row in pq.ParquetFile(matched / _WAITS).read_row_group(trace_id).to_pylist():
+        by_device[row["device"]].append(row)
+    return {
+        (trace_id, device): CommWaits(
+            {row["op_id"]: row["match_id"] for row in rows},
+            {row["op_id"]: row["wait_ns"] for row in rows},
+            {row["op_id"]: row["last_rank"] for row in rows},
+        )
+        for device, rows in by_device.items()
+    }
+
+
+def write_rank(folder: Path, rank: RankTables) -> None:
+    """Write what attribution says of one trace."""
+    for name, table in rank.tables.items():
+        _write(table, folder / f"{name}.parquet")
+    owned = [
+        [device, cause, asdict(own)] for (_, device), causes in rank.owned.items() for cause, own in causes.items()
+    ]
+    (folder / _OWNED).write_text(json.dumps([[device for _, device in rank.owned], owned]))
+
+
+def read_rank(folder: Path, trace_id: int) -> RankTables:
+    """Return what `write_rank` wrote."""
+    devices, rows = json.loads((folder / _OWNED).read_text())
+    owned: dict[Place, dict[str, Owned]] = {(trace_id, device): {} for device in devices}
+    for device, cause, own in rows:
+        owned[trace_id, device][cause] = Owned(**own)
+    tables = {file.stem: pq.ParquetFile(file).read() for file in folder.glob("*.parquet")}
+    return RankTables(tables, owned)
+
+
+def _write(table: pa.Table, file: Path) -> None:
+    pq.write_table(table, file, **parquet_options(table.schema))

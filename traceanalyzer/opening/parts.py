@@ -1,0 +1,111 @@
+"""A share of the work of opening a run, for jobs that run side by side without a scheduler of tasks.
+
+A part reads its own files. Once the store holds all files of the run, it attributes its own traces: so the parts are
+run twice, and `open_run` does what is left. A part that is run again goes on where it ended.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from traceanalyzer.attribution.vocabulary.options import AttributionOptions
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.ingest import Progress
+from traceanalyzer.opening.contents import traces_of
+from traceanalyzer.opening.deriving import derived_place
+from traceanalyzer.opening.finding import FoundRun, find
+from traceanalyzer.opening.ingesting import Ingested, held_sources, ingest_each
+from traceanalyzer.store.inputs import stamp_of
+
+if TYPE_CHECKING:
+    from traceanalyzer.remote.location import Location
+    from traceanalyzer.store.stored_trace import StoredTrace
+
+
+@dataclass(frozen=True)
+class Share:
+    """Every `of`-th file of a run, and every `of`-th of its traces, from the one with number `index` on."""
+
+    index: int
+    of: int
+
+
+@dataclass(frozen=True)
+class PartDone:
+    """What a part did, and what the other parts have not."""
+
+    read: int
+    was_there: int
+    unreadable: tuple[TraceAnalyzerError, ...]
+    missing: int  # files of the run that the store lacks
+    attributed: int = 0
+    was_attributed: int = 0
+
+
+def do_part(
+    path: Path | Location | Sequence[Path | Location],
+    share: Share,
+    *,
+    store: Path | None,
+    jobs: int | None,
+    report: Callable[[Progress], None],
+    options: AttributionOptions,
+    trust: bool,
+    ncu: Sequence[Path],
+) -> PartDone:
+    """Do a share of a run's work, and return what was done. Arguments are those of `open_run`.
+
+    Raises TraceAnalyzerError where none of its files can be read.
+    """
+    cores = jobs or os.cpu_count() or 1
+    with ExitStack() as kept:
+        run = find(path, store, options, kept, trust=trust, ncu=ncu)
+        own = run.sources.sources[share.index :: share.of]
+        stamps = [stamp_of(source) for source, _ in own]
+        answers = ingest_each(own, run.keeper, cores, report) if own else []
+        failed = [answer for answer in answers if isinstance(answer, TraceAnalyzerError)]
+        for (source, _), stamp, answer in zip(own, stamps, answers, strict=True):
+            if isinstance(answer, TraceAnalyzerError):
+                run.keeper.keep_failure(source, stamp)
+        if failed and len(failed) == len(answers):
+            raise failed[0]
+        there = sum(isinstance(answer, Ingested) and answer.was_there for answer in answers)
+        read = len(answers) - len(failed) - there
+        sources = [source for source, _ in run.sources.sources]
+        held = held_sources(sources, run.keeper)
+        missing = sum(
+            folder is None and not run.keeper.is_known_failure(source)
+            for source, folder in zip(sources, held, strict=True)
+        )
+        if missing:
+            return PartDone(read, there, tuple(failed), missing)
+        folders = [(source, folder) for source, folder in zip(sources, held, strict=True) if folder is not None]
+        attributed = _attribute(run, traces_of(run.keeper, run.sources, folders), share, cores)
+        return PartDone(read, there, tuple(failed), missing, attributed.count(False), attributed.count(True))
+
+
+def _attribute(run: FoundRun, traces: Sequence[StoredTrace], share: Share, cores: int) -> list[bool]:
+    """Attribute a share of a run's traces; return of each whether it was there."""
+    target = derived_place(run.keeper, traces, run.options)
+    if run.keeper.is_whole(target):
+        return [True for _ in traces[share.index :: share.of]]
+    from traceanalyzer.attribution import Matched, match
+    from traceanalyzer.attribution.steps.steps import check_pattern
+    from traceanalyzer.opening.attributing import AttributionTask, attribute_source, keep_matched
+    from traceanalyzer.query.canonical import connect_canonical
+
+    def matching() -> Matched:
+        with connect_canonical(traces) as connection:
+            check_pattern(connection, run.options.step_pattern)
+            return match(connection)
+
+    own = keep_matched(run.keeper, target.name, traces, matching)[share.index :: share.of]
+    tasks = [AttributionTask(traces[number], number, run.options, run.keeper.folder, target.name) for number in own]
+    with ThreadPoolExecutor(cores) as pool:
+        return list(pool.map(attribute_source, tasks))
