@@ -144,3 +144,33 @@ def test_workers_with_other_code_are_refused_and_those_with_the_same_are_used(
         with dask(*worker):
             assert main([*command, "-v"]) == 0
     assert f"{RANKS} traces, " in capsys.readouterr().out
+
+
+# Runs each job at once, as no Slurm is here; the job is dask-jobqueue's own.
+SBATCH = """#!/bin/sh
+job=$(mktemp job-XXXXXX)
+cp "$1" "$job"
+sh "$job" >/dev/null 2>&1 &
+echo "Submitted batch job $!"
+"""
+
+
+@pytest.mark.check
+def test_jobs_of_slurm_read_a_run_and_nobody_else_can_give_them_work(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    needed("dask_jobqueue")
+    import dask
+
+    for name, text in (("sbatch", SBATCH), ("scancel", '#!/bin/sh\nkill "$@"\n')):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.chdir(tmp_path)
+    slurm = {f"jobqueue.slurm.{name}": value for name, value in (("cores", 1), ("processes", 1), ("memory", "2GB"))}
+    with dask.config.set(slurm):
+        assert main(["ingest", str(run), "--store", str(tmp_path / "store"), "--cluster", "slurm:1"]) == 0
+    assert f"{RANKS} traces, " in capsys.readouterr().out
+    (job,) = tmp_path.glob("job-*")
+    assert " tls://" in job.read_text() and "--tls-key" in job.read_text()
+    assert {file.stat().st_mode & 0o077 for file in tmp_path.glob(".dask-jobqueue*")} <= {0}

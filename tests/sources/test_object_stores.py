@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import pickle
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -386,3 +387,14 @@ def test_an_object_is_read_in_memory_that_does_not_depend_on_its_size(proxy: Pro
     assert at == len(content)
     assert peak < len(content) / 2  # the proxy runs in this process, and holds blocks, too
     assert len(proxy.bodies()) == blocks
+
+
+def test_an_object_travels_to_another_process_without_credentials(put: Put, proxy: Proxy) -> None:
+    put({"run/rank0.json": trace(0)})
+    (found,) = list_run([parse_url("s3://bucket/run/")]).objects
+    packed = pickle.dumps(found)
+    for name, secret in ENVIRONMENT.items():
+        assert name == "AWS_REGION" or secret.encode() not in packed
+    there = pickle.loads(packed)
+    assert (there, there.digest, str(there)) == (found, found.digest, str(found))
+    assert there.open().read() == trace(0)

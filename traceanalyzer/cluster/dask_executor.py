@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
+import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Executor, Future
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from shutil import which
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from traceanalyzer.cluster.address import ClusterAddress
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.opening.ingesting import LostWorkerError
 from traceanalyzer.opening.same_code import Code
+from traceanalyzer.report.secrets import masked
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -22,6 +26,15 @@ if TYPE_CHECKING:
 _RETRIES = 2
 # A scheduler without workers for so long has none.
 _PATIENCE_S = 60
+_PAUSE_S = 2
+_RUNNING = "is it running, and does this machine reach it?"
+_HINTS = {
+    "local": None,
+    "scheduler": _RUNNING,
+    "file": _RUNNING,
+    "env": _RUNNING,
+    "slurm": "dask-jobqueue reads how to ask for a job from ~/.config/dask/jobqueue.yaml (docs/scale.md)",
+}
 _LOST_HINT = "what is done is kept in the store: run the command again"
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -51,17 +64,19 @@ class DaskExecutor(Executor):
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Leave the cluster, and end what was started for it; tasks that still run are given up."""
         self._inner = None
-        self._opened.close()
+        with suppress(Exception):  # whatever it is, the work is done or its error is told
+            self._opened.close()
 
     def _open(self) -> Executor:
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters comes as an error
+        heard = _silence()
         try:
             client = self._opened.enter_context(_client(self._address, self._opened))
-        except (OSError, ValueError) as error:
-            hint = "is it running, and does this machine reach it?" if self._address.kind != "slurm" else None
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise TraceAnalyzerError(f"the cluster cannot be used: {reason}", str(self._address), hint) from error
-        _await_workers(client, self._address)
+            _await_workers(client, self._address, heard)
+        except (OSError, RuntimeError, ValueError) as error:
+            reason = masked(" ".join(str(error).split())) or type(error).__name__
+            raise TraceAnalyzerError(
+                f"the cluster cannot be used: {reason}", str(self._address), _HINTS[self._address.kind]
+            ) from error
         _check_workers(client)
         executor: Executor = client.get_executor(pure=False, retries=_RETRIES)
         return executor
@@ -78,6 +93,32 @@ class DaskExecutor(Executor):
             future.set_exception(TraceAnalyzerError("the cluster was lost", str(self._address), _LOST_HINT))
         except BaseException as error:
             future.set_exception(error)
+
+
+class _Errors(logging.Handler):
+    """Keeps the first error that Dask would only log: a job that Slurm refuses is asked for again and again."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.first: BaseException | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info is not None and self.first is None:
+            self.first = record.exc_info[1]
+
+
+def _silence() -> _Errors:
+    """Keep Dask from writing to standard error: what matters comes as an error."""
+    import distributed.client  # sets the levels that are replaced here
+
+    for name in ("distributed", *logging.root.manager.loggerDict):
+        if name.partition(".")[0] == distributed.__name__:
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+    heard = _Errors()
+    for name in ("tornado.application", "asyncio"):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [heard], False
+    return heard
 
 
 def _check_installed(address: ClusterAddress) -> None:
@@ -132,18 +173,26 @@ def _local(address: ClusterAddress) -> Any:
 def _slurm(address: ClusterAddress) -> Any:
     from dask_jobqueue import SLURMCluster
 
+    if which("sbatch") is None:
+        raise TraceAnalyzerError("this machine has no sbatch", "--cluster slurm", "run the command where jobs are sent")
     cluster = SLURMCluster(security=True)
     cluster.adapt(minimum_jobs=1, maximum_jobs=address.count)
     return cluster
 
 
-def _await_workers(client: Client, address: ClusterAddress) -> None:
+def _await_workers(client: Client, address: ClusterAddress, heard: _Errors) -> None:
     # A queue of jobs may take hours.
-    patience_s = None if address.kind == "slurm" else _PATIENCE_S
-    try:
-        client.wait_for_workers(1, patience_s)
-    except TimeoutError as error:
-        raise TraceAnalyzerError("the scheduler has no workers", str(address), "start some: dask worker") from error
+    until_s = math.inf if address.kind == "slurm" else time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            client.wait_for_workers(1, _PAUSE_S)
+            return
+        except TimeoutError as error:
+            if heard.first is not None and address.kind == "slurm":
+                raise RuntimeError(f"no job was started: {heard.first}") from error
+            if time.monotonic() > until_s:
+                hint = "start some: dask worker ADDRESS"
+                raise TraceAnalyzerError("the scheduler has no workers", str(address), hint) from error
 
 
 def _check_workers(client: Client) -> None:
