@@ -44,6 +44,7 @@ def main(parts: Sequence[str]) -> int:
             _print(table.healthy_table(_remembered(pool.map(run_healthy, HEALTHY_JOBS), healthy)))
             print(_OF_H2)
             _print(table.scores(rows, healthy))
+            _print(table.confidence_table(rows, healthy))
             failed += table.failures(rows, healthy)
         if "real" in parts:
             failed += _real()

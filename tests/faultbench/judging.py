@@ -26,6 +26,7 @@ class Answer:
     where: str = ""
     bound_share: float | None = None
     true_share: float | None = None
+    confidence: str | None = None  # of the finding, where it was told
 
     @property
     def error_points(self) -> float | None:
@@ -43,32 +44,33 @@ class Judged:
     name: str
     answers: tuple[Answer, ...]
     false: tuple[str, ...]  # findings of medium and above that are not so, and silences that were broken
+    false_confidences: tuple[str, ...] = ()  # of these findings
 
 
 def judge_fault(fault: Fault, seen: Examined, known: frozenset[str]) -> Judged:
     """Return what was found of a planted fault; `known` are the rules that exist."""
     answers = tuple(_answer(expected, seen, known) for expected in fault.expected)
-    false = [
-        f"{found.rule} owns {found.owned_share or 0:.1%}"
-        for found in seen.findings
-        if found.rule in fault.silent and (found.owned_share or 0) > LITTLE_SHARE
+    owning = [
+        found for found in seen.findings if found.rule in fault.silent and (found.owned_share or 0) > LITTLE_SHARE
     ]
+    false = [f"{found.rule} owns {found.owned_share or 0:.1%}" for found in owning]
     false += _looked(fault.abstains, seen)
-    return Judged(fault.number, fault.name, answers, tuple(false))
+    return Judged(fault.number, fault.name, answers, tuple(false), tuple(found.confidence for found in owning))
 
 
 def judge_twin(fault: Fault, seen: Examined) -> Judged:
     """Return what was told of a near miss that is not so."""
     hushed = {*fault.twin_silent, *(expected.rule for expected in fault.expected)} - set(fault.twin_tells)
-    return Judged(fault.number, f"twin of {fault.name}", (), tuple(_false(seen, fault.twin_tells, hushed)))
+    false, confidences = _false(seen, fault.twin_tells, hushed)
+    return Judged(fault.number, f"twin of {fault.name}", (), tuple(false), confidences)
 
 
 def judge_healthy(case: Healthy, seen: Examined, known: frozenset[str]) -> Judged:
     """Return what was told of a healthy job that is not so, and what it must tell all the same."""
     answers = tuple(_answer(Expected(rule, first=False), seen, known) for rule in case.tells)
-    false = _false(seen, case.tells, set(case.silent))
+    false, confidences = _false(seen, case.tells, set(case.silent))
     false += _looked(case.abstains, seen)
-    return Judged(case.number, case.name, answers, tuple(dict.fromkeys(false)))
+    return Judged(case.number, case.name, answers, tuple(dict.fromkeys(false)), confidences)
 
 
 def promised_share(found: Finding) -> float | None:
@@ -107,7 +109,7 @@ def _answer(expected: Expected, seen: Examined, known: frozenset[str]) -> Answer
         told = ", ".join(dict.fromkeys(item.rule for item in seen.findings)) or "nothing"
         where = f"told: {told}" if found is None else f"behind {told}"
         return Answer(expected, MISSED, where, None if found is None else promised_share(found), true_share)
-    return Answer(expected, FOUND, _place(found), promised_share(found), true_share)
+    return Answer(expected, FOUND, _place(found), promised_share(found), true_share, found.confidence)
 
 
 def _explanation(expected: Expected, seen: Examined) -> Answer:
@@ -119,7 +121,7 @@ def _explanation(expected: Expected, seen: Examined) -> Answer:
                 and expected.rank in (None, told.rank)
                 and re.search(expected.says, told.message)
             ):
-                return Answer(expected, FOUND, f"under {found.rule}")
+                return Answer(expected, FOUND, f"under {found.rule}", confidence=told.confidence)
     told_by = sorted({f"{told.rule} under {found.rule}" for found in seen.findings for told in found.explanations})
     return Answer(expected, MISSED, f"told: {', '.join(told_by) or 'no explanation'}")
 
@@ -144,21 +146,24 @@ def _place(found: Finding) -> str:
     return ", ".join(part for part in (where, status, found.severity) if part)
 
 
-def _false(seen: Examined, told: Sequence[str], hushed: set[str]) -> list[str]:
-    """Return what must not be told: anything of medium and above, and the hushed rules altogether, as a reason too.
+def _false(seen: Examined, told: Sequence[str], hushed: set[str]) -> tuple[list[str], tuple[str, ...]]:
+    """Return what must not be told and how sure it says to be: anything of medium and above, and the hushed rules.
 
-    What is said to matter only once something else is fixed is no claim about the job as it is.
+    These must not be told as a reason either. What is said to matter only once something else is fixed is no claim
+    about the job as it is.
     """
     reasons = [
-        f"{told_so.rule} under {found.rule}"
+        (f"{told_so.rule} under {found.rule}", told_so.confidence)
         for found in seen.findings
         for told_so in found.explanations
         if told_so.rule in hushed
     ]
-    return reasons + [
-        f"{found.rule} ({found.severity}{'' if found.rank is None else f', rank {found.rank}'})"
+    findings = [
+        (f"{found.rule} ({found.severity}{'' if found.rank is None else f', rank {found.rank}'})", found.confidence)
         for found in seen.findings
         if found.rule not in told
         and found.status != "latent"
         and (SEVERITIES.index(found.severity) >= LOUD or found.rule in hushed)
     ]
+    told_falsely = reasons + findings
+    return [text for text, _ in told_falsely], tuple(confidence for _, confidence in told_falsely)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from faultbench.real_cpu import RealRow
 
 MOST_POINTS_APART = 1.0
+CONFIDENCES = ("high", "medium", "low")
+# Of the findings with a confidence so many are right.
+LEAST_RIGHT_SHARE = {"high": 0.95, "medium": 0.8}
 _HEAD = ("#", "planted", "source", "finding", "where", "twin", "bound", "truth", "off by")
 _NONE = "–"
 
@@ -65,8 +69,29 @@ def scores(faults: Sequence[Row], healthy: Sequence[Row]) -> Iterator[str]:
         yield f"- bounds off by {middle:.2f} points (median) and {worst:.2f} (worst) over {len(errors)} savings"
 
 
+def confidence_table(faults: Sequence[Row], healthy: Sequence[Row]) -> Iterator[str]:
+    """Yield the lines of the table that says how often findings of each confidence were right."""
+    yield "| confidence | findings | right | share |"
+    yield "|---|---:|---:|---:|"
+    for confidence, (right, count) in _by_confidence((*faults, *healthy)).items():
+        yield f"| {confidence} | {count} | {right} | {f'{right / count:.0%}' if count else _NONE} |"
+
+
+def _by_confidence(rows: Sequence[Row]) -> dict[str, tuple[int, int]]:
+    """Return for each confidence how many findings were right, and how many had it."""
+    judged = [item for row in rows for item in (row.judged, row.twin) if item]
+    right = Counter(answer.confidence for item in judged for answer in item.answers if answer.state == FOUND)
+    false = Counter(confidence for item in judged for confidence in item.false_confidences)
+    return {name: (right[name], right[name] + false[name]) for name in CONFIDENCES}
+
+
 def failures(faults: Sequence[Row], healthy: Sequence[Row]) -> Iterator[str]:
-    """Yield every gate that a row does not pass."""
+    """Yield every gate that a row or a confidence does not pass."""
+    by_confidence = _by_confidence((*faults, *healthy))
+    for confidence, least_share in LEAST_RIGHT_SHARE.items():
+        right, count = by_confidence[confidence]
+        if right < least_share * count:
+            yield f"{right} of {count} findings of {confidence} confidence are right, fewer than {least_share:.0%}"
     for row in (*faults, *healthy):
         name = f"{row.judged.number} {row.judged.name}"
         for answer in row.judged.answers:

@@ -85,7 +85,7 @@ def _concerns(warning: Verdict, verdict: Verdict) -> bool:
 
 
 def _is_about_time(rule: Rule) -> bool:
-    return rule.kind == EXPLANATION or not rule.claims.is_empty
+    return rule.kind == EXPLANATION or not rule.claims.is_empty or "bounds" in rule.requires
 
 
 def _reason(verdict: Verdict) -> str:

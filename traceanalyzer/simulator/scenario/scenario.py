@@ -62,6 +62,8 @@ class Conditions:
     clock_drift_ppm: float = 0.0  # by how much the rank's clock runs fast
     cached_mb: float = 0.0  # memory that the allocator has reserved and nothing uses
     warning: str = ""  # what the profiler complains about in its log
+    output: str = ""  # what the program prints to its standard error, which Nsight Systems keeps
+    sample_us: float = 0.0  # time between two CPU samples of Nsight Systems; 0: it takes none
 
 
 @dataclass(frozen=True)

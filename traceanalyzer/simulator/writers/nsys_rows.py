@@ -26,6 +26,7 @@ Row = dict[str, Any]
 CUPTI = "CUPTI_ACTIVITY_KIND_"
 # The run begins this long after the session.
 LEAD_NS = 2_000_000_000
+_PROGRAM = "/app/program"
 _THREAD_NAMES = {MAIN_THREAD: "python", AUTOGRAD_THREAD: "pt_autograd_0", PIN_THREAD: "pt_data_pin"}
 # Annotations that PyTorch draws itself become ranges with an op_id, like operators; the user's ranges are plain.
 _DRAWN_BY_TORCH = re.compile(r"enumerate\(DataLoader\)#|Optimizer\.|nccl:|FSDP::|## |DistributedDataParallel")
@@ -82,6 +83,8 @@ class ExportedRows:
             for number, sync in enumerate(self._recording.syncs, 1):
                 yield from self._sync_rows(sync, number)
         yield from self._thread_rows()
+        yield from self._output_rows()
+        yield from self._sample_rows()
 
     # Device --------------------------------------------------------------------------------------------------------
 
@@ -182,6 +185,36 @@ class ExportedRows:
             yield "ThreadNames", {"nameId": self._strings(name), "priority": 20, "globalTid": global_tid(thread)}
         for pid in sorted({MAIN_THREAD, *(thread for thread in threads if thread >= FIRST_WORKER)}):
             yield "PROCESSES", {"globalPid": global_pid(pid), "pid": pid, "name": "python"}
+
+    def _output_rows(self) -> Iterator[tuple[str, Row]]:
+        """Yield what the program printed."""
+        if self._scenario.conditions.output:
+            ids = {"filenameId": self._strings(f"pid_{MAIN_THREAD}_stderr.log")}
+            ids["contentId"] = self._strings(self._scenario.conditions.output)
+            yield "ProcessStreams", {"globalPid": global_pid(MAIN_THREAD), **ids}
+
+    def _sample_rows(self) -> Iterator[tuple[str, Row]]:
+        """Yield samples of the main thread: the Python frames around each instant, the outermost in `main`."""
+        every_ns = round(self._scenario.conditions.sample_us * 1e3)
+        frames = [
+            taken
+            for taken in self._recording.slices
+            if taken.category == "python" and taken.thread == MAIN_THREAD and taken.name != "Python GC"
+        ]
+        last_ns = max((taken.end_ns for taken in frames), default=0)
+        around: list[HostSlice] = []
+        coming = iter([*frames, None])
+        following = next(coming)
+        for number, at_ns in enumerate(range(0, last_ns, every_ns) if every_ns else (), 1):
+            while following is not None and following.start_ns <= at_ns:
+                around.append(following)
+                following = next(coming)
+            around = [taken for taken in around if taken.end_ns > at_ns]
+            sample = {"id": number, "start": at_ns + LEAD_NS, "cpu": 0, "threadState": 1, "cpuCycles": 1}
+            yield "COMPOSITE_EVENTS", {**sample, "globalTid": global_tid(MAIN_THREAD)}
+            for depth, name in enumerate([*(taken.name for taken in reversed(around)), "main"]):
+                frame = {"symbol": self._strings(name), "module": self._strings(_PROGRAM), "kernelMode": 0}
+                yield "SAMPLING_CALLCHAINS", {"id": number, **frame, "stackDepth": depth}
 
 
 def _written(stream: int | None) -> int:

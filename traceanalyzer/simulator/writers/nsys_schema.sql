@@ -284,3 +284,28 @@ CREATE TABLE META_DATA_EXPORT (
     name TEXT NOT NULL,
     value TEXT
 );
+CREATE TABLE ProcessStreams (
+    globalPid INTEGER NOT NULL,
+    filenameId INTEGER NOT NULL,
+    contentId INTEGER NOT NULL
+);
+CREATE TABLE COMPOSITE_EVENTS (
+    id INTEGER NOT NULL PRIMARY KEY,
+    start INTEGER NOT NULL,
+    cpu INTEGER,
+    threadState INTEGER,
+    globalTid INTEGER,
+    cpuCycles INTEGER NOT NULL
+);
+CREATE TABLE SAMPLING_CALLCHAINS (
+    id INTEGER NOT NULL,
+    symbol INTEGER NOT NULL,
+    module INTEGER NOT NULL,
+    kernelMode INTEGER,
+    thumbCode INTEGER,
+    unresolved INTEGER,
+    specialEntry INTEGER,
+    originalIP INTEGER,
+    unwindMethod INTEGER,
+    stackDepth INTEGER NOT NULL
+);
