@@ -81,6 +81,10 @@ class Run:
         """A DuckDB connection over every table and metric, made when it is first asked for."""
         return self._connect(self._project(None))
 
+    def connected(self, readers: Sequence[str]) -> duckdb.DuckDBPyConnection:
+        """Return a connection of its own for these queries, with what the project says of its hardware."""
+        return self._connect(self._project(None), readers)
+
     def _connect(self, project: Settings, readers: Sequence[str] | None = None) -> duckdb.DuckDBPyConnection:
         """Return a connection with what a project says of its hardware, checked."""
         from traceanalyzer.query import engine

@@ -146,3 +146,21 @@ def test_without_scipy_the_error_says_what_to_install(monkeypatch: pytest.Monkey
     with pytest.raises(TraceAnalyzerError, match="need SciPy") as raised:
         judge([1.0, 2.0], [3.0, 4.0], min_effect_share=0.02)
     assert raised.value.hint == "pip install scipy"
+
+
+@pytest.mark.check
+@examples()
+@given(
+    st.lists(st.integers(0, 12), min_size=4, max_size=12),
+    st.lists(st.integers(0, 12), min_size=4, max_size=12),
+    st.lists(st.floats(0, 1), min_size=1, max_size=12),
+)
+def test_what_is_not_taken_from_scipy_stats_equals_it(base: list[int], new: list[int], p_values: list[float]) -> None:
+    expected = stats.mannwhitneyu(base, new, method="exact").pvalue
+    assert statistics.mann_whitney(base, new) == pytest.approx(expected, rel=1e-9)
+    many = [[value + 13 * at for at in range(20) for value in side] for side in (base, new)]
+    if len(base) * len(new) * 400 > statistics.MOST_EXACT_PAIRS:
+        expected = stats.mannwhitneyu(*many, method="asymptotic").pvalue
+        assert statistics.mann_whitney(*many) == pytest.approx(expected, rel=1e-9)
+    shown = [bool(p <= statistics.ALPHA) for p in stats.false_discovery_control(p_values)]
+    assert statistics.false_discoveries(p_values) == shown

@@ -1,4 +1,4 @@
-"""thread_roles, thread_time, host_samples, os_waits, off_cpu: what host threads did, by hand on tiny tables."""
+"""thread_roles, thread_time, host_samples, os_waits, off_cpu and its intervals: what host threads did, by hand."""
 
 from __future__ import annotations
 
@@ -69,6 +69,14 @@ def test_a_thread_that_could_run_was_ready() -> None:
     )
     assert ask(con, "SELECT tid, ready_ns FROM thread_time ORDER BY tid") == [("t10", 10), ("t11", 0), ("t13", 0)]
     assert ask(con, "SELECT off_cpu_ns, ready_ns, gpu_wait_ns, os_call_ns FROM off_cpu") == [(20, 10, 10, 0)]
+
+
+def test_intervals_off_the_cpu_say_whether_the_thread_could_run() -> None:
+    intervals = "SELECT tid, start_ns, dur_ns, is_ready FROM off_cpu_intervals"
+    unknown = [("t10", 20, 10, None), ("t10", 60, 10, None), ("t11", 10, 90, None)]
+    assert ask(_connect(), intervals) == unknown
+    con = _connect(event_args=[{"event_id": 104, "args": '{"thread_state":1}'}])
+    assert ask(con, intervals) == [("t10", 20, 10, False), ("t10", 60, 10, True), ("t11", 10, 90, False)]
 
 
 def test_how_threads_ended_does_not_say_when_they_were_ready() -> None:

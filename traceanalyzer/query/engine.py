@@ -37,6 +37,7 @@ __all__ = [
     "add_macros",
     "add_metrics",
     "compute_derived",
+    "compute_once",
     "connect",
     "connect_empty",
     "connect_tables",
@@ -172,8 +173,7 @@ def _compute_once(
     read_by = Counter(name for text in readers or () for name in sources_in(text))
     for name in metrics_in_order():
         if read_by[name] > 1:
-            connection.execute(f"DROP VIEW main.{name}")
-            define_metric(connection, name, "TABLE", replaced)
+            compute_once(connection, name, replaced)
 
 
 def _insert_all(
@@ -238,6 +238,14 @@ def add_metrics(
     for name in those(metrics_in_order(), needed):
         if with_attribution or not metrics_in_order()[name].needs_attribution:
             define_metric(connection, name, "TABLE" if read_by[name] > 1 else "VIEW", replaced)
+
+
+def compute_once(
+    connection: duckdb.DuckDBPyConnection, name: str, replaced: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    """Turn a metric into a table, where several others read it and each would compute it again."""
+    connection.execute(f"DROP VIEW main.{name}")
+    define_metric(connection, name, "TABLE", replaced)
 
 
 def named_in(texts: Sequence[str] | None) -> set[str] | None:

@@ -53,30 +53,23 @@ WITH launched AS (
     WHERE kind = 'kernel' AND NOT is_comm
     GROUP BY ALL
 ),
-recorded_names AS (
+-- Of each side by itself: how many names mean one function, and how many functions have one base.
+names AS (
     SELECT
         *,
-        count(*) OVER (PARTITION BY identity) AS namesakes,
-        count(DISTINCT identity) OVER (PARTITION BY base) AS functions
+        count(*) OVER (PARTITION BY side, identity) AS namesakes,
+        count(DISTINCT identity) OVER (PARTITION BY side, base) AS functions
     FROM (
         SELECT
+            side,
             name,
             kernel_identity(name) AS identity,
             kernel_base(identity) AS base
-        FROM (SELECT DISTINCT name FROM launched WHERE name IS NOT NULL)
-    )
-),
-profiled_names AS (
-    SELECT
-        *,
-        count(*) OVER (PARTITION BY identity) AS namesakes,
-        count(DISTINCT identity) OVER (PARTITION BY base) AS functions
-    FROM (
-        SELECT
-            name,
-            kernel_identity(name) AS identity,
-            kernel_base(identity) AS base
-        FROM (SELECT DISTINCT name FROM canonical.ncu_launches)
+        FROM (
+            SELECT DISTINCT 'recorded' AS side, name FROM launched WHERE name IS NOT NULL
+            UNION ALL
+            SELECT DISTINCT 'profiled', name FROM canonical.ncu_launches
+        )
     )
 ),
 equal_names AS (
@@ -84,8 +77,8 @@ equal_names AS (
         recorded.name,
         profiled.name AS profiled_name,
         recorded.identity = profiled.identity AS is_whole
-    FROM recorded_names AS recorded
-    JOIN profiled_names AS profiled ON recorded.base = profiled.base
+    FROM (FROM names WHERE side = 'recorded') AS recorded
+    JOIN (FROM names WHERE side = 'profiled') AS profiled ON recorded.base = profiled.base
     WHERE recorded.name = profiled.name
        OR (recorded.identity = profiled.identity AND recorded.namesakes = 1 AND profiled.namesakes = 1)
        OR (

@@ -21,25 +21,11 @@
 --   os_call_ns   BIGINT   in calls of the operating system's libraries
 --   api_call_ns  BIGINT   in other calls of the runtime or driver
 --   other_ns     BIGINT   none of these was recorded
-WITH thread_states AS (
-    -- Only Nsight Systems records states; the arguments of other traces are long, so they are not read.
-    SELECT trace_id, event_id, CAST(json_extract(args, '$.thread_state') AS INTEGER) AS state
-    FROM canonical.event_args
-    SEMI JOIN (FROM canonical.traces WHERE format = 'nsys') AS recorders USING (trace_id)
-),
-off_slices AS (
-    SELECT
-        slices.trace_id,
-        slices.thread_id,
-        slices.start_ns,
-        slices.dur_ns,
-        thread_states.state
-    FROM canonical.host_slices AS slices
+WITH off_slices AS (
+    SELECT intervals.*
+    FROM off_cpu_intervals AS intervals
     JOIN thread_roles AS roles USING (trace_id, thread_id)
-    LEFT JOIN thread_states
-           ON thread_states.trace_id = slices.trace_id AND thread_states.event_id = slices.slice_id
-    WHERE slices.raw_category = 'SCHED_EVENTS'
-      AND roles.role = 'launching'
+    WHERE roles.role = 'launching'
 ),
 -- The calls around an interval: at most a few, as runtime calls nest driver calls and those nest OS calls.
 calls AS (
@@ -69,18 +55,14 @@ reaches AS (
     FROM calls
     GROUP BY trace_id, thread_id, kind, start_ns
 ),
-states AS (
-    SELECT trace_id, bool_or(state IN (1, 2, 3, 4, 6, 7)) AS has_states
-    FROM off_slices
-    GROUP BY trace_id
-),
 causes AS (
     SELECT
         off_slices.trace_id,
         off_slices.thread_id,
         off_slices.dur_ns,
+        off_slices.is_ready IS NOT NULL AS has_states,
         CASE
-            WHEN off_slices.state = 1 THEN 'ready'
+            WHEN off_slices.is_ready THEN 'ready'
             WHEN waits.end_ns > off_slices.start_ns THEN 'wait'
             WHEN os_calls.end_ns > off_slices.start_ns THEN 'os'
             WHEN api_calls.end_ns > off_slices.start_ns THEN 'api'
@@ -111,7 +93,7 @@ SELECT
     CAST(sum(dur_ns) AS BIGINT) AS off_cpu_ns,
     max(dur_ns) AS longest_ns,
     CASE
-        WHEN bool_or(states.has_states) THEN CAST(coalesce(sum(dur_ns) FILTER (WHERE cause = 'ready'), 0) AS BIGINT)
+        WHEN bool_or(has_states) THEN CAST(coalesce(sum(dur_ns) FILTER (WHERE cause = 'ready'), 0) AS BIGINT)
     END AS ready_ns,
     CAST(coalesce(sum(dur_ns) FILTER (WHERE cause = 'wait'), 0) AS BIGINT) AS gpu_wait_ns,
     CAST(coalesce(sum(dur_ns) FILTER (WHERE cause = 'os'), 0) AS BIGINT) AS os_call_ns,
@@ -119,6 +101,5 @@ SELECT
     CAST(coalesce(sum(dur_ns) FILTER (WHERE cause = 'other'), 0) AS BIGINT) AS other_ns
 FROM causes
 JOIN thread_roles AS roles USING (trace_id, thread_id)
-JOIN states USING (trace_id)
 GROUP BY roles.trace, roles.rank, roles.trace_id, roles.thread_id, roles.pid, roles.tid, roles.thread_name
 ORDER BY roles.trace_id, off_cpu_ns DESC, roles.thread_id

@@ -32,26 +32,6 @@ WITH running AS (
     FROM canonical.async_slices
     WHERE category = 'sched'
 ),
-thread_states AS (
-    -- Only Nsight Systems records states; the arguments of other traces are long, so they are not read.
-    SELECT trace_id, event_id, CAST(json_extract(args, '$.thread_state') AS INTEGER) AS state
-    FROM canonical.event_args
-    SEMI JOIN (FROM canonical.traces WHERE format = 'nsys') AS recorders USING (trace_id)
-),
-off_cpu AS (
-    SELECT
-        slices.trace_id,
-        threads.pid,
-        threads.tid,
-        slices.start_ns,
-        slices.start_ns + slices.dur_ns AS end_ns,
-        thread_states.state
-    FROM canonical.host_slices AS slices
-    JOIN canonical.threads AS threads USING (trace_id, thread_id)
-    LEFT JOIN thread_states
-           ON thread_states.trace_id = slices.trace_id AND thread_states.event_id = slices.slice_id
-    WHERE slices.raw_category = 'SCHED_EVENTS'
-),
 recordings AS (
     SELECT
         trace_id,
@@ -60,7 +40,7 @@ recordings AS (
     FROM (
         SELECT trace_id, start_ns, end_ns FROM running
         UNION ALL
-        SELECT trace_id, start_ns, end_ns FROM off_cpu
+        SELECT trace_id, start_ns, start_ns + dur_ns FROM off_cpu_intervals
     )
     GROUP BY trace_id
 ),
@@ -71,7 +51,7 @@ already_running AS (
         off_cpu.pid,
         off_cpu.tid,
         min(off_cpu.start_ns) AS end_ns
-    FROM off_cpu
+    FROM off_cpu_intervals AS off_cpu
     LEFT JOIN running
            ON running.trace_id = off_cpu.trace_id
           AND running.pid = off_cpu.pid
@@ -124,19 +104,13 @@ thread_sums AS (
     FROM ordered
     GROUP BY trace_id, pid, tid
 ),
--- State 1 is runnable. A state of how a thread ended (5) says nothing about why others left the CPU.
-state_recordings AS (
-    SELECT DISTINCT trace_id
-    FROM off_cpu
-    WHERE state IN (1, 2, 3, 4, 6, 7)
-),
 ready AS (
     SELECT
-        off_cpu.trace_id,
-        off_cpu.pid,
-        off_cpu.tid,
-        CAST(coalesce(sum(end_ns - start_ns) FILTER (WHERE state = 1), 0) AS BIGINT) AS ready_ns
-    FROM off_cpu
+        trace_id,
+        pid,
+        tid,
+        CAST(coalesce(sum(dur_ns) FILTER (WHERE is_ready), 0) AS BIGINT) AS ready_ns
+    FROM off_cpu_intervals
     GROUP BY ALL
 )
 SELECT
@@ -150,7 +124,7 @@ SELECT
     recordings.last_ns - recordings.first_ns AS recorded_ns,
     thread_sums.on_cpu_ns,
     thread_sums.on_cpu_ns / nullif(recordings.last_ns - recordings.first_ns, 0) AS on_cpu_share,
-    CASE WHEN state_recordings.trace_id IS NOT NULL THEN coalesce(ready.ready_ns, 0) END AS ready_ns,
+    CASE WHEN recorders.trace_id IS NOT NULL THEN coalesce(ready.ready_ns, 0) END AS ready_ns,
     thread_sums.slice_count,
     thread_sums.longest_slice_ns,
     thread_sums.migration_count,
@@ -159,8 +133,8 @@ FROM thread_sums
 JOIN recordings USING (trace_id)
 JOIN thread_roles AS roles
   ON roles.trace_id = thread_sums.trace_id AND roles.pid = thread_sums.pid AND roles.tid = thread_sums.tid
-LEFT JOIN state_recordings
-       ON state_recordings.trace_id = thread_sums.trace_id
+LEFT JOIN (SELECT DISTINCT trace_id FROM off_cpu_intervals WHERE is_ready IS NOT NULL) AS recorders
+       ON recorders.trace_id = thread_sums.trace_id
 LEFT JOIN ready
        ON ready.trace_id = thread_sums.trace_id AND ready.pid = thread_sums.pid AND ready.tid = thread_sums.tid
 ORDER BY

@@ -77,7 +77,9 @@ def page(diagnosis: Diagnosis, run: Run | None = None) -> str:
         return page_of(diagnosis, None)
     from traceanalyzer.query import engine
 
-    with engine.connect(run.traces, run.derived, readers=queries()) as connection:
+    with run.connected(queries()) as connection:
+        # The roofline and the modules read it by several ways.
+        engine.compute_once(connection, "operator_costs")
         return page_of(diagnosis, connection)
 
 
@@ -92,7 +94,9 @@ def page_of(diagnosis: Diagnosis, connection: duckdb.DuckDBPyConnection | None) 
 
 
 def _page(source: PageSource, cut: str) -> str:
-    parts = [part for make in SECTIONS if (part := make(source)) is not None]
+    # Stacks take most memory: first, while tables hold none.
+    made = {make: make(source) for make in sorted(SECTIONS, key=lambda make: make is not stacks.section)}
+    parts = [part for make in SECTIONS if (part := made[make]) is not None]
     data: dict[str, Any] = {"excerpts": [], "stacks": None}
     for part in parts:
         data.update(part.data)

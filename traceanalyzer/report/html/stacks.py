@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,9 @@ from traceanalyzer.report.html.source import query
 
 if TYPE_CHECKING:
     import duckdb
+    import pyarrow as pa
 
+BATCH_ROWS = 100_000
 MOST_FRAMES = 1500
 MOST_DEPTH = 250
 # Frames below this share of every total are left out.
@@ -39,19 +41,25 @@ class Frames:
 
 def read_frames(connection: duckdb.DuckDBPyConnection, trace_id: int, device: int) -> Frames | None:
     """Return the stacks of the threads that launch work of a device; None: no launch is recorded."""
-    columns = connection.execute(query("stack_slices"), [trace_id, device]).fetchnumpy()
+    columns = _columns(connection.sql(query("stack_slices"), params=[trace_id, device]).to_arrow_reader(BATCH_ROWS))
     if not len(columns["slice_id"]):
         return None
     rows = connection.execute(query("stack_names"), [trace_id, device]).fetchall()
     shown: dict[str | None, int] = {}
     plain = np.asarray([shown.setdefault(_plain(name), len(shown)) for (name,) in rows], dtype=np.int64)
-    ids, parent_ids = (np.asarray(columns[name], dtype=np.int64) for name in ("slice_id", "parent_id"))
-    ends, depths = (np.asarray(columns[name], dtype=np.int64) for name in ("end_ns", "depth"))
-    numbers = plain[np.asarray(columns["name_number"], dtype=np.int64)]
-    weights = np.stack(
-        [np.asarray(columns[f"{name}_ns"], dtype=np.int64) for name in ("host", "device", "idle")], axis=1
-    )
-    return grouped(_parents(ids, parent_ids, ends), depths, numbers, weights, tuple(shown))
+    weights = np.stack([columns.pop(f"{name}_ns") for name in ("host", "device", "idle")], axis=1)
+    parents = _parents(columns.pop("slice_id"), columns.pop("parent_id"), columns.pop("end_ns"))
+    return grouped(parents, columns["depth"], plain[columns["name_number"]], weights, tuple(shown))
+
+
+def _columns(batches: pa.RecordBatchReader) -> dict[str, Numbers]:
+    """Return the columns of rows in the order of their slices, without holding the rows beside them."""
+    parts: dict[str, list[NDArray[Any]]] = {name: [] for name in batches.schema.names}
+    for batch in batches:
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            parts[name].append(column.to_numpy())
+    order = np.argsort(np.concatenate(parts["slice_id"] or [np.empty(0, np.int64)]))
+    return {name: np.concatenate(parts.pop(name))[order] if len(order) else order for name in list(parts)}
 
 
 def _plain(name: str | None) -> str | None:

@@ -1,4 +1,4 @@
--- The slices of the threads that launch work of a device ($2) of a trace ($1), those around others first: which name, the
+-- The slices of the threads that launch work of a device ($2) of a trace ($1), in no order: which name, when it ends, the
 -- time of each within the analysis window of the device, what the work that it launched there takes on the device, and
 -- how long the device did not compute in the window because of it, as the ledger blames it.
 WITH windows AS (
@@ -36,11 +36,10 @@ names AS (
     FROM (SELECT DISTINCT name FROM slices)
 )
 SELECT
-    slices.slice_id,
-    coalesce(slices.parent_id, -1) AS parent_id,
+    CAST(slices.slice_id AS INTEGER) AS slice_id,
+    CAST(coalesce(slices.parent_id, -1) AS INTEGER) AS parent_id,
     slices.depth,
-    names.name_number,
-    slices.start_ns,
+    CAST(names.name_number AS INTEGER) AS name_number,
     slices.end_ns,
     greatest(0, least(slices.end_ns, windows.end_ns) - greatest(slices.start_ns, windows.start_ns)) AS host_ns,
     coalesce(launched.device_ns, 0) AS device_ns,
@@ -50,4 +49,3 @@ JOIN names ON names.name IS NOT DISTINCT FROM slices.name
 CROSS JOIN windows
 LEFT JOIN launched USING (slice_id)
 LEFT JOIN blamed USING (slice_id)
-ORDER BY slices.slice_id
