@@ -17,7 +17,7 @@ from traceanalyzer.report import blocks, formats
 from traceanalyzer.report.renderers import terminal
 
 # What a renderer may use of the program: blocks, other renderers, the frame of HTML, how text and numbers are written.
-ALLOWED = ("blocks", "html", "renderers", "visible", "words")
+ALLOWED = ("blocks", "code_lines", "html", "renderers", "visible", "words")
 
 
 def test_renderers_know_nothing_of_diagnoses(root: Path) -> None:
