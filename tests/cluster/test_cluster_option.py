@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from trace_event_tables import events, slice_text
 from traceanalyzer.cli import main
 from traceanalyzer.cluster.address import parse_cluster
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.run import open_run
 
 KERNEL = '{"device": 0, "stream": 7, "correlation": 1}'
 
@@ -98,3 +100,15 @@ def test_a_plan_of_a_run_that_is_stored_has_nothing_to_read(run: Path, capsys: p
     assert "read       0 files, about 0 core-seconds\nattribute  0 traces" in capsys.readouterr().out
     assert main(["diagnose", str(run), "--plan"]) == 0
     assert "attribute  2 traces" in capsys.readouterr().out
+
+
+@pytest.mark.check
+def test_many_files_that_fail_alike_end_the_command_and_the_rest_is_not_tried(run: Path, tmp_path: Path) -> None:
+    for rank in range(2, 9):
+        (run / f"rank{rank}.json").write_text('{"schemaVersion": 1, "traceEvents": 7}')
+    with ThreadPoolExecutor(1) as executor:
+        with open_run(run, store=tmp_path / "few", attribution=False, executor=executor) as opened:
+            assert len(opened.unreadable) == 7
+        (run / "rank1.json").write_text('{"schemaVersion": 1, "traceEvents": 7}')
+        with pytest.raises(TraceAnalyzerError, match="no traceEvents; 8 of 9 files fail alike, and the rest is left"):
+            open_run(run, store=tmp_path / "many", attribution=False, executor=executor)

@@ -203,7 +203,8 @@ class Store:
                 hint = "give --store a folder that all workers share with this machine, under the same path"
                 raise TraceAnalyzerError("a worker wrote this, and it cannot be seen here", target, hint)
             time.sleep(_PAUSE_S)
-            self._entries(target.parent.name)  # asks the file system again
+            with suppress(OSError):
+                list(target.parent.iterdir())  # asks the file system again
         return target
 
     def _ingest_new(
