@@ -8,6 +8,7 @@ from traceanalyzer.rules import Rule, RulePage, load_rules, rule_page
 from traceanalyzer.rules.rule_file.model import EXPLANATION, FINDING, QUALITY, RuleFix
 from traceanalyzer.rules.rule_set.files import builtin_folder
 
+_LONG_CONDITION = 160
 _KINDS = {
     FINDING: ("Problems of the program", "A finding says what can be saved, and how."),
     EXPLANATION: ("Reasons", "A reason stands under the finding that it explains, and claims no time of its own."),
@@ -77,12 +78,20 @@ def _facts(page: RulePage) -> str:
 def _relations(page: RulePage, rules: dict[str, Rule]) -> str:
     lines = [f"It needs {', '.join(f'`{need}`' for need in page.requires) or 'nothing special'} in the trace."]
     if page.claims != "none":
-        lines.append(f"It claims the time of `{page.claims}`.")
+        lines.append(_claims(page))
     if page.attaches_to:
         lines.append(f"It explains {_links(page.attaches_to, rules)}.")
     if page.refines:
         lines.append(f"It is a special case of {_links(page.refines, rules)}, and takes its part of their time first.")
     return " ".join(lines) + "\n"
+
+
+def _claims(page: RulePage) -> str:
+    """Say what time a rule claims; a condition of many lines is better read in the rule's file."""
+    claimed, _, condition = page.claims.partition(" where ")
+    if len(condition) > _LONG_CONDITION:
+        return f"It claims a part of the time of `{claimed}`: the condition is in the rule's file."
+    return f"It claims the time of `{page.claims}`."
 
 
 def _links(names: tuple[str, ...], rules: dict[str, Rule]) -> str:
