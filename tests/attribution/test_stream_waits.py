@@ -81,12 +81,12 @@ def test_a_finding_says_what_is_sure_of_it_where_waits_were_not_recorded(recorde
     }
     told = found["host-stalls"]
     if recorded:
-        assert told.saving_share == pytest.approx(0.125, abs=0.01)
+        assert told.saving_share == pytest.approx(0.115, abs=0.01)
         assert "sure to be saved" not in told.message
     else:
         assert told.saving_share == pytest.approx(0.41, abs=0.01)
         assert (
-            "Only 12.5 % is sure to be saved: the trace does not say what some streams and calls waited for"
+            "Only 11.5 % is sure to be saved: the trace does not say what some streams and calls waited for"
             in told.message
         )
 

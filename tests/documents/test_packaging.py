@@ -22,6 +22,9 @@ _DISTRIBUTIONS = {
 }
 # Packages of an extra, and the one folder or module that may import each.
 _EXTRAS = {
+    ("cluster", "dask"),
+    ("cluster", "dask_jobqueue"),
+    ("cluster", "distributed"),
     ("crosscheck", "hta"),
     ("torch.py", "torch"),
     ("serving", "mcp"),

@@ -149,8 +149,8 @@ def test_a_moved_run_is_read_again_into_the_cache(run_folder: Path, tmp_path: Pa
     assert op_count(moved) == (3, True)
     with traceanalyzer.open_run(moved, catalog=True) as run:
         assert run.ignored_store == moved / STORE_NAME
-        with duckdb.connect(str(run.store / "catalog.duckdb"), read_only=True) as catalog:
-            assert catalog.sql("SELECT count(*) FROM gpu_ops").fetchall() == [(3,)]
+    with duckdb.connect(str(run.store / "catalog.duckdb"), read_only=True) as catalog:
+        assert catalog.sql("SELECT count(*) FROM gpu_ops").fetchall() == [(3,)]
 
 
 def _open_in_a_loop(folder: str) -> None:
