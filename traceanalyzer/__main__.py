@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import resource
 import sys
+from contextlib import suppress
 from importlib.abc import MetaPathFinder
 
 # HTA, with which this command compares, needs pandas.
@@ -33,9 +35,19 @@ def _keep_stream_numbers() -> None:
             os.open(os.devnull, os.O_RDWR)  # takes the smallest number that is free
 
 
+def _load_what_ends_threads() -> None:
+    """Load the library with which glibc ends a thread: it aborts where a limit later leaves no room to load it."""
+    if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
+        import ctypes
+
+        with suppress(OSError):  # other systems have none
+            ctypes.CDLL("libgcc_s.so.1")
+
+
 def start() -> None:
     """Run the command line and leave with its exit code."""
     _keep_stream_numbers()
+    _load_what_ends_threads()
     if _WITH_PANDAS not in sys.argv[1:]:
         sys.meta_path.insert(0, _PandasIsAbsent())
     from traceanalyzer.unfinished import interrupted, leave_on_signals
