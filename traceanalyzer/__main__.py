@@ -10,6 +10,8 @@ from importlib.abc import MetaPathFinder
 
 # HTA, with which this command compares, needs pandas.
 _WITH_PANDAS = "crosscheck"
+# As in malloc.h of glibc.
+_M_ARENA_MAX = -8
 
 
 class _PandasIsAbsent(MetaPathFinder):
@@ -35,19 +37,25 @@ def _keep_stream_numbers() -> None:
             os.open(os.devnull, os.O_RDWR)  # takes the smallest number that is free
 
 
-def _load_what_ends_threads() -> None:
-    """Load the library with which glibc ends a thread: it aborts where a limit later leaves no room to load it."""
-    if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
-        import ctypes
+def _fit_into_limited_memory() -> None:
+    """Take less address space where the caller limits it, and load now what a full one would have no room for."""
+    if resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY:
+        return
+    import ctypes
 
-        with suppress(OSError):  # other systems have none
-            ctypes.CDLL("libgcc_s.so.1")
+    # Arrow's own allocator reserves space ahead.
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+    with suppress(OSError, AttributeError):  # other systems have other libraries
+        # glibc ends a thread with this library, and aborts where it cannot load it.
+        ctypes.CDLL("libgcc_s.so.1")
+        # glibc reserves 64 MB for each of up to eight arenas a core.
+        ctypes.CDLL("libc.so.6").mallopt(_M_ARENA_MAX, 2)
 
 
 def start() -> None:
     """Run the command line and leave with its exit code."""
     _keep_stream_numbers()
-    _load_what_ends_threads()
+    _fit_into_limited_memory()
     if _WITH_PANDAS not in sys.argv[1:]:
         sys.meta_path.insert(0, _PandasIsAbsent())
     from traceanalyzer.unfinished import interrupted, leave_on_signals

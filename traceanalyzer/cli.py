@@ -21,6 +21,8 @@ EXIT_ERROR = 2
 # What a shell reports for a program that SIGPIPE ended.
 EXIT_BROKEN_PIPE = 141
 _NO_MEMORY = ("not enough memory", "use fewer --jobs, or a machine with more memory")
+# Said by Python for the stack of a thread, by the system for a library, and by DuckDB.
+_SIGNS_OF_NO_MEMORY = ("can't start new thread", "failed to map", "annot allocate memory", "Out of Memory Error")
 _MAKE_ROOM = "make room there; --store DIR keeps computed tables on another disk"
 
 
@@ -167,8 +169,8 @@ def _unforeseen(error: Exception) -> int:
         return interrupted()
     if os.environ.get("TRACEANALYZER_TRACEBACK"):
         raise error
-    if words == "can't start new thread":
-        return _report(*_NO_MEMORY)  # that is what the system lacks for its stack
+    if any(sign in str(error) for sign in _SIGNS_OF_NO_MEMORY):
+        return _report(*_NO_MEMORY)
     if type(error).__module__.split(".")[0] in ("duckdb", "_duckdb"):
         return _report(f"DuckDB gave up: {words}", "fewer --jobs need less memory; --store DIR can name a larger disk")
     hint = "this is a bug in traceanalyzer; please report it with the traceback that TRACEANALYZER_TRACEBACK=1 adds"
