@@ -187,7 +187,7 @@ class Run:
 
         rules = load_rules((*project.rule_paths, *rule_paths), tests=False)
         with self._connect(project, readers(rules)) as connection:
-            diagnosis = diagnose(connection, rules, params, str(self.root), project=project, exclusive=True)
+            diagnosis = diagnose(connection, rules, params, str(self.root), project=project)
         if self.options.steps is not None:
             chosen = Override("steps", None, f"{self.options.steps_words} alone", None, None, "--step")
             diagnosis = replace(diagnosis, overrides=(chosen, *diagnosis.overrides))
@@ -210,7 +210,7 @@ class Run:
         rule = rule_called(rule_id, rules)
         values = rule.values(check_settings(rules, project.params).get(rule.id))
         with self._connect(project, readers([rule])) as connection:
-            return explain(connection, rule, values, exclusive=True)
+            return explain(connection, rule, values)
 
     def export(self, folder: str | Path, names: Sequence[str] = (), layout: str = "parquet") -> dict[str, Path]:
         """Write metrics, all unless some are named, as Parquet or CSV files into a folder; return the file of each.

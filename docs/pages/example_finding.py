@@ -51,7 +51,7 @@ def example_finding(rule: Rule, test: RuleTest, explained: list[Rule]) -> str:
     asked = [rule, *explained]
     tables = simulate_job(test.sim or {}).canonical_tables()
     with engine.connect_tables(tables, readers=readers(asked)) as connection:
-        diagnosis = diagnose(connection, asked, params, exclusive=True)
+        diagnosis = diagnose(connection, asked, params)
     findings = tuple(_shortened(finding) for finding in diagnosis.findings if _shows(finding, rule))
     if not findings:
         return ""

@@ -42,7 +42,7 @@ RULES = load_rules()
 
 def diagnosed(project: Settings, **options: Any) -> Diagnosis:
     con = open_fixture(LOADER_OR_SYNC, {}, readers(RULES))
-    return diagnose(con, RULES, run_name="run", project=project, exclusive=True, **options)
+    return diagnose(con, RULES, run_name="run", project=project, **options)
 
 
 def problems(diagnosis: Diagnosis) -> list[str]:

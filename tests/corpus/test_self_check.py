@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
 import pytest
 from conftest import corpus_path
 from workloads.step_programs import data_parallel, kernels
@@ -180,3 +181,16 @@ def test_the_command_tells_every_check(root: Path, tmp_path: Path, capsys: pytes
     told = capsys.readouterr().err.splitlines()
     assert all(line.startswith("self-check  holds ") for line in told)
     assert len(told) >= 12
+
+
+@pytest.mark.check
+def test_the_change_that_makes_a_difference_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def some_kernels(tables: changed_tables.Tables) -> changed_tables.Tables:
+        ops = tables["gpu_ops"]
+        return {**tables, "gpu_ops": ops.filter(pc.equal(pc.bit_wise_and(ops["op_id"], 4), 0))}
+
+    claims = {"kernels do not matter": some_kernels, **dict(list(invariance.SAME_RUN.items())[:1])}
+    monkeypatch.setattr(invariance, "SAME_RUN", claims)
+    con = engine.connect_tables(simulate(SIMULATED["loader or sync"]).canonical_tables())
+    checks = check_run(con, diagnose(con, load_rules(tests=False)))
+    assert [check.claim for check in checks if check.broken] == ["kernels do not matter"]

@@ -87,7 +87,7 @@ def _examine_tables(job: SimulatedJob, lost_ranks: tuple[int, ...]) -> Examined:
     left = replace(job, ranks=tuple(run for rank, run in enumerate(job.ranks) if rank not in lost_ranks))
     with engine.connect_tables(left.canonical_tables(), readers=readers(rules())) as con:
         steps, noise_share = _kept_steps(con), _noise_share(con)
-        return Examined(job, diagnose(con, rules(), exclusive=True), steps, noise_share)
+        return Examined(job, diagnose(con, rules()), steps, noise_share)
 
 
 @lru_cache(maxsize=1)

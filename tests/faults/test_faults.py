@@ -289,7 +289,7 @@ def test_eight_commands_at_once_on_one_new_run_agree(run_folder: Path) -> None:
     assert len(list((run_folder / STORE_NAME / "traces").iterdir())) == 1
 
 
-def in_address_space(megabytes: int, *arguments: object) -> subprocess.CompletedProcess[str]:
+def in_address_space(megabytes: int, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """Run a command with so much address space."""
 
     def limit() -> None:

@@ -62,7 +62,7 @@ def why(tmp_path: Path) -> Rule:
 
 def diagnosed(sim: dict[str, Any], *rules: Rule) -> Diagnosis:
     asking = [*RULES, *rules]
-    return diagnose(open_fixture(sim, {}, readers(asking)), asking, exclusive=True)
+    return diagnose(open_fixture(sim, {}, readers(asking)), asking)
 
 
 def of(diagnosis: Diagnosis, rule: str) -> Finding:

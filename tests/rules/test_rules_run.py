@@ -40,7 +40,7 @@ ONE_AND_A_LITTLE = {**DDP, "faults": [{"rank": 3, "loader_us": 8_000}, {"rank": 
 
 
 def diagnosed(tables: Mapping[str, pa.Table]) -> Diagnosis:
-    return diagnose(engine.connect_tables(tables, readers=readers(RULES)), RULES, exclusive=True)
+    return diagnose(engine.connect_tables(tables, readers=readers(RULES)), RULES)
 
 
 @lru_cache

@@ -49,6 +49,19 @@ def test_a_second_command_reads_parquet_only(run_folder: Path) -> None:
     assert op_count(run_folder) == (3, True)
 
 
+@pytest.mark.parametrize("name", ["s3:", "runs:1", "memory:", "a?b=1", "a*[b]", "{a,b}", "it's", "a%41;b#c"])
+def test_the_name_of_a_folder_is_no_url_no_pattern_and_no_parameter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / f"cache {name}"))
+    Path(name).mkdir()
+    (Path(name) / "rank0.json").write_text(trace())
+    assert op_count(Path(name), catalog=True) == (3, False)
+    assert op_count(Path(name)) == (3, True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, f"cache {name}"])
+
+
 @pytest.mark.check
 def test_a_changed_file_is_read_again_and_its_old_tables_go(run_folder: Path) -> None:
     op_count(run_folder)

@@ -13,20 +13,14 @@ from traceanalyzer.schema import TableSchema, run_tables, trace_tables
 from traceanalyzer.store.stored_trace import NcuTable, StoredTrace
 
 
-def connect_canonical(
-    traces: Sequence[StoredTrace],
-    database: Path | None = None,
-    needed: Set[str] | None = None,
-    ncu_tables: Sequence[NcuTable] = (),
-) -> duckdb.DuckDBPyConnection:
+def connect_canonical(traces: Sequence[StoredTrace], ncu_tables: Sequence[NcuTable] = ()) -> duckdb.DuckDBPyConnection:
     """Return a connection over the canonical tables of stored traces, which are numbered in their order.
 
-    `database` makes the connection a file instead of memory. `needed` are the tables to define, all by default.
     `ncu_tables` are tables that lie beside the traces.
     """
-    connection = new_connection(database)
+    connection = new_connection(None)
     connection.execute("CREATE SCHEMA canonical")
-    define_canonical(connection, traces, needed, ncu_tables)
+    define_canonical(connection, traces, None, ncu_tables)
     return connection
 
 
@@ -36,7 +30,7 @@ def define_canonical(
     needed: Set[str] | None,
     ncu_tables: Sequence[NcuTable],
 ) -> None:
-    """Define the tables of `connect_canonical` in a connection that has the schema and nothing in it."""
+    """Define the tables of `connect_canonical`, all or those needed, in a connection that has an empty schema."""
     _define(connection, dict(enumerate(traces)), needed)
     for name in those(run_tables(), needed):
         connection.execute(_ncu_view(run_tables()[name], ncu_tables))

@@ -27,6 +27,8 @@ from traceanalyzer.unfinished import unfinished
 
 _PREFIX = "empty-"
 _UNUSED_AFTER_S = 30 * 86_400
+# In the name of a database, for DuckDB, which would then write other files.
+_BEGINS_PARAMETERS = "?"
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -70,7 +72,7 @@ def _define_everything(connection: duckdb.DuckDBPyConnection) -> None:
 def _kept_database() -> Path | None:
     """Return the database of this version in the user's cache, made when it is not there; None where it cannot be."""
     cache = user_cache()
-    if cache is None or cache.stat().st_mode & _WRITABLE_BY_OTHERS:
+    if cache is None or cache.stat().st_mode & _WRITABLE_BY_OTHERS or _BEGINS_PARAMETERS in str(cache):
         return None
     kept = cache / f"{_PREFIX}{_version()}.duckdb"
     if is_own_file(kept):
@@ -82,7 +84,7 @@ def _kept_database() -> Path | None:
                 _define_everything(database)
             fresh.replace(kept)
         _remove_unused(cache)
-    except (OSError, duckdb.IOException):
+    except (OSError, duckdb.Error):
         return None
     return kept
 

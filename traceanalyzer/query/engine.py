@@ -35,7 +35,6 @@ __all__ = [
     "add_attribution",
     "add_comments",
     "add_macros",
-    "add_metrics",
     "compute_derived",
     "compute_once",
     "connect",
@@ -67,8 +66,9 @@ def connect(
 
     `derived` is the folder with the run's attribution tables as Parquet; without it the connection has neither these
     tables nor the metrics that read them. `database` makes the connection a file instead of memory: the catalogue.
-    `readers` are the texts that will read the connection, where they are known: see `add_metrics`. `replaced` are
-    queries that take the place of metrics', by name.
+    `readers` are the texts that will read the connection, where they are known: then it has no other tables, and a
+    metric that they read more than once is computed once. `replaced` are queries that take the place of metrics', by
+    name.
     """
     needed = named_in(readers)
     connection = connect_empty(database)
@@ -94,15 +94,12 @@ def _leave_attribution_out(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def connect_unattributed(
-    traces: Sequence[StoredTrace],
-    database: Path | None = None,
-    needed: Set[str] | None = None,
-    ncu_tables: Sequence[NcuTable] = (),
+    traces: Sequence[StoredTrace], ncu_tables: Sequence[NcuTable] = ()
 ) -> duckdb.DuckDBPyConnection:
     """Return a connection over stored traces with the macros, but without attribution and metrics."""
-    connection = connect_canonical(traces, database, needed, ncu_tables)
+    connection = connect_canonical(traces, ncu_tables)
     connection.execute("CREATE SCHEMA attribution")
-    add_pass_through(connection, "canonical", those(canonical_tables(), needed))
+    add_pass_through(connection, "canonical", canonical_tables())
     add_macros(connection)
     return connection
 
@@ -218,26 +215,6 @@ def add_attribution(connection: duckdb.DuckDBPyConnection, derived: Path, needed
         file = literal(derived / f"{name}.parquet")
         connection.execute(f"CREATE VIEW attribution.{name} AS FROM read_parquet({file})")
     add_pass_through(connection, "attribution", names)
-
-
-def add_metrics(
-    connection: duckdb.DuckDBPyConnection,
-    *,
-    with_attribution: bool = True,
-    readers: Sequence[str] | None = None,
-    replaced: Mapping[str, str] = MappingProxyType({}),
-) -> None:
-    """Define metrics as views: all of them, or without attribution those that do not need it.
-
-    Where the texts that will read the metrics are known (`readers`): only the metrics that they name, and what these
-    read in turn. A metric that they read more than once becomes a table, because planning a query over it costs more
-    than its rows.
-    """
-    needed = named_in(readers)
-    read_by = Counter(name for text in readers or () for name in sources_in(text))
-    for name in those(metrics_in_order(), needed):
-        if with_attribution or not metrics_in_order()[name].needs_attribution:
-            define_metric(connection, name, "TABLE" if read_by[name] > 1 else "VIEW", replaced)
 
 
 def compute_once(

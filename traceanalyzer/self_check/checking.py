@@ -78,7 +78,7 @@ def _of_changed_tables(
 
     def told_of(changed: Tables) -> invariance.Summary:
         with closing_connection(invariance.connection(changed, rules, options)) as other:
-            return invariance.summary(other, diagnose(other, rules, params, exclusive=True))
+            return invariance.summary(other, diagnose(other, rules, params))
 
     # Each change by itself takes another diagnosis, which only a difference is worth.
     together = invariance.differences(expected, told_of(changed_tables.by_all(tables, invariance.SAME_RUN.values())))

@@ -106,11 +106,12 @@ class Answers:
         """
         from traceanalyzer.renamed import with_new_names
         from traceanalyzer.rules.evaluation import sandbox
-        from traceanalyzer.rules.evaluation.workspace import locked_workspace
+        from traceanalyzer.rules.evaluation.workspace import lock_workspace
 
         limit = min(max(limit, 1), MOST_ROWS)
         with self._opened(run) as (opened, _), sandbox.total_time():
-            con = locked_workspace(opened.connection)
+            con = opened.connection
+            lock_workspace(con)
             rows, is_complete = sandbox.first_rows(con, with_new_names(query), limit)
         return _table(rows.columns, rows.rows, is_complete=is_complete)
 

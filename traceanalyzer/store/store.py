@@ -147,7 +147,8 @@ class Store:
     """The stored traces of one folder, which `locate_store` has found to be the user's."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        # Whole, because Arrow takes a path that begins with `name:` for a URL.
+        self.folder = folder.absolute()
         self._key = user_key()
 
     def trace_folder(self, source: Path | RemoteObject, ingest: Callable[[Path], None]) -> tuple[Path, bool]:

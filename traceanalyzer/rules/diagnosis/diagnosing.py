@@ -34,7 +34,7 @@ from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.evaluation.places import read_places
 from traceanalyzer.rules.evaluation.removals import RememberedScan
 from traceanalyzer.rules.evaluation.run_savings import RunSavings
-from traceanalyzer.rules.evaluation.workspace import locked_workspace, open_workspace
+from traceanalyzer.rules.evaluation.workspace import lock_workspace
 from traceanalyzer.rules.fix_plan.latent import add_latent
 from traceanalyzer.rules.fix_plan.ordering import put_in_order
 from traceanalyzer.rules.fix_plan.plan_context import PlanContext, key_of
@@ -53,13 +53,11 @@ def diagnose(
     min_impact_share: float = MIN_IMPACT_SHARE,
     *,
     project: Settings = NO_SETTINGS,
-    exclusive: bool = False,
 ) -> Diagnosis:
     """Return the diagnosis of the run behind a connection of the engine.
 
-    `params` overrides parameters by 'rule.param', and wins over the `project`'s settings. Rules run on a connection of
-    their own, which can read the run's tables and nothing else; `con` is left as it is, unless it was opened for them
-    (`exclusive`).
+    `params` overrides parameters by 'rule.param', and wins over the `project`'s settings. The connection can read the
+    run's tables and nothing else afterwards: rules may come from anybody.
     """
     overrides = Overrides(project, params)
     # Settings of a rule that is switched off have to fit it, too.
@@ -67,10 +65,10 @@ def diagnose(
     rules = overrides.enabled(rules)
     values = {rule.id: rule.values(settings.get(rule.id)) for rule in rules}
     bounds = attribution.Bounds.load(con)
-    own = locked_workspace(con) if exclusive else open_workspace(con, rules)
-    run = read_places(own)
+    lock_workspace(con)
+    run = read_places(con)
     scan = RememberedScan(bounds)
-    evaluator = Evaluator(own, run, scan, RunSavings(bounds), values, min_impact_share)
+    evaluator = Evaluator(con, run, scan, RunSavings(bounds), values, min_impact_share)
     evaluator.prepare(rules)
 
     quality = judge_quality(evaluator, rules)
@@ -86,7 +84,7 @@ def diagnose(
     timed = [verdict for verdict in verdicts if verdict.state == FIRED]
     suppressed = {key_of(v) for v in (*quality, *timed) if overrides.suppression(run, v) is not None}
     visible = [verdict for verdict in timed if key_of(verdict) not in suppressed]
-    owned = share_out(own, run, timed, values)
+    owned = share_out(con, run, timed, values)
     refined = find_refined(visible, owned)
     orders = put_in_order(context, [verdict for verdict in visible if key_of(verdict) not in refined], owned)
     orders, latent = add_latent(
@@ -100,6 +98,6 @@ def diagnose(
     fired = [verdict for verdict in (*warnings, *timed, *latent) if key_of(verdict) not in refined]
     explained = attach_explanations(rules, verdicts, fired, evaluator.evaluate)
     if latent or refined:
-        owned = share_out(own, run, [verdict for verdict in fired if verdict.rule.kind == FINDING], values)
+        owned = share_out(con, run, [verdict for verdict in fired if verdict.rule.kind == FINDING], values)
     results = Results(quality, verdicts, fired, suppressed, refined, owned, orders, explained)
     return build_diagnosis(evaluator, context, rules, overrides, results, run_name)

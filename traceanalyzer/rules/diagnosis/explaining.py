@@ -16,7 +16,7 @@ from traceanalyzer.rules.evaluation.places import RunPlaces, read_places
 from traceanalyzer.rules.evaluation.removals import RememberedScan
 from traceanalyzer.rules.evaluation.run_savings import RunSavings
 from traceanalyzer.rules.evaluation.verdicts import Question, Verdict, evaluate
-from traceanalyzer.rules.evaluation.workspace import locked_workspace, open_workspace
+from traceanalyzer.rules.evaluation.workspace import lock_workspace
 from traceanalyzer.rules.fix_plan.plan_context import PlanContext
 from traceanalyzer.rules.rule_file import sql_text
 from traceanalyzer.rules.rule_file.model import QUALITY, ParamValue, Rule
@@ -45,19 +45,17 @@ class Explanation:
     fixes: tuple[Seen, ...]
 
 
-def explain(
-    con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, ParamValue], *, exclusive: bool = False
-) -> list[Explanation]:
-    """Return how the rule came to its verdict, in every place that it is about."""
+def explain(con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, ParamValue]) -> list[Explanation]:
+    """Return how the rule came to its verdict, in every place that it is about; for the connection see `diagnose`."""
     bounds = None if rule.claims.is_empty else attribution.Bounds.load(con)
     question = Question(
         None if bounds is None else RememberedScan(bounds),
         run_savings=None if bounds is None else RunSavings(bounds),
     )
-    own = locked_workspace(con) if exclusive else open_workspace(con, [rule])
-    run = read_places(own)
-    verdicts = evaluate(own, rule, run, values, question)
-    seen = _seen(own, rule, values) if any(verdict.row for verdict in verdicts) else {}
+    lock_workspace(con)
+    run = read_places(con)
+    verdicts = evaluate(con, rule, run, values, question)
+    seen = _seen(con, rule, values) if any(verdict.row for verdict in verdicts) else {}
     return [
         _explanation(rule, run, verdict, seen.get((verdict.place.trace, verdict.place.device)))
         for verdict in _weighed(run, question, [clear_if_little(verdict, MIN_IMPACT_SHARE) for verdict in verdicts])

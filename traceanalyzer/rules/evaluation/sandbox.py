@@ -81,6 +81,11 @@ def lock(con: duckdb.DuckDBPyConnection, allowed_directories: tuple[str, ...] = 
         con.execute(statement)
 
 
+def is_locked(con: duckdb.DuckDBPyConnection) -> bool:
+    """Tell whether `lock` was called for a connection."""
+    return bool(con.execute("SELECT current_setting('lock_configuration')").fetchall()[0][0])
+
+
 def _limit_memory(con: duckdb.DuckDBPyConnection) -> None:
     """Give queries some memory beside the tables that a connection holds, and no disk."""
     (used_bytes,) = con.execute("SELECT coalesce(sum(memory_usage_bytes), 0) FROM duckdb_memory()").fetchall()[0]

@@ -13,7 +13,7 @@ from traceanalyzer.query import engine
 from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.evaluation.removals import claim_values
 from traceanalyzer.rules.evaluation.verdicts import AUTO_SEVERITIES
-from traceanalyzer.rules.evaluation.workspace import locked_workspace
+from traceanalyzer.rules.evaluation.workspace import lock_workspace
 from traceanalyzer.rules.rule_file.model import FINDING, Mistake, Rule
 from traceanalyzer.rules.rule_file.template import format_value, template_fields
 
@@ -30,7 +30,8 @@ def bind_rules(rules: Sequence[Rule]) -> list[Mistake]:
     """
     if not rules:
         return []
-    con = locked_workspace(engine.connect_tables({}))
+    con = engine.connect_tables({})
+    lock_workspace(con)
     capabilities = {name for (name,) in con.execute("SELECT capability FROM capability_kinds").fetchall()}
     return [mistake for rule in rules for mistake in _Binder(con, rule).mistakes(capabilities)]
 
