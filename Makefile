@@ -69,15 +69,15 @@ bench: $(VENV)/.check  ## Time ingest and diagnosis against the peers
 
 .PHONY: faultbench
 faultbench: $(VENV)/.check  ## Plant faults, diagnose them, and hold what is found and promised against the truth
-	PYTHONPATH=tests $(BIN)/python -m faultbench | tee tests/faultbench/RESULTS.md
+	PYTHONPATH=tests:tests/support $(BIN)/python -m faultbench | tee tests/faultbench/RESULTS.md
 
 .PHONY: verdicts
 verdicts: $(VENV)/.check  ## Hold the diagnoses of real traces against their labels; needs the corpus
-	$(BIN)/python tests/verdict_table.py | tee tests/verdicts/RESULTS.md
+	PYTHONPATH=tests:tests/support $(BIN)/python -m verdicts.verdict_table | tee tests/verdicts/RESULTS.md
 
 .PHONY: fuzz
 fuzz: $(VENV)/.test  ## Mutate traces for S seconds (600) and keep what fails in tests/crashers
-	PYTHONPATH=tests $(BIN)/python -m fuzz $(S)
+	PYTHONPATH=tests:tests/support $(BIN)/python -m fuzz $(S)
 
 .PHONY: clean
 clean:  ## Remove caches and build outputs, the environment left in place

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
 from bound_against_truth import attributed, attributed_job
 from workloads.counterfactuals import RUN_WHAT_IFS, WHAT_IFS

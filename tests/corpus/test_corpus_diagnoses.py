@@ -15,7 +15,7 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
-from verdict_table import diagnosed
+from verdicts.verdict_table import diagnosed
 
 from traceanalyzer.diagnosis import Diagnosis, Finding
 from traceanalyzer.report.json import document

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow.compute as pc
+import pyarrow as pa
 import pytest
 from conftest import corpus_path
 from workloads.step_programs import data_parallel, kernels
@@ -187,7 +187,8 @@ def test_the_command_tells_every_check(root: Path, tmp_path: Path, capsys: pytes
 def test_the_change_that_makes_a_difference_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def some_kernels(tables: changed_tables.Tables) -> changed_tables.Tables:
         ops = tables["gpu_ops"]
-        return {**tables, "gpu_ops": ops.filter(pc.equal(pc.bit_wise_and(ops["op_id"], 4), 0))}
+        kept = [op["op_id"] % 8 < 4 for op in ops.select(["op_id"]).to_pylist()]
+        return {**tables, "gpu_ops": ops.filter(pa.array(kept))}
 
     claims = {"kernels do not matter": some_kernels, **dict(list(invariance.SAME_RUN.items())[:1])}
     monkeypatch.setattr(invariance, "SAME_RUN", claims)

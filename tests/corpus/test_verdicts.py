@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from report_diagnoses import loader_finding, precision_finding, sick
-from verdict_table import RESULTS, diagnosed, labels, outcomes, row
 from verdicts import independent
+from verdicts.verdict_table import RESULTS, diagnosed, labels, outcomes, row
 
 from traceanalyzer.rules import load_rules
 

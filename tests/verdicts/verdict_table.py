@@ -28,7 +28,7 @@ from traceanalyzer.report.verdict import judge, leading_finding, problems
 from traceanalyzer.run import open_run
 from traceanalyzer.settings.settings import NO_SETTINGS
 
-FOLDER = Path(__file__).parent / "verdicts"
+FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "RESULTS.md"
 OUTCOMES = ("right", "partly", "wrong", "missed")
 CONFIDENCES = ("high", "medium", "low")
@@ -161,7 +161,7 @@ def table(found: list[Row]) -> str:
         "# Verdicts on real traces",
         "",
         "`make verdicts` rewrites this page. Labels were written from the raw files; what counts as right is said in",
-        "`tests/verdict_table.py`. `make check` holds the outcomes: none may get worse.",
+        "`tests/verdicts/verdict_table.py`. `make check` holds the outcomes: none may get worse.",
         "",
         f"| traces | {' | '.join(OUTCOMES)} |",
         "|---:|---:|---:|---:|---:|",

@@ -1,8 +1,8 @@
 """Shows whether two versions diagnose the corpus alike, but for the words of prose and for names that were renamed.
 
-PYTHONPATH=OLD_CHECKOUT python tests/same_diagnoses.py write /tmp/old     # the JSON of every trace of the corpus
-PYTHONPATH=. python tests/same_diagnoses.py write /tmp/new
-python tests/same_diagnoses.py compare /tmp/old /tmp/new                  # exit 1 where numbers or states differ
+PYTHONPATH=OLD_CHECKOUT python tests/support/same_diagnoses.py write /tmp/old    # the JSON of every trace of the corpus
+PYTHONPATH=. python tests/support/same_diagnoses.py write /tmp/new
+python tests/support/same_diagnoses.py compare /tmp/old /tmp/new                 # exit 1 where numbers or states differ
 """
 
 from __future__ import annotations
