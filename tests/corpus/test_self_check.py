@@ -48,9 +48,8 @@ HIDDEN_LATER: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
-    "name", ["loader or sync", *(pytest.param(name, marks=pytest.mark.check) for name in list(SIMULATED)[1:])]
-)
+@pytest.mark.check
+@pytest.mark.parametrize("name", SIMULATED)
 def test_every_check_holds_on_a_simulated_run(name: str) -> None:
     con = engine.connect_tables(simulate_job(SIMULATED[name]).canonical_tables())
     checks = check_run(con, diagnose(con, load_rules()))

@@ -245,6 +245,7 @@ def test_the_mark_of_another_user_is_not_trusted(
     assert locate_store(run_folder, None).ignored == run_folder / STORE_NAME
 
 
+@pytest.mark.check
 def test_a_store_without_a_mark_is_not_read(run_folder: Path) -> None:
     op_count(run_folder)
     (run_folder / STORE_NAME / MARK_NAME).unlink()

@@ -216,6 +216,7 @@ def test_page_stays_small_whatever_the_names(tmp_path: Path) -> None:
     check_page(text)
 
 
+@pytest.mark.check
 def test_what_is_cut_to_keep_a_page_small_is_said(
     run: Run, diagnosis: Diagnosis, monkeypatch: pytest.MonkeyPatch
 ) -> None:

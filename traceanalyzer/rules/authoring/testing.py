@@ -78,7 +78,8 @@ def _verdicts(con: duckdb.DuckDBPyConnection, rule: Rule, test: RuleTest) -> lis
     bounds = None if "bound" in test.tables or test.sim is None else attribution.Bounds.load(con)
     scan, run_savings = (None, None) if bounds is None else (RememberedScan(bounds), RunSavings(bounds))
     question = Question(scan, assume_requirements=assumed, run_savings=run_savings)
-    verdicts = evaluate(con, rule, read_places(con), _values(rule, test), question)
+    run = read_places(con, with_capabilities=not assumed)
+    verdicts = evaluate(con, rule, run, _values(rule, test), question)
     return [clear_if_little(verdict, MIN_IMPACT_SHARE) for verdict in verdicts]
 
 

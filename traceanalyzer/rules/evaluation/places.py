@@ -66,11 +66,12 @@ class RunPlaces:
         return None
 
 
-def read_places(con: duckdb.DuckDBPyConnection) -> RunPlaces:
-    """Return the traces, devices and capabilities of a run."""
+def read_places(con: duckdb.DuckDBPyConnection, *, with_capabilities: bool = True) -> RunPlaces:
+    """Return the traces and devices of a run, and its capabilities unless nobody will ask for them."""
     traces = con.execute("SELECT trace, trace_id, rank FROM traces ORDER BY trace_id").fetchall()
     windows = sandbox.query(con, read_query("bound_windows"), {}, sandbox.UNLIMITED).dicts()
-    capabilities = con.execute("SELECT trace, device, capability, available, detail, unlock FROM capabilities")
+    columns = "trace, device, capability, available, detail, unlock"
+    capabilities = con.execute(f"SELECT {columns} FROM capabilities").fetchall() if with_capabilities else []
     with_devices = {window["trace"] for window in windows}
     return RunPlaces(
         trace_ids={trace: trace_id for trace, trace_id, _ in traces},
@@ -80,6 +81,6 @@ def read_places(con: duckdb.DuckDBPyConnection) -> RunPlaces:
         windows={(window["trace_id"], window["device"]): window for window in windows},
         capabilities={
             (trace, device, name): Capability(available, detail, unlock)
-            for trace, device, name, available, detail, unlock in capabilities.fetchall()
+            for trace, device, name, available, detail, unlock in capabilities
         },
     )
