@@ -140,17 +140,19 @@ def test_captures_in_another_order_give_the_same_bytes(tmp_path: Path, monkeypat
     assert texts[0] == texts[1]
 
 
-# Elements with their attributes (required ones marked), and what may stand inside, as the Jenkins xUnit schema has it.
+# Elements with their attributes (required ones marked), and what may stand inside: what junit-10.xsd of the plugin
+# xUnit of Jenkins says of those that we write.
 JUNIT: dict[str, tuple[dict[str, bool], set[str]]] = {
-    "testsuites": (dict.fromkeys(("name", "time", "tests", "failures", "disabled", "errors"), False), {"testsuite"}),
+    "testsuites": (dict.fromkeys(("name", "time", "tests", "failures", "errors"), False), {"testsuite"}),
     "testsuite": (
-        {"name": True} | dict.fromkeys(("tests", "failures", "errors", "time", "disabled", "skipped", "id"), False),
+        dict.fromkeys(("name", "tests", "failures", "errors"), True) | dict.fromkeys(("time", "skipped", "id"), False),
         {"testcase"},
     ),
-    "testcase": ({"name": True, "classname": False, "time": False, "status": False}, {"skipped", "error", "failure"}),
+    "testcase": ({"name": True, "classname": False, "time": False}, {"skipped", "error", "failure"}),
     "failure": ({"type": False, "message": False}, set()),
     "skipped": ({"type": False, "message": False}, set()),
 }
+SECONDS = re.compile(r"[0-9]*(\.[0-9]*)?")
 
 
 def junit(text: str) -> ET.Element:
@@ -162,6 +164,7 @@ def junit(text: str) -> ET.Element:
         assert element.attrib.keys() <= attributes.keys()
         assert {name for name, required in attributes.items() if required} <= element.attrib.keys()
         assert {child.tag for child in element} <= inside
+        assert SECONDS.fullmatch(element.get("time", "0"))
     suite = root[0]
     for name, tag in (("tests", "testcase"), ("failures", "failure"), ("skipped", "skipped")):
         assert suite.attrib[name] == str(sum(1 for _ in suite.iter(tag)))
@@ -199,119 +202,7 @@ def test_names_that_xml_cannot_hold_are_replaced() -> None:
     junit(written(hostile(), "junit"))
 
 
-TEXT = {
-    "type": "object",
-    "properties": {"text": {"type": "string"}},
-    "required": ["text"],
-    "additionalProperties": False,
-}
-LOCATION = {
-    "type": "object",
-    "additionalProperties": False,
-    "properties": {
-        "physicalLocation": {
-            "type": "object",
-            "additionalProperties": False,
-            "required": ["artifactLocation"],
-            "properties": {
-                "artifactLocation": {
-                    "type": "object",
-                    "additionalProperties": False,
-                    "properties": {
-                        "uri": {"type": "string", "pattern": r"^[^\s\\:]+$"},
-                        "uriBaseId": {"type": "string"},
-                    },
-                },
-                "region": {
-                    "type": "object",
-                    "additionalProperties": False,
-                    "properties": {"startLine": {"type": "integer", "minimum": 1}},
-                },
-            },
-        },
-        "logicalLocations": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "additionalProperties": False,
-                "properties": {"fullyQualifiedName": {"type": "string"}, "kind": {"type": "string"}},
-            },
-        },
-    },
-}
-RESULT = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["message", "ruleId", "ruleIndex", "locations", "partialFingerprints"],
-    "properties": {
-        "ruleId": {"type": "string"},
-        "ruleIndex": {"type": "integer", "minimum": 0},
-        "level": {"enum": ["none", "note", "warning", "error"]},
-        "message": TEXT,
-        "locations": {"type": "array", "items": LOCATION, "minItems": 1},
-        "baselineState": {"enum": ["new", "unchanged", "updated", "absent"]},
-        "partialFingerprints": {"type": "object", "additionalProperties": {"type": "string"}, "minProperties": 1},
-        "suppressions": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "required": ["kind"],
-                "properties": {"kind": {"enum": ["inSource", "external"]}},
-            },
-        },
-        "properties": {"type": "object"},
-    },
-}
-RULE = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["id"],
-    "properties": {
-        "id": {"type": "string"},
-        "shortDescription": TEXT,
-        "fullDescription": TEXT,
-        "helpUri": {"type": "string", "pattern": "^https://"},
-    },
-}
-# The part of the standard's schema that our documents use: nothing else may stand in them.
-SARIF = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["version", "runs"],
-    "properties": {
-        "$schema": {"type": "string"},
-        "version": {"const": "2.1.0"},
-        "runs": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "additionalProperties": False,
-                "required": ["tool"],
-                "properties": {
-                    "tool": {
-                        "type": "object",
-                        "additionalProperties": False,
-                        "required": ["driver"],
-                        "properties": {
-                            "driver": {
-                                "type": "object",
-                                "additionalProperties": False,
-                                "required": ["name"],
-                                "properties": {
-                                    "name": {"type": "string"},
-                                    "version": {"type": "string"},
-                                    "rules": {"type": "array", "items": RULE, "uniqueItems": True},
-                                },
-                            }
-                        },
-                    },
-                    "columnKind": {"enum": ["utf16CodeUnits", "unicodeCodePoints"]},
-                    "results": {"type": "array", "items": RESULT},
-                },
-            },
-        },
-    },
-}
+SARIF = json.loads((Path(__file__).parents[1] / "schemas" / "sarif-2.1.0.json").read_text(encoding="utf-8"))
 
 
 def results(text: str) -> list[dict[str, Any]]:
