@@ -266,6 +266,7 @@ def open_run(
     report: Callable[[Progress], None] = _ignore,
     attribution: bool = True,
     options: AttributionOptions = DEFAULT_OPTIONS,
+    with_settings: bool = True,
     trust: bool = False,
     device: str | None = None,
     ncu: str | Path | Sequence[str | Path] = (),
@@ -280,7 +281,8 @@ def open_run(
 
     Without `attribution`, the tables that are computed from all of a run are left for later, and so are the metrics
     that build on them; `options` say how they are computed, with the names in the project's settings unless they have
-    some; with `trust`, also of a traceanalyzer.toml in the run's own folder (docs/settings.md). `jobs` is the number of
+    some (none without `with_settings`); with `trust`, also of a traceanalyzer.toml in the run's own folder
+    (docs/settings.md). `jobs` is the number of
     cores to use (all by default); `report` receives how far reading is. `device` is the model of the devices that no
     trace names, as NAME or NAME:SMS. `ncu` are tables of Nsight Compute (`ncu --csv`) that lie elsewhere; those beside
     the traces are read anyway. With `catalog` the store gets a DuckDB database of every table and metric as views,
@@ -290,7 +292,7 @@ def open_run(
     nothing can be read.
     """
     with ExitStack() as kept:
-        found = find(path, store, options, kept, trust=trust, ncu=ncu, names=attribution)
+        found = find(path, store, options, kept, trust=trust, ncu=ncu, names=attribution, with_settings=with_settings)
         root, keeper, options = found.root, found.keeper, found.options
         unreadable = list(found.sources.unreadable)
         ingested = ingest_all(found.sources.sources, keeper, jobs or os.cpu_count() or 1, report, unreadable, executor)

@@ -128,6 +128,8 @@ def test_peaks_in_the_settings_reach_every_command(
         assert [(item["kind"], item["origin"]) for item in document["overrides"]] == [("peaks", str(file))]
         assert main(["diagnose", str(named), "--format", "json", "--no-settings"]) in (0, 3)
         assert json.loads(capsys.readouterr().out)["overrides"] == []
+        with open_run(named, with_settings=False) as run:  # what the page and exports read, too
+            assert run.connection.sql(PEAKS).fetchall()[0][2:] == (None, None)
     finally:
         file.unlink()
 

@@ -123,10 +123,10 @@ def diagnose(
     format_ = chosen_format(layout, output, formats.DIAGNOSIS_FORMATS)
     params = dict(_assigned(text) for text in assignments)
     files = parse_also(further, formats.DIAGNOSIS_FORMATS)
-    options = replace(options, steps=_chosen_steps(steps), names=() if no_settings else options.names)
+    options = replace(options, steps=_chosen_steps(steps), with_settings=not no_settings)
     with opened(options) as (run, activity):
         activity.phase("ranking findings")
-        diagnosis = run.diagnose(rule_paths, params, NO_SETTINGS if no_settings else None)
+        diagnosis = run.diagnose(rule_paths, params)
         checks = _checked(run, rule_paths, params, activity) if self_check else []
         gate = check_budgets(run, diagnosis) if with_budgets else None
         write = partial(

@@ -34,7 +34,7 @@ class RunOptions:
     verbose: bool
     quiet: bool
     step_pattern: str | None = None
-    names: tuple[tuple[str, str], ...] | None = None  # as in AttributionOptions
+    with_settings: bool = True  # False: as if no traceanalyzer.toml were there
     trust: bool = False
     device: str | None = None
     steps: tuple[int, int] | None = None  # as in AttributionOptions
@@ -171,10 +171,10 @@ def opened(options: RunOptions, *, attribution: bool = True, catalog: bool = Fal
     from traceanalyzer.attribution import AttributionOptions
     from traceanalyzer.run import open_run
 
+    attributes = AttributionOptions(options.step_pattern, None if options.with_settings else (), options.steps)
     if options.plan:
         from traceanalyzer.opening.planning import plan_of
 
-        attributes = AttributionOptions(options.step_pattern, options.names, options.steps)
         given = options.inputs or options.path
         for line in plan_of(given, options.store, attributes, options.cluster, attribution, options.trust):
             click.echo(visible(line))
@@ -189,7 +189,8 @@ def opened(options: RunOptions, *, attribution: bool = True, catalog: bool = Fal
                 jobs=options.jobs,
                 report=activity.read,
                 attribution=attribution,
-                options=AttributionOptions(options.step_pattern, options.names, options.steps),
+                options=attributes,
+                with_settings=options.with_settings,
                 trust=options.trust,
                 device=options.device,
                 ncu=options.ncu,
@@ -207,7 +208,7 @@ def opened(options: RunOptions, *, attribution: bool = True, catalog: bool = Fal
                     f"store is {used}",
                     err=True,
                 )
-            if options.names is None and not options.quiet:
+            if options.with_settings and not options.quiet:
                 note_ignored_settings(run)
             if options.verbose:
                 click.echo(_how_opened(run, time.monotonic() - started), err=True)

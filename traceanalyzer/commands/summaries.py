@@ -20,7 +20,6 @@ from traceanalyzer.commands.opening import (
     store_option,
     trust_option,
 )
-from traceanalyzer.settings.settings import NO_SETTINGS
 
 if TYPE_CHECKING:
     from traceanalyzer.comparison.summary import Summary
@@ -84,12 +83,20 @@ def load_summaries(paths: Sequence[Path | Location], opening: Opening) -> list[S
 def _summarize(path: Path | Location, opening: Opening) -> Summary:
     from traceanalyzer.comparison.summarizing import summarize
 
-    names = () if opening.no_settings else None
     store = None if opening.store is None else opening.store / _store_name(path)
-    options = RunOptions(path, store, opening.jobs, False, opening.quiet, opening.step_pattern, names, opening.trust)
+    options = RunOptions(
+        path,
+        store,
+        opening.jobs,
+        verbose=False,
+        quiet=opening.quiet,
+        step_pattern=opening.step_pattern,
+        with_settings=not opening.no_settings,
+        trust=opening.trust,
+    )
     with opened(options) as (run, activity):
         activity.phase("ranking findings")
-        diagnosis = run.diagnose(settings=NO_SETTINGS if opening.no_settings else None)
+        diagnosis = run.diagnose()
         activity.phase("summarizing")
         return summarize(run, diagnosis)
 

@@ -14,7 +14,7 @@ from traceanalyzer.opening.deriving import with_names
 from traceanalyzer.opening.ingesting import check_name
 from traceanalyzer.opening.sources import list_objects, recognise_objects
 from traceanalyzer.remote.location import Location, run_input
-from traceanalyzer.settings.settings import SettingsFile, locate_settings
+from traceanalyzer.settings.settings import NO_SETTINGS_FILE, SettingsFile, locate_settings
 from traceanalyzer.store.store import Store, StoreLocation, locate_store
 
 
@@ -39,10 +39,12 @@ def find(
     trust: bool,
     ncu: str | Path | Sequence[str | Path] = (),
     names: bool = True,
+    with_settings: bool = True,
 ) -> FoundRun:
     """Return what a user names as a run; what standard input leaves is removed with `kept`. See `open_run`.
 
-    With `names`, the options get those of the project's settings unless they have some.
+    With `names`, the options get those of the project's settings unless they have some. Without `with_settings` there
+    are no settings, whatever lies above the run.
     """
     given = [path] if isinstance(path, (str, Path, Location)) else path
     inputs = [item if isinstance(item, Location) else run_input(item) for item in given]
@@ -58,7 +60,7 @@ def find(
         root = found.root
     if piped is not None and root == piped:
         root, store = Path(piped.name), store or piped.with_name("store")
-    settings_file = locate_settings(root, trust=trust)
+    settings_file = locate_settings(root, trust=trust) if with_settings else NO_SETTINGS_FILE
     if names:
         options = with_names(options, settings_file)
     location = locate_store(root, None if store is None else Path(store))
