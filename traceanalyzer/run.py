@@ -168,7 +168,7 @@ class Run:
         `params` overrides parameters of rules, keyed `rule.param`, and wins over `settings`: those of `settings_file`,
         unless others are given.
         """
-        from traceanalyzer.store import kept_diagnosis
+        from traceanalyzer.opening import kept_diagnosis
 
         project = self._project(settings)
         store = Store(self.store)

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from traceanalyzer.diagnosis import LIMIT_REACHED, Diagnosis, Outcome
+from traceanalyzer.opening import kept_diagnosis
 from traceanalyzer.rules.diagnosis import diagnosing
 from traceanalyzer.run import Run, open_run
 from traceanalyzer.settings.settings import NO_SETTINGS, read_settings
 from traceanalyzer.simulator import simulate
-from traceanalyzer.store import kept_diagnosis
 from traceanalyzer.store.store import Store
 
 SCENARIO = {"steps": 4, "kernels": 10, "loader_us": 3000}

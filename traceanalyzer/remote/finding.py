@@ -17,6 +17,7 @@ from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest.nsys.export.report_file import is_report
 from traceanalyzer.ingest.packed import ArchiveIngester
 from traceanalyzer.remote.client import Client, Entry
+from traceanalyzer.remote.clients import client_of
 from traceanalyzer.remote.location import Location
 from traceanalyzer.remote.remote_object import RemoteObject, first_bytes
 from traceanalyzer.store.inputs import TRACE_SOURCES, engine_key
@@ -67,21 +68,6 @@ def list_run(locations: Sequence[Location]) -> RemoteRun:
     if len(locations) > 1:
         objects = {url: replace(item, run_name=url.removeprefix(f"{root}/")) for url, item in objects.items()}
     return RemoteRun(root, tuple(objects.values()), frozenset(named))
-
-
-def client_of(location: Location) -> Client:
-    """Return the client of a place; raise TraceAnalyzerError where its library is not installed."""
-    if location.extra == "hdfs":
-        from traceanalyzer.remote.fsspec_client import FsspecClient
-
-        return FsspecClient(location)
-    if location.extra == "http":
-        from traceanalyzer.remote.http_client import HttpClient
-
-        return HttpClient(location)
-    from traceanalyzer.remote.obstore_client import ObstoreClient
-
-    return ObstoreClient(location)
 
 
 def _root_of(locations: Sequence[Location]) -> Location:

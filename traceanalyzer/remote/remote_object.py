@@ -17,6 +17,7 @@ import xxhash
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.remote.client import Client, Entry, ReplacedError, TemporaryError, WholeOnlyError, reason_of
+from traceanalyzer.remote.clients import client_of
 from traceanalyzer.remote.location import Location
 
 # One block is read ahead of the one in use: this is half of what an open object holds in memory.
@@ -83,8 +84,6 @@ def _object_elsewhere(entry: Entry, url: str, run_name: str, log: RemoteObject |
 
 @cache
 def _client_of(scheme: str, host: str) -> Client:
-    from traceanalyzer.remote.finding import client_of
-
     return client_of(Location(scheme, host, "", True))
 
 
