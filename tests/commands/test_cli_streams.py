@@ -116,3 +116,29 @@ def test_a_full_disk_behind_standard_output_is_an_error(stored: list[str]) -> No
     assert done.returncode == 2
     assert done.stderr.startswith("error: standard output: cannot be written: No space left on device")
     assert asked(["diagnose", "absent"], "2> /dev/full").returncode == 2
+
+
+@pytest.mark.check
+def test_a_pipe_or_an_open_file_is_written_and_not_replaced(stored: list[str], tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    done = asked(["export", "xlsx", *stored, "-o", str(pipe)], f"& cat {pipe} >{tmp_path / 'book.xlsx'}; wait $!")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert pipe.is_fifo()
+    assert (tmp_path / "book.xlsx").read_bytes().startswith(b"PK")
+    done = asked(["diagnose", *stored, "--format", "json", "-o", "/dev/fd/1"])
+    assert (done.returncode, done.stdout[:1]) == (0, "{")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["book.xlsx", "pipe"]
+
+
+@pytest.mark.parametrize("command", [["diagnose"], ["export", "perfetto"]])
+def test_a_folder_in_place_of_a_file_is_one_sentence(stored: list[str], tmp_path: Path, command: list[str]) -> None:
+    done = asked([*command, *stored, "-o", str(tmp_path)])
+    assert (done.returncode, done.stderr) == (2, f"error: {tmp_path}: is a folder\nhint: name a file in it\n")
+
+
+@pytest.mark.check
+def test_a_screen_of_no_columns_is_as_narrow_as_it_may_be(stored: list[str]) -> None:
+    done = asked(["diagnose", *stored], COLUMNS="0")
+    assert done.returncode == 0
+    assert done.stdout == asked(["diagnose", *stored], COLUMNS="1").stdout != ""

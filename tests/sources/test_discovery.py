@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from pathlib import Path
 
 import pytest
@@ -140,6 +141,25 @@ def test_one_file_that_cannot_be_read_does_not_stop_the_others(tmp_path: Path) -
     assert [name for name, _ in told] == ["rank1.json", "rank2.json", "rank3.json.gz"]
     assert told[0][1] == "the file is empty"
     assert told[1][1] == "holds no traceEvents"
+
+
+def test_a_copy_in_another_folder_is_a_trace_of_its_own(tmp_path: Path) -> None:
+    for rank in (0, 1):
+        (tmp_path / f"rank{rank}").mkdir()
+        (tmp_path / f"rank{rank}" / "trace.json").write_text(TRACE)
+    with traceanalyzer.open_run(tmp_path) as run:
+        assert [(trace.trace, trace.rank) for trace in run.traces] == [("rank0/trace.json", 0), ("rank1/trace.json", 1)]
+        assert run.sql("SELECT trace_id, count(*) FROM host_slices GROUP BY ALL ORDER BY ALL").fetchall() == [
+            (0, 1),
+            (1, 1),
+        ]
+
+
+def test_a_pipe_or_a_device_is_one_sentence(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path(os.devnull)):
+        with pytest.raises(TraceAnalyzerError, match="device or a pipe"):
+            find_sources(path)
 
 
 def test_files_of_the_system_do_not_block() -> None:

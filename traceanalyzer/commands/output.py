@@ -42,10 +42,11 @@ def written(path: Path | None) -> Iterator[TextIO]:
         with _named(path), path.open("a", encoding="utf-8", newline="") as stream:
             yield stream
         return
-    with _replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as stream:
+    with _replacing(path) as file, file.open("w", encoding="utf-8", newline="") as stream:
         yield stream
         stream.flush()
-        os.fsync(stream.fileno())
+        if file != path:
+            os.fsync(stream.fileno())
 
 
 def report_options(known: Sequence[str], meaning: str, noun: str = "page") -> Callable[..., Any]:
@@ -89,7 +90,7 @@ def written_bytes(path: Path | None) -> Iterator[IO[bytes]]:
             yield sys.stdout.buffer
             sys.stdout.buffer.flush()
         return
-    with _replacing(path) as temporary, temporary.open("wb") as stream:
+    with _replacing(path) as file, file.open("wb") as stream:
         yield stream
 
 
@@ -101,6 +102,13 @@ def _is_step_summary(path: Path) -> bool:
 
 @contextmanager
 def _replacing(path: Path) -> Iterator[Path]:
+    """Yield what to write: a file that takes the place of `path` at the end; of a device or a pipe itself."""
+    if path.is_dir():
+        raise TraceAnalyzerError("is a folder", path, "name a file in it")
+    if _is_of_the_system(path):
+        with _named(path):
+            yield path
+        return
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     with _named(path), unfinished(temporary):
         try:
@@ -108,6 +116,12 @@ def _replacing(path: Path) -> Iterator[Path]:
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
+
+
+def _is_of_the_system(path: Path) -> bool:
+    """Return whether a path is a device, a pipe, or an open file: a file in place of `/dev/null` would hurt others."""
+    is_open_file = path.absolute().parts[1:2] in (("dev",), ("proc",))
+    return path.exists() and (is_open_file or not path.is_file())
 
 
 @contextmanager

@@ -55,6 +55,8 @@ def discover(path: Path) -> Discovery:
     """
     if not path.exists():
         raise TraceAnalyzerError("no such file or folder", path, "give a trace file, or the folder that holds a run")
+    if not (path.is_file() or path.is_dir()):
+        raise TraceAnalyzerError("is a device or a pipe", path, "pipe it into the command, and give - as the run")
     if path.is_file() or _ingester_of(path) is not None:
         ingester = _ingester_of(path) or _archive_ingester_of(path)
         if ingester is None:

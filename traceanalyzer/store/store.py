@@ -377,7 +377,10 @@ class Store:
 
     def _trace_target(self, source: Path | RemoteObject, digest: str) -> Path:
         name = re.sub(r"[^\w.-]+", "_", source.name, flags=re.ASCII)[:80]
-        return self.folder / "traces" / f"{name}-{self._hash(f'{engine_key(TRACE_SOURCES)} {digest}')}"
+        # Copies of one file are traces of their own: ranks may lie in `rank0/trace.json` and `rank1/trace.json`.
+        return (
+            self.folder / "traces" / f"{name}-{self._hash(f'{engine_key(TRACE_SOURCES)} {digest} {place_of(source)}')}"
+        )
 
     def _source_file(self, source: Path | RemoteObject) -> Path:
         return self.folder / "sources" / f"{self._hash(place_of(source))}.json"

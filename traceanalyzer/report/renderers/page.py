@@ -50,6 +50,7 @@ class Page:
         width = None if stream.isatty() or os.environ.get("COLUMNS") else PIPE_WIDTH
         self._console = _Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
         self.width = max(NARROWEST, min(self._console.width, WIDEST))
+        self._console.width = self.width  # COLUMNS=0 would leave no room for anything
 
     @property
     def colored(self) -> bool:
