@@ -1,0 +1,118 @@
+"""The scan over contracted ranks gives what the scan over all events gives, or says how far off it is at most."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tiers import examples
+from workloads.wide_jobs import wide_job
+from workloads.workloads import JOBS
+
+from traceanalyzer.attribution import Bounds, WhatIf
+from traceanalyzer.attribution.lead_scan.bounds import LOADER_WORKERS, STREAM_WAITS
+from traceanalyzer.attribution.lead_scan.contracted_run import ROUNDS, Calls, ContractedRun, Meetings, RankScans
+from traceanalyzer.attribution.lead_scan.run_scan import JointScan
+from traceanalyzer.query import engine
+from traceanalyzer.simulator import simulate_job
+
+OF_RANKS = [name for name in JOBS if name.startswith("ranks: ")]
+JITTER = {**wide_job(4, late=1, slow=2, jitter=0.03, collectives=6), "steps": 3}
+
+
+def bounds_of(scenario: Any, seed: int = 0) -> Bounds:
+    with engine.connect_tables(simulate_job(scenario, seed).canonical_tables()) as connection:
+        return Bounds.load(connection)
+
+
+def contracted(run: JointScan) -> ContractedRun:
+    sizes = {int(run.scans[i].match[at]): len(meeting.members) for meeting in run.meetings for i, at in meeting.members}
+    return ContractedRun(Meetings.of_calls([*map(Calls.of_scan, run.scans)], sizes), RankScans(run.scans.__getitem__))
+
+
+def questions(bounds: Bounds) -> list[list[WhatIf]]:
+    """Return what-ifs: each cause, each two, and all, everywhere; each cause on one rank; and kernels twice as fast."""
+    scans = bounds.together.scans
+    causes = sorted({"dev.straggler_wait"}.union(*(scan.causes() for scan in scans)))
+    sets = [frozenset({cause}) for cause in causes]
+    sets += [frozenset(pair) for pair in itertools.pairwise(causes)]
+    asked = [[WhatIf(removed)] * len(scans) for removed in (*sets, frozenset(causes))]
+    for one in (0, len(scans) // 2):
+        asked += [
+            [WhatIf(frozenset({cause})) if at == one else WhatIf() for at in range(len(scans))] for cause in causes
+        ]
+    faster = [{op: int(scan.dur[at]) // 2 for op, at in scan.position_of.items()} for scan in scans]
+    return [*asked, [WhatIf(savings=savings) for savings in faster]]
+
+
+def differences(run: JointScan, asked: Sequence[Sequence[WhatIf]], rounds: int = ROUNDS) -> tuple[int, int]:
+    """Return by how much a lead at a meeting differs at most, and the most that was stated; check each against it."""
+    small = contracted(run)
+    found, whole = small.leads(asked, rounds), run.leads_at_once(asked)
+    assert small.meetings.count == sum(len(meeting.members) for meeting in run.meetings)
+    worst = 0
+    for scan, calls in enumerate(small.meetings.calls):
+        low, high = small.meetings.first[scan : scan + 2]
+        of_scan = whole[scan]
+        true = np.zeros((high - low, len(asked)), np.int64) if of_scan is None else of_scan[calls.position]
+        difference = np.abs(found.lead_ns[low:high] - true)
+        assert (difference <= found.off_ns[low:high]).all()
+        worst = max(worst, int(difference.max(initial=0)))
+    return worst, int(found.off_ns.max(initial=0))
+
+
+def test_a_job_with_jitter_is_scanned_exactly() -> None:
+    bounds = bounds_of(JITTER)
+    assert differences(bounds.together, questions(bounds)) == (0, 0)
+
+
+def test_leads_of_one_round_say_how_far_off_they_may_be() -> None:
+    bounds = bounds_of(JITTER)
+    worst, stated = differences(bounds.together, questions(bounds), rounds=1)
+    assert 0 < worst <= stated
+
+
+def test_collectives_in_another_order_on_each_rank_are_left_out_alike() -> None:
+    bounds = bounds_of(JITTER)
+    scans = list(bounds.together.scans)
+    at = np.flatnonzero(scans[1].match >= 0)
+    scans[1].match[at[[3, 4]]] = scans[1].match[at[[4, 3]]]
+    sizes = dict(zip(*np.unique(np.concatenate([scan.match for scan in scans]), return_counts=True), strict=True))
+    run = JointScan.of_scans(scans, {int(match): int(size) for match, size in sizes.items()})
+    small = Meetings.of_calls([*map(Calls.of_scan, scans)], {int(match): int(size) for match, size in sizes.items()})
+    assert [calls.position.tolist() for calls in small.calls] == [sorted(own) for own in run.positions]
+    assert small.count < sum(int((scan.match >= 0).sum()) for scan in scans)
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("name", OF_RANKS)
+def test_every_job_is_scanned_exactly(name: str) -> None:
+    bounds = bounds_of({**JOBS[name], "jitter": 0.05}, seed=1)
+    for one in (bounds, *bounds.lower_bounds((LOADER_WORKERS, STREAM_WAITS)).values()):
+        assert differences(one.together, questions(bounds)) == (0, 0)
+
+
+@given(
+    st.lists(st.sampled_from([200, 700, 1_500, 9_000]), min_size=4, max_size=4),
+    st.lists(st.sampled_from([1.0, 1.0, 1.1, 1.4]), min_size=4, max_size=4),
+    st.lists(st.sampled_from([1.0, 1.0, 40.0, 90.0]), min_size=4, max_size=4),
+    st.sampled_from([0.0, 0.02, 0.2]),
+    st.integers(0, 1_000),
+)
+@examples()
+@pytest.mark.check
+def test_random_jobs_are_scanned_within_what_is_stated(
+    loader_us: list[int], kernel_scale: list[float], host_scale: list[float], jitter: float, seed: int
+) -> None:
+    job = dict(wide_job(4, jitter=jitter, collectives=4))
+    job["programs"] = [[{"next": {"us": us}}, *job["programs"][0][1:]] for us in loader_us]
+    scales = zip(kernel_scale, host_scale, strict=True)
+    job["faults"] = [{"rank": rank, "kernel_scale": gpu, "host_scale": host} for rank, (gpu, host) in enumerate(scales)]
+    bounds = bounds_of({**job, "steps": 3}, seed)
+    _, stated = differences(bounds.together, questions(bounds))
+    assert stated <= 0.005 * max(device.window_ns for device in bounds.devices.values())

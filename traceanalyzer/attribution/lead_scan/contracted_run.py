@@ -1,0 +1,371 @@
+"""The lead scan over all ranks of a run, without their events: each rank's scan is contracted to its meetings.
+
+What-ifs are answered in rounds. Each rank contracts its scan (`contraction`), the meetings alone are passed over in
+numpy, and each rank then passes over its events with the leads that came out. Where it arrives with the leads that were
+computed, these are what a scan of all events gives. Where it does not, the next round knows what the difference came
+from, which settles at least the first meeting that differed. After the last round, the differences that are left bound
+how far off each lead can be: leads are sums, least and largest values of leads before, so a difference never grows.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from traceanalyzer.attribution.lead_scan.contraction import (
+    PREDECESSORS,
+    UNLIMITED,
+    Arrivals,
+    Arrived,
+    arrivals,
+    contract,
+)
+from traceanalyzer.attribution.lead_scan.scan import Scan, WhatIf
+from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW
+from traceanalyzer.attribution.vocabulary.buckets import MESSAGE, STRAGGLER_WAIT, Flags, Ints
+
+# Most what-ifs are settled by the first or second round, those of jobs with much jitter by the fifth.
+ROUNDS = 10
+# What the answers of one pass over all meetings may take.
+_PASS_BYTES = 1 << 29
+_BYTES_A_CALL = 16 * (PREDECESSORS + 1) + 56
+
+
+@dataclass(frozen=True)
+class Calls:
+    """The collectives and messages of one device that all their members have matched, in the order of its scan."""
+
+    position: Ints  # in the scan
+    match: Ints
+    wait_ns: Ints  # for the last member
+    dur_ns: Ints
+    is_message: Flags
+
+    @classmethod
+    def of_scan(cls, scan: Scan) -> Self:
+        """Return the calls of a scan."""
+        at = np.flatnonzero(scan.match != NO_ROW)
+        is_message = scan.cause_of_op.where(lambda name: name == MESSAGE)
+        return cls(at, scan.match[at], scan.wait[at], scan.dur[at], is_message[at])
+
+    def taken(self, which: Ints | Flags) -> Calls:
+        """Return some of the calls."""
+        return Calls(*(getattr(self, name)[which] for name in Calls.__dataclass_fields__))
+
+
+class RankScans:
+    """The scans of a run's devices, by their number: what passes over events; here in this process, one by one."""
+
+    def __init__(self, scan_of: Callable[[int], Scan]) -> None:
+        self.scan_of = scan_of
+
+    def contract(self, asked: Sequence[Asked]) -> Iterator[Arrivals]:
+        """Return the contraction of each scan that is asked."""
+        for item in asked:
+            scan = self.scan_of(item.scan)
+            yield contract(scan, item.positions, [scan.changes(what_if) for what_if in item.what_ifs])
+
+    def arrivals(self, asked: Sequence[Asked], leads: Sequence[Ints]) -> Iterator[Arrived]:
+        """Return how each scan that is asked arrives at its meetings, given the leads of these."""
+        for item, of_scan in zip(asked, leads, strict=True):
+            scan = self.scan_of(item.scan)
+            yield arrivals(scan, item.positions, [scan.changes(what_if) for what_if in item.what_ifs], of_scan)
+
+
+class Asked(NamedTuple):
+    """What is asked of one scan: its meetings' positions, and the what-ifs there."""
+
+    scan: int
+    positions: Sequence[int]
+    what_ifs: Sequence[WhatIf]
+
+
+class Leads(NamedTuple):
+    """The lead with which each call is left (row) in each what-if (column), and how far off it is at most."""
+
+    lead_ns: Ints
+    off_ns: Ints
+
+
+@dataclass(frozen=True)
+class Meetings:
+    """Where the devices of a run meet, in an order in which each can reach its own: levels that share no device."""
+
+    calls: tuple[Calls, ...]  # of each device, without those that are not whole or would deadlock
+    first: Ints  # the number of each device's first call: calls are numbered device by device
+    order: Ints  # numbers of calls, level by level, those of a meeting next to each other
+    levels: Ints  # where in `order` each level begins, and the end
+
+    @classmethod
+    def of_calls(cls, calls: Sequence[Calls], sizes: Mapping[int, int]) -> Self:
+        """Find the meetings of devices; `sizes` is how many members each collective has, in the run and outside."""
+        matches, code, present = np.unique(
+            np.concatenate([np.zeros(0, np.int64), *(own.match for own in calls)]),
+            return_inverse=True,
+            return_counts=True,
+        )
+        whole = present == np.asarray([sizes.get(match, 0) for match in matches.tolist()], np.int64)
+        bounds = np.cumsum([0, *(len(own.match) for own in calls)])
+        codes = [code[low:high] for low, high in itertools.pairwise(bounds.tolist())]
+        kept = [own.taken(whole[of_own]) for own, of_own in zip(calls, codes, strict=True)]
+        levels, left_out = _levels([of_own[whole[of_own]] for of_own in codes], present)
+        if len(left_out):
+            kept = [own.taken(~np.isin(own.match, matches[left_out])) for own in kept]
+        met = [own.match for own in kept]
+        first = np.cumsum([0, *(len(own) for own in met)])
+        code_of_call = np.searchsorted(matches, np.concatenate([np.zeros(0, np.int64), *met]))
+        level = levels[code_of_call]
+        order = np.lexsort((code_of_call, level))
+        edges = np.flatnonzero(np.diff(level[order], prepend=-1, append=-1)) if len(order) else np.zeros(1, np.int64)
+        return cls(tuple(kept), first, order, edges)
+
+    @cached_property
+    def _flat(self) -> Calls:
+        """The calls of all devices."""
+        return Calls(
+            *(np.concatenate([getattr(own, name) for own in self.calls]) for name in Calls.__dataclass_fields__)
+        )
+
+    @property
+    def count(self) -> int:
+        """The number of calls."""
+        return len(self.order)
+
+    @cached_property
+    def _steps(self) -> list[_Step]:
+        flat, steps = self._flat, []
+        for low, high in zip(self.levels[:-1].tolist(), self.levels[1:].tolist(), strict=True):
+            calls = self.order[low:high]
+            meeting = np.flatnonzero(np.diff(flat.match[calls], prepend=NO_ROW))
+            of_call = np.repeat(np.arange(len(meeting)), np.diff(np.append(meeting, len(calls))))
+            messages = np.logical_or.reduceat(flat.is_message[calls], meeting)[of_call]
+            transfer = np.maximum(0, np.minimum.reduceat(flat.dur_ns[calls], meeting))
+            steps.append(_Step(calls, meeting, of_call, flat.wait_ns[calls][:, None], messages[:, None], transfer))
+        return steps
+
+    def begun(self, found: Arrivals, left: Ints) -> Ints:
+        """Return the leads with which calls begin where calls are left with these, as contracted scans have it."""
+        padded = np.concatenate([left, np.full((1, left.shape[1]), UNLIMITED)])
+        return _least(found, slice(None), padded)
+
+    def leads(self, found: Arrivals, more_ns: Ints, balanced: Flags) -> tuple[Ints, Ints]:
+        """Return the leads with which calls are left and begun, given how their devices arrive.
+
+        `found` has the arrivals of all devices, where `before` numbers calls; `more_ns` is added to each arrival.
+        `balanced` says of each call in which what-ifs its device is never late.
+        """
+        left = np.zeros((self.count + 1, more_ns.shape[1]), np.int64)
+        left[NO_ROW] = UNLIMITED
+        begun = np.zeros_like(more_ns)
+        for calls, meeting, of_call, wait, is_message, transfer in self._steps:
+            start = _least(found, calls, left) + more_ns[calls]
+            begun[calls] = start
+            even = balanced[calls] & ~is_message
+            arrival = wait + start
+            cut = np.minimum.reduceat(found.shorter_ns[calls] - np.where(even, wait, 0), meeting)
+            awaited = np.minimum.reduceat(np.where(even, UNLIMITED, arrival), meeting)
+            lead = awaited
+            if even.any():
+                lead = np.where(np.logical_and.reduceat(even, meeting), np.maximum.reduceat(arrival, meeting), awaited)
+            left[calls] = (lead + np.clip(cut, 0, transfer[:, None]))[of_call]
+        return left[:-1], begun
+
+    def off_by(self, error_ns: Ints) -> Ints:
+        """Return how far off the lead of each call is at most, where arrivals were off by `error_ns`."""
+        error_ns = np.abs(error_ns)
+        off = np.zeros_like(error_ns)
+        if not error_ns.any():
+            return off
+        device = np.repeat(np.arange(len(self.calls)), np.diff(self.first))
+        so_far = np.zeros((len(self.calls), error_ns.shape[1]), np.int64)
+        for calls, meeting, of_call, *_ in self._steps:
+            worst = np.maximum.reduceat(so_far[device[calls]] + error_ns[calls], meeting)[of_call]
+            off[calls] = so_far[device[calls]] = worst
+        return off
+
+
+def _least(found: Arrivals, calls: Ints | slice, left: Ints) -> Ints:
+    """Return the leads with which calls begin; the last row of `left` stands for no call."""
+    lanes = np.arange(left.shape[1])
+    start = found.limit_ns[calls].copy()
+    for nth in range(found.before.shape[1]):
+        np.minimum(start, left[found.before[calls, nth], lanes] + found.slack_ns[calls, nth], out=start)
+    return start
+
+
+def _with_sources(found: Arrivals, arrived: Arrived, left: Ints) -> Arrivals:
+    """Return arrivals that also know the calls that leads came from in a pass over all events."""
+    padded = np.concatenate([left, np.zeros((1, left.shape[1]), np.int64)])
+    slack = arrived.lead_ns - padded[arrived.source, np.arange(left.shape[1])]
+    limit = np.where(arrived.source == NO_ROW, np.minimum(found.limit_ns, arrived.lead_ns), found.limit_ns)
+    return Arrivals(
+        limit,
+        np.concatenate([found.before, arrived.source[:, None]], axis=1),
+        np.concatenate([found.slack_ns, slack[:, None]], axis=1),
+        found.shorter_ns,
+    )
+
+
+class _Step(NamedTuple):
+    """The meetings of one level."""
+
+    calls: Ints  # numbers, those of a meeting next to each other
+    meeting: Ints  # where in `calls` each meeting begins
+    of_call: Ints  # the meeting of each call
+    wait: Ints
+    is_message: Flags
+    transfer: Ints  # of each meeting
+
+
+def _levels(codes: Sequence[Ints], sizes: Ints) -> tuple[Ints, Ints]:
+    """Return the level of each match, and the matches that would deadlock; `codes` are each device's matches."""
+    ends = np.cumsum([len(own) for own in codes])
+    flat = np.concatenate([np.zeros(0, np.int64), *codes])
+    head = ends - [len(own) for own in codes]
+    level, there = np.full(len(sizes), NO_ROW), np.zeros(len(sizes), np.int64)
+    left_out: list[int] = []
+    arriving = np.flatnonzero(head < ends)
+    number = 0
+    while True:
+        np.add.at(there, flat[head[arriving]], 1)
+        waiting = np.flatnonzero(head < ends)
+        if not len(waiting):
+            return level, np.asarray(left_out, np.int64)
+        of_waiting = flat[head[waiting]]
+        ready = there[of_waiting] == sizes[of_waiting]
+        if ready.any():
+            level[of_waiting[ready]] = number
+            number += 1
+            arriving = waiting[ready]
+        else:
+            # The same meeting is left out as in the scan of all events: what the first device that is stuck waits for.
+            left_out.append(int(of_waiting[0]))
+            arriving = waiting[of_waiting == of_waiting[0]]
+        head[arriving] += 1
+        arriving = _past(flat, head, ends, arriving, left_out)
+
+
+def _past(flat: Ints, head: Ints, ends: Ints, devices: Ints, left_out: list[int]) -> Ints:
+    """Move devices past meetings that are left out, and return those that have one more."""
+    going = devices
+    while left_out and len(going):
+        going = going[head[going] < ends[going]]
+        going = going[np.isin(flat[head[going]], left_out)]
+        head[going] += 1
+    return devices[head[devices] < ends[devices]]
+
+
+@dataclass(frozen=True)
+class ContractedRun:
+    """Answers what-ifs about all ranks from contracted scans."""
+
+    meetings: Meetings
+    scans: RankScans
+
+    def leads(self, asked: Sequence[Sequence[WhatIf]], rounds: int = ROUNDS) -> Leads:
+        """Return the leads of all calls, one column for each element of `asked`, each with one what-if per device."""
+        lanes = max(1, _PASS_BYTES // (_BYTES_A_CALL * max(self.meetings.count, 1)))
+        parts = [self._leads(asked[first : first + lanes], rounds) for first in range(0, len(asked), lanes)]
+        return Leads(*(np.concatenate(column, axis=1) for column in zip(*parts, strict=True)))
+
+    @cached_property
+    def _unchanged(self) -> dict[int, Arrivals]:
+        """The contractions of scans in which nothing changes, by number, as far as they were needed."""
+        return {}
+
+    def _leads(self, asked: Sequence[Sequence[WhatIf]], rounds: int) -> Leads:
+        by_scan = list(zip(*asked, strict=True))
+        found = self._arrivals(by_scan)
+        calls_of = np.diff(self.meetings.first)
+        balanced = np.repeat(
+            np.asarray([[STRAGGLER_WAIT in what_if.removed for what_if in what_ifs] for what_ifs in by_scan]),
+            calls_of,
+            axis=0,
+        )
+        lanes = np.arange(len(asked))  # of the what-ifs that are not settled
+        more = np.zeros((self.meetings.count, len(asked)), np.int64)
+        lead, off = np.zeros_like(more), np.zeros_like(more)
+        for left_rounds in reversed(range(rounds)):
+            left, begun = self.meetings.leads(found, more, balanced)
+            arrived = self._arrived(by_scan, left, begun)
+            error = arrived.lead_ns - begun
+            lead[:, lanes], off[:, lanes] = left, self.meetings.off_by(error)
+            is_open: Flags = np.any(error != 0, axis=0)
+            if not is_open.any() or not left_rounds:
+                break
+            lanes, left, balanced = lanes[is_open], left[:, is_open], balanced[:, is_open]
+            by_scan = [tuple(itertools.compress(what_ifs, is_open)) for what_ifs in by_scan]
+            arrived = Arrived(arrived.lead_ns[:, is_open], arrived.source[:, is_open])
+            found = _with_sources(Arrivals(*(array[..., is_open] for array in found.arrays)), arrived, left)
+            more = arrived.lead_ns - self.meetings.begun(found, left)
+        return Leads(lead, off)
+
+    def _arrivals(self, by_scan: Sequence[Sequence[WhatIf]]) -> Arrivals:
+        """Return the contractions of all devices one after the other, where `before` numbers calls of all devices."""
+        self._contract_unchanged(by_scan)
+        nothing = WhatIf()
+        changed = [
+            Asked(scan, self._positions(scan), [what_if for what_if in what_ifs if what_if != nothing])
+            for scan, what_ifs in enumerate(by_scan)
+            if any(what_if != nothing for what_if in what_ifs) and len(self.meetings.calls[scan].match)
+        ]
+        answers = zip(changed, self.scans.contract(changed), strict=True)
+        of_changed = {item.scan: answer for item, answer in answers}
+        whole = Arrivals(
+            *(
+                np.empty((self.meetings.count, *middle, len(by_scan[0])), np.int64)
+                for middle in ((), (PREDECESSORS,), (PREDECESSORS,), ())
+            )
+        )
+        for scan, what_ifs in enumerate(by_scan):
+            low, high = self.meetings.first[scan : scan + 2]
+            if low == high:
+                continue
+            is_changed = np.asarray([what_if != nothing for what_if in what_ifs])
+            for nth, array in enumerate(whole.arrays):
+                into = array[low:high]
+                if is_changed.any():
+                    into[..., is_changed] = of_changed[scan].arrays[nth]
+                if not is_changed.all():
+                    into[..., ~is_changed] = self._unchanged[scan].arrays[nth]
+            before = whole.before[low:high]
+            before[before != NO_ROW] += low
+        return whole
+
+    def _contract_unchanged(self, by_scan: Sequence[Sequence[WhatIf]]) -> None:
+        nothing = WhatIf()
+        missing = [
+            Asked(scan, self._positions(scan), [nothing])
+            for scan, what_ifs in enumerate(by_scan)
+            if scan not in self._unchanged and nothing in what_ifs and len(self.meetings.calls[scan].match)
+        ]
+        for item, answer in zip(missing, self.scans.contract(missing), strict=True):
+            self._unchanged[item.scan] = answer
+
+    def _arrived(self, by_scan: Sequence[Sequence[WhatIf]], left: Ints, begun: Ints) -> Arrived:
+        """Return how devices arrive where calls are left with these leads: by passes over their events."""
+        asked, leads, places = [], [], []
+        nothing = WhatIf()
+        found = Arrived(begun.copy(), np.full_like(begun, NO_ROW))
+        for scan, what_ifs in enumerate(by_scan):
+            low, high = self.meetings.first[scan : scan + 2].tolist()
+            moved: Flags = np.any(left[low:high] != 0, axis=0)
+            lanes = [lane for lane, what_if in enumerate(what_ifs) if moved[lane] or what_if != nothing]
+            if low == high or not lanes:
+                continue  # Where nothing changes and nothing comes earlier, all leads are 0.
+            asked.append(Asked(scan, self._positions(scan), [what_ifs[lane] for lane in lanes]))
+            leads.append(left[low:high, lanes])
+            places.append((low, high, lanes))
+        for (low, high, lanes), answer in zip(places, self.scans.arrivals(asked, leads), strict=True):
+            found.lead_ns[low:high, lanes] = answer.lead_ns
+            found.source[low:high, lanes] = np.where(answer.source == NO_ROW, NO_ROW, answer.source + low)
+        return found
+
+    def _positions(self, scan: int) -> list[int]:
+        positions: list[int] = self.meetings.calls[scan].position.tolist()
+        return positions
