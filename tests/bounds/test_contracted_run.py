@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,9 +17,9 @@ from workloads.wide_jobs import wide_job
 from workloads.workloads import JOBS
 
 from traceanalyzer.attribution import Bounds, WhatIf
-from traceanalyzer.attribution.lead_scan.bounds import LOADER_WORKERS, STREAM_WAITS
 from traceanalyzer.attribution.lead_scan.contracted_run import ROUNDS, Calls, ContractedRun, Meetings, RankScans
 from traceanalyzer.attribution.lead_scan.run_scan import JointScan
+from traceanalyzer.attribution.lead_scan.scan import UNCERTAINTIES
 from traceanalyzer.query import engine
 from traceanalyzer.simulator import simulate_job
 
@@ -30,6 +32,11 @@ def bounds_of(scenario: Any, seed: int = 0) -> Bounds:
         return Bounds.load(connection)
 
 
+def joint(bounds: Bounds) -> JointScan:
+    assert isinstance(bounds.together, JointScan)
+    return bounds.together
+
+
 def contracted(run: JointScan) -> ContractedRun:
     sizes = {int(run.scans[i].match[at]): len(meeting.members) for meeting in run.meetings for i, at in meeting.members}
     return ContractedRun(Meetings.of_calls([*map(Calls.of_scan, run.scans)], sizes), RankScans(run.scans.__getitem__))
@@ -37,7 +44,7 @@ def contracted(run: JointScan) -> ContractedRun:
 
 def questions(bounds: Bounds) -> list[list[WhatIf]]:
     """Return what-ifs: each cause, each two, and all, everywhere; each cause on one rank; and kernels twice as fast."""
-    scans = bounds.together.scans
+    scans = joint(bounds).scans
     causes = sorted({"dev.straggler_wait"}.union(*(scan.causes() for scan in scans)))
     sets = [frozenset({cause}) for cause in causes]
     sets += [frozenset(pair) for pair in itertools.pairwise(causes)]
@@ -68,18 +75,18 @@ def differences(run: JointScan, asked: Sequence[Sequence[WhatIf]], rounds: int =
 
 def test_a_job_with_jitter_is_scanned_exactly() -> None:
     bounds = bounds_of(JITTER)
-    assert differences(bounds.together, questions(bounds)) == (0, 0)
+    assert differences(joint(bounds), questions(bounds)) == (0, 0)
 
 
 def test_leads_of_one_round_say_how_far_off_they_may_be() -> None:
     bounds = bounds_of(JITTER)
-    worst, stated = differences(bounds.together, questions(bounds), rounds=1)
+    worst, stated = differences(joint(bounds), questions(bounds), rounds=1)
     assert 0 < worst <= stated
 
 
 def test_collectives_in_another_order_on_each_rank_are_left_out_alike() -> None:
     bounds = bounds_of(JITTER)
-    scans = list(bounds.together.scans)
+    scans = list(joint(bounds).scans)
     at = np.flatnonzero(scans[1].match >= 0)
     scans[1].match[at[[3, 4]]] = scans[1].match[at[[4, 3]]]
     sizes = dict(zip(*np.unique(np.concatenate([scan.match for scan in scans]), return_counts=True), strict=True))
@@ -89,12 +96,41 @@ def test_collectives_in_another_order_on_each_rank_are_left_out_alike() -> None:
     assert small.count < sum(int((scan.match >= 0).sum()) for scan in scans)
 
 
+def test_scans_that_are_read_when_asked_bound_the_run_as_held_ones_do() -> None:
+    with engine.connect_tables(simulate_job(JITTER).canonical_tables()) as connection:
+        held, stored = Bounds.load(connection), Bounds.load(connection, held_devices=0)
+        asked = [dict(zip(held.places, what_ifs, strict=True)) for what_ifs in questions(held)]
+        levels = [(held, stored)]
+        levels += zip(
+            held.lower_bounds(UNCERTAINTIES).values(), stored.lower_bounds(UNCERTAINTIES).values(), strict=True
+        )
+        for of_held, of_stored in levels:
+            assert of_stored.runs(asked) == of_held.runs(asked)
+        for place in held.places:
+            assert stored.most_alone_ns(place) >= held.most_alone_ns(place)
+            assert stored.causes(*place) == held.causes(*place)
+            alone = [of_asked[place] for of_asked in asked]
+            assert stored.window_savings(*place, alone) == held.window_savings(*place, alone)
+
+
+def test_tables_of_ranks_are_the_same_when_they_are_written_rank_by_rank(tmp_path: Path) -> None:
+    canonical = simulate_job(JITTER).canonical_tables()
+    with engine.connect_tables(canonical) as connection:
+        held = {name: connection.sql(f"FROM attribution.{name}").to_arrow_table() for name in engine.derived_tables()}
+    with engine.connect_tables(canonical) as connection:
+        connection.execute("DROP SCHEMA attribution CASCADE")
+        left = engine.compute_derived(connection, folder=tmp_path)
+        for name, table in held.items():
+            rows = left[name] if name in left else pq.read_table(tmp_path / f"{name}.parquet")
+            assert rows.to_pylist() == table.to_pylist(), name
+
+
 @pytest.mark.check
 @pytest.mark.parametrize("name", OF_RANKS)
 def test_every_job_is_scanned_exactly(name: str) -> None:
     bounds = bounds_of({**JOBS[name], "jitter": 0.05}, seed=1)
-    for one in (bounds, *bounds.lower_bounds((LOADER_WORKERS, STREAM_WAITS)).values()):
-        assert differences(one.together, questions(bounds)) == (0, 0)
+    for one in (bounds, *bounds.lower_bounds(UNCERTAINTIES).values()):
+        assert differences(joint(one), questions(bounds)) == (0, 0)
 
 
 @given(
@@ -114,5 +150,5 @@ def test_random_jobs_are_scanned_within_what_is_stated(
     scales = zip(kernel_scale, host_scale, strict=True)
     job["faults"] = [{"rank": rank, "kernel_scale": gpu, "host_scale": host} for rank, (gpu, host) in enumerate(scales)]
     bounds = bounds_of({**job, "steps": 3}, seed)
-    _, stated = differences(bounds.together, questions(bounds))
+    _, stated = differences(joint(bounds), questions(bounds))
     assert stated <= 0.005 * max(device.window_ns for device in bounds.devices.values())

@@ -33,6 +33,8 @@ from traceanalyzer.attribution.vocabulary.buckets import MESSAGE, STRAGGLER_WAIT
 ROUNDS = 10
 # What the answers of one pass over all meetings may take.
 _PASS_BYTES = 1 << 29
+# What a pass over the events of one scan may take.
+_LANE_BYTES = 1 << 26
 _BYTES_A_CALL = 16 * (PREDECESSORS + 1) + 56
 
 
@@ -44,6 +46,7 @@ class Calls:
     match: Ints
     wait_ns: Ints  # for the last member
     dur_ns: Ints
+    end_ns: Ints
     is_message: Flags
 
     @classmethod
@@ -51,7 +54,7 @@ class Calls:
         """Return the calls of a scan."""
         at = np.flatnonzero(scan.match != NO_ROW)
         is_message = scan.cause_of_op.where(lambda name: name == MESSAGE)
-        return cls(at, scan.match[at], scan.wait[at], scan.dur[at], is_message[at])
+        return cls(at, scan.match[at], scan.wait[at], scan.dur[at], scan.end[at], is_message[at])
 
     def taken(self, which: Ints | Flags) -> Calls:
         """Return some of the calls."""
@@ -74,7 +77,13 @@ class RankScans:
         """Return how each scan that is asked arrives at its meetings, given the leads of these."""
         for item, of_scan in zip(asked, leads, strict=True):
             scan = self.scan_of(item.scan)
-            yield arrivals(scan, item.positions, [scan.changes(what_if) for what_if in item.what_ifs], of_scan)
+            changes = [scan.changes(what_if) for what_if in item.what_ifs]
+            at_once = max(16, _LANE_BYTES // (8 * max(scan.events.count, 1)))
+            parts = [
+                arrivals(scan, item.positions, changes[first : first + at_once], of_scan[:, first : first + at_once])
+                for first in range(0, len(changes), at_once)
+            ]
+            yield Arrived(*(np.concatenate(columns, axis=1) for columns in zip(*parts, strict=True)))
 
 
 class Asked(NamedTuple):
@@ -131,6 +140,10 @@ class Meetings:
             *(np.concatenate([getattr(own, name) for own in self.calls]) for name in Calls.__dataclass_fields__)
         )
 
+    def __bool__(self) -> bool:
+        """Return whether any devices meet."""
+        return self.count > 0
+
     @property
     def count(self) -> int:
         """The number of calls."""
@@ -175,13 +188,28 @@ class Meetings:
             left[calls] = (lead + np.clip(cut, 0, transfer[:, None]))[of_call]
         return left[:-1], begun
 
+    def most_by_one(self) -> Ints:
+        """Return, by device, the sum of what each meeting gains where that device, alone, was the last."""
+        device, most = self._device, np.zeros(len(self.calls), np.int64)
+        for calls, meeting, of_call, wait, *_ in self._steps:
+            by_wait = np.lexsort((wait[:, 0], of_call))
+            has_second = np.diff(np.append(meeting, len(calls))) > 1
+            last, second = by_wait[meeting[has_second]], by_wait[meeting[has_second] + 1]
+            np.add.at(most, device[calls[last]], wait[second, 0])
+        return most
+
+    @cached_property
+    def _device(self) -> Ints:
+        """The device of each call."""
+        return np.repeat(np.arange(len(self.calls)), np.diff(self.first))
+
     def off_by(self, error_ns: Ints) -> Ints:
         """Return how far off the lead of each call is at most, where arrivals were off by `error_ns`."""
         error_ns = np.abs(error_ns)
         off = np.zeros_like(error_ns)
         if not error_ns.any():
             return off
-        device = np.repeat(np.arange(len(self.calls)), np.diff(self.first))
+        device = self._device
         so_far = np.zeros((len(self.calls), error_ns.shape[1]), np.int64)
         for calls, meeting, of_call, *_ in self._steps:
             worst = np.maximum.reduceat(so_far[device[calls]] + error_ns[calls], meeting)[of_call]
@@ -274,6 +302,19 @@ class ContractedRun:
         return Leads(*(np.concatenate(column, axis=1) for column in zip(*parts, strict=True)))
 
     @cached_property
+    def positions(self) -> list[list[int]]:
+        """The positions at which each scan meets others."""
+        return [calls.position.tolist() for calls in self.meetings.calls]
+
+    @cached_property
+    def most_by_one(self) -> Ints:
+        """The largest lead that other scans can have where changes are made in one scan alone, by that scan.
+
+        In a meeting at which it alone came last, the others wait for the last of them instead.
+        """
+        return self.meetings.most_by_one()
+
+    @cached_property
     def _unchanged(self) -> dict[int, Arrivals]:
         """The contractions of scans in which nothing changes, by number, as far as they were needed."""
         return {}
@@ -281,12 +322,8 @@ class ContractedRun:
     def _leads(self, asked: Sequence[Sequence[WhatIf]], rounds: int) -> Leads:
         by_scan = list(zip(*asked, strict=True))
         found = self._arrivals(by_scan)
-        calls_of = np.diff(self.meetings.first)
-        balanced = np.repeat(
-            np.asarray([[STRAGGLER_WAIT in what_if.removed for what_if in what_ifs] for what_ifs in by_scan]),
-            calls_of,
-            axis=0,
-        )
+        of_scans = [[STRAGGLER_WAIT in what_if.removed for what_if in what_ifs] for what_ifs in by_scan]
+        balanced = np.repeat(np.asarray(of_scans), np.diff(self.meetings.first), axis=0)
         lanes = np.arange(len(asked))  # of the what-ifs that are not settled
         more = np.zeros((self.meetings.count, len(asked)), np.int64)
         lead, off = np.zeros_like(more), np.zeros_like(more)
@@ -310,7 +347,7 @@ class ContractedRun:
         self._contract_unchanged(by_scan)
         nothing = WhatIf()
         changed = [
-            Asked(scan, self._positions(scan), [what_if for what_if in what_ifs if what_if != nothing])
+            Asked(scan, self.positions[scan], [what_if for what_if in what_ifs if what_if != nothing])
             for scan, what_ifs in enumerate(by_scan)
             if any(what_if != nothing for what_if in what_ifs) and len(self.meetings.calls[scan].match)
         ]
@@ -340,7 +377,7 @@ class ContractedRun:
     def _contract_unchanged(self, by_scan: Sequence[Sequence[WhatIf]]) -> None:
         nothing = WhatIf()
         missing = [
-            Asked(scan, self._positions(scan), [nothing])
+            Asked(scan, self.positions[scan], [nothing])
             for scan, what_ifs in enumerate(by_scan)
             if scan not in self._unchanged and nothing in what_ifs and len(self.meetings.calls[scan].match)
         ]
@@ -358,14 +395,10 @@ class ContractedRun:
             lanes = [lane for lane, what_if in enumerate(what_ifs) if moved[lane] or what_if != nothing]
             if low == high or not lanes:
                 continue  # Where nothing changes and nothing comes earlier, all leads are 0.
-            asked.append(Asked(scan, self._positions(scan), [what_ifs[lane] for lane in lanes]))
+            asked.append(Asked(scan, self.positions[scan], [what_ifs[lane] for lane in lanes]))
             leads.append(left[low:high, lanes])
             places.append((low, high, lanes))
         for (low, high, lanes), answer in zip(places, self.scans.arrivals(asked, leads), strict=True):
             found.lead_ns[low:high, lanes] = answer.lead_ns
             found.source[low:high, lanes] = np.where(answer.source == NO_ROW, NO_ROW, answer.source + low)
         return found
-
-    def _positions(self, scan: int) -> list[int]:
-        positions: list[int] = self.meetings.calls[scan].position.tolist()
-        return positions

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -48,8 +49,7 @@ class Arrivals:
         return self.limit_ns, self.before, self.slack_ns, self.shorter_ns
 
 
-@dataclass(frozen=True)
-class Arrived:
+class Arrived(NamedTuple):
     """The leads with which a device arrives at its meetings (row), and which meetings they come from (NO_ROW: none)."""
 
     lead_ns: Ints

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import duckdb
 
-from traceanalyzer.attribution.lead_scan.bounds import UNCERTAINTIES, Bounds, Place, RunBound
-from traceanalyzer.attribution.lead_scan.scan import WhatIf
+from traceanalyzer.attribution.lead_scan.bounds import Bounds, Place, RunBound
+from traceanalyzer.attribution.lead_scan.scan import UNCERTAINTIES, WhatIf
 from traceanalyzer.attribution.vocabulary.buckets import CAUSES
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
 

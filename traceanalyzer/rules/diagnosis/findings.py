@@ -10,7 +10,7 @@ from typing import Any
 
 import duckdb
 
-from traceanalyzer.attribution.lead_scan.bounds import LOADER_WORKERS, STREAM_WAITS
+from traceanalyzer.attribution.lead_scan.scan import LOADER_WORKERS, STREAM_WAITS
 from traceanalyzer.diagnosis import SEVERITIES, AttachedExplanation, Evidence, Finding, Fix, FixPlan, plan_of_finding
 from traceanalyzer.rules.diagnosis.step_spread import StepSpread, step_spread
 from traceanalyzer.rules.evaluation import sandbox

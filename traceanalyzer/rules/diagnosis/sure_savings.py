@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from traceanalyzer.attribution.lead_scan.bounds import LOADER_WORKERS, UNCERTAINTIES
+from traceanalyzer.attribution.lead_scan.scan import LOADER_WORKERS, UNCERTAINTIES
 from traceanalyzer.rules.evaluation.confidence import Confidence, least
 from traceanalyzer.rules.evaluation.places import Place
 from traceanalyzer.rules.evaluation.removals import RememberedScan
