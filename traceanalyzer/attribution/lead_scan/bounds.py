@@ -302,6 +302,11 @@ class Bounds:
         """Return what the run saves with one what-if per device; ranks wait for each other in collectives."""
         return self.runs([what_ifs])[0]
 
+    @property
+    def nothing_saved(self) -> RunBound:
+        """The answer to a question that changes nothing."""
+        return RunBound(0, max((device.window_ns for device in self.devices.values()), default=0), {})
+
     def runs(self, asked: Sequence[Mapping[Place, WhatIf]]) -> list[RunBound]:
         """Return `run` of each; one call with many is much faster than many calls."""
         answers: list[RunBound] = []

@@ -26,6 +26,7 @@ from traceanalyzer.rules.diagnosis.allocation import find_refined, share_out
 from traceanalyzer.rules.diagnosis.attaching import attach_explanations
 from traceanalyzer.rules.diagnosis.firing import MIN_IMPACT_SHARE, Evaluator, fire
 from traceanalyzer.rules.diagnosis.joining import join_ranks
+from traceanalyzer.rules.diagnosis.opening import Opening, check_ranks
 from traceanalyzer.rules.diagnosis.quality import abstain_where_blocked, judge_quality, lower_confidence, run_blocker
 from traceanalyzer.rules.diagnosis.reporting import Results, build_diagnosis
 from traceanalyzer.rules.diagnosis.sure_savings import with_lower_bounds
@@ -43,6 +44,8 @@ from traceanalyzer.rules.rule_set.loading import check_settings
 from traceanalyzer.rules.rule_set.overriding import Overrides
 from traceanalyzer.settings.settings import NO_SETTINGS, Settings
 
+ALL_OR_USUAL = Opening()
+
 
 @sandbox.total_time()
 def diagnose(
@@ -54,12 +57,13 @@ def diagnose(
     *,
     project: Settings = NO_SETTINGS,
     exclusive: bool = False,
+    opening: Opening = ALL_OR_USUAL,
 ) -> Diagnosis:
     """Return the diagnosis of the run behind a connection of the engine.
 
     `params` overrides parameters by 'rule.param', and wins over the `project`'s settings. Rules run on a connection of
     their own, which can read the run's tables and nothing else; `con` is left as it is, unless it was opened for them
-    (`exclusive`).
+    (`exclusive`). `opening` says which ranks evidence is quoted from.
     """
     overrides = Overrides(project, params)
     # Settings of a rule that is switched off have to fit it, too.
@@ -69,6 +73,7 @@ def diagnose(
     bounds = attribution.Bounds.load(con)
     own = locked_workspace(con) if exclusive else open_workspace(con, rules)
     run = read_places(own)
+    check_ranks(opening, run.ranks)
     scan = RememberedScan(bounds)
     evaluator = Evaluator(own, run, scan, RunSavings(bounds), values, min_impact_share)
     evaluator.prepare(rules)
@@ -102,4 +107,4 @@ def diagnose(
     if latent or refined:
         owned = share_out(own, run, [verdict for verdict in fired if verdict.rule.kind == FINDING], values)
     results = Results(quality, verdicts, fired, suppressed, refined, owned, orders, explained)
-    return build_diagnosis(evaluator, context, rules, overrides, results, run_name)
+    return build_diagnosis(evaluator, context, rules, overrides, results, run_name, opening)
