@@ -11,8 +11,9 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from traceanalyzer.attribution.lead_scan.bounds import Bounds, Place
+from traceanalyzer.attribution.lead_scan.bounds import Bounds
 from traceanalyzer.attribution.lead_scan.scan import OpSavings, Savings, WhatIf
+from traceanalyzer.attribution.lead_scan.stored_scans import Place
 from traceanalyzer.attribution.run_ledger import run_rows
 from traceanalyzer.attribution.vocabulary.arrow_columns import array_of, codes_of, column
 from traceanalyzer.query.kernel_patterns import case_of

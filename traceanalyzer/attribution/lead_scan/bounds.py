@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from traceanalyzer.attribution.lead_scan.contracted_run import ContractedRun, Meetings, RankScans
 from traceanalyzer.attribution.lead_scan.run_scan import JointScan
 from traceanalyzer.attribution.lead_scan.scan import LANES_FROM, LOADER_WORKERS, Savings, Scan, WhatIf
-from traceanalyzer.attribution.lead_scan.stored_scans import ScanFacts, StoredScans, scan_of
-from traceanalyzer.attribution.vocabulary.arrow_columns import column
+from traceanalyzer.attribution.lead_scan.stored_scans import Place, ScanFacts, StoredScans, by_device, scan_of
 from traceanalyzer.attribution.vocabulary.buckets import Ints
 
 # The scans of more devices are read when they are asked, instead of held.
@@ -55,8 +54,6 @@ IGNORED_SHARE = 0.01
 
 # More what-ifs of all ranks at once would take more memory and hardly less time.
 _LANES = 16
-
-Place = tuple[int, int]  # trace_id, device
 
 
 @dataclass(frozen=True)
@@ -152,7 +149,7 @@ class Bounds:
         traces: pa.Table | None = None,
     ) -> Self:
         """Prepare the bounds of the devices in these tables; lead_events must be in scan order."""
-        events, costs, needs = (_by_device(table) for table in (lead_events, lead_costs, lead_needs))
+        events, costs, needs = (by_device(table) for table in (lead_events, lead_costs, lead_needs))
         devices = {}
         for window in windows.to_pylist():
             place = (window["trace_id"], window["device"])
@@ -481,16 +478,3 @@ def _limit(device: _Device, what_if: WhatIf) -> int:
     savings = (what_if.savings or {}).values()
     shorter = int(np.maximum(np.fromiter(savings, np.int64, len(savings)), 0).sum())
     return min(device.window_ns, device.window_ns - int(device.window["busiest_stream_ns"]) + shorter)
-
-
-def _by_device(table: pa.Table) -> dict[Place, pa.Table]:
-    """Return the rows of each device, which are contiguous."""
-    trace_id, device = column(table, "trace_id"), column(table, "device")
-    if not len(trace_id):
-        return {}
-    first = np.flatnonzero(np.append(True, (np.diff(trace_id) != 0) | (np.diff(device) != 0)))
-    table = table.combine_chunks()
-    return {
-        (int(trace_id[low]), int(device[low])): table.slice(low, high - low)
-        for low, high in zip(first.tolist(), [*first[1:].tolist(), len(trace_id)], strict=True)
-    }
