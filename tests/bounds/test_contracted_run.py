@@ -60,7 +60,7 @@ def questions(bounds: Bounds) -> list[list[WhatIf]]:
 def differences(run: JointScan, asked: Sequence[Sequence[WhatIf]], rounds: int = ROUNDS) -> tuple[int, int]:
     """Return by how much a lead at a meeting differs at most, and the most that was stated; check each against it."""
     small = contracted(run)
-    found, whole = small.leads(asked, rounds), run.leads_at_once(asked)
+    found, whole = small.leads(asked, rounds=rounds), run.leads_at_once(asked)
     assert small.meetings.count == sum(len(meeting.members) for meeting in run.meetings)
     worst = 0
     for scan, calls in enumerate(small.meetings.calls):

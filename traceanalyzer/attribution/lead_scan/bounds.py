@@ -337,19 +337,22 @@ class Bounds:
         return _Gain(int(leads[last]) - (0 if first is None else int(leads[first])))
 
     def _contracted_gains(self, together: ContractedRun, asked: Sequence[Sequence[WhatIf]]) -> list[list[_Gain]]:
-        found = together.leads(asked)
-        gains = np.zeros((2, len(self.places), len(asked)), np.int64)
+        measured: dict[int, list[int]] = {}  # numbers of calls, by device
         for at, place in enumerate(self.places):
-            between = self._measured_between[place]
-            if between is None:
-                continue
-            low = int(together.meetings.first[at])
-            rows = [low + together.positions[at].index(position) for position in between if position is not None]
-            gains[0, at] = found.lead_ns[rows[-1]] + found.off_ns[rows[-1]]
-            gains[1, at] = 2 * found.off_ns[rows[-1]]
-            if len(rows) == 2:
-                gains[0, at] -= found.lead_ns[rows[0]] - found.off_ns[rows[0]]
-                gains[1, at] += 2 * found.off_ns[rows[0]]
+            if (between := self._measured_between[place]) is not None:
+                low = int(together.meetings.first[at])
+                measured[at] = [low + together.positions[at].index(item) for item in between if item is not None]
+        found = together.leads(asked, np.asarray([call for calls in measured.values() for call in calls], np.int64))
+        gains = np.zeros((2, len(self.places), len(asked)), np.int64)
+        row = 0
+        for at, calls in measured.items():
+            last = row + len(calls) - 1
+            gains[0, at] = found.lead_ns[last] + found.off_ns[last]
+            gains[1, at] = 2 * found.off_ns[last]
+            if len(calls) == 2:
+                gains[0, at] -= found.lead_ns[row] - found.off_ns[row]
+                gains[1, at] += 2 * found.off_ns[row]
+            row += len(calls)
         return [[_Gain(*pair) for pair in gains[:, :, lane].T.tolist()] for lane in range(len(asked))]
 
     def most_alone_ns(self, place: Place) -> int:

@@ -22,6 +22,7 @@ from traceanalyzer.attribution.lead_scan.contraction import (
     UNLIMITED,
     Arrivals,
     Arrived,
+    Numbers,
     arrivals,
     contract,
 )
@@ -35,7 +36,7 @@ ROUNDS = 10
 _PASS_BYTES = 1 << 29
 # What a pass over the events of one scan may take.
 _LANE_BYTES = 1 << 26
-_BYTES_A_CALL = 16 * (PREDECESSORS + 1) + 56
+_BYTES_A_CALL = 12 * (PREDECESSORS + 1) + 72
 
 
 @dataclass(frozen=True)
@@ -107,8 +108,7 @@ class Meetings:
 
     calls: tuple[Calls, ...]  # of each device, without those that are not whole or would deadlock
     first: Ints  # the number of each device's first call: calls are numbered device by device
-    order: Ints  # numbers of calls, level by level, those of a meeting next to each other
-    levels: Ints  # where in `order` each level begins, and the end
+    steps: tuple[_Step, ...]
 
     @classmethod
     def of_calls(cls, calls: Sequence[Calls], sizes: Mapping[int, int]) -> Self:
@@ -118,27 +118,31 @@ class Meetings:
             return_inverse=True,
             return_counts=True,
         )
+        code = code.astype(np.int32)
         whole = present == np.asarray([sizes.get(match, 0) for match in matches.tolist()], np.int64)
-        bounds = np.cumsum([0, *(len(own.match) for own in calls)])
-        codes = [code[low:high] for low, high in itertools.pairwise(bounds.tolist())]
-        kept = [own.taken(whole[of_own]) for own, of_own in zip(calls, codes, strict=True)]
-        levels, left_out = _levels([of_own[whole[of_own]] for of_own in codes], present)
-        if len(left_out):
-            kept = [own.taken(~np.isin(own.match, matches[left_out])) for own in kept]
-        met = [own.match for own in kept]
-        first = np.cumsum([0, *(len(own) for own in met)])
-        code_of_call = np.searchsorted(matches, np.concatenate([np.zeros(0, np.int64), *met]))
-        level = levels[code_of_call]
-        order = np.lexsort((code_of_call, level))
-        edges = np.flatnonzero(np.diff(level[order], prepend=-1, append=-1)) if len(order) else np.zeros(1, np.int64)
-        return cls(tuple(kept), first, order, edges)
-
-    @cached_property
-    def _flat(self) -> Calls:
-        """The calls of all devices."""
-        return Calls(
-            *(np.concatenate([getattr(own, name) for own in self.calls]) for name in Calls.__dataclass_fields__)
+        codes = np.split(code, np.cumsum([len(own.match) for own in calls])[:-1])
+        levels, left_out = _levels([own[whole[own]] for own in codes], present)
+        whole[left_out] = False
+        kept = [
+            own if whole[of_own].all() else own.taken(whole[of_own]) for own, of_own in zip(calls, codes, strict=True)
+        ]
+        code = code[whole[code]]
+        first = np.cumsum([0, *(len(own.match) for own in kept)])
+        order = np.lexsort((code, levels[code])).astype(np.int32)
+        edges = np.flatnonzero(np.diff(levels[code[order]], prepend=NO_ROW, append=NO_ROW)).tolist()
+        wait, dur, is_message = (
+            np.concatenate([getattr(own, name) for own in kept] or [np.zeros(0, np.int64)])
+            for name in ("wait_ns", "dur_ns", "is_message")
         )
+        steps = []
+        for low, high in itertools.pairwise(edges):
+            mine = order[low:high]
+            meeting = np.flatnonzero(np.diff(code[mine], prepend=NO_ROW))
+            of_call = np.repeat(np.arange(len(meeting), dtype=np.int32), np.diff(np.append(meeting, len(mine))))
+            messages = np.logical_or.reduceat(is_message[mine], meeting)[of_call]
+            transfer = np.maximum(0, np.minimum.reduceat(dur[mine], meeting))
+            steps.append(_Step(mine, meeting, of_call, wait[mine][:, None], messages[:, None], transfer))
+        return cls(tuple(kept), first, tuple(steps))
 
     def __bool__(self) -> bool:
         """Return whether any devices meet."""
@@ -147,19 +151,7 @@ class Meetings:
     @property
     def count(self) -> int:
         """The number of calls."""
-        return len(self.order)
-
-    @cached_property
-    def _steps(self) -> list[_Step]:
-        flat, steps = self._flat, []
-        for low, high in zip(self.levels[:-1].tolist(), self.levels[1:].tolist(), strict=True):
-            calls = self.order[low:high]
-            meeting = np.flatnonzero(np.diff(flat.match[calls], prepend=NO_ROW))
-            of_call = np.repeat(np.arange(len(meeting)), np.diff(np.append(meeting, len(calls))))
-            messages = np.logical_or.reduceat(flat.is_message[calls], meeting)[of_call]
-            transfer = np.maximum(0, np.minimum.reduceat(flat.dur_ns[calls], meeting))
-            steps.append(_Step(calls, meeting, of_call, flat.wait_ns[calls][:, None], messages[:, None], transfer))
-        return steps
+        return int(self.first[-1])
 
     def begun(self, found: Arrivals, left: Ints) -> Ints:
         """Return the leads with which calls begin where calls are left with these, as contracted scans have it."""
@@ -175,7 +167,7 @@ class Meetings:
         left = np.zeros((self.count + 1, more_ns.shape[1]), np.int64)
         left[NO_ROW] = UNLIMITED
         begun = np.zeros_like(more_ns)
-        for calls, meeting, of_call, wait, is_message, transfer in self._steps:
+        for calls, meeting, of_call, wait, is_message, transfer in self.steps:
             start = _least(found, calls, left) + more_ns[calls]
             begun[calls] = start
             even = balanced[calls] & ~is_message
@@ -190,18 +182,17 @@ class Meetings:
 
     def most_by_one(self) -> Ints:
         """Return, by device, the sum of what each meeting gains where that device, alone, was the last."""
-        device, most = self._device, np.zeros(len(self.calls), np.int64)
-        for calls, meeting, of_call, wait, *_ in self._steps:
+        device, most = self._device(), np.zeros(len(self.calls), np.int64)
+        for calls, meeting, of_call, wait, *_ in self.steps:
             by_wait = np.lexsort((wait[:, 0], of_call))
             has_second = np.diff(np.append(meeting, len(calls))) > 1
             last, second = by_wait[meeting[has_second]], by_wait[meeting[has_second] + 1]
             np.add.at(most, device[calls[last]], wait[second, 0])
         return most
 
-    @cached_property
-    def _device(self) -> Ints:
-        """The device of each call."""
-        return np.repeat(np.arange(len(self.calls)), np.diff(self.first))
+    def _device(self) -> Numbers:
+        """Return the device of each call."""
+        return np.repeat(np.arange(len(self.calls), dtype=np.int32), np.diff(self.first))
 
     def off_by(self, error_ns: Ints) -> Ints:
         """Return how far off the lead of each call is at most, where arrivals were off by `error_ns`."""
@@ -209,15 +200,15 @@ class Meetings:
         off = np.zeros_like(error_ns)
         if not error_ns.any():
             return off
-        device = self._device
+        device = self._device()
         so_far = np.zeros((len(self.calls), error_ns.shape[1]), np.int64)
-        for calls, meeting, of_call, *_ in self._steps:
+        for calls, meeting, of_call, *_ in self.steps:
             worst = np.maximum.reduceat(so_far[device[calls]] + error_ns[calls], meeting)[of_call]
             off[calls] = so_far[device[calls]] = worst
         return off
 
 
-def _least(found: Arrivals, calls: Ints | slice, left: Ints) -> Ints:
+def _least(found: Arrivals, calls: Numbers | slice, left: Ints) -> Ints:
     """Return the leads with which calls begin; the last row of `left` stands for no call."""
     lanes = np.arange(left.shape[1])
     start = found.limit_ns[calls].copy()
@@ -242,20 +233,20 @@ def _with_sources(found: Arrivals, arrived: Arrived, left: Ints) -> Arrivals:
 class _Step(NamedTuple):
     """The meetings of one level."""
 
-    calls: Ints  # numbers, those of a meeting next to each other
+    calls: Numbers  # those of a meeting next to each other
     meeting: Ints  # where in `calls` each meeting begins
-    of_call: Ints  # the meeting of each call
+    of_call: Numbers  # the meeting of each call
     wait: Ints
     is_message: Flags
     transfer: Ints  # of each meeting
 
 
-def _levels(codes: Sequence[Ints], sizes: Ints) -> tuple[Ints, Ints]:
+def _levels(codes: Sequence[Numbers], sizes: Ints) -> tuple[Numbers, Ints]:
     """Return the level of each match, and the matches that would deadlock; `codes` are each device's matches."""
     ends = np.cumsum([len(own) for own in codes])
-    flat = np.concatenate([np.zeros(0, np.int64), *codes])
+    flat = np.concatenate([np.zeros(0, np.int32), *codes])
     head = ends - [len(own) for own in codes]
-    level, there = np.full(len(sizes), NO_ROW), np.zeros(len(sizes), np.int64)
+    level, there = np.full(len(sizes), NO_ROW, np.int32), np.zeros(len(sizes), np.int64)
     left_out: list[int] = []
     arriving = np.flatnonzero(head < ends)
     number = 0
@@ -278,7 +269,7 @@ def _levels(codes: Sequence[Ints], sizes: Ints) -> tuple[Ints, Ints]:
         arriving = _past(flat, head, ends, arriving, left_out)
 
 
-def _past(flat: Ints, head: Ints, ends: Ints, devices: Ints, left_out: list[int]) -> Ints:
+def _past(flat: Numbers, head: Ints, ends: Ints, devices: Ints, left_out: list[int]) -> Ints:
     """Move devices past meetings that are left out, and return those that have one more."""
     going = devices
     while left_out and len(going):
@@ -295,10 +286,13 @@ class ContractedRun:
     meetings: Meetings
     scans: RankScans
 
-    def leads(self, asked: Sequence[Sequence[WhatIf]], rounds: int = ROUNDS) -> Leads:
-        """Return the leads of all calls, one column for each element of `asked`, each with one what-if per device."""
+    def leads(self, asked: Sequence[Sequence[WhatIf]], calls: Ints | None = None, rounds: int = ROUNDS) -> Leads:
+        """Return the leads of calls, one column for each element of `asked`, each of which has one what-if per device.
+
+        `calls` are their numbers, by default all.
+        """
         lanes = max(1, _PASS_BYTES // (_BYTES_A_CALL * max(self.meetings.count, 1)))
-        parts = [self._leads(asked[first : first + lanes], rounds) for first in range(0, len(asked), lanes)]
+        parts = [self._leads(asked[first : first + lanes], calls, rounds) for first in range(0, len(asked), lanes)]
         return Leads(*(np.concatenate(column, axis=1) for column in zip(*parts, strict=True)))
 
     @cached_property
@@ -319,20 +313,23 @@ class ContractedRun:
         """The contractions of scans in which nothing changes, by number, as far as they were needed."""
         return {}
 
-    def _leads(self, asked: Sequence[Sequence[WhatIf]], rounds: int) -> Leads:
+    def _leads(self, asked: Sequence[Sequence[WhatIf]], calls: Ints | None, rounds: int) -> Leads:
         by_scan = list(zip(*asked, strict=True))
         found = self._arrivals(by_scan)
         of_scans = [[STRAGGLER_WAIT in what_if.removed for what_if in what_ifs] for what_ifs in by_scan]
         balanced = np.repeat(np.asarray(of_scans), np.diff(self.meetings.first), axis=0)
         lanes = np.arange(len(asked))  # of the what-ifs that are not settled
         more = np.zeros((self.meetings.count, len(asked)), np.int64)
-        lead, off = np.zeros_like(more), np.zeros_like(more)
+        chosen: Ints | slice = slice(None) if calls is None else calls
+        count = self.meetings.count if calls is None else len(calls)
+        lead, off = (np.zeros((count, len(asked)), np.int64) for _ in range(2))
         for left_rounds in reversed(range(rounds)):
             left, begun = self.meetings.leads(found, more, balanced)
             arrived = self._arrived(by_scan, left, begun)
-            error = arrived.lead_ns - begun
-            lead[:, lanes], off[:, lanes] = left, self.meetings.off_by(error)
-            is_open: Flags = np.any(error != 0, axis=0)
+            error = np.subtract(arrived.lead_ns, begun, out=begun)
+            is_open: Flags = np.any(error, axis=0)
+            lead[:, lanes] = left[chosen]
+            off[:, lanes] = self.meetings.off_by(error)[chosen] if is_open.any() else 0
             if not is_open.any() or not left_rounds:
                 break
             lanes, left, balanced = lanes[is_open], left[:, is_open], balanced[:, is_open]
@@ -353,11 +350,12 @@ class ContractedRun:
         ]
         answers = zip(changed, self.scans.contract(changed), strict=True)
         of_changed = {item.scan: answer for item, answer in answers}
+        count, lanes = self.meetings.count, len(by_scan[0])
         whole = Arrivals(
-            *(
-                np.empty((self.meetings.count, *middle, len(by_scan[0])), np.int64)
-                for middle in ((), (PREDECESSORS,), (PREDECESSORS,), ())
-            )
+            np.empty((count, lanes), np.int64),
+            np.empty((count, PREDECESSORS, lanes), np.int32),
+            np.empty((count, PREDECESSORS, lanes), np.int64),
+            np.empty((count, lanes), np.int64),
         )
         for scan, what_ifs in enumerate(by_scan):
             low, high = self.meetings.first[scan : scan + 2]
@@ -388,7 +386,7 @@ class ContractedRun:
         """Return how devices arrive where calls are left with these leads: by passes over their events."""
         asked, leads, places = [], [], []
         nothing = WhatIf()
-        found = Arrived(begun.copy(), np.full_like(begun, NO_ROW))
+        found = Arrived(begun.copy(), np.full(begun.shape, NO_ROW, np.int32))
         for scan, what_ifs in enumerate(by_scan):
             low, high = self.meetings.first[scan : scan + 2].tolist()
             moved: Flags = np.any(left[low:high] != 0, axis=0)

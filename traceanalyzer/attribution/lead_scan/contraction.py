@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from traceanalyzer.attribution.lead_scan.scan import Scan
 from traceanalyzer.attribution.lead_scan.walk import NO_LIMIT, Changes, Need, ScanEvents
@@ -29,6 +30,8 @@ _MARK = 1 << 41
 # A pass over so many lanes at once takes hardly longer than one over a few.
 _LANES = 48
 
+Numbers = NDArray[np.int32]  # of calls, meetings or devices
+
 
 @dataclass(frozen=True)
 class Arrivals:
@@ -39,12 +42,12 @@ class Arrivals:
     """
 
     limit_ns: Ints
-    before: Ints
+    before: Numbers
     slack_ns: Ints
     shorter_ns: Ints
 
     @property
-    def arrays(self) -> tuple[Ints, Ints, Ints, Ints]:
+    def arrays(self) -> tuple[NDArray[Any], ...]:
         """All arrays, in the order of the fields."""
         return self.limit_ns, self.before, self.slack_ns, self.shorter_ns
 
@@ -53,7 +56,7 @@ class Arrived(NamedTuple):
     """The leads with which a device arrives at its meetings (row), and which meetings they come from (NO_ROW: none)."""
 
     lead_ns: Ints
-    source: Ints
+    source: Numbers
 
 
 def contract(scan: Scan, positions: Sequence[int], changes: Sequence[Changes]) -> Arrivals:
@@ -82,7 +85,7 @@ def _contract(scan: Scan, positions: Sequence[int], changes: Sequence[Changes]) 
     number = -(marks // _MARK)
     row_of = (number - 1) * PREDECESSORS + np.arange(PREDECESSORS)[None, :, None]
     slack = marks + number * _MARK
-    return Arrivals(limit, np.where(is_marked, row_of, NO_ROW), np.where(is_marked, slack, 0), shorter)
+    return Arrivals(limit, np.where(is_marked, row_of, NO_ROW).astype(np.int32), np.where(is_marked, slack, 0), shorter)
 
 
 def arrivals(scan: Scan, positions: Sequence[int], changes: Sequence[Changes], leads: Ints) -> Arrived:
@@ -99,7 +102,7 @@ def arrivals(scan: Scan, positions: Sequence[int], changes: Sequence[Changes], l
         walk.advance(position + 1)
         found[row] = walk.start(position)
         walk.ends[position] = (leads[row] << bits) + row + 1
-    return Arrived(found >> bits, (found & ((1 << bits) - 1)) - 1)
+    return Arrived(found >> bits, ((found & ((1 << bits) - 1)) - 1).astype(np.int32))
 
 
 def _shifted(scan: Scan, bits: int) -> Scan:
