@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +60,8 @@ def questions(bounds: Bounds) -> list[list[WhatIf]]:
 
 def differences(run: JointScan, asked: Sequence[Sequence[WhatIf]], rounds: int = ROUNDS) -> tuple[int, int]:
     """Return by how much a lead at a meeting differs at most, and the most that was stated; check each against it."""
-    small = contracted(run)
-    found, whole = small.leads(asked, rounds=rounds), run.leads_at_once(asked)
+    small = replace(contracted(run), rounds=rounds)
+    found, whole = small.leads(asked), run.leads_at_once(asked)
     assert small.meetings.count == sum(len(meeting.members) for meeting in run.meetings)
     worst = 0
     for scan, calls in enumerate(small.meetings.calls):
@@ -111,6 +112,19 @@ def test_scans_that_are_read_when_asked_bound_the_run_as_held_ones_do() -> None:
             assert stored.causes(*place) == held.causes(*place)
             alone = [of_asked[place] for of_asked in asked]
             assert stored.window_savings(*place, alone) == held.window_savings(*place, alone)
+
+
+def test_what_is_not_shown_to_be_exact_is_stated_as_an_interval_around_it() -> None:
+    with engine.connect_tables(simulate_job(JITTER).canonical_tables()) as connection:
+        held, stored = Bounds.load(connection), Bounds.load(connection, held_devices=0)
+        assert isinstance(stored.together, ContractedRun)
+        hasty = replace(stored, together=replace(stored.together, rounds=1))
+        asked = [dict(zip(held.places, what_ifs, strict=True)) for what_ifs in questions(held)]
+        true, stated = held.runs(asked), hasty.runs(asked)
+    for of_true, of_stated in zip(true, stated, strict=True):
+        assert of_stated.saved_ns - of_stated.open_ns <= of_true.saved_ns <= of_stated.saved_ns
+        assert all(of_stated.devices[place] >= saved_ns for place, saved_ns in of_true.devices.items())
+    assert any(of_stated.open_ns for of_stated in stated)
 
 
 def test_tables_of_ranks_are_the_same_when_they_are_written_rank_by_rank(tmp_path: Path) -> None:

@@ -214,7 +214,7 @@ class Bounds:
             together = replace(self.together, scans=tuple(devices[place].scan for place in self.places))
         else:
             scans = RankScans(partial(_scan_of_place, devices, self.places))
-            together = ContractedRun(self.together.meetings, scans)
+            together = replace(self.together, scans=scans)
         return replace(self, devices=devices, together=together)
 
     def lower_bounds(self, uncertainties: Sequence[str]) -> dict[str, Self]:

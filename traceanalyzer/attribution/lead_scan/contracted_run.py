@@ -285,6 +285,7 @@ class ContractedRun:
 
     meetings: Meetings
     scans: RankScans
+    rounds: int = ROUNDS
 
     def leads(self, asked: Sequence[Sequence[WhatIf]], calls: Ints | None = None, rounds: int = ROUNDS) -> Leads:
         """Return the leads of calls, one column for each element of `asked`, each of which has one what-if per device.
@@ -292,7 +293,7 @@ class ContractedRun:
         `calls` are their numbers, by default all.
         """
         lanes = max(1, _PASS_BYTES // (_BYTES_A_CALL * max(self.meetings.count, 1)))
-        parts = [self._leads(asked[first : first + lanes], calls, rounds) for first in range(0, len(asked), lanes)]
+        parts = [self._leads(asked[first : first + lanes], calls) for first in range(0, len(asked), lanes)]
         return Leads(*(np.concatenate(column, axis=1) for column in zip(*parts, strict=True)))
 
     @cached_property
@@ -313,7 +314,7 @@ class ContractedRun:
         """The contractions of scans in which nothing changes, by number, as far as they were needed."""
         return {}
 
-    def _leads(self, asked: Sequence[Sequence[WhatIf]], calls: Ints | None, rounds: int) -> Leads:
+    def _leads(self, asked: Sequence[Sequence[WhatIf]], calls: Ints | None) -> Leads:
         by_scan = list(zip(*asked, strict=True))
         found = self._arrivals(by_scan)
         of_scans = [[STRAGGLER_WAIT in what_if.removed for what_if in what_ifs] for what_ifs in by_scan]
@@ -323,7 +324,7 @@ class ContractedRun:
         chosen: Ints | slice = slice(None) if calls is None else calls
         count = self.meetings.count if calls is None else len(calls)
         lead, off = (np.zeros((count, len(asked)), np.int64) for _ in range(2))
-        for left_rounds in reversed(range(rounds)):
+        for left_rounds in reversed(range(self.rounds)):
             left, begun = self.meetings.leads(found, more, balanced)
             arrived = self._arrived(by_scan, left, begun)
             error = np.subtract(arrived.lead_ns, begun, out=begun)
