@@ -91,6 +91,8 @@ class Finding:
     status: str
     run_saving_ns: int | None = None  # what the run saves, whose ranks wait for each other, if it is fixed on all
     run_saving_share: float | None = None
+    # Of many ranks, where `run_saving_ns` could not be shown to be exact: what is saved at least.
+    run_saving_least_ns: int | None = None
     # The claimed time of a step, where there are enough steps: its tenth and ninetieth percentile.
     step_p10_ns: int | None = None
     step_p90_ns: int | None = None
@@ -205,6 +207,14 @@ class RankSteps:
     own_ns: tuple[int, ...]  # of each kept step
     more_share: tuple[float, ...]  # by how much each is above the median of its role in this step, as a share of that
     stands_out: StandsOut | None = None
+
+
+@dataclass(frozen=True)
+class Screening:
+    """Which ranks of a large run were opened: every rank is screened, and evidence is quoted from opened ones."""
+
+    rank_count: int
+    opened: tuple[str, ...]  # traces
 
 
 @dataclass(frozen=True)
@@ -370,6 +380,7 @@ class Diagnosis:
     ranks: tuple[RankSteps, ...] = ()  # of runs with four devices and more whose steps are known
     host_functions: tuple[HostFunction, ...] = ()  # most samples first
     host_hint: str | None = None  # how to record what the host does between recorded calls
+    screening: Screening | None = None  # None: all ranks are opened
     kernel_counters: KernelCounters | None = None  # None: no table of Nsight Compute is read with the run
     schema_version: int = SCHEMA_VERSION
 

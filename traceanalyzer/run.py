@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from traceanalyzer.answers.what_if import ShownAnswer
     from traceanalyzer.diagnosis import Diagnosis, KernelCounters
     from traceanalyzer.rules import Explanation
+    from traceanalyzer.rules.diagnosis.opening import Opening
     from traceanalyzer.settings.settings import Settings
 
 
@@ -162,32 +163,39 @@ class Run:
         rule_paths: Sequence[Path] = (),
         params: Mapping[str, int | float | str | bool] | None = None,
         settings: Settings | None = None,
+        opening: Opening | None = None,
     ) -> Diagnosis:
         """Return what limits the run: findings in the order of fixes, with evidence and bounded savings.
 
         `params` overrides parameters of rules, keyed `rule.param`, and wins over `settings`: those of `settings_file`,
-        unless others are given.
+        unless others are given. `opening` says of how many ranks, or which, evidence is quoted: 64 at most by default.
         """
         from traceanalyzer.opening import kept_diagnosis
+        from traceanalyzer.rules.diagnosis.opening import Opening
 
         project = self._project(settings)
         store = Store(self.store)
-        asked = kept_diagnosis.question(self, project, rule_paths, params or {})
+        opening = opening or Opening()
+        asked = kept_diagnosis.question(self, project, rule_paths, params or {}, opening)
         diagnosis = kept_diagnosis.recall(store, asked)
         if diagnosis is None:
-            diagnosis = self._diagnose(project, rule_paths, params or {})
+            diagnosis = self._diagnose(project, rule_paths, params or {}, opening)
             kept_diagnosis.keep(store, asked, diagnosis)
         return diagnosis
 
     def _diagnose(
-        self, project: Settings, rule_paths: Sequence[Path], params: Mapping[str, int | float | str | bool]
+        self,
+        project: Settings,
+        rule_paths: Sequence[Path],
+        params: Mapping[str, int | float | str | bool],
+        opening: Opening,
     ) -> Diagnosis:
         from traceanalyzer.diagnosis import Override
         from traceanalyzer.rules import diagnose, load_rules, readers
 
         rules = load_rules((*project.rule_paths, *rule_paths), tests=False)
         with self._connect(project, readers(rules)) as connection:
-            diagnosis = diagnose(connection, rules, params, str(self.root), project=project)
+            diagnosis = diagnose(connection, rules, params, str(self.root), project=project, opening=opening)
         if self.options.steps is not None:
             chosen = Override("steps", None, f"{self.options.steps_words} alone", None, None, "--step")
             diagnosis = replace(diagnosis, overrides=(chosen, *diagnosis.overrides))

@@ -12,7 +12,7 @@ from drawn_timeline import Drawn
 from open_bounds import check_many_at_once, check_told, least_most_truth
 from workloads.workloads import JOBS
 
-from traceanalyzer.attribution.lead_scan.bounds import STREAM_WAITS
+from traceanalyzer.attribution.lead_scan.scan import STREAM_WAITS
 from traceanalyzer.attribution.lead_scan.what_if import Change, Faster, what_if
 from traceanalyzer.rules import diagnose, load_rules
 from traceanalyzer.run import open_run

@@ -119,7 +119,8 @@ def test_an_event_that_comes_later_when_more_is_removed_is_noticed() -> None:
     device = bounds.devices[0, 0]
     # Time of operators that counts against the scan's lead: taking it out makes things later.
     costs = {cause: (at, -ns if cause == "host.python" else ns) for cause, (at, ns) in device.scan.costs.items()}
-    wrong = replace(bounds, devices={(0, 0): replace(device, scan=replace(device.scan, costs=costs))})
+    changed = replace(device.scan, costs=costs)
+    wrong = replace(bounds, devices={(0, 0): replace(device, load=lambda: changed)})
     assert shrinking(bounds, [(0, 0)]) == ()
     assert shrinking(wrong, [(0, 0)]) != ()
 

@@ -9,7 +9,7 @@ import pytest
 from bound_against_truth import Attributed, AttributedJob
 from open_bounds import check_many_at_once, check_told, least_most_truth
 
-from traceanalyzer.attribution.lead_scan.bounds import LOADER_WORKERS
+from traceanalyzer.attribution.lead_scan.scan import LOADER_WORKERS
 from traceanalyzer.attribution.lead_scan.what_if import Change, Faster, what_if
 from traceanalyzer.simulator import simulate, simulate_job
 

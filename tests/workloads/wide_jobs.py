@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 TENSOR_PARALLEL = 4
 COLLECTIVES_A_STEP = 24
@@ -50,4 +51,48 @@ def wide_job(
         },
         "programs": [slow_loader if rank == late else program for rank in range(ranks)],
         "faults": faults,
+    }
+
+
+@dataclass(frozen=True)
+class Planted:
+    """The culprits of `planted_job`, by rank; the ranks of a slow node are all of its devices."""
+
+    late_loader: int
+    slow_gpu: int
+    slow_host: int
+    slow_node: tuple[int, ...]
+
+    @classmethod
+    def among(cls, ranks: int) -> Self:
+        """Return the culprits of a job over so many ranks: 32, or a multiple."""
+        node = 3 * ranks // 4
+        return cls(ranks // 4 + 1, ranks // 2 + 3, ranks // 8 + 2, tuple(range(node, node + 8)))
+
+    @property
+    def ranks(self) -> set[int]:
+        """All culprits."""
+        return {self.late_loader, self.slow_gpu, self.slow_host, *self.slow_node}
+
+
+def planted_job(ranks: int, *, healthy: bool = False, jitter: float = 0.0) -> Mapping[str, Any]:
+    """Return a job whose host waits for the device once a step, with a culprit of each kind unless it is `healthy`.
+
+    One rank waits 2.4 ms a step for its loader, the GPU of one is 12 % slower and those of a node 8 %, and the host of
+    one launches kernels 9 % more slowly than its GPU runs them.
+    """
+    planted = Planted.among(ranks)
+    job = dict(wide_job(ranks, jitter=jitter, collectives=8))
+    program = [*job["programs"][0], {"sync": {"kind": "device"}}]
+    late = [{"next": {"us": 2_600}}, *program[1:]]
+    faults = [
+        {"rank": planted.slow_gpu, "kernel_scale": SLOW_KERNEL_SCALE},
+        {"rank": planted.slow_host, "host_scale": 65.0},
+        *({"rank": rank, "kernel_scale": 1.08} for rank in planted.slow_node),
+    ]
+    return {
+        **job,
+        "steps": 5,
+        "programs": [late if rank == planted.late_loader and not healthy else program for rank in range(ranks)],
+        "faults": [] if healthy else faults,
     }

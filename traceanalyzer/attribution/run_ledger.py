@@ -20,6 +20,8 @@ from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW, array_of,
 from traceanalyzer.attribution.vocabulary.buckets import BUCKETS, CODE, HEAD, MESSAGE, STRAGGLER_WAIT, Ints
 
 _STARTS = "SELECT trace_id, op_id, start_ns FROM canonical.gpu_ops WHERE is_comm"
+_LEDGER = "SELECT * FROM attribution.ledger_rows WHERE trace_id = $trace_id AND device = $device ORDER BY row_id"
+_KEPT_LEDGERS = 64
 
 
 @dataclass(frozen=True)
@@ -54,11 +56,19 @@ class _Pieces:
 
 
 def run_rows(con: duckdb.DuckDBPyConnection, of_devices: Mapping[str, pa.Table], schema: pa.Schema) -> pa.Table:
-    """Return the ledger of the run as a table, from the tables of its devices."""
+    """Return the ledger of the run as a table, from the tables of its devices.
+
+    Ledgers that are not among them are read from the connection, one by one.
+    """
     windows = of_devices["windows"].to_pylist()
     if not windows:
         return pa.Table.from_batches([], schema)
-    rows = _rows_of_devices(of_devices["ledger_rows"], _arrivals(con, of_devices["collective_members"]))
+    arrivals = _arrivals(con, of_devices["collective_members"])
+    rows: Mapping[Place, _Rows] | _StoredRows = (
+        _rows_of_devices(of_devices["ledger_rows"], arrivals)
+        if "ledger_rows" in of_devices
+        else _StoredRows(con, arrivals)
+    )
     slowest = max(windows, key=lambda window: (window["window_ns"], -window["trace_id"], -window["device"]))
     place = (slowest["trace_id"], slowest["device"])
     parts = list(_walk(rows, place, slowest["end_ns"], slowest["window_ns"]))[::-1]
@@ -85,7 +95,26 @@ def _joined(parts: Sequence[Ints]) -> Ints:
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
 
-def _walk(rows: Mapping[Place, _Rows], place: Place, until: int, left: int) -> Iterator[_Pieces]:
+class _StoredRows:
+    """The ledgers of devices over a connection that has their rows; the last ones used are kept."""
+
+    def __init__(
+        self, con: duckdb.DuckDBPyConnection, arrivals: Mapping[tuple[int, int], tuple[_Arrival, int]]
+    ) -> None:
+        self._con, self._arrivals = con, arrivals
+        self._kept: dict[Place, _Rows] = {}
+
+    def __getitem__(self, place: Place) -> _Rows:
+        """Return the ledger of a device."""
+        if place not in self._kept:
+            if len(self._kept) >= _KEPT_LEDGERS:
+                self._kept.pop(next(iter(self._kept)))
+            table = self._con.sql(_LEDGER, params={"trace_id": place[0], "device": place[1]}).to_arrow_table()
+            self._kept[place] = _rows_of_devices(table, self._arrivals)[place]
+        return self._kept[place]
+
+
+def _walk(rows: Mapping[Place, _Rows] | _StoredRows, place: Place, until: int, left: int) -> Iterator[_Pieces]:
     """Return the rows of each stretch of the path, the last stretch first, until they add up to `left`."""
     met: set[int] = set()
     while left > 0:

@@ -11,8 +11,9 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from traceanalyzer.attribution.lead_scan.bounds import TRACES, Bounds, Place
-from traceanalyzer.attribution.lead_scan.scan import Savings, WhatIf
+from traceanalyzer.attribution.lead_scan.bounds import Bounds
+from traceanalyzer.attribution.lead_scan.scan import OpSavings, Savings, WhatIf
+from traceanalyzer.attribution.lead_scan.stored_scans import Place
 from traceanalyzer.attribution.run_ledger import run_rows
 from traceanalyzer.attribution.vocabulary.arrow_columns import array_of, codes_of, column
 from traceanalyzer.query.kernel_patterns import case_of
@@ -67,22 +68,15 @@ class _Kernels:
 
 def bound_tables(
     con: duckdb.DuckDBPyConnection,
-    of_devices: Mapping[str, pa.Table],
+    bounds: Bounds,
+    tables: Mapping[str, pa.Table],
     owned: Mapping[Place, Mapping[str, Owned]],
     schemas: Mapping[str, pa.Schema],
 ) -> dict[str, pa.Table]:
     """Return the tables that need the whole run: its ledger, and the bounds of causes and of classes of kernels.
 
-    `of_devices` holds the tables of the devices, which are not on the connection yet.
+    `tables` are those of the devices; rows of the ledger that they lack are read from the connection.
     """
-    bounds = Bounds.of_tables(
-        of_devices["windows"],
-        of_devices["lead_events"],
-        of_devices["lead_costs"],
-        of_devices["lead_needs"],
-        of_devices["collective_members"],
-        con.sql(TRACES).to_arrow_table(),
-    )
     kernels = _kernels(con)
     causes = {place: sorted(bounds.causes(*place) | owned.get(place, {}).keys()) for place in bounds.places}
     alone: dict[tuple[Place, str], int] = {}
@@ -105,10 +99,8 @@ def bound_tables(
     ]
     reason = bounds.run_abstains()
     return {
-        "windows": _with_reason(of_devices["windows"], reason),
-        "run_rows": run_rows(con, of_devices, schemas["run_rows"])
-        if reason is None
-        else table_of([], schemas["run_rows"]),
+        "windows": _with_reason(tables["windows"], reason),
+        "run_rows": run_rows(con, tables, schemas["run_rows"]) if reason is None else table_of([], schemas["run_rows"]),
         "cause_bounds": table_of(rows_of_causes, schemas["cause_bounds"]),
         "op_bounds": table_of(rows_of_classes, schemas["op_bounds"]),
     }
@@ -158,6 +150,6 @@ def _kernels(con: duckdb.DuckDBPyConnection) -> list[_Kernels]:
     for low, high in zip(first.tolist(), np.append(first, len(keys))[1:].tolist(), strict=True):
         trace_id, device, code = keys[low].tolist()
         shorter = dur_ns[low:high] - dur_ns[low:high] // FASTER
-        savings = dict(zip(op_id[low:high].tolist(), shorter.tolist(), strict=True))
+        savings = OpSavings(op_id[low:high], shorter)
         groups.append(_Kernels((trace_id, device), str(names[code]), high - low, int(dur_ns[low:high].sum()), savings))
     return groups

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
@@ -11,9 +12,11 @@ from typing import Any
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from traceanalyzer.attribution.attributed_device import AttributedDevice, attribute_trace
 from traceanalyzer.attribution.blame import Blames
+from traceanalyzer.attribution.lead_scan.bounds import TRACES, Bounds
 from traceanalyzer.attribution.lead_scan.events import NO_LIMIT
 from traceanalyzer.attribution.ledger.ledger import CONFIDENCES
 from traceanalyzer.attribution.matching.collective_matching import CommWaits, Member, match_collectives, waits_of
@@ -25,7 +28,10 @@ from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW, array_of,
 from traceanalyzer.attribution.vocabulary.buckets import BUCKETS, CAUSES, CODE, COMPUTE, HOST, STRAGGLER_WAIT, Ints
 from traceanalyzer.attribution.vocabulary.options import DEFAULT_OPTIONS, AttributionOptions
 from traceanalyzer.schema import TableSchema, load_tables
+from traceanalyzer.schema.parquet_files import parquet_options
 
+# The tables of attribution with many rows a rank.
+PER_RANK = ("steps", "ledger_rows", "lead_events", "lead_costs", "lead_needs")
 # The canonical tables that attribution reads of each trace.
 READS = frozenset({"event_args", "gpu_ops", "host_slices", "syncs", "traces"})
 _TRACES = "SELECT DISTINCT trace_id FROM canonical.gpu_ops ORDER BY trace_id"
@@ -67,11 +73,13 @@ def compute(
     options: AttributionOptions = DEFAULT_OPTIONS,
     matched: Matched | None = None,
     attributed: Callable[[Matched], Iterable[RankTables]] | None = None,
+    folder: Path | None = None,
 ) -> dict[str, pa.Table]:
     """Return every attribution table of the run that a connection holds as canonical.*.
 
     `matched` are its collectives, where they are known (`match`); `attributed` returns the attribution of each trace in
-    their order (`attribute`), by default one after the other over this connection.
+    their order (`attribute`), by default one after the other over this connection. With a `folder`, tables with many
+    rows a rank (PER_RANK) are written there rank by rank instead, and none of them is ever held whole.
     """
     check_pattern(con, options.step_pattern)
     matched = match(con) if matched is None else matched
@@ -80,18 +88,51 @@ def compute(
         if attributed is None
         else attributed(matched)
     )
+    schemas = {name: table.arrow_schema() for name, table in _schemas().items()}
     parts: dict[str, list[pa.Table]] = {
-        name: [pa.Table.from_batches([], table.arrow_schema())] for name, table in _schemas().items()
+        name: [pa.Table.from_batches([], schema)]
+        for name, schema in schemas.items()
+        if folder is None or name not in PER_RANK
     }
     owned: dict[Place, Mapping[str, Owned]] = {}
-    for rank in ranks:
-        owned |= rank.owned
-        for name, part in rank.tables.items():
-            parts[name].append(part)
+    with ExitStack() as open_files:
+        files: dict[str, pq.ParquetWriter] = {}
+        if folder is not None:
+            for name in PER_RANK:
+                writer = pq.ParquetWriter(folder / f"{name}.parquet", schemas[name], **parquet_options(schemas[name]))
+                files[name] = open_files.enter_context(writer)
+        for rank in ranks:
+            owned |= rank.owned
+            for name, part in rank.tables.items():
+                if name in files:
+                    files[name].write_table(part.cast(schemas[name]))
+                else:
+                    parts[name].append(part)
     by_table = {name: pa.concat_tables(made) for name, made in parts.items()}
     by_table["collective_members"] = matched.members
-    schemas = {name: table.arrow_schema() for name, table in _schemas().items()}
-    return by_table | bound_tables(con, by_table, owned, schemas)
+    if folder is None:
+        return by_table | bound_tables(con, Bounds.of_tables(**_of_bounds(con, by_table)), by_table, owned, schemas)
+    with _reading(con, folder, by_table):
+        return by_table | bound_tables(con, Bounds.load(con, held_devices=0), by_table, owned, schemas)
+
+
+def _of_bounds(con: duckdb.DuckDBPyConnection, tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+    named = {name: tables[name] for name in ("windows", "lead_events", "lead_costs", "lead_needs")}
+    return {**named, "members": tables["collective_members"], "traces": con.sql(TRACES).to_arrow_table()}
+
+
+@contextmanager
+def _reading(con: duckdb.DuckDBPyConnection, folder: Path, tables: Mapping[str, pa.Table]) -> Iterator[None]:
+    """Give a connection the tables of attribution that there are: files of ranks, and tables in memory."""
+    con.execute("CREATE SCHEMA attribution")
+    for name in PER_RANK:
+        con.read_parquet(str(folder / f"{name}.parquet")).create_view(f"attribution_{name}")
+        con.execute(f"CREATE VIEW attribution.{name} AS FROM attribution_{name}")
+    for name in ("windows", "collective_members"):
+        con.register(f"attribution_{name}", tables[name])
+        con.execute(f"CREATE VIEW attribution.{name} AS FROM attribution_{name}")
+    yield
+    con.execute("DROP SCHEMA attribution CASCADE")
 
 
 def match(con: duckdb.DuckDBPyConnection) -> Matched:

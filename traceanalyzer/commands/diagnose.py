@@ -35,11 +35,13 @@ if TYPE_CHECKING:
     from traceanalyzer.comparison.gate import GateResult
     from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.report.selection import Selection
+    from traceanalyzer.rules.diagnosis.opening import Opening
     from traceanalyzer.run import Run
     from traceanalyzer.self_check import Check
 
 EXIT_FINDING = 1
 EXIT_BLOCKED = 3
+_MOST_LISTED = 100_000
 
 
 @click.command()
@@ -84,6 +86,20 @@ EXIT_BLOCKED = 3
 )
 @click.option("--rank", type=int, metavar="N", help="Show findings and ledger of this rank only; not for JSON.")
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="Show the first N findings only; not for JSON.")
+@click.option(
+    "--open",
+    "most_opened",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Quote evidence of at most N ranks, by default 64; every rank is screened by every rule.",
+)
+@click.option("--open-ranks", metavar="LIST", help="Quote evidence of these ranks: 17,131 or 8-15.")
+@click.option(
+    "--level",
+    type=click.Choice(["auto", "screen", "full"]),
+    default="auto",
+    help="Quote evidence of no rank (screen) or of all (full) instead.",
+)
 @no_settings_option
 @click.option(
     "--budgets", "with_budgets", is_flag=True, help="Exit with 1 when a budget of traceanalyzer.toml is exceeded."
@@ -108,6 +124,9 @@ def diagnose(
     steps: str | None,
     rank: int | None,
     top: int | None,
+    most_opened: int | None,
+    open_ranks: str | None,
+    level: str,
     no_settings: bool,
     with_budgets: bool,
     source_root: Path | None,
@@ -122,11 +141,12 @@ def diagnose(
     """
     format_ = chosen_format(layout, output, formats.DIAGNOSIS_FORMATS)
     params = dict(_assigned(text) for text in assignments)
+    opening = _opening(most_opened, open_ranks, level)
     files = parse_also(further, formats.DIAGNOSIS_FORMATS)
     options = replace(options, steps=_chosen_steps(steps), with_settings=not no_settings)
     with opened(options) as (run, activity):
         activity.phase("ranking findings")
-        diagnosis = run.diagnose(rule_paths, params)
+        diagnosis = run.diagnose(rule_paths, params, opening=opening)
         checks = _checked(run, rule_paths, params, activity) if self_check else []
         gate = check_budgets(run, diagnosis) if with_budgets else None
         write = partial(
@@ -152,6 +172,23 @@ def diagnose(
         stream.write(text.getvalue())
     _show_checks(checks)
     click.get_current_context().exit(_exit_code(diagnosis, fail_on, gate, quiet=options.quiet))
+
+
+def _opening(most: int | None, listed: str | None, level: str) -> Opening:
+    """Return which ranks to quote evidence of."""
+    from traceanalyzer.rules.diagnosis.opening import OPENED_RANKS, Opening
+
+    ranks: list[int] = []
+    for part in listed.split(",") if listed is not None else ():
+        match = re.fullmatch(r"\s*(\d{1,9})(?:-(\d{1,9}))?\s*", part)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if not first <= last < first + _MOST_LISTED:
+            raise TraceAnalyzerError(f"{part!r} names no ranks", "--open-ranks", "for example 17,131 or 8-15")
+        ranks += range(first, last + 1)
+    if level != "auto" and (most is not None or ranks):
+        raise TraceAnalyzerError(f"--level {level} says which ranks", "--open", "give one of both")
+    by_level = {"auto": OPENED_RANKS if most is None else most, "screen": 0, "full": sys.maxsize}
+    return Opening(by_level[level], tuple(ranks))
 
 
 def _chosen_steps(text: str | None) -> tuple[int, int] | None:

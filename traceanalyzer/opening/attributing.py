@@ -24,10 +24,10 @@ from traceanalyzer.attribution.run_tables import Owned
 from traceanalyzer.attribution.vocabulary.arrow_columns import array_of
 from traceanalyzer.attribution.vocabulary.options import AttributionOptions
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.ingest.sink import parquet_options
 from traceanalyzer.opening.ingesting import LostWorkerError, outcomes
 from traceanalyzer.opening.same_code import Code
 from traceanalyzer.query.canonical import OneTraceConnections
+from traceanalyzer.schema.parquet_files import parquet_options
 from traceanalyzer.store.store import MATCHED, Store
 from traceanalyzer.store.stored_trace import StoredTrace
 

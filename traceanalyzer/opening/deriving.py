@@ -42,10 +42,11 @@ def derived_of(
     def compute(scratch: Path) -> None:
         import pyarrow.parquet as pq
 
-        from traceanalyzer.ingest.sink import parquet_options
+        from traceanalyzer.attribution.lead_scan.bounds import HELD_DEVICES
         from traceanalyzer.opening.attributing import in_processes, in_threads, kept_matched
         from traceanalyzer.query import engine
         from traceanalyzer.query.canonical import connect_canonical
+        from traceanalyzer.schema.parquet_files import parquet_options
 
         matched, attributed = kept_matched(keeper, target.name), None
         if executor is not None:
@@ -53,7 +54,8 @@ def derived_of(
         elif len(traces) > 1 or matched is not None:
             attributed = in_threads(keeper, target.name, traces, options, jobs or os.cpu_count() or 1)
         with connect_canonical(traces) as connection:
-            for name, table in engine.compute_derived(connection, options, matched, attributed).items():
+            folder = scratch if len(traces) > HELD_DEVICES else None
+            for name, table in engine.compute_derived(connection, options, matched, attributed, folder).items():
                 pq.write_table(table, scratch / f"{name}.parquet", **parquet_options(table.schema))
 
     return keeper.derived_folder(target, [trace.folder for trace in traces], compute)

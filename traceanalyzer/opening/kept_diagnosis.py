@@ -20,11 +20,14 @@ from traceanalyzer.store.inputs import engine_key
 from traceanalyzer.store.store import Store
 
 if TYPE_CHECKING:
+    from traceanalyzer.rules.diagnosis.opening import Opening
     from traceanalyzer.run import Run
     from traceanalyzer.settings.settings import Settings
 
 
-def question(run: Run, project: Settings, rule_paths: Sequence[Path], params: Mapping[str, Any]) -> str:
+def question(
+    run: Run, project: Settings, rule_paths: Sequence[Path], params: Mapping[str, Any], opening: Opening
+) -> str:
     """Return all that a diagnosis of a run depends on, as text."""
     rules = hashlib.blake2b(digest_size=16)
     for file in rule_files([builtin_folder(), *project.rule_paths, *rule_paths]):
@@ -37,6 +40,7 @@ def question(run: Run, project: Settings, rule_paths: Sequence[Path], params: Ma
         run.ncu_tables,
         project,
         sorted(params.items()),
+        opening,
         rules.hexdigest(),
         engine_key(("*",)),
         datetime.date.today(),

@@ -192,12 +192,13 @@ def compute_derived(
     options: AttributionOptions | None = None,
     matched: Matched | None = None,
     attributed: Callable[[Matched], Iterable[RankTables]] | None = None,
+    folder: Path | None = None,
 ) -> dict[str, pa.Table]:
     """Compute the attribution tables from the canonical tables of a connection, see `attribution.compute`."""
     from traceanalyzer import attribution
 
-    tables = attribution.compute(connection, options or attribution.AttributionOptions(), matched, attributed)
-    return {name: _in_order(tables[name], table) for name, table in derived_tables().items()}
+    tables = attribution.compute(connection, options or attribution.AttributionOptions(), matched, attributed, folder)
+    return {name: _in_order(tables[name], table) for name, table in derived_tables().items() if name in tables}
 
 
 def _in_order(rows: pa.Table, table: TableSchema) -> pa.Table:

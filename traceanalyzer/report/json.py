@@ -41,6 +41,7 @@ def document(diagnosis: Diagnosis) -> dict[str, Any]:
         "defects": plain["defects"],
         "host_hint": diagnosis.host_hint,
         "host_functions": plain["host_functions"],
+        "screening": plain["screening"],
         "kernel_counters": plain["kernel_counters"],
         "suppressed": plain["suppressed"],
         "overrides": plain["overrides"],

@@ -2,5 +2,7 @@
 
 `events` turns a device's operations into the events of the scan, and `scan_order` sorts them. `scan` turns a what-if
 into changes of the events; `walk` passes over the events, `lanes` does so for several what-ifs at once, `run_scan` for
-all ranks of a run. `bounds` answers rules, `what_if` answers people. docs/attribution.md has a worked example.
+all ranks of a run. Of many ranks, `stored_scans` reads the scans one after the other, `contraction` makes each as small
+as its collectives, and `contracted_run` passes over these. `bounds` answers rules, `what_if` answers people.
+docs/attribution.md has a worked example.
 """

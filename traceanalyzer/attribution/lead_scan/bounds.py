@@ -3,28 +3,41 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Self
+from functools import cached_property, partial
+from typing import Any, NamedTuple, Self
 
 import duckdb
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
+from traceanalyzer.attribution.lead_scan.contracted_run import ContractedRun, Meetings, RankScans
 from traceanalyzer.attribution.lead_scan.run_scan import JointScan
-from traceanalyzer.attribution.lead_scan.scan import LANES_FROM, Savings, Scan, WhatIf
-from traceanalyzer.attribution.vocabulary.arrow_columns import column
+from traceanalyzer.attribution.lead_scan.scan import LANES_FROM, LOADER_WORKERS, Savings, Scan, WhatIf
+from traceanalyzer.attribution.lead_scan.stored_scans import Place, ScanFacts, StoredScans, by_device, scan_of
 from traceanalyzer.attribution.vocabulary.buckets import Ints
 
-LOADER_WORKERS = (
-    "loader-workers: an earlier host needs its batches earlier, and the trace does not show how much faster the "
-    "loader's workers could have prepared them"
-)
-STREAM_WAITS = "stream-waits: some calls made a stream or the host wait, and the trace does not show for what"
-UNCERTAINTIES = (LOADER_WORKERS, STREAM_WAITS)
+# The scans of more devices are read when they are asked, instead of held.
+HELD_DEVICES = 64
 
 TRACES = "SELECT trace_id, rank, world_size FROM canonical.traces"
+_MEETING_SIZES = """
+SELECT match_id, count(*)
+FROM attribution.collective_members
+WHERE synchronises AND wait_ns IS NOT NULL
+GROUP BY match_id
+"""
+# What `_apart` looks at: a member of a collective that is not matched, and the time of messages.
+_MEMBERS_THAT_MATTER = """
+SELECT TRUE AS synchronises, NULL AS wait_ns, NULL AS transfer_ns, NULL AS present_count
+FROM (SELECT 1 FROM attribution.collective_members WHERE synchronises AND wait_ns IS NULL LIMIT 1)
+UNION ALL
+SELECT FALSE, sum(wait_ns), sum(transfer_ns), 2
+FROM attribution.collective_members
+WHERE NOT synchronises AND present_count > 1
+"""
 _OF_MEMBERS = ["match_id", "synchronises", "present_count", "transfer_ns", "wait_ns"]
 _READS = {
     "windows": "SELECT * FROM attribution.windows",
@@ -42,21 +55,34 @@ IGNORED_SHARE = 0.01
 # More what-ifs of all ranks at once would take more memory and hardly less time.
 _LANES = 16
 
-Place = tuple[int, int]  # trace_id, device
-
 
 @dataclass(frozen=True)
 class _Device:
-    scan: Scan
-    window_start_ns: int
-    window_ns: int
-    busiest_stream_ns: int
-    first_op: int | None
-    opening_op: int | None
-    closing_op: int | None
-    measure_at_op: int | None
-    measure_scale: float
-    abstains: str | None
+    window: Mapping[str, Any]  # its row of the table `windows`
+    facts: ScanFacts
+    load: Callable[[], Scan]
+
+    @property
+    def scan(self) -> Scan:
+        """The device's scan: held, or read when it is asked."""
+        return self.load()
+
+    @property
+    def window_ns(self) -> int:
+        """The length of its window."""
+        return int(self.window["window_ns"])
+
+    @property
+    def abstains(self) -> str | None:
+        """Why its bounds cannot be trusted."""
+        reason: str | None = self.window["bound_abstains"]
+        return reason
+
+    def at_worst(self, uncertainty: str) -> Self:
+        """Return the device if an uncertainty turns out against its fixes; this one if it does not apply."""
+        if uncertainty not in self.facts.uncertainties:
+            return self
+        return replace(self, load=lambda: _at_worst(self.load(), uncertainty))
 
 
 @dataclass(frozen=True)
@@ -73,11 +99,22 @@ class WindowSaving:
 
 @dataclass(frozen=True)
 class RunBound:
-    """What a what-if saves of a run, which takes as long as its slowest rank, and of each of its devices."""
+    """What a what-if saves of a run, which takes as long as its slowest rank, and of each of its devices.
+
+    It saves `saved_ns` at most, and at least `open_ns` less: see `contracted_run`.
+    """
 
     saved_ns: int
     window_ns: int  # of the slowest device
     devices: Mapping[Place, int]
+    open_ns: int = 0
+
+
+class _Gain(NamedTuple):
+    """How much closer the collectives are between which a window is measured: at most, and how much less it may be."""
+
+    most_ns: int
+    open_ns: int = 0
 
 
 @dataclass(frozen=True)
@@ -86,13 +123,19 @@ class Bounds:
 
     devices: Mapping[Place, _Device]
     ranks: Mapping[int, int | None]  # by trace_id
-    together: JointScan
+    together: JointScan | ContractedRun
     places: tuple[Place, ...]  # of the scans of `together`
     apart: str | None  # why ranks that communicate cannot be scanned together; None: they can
 
     @classmethod
-    def load(cls, con: duckdb.DuckDBPyConnection) -> Self:
-        """Read the tables of a run; one call serves all questions about it."""
+    def load(cls, con: duckdb.DuckDBPyConnection, held_devices: int = HELD_DEVICES) -> Self:
+        """Read the tables of a run; one call serves all questions about it.
+
+        The scans of more than `held_devices` are read when they are asked, for which the connection has to stay open.
+        """
+        windows = con.sql(_READS["windows"]).to_arrow_table()
+        if windows.num_rows > held_devices:
+            return cls._of_store(con, windows)
         return cls.of_tables(**{name: con.sql(query).to_arrow_table() for name, query in _READS.items()})
 
     @classmethod
@@ -106,28 +149,17 @@ class Bounds:
         traces: pa.Table | None = None,
     ) -> Self:
         """Prepare the bounds of the devices in these tables; lead_events must be in scan order."""
+        events, costs, needs = (by_device(table) for table in (lead_events, lead_costs, lead_needs))
         devices = {}
-        events, costs, needs = (_by_device(table) for table in (lead_events, lead_costs, lead_needs))
         for window in windows.to_pylist():
             place = (window["trace_id"], window["device"])
-            devices[place] = _Device(
-                Scan.of_tables(
-                    events.get(place, lead_events[:0]),
-                    costs.get(place, lead_costs[:0]),
-                    needs.get(place, lead_needs[:0]),
-                    None if window["leads_in"] else window["first_op_id"],
-                    only_in_window=not window["leads_in"] and window["first_op_id"] is None,
-                ),
-                window["start_ns"],
-                window["window_ns"],
-                window["busiest_stream_ns"],
-                window["first_op_id"],
-                window["opening_op_id"],
-                window["closing_op_id"],
-                window["measure_at_op_id"],
-                window["measure_scale"],
-                window["bound_abstains"],
+            scan = scan_of(
+                window,
+                events.get(place, lead_events[:0]),
+                costs.get(place, lead_costs[:0]),
+                needs.get(place, lead_needs[:0]),
             )
+            devices[place] = _Device(window, ScanFacts.of_scan(scan, window), partial(_held, scan))
         kernels = [] if members is None else members.select(_OF_MEMBERS).to_pylist()
         whole = Counter(row["match_id"] for row in kernels if row["synchronises"] and row["wait_ns"] is not None)
         places = tuple(sorted(devices))
@@ -139,10 +171,34 @@ class Bounds:
             _apart([] if traces is None else traces.to_pylist(), kernels, sum(d.window_ns for d in devices.values())),
         )
 
+    @classmethod
+    def _of_store(cls, con: duckdb.DuckDBPyConnection, windows: pa.Table) -> Self:
+        """Prepare the bounds of devices whose scans are read one by one, each when it is asked."""
+        stored = StoredScans(con, {(row["trace_id"], row["device"]): row for row in windows.to_pylist()})
+        devices = {
+            place: _Device(stored.windows[place], stored.facts(place), partial(stored.scan, place))
+            for place in sorted(stored.windows)
+        }
+        places = tuple(devices)
+        sizes = dict(con.execute(_MEETING_SIZES).fetchall())
+        meetings = Meetings.of_calls([devices[place].facts.calls for place in places], sizes)
+        traces = con.sql(TRACES).to_arrow_table().to_pylist()
+        return cls(
+            devices,
+            {row["trace_id"]: row["rank"] for row in traces},
+            ContractedRun(meetings, RankScans(partial(_scan_of_place, devices, places))),
+            places,
+            _apart(
+                traces,
+                con.sql(_MEMBERS_THAT_MATTER).to_arrow_table().to_pylist(),
+                sum(device.window_ns for device in devices.values()),
+            ),
+        )
+
     @cached_property
     def waits_for_workers(self) -> bool:
         """Whether some batch of a loader's workers was not ready when it was taken."""
-        return any(device.scan.waits_for_workers for device in self.devices.values())
+        return any(device.facts.waits_for_workers for device in self.devices.values())
 
     def at_worst(self, uncertainty: str) -> Self:
         """Return what fixes save at least if an uncertainty turns out against them; these bounds if it does not apply.
@@ -150,13 +206,16 @@ class Bounds:
         LOADER_WORKERS: no worker finishes a batch earlier than it was taken. STREAM_WAITS: streams waited for others
         wherever they may have.
         """
-        devices = {
-            place: replace(device, scan=_at_worst(device.scan, uncertainty)) for place, device in self.devices.items()
-        }
-        if all(devices[place].scan is self.devices[place].scan for place in self.places):
+        devices = {place: device.at_worst(uncertainty) for place, device in self.devices.items()}
+        if all(devices[place] is self.devices[place] for place in self.places):
             return self
-        scans = tuple(devices[place].scan for place in self.places)
-        return replace(self, devices=devices, together=replace(self.together, scans=scans))
+        together: JointScan | ContractedRun
+        if isinstance(self.together, JointScan):
+            together = replace(self.together, scans=tuple(devices[place].scan for place in self.places))
+        else:
+            scans = RankScans(partial(_scan_of_place, devices, self.places))
+            together = replace(self.together, scans=scans)
+        return replace(self, devices=devices, together=together)
 
     def lower_bounds(self, uncertainties: Sequence[str]) -> dict[str, Self]:
         """Return, by uncertainty, what fixes save if it and all uncertainties before it turn out against them.
@@ -179,7 +238,7 @@ class Bounds:
     def causes(self, trace_id: int, device: int) -> frozenset[str]:
         """Return every cause whose removal could change something on a device."""
         scanned = self.devices.get((trace_id, device))
-        return frozenset() if scanned is None else scanned.scan.causes()
+        return frozenset() if scanned is None else scanned.facts.causes
 
     def bound(self, trace_id: int, device: int, removed: frozenset[str], savings: Savings | None = None) -> int:
         """Return how many ns shorter the window gets if causes cost nothing and ops (by id) get faster by `savings`."""
@@ -192,18 +251,19 @@ class Bounds:
     def window_savings(self, trace_id: int, device: int, what_ifs: Sequence[WhatIf]) -> list[WindowSaving]:
         """Return what each what-if saves, and how much earlier the window begins in it."""
         scanned = self.devices.get((trace_id, device))
-        if scanned is None or not what_ifs or not len(scanned.scan.end):
+        if scanned is None or not what_ifs or not scanned.facts.event_count:
             return [WindowSaving(0, 0)] * len(what_ifs)
-        scan, scale = scanned.scan, scanned.measure_scale
+        scan, window = scanned.scan, scanned.window
+        scale, first_op, measure_at_op = (window[name] for name in ("measure_scale", "first_op_id", "measure_at_op_id"))
         leads = scan.leads(what_ifs)
         first = np.zeros(len(what_ifs), np.int64)
-        if scanned.first_op is not None:
-            first = leads.start(scan.position_of[scanned.first_op])
-        if scanned.measure_at_op is None:
+        if first_op is not None:
+            first = leads.start(scan.position_of[first_op])
+        if measure_at_op is None:
             last = scan.end[scan.is_op]
             saved = last.max() - (last[:, None] - leads.end[scan.is_op]).max(axis=0) - first
         else:
-            saved = (leads.start(scan.position_of[scanned.measure_at_op]) - first) * scale
+            saved = (leads.start(scan.position_of[measure_at_op]) - first) * scale
         # A what-if saves no more than it takes out of the window, however much lead it has from before the window.
         limits = [
             min(_limit(scanned, what_if), round(taken * scale))
@@ -237,24 +297,63 @@ class Bounds:
 
     def run(self, what_ifs: Mapping[Place, WhatIf]) -> RunBound:
         """Return what the run saves with one what-if per device; ranks wait for each other in collectives."""
-        of_places = [what_ifs.get(place, WhatIf()) for place in self.places]
-        return self._of_run(of_places, self.together.leads(of_places) if self.together.meetings else [])
+        return self.runs([what_ifs])[0]
+
+    @property
+    def nothing_saved(self) -> RunBound:
+        """The answer to a question that changes nothing."""
+        return RunBound(0, max((device.window_ns for device in self.devices.values()), default=0), {})
 
     def runs(self, asked: Sequence[Mapping[Place, WhatIf]]) -> list[RunBound]:
         """Return `run` of each; one call with many is much faster than many calls."""
-        if len(asked) < LANES_FROM or not self.together.meetings:
-            return [self.run(what_ifs) for what_ifs in asked]
-        answers = []
-        for start in range(0, len(asked), _LANES):
+        answers: list[RunBound] = []
+        at_once = _LANES if isinstance(self.together, JointScan) else len(asked)
+        for start in range(0, len(asked), max(at_once, 1)):
             of_places = [
-                [what_ifs.get(place, WhatIf()) for place in self.places] for what_ifs in asked[start : start + _LANES]
+                [what_ifs.get(place, WhatIf()) for place in self.places] for what_ifs in asked[start : start + at_once]
             ]
-            ends = self.together.leads_at_once(of_places)
-            answers += [
-                self._of_run(one, [None if of_scan is None else of_scan[:, lane] for of_scan in ends])
-                for lane, one in enumerate(of_places)
-            ]
+            answers += map(self._of_run, of_places, self._gains(of_places))
         return answers
+
+    def _gains(self, asked: Sequence[Sequence[WhatIf]]) -> list[list[_Gain]]:
+        """Return for each question how much each device gains between the collectives of its measurement."""
+        if not self.together.meetings:
+            return [[_Gain(0)] * len(self.places) for _ in asked]
+        if isinstance(self.together, ContractedRun):
+            return self._contracted_gains(self.together, asked)
+        of_asked: list[Sequence[Sequence[int] | Ints | None]]
+        if len(asked) < LANES_FROM:
+            of_asked = [self.together.leads(what_ifs) for what_ifs in asked]
+        else:
+            ends = self.together.leads_at_once(asked)
+            of_asked = [[None if leads is None else leads[:, lane] for leads in ends] for lane in range(len(asked))]
+        return [[self._gain(*of_place) for of_place in zip(self.places, of_one, strict=True)] for of_one in of_asked]
+
+    def _gain(self, place: Place, leads: Sequence[int] | Ints | None) -> _Gain:
+        between = self._measured_between[place]
+        if between is None or leads is None:
+            return _Gain(0)
+        first, last = between
+        return _Gain(int(leads[last]) - (0 if first is None else int(leads[first])))
+
+    def _contracted_gains(self, together: ContractedRun, asked: Sequence[Sequence[WhatIf]]) -> list[list[_Gain]]:
+        measured: dict[int, list[int]] = {}  # numbers of calls, by device
+        for at, place in enumerate(self.places):
+            if (between := self._measured_between[place]) is not None:
+                low = int(together.meetings.first[at])
+                measured[at] = [low + together.positions[at].index(item) for item in between if item is not None]
+        found = together.leads(asked, np.asarray([call for calls in measured.values() for call in calls], np.int64))
+        gains = np.zeros((2, len(self.places), len(asked)), np.int64)
+        row = 0
+        for at, calls in measured.items():
+            last = row + len(calls) - 1
+            gains[0, at] = found.lead_ns[last] + found.off_ns[last]
+            gains[1, at] = 2 * found.off_ns[last]
+            if len(calls) == 2:
+                gains[0, at] -= found.lead_ns[row] - found.off_ns[row]
+                gains[1, at] += 2 * found.off_ns[row]
+            row += len(calls)
+        return [[_Gain(*pair) for pair in gains[:, :, lane].T.tolist()] for lane in range(len(asked))]
 
     def most_alone_ns(self, place: Place) -> int:
         """Return a limit of what the run can save by changes on one device alone, found without a scan."""
@@ -264,7 +363,10 @@ class Bounds:
     def _most_alone_ns(self) -> Ints:
         """By place: no other device ends earlier than its waits for this one allow, and the run ends with the last."""
         windows_ns = np.asarray([self.devices[place].window_ns for place in self.places])
-        stretches = np.asarray([self._stretch(place) for place in self.places])[:, None]
+        stretches = np.asarray([self._stretch(place) for place in self.places])
+        if isinstance(self.together, ContractedRun):
+            return _most_alone(windows_ns, stretches, self.together.most_by_one)
+        stretches = stretches[:, None]
         left_ns = windows_ns[:, None] - np.ceil(self.together.most_by_others * stretches)
         np.fill_diagonal(left_ns, 0)
         limits: Ints = (windows_ns.max() - left_ns.max(axis=0)).astype(np.int64)
@@ -284,28 +386,51 @@ class Bounds:
 
     def _measured_ns(self, place: Place, between: tuple[int | None, int]) -> int:
         first, last = between
-        scan = self.devices[place].scan
+        ends = self.devices[place].facts.end_at
         # A window that begins ahead of its first op begins where it does, whatever is removed.
-        begun_ns = self.devices[place].window_start_ns if first is None else int(scan.end[first])
-        return int(scan.end[last]) - begun_ns
+        begun_ns = int(self.devices[place].window["start_ns"]) if first is None else ends[first]
+        return ends[last] - begun_ns
 
-    def _of_run(self, what_ifs: Sequence[WhatIf], ends: Sequence[Sequence[int] | Ints | None]) -> RunBound:
-        """Return what the run saves with one what-if per place, from the leads at the ends of its events."""
-        saved, lengths = {}, {}
+    def _of_run(self, what_ifs: Sequence[WhatIf], gains: Sequence[_Gain]) -> RunBound:
+        """Return what the run saves with one what-if per place, from the gains between its collectives."""
+        saved, least, lengths = {}, {}, {}
         for i, place in enumerate(self.places):
             between = self._measured_between[place]
             window_ns = self.devices[place].window_ns
             lengths[place] = window_ns
             if between is None:
-                saved[place] = self.bounds(*place, [what_ifs[i]])[0]
+                saved[place] = least[place] = self.bounds(*place, [what_ifs[i]])[0]
                 continue
-            first, last = between
-            of_events = ends[i]
-            lead = 0 if of_events is None else int(of_events[last]) - (0 if first is None else int(of_events[first]))
-            saved[place] = min(max(0, round(lead * window_ns / self._measured_ns(place, between))), window_ns)
+            measured_ns, gain = self._measured_ns(place, between), gains[i]
+            saved[place] = min(max(0, round(gain.most_ns * window_ns / measured_ns)), window_ns)
+            at_least = min(max(0, round((gain.most_ns - gain.open_ns) * window_ns / measured_ns)), window_ns)
+            least[place] = saved[place] if not gain.open_ns else at_least
         longest = max(lengths.values(), default=0)
         left = max((lengths[place] - saved[place] for place in self.places), default=0)
-        return RunBound(longest - left, longest, saved)
+        left_at_most = max((lengths[place] - least[place] for place in self.places), default=0)
+        return RunBound(longest - left, longest, saved, left_at_most - left)
+
+
+def _held(scan: Scan) -> Scan:
+    return scan
+
+
+def _scan_of_place(devices: Mapping[Place, _Device], places: Sequence[Place], number: int) -> Scan:
+    return devices[places[number]].scan
+
+
+def _most_alone(windows_ns: Ints, stretches: NDArray[np.float64], most_by_one: Ints) -> Ints:
+    """Return by place how much sooner the run ends at most where one device's changes give others no more than this."""
+    limits = np.zeros(len(windows_ns), np.int64)
+    others = np.arange(len(windows_ns))
+    for at in np.flatnonzero(most_by_one).tolist():
+        left_ns = windows_ns - np.ceil(most_by_one[at] * stretches).astype(np.int64)
+        limits[at] = windows_ns.max() - left_ns[others != at].max(initial=0)
+    # Without any gain of others, the run is as long as the longest of them.
+    longest = np.partition(windows_ns, -2)[-2] if len(windows_ns) > 1 else 0
+    alone = (most_by_one == 0) & (windows_ns == windows_ns.max())
+    limits[alone] = np.maximum(0, windows_ns.max() - longest)
+    return limits
 
 
 def _at_worst(scan: Scan, uncertainty: str) -> Scan:
@@ -334,19 +459,18 @@ def _between(device: _Device, meetings: list[int]) -> tuple[int | None, int] | N
     ahead.
     A window that begins ahead of its first op has no collective to begin with.
     """
-    scan = device.scan
-    opens = scan.position_of.get(device.opening_op) if device.opening_op is not None else None
+    facts, ends = device.facts, device.facts.end_at
+    opens, closes = facts.opens_at, facts.closes_at
     if opens is None or len(meetings) < 2:
         return None
-    closes = scan.position_of.get(device.closing_op) if device.closing_op is not None else None
     # Compared in launch order: what a step receives first may arrive before its first kernel.
     before = [position for position in meetings if position < opens]
     within = [position for position in meetings if closes is None or position < closes]
     last = within[-1] if within else meetings[0]
-    if scan.only_in_window and device.first_op is None:
-        return (None, last) if scan.end[last] > device.window_start_ns else None
+    if facts.only_in_window and device.window["first_op_id"] is None:
+        return (None, last) if ends[last] > device.window["start_ns"] else None
     first = before[-1] if before else meetings[0]
-    return (first, last) if scan.end[last] > scan.end[first] else None
+    return (first, last) if ends[last] > ends[first] else None
 
 
 def _limit(device: _Device, what_if: WhatIf) -> int:
@@ -356,17 +480,4 @@ def _limit(device: _Device, what_if: WhatIf) -> int:
     """
     savings = (what_if.savings or {}).values()
     shorter = int(np.maximum(np.fromiter(savings, np.int64, len(savings)), 0).sum())
-    return min(device.window_ns, device.window_ns - device.busiest_stream_ns + shorter)
-
-
-def _by_device(table: pa.Table) -> dict[Place, pa.Table]:
-    """Return the rows of each device, which are contiguous."""
-    trace_id, device = column(table, "trace_id"), column(table, "device")
-    if not len(trace_id):
-        return {}
-    first = np.flatnonzero(np.append(True, (np.diff(trace_id) != 0) | (np.diff(device) != 0)))
-    table = table.combine_chunks()
-    return {
-        (int(trace_id[low]), int(device[low])): table.slice(low, high - low)
-        for low, high in zip(first.tolist(), [*first[1:].tolist(), len(trace_id)], strict=True)
-    }
+    return min(device.window_ns, device.window_ns - int(device.window["busiest_stream_ns"]) + shorter)

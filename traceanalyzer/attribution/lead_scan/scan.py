@@ -8,7 +8,7 @@ removed time makes lead; gaps never do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence, ValuesView
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self
@@ -23,6 +23,45 @@ from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW, NamedRows
 from traceanalyzer.attribution.vocabulary.buckets import HOST, LIGHT, STRAGGLER_WAIT, TRANSFER, Flags, Ints
 
 Savings = Mapping[int, int]  # op id -> ns
+
+
+class OpSavings(Mapping[int, int]):
+    """Savings that take 16 bytes an op: those of all kernels of a run are held at once."""
+
+    def __init__(self, op_id: Ints, saving_ns: Ints) -> None:
+        self._op_id, self._saving_ns = op_id, saving_ns
+
+    def _as_dict(self) -> dict[int, int]:
+        return dict(zip(self._op_id.tolist(), self._saving_ns.tolist(), strict=True))
+
+    def __getitem__(self, op_id: int) -> int:
+        """Return what one op saves."""
+        return self._as_dict()[op_id]
+
+    def __iter__(self) -> Iterator[int]:
+        """Return the ids of the ops."""
+        return iter(self._op_id.tolist())
+
+    def __len__(self) -> int:
+        """Return the number of ops."""
+        return len(self._op_id)
+
+    def items(self) -> ItemsView[int, int]:
+        """Return the ops with what each saves."""
+        return self._as_dict().items()
+
+    def values(self) -> ValuesView[int]:
+        """Return what the ops save."""
+        return self._as_dict().values()
+
+
+# What a trace leaves open, which at worst makes fixes save less.
+LOADER_WORKERS = (
+    "loader-workers: an earlier host needs its batches earlier, and the trace does not show how much faster the "
+    "loader's workers could have prepared them"
+)
+STREAM_WAITS = "stream-waits: some calls made a stream or the host wait, and the trace does not show for what"
+UNCERTAINTIES = (LOADER_WORKERS, STREAM_WAITS)
 _LIGHT = frozenset(LIGHT)
 _LOADER = "host.dataloader"
 # From here on one pass over many what-ifs at once is faster than one pass each.
@@ -173,6 +212,11 @@ class Scan:
     def waits_for_workers(self) -> bool:
         """Whether some batch was not ready when it was taken."""
         return any(self.events.lead_limit_ns[at] == 0 or self.events.pred1[at] != NO_ROW for at in self._takes)
+
+    @property
+    def has_takes(self) -> bool:
+        """Whether a batch was taken from a loader's workers."""
+        return bool(self._takes)
 
     @property
     def _takes(self) -> list[int]:

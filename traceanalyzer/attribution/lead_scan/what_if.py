@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 import duckdb
 
-from traceanalyzer.attribution.lead_scan.bounds import UNCERTAINTIES, Bounds, Place, RunBound
-from traceanalyzer.attribution.lead_scan.scan import WhatIf
+from traceanalyzer.attribution.lead_scan.bounds import Bounds, RunBound
+from traceanalyzer.attribution.lead_scan.scan import UNCERTAINTIES, WhatIf
+from traceanalyzer.attribution.lead_scan.stored_scans import Place
 from traceanalyzer.attribution.vocabulary.buckets import CAUSES
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
 

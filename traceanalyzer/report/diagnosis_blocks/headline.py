@@ -21,7 +21,20 @@ def headline(diagnosis: Diagnosis, verdict: RunVerdict) -> Section:
     """Return the run, what it holds, and the verdict."""
     inventory = tuple(Text(words, "dim") for words in inventory_words(diagnosis))
     sentence = Paragraph(verdict.sentence, role=_ROLES.get(verdict.state, "caution"))
-    return Section((Heading(run_name(diagnosis), inventory), sentence))
+    screened = (Paragraph(words, role="dim"),) if (words := screening_words(diagnosis)) else ()
+    return Section((Heading(run_name(diagnosis), inventory), sentence, *screened))
+
+
+def screening_words(diagnosis: Diagnosis) -> str:
+    """Say which ranks were opened; nothing where all were."""
+    screening = diagnosis.screening
+    if screening is None:
+        return ""
+    count = f"{len(screening.opened):,} opened" if screening.opened else "none opened"
+    words = f"All {screening.rank_count:,} ranks screened, {count}"
+    if diagnosis.run_ledger is not None:
+        words += "; bounds of the run are of all ranks"
+    return f"{words}; evidence is of the opened ones." if screening.opened else f"{words}; no evidence is quoted."
 
 
 def healthy_headline(diagnosis: Diagnosis, verdict: RunVerdict) -> Paragraph:

@@ -26,6 +26,7 @@ from traceanalyzer.rules.diagnosis.allocation import find_refined, share_out
 from traceanalyzer.rules.diagnosis.attaching import attach_explanations
 from traceanalyzer.rules.diagnosis.firing import MIN_IMPACT_SHARE, Evaluator, fire
 from traceanalyzer.rules.diagnosis.joining import join_ranks
+from traceanalyzer.rules.diagnosis.opening import Opening, check_ranks
 from traceanalyzer.rules.diagnosis.quality import abstain_where_blocked, judge_quality, lower_confidence, run_blocker
 from traceanalyzer.rules.diagnosis.reporting import Results, build_diagnosis
 from traceanalyzer.rules.diagnosis.sure_savings import with_lower_bounds
@@ -43,6 +44,8 @@ from traceanalyzer.rules.rule_set.loading import check_settings
 from traceanalyzer.rules.rule_set.overriding import Overrides
 from traceanalyzer.settings.settings import NO_SETTINGS, Settings
 
+ALL_OR_USUAL = Opening()
+
 
 @sandbox.total_time()
 def diagnose(
@@ -53,11 +56,13 @@ def diagnose(
     min_impact_share: float = MIN_IMPACT_SHARE,
     *,
     project: Settings = NO_SETTINGS,
+    opening: Opening = ALL_OR_USUAL,
 ) -> Diagnosis:
     """Return the diagnosis of the run behind a connection of the engine.
 
-    `params` overrides parameters by 'rule.param', and wins over the `project`'s settings. The connection can read the
-    run's tables and nothing else afterwards: rules may come from anybody.
+    `params` overrides parameters by 'rule.param', and wins over the `project`'s settings. `opening` says which ranks
+    evidence is quoted from. The connection can read the run's tables and nothing else afterwards: rules may come from
+    anybody.
     """
     overrides = Overrides(project, params)
     # Settings of a rule that is switched off have to fit it, too.
@@ -67,6 +72,7 @@ def diagnose(
     bounds = attribution.Bounds.load(con)
     lock_workspace(con)
     run = read_places(con)
+    check_ranks(opening, run.ranks)
     scan = RememberedScan(bounds)
     evaluator = Evaluator(con, run, scan, RunSavings(bounds), values, min_impact_share)
     evaluator.prepare(rules)
@@ -100,4 +106,4 @@ def diagnose(
     if latent or refined:
         owned = share_out(con, run, [verdict for verdict in fired if verdict.rule.kind == FINDING], values)
     results = Results(quality, verdicts, fired, suppressed, refined, owned, orders, explained)
-    return build_diagnosis(evaluator, context, rules, overrides, results, run_name)
+    return build_diagnosis(evaluator, context, rules, overrides, results, run_name, opening)

@@ -10,7 +10,7 @@ from typing import Any
 
 import duckdb
 
-from traceanalyzer.attribution.lead_scan.bounds import LOADER_WORKERS, STREAM_WAITS
+from traceanalyzer.attribution.lead_scan.scan import LOADER_WORKERS, STREAM_WAITS
 from traceanalyzer.diagnosis import SEVERITIES, AttachedExplanation, Evidence, Finding, Fix, FixPlan, plan_of_finding
 from traceanalyzer.rules.diagnosis.step_spread import StepSpread, step_spread
 from traceanalyzer.rules.evaluation import sandbox
@@ -56,6 +56,9 @@ def build_finding(
     if verdict.sure_share is not None and verdict.uncertainty is not None:
         sure = f"Only {100 * verdict.sure_share:.1f} % is" if verdict.sure_share >= _NOTHING else "Nothing is"
         message = f"{message} {sure} sure to be saved: {_OPEN_QUESTIONS[verdict.uncertainty]}"
+    if verdict.run_least_ns is not None and verdict.run_ns:
+        least_share = (verdict.run_share or 0.0) * verdict.run_least_ns / verdict.run_ns
+        message = f"{message} What the run saves lies between {100 * least_share:.1f} % and what is said here."
     return Finding(
         rule=rule.id,
         title=rule.title,
@@ -72,6 +75,7 @@ def build_finding(
         saving_share=verdict.bound_share,
         run_saving_ns=verdict.run_ns,
         run_saving_share=verdict.run_share,
+        run_saving_least_ns=verdict.run_least_ns,
         owned_ns=owned,
         owned_share=owned / window_ns if owned is not None and window_ns else None,
         # Only a rule's worst place says what the fix adds.

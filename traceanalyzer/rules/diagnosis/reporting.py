@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
-from traceanalyzer.diagnosis import BelowNoise, Diagnosis, Finding, Outcome
+from traceanalyzer.diagnosis import BelowNoise, Diagnosis, Finding, Outcome, Screening
 from traceanalyzer.rules.diagnosis import allocation, overview
 from traceanalyzer.rules.diagnosis.attaching import Explained
 from traceanalyzer.rules.diagnosis.findings import (
@@ -17,6 +17,7 @@ from traceanalyzer.rules.diagnosis.findings import (
     with_evidence,
 )
 from traceanalyzer.rules.diagnosis.firing import BELOW_NOISE, Evaluator
+from traceanalyzer.rules.diagnosis.opening import Opening, choose_opened
 from traceanalyzer.rules.diagnosis.ranks import rank_steps
 from traceanalyzer.rules.evaluation.places import Place, RunPlaces
 from traceanalyzer.rules.evaluation.verdicts import Verdict
@@ -50,6 +51,7 @@ def build_diagnosis(
     overrides: Overrides,
     results: Results,
     run_name: str,
+    opening: Opening,
 ) -> Diagnosis:
     """Return the diagnosis; reads the claims that `share_out` left in the connection."""
     con, run = evaluator.con, evaluator.run
@@ -59,27 +61,33 @@ def build_diagnosis(
     latent = {key: item for key, item in ranked.items() if item.status == LATENT}
     visible = [verdict for verdict in results.fired if key_of(verdict) not in results.suppressed]
     silent = [verdict for verdict in results.fired if key_of(verdict) in results.suppressed]
-    suppressed = sort_findings(_findings(evaluator, silent, results, {}))
     judged = sorted((*results.quality, *results.verdicts), key=lambda verdict: verdict.rule.id)
     outcomes = [_outcome(run, v, overrides, results.refined, latent) for v in (*judged, *results.explained.verdicts)]
     plans = tuple(plan_of(context, place, order) for place, order in sorted(results.orders.items(), key=_place_order))
     ledgers = overview.ledgers(con)
+    run_ledger = overview.run_ledger(con, ledgers) if context.run_savings is not None else None
+    ranks = rank_steps(con, ledgers)
+    found = [_findings(evaluator, visible, results, ranked), _findings(evaluator, silent, results, {})]
+    screening = choose_opened(opening, run.ranks, ranks, run_ledger, sort_findings(found[0], plans))
+    findings, suppressed = (_proven(evaluator, of_kind, results, screening) for of_kind in found)
+    suppressed = sort_findings(suppressed)
     return Diagnosis(
         run=run_name,
         traces=overview.traces(con),
         ledgers=ledgers,
-        run_ledger=overview.run_ledger(con, ledgers) if context.run_savings is not None else None,
-        findings=tuple(sort_findings(_findings(evaluator, visible, results, ranked), plans)),
+        run_ledger=run_ledger,
+        findings=tuple(sort_findings(findings, plans)),
         outcomes=tuple(outcomes),
         below_noise=_below_noise(run, [verdict for verdict in results.verdicts if key_of(verdict) not in latent]),
         not_explained=allocation.unexplained(con),
         defects=overview.defects(con),
-        ranks=rank_steps(con, ledgers),
+        ranks=ranks,
         host_hint=overview.host_hint(con),
         host_functions=overview.host_functions(con),
         suppressed=tuple(suppressed),
         overrides=overrides.changes(rules, suppressed),
         plans=plans,
+        screening=screening,
     )
 
 
@@ -90,18 +98,34 @@ def _place_order(item: tuple[Place, FixOrder]) -> tuple[str, int]:
 def _findings(
     evaluator: Evaluator, verdicts: Sequence[Verdict], results: Results, ranked: Mapping[Key, Ordered]
 ) -> list[Finding]:
-    """Return the findings of verdicts, each with the time that it owns among all that fired; equal ones are one."""
+    """Return the findings of verdicts, each with the time that it owns among all that fired; equal ones are one.
+
+    They have no evidence yet.
+    """
     run, values = evaluator.run, evaluator.values
-    proving = {key_of(verdict): verdict for verdict in verdicts}
     findings = []
     for verdict in verdicts:
         key = key_of(verdict)
         under = results.explained.under.get(key, ())
-        proving |= {key_of(item): item for item in under}
         explanations = tuple(build_explanation(run, item, values[item.rule.id]) for item in under)
         owned_ns, ordered = results.owned.get(key), ranked.get(key)
         findings.append(build_finding(run, verdict, values[verdict.rule.id], owned_ns, ordered, explanations))
-    return [with_evidence(evaluator.con, run, finding, proving, values) for finding in merge_ranks(findings)]
+    return merge_ranks(findings)
+
+
+def _proven(
+    evaluator: Evaluator, findings: Sequence[Finding], results: Results, screening: Screening | None
+) -> list[Finding]:
+    """Return findings with their evidence, where it is of a rank that is opened, or of the run."""
+    under = [item for items in results.explained.under.values() for item in items]
+    proving = {key_of(verdict): verdict for verdict in (*results.fired, *under)}
+    opened = None if screening is None else {None, *screening.opened}
+    return [
+        with_evidence(evaluator.con, evaluator.run, finding, proving, evaluator.values)
+        if opened is None or finding.trace in opened
+        else finding
+        for finding in findings
+    ]
 
 
 def _below_noise(run: RunPlaces, verdicts: Sequence[Verdict]) -> tuple[BelowNoise, ...]:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from traceanalyzer.attribution.lead_scan.bounds import LOADER_WORKERS, UNCERTAINTIES
+from traceanalyzer.attribution.lead_scan.scan import LOADER_WORKERS, UNCERTAINTIES
 from traceanalyzer.rules.evaluation.confidence import Confidence, least
 from traceanalyzer.rules.evaluation.places import Place
 from traceanalyzer.rules.evaluation.removals import RememberedScan
-from traceanalyzer.rules.evaluation.run_savings import RunSavings
+from traceanalyzer.rules.evaluation.run_savings import Removals, RunSavings
 from traceanalyzer.rules.evaluation.verdicts import Verdict
 from traceanalyzer.rules.fix_plan.fix_order import Candidate
 from traceanalyzer.rules.fix_plan.plan_context import PlanContext
@@ -58,13 +58,18 @@ def with_lower_bounds(context: PlanContext, bounds: Bounds, verdicts: Sequence[V
         most_ns = left_ns = context.savings_of(place)(removals)
         falls = {}
         for uncertainty, at_least_context in contexts.items():
-            least_ns = min(left_ns, at_least_context.savings_of(place)(removals))
+            least_ns = min(left_ns, _at_least(at_least_context, place, removals))
             falls[uncertainty], left_ns = left_ns - least_ns, least_ns
         is_little = left_ns < _SURE_SHARE * most_ns
         if is_little or most_ns - left_ns >= context.min_impact_share * context.window_ns(place):
             lower = _LowerBound(left_ns / context.window_ns(place), max(falls, key=falls.__getitem__), is_little)
             lower_bounds |= {id(verdict): lower for verdict in own}
     return [_with(context, item, lower_bounds[id(item)]) if id(item) in lower_bounds else item for item in verdicts]
+
+
+def _at_least(context: PlanContext, place: Place, removals: Removals) -> int:
+    saved_ns = context.savings_of(place)(removals)
+    return saved_ns if context.run_savings is None else max(0, saved_ns - context.run_savings.open_ns(removals))
 
 
 def _has_saving(context: PlanContext, verdict: Verdict) -> bool:

@@ -26,6 +26,7 @@ def measure_run_savings(context: PlanContext, verdicts: Sequence[Verdict]) -> li
     removals = {rule: Candidate(tuple(own), 0).removals for rule, own in timed.items() if own[0].rule.scope == DEVICE}
     run_savings.prepare(removals.values())
     saved = {rule: run_savings.saved_ns(removals[rule]) if rule in removals else None for rule in timed}
+    open_ns = {rule: run_savings.open_ns(Candidate(tuple(own), 0).removals) for rule, own in timed.items()}
     worst = {rule: max(verdict.bound_share or 0.0 for verdict in own) for rule, own in timed.items()}
     weighed = []
     timed_ids = {id(verdict) for own in timed.values() for verdict in own}
@@ -33,6 +34,8 @@ def measure_run_savings(context: PlanContext, verdicts: Sequence[Verdict]) -> li
         if id(verdict) in timed_ids:
             run_ns = saved[verdict.rule.id]
             verdict = _weighed(context, verdict, verdict.bound_ns if run_ns is None else run_ns, worst[verdict.rule.id])
+            if open_ns[verdict.rule.id]:
+                verdict = replace(verdict, run_least_ns=max(0, (verdict.run_ns or 0) - open_ns[verdict.rule.id]))
         weighed.append(verdict)
     return weighed
 

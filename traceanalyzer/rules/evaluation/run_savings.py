@@ -9,6 +9,7 @@ from traceanalyzer.rules.evaluation.removals import Device, Removal, RemovalKey
 
 if TYPE_CHECKING:
     from traceanalyzer.attribution import Bounds, WhatIf
+    from traceanalyzer.attribution.lead_scan.bounds import RunBound
 
 Removals = Mapping[Device, Removal]
 
@@ -23,21 +24,26 @@ class RunSavings:
     def __init__(self, bounds: Bounds, blocker: str | None = None) -> None:
         """Take the bounds of a run, and why its ranks must not be compared although they could be scanned."""
         self._bounds = bounds
-        self._known: dict[_Key, int] = {}
+        self._nothing = bounds.nothing_saved
+        self._known: dict[_Key, RunBound] = {}
         self.abstains = _abstains(bounds) or blocker
         self.window_ns = max((device.window_ns for device in bounds.devices.values()), default=0)
 
     def saved_ns(self, removals: Removals) -> int:
         """Return by how many ns the slowest rank's window is shorter with these fixes, each on its device."""
         stated_ns = max((removal.stated_ns for removal in removals.values()), default=0)
-        return min(self._scanned_ns(removals) + stated_ns, self.window_ns)
+        return min(self._scanned(removals).saved_ns + stated_ns, self.window_ns)
+
+    def open_ns(self, removals: Removals) -> int:
+        """Return how much less than `saved_ns` it may be: not 0 where the scan could not be shown to be exact."""
+        return self._scanned(removals).open_ns
 
     def prepare(self, asked: Iterable[Removals]) -> None:
         """Work out what each of these saves, several in one pass over the events."""
         questions = [_changes(removals) for removals in asked]
         unknown = {key: changes for changes in questions if changes and (key := _key(changes)) not in self._known}
         answers = self._bounds.runs([_scenarios(changes) for changes in unknown.values()])
-        self._known.update({key: answer.saved_ns for key, answer in zip(unknown, answers, strict=True)})
+        self._known.update(zip(unknown, answers, strict=True))
 
     def most_alone_ns(self, device: Device) -> int:
         """Return a limit of what any fix on one device alone saves, found without a scan."""
@@ -48,13 +54,13 @@ class RunSavings:
         scan = self._bounds.devices[device].scan
         return scan.taken_ns(scan.changes(removal.scenario())) + removal.stated_ns
 
-    def _scanned_ns(self, removals: Removals) -> int:
+    def _scanned(self, removals: Removals) -> RunBound:
         changes = _changes(removals)
         if not changes:
-            return 0
+            return self._nothing
         key = _key(changes)
         if key not in self._known:
-            self._known[key] = self._bounds.run(_scenarios(changes)).saved_ns
+            self._known[key] = self._bounds.run(_scenarios(changes))
         return self._known[key]
 
 

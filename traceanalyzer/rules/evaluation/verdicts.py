@@ -38,7 +38,8 @@ class Verdict:
     """The verdict of one rule in one place; `row` is what its select returned there.
 
     `removals` is what its fix takes away, by device; of a finding about the whole run on each. `run_ns` is what the
-    rule's fix saves of the run if it is made everywhere that the rule fired; None: the ranks cannot be compared. Ranks
+    rule's fix saves of the run if it is made everywhere that the rule fired; None: the ranks cannot be compared; it is
+    exact, or there is a `run_least_ns`. Ranks
     that hold up the others `in_turn` save little one by one, and are parts of one finding. `sure_share` is what is
     saved even if what the trace leaves open (`uncertainty`) turns out against the fix; None: about as much.
     """
@@ -56,6 +57,7 @@ class Verdict:
     removals: Mapping[Device, Removal] = field(default_factory=dict)
     run_ns: int | None = None
     run_share: float | None = None
+    run_least_ns: int | None = None
     in_turn: bool = False
     sure_share: float | None = None
     uncertainty: str | None = None

@@ -1,0 +1,168 @@
+"""The scan over contracted ranks gives what the scan over all events gives, or says how far off it is at most."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tiers import examples
+from workloads.wide_jobs import wide_job
+from workloads.workloads import JOBS
+
+from traceanalyzer.attribution import Bounds, WhatIf
+from traceanalyzer.attribution.lead_scan.contracted_run import ROUNDS, Calls, ContractedRun, Meetings, RankScans
+from traceanalyzer.attribution.lead_scan.run_scan import JointScan
+from traceanalyzer.attribution.lead_scan.scan import UNCERTAINTIES
+from traceanalyzer.query import engine
+from traceanalyzer.simulator import simulate_job
+
+OF_RANKS = [name for name in JOBS if name.startswith("ranks: ")]
+JITTER = {**wide_job(4, late=1, slow=2, jitter=0.03, collectives=6), "steps": 3}
+
+
+def bounds_of(scenario: Any, seed: int = 0) -> Bounds:
+    with engine.connect_tables(simulate_job(scenario, seed).canonical_tables()) as connection:
+        return Bounds.load(connection)
+
+
+def joint(bounds: Bounds) -> JointScan:
+    assert isinstance(bounds.together, JointScan)
+    return bounds.together
+
+
+def contracted(run: JointScan) -> ContractedRun:
+    sizes = {int(run.scans[i].match[at]): len(meeting.members) for meeting in run.meetings for i, at in meeting.members}
+    return ContractedRun(Meetings.of_calls([*map(Calls.of_scan, run.scans)], sizes), RankScans(run.scans.__getitem__))
+
+
+def questions(bounds: Bounds) -> list[list[WhatIf]]:
+    """Return what-ifs: each cause, each two, and all, everywhere; each cause on one rank; and kernels twice as fast."""
+    scans = joint(bounds).scans
+    causes = sorted({"dev.straggler_wait"}.union(*(scan.causes() for scan in scans)))
+    sets = [frozenset({cause}) for cause in causes]
+    sets += [frozenset(pair) for pair in itertools.pairwise(causes)]
+    asked = [[WhatIf(removed)] * len(scans) for removed in (*sets, frozenset(causes))]
+    for one in (0, len(scans) // 2):
+        asked += [
+            [WhatIf(frozenset({cause})) if at == one else WhatIf() for at in range(len(scans))] for cause in causes
+        ]
+    faster = [{op: int(scan.dur[at]) // 2 for op, at in scan.position_of.items()} for scan in scans]
+    return [*asked, [WhatIf(savings=savings) for savings in faster]]
+
+
+def differences(run: JointScan, asked: Sequence[Sequence[WhatIf]], rounds: int = ROUNDS) -> tuple[int, int]:
+    """Return by how much a lead at a meeting differs at most, and the most that was stated; check each against it."""
+    small = replace(contracted(run), rounds=rounds)
+    found, whole = small.leads(asked), run.leads_at_once(asked)
+    assert small.meetings.count == sum(len(meeting.members) for meeting in run.meetings)
+    worst = 0
+    for scan, calls in enumerate(small.meetings.calls):
+        low, high = small.meetings.first[scan : scan + 2]
+        of_scan = whole[scan]
+        true = np.zeros((high - low, len(asked)), np.int64) if of_scan is None else of_scan[calls.position]
+        difference = np.abs(found.lead_ns[low:high] - true)
+        assert (difference <= found.off_ns[low:high]).all()
+        worst = max(worst, int(difference.max(initial=0)))
+    return worst, int(found.off_ns.max(initial=0))
+
+
+def test_a_job_with_jitter_is_scanned_exactly() -> None:
+    bounds = bounds_of(JITTER)
+    assert differences(joint(bounds), questions(bounds)) == (0, 0)
+
+
+def test_leads_of_one_round_say_how_far_off_they_may_be() -> None:
+    bounds = bounds_of(JITTER)
+    worst, stated = differences(joint(bounds), questions(bounds), rounds=1)
+    assert 0 < worst <= stated
+
+
+def test_collectives_in_another_order_on_each_rank_are_left_out_alike() -> None:
+    bounds = bounds_of(JITTER)
+    scans = list(joint(bounds).scans)
+    at = np.flatnonzero(scans[1].match >= 0)
+    scans[1].match[at[[3, 4]]] = scans[1].match[at[[4, 3]]]
+    sizes = dict(zip(*np.unique(np.concatenate([scan.match for scan in scans]), return_counts=True), strict=True))
+    run = JointScan.of_scans(scans, {int(match): int(size) for match, size in sizes.items()})
+    small = Meetings.of_calls([*map(Calls.of_scan, scans)], {int(match): int(size) for match, size in sizes.items()})
+    assert [calls.position.tolist() for calls in small.calls] == [sorted(own) for own in run.positions]
+    assert small.count < sum(int((scan.match >= 0).sum()) for scan in scans)
+
+
+def test_scans_that_are_read_when_asked_bound_the_run_as_held_ones_do() -> None:
+    with engine.connect_tables(simulate_job(JITTER).canonical_tables()) as connection:
+        held, stored = Bounds.load(connection), Bounds.load(connection, held_devices=0)
+        asked = [dict(zip(held.places, what_ifs, strict=True)) for what_ifs in questions(held)]
+        levels = [(held, stored)]
+        levels += zip(
+            held.lower_bounds(UNCERTAINTIES).values(), stored.lower_bounds(UNCERTAINTIES).values(), strict=True
+        )
+        for of_held, of_stored in levels:
+            assert of_stored.runs(asked) == of_held.runs(asked)
+        for place in held.places:
+            assert stored.most_alone_ns(place) >= held.most_alone_ns(place)
+            assert stored.causes(*place) == held.causes(*place)
+            alone = [of_asked[place] for of_asked in asked]
+            assert stored.window_savings(*place, alone) == held.window_savings(*place, alone)
+
+
+def test_what_is_not_shown_to_be_exact_is_stated_as_an_interval_around_it() -> None:
+    with engine.connect_tables(simulate_job(JITTER).canonical_tables()) as connection:
+        held, stored = Bounds.load(connection), Bounds.load(connection, held_devices=0)
+        assert isinstance(stored.together, ContractedRun)
+        hasty = replace(stored, together=replace(stored.together, rounds=1))
+        asked = [dict(zip(held.places, what_ifs, strict=True)) for what_ifs in questions(held)]
+        true, stated = held.runs(asked), hasty.runs(asked)
+    for of_true, of_stated in zip(true, stated, strict=True):
+        assert of_stated.saved_ns - of_stated.open_ns <= of_true.saved_ns <= of_stated.saved_ns
+        assert all(of_stated.devices[place] >= saved_ns for place, saved_ns in of_true.devices.items())
+    assert any(of_stated.open_ns for of_stated in stated)
+
+
+def test_tables_of_ranks_are_the_same_when_they_are_written_rank_by_rank(tmp_path: Path) -> None:
+    canonical = simulate_job(JITTER).canonical_tables()
+    with engine.connect_tables(canonical) as connection:
+        held = {name: connection.sql(f"FROM attribution.{name}").to_arrow_table() for name in engine.derived_tables()}
+    with engine.connect_tables(canonical) as connection:
+        connection.execute("DROP SCHEMA attribution CASCADE")
+        left = engine.compute_derived(connection, folder=tmp_path)
+        for name, table in held.items():
+            rows = left[name] if name in left else pq.read_table(tmp_path / f"{name}.parquet")
+            assert rows.to_pylist() == table.to_pylist(), name
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("name", OF_RANKS)
+def test_every_job_is_scanned_exactly(name: str) -> None:
+    bounds = bounds_of({**JOBS[name], "jitter": 0.05}, seed=1)
+    for one in (bounds, *bounds.lower_bounds(UNCERTAINTIES).values()):
+        assert differences(joint(one), questions(bounds)) == (0, 0)
+
+
+@given(
+    st.lists(st.sampled_from([200, 700, 1_500, 9_000]), min_size=4, max_size=4),
+    st.lists(st.sampled_from([1.0, 1.0, 1.1, 1.4]), min_size=4, max_size=4),
+    st.lists(st.sampled_from([1.0, 1.0, 40.0, 90.0]), min_size=4, max_size=4),
+    st.sampled_from([0.0, 0.02, 0.2]),
+    st.integers(0, 1_000),
+)
+@examples()
+@pytest.mark.check
+def test_random_jobs_are_scanned_within_what_is_stated(
+    loader_us: list[int], kernel_scale: list[float], host_scale: list[float], jitter: float, seed: int
+) -> None:
+    job = dict(wide_job(4, jitter=jitter, collectives=4))
+    job["programs"] = [[{"next": {"us": us}}, *job["programs"][0][1:]] for us in loader_us]
+    scales = zip(kernel_scale, host_scale, strict=True)
+    job["faults"] = [{"rank": rank, "kernel_scale": gpu, "host_scale": host} for rank, (gpu, host) in enumerate(scales)]
+    bounds = bounds_of({**job, "steps": 3}, seed)
+    _, stated = differences(joint(bounds), questions(bounds))
+    assert stated <= 0.005 * max(device.window_ns for device in bounds.devices.values())
