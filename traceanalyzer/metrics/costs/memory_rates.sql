@@ -28,21 +28,10 @@ WITH kernels AS (
       AND kernels.dur_ns >= 20000
 ),
 calls AS MATERIALIZED (
-    SELECT
-        called.trace_id,
-        called.operator_id,
-        called.operator,
-        called.family,
-        slices.input_shapes,
-        args.args ->> '$."Input type"' AS input_types,
-        args.args ->> '$."Concrete Inputs"' AS concrete_text,
-        args.args ->> '$."Input Strides"' AS input_strides
-    FROM (SELECT DISTINCT trace_id, operator_id, operator, family FROM kernels) AS called
-    JOIN canonical.host_slices AS slices
-      ON slices.trace_id = called.trace_id AND slices.slice_id = called.operator_id
-    JOIN canonical.event_args AS args
-      ON args.trace_id = called.trace_id AND args.event_id = called.operator_id
-    WHERE slices.input_shapes IS NOT NULL
+    SELECT given.*
+    FROM operator_arguments AS given
+    SEMI JOIN kernels ON kernels.trace_id = given.trace_id AND kernels.operator_id = given.slice_id
+    WHERE given.input_shapes IS NOT NULL
 ),
 signatures AS MATERIALIZED (
     SELECT
@@ -50,9 +39,9 @@ signatures AS MATERIALIZED (
         *,
         json_extract(input_shapes, '$[*]') AS dims,
         TRY_CAST(input_types AS VARCHAR[]) AS types,
-        json_extract_string(concrete_text, '$[*]') AS concrete,
+        json_extract_string(concrete_inputs, '$[*]') AS concrete,
         json_extract(input_strides, '$[*]') AS strides
-    FROM (SELECT DISTINCT operator, family, input_shapes, input_types, concrete_text, input_strides FROM calls)
+    FROM (SELECT DISTINCT operator, family, input_shapes, input_types, concrete_inputs, input_strides FROM calls)
 ),
 costs AS MATERIALIZED (
     SELECT * FROM vector_costs('signatures')
@@ -70,12 +59,12 @@ SELECT
     costs.stored_bytes * kernels.dur_ns / kernels.call_ns AS size_bytes,
     costs.stored_bytes / kernels.call_ns AS gb_per_s
 FROM kernels
-JOIN calls USING (trace_id, operator_id)
+JOIN calls ON calls.trace_id = kernels.trace_id AND calls.slice_id = kernels.operator_id
 JOIN signatures
   ON signatures.operator = calls.operator
  AND signatures.input_shapes = calls.input_shapes
  AND signatures.input_types IS NOT DISTINCT FROM calls.input_types
- AND signatures.concrete_text IS NOT DISTINCT FROM calls.concrete_text
+ AND signatures.concrete_inputs IS NOT DISTINCT FROM calls.concrete_inputs
  AND signatures.input_strides IS NOT DISTINCT FROM calls.input_strides
 JOIN costs USING (signature_id)
 WHERE costs.stored_bytes IS NOT NULL
