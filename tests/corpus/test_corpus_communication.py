@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,6 +25,7 @@ def test_bandwidths_of_recorded_collectives(corpus: Path, run_of: Callable[[str]
         (
             row["name"].partition("(")[0],
             row["collective_kind"],
+            row["comm_dtype"],
             row["group_size"],
             row["size_bytes"],
             row["dur_ns"],
@@ -35,7 +36,15 @@ def test_bandwidths_of_recorded_collectives(corpus: Path, run_of: Callable[[str]
     wanted = expected("busbw", name)["collectives"]
     base = rows[0]["start_ns"] - wanted[0]["start_ns"] if wanted else 0
     assert sorted(found) == sorted(
-        (row["kernel"], row["kind"], row["group_size"], row["size_bytes"], row["dur_ns"], row["start_ns"] + base)
+        (
+            row["kernel"],
+            row["kind"],
+            row["dtype"],
+            row["group_size"],
+            row["size_bytes"],
+            row["dur_ns"],
+            row["start_ns"] + base,
+        )
         for row in wanted
     )
     bandwidths = sorted(
@@ -60,24 +69,54 @@ def test_sizes_and_overlap(corpus: Path, run_of: Callable[[str], Run], name: str
         "SELECT coalesce(sum(comm_kernel_count), 0) AS kernels, coalesce(sum(comm_ns), 0) AS comm_ns, "
         "coalesce(sum(exposed_comm_ns), 0) AS exposed_ns FROM comm_share",
     )
-    assert (row["kernels"], row["comm_ns"], row["exposed_ns"]) == (
+    assert (row["kernels"], row["comm_ns"], row["exposed_ns"], row["comm_ns"] - row["exposed_ns"]) == (
         numbers["comm_kernels"],
         numbers["comm_union_ns"],
         numbers["comm_exposed_ns"],
+        numbers["comm_hidden_by_compute_ns"],
     )
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_collectives_by_message(corpus: Path, run_of: Callable[[str], Run], name: str) -> None:
+def test_collectives_by_message_and_kind(corpus: Path, run_of: Callable[[str], Run], name: str) -> None:
+    numbers = expected("busbw", name)
     rows = table(
         run_of(name),
-        "SELECT collective_kind, group_size, size_bytes, CAST(sum(call_count) AS BIGINT) AS count, "
-        "CAST(sum(dur_sum_ns) AS BIGINT) AS dur_sum_ns FROM collective_efficiency "
+        "SELECT collective_kind, comm_dtype, group_size, size_bytes, CAST(sum(call_count) AS BIGINT) AS count, "
+        "CAST(sum(dur_sum_ns) AS BIGINT) AS dur_sum_ns, min(min_ns) AS dur_min_ns FROM collective_efficiency "
         "WHERE size_bytes IS NOT NULL AND comm_dtype IS NOT NULL GROUP BY ALL",
     )
-    wanted: dict[tuple[str, int], list[int]] = {}
-    for message, row in expected("busbw", name)["by_message"].items():
-        totals = wanted.setdefault((message.split()[0], row["size_bytes"]), [0, 0])
-        totals[0] += row["count"]
-        totals[1] += row["dur_sum_ns"]
-    assert {(r["collective_kind"], r["size_bytes"]): [r["count"], r["dur_sum_ns"]] for r in rows} == wanted
+    longest = dict(
+        run_of(name)
+        .connection.execute(
+            "SELECT (collective_kind, comm_dtype, size_bytes), max(dur_ns) FROM collectives GROUP BY ALL"
+        )
+        .fetchall()
+    )
+    found = {
+        f"{row['collective_kind']} {row['comm_dtype']} n={row['group_size']} bytes={row['size_bytes']}": {
+            **{key: row[key] for key in ("count", "size_bytes", "dur_sum_ns", "dur_min_ns")},
+            "dur_max_ns": longest[row["collective_kind"], row["comm_dtype"], row["size_bytes"]],
+        }
+        for row in rows
+    }
+    assert found == numbers["by_message"]
+    kinds: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for row in rows:
+        kinds[row["collective_kind"]] += Counter(
+            count=row["count"], size_bytes=row["size_bytes"] * row["count"], dur_sum_ns=row["dur_sum_ns"]
+        )
+    assert kinds == numbers["by_kind"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_algorithm_and_protocol_of_kernels_that_name_them(
+    corpus: Path, run_of: Callable[[str], Run], name: str
+) -> None:
+    query = (
+        "SELECT algorithm, protocol, CAST(sum(call_count) AS BIGINT) FROM collective_efficiency "
+        "WHERE size_bytes IS NOT NULL AND comm_dtype IS NOT NULL GROUP BY ALL"
+    )
+    found = {tuple(words): count for *words, count in run_of(name).connection.execute(query).fetchall()}
+    wanted = Counter((row["algorithm"], row["protocol"]) for row in expected("busbw", name)["collectives"])
+    assert found == wanted

@@ -15,6 +15,8 @@ __all__ = ["run_of"]
 _TOTALS = {
     "events": "event_count",
     "allocations": "alloc_count",
+    "net_bytes": "net_bytes",
+    "peak_at_ns_since_first_event": "peak_at_ns",
     "allocated_bytes": "alloc_bytes",
     "freed_bytes": "free_bytes",
     "allocated_before": "before_bytes",
@@ -37,7 +39,20 @@ def places(name: str) -> dict[tuple[str, int], dict[str, Any]]:
 @pytest.mark.parametrize("name", expected_names("memory") or ["none"])
 def test_totals_and_peaks_of_real_traces(corpus: Path, run_of: Callable[[str], Run], name: str) -> None:
     wanted = places(name)
-    rows = table(run_of(name), "FROM memory_peaks WHERE step IS NULL")
+    rows = table(
+        run_of(name),
+        """
+        SELECT
+            *,
+            alloc_bytes - free_bytes AS net_bytes,
+            peak_ns - (
+                SELECT min(start_ns) FROM memory_timeline AS events
+                WHERE events.place = peaks.place AND events.device = peaks.device
+            ) AS peak_at_ns
+        FROM memory_peaks AS peaks
+        WHERE step IS NULL
+        """,
+    )
     found = {(row["place"], row["device"]): row for row in rows}
     assert found.keys() == wanted.keys()
     for key, numbers in wanted.items():
@@ -48,6 +63,48 @@ def test_totals_and_peaks_of_real_traces(corpus: Path, run_of: Callable[[str], R
         assert {name: row[column] for name, column in _TOTALS.items() if name in numbers} == {
             name: numbers[name] for name in _TOTALS if name in numbers
         }
+
+
+@pytest.mark.parametrize("name", expected_names("memory") or ["none"])
+def test_frees_and_what_is_reserved_when_most_of_it_is_free(
+    corpus: Path, run_of: Callable[[str], Run], name: str
+) -> None:
+    rows = table(
+        run_of(name),
+        """
+        SELECT
+            place,
+            device,
+            count(*) FILTER (WHERE kind = 'free') AS frees,
+            count(*) FILTER (WHERE is_older) AS frees_of_older_memory,
+            CAST(coalesce(-sum(size_bytes) FILTER (WHERE is_older), 0) AS BIGINT) AS bytes_freed_of_older_memory,
+            arg_max(reserved_bytes, (reserved_bytes - allocated_bytes, -position)) AS reserved_then,
+            arg_max(allocated_bytes, (reserved_bytes - allocated_bytes, -position)) AS allocated_then
+        FROM (
+            SELECT
+                *,
+                kind = 'free' AND address IS NOT NULL
+                AND lag(kind, 1, 'free') OVER (PARTITION BY place, device, address ORDER BY position) = 'free'
+                AS is_older
+            FROM memory_timeline
+        )
+        GROUP BY place, device
+        """,
+    )
+    alive = dict(
+        run_of(name)
+        .connection.execute(
+            "SELECT (place, device), (count(*), CAST(sum(size_bytes) AS BIGINT)) FROM memory_allocations "
+            "WHERE is_matched AND free_position IS NULL GROUP BY ALL"
+        )
+        .fetchall()
+    )
+    for row in rows:
+        key = (row["place"], row["device"])
+        wanted = places(name)[key]
+        assert alive.get(key, (0, 0)) == (wanted["still_live_count"], wanted["still_live_bytes"])
+        del row["place"], row["device"]
+        assert row == {column: wanted.get(column) for column in row}
 
 
 @pytest.mark.parametrize("name", expected_names("memory") or ["none"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -50,6 +51,12 @@ def test_iterations(corpus: Path, run_of: Callable[[str], Run], name: str) -> No
     wanted = expected("views", name)["iterations"]
     assert [row["name"] for row in rows] == [row["name"] for row in wanted]
     for row, numbers in zip(rows, wanted, strict=True):
+        ((category,),) = (
+            run_of(name)
+            .connection.execute("SELECT DISTINCT raw_category FROM host_slices WHERE name = ?", [row["name"]])
+            .fetchall()
+        )
+        assert category == numbers["category"]
         assert {key: row[column] for key, column in _ITERATION.items() if key in numbers} == {
             key: numbers[key] for key in _ITERATION if key in numbers
         }
@@ -59,6 +66,12 @@ def test_iterations(corpus: Path, run_of: Callable[[str], Run], name: str) -> No
 def test_compiled_code(corpus: Path, run_of: Callable[[str], Run], name: str) -> None:
     numbers = expected("views", name)
     kernels = table(run_of(name), "FROM triton_kernels")
+    by_kind = Counter[str]()
+    for row in kernels:
+        by_kind[row["kind"]] += row["sum_ns"]
+    assert by_kind == numbers["triton_ns_by_kind"]
+    lookups = table(run_of(name), "SELECT name FROM host_slices WHERE name LIKE 'TorchDynamo Cache Lookup%'")
+    assert len(lookups) == numbers["dynamo_cache_lookups"]
     assert {row["name"]: {"count": row["kernel_count"], "sum_ns": row["sum_ns"]} for row in kernels} == numbers[
         "triton_kernels"
     ]

@@ -252,3 +252,27 @@ def test_a_missing_hta_is_one_clear_sentence(
 def test_a_run_without_gpu_work_has_nothing_to_compare(hta: None, tmp_path: Path) -> None:
     with pytest.raises(TraceAnalyzerError, match="no trace to compare"):
         compared(tmp_path, [event("cpu_op", "aten::add", 0, 5)])
+
+
+@pytest.mark.filterwarnings("ignore")  # of pandas about HTA
+@pytest.mark.parametrize("trace", [*WHOLE, SYNCS, TIES])
+def test_idle_time_of_streams_by_htas_definition_equals_htas(
+    hta: None, corpus: Path, store_of: Callable[[Path], Path], trace: str
+) -> None:
+    from hta.trace_analysis import TraceAnalysis
+
+    path = corpus / "kineto" / trace
+    analysis = TraceAnalysis(trace_files={0: str(path)}, trace_dir="", include_last_profiler_step=True)
+    theirs, _ = analysis.get_idle_time_breakdown(ranks=[0], visualize=False)
+    categories = {"host_wait": "host_wait_ns", "kernel_wait": "kernel_wait_ns", "other": "other_wait_ns"}
+    with traceanalyzer.open(path, store=store_of(path)) as run:
+        ours = {row["stream"]: row for row in run.sql("FROM stream_idle_hta").arrow().read_all().to_pylist()}
+    # HTA has no row for a cause that does not occur.
+    found = {
+        (row.stream, row.idle_category): ours[row.stream][categories[row.idle_category]] / 1000
+        for row in theirs.itertuples()
+        if row.stream in ours
+    }
+    assert found == {
+        (row.stream, row.idle_category): row.idle_time for row in theirs.itertuples() if row.stream in ours
+    }

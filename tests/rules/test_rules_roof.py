@@ -55,6 +55,22 @@ def test_matmuls_at_the_peak_rate_save_what_the_finding_says_at_most() -> None:
     assert good < found.saving_share
 
 
+# Additions of two tensors of 8192 x 4096 elements of two bytes, in 400 us.
+SLOW_ADDITIONS = {
+    "steps": 6,
+    "program": [{"repeat": 20, "do": [{"kernel": {"us": 400}}, {"kernel": {"us": 400, "class": "elementwise"}}]}],
+}
+
+
+@pytest.mark.check
+def test_additions_at_full_bandwidth_save_what_the_finding_says_at_most() -> None:
+    found = finding("memory-bound-low-bandwidth", SLOW_ADDITIONS)
+    at_roof = 3 * 8192 * 4096 * 2 / 3350 / 400_000
+    assert found.saving_share == pytest.approx(
+        simulate(SLOW_ADDITIONS).true_saving_share(kernel_scale={"elementwise": at_roof}), abs=0.01
+    )
+
+
 @pytest.mark.check
 def test_steps_without_the_second_forward_pass_save_what_the_finding_says_at_most() -> None:
     scenario: dict[str, Any] = {"steps": 8, "memory": True}

@@ -266,6 +266,26 @@ def test_an_operator_without_external_id_is_found_by_nesting() -> None:
     assert tables["devices"][0]["vendor"] == "amd"
 
 
+@pytest.mark.parametrize(("launched_ns", "operator"), [(2, "aten::copy_"), (25, None)])
+def test_an_external_id_of_an_operator_at_another_time_is_not_believed(launched_ns: int, operator: str | None) -> None:
+    #  host  [aten::copy_ 1 ------- 21) [call 25 - 31)  [aten::to 40 - 45)
+    #           [call 2 - 8)                              its number is what the copy names
+    tables = read(
+        events(
+            slice_text("aten::copy_", ts=1, dur=20, args='{"External id": 3}'),
+            slice_text("aten::to", ts=40, dur=5, args='{"External id": 4}'),
+            slice_text("call", ts=launched_ns, dur=6, cat='"cuda_runtime"', args='{"correlation": 9}'),
+            slice_text(
+                "copy", pid=2, ts=30, cat='"gpu_memcpy"', args='{"device": 0, "correlation": 9, "External id": 4}'
+            ),
+        )
+    )
+    (op,) = tables["gpu_ops"]
+    names = {row["slice_id"]: row["name"] for row in tables["host_slices"]}
+    assert names.get(op["cpu_op_id"]) == operator
+    assert op["link_source"] == ("nesting" if operator else None)
+
+
 def test_a_launch_that_is_not_in_the_trace_stays_unknown() -> None:
     tables = read(events(slice_text("k", cat='"kernel"', args='{"device": 0, "stream": 7, "correlation": 9}')))
     assert tables["gpu_ops"][0]["launch_id"] is None

@@ -67,7 +67,10 @@ def test_a_real_table_of_ragged_rows_is_read_to_the_last_digit(tmp_path: Path) -
     assert f"{launch['compute_major']}.{launch['compute_minor']}" == kernel["cc"]
     rules = [[r["rule"], r["type"], r["speedup_type"] or "", r["speedup_percent"]] for r in tables["ncu_rules"]]
     assert rules == [[*words, float(number) if number else None] for *words, number in wanted["rules"]]
-    assert counts(tables) == (wanted["metrics"], 0, 0)
+    assert counts(tables) == (wanted["metrics"], wanted["neither"], 0)
+    # Rows of 16 fields are values, those of all 20 are rules.
+    widths = {"16": len(tables["ncu_metrics"]), str(wanted["columns"]): len(tables["ncu_rules"])}
+    assert widths == wanted["row_widths"]
 
 
 @pytest.mark.check

@@ -8,6 +8,7 @@ import pickle
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +112,11 @@ def test_an_exported_timeline_of_a_real_program() -> None:
     if not path.is_file():
         pytest.skip(f"no expected numbers at {path}")
     wanted = json.loads(path.read_text())
-    totals = timeline_totals(read_exported_timeline(EXPECTED.parent / "inputs" / "memory_timeline.raw.gz"))
+    rows = read_exported_timeline(EXPECTED.parent / "inputs" / "memory_timeline.raw.gz")
+    assert Counter(str(action) for _, action, *_ in rows) == wanted["actions"]
+    times = [time_ns for time_ns, *_ in rows if time_ns >= 0]  # a negative time: older than the recording
+    assert (min(times), max(times)) == (wanted["first_time"], wanted["last_time"])
+    totals = timeline_totals(rows)
     assert (totals.event_count, totals.time_count) == (wanted["events"], wanted["distinct_times"])
     assert (totals.peak_bytes, totals.peak_ns) == (wanted["peak_bytes"], wanted["peak_time"])
     assert totals.older_bytes == wanted["preexisting_bytes"]

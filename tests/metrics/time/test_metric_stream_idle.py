@@ -47,3 +47,19 @@ def test_gaps_agree_with_counted_nanoseconds(spans: list[tuple[int, int]]) -> No
     first, last = min(start for start, _ in spans), max(start for start, _ in spans)
     idle = sum(at not in busy for at in range(first, last))
     assert sum(row[0] for row in ask(con, "SELECT idle_ns FROM stream_idle")) == idle
+
+
+def test_hta_takes_the_gap_after_a_short_operation_inside_a_long_one() -> None:
+    # stream 7  |------100------|  |-10-|
+    #             |-10-|
+    con = connect(
+        "SELECT * FROM stream_idle_hta, stream_idle",
+        gpu_ops="""
+        op_id  kind    stream  start_ns  dur_ns
+        1      kernel  7       0         100
+        2      kernel  7       20        10
+        3      kernel  7       120       10
+        """,
+    )
+    assert ask(con, "SELECT gap_count, idle_ns FROM stream_idle") == [(1, 20)]
+    assert ask(con, "SELECT gap_count, negative_count, idle_ns FROM stream_idle_hta") == [(2, 1, 90 - 80)]

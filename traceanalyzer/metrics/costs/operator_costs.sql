@@ -100,19 +100,17 @@ gradient_parts AS (
 calls AS MATERIALIZED (
     SELECT
         calls.*,
-        slices.input_shapes,
-        args.args ->> '$."Input type"' AS input_types,
-        args.args ->> '$."Concrete Inputs"' AS concrete,
-        args.args ->> '$."Input Strides"' AS strides,
+        given.input_shapes,
+        given.input_types,
+        given.concrete_inputs,
+        given.input_strides,
         CASE WHEN calls.operator = 'aten::convolution' THEN gradients.shape END AS out_shape,
         coalesce(parts.has_input_gradient, FALSE) AS has_input_gradient,
         coalesce(parts.has_weight_gradient, FALSE) AS has_weight_gradient
     FROM modelled_calls AS calls
-    JOIN canonical.host_slices AS slices USING (trace_id, slice_id)
-    LEFT JOIN canonical.event_args AS args
-           ON args.trace_id = calls.trace_id AND args.event_id = calls.slice_id
+    JOIN operator_arguments AS given USING (trace_id, slice_id)
     LEFT JOIN convolution_gradients AS gradients
-           ON gradients.trace_id = calls.trace_id AND gradients.sequence = slices.sequence
+           ON gradients.trace_id = calls.trace_id AND gradients.sequence = given.sequence
     LEFT JOIN gradient_parts AS parts
            ON parts.trace_id = calls.trace_id AND parts.slice_id = calls.slice_id
 ),
@@ -123,17 +121,18 @@ signatures AS MATERIALIZED (
         *,
         json_extract(input_shapes, '$[*]') AS dims,
         TRY_CAST(input_types AS VARCHAR[]) AS types,
-        json_extract_string(concrete_text, '$[*]') AS concrete,
-        json_extract(strides_text, '$[*]') AS strides,
-        TRY_CAST(out_shape AS BIGINT[]) AS out_dims
+        json_extract_string(concrete_inputs, '$[*]') AS concrete,
+        json_extract(input_strides, '$[*]') AS strides,
+        TRY_CAST(out_shape AS BIGINT[]) AS out_dims,
+        list_first([type_name FOR type_name IN types IF element_bytes(type_name) IS NOT NULL]) AS element_type
     FROM (
         SELECT DISTINCT
             operator,
             family,
             input_shapes,
             input_types,
-            concrete AS concrete_text,
-            strides AS strides_text,
+            concrete_inputs,
+            input_strides,
             out_shape,
             has_input_gradient,
             has_weight_gradient
@@ -210,7 +209,7 @@ SELECT
     calls.family,
     calls.input_shapes,
     calls.input_types,
-    list_first([type_name FOR type_name IN signatures.types IF element_bytes(type_name) IS NOT NULL]) AS element_type,
+    signatures.element_type,
     CASE WHEN costs.flops_unmasked IS NOT NULL THEN 'modelled' END AS basis,
     CASE
         WHEN calls.input_shapes IS NULL THEN 'no arguments'
@@ -240,8 +239,8 @@ JOIN signatures
   ON signatures.operator = calls.operator
  AND signatures.input_shapes IS NOT DISTINCT FROM calls.input_shapes
  AND signatures.input_types IS NOT DISTINCT FROM calls.input_types
- AND signatures.concrete_text IS NOT DISTINCT FROM calls.concrete
- AND signatures.strides_text IS NOT DISTINCT FROM calls.strides
+ AND signatures.concrete_inputs IS NOT DISTINCT FROM calls.concrete_inputs
+ AND signatures.input_strides IS NOT DISTINCT FROM calls.input_strides
  AND signatures.out_shape IS NOT DISTINCT FROM calls.out_shape
  AND signatures.has_input_gradient = calls.has_input_gradient
  AND signatures.has_weight_gradient = calls.has_weight_gradient

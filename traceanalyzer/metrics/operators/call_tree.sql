@@ -22,10 +22,11 @@
 --   idle_self_ns      BIGINT   time that devices waited for these slices themselves
 WITH RECURSIVE
 -- A slice that outlasts its parent is not inside it: it is inside the innermost ancestor that does not end before it.
-climbing AS (
+outlasting AS MATERIALIZED (
     SELECT
         slices.trace_id,
         slices.slice_id,
+        slices.depth,
         slices.start_ns + slices.dur_ns AS end_ns,
         parents.slice_id AS around_id,
         parents.start_ns + parents.dur_ns AS around_end_ns,
@@ -34,68 +35,78 @@ climbing AS (
     JOIN canonical.host_slices AS parents
       ON parents.trace_id = slices.trace_id AND parents.slice_id = slices.parent_id
     WHERE slices.start_ns + slices.dur_ns > parents.start_ns + parents.dur_ns
+),
+ancestors AS MATERIALIZED (
+    SELECT
+        trace_id,
+        slice_id,
+        parent_id,
+        start_ns + dur_ns AS end_ns
+    FROM canonical.host_slices
+    WHERE depth < (SELECT max(depth) FROM outlasting)
+),
+climbing AS (
+    SELECT
+        trace_id,
+        slice_id,
+        end_ns,
+        around_id,
+        around_end_ns,
+        next_id
+    FROM outlasting
     UNION ALL
     SELECT
         climbing.trace_id,
         climbing.slice_id,
         climbing.end_ns,
         climbing.next_id,
-        parents.start_ns + parents.dur_ns,
-        parents.parent_id
+        ancestors.end_ns,
+        ancestors.parent_id
     FROM climbing
-    LEFT JOIN canonical.host_slices AS parents
-           ON parents.trace_id = climbing.trace_id AND parents.slice_id = climbing.next_id
+    JOIN ancestors ON ancestors.trace_id = climbing.trace_id AND ancestors.slice_id = climbing.next_id
     WHERE climbing.around_end_ns < climbing.end_ns
 ),
 crossing AS MATERIALIZED (
     SELECT
         trace_id,
         slice_id,
-        around_id
+        CASE WHEN around_end_ns >= end_ns THEN around_id END AS around_id
     FROM climbing
-    WHERE coalesce(around_end_ns >= end_ns, TRUE)
+    WHERE around_end_ns >= end_ns OR next_id IS NULL
 ),
-placed AS (
+-- Where a slice outlasts another one, slices that lie directly inside the same slice may overlap.
+siblings AS (
     SELECT
         slices.trace_id,
         slices.slice_id,
-        slices.stack_id,
-        slices.depth,
-        slices.category,
-        slices.name,
+        slices.parent_id AS around_id,
         slices.start_ns,
-        slices.dur_ns,
-        CASE WHEN crossing.slice_id IS NULL THEN slices.parent_id ELSE crossing.around_id END AS around_id
+        slices.dur_ns
     FROM canonical.host_slices AS slices
-    LEFT JOIN crossing USING (trace_id, slice_id)
-),
--- The slices inside one slice can overlap only where one of them outlasts another.
-overlapping AS (
-    SELECT DISTINCT
-        trace_id,
-        around_id
-    FROM crossing
-    WHERE around_id IS NOT NULL
-),
-inner_time AS (
-    SELECT
-        trace_id,
-        around_id AS slice_id,
-        sum(dur_ns) AS inner_ns
-    FROM placed
-    ANTI JOIN overlapping USING (trace_id, around_id)
-    WHERE around_id IS NOT NULL
-    GROUP BY trace_id, around_id
+    SEMI JOIN crossing AS crossed ON crossed.trace_id = slices.trace_id AND crossed.around_id = slices.parent_id
+    ANTI JOIN crossing ON crossing.trace_id = slices.trace_id AND crossing.slice_id = slices.slice_id
     UNION ALL
     SELECT
-        trace_id,
-        around_id,
-        sum(added_ns)
+        slices.trace_id,
+        slices.slice_id,
+        crossing.around_id,
+        slices.start_ns,
+        slices.dur_ns
+    FROM crossing
+    JOIN canonical.host_slices AS slices USING (trace_id, slice_id)
+    WHERE crossing.around_id IS NOT NULL
+),
+-- What the durations of such slices add up to beyond the time that they cover, by the stack around them.
+twice_covered AS (
+    SELECT
+        counted.trace_id,
+        slices.stack_id,
+        sum(counted.overlap_ns) AS overlap_ns
     FROM (
         SELECT
             trace_id,
             around_id,
-            uncovered_ns(
+            dur_ns - uncovered_ns(
                 start_ns,
                 start_ns + dur_ns,
                 max(start_ns + dur_ns) OVER (
@@ -103,26 +114,48 @@ inner_time AS (
                     ORDER BY start_ns, slice_id
                     ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
                 )
-            ) AS added_ns
-        FROM placed
-        SEMI JOIN overlapping USING (trace_id, around_id)
-    )
-    GROUP BY trace_id, around_id
+            ) AS overlap_ns
+        FROM siblings
+    ) AS counted
+    JOIN canonical.host_slices AS slices
+      ON slices.trace_id = counted.trace_id AND slices.slice_id = counted.around_id
+    GROUP BY counted.trace_id, slices.stack_id
 ),
-stacks AS (
+sums AS MATERIALIZED (
     SELECT
-        placed.trace_id,
-        placed.stack_id,
-        arg_min(placed.around_id, placed.slice_id) AS around_id,
-        min(placed.depth) AS depth,
-        any_value(placed.category) AS category,
-        any_value(placed.name) AS name,
+        trace_id,
+        stack_id,
+        min(slice_id) AS first_id,
+        min(depth) AS depth,
+        any_value(category) AS category,
+        any_value(name) AS name,
         count(*) AS call_count,
-        CAST(sum(placed.dur_ns) AS BIGINT) AS host_sum_ns,
-        CAST(sum(placed.dur_ns - coalesce(inner_time.inner_ns, 0)) AS BIGINT) AS host_self_ns
-    FROM placed
-    LEFT JOIN inner_time USING (trace_id, slice_id)
-    GROUP BY placed.trace_id, placed.stack_id
+        CAST(sum(dur_ns) AS BIGINT) AS host_sum_ns
+    FROM canonical.host_slices
+    GROUP BY trace_id, stack_id
+),
+-- All slices with a stack have the same stack around them.
+stacks AS MATERIALIZED (
+    SELECT
+        sums.*,
+        parents.stack_id AS parent_stack_id
+    FROM sums
+    JOIN canonical.host_slices AS firsts
+      ON firsts.trace_id = sums.trace_id AND firsts.slice_id = sums.first_id
+    LEFT JOIN crossing
+           ON crossing.trace_id = sums.trace_id AND crossing.slice_id = sums.first_id
+    LEFT JOIN canonical.host_slices AS parents
+           ON parents.trace_id = sums.trace_id
+          AND parents.slice_id = if(crossing.slice_id IS NULL, firsts.parent_id, crossing.around_id)
+),
+inner_time AS (
+    SELECT
+        trace_id,
+        parent_stack_id AS stack_id,
+        sum(host_sum_ns) AS inner_ns
+    FROM stacks
+    WHERE parent_stack_id IS NOT NULL
+    GROUP BY trace_id, parent_stack_id
 ),
 device_work AS (
     SELECT
@@ -152,19 +185,21 @@ SELECT
     traces.rank,
     stacks.trace_id,
     stacks.stack_id,
-    parents.stack_id AS parent_stack_id,
+    stacks.parent_stack_id,
     stacks.depth,
     stacks.category,
     stacks.name,
     stacks.call_count,
     stacks.host_sum_ns,
-    stacks.host_self_ns,
+    CAST(
+        stacks.host_sum_ns - coalesce(inner_time.inner_ns, 0) + coalesce(twice_covered.overlap_ns, 0) AS BIGINT
+    ) AS host_self_ns,
     coalesce(device_work.device_self_ns, 0) AS device_self_ns,
     coalesce(device_work.device_op_count, 0) AS device_op_count,
     coalesce(idle.idle_self_ns, 0) AS idle_self_ns
 FROM stacks
 JOIN canonical.traces AS traces USING (trace_id)
-LEFT JOIN canonical.host_slices AS parents
-       ON parents.trace_id = stacks.trace_id AND parents.slice_id = stacks.around_id
+LEFT JOIN inner_time ON inner_time.trace_id = stacks.trace_id AND inner_time.stack_id = stacks.stack_id
+LEFT JOIN twice_covered ON twice_covered.trace_id = stacks.trace_id AND twice_covered.stack_id = stacks.stack_id
 LEFT JOIN device_work ON device_work.trace_id = stacks.trace_id AND device_work.stack_id = stacks.stack_id
 LEFT JOIN idle ON idle.trace_id = stacks.trace_id AND idle.stack_id = stacks.stack_id

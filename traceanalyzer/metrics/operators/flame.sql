@@ -45,7 +45,7 @@ device_work AS (
     SELECT
         ops.trace_id,
         slices.stack_id,
-        translate(ops.name, e';\n\r', ':  ') AS frame,
+        ops.name,
         sum(ops.dur_ns) AS value
     FROM canonical.gpu_ops AS ops
     LEFT JOIN canonical.host_slices AS slices
@@ -66,7 +66,7 @@ allocated AS (
 waits AS (
     SELECT
         pieces.trace_id,
-        translate(pieces.bucket, ';', ':') AS frame,
+        pieces.bucket,
         sum(pieces.dur_ns) AS value
     FROM attribution.ledger_rows AS pieces
     WHERE pieces.bucket <> 'compute'
@@ -82,7 +82,7 @@ flames AS (
     SELECT
         device_work.trace_id,
         'device' AS kind,
-        coalesce(paths.stack, '(not linked)') || ';' || device_work.frame AS stack,
+        coalesce(paths.stack, '(not linked)') || ';' || translate(device_work.name, e';\n\r', ':  ') AS stack,
         device_work.value
     FROM device_work
     LEFT JOIN paths ON paths.trace_id = device_work.trace_id AND paths.stack_id = device_work.stack_id
@@ -95,7 +95,7 @@ flames AS (
     FROM nodes
     JOIN paths USING (trace_id, stack_id)
     UNION ALL
-    SELECT trace_id, 'idle', '(not the host);' || frame, value
+    SELECT trace_id, 'idle', '(not the host);' || translate(bucket, ';', ':'), value
     FROM waits
     UNION ALL
     SELECT allocated.trace_id, 'memory', coalesce(paths.stack, '(outside operators)'), allocated.value

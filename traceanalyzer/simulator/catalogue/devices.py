@@ -31,6 +31,7 @@ class Device:
     fp32_tflops: float = 67.0
     tf32_tflops: float = 494.0
     half_tflops: float = 989.0
+    memory_gb_per_s: float = 3350.0
 
     @property
     def family(self) -> str:
@@ -45,12 +46,20 @@ class Device:
 
 
 DEVICES = {
-    "V100": Device("Tesla V100-SXM2-32GB", "nvidia", 80, 34_079_637_504, 7, 0, 32, 2048, 49_152, 15.7, 15.7, 125.0),
-    "A100": Device("NVIDIA A100-SXM4-80GB", "nvidia", 108, 85_097_971_712, 8, 0, 32, 2048, 49_152, 19.5, 156.0, 312.0),
+    "V100": Device(
+        "Tesla V100-SXM2-32GB", "nvidia", 80, 34_079_637_504, 7, 0, 32, 2048, 49_152, 15.7, 15.7, 125.0, 900.0
+    ),
+    "A100": Device(
+        "NVIDIA A100-SXM4-80GB", "nvidia", 108, 85_097_971_712, 8, 0, 32, 2048, 49_152, 19.5, 156.0, 312.0, 2039.0
+    ),
     "H100": Device("NVIDIA H100 80GB HBM3"),
-    "H200": Device("NVIDIA H200", memory_bytes=150_754_820_096),
-    "B200": Device("NVIDIA B200", "nvidia", 148, 191_514_017_792, 10, 0, 32, 2048, 49_152, 75.0, 1125.0, 2250.0),
-    "MI300X": Device("AMD Instinct MI300X", "amd", 304, 206_141_652_992, 9, 4, 64, 2048, 65_536, 163.4, 653.7, 1307.4),
+    "H200": Device("NVIDIA H200", memory_bytes=150_754_820_096, memory_gb_per_s=4800.0),
+    "B200": Device(
+        "NVIDIA B200", "nvidia", 148, 191_514_017_792, 10, 0, 32, 2048, 49_152, 75.0, 1125.0, 2250.0, 8000.0
+    ),
+    "MI300X": Device(
+        "AMD Instinct MI300X", "amd", 304, 206_141_652_992, 9, 4, 64, 2048, 65_536, 163.4, 653.7, 1307.4, 5300.0
+    ),
 }
 DEFAULT_DEVICE = "H100"
 

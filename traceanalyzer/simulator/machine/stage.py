@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from traceanalyzer.simulator.catalogue.communication import Communicator
@@ -52,6 +52,8 @@ class Stage:
         if key not in self._kernels:
             self._kernels[key] = make_kernel(*key, self.machine.device)
         kernel = self._kernels[key]
+        if "rows" in action.fields:
+            kernel = replace(kernel, row_count=action.fields["rows"])
         return kernel.renamed(action.fields["name"]) if "name" in action.fields else kernel
 
     def frame(self, name: str) -> AbstractContextManager[None]:

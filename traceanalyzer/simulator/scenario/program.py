@@ -101,6 +101,7 @@ _KERNEL: dict[str, Check] = {
     "py_us": _us,
     "op_us": _us,
     "op": checked_text,
+    "rows": checked_count,
     "tc": _any,
     "module_load_us": _us,
 }

@@ -1,6 +1,7 @@
 -- The host slices behind each piece of GPU work, in the order of `gpu_sorted`. The launching call has the same correlation
--- id; the operator has the external id, else it is the innermost around the call; annotation and Python frame lie around
--- the call, else around the operator. The first call and the innermost slice are aggregated as one number of fixed size
+-- id; the operator is the innermost around the call, else it has the external id: profilers of 2023 number operators
+-- twice, and an external id may name one that runs at another time. Annotation and Python frame lie around the call, else
+-- around the operator. The first call and the innermost slice are aggregated as one number of fixed size
 -- (time or depth, then the id): states of fixed size can spill to disk, rows cannot.
 WITH ops AS (
     SELECT event_id, device, stream, start_ns, correlation, external_id
@@ -16,7 +17,7 @@ first_calls AS (
     GROUP BY correlation
 ),
 calls AS (
-    SELECT first_calls.correlation, slice_id, op_id, annotation_id, python_id
+    SELECT first_calls.correlation, slice_id, start_ns, op_id, annotation_id, python_id
     FROM read_parquet($slices) AS slices
     JOIN first_calls USING (slice_id)
     WHERE category IN ('runtime', 'driver')
@@ -31,22 +32,30 @@ innermost AS (
     GROUP BY external_id
 ),
 operators AS (
-    SELECT innermost.external_id, slice_id, slices.annotation_id, slices.python_id
+    SELECT
+        innermost.external_id,
+        slice_id,
+        start_ns,
+        start_ns + dur_ns AS end_ns,
+        slices.annotation_id,
+        slices.python_id
     FROM read_parquet($slices) AS slices
     JOIN innermost ON innermost.op_id = slices.slice_id
     WHERE category = 'cpu_op'
 )
 SELECT
     calls.slice_id AS launch_id,
-    coalesce(operators.slice_id, calls.op_id) AS cpu_op_id,
+    coalesce(calls.op_id, operators.slice_id) AS cpu_op_id,
     coalesce(calls.annotation_id, operators.annotation_id, innermost.annotation_id) AS annotation_id,
     coalesce(calls.python_id, operators.python_id) AS python_id,
     CASE
-        WHEN operators.slice_id IS NOT NULL THEN 'external_id'
+        WHEN coalesce(calls.op_id, operators.slice_id) = operators.slice_id THEN 'external_id'
         WHEN calls.op_id IS NOT NULL THEN 'nesting'
     END AS link_source
 FROM ops
 LEFT JOIN calls ON calls.correlation = ops.correlation
 LEFT JOIN innermost ON innermost.external_id = ops.external_id
-LEFT JOIN operators ON operators.external_id = ops.external_id
+LEFT JOIN operators
+       ON operators.external_id = ops.external_id
+      AND coalesce(calls.start_ns BETWEEN operators.start_ns AND operators.end_ns, TRUE)
 ORDER BY ops.device, ops.stream, ops.start_ns, ops.event_id;
