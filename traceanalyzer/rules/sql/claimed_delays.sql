@@ -1,8 +1,8 @@
 -- One row per host cause and operation that it delays, of the host time that goes with the claimed rows:
 -- - all that led to a claimed row. The rows of a pause follow each other by cause, so a row does not say which operation
 --   it delayed: it is any that begins in the pause between two compute kernels, or that was launched between them.
--- - what is at least half as long as the shortest claimed row of its cause and was not judged: where the device still had work, or
---   outside the window. What the rule takes away there shows only once the rest is gone.
+-- - what delays an operation of the same name by at least half as much and was not judged: where the device still had work,
+--   or outside the window. It shows only once the rest is gone.
 WITH claimed AS (
     SELECT NULL /* claimed */
 ),
@@ -21,10 +21,10 @@ shortest AS (
 ),
 -- Claimed rows, and rows that the rule saw and did not claim although they are long enough.
 judged AS (
-    SELECT trace_id, device, cause, start_ns, TRUE AS is_claimed
+    SELECT trace_id, device, cause, start_ns, dur_ns, TRUE AS is_claimed
     FROM claimed_causes
     UNION ALL
-    SELECT trace_id, device, cause, rows.start_ns, FALSE
+    SELECT trace_id, device, cause, rows.start_ns, rows.dur_ns, FALSE
     FROM ledger_rows AS rows
     JOIN shortest USING (trace_id, device, cause)
     ANTI JOIN claimed_causes USING (trace_id, device, row_id)
@@ -40,7 +40,8 @@ pauses AS (
         judged.cause,
         before.end_ns AS since_ns,
         after.start_ns AS until_ns,
-        bool_or(judged.is_claimed) AS is_claimed
+        bool_or(judged.is_claimed) AS is_claimed,
+        min(judged.dur_ns) AS dur_ns
     FROM judged
     ASOF LEFT JOIN computed AS before
         ON before.trace_id = judged.trace_id
@@ -58,6 +59,7 @@ scanned AS (
         events.device,
         events.position,
         events.op_id,
+        ops.name,
         ops.start_ns,
         (ops.kind = 'kernel' AND NOT ops.is_comm) OR ops.kind = 'graph' AS is_compute
     FROM attribution.lead_events AS events
@@ -71,6 +73,7 @@ stretches AS (
         pauses.device,
         pauses.cause,
         pauses.is_claimed,
+        pauses.dur_ns,
         pauses.since_ns,
         pauses.until_ns,
         min(scanned.position) AS until_position
@@ -86,7 +89,13 @@ launches AS (
     SELECT trace_id, device, position FROM scanned WHERE is_compute
 ),
 led AS (
-    SELECT DISTINCT stretches.trace_id, stretches.device, stretches.cause, scanned.op_id, stretches.is_claimed
+    SELECT
+        stretches.trace_id,
+        stretches.device,
+        stretches.cause,
+        scanned.op_id,
+        bool_or(stretches.is_claimed) AS is_claimed,
+        min(stretches.dur_ns) AS dur_ns
     FROM stretches
     ASOF LEFT JOIN launches
         ON launches.trace_id = stretches.trace_id
@@ -99,10 +108,11 @@ led AS (
          scanned.start_ns BETWEEN coalesce(stretches.since_ns, scanned.start_ns) AND coalesce(stretches.until_ns, scanned.start_ns)
          OR (scanned.position > coalesce(launches.position, -1) AND scanned.position <= stretches.until_position)
      )
+    GROUP BY stretches.trace_id, stretches.device, stretches.cause, scanned.op_id
 ),
 -- Host time between two events belongs to the operation that comes next.
 long_costs AS (
-    SELECT costs.trace_id, costs.device, costs.cause, next.op_id
+    SELECT costs.trace_id, costs.device, costs.cause, costs.cost_ns, next.op_id, next.name
     FROM attribution.lead_costs AS costs
     JOIN shortest
       ON shortest.trace_id = costs.trace_id
@@ -113,11 +123,21 @@ long_costs AS (
       ON next.trace_id = costs.trace_id
      AND next.device = costs.device
      AND next.position >= costs.position
+),
+delayed_names AS (
+    SELECT trace_id, device, cause, name, min(long_costs.cost_ns) AS cost_ns
+    FROM long_costs
+    JOIN led USING (trace_id, device, cause, op_id)
+    WHERE led.is_claimed AND long_costs.cost_ns >= led.dur_ns / 2
+    GROUP BY trace_id, device, cause, name
 )
 SELECT trace_id, device, cause, op_id FROM led WHERE is_claimed
 UNION
 (
-    SELECT trace_id, device, cause, op_id FROM long_costs
+    SELECT trace_id, device, cause, op_id
+    FROM long_costs
+    JOIN delayed_names USING (trace_id, device, cause, name)
+    WHERE long_costs.cost_ns >= delayed_names.cost_ns / 2
     EXCEPT
     SELECT trace_id, device, cause, op_id FROM led WHERE NOT is_claimed
 )
