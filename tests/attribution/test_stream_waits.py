@@ -80,13 +80,14 @@ def test_a_finding_says_what_is_sure_of_it_where_waits_were_not_recorded(recorde
         item.rule: item for item in diagnose(attributed(sync_events=recorded).con, load_rules(tests=False)).findings
     }
     told = found["host-stalls"]
+    # Without the pause, the copies of batches follow each other: 12.5 % less time.
     if recorded:
-        assert told.saving_share == pytest.approx(0.115, abs=0.01)
+        assert told.saving_share == pytest.approx(0.125, abs=0.001)
         assert "sure to be saved" not in told.message
     else:
         assert told.saving_share == pytest.approx(0.41, abs=0.01)
         assert (
-            "Only 11.5 % is sure to be saved: the trace does not say what some streams and calls waited for"
+            "Only 12.5 % is sure to be saved: the trace does not say what some streams and calls waited for"
             in told.message
         )
 

@@ -28,6 +28,24 @@ def test_bound_of_all_host_causes_is_at_least_each_ones() -> None:
     assert all(made.bounds.bound(0, 0, frozenset({cause})) <= together for cause in causes)
 
 
+def test_pages_of_managed_memory_move_when_the_host_comes_to_them() -> None:
+    # The host fills an array of managed memory, launches a kernel, waits for it and reads the result.
+    drawn = Drawn.of(
+        """
+        id thread category name                  start end
+        1  0      runtime  cudaLaunchKernel      1000  1002
+        2  0      runtime  cudaDeviceSynchronize 1002  1042
+        """,
+        """
+        id stream kind   start end launch
+        91 0      pages  0     4    -
+        92 7      kernel 1005  1040 1
+        93 0      pages  1100  1104 -
+        """,
+    )
+    assert Bounds.load(drawn.con).bound(0, 0, frozenset({"host.other"})) == pytest.approx(1_000_000, abs=5_000)
+
+
 def test_bounds_abstain_where_launches_are_missing() -> None:
     tables = simulate(WORKLOADS["healthy"]).canonical_tables()
     ops = tables["gpu_ops"]

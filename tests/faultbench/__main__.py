@@ -23,7 +23,7 @@ PARTS = ("simulated", "real", "doses", "mixtures", "degraded", "random")
 
 _OF_H2 = """\
 H2 is a real trace of the corpus (v100_absolute_ns_2024_04: a V100 that computes 98 % of the time, in short kernels and
-with long launch calls). tests/golden/corpus_diagnoses/ holds what is told of it: rules on launches and waits are
+with long launch calls). tests/golden/corpus_diagnoses/ holds the findings about it: rules on launches and waits are
 silent, and tensor-cores-unused is true of its FP32 products.
 """
 

@@ -45,7 +45,7 @@ def run_fault(fault: Fault, ways: Sequence[Way] = BOTH) -> Row:
 
 
 def run_healthy(case: Healthy, ways: Sequence[Way] = BOTH) -> Row:
-    """Return what is told of a healthy job."""
+    """Return the findings about a healthy job."""
     seen, apart = _examined(Fault(case.number, case.name, case.scenario, None, ()), ways)
     return Row(SIMULATED, judge_healthy(case, seen, frozenset(rule.id for rule in rules())), None, apart)
 

@@ -31,7 +31,7 @@ class Examined:
     job: SimulatedJob
     diagnosis: Diagnosis
     steps: tuple[int, int] | None  # first and last kept step; None: the trace has no steps
-    noise_share: float = 0.0  # what cannot be told from the spread of the steps
+    noise_share: float = 0.0  # savings below it may be the spread of the steps
 
     @property
     def findings(self) -> list[Finding]:
@@ -66,7 +66,7 @@ class Examined:
 
 
 def examine(scenario: Scenario, way: Way = "kineto", lost_ranks: tuple[int, ...] = ()) -> Examined:
-    """Simulate a scenario and diagnose it, without the traces of some ranks where told."""
+    """Simulate a scenario and diagnose it, without the traces of `lost_ranks`."""
     job = simulate_job(scenario, SEED)
     if way == "tables":
         return _examine_tables(job, lost_ranks)

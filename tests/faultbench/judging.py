@@ -1,4 +1,4 @@
-"""Holds a diagnosis against what was planted: what was found where, what was told falsely, how far bounds are off."""
+"""Compares a diagnosis with what was planted: what it found where, its false alarms, how far bounds are off."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Answer:
     where: str = ""
     bound_share: float | None = None
     true_share: float | None = None
-    confidence: str | None = None  # of the finding, where it was told
+    confidence: str | None = None  # of the finding, where there is one
 
     @property
     def error_points(self) -> float | None:
@@ -59,14 +59,14 @@ def judge_fault(fault: Fault, seen: Examined, known: frozenset[str]) -> Judged:
 
 
 def judge_twin(fault: Fault, seen: Examined) -> Judged:
-    """Return what was told of a near miss that is not so."""
-    hushed = {*fault.twin_silent, *(expected.rule for expected in fault.expected)} - set(fault.twin_tells)
-    false, confidences = _false(seen, fault.twin_tells, hushed)
+    """Return the false alarms about a near miss."""
+    must_be_silent = {*fault.twin_silent, *(expected.rule for expected in fault.expected)} - set(fault.twin_tells)
+    false, confidences = _false(seen, fault.twin_tells, must_be_silent)
     return Judged(fault.number, f"twin of {fault.name}", (), tuple(false), confidences)
 
 
 def judge_healthy(case: Healthy, seen: Examined, known: frozenset[str]) -> Judged:
-    """Return what was told of a healthy job that is not so, and what it must tell all the same."""
+    """Return the false alarms about a healthy job, and what became of the findings that it must have all the same."""
     answers = tuple(_answer(Expected(rule, first=False), seen, known) for rule in case.tells)
     false, confidences = _false(seen, case.tells, set(case.silent))
     false += _looked(case.abstains, seen)
@@ -113,7 +113,7 @@ def _answer(expected: Expected, seen: Examined, known: frozenset[str]) -> Answer
 
 
 def _explanation(expected: Expected, seen: Examined) -> Answer:
-    """Return what became of an explanation, which is told under the finding that it explains."""
+    """Return what became of an explanation, which stands under the finding that it explains."""
     for found in seen.findings:
         for told in found.explanations:
             if (
@@ -122,8 +122,8 @@ def _explanation(expected: Expected, seen: Examined) -> Answer:
                 and re.search(expected.says, told.message)
             ):
                 return Answer(expected, FOUND, f"under {found.rule}", confidence=told.confidence)
-    told_by = sorted({f"{told.rule} under {found.rule}" for found in seen.findings for told in found.explanations})
-    return Answer(expected, MISSED, f"told: {', '.join(told_by) or 'no explanation'}")
+    explanations = sorted({f"{told.rule} under {found.rule}" for found in seen.findings for told in found.explanations})
+    return Answer(expected, MISSED, f"told: {', '.join(explanations) or 'no explanation'}")
 
 
 def _looked(rules: Sequence[str], seen: Examined) -> list[str]:
@@ -134,7 +134,7 @@ def _looked(rules: Sequence[str], seen: Examined) -> list[str]:
 
 
 def _is_first(found: Finding, seen: Examined) -> bool:
-    """Tell whether a finding is told before every other one, or as another fix for the same time as the first."""
+    """Return whether a finding comes before every other one, or is another fix for the same time as the first."""
     first = seen.findings[0]
     return found is first or (found.status == "alternative" and first.rule in found.alternatives)
 
@@ -146,24 +146,24 @@ def _place(found: Finding) -> str:
     return ", ".join(part for part in (where, status, found.severity) if part)
 
 
-def _false(seen: Examined, told: Sequence[str], hushed: set[str]) -> tuple[list[str], tuple[str, ...]]:
-    """Return what must not be told and how sure it says to be: anything of medium and above, and the hushed rules.
+def _false(seen: Examined, told: Sequence[str], must_be_silent: set[str]) -> tuple[list[str], tuple[str, ...]]:
+    """Return the false alarms and their confidence: findings from medium severity on, and all of some rules.
 
-    These must not be told as a reason either. What is said to matter only once something else is fixed is no claim
+    Those rules must not explain a finding either. What is said to matter only once something else is fixed is no claim
     about the job as it is.
     """
     reasons = [
-        (f"{told_so.rule} under {found.rule}", told_so.confidence)
+        (f"{explanation.rule} under {found.rule}", explanation.confidence)
         for found in seen.findings
-        for told_so in found.explanations
-        if told_so.rule in hushed
+        for explanation in found.explanations
+        if explanation.rule in must_be_silent
     ]
     findings = [
         (f"{found.rule} ({found.severity}{'' if found.rank is None else f', rank {found.rank}'})", found.confidence)
         for found in seen.findings
         if found.rule not in told
         and found.status != "latent"
-        and (SEVERITIES.index(found.severity) >= LOUD or found.rule in hushed)
+        and (SEVERITIES.index(found.severity) >= LOUD or found.rule in must_be_silent)
     ]
     told_falsely = reasons + findings
     return [text for text, _ in told_falsely], tuple(confidence for _, confidence in told_falsely)

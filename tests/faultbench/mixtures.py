@@ -113,7 +113,7 @@ def mixture(seed: int) -> Mixture:
 def hold(mixed: Mixture, way: Way = "tables") -> Iterator[str]:
     """Yield what is wrong with the order of fixes of a mixture.
 
-    What wins less than the spread of the steps tells begins no order.
+    A fix that saves less than the spread of the steps begins no order.
     """
     seen = examine(mixed.scenario(), way)
     told = {found.rule for found in seen.findings}

@@ -26,7 +26,7 @@ class Expected:
 
     rule: str
     rank: int | None = None  # the rank that it must name; None: every rank is as good
-    first: bool = True  # told before every other finding that claims time
+    first: bool = True  # it comes before every other finding that claims time
     severity: str | None = None
     says: str = ""  # a pattern that its message must match
     without: Without | None = None  # what the saving it promises is measured against; None: it promises none
@@ -56,6 +56,6 @@ class Healthy:
     number: str
     name: str
     scenario: Scenario
-    tells: tuple[str, ...] = ()  # what a diagnosis must tell all the same
+    tells: tuple[str, ...] = ()  # findings that a diagnosis must have all the same
     silent: tuple[str, ...] = ()  # rules that may not fire at all
     abstains: tuple[str, ...] = ()  # rules that may not say that all is well either

@@ -18,8 +18,8 @@ from traceanalyzer.simulator import simulate_job
 
 _APART = 0.01
 _SURE = re.compile(r"(?:([\d.]+) %|(Nothing)) is sure to be saved")
-# What each rule's fix takes away. Rules that are not here promise what no removal of a cause tells: small collectives
-# can be fused, and others beside them stay.
+# What each rule's fix takes away. Rules that are not here promise what no removal of a cause measures: small
+# collectives can be fused, and others beside them stay.
 REMOVED: Mapping[str, tuple[str, ...]] = {
     "dataloader-bound": ("host.dataloader",),
     "sync-in-step": ("host.sync",),
@@ -49,14 +49,14 @@ def look(job: RandomJob) -> Examined:
 
 
 def false_alarms(job: RandomJob) -> Iterator[str]:
-    """Yield what is told of a healthy job."""
+    """Yield the false alarms about a healthy job."""
     for found in look(job).findings:
         if found.status != "latent" and SEVERITIES.index(found.severity) >= LOUD:
             yield f"{job.name}: {found.rule} ({found.severity}) promises {promised_share(found) or 0:.1%}"
 
 
 def _mended(found: Finding, told: Scenario) -> Without | None:
-    """Return the job without what a finding tells; None where no other job is that."""
+    """Return the job without the problem of a finding; None where no other job is that."""
     if found.rule == "h2d-pageable":
         return Without(instead={**told, "program": [_pinned(action) for action in told["program"]]})
     if found.rule == "comm-straggler-wait" and found.rank is not None:
@@ -71,7 +71,7 @@ def _pinned(action: dict[str, Any]) -> dict[str, Any]:
 
 
 def _sure_share(found: Finding, promised: float) -> float:
-    """Return the least that a finding tells; what it promises where nothing is open."""
+    """Return the least saving that a finding states; what it promises where nothing is open."""
     told = _SURE.search(found.message)
     if told is None:
         return promised
@@ -81,7 +81,7 @@ def _sure_share(found: Finding, promised: float) -> float:
 def hold_promises(job: RandomJob) -> Iterator[str]:
     """Yield which findings of a job promise too much, or too little, of what running it without their cause saves.
 
-    A finding that tells what is sure may promise more; then it must not where the same job's waits are recorded.
+    A finding that states what is sure may promise more; then it must not where the same job's waits are recorded.
     """
     rests_on_a_guess = False
     seen = look(job)

@@ -1,4 +1,4 @@
-"""Faults U9 to U16, which few jobs have: modes left on, graphs recorded for nothing, memory in pieces, a low clock."""
+"""Faults U9 to U19, which few jobs have: modes left on, graphs recorded for nothing, memory in pieces, a low clock."""
 
 from __future__ import annotations
 
@@ -79,6 +79,12 @@ def _replicated(device_count: int) -> Scenario:
     update = {"optimizer": {"kernels": 10, "us": 80, "py_us": 3}}
     step = [_NEXT, {"h2d": {"mb": 4}}, on_all(40), kernels(1, 30), {"backward": {"repeat": 1}, "do": [on_all(80)]}]
     return {"steps": 8, "device_count": device_count, "program": [*step, update]}
+
+
+def _shared(us: float, times: int) -> Scenario:
+    """Return steps during which the device works for another process so many times, each as long."""
+    part = [kernels(60, 80), {"occupied": us}]
+    return {"steps": 8, "program": [_NEXT, {"repeat": times, "do": part}]}
 
 
 UNCOMMON: tuple[Fault, ...] = (
@@ -162,5 +168,14 @@ UNCOMMON: tuple[Fault, ...] = (
         (Expected("cudagraph-rerecord", without=Without(instead=_captured(once=True))),),
         silent=("launch-bound", "engine-host-gap"),
         twin_tells=("sampling-sync",),
+    ),
+    Fault(
+        "U19",
+        "a device that another process uses",
+        _shared(3_000, 4),
+        # A kernel that starts late by less than a device may need.
+        _shared(80, 4),
+        (Expected("queued-but-idle", severity="high", says=r"pauses, the longest 3\.\d+ ms"),),
+        silent=("launch-bound", "host-stalls", "sync-in-step"),
     ),
 )

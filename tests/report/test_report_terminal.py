@@ -22,8 +22,9 @@ from report_diagnoses import (
     without_gpu,
 )
 
-from traceanalyzer.diagnosis import Diagnosis, KernelClass, Outcome
+from traceanalyzer.diagnosis import Diagnosis, FixPlan, KernelClass, Outcome, PlannedFix
 from traceanalyzer.report import formats
+from traceanalyzer.report.diagnosis_blocks.findings import other_place_words
 from traceanalyzer.report.diagnosis_blocks.ledgers import alike
 from traceanalyzer.report.renderers.page import aligned
 from traceanalyzer.report.verdict import judge
@@ -203,6 +204,21 @@ def test_places_and_fixes_that_are_left_out_are_counted() -> None:
     text = " ".join(report(run).split())
     assert text.count("also only rank") == 2
     assert "-v adds definitions, 2 more fixes, 2 more places and what to record." in text
+
+
+def test_another_place_says_which_fix_has_to_come_before() -> None:
+    later = loader_finding(status="latent", rank=1, trace="rank1.json.gz", saving_share=0.334)
+    plan = FixPlan("rank1.json.gz", 1, 0, 1000, 6, (PlannedFix(later.rule, "latent", 334, 600, after=("one", "two")),))
+    run = dataclasses.replace(many_ranks(), findings=(loader_finding(), later))
+    planned = dataclasses.replace(run, plans=(plan,))
+    assert other_place_words(planned, later) == "only rank 1, device 0: up to −33.4 % once one and two are fixed"
+    assert other_place_words(run, later) == "only rank 1, device 0: up to −33.4 % after other fixes"
+
+
+def test_another_place_says_what_covers_its_saving() -> None:
+    other = loader_finding(status="alternative", rank=1, trace="rank1.json.gz", alternatives=("b",), saving_share=0.2)
+    run = dataclasses.replace(many_ranks(), findings=(loader_finding(rule="b"), other))
+    assert other_place_words(run, other) == "only rank 1, device 0: up to −20.0 %, already covered by b"
 
 
 def test_a_harmless_finding_of_a_rule_that_is_loud_elsewhere_is_shown() -> None:

@@ -355,6 +355,19 @@ def test_a_finding_keeps_the_time_that_its_refinement_leaves() -> None:
     assert set(problems(diagnosed(LOADER, finer))) == {"dataloader-bound", "our-loader"}
 
 
+def test_a_general_finding_behind_a_finer_one_says_what_is_left() -> None:
+    short = {"repeat": 20, "do": [{"kernel": {"us": 5, "py_us": 24}}]}
+    diagnosis = diagnosed({"steps": 20, "steps_marked": False, "program": [{"py": 800}, short]})
+    pauses, launches = of(diagnosis, "host-stalls"), of(diagnosis, "launch-bound")
+    window_ns = diagnosis.ledgers[0].window_ns
+    assert launches.message.startswith("Once host-stalls is fixed: For ")
+    told = round(100 * (launches.owned_ns or 0) / window_ns)
+    assert f"For {told} % of the time" in launches.message
+    assert (launches.saving_ns or 0) + (pauses.saving_ns or 0) <= window_ns
+    stretches = [{tuple(row) for row in finding.evidence[0].rows} for finding in (pauses, launches)]
+    assert stretches[0].isdisjoint(stretches[1])
+
+
 def test_a_blocker_makes_time_abstain_with_its_reason_and_memory_go_on() -> None:
     diagnosis = diagnosed({**LOADER, "drop_kernels": 0.2})
     blocker = diagnosis.findings[0]

@@ -10,7 +10,7 @@ import pytest
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.run import open_run
 from traceanalyzer.settings.settings import NO_SETTINGS
-from traceanalyzer.simulator import simulate_job
+from traceanalyzer.simulator import simulate, simulate_job
 
 WORK = [{"repeat": 20, "do": [{"kernel": {"us": 100, "class": "gemm", "prec": "bf16"}}]}]
 SAMPLED: dict[str, Any] = {"steps": 6, "steps_marked": False, "stacks": True, "sample_us": 200}
@@ -37,9 +37,13 @@ def told(diagnosis: Diagnosis) -> dict[str, str]:
 
 @pytest.mark.check
 def test_samples_and_output_name_what_holds_up_the_gpu_and_how_the_program_ended(tmp_path: Path) -> None:
-    messages = told(diagnosed(HOT, tmp_path))
+    diagnosis = diagnosed(HOT, tmp_path)
+    messages = told(diagnosis)
     assert "computes in write_report" in messages["cpu-hot-function"]
     assert "KeyboardInterrupt" in messages["tq-program-failed"]
+    saving_ns = next(item.saving_ns for item in diagnosis.findings if item.rule == "cpu-hot-function")
+    gained_ns = simulate(HOT, seed=4).window_ns - simulate({**HOT, "program": WORK}, seed=4).window_ns
+    assert gained_ns <= (saving_ns or 0) <= 1.02 * gained_ns
 
 
 @pytest.mark.check

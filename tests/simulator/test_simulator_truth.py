@@ -159,3 +159,10 @@ def test_leaving_a_cause_out_changes_no_other_draw() -> None:
 def test_an_unknown_cause_cannot_be_removed() -> None:
     with pytest.raises(TraceAnalyzerError, match=r"host\.loader"):
         simulate({"steps": 1}).without("host.loader")
+
+
+def test_what_another_process_takes_of_the_device_has_no_cause_that_is_recorded() -> None:
+    part = [{"repeat": 20, "do": [{"kernel": {"us": 80}}]}, {"occupied": 3_000}]
+    run = simulate({"steps": 4, "program": [{"repeat": 2, "do": part}]})
+    # Three steps of two pauses each, and the one that the first kernel of the last step waits for.
+    assert run.true_ledger["dev.unresolved"] == 6 * 3_000_000

@@ -23,6 +23,7 @@ _KINDS: dict[str, dict[str, Any]] = {
     "h2d": {"kind": "memcpy", "copy_kind": "HtoD"},
     "d2h": {"kind": "memcpy", "copy_kind": "DtoH"},
     "d2d": {"kind": "memcpy", "copy_kind": "DtoD"},
+    "pages": {"kind": "memcpy", "copy_kind": "DtoH", "name": "Memcpy UVM DtoH (page fault)"},
 }
 
 

@@ -171,7 +171,10 @@ class _Draft:
         at = np.flatnonzero(self.is_op)
         op = self.order.op[at]
         self.end[at] = self.ops.end[op]
-        self.pred1[at], self.pred1_slack[at] = needs.stream[op], slacks.stream[op]
+        # Pages move when the host comes to them, or the kernel that it launched, in no order of their own.
+        moved = self.ops.moves_pages[op]
+        self.pred1[at] = np.where(moved, NO_ROW, needs.stream[op])
+        self.pred1_slack[at] = np.where(moved, NO_LIMIT, slacks.stream[op])
         self.pred2[at], self.pred2_slack[at] = needs.other[op], slacks.other[op]
         (waiting, awaited), (may_wait, may_be) = needs.more, needs.possible
         self.more = (
@@ -182,8 +185,8 @@ class _Draft:
         )
         # A launch by a thread that the scan does not follow keeps its time.
         followed = self.order.call[at] != NO_ROW
-        self.host_slack[at] = np.where(followed, slacks.host[op], NO_LIMIT)
-        self.lead_limit[at] = np.where(followed, NO_LIMIT, slacks.host[op])
+        self.host_slack[at] = np.where(followed, slacks.host[op], np.where(moved, 0, NO_LIMIT))
+        self.lead_limit[at] = np.where(followed | moved, NO_LIMIT, slacks.host[op])
 
     def link_waits(self, waited: Ints) -> None:
         """Make waits end with the op that they waited for."""

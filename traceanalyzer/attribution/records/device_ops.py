@@ -42,6 +42,7 @@ ORDER BY o.device, o.start_ns, end_ns, o.op_id
 
 _COPY_BUCKETS = {"HtoD": "dev.h2d", "DtoH": "dev.d2h", "DtoD": "dev.d2d", "PtoP": "dev.d2d", "HtoH": "dev.d2d"}
 _NO_PRODUCER = -1
+_PAGE_MOVES = "Memcpy UVM "
 _GATHER = re.compile(r"(?i)all_?gather")
 _COMM_NAMES = ("collective", "name", "comm_annotation")
 
@@ -61,6 +62,7 @@ class DeviceOps:
     producer: Codes  # dev.* bucket of a wait for this op; -1 for compute
     read_back: Flags  # copies to the host
     with_host: Flags  # copies from or to the host
+    moves_pages: Flags  # moves of managed memory that no call asks for: they go along with the host's accesses
     cpu_op_id: Ints
     annotation_id: Ints
     python_id: Ints
@@ -103,6 +105,12 @@ def _producers(kinds: NamedRows, copies: NamedRows, talks: Ints, names: list[str
     return codes
 
 
+def _moves_pages(table: pa.Table) -> Flags:
+    found = NamedRows.of(table["name"]).where(lambda name: name is not None and name.startswith(_PAGE_MOVES))
+    moved: Flags = found & (column(table, "launch_id") == NO_ROW)
+    return moved
+
+
 def _flags(names: list[str], say: Callable[[str], bool]) -> Flags:
     return np.asarray([say(name) for name in names], np.bool_)
 
@@ -127,6 +135,7 @@ def _device(table: pa.Table, device: int) -> DeviceOps:
         producer=_producers(kinds, copies, talks, names),
         read_back=copies.where(lambda copy: copy == "DtoH"),
         with_host=copies.where(lambda copy: copy in ("HtoD", "DtoH")),
+        moves_pages=_moves_pages(table),
         cpu_op_id=column(table, "cpu_op_id"),
         annotation_id=column(table, "annotation_id"),
         python_id=column(table, "python_id"),

@@ -6,7 +6,15 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from traceanalyzer.diagnosis import SEVERITIES, AttachedExplanation, Diagnosis, Evidence, Finding, Fix
+from traceanalyzer.diagnosis import (
+    SEVERITIES,
+    AttachedExplanation,
+    Diagnosis,
+    Evidence,
+    Finding,
+    Fix,
+    plan_of_finding,
+)
 from traceanalyzer.report.blocks import Block, Code, Facts, Heading, Link, Paragraph, Section, Table, Text
 from traceanalyzer.report.diagnosis_blocks.places import finding_place
 from traceanalyzer.report.verdict import ledger_of, problems, worth_share
@@ -103,9 +111,7 @@ def _short(diagnosis: Diagnosis, finding: Finding, others: Sequence[Finding], mo
         advice = tuple(Paragraph(fix.text, label=_FIX) for fix in explanation.fixes[:1])
         blocks.append(Paragraph(because_words(explanation), label=Text("because", "caution"), blocks=advice))
     for other in others[:MOST_PLACES]:
-        saving = f"up to {gain(worth_share(other))}" if worth_share(other) else other.severity
-        words = f"{finding_place(diagnosis, other) or 'here'}: {saving}"
-        blocks.append(Paragraph(words, role="dim", label=Text("also", "dim")))
+        blocks.append(Paragraph(other_place_words(diagnosis, other), role="dim", label=Text("also", "dim")))
     return blocks
 
 
@@ -148,12 +154,31 @@ def finding_facts(diagnosis: Diagnosis, finding: Finding) -> Facts:
         finding_place(diagnosis, finding),
         _often(finding),
     ]
-    if finding.status == "alternative":
-        rivals = " or ".join(finding.alternatives) or "a fix above"
-        dim.append(f"{'already covered by' if _is_smaller(diagnosis, finding) else 'overlaps with'} {rivals}")
+    dim.append(_overlap_words(diagnosis, finding))
     severity = Text(finding.severity, finding.severity)
     items = ([Text(saving, "strong")] if saving else []) + [severity, *(Text(words, "dim") for words in dim if words)]
     return Facts(tuple(items))
+
+
+def other_place_words(diagnosis: Diagnosis, other: Finding) -> str:
+    """Say where else a rule found its problem and what its fix saves there: now, or only once others are made."""
+    saving = f"up to {gain(worth_share(other))}" if worth_share(other) else other.severity
+    overlap = _overlap_words(diagnosis, other)
+    plan = plan_of_finding(diagnosis.plans, other)
+    before = next((fix.after for fix in plan.fixes if fix.rule == other.rule), ()) if plan is not None else ()
+    if other.status == "latent":
+        saving += (
+            f" once {listed(before)} {'is' if len(before) == 1 else 'are'} fixed" if before else " after other fixes"
+        )
+    return f"{finding_place(diagnosis, other) or 'here'}: {', '.join(filter(None, (saving, overlap)))}"
+
+
+def _overlap_words(diagnosis: Diagnosis, finding: Finding) -> str:
+    """Say which fixes save the same time as one that is an alternative; nothing of others."""
+    if finding.status != "alternative":
+        return ""
+    rivals = " or ".join(finding.alternatives) or "a fix above"
+    return f"{'already covered by' if _is_smaller(diagnosis, finding) else 'overlaps with'} {rivals}"
 
 
 def _rival_savings(diagnosis: Diagnosis, finding: Finding) -> dict[str, float]:

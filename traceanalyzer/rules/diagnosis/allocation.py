@@ -17,7 +17,8 @@ from traceanalyzer.rules.sql import read_query
 
 # A finding's place among those that claim; one about the whole run is charged on every device.
 _TABLES = (
-    "CREATE OR REPLACE TEMP TABLE claim_order (rule VARCHAR, trace_id INTEGER, device INTEGER, position INTEGER)",
+    "CREATE OR REPLACE TEMP TABLE claim_order"
+    " (rule VARCHAR, trace_id INTEGER, device INTEGER, position INTEGER, refines VARCHAR[])",
     "CREATE OR REPLACE TEMP TABLE claims (position INTEGER, row_trace_id INTEGER, row_device INTEGER,"
     " item_id BIGINT, dur_ns BIGINT, bucket VARCHAR)",
 )
@@ -41,7 +42,10 @@ def share_out(
     order = sorted(claiming, key=lambda verdict: (-depths[verdict.rule.id], -(verdict.bound_ns or 0), verdict.rule.id))
     for position, verdict in enumerate(order):
         for trace_id, device in verdict.devices(run):
-            con.execute("INSERT INTO claim_order VALUES (?, ?, ?, ?)", [verdict.rule.id, trace_id, device, position])
+            refines = list(verdict.rule.refines)
+            con.execute(
+                "INSERT INTO claim_order VALUES (?, ?, ?, ?, ?)", [verdict.rule.id, trace_id, device, position, refines]
+            )
     for rule in {verdict.rule.id: verdict.rule for verdict in claiming}.values():
         _write_claims(con, rule, values[rule.id])
     owned = sandbox.query(con, read_query("owned_time"), {}, sandbox.UNLIMITED).rows

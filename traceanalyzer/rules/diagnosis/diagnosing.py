@@ -8,7 +8,8 @@
 5. what is sure: lower the confidence by the trace's quality (`lower_confidence`), and by what the trace leaves open
    (`with_lower_bounds`).
 6. order: share the time out among findings (`share_out`), drop those that a finer one replaces (`find_refined`), put
-   the fixes in order (`put_in_order`), and append those that matter only after them (`add_latent`).
+   the fixes in order (`put_in_order`), append those that matter only after them (`add_latent`), and let general
+   ones say what finer ones leave (`say_what_is_left`).
 7. explain: attach explanations to what fired (`attach_explanations`).
 8. report: build the diagnosis (`build_diagnosis`).
 """
@@ -32,11 +33,14 @@ from traceanalyzer.rules.diagnosis.reporting import Results, build_diagnosis
 from traceanalyzer.rules.diagnosis.sure_savings import with_lower_bounds
 from traceanalyzer.rules.diagnosis.weighing import measure_run_savings
 from traceanalyzer.rules.evaluation import sandbox
-from traceanalyzer.rules.evaluation.places import read_places
+from traceanalyzer.rules.evaluation.places import Place, read_places
 from traceanalyzer.rules.evaluation.removals import RememberedScan
 from traceanalyzer.rules.evaluation.run_savings import RunSavings
+from traceanalyzer.rules.evaluation.verdicts import Verdict
 from traceanalyzer.rules.evaluation.workspace import lock_workspace
+from traceanalyzer.rules.fix_plan.fix_order import FixOrder
 from traceanalyzer.rules.fix_plan.latent import add_latent
+from traceanalyzer.rules.fix_plan.leftovers import say_what_is_left
 from traceanalyzer.rules.fix_plan.ordering import put_in_order
 from traceanalyzer.rules.fix_plan.plan_context import PlanContext, key_of
 from traceanalyzer.rules.rule_file.model import FINDING, FIRED, ParamValue, Rule
@@ -100,6 +104,13 @@ def diagnose(
         lambda rule, fixed, added: lower_confidence(evaluator.evaluate(rule, fixed, added), quality),
     )
 
+    orders = say_what_is_left(
+        context,
+        orders,
+        lambda rule, fixed, beside: lower_confidence(evaluator.evaluate_beside(rule, fixed, beside), quality),
+    )
+    timed = [_in_order(orders, verdict) for verdict in timed]
+
     warnings = [verdict for verdict in quality if verdict.state == FIRED]
     fired = [verdict for verdict in (*warnings, *timed, *latent) if key_of(verdict) not in refined]
     explained = attach_explanations(rules, verdicts, fired, evaluator.evaluate)
@@ -107,3 +118,9 @@ def diagnose(
         owned = share_out(con, run, [verdict for verdict in fired if verdict.rule.kind == FINDING], values)
     results = Results(quality, verdicts, fired, suppressed, refined, owned, orders, explained)
     return build_diagnosis(evaluator, context, rules, overrides, results, run_name, opening)
+
+
+def _in_order(orders: Mapping[Place, FixOrder], verdict: Verdict) -> Verdict:
+    """Return the verdict as it stands in the order of fixes, where it may say less than by itself."""
+    items = (item for order in orders.values() for item in order.items if item.rule == verdict.rule.id)
+    return next((own for item in items for own in item.candidate.verdicts if own.place == verdict.place), verdict)

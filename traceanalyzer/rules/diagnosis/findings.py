@@ -153,7 +153,8 @@ def evidence(
 ) -> list[Evidence]:
     """Return the tables that prove a finding: those of its rule, or the longest rows that it claims."""
     rule = verdict.rule
-    known = {**claim_values(rule, values), **verdict.row, "trace_id": run.trace_ids.get(verdict.place.trace or "")}
+    trace_id = run.trace_ids.get(verdict.place.trace or "")
+    known = {**claim_values(rule, values), **verdict.row, "trace_id": trace_id, "rule": rule.id}
     tables = []
     for item in rule.evidence or _default_evidence(rule):
         try:
@@ -267,5 +268,6 @@ def _default_evidence(rule: Rule) -> tuple[EvidenceQuery, ...]:
     if rule.claims.compute_ops is not None:
         sql = read_query("longest_kernels").replace("TRUE /* compute_ops */", f"({rule.claims.compute_ops}\n)")
         return (EvidenceQuery("Kernels that take the most time", sql),)
-    sql = read_query("longest_rows").replace("TRUE /* where */", f"({rule.claims.where or 'TRUE'}\n)")
+    where = f"({rule.claims.where or 'TRUE'}\n) AND row_id NOT IN (\n{read_query('claimed_by_finer')})"
+    sql = read_query("longest_rows").replace("TRUE /* where */", where)
     return (EvidenceQuery("Longest stretches", sql),)

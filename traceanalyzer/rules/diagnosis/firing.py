@@ -37,6 +37,11 @@ class Evaluator:
         verdicts = evaluate(self.con, rule, self.run, self.values[rule.id], question)
         return [clear_if_little(verdict, self.min_impact_share) for verdict in verdicts]
 
+    def evaluate_beside(self, rule: Rule, fixed: Removals, beside: Sequence[str]) -> list[Verdict]:
+        """Return a rule's verdicts on what its fix adds to `fixed`, and on what the rules `beside` it do not claim."""
+        question = Question(self.scan, fixed, beside=tuple(beside))
+        return evaluate(self.con, rule, self.run, self.values[rule.id], question)
+
     def prepare(self, rules: Sequence[Rule]) -> None:
         """Scan each device once for the causes of all rules: one by one takes several times as long."""
         whole = [rule for rule in rules if rule.op_saving is None and not rule.removes_claimed]

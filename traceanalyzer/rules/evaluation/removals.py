@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
@@ -240,9 +240,13 @@ def fill_bound(
     bounds: Mapping[Device, DeviceBound],
     *,
     with_claims: bool = True,
+    beside: Sequence[str] = (),
 ) -> None:
-    """Write the rule's rows of the table `bound`; without claims, what it would own stays 0."""
-    claimed = _claimed(con, rule, values) if with_claims else {}
+    """Write the rule's rows of the table `bound`; without claims, what it would own stays 0.
+
+    What rules `beside` it claim (by id) is not its own; `allocation.share_out` has to have written their claims.
+    """
+    claimed = _claimed(con, rule, values, beside) if with_claims else {}
     con.execute("DELETE FROM bound")
     columns = [column.name for column in rule_tables()["bound"].columns]
     rows = [bound.row(claimed.get(place, {})) for place, bound in bounds.items()]
@@ -289,12 +293,18 @@ def _delays(
     return {place: frozenset(delays) for place, delays in found.items()}
 
 
-def _claimed(con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, Any]) -> dict[Device, dict[str, Any]]:
+def _claimed(
+    con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, Any], beside: Sequence[str]
+) -> dict[Device, dict[str, Any]]:
     sql = claimed_sql(rule)
     if sql is None:
         return {}
+    known = claim_values(rule, values)
+    if beside:
+        sql = read_query("claimed_beside").replace("SELECT NULL /* claimed */", sql)
+        known["beside"] = list(beside)
     of_devices = read_query("claimed_time").replace("SELECT NULL /* claimed */", sql)
-    rows = sandbox.query(con, of_devices, claim_values(rule, values))
+    rows = sandbox.query(con, of_devices, known)
     return {(row["trace_id"], row["device"]): row for row in rows.dicts()}
 
 

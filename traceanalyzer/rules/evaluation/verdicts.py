@@ -88,7 +88,7 @@ class Question:
     where that is known already. Where fixing the rule saves a smaller share than `ignored_share`, the rule is clear
     whatever its condition says, and its select is not run. Rules about the run need `run_savings`. Without a scan the
     table `bound` stays as it is, and with `assume_requirements` every place has all capabilities: both are for tests on
-    literal rows.
+    literal rows. Time that rules `beside` it claim (by id) is not counted as claimed by this one.
     """
 
     scan: LeadScan | None
@@ -97,6 +97,7 @@ class Question:
     ignored_share: float | None = None
     assume_requirements: bool = False
     run_savings: RunScan | None = None
+    beside: tuple[str, ...] = ()
 
 
 def evaluate(
@@ -120,7 +121,7 @@ def evaluate(
             return [*missing, *(_without_select(rule, run, place, bounds, scan) for place in open_places)]
         if scan is not None:
             # What a rule's own `abstain` says is worth knowing even where it saves nothing.
-            fill_bound(con, rule, values, bounds, with_claims=saves)
+            fill_bound(con, rule, values, bounds, with_claims=saves, beside=question.beside)
         rows = sandbox.query(con, verdict_sql(rule), values).dicts()
     except sandbox.RuleQueryError as error:
         reason = LIMIT_REACHED if isinstance(error, sandbox.RuleLimitError) else "error"

@@ -9,7 +9,7 @@ from traceanalyzer.rules.evaluation.places import Place
 from traceanalyzer.rules.evaluation.removals import Device, Removal
 from traceanalyzer.rules.evaluation.run_savings import Removals, joined
 from traceanalyzer.rules.evaluation.verdicts import Verdict, severity_of
-from traceanalyzer.rules.fix_plan.fix_order import LATENT, PRIMARY, Candidate, FixOrder, Ordered, fixes_of
+from traceanalyzer.rules.fix_plan.fix_order import LATENT, PRIMARY, Candidate, FixOrder, Ordered, SavingsOf, fixes_of
 from traceanalyzer.rules.fix_plan.plan_context import (
     PlanContext,
     Reevaluate,
@@ -58,6 +58,12 @@ def add_latent(
     return extended, latent
 
 
+def _is_needed(savings_of: SavingsOf, order: FixOrder, item: Ordered, removals: Removals, added_ns: int) -> bool:
+    """Return whether a fix saves less than half as much where one of those before it is left out."""
+    others = fixes_of([other for other in order.items if other is not item])
+    return 2 * (savings_of(joined(others, removals)) - savings_of(others)) < added_ns
+
+
 def _scan_all_after(context: PlanContext, waiting: Sequence[Verdict], done: Removals) -> None:
     """Work out what every waiting rule saves after the other fixes: in one scan, which is several times faster."""
     questions: dict[Device, list[Removal]] = {}
@@ -78,6 +84,10 @@ def _latent(context: PlanContext, place: Place, fired: Sequence[Verdict], order:
         verdicts = [replace(verdict, run_ns=added_ns, run_share=share) for verdict in fix.verdicts]
         verdicts = [replace(v, severity=severity_of(share)) if v.rule.severity == AUTO else v for v in verdicts]
         fix = replace(fix, verdicts=tuple(verdicts))
-    after = tuple(item.rule for item in order.items if item.status in (PRIMARY, LATENT))
+    after = tuple(
+        item.rule
+        for item in order.items
+        if item.status in (PRIMARY, LATENT) or _is_needed(savings_of, order, item, fix.removals, added_ns)
+    )
     position = len(order.items) + 1
     return Ordered(replace(fix, bound_ns=added_ns), position, added_ns, status=LATENT, after=after)

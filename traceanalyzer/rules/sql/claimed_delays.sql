@@ -1,40 +1,143 @@
--- One row per host cause and operation that it delayed: those that begin in the pause between two compute kernels in
--- which a claimed row lies, or end it. The rows of a pause follow each other by cause, so a row does not say which.
+-- One row per host cause and operation that it delays, of the host time that goes with the claimed rows:
+-- - all that led to a claimed row. The rows of a pause follow each other by cause, so a row does not say which operation
+--   it delayed: it is any that begins in the pause between two compute kernels, or that was launched between them.
+-- - what delays an operation of the same name by at least half as much and was not judged: where the device still had work,
+--   or outside the window. It shows only once the rest is gone.
 WITH claimed AS (
     SELECT NULL /* claimed */
 ),
-computed AS (
-    SELECT trace_id, device, start_ns, start_ns + dur_ns AS end_ns FROM ledger_rows WHERE bucket = 'compute'
-),
-pauses AS (
-    SELECT DISTINCT
-        rows.trace_id,
-        rows.device,
-        rows.cause,
-        before.end_ns AS since_ns,
-        after.start_ns AS until_ns
+claimed_causes AS (
+    SELECT rows.trace_id, rows.device, rows.cause, rows.row_id, rows.start_ns, rows.dur_ns
     FROM claimed
     JOIN ledger_rows AS rows
       ON rows.trace_id = claimed.row_trace_id
      AND rows.device = claimed.row_device
      AND rows.row_id = claimed.item_id
+),
+shortest AS (
+    SELECT trace_id, device, cause, min(dur_ns) AS dur_ns
+    FROM claimed_causes
+    GROUP BY trace_id, device, cause
+),
+-- Claimed rows, and rows that the rule saw and did not claim although they are long enough.
+judged AS (
+    SELECT trace_id, device, cause, start_ns, dur_ns, TRUE AS is_claimed
+    FROM claimed_causes
+    UNION ALL
+    SELECT trace_id, device, cause, rows.start_ns, rows.dur_ns, FALSE
+    FROM ledger_rows AS rows
+    JOIN shortest USING (trace_id, device, cause)
+    ANTI JOIN claimed_causes USING (trace_id, device, row_id)
+    WHERE rows.kept AND rows.dur_ns >= shortest.dur_ns
+),
+computed AS (
+    SELECT trace_id, device, start_ns, start_ns + dur_ns AS end_ns FROM ledger_rows WHERE bucket = 'compute'
+),
+pauses AS (
+    SELECT
+        judged.trace_id,
+        judged.device,
+        judged.cause,
+        before.end_ns AS since_ns,
+        after.start_ns AS until_ns,
+        bool_or(judged.is_claimed) AS is_claimed,
+        min(judged.dur_ns) AS dur_ns
+    FROM judged
     ASOF LEFT JOIN computed AS before
-        ON before.trace_id = rows.trace_id
-       AND before.device = rows.device
-       AND before.start_ns <= rows.start_ns
+        ON before.trace_id = judged.trace_id
+       AND before.device = judged.device
+       AND before.start_ns <= judged.start_ns
     ASOF LEFT JOIN computed AS after
-        ON after.trace_id = rows.trace_id
-       AND after.device = rows.device
-       AND after.start_ns > rows.start_ns
+        ON after.trace_id = judged.trace_id
+       AND after.device = judged.device
+       AND after.start_ns > judged.start_ns
+    GROUP BY ALL
+),
+scanned AS (
+    SELECT
+        events.trace_id,
+        events.device,
+        events.position,
+        events.op_id,
+        ops.name,
+        ops.start_ns,
+        (ops.kind = 'kernel' AND NOT ops.is_comm) OR ops.kind = 'graph' AS is_compute
+    FROM attribution.lead_events AS events
+    JOIN gpu_ops AS ops
+      ON ops.trace_id = events.trace_id AND ops.op_id = events.op_id
+),
+stretches AS (
+    -- The launches after which, and up to which, the host led to a pause.
+    SELECT
+        pauses.trace_id,
+        pauses.device,
+        pauses.cause,
+        pauses.is_claimed,
+        pauses.dur_ns,
+        pauses.since_ns,
+        pauses.until_ns,
+        min(scanned.position) AS until_position
+    FROM pauses
+    LEFT JOIN scanned
+           ON scanned.trace_id = pauses.trace_id
+          AND scanned.device = pauses.device
+          AND scanned.start_ns = pauses.until_ns
+          AND scanned.is_compute
+    GROUP BY ALL
+),
+launches AS (
+    SELECT trace_id, device, position FROM scanned WHERE is_compute
+),
+led AS (
+    SELECT
+        stretches.trace_id,
+        stretches.device,
+        stretches.cause,
+        scanned.op_id,
+        bool_or(stretches.is_claimed) AS is_claimed,
+        min(stretches.dur_ns) AS dur_ns
+    FROM stretches
+    ASOF LEFT JOIN launches
+        ON launches.trace_id = stretches.trace_id
+       AND launches.device = stretches.device
+       AND launches.position < stretches.until_position
+    JOIN scanned
+      ON scanned.trace_id = stretches.trace_id
+     AND scanned.device = stretches.device
+     AND (
+         scanned.start_ns BETWEEN coalesce(stretches.since_ns, scanned.start_ns) AND coalesce(stretches.until_ns, scanned.start_ns)
+         OR (scanned.position > coalesce(launches.position, -1) AND scanned.position <= stretches.until_position)
+     )
+    GROUP BY stretches.trace_id, stretches.device, stretches.cause, scanned.op_id
+),
+-- Host time between two events belongs to the operation that comes next.
+long_costs AS (
+    SELECT costs.trace_id, costs.device, costs.cause, costs.cost_ns, next.op_id, next.name
+    FROM attribution.lead_costs AS costs
+    JOIN shortest
+      ON shortest.trace_id = costs.trace_id
+     AND shortest.device = costs.device
+     AND shortest.cause = costs.cause
+     AND costs.cost_ns >= shortest.dur_ns / 2
+    ASOF JOIN scanned AS next
+      ON next.trace_id = costs.trace_id
+     AND next.device = costs.device
+     AND next.position >= costs.position
+),
+delayed_names AS (
+    SELECT trace_id, device, cause, name, min(long_costs.cost_ns) AS cost_ns
+    FROM long_costs
+    JOIN led USING (trace_id, device, cause, op_id)
+    WHERE led.is_claimed AND long_costs.cost_ns >= led.dur_ns / 2
+    GROUP BY trace_id, device, cause, name
 )
-SELECT
-    pauses.trace_id,
-    pauses.device,
-    pauses.cause,
-    ops.op_id
-FROM pauses
-JOIN gpu_ops AS ops
-  ON ops.trace_id = pauses.trace_id
- AND ops.device = pauses.device
- AND ops.start_ns >= coalesce(pauses.since_ns, ops.start_ns)
- AND ops.start_ns <= coalesce(pauses.until_ns, ops.start_ns)
+SELECT trace_id, device, cause, op_id FROM led WHERE is_claimed
+UNION
+(
+    SELECT trace_id, device, cause, op_id
+    FROM long_costs
+    JOIN delayed_names USING (trace_id, device, cause, name)
+    WHERE long_costs.cost_ns >= delayed_names.cost_ns / 2
+    EXCEPT
+    SELECT trace_id, device, cause, op_id FROM led WHERE NOT is_claimed
+)

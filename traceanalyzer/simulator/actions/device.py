@@ -145,6 +145,11 @@ def play_memset(stage: Stage, action: Action) -> None:
         stage.machine.memset(size_bytes, action.ns("us", 2.0), action.get("stream", COMPUTE_STREAM))
 
 
+def play_occupied(stage: Stage, action: Action) -> None:
+    """Let the device work for another process before the next op of a stream, which is not recorded."""
+    stage.machine.occupy(action.ns("us"), action.get("stream", COMPUTE_STREAM))
+
+
 def play_item(stage: Stage, action: Action) -> None:
     """Read a scalar back, which waits for everything queued before it."""
     machine = stage.machine

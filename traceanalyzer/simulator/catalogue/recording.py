@@ -102,7 +102,8 @@ class GpuOp:
     `lateness` is the time of the issuing thread, by cause, since the launch of the compute kernel before this one, or
     since the last wait after that launch which began, or ended, after compute had. `blocked_ns` is its waiting time in
     synchronisations meanwhile. `settled` is the blame for the time that compute was idle up to then. `waited_ns` is how
-    long a communication kernel ran before the last of its ranks arrived.
+    long a communication kernel ran before the last of its ranks arrived; `occupied_ns` how long the device worked for
+    another process before the op could start.
     """
 
     index: int
@@ -128,6 +129,7 @@ class GpuOp:
     blocked_ns: int = 0
     settled: Mapping[str, int] = field(default_factory=dict)
     waited_ns: int = 0
+    occupied_ns: int = 0
 
     @property
     def device(self) -> int:

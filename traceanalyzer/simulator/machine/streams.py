@@ -33,6 +33,7 @@ class Streams:
         self._engine_free: dict[tuple[int, str], GpuOp] = {}
         self._events: dict[int | str, Event] = {}  # by name, or by stream: its last one
         self._event_count = 0
+        self._occupied_ns: dict[int, int] = {}
 
     def put(self, op: GpuOp) -> None:
         """Queue an op on its stream; one that is there already is changed."""
@@ -52,6 +53,14 @@ class Streams:
         if engine is not None and engine.end_ns > start_ns:
             start_ns, producer = engine.end_ns, engine.index
         return start_ns, producer
+
+    def occupy(self, stream: int, dur_ns: int) -> None:
+        """Keep the next op of a stream from running for a time, for work of others."""
+        self._occupied_ns[stream] = self._occupied_ns.get(stream, 0) + dur_ns
+
+    def pop_occupied_ns(self, stream: int) -> int:
+        """Return how long the next op of a stream waits for work of others, once."""
+        return self._occupied_ns.pop(stream, 0)
 
     def queued(self, stream: int) -> list[GpuOp]:
         """Return what must be done for a stream to be: its last op, and what it has to wait for since."""

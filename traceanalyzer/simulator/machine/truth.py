@@ -75,13 +75,15 @@ def _device_blame(ops: Sequence[GpuOp], waiting: GpuOp, from_ns: int, blame: Cou
     """Blame the time from `from_ns` to an op's start on the chain of ops that it waited for."""
     if from_ns >= waiting.start_ns:
         return
+    ready_ns = max(from_ns, waiting.start_ns - waiting.occupied_ns)
+    blame["dev.unresolved"] += waiting.start_ns - ready_ns
     if waiting.producer is None:
-        blame["host.launch_api"] += waiting.start_ns - from_ns
+        blame["host.launch_api"] += ready_ns - from_ns
         return
     producer = ops[waiting.producer]
-    idle_from_ns = max(from_ns, min(producer.end_ns, waiting.start_ns))
+    idle_from_ns = max(from_ns, min(producer.end_ns, ready_ns))
     same_graph = producer.graph_id is not None and producer.correlation == waiting.correlation
-    blame["dev.graph_gap" if same_graph else "dev.dispatch"] += waiting.start_ns - idle_from_ns
+    blame["dev.graph_gap" if same_graph else "dev.dispatch"] += ready_ns - idle_from_ns
     runs_from_ns = max(from_ns, producer.start_ns)
     # Until its last rank was there, a collective waited for that rank; what a message waits for is its own doing.
     waited_ns = 0 if producer.collective is None or producer.collective.is_message else producer.waited_ns

@@ -152,6 +152,7 @@ ACTIONS: dict[str, dict[str, Check]] = {
     "d2h": {"mb": _us, "us": _us, "pinned": checked_flag, "stream": _stream, "blocking": checked_flag},
     "memset": {"mb": _us, "us": _us, "stream": _stream},
     "item": {"count": checked_count},
+    "occupied": {"us": _us, "stream": _stream},
     "sync": {"kind": _sync_kind, "stream": _stream},
     "event_record": {"stream": _stream, "event": checked_text},
     "stream_wait": {"on": _stream, "of": _stream, "event": checked_text},

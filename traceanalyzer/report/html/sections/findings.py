@@ -11,10 +11,10 @@ from markupsafe import Markup
 from traceanalyzer.diagnosis import SEVERITIES, AttachedExplanation, Diagnosis, Evidence, Finding, Fix
 from traceanalyzer.report.diagnosis_blocks.findings import (
     finding_facts,
+    other_place_words,
     rival_blocks,
     telling_columns,
 )
-from traceanalyzer.report.diagnosis_blocks.places import finding_place
 from traceanalyzer.report.html.block_markup import blocks_markup
 from traceanalyzer.report.html.document import Part
 from traceanalyzer.report.html.markup import filled, shown_name
@@ -114,7 +114,7 @@ def _card(
         "fixes": [_fix(fix) for fix in finding.fixes],
         "rivals": blocks_markup(rival_blocks(diagnosis, finding)),
         "explanations": [(item, [_fix(fix) for fix in item.fixes]) for item in explanations],
-        "also": [_also(diagnosis, other) for other in others[:MOST_PLACES]],
+        "also": [other_place_words(diagnosis, other) for other in others[:MOST_PLACES]],
         "more_places": max(0, len(others) - MOST_PLACES),
         "timeline": timelines.markup(excerpts),
     }
@@ -130,11 +130,6 @@ def _facts(diagnosis: Diagnosis, finding: Finding, saves: str) -> list[str]:
 
 def _fix(fix: Fix) -> dict[str, Any]:
     return {"text": fix.text, "code": fix.code, "lang": fix.lang}
-
-
-def _also(diagnosis: Diagnosis, other: Finding) -> str:
-    saving = f"up to {gain(worth_share(other))}" if worth_share(other) else other.severity
-    return f"{finding_place(diagnosis, other) or 'here'}: {saving}"
 
 
 def _table(evidence: Evidence, excerpts: dict[int, int]) -> EvidenceTable:
