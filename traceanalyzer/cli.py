@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import sys
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 
 import click
 
 from traceanalyzer.commands import COMPLETION_VARIABLE, PROGRAM
 from traceanalyzer.commands.output import show_error
-from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.errors import TraceAnalyzerError, suggestion
 from traceanalyzer.report.visible import visible
 from traceanalyzer.unfinished import interrupted
 
@@ -69,6 +71,18 @@ class Commands(click.Group):
             _show_whole_summary(command)
             self.add_command(command)
         return self.commands.get(cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that the arguments begin with; raise TraceAnalyzerError with one of a similar name."""
+        name = args[0]
+        if self.get_command(ctx, name) is None and not name.startswith("-"):
+            hint = suggestion(name, list(_COMMANDS), "`traceanalyzer --help` lists all")
+            if Path(name).exists():
+                hint = "to diagnose a run: traceanalyzer diagnose " + shlex.quote(name)
+            raise TraceAnalyzerError("no such command", name, hint)
+        return super().resolve_command(ctx, args)
 
 
 def _show_whole_summary(command: click.Command) -> None:
@@ -142,6 +156,9 @@ def _run(arguments: list[str]) -> int:
         return EXIT_ERROR
     except click.exceptions.Exit as done:
         return done.exit_code
+    except click.exceptions.NoArgsIsHelpError as help_page:
+        help_page.show()
+        return EXIT_ERROR
     except click.ClickException as error:
         # A shell puts names of files where a pattern stood.
         error.message = visible(error.message)  # type: ignore[misc]

@@ -408,3 +408,31 @@ def test_ascii_terminal_costs_characters_not_the_report(run: Path) -> None:
     out, err = process.communicate()
     assert (process.returncode, err) == (0, "")
     assert "run42" in out
+
+
+def test_no_command_shows_the_help_as_it_is_laid_out(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    assert "\n\nCommands:\n  baseline" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("diagnos", "did you mean 'diagnose'?"), ("xyz", "lists all"), (".", "traceanalyzer diagnose .")],
+)
+def test_what_is_no_command_is_one_sentence_with_the_likely_one(
+    capsys: pytest.CaptureFixture[str], name: str, hint: str
+) -> None:
+    assert main([name]) == 2
+    message = capsys.readouterr().err
+    assert f"error: {name}: no such command" in message
+    assert hint in message
+
+
+@pytest.mark.check
+def test_times_with_a_zone_are_shown(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = [str(root / "sample_traces" / "slow_loader"), "--store", str(tmp_path)]
+    assert (
+        main(["sql", *run, "SELECT TIMESTAMPTZ '2026-01-02 03:04:05+00' AT TIME ZONE 'UTC' AS a, now() > a AS b"]) == 0
+    )
+    assert main(["sql", *run, "SELECT now()"]) == 0
+    assert "2026-01-02 03:04:05" in capsys.readouterr().out

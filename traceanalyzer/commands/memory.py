@@ -2,41 +2,26 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from pathlib import Path
 
 import click
 
 from traceanalyzer.commands.opening import RunOptions, opened, run_options, step_options
+from traceanalyzer.commands.output import report_options, written
+from traceanalyzer.report import formats
 
 _MIB = 2**20
 _HEAD_BYTES = 2**12
 _LINES = 15
-_PEAKS = """
-SELECT trace, place, device, step, peak_bytes, reserved_at_peak_bytes, peak_reserved_bytes, before_bytes, after_bytes,
-    peak_change_bytes
-FROM memory_peaks
-WHERE place = 'device'
-"""
-_HOLDERS = """
-SELECT trace, device, category, operator, module, live_bytes, live_share
-FROM memory_at_peak
-WHERE place = 'device'
-LIMIT 20
-"""
-_GROWTH = """
-SELECT trace, device, step, operator, module, left_bytes, steps_in_row
-FROM memory_growth
-WHERE place = 'device' AND is_suspected
-LIMIT 20
-"""
+FORMATS = (*formats.RENDERERS, "json")
 
 
 @click.command()
 @run_options
 @step_options
-def memory(options: RunOptions) -> None:
+@report_options(FORMATS, "For a run: a page to read, the same as Markdown, or the numbers as JSON.")
+def memory(options: RunOptions, layout: str | None, output: Path | None) -> None:
     """Show the peak memory of a run, what was alive then, and what grows.
 
     RUN may also be a snapshot of PyTorch's allocator (`torch.cuda.memory._dump_snapshot`), which is read without
@@ -49,7 +34,7 @@ def memory(options: RunOptions) -> None:
     elif kind == "timeline" and isinstance(path, Path):
         _show_timeline(path)
     else:
-        _show_run(options)
+        _show_run(options, layout, output)
 
 
 def _kind_of(path: Path) -> str:
@@ -73,17 +58,20 @@ def _kind_of(path: Path) -> str:
     return "timeline" if start.startswith(b"[[-1,1,") else "run"
 
 
-def _show_run(options: RunOptions) -> None:
+def _show_run(options: RunOptions, layout: str | None, output: Path | None) -> None:
+    format_ = formats.chosen(layout, output, FORMATS)
     with opened(options) as (run, activity):
-        from traceanalyzer.report.screens import result_set
+        from traceanalyzer.answers.memory_of_run import memory_of_run
 
-        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-        for title, query in (("Peaks", _PEAKS), ("Alive at the peak", _HOLDERS), ("Suspected leaks", _GROWTH)):
-            result = run.connection.execute(query)
-            activity.stop()
-            sys.stdout.write(f"{title}\n")
-            result_set.write_table(result, sys.stdout, width=width)
-            sys.stdout.write("\n")
+        activity.phase("adding up memory")
+        answer, name = memory_of_run(run.connection), run.name
+    with written(output) as stream:
+        from traceanalyzer.report.screens import memory as report
+
+        if format_ == "json":
+            report.write_json(answer, name, stream)
+        else:
+            formats.render(report.sections(answer, name), format_, stream)
 
 
 def _show_snapshot(path: Path) -> None:
