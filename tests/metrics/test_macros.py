@@ -89,6 +89,16 @@ def test_gaps_are_what_the_union_leaves_between_its_ends(
     assert ask(macros, "interval_gaps('one')", one=rows) == islands(inside - union)
 
 
+def test_launch_sizes_are_equal_where_all_six_numbers_are(macros: duckdb.DuckDBPyConnection) -> None:
+    query = "SELECT launch_size(9, 2, 1, 128, 1, 1) = launch_size(?, 2, 1, 128, 1, ?)"
+    assert [macros.execute(query, pair).fetchone() for pair in ((9, 1), (9, 2), (8, 1), (None, 1))] == [
+        (True,),
+        (False,),
+        (False,),
+        (None,),
+    ]
+
+
 @pytest.mark.parametrize(
     ("macro", "combine"),
     [("interval_subtract", Covered.difference), ("interval_intersect", Covered.intersection)],

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from traceanalyzer.commands.opening import RunOptions, opened, run_options, step_options
-from traceanalyzer.commands.output import written
+from traceanalyzer.commands.output import chosen_format, report_options, written
 from traceanalyzer.report import formats
 
 FORMATS = (*formats.RENDERERS, "json")
@@ -37,14 +37,7 @@ DEFAULT_ROWS = 20
 @click.option(
     "--top", "limit", type=click.IntRange(min=1), default=DEFAULT_ROWS, show_default=True, metavar="N", help="Rows."
 )
-@click.option(
-    "--format",
-    "layout",
-    type=click.Choice(FORMATS),
-    show_default=formats.BY_SUFFIX.format("terminal"),
-    help="A page to read, the same as Markdown, or the numbers as JSON.",
-)
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the page to FILE.")
+@report_options(FORMATS, "A page to read, the same as Markdown, or the numbers as JSON.")
 def top(
     options: RunOptions,
     what: str,
@@ -59,7 +52,7 @@ def top(
 
     Times are sums over calls and ranks. The rows come from metrics that `sql` can query; the last line names theirs.
     """
-    format_ = formats.chosen(layout, output, FORMATS)
+    format_ = chosen_format(layout, output, FORMATS)
     with opened(options) as (run, activity):
         from traceanalyzer.answers.top import top as largest
 

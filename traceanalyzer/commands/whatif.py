@@ -8,7 +8,7 @@ import click
 
 from traceanalyzer.commands.completion import cause_names, completes
 from traceanalyzer.commands.opening import RunOptions, opened, several_run_options, step_options
-from traceanalyzer.commands.output import check_for_browser, written
+from traceanalyzer.commands.output import chosen_format, report_options, written
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.renamed import with_new_names
 from traceanalyzer.report import formats
@@ -38,14 +38,11 @@ FORMATS = (*formats.RENDERERS, "json")
     is_flag=True,
     help="Let each operator take its floor: the least time that the device's data sheet allows (operator_floors).",
 )
-@click.option(
-    "--format",
-    "layout",
-    type=click.Choice(FORMATS),
-    show_default=formats.BY_SUFFIX.format("terminal"),
-    help="A page to read, the same as Markdown or as a page for a browser, or everything as JSON.",
+@report_options(
+    FORMATS,
+    "A page to read, the same as Markdown or as a page for a browser, or everything as JSON.",
+    "answer",
 )
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the answer to FILE.")
 def whatif(
     options: RunOptions,
     removed: tuple[str, ...],
@@ -61,12 +58,11 @@ def whatif(
     """
     from traceanalyzer.attribution.lead_scan.what_if import Change, causes_named, parse_faster, what_if
 
-    format_ = formats.chosen(layout, output, FORMATS)
+    format_ = chosen_format(layout, output, FORMATS)
     if not (removed or faster or at_roof):
         raise TraceAnalyzerError(
             "no change was given", "whatif", "for example --remove host.dataloader, --faster gemm=2x, or --at-roof"
         )
-    check_for_browser(format_, output)
     removed = tuple(map(with_new_names, removed))
     causes_named(removed)
     change = Change(tuple(dict.fromkeys(removed)), tuple(parse_faster(text) for text in faster), at_roof)

@@ -36,8 +36,9 @@
 --   flops              DOUBLE   operations of one launch; NULL: unknown, or another grid or block
 --   spread             DOUBLE   greatest / least of these over the profiled launches, of whichever is larger; NULL: unknown
 --   headroom_ns        BIGINT   see above; NULL: rates are unknown
-WITH launched AS (
+WITH launched AS MATERIALIZED (
     SELECT
+        row_number() OVER () AS launched_id,
         trace_id,
         device,
         name,
@@ -51,7 +52,7 @@ WITH launched AS (
         CAST(sum(dur_ns) AS BIGINT) AS sum_ns
     FROM canonical.gpu_ops
     WHERE kind = 'kernel' AND NOT is_comm
-    GROUP BY ALL
+    GROUP BY trace_id, device, name, grid_x, grid_y, grid_z, block_x, block_y, block_z
 ),
 -- Of each side by itself: how many names mean one function, and how many functions have one base.
 names AS (
@@ -90,16 +91,15 @@ equal_names AS (
 ),
 found AS (
     SELECT
-        launched.*,
+        launched.launched_id,
         kernels.* EXCLUDE (name, grid_x, grid_y, grid_z, block_x, block_y, block_z),
         CASE
             WHEN NOT is_whole THEN 3
-            WHEN launched.grid_x = kernels.grid_x
-             AND launched.grid_y = kernels.grid_y
-             AND launched.grid_z = kernels.grid_z
-             AND launched.block_x = kernels.block_x
-             AND launched.block_y = kernels.block_y
-             AND launched.block_z = kernels.block_z
+            WHEN launch_size(
+                launched.grid_x, launched.grid_y, launched.grid_z, launched.block_x, launched.block_y, launched.block_z
+            ) = launch_size(
+                kernels.grid_x, kernels.grid_y, kernels.grid_z, kernels.block_x, kernels.block_y, kernels.block_z
+            )
             THEN 1
             ELSE 2
         END AS tier
@@ -114,21 +114,11 @@ found AS (
 nearest AS (
     SELECT *
     FROM found
-    QUALIFY tier = min(tier) OVER (
-        PARTITION BY trace_id, device, name, grid_x, grid_y, grid_z, block_x, block_y, block_z
-    )
+    QUALIFY tier = min(tier) OVER (PARTITION BY launched_id)
 ),
 measured AS (
     SELECT
-        trace_id,
-        device,
-        name,
-        grid_x,
-        grid_y,
-        grid_z,
-        block_x,
-        block_y,
-        block_z,
+        launched_id,
         any_value(tier) AS tier,
         count(*) AS profiled_count,
         avg(sm_percent) AS sm_percent,
@@ -140,7 +130,7 @@ measured AS (
         if(any_value(tier) = 1 AND count(flops) = count(*), avg(flops), NULL) AS flops,
         greatest(max(dram_bytes) / nullif(min(dram_bytes), 0), max(flops) / nullif(min(flops), 0)) AS spread
     FROM nearest
-    GROUP BY trace_id, device, name, grid_x, grid_y, grid_z, block_x, block_y, block_z
+    GROUP BY launched_id
 )
 SELECT
     traces.trace,
@@ -172,15 +162,6 @@ SELECT
     END AS headroom_ns
 FROM launched
 JOIN canonical.traces AS traces USING (trace_id)
-LEFT JOIN measured
-  ON measured.trace_id = launched.trace_id
- AND measured.device = launched.device
- AND measured.name = launched.name
- AND measured.grid_x IS NOT DISTINCT FROM launched.grid_x
- AND measured.grid_y IS NOT DISTINCT FROM launched.grid_y
- AND measured.grid_z IS NOT DISTINCT FROM launched.grid_z
- AND measured.block_x IS NOT DISTINCT FROM launched.block_x
- AND measured.block_y IS NOT DISTINCT FROM launched.block_y
- AND measured.block_z IS NOT DISTINCT FROM launched.block_z
+LEFT JOIN measured USING (launched_id)
 ORDER BY launched.trace_id, launched.device, launched.sum_ns DESC, launched.name, launched.grid_x, launched.grid_y,
     launched.grid_z, launched.block_x, launched.block_y, launched.block_z

@@ -65,23 +65,17 @@ call_kernels AS (
         joined.spread,
         joined.dram_bytes,
         joined.flops,
-        hash(
-            costs.trace_id, joined.device, joined.name, joined.grid_x, joined.grid_y, joined.grid_z, joined.block_x,
-            joined.block_y, joined.block_z
-        ) AS kernel
+        hash(costs.trace_id, joined.device, joined.name, joined.size) AS kernel
     FROM costs
     JOIN modelled_ops AS owned USING (trace_id, slice_id)
     JOIN canonical.gpu_ops AS ops ON ops.trace_id = owned.trace_id AND ops.op_id = owned.op_id AND ops.kind = 'kernel'
-    LEFT JOIN ncu_join AS joined
+    LEFT JOIN (
+        SELECT *, launch_size(grid_x, grid_y, grid_z, block_x, block_y, block_z) AS size FROM ncu_join
+    ) AS joined
       ON joined.trace_id = ops.trace_id
      AND joined.device = ops.device
      AND joined.name = ops.name
-     AND joined.grid_x = ops.grid_x
-     AND joined.grid_y = ops.grid_y
-     AND joined.grid_z = ops.grid_z
-     AND joined.block_x = ops.block_x
-     AND joined.block_y = ops.block_y
-     AND joined.block_z = ops.block_z
+     AND joined.size = launch_size(ops.grid_x, ops.grid_y, ops.grid_z, ops.block_x, ops.block_y, ops.block_z)
 ),
 shared_kernels AS (
     SELECT kernel

@@ -30,10 +30,34 @@ operators AS MATERIALIZED (
     FROM canonical.host_slices
     WHERE category = 'cpu_op'
 ),
+launchers AS MATERIALIZED (
+    SELECT DISTINCT
+        trace_id,
+        cpu_op_id AS launcher_id
+    FROM canonical.gpu_ops
+    WHERE cpu_op_id IS NOT NULL
+),
+climbing AS (
+    SELECT
+        trace_id,
+        launcher_id,
+        launcher_id AS slice_id
+    FROM launchers
+    UNION ALL
+    SELECT
+        climbing.trace_id,
+        climbing.launcher_id,
+        operators.around_id
+    FROM climbing
+    JOIN operators ON operators.trace_id = climbing.trace_id AND operators.slice_id = climbing.slice_id
+    WHERE operators.around_id IS NOT NULL
+),
+around AS MATERIALIZED (FROM climbing),
 -- Of nested calls of one operator, the outermost.
 calls AS MATERIALIZED (
     SELECT *
     FROM operators
+    SEMI JOIN around USING (trace_id, slice_id)
     QUALIFY coalesce(
         start_ns + dur_ns > max(start_ns + dur_ns) OVER (
             PARTITION BY trace_id, thread_id, name
@@ -42,28 +66,6 @@ calls AS MATERIALIZED (
         ),
         TRUE
     )
-),
-launchers AS MATERIALIZED (
-    SELECT DISTINCT
-        trace_id,
-        cpu_op_id AS launcher_id
-    FROM canonical.gpu_ops
-    WHERE cpu_op_id IS NOT NULL
-),
-around AS (
-    SELECT
-        trace_id,
-        launcher_id,
-        launcher_id AS slice_id
-    FROM launchers
-    UNION ALL
-    SELECT
-        around.trace_id,
-        around.launcher_id,
-        operators.around_id
-    FROM around
-    JOIN operators ON operators.trace_id = around.trace_id AND operators.slice_id = around.slice_id
-    WHERE operators.around_id IS NOT NULL
 ),
 launched AS (
     SELECT
