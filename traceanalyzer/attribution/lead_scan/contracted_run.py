@@ -395,7 +395,7 @@ class ContractedRun:
             if low == high or not lanes:
                 continue  # Where nothing changes and nothing comes earlier, all leads are 0.
             asked.append(Asked(scan, self.positions[scan], [what_ifs[lane] for lane in lanes]))
-            leads.append(left[low:high, lanes])
+            leads.append(left[low:high] if len(lanes) == left.shape[1] else left[low:high, lanes])
             places.append((low, high, lanes))
         for (low, high, lanes), answer in zip(places, self.scans.arrivals(asked, leads), strict=True):
             found.lead_ns[low:high, lanes] = answer.lead_ns

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from traceanalyzer.attribution.lead_scan.scan import Scan
-from traceanalyzer.attribution.lead_scan.walk import NO_LIMIT, Changes, Need, ScanEvents
+from traceanalyzer.attribution.lead_scan.scan import LANES_FROM, Scan
+from traceanalyzer.attribution.lead_scan.walk import NO_LIMIT, Changes, Need, ScanEvents, Walk
 from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW
 from traceanalyzer.attribution.vocabulary.buckets import Ints
 
@@ -70,16 +70,12 @@ def contract(scan: Scan, positions: Sequence[int], changes: Sequence[Changes]) -
 def _contract(scan: Scan, positions: Sequence[int], changes: Sequence[Changes]) -> Arrivals:
     """Walk once for each what-if without any limit, and once for each class of meetings with those marked."""
     asked, meetings = len(changes), len(positions)
-    walk = scan.walk_lanes([*changes] * (PREDECESSORS + 1))
-    leads = np.empty((meetings, PREDECESSORS + 1, asked), np.int64)
-    shorter = np.empty((meetings, asked), np.int64)
-    for row, position in enumerate(positions):
-        walk.advance(position + 1)
-        shorter[row] = walk.shorter_ns(position)[:asked]
-        leads[row] = walk.start(position).reshape(PREDECESSORS + 1, asked)
-        marked = np.full((PREDECESSORS + 1, asked), UNLIMITED)
-        marked[row % PREDECESSORS] = -_MARK * (row // PREDECESSORS + 1)
-        walk.ends[position] = marked.ravel()
+    row = np.arange(meetings)
+    left = np.full((meetings, PREDECESSORS + 1, asked), UNLIMITED)
+    left[row, row % PREDECESSORS] = -_MARK * (row // PREDECESSORS + 1)[:, None]
+    leads = _starts(scan, positions, [*changes] * (PREDECESSORS + 1), left.reshape(meetings, -1))
+    leads = leads.reshape(meetings, PREDECESSORS + 1, asked)
+    shorter = np.stack([one.shorter_ns[positions] for one in changes], axis=-1)
     limit, marks = leads[:, PREDECESSORS], leads[:, :PREDECESSORS]
     is_marked = marks < 0  # Only a marked meeting makes a lead less than 0.
     number = -(marks // _MARK)
@@ -96,13 +92,28 @@ def arrivals(scan: Scan, positions: Sequence[int], changes: Sequence[Changes], l
         Changes(one.host_gain_ns << bits, one.wait_removed, one.earlier_ns << bits, one.shorter_ns << bits)
         for one in changes
     ]
-    walk = _shifted(scan, bits).walk_lanes(shifted)
-    found = np.empty_like(leads)
-    for row, position in enumerate(positions):
-        walk.advance(position + 1)
-        found[row] = walk.start(position)
-        walk.ends[position] = (leads[row] << bits) + row + 1
+    left = (leads << bits) + np.arange(1, len(positions) + 1)[:, None]
+    found = _starts(_shifted(scan, bits), positions, shifted, left)
     return Arrived(found >> bits, ((found & ((1 << bits) - 1)) - 1).astype(np.int32))
+
+
+def _starts(scan: Scan, positions: Sequence[int], changes: Sequence[Changes], left: Ints) -> Ints:
+    """Return the leads with which meetings start, where they are left with `left`: a column for each lane."""
+    found = np.empty_like(left)
+    if len(changes) < LANES_FROM:
+        for lane, one in enumerate(changes):
+            walk, of_lane = Walk(scan.events, one), left[:, lane].tolist()
+            for position, lead in zip(positions, of_lane, strict=True):
+                walk.advance(position + 1)
+                walk.ends[position] = lead
+            found[:, lane] = [walk.starts[position] for position in positions]
+        return found
+    lanes = scan.walk_lanes(changes)
+    for row, position in enumerate(positions):
+        lanes.advance(position + 1)
+        found[row] = lanes.start(position)
+        lanes.ends[position] = left[row]
+    return found
 
 
 def _shifted(scan: Scan, bits: int) -> Scan:
