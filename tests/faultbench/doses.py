@@ -174,4 +174,6 @@ def respond(dose: Dose, way: Way = "tables", strengths: tuple[float, ...] = STRE
 
 
 def _bound(seen: Examined, rule: str) -> float | None:
-    return max((promised_share(item) or 0.0 for item in seen.findings if item.rule == rule), default=None)
+    """Return what a rule, or one that refines it and stands for it, promises; None: neither fires."""
+    names = {rule, *(finer.id for finer in rules() if rule in finer.refines)}
+    return max((promised_share(item) or 0.0 for item in seen.findings if item.rule in names), default=None)
