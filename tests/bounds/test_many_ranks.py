@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import pytest
 from report_diagnoses import many_ranks
 from workloads.wide_jobs import Planted, planted_job
 
+from traceanalyzer.cli import main
 from traceanalyzer.diagnosis import Diagnosis, RankSteps, RunLedger, StandsOut
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report import formats
@@ -102,3 +104,26 @@ def test_evidence_is_of_opened_ranks(planted: Diagnosis) -> None:
     assert proven
     assert proven <= set(screening.opened)
     assert f"All {RANKS - 1} ranks screened, {len(screening.opened)} opened" in report_of(planted)
+
+
+@pytest.mark.parametrize(
+    ("options", "hint"),
+    [
+        (["--open-ranks", "3-"], "for example 17,131 or 8-15"),
+        (["--open-ranks", "9-2"], "for example 17,131 or 8-15"),
+        (["--open-ranks", "7"], "it has 1, from 0 to 0"),
+        (["--level", "screen", "--open", "3"], "give one of both"),
+    ],
+)
+def test_ranks_that_cannot_be_opened_are_refused(
+    options: list[str], hint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["diagnose", "sample_traces/healthy", "--store", str(tmp_path), *options]) == 2
+    assert f"hint: {hint}" in capsys.readouterr().err
+
+
+def test_a_run_of_one_rank_can_be_screened_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diagnose", "sample_traces/slow_loader", "--store", str(tmp_path), "--level", "screen"]) == 0
+    out = capsys.readouterr().out
+    assert "1 rank screened, none opened; no evidence is quoted." in out
+    assert "Longest stretches" not in out

@@ -147,5 +147,5 @@ def test_each_number_has_a_test(corpus: Path) -> None:
 
 
 def test_each_test_of_the_table_is_there() -> None:
-    text = "\n".join(path.read_text() for path in Path(__file__).parents[1].glob("*/test_*.py"))
+    text = "\n".join(path.read_text() for path in Path(__file__).parents[1].rglob("test_*.py"))
     assert [test for test in set(_compared().values()) if f"def {test}(" not in text] == []

@@ -101,13 +101,19 @@ class WindowSaving:
 class RunBound:
     """What a what-if saves of a run, which takes as long as its slowest rank, and of each of its devices.
 
-    It saves `saved_ns` at most, and at least `open_ns` less: see `contracted_run`.
+    Of many ranks that could not be shown to be exact (see `contracted_run`), these are the most that is saved, and
+    `least` is the least.
     """
 
     saved_ns: int
     window_ns: int  # of the slowest device
     devices: Mapping[Place, int]
-    open_ns: int = 0
+    least: Self | None = None
+
+    @property
+    def open_ns(self) -> int:
+        """How much less may be saved."""
+        return 0 if self.least is None else self.saved_ns - self.least.saved_ns
 
 
 class _Gain(NamedTuple):
@@ -405,10 +411,14 @@ class Bounds:
             saved[place] = min(max(0, round(gain.most_ns * window_ns / measured_ns)), window_ns)
             at_least = min(max(0, round((gain.most_ns - gain.open_ns) * window_ns / measured_ns)), window_ns)
             least[place] = saved[place] if not gain.open_ns else at_least
-        longest = max(lengths.values(), default=0)
-        left = max((lengths[place] - saved[place] for place in self.places), default=0)
-        left_at_most = max((lengths[place] - least[place] for place in self.places), default=0)
-        return RunBound(longest - left, longest, saved, left_at_most - left)
+        most = _run_bound(lengths, saved)
+        return most if least == saved else replace(most, least=_run_bound(lengths, least))
+
+
+def _run_bound(lengths: Mapping[Place, int], saved: Mapping[Place, int]) -> RunBound:
+    longest = max(lengths.values(), default=0)
+    left = max((lengths[place] - saved[place] for place in lengths), default=0)
+    return RunBound(longest - left, longest, saved)
 
 
 def _held(scan: Scan) -> Scan:

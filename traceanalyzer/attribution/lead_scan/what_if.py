@@ -79,6 +79,7 @@ LEFT JOIN calls USING (trace_id, device)
 
 WhatIfs = Mapping[Place, WhatIf]
 
+MANY_RANKS = "many-ranks: the scan of this many ranks could not be shown to be exact"
 # A range narrower than this share of the window is one number.
 _NARROW_SHARE = 0.01
 
@@ -233,13 +234,16 @@ def what_if(con: duckdb.DuckDBPyConnection, change: Change) -> Answer:
     together = len(bounds.places) > 1 and bounds.run_abstains() is None
     lower = bounds.lower_bounds(UNCERTAINTIES)
     uncertainties, from_most_to_least = [*lower], [bounds, *lower.values()]
-    runs = [[one.run(part) for part in asked] for one in from_most_to_least] if together else []
+    runs = [one.runs(asked) for one in from_most_to_least] if together else []
+    if any(run.least for of_one in runs for run in of_one):
+        uncertainties.append(MANY_RANKS)
+        runs.append([run.least or run for run in runs[-1]])
     devices = []
     for trace_id, device, trace, rank, window_ns, step_count in con.execute(_DEVICES).fetchall():
         place = (trace_id, device)
         abstains = bounds.abstains(*place)
         what_ifs = [part.get(place, WhatIf()) for part in asked]
-        saved: list[list[int | None]] = [[None] * len(what_ifs)] * len(from_most_to_least)
+        saved: list[list[int | None]] = [[None] * len(what_ifs)] * (len(uncertainties) + 1)
         if abstains is None and together:
             saved = _never_more([[run.devices[place] for run in of_one] for of_one in runs])
         elif abstains is None:

@@ -31,7 +31,8 @@ def screening_words(diagnosis: Diagnosis) -> str:
     if screening is None:
         return ""
     count = f"{len(screening.opened):,} opened" if screening.opened else "none opened"
-    words = f"All {screening.rank_count:,} ranks screened, {count}"
+    every = "All " if screening.rank_count > 1 else ""
+    words = f"{every}{counted(screening.rank_count, 'rank')} screened, {count}"
     if diagnosis.run_ledger is not None:
         words += "; bounds of the run are of all ranks"
     return f"{words}; evidence is of the opened ones." if screening.opened else f"{words}; no evidence is quoted."

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-
-import numpy as np
+from statistics import median
 
 from traceanalyzer.diagnosis import Finding, RankSteps, RunLedger, Screening
 from traceanalyzer.errors import TraceAnalyzerError
@@ -71,5 +70,5 @@ def _usual(steps: Sequence[RankSteps]) -> Iterator[str]:
         roles.setdefault(item.role, []).append(item)
     for members in roles.values():
         own_ns = [sum(item.own_ns) for item in members]
-        usual_ns = np.median(own_ns)
+        usual_ns = median(own_ns)
         yield min(zip(members, own_ns, strict=True), key=lambda member: abs(member[1] - usual_ns))[0].trace

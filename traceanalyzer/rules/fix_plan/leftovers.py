@@ -21,7 +21,8 @@ def say_what_is_left(
 ) -> dict[Place, FixOrder]:
     """Return the orders in which a general fix behind one that refines it has the verdict on the rest.
 
-    Only where its message says how much time it claims: other messages do not change with the rest.
+    Only where its message says how much time it claims: other messages do not change with the rest. An alternative
+    that would add nothing keeps its own verdict: it is another way to the same time.
     """
     extended = {}
     for place, order in orders.items():
@@ -30,6 +31,7 @@ def say_what_is_left(
             rule = item.candidate.rule
             finer = [other for other in items if other.status == PRIMARY and rule.id in other.candidate.rule.refines]
             is_said = item.status != LATENT and "claimed_share" in rule.message
+            is_said &= item.marginal_ns >= context.floor_ns(place)
             has_rest = is_said and finer and _same_places(item, finer)
             items.append(_rest(context, place, item, finer, evaluate) if has_rest else item)
         extended[place] = replace(order, items=tuple(items))
