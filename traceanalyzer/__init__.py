@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from traceanalyzer.display import show_with
+
 if TYPE_CHECKING:
     from traceanalyzer import charts
     from traceanalyzer.comparison.loading import diff
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Diagnosis", "Run", "TraceAnalyzerError", "charts", "diff", "open", "open_run"]
 __version__ = "0.2.0"
+
+show_with("traceanalyzer.report.results")
 
 _MODULES = {
     "Diagnosis": "traceanalyzer.diagnosis",

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from traceanalyzer.display import display
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -386,42 +388,27 @@ class Diagnosis:
 
     def table(self, name: str) -> pa.Table:
         """Return findings, ledger, fixes or evidence as an Arrow table, one row each; raises for another name."""
-        from traceanalyzer.report.diagnosis_tables import diagnosis_table
-
-        return diagnosis_table(self, name)
+        return display().diagnosis_table(self, name)
 
     def to_markdown(self) -> str:
         """Return the report as Markdown."""
-        return self._written("markdown")
+        return display().diagnosis_text(self, "markdown")
 
     def to_json(self) -> str:
         """Return everything as JSON (docs/json.md)."""
-        return self._written("json")
+        return display().diagnosis_text(self, "json")
 
     def to_html(self, path: str | Path, run: Run | None = None) -> Path:
         """Write the report as a page and return its path; with its open run it has timelines and tables."""
-        from traceanalyzer.report.html.page import page
-
         file = Path(path)
-        file.write_text(page(self, run), encoding="utf-8")
+        file.write_text(display().diagnosis_page(self, run), encoding="utf-8")
         return file
 
     def __str__(self) -> str:
-        return self._written("terminal")
+        return display().diagnosis_text(self, "terminal")
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text("…" if cycle else str(self))
 
     def _repr_html_(self) -> str:
-        from traceanalyzer.report.html.notebook import diagnosis_html
-
-        return diagnosis_html(self)
-
-    def _written(self, format_: str) -> str:
-        from io import StringIO
-
-        from traceanalyzer.report.formats import write_diagnosis
-
-        stream = StringIO()
-        write_diagnosis(self, format_, stream)
-        return stream.getvalue()
+        return display().diagnosis_in_notebook(self)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -24,6 +23,7 @@ from traceanalyzer.comparison.rank_changes import RankChanges, compare_ranks
 from traceanalyzer.comparison.sides import Ledger, ledger_of, mean_ledger, mean_named
 from traceanalyzer.comparison.summary import NamedTimes, Summary
 from traceanalyzer.comparison.verification import Verification, verify
+from traceanalyzer.display import display
 
 DIFF_VERSION = 1
 # Smaller changes, of the step, are not tested.
@@ -69,18 +69,11 @@ class Diff:
 
     def __str__(self) -> str:
         """Return the report that the command prints."""
-        return self._report("terminal")
+        return display().diff_text(self, "terminal")
 
     def _repr_markdown_(self) -> str:
         """Return the report for a notebook."""
-        return self._report("markdown")
-
-    def _report(self, layout: str) -> str:
-        from traceanalyzer.report import formats
-
-        stream = io.StringIO()
-        formats.write_diff(self, None, layout, stream)
-        return stream.getvalue()
+        return display().diff_text(self, "markdown")
 
     @property
     def blockers(self) -> tuple[Confounder, ...]:

@@ -1,0 +1,41 @@
+"""No module imports itself by way of others, not even late, within a function."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import traceanalyzer
+
+PACKAGE = Path(traceanalyzer.__file__).parent
+
+
+def modules() -> dict[str, Path]:
+    files = PACKAGE.rglob("*.py")
+    return {
+        ".".join(file.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__"): file
+        for file in files
+    }
+
+
+def imports(node: ast.AST) -> Iterator[str]:
+    """Yield the names that a module imports, but for those that only types need."""
+    if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+        return
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        yield from (f"{node.module}.{alias.name}" for alias in node.names)
+    for child in ast.iter_child_nodes(node):
+        yield from imports(child)
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    known = modules()
+    graph: dict[str, set[str]] = {}
+    for module, file in known.items():
+        names = set(imports(ast.parse(file.read_text(encoding="utf-8"))))
+        graph[module] = {name if name in known else name.rpartition(".")[0] for name in names} & known.keys() - {module}
+    assert len([*TopologicalSorter(graph).static_order()]) == len(known)

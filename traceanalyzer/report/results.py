@@ -1,0 +1,50 @@
+"""Results shown outside the commands: as text, as a page, in a notebook, as tables (see `traceanalyzer.display`)."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+from traceanalyzer.report import formats
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from traceanalyzer.comparison.comparing import Diff
+    from traceanalyzer.diagnosis import Diagnosis
+    from traceanalyzer.run import Run
+
+
+def diagnosis_text(diagnosis: Diagnosis, layout: str) -> str:
+    """Return the report in one of the formats that are text."""
+    stream = io.StringIO()
+    formats.write_diagnosis(diagnosis, layout, stream)
+    return stream.getvalue()
+
+
+def diagnosis_page(diagnosis: Diagnosis, run: Run | None) -> str:
+    """Return the report as a page; with its open run it has timelines and tables."""
+    from traceanalyzer.report.html.page import page
+
+    return page(diagnosis, run)
+
+
+def diagnosis_in_notebook(diagnosis: Diagnosis) -> str:
+    """Return the report as HTML for a notebook."""
+    from traceanalyzer.report.html.notebook import diagnosis_html
+
+    return diagnosis_html(diagnosis)
+
+
+def diagnosis_table(diagnosis: Diagnosis, name: str) -> pa.Table:
+    """Return findings, ledger, fixes or evidence, one row each; raises TraceAnalyzerError for another name."""
+    from traceanalyzer.report import diagnosis_tables
+
+    return diagnosis_tables.diagnosis_table(diagnosis, name)
+
+
+def diff_text(diff: Diff, layout: str) -> str:
+    """Return the report of a comparison in one of the formats that are text."""
+    stream = io.StringIO()
+    formats.write_diff(diff, None, layout, stream)
+    return stream.getvalue()
