@@ -25,7 +25,7 @@ def diagnosed(sample: Path, store: Path, *arguments: str) -> int:
     return main(["diagnose", str(sample), "--store", str(store), "--no-settings", "--quiet", *arguments])
 
 
-@pytest.mark.parametrize("step", [0, 3])
+@pytest.mark.parametrize("step", [pytest.param(0, marks=pytest.mark.check), 3])
 def test_a_chosen_step_has_the_ledger_and_kernels_that_it_has_among_all(
     sample: Path, store_of: Callable[[Path], Path], tmp_path: Path, step: int
 ) -> None:
@@ -45,6 +45,7 @@ def test_a_chosen_step_has_the_ledger_and_kernels_that_it_has_among_all(
     assert ledger.step_count == 1 and window_kernel_ns == kernel_ns
 
 
+@pytest.mark.check
 def test_report_names_the_chosen_steps_and_asks_for_no_longer_recording(
     sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -264,6 +264,7 @@ def test_a_collective_that_some_rank_has_outside_its_scan_is_no_meeting() -> Non
     assert len(run.meetings) == 1
 
 
+@pytest.mark.check
 def test_clocks_and_order_of_traces_change_nothing() -> None:
     def told(con: duckdb.DuckDBPyConnection) -> list[tuple[Any, ...]]:
         return con.sql("SELECT bucket, sum(dur_ns) FROM ledger_rows WHERE kept GROUP BY 1 ORDER BY 1").fetchall()

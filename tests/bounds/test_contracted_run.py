@@ -127,6 +127,7 @@ def test_what_is_not_shown_to_be_exact_is_stated_as_an_interval_around_it() -> N
     assert any(of_stated.open_ns for of_stated in stated)
 
 
+@pytest.mark.check
 def test_tables_of_ranks_are_the_same_when_they_are_written_rank_by_rank(tmp_path: Path) -> None:
     canonical = simulate_job(JITTER).canonical_tables()
     with engine.connect_tables(canonical) as connection:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from text_tables import connect
 
 from traceanalyzer.cli import main
 from traceanalyzer.errors import TraceAnalyzerError
@@ -15,6 +16,7 @@ from traceanalyzer.settings.settings import NO_SETTINGS, Settings, read_settings
 
 PEAKS = "SELECT name, name_source, half_tflops, source FROM device_peaks"
 H100 = "NVIDIA H100 80GB HBM3"
+ONE_KERNEL = "op_id  kind    start_ns  dur_ns\n100    kernel  0         50"
 
 
 def write_trace(file: Path, device: dict[str, object]) -> None:
@@ -49,6 +51,36 @@ def named(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def peaks_of(run: Path, device: str | None) -> list[tuple[object, ...]]:
     with open_run(run, device=device) as opened:
         return opened.sql(PEAKS).fetchall()
+
+
+@pytest.mark.parametrize(
+    ("name", "sm_count", "fp32_tflops", "has_tensor_cores"),
+    [
+        ("NVIDIA GeForce RTX 4080 SUPER", 80, 52.2, True),
+        ("NVIDIA GeForce RTX 4080 SUPER", None, 52.2, True),
+        ("NVIDIA GeForce RTX 4080", 76, 48.7, True),
+        ("NVIDIA GeForce RTX 4080 Laptop GPU", 58, None, None),
+        ("NVIDIA GeForce GTX 1660 Ti", 24, 5.4, False),
+        ("NVIDIA GeForce GTX 1080 Ti", 28, 11.3, False),
+        ("NVIDIA A800-SXM4-80GB", 108, 19.5, True),
+        ("NVIDIA H800 PCIe", 114, 51, True),
+        ("NVIDIA H200", 132, 67, True),
+        ("NVIDIA H20", 78, 44, True),
+        ("NVIDIA GB200", 152, 80, True),
+        ("Orin", 8, 2.4, True),
+        ("Orin (nvgpu)", 16, 5.3, True),
+        ("NVIDIA L40", 142, 90.5, True),
+        ("NVIDIA L40S", 142, 91.6, True),
+        ("AMD Instinct MI355X", 256, 157.3, True),
+    ],
+)
+def test_a_model_is_told_from_those_with_similar_names(
+    name: str, sm_count: int | None, fp32_tflops: float | None, has_tensor_cores: bool | None
+) -> None:
+    con = connect(gpu_ops=ONE_KERNEL, devices=[{"name": name, "sm_count": sm_count}])
+    ((fp32, half),) = con.execute("SELECT fp32_tflops, half_tflops FROM device_peaks").fetchall()
+    assert fp32 == fp32_tflops
+    assert (half is not None) is bool(has_tensor_cores)
 
 
 @pytest.mark.check

@@ -115,6 +115,7 @@ def test_a_long_verdict_is_a_headline_and_a_lead() -> None:
     assert headline.endswith("no rule found an issue.") and lead.startswith("The kernels were not ")
 
 
+@pytest.mark.check
 def test_a_wait_for_the_host_is_shown_with_the_queue_of_launches(run: Run, diagnosis: Diagnosis) -> None:
     excerpt = data_of(page(diagnosis, run))["excerpts"][0]
     (lane,) = [lane for lane in excerpt["lanes"] if lane["label"] == "Queued launches"]
@@ -133,6 +134,7 @@ def test_a_wait_for_the_host_is_shown_with_the_queue_of_launches(run: Run, diagn
     assert all(value == 0 for time, value in zip(line[::2], line[1::2], strict=True) if a + edge < time < b - edge)
 
 
+@pytest.mark.check
 def test_a_wait_for_the_allocator_is_shown_with_the_memory_in_use(tmp_path: Path) -> None:
     calls = [
         {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": at, "dur": 5, "pid": 1, "tid": 1}

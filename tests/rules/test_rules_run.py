@@ -87,6 +87,7 @@ def test_two_fixes_for_one_late_rank_are_alternatives_and_who_owns_the_waiting_g
     assert loader.alternatives == ("comm-straggler-wait",)
 
 
+@pytest.mark.check
 def test_marginals_of_the_run_add_up_to_what_all_fixes_save() -> None:
     job, diagnosis = simulated("one")
     (plan,) = diagnosis.plans
