@@ -22,7 +22,7 @@ from report_diagnoses import (
     without_gpu,
 )
 
-from traceanalyzer.diagnosis import Diagnosis, FixPlan, KernelClass, Outcome, PlannedFix
+from traceanalyzer.diagnosis import Diagnosis, Fix, FixPlan, KernelClass, Outcome, PlannedFix
 from traceanalyzer.report import formats
 from traceanalyzer.report.diagnosis_blocks.findings import other_place_words
 from traceanalyzer.report.diagnosis_blocks.ledgers import alike
@@ -275,6 +275,13 @@ def test_sick_verdict_names_a_graver_problem_of_unknown_saving_first() -> None:
     with_grave = " ".join(report(sick(findings=(precision_finding(), grave))).split())
     assert "One kernel takes most of the time. Matmuls run in full precision" in with_grave
     assert "time. Matmuls run" not in " ".join(report(sick(findings=(precision_finding(), slight))).split())
+
+
+def test_the_headline_promises_no_faster_program_where_another_recording_is_the_fix() -> None:
+    again = (Fix("Record steady state. Skip the first steps.", effort="recording"),)
+    findings = tuple(dataclasses.replace(finding, fixes=again) for finding in sick().findings)
+    sentence = judge(dataclasses.replace(sick(), findings=findings)).sentence
+    assert sentence.endswith("The GPU waits for the data loader for up to 33.4 % of the time. Record steady state.")
 
 
 def test_names_with_markup_and_control_characters_are_printed_as_they_are() -> None:
