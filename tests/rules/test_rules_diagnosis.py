@@ -27,7 +27,7 @@ from traceanalyzer.report import formats
 from traceanalyzer.report.json import document
 from traceanalyzer.rules import Rule, diagnose, load_rules, readers
 from traceanalyzer.rules.authoring.fixtures import open_fixture
-from traceanalyzer.rules.diagnosis.findings import references_of, sort_findings
+from traceanalyzer.rules.diagnosis.findings import message_of, references_of, sort_findings
 from traceanalyzer.rules.diagnosis.firing import clear_if_little
 from traceanalyzer.rules.evaluation.places import Place
 from traceanalyzer.rules.evaluation.verdicts import Verdict
@@ -95,6 +95,12 @@ def test_a_stretch_is_only_of_what_holds_most_of_it(dur_ns: int, bucket: str, du
     sql = (Path(traceanalyzer.rules.__file__).parent / "sql" / "longest_rows.sql").read_text()
     rows = con.execute(f"SELECT during FROM ({sql})", {"trace_id": 0, "device": 0, "causes": [bucket]}).fetchall()
     assert rows == [(during,)]
+
+
+def test_a_message_names_calls_as_programs_write_them() -> None:
+    (rule,) = (rule for rule in load_rules() if rule.id == "startup-cost")
+    row = {"claimed_ns": 100_000, "claimed_share": 0.5, "during": "cudaGraphInstantiate_v12000", "worst_ns": 60_000}
+    assert "the longest in cudaGraphInstantiate (60.0 µs)" in message_of(rule, rule.values(), row)
 
 
 def test_two_fixes_for_one_time_are_alternatives_and_own_it_once() -> None:
