@@ -97,6 +97,13 @@ def test_a_stretch_is_only_of_what_holds_most_of_it(dur_ns: int, bucket: str, du
     assert rows == [(during,)]
 
 
+@pytest.mark.check
+def test_calls_that_take_longer_than_short_kernels_do_not_wait_for_them() -> None:
+    diagnosis = diagnosed({"steps": 8, "kernels": 120, "kernel_us": 3, "host_us": 1, "launch_us": 9})
+    assert problems(diagnosis)[0] == "launch-bound"
+    assert "launch-blocking-mode" not in problems(diagnosis)
+
+
 def test_a_message_names_calls_as_programs_write_them() -> None:
     (rule,) = (rule for rule in load_rules() if rule.id == "startup-cost")
     row = {"claimed_ns": 100_000, "claimed_share": 0.5, "during": "cudaGraphInstantiate_v12000", "worst_ns": 60_000}
