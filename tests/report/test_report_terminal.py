@@ -25,6 +25,7 @@ from report_diagnoses import (
 from traceanalyzer.diagnosis import Diagnosis, Fix, FixPlan, KernelClass, Outcome, PlannedFix
 from traceanalyzer.report import formats
 from traceanalyzer.report.diagnosis_blocks.findings import other_place_words
+from traceanalyzer.report.diagnosis_blocks.kernels import classes_words
 from traceanalyzer.report.diagnosis_blocks.ledgers import alike
 from traceanalyzer.report.renderers.page import aligned
 from traceanalyzer.report.verdict import judge
@@ -107,6 +108,13 @@ def test_a_report_with_many_findings_shows_fewer_kernels() -> None:
     many = (loader_finding(),) * 3
     assert "CUDAFunctor_add" in report(sick(findings=many))
     assert "CUDAFunctor_add" not in report(sick(findings=(*many, precision_finding())))
+
+
+def test_kernels_of_no_known_class_are_not_called_other() -> None:
+    same = dataclasses.replace(ledger(), kernel_classes=(KernelClass("other", 997, 0.997, 9),))
+    assert "no known class, such as a program's own" in classes_words(same)
+    mixed = (KernelClass("other", 90, 0.9, 9), KernelClass("gemm", 10, 0.1, 1))
+    assert classes_words(dataclasses.replace(same, kernel_classes=mixed)) == "other 90 %, gemm 10 % of kernel time"
 
 
 def test_a_device_without_compute_kernels_says_nothing_of_them() -> None:
