@@ -29,7 +29,7 @@ class Fix:
     text: str
     code: str | None = None
     lang: str = "python"
-    effort: str = "code"  # one-line, config, code or redesign
+    effort: str = "code"  # recording (the program stays as it is), one-line, config, code or redesign
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,10 @@ from report_diagnoses import (
     without_gpu,
 )
 
-from traceanalyzer.diagnosis import Diagnosis, FixPlan, KernelClass, Outcome, PlannedFix
+from traceanalyzer.diagnosis import Diagnosis, Fix, FixPlan, KernelClass, Outcome, PlannedFix
 from traceanalyzer.report import formats
 from traceanalyzer.report.diagnosis_blocks.findings import other_place_words
+from traceanalyzer.report.diagnosis_blocks.kernels import classes_words
 from traceanalyzer.report.diagnosis_blocks.ledgers import alike
 from traceanalyzer.report.renderers.page import aligned
 from traceanalyzer.report.verdict import judge
@@ -107,6 +108,13 @@ def test_a_report_with_many_findings_shows_fewer_kernels() -> None:
     many = (loader_finding(),) * 3
     assert "CUDAFunctor_add" in report(sick(findings=many))
     assert "CUDAFunctor_add" not in report(sick(findings=(*many, precision_finding())))
+
+
+def test_kernels_of_no_known_class_are_not_called_other() -> None:
+    same = dataclasses.replace(ledger(), kernel_classes=(KernelClass("other", 997, 0.997, 9),))
+    assert "no known class, such as a program's own" in classes_words(same)
+    mixed = (KernelClass("other", 90, 0.9, 9), KernelClass("gemm", 10, 0.1, 1))
+    assert classes_words(dataclasses.replace(same, kernel_classes=mixed)) == "other 90 %, gemm 10 % of kernel time"
 
 
 def test_a_device_without_compute_kernels_says_nothing_of_them() -> None:
@@ -275,6 +283,13 @@ def test_sick_verdict_names_a_graver_problem_of_unknown_saving_first() -> None:
     with_grave = " ".join(report(sick(findings=(precision_finding(), grave))).split())
     assert "One kernel takes most of the time. Matmuls run in full precision" in with_grave
     assert "time. Matmuls run" not in " ".join(report(sick(findings=(precision_finding(), slight))).split())
+
+
+def test_the_headline_promises_no_faster_program_where_another_recording_is_the_fix() -> None:
+    again = (Fix("Record steady state. Skip the first steps.", effort="recording"),)
+    findings = tuple(dataclasses.replace(finding, fixes=again) for finding in sick().findings)
+    sentence = judge(dataclasses.replace(sick(), findings=findings)).sentence
+    assert sentence.endswith("The GPU waits for the data loader for up to 33.4 % of the time. Record steady state.")
 
 
 def test_names_with_markup_and_control_characters_are_printed_as_they_are() -> None:

@@ -27,7 +27,7 @@ from traceanalyzer.report import formats
 from traceanalyzer.report.json import document
 from traceanalyzer.rules import Rule, diagnose, load_rules, readers
 from traceanalyzer.rules.authoring.fixtures import open_fixture
-from traceanalyzer.rules.diagnosis.findings import references_of, sort_findings
+from traceanalyzer.rules.diagnosis.findings import message_of, references_of, sort_findings
 from traceanalyzer.rules.diagnosis.firing import clear_if_little
 from traceanalyzer.rules.evaluation.places import Place
 from traceanalyzer.rules.evaluation.verdicts import Verdict
@@ -95,6 +95,52 @@ def test_a_stretch_is_only_of_what_holds_most_of_it(dur_ns: int, bucket: str, du
     sql = (Path(traceanalyzer.rules.__file__).parent / "sql" / "longest_rows.sql").read_text()
     rows = con.execute(f"SELECT during FROM ({sql})", {"trace_id": 0, "device": 0, "causes": [bucket]}).fetchall()
     assert rows == [(during,)]
+
+
+def two_devices(threads: tuple[int, int]) -> str:
+    """Return a trace whose thread launches 2 ms of work on one device, 0.7 ms on the other, and waits for both.
+
+    With two threads, each has a device of its own and waits until the next piece of work comes.
+    """
+    events = []
+    for i in range(40):
+        for device, us in ((0, 2_000), (1, 700)):
+            at, correlation, host = i * 2_050 + 10 * device, 2 * i + device + 1, {"pid": 9, "tid": threads[device]}
+            call = {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "args": {"correlation": correlation}}
+            wait = {"cat": "cuda_runtime", "name": "cudaDeviceSynchronize", "args": {}}
+            args = {"device": device, "stream": 7, "correlation": correlation}
+            kernel = {"cat": "kernel", "name": "stencil", "pid": device, "tid": 7, "args": args}
+            events.append({"ph": "X", "ts": at, "dur": 6, **call, **host})
+            events.append({"ph": "X", "ts": at + 8, "dur": us, **kernel})
+            if device == 1 or threads[0] != threads[1]:
+                events.append({"ph": "X", "ts": at + 10, "dur": 2_000, **wait, **host})
+    return json.dumps({"schemaVersion": 1, "traceEvents": events})
+
+
+@pytest.mark.check
+@pytest.mark.parametrize(("threads", "saves"), [((9, 9), False), ((9, 10), True)])
+def test_a_device_that_waits_for_another_of_its_thread_saves_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], threads: tuple[int, int], saves: bool
+) -> None:
+    trace = tmp_path / "trace.json"
+    trace.write_text(two_devices(threads))
+    main(["diagnose", str(trace), "-q", "--format", "json"])
+    found = json.loads(capsys.readouterr().out)
+    assert {item["device"] for item in found["ledgers"]} == {0, 1}
+    assert any(item["saving_ns"] for item in found["findings"] if item["device"] == 1) == saves
+
+
+@pytest.mark.check
+def test_calls_that_take_longer_than_short_kernels_do_not_wait_for_them() -> None:
+    diagnosis = diagnosed({"steps": 8, "kernels": 120, "kernel_us": 3, "host_us": 1, "launch_us": 9})
+    assert problems(diagnosis)[0] == "launch-bound"
+    assert "launch-blocking-mode" not in problems(diagnosis)
+
+
+def test_a_message_names_calls_as_programs_write_them() -> None:
+    (rule,) = (rule for rule in load_rules() if rule.id == "startup-cost")
+    row = {"claimed_ns": 100_000, "claimed_share": 0.5, "during": "cudaGraphInstantiate_v12000", "worst_ns": 60_000}
+    assert "the longest in cudaGraphInstantiate (60.0 µs)" in message_of(rule, rule.values(), row)
 
 
 def test_two_fixes_for_one_time_are_alternatives_and_own_it_once() -> None:

@@ -199,10 +199,14 @@ def _sick(diagnosis: Diagnosis, timed: list[Finding]) -> str:
     first = timed[0]
     share = worth_share(first)
     graver = _graver(diagnosis, timed)
-    sentence = (
-        f"{_compute_words(diagnosis.ledgers)}. {graver.title.rstrip('.') + '. ' if graver else ''}"
-        f"{first.title.rstrip('.')}: fixing it saves up to {percent(share)} ({speedup(share)})"
-    )
+    title = first.title.rstrip(".")
+    opening = f"{_compute_words(diagnosis.ledgers)}. {graver.title.rstrip('.') + '. ' if graver else ''}"
+    if first.fixes and first.fixes[0].effort == "recording":
+        # The time is not in the next recording; the program is as fast as before.
+        advice = first.fixes[0].text.partition(". ")[0].rstrip(".")
+        rest = _rest_sentence(diagnosis, max(share, LARGE_REST_SHARE))
+        return f"{opening}{title} for up to {percent(share)} of the time. {advice}.{rest}"
+    sentence = f"{opening}{title}: fixing it saves up to {percent(share)} ({speedup(share)})"
     joint = share
     plan = plan_of_finding(diagnosis.plans, first)
     if plan is not None and plan.window_ns:

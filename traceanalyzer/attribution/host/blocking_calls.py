@@ -321,6 +321,8 @@ def device_waits_of(calls: BlockingCalls, ops: DeviceOps, target: Ints, stream_b
 
 # Fewer launches may all have met an idle device.
 MIN_LAUNCHES = 200
+# A call may take longer than a short kernel, and end after it without waiting for it.
+MIN_TELLING_NS = 5_000
 # In real traces without blocking launches it is less than one launch in ten, and mostly none.
 MIN_BLOCKING_SHARE = 0.9
 # From the end of a launch call that does not wait to the start of its kernel on an idle device: 1.6 to 1.8 us in most
@@ -352,6 +354,7 @@ def _blocked(ops: DeviceOps) -> Ints:
     _, launch, count = np.unique(ops.launch_id[kernels], return_inverse=True, return_counts=True)
     alone = kernels[count[launch] == 1]
     waits: Flags = ops.launch_return[alone] >= ops.end[alone] - CLOCK_ERROR_NS
-    is_mode = len(alone) >= MIN_LAUNCHES and float(waits.mean()) >= MIN_BLOCKING_SHARE
+    telling: Flags = ops.end[alone] - ops.start[alone] >= MIN_TELLING_NS
+    is_mode = int(telling.sum()) >= MIN_LAUNCHES and float(waits[telling].mean()) >= MIN_BLOCKING_SHARE
     awaited: Ints = alone[waits & is_mode]
     return awaited

@@ -23,6 +23,9 @@ FROM (
     ('class', 10, '(?i)nccl|rccl|cross_device_reduce', 'comm', 'ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)'),
     ('class', 11, '(?i)multimem_(all|one)|(one|two)_shot_all_reduce|allreduce_fusion', 'comm', 'void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(c10::BFloat16*, unsigned long, unsigned int**)'),
     ('class', 20, '(?i)reshape_and_cache|store_kvcache', 'copy', 'void vllm::reshape_and_cache_flash_kernel<__hip_bfloat16, __hip_bfloat16>'),
+    -- A plain function with pointers is a program's own kernel, which no setting of a library changes.
+    ('class', 25, '(?i)^(?:void )?\w*(?:gemm|gemv|conv|attention|attn)\w*(?:<\w+(?:, ?\w+){0,2}>)?\([^()]*\*[^()]*\)$', 'other', 'sgemm_naive(int, int, int, float, const float *, const float *, float, float *)'),
+    ('class', 26, '(?i)^\w*gemm_?(?:naive|simple|basic|shared|coalesc)\w*$|^(?:naive|simple|basic|my)_?\w*gemm\w*$', 'other', 'sgemm_naive'),
     ('class', 30, '(?i)flash_(fwd|bwd)|fmha|_attention|attention_|attn_(fwd|bwd)|native_sdpa|mha_(fwd|bwd)|Batch(Decode|Prefill)With', 'attention', 'void pytorch_flash::flash_fwd_kernel<pytorch_flash::Flash_fwd_kernel_traits<64, 128, 128>>'),
     ('class', 40, '(?i)log_?softmax', 'softmax', 'void at::native::(anonymous namespace)::cunn_SoftMaxForward<4, float, float, float, at::native::(anonymous namespace)::LogSoftMaxForwardEpilogue>'),
     ('class', 41, '(?i)softmax', 'softmax', 'void (anonymous namespace)::softmax_warp_forward<c10::BFloat16, c10::BFloat16, float, 3, false, false>'),

@@ -35,6 +35,8 @@ def kernel_blocks(ledger: DeviceLedger, *, most: int, place: str = "") -> tuple[
 def classes_words(ledger: DeviceLedger) -> str:
     """Say what the largest classes of kernels are and how much of the kernel time they take."""
     largest = [item for item in ledger.kernel_classes[:MOST_CLASSES] if item.share >= LEAST_CLASS_SHARE]
+    if [item.name for item in largest] == ["other"]:
+        return "kernels of no known class, such as a program's own"
     classes = ", ".join(f"{item.name} {item.share:.0%}".replace("%", " %") for item in largest)
     return f"{classes} of kernel time" if classes else ""
 

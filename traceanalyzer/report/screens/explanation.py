@@ -62,7 +62,7 @@ def _why(explanation: Explanation) -> str:
     if verdict.state == "fired":
         sure = confidence_words(verdict.confidence.level, verdict.confidence.because)
         return f"Every condition holds: {verdict.severity}, {sure}."
-    if verdict.reason in ("too-little", "below-noise-floor", "hidden-by-other-ranks"):
+    if verdict.reason in ("too-little", "below-noise-floor", "hidden-by-other-ranks", "hidden-by-other-devices"):
         return f"Every condition holds, but it {verdict.detail}."
     failed = [seen for seen in explanation.when if not seen.holds]
     return f"{len(failed)} of {len(explanation.when)} conditions do not hold." if failed else "It does not hold."

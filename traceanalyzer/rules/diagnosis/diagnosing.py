@@ -4,7 +4,8 @@
 2. fire: evaluate every rule by itself (`fire`), and let those about time abstain where a blocker fired
    (`abstain_where_blocked`).
 3. join: let ranks that hold up the others in turn be one finding (`join_ranks`).
-4. weigh: measure what each fix saves of the run (`measure_run_savings`).
+4. weigh: measure what each fix saves of the run (`measure_run_savings`), and let those be clear that save nothing of a
+   program with several devices (`clear_behind_other_devices`).
 5. what is sure: lower the confidence by the trace's quality (`lower_confidence`), and by what the trace leaves open
    (`with_lower_bounds`).
 6. order: share the time out among findings (`share_out`), drop those that a finer one replaces (`find_refined`), put
@@ -30,6 +31,7 @@ from traceanalyzer.rules.diagnosis.joining import join_ranks
 from traceanalyzer.rules.diagnosis.opening import Opening, check_ranks
 from traceanalyzer.rules.diagnosis.quality import abstain_where_blocked, judge_quality, lower_confidence, run_blocker
 from traceanalyzer.rules.diagnosis.reporting import Results, build_diagnosis
+from traceanalyzer.rules.diagnosis.sharing import clear_behind_other_devices
 from traceanalyzer.rules.diagnosis.sure_savings import with_lower_bounds
 from traceanalyzer.rules.diagnosis.weighing import measure_run_savings
 from traceanalyzer.rules.evaluation import sandbox
@@ -88,7 +90,7 @@ def diagnose(
 
     verdicts = abstain_where_blocked(fire(evaluator, rules), quality, values)
     verdicts = join_ranks(context, verdicts, evaluator.evaluate)
-    verdicts = measure_run_savings(context, verdicts)
+    verdicts = clear_behind_other_devices(con, context, measure_run_savings(context, verdicts))
     verdicts = with_lower_bounds(context, bounds, lower_confidence(verdicts, quality))
 
     timed = [verdict for verdict in verdicts if verdict.state == FIRED]

@@ -24,6 +24,8 @@ from traceanalyzer.rules.rule_file.template import render
 from traceanalyzer.rules.sql import read_query
 
 EVIDENCE_ROWS = 20
+# nsys names a call with the version of its interface: cudaLaunchKernel_v7000.
+_CALL_VERSION = re.compile(r"\b(cu[A-Za-z]\w*?)_v\d{4,}\b")
 # A number by itself: digits in names (rank0.json, H200) and in versions distinguish things.
 _NUMBER = re.compile(r"(?<![\w.,-])\d+(?:,\d{3})*(?:\.\d+)?(?![\w-]|[.,]\w)")
 _WEIGHTS = {"high": 1.0, "medium": 0.7, "low": 0.4}
@@ -49,7 +51,7 @@ def build_finding(
     windows = run.windows.values() if rule.scope == RUN else [row]
     window_ns = sum(window.get("window_ns") or 0 for window in windows)
     owned = (owned_ns or 0) if timed else None
-    message = render(rule.message, {**values, **row})
+    message = message_of(rule, values, row)
     if ordered is not None and ordered.after:
         verb = "is" if len(ordered.after) == 1 else "are"
         message = f"Once {' and '.join(ordered.after)} {verb} fixed: {message}"
@@ -101,12 +103,17 @@ def build_explanation(run: RunPlaces, verdict: Verdict, values: Mapping[str, Par
         trace=trace,
         rank=row.get("rank", run.ranks.get(trace or "")),
         device=verdict.place.device,
-        message=render(rule.message, {**values, **row}),
+        message=message_of(rule, values, row),
         why=" ".join(rule.why.split()),
         fixes=tuple(_fix(rule.fixes[index]) for index in verdict.fix_order),
         references=references_of(rule, verdict.fix_order),
         params=dict(values),
     )
+
+
+def message_of(rule: Rule, values: Mapping[str, ParamValue], row: Mapping[str, Any]) -> str:
+    """Return a rule's message with the values of its parameters and of a row, and calls as programs write them."""
+    return _CALL_VERSION.sub(r"\1", render(rule.message, {**values, **row}))
 
 
 def references_of(rule: Rule, fix_order: Sequence[int]) -> tuple[str, ...]:

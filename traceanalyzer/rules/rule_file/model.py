@@ -17,7 +17,7 @@ FINDINGS = "findings"
 DEVICE, RUN = SCOPES = ("device", "run")
 AUTO = "auto"
 CLAIMED = "claimed"
-EFFORTS = ("one-line", "config", "code", "redesign")
+EFFORTS = ("recording", "one-line", "config", "code", "redesign")
 CONFIDENCES = ("low", "medium", "high")
 FIRED, CLEAR, ABSTAINED = STATES = ("fired", "clear", "abstained")
 
