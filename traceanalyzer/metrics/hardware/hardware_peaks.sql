@@ -62,6 +62,10 @@ FROM (
     ('RTX 3070', 46, 86, 20.3, 20.3, 40.6, NULL, 448, 'https://www.nvidia.com/content/PDF/nvidia-ampere-ga-102-gpu-architecture-whitepaper-v2.pdf'),
     ('RTX 3060 Ti', 38, 86, 16.2, 16.2, 32.4, NULL, 608, 'https://www.nvidia.com/en-us/geforce/graphics-cards/30-series/rtx-3060-3060ti/'),
     ('RTX 3060', 28, 86, 12.7, 12.7, 25.5, NULL, 360, 'https://www.nvidia.com/en-us/geforce/graphics-cards/30-series/rtx-3060-3060ti/'),
+    ('RTX 3050', 20, 86, 9.1, 9.1, 18.2, NULL, 224, 'https://www.nvidia.com/en-us/geforce/graphics-cards/30-series/rtx-3050/'),
+    ('\bOrin\b', 16, 87, 5.3, 21.3, 42.5, NULL, 204.8, 'https://www.nvidia.com/content/dam/en-zz/Solutions/gtcf21/jetson-orin/nvidia-jetson-agx-orin-technical-brief.pdf'),
+    ('\bOrin\b', 14, 87, 3.3, 13.5, 27, NULL, 204.8, 'https://www.nvidia.com/content/dam/en-zz/Solutions/gtcf21/jetson-orin/nvidia-jetson-agx-orin-technical-brief.pdf'),
+    ('\bOrin\b', 8, 87, 2.4, 9.6, 19.2, NULL, 102.4, 'https://www.nvidia.com/en-us/autonomous-machines/embedded-systems/jetson-orin/'),
     ('\bL4\b', 58, 89, 30.3, 60, 121, 242, 300, 'https://www.nvidia.com/en-us/data-center/l4/'),
     ('L40S', 142, 89, 91.6, 183, 362, 733, 864, 'https://www.nvidia.com/en-us/data-center/l40s/'),
     ('RTX 6000 Ada', 142, 89, 91.1, 182.1, 364.2, 728.5, 960, 'https://www.nvidia.com/en-us/design-visualization/rtx-6000/'),
@@ -80,8 +84,13 @@ FROM (
     ('H200', 132, 90, 67, 494, 989, 1979, 4800, 'https://www.nvidia.com/en-us/data-center/h200/'),
     ('\bB200\b', 148, 100, 75, 1125, 2250, 4500, 8000, 'https://www.nvidia.com/en-us/data-center/hgx/'),
     ('\bB300\b', NULL, 103, 75, 1125, 2250, 4500, 8000, 'https://www.nvidia.com/en-us/data-center/hgx/'),
+    ('\bGB200\b', NULL, 100, 80, 1250, 2500, 5000, 8000, 'https://www.nvidia.com/en-us/data-center/gb200-nvl72/'),
+    ('\bGB300\b', NULL, 103, 80, 1250, 2500, 5000, 8000, 'https://www.nvidia.com/en-us/data-center/gb300-nvl72/'),
+    ('RTX PRO 6000', 188, 120, 125, 251.9, 503.8, 1007.6, 1792, 'https://www.nvidia.com/en-us/products/workstations/professional-desktop-gpus/rtx-pro-6000/'),
     ('RTX 5090', 170, 120, 104.8, 104.8, 209.5, 419, 1792, 'https://images.nvidia.com/aem-dam/Solutions/geforce/blackwell/nvidia-rtx-blackwell-gpu-architecture.pdf'),
     ('RTX 5080', 84, 120, 56.3, 56.3, 112.6, 225.1, 960, 'https://images.nvidia.com/aem-dam/Solutions/geforce/blackwell/nvidia-rtx-blackwell-gpu-architecture.pdf'),
+    ('RTX 5070 Ti', 70, 120, 43.9, 43.9, 87.9, 175.8, 896, 'https://www.nvidia.com/en-us/geforce/graphics-cards/50-series/rtx-5070-family/'),
+    ('RTX 5070', 48, 120, 30.9, 30.9, 61.7, 123.5, 672, 'https://www.nvidia.com/en-us/geforce/graphics-cards/50-series/rtx-5070-family/'),
     ('MI100', 120, NULL, 23.1, NULL, 184.6, NULL, 1229, 'https://www.amd.com/en/products/accelerators/instinct/mi100.html'),
     ('Data Center GPU Max 1550', NULL, NULL, 26.2, 209.7, 419.4, NULL, 1638, 'https://www.intel.com/content/www/us/en/products/sku/232873/intel-data-center-gpu-max-1550/specifications.html'),
     ('Data Center GPU Max 1100', NULL, NULL, 22.2, 177.8, 355.5, NULL, 1229, 'https://www.intel.com/content/www/us/en/products/sku/232876/intel-data-center-gpu-max-1100/specifications.html'),
@@ -90,7 +99,9 @@ FROM (
     ('MI250', 104, NULL, 22.6, NULL, 181, NULL, 1638, 'https://www.amd.com/en/products/accelerators/instinct/mi200/mi250.html'),
     ('MI300X', 304, NULL, 163.4, 653.7, 1307.4, 2614.9, 5300, 'https://www.amd.com/en/products/accelerators/instinct/mi300/mi300x.html'),
     ('MI300A', 228, NULL, 122.6, 490.3, 980.6, 1961.2, 5300, 'https://www.amd.com/en/products/accelerators/instinct/mi300/mi300a.html'),
-    ('MI325X', 304, NULL, 163.4, 653.7, 1307.4, 2614.9, 6000, 'https://www.amd.com/en/products/accelerators/instinct/mi300/mi325x.html')
+    ('MI325X', 304, NULL, 163.4, 653.7, 1307.4, 2614.9, 6000, 'https://www.amd.com/en/products/accelerators/instinct/mi300/mi325x.html'),
+    ('MI350X', 256, NULL, 144.2, NULL, 2306.9, 4613.7, 8000, 'https://www.amd.com/en/products/accelerators/instinct/mi350/mi350x.html'),
+    ('MI355X', 256, NULL, 157.3, NULL, 2516.6, 5033.2, 8000, 'https://www.amd.com/en/products/accelerators/instinct/mi350/mi355x.html')
 ) AS peaks (
     pattern, sm_count, arch, fp32_tflops, tf32_tflops, half_tflops, fp8_tflops, memory_gb_per_s, source
 )
