@@ -47,7 +47,7 @@ def test_pages_of_managed_memory_move_when_the_host_comes_to_them() -> None:
 
 
 def test_bounds_abstain_where_launches_are_missing() -> None:
-    tables = simulate(WORKLOADS["healthy"]).canonical_tables()
+    tables = simulate(WORKLOADS["exposed loader"]).canonical_tables()
     ops = tables["gpu_ops"]
     lost = ops.set_column(
         ops.schema.get_field_index("launch_id"),
@@ -57,6 +57,14 @@ def test_bounds_abstain_where_launches_are_missing() -> None:
     con = engine.connect_tables(tables | {"gpu_ops": lost})
     assert (Bounds.load(con).abstains(0, 0) or "").startswith("low-link-rate")
     assert con.sql("SELECT count(bound_ns), count(abstains) > 0 FROM host_cause_bounds").fetchall() == [(0, True)]
+
+
+@pytest.mark.parametrize(("gap", "known"), [(1, True), (15, False)])
+def test_a_device_that_hardly_waits_needs_no_launches_for_its_bounds(gap: int, known: bool) -> None:
+    # gpu   [== kernel ==][== kernel ==][== kernel ==]      no call is in the trace
+    ops = [f"{i} 7 kernel {(90 + gap) * i} {(90 + gap) * i + 90} -" for i in range(10)]
+    drawn = Drawn.of("id thread category name start end", "\n".join(["id stream kind start end launch", *ops]))
+    assert (Bounds.load(drawn.con).abstains(0, 0) is None) is known
 
 
 def test_bounds_abstain_where_two_threads_issue_at_once() -> None:

@@ -12,6 +12,8 @@ from traceanalyzer.attribution.steps.steps import DeviceStep
 from traceanalyzer.attribution.vocabulary.buckets import Ints
 
 MIN_LINK_SHARE = 0.9
+# Of a device that computes for this share of its window, missing launches can explain only the small rest.
+BUSY_WITHOUT_LINKS_SHARE = 0.9
 MAX_OPAQUE_SHARE = 0.2
 # Forward to backward and back is two changes per step; many more changes mean two threads at once.
 THREAD_CHANGES_A_STEP = 2
@@ -90,19 +92,26 @@ def busiest_stream(ops: DeviceOps, window: Window) -> int:
     return max((_covered(since[stream == one], until[stream == one]) for one in np.unique(stream).tolist()), default=0)
 
 
+def _compute_ns(ops: DeviceOps, start: int, end: int) -> int:
+    """Return how long the device computes between two instants."""
+    since, until = (np.clip(at, start, end)[ops.compute] for at in (ops.start, ops.end))
+    return _covered(since, until)
+
+
 def _covered(start: Ints, end: Ints) -> int:
     """Return the time that intervals, sorted by start, cover."""
     done = np.concatenate([start[:1], np.maximum.accumulate(end)[:-1]])
     return int(np.maximum(0, end - np.maximum(start, done)).sum())
 
 
-def _abstains(ops: DeviceOps, share: float | None, length: int, step_count: int) -> str | None:
+def _abstains(ops: DeviceOps, share: float | None, start: int, end: int, step_count: int) -> str | None:
     if not ops.compute.any():
         return "not-applicable: no compute kernels"
-    if share is None or share < MIN_LINK_SHARE:
+    busy = _compute_ns(ops, start, end) >= BUSY_WITHOUT_LINKS_SHARE * (end - start)
+    if (share is None or share < MIN_LINK_SHARE) and not busy:
         return f"low-link-rate: {100 * (share or 0.0):.0f} % of compute time has its launch in the trace"
     opaque = int((ops.end - ops.start)[ops.opaque].sum())
-    if opaque > MAX_OPAQUE_SHARE * length:
+    if opaque > MAX_OPAQUE_SHARE * (end - start):
         return "opaque-graphs: graph replays were recorded without their kernels"
     issued = ops.compute & ops.linked
     threads = ops.launch_thread[issued][np.argsort(ops.launch_start[issued], kind="stable")]
@@ -120,7 +129,7 @@ def device_window(ops: DeviceOps, steps: tuple[DeviceStep, ...], source: str | N
     kept = [step for step in steps if step.drop_reason is None]
     if not kept or kept[0].start is None or kept[-1].end is None:
         start, end = int(ops.start.min()), int(ops.end.max())
-        return Window(start, end, 0, None, None, None, None, 1.0, share, latency, _abstains(ops, share, end - start, 0))
+        return Window(start, end, 0, None, None, None, None, 1.0, share, latency, _abstains(ops, share, start, end, 0))
     start, end = kept[0].start, kept[-1].end
     first, measure_at, scale = kept[0].first_op, kept[-1].next_op, 1.0
     last, leads_in_from = kept[-1].first_op, kept[0].leads_in_from
@@ -128,7 +137,7 @@ def device_window(ops: DeviceOps, steps: tuple[DeviceStep, ...], source: str | N
         first = None  # the host begins the step when it does, whatever is removed
     elif first is not None and measure_at is None and last is not None and ops.start[last] > ops.start[first]:
         measure_at, scale = last, (end - start) / int(ops.start[last] - ops.start[first])
-    abstains = _abstains(ops, share, end - start, len(steps))
+    abstains = _abstains(ops, share, start, end, len(steps))
     before = None if steps[0] is kept[0] else steps[0].host.start
     opening, closing = (_first_launched(ops, at) for at in (kept[0].host.start, kept[-1].host.end))
     return Window(

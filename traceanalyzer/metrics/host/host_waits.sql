@@ -6,12 +6,15 @@
 -- left to wait for. A copy to the device also blocks if the call returns in the second half of the copy: the driver has
 -- then staged its last part.
 --
+-- PyTorch waits for a copy with two calls in a row: the copy, then a synchronisation of its stream. Where no operator is
+-- around them, the synchronisation belongs to the copy if it is the next call of its thread.
+--
 -- columns:
 --   trace        VARCHAR  name of the trace
 --   rank         INTEGER  rank in the job
 --   trace_id     INTEGER  key of the canonical tables
 --   call_id      BIGINT   the call (host_slices.slice_id)
---   wait_id      BIGINT   operator around the call, else the call; one wait may consist of two calls
+--   wait_id      BIGINT   operator around the call, else the copy call right before it, else the call
 --   kind         VARCHAR  device, stream or event: synchronisation; read_back: copy to the host; copy: synchronous copy
 --   call         VARCHAR  name of the call, without the version that nsys appends
 --   operator     VARCHAR  innermost operator around the call; NULL: none
@@ -44,7 +47,10 @@ calls AS (
             WHEN copies.is_read_back AND slices.start_ns + slices.dur_ns >= copies.copied_ns - 2000 THEN 'read_back'
             WHEN slices.name NOT LIKE '%Async%' AND slices.start_ns + slices.dur_ns >= least(copies.copied_ns - 2000, copies.staged_ns)
             THEN 'copy'
-        END AS kind
+        END AS kind,
+        lag(copies.call_id) OVER (
+            PARTITION BY slices.trace_id, slices.thread_id ORDER BY slices.start_ns, slices.slice_id
+        ) AS copy_before_id
     FROM host_slices AS slices
     LEFT JOIN copies
            ON copies.trace_id = slices.trace_id AND copies.call_id = slices.slice_id
@@ -55,7 +61,7 @@ SELECT
     traces.rank,
     calls.trace_id,
     calls.slice_id AS call_id,
-    coalesce(calls.op_id, calls.slice_id) AS wait_id,
+    coalesce(calls.op_id, if(calls.kind = 'stream', calls.copy_before_id, NULL), calls.slice_id) AS wait_id,
     calls.kind,
     calls.call,
     operators.name AS operator,

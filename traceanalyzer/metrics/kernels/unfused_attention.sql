@@ -24,6 +24,8 @@ softmaxes AS (
     FROM numbered
     WHERE class = 'softmax'
       AND NOT regexp_matches(name, '(?i)log_?softmax')
+      -- PyTorch's kernel for short rows is both; its fifth template argument says which.
+      AND NOT regexp_matches(name, 'softmax_warp_\w+<([^<>,]+,){4} *(\(bool\))?(true|1)\b')
       AND coalesce(operator NOT ILIKE '%log_softmax%', TRUE)
 ),
 neighbours AS (

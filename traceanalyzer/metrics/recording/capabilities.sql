@@ -108,7 +108,6 @@ facts AS (
         unnest([
             {capability: 'gpu_ops', available: gpu.op_count > 0, detail: 'no GPU work is in the trace'},
             {capability: 'cpu_ops', available: host.cpu_ops > 0, detail: 'no operators are in the trace'},
-            {capability: 'copy_waits', available: host.cpu_ops > 0 OR NOT programs.is_pytorch, detail: 'no operators are in the trace'},
             {capability: 'shapes', available: traces.has_shapes, detail: 'no input shapes were recorded'},
             {capability: 'python_stack', available: traces.has_stacks OR host.python_frames > 0, detail: 'no Python stacks were recorded'},
             {capability: 'mem_events', available: traces.has_memory AND traces.recorder IS DISTINCT FROM 'nsys', detail: 'no allocator events were recorded'},
@@ -119,7 +118,6 @@ facts AS (
             {capability: 'all_ranks', available: run.found_ranks >= coalesce(run.world_size, 1), detail: printf('%d of %d ranks %s in the run', run.found_ranks, run.world_size, if(run.found_ranks = 1, 'is', 'are'))}
         ], recursive := true)
     FROM canonical.traces AS traces
-    JOIN programs USING (trace_id)
     CROSS JOIN run
     LEFT JOIN host USING (trace_id)
     LEFT JOIN copies_in USING (trace_id)

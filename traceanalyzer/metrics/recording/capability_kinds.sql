@@ -13,7 +13,6 @@ FROM (
     ('launch_link', 'at least 90 % of compute time has its launching call in the trace'),
     ('bounds', 'the lead scan can tell what a fix would save'),
     ('cpu_ops', 'framework operators were recorded'),
-    ('copy_waits', 'it is known which copy the host waits for: operators were recorded, or the program calls CUDA itself'),
     ('op_link', 'at least 70 % of kernels name the operator that launched them'),
     ('shapes', 'operator input shapes were recorded'),
     ('python_stack', 'Python stacks were recorded'),

@@ -1,0 +1,29 @@
+"""device_peaks: the names that drivers give devices find the rates of their model."""
+
+from __future__ import annotations
+
+import pytest
+from text_tables import ask, connect
+
+
+@pytest.mark.parametrize(
+    ("name", "sm_count", "half_tflops"),
+    [
+        ("Orin", 16, 42.5),
+        ("Orin", 8, 19.2),
+        ("Orin", 4, None),  # the Orin Nano with 4 GB is not in the table
+        ("NVIDIA GB200", 152, 2500),
+        ("NVIDIA B200", 148, 2250),
+        ("NVIDIA RTX PRO 6000 Blackwell Server Edition", 188, 503.8),
+        ("NVIDIA RTX 6000 Ada Generation", 142, 364.2),
+        ("NVIDIA GeForce RTX 5070", 48, 61.7),
+        ("NVIDIA GeForce RTX 5070 Ti", 70, 87.9),
+        ("AMD Instinct MI355X", 256, 2516.6),
+    ],
+)
+def test_a_device_has_the_rates_of_its_model(name: str, sm_count: int, half_tflops: float | None) -> None:
+    con = connect(
+        devices=[{"device": 0, "name": name, "sm_count": sm_count}],
+        gpu_ops=[{"op_id": 1, "device": 0, "kind": "kernel", "start_ns": 1, "dur_ns": 1}],
+    )
+    assert ask(con, "SELECT half_tflops FROM device_peaks") == [(half_tflops,)]
