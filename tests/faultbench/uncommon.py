@@ -87,6 +87,13 @@ def _shared(us: float, times: int) -> Scenario:
     return {"steps": 8, "program": [_NEXT, {"repeat": times, "do": part}]}
 
 
+def _managed(*, ahead: bool) -> Scenario:
+    """Return steps whose 24 MB of new data in managed memory move ahead, beside kernels, or when they are touched."""
+    touching = {"kernel": {"us": 300, "class": "elementwise", **({} if ahead else {"on_host_mb": 24})}}
+    moved = [{"prefetch": {"mb": 24}}] if ahead else []
+    return {"steps": 8, "page_faults": True, "program": [*moved, touching, kernels(60, 80)]}
+
+
 UNCOMMON: tuple[Fault, ...] = (
     Fault(
         "U9",
@@ -177,5 +184,14 @@ UNCOMMON: tuple[Fault, ...] = (
         _shared(80, 4),
         (Expected("queued-but-idle", severity="high", says=r"pauses, the longest 3\.\d+ ms"),),
         silent=("launch-bound", "host-stalls", "sync-in-step"),
+    ),
+    Fault(
+        "U20",
+        "pages of managed memory moved on demand",
+        _managed(ahead=False),
+        _managed(ahead=True),
+        (Expected("uvm-migration", severity="high", says=r"8 kernels wait for pages"),),
+        silent=("launch-bound", "host-stalls", "h2d-exposed", "transfers-many-small"),
+        only_nsys=True,
     ),
 )

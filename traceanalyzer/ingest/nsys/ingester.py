@@ -271,6 +271,7 @@ class Export:
             "async_slices",
             "instants",
             "memory_events",
+            "managed_memory",
             "event_args",
             "process_output",
             "cpu_samples",

@@ -64,6 +64,7 @@ class Conditions:
     warning: str = ""  # what the profiler complains about in its log
     output: str = ""  # what the program prints to its standard error, which Nsight Systems keeps
     sample_us: float = 0.0  # time between two CPU samples of Nsight Systems; 0: it takes none
+    page_faults: bool = False  # Nsight Systems records page faults of managed memory
 
 
 @dataclass(frozen=True)
