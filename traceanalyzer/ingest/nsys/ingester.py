@@ -267,6 +267,7 @@ class Export:
         for table in (
             "threads",
             "devices",
+            "contexts",
             "syncs",
             "async_slices",
             "instants",

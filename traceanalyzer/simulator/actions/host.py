@@ -151,6 +151,11 @@ def play_malloc(stage: Stage, action: Action) -> None:
                 stage.machine.tape.allocate(round(action.get("mb", 20) * MIB))
 
 
+def play_context(stage: Stage, action: Action) -> None:
+    """Create the process's context in its first cudaMalloc."""
+    stage.machine.create_context(action.ns("us", 150_000.0))
+
+
 def play_retry(stage: Stage, action: Action) -> None:
     """Find no room, give cached blocks back and ask again, as the caching allocator does at its ceiling."""
     machine = stage.machine

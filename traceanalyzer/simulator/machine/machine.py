@@ -97,6 +97,13 @@ class Machine:
         self.spend(cause, dur_ns, name)
         return self._runtime(name, start_ns, return_value=return_value)
 
+    def create_context(self, dur_ns: int) -> None:
+        """Make the first call that needs the device: it creates a context, which Nsight Systems notes at its end."""
+        start_ns = self.tape.now_ns
+        self.spend("host.alloc", dur_ns, "context")
+        self.overhead("CUDA profiling data flush on context created", 1_000_000, "host.profiler")
+        self._runtime("Malloc", start_ns)
+
     def free(self, dur_ns: int) -> None:
         """Give memory back: waits until the device is idle, as cudaFree does."""
         start_ns = self.tape.now_ns

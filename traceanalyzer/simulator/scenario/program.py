@@ -159,6 +159,7 @@ ACTIONS: dict[str, dict[str, Check]] = {
     "sync": {"kind": _sync_kind, "stream": _stream},
     "event_record": {"stream": _stream, "event": checked_text},
     "stream_wait": {"on": _stream, "of": _stream, "event": checked_text},
+    "context": {"us": _us},
     "malloc": {"us": _us, "count": checked_count, "mb": _us},
     "free": {"us": _us, "count": checked_count},
     "retry": {"us": _us, "frees": checked_count, "free_us": _us},
