@@ -94,6 +94,15 @@ def _managed(*, ahead: bool) -> Scenario:
     return {"steps": 8, "page_faults": True, "program": [*moved, touching, kernels(60, 80)]}
 
 
+def _crowded(*, larger: bool, slows: float = 1.0) -> Scenario:
+    """Return steps whose gathers run beside half of the products, which are larger there, or take longer."""
+    gather = {"comm": {"op": "all_gather", "us": 900, "blocking": False}}
+    beside = {"repeat": 8, "do": [{"kernel": {"us": 112 if larger else 80, "py_us": 3}}]}
+    block = [gather, beside, {"repeat": 12, "do": [{"kernel": {"us": 80, "py_us": 3}}]}]
+    end = {"stream_wait": {"on": "compute", "of": "comm"}}
+    return {**DDP, "comm_slows": slows, "program": [_NEXT, {"repeat": 6, "do": block}, end, kernels(4, 40)]}
+
+
 UNCOMMON: tuple[Fault, ...] = (
     Fault(
         "U9",
@@ -193,5 +202,13 @@ UNCOMMON: tuple[Fault, ...] = (
         (Expected("uvm-migration", severity="high", says=r"8 kernels wait for pages"),),
         silent=("launch-bound", "host-stalls", "h2d-exposed", "transfers-many-small"),
         only_nsys=True,
+    ),
+    Fault(
+        "U21",
+        "products slowed down by gathers beside them",
+        _crowded(larger=False, slows=1.4),
+        _crowded(larger=True),
+        (Expected("comm-compute-contention", without=Without(instead=_crowded(larger=False))),),
+        silent=("comm-blocking", "comm-low-bandwidth", "fp32-matmul-no-tensor-core"),
     ),
 )

@@ -338,6 +338,8 @@ class Machine:
         transfer_ns = start_ns
         if collective is not None and self._meet is not None:
             transfer_ns, dur_ns = self._meet(collective.rendezvous, start_ns, dur_ns)
+        elif kernel is not None and kernel.kernel_class != "comm":
+            dur_ns = self._streams.beside_comm_ns(self.current, start_ns, dur_ns, self.costs.comm_slows)
         op = GpuOp(
             index=len(self._ops),
             step=self.step,
