@@ -9,7 +9,7 @@ import pytest
 from cuda_program import A100, GH200, ORIN, CudaProgram, write_programs
 
 from traceanalyzer.diagnosis import AttachedExplanation, Diagnosis, Finding
-from traceanalyzer.report.verdict import leading_finding
+from traceanalyzer.report.verdict import judge, leading_finding
 from traceanalyzer.run import open_run
 from traceanalyzer.settings.settings import NO_SETTINGS
 
@@ -188,6 +188,7 @@ def test_the_lead_and_its_fix_are_right_for_the_program(name: str, tmp_path: Pat
     assert leading.rule == rule
     assert says in words(leading)
     assert never not in words(leading)
+    assert "No rule explains" not in judge(diagnosis).sentence
     assert "PYTORCH" not in " ".join(map(words, diagnosis.findings))
     if len(programs) > 1:
         assert {summary.rank for summary in diagnosis.traces} == set(range(4))
