@@ -35,6 +35,8 @@ class Row:
 def run_fault(fault: Fault, ways: Sequence[Way] = BOTH) -> Row:
     """Return what became of a fault: judged in the first format, compared with the others."""
     known = frozenset(rule.id for rule in rules())
+    if fault.only_nsys:
+        ways = ("nsys",)
     seen, apart = _examined(fault, ways)
     twin = None
     if fault.twin is not None:

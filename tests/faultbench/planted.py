@@ -47,6 +47,7 @@ class Fault:
     lost_ranks: tuple[int, ...] = ()  # ranks whose files are not there
     twin_tells: tuple[str, ...] = ()  # what is truly wrong with the twin
     twin_silent: tuple[str, ...] = ()  # rules that may not even tell little of the twin; the expected ones always
+    only_nsys: bool = False  # no other profiler records what it shows in
 
 
 @dataclass(frozen=True)

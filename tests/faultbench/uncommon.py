@@ -87,6 +87,22 @@ def _shared(us: float, times: int) -> Scenario:
     return {"steps": 8, "program": [_NEXT, {"repeat": times, "do": part}]}
 
 
+def _managed(*, ahead: bool) -> Scenario:
+    """Return steps whose 24 MB of new data in managed memory move ahead, beside kernels, or when they are touched."""
+    touching = {"kernel": {"us": 300, "class": "elementwise", **({} if ahead else {"on_host_mb": 24})}}
+    moved = [{"prefetch": {"mb": 24}}] if ahead else []
+    return {"steps": 8, "page_faults": True, "program": [*moved, touching, kernels(60, 80)]}
+
+
+def _crowded(*, larger: bool, slows: float = 1.0) -> Scenario:
+    """Return steps whose gathers run beside half of the products, which are larger there, or take longer."""
+    gather = {"comm": {"op": "all_gather", "us": 900, "blocking": False}}
+    beside = {"repeat": 8, "do": [{"kernel": {"us": 112 if larger else 80, "py_us": 3}}]}
+    block = [gather, beside, {"repeat": 12, "do": [{"kernel": {"us": 80, "py_us": 3}}]}]
+    end = {"stream_wait": {"on": "compute", "of": "comm"}}
+    return {**DDP, "comm_slows": slows, "program": [_NEXT, {"repeat": 6, "do": block}, end, kernels(4, 40)]}
+
+
 UNCOMMON: tuple[Fault, ...] = (
     Fault(
         "U9",
@@ -177,5 +193,22 @@ UNCOMMON: tuple[Fault, ...] = (
         _shared(80, 4),
         (Expected("queued-but-idle", severity="high", says=r"pauses, the longest 3\.\d+ ms"),),
         silent=("launch-bound", "host-stalls", "sync-in-step"),
+    ),
+    Fault(
+        "U20",
+        "pages of managed memory moved on demand",
+        _managed(ahead=False),
+        _managed(ahead=True),
+        (Expected("uvm-migration", severity="high", says=r"8 kernels wait for pages"),),
+        silent=("launch-bound", "host-stalls", "h2d-exposed", "transfers-many-small"),
+        only_nsys=True,
+    ),
+    Fault(
+        "U21",
+        "products slowed down by gathers beside them",
+        _crowded(larger=False, slows=1.4),
+        _crowded(larger=True),
+        (Expected("comm-compute-contention", without=Without(instead=_crowded(larger=False))),),
+        silent=("comm-blocking", "comm-low-bandwidth", "fp32-matmul-no-tensor-core"),
     ),
 )

@@ -318,6 +318,13 @@ def test_findings_stand_in_the_order_of_fixes_of_the_device_with_most_to_save() 
     ]
 
 
+def test_of_findings_that_promise_nothing_the_gravest_comes_first() -> None:
+    alike = replace(loader_finding(), saving_ns=None, saving_share=None, marginal_order=None, marginal_ns=None)
+    mild = replace(alike, rule="a-fact", severity="low")
+    grave = replace(alike, rule="pages-that-move", severity="high")
+    assert [item.rule for item in sort_findings([mild, grave])] == ["pages-that-move", "a-fact"]
+
+
 @pytest.mark.check
 def test_a_connection_that_was_diagnosed_reads_the_run_alone_and_can_be_diagnosed_again() -> None:
     con = engine.connect_tables(simulate(LOADER).canonical_tables())

@@ -85,6 +85,7 @@ def test_a_rule_replaces_the_built_in_one_of_its_id(tmp_path: Path) -> None:
         ("when: bound_share >=", "when: bound_shar >=", 12, '"bound_shar" not found', "bound_share"),
         ("{bound_share:.0%}", "{bound_shre:.0%}", 14, "no column or parameter is called 'bound_shre'", "bound_share"),
         ("claims: host.dataloader", "claims: host.dataloadr", 13, "unknown cause: host.dataloadr", "host.dataloader"),
+        ("claims: host.dataloader", "claims: edge.tail", 13, "unknown cause: edge.tail", None),
         ("requires: [steps]", "requires: [stepz]", 3, "unknown capability: stepz", "steps"),
         ("title:", "titel:", 2, "unknown key: titel", "title"),
         ("< $min_count", "< $min_cont", 9, "no parameter or column is called $min_cont", None),

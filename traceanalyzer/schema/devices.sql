@@ -9,5 +9,6 @@ CREATE TABLE devices (
     compute_major INTEGER,           -- compute capability
     compute_minor INTEGER,           -- compute capability
     warp_size     INTEGER,           -- threads per warp or wavefront
-    max_threads_per_sm INTEGER       -- most resident threads per SM
+    max_threads_per_sm INTEGER,      -- most resident threads per SM
+    is_integrated BOOLEAN            -- it shares the host's memory, as on Jetson boards; NULL: unknown
 );

@@ -68,3 +68,5 @@ FIRST_HOST = CODE[HOST[0]]
 
 # Buckets that name a cause which a fix can remove.
 CAUSES = frozenset((*HOST, *PRODUCERS, STRAGGLER_WAIT, DISPATCH, GRAPH_GAP))
+# Buckets that a rule may explain; without the cause in them no op would run earlier.
+EXPLAINED = CAUSES | {TAIL}

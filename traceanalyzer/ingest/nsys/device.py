@@ -15,6 +15,8 @@ from traceanalyzer.ingest.sink import TraceSink
 
 _PAIR = pa.schema([("globalPid", pa.int64()), ("correlationId", pa.int64())])
 _LINKS = [pa.field(name, pa.int64()) for name in LINKS]
+# Kinds above it are moves of managed memory.
+_LAST_COPY_KIND = 10
 _DETAILS = ("launchType", "localMemoryPerThread", "greenContextId", "clusterX", "clusterY", "clusterZ")
 KERNEL_DETAILS = pa.schema(
     [pa.field(name, pa.int64()) for name in ("event_id", "globalPid")]
@@ -36,12 +38,13 @@ class DeviceRows:
         self._fill_scope = fill_scope
         self._launches = launches
         self._details: list[pa.RecordBatch] = []
+        self._moves: list[pa.RecordBatch] = []
 
     def prepare(self) -> None:
         """Provide every relation that gpu_ops.sql and syncs.sql read."""
         self._find_graph_nodes()
         for relation in GPU_RELATIONS:
-            hook = self._kernel_hook if relation == "kernel" else self._linked
+            hook = {"kernel": self._kernel_hook, "memcpy": self._copy_hook}.get(relation, self._linked)
             schema = pa.schema([*BY_RELATION[relation].schema, *_LINKS])
             if len(self._scopes) > 1 or relation == "graph_trace":
                 self._stage.put(relation, schema, self._stage.rows(relation, hook))
@@ -78,8 +81,9 @@ class DeviceRows:
         )
 
     def keep_details(self) -> None:
-        """Provide what kernels say beyond their columns; call it once all kernels were read."""
+        """Provide what kernels say beyond their columns, and moves of managed memory; call it once all were read."""
         self._stage.put("kernel_details", KERNEL_DETAILS, iter(self._details))
+        self._stage.put("managed_moves", BY_RELATION["memcpy"].schema, iter(self._moves))
 
     def _one(self, query: str, parameters: dict[str, str] | None = None) -> tuple[int, ...]:
         row: tuple[int, ...] = self._stage.connection.execute(query, parameters).fetchall()[0]
@@ -112,6 +116,13 @@ class DeviceRows:
                 for array, field in zip(detailed.columns, KERNEL_DETAILS, strict=True)
             ]
             self._details.append(pa.RecordBatch.from_arrays(columns, schema=KERNEL_DETAILS))
+        return rows
+
+    def _copy_hook(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        rows = self._linked(rows)
+        moves = above(rows.column("copyKind"), _LAST_COPY_KIND)
+        if count(moves):
+            self._moves.append(rows.filter(moves).select(BY_RELATION["memcpy"].schema.names))
         return rows
 
     def _find_graph_nodes(self) -> None:

@@ -267,10 +267,12 @@ class Export:
         for table in (
             "threads",
             "devices",
+            "contexts",
             "syncs",
             "async_slices",
             "instants",
             "memory_events",
+            "managed_memory",
             "event_args",
             "process_output",
             "cpu_samples",

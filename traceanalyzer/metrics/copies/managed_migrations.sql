@@ -17,20 +17,22 @@
 --   size_bytes       BIGINT   bytes moved
 --   to_device_bytes  BIGINT   part of them that moved to the device
 --   moving_ns        BIGINT   sum of the moves' durations
+--   fault_count      BIGINT   page faults of the GPU meanwhile; NULL: none recorded (--cuda-um-gpu-page-faults)
 WITH moves AS (
     SELECT *
-    FROM gpu_ops
-    WHERE kind = 'memcpy'
-      AND name LIKE 'Memcpy UVM %'
-      AND name NOT LIKE '%(user prefetch)'
+    FROM managed_memory
+    WHERE kind = 'gpu_fault'
+       OR (kind = 'move' AND cause IS DISTINCT FROM 'user prefetch')
 ),
 placed AS (
     SELECT
         moves.trace_id,
         moves.device,
+        moves.kind,
         moves.copy_kind,
         moves.size_bytes,
-        moves.dur_ns AS move_ns,
+        moves.fault_count,
+        CASE WHEN moves.kind = 'move' THEN moves.dur_ns END AS move_ns,
         CASE WHEN kernels.start_ns + kernels.dur_ns > moves.start_ns THEN kernels.op_id END AS op_id
     FROM moves
     ASOF LEFT JOIN (FROM gpu_ops WHERE kind = 'kernel') AS kernels
@@ -46,10 +48,11 @@ SELECT
     placed.op_id,
     any_value(ops.name) AS name,
     any_value(ops.dur_ns) AS dur_ns,
-    count(*) AS move_count,
-    sum(placed.size_bytes)::BIGINT AS size_bytes,
+    count(*) FILTER (WHERE placed.kind = 'move') AS move_count,
+    coalesce(sum(placed.size_bytes), 0)::BIGINT AS size_bytes,
     coalesce(sum(placed.size_bytes) FILTER (WHERE placed.copy_kind = 'HtoD'), 0)::BIGINT AS to_device_bytes,
-    sum(placed.move_ns)::BIGINT AS moving_ns
+    coalesce(sum(placed.move_ns), 0)::BIGINT AS moving_ns,
+    sum(placed.fault_count)::BIGINT AS fault_count
 FROM placed
 JOIN traces USING (trace_id)
 LEFT JOIN gpu_ops AS ops

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from traceanalyzer.attribution.vocabulary.buckets import CAUSES
+from traceanalyzer.attribution.vocabulary.buckets import CAUSES, EXPLAINED
 from traceanalyzer.diagnosis import SEVERITIES
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.rules.rule_file.model import (
@@ -31,6 +31,7 @@ _VALUE = {"type": ["number", "string", "boolean"]}
 _NAMES = {"anyOf": [_TEXT, {"type": "array", "items": _TEXT}]}
 _CAUSE = {"enum": sorted(CAUSES)}
 _CAUSES = {"anyOf": [_CAUSE, {"type": "array", "items": _CAUSE}]}
+_EXPLAINED = {"enum": sorted(EXPLAINED)}
 
 
 def new_rule(rule_id: str, folder: Path) -> Path:
@@ -94,7 +95,7 @@ def _parts() -> dict[str, dict[str, Any]]:
         "params": {"default": _VALUE, "why": _TEXT, "min": _VALUE, "max": _VALUE, "unit": _TEXT},
         "abstain": {"when": _CONDITION, "reason": _TEXT, "detail": _TEXT},
         "claims": {
-            "causes": _CAUSES,
+            "causes": {"anyOf": [_EXPLAINED, {"type": "array", "items": _EXPLAINED}]},
             "where": _SQL,
             "compute_ops": _SQL,
             "charged_to": {"const": "blame_rank", "description": "count rows for the rank that they wait for"},

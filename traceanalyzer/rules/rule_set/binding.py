@@ -7,7 +7,7 @@ from typing import Any
 
 import duckdb
 
-from traceanalyzer.attribution.vocabulary.buckets import CAUSES
+from traceanalyzer.attribution.vocabulary.buckets import CAUSES, EXPLAINED
 from traceanalyzer.errors import suggestion
 from traceanalyzer.query import engine
 from traceanalyzer.rules.evaluation import sandbox
@@ -57,10 +57,11 @@ class _Binder:
                     f"requires.{index}", f"unknown capability: {name}", suggestion(name, sorted(capabilities))
                 )
         removes = self.rule.removes if "removes" in self.rule.lines else ()
-        for key, names in (("claims", self.rule.claims.causes), ("removes", removes)):
+        claimed = EXPLAINED if self.rule.says_its_bound else CAUSES
+        for key, names, known in (("claims", self.rule.claims.causes, claimed), ("removes", removes, CAUSES)):
             for name in names:
-                if name not in CAUSES:
-                    yield self._mistake(key, f"unknown cause: {name}", suggestion(name, sorted(CAUSES)))
+                if name not in known:
+                    yield self._mistake(key, f"unknown cause: {name}", suggestion(name, sorted(known)))
 
     def _op_saving(self) -> Iterator[Mistake]:
         if not self.rule.op_saving:

@@ -11,5 +11,6 @@ SELECT
     confidence
 FROM ledger_rows
 WHERE kept
-  AND cause IN (SELECT unnest($causes::VARCHAR[]))
+  -- The tail has no cause, and may have an explanation.
+  AND coalesce(cause, bucket) IN (SELECT unnest($causes::VARCHAR[]))
   AND TRUE /* where */

@@ -42,7 +42,7 @@ def play_kernel(stage: Stage, action: Action) -> None:
         if stage.recorded.memory:
             machine.tape.allocate(16 * MIB)
             machine.tape.allocate(-16 * MIB)
-        machine.launch(kernel, dur_ns, stream)
+        machine.launch(kernel, dur_ns, stream, on_host_bytes=round(action.get("on_host_mb", 0) * MIB))
 
 
 def play_backward(stage: Stage, action: Action) -> None:
@@ -143,6 +143,11 @@ def play_memset(stage: Stage, action: Action) -> None:
     size_bytes = round(action.get("mb", 1) * MIB)
     with stage.machine.tape.slice("cpu_op", "aten::zero_"):
         stage.machine.memset(size_bytes, action.ns("us", 2.0), action.get("stream", COMPUTE_STREAM))
+
+
+def play_prefetch(stage: Stage, action: Action) -> None:
+    """Move managed memory to the device with cudaMemPrefetchAsync, beside the kernels that run."""
+    stage.machine.prefetch(round(action.get("mb", 2) * MIB))
 
 
 def play_occupied(stage: Stage, action: Action) -> None:

@@ -50,6 +50,14 @@ def play_py(stage: Stage, action: Action) -> None:
         stage.machine.spend("host.python", action.ns("us"), "py")
 
 
+def play_read_managed(stage: Stage, action: Action) -> None:
+    """Read managed memory on the host once the device is done with it, page by page."""
+    stage.machine.synchronize("device")
+    name = action.get("name", "train.py(40): read")
+    with stage.frame(name):
+        stage.machine.read_managed(round(action.get("mb", 2) * MIB), name)
+
+
 def play_frame(stage: Stage, action: Action) -> None:
     """Run actions inside a Python frame."""
     with stage.frame(action.get("name", "train.py(31): train_step")):
@@ -141,6 +149,11 @@ def play_malloc(stage: Stage, action: Action) -> None:
             stage.machine.call("Malloc", action.ns("us", 150.0), "host.alloc")
             if stage.recorded.memory:
                 stage.machine.tape.allocate(round(action.get("mb", 20) * MIB))
+
+
+def play_context(stage: Stage, action: Action) -> None:
+    """Create the process's context in its first cudaMalloc."""
+    stage.machine.create_context(action.ns("us", 150_000.0))
 
 
 def play_retry(stage: Stage, action: Action) -> None:

@@ -25,5 +25,6 @@ class Costs:
     host_scale: float = 1.0  # factor on Python and dispatch
     kernel_scale: float = 1.0  # factor on compute kernels: a slow device
     core_clock: float = 1.0  # of the usual one
+    comm_slows: float = 1.0  # factor on compute kernels while a collective runs beside them
     blocking_launches: bool = False
     jitter: float = 0.0

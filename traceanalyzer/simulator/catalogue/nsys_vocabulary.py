@@ -13,6 +13,9 @@ GraphMode = Literal["node", "graph"]
 NONE = 0xFFFF_FFFF
 COPY_KINDS = {"HtoD": 1, "DtoH": 2, "DtoD": 8, "PtoP": 10}
 MEMORY_KINDS = {"pageable": 0, "pinned": 1, "device": 2}
+MIGRATION_KINDS = {"HtoD": 11, "DtoH": 12}
+MIGRATION_CAUSES = {"user prefetch": 1, "page fault": 2, "speculative prefetch": 3}
+UNKNOWN_MEMORY = 7
 PUSH_POP, RUNTIME_CLASS, OSRT_CLASS, OVERHEAD_CLASS = 59, 0, 27, 103
 WARNING = 2
 # The runtime's entry points carry the version in which their signature last changed.
@@ -21,6 +24,7 @@ _API_VERSIONS = {
     "cudaLaunchKernelExC": 11060,
     "cudaGraphLaunch": 10000,
     "cudaHostAlloc": 3020,
+    "cudaMemPrefetchAsync": 8000,
     "cudaStreamBeginCapture": 10000,
     "cudaStreamEndCapture": 10000,
     "cudaGraphInstantiateWithFlags": 11040,
@@ -39,11 +43,14 @@ ENUMS: dict[str, tuple[tuple[int, str, str], ...]] = {
         (2, "CUDA_MEMCPY_KIND_DTOH", "Device-to-Host"),
         (8, "CUDA_MEMCPY_KIND_DTOD", "Device-to-Device"),
         (10, "CUDA_MEMCPY_KIND_PTOP", "Peer-to-Peer"),
+        (11, "CUDA_MEMCPY_KIND_UVM_HTOD", "Unified Host-to-Device"),
+        (12, "CUDA_MEMCPY_KIND_UVM_DTOH", "Unified Device-to-Host"),
     ),
     "ENUM_CUDA_MEM_KIND": (
         (0, "CUDA_MEMOPR_MEMORY_KIND_PAGEABLE", "Pageable"),
         (1, "CUDA_MEMOPR_MEMORY_KIND_PINNED", "Pinned"),
         (2, "CUDA_MEMOPR_MEMORY_KIND_DEVICE", "Device"),
+        (7, "CUDA_MEMOPR_MEMORY_KIND_UNKNOWN", "Unknown"),
     ),
     "ENUM_CUPTI_SYNC_TYPE": (
         (1, "CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_EVENT_SYNCHRONIZE", "Event sync"),

@@ -58,6 +58,22 @@ class Copy:
 
 
 @dataclass(frozen=True, slots=True)
+class Migration:
+    """One move of pages of managed memory between host and device; only Nsight Systems records it.
+
+    `function` is the host's code whose access moved it; None: a kernel did, or the program asked for it.
+    """
+
+    device: int
+    start_ns: int
+    end_ns: int
+    size_bytes: int
+    copy_kind: str  # HtoD or DtoH
+    cause: str  # page fault, speculative prefetch or user prefetch
+    function: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ProcessGroup:
     """Ranks that communicate with each other; `description` is what the job calls this kind of group."""
 
@@ -188,6 +204,7 @@ class Recording:
     memory: tuple[MemoryRecord, ...]
     step_starts_ns: tuple[int, ...]
     end_ns: int
+    migrations: tuple[Migration, ...] = ()
 
     def on_drifting_clock(self, drift_ppm: float) -> Recording:
         """Return the same recording with the times of a clock that starts right and then runs fast."""
@@ -204,4 +221,5 @@ class Recording:
             tuple(replace(record, at_ns=shown_ns(record.at_ns)) for record in self.memory),
             tuple(map(shown_ns, self.step_starts_ns)),
             shown_ns(self.end_ns),
+            tuple(replace(it, start_ns=shown_ns(it.start_ns), end_ns=shown_ns(it.end_ns)) for it in self.migrations),
         )

@@ -21,10 +21,12 @@ from traceanalyzer.simulator.catalogue.recording import (
     Collective,
     Copy,
     GpuOp,
+    Migration,
     Recording,
     Rendezvous,
     SyncRecord,
 )
+from traceanalyzer.simulator.machine import managed_memory
 from traceanalyzer.simulator.machine.counterfactual import Counterfactual
 from traceanalyzer.simulator.machine.streams import Streams
 from traceanalyzer.simulator.machine.tape import Tape
@@ -54,6 +56,7 @@ class Machine:
         self._ops: list[GpuOp] = []
         self._completions: list[int] = []  # end of each launch's last op, in launch order: the launch queue
         self._syncs: list[SyncRecord] = []
+        self._migrations: list[Migration] = []
         self._streams = Streams(costs.kernel_gap_ns)
         self._lateness = Lateness()
         self._step_starts: list[int] = []
@@ -94,6 +97,13 @@ class Machine:
         self.spend(cause, dur_ns, name)
         return self._runtime(name, start_ns, return_value=return_value)
 
+    def create_context(self, dur_ns: int) -> None:
+        """Make the first call that needs the device: it creates a context, which Nsight Systems notes at its end."""
+        start_ns = self.tape.now_ns
+        self.spend("host.alloc", dur_ns, "context")
+        self.overhead("CUDA profiling data flush on context created", 1_000_000, "host.profiler")
+        self._runtime("Malloc", start_ns)
+
     def free(self, dur_ns: int) -> None:
         """Give memory back: waits until the device is idle, as cudaFree does."""
         start_ns = self.tape.now_ns
@@ -106,9 +116,17 @@ class Machine:
     # Device work ---------------------------------------------------------------------------------------------------
 
     def launch(
-        self, kernel: Kernel, dur_ns: int, stream: int = COMPUTE_STREAM, collective: Collective | None = None
+        self,
+        kernel: Kernel,
+        dur_ns: int,
+        stream: int = COMPUTE_STREAM,
+        collective: Collective | None = None,
+        on_host_bytes: int = 0,
     ) -> None:
-        """Launch one kernel; returns as soon as it is queued. In a capture nothing is, and the graph gets a node."""
+        """Launch one kernel; returns as soon as it is queued. In a capture nothing is, and the graph gets a node.
+
+        `on_host_bytes` of managed memory lie on the host: the kernel runs until they have moved, and then computes.
+        """
         if self.capturing:
             self.graph.append((kernel, dur_ns))
             self.call("LaunchKernel", self.costs.launch_ns, "host.launch_api")
@@ -122,9 +140,11 @@ class Machine:
         api = "LaunchKernelExC" if collective is not None else "LaunchKernel"
         start_ns, queue_full_ns = self._issue(self.costs.launch_ns, api)
         correlation = self.tape.next_correlation
+        dur_ns += managed_memory.demand_ns(on_host_bytes)
         op = self._enqueue(
             stream, "kernel", dur_ns, correlation, start_ns, queue_full_ns, kernel=kernel, collective=collective
         )
+        self._migrations += managed_memory.moved_on_demand(self.current, op.start_ns, on_host_bytes, "HtoD")
         self._completions.append(op.end_ns)
         if self.costs.blocking_launches and "host.sync" not in self.without.removed:
             self._wait(0, op.end_ns + self.costs.sync_return_ns)
@@ -200,6 +220,18 @@ class Machine:
         self._lateness.add("host.memcpy_block", self.tape.now_ns - late_from_ns)
         self._runtime("MemcpyAsync", start_ns, order)
 
+    def prefetch(self, size_bytes: int) -> None:
+        """Move managed memory to the device beside its kernels, before one of them needs it."""
+        self.call("MemPrefetchAsync", self.costs.launch_ns, "host.launch_api")
+        start_ns = self.tape.now_ns + self.costs.launch_latency_ns
+        self._migrations += managed_memory.moved_ahead(self.current, start_ns, size_bytes)
+
+    def read_managed(self, size_bytes: int, function: str) -> None:
+        """Let the host read managed memory that lies on the device; it waits for each page."""
+        moves = managed_memory.moved_on_demand(self.current, self.tape.now_ns, size_bytes, "DtoH", function)
+        self._migrations += moves
+        self.spend("host.python", managed_memory.demand_ns(size_bytes), "managed")
+
     # Waiting -------------------------------------------------------------------------------------------------------
 
     def synchronize(self, kind: str = "device", stream: int = COMPUTE_STREAM) -> None:
@@ -250,6 +282,7 @@ class Machine:
             tuple(self.tape.memory),
             tuple(self._step_starts),
             self.tape.now_ns,
+            tuple(self._migrations),
         )
 
     # Inside --------------------------------------------------------------------------------------------------------
@@ -305,6 +338,8 @@ class Machine:
         transfer_ns = start_ns
         if collective is not None and self._meet is not None:
             transfer_ns, dur_ns = self._meet(collective.rendezvous, start_ns, dur_ns)
+        elif kernel is not None and kernel.kernel_class != "comm":
+            dur_ns = self._streams.beside_comm_ns(self.current, start_ns, dur_ns, self.costs.comm_slows)
         op = GpuOp(
             index=len(self._ops),
             step=self.step,

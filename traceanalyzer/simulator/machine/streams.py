@@ -34,10 +34,13 @@ class Streams:
         self._events: dict[int | str, Event] = {}  # by name, or by stream: its last one
         self._event_count = 0
         self._occupied_ns: dict[int, int] = {}
+        self._last_comm: dict[int, GpuOp] = {}
 
     def put(self, op: GpuOp) -> None:
         """Queue an op on its stream; one that is there already is changed."""
         self._last[op.stream] = op
+        if op.is_communication:
+            self._last_comm[op.device] = op
         if op.copy is not None:
             self._engine_free[op.device, op.copy.copy_kind] = op
 
@@ -53,6 +56,18 @@ class Streams:
         if engine is not None and engine.end_ns > start_ns:
             start_ns, producer = engine.end_ns, engine.index
         return start_ns, producer
+
+    def beside_comm_ns(self, device: int, start_ns: int, dur_ns: int, factor: float) -> int:
+        """Return how long a kernel takes that is so many times slower while the device's last collective runs."""
+        comm = self._last_comm.get(device)
+        if comm is None or factor == 1 or not comm.start_ns < start_ns + dur_ns or comm.end_ns <= start_ns:
+            return dur_ns
+        alone_ns = max(0, comm.start_ns - start_ns)
+        slowed_ns = round((dur_ns - alone_ns) * factor)
+        beside_ns = comm.end_ns - start_ns - alone_ns
+        if slowed_ns <= beside_ns:
+            return alone_ns + slowed_ns
+        return dur_ns + round(beside_ns * (1 - 1 / factor))
 
     def occupy(self, stream: int, dur_ns: int) -> None:
         """Keep the next op of a stream from running for a time, for work of others."""

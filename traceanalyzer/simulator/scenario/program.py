@@ -104,6 +104,7 @@ _KERNEL: dict[str, Check] = {
     "rows": checked_count,
     "tc": _any,
     "module_load_us": _us,
+    "on_host_mb": _us,
 }
 _NEXT: dict[str, Check] = {
     "us": us_by_step,
@@ -150,12 +151,15 @@ ACTIONS: dict[str, dict[str, Check]] = {
         "blocking": checked_flag,
     },
     "d2h": {"mb": _us, "us": _us, "pinned": checked_flag, "stream": _stream, "blocking": checked_flag},
+    "prefetch": {"mb": _us},
+    "read_managed": {"mb": _us, "name": checked_text},
     "memset": {"mb": _us, "us": _us, "stream": _stream},
     "item": {"count": checked_count},
     "occupied": {"us": _us, "stream": _stream},
     "sync": {"kind": _sync_kind, "stream": _stream},
     "event_record": {"stream": _stream, "event": checked_text},
     "stream_wait": {"on": _stream, "of": _stream, "event": checked_text},
+    "context": {"us": _us},
     "malloc": {"us": _us, "count": checked_count, "mb": _us},
     "free": {"us": _us, "count": checked_count},
     "retry": {"us": _us, "frees": checked_count, "free_us": _us},

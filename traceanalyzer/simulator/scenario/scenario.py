@@ -53,6 +53,7 @@ class Conditions:
     host_scale: float = 1.0  # factor on Python and dispatch
     kernel_scale: float = 1.0  # factor on compute kernels: a slow device
     core_clock: float = 1.0  # of the usual one: what computes takes longer at a lower one, what moves data does not
+    comm_slows: float = 1.0  # factor on compute kernels while a collective runs beside them
     blocking_launches: bool = False  # CUDA_LAUNCH_BLOCKING=1
     drop_kernels: float = 0.0  # share of device records that the profiler lost
     carry_in: int = 0  # launches of the first kernels that happened before the recording began
@@ -64,6 +65,7 @@ class Conditions:
     warning: str = ""  # what the profiler complains about in its log
     output: str = ""  # what the program prints to its standard error, which Nsight Systems keeps
     sample_us: float = 0.0  # time between two CPU samples of Nsight Systems; 0: it takes none
+    page_faults: bool = False  # Nsight Systems records page faults of managed memory
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,7 @@ class Scenario:
             host_scale=conditions.host_scale,
             kernel_scale=conditions.kernel_scale,
             core_clock=conditions.core_clock,
+            comm_slows=conditions.comm_slows,
             blocking_launches=conditions.blocking_launches,
             jitter=conditions.jitter,
         )

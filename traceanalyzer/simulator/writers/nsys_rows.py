@@ -16,6 +16,7 @@ from traceanalyzer.simulator.catalogue.recording import (
     STREAMS_A_DEVICE,
     GpuOp,
     HostSlice,
+    Migration,
     Recording,
     SyncRecord,
 )
@@ -82,6 +83,8 @@ class ExportedRows:
         if not self._scenario.conditions.no_gpu:
             for number, sync in enumerate(self._recording.syncs, 1):
                 yield from self._sync_rows(sync, number)
+            for migration in self._recording.migrations:
+                yield from self._migration_rows(migration)
         yield from self._thread_rows()
         yield from self._output_rows()
         yield from self._sample_rows()
@@ -147,6 +150,23 @@ class ExportedRows:
         details = {"streamId": _written(sync.stream), "correlationId": sync.correlation}
         kind = {"syncType": self._version.sync_types[sync.kind]}
         yield CUPTI + "SYNCHRONIZATION", {**_times(sync.start_ns, sync.end_ns), **where, **details, **kind, **event}
+
+    def _migration_rows(self, moved: Migration) -> Iterator[tuple[str, Row]]:
+        """Yield a move of managed memory, which belongs to no context, stream or call, and the fault that caused it."""
+        process = {"globalPid": global_pid(MAIN_THREAD)}
+        kinds = {"copyKind": words.MIGRATION_KINDS[moved.copy_kind]}
+        kinds |= {"srcKind": words.UNKNOWN_MEMORY, "dstKind": words.UNKNOWN_MEMORY}
+        cause = {"migrationCause": words.MIGRATION_CAUSES[moved.cause]}
+        row = {**_times(moved.start_ns, moved.end_ns), **process, **kinds, **cause, "deviceId": moved.device}
+        yield CUPTI + "MEMCPY", {**row, "bytes": moved.size_bytes, "correlationId": 0}
+        if moved.cause != "page fault" or not self._scenario.conditions.page_faults:
+            return
+        if moved.function is None:
+            fault = {"deviceId": moved.device, "numberOfPageFaults": 1, "faultAccessType": 1}
+            yield "CUDA_UM_GPU_PAGE_FAULT_EVENTS", {**_times(moved.start_ns, moved.end_ns), **process, **fault}
+        else:
+            code = {"CpuInstruction": self._strings(moved.function), "module": self._strings(_PROGRAM)}
+            yield "CUDA_UM_CPU_PAGE_FAULT_EVENTS", {"start": moved.start_ns + LEAD_NS, **process, **code}
 
     # Host ----------------------------------------------------------------------------------------------------------
 

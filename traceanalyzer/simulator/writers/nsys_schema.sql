@@ -69,6 +69,24 @@ CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (
     virtualAddress INTEGER,
     copyCount INTEGER
 );
+CREATE TABLE CUDA_UM_CPU_PAGE_FAULT_EVENTS (
+    start INTEGER NOT NULL,
+    globalPid INTEGER NOT NULL,
+    address INTEGER NOT NULL,
+    originalFaultPc INTEGER,
+    CpuInstruction INTEGER NOT NULL,
+    module INTEGER NOT NULL,
+    unresolvedFaultPc INTEGER
+);
+CREATE TABLE CUDA_UM_GPU_PAGE_FAULT_EVENTS (
+    start INTEGER NOT NULL,
+    "end" INTEGER NOT NULL,
+    globalPid INTEGER NOT NULL,
+    deviceId INTEGER NOT NULL,
+    address INTEGER NOT NULL,
+    numberOfPageFaults INTEGER NOT NULL,
+    faultAccessType INTEGER NOT NULL
+);
 CREATE TABLE CUPTI_ACTIVITY_KIND_MEMSET (
     start INTEGER NOT NULL,
     "end" INTEGER NOT NULL,

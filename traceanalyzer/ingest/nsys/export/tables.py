@@ -155,7 +155,7 @@ TABLES = (
         "gpu",
         "TARGET_INFO_GPU",
         "id|deviceId! name:text cuDevice totalMemory smCount computeMajor computeMinor "
-        "threadsPerWarp maxWarpsPerSm busLocation:text",
+        "threadsPerWarp maxWarpsPerSm busLocation:text isDiscrete",
     ),
     _table("cuda_device", "TARGET_INFO_CUDA_DEVICE", "gpuId! cudaId! pid!"),
     _table(

@@ -27,7 +27,8 @@ SELECT
     computeMajor::INTEGER AS compute_major,
     computeMinor::INTEGER AS compute_minor,
     threadsPerWarp::INTEGER AS warp_size,
-    (maxWarpsPerSm * threadsPerWarp)::INTEGER AS max_threads_per_sm
+    (maxWarpsPerSm * threadsPerWarp)::INTEGER AS max_threads_per_sm,
+    isDiscrete = 0 AS is_integrated
 FROM described
 FULL JOIN used USING (device)
 WHERE device IS NOT NULL

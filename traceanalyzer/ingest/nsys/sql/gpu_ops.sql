@@ -64,15 +64,7 @@ copies AS (
             WHEN 12 THEN 'DtoH'
             WHEN 13 THEN 'DtoD'
         END AS copy_kind,
-        CASE WHEN copyKind IN (11, 12, 13) THEN
-            CASE migrationCause
-                WHEN 1 THEN 'user prefetch'
-                WHEN 2 THEN 'page fault'
-                WHEN 3 THEN 'speculative prefetch'
-                WHEN 4 THEN 'eviction'
-                WHEN 5 THEN 'access counters'
-            END
-        END AS migration_cause,
+        CASE WHEN copyKind IN (11, 12, 13) THEN migration_cause(migrationCause) END AS migration_cause,
         srcKind AS source_kind,
         dstKind AS target_kind
     FROM memcpy

@@ -6,6 +6,17 @@ CREATE MACRO belongs(global_id) AS (
     OR (getvariable('takes_foreign') AND NOT list_contains(getvariable('gpu_scopes'), global_id & -16777216))
 );
 
+-- Why pages of managed memory moved.
+CREATE MACRO migration_cause(number) AS (
+    CASE number
+        WHEN 1 THEN 'user prefetch'
+        WHEN 2 THEN 'page fault'
+        WHEN 3 THEN 'speculative prefetch'
+        WHEN 4 THEN 'eviction'
+        WHEN 5 THEN 'access counters'
+    END
+);
+
 -- The kinds of host slices and the tables they come from: one byte per row, where sorted rows would carry texts.
 CREATE TYPE slice_category AS ENUM ('cpu_op', 'annotation', 'runtime', 'driver', 'overhead', 'os', 'other');
 CREATE TYPE slice_source AS ENUM (

@@ -1,0 +1,55 @@
+"""setup_calls: calls that create contexts or load code, and the kernels that waited for it."""
+
+from __future__ import annotations
+
+from text_tables import ask, connect
+
+QUERY = "SELECT slice_id, kind, name, call_id, call, op_id FROM setup_calls"
+
+
+def test_the_call_that_runs_when_a_context_is_created_creates_it() -> None:
+    #  0 ├ cudaMalloc ───────┤ 100   ├ cudaMalloc ┤
+    #                 ^ created
+    slices = """
+    slice_id  category  name              start_ns  dur_ns  depth  parent_id
+    1         runtime   cudaMalloc_v3020  0         100     0      -
+    2         driver    cuMemAlloc        10        90      1      1
+    3         runtime   cudaMalloc_v3020  200       10      0      -
+    """
+    contexts = """
+    context  device  created_ns
+    1        0       90
+    2        1       -
+    """
+    assert ask(connect(host_slices=slices, contexts=contexts), QUERY) == [
+        (1, "context", "cudaMalloc", 1, "cudaMalloc", None)
+    ]
+
+
+def test_code_that_a_launch_loads_holds_up_its_kernel() -> None:
+    slices = """
+    slice_id  category  name                              start_ns  dur_ns  depth  parent_id
+    1         runtime   cudaLaunchKernel_v7000            0         100     0      -
+    2         overhead  Runtime Triggered Module Loading  5         80      1      1
+    3         overhead  Lazy Function Loading             90        5       1      1
+    4         overhead  CUPTI Buffer flush                96        2       1      1
+    """
+    ops = """
+    op_id  kind    name         start_ns  dur_ns  launch_id
+    9      kernel  add(float*)  120       10      1
+    """
+    found = ask(connect(host_slices=slices, gpu_ops=ops), QUERY)
+    assert found == [
+        (2, "code", "Runtime Triggered Module Loading", 1, "cudaLaunchKernel", 9),
+        (3, "code", "Lazy Function Loading", 1, "cudaLaunchKernel", 9),
+    ]
+
+
+def test_a_load_within_a_load_counts_once() -> None:
+    slices = """
+    slice_id  category  name              start_ns  dur_ns  depth  parent_id
+    1         driver    cuModuleLoadData  0         100     0      -
+    2         driver    cuLinkComplete    5         80      1      1
+    3         driver    cuModuleUnload    200       80      0      -
+    """
+    assert ask(connect(host_slices=slices), QUERY) == [(1, "code", "cuModuleLoadData", 1, "cuModuleLoadData", None)]

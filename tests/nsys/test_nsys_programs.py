@@ -1,0 +1,194 @@
+"""Programs as real exports showed them that may not be copied: what leads, and the fix for the program at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from cuda_program import A100, GH200, ORIN, CudaProgram, write_programs
+
+from traceanalyzer.diagnosis import AttachedExplanation, Diagnosis, Finding
+from traceanalyzer.report.verdict import judge, leading_finding
+from traceanalyzer.run import open_run
+from traceanalyzer.settings.settings import NO_SETTINGS
+
+pytestmark = pytest.mark.check
+
+Case = tuple[tuple[CudaProgram, ...], str, str, str]
+ADD = "add(int, float *, float *)"
+
+
+def diagnosed(folder: Path, *programs: CudaProgram) -> Diagnosis:
+    with open_run(write_programs(folder / "report1.sqlite", *programs), store=folder / "store", jobs=1) as run:
+        return run.diagnose(settings=NO_SETTINGS)
+
+
+def lead_of(diagnosis: Diagnosis) -> Finding:
+    leading = leading_finding(diagnosis)
+    assert leading is not None
+    return leading
+
+
+def words(finding: Finding) -> str:
+    """Return a finding with what explains it, fixes and code included."""
+    parts: list[Finding | AttachedExplanation] = [finding, *finding.explanations]
+    return " ".join(text for part in parts for text in (part.message, *(fix.code or "" for fix in part.fixes)))
+
+
+def one_kernel(threads: int, us: float) -> CudaProgram:
+    program = CudaProgram(A100)
+    program.call("cudaMallocManaged_v6000", 180_000)
+    program.host(900_000)
+    program.launch(ADD, us, 1, threads)
+    program.synchronize()
+    program.call("cudaFree_v3020", 4_000)
+    return program
+
+
+def copied_in_a_loop() -> CudaProgram:
+    """27 s, of which 1.4 s are left once alloc, copies and free are out of the loop."""
+    program = CudaProgram(A100)
+    for _ in range(100):
+        for _ in range(3):
+            program.call("cudaMalloc_v3020", 300)
+        program.copy("HtoD", 400_000_000, 110_000)
+        program.copy("HtoD", 400_000_000, 110_000)
+        program.launch("vectorAdd(const float *, const float *, float *, int)", 900, 390_625, 256)
+        program.copy("DtoH", 400_000_000, 38_000)
+        for _ in range(3):
+            program.call("cudaFree_v3020", 2_500, waits=True)
+    return program
+
+
+def migrating() -> CudaProgram:
+    program = CudaProgram(A100)
+    start_us, end_us = program.launch("sum(float *, int)", 109_000, 4096, 256)
+    program.moves("HtoD", 6_144, start_us + 10, end_us - 700, 345_000)
+    program.synchronize()
+    program.moves("DtoH", 6_144, program.now_us + 50, program.now_us + 160_000, 345_000)
+    return program
+
+
+def interrupted() -> CudaProgram:
+    program = CudaProgram(A100)
+    for number in range(2_102):
+        program.launch("step(float *, int)", 40, 512, 256)
+        if number < 2_000:
+            program.synchronize()
+        program.host(615_700_000 if number == 1_000 else 12)
+    return program
+
+
+def allocating() -> CudaProgram:
+    program = CudaProgram(A100)
+    for _ in range(300):
+        program.call("cudaMalloc_v3020", 180)
+        program.launch("relax(float *, int)", 120, 512, 256)
+        program.call("cudaFree_v3020", 150, waits=True)
+    return program
+
+
+def on_jetson(*, copies: bool) -> CudaProgram:
+    program = CudaProgram(ORIN)
+    for _ in range(150):
+        if copies:
+            program.copy("HtoD", 8_294_400, 1_300)
+        program.launch("gray(unsigned char *, unsigned char *)", 900, 2_048, 256)
+        if copies:
+            program.copy("DtoH", 8_294_400, 1_250)
+        else:
+            program.synchronize()
+            program.host(400)
+    return program
+
+
+def on_grace_hopper() -> CudaProgram:
+    program = CudaProgram(GH200)
+    for _ in range(60):
+        program.copy("HtoD", 256 << 20, 1_200)
+        program.launch("stencil(double *, double *, int)", 700, 66_000, 256)
+        program.copy("DtoH", 256 << 20, 1_300)
+    return program
+
+
+def with_directives() -> CudaProgram:
+    program = CudaProgram(A100, driver_api=True)
+    for _ in range(200):
+        with program.directive("DATA", "acc_enter_data"):
+            program.call("cuMemAlloc_v2", 12)
+            program.copy("HtoD", 4 << 20, 700)
+        with program.directive("LAUNCH", "acc_compute_construct"):
+            program.launch("nvkernel_calc_120_gpu", 300, 4_096, 128)
+            program.synchronize()
+        with program.directive("DATA", "acc_exit_data"):
+            program.copy("DtoH", 4 << 20, 650)
+            program.call("cuMemFree_v2", 8)
+    return program
+
+
+def mpi_rank(number: int) -> CudaProgram:
+    """Each iteration brings the border to the host, which works with it: its copy waits for the kernel anyway."""
+    program = CudaProgram(A100, pid=100 + number, device_id=number)
+    for _ in range(150):
+        program.copy("DtoH", 65_536, 15)
+        program.host(700 if number == 2 else 300)
+        program.copy("HtoD", 65_536, 14)
+        program.launch("advance(double *, int)", 500, 2_048, 256)
+        program.synchronize()
+    return program
+
+
+# The programs of one file, the rule that must lead, what it must say, and what it must not.
+CASES: dict[str, Callable[[], Case]] = {
+    "one thread for 25.8 s": lambda: ((one_kernel(1, 25.8e6),), "tiny-grid", "1 block of 1 thread on 108 SMs", "ncu"),
+    "one block of 256 threads": lambda: ((one_kernel(256, 1.29e6),), "tiny-grid", "1 block of 256 threads", "ncu"),
+    "copies in a loop": lambda: (
+        (copied_in_a_loop(),),
+        "h2d-pageable",
+        "take 100 % of the time, and only the first and the last copy have to stay",
+        "DataLoader",
+    ),
+    "pages that move": lambda: ((migrating(),), "uvm-migration", "24,576 moves of pages", "DataLoader"),
+    "one pause of 615.7 s": lambda: (
+        (interrupted(),),
+        "outlier-pause",
+        "waits for most of what is left in host.sync (36 %)",
+        "profiler.schedule",
+    ),
+    "cudaMalloc around each launch": lambda: (
+        (allocating(),),
+        "alloc-in-steady-state",
+        "mostly cudaFree)",
+        "PYTORCH_CUDA_ALLOC_CONF",
+    ),
+    "Jetson that copies": lambda: ((on_jetson(copies=True),), "d2h-large", "cudaHostAllocMapped", "PCIe"),
+    "Jetson that does not copy": lambda: (
+        (on_jetson(copies=False),),
+        "sync-per-launch",
+        "149 times for 149 launches",
+        "cudaMemcpy(",
+    ),
+    "GH200": lambda: ((on_grace_hopper(),), "d2h-large", "only the first and the last copy", "AutoModel"),
+    "OpenACC": lambda: ((with_directives(),), "d2h-large", "acc data", "cudaMemcpyAsync"),
+    "four ranks in one file": lambda: (
+        tuple(map(mpi_rank, range(4))),
+        "sync-in-step",
+        "longest in cudaDeviceSynchronize",
+        "torch",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_lead_and_its_fix_are_right_for_the_program(name: str, tmp_path: Path) -> None:
+    programs, rule, says, never = CASES[name]()
+    diagnosis = diagnosed(tmp_path, *programs)
+    leading = lead_of(diagnosis)
+    assert leading.rule == rule
+    assert says in words(leading)
+    assert never not in words(leading)
+    assert "No rule explains" not in judge(diagnosis).sentence
+    assert "PYTORCH" not in " ".join(map(words, diagnosis.findings))
+    if len(programs) > 1:
+        assert {summary.rank for summary in diagnosis.traces} == set(range(4))

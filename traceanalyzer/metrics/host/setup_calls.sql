@@ -1,0 +1,80 @@
+-- One row per call that sets CUDA up: creates a context, or loads code for the device.
+--
+-- The first call that needs a context creates it, whatever else it does. Code is loaded by calls of its own, and, where
+-- it is loaded lazily, inside the launch that needs it: each such record of the driver is a row of its own.
+--
+-- columns:
+--   trace       VARCHAR  name of the trace
+--   rank        INTEGER  rank in the job
+--   trace_id    INTEGER  traces.trace_id
+--   slice_id    BIGINT   the call, or the driver's record (host_slices.slice_id)
+--   kind        VARCHAR  context or code
+--   name        VARCHAR  its name, without the runtime's version
+--   start_ns    BIGINT   start
+--   dur_ns      BIGINT   duration; a context's is that of the whole call
+--   call_id     BIGINT   the call that did it (host_slices.slice_id); equal to slice_id where it is the call itself
+--   call        VARCHAR  name of this call
+--   op_id       BIGINT   GPU work that this call launched, and that had to wait (gpu_ops.op_id); NULL: none
+--   op          VARCHAR  its name
+WITH creations AS (
+    SELECT
+        contexts.trace_id,
+        arg_min(calls.slice_id, (calls.depth, calls.slice_id)) AS slice_id,
+        'context' AS kind
+    FROM contexts
+    JOIN host_slices AS calls
+      ON calls.trace_id = contexts.trace_id
+     AND calls.start_ns <= contexts.created_ns
+     AND calls.start_ns + calls.dur_ns > contexts.created_ns
+    WHERE calls.category IN ('runtime', 'driver')
+    GROUP BY contexts.trace_id, contexts.context
+),
+loads AS (
+    SELECT loads.trace_id, loads.slice_id, 'code' AS kind
+    FROM host_slices AS loads
+    LEFT JOIN host_slices AS parents
+           ON parents.trace_id = loads.trace_id AND parents.slice_id = loads.parent_id
+    WHERE (
+        loads.category IN ('runtime', 'driver')
+        AND regexp_matches(loads.name, 'ModuleLoad|LibraryLoad|^cuLink(Add|Complete)')
+        AND NOT regexp_matches(coalesce(parents.name, ''), 'ModuleLoad|LibraryLoad|^cuLink')
+    ) OR (
+        loads.category = 'overhead'
+        AND regexp_matches(loads.name, 'Module Loading|Function Loading')
+        AND NOT regexp_matches(coalesce(parents.name, ''), 'Module Loading|Function Loading')
+    )
+),
+setups AS (
+    SELECT * FROM creations
+    UNION ALL
+    SELECT * FROM loads ANTI JOIN creations USING (trace_id, slice_id)
+),
+-- A call may launch several operations, and a graph of them.
+first_ops AS (
+    SELECT trace_id, launch_id, arg_min(op_id, (start_ns, op_id)) AS op_id, arg_min(name, (start_ns, op_id)) AS name
+    FROM gpu_ops
+    WHERE launch_id IS NOT NULL
+    GROUP BY trace_id, launch_id
+)
+SELECT
+    traces.trace,
+    traces.rank,
+    setups.trace_id,
+    setups.slice_id,
+    setups.kind,
+    regexp_replace(slices.name, '_v[0-9]+$', '') AS name,
+    slices.start_ns,
+    slices.dur_ns,
+    calls.slice_id AS call_id,
+    regexp_replace(calls.name, '_v[0-9]+$', '') AS call,
+    first_ops.op_id,
+    first_ops.name AS op
+FROM setups
+JOIN traces USING (trace_id)
+JOIN host_slices AS slices USING (trace_id, slice_id)
+LEFT JOIN host_slices AS calls
+       ON calls.trace_id = slices.trace_id
+      AND calls.slice_id = CASE WHEN slices.category = 'overhead' THEN slices.parent_id ELSE slices.slice_id END
+      AND calls.category IN ('runtime', 'driver')
+LEFT JOIN first_ops ON first_ops.trace_id = calls.trace_id AND first_ops.launch_id = calls.slice_id
+ORDER BY setups.trace_id, slices.start_ns, setups.slice_id
