@@ -2,7 +2,7 @@
 SELECT
     name,
     count(*) AS calls,
-    round(sum(wall_ns) / 1e6, 3) AS ms,
+    sum(wall_ns) / 1e6 AS ms,
     arg_max(class, (dur_ns, -start_ns, -op_id)) AS class,
     arg_max(precision, (dur_ns, -start_ns, -op_id)) AS precision,
     arg_max(operator, (dur_ns, -start_ns, -op_id)) AS operator,

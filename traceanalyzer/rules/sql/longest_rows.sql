@@ -29,8 +29,8 @@ named AS (
 )
 SELECT
     step,
-    round((start_ns - first_ns) / 1e6, 3) AS at_ms,
-    round(dur_ns / 1e6, 3) AS ms,
+    (start_ns - first_ns) / 1e6 AS at_ms,
+    dur_ns / 1e6 AS ms,
     if(is_one_of_many, 'many, such as ', '') || blame_name AS during,
     if(is_one_of_many, nullif(blame_op, blame_name), blame_op) AS operator,
     blame_annotation AS annotation,
