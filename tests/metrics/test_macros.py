@@ -336,3 +336,10 @@ def test_an_interval_adds_what_those_before_it_left_uncovered(
 ) -> None:
     found = macros.execute("SELECT uncovered_ns(?, ?, ?)", [start_ns, end_ns, latest_end_ns]).fetchone()
     assert found == (wanted,)
+
+
+@pytest.mark.parametrize(
+    ("number", "places", "rounded"), [(694122.85, 1, 694122.9), (0.25, 1, 0.3), (0.24, 1, 0.2), (1.0005, 3, 1.001)]
+)
+def test_an_exact_half_goes_up(macros: duckdb.DuckDBPyConnection, number: float, places: int, rounded: float) -> None:
+    assert macros.execute("SELECT round_half_up(?, ?)", [number, places]).fetchall() == [(rounded,)]

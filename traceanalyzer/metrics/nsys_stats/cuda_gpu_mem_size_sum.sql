@@ -34,13 +34,13 @@ SELECT
     file AS trace,
     any_value(file_rank) AS rank,
     operation,
-    round(sum(size_bytes) / 1e6, 3) AS sum_mb,
+    round_half_up(sum(size_bytes) / 1e6, 3) AS sum_mb,
     count(*) AS operation_count,
-    round(avg(size_bytes) / 1e6, 3) AS mean_mb,
-    round(median(size_bytes) / 1e6, 3) AS median_mb,
-    round(min(size_bytes) / 1e6, 3) AS min_mb,
-    round(max(size_bytes) / 1e6, 3) AS max_mb,
-    round(coalesce(stddev_samp(size_bytes), 0) / 1e6, 3) AS stddev_mb,
+    round_half_up(avg(size_bytes) / 1e6, 3) AS mean_mb,
+    round_half_up(median(size_bytes) / 1e6, 3) AS median_mb,
+    round_half_up(min(size_bytes) / 1e6, 3) AS min_mb,
+    round_half_up(max(size_bytes) / 1e6, 3) AS max_mb,
+    round_half_up(coalesce(stddev_samp(size_bytes), 0) / 1e6, 3) AS stddev_mb,
     CAST(sum(size_bytes) AS BIGINT) AS size_bytes
 FROM operations
 GROUP BY file, operation

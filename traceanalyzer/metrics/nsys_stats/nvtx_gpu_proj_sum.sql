@@ -166,15 +166,15 @@ SELECT
     CAST(sum(projected_ns) AS BIGINT) AS projected_sum_ns,
     CAST(sum(dur_ns) AS BIGINT) AS range_sum_ns,
     count(*) AS range_count,
-    round(avg(projected_ns), 1) AS projected_mean_ns,
-    round(median(projected_ns), 1) AS projected_median_ns,
+    round_half_up(avg(projected_ns), 1) AS projected_mean_ns,
+    round_half_up(median(projected_ns), 1) AS projected_median_ns,
     min(projected_ns) AS projected_min_ns,
     max(projected_ns) AS projected_max_ns,
-    round(coalesce(stddev_samp(projected_ns), 0), 1) AS projected_stddev_ns,
+    round_half_up(coalesce(stddev_samp(projected_ns), 0), 1) AS projected_stddev_ns,
     CAST(sum(op_count) AS BIGINT) AS op_count,
-    round(avg(op_count), 1) AS mean_op_count,
-    round(avg(level), 1) AS mean_level,
-    round(avg(child_count), 1) AS mean_child_count
+    round_half_up(avg(op_count), 1) AS mean_op_count,
+    round_half_up(avg(level), 1) AS mean_level,
+    round_half_up(avg(child_count), 1) AS mean_child_count
 FROM ranges
 JOIN canonical.traces USING (trace_id)
 GROUP BY trace_id, trace, rank, domain, name, style

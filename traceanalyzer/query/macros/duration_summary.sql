@@ -10,11 +10,11 @@ CREATE OR REPLACE MACRO duration_summary(durations) AS TABLE (
             key,
             CAST(sum(dur_ns) AS BIGINT) AS sum_ns,
             count(*) AS row_count,
-            round(avg(dur_ns), 1) AS mean_ns,
-            round(median(dur_ns), 1) AS median_ns,
+            round_half_up(avg(dur_ns), 1) AS mean_ns,
+            round_half_up(median(dur_ns), 1) AS median_ns,
             min(dur_ns) AS min_ns,
             max(dur_ns) AS max_ns,
-            round(coalesce(stddev_samp(dur_ns), 0), 1) AS stddev_ns
+            round_half_up(coalesce(stddev_samp(dur_ns), 0), 1) AS stddev_ns
         FROM query_table(durations)
         GROUP BY file, key
     )
@@ -22,7 +22,7 @@ CREATE OR REPLACE MACRO duration_summary(durations) AS TABLE (
         file AS trace,
         file_rank AS rank,
         key,
-        round(100.0 * sum_ns / nullif(sum(sum_ns) OVER (PARTITION BY file), 0), 1) AS time_percent,
+        round_half_up(100.0 * sum_ns / nullif(sum(sum_ns) OVER (PARTITION BY file), 0), 1) AS time_percent,
         sum_ns,
         row_count,
         mean_ns,

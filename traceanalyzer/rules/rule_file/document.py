@@ -97,12 +97,18 @@ def _read_text(path: Path) -> str:
 
 def _check_depth(text: str) -> None:
     """Raise where values nest too deep: libyaml builds nodes by recursion and takes the process down with it."""
+    what = f"values nest more than {MAX_DEPTH} levels deep"
     depth = 0
-    for event in yaml.parse(text, Loader=_Loader):
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > MAX_DEPTH:
-            line = event.start_mark.line + 1 if event.start_mark else 1
-            raise _LimitReachedError(line, f"values nest more than {MAX_DEPTH} levels deep")
+    try:
+        for event in yaml.parse(text, Loader=_Loader):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > MAX_DEPTH:
+                raise _LimitReachedError(event.start_mark.line + 1 if event.start_mark else 1, what)
+    except yaml.MarkedYAMLError as error:
+        # libyaml reads ahead and has a limit of its own, which it may reach first.
+        if "nesting" not in (error.problem or ""):
+            raise
+        raise _LimitReachedError(error.problem_mark.line + 1 if error.problem_mark else 1, what) from error
 
 
 class _Reader:
