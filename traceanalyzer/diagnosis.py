@@ -184,6 +184,7 @@ class DeviceLedger:
     kernel_classes: tuple[KernelClass, ...] = ()  # largest first
     top_kernels: tuple[TopKernel, ...] = ()  # at most ten, largest first
     peaks_known: bool = False  # peak rates of the device are known, so rules could judge its kernels
+    unjudged_share: float = 1.0  # of the time in which kernels compute, in kernels that no rule knows by name
 
 
 @dataclass(frozen=True)

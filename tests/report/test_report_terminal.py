@@ -71,17 +71,15 @@ def busy(**changes: object) -> str:
 
 def test_a_busy_run_is_healthy_only_where_rules_could_judge_its_kernels() -> None:
     assert busy().startswith("run42 Healthy: ")
-    unknown = (KernelClass("other", 60, 0.6, 9), KernelClass("gemm", 40, 0.4, 9))
-    known = (KernelClass("gemm", 60, 0.6, 9), KernelClass("other", 40, 0.4, 9))
-    assert busy(kernel_classes=known).startswith("run42 Healthy: ")
-    assert busy(kernel_classes=unknown) == (
+    assert busy(unjudged_share=0.4).startswith("run42 Healthy: ")
+    assert busy(unjudged_share=0.6) == (
         "run42 GPU busy with compute 97.5 % of each step and no rule found an issue; the kernels were not "
-        "judged, as 60.0 % of their time is in kernels of no known class."
+        "judged, as 60.0 % of their time is in kernels that no rule knows."
     )
     assert busy(peaks_known=False).endswith("not compared with the device, whose peak rates are not known.")
 
 
-@pytest.mark.parametrize("changes", [{"peaks_known": False}, {"kernel_classes": ()}])
+@pytest.mark.parametrize("changes", [{"peaks_known": False}, {"unjudged_share": 1.0}])
 def test_a_busy_run_that_nobody_could_judge_keeps_its_state(changes: dict[str, Any]) -> None:
     diagnosis = dataclasses.replace(healthy(), ledgers=(dataclasses.replace(healthy().ledgers[0], **changes),))
     assert judge(diagnosis).state == "healthy"

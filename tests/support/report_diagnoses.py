@@ -39,6 +39,7 @@ def ledger(name: str = "rank0.json.gz", rank: int | None = 0, device: int = 0, *
         kernel_classes=kernel_classes(buckets["compute"]),
         top_kernels=top_kernels(buckets["compute"], window_ns),
         peaks_known=True,
+        unjudged_share=0.01,
     )
 
 

@@ -10,8 +10,8 @@ from traceanalyzer.report.words import bucket_words, duration, percent
 
 # A device that computes this much has little left to save outside its kernels.
 HEALTHY_COMPUTE_SHARE = 0.9
-# From this share of kernel time on without a known class, rules could not judge what the device computes.
-UNKNOWN_KERNEL_SHARE = 0.5
+# From this share of kernel time on in kernels that no rule knows, rules could not judge what the device computes.
+UNJUDGED_SHARE = 0.5
 # From this relative difference on, a step as the program marks it and a step on the device are two times.
 DIFFERENT_STEP_SHARE = 0.1
 # Quality findings this severe and worse stand before anything else.
@@ -65,22 +65,16 @@ def judge(diagnosis: Diagnosis) -> RunVerdict:
 
 
 def _kernels_were_judged(ledger: DeviceLedger) -> bool:
-    """Return whether rules could judge the kernels of a device: its peaks and the classes of most of them are known."""
-    return ledger.peaks_known and _unknown_kernel_share(ledger) < UNKNOWN_KERNEL_SHARE
-
-
-def _unknown_kernel_share(ledger: DeviceLedger) -> float:
-    if not ledger.kernel_classes:
-        return 1.0
-    return sum(item.share for item in ledger.kernel_classes if item.name == "other")
+    """Return whether rules could judge the kernels of a device: its peaks and most of the kernels are known."""
+    return ledger.peaks_known and ledger.unjudged_share < UNJUDGED_SHARE
 
 
 def _unjudged(ledgers: tuple[DeviceLedger, ...]) -> str:
     """Say why nothing is known about the quality of what the devices compute."""
-    unknown = max(map(_unknown_kernel_share, ledgers))
-    if unknown < UNKNOWN_KERNEL_SHARE:
+    unknown = max(ledger.unjudged_share for ledger in ledgers)
+    if unknown < UNJUDGED_SHARE:
         return "the kernels were not compared with the device, whose peak rates are not known"
-    return f"the kernels were not judged, as {percent(unknown)} of their time is in kernels of no known class"
+    return f"the kernels were not judged, as {percent(unknown)} of their time is in kernels that no rule knows"
 
 
 def _mostly(diagnosis: Diagnosis) -> str:

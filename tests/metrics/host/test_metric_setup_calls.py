@@ -53,3 +53,22 @@ def test_a_load_within_a_load_counts_once() -> None:
     3         driver    cuModuleUnload    200       80      0      -
     """
     assert ask(connect(host_slices=slices), QUERY) == [(1, "code", "cuModuleLoadData", 1, "cuModuleLoadData", None)]
+
+
+def test_where_no_context_has_a_time_the_first_slow_call_ahead_of_all_gpu_work_creates_it() -> None:
+    #  0 ├ cudaMalloc, 120 ms ──┤ ├ cudaMalloc, 40 ms ┤  170 kernel  ├ cudaMalloc, 60 ms ┤
+    slices = """
+    slice_id  category  name                start_ns   dur_ns     depth  parent_id
+    1         runtime   cudaGetDeviceCount  0          50000000   0      -
+    2         runtime   cudaMalloc_v3020    0          120000000  0      -
+    3         runtime   cudaMalloc_v3020    121000000  40000000   0      -
+    4         runtime   cudaMalloc_v3020    171000000  60000000   0      -
+    """
+    ops = "op_id  kind    name  start_ns   dur_ns\n9      kernel  add   170000000  10"
+    found = [(2, "context", "cudaMalloc", 2, "cudaMalloc", None)]
+    nsys = [{"recorder": "nsys"}]
+    assert ask(connect(host_slices=slices, gpu_ops=ops, traces=nsys), QUERY) == found
+    untimed = "context  device  created_ns\n1        0       -"
+    assert ask(connect(host_slices=slices, gpu_ops=ops, traces=nsys, contexts=untimed), QUERY) == found
+    # Elsewhere the profiler itself has created the context before.
+    assert ask(connect(host_slices=slices, gpu_ops=ops, traces=[{"recorder": "kineto"}]), QUERY) == []

@@ -87,6 +87,23 @@ def test_peaks_are_known_for_known_models(name: str | None, known: bool) -> None
 
 
 @pytest.mark.parametrize(
+    ("name", "framework", "unjudged"),
+    [
+        ("ampere_sgemm_128x64_nn", "cuda", False),
+        ("void gemm<(int)128, (int)8>(float *, float *, float *, int)", "cuda", True),
+        ("convolutionRowsKernel", "cuda", True),
+        ("softmax_kernel(float *, float *, int)", "cuda", True),
+        ("softmax_kernel(float *, float *, int)", "pytorch", False),
+        ("bodyForce(Body *, float, int)", "pytorch", True),
+    ],
+)
+def test_a_kernel_of_the_programs_own_is_judged_by_no_rule(name: str, framework: str, unjudged: bool) -> None:
+    kernel = {"op_id": 1, "kind": "kernel", "name": name, "is_comm": False, "start_ns": 0, "dur_ns": 60}
+    traces = [{"framework": framework, "recorder": "nsys"}]
+    assert ledger(gpu_ops=[kernel], traces=traces).unjudged_share == float(unjudged)
+
+
+@pytest.mark.parametrize(
     ("source", "marked_ns"), [("ProfilerStep", 70), ("annotation", 70), ("optimizer", None), ("launches", None)]
 )
 def test_only_marked_steps_have_a_length_on_the_host(source: str, marked_ns: int | None) -> None:

@@ -1,7 +1,9 @@
 -- One row per call that sets CUDA up: creates a context, or loads code for the device.
 --
--- The first call that needs a context creates it, whatever else it does. Code is loaded by calls of its own, and, where
--- it is loaded lazily, inside the launch that needs it: each such record of the driver is a row of its own.
+-- The first call that needs a context creates it, whatever else it does. Where an export does not say when a context
+-- was created, this is the first call of 30 ms or longer that needs one, if it comes ahead of all GPU work. Code is
+-- loaded by calls of its own, and, where it is loaded lazily, inside the launch that needs it: each such record of the
+-- driver is a row of its own.
 --
 -- columns:
 --   trace       VARCHAR  name of the trace
@@ -29,6 +31,22 @@ WITH creations AS (
     WHERE calls.category IN ('runtime', 'driver')
     GROUP BY contexts.trace_id, contexts.context
 ),
+-- Without the profiler's note: the first slow call that needs a context, ahead of all GPU work of the recording.
+first_calls AS (
+    SELECT calls.trace_id, arg_min(calls.slice_id, (calls.start_ns, calls.slice_id)) AS slice_id, 'context' AS kind
+    FROM host_slices AS calls
+    JOIN (SELECT trace_id, min(start_ns) AS first_ns FROM gpu_ops GROUP BY trace_id) AS firsts USING (trace_id)
+    WHERE calls.category IN ('runtime', 'driver')
+      AND calls.start_ns + calls.dur_ns <= firsts.first_ns
+      AND calls.dur_ns >= 30e6
+      AND regexp_matches(
+          calls.name,
+          '^cuda(Malloc|Free|Host|SetDevice|StreamCreate|EventCreate|DeviceSynchronize|MemGetInfo)|^cu(CtxCreate|DevicePrimaryCtxRetain)'
+      )
+      AND calls.trace_id IN (SELECT trace_id FROM canonical.traces WHERE recorder = 'nsys')
+      AND calls.trace_id NOT IN (SELECT trace_id FROM contexts WHERE created_ns IS NOT NULL)
+    GROUP BY calls.trace_id
+),
 loads AS (
     SELECT loads.trace_id, loads.slice_id, 'code' AS kind
     FROM host_slices AS loads
@@ -46,6 +64,8 @@ loads AS (
 ),
 setups AS (
     SELECT * FROM creations
+    UNION ALL
+    SELECT * FROM first_calls
     UNION ALL
     SELECT * FROM loads ANTI JOIN creations USING (trace_id, slice_id)
 ),

@@ -39,6 +39,7 @@ def ledgers(con: duckdb.DuckDBPyConnection) -> tuple[DeviceLedger, ...]:
                 kernel_classes=_kernel_classes(found["kernel_classes"]),
                 top_kernels=_top_kernels(found["top_kernels"], row["window_ns"]),
                 peaks_known=found["peaks_known"],
+                unjudged_share=found["unjudged_share"],
             )
         )
     return tuple(devices)

@@ -7,10 +7,13 @@ WITH named AS (
         device,
         coalesce(name, '(no name)') AS name,
         any_value(class) AS class,
+        -- Without operators and their shapes, only libraries' matmuls can be judged, by their names.
+        any_value(class = 'other' OR (coalesce(tensor_core, 'unknown') = 'unknown' AND NOT programs.is_pytorch)) AS is_unjudged,
         count(*) AS call_count,
         sum(wall_ns)::BIGINT AS wall_ns,
         round(avg(dur_ns))::BIGINT AS mean_ns
     FROM kernel_class
+    JOIN programs USING (trace_id)
     WHERE wall_ns > 0
     GROUP BY trace_id, device, coalesce(name, '(no name)')
 ),
@@ -39,7 +42,8 @@ name_lists AS (
         list(
             {'name': name, 'class': class, 'wall_ns': wall_ns, 'call_count': call_count, 'mean_ns': mean_ns}
             ORDER BY wall_ns DESC, name
-        )[1:10] AS top_kernels
+        )[1:10] AS top_kernels,
+        coalesce(sum(wall_ns) FILTER (WHERE is_unjudged), 0) / sum(wall_ns) AS unjudged_share
     FROM named
     GROUP BY trace_id, device
 )
@@ -48,6 +52,7 @@ SELECT
     windows.device,
     coalesce(class_lists.kernel_classes, []) AS kernel_classes,
     coalesce(name_lists.top_kernels, []) AS top_kernels,
+    coalesce(name_lists.unjudged_share, 1) AS unjudged_share,
     peaks.source IS NOT NULL AS peaks_known
 FROM windows
 JOIN traces USING (trace_id)
