@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import duckdb
 import pytest
 from hypothesis import given
@@ -10,6 +13,7 @@ from tiers import examples
 from trace_event_tables import events, read, slice_text
 
 from traceanalyzer.attribution.steps.steps import load_host_steps
+from traceanalyzer.cli import main
 
 pytestmark = pytest.mark.check  # what is broken or hostile takes minutes
 
@@ -267,3 +271,73 @@ def test_half_a_surrogate_pair_outside_the_events_is_replaced_and_counted(key: s
     assert tables.names() == ["kept"]
     assert tables.defects == {"lone-surrogate": 1}
     assert {row["value"] for row in tables["metadata"]} == {'"\ufffd"'}
+
+
+KERNEL_ARGUMENTS = (
+    '"grid": [2, 3, 4], "block": [32, 2, 1], "bytes": 5, "shared memory": 6, "Group size": 2, "In msg nelems": 7, '
+    '"Out msg nelems": 8, "device": 0, "stream": 7, "correlation": 1'
+)
+
+
+@pytest.mark.parametrize(
+    ("was", "value", "column"),
+    [
+        ('"grid": [2, 3, 4]', f'"grid": [{2**62}, 256, 1]', "grid_x"),
+        ('"grid": [2, 3, 4]', '"grid": [-1, 1, 1]', "grid_x"),
+        ('"grid": [2, 3, 4]', '"grid": "large"', "grid_x"),
+        ('"block": [32, 2, 1]', f'"block": [{2**40}, {2**40}, {2**40}]', "block_x"),
+        ('"bytes": 5', f'"bytes": {2**62}', "size_bytes"),
+        ('"bytes": 5', '"bytes": [5]', "size_bytes"),
+        ('"bytes": 5', f'"bytes": {10**30}', "size_bytes"),
+        ('"shared memory": 6', f'"shared memory": -{2**62}', "shared_memory_bytes"),
+        ('"Group size": 2', f'"Group size": {2**31 - 1}', "group_size"),
+        ('"In msg nelems": 7', f'"In msg nelems": {2**63 - 1}', "in_elements"),
+        ('"Out msg nelems": 8', '"Out msg nelems": {}', "out_elements"),
+        ('"stream": 7', '"stream": "x"', None),
+        ('"correlation": 1', '"correlation": "one"', "correlation"),
+    ],
+)
+def test_an_absurd_number_of_gpu_work_is_unknown_and_counted(was: str, value: str, column: str | None) -> None:
+    arguments = KERNEL_ARGUMENTS.replace(was, value)
+    assert arguments != KERNEL_ARGUMENTS
+    category = "gpu_memcpy" if "bytes" in was else "kernel"
+    work = slice_text("ncclKernel", 20, 5, cat=f'"{category}"', pid=0, tid=7, args=f"{{{arguments}}}")
+    tables = read(events(kernel_text("first", 10, args=f"{{{KERNEL_ARGUMENTS}}}"), work))
+    assert tables.defects == {"bad-number": 1}
+    row = tables["gpu_ops"][1]
+    assert (row["name"], row["dur_ns"], row["stream"]) == ("ncclKernel", 5000, 7)
+    if column is not None:
+        assert row[column] is None
+        assert tables["gpu_ops"][0][column] is not None
+
+
+@pytest.mark.parametrize("key", ["Bytes", "Total Allocated", "Total Reserved"])
+@pytest.mark.parametrize("value", [str(2**62), "-" + str(2**63), '"much"', "[1]", str(10**30)])
+def test_an_absurd_number_of_the_allocator_is_unknown_and_counted(key: str, value: str) -> None:
+    plain = {"Addr": "1", "Bytes": "2", "Total Allocated": "3", "Total Reserved": "4", "Device Type": "1"}
+    args = ", ".join(f'"{name}": {value if name == key else number}' for name, number in plain.items())
+    event = f'{{"ph": "i", "name": "[memory]", "pid": 1, "tid": 1, "ts": 5, "args": {{{args}}}}}'
+    tables = read(events(BEFORE, event, AFTER))
+    column = {"Bytes": "size_bytes", "Total Allocated": "allocated_bytes", "Total Reserved": "reserved_bytes"}[key]
+    assert tables["memory_events"][0][column] is None
+    assert tables.defects == {"bad-number": 1}
+
+
+@pytest.mark.parametrize("value", [2**62, -(2**62), 2**63 - 1, 2**44, 2**38, 2**31 - 1])
+def test_every_metric_takes_absurd_numbers(value: int, tmp_path: Path) -> None:
+    def work(number: int, category: str) -> str:
+        fields = {name: value for name in ARGUMENTS if name not in ("device", "stream", "grid", "block", "Input Dims")}
+        lists = {name: [value, 256, 1] for name in ("grid", "block", "Input Dims")}
+        args = {**fields, **lists, "Collective name": "gather", "dtype": "ComplexDouble", "device": 0, "stream": 7}
+        name = "ncclKernel" if number % 2 else "Memcpy HtoD (Pinned -> Device)"
+        return slice_text(name, 10 * number, 5, cat=f'"{category}"', pid=0, tid=7, args=json.dumps(args))
+
+    kinds = ("kernel", "gpu_memcpy", "gpu_memset", "cpu_op")
+    texts = [work(4 * number + at, kind) for number in range(3) for at, kind in enumerate(kinds)]
+    args = json.dumps(dict.fromkeys(("Addr", "Bytes", "Total Allocated", "Total Reserved"), value))
+    texts += [f'{{"ph": "i", "name": "[memory]", "pid": 1, "tid": 1, "ts": {ts}, "args": {args}}}' for ts in range(3)]
+    path = tmp_path / "trace.json"
+    properties = '[{"id": 0, "name": "NVIDIA H100", "numSms": 132, "totalGlobalMem": 8}]'
+    path.write_text(f'{{"deviceProperties": {properties}, "traceEvents": [{",".join(texts)}]}}')
+    assert main(["metrics", "export", str(path), str(tmp_path / "out"), "--jobs", "1"]) == 0
+    assert main(["diagnose", str(path), "--jobs", "1"]) == 0

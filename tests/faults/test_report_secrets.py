@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 from hypothesis import given
@@ -50,6 +51,21 @@ def test_value_under_an_innocent_name_is_shown(name: str) -> None:
         "sk-" + "a1B2" * 8,
         "xoxb-1234567890-abcdef",
         "eyJhbGciOiJI.eyJzdWIiOiIx.c2lnbmF0dXJl",
+        "api_org_" + "a1B2" * 8,
+        "github_pat_" + "a1B2" * 8,
+        "glpat-" + "a1B2" * 5,
+        "xapp-1-A0-1234567890",
+        "AIza" + "a1B2" * 9,
+        "ya29." + "a1B2" * 8,
+        "nvapi-" + "a1B2" * 8,
+        "dckr_pat_" + "a1B2" * 6,
+        "npm_" + "a1B2" * 9,
+        "pypi-" + "a1B2" * 12,
+        "sk_" + "live_" + "a1B2" * 6,
+        "gsk_" + "a1B2" * 12,
+        "r8_" + "a1B2" * 9,
+        "dop_v1_" + "a1b2" * 16,
+        "SG." + "a1B2" * 5 + "." + "a1B2" * 10,
         "-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----",
     ],
 )
@@ -69,6 +85,63 @@ def test_secret_in_a_command_line_is_masked(text: str) -> None:
 def test_assignment_as_an_object_is_masked() -> None:
     value = json.dumps([{"name": "HF_TOKEN", "value": "swordfish"}, {"name": "RANK", "value": "3"}])
     assert redacted("env", value) == json.dumps([{"name": "HF_TOKEN", "value": MASK}, {"name": "RANK", "value": "3"}])
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"HF_TOKEN": {"deep": ["swordfish"]}},
+        {"variable": "HF_TOKEN", "value": "swordfish"},
+        {"Name": "HF_TOKEN", "Value": "swordfish"},
+        {"environment": [["HF_TOKEN", "swordfish"]]},
+        {"HF_TOKEN=swordfish": 1},
+        ["train.py", "--password", 12345],
+        ["--password", ["swordfish"]],
+    ],
+)
+def test_what_belongs_to_a_secret_name_is_masked(value: object) -> None:
+    shown = redacted("environment", json.dumps(value))
+    assert shown is not None and MASK in shown
+    assert "swordfish" not in shown and "12345" not in shown
+
+
+@pytest.mark.parametrize("secret", ["12345678", "short"])
+def test_a_password_is_masked_however_plain(secret: str) -> None:
+    assert secret not in masked(f"DB_PASSWORD={secret} password: {secret} --passwd {secret}")
+    assert masked("password: none") == "password: none"
+
+
+LONGEST_S = 20  # 60,000 characters take a part of a second, and those that a pattern visits for each other minutes
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        *(
+            "a",
+            "1",
+            "_",
+            "-",
+            "a.",
+            "-eyJ",
+            "eyJaaaaaaaa-",
+            "a ",
+            'a="',
+            "a='\"",
+            "--a ",
+            "token",
+            "_token",
+            '"token":',
+        ),
+        *("://", "://a:", "https://x", "token=", "/hooks/", "private_", "A_", "-a", "Bearer 1", " -u a:", "\\"),
+    ],
+)
+def test_masking_takes_time_as_its_text_is_long(part: str) -> None:
+    text = (part * 60_000)[:60_000]
+    started_s = time.process_time()
+    masked(text + "_")
+    redacted(text, json.dumps(text + " x"))
+    assert time.process_time() - started_s < LONGEST_S
 
 
 def test_ordinary_metadata_is_unchanged() -> None:
@@ -111,6 +184,25 @@ SHOWN = "swordfish-4711"
         "https://me:{}@example.org/",
         "https://{}-and-more@example.org/repository.git",
         "postgres://me:{}@db/jobs",
+        "redis://:{}@host:6379",
+        "https://api.telegram.org/bot42:{}/sendMessage",
+        "https://example.org/a?Signature={}&b=1",
+        "curl -u me:{} https://example.org",
+        "curl --user me:{} https://example.org",
+        "docker run -e HF_TOKEN={} image",
+        "python train.py -v --password {}",
+        "python train.py +a=b=c --x y token={}",
+        "SLURM_JWT={}",
+        "AZURE_STORAGE_CONNECTION_STRING={}",
+        "DefaultEndpointsProtocol=https;AccountName=a;AccountKey={}==;x",
+        "Authorization: Token {}",
+        "sent Bearer {} to a server",
+        "logger.wandb.key={}",
+        "os.environ['HF_TOKEN'] = '{}'",
+        'environ["HF_TOKEN"]="{}"',
+        '{{"token": "{}"}}',
+        '{{\\"token\\": \\"{}\\"}}',
+        'HF_TOKEN="{}',
     ],
 )
 def test_secret_in_any_text_is_masked(text: str) -> None:

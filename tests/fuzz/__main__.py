@@ -13,6 +13,7 @@ from pathlib import Path
 
 from fuzz.mutating import mutate_json, mutate_sqlite, small_json, small_sqlite
 from fuzz.trying import fault_of
+from traceanalyzer.store.store import STORE_NAME
 
 ROOT = Path(__file__).parents[2]
 CRASHERS = ROOT / "tests" / "crashers"
@@ -28,7 +29,9 @@ def seeds(scratch: Path) -> list[tuple[str, bytes]]:
     files = [path for folder in (ROOT / "sample_traces", corpus) for path in sorted(folder.rglob("*"))]
     found = []
     for path in files:
-        if path.is_file() and path.stat().st_size <= MOST_BYTES.get(path.suffix, 0) and "expected" not in path.parts:
+        if {"expected", STORE_NAME}.intersection(path.parts):
+            continue
+        if path.is_file() and path.stat().st_size <= MOST_BYTES.get(path.suffix, 0):
             if path.suffix == ".sqlite":
                 found.append(("trace.sqlite", small_sqlite(path, scratch / "seed.sqlite")))
             elif path.name.endswith((".json", ".json.gz")):

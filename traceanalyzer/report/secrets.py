@@ -12,12 +12,16 @@ from typing import Any
 
 MASK = "(redacted)"
 
+# Strangers choose the texts: every pattern takes time as its text is long, so what repeats begins at one place of a run
+# of its characters, never at each.
+
 # Names of metadata under which a secret stands. TOKENIZERS_PARALLELISM and num_tokens are about text, PASSES about
 # passes, KEYS and AUTHOR about no secret.
 _SECRET_NAME = re.compile(
-    r"(?:^|[^a-z])(?:\w*(?:token(?!i[sz]|s)|secret|passw(?:or)?d|passphrase|credential|bearer|cookie|signature)\w*"
-    r"|\w*(?:api|access|private|secret|encryption|signing|storage|account|auth)[_\-. ]?keys?(?:[_\-. ]?id)?"
-    r"|(?:\w*[_\-.])?(?:auth|authorization|pwd|pat|sas|dsn|webhook|session[_\-. ]?id)(?:[_\-.]\w*)?)(?:$|[^a-z])",
+    r"token(?!i[sz]|s)|secret|passw(?:or)?d|passphrase|credential|bearer|cookie|signature"
+    r"|(?:api|access|private|secret|encryption|signing|storage|account|auth)[_\-. ]?keys?(?:[_\-. ]?id)?(?![a-z])"
+    r"|(?<![a-z])(?:auth|authorization|pwd|pat|sas|dsn|jwt|webhook|session[_\-. ]?id|connection[_\-. ]?string)"
+    r"(?![a-z])",
     re.IGNORECASE,
 )
 # Names that end in what a secret is called, as in MY_PASS, AWS_KEY and --wandb_key. A name of a function or a module
@@ -27,10 +31,10 @@ _SERVICES = (
     "|clearml|ngc|nvidia|datadog|dd|sentry|stripe|twilio|sendgrid|ssh|gpg|rsa|db|s3|minio|redis|kaggle|license|licence"
 )
 _SECRET_ENDING = re.compile(
-    r"(?:^|[^a-z])(?:auth_?|access_?|refresh_?|id_?)?(?:token|secret|passwd|password|passphrase|credentials?|pwd|pat|dsn"
-    r"|authorization|cookie|webhook(?:[_\-]?url)?|session[_\-]?id)$"
+    r"(?:^|[^a-z])(?:auth_?|access_?|refresh_?|id_?)?(?:token|secret|passwd|password|passphrase|credentials?|pwd|pat|dsn|jwt"
+    r"|connection[_\-]?string|authorization|cookie|webhook(?:[_\-]?url)?|session[_\-]?id)$"
     r"|(?:token|secret|password|api[_\-]?key|(?:access|secret|private|signing|encryption|account|storage|auth)[_\-]?key"
-    rf"(?:[_\-]?id)?)$|(?:^|[^a-z])(?:{_SERVICES})[_\-]?key$|^--?(?:[\w\-]*[_\-])?pass$",
+    rf"(?:[_\-]?id)?)$|(?:^|[^a-z])(?:{_SERVICES})[_\-.]?key$|^--?(?:[\w\-]*[_\-])?pass$",
     re.IGNORECASE,
 )
 _ENVIRONMENT_KEY = re.compile(r"(?:[A-Z][A-Z0-9]*_)+(?:KEY|PASS)|PASS")
@@ -44,37 +48,51 @@ _SECRET_FORMS = (
     r"\bgithub_pat_\w{20,}",
     r"\bglpat-[\w-]{16,}",
     r"\bsk-[\w-]{16,}",
-    r"\bxox[abeoprs]-[\w-]{10,}",
+    r"\b[prs]k_(?:live|test)_[A-Za-z0-9]{16,}",
+    r"\bgsk_[A-Za-z0-9]{20,}",
+    r"\br8_[A-Za-z0-9]{20,}",
+    r"\bdop_v1_[a-f0-9]{32,}",
+    r"\bSG\.[\w-]{16,}\.[\w-]{16,}",
+    r"\b(?:xox[abeoprs]|xapp)-[\w-]{10,}",
     r"\bAIza[\w-]{30,}",
     r"\bya29\.[\w-]{20,}",
     r"\bnvapi-[\w-]{20,}",
     r"\bdckr_pat_[\w-]{16,}",
     r"\bnpm_[A-Za-z0-9]{30,}",
     r"\bpypi-[\w-]{40,}",
-    r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*",
+    r"(?<![\w-])eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*",
+    # Secrets by the word or the option before them.
+    r"(?<=\bBearer )(?=[\w.~+/-]*\d)[\w.~+/-]{8,}=*",
+    r"(?:(?<=\s-u )|(?<=\s--user )|(?<=\s--user=))[^\s:@\"']+:(?!\d+\b)[^\s\"']+",
     # Secrets by their place in a URL: user and password, a token as the user, hooks, and parameters.
-    r"(?<=://)[^/\s:@\"']+:[^/\s@\"']+(?=@)",
+    r"(?<=://)[^/\s:@\"']*:[^/\s@\"']+(?=@)",
     r"(?<=://)[^/\s:@\"']{16,}(?=@)",
     r"(?<=hooks\.slack\.com/)[^\s\"')]+",
     r"(?<=discord\.com/api/webhooks/)[^\s\"')]+",
     r"(?<=discordapp\.com/api/webhooks/)[^\s\"')]+",
     r"(?<=webhook\.office\.com/)[^\s\"')]+",
+    r"(?<=api\.telegram\.org/bot)[^\s/\"')]+",
     # A folder of Python files may have these names, too.
-    r"(?:(?<=/webhook/)|(?<=/webhooks/)|(?<=/hooks/))(?![\w./-]+\.py\b)[^\s\"')]+",
-    r"(?<=[?&]sig=)[^&\s\"')]+|(?<=[?&]key=)[^&\s\"')]+|(?<=[?&]code=)[^&\s\"')]+",
+    r"(?:(?<=/webhook/)|(?<=/webhooks/)|(?<=/hooks/))(?![\w./-]{1,250}\.py\b)[^\s\"')]+",
+    r"(?<=[?&]sig=)[^&\s\"')]+|(?<=[?&]Signature=)[^&\s\"')]+|(?<=[?&]key=)[^&\s\"')]+|(?<=[?&]code=)[^&\s\"')]+",
     r"(?<=[?&]X-Amz-Signature=)[^&\s\"')]+|(?<=[?&]X-Amz-Credential=)[^&\s\"')]+"
     r"|(?<=[?&]X-Amz-Security-Token=)[^&\s\"')]+|(?<=[?&]X-Goog-Signature=)[^&\s\"')]+",
 )
 _SECRET_VALUE = re.compile("|".join(_SECRET_FORMS), re.DOTALL)
-# Not `Token::run` of C++; plain values (numbers, truth values, options) and masked ones stay as they are.
+# Not `Token::run` of C++; plain values (numbers, truth values, options) and masked ones stay as they are. A value in
+# quotes may have lost its end, and quotes of a text inside JSON have a backslash each.
 _ASSIGNMENT = re.compile(
-    r"(?:(?P<name>[\w.\-]+)(?P<between>[\"']?\s*(?:=|:(?![:/]))\s*)|(?P<option>(?<![^\s\"'])--?[\w\-]+)(?P<space>[\"']?,?\s+))"
-    r"(?P<value>(?:(?:Bearer|Basic)\s+)?(?:\"[^\"]*\"|'[^']*'|[^\s,;&\"')\]}>]+))"
+    r"(?:(?<![\w.\-])(?P<name>[\w.\-]++)(?P<between>(?:\\*+[\"'])?\]?\s*+(?:=|:(?![:/]))\s*+)"
+    r"|(?P<option>(?<![^\s\"'])--?[\w\-]++)(?P<space>[\"']?,?\s++))"
+    r"(?P<value>(?:(?:Bearer|Basic|Token)\s++)?(?:\\*+(?:\"[^\"]*+\"?|'[^']*+'?)|[^\s,;&\"')\]}>]++))"
 )
-_PLAIN_VALUE = re.compile(r"[-+]?\d{1,9}(?:\.\d+)?|true|false|none|null|-.*|\(redacted", re.IGNORECASE)
+_NO_VALUE = re.compile(r"true|false|none|null|-.*|\(redacted", re.IGNORECASE)
+_PLAIN_VALUE = re.compile(rf"[-+]?\d{{1,9}}(?:\.\d+)?|{_NO_VALUE.pattern}", re.IGNORECASE)
 _LEAST_AFTER_COLON = 6
+# Under these names even a number is a secret.
+_PASSWORD = re.compile(r"passw|passphrase|pwd|secret", re.IGNORECASE)
 # A text without any of these holds no secret that is known by its form or its place; nearly all names are such texts.
-_HINTS = re.compile(r"[=:@]|--?\w+\s|_|-|AKIA|ASIA|A3T|A[GIRBC][PDOIC]A|AIza|eyJ|ya29")
+_HINTS = re.compile(r"[=:@]|_|-|Bearer |SG\.|AKIA|ASIA|A3T|A[GIRBC][PDOIC]A|AIza|eyJ|ya29")
 
 
 def redacted(key: str, value: str | None) -> str | None:
@@ -102,38 +120,53 @@ def masked(text: str) -> str:
     """Return a text with what looks like a secret masked: assignments, options, URLs and known forms."""
     if _HINTS.search(text) is None:
         return text
-    return _ASSIGNMENT.sub(_mask_assigned, _SECRET_VALUE.sub(MASK, text))
+    text = _SECRET_VALUE.sub(MASK, text)
+    parts, copied, at = [], 0, 0
+    while (match := _ASSIGNMENT.search(text, at)) is not None:
+        at = match.start("value")
+        if _is_secret(match):
+            parts += [text[copied:at], MASK]
+            copied = at = match.end()
+        # What is no secret as a whole may hold one, as in -e HF_TOKEN=x.
+    return "".join([*parts, text[copied:]])
 
 
-def _mask_assigned(match: re.Match[str]) -> str:
+def _is_secret(match: re.Match[str]) -> bool:
     name, between, value = match["name"] or match["option"], match["between"] or match["space"], match["value"]
-    is_secret = name == "-p" or _ends_as_secret(name)
+    if not (name == "-p" or _ends_as_secret(name)) or value.startswith(MASK[:-1]):
+        return False
+    if _PASSWORD.search(name) is not None:
+        return _NO_VALUE.fullmatch(value) is None
     short = between.strip(" \"'") == ":" and len(value) < _LEAST_AFTER_COLON
-    if is_secret and not short and _PLAIN_VALUE.fullmatch(value) is None and not value.startswith(MASK[:-1]):
-        return name + between + MASK
-    # What is no secret as a whole may hold one.
-    inner = value[0] + masked(value[1:-1]) + value[-1] if value[0] in "\"'" and len(value) > 1 else value
-    return name + between + inner
+    return not short and _PLAIN_VALUE.fullmatch(value) is None
 
 
 def _masked(name: str, value: Any) -> Any:
+    """Return metadata under a name masked; what stands below a secret name is a part of the secret."""
     if isinstance(value, dict):
-        named = value.get("name", value.get("key"))
         # {"name": "HF_TOKEN", "value": "…"} is an assignment too.
-        outer = named if isinstance(named, str) and "value" in value else ""
+        assigned = any(
+            isinstance(item, str) and is_secret_name(item) for key, item in value.items() if not _is_value(key)
+        )
         return {
-            key: MASK if key == "value" and outer and is_secret_name(outer) else _masked(key, item)
+            masked(key): MASK if assigned and _is_value(key) else _masked(name if is_secret_name(name) else key, item)
             for key, item in value.items()
         }
     if isinstance(value, list):
-        # ["--wandb_key", "…"] is one, too.
-        hidden = [False, *(_is_secret_option(item) for item in value)]
+        # ["--wandb_key", "…"] is one, too, and so is ["HF_TOKEN", "…"].
+        pair = len(value) == 2 and isinstance(value[0], str) and is_secret_name(value[0])
+        hidden = [False, *(pair or _is_secret_option(item) for item in value)]
         return [
-            MASK if hide and isinstance(v, str) else _masked(name, v) for hide, v in zip(hidden, value, strict=False)
+            MASK if hide and v is not None and not isinstance(v, bool) else _masked(name, v)
+            for hide, v in zip(hidden, value, strict=False)
         ]
     if is_secret_name(name) and value not in (None, "", True, False):
         return MASK
     return masked(value) if isinstance(value, str) else value
+
+
+def _is_value(key: str) -> bool:
+    return key.lower() == "value"
 
 
 def _is_secret_option(value: object) -> bool:

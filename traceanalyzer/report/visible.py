@@ -49,7 +49,7 @@ def with_texts_masked(value: Any) -> Any:
     if isinstance(value, str):
         return masked(value)
     if isinstance(value, dict):
-        return {key: with_texts_masked(item) for key, item in value.items()}
+        return {with_texts_masked(key): with_texts_masked(item) for key, item in value.items()}
     return [with_texts_masked(item) for item in value] if isinstance(value, list | tuple) else value
 
 

@@ -42,6 +42,7 @@ _KINDS_OF = {
     "instants": {"i", "I", "R"},
     "counters": {"C"},
     "bad_counters": {"C"},
+    "bad_memory_events": {"i", "I", "R"},
     "flows": {"s", "t", "f", "X"},
     "async_slices": {"b", "e", "S", "F", "n", "async"},
     "named_metadata": {"M"},
@@ -70,12 +71,14 @@ class Assembler:
         """Write every table."""
         self._kinds = {kind for (kind,) in self._query("kinds").fetchall()}
         self._close_begin_events()
-        first_ns, last_ns, zeros, deviceless, has_hip = self._query("span").fetchall()[0]
+        first_ns, last_ns, zeros, deviceless, has_hip, lost = self._query("span").fetchall()[0]
         self._drop_zero = zeros > 0 and first_ns is not None and first_ns > _FAR_FROM_ZERO_NS
         if self._drop_zero:
             self._losses.add("zero-timestamp", None, count=zeros)
         if deviceless:
             self._losses.add("device-unknown", None, count=deviceless)
+        if lost:
+            self._losses.add("bad-number", None, count=lost)
         self._database.execute(sql("threads"), self._parameters("threads"))
         self._copy("threads", self._database.sql("FROM threads ORDER BY thread_id"))
         # One after the other: beside the sort of a large trace nothing else fits into the memory limit.
@@ -83,8 +86,8 @@ class Assembler:
         for table in _PLAIN_TABLES:
             if self._has(table):
                 self._copy(table, self._query(table))
-        if self._has("bad_counters"):
-            self._count_bad_counters()
+        self._count_bad_values("bad_counters", "bad-counter")
+        self._count_bad_values("bad_memory_events", "bad-number")
         if self._has("gpu_sorted"):
             self._link_gpu_ops()
         self._sink.finish("gpu_ops")
@@ -152,10 +155,10 @@ class Assembler:
         self._database.sql("FROM begin_end_slices").write_parquet(str(self._stage / "host-begin-end.parquet"))
         self._database.unregister("begin_end_slices")
 
-    def _count_bad_counters(self) -> None:
-        count, example = self._query("bad_counters").fetchall()[0]
+    def _count_bad_values(self, query: str, defect: str) -> None:
+        count, example = self._query(query).fetchall()[0] if self._has(query) else (0, None)
         if count:
-            self._losses.add("bad-counter", None, example, count)
+            self._losses.add(defect, None, example, count)
 
     def _nest_host_slices(self) -> None:
         nester = Nester()

@@ -34,7 +34,7 @@ SELECT
     coalesce(nullif(group_desc, ''), group_name) AS group_desc,
     group_size,
     count(*) AS call_count,
-    CAST(sum(size_bytes) AS BIGINT) AS size_bytes,
+    TRY_CAST(sum(size_bytes) AS BIGINT) AS size_bytes,
     CAST(sum(dur_ns) AS BIGINT) AS sum_ns,
     max(dur_ns) AS max_ns,
     sum(bus_bytes_per_s * dur_ns) / nullif(sum(dur_ns) FILTER (WHERE bus_bytes_per_s IS NOT NULL), 0) AS bus_bytes_per_s,

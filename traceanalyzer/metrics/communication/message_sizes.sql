@@ -19,7 +19,7 @@ SELECT
     -- The number of binary digits: the logarithm of a number one below a power of two would round up to that power.
     CASE WHEN size_bytes > 0 THEN (len(ltrim(CAST(CAST(size_bytes AS BIT) AS VARCHAR), '0')) - 1)::INTEGER END AS log2_bytes,
     count(*) AS message_count,
-    CAST(sum(size_bytes) AS BIGINT) AS size_bytes,
+    TRY_CAST(sum(size_bytes) AS BIGINT) AS size_bytes,
     CAST(sum(dur_ns) AS BIGINT) AS sum_ns
 FROM collectives
 GROUP BY trace_id, trace, rank, device, collective_kind, log2_bytes

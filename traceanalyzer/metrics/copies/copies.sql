@@ -34,7 +34,7 @@ sums AS (
     SELECT
         key,
         count(*) AS copy_count,
-        CAST(sum(size_bytes) AS BIGINT) AS size_bytes,
+        TRY_CAST(sum(size_bytes) AS BIGINT) AS size_bytes,
         CAST(sum(end_ns - start_ns) AS BIGINT) AS sum_ns,
         max(end_ns - start_ns) AS max_ns
     FROM ops

@@ -30,7 +30,7 @@ SELECT
     kept,
     ops.name,
     count(*) AS call_count,
-    CAST(sum(ops.size_bytes) AS BIGINT) AS size_bytes,
+    TRY_CAST(sum(ops.size_bytes) AS BIGINT) AS size_bytes,
     CAST(sum(ops.dur_ns) AS BIGINT) AS sum_ns,
     max(ops.dur_ns) AS max_ns,
     sum(ops.size_bytes) * 1e9 / nullif(sum(ops.dur_ns), 0) AS bandwidth_bytes_per_s,

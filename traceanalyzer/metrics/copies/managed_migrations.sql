@@ -49,8 +49,8 @@ SELECT
     any_value(ops.name) AS name,
     any_value(ops.dur_ns) AS dur_ns,
     count(*) FILTER (WHERE placed.kind = 'move') AS move_count,
-    coalesce(sum(placed.size_bytes), 0)::BIGINT AS size_bytes,
-    coalesce(sum(placed.size_bytes) FILTER (WHERE placed.copy_kind = 'HtoD'), 0)::BIGINT AS to_device_bytes,
+    TRY_CAST(coalesce(sum(placed.size_bytes), 0) AS BIGINT) AS size_bytes,
+    TRY_CAST(coalesce(sum(placed.size_bytes) FILTER (WHERE placed.copy_kind = 'HtoD'), 0) AS BIGINT) AS to_device_bytes,
     coalesce(sum(placed.move_ns), 0)::BIGINT AS moving_ns,
     sum(placed.fault_count)::BIGINT AS fault_count
 FROM placed

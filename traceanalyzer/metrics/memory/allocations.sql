@@ -77,7 +77,7 @@ SELECT
     count(*) AS alloc_count,
     CAST(sum(dur_ns) AS BIGINT) AS sum_ns,
     max(dur_ns) AS max_ns,
-    CAST(sum(events.size_bytes) AS BIGINT) AS size_bytes
+    TRY_CAST(sum(events.size_bytes) AS BIGINT) AS size_bytes
 FROM events
 JOIN canonical.traces AS traces USING (trace_id)
 ASOF LEFT JOIN host_steps ON host_steps.trace_id = events.trace_id AND host_steps.host_start_ns <= events.start_ns

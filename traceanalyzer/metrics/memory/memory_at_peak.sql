@@ -32,7 +32,7 @@ live AS (
         modules.name AS module,
         frames.name AS python,
         count(*) AS alloc_count,
-        CAST(sum(allocations.size_bytes) AS BIGINT) AS live_bytes
+        TRY_CAST(sum(allocations.size_bytes) AS BIGINT) AS live_bytes
     FROM peaks
     JOIN memory_allocations AS allocations
       ON allocations.trace_id = peaks.trace_id

@@ -38,7 +38,7 @@ left_over AS (
         modules.name AS module,
         frames.name AS python,
         count(*) AS left_count,
-        CAST(sum(allocations.size_bytes) AS BIGINT) AS left_bytes
+        TRY_CAST(sum(allocations.size_bytes) AS BIGINT) AS left_bytes
     FROM memory_allocations AS allocations
     JOIN step_order ON step_order.trace_id = allocations.trace_id AND step_order.step = allocations.step
     LEFT JOIN canonical.host_slices AS modules

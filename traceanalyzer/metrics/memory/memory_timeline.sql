@@ -35,7 +35,7 @@ SELECT
     events.size_bytes,
     events.allocated_bytes,
     events.reserved_bytes,
-    CAST(sum(events.size_bytes) OVER (events_of_device ROWS UNBOUNDED PRECEDING) AS BIGINT) AS change_bytes,
+    TRY_CAST(sum(events.size_bytes) OVER (events_of_device ROWS UNBOUNDED PRECEDING) AS BIGINT) AS change_bytes,
     events.allocated_bytes - lag(events.allocated_bytes) OVER events_of_device = events.size_bytes AS follows
 FROM canonical.memory_events AS events
 JOIN canonical.traces AS traces USING (trace_id)

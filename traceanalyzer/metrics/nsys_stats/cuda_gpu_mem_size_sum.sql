@@ -41,7 +41,7 @@ SELECT
     round_half_up(min(size_bytes) / 1e6, 3) AS min_mb,
     round_half_up(max(size_bytes) / 1e6, 3) AS max_mb,
     round_half_up(coalesce(stddev_samp(size_bytes), 0) / 1e6, 3) AS stddev_mb,
-    CAST(sum(size_bytes) AS BIGINT) AS size_bytes
+    TRY_CAST(sum(size_bytes) AS BIGINT) AS size_bytes
 FROM operations
 GROUP BY file, operation
 ORDER BY file, sum(size_bytes) DESC, operation

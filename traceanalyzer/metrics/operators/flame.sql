@@ -108,7 +108,7 @@ SELECT
     flames.trace_id,
     flames.kind,
     flames.stack,
-    CAST(sum(flames.value) AS BIGINT) AS value
+    TRY_CAST(sum(flames.value) AS BIGINT) AS value
 FROM flames
 JOIN canonical.traces AS traces USING (trace_id)
 WHERE flames.value > 0

@@ -19,6 +19,13 @@ _OF_32_BITS = frozenset(
     | {"clusterX", "clusterY", "clusterZ", "gpuId", "cudaId", "cuDevice", "smCount", "computeMajor", "computeMinor"}
     | {"threadsPerWarp", "maxWarpsPerSm", "rank"}
 )
+# The limits of CUDA's launches, and far above them of transfers: their sums and products fit into 64 bits.
+_LARGEST = {
+    **dict.fromkeys(("gridX", "staticSharedMemory", "dynamicSharedMemory"), 2**31 - 1),
+    **dict.fromkeys(("gridY", "gridZ"), 2**16 - 1),
+    **dict.fromkeys(("blockX", "blockY", "blockZ"), 2**10),
+    **dict.fromkeys(("bytes", "size", "recvSize"), 2**44),
+}
 
 
 def in_range(array: Column, column: str, relation: str, layout: TableLayout, defects: Defects) -> Column:
@@ -27,6 +34,8 @@ def in_range(array: Column, column: str, relation: str, layout: TableLayout, def
         low, high = EARLIEST_NS, LATEST_NS
     elif column in _OF_32_BITS or (relation == "gpu" and column == "id"):
         low, high = -(2**31), 2**31 - 1
+    elif (largest := _LARGEST.get(column)) is not None:
+        low, high = -largest, largest
     else:
         return array
     ends: dict[str, Any] = pc.min_max(array).as_py()  # type: ignore[assignment]

@@ -61,3 +61,16 @@ CREATE OR REPLACE MACRO is_foreign(args, pid) AS
 -- Texts that no profiler writes: names are cut to this many characters, and other values of more bytes are lost.
 CREATE OR REPLACE MACRO shortened(text) AS CASE WHEN strlen(text) > 65536 THEN left(text, 65536) ELSE text END;
 CREATE OR REPLACE MACRO unless_long(text) AS CASE WHEN strlen(text) <= 65536 THEN text END;
+-- Numbers of a launch or a transfer as far as any device has them: sums and products of others fit into 64 bits. A copy
+-- has at most 16 TiB, a collective 2^38 elements and 2^20 ranks, a grid or a block 2^44 parts in all.
+CREATE OR REPLACE MACRO at_most(number, most) AS CASE WHEN number BETWEEN -most AND most THEN number END;
+CREATE OR REPLACE MACRO launchable(sides) AS
+    CASE
+        WHEN coalesce(least(sides[1], sides[2], sides[3]), 0) >= 0
+            AND coalesce(greatest(sides[1], sides[2], sides[3]), 0) <= 17592186044416
+            AND coalesce(CAST(sides[1] AS DOUBLE) * sides[2] * sides[3], 0) <= 17592186044416
+        THEN sides
+    END;
+-- How many of the keys hold something in an event's arguments where the value that was read is unknown.
+CREATE OR REPLACE MACRO lost_of(args, keys, unknown) AS
+    len(list_filter(list_zip(json_type(args, keys), unknown), lambda pair: pair[1] <> 'NULL' AND pair[2]));

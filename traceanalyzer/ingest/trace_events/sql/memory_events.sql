@@ -22,8 +22,8 @@ SELECT
     known."Device Type" AS device_type,
     known."Device Id" AS device,
     known.Addr AS address,
-    known.Bytes AS size_bytes,
-    known."Total Allocated" AS allocated_bytes,
-    known."Total Reserved" AS reserved_bytes
+    at_most(known.Bytes, 17592186044416) AS size_bytes,
+    at_most(known."Total Allocated", 17592186044416) AS allocated_bytes,
+    at_most(known."Total Reserved", 17592186044416) AS reserved_bytes
 FROM parsed
 JOIN threads ON threads.pid IS NOT DISTINCT FROM parsed.pid AND threads.tid IS NOT DISTINCT FROM parsed.tid;

@@ -5,7 +5,7 @@ SELECT
     src_kind,
     dst_kind,
     CAST(sum(copy_count) AS BIGINT) AS copy_count,
-    CAST(sum(size_bytes) AS BIGINT) AS size_bytes,
+    TRY_CAST(sum(size_bytes) AS BIGINT) AS size_bytes,
     CAST(sum(sum_ns) AS BIGINT) AS sum_ns,
     max(max_ns) AS max_ns,
     sum(size_bytes) * 1e9 / nullif(sum(sum_ns), 0) AS bytes_per_s
