@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from traceanalyzer.display import show_with
+from traceanalyzer.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from traceanalyzer import charts
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     open = open_run
 
 __all__ = ["Diagnosis", "Run", "TraceAnalyzerError", "charts", "diff", "open", "open_run"]
-__version__ = "0.2.0"
 
 show_with("traceanalyzer.report.results")
 

@@ -7,12 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from traceanalyzer.display import display
+from traceanalyzer.display import OpenTables, display
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from traceanalyzer.run import Run
 
 SCHEMA_VERSION = 1
 # Why an outcome abstained whose query took too long or too much memory: the next time it may not.
@@ -399,7 +397,7 @@ class Diagnosis:
         """Return everything as JSON (docs/json.md)."""
         return display().diagnosis_text(self, "json")
 
-    def to_html(self, path: str | Path, run: Run | None = None) -> Path:
+    def to_html(self, path: str | Path, run: OpenTables | None = None) -> Path:
         """Write the report as a page and return its path; with its open run it has timelines and tables."""
         file = Path(path)
         file.write_text(display().diagnosis_page(self, run), encoding="utf-8")

@@ -2,34 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Protocol, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 if TYPE_CHECKING:
+    import duckdb
     import pyarrow as pa
 
-    from traceanalyzer.comparison.comparing import Diff
-    from traceanalyzer.diagnosis import Diagnosis
-    from traceanalyzer.run import Run
+
+class OpenTables(Protocol):
+    """What a page reads of an open run."""
+
+    @property
+    def derived(self) -> Path | None:
+        """The folder of the attribution tables; None: there are none."""
+
+    def connected(self, readers: Sequence[str]) -> duckdb.DuckDBPyConnection:
+        """Return a connection of its own for these queries."""
 
 
 class Display(Protocol):
-    """What a module has that shows results."""
+    """What a module has that shows results; a result is an object here, for its own module imports this one."""
 
-    def diagnosis_text(self, diagnosis: Diagnosis, layout: str, /) -> str:
+    def diagnosis_text(self, diagnosis: object, layout: str, /) -> str:
         """Return the report in one of the formats that are text."""
 
-    def diagnosis_page(self, diagnosis: Diagnosis, run: Run | None, /) -> str:
+    def diagnosis_page(self, diagnosis: object, run: OpenTables | None, /) -> str:
         """Return the report as a page; with its open run it has timelines and tables."""
 
-    def diagnosis_in_notebook(self, diagnosis: Diagnosis, /) -> str:
+    def diagnosis_in_notebook(self, diagnosis: object, /) -> str:
         """Return the report as HTML for a notebook."""
 
-    def diagnosis_table(self, diagnosis: Diagnosis, name: str, /) -> pa.Table:
+    def diagnosis_table(self, diagnosis: object, name: str, /) -> pa.Table:
         """Return findings, ledger, fixes or evidence, one row each; raises TraceAnalyzerError for another name."""
 
-    def diff_text(self, diff: Diff, layout: str, /) -> str:
+    def diff_text(self, diff: object, layout: str, /) -> str:
         """Return the report of a comparison in one of the formats that are text."""
+
+    def what_if_text(self, answer: object, run_name: str, /) -> str:
+        """Return the screen of a what-if question as text."""
+
+    def what_if_in_notebook(self, answer: object, run_name: str, /) -> str:
+        """Return the screen of a what-if question as HTML for a notebook."""
+
+    def rows_in_notebook(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], more: bool, /) -> str:
+        """Return rows as an HTML table; `more` says that these are not all."""
 
 
 _modules: list[str] = []

@@ -12,7 +12,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from traceanalyzer.answers.run_table import RunTable
 from traceanalyzer.attribution.vocabulary.options import DEFAULT_OPTIONS, AttributionOptions
+from traceanalyzer.display import display
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
 from traceanalyzer.ingest import Progress
 from traceanalyzer.opening.catalog import renew_catalog
@@ -21,7 +23,6 @@ from traceanalyzer.opening.deriving import derived_of, with_names
 from traceanalyzer.opening.finding import find
 from traceanalyzer.opening.ingesting import ingest_all
 from traceanalyzer.opening.ncu_tables import ncu_tables_of, no_trace_beside
-from traceanalyzer.query.run_table import RunTable
 from traceanalyzer.remote.location import Location
 from traceanalyzer.renamed import with_new_names
 from traceanalyzer.settings.hardware import with_device
@@ -176,7 +177,8 @@ class Run:
         project = self._project(settings)
         store = Store(self.store)
         opening = opening or Opening()
-        asked = kept_diagnosis.question(self, project, rule_paths, params or {}, opening)
+        tables = (self.root, self.traces, self.derived, self.ncu_tables)
+        asked = kept_diagnosis.question(tables, project, rule_paths, params or {}, opening)
         diagnosis = kept_diagnosis.recall(store, asked)
         if diagnosis is None:
             diagnosis = self._diagnose(project, rule_paths, params or {}, opening)
@@ -251,11 +253,9 @@ class Run:
         return f"<Run {self.root}: {len(self.traces)} trace{'' if len(self.traces) == 1 else 's'}, {ingested}>"
 
     def _repr_html_(self) -> str:
-        from traceanalyzer.report.html.notebook import rows_html
-
         columns = ["trace", "rank", "format", "framework", "event_count", "gpu_op_count", "step_count"]
         rows = self.connection.execute(_TRACES_SHOWN).fetchall()
-        return rows_html(f"run {self.root}", columns, rows, more=False)
+        return display().rows_in_notebook(f"run {self.root}", columns, rows, False)
 
     def __enter__(self) -> Run:
         return self

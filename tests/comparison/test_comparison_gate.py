@@ -11,11 +11,11 @@ import pytest
 from drawn_summaries import MS, capture, finding
 
 from traceanalyzer.cli import main
-from traceanalyzer.comparison.budgets import Budget, read_budgets
 from traceanalyzer.comparison.comparing import compare
 from traceanalyzer.comparison.gate import Check, check_diff, check_run
 from traceanalyzer.comparison.summary import Summary
 from traceanalyzer.comparison.summary_file import text_of
+from traceanalyzer.settings.budgets import Budget, read_budgets
 
 TODAY = datetime.date(2026, 11, 23)
 BASE = [capture((ms,) * 4, waits_ms={"host.dataloader": 10}) for ms in (100.0, 100.4, 99.8)]

@@ -15,11 +15,11 @@ import pytest
 from drawn_summaries import FINGERPRINT, capture, finding
 from report_diagnoses import loader_finding, sick
 
-from traceanalyzer.comparison.budgets import Budget
 from traceanalyzer.comparison.comparing import Diff, compare
 from traceanalyzer.comparison.gate import GateResult, check_diff
 from traceanalyzer.diagnosis import Diagnosis, Evidence
 from traceanalyzer.report import formats
+from traceanalyzer.settings.budgets import Budget
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 HOSTILE = '</script>|`@team`\n<img onerror=x> \x00\x1b[31m\u202e "]]>'

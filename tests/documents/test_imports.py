@@ -1,4 +1,4 @@
-"""No module imports itself by way of others, not even late, within a function."""
+"""No module imports itself by way of others: not late, within a function, and not for a type."""
 
 from __future__ import annotations
 
@@ -21,9 +21,7 @@ def modules() -> dict[str, Path]:
 
 
 def imports(node: ast.AST) -> Iterator[str]:
-    """Yield the names that a module imports, but for those that only types need."""
-    if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
-        return
+    """Yield the names that a module imports."""
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)
     elif isinstance(node, ast.ImportFrom):

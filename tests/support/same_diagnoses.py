@@ -8,13 +8,12 @@ python tests/support/same_diagnoses.py compare /tmp/old /tmp/new                
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-from conftest import corpus_path
 
 # Text for people: what it says is held by the reviewed diagnoses in tests/golden.
 PROSE = {"sentence", "title", "message", "why", "text", "detail", "unlock", "code", "references"}
@@ -28,9 +27,11 @@ RENAMED = {
 
 def write(folder: Path) -> None:
     """Write the JSON diagnosis of every trace and folder of the corpus, by the traceanalyzer that Python finds."""
+    root = Path(__file__).resolve().parents[2]
+    corpus = Path(os.environ.get("TRACEANALYZER_CORPUS", root.parent / "shared" / "corpus"))
     folder.mkdir(parents=True, exist_ok=True)
     for part in ("kineto", "nsys", "more"):
-        for path in sorted((corpus_path() / part).iterdir()):
+        for path in sorted((corpus / part).iterdir()):
             if path.name == "README.md":
                 continue
             command = [sys.executable, "-m", "traceanalyzer", "diagnose", str(path), "--format", "json"]

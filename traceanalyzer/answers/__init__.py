@@ -1,1 +1,1 @@
-"""Answers to single questions: what is on top, stacks as a tree, counters, what a change would save, memory files."""
+"""Answers to single questions: tables, what is on top, stacks, counters, what a change saves, memory files."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from traceanalyzer.display import display
+
 if TYPE_CHECKING:
     from traceanalyzer.attribution.lead_scan.what_if import Answer, Change, DeviceAnswer, RunAnswer
-    from traceanalyzer.report.blocks import Section
 
 
 @dataclass(frozen=True, repr=False)
@@ -33,23 +34,10 @@ class ShownAnswer:
         return self.answer.run
 
     def __repr__(self) -> str:
-        from io import StringIO
-
-        from traceanalyzer.report import formats
-
-        stream = StringIO()
-        formats.render(self._sections(), "terminal", stream)
-        return stream.getvalue().rstrip("\n")
+        return display().what_if_text(self.answer, self.name)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text("…" if cycle else repr(self))
 
     def _repr_html_(self) -> str:
-        from traceanalyzer.report.html.notebook import sections_html
-
-        return sections_html(self._sections())
-
-    def _sections(self) -> list[Section]:
-        from traceanalyzer.report.screens.what_if import sections
-
-        return sections(self.answer, self.name)
+        return display().what_if_in_notebook(self.answer, self.name)

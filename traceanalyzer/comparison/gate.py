@@ -8,12 +8,12 @@ from fnmatch import fnmatchcase
 from fractions import Fraction
 
 from traceanalyzer.comparison import statistics
-from traceanalyzer.comparison.budgets import MILLI_NS, Budget
 from traceanalyzer.comparison.comparing import Diff
 from traceanalyzer.comparison.options import DEFAULT_COMPARE_OPTIONS, CompareOptions
 from traceanalyzer.comparison.sides import ledger_of
 from traceanalyzer.comparison.summary import Summary
 from traceanalyzer.diagnosis import SEVERITIES
+from traceanalyzer.settings.budgets import MILLI_NS, Budget
 
 PASSED, FAILED, UNSURE, NOT_JUDGED = STATES = ("passed", "failed", "unsure", "not judged")
 FAIL_ON = ("slower", "budget", "new-finding", "any")

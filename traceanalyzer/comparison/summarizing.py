@@ -10,7 +10,6 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from traceanalyzer import __version__
 from traceanalyzer.comparison.sql import NAMES, read_query
 from traceanalyzer.comparison.summary import (
     MOST_KERNEL_BYTES,
@@ -30,6 +29,7 @@ from traceanalyzer.comparison.summary import (
 )
 from traceanalyzer.diagnosis import SEVERITIES, Diagnosis, Finding
 from traceanalyzer.query import engine
+from traceanalyzer.version import __version__
 
 if TYPE_CHECKING:
     from traceanalyzer.run import Run

@@ -21,23 +21,19 @@ from traceanalyzer.store.store import Store
 
 if TYPE_CHECKING:
     from traceanalyzer.rules.diagnosis.opening import Opening
-    from traceanalyzer.run import Run
     from traceanalyzer.settings.settings import Settings
 
 
 def question(
-    run: Run, project: Settings, rule_paths: Sequence[Path], params: Mapping[str, Any], opening: Opening
+    tables: Sequence[object], project: Settings, rule_paths: Sequence[Path], params: Mapping[str, Any], opening: Opening
 ) -> str:
-    """Return all that a diagnosis of a run depends on, as text."""
+    """Return all that a diagnosis depends on, as text; `tables` say which run it is and where its tables lie."""
     rules = hashlib.blake2b(digest_size=16)
     for file in rule_files([builtin_folder(), *project.rule_paths, *rule_paths]):
         content = file.read_bytes()
         rules.update(f"{file} {len(content)}\n".encode(errors="surrogateescape") + content)
     facts = (
-        run.root,
-        run.traces,
-        run.derived,
-        run.ncu_tables,
+        *tables,
         project,
         sorted(params.items()),
         opening,

@@ -8,10 +8,10 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
-import traceanalyzer
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.store.inputs import engine_key
 from traceanalyzer.store.owner import is_marked, user_key
+from traceanalyzer.version import __version__
 
 _LIBRARIES = ("duckdb", "pyarrow", "numpy")
 
@@ -56,4 +56,4 @@ class Code:
 @cache
 def _here() -> Code:
     libraries = tuple(f"{name} {version(name)}" for name in _LIBRARIES)
-    return Code(traceanalyzer.__version__, engine_key(("*",)), libraries)
+    return Code(__version__, engine_key(("*",)), libraries)

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from traceanalyzer.comparison.comparing import Diff
     from traceanalyzer.comparison.gate import GateResult
     from traceanalyzer.diagnosis import Diagnosis
+    from traceanalyzer.display import OpenTables
     from traceanalyzer.report.blocks import Section
     from traceanalyzer.report.selection import Selection
-    from traceanalyzer.run import Run
 
 # Each module has a function `render(sections, stream)`; it is imported when its format is asked for.
 RENDERERS = {
@@ -64,7 +64,7 @@ BY_SUFFIX = "by the suffix of -o, else {}"
 class Context:
     """What a format may use besides the diagnosis or comparison that it writes."""
 
-    run: Run | None = None  # open: a page also shows its timelines and tables
+    run: OpenTables | None = None  # open: a page also shows its timelines and tables
     gate: GateResult | None = None  # what a gate says, for JUnit and comparisons
     unsure: str | None = None  # what a gate makes of checks that captures leave open: fail or pass
     source_root: Path | None = None  # where SARIF finds lines of code; None: the repository's root
@@ -100,7 +100,7 @@ def write_diagnosis(
     *,
     verbose: bool = False,
     selection: Selection | None = None,
-    run: Run | None = None,
+    run: OpenTables | None = None,
     gate: GateResult | None = None,
     source_root: Path | None = None,
 ) -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from traceanalyzer.report import formats
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from traceanalyzer.attribution.lead_scan.what_if import Answer
     from traceanalyzer.comparison.comparing import Diff
     from traceanalyzer.diagnosis import Diagnosis
-    from traceanalyzer.run import Run
+    from traceanalyzer.display import OpenTables
 
 
 def diagnosis_text(diagnosis: Diagnosis, layout: str) -> str:
@@ -22,7 +24,7 @@ def diagnosis_text(diagnosis: Diagnosis, layout: str) -> str:
     return stream.getvalue()
 
 
-def diagnosis_page(diagnosis: Diagnosis, run: Run | None) -> str:
+def diagnosis_page(diagnosis: Diagnosis, run: OpenTables | None) -> str:
     """Return the report as a page; with its open run it has timelines and tables."""
     from traceanalyzer.report.html.page import page
 
@@ -48,3 +50,27 @@ def diff_text(diff: Diff, layout: str) -> str:
     stream = io.StringIO()
     formats.write_diff(diff, None, layout, stream)
     return stream.getvalue()
+
+
+def what_if_text(answer: Answer, run_name: str) -> str:
+    """Return the screen of a what-if question as text."""
+    from traceanalyzer.report.screens.what_if import sections
+
+    stream = io.StringIO()
+    formats.render(sections(answer, run_name), "terminal", stream)
+    return stream.getvalue().rstrip("\n")
+
+
+def what_if_in_notebook(answer: Answer, run_name: str) -> str:
+    """Return the screen of a what-if question as HTML for a notebook."""
+    from traceanalyzer.report.html.notebook import sections_html
+    from traceanalyzer.report.screens.what_if import sections
+
+    return sections_html(sections(answer, run_name))
+
+
+def rows_in_notebook(name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], more: bool) -> str:
+    """Return rows as an HTML table; `more` says that these are not all."""
+    from traceanalyzer.report.html.notebook import rows_html
+
+    return rows_html(name, columns, rows, more)

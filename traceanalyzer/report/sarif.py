@@ -9,7 +9,6 @@ from pathlib import Path, PurePosixPath
 from typing import Any, TextIO
 from urllib.parse import quote
 
-from traceanalyzer import __version__
 from traceanalyzer.comparison.comparing import Diff
 from traceanalyzer.comparison.finding_changes import FindingChange
 from traceanalyzer.diagnosis import Diagnosis, Finding
@@ -17,6 +16,7 @@ from traceanalyzer.report.formats import Context
 from traceanalyzer.report.visible import write_json
 from traceanalyzer.report.words import gain
 from traceanalyzer.settings.settings import FILE_NAME
+from traceanalyzer.version import __version__
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 # What GitHub shows of a run.

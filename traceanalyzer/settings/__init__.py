@@ -1,1 +1,1 @@
-"""What a project decided in `traceanalyzer.toml`: `settings` reads it, `hardware` is what it says of devices."""
+"""What a project decided in `traceanalyzer.toml`: `settings` reads it, `budgets` and `hardware` are parts of it."""

@@ -15,8 +15,8 @@ from traceanalyzer.errors import TraceAnalyzerError, suggestion
 from traceanalyzer.settings.hardware import NO_HARDWARE, DevicePeaks, Hardware, peak_columns
 
 if TYPE_CHECKING:
-    from traceanalyzer.comparison.budgets import Budget
     from traceanalyzer.remote.location import Location
+    from traceanalyzer.settings.budgets import Budget
 
 FILE_NAME = "traceanalyzer.toml"
 MAX_FILE_BYTES = 1_000_000
@@ -188,7 +188,7 @@ class _SettingsReader:
     def _budgets(self, values: Mapping[str, Any], text: str) -> tuple[Budget, ...]:
         if "budgets" not in values and "budget_exception" not in values:
             return ()
-        from traceanalyzer.comparison.budgets import read_budgets
+        from traceanalyzer.settings.budgets import read_budgets
 
         budgets, mistakes = read_budgets(values.get("budgets", {}), values.get("budget_exception", []), text)
         self.mistakes += mistakes

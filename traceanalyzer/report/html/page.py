@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TextIO
 
-from traceanalyzer import __version__
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.report.charts.palette import TOKENS
 from traceanalyzer.report.diagnosis_blocks.headline import run_name
@@ -28,11 +27,12 @@ from traceanalyzer.report.html.sections import (
 )
 from traceanalyzer.report.html.source import Limits, Names, PageSource, queries
 from traceanalyzer.report.verdict import judge
+from traceanalyzer.version import __version__
 
 if TYPE_CHECKING:
     import duckdb
 
-    from traceanalyzer.run import Run
+    from traceanalyzer.display import OpenTables
 
 # In the order of the page. A section returns None where it has nothing to say.
 SECTIONS: tuple[Callable[[PageSource], Part | None], ...] = (
@@ -71,7 +71,7 @@ def write(diagnosis: Diagnosis, stream: TextIO, context: Context) -> None:
     stream.write(page(diagnosis, context.run))
 
 
-def page(diagnosis: Diagnosis, run: Run | None = None) -> str:
+def page(diagnosis: Diagnosis, run: OpenTables | None = None) -> str:
     """Return the page of a diagnosis as text of at most MOST_BYTES; what was cut to stay below stands at its foot."""
     if run is None or run.derived is None:
         return page_of(diagnosis, None)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from traceanalyzer.display import display
+
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
@@ -44,7 +46,5 @@ class RunTable:
         return f"{self.name}\n{self.relation.limit(SHOWN_ROWS)}"
 
     def _repr_html_(self) -> str:
-        from traceanalyzer.report.html.notebook import rows_html
-
         rows = self.relation.limit(SHOWN_ROWS + 1).fetchall()
-        return rows_html(self.name, self.columns, rows[:SHOWN_ROWS], len(rows) > SHOWN_ROWS)
+        return display().rows_in_notebook(self.name, self.columns, rows[:SHOWN_ROWS], len(rows) > SHOWN_ROWS)
