@@ -184,7 +184,9 @@ def test_rows_that_are_left_out_are_told_by_what_they_took(
 ) -> None:
     row = {
         **dict.fromkeys(("name", "input_shapes"), "x"),
-        **{"call_count": 1, "host_sum_ns": 10**6, "host_self_sum_ns": 10**6},
+        "call_count": 1,
+        "host_sum_ns": 10**6,
+        "host_self_sum_ns": 10**6,
         **dict.fromkeys(("device_sum_ns", "device_self_sum_ns"), device_ns),
     }
     monkeypatch.setattr(PageSource, "rows", lambda self, name, keys=(): [row, row] if name == "operators" else [])
