@@ -256,6 +256,13 @@ def test_nothing_scrolls_sideways(browser: Any, sample: Path, hostile: Path, wid
             assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+def test_names_in_evidence_can_be_read_on_a_phone(browser: Any, sample: Path) -> None:
+    names = "[...document.querySelectorAll('.evidence td:has(.clip)')].map((cell) => cell.clientWidth)"
+    with visit(browser, sample, viewport={"width": 320, "height": 800}) as seen:
+        widths = seen.page.evaluate(names)
+    assert widths and min(widths) >= 100
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [320, 1200])
 def test_accessibility_has_no_violation(browser: Any, sample: Path, scheme: str, width: int) -> None:

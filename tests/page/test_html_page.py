@@ -23,6 +23,7 @@ from traceanalyzer.report.html import page as html_page
 from traceanalyzer.report.html.excerpts import Place, Window, lanes_of
 from traceanalyzer.report.html.markup import cell_markup, code_markup, prose_markup
 from traceanalyzer.report.html.page import page
+from traceanalyzer.report.html.sections.tables import operators
 from traceanalyzer.report.html.source import Limits, Names, PageSource, queries
 from traceanalyzer.report.verdict import judge
 from traceanalyzer.run import Run, open_run
@@ -175,6 +176,23 @@ def test_a_healthy_or_empty_run_has_no_empty_sections() -> None:
 def test_finding_cards_are_named_after_rule_rank_and_device() -> None:
     cards = [card.get("id") for card in parsed(page(sick())).iter("article")]
     assert "f-dataloader-bound-0-0" in cards
+
+
+@pytest.mark.parametrize(("device_ns", "told"), [(0, "together 1.00 ms on the host"), (500, "together 500 ns")])
+def test_rows_that_are_left_out_are_told_by_what_they_took(
+    monkeypatch: pytest.MonkeyPatch, device_ns: int, told: str
+) -> None:
+    row = {
+        **dict.fromkeys(("name", "input_shapes"), "x"),
+        "call_count": 1,
+        "host_sum_ns": 10**6,
+        "host_self_sum_ns": 10**6,
+        **dict.fromkeys(("device_sum_ns", "device_self_sum_ns"), device_ns),
+    }
+    monkeypatch.setattr(PageSource, "rows", lambda self, name, keys=(): [row, row] if name == "operators" else [])
+    part = operators(PageSource(without_gpu(), judge(without_gpu()), None, Limits(rows=1), Names(100)))
+    assert part is not None
+    assert f"1 more row, {told}" in part.body
 
 
 def test_more_than_a_dozen_findings_are_folded() -> None:

@@ -65,6 +65,18 @@ def test_a_count_that_may_be_one_brings_its_word(rule: Rule) -> None:
     assert {name for text in texts for name in OF_MANY.findall(" ".join(text.split()))} <= NO_COUNTS
 
 
+def test_evidence_at_a_place_says_how_long_it_is() -> None:
+    # A timeline is drawn around the place; without its length it would show an instant and what is near.
+    con = engine.connect_tables({})
+    keys = {"trace": "test", "trace_id": 1, "rank": 0, "device": 0}
+    for rule in RULES.values():
+        for evidence in rule.evidence:
+            if "start_ns" in evidence.select:
+                values = {name: keys.get(name, 1) for name in re.findall(r"\$(\w+)", evidence.select)}
+                columns = con.execute(evidence.select, values).description or []
+                assert {"start_ns", "dur_ns"} <= {column[0] for column in columns}, (rule.id, evidence.title)
+
+
 def test_no_rule_names_a_part_of_its_query_as_a_metric_that_it_would_then_define() -> None:
     # Words of a rule's SQL decide which metrics its connection has; planning `layers` takes longer than most rules do.
     costly = {"layers", "modules", "operator_costs", "operator_efficiency", "call_tree", "flame"}

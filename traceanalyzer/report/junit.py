@@ -93,7 +93,8 @@ def _write(name: str, cases: Sequence[Case], seconds: float, stream: TextIO) -> 
     }
     root = ET.Element("testsuites", counts)
     skipped = str(sum(case.skipped is not None for case in cases))
-    suite = ET.SubElement(root, "testsuite", {"name": name, **counts, "skipped": skipped, "time": f"{seconds:.9f}"})
+    # The schema has room for milliseconds in a suite, and for any text in a case.
+    suite = ET.SubElement(root, "testsuite", {"name": name, **counts, "skipped": skipped, "time": f"{seconds:.3f}"})
     for case in cases:
         attributes = {"name": _legal(case.name), "classname": name.replace(" ", "."), "time": f"{seconds:.9f}"}
         element = ET.SubElement(suite, "testcase", attributes)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from traceanalyzer.report.html.document import Part
 from traceanalyzer.report.html.source import PageSource
@@ -10,6 +11,8 @@ from traceanalyzer.report.html.tables import Column, table_markup
 from traceanalyzer.report.words import counted, duration
 
 _IN_NAVIGATION = ("kernels", "modules")
+
+Row = Mapping[str, Any]
 
 
 def kernels(source: PageSource) -> Part | None:
@@ -39,7 +42,7 @@ def operators(source: PageSource) -> Part | None:
         Column("self, device", "device_self_sum_ns", "time"),
     )
     note = "of the whole trace; self is without the operators inside"
-    return _section(source, "operators", "Operators", note, columns, "device_self_sum_ns")
+    return _section(source, "operators", "Operators", note, columns, "device_self_sum_ns", "host_self_sum_ns")
 
 
 def modules(source: PageSource) -> Part | None:
@@ -93,20 +96,24 @@ def copies(source: PageSource) -> Part | None:
 
 
 def _section(
-    source: PageSource, id_: str, title: str, note: str, columns: Sequence[Column], weight: str
+    source: PageSource, id_: str, title: str, note: str, columns: Sequence[Column], weight: str, on_host: str = ""
 ) -> Part | None:
+    """Return a table of rows by `weight`, their time on the device, or by `on_host` where nothing ran on one."""
     rows = source.rows(id_)
     if not rows:
         return None
     shown, rest = rows[: source.limits.rows], rows[source.limits.rows :]
-    more = ""
-    if rest:
-        rest_ns = sum(row[weight] or 0 for row in rest)
-        took = f"together {duration(rest_ns)}" if rest_ns else "none of which took time on the device"
-        more = f"{counted(len(rest), 'more row')}, {took}"
+    more = f"{counted(len(rest), 'more row')}, {_took(rows, rest, weight, on_host)}" if rest else ""
     filled_columns = [
         c for c in columns if any(row[c.key] is not None and (row[c.key] or c.form != "time") for row in shown)
     ]
     longest = min(source.limits.name_letters, 512)
     body = table_markup(f"t-{id_}", title, filled_columns, shown, more=more, longest=longest)
     return Part(id_, title, body, title if id_ in _IN_NAVIGATION else "", note)
+
+
+def _took(rows: Sequence[Row], rest: Sequence[Row], weight: str, on_host: str) -> str:
+    if on_host and not any(row[weight] for row in rows):
+        return f"together {duration(sum(row[on_host] or 0 for row in rest))} on the host"
+    rest_ns = sum(row[weight] or 0 for row in rest)
+    return f"together {duration(rest_ns)}" if rest_ns else "none of which took time on the device"
