@@ -30,6 +30,7 @@ _EXTRAS = {
     ("serving", "mcp"),
     ("serving", "mcp_types"),
     ("exports", "xlsxwriter"),
+    ("ncu", "ncu_report"),
     ("remote", "fsspec"),
     ("remote", "obstore"),
 }

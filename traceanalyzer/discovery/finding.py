@@ -15,7 +15,7 @@ from traceanalyzer.discovery.naming import natural_key
 from traceanalyzer.discovery.other_formats import hint_for_folder, is_ncu_report, other_format, unknown
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import Ingester
-from traceanalyzer.ingest.ncu import EXPORT
+from traceanalyzer.ingest.ncu import WAYS
 from traceanalyzer.ingest.packed import ArchiveIngester, CompressedIngester
 
 # The ingesters of formats, in the order in which they look at a file: module and class below traceanalyzer.ingest.
@@ -23,6 +23,7 @@ _FORMATS = (
     "nsys:NsysIngester",
     "trace_events:TraceEventIngester",
     "ncu:NcuIngester",
+    "ncu.reports:NcuReportIngester",
 )
 # Files whose heads are read at once.
 _READERS = 16
@@ -108,9 +109,11 @@ def look(file: Path) -> tuple[Ingester | None, TraceAnalyzerError | None]:
         ingester = _ingester_of_head(head, file) if head else None
     except TraceAnalyzerError as error:
         return None, error if is_named else None
-    if is_ncu_report(file) and not any(file.parent.glob(f"{escape(file.stem)}*.csv*")):
+    if is_ncu_report(file) and any(file.parent.glob(f"{escape(file.stem)}*.csv*")):
+        return None, None  # the table that was written out of it is read
+    if is_ncu_report(file) and ingester is None:
         what = "is a report of Nsight Compute, which only NVIDIA's programs read"
-        return None, TraceAnalyzerError(what, file, f"write its counters as a table: {EXPORT.format(file.name)}")
+        return None, TraceAnalyzerError(what, file, WAYS.format(file.name))
     is_missed = is_named and ingester is None and not _is_other_json(head, file)
     return ingester, TraceAnalyzerError(*unknown(file)) if is_missed else None
 

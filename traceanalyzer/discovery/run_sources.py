@@ -15,7 +15,8 @@ from traceanalyzer.discovery.naming import natural_key
 from traceanalyzer.discovery.other_formats import is_ncu_report
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import Ingester
-from traceanalyzer.ingest.ncu import EXPORT, NcuIngester
+from traceanalyzer.ingest.ncu import EXPORT, WAYS, NcuIngester
+from traceanalyzer.ingest.ncu.reports import NcuReportIngester
 
 if TYPE_CHECKING:
     from traceanalyzer.remote.location import Location
@@ -65,11 +66,12 @@ def with_ncu_tables(found: RunSources, files: Sequence[Path]) -> RunSources:
     for file in (file for given in files for file in _expanded(given)):
         if not file.exists():
             raise TraceAnalyzerError("no such file", file, f"write one: {EXPORT.format('REPORT.ncu-rep')}")
-        ingester = NcuIngester()
-        if not (file.is_file() and ingester.sniff(read_head(file), file)):
+        head = read_head(file) if file.is_file() else b""
+        ingester = next((one for one in (NcuIngester(), NcuReportIngester()) if one.sniff(head, file)), None)
+        if ingester is None:
             is_report = is_ncu_report(file)
             what = "is a report of Nsight Compute, not a table" if is_report else "is no table of Nsight Compute"
-            hint = f"write one: {EXPORT.format(file.name if is_report else 'REPORT.ncu-rep')}"
+            hint = WAYS.format(file.name) if is_report else f"write one: {EXPORT.format('REPORT.ncu-rep')}"
             raise TraceAnalyzerError(what, file, hint)
         if file.resolve() not in there:
             there.add(file.resolve())

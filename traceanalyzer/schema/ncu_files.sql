@@ -1,7 +1,7 @@
 -- One row per table of Nsight Compute that was read with the run, and what of it could not be read.
 CREATE TABLE ncu_files (
     file          VARCHAR NOT NULL,  -- the table: its path below the run's folder, or as given with --ncu
-    layout        VARCHAR NOT NULL,  -- details (one line per value), raw (one line per launch), or details and raw
+    layout        VARCHAR NOT NULL,  -- details (one line per value), raw (one line per launch), details and raw, or report (.ncu-rep)
     launch_count  BIGINT NOT NULL,   -- profiled launches
     value_count   BIGINT NOT NULL,   -- values, with those that are text and those that Nsight Compute did not get
     rule_count    BIGINT NOT NULL,   -- results of Nsight Compute's own rules

@@ -143,6 +143,28 @@ def test_a_sum_over_a_dimension_leaves_the_others() -> None:
     assert rows == [(4 * (10_000 + 1000),), (4 * (10_000 + 10),), (4 * 10_001,)]
 
 
+def test_a_tensor_that_was_given_to_write_to_counts_once() -> None:
+    numbers: list[Any] = [[10, 1000], [], [], [10, 1000]]
+    types = ["float", "Scalar", "Scalar", "float"]
+    rows = costs(
+        call("aten::_softmax", numbers, types, ["", "1", "False", ""]),
+        call(
+            "aten::sum",
+            [[10, 1000], [], [], [], [1, 1000]],
+            ["float", "ScalarList", "Scalar", "", "float"],
+            ["", "[0]", "True", "", ""],
+        ),
+        call(
+            "aten::index_select",
+            [[10, 1000], [], [4], [4, 1000]],
+            ["float", "Scalar", "long int", "float"],
+            ["", "0", "", ""],
+        ),
+        columns="size_bytes",
+    )
+    assert rows == [(2 * 40_000,), (44_000,), (2 * 16_000 + 32,)]
+
+
 def test_a_result_has_the_type_that_pytorch_promotes_to() -> None:
     inputs = [
         (([4, 3], "c10::BFloat16"), ([3], "float")),

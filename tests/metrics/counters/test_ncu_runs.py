@@ -76,6 +76,12 @@ def answer(run: Path, query: str, **options: Any) -> list[tuple[Any, ...]]:
         return opened.sql(query).fetchall()
 
 
+@pytest.fixture
+def no_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NVIDIA's reader of reports is not installed."""
+    monkeypatch.setattr("traceanalyzer.ingest.ncu.reports.can_read_reports", lambda: False)
+
+
 JOINED = "SELECT tier, memory_percent, headroom_ns FROM ncu_join"
 
 
@@ -173,6 +179,7 @@ def test_a_table_without_a_trace_is_one_sentence_with_the_way_out(
     ],
 )
 def test_what_is_given_with_ncu_and_is_no_table_is_an_error(
+    no_reader: None,
     run: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -188,7 +195,7 @@ def test_what_is_given_with_ncu_and_is_no_table_is_an_error(
 
 
 def test_a_report_beside_traces_is_told_with_its_export_until_it_is_exported(
-    run: Path, capsys: pytest.CaptureFixture[str]
+    no_reader: None, run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (run / "k.ncu-rep").write_bytes(b"NVR\0")
     assert main(["ingest", str(run)]) == 0

@@ -27,3 +27,28 @@ def test_a_device_has_the_rates_of_its_model(name: str, sm_count: int, half_tflo
         gpu_ops=[{"op_id": 1, "device": 0, "kind": "kernel", "start_ns": 1, "dur_ns": 1}],
     )
     assert ask(con, "SELECT half_tflops FROM device_peaks") == [(half_tflops,)]
+
+
+@pytest.mark.parametrize(
+    ("name", "sm_count", "cache_mib", "link_gb_per_s"),
+    [
+        ("NVIDIA A800-SXM4-80GB", 108, 40, 200),
+        ("NVIDIA GeForce RTX 3070", 46, 4, None),
+        ("NVIDIA GeForce RTX 3080", 68, 5, None),
+        ("NVIDIA GeForce RTX 3080 Ti", 80, 6, None),
+        ("NVIDIA GeForce RTX 4070", 46, 36, None),
+        ("NVIDIA GeForce RTX 4070 SUPER", 56, 48, None),
+        ("NVIDIA GeForce RTX 5090", 170, 96, None),
+        ("NVIDIA RTX A6000", 84, 6, None),
+        ("NVIDIA RTX 6000 Ada Generation", 142, 96, None),
+        ("AMD Instinct MI355X", 256, 256, 537.6),
+    ],
+)
+def test_a_device_has_the_cache_and_the_links_of_its_model(
+    name: str, sm_count: int, cache_mib: int, link_gb_per_s: float | None
+) -> None:
+    con = connect(
+        devices=[{"device": 0, "name": name, "sm_count": sm_count}],
+        gpu_ops=[{"op_id": 1, "device": 0, "kind": "kernel", "start_ns": 1, "dur_ns": 1}],
+    )
+    assert ask(con, "SELECT cache_bytes, link_gb_per_s FROM device_details") == [(cache_mib * 2**20, link_gb_per_s)]

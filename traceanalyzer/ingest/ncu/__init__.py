@@ -1,4 +1,4 @@
-"""Nsight Compute: tables of counters that `ncu --csv` printed, which lie beside the traces of a run."""
+"""Nsight Compute: tables of counters that `ncu --csv` printed, and reports, which lie beside the traces of a run."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from traceanalyzer.ingest.ncu.units import has_decimal_comma
 from traceanalyzer.ingest.packed.streams import head_of
 
 if TYPE_CHECKING:
+    from traceanalyzer.ingest.ncu.reports import ReportFile
     from traceanalyzer.ingest.sink import TraceSink
 
-# What writes a table out of a report, which only NVIDIA's programs read.
+# What writes a table out of a report, which only NVIDIA's programs read (the extra `ncu` has one).
 EXPORT = "ncu --import {} --csv --page raw > report.csv"
+WAYS = f"write its counters as a table: {EXPORT}; or pip install 'traceanalyzer[ncu]', which reads reports"
 FOLDER = "ncu"  # the subfolder that a table gets instead of that of a trace
 _HEADER = re.compile(rb'^(?:\xef\xbb\xbf)?[ \t]*"?ID"?,.*', re.MULTILINE)
 _BATCH_ROWS = 2**16
@@ -31,6 +33,7 @@ class NcuIngester:
     """Reads tables of Nsight Compute: `--page details` and `--page raw`, alone or in what the program printed."""
 
     name = "ncu"
+    layout: str | None = None  # None: the pages say
 
     def __init__(self, max_values: int = MAX_VALUES) -> None:
         self._max_values = max_values
@@ -46,8 +49,7 @@ class NcuIngester:
 
         Raises TraceAnalyzerError where no launch is in it.
         """
-        file = RecordFile(path)
-        pages = Pages(has_decimal_comma(head_of(path)))
+        file, pages = self._opened(path)
         from traceanalyzer.ingest.sink import TraceSink
         from traceanalyzer.schema import run_tables
 
@@ -72,7 +74,7 @@ class NcuIngester:
             example = pages.example or file.first_lost
             batches["ncu_files"] = [
                 {
-                    "layout": " and ".join(sorted(pages.layouts)) or "details",
+                    "layout": self.layout or " and ".join(sorted(pages.layouts)) or "details",
                     "launch_count": counts["ncu_launches"],
                     "value_count": counts["ncu_metrics"],
                     "rule_count": counts["ncu_rules"],
@@ -84,6 +86,9 @@ class NcuIngester:
             ]
             for name, rows in batches.items():
                 _append(sink, name, rows)
+
+    def _opened(self, path: Path) -> tuple[RecordFile | ReportFile, Pages]:
+        return RecordFile(path), Pages(has_decimal_comma(head_of(path)))
 
 
 def _is_header(line: bytes) -> bool:

@@ -5,8 +5,11 @@ CREATE OR REPLACE MACRO vector_costs(signatures) AS TABLE (
     WITH placed AS (
         SELECT
             *,
+            -- What follows an operator's operands is what it was asked to write to, and counts as its output.
             CASE
-                WHEN family <> 'elementwise' OR operator = 'aten::where' THEN 99
+                WHEN family = 'norm' THEN 99
+                WHEN operator IN ('aten::where', 'aten::index_select') THEN 3
+                WHEN family = 'reduce' OR operator IN ('aten::_softmax', 'aten::_log_softmax') THEN 1
                 WHEN rtrim(operator, '_') IN (
                     'aten::neg', 'aten::exp', 'aten::log', 'aten::sqrt', 'aten::rsqrt', 'aten::tanh', 'aten::sigmoid',
                     'aten::silu', 'aten::gelu', 'aten::relu', 'aten::threshold', 'aten::hardtanh', 'aten::logical_not',
@@ -36,7 +39,6 @@ CREATE OR REPLACE MACRO vector_costs(signatures) AS TABLE (
                         FOR axis IN range(1, len(tensor_shape(dims, place)) + 1)
                     ]
                 }
-                -- What follows an operator's operands is what it was asked to write to, and counts as its output.
                 FOR place IN range(least(len(types), operand_count))
                 IF element_bytes(types[place + 1]) IS NOT NULL
             ] AS inputs
