@@ -552,14 +552,31 @@ def _args(arguments: Rows, slices: Rows) -> dict[str, Any]:
         ({"start": 1.5e300}, {"no-times"}),
         ({"start": -(2**63), "end": 2**63 - 1}, {"number-out-of-range", "no-times"}),
         ({"deviceId": 2**62}, {"number-out-of-range"}),
+        ({"gridX": 2**62, "gridY": 2**16, "gridZ": -(2**62)}, {"number-out-of-range"}),
+        ({"blockX": 2**31 - 1, "dynamicSharedMemory": 2**63 - 1}, {"number-out-of-range"}),
         ({"start": "soon"}, {"mixed-types", "no-times"}),
         ({"end": b"\xff"}, {"mixed-types", "no-times"}),
     ],
-    ids=["a float that no integer holds", "all of 64 bits", "device", "text", "bytes"],
+    ids=["a float that no integer holds", "all of 64 bits", "device", "grid", "block", "text", "bytes"],
 )
 def test_an_absurd_number_costs_one_row_or_itself(tmp_path: Path, wrong: dict[str, object], defects: set[str]) -> None:
     tables = launched(3)
-    kernels = [{**row, **(wrong if position == 1 else {})} for position, row in enumerate(tables[KERNEL])]
+    absent = dict.fromkeys(wrong)
+    kernels = [{**absent, **row, **(wrong if position == 1 else {})} for position, row in enumerate(tables[KERNEL])]
     read = ingest(tmp_path, {**tables, KERNEL: kernels})
     assert {0, 2} <= {row["op_id"] - min(read.column("gpu_ops", "op_id")) for row in read.rows("gpu_ops")}
     assert defects <= read.defects().keys()
+
+
+def test_an_absurd_size_of_a_copy_is_unknown_and_counted(tmp_path: Path) -> None:
+    copy = {"start": 1, "end": 2, "deviceId": 0, "copyKind": 1}
+    found = ingest(tmp_path, {**launched(), MEMCPY: [{**copy, "bytes": 5}, {**copy, "bytes": 2**62}]})
+    assert sorted(row["size_bytes"] or 0 for row in found.rows("gpu_ops") if row["kind"] == "memcpy") == [0, 5]
+    assert found.defects()["number-out-of-range"] == 1
+
+
+def test_absurd_warps_of_a_device_are_unknown_and_counted(tmp_path: Path) -> None:
+    device = {"id": 0, "cuDevice": 0, "name": "GPU", "threadsPerWarp": 2**31 - 1, "maxWarpsPerSm": 2**31 - 1}
+    found = ingest(tmp_path, {**launched(), "TARGET_INFO_GPU": [device]})
+    assert found.column("devices", "max_threads_per_sm") == [None]
+    assert found.defects()["number-out-of-range"] == 2

@@ -135,10 +135,9 @@ def _is_secret(match: re.Match[str]) -> bool:
     name, between, value = match["name"] or match["option"], match["between"] or match["space"], match["value"]
     if not (name == "-p" or _ends_as_secret(name)) or value.startswith(MASK[:-1]):
         return False
-    if _PASSWORD.search(name) is not None:
-        return _NO_VALUE.fullmatch(value) is None
     short = between.strip(" \"'") == ":" and len(value) < _LEAST_AFTER_COLON
-    return not short and _PLAIN_VALUE.fullmatch(value) is None
+    plain = _NO_VALUE if _PASSWORD.search(name) is not None else _PLAIN_VALUE
+    return not short and plain.fullmatch(value) is None
 
 
 def _masked(name: str, value: Any) -> Any:

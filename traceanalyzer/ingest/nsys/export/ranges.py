@@ -17,13 +17,13 @@ _TIMES = frozenset({"start", "end", "timestamp", "taken", "utcEpochNs"})
 _OF_32_BITS = frozenset(
     {"deviceId", "registersPerThread", "launchType", "localMemoryPerThread", "greenContextId"}
     | {"clusterX", "clusterY", "clusterZ", "gpuId", "cudaId", "cuDevice", "smCount", "computeMajor", "computeMinor"}
-    | {"threadsPerWarp", "maxWarpsPerSm", "rank"}
+    | {"rank"}
 )
 # The limits of CUDA's launches, and far above them of transfers: their sums and products fit into 64 bits.
 _LARGEST = {
     **dict.fromkeys(("gridX", "staticSharedMemory", "dynamicSharedMemory"), 2**31 - 1),
     **dict.fromkeys(("gridY", "gridZ"), 2**16 - 1),
-    **dict.fromkeys(("blockX", "blockY", "blockZ"), 2**10),
+    **dict.fromkeys(("blockX", "blockY", "blockZ", "threadsPerWarp", "maxWarpsPerSm"), 2**10),
     **dict.fromkeys(("bytes", "size", "recvSize"), 2**44),
 }
 
