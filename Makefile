@@ -10,9 +10,12 @@ DEMO ?= sample_traces/slow_loader
 WORKERS ?= auto
 S ?= 600
 
-define STATIC
+define STYLE
 $(BIN)/ruff format --check .
 $(BIN)/ruff check .
+endef
+define STATIC
+$(STYLE)
 $(BIN)/mypy
 endef
 
@@ -31,9 +34,18 @@ test: $(VENV)/.test  ## Format check, lint, strict types and the quick tests; RU
 ifdef RULE
 	$(BIN)/pytest tests/rules/test_rules_builtin.py -k '[$(RULE): or [$(RULE)]'
 else
-	$(STATIC)
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not check"
+	$(STYLE)
+	@$(MAKE) --no-print-directory --jobs=2 types quick
 endif
+
+# `make test` runs these two at once: mypy keeps one core busy, and the tests have the other one meanwhile.
+.PHONY: types
+types: $(VENV)/.test  ## Strict types
+	$(BIN)/mypy
+
+.PHONY: quick
+quick: $(VENV)/.test  ## The quick tests
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not check"
 
 .PHONY: check
 check: $(VENV)/.check  ## All of it, what CI runs: fault bench, counterfactuals, corpus, peers, installed packages

@@ -1,4 +1,4 @@
-"""Offline GPU trace analysis: where every microsecond of GPU time went, and what fixing it can win."""
+"""Offline GPU trace analysis: where every microsecond of GPU time went, and what fixing it can save."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class DaskExecutor(Executor):
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Leave the cluster, and end what was started for it; tasks that still run are given up."""
         self._inner = None
-        with suppress(Exception):  # whatever it is, the work is done or its error is told
+        with suppress(Exception):  # whatever it is, the work is done or its error is reported
             self._opened.close()
 
     def _open(self) -> Executor:

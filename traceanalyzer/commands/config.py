@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from traceanalyzer.commands.opening import device_option, trust_option
-from traceanalyzer.commands.output import chosen_format, report_options, written
+from traceanalyzer.commands.output import chosen_format, report_options, write_screen
 from traceanalyzer.commands.run_path import RunPath
 from traceanalyzer.report import formats
 
@@ -38,8 +38,4 @@ def show(run: Path | Location, trust: bool, device: str | None, layout: str | No
 
     format_ = chosen_format(layout, output, FORMATS)
     found = settings_in_force(run, trust=trust, device=device)
-    with written(output) as stream:
-        if format_ == "json":
-            report.write_json(found, stream)
-        else:
-            formats.render(report.sections(found), format_, stream)
+    write_screen(report, (found,), format_, output)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from traceanalyzer.commands.opening import RunOptions, opened, several_run_options
-from traceanalyzer.commands.output import chosen_format, report_options, written
+from traceanalyzer.commands.output import chosen_format, report_options, write_screen
 from traceanalyzer.report import formats
 
 FORMATS = (*formats.RENDERERS, "json")
@@ -29,10 +29,6 @@ def info(options: RunOptions, layout: str | None, output: Path | None) -> None:
         activity.phase("counting")
         inventory = take_inventory(run.connection)
         name = run.name
-    with written(output) as stream:
-        from traceanalyzer.report.screens import info as report
+    from traceanalyzer.report.screens import info as report
 
-        if format_ == "json":
-            report.write_json(inventory, name, stream)
-        else:
-            formats.render(report.sections(inventory, name, verbose=options.verbose), format_, stream)
+    write_screen(report, (inventory, name), format_, output, verbose=options.verbose)

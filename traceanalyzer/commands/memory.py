@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from traceanalyzer.commands.opening import RunOptions, opened, run_options, step_options
-from traceanalyzer.commands.output import report_options, written
+from traceanalyzer.commands.output import report_options, write_screen
 from traceanalyzer.report import formats
 
 _MIB = 2**20
@@ -65,13 +65,9 @@ def _show_run(options: RunOptions, layout: str | None, output: Path | None) -> N
 
         activity.phase("adding up memory")
         answer, name = memory_of_run(run.connection), run.name
-    with written(output) as stream:
-        from traceanalyzer.report.screens import memory as report
+    from traceanalyzer.report.screens import memory as report
 
-        if format_ == "json":
-            report.write_json(answer, name, stream)
-        else:
-            formats.render(report.sections(answer, name), format_, stream)
+    write_screen(report, (answer, name), format_, output)
 
 
 def _show_snapshot(path: Path) -> None:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import IO, Any, TextIO
 
 import click
@@ -47,6 +48,18 @@ def written(path: Path | None) -> Iterator[TextIO]:
         stream.flush()
         if file != path:
             os.fsync(stream.fileno())
+
+
+def write_screen(screen: ModuleType, answer: Sequence[Any], format_: str, output: Path | None, **shown: Any) -> None:
+    """Write an answer in one of the RENDERERS or as JSON, with the functions `sections` and `write_json` of a module.
+
+    `shown` says what the sections show besides; JSON holds everything.
+    """
+    with written(output) as stream:
+        if format_ == "json":
+            screen.write_json(*answer, stream)
+        else:
+            formats.render(screen.sections(*answer, **shown), format_, stream)
 
 
 def report_options(known: Sequence[str], meaning: str, noun: str = "page") -> Callable[..., Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from traceanalyzer.commands.opening import RunOptions, opened, run_options, step_options
-from traceanalyzer.commands.output import chosen_format, report_options, written
+from traceanalyzer.commands.output import chosen_format, report_options, write_screen
 from traceanalyzer.report import formats
 
 FORMATS = (*formats.RENDERERS, "json")
@@ -59,10 +59,6 @@ def top(
         activity.phase("summing")
         answer = largest(run.connection, what, by, rank=rank, step=step, limit=limit)
         name = run.name
-    with written(output) as stream:
-        from traceanalyzer.report.screens import top as report
+    from traceanalyzer.report.screens import top as report
 
-        if format_ == "json":
-            report.write_json(answer, name, stream)
-        else:
-            formats.render(report.sections(answer, name), format_, stream)
+    write_screen(report, (answer, name), format_, output)

@@ -8,7 +8,7 @@ import click
 
 from traceanalyzer.commands.completion import cause_names, completes
 from traceanalyzer.commands.opening import RunOptions, opened, several_run_options, step_options
-from traceanalyzer.commands.output import chosen_format, report_options, written
+from traceanalyzer.commands.output import chosen_format, report_options, write_screen
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.renamed import with_new_names
 from traceanalyzer.report import formats
@@ -70,10 +70,6 @@ def whatif(
         activity.phase("scanning")
         answer = what_if(run.connection, change)
         name = run.name
-    with written(output) as stream:
-        from traceanalyzer.report.screens import what_if as report
+    from traceanalyzer.report.screens import what_if as report
 
-        if format_ == "json":
-            report.write_json(answer, name, stream)
-        else:
-            formats.render(report.sections(answer, name), format_, stream)
+    write_screen(report, (answer, name), format_, output)

@@ -49,7 +49,7 @@ class Ingested:
 
 
 def ignore(progress: Progress) -> None:
-    """Tell nobody how far reading is."""
+    """Report no progress."""
 
 
 def ingest_source(

@@ -26,7 +26,7 @@ def list_objects(remote: Sequence[Location], local: Sequence[Path]) -> RemoteRun
 
 
 def recognise_objects(listed: RemoteRun, keeper: Store) -> RunSources:
-    """Return the sources of a run, told by the first bytes of each object that the store does not know."""
+    """Return the sources of a run, recognised by the first bytes of each object that the store does not know."""
     from traceanalyzer.remote.finding import recognise
 
     return recognise(listed, keeper)

@@ -26,7 +26,7 @@ class Entry:
     key: str
     size_bytes: int
     version: str | None
-    changed_s: int = 0  # when it was last changed, in seconds since 1970; 0: not told
+    changed_s: int = 0  # when it was last changed, in seconds since 1970; 0: unknown
 
 
 class Client(Protocol):

@@ -76,14 +76,14 @@ def _of_changed_tables(
     tables = read_tables(con)
     expected = invariance.summary(con, diagnosis)
 
-    def told_of(changed: Tables) -> invariance.Summary:
+    def summary_of(changed: Tables) -> invariance.Summary:
         with closing_connection(invariance.connection(changed, rules, options)) as other:
             return invariance.summary(other, diagnose(other, rules, params))
 
     # Each change by itself takes another diagnosis, which only a difference is worth.
-    together = invariance.differences(expected, told_of(changed_tables.by_all(tables, invariance.SAME_RUN.values())))
+    together = invariance.differences(expected, summary_of(changed_tables.by_all(tables, invariance.SAME_RUN.values())))
     alone = {
-        claim: invariance.differences(expected, told_of(change(tables))) if together else ()
+        claim: invariance.differences(expected, summary_of(change(tables))) if together else ()
         for claim, change in invariance.SAME_RUN.items()
     }
     yield from (Check(claim, broken) for claim, broken in alone.items())
@@ -96,5 +96,5 @@ def _of_changed_tables(
             continue
         yield Check(
             f"without {capability} nothing that fired is clear",
-            invariance.turned_clear(expected, told_of(less), about_the_program),
+            invariance.turned_clear(expected, summary_of(less), about_the_program),
         )

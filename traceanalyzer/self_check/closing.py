@@ -60,7 +60,7 @@ WHERE gap_count > 0
 """
 _RUN = """
 SELECT
-    (SELECT coalesce(sum(dur_ns), 0)::BIGINT FROM attribution.run_rows) AS told_ns,
+    (SELECT coalesce(sum(dur_ns), 0)::BIGINT FROM attribution.run_rows) AS run_rows_ns,
     max(window_ns)
 FROM attribution.windows
 WHERE run_abstains IS NULL
@@ -141,8 +141,8 @@ def marginals(diagnosis: Diagnosis) -> tuple[str, ...]:
 
 def open_run(con: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
     """Return by how much the run's ledger is not the slowest window, where there is one."""
-    ((told_ns, window_ns),) = con.execute(_RUN).fetchall()
-    return () if window_ns is None or told_ns == window_ns else (f"{told_ns} ns of {window_ns} ns",)
+    ((run_rows_ns, window_ns),) = con.execute(_RUN).fetchall()
+    return () if window_ns is None or run_rows_ns == window_ns else (f"{run_rows_ns} ns of {window_ns} ns",)
 
 
 def _is_merged(finding: Finding) -> bool:

@@ -54,7 +54,7 @@ def pid_of(global_id: int) -> int:
 def find_processes(source: Source, defects: Defects) -> Processes:
     """Return which processes drive a GPU."""
     scopes: set[int] = set()
-    untold = False
+    unscoped = False
     for relation in GPU_RELATIONS:
         layout = source.layouts.get(relation)
         if layout is None or layout.unreadable or not source.row_counts[layout.stored_name]:
@@ -62,9 +62,9 @@ def find_processes(source: Source, defects: Defects) -> Processes:
         if "globalPid" in layout.stored:
             scopes.update(scope & PROCESS_MASK for scope in source.distinct(layout, "globalPid"))
         else:
-            untold = True
+            unscoped = True
             defects.add("unknown-process", example=layout.stored_name)
-    if not untold:
+    if not unscoped:
         return Processes(tuple(sorted(scopes)), None)
     runtime = source.layouts.get("runtime")
     callers = source.distinct(runtime, "globalTid") if runtime and "globalTid" in runtime.stored else []

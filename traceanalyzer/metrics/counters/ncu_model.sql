@@ -2,9 +2,9 @@
 -- model disagree.
 --
 -- A call is compared if each of its kernels was profiled with the same name, grid and block (ncu_join). The sums over its
--- kernels are compared. A kernel that runs for several shapes, or whose counters spread by more than a hundredth, cannot be told
--- apart by its launch, so nothing is said of its calls. Memsets and copies of a call have no counters. Name, grid and block
--- do not tell the inner dimension of a product: what Nsight Compute profiled has to be the job of the trace.
+-- kernels are compared. A kernel that runs for several shapes, or whose counters spread by more than a hundredth, cannot be
+-- attributed to one shape by its launch, so its calls are not judged. Memsets and copies of a call have no counters. Name, grid and block
+-- do not determine the inner dimension of a product: what Nsight Compute profiled has to be the job of the trace.
 --
 -- Operations: up to 5 % apart is agreement. More: products padded to whole tiles, or work that the model does not know.
 -- Fewer: an algorithm that saves some (Winograd), a mask, or arguments that the model takes for something else. Without

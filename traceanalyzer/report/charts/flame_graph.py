@@ -29,8 +29,8 @@ def flame_graph(root: Frame, says: str, words: Callable[[int], str], *, width: i
         span = frame.value / whole * width
         if row >= 0:
             rows = max(rows, row + 1)
-            told = f"{name_words(frame.name)}: {words(frame.value)}, {percent(frame.value / whole)}"
-            shapes.append(_box(frame.name, told, x, row * ROW_PX, span))
+            tooltip = f"{name_words(frame.name)}: {words(frame.value)}, {percent(frame.value / whole)}"
+            shapes.append(_box(frame.name, tooltip, x, row * ROW_PX, span))
         if row + 1 == MOST_ROWS:
             continue
         for inner in frame.largest_first():
@@ -41,7 +41,7 @@ def flame_graph(root: Frame, says: str, words: Callable[[int], str], *, width: i
     return drawing(width, max(rows, 1) * ROW_PX, says, shapes, alone=alone)
 
 
-def _box(name: str, told: str, x: float, y: float, span: float) -> str:
+def _box(name: str, tooltip: str, x: float, y: float, span: float) -> str:
     token = f"frame-{zlib.crc32(name.encode(errors='replace')) % _HUES}"
     fill = SLICES[token][0]
     label = ""
@@ -49,4 +49,4 @@ def _box(name: str, told: str, x: float, y: float, span: float) -> str:
         text = escaped(fitted(name_words(name), span - 8, 11))
         label = f'<text x="{x + 4:.1f}" y="{y + 13:.1f}" font-size="11" fill="{words_on(fill)}">{text}</text>'
     box = f'x="{x:.2f}" y="{y}" width="{max(span - 0.5, 0.3):.2f}" height="{ROW_PX - 1}"'
-    return f'<g><title>{escaped(told)}</title><rect {box} fill="{fill}"/>{label}</g>'
+    return f'<g><title>{escaped(tooltip)}</title><rect {box} fill="{fill}"/>{label}</g>'

@@ -35,7 +35,7 @@ class RooflinePoint:
     tflops: float
     share: float
     roof: str  # compute or memory
-    told: str  # what shows where it is pointed at
+    tooltip: str  # what shows where it is pointed at
 
 
 @dataclass(frozen=True)
@@ -79,9 +79,9 @@ def roofline(
         ridge = max(roof.tflops * 1000 / memory_gb_per_s, 10.0**first_x)
         height = y(roof.tflops)
         shapes.append(line(x(ridge), height, width - RIGHT_PX, height, tone="bad"))
-        told = f"{roof.name} {roof.tflops:,.0f} TFLOP/s"
-        names.append(words(width - RIGHT_PX - 4, height - 5, told, anchor="end", size=_NAME_SIZE))
-        taken.append((width - RIGHT_PX - 4 - words_px(told, _NAME_SIZE), height - 16, float(width), height))
+        label = f"{roof.name} {roof.tflops:,.0f} TFLOP/s"
+        names.append(words(width - RIGHT_PX - 4, height - 5, label, anchor="end", size=_NAME_SIZE))
+        taken.append((width - RIGHT_PX - 4 - words_px(label, _NAME_SIZE), height - 16, float(width), height))
     top = max((roof.tflops for roof in roofs), default=10.0**last_y)
     start = max(10.0**first_x, 10.0**first_y * 1000 / memory_gb_per_s)
     end = min(top * 1000 / memory_gb_per_s, 10.0**last_x)
@@ -160,9 +160,9 @@ def _mark(point: RooflinePoint, x: float, y: float, radius: float) -> str:
         f'class="f-{token}" fill="{FILLS[token][0]}" fill-opacity=".75" stroke="{OUTLINES[family_of(token)][0]}" '
         'stroke-width=".8"'
     )
-    told = f"<title>{escaped(point.told)}</title>"
+    title = f"<title>{escaped(point.tooltip)}</title>"
     if point.roof == "compute":
-        return f'<circle {look} cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}">{told}</circle>'
+        return f'<circle {look} cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}">{title}</circle>'
     side = radius * math.sqrt(math.pi)
     box = f'x="{x - side / 2:.1f}" y="{y - side / 2:.1f}" width="{side:.1f}" height="{side:.1f}"'
-    return f"<rect {look} {box}>{told}</rect>"
+    return f"<rect {look} {box}>{title}</rect>"

@@ -116,16 +116,16 @@ class Timelines:
         self, place: Place, window: Window, lanes: Sequence[Lane], card: str, title: str, first_ns: int
     ) -> dict[str, Any]:
         start_ns = window.start_ns - first_ns
-        told = (
+        caption = (
             f"{duration(window.length_ns)} from {f'{start_ns / 1e6:,.3f} ms' if start_ns else 'the trace’s start'} on"
         )
         if window.cut_end_ns > window.cut_start_ns:
-            told += f", without {duration(window.cut_end_ns - window.cut_start_ns)} in the middle"
+            caption += f", without {duration(window.cut_end_ns - window.cut_start_ns)} in the middle"
         links = _links([box for lane in lanes for box in lane.boxes])
         return {
             "card": card,
             "title": title,
-            "told": told,
+            "told": caption,
             "perfetto": self._perfetto(place, window, first_ns),
             "at": window.start_ns - first_ns,
             "length": window.length_ns,

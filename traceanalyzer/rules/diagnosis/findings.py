@@ -213,7 +213,7 @@ def _sort_key(finding: Finding) -> tuple[Any, ...]:
     status = (PRIMARY, LATENT, ALTERNATIVE).index(finding.status)
     # The worst place of a rule comes first: only it says what the fix adds.
     rest = finding.marginal_ns is None, -(finding.saving_share or 0.0), finding.trace or "", finding.device or 0
-    # Findings that promise nothing are told by how grave they are.
+    # Findings without a saving are sorted by severity.
     return (1, status, saving, order, -SEVERITIES.index(finding.severity), finding.rule, *rest)
 
 

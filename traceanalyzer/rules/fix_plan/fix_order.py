@@ -148,7 +148,7 @@ def _next(
     ]
     if finer:
         return min(finer, key=lambda item: (-gains[item.rule.id], item.rule.id))
-    # Nothing may be left to win: then the best gain is 0, or a bound's rounding below it.
+    # Nothing may be left to save: then the best gain is 0, or a bound's rounding below it.
     close = [item for item in rest if gains[item.rule.id] >= best - EQUAL_SHARE * abs(best)]
     # Of equal ones the special case goes before what it is a case of.
     rules = {item.rule.id for item in close}

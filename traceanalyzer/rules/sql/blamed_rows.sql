@@ -1,5 +1,5 @@
 -- One row per ledger row of the analysis windows that a rule's causes select, charged to the device of the rank that it
--- waits for: trace_id and device are that one's, row_trace_id and row_device those of the row itself.
+-- waits for: trace_id and device are that device's, row_trace_id and row_device those of the row itself.
 --
 -- A collective beside compute waits while that runs, and blocks once it transfers; had its last rank come in time, it
 -- would have been done. So a row of a transfer counts, too, where the collective waited at least as long.

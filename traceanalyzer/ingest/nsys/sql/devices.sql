@@ -7,7 +7,7 @@ ordinals AS (
     SELECT
         coalesce(cuda_device.cudaId, gpu.cuDevice, gpu.id) AS device,
         gpu.*,
-        cuda_device.cudaId IS NOT NULL AS is_told
+        cuda_device.cudaId IS NOT NULL AS is_recorded
     FROM gpu
     LEFT JOIN cuda_device
         ON cuda_device.gpuId = gpu.id
@@ -16,7 +16,7 @@ ordinals AS (
 described AS (
     SELECT *
     FROM ordinals
-    QUALIFY row_number() OVER (PARTITION BY device ORDER BY is_told DESC, id) = 1
+    QUALIFY row_number() OVER (PARTITION BY device ORDER BY is_recorded DESC, id) = 1
 )
 SELECT
     device::INTEGER AS device,

@@ -75,9 +75,9 @@ def _table(source: PageSource, rows: list[dict[str, Any]]) -> str:
     ]
     rest = len(rows) - len(shown)
     more = f"{counted(rest, 'more row')}, each with less headroom" if rest else ""
-    told = [column for column in _COLUMNS if any(row[column.key] is not None for row in shown)]
+    columns = [column for column in _COLUMNS if any(row[column.key] is not None for row in shown)]
     longest = min(source.limits.name_letters, 512)
-    return table_markup("t-roofline", "Operators against the roof", told, shown, more=more, longest=longest)
+    return table_markup("t-roofline", "Operators against the roof", columns, shown, more=more, longest=longest)
 
 
 def _drawings(rows: list[dict[str, Any]], roofs: list[dict[str, Any]], memory: float) -> dict[str, Any]:
@@ -85,20 +85,22 @@ def _drawings(rows: list[dict[str, Any]], roofs: list[dict[str, Any]], memory: f
     least_ns = LEAST_SHARE * sum(row["dur_ns"] for row in placed)
     drawn = [row for row in placed if row["dur_ns"] >= least_ns][:MOST_POINTS]
     if len(drawn) < LEAST_POINTS:
-        return {"wide": "", "narrow": "", "told": ""}
+        return {"wide": "", "narrow": "", "caption": ""}
     whole = sum(row["dur_ns"] for row in drawn)
     points = [_point(row, whole) for row in drawn]
     lines = [Roof(_PRECISIONS.get(roof["precision"], roof["precision"]), roof["peak_tflops"]) for roof in _peaks(roofs)]
-    named = listed([f"{point.name} {point.told.partition(': ')[2]}" for point in points[:3]])
+    named = listed([f"{point.name} {point.tooltip.partition(': ')[2]}" for point in points[:3]])
     says = f"Roofline of {counted(len(points), 'operator')}. Most time: {named}."
-    told = "Each mark is an operator with its input shapes; its area is its time. The roof of circles is compute (red "
-    told += "lines), that of squares is memory (dotted line)."
+    caption = (
+        "Each mark is an operator with its input shapes; its area is its time. The roof of circles is compute (red "
+    )
+    caption += "lines), that of squares is memory (dotted line)."
     if len(rows) > len(placed):
-        told += f" Not drawn: {counted(len(rows) - len(placed), 'operator')} that only move data."
+        caption += f" Not drawn: {counted(len(rows) - len(placed), 'operator')} that only move data."
     return {
         "wide": roofline(points, lines, memory, says, width=WIDE),
         "narrow": roofline(points, lines, memory, says, width=NARROW),
-        "told": told,
+        "caption": caption,
     }
 
 
@@ -108,6 +110,8 @@ def _peaks(roofs: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _point(row: dict[str, Any], whole_ns: int) -> RooflinePoint:
     name = shown_name(row["operator"], 40)
-    told = f"{name}: {row['tflops']:,.1f} TFLOP/s, {percent(row['floor_share'])} of the roof, {duration(row['dur_ns'])}"
+    tooltip = (
+        f"{name}: {row['tflops']:,.1f} TFLOP/s, {percent(row['floor_share'])} of the roof, {duration(row['dur_ns'])}"
+    )
     roof = row["roof"] or "memory"
-    return RooflinePoint(name, row["flops_per_byte"], row["tflops"], row["dur_ns"] / whole_ns, roof, told)
+    return RooflinePoint(name, row["flops_per_byte"], row["tflops"], row["dur_ns"] / whole_ns, roof, tooltip)
