@@ -28,6 +28,9 @@ class Display(Protocol):
     def diagnosis_table(self, diagnosis: Diagnosis, name: str, /) -> pa.Table:
         """Return findings, ledger, fixes or evidence, one row each; raises TraceAnalyzerError for another name."""
 
+    def diff_in_notebook(self, diff: Diff, /) -> str:
+        """Return the report of a comparison as HTML for a notebook."""
+
     def diff_text(self, diff: Diff, layout: str, /) -> str:
         """Return the report of a comparison in one of the formats that are text."""
 
