@@ -38,6 +38,9 @@ class Display(Protocol):
     def diagnosis_table(self, diagnosis: object, name: str, /) -> pa.Table:
         """Return findings, ledger, fixes or evidence, one row each; raises TraceAnalyzerError for another name."""
 
+    def diff_in_notebook(self, diff: object, /) -> str:
+        """Return the report of a comparison as HTML for a notebook."""
+
     def diff_text(self, diff: object, layout: str, /) -> str:
         """Return the report of a comparison in one of the formats that are text."""
 

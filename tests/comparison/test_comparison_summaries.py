@@ -170,4 +170,4 @@ def test_python_compares_files_and_summaries(tmp_path: Path) -> None:
     difference = traceanalyzer.diff(tmp_path / "base.json", [capture((90.0,) * 4, label="after")])
     assert difference.delta_ns == -10_000_000
     assert str(difference).startswith("before → after")
-    assert difference._repr_markdown_().startswith("<!-- traceanalyzer -->")
+    assert "data-delta-ns" in difference._repr_html_()

@@ -12,9 +12,12 @@ from typing import Any
 
 import pytest
 from browser import opened_browser
+from drawn_summaries import capture, finding
 from hostile_trace import write_hostile_trace
 from tiers import needed
 
+from traceanalyzer.comparison.comparing import compare
+from traceanalyzer.report import formats
 from traceanalyzer.report.html.page import page
 from traceanalyzer.run import open_run
 
@@ -57,6 +60,19 @@ def browser() -> Iterator[Any]:
 def sample(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of a sample trace."""
     return _written(root / "sample_traces" / "slow_loader", tmp_path_factory.mktemp("sample"))
+
+
+@pytest.fixture(scope="module")
+def difference(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a comparison."""
+    base, new = (
+        [capture((ms, ms + 1), waits_ms={"host.op": ms / 10}, findings=[finding()]) for ms in side]
+        for side in ((100.0, 101.5, 99.5), (81.0, 81.5, 80.8))
+    )
+    file = tmp_path_factory.mktemp("difference") / "report.html"
+    with file.open("w", encoding="utf-8") as stream:
+        formats.write_diff(compare(base, new), None, "html", stream)
+    return file
 
 
 @pytest.fixture(scope="module")
@@ -250,8 +266,8 @@ def test_nothing_of_a_hostile_trace_runs_or_is_asked_for(browser: Any, hostile: 
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_nothing_scrolls_sideways(browser: Any, sample: Path, hostile: Path, width: int) -> None:
-    for file in (sample, hostile):
+def test_nothing_scrolls_sideways(browser: Any, sample: Path, difference: Path, hostile: Path, width: int) -> None:
+    for file in (sample, difference, hostile):
         with visit(browser, file, viewport={"width": width, "height": 800}) as seen:
             assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
 
@@ -265,9 +281,15 @@ def test_names_in_evidence_can_be_read_on_a_phone(browser: Any, sample: Path) ->
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [320, 1200])
-def test_accessibility_has_no_violation(browser: Any, sample: Path, scheme: str, width: int) -> None:
+def test_accessibility_has_no_violation(browser: Any, sample: Path, difference: Path, scheme: str, width: int) -> None:
+    for file in (sample, difference):
+        check_accessibility(browser, file, color_scheme=scheme, viewport={"width": width, "height": 900})
+
+
+def check_accessibility(browser: Any, file: Path, **options: Any) -> None:
+    """Assert that axe finds nothing in a page, which also asks for nothing but itself and says no error."""
     axe = Path(needed("axe_playwright_python").__file__ or "").parent / "axe.min.js"
-    with visit(browser, sample, color_scheme=scheme, viewport={"width": width, "height": 900}) as seen:
+    with visit(browser, file, **options) as seen:
         seen.page.evaluate(axe.read_text(encoding="utf-8"))
         found = seen.page.evaluate("axe.run(document, { resultTypes: ['violations'] }).then((all) => all.violations)")
     told = [(rule["id"], rule["impact"], [node["html"][:160] for node in rule["nodes"][:3]]) for rule in found]

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from traceanalyzer.report.charts import palette
+from traceanalyzer.report.charts.difference import CaptureSteps, Change, capture_dots, difference_waterfall
 from traceanalyzer.report.charts.heat_map import heat_map, rank_bars
 from traceanalyzer.report.charts.ledger_bar import LedgerPart, ledger_bar
 from traceanalyzer.report.charts.memory_curve import MemoryPoint, memory_curve
@@ -231,3 +232,39 @@ def test_every_operator_lies_inside_the_roofline_and_names_never_meet(
     ]
     for (x1, y1), (x2, y2) in itertools.combinations(names, 2):
         assert abs(y1 - y2) >= 12 or abs(x1 - x2) >= len("aten::op0") * 6
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_a_difference_goes_from_the_base_to_the_new_time(width: int) -> None:
+    base, new = (Change(side, side, ns * MS, "", "", "x") for side, ns in (("base", 100), ("new", 70)))
+    changes = [
+        Change("host.dataloader", "<loader>", -40 * MS, "45 ms", "5 ms", "−40 ms"),
+        Change("", "2 smaller ones", 10 * MS, "1 ms", "11 ms", "+10 ms"),
+    ]
+    svg = difference_waterfall(base, changes, new, "says", width=width)
+    (whole, rest), (saved,), (slower,) = (boxes(svg, name) for name in ("f-left", "f-saved", "f-slower"))
+
+    def ends(box: ElementTree.Element) -> tuple[float, float]:
+        return float(box.get("x", 0)), float(box.get("x", 0)) + float(box.get("width", 0))
+
+    assert ends(saved)[1] == pytest.approx(ends(whole)[1], abs=0.02)
+    assert ends(slower)[0] == pytest.approx(ends(saved)[0], abs=0.02)
+    assert ends(slower)[1] == pytest.approx(ends(rest)[1], abs=0.02)
+    assert (ends(rest)[1] - ends(rest)[0]) / (ends(whole)[1] - ends(whole)[0]) == pytest.approx(0.7, abs=1e-3)
+    assert svg.count("url(#hatch-host)") == 1  # a bucket of the host, and none where several are put together
+    assert "&lt;loader&gt;" in svg
+    assert re.findall(r'data-delta-ns="(-?\d+)"', svg) == [str(-40 * MS), str(10 * MS)]
+
+
+def test_each_step_of_a_capture_is_a_dot_and_their_mean_a_line_between_them() -> None:
+    captures = [
+        CaptureSteps("base: a", True, (100 * MS, 110 * MS), 105 * MS),
+        CaptureSteps("new: b", False, (80 * MS,), 80 * MS),
+    ]
+    root = ElementTree.fromstring(capture_dots(captures, "says"))
+    first, second, other = (float(dot.get("cx", 0)) for dot in root.iter(f"{_NS}circle"))
+    means = [float(mark.get("x1", 0)) for mark in root.iter(f"{_NS}line") if mark.get("class") == "l-text"]
+    assert means == pytest.approx([(first + second) / 2, other], abs=0.1)
+    assert other < first < second
+    words = [text.text for text in root.iter(f"{_NS}text")]
+    assert [word for word in words if word and word.endswith(" ms")] == ["80 ms", "90 ms", "100 ms", "110 ms"]

@@ -71,9 +71,9 @@ class Diff:
         """Return the report that the command prints."""
         return display().diff_text(self, "terminal")
 
-    def _repr_markdown_(self) -> str:
-        """Return the report for a notebook."""
-        return display().diff_text(self, "markdown")
+    def _repr_html_(self) -> str:
+        """Return the report for a notebook: drawings and tables without scripts."""
+        return display().diff_in_notebook(self)
 
     @property
     def blockers(self) -> tuple[Confounder, ...]:

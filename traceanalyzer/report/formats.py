@@ -43,6 +43,10 @@ DIFF_FOR_PROGRAMS = {
     "junit": "traceanalyzer.report.junit",
     "sarif": "traceanalyzer.report.sarif",
 }
+# Each module has a function `write_diff(diff, stream, context)`: a comparison has more to show than blocks hold, too.
+DIFF_PAGES = {
+    "html": "traceanalyzer.report.html.diff_page",
+}
 DIAGNOSIS_FORMATS = (*RENDERERS, *FOR_PROGRAMS)
 DIFF_FORMATS = (*RENDERERS, *DIFF_FOR_PROGRAMS)
 # The first line of a comparison in Markdown, by which a bot finds its comment.
@@ -130,8 +134,9 @@ def write_diff(
     unsure: str | None = None,
 ) -> None:
     """Write a comparison in one of DIFF_FORMATS, with what a gate says where one was asked for."""
-    if format_ in DIFF_FOR_PROGRAMS:
-        write: Callable[[Diff, TextIO, Context], None] = import_module(DIFF_FOR_PROGRAMS[format_]).write_diff
+    module = {**DIFF_PAGES, **DIFF_FOR_PROGRAMS}.get(format_)
+    if module is not None:
+        write: Callable[[Diff, TextIO, Context], None] = import_module(module).write_diff
         write(diff, stream, Context(gate=gate, unsure=unsure))
         return
     from traceanalyzer.report.diff_blocks import diff_sections

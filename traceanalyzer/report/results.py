@@ -45,6 +45,13 @@ def diagnosis_table(diagnosis: Diagnosis, name: str) -> pa.Table:
     return diagnosis_tables.diagnosis_table(diagnosis, name)
 
 
+def diff_in_notebook(diff: Diff) -> str:
+    """Return the report of a comparison as HTML for a notebook."""
+    from traceanalyzer.report.html.diff_page import diff_html
+
+    return diff_html(diff)
+
+
 def diff_text(diff: Diff, layout: str) -> str:
     """Return the report of a comparison in one of the formats that are text."""
     stream = io.StringIO()

@@ -46,9 +46,16 @@ def _grid(longest: int, left: int, width: int, plot: int) -> list[str]:
     shapes = []
     for value in round_scale(longest):
         y = 8 + plot * (1 - value / longest)
-        label = "0" if not value else duration(value).replace(".00 ", " ").replace(".0 ", " ")
-        shapes += [line(left, y, width, y), words(left - 8, y + 4, label, tone="dim", anchor="end", size=12)]
+        shapes += [
+            line(left, y, width, y),
+            words(left - 8, y + 4, axis_words(value), tone="dim", anchor="end", size=12),
+        ]
     return shapes
+
+
+def axis_words(dur_ns: float) -> str:
+    """Say a round time on an axis: `40 ms`."""
+    return "0" if not dur_ns else duration(dur_ns).replace(".00 ", " ").replace(".0 ", " ")
 
 
 def _columns(steps: Sequence[StepTime], longest: int, left: int, width: int, plot: int) -> list[str]:

@@ -77,17 +77,30 @@ def hatch_patterns() -> str:
 
 
 def part(
-    token: str, x: float, y: float, width: float, height: float, *, title: str = "", faint: bool = False, data: str = ""
+    token: str,
+    x: float,
+    y: float,
+    width: float,
+    height: float,
+    *,
+    title: str = "",
+    faint: bool = False,
+    data: str = "",
+    hatch: str = "",
 ) -> str:
-    """Return a box in the fill, outline and hatch of a token of the palette; `title` shows where it is pointed at."""
+    """Return a box in the fill, outline and hatch of a token of the palette; `title` shows where it is pointed at.
+
+    `hatch` is the family whose hatch it gets instead of its own.
+    """
     family = family_of(token)
+    marks = hatch or family
     box = f'x="{_n(x)}" y="{_n(y)}" width="{_n(max(width, 0))}" height="{_n(height)}"'
     opacity = ' opacity=".4"' if faint else ""
     stroke = f'stroke="{OUTLINES[family][0]}" stroke-width=".8"' if width >= 3 else 'stroke-width="0"'
     shape = f'<rect class="f-{token}" {box} fill="{FILLS[token][0]}" {stroke} rx="1.5"/>'
-    hatch = f'<rect {box} fill="url(#hatch-{family})"/>' if family in _HATCHES and width >= 4 else ""
+    hatched = f'<rect {box} fill="url(#hatch-{marks})"/>' if marks in _HATCHES and width >= 4 else ""
     tooltip = f"<title>{escaped(title)}</title>" if title else ""
-    return f"<g{opacity}{f' {data}' if data else ''}>{tooltip}{shape}{hatch}</g>"
+    return f"<g{opacity}{f' {data}' if data else ''}>{tooltip}{shape}{hatched}</g>"
 
 
 def label_on(token: str, x: float, y: float, words: str) -> str:

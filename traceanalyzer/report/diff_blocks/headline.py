@@ -18,11 +18,16 @@ MOST_CONFOUNDERS = 8
 def headline(diff: Diff) -> Section:
     """Return the sides, the verdict in a sentence, and how sure it is."""
     heading = Heading(
-        f"{_name(diff.base)} → {_name(diff.new)}", (_inventory("base", diff.base), _inventory("new", diff.new))
+        f"{side_name(diff.base)} → {side_name(diff.new)}",
+        (inventory_of("base", diff.base), inventory_of("new", diff.new)),
     )
-    role = _ROLES.get(diff.judgement.verdict, "caution")
-    sure = [Paragraph(words, role="dim") for words in _how_sure(diff)]
-    return Section((heading, Paragraph(sentence(diff), role=role), *sure))
+    sure = [Paragraph(words, role="dim") for words in how_sure(diff)]
+    return Section((heading, Paragraph(sentence(diff), role=verdict_role(diff)), *sure))
+
+
+def verdict_role(diff: Diff) -> str:
+    """Return good, bad or caution."""
+    return _ROLES.get(diff.judgement.verdict, "caution")
 
 
 def sentence(diff: Diff) -> str:
@@ -40,7 +45,8 @@ def sentence(diff: Diff) -> str:
     return f"{times}{share}: {diff.judgement.verdict}. Largest change: {words}."
 
 
-def _how_sure(diff: Diff) -> list[str]:
+def how_sure(diff: Diff) -> list[str]:
+    """Say how sure the verdict is, and what would make it surer."""
     judgement = diff.judgement
     lines = [_interval_words(judgement)] if judgement.test is not None else []
     if judgement.because:
@@ -123,13 +129,15 @@ def confounder_sections(diff: Diff) -> list[Section]:
     return [Section(tuple(blocks), Heading("Also different"))]
 
 
-def _inventory(side: str, captures: Sequence[Capture]) -> Text:
+def inventory_of(side: str, captures: Sequence[Capture]) -> Text:
+    """Say how many captures and steps a side has."""
     steps = sum(len(item.steps_ns) for item in captures)
     return Text(
         f"{side}: {counted(len(captures), 'capture')}, {counted(steps, 'step') if steps else 'no steps'}", "dim"
     )
 
 
-def _name(captures: Sequence[Capture]) -> str:
+def side_name(captures: Sequence[Capture]) -> str:
+    """Return the name of a side: of its first capture, and how many more there are."""
     names = list(dict.fromkeys(item.label for item in captures))
     return names[0] + (f" and {len(names) - 1} more" if len(names) > 1 else "")

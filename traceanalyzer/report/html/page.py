@@ -100,5 +100,7 @@ def _page(source: PageSource, cut: str) -> str:
     data: dict[str, Any] = {"excerpts": [], "stacks": None}
     for part in parts:
         data.update(part.data)
-    foot = filled("foot.html", {"version": __version__, "cut": cut})
+    foot = filled(
+        "foot.html", {"version": __version__, "cut": cut, "command": "traceanalyzer diagnose RUN --format json"}
+    )
     return document(run_name(source.diagnosis), parts, {"names": source.names.all(), "tokens": TOKENS, **data}, foot)

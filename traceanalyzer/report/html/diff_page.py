@@ -1,0 +1,169 @@
+"""The page of a comparison: the verdict, four numbers, the difference and the steps as drawings, then what changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TextIO
+
+from markupsafe import Markup
+
+from traceanalyzer import __version__
+from traceanalyzer.comparison.comparing import Diff
+from traceanalyzer.comparison.gate import GateResult
+from traceanalyzer.report.blocks import Block, Heading, Paragraph, Section
+from traceanalyzer.report.charts.difference import CaptureSteps, Change, capture_dots, difference_waterfall
+from traceanalyzer.report.charts.svg import NARROW, WIDE, Svg
+from traceanalyzer.report.diff_blocks.changes import ledger_rows, named_sections, together_row
+from traceanalyzer.report.diff_blocks.findings import finding_sections, verification_sections
+from traceanalyzer.report.diff_blocks.gate import gate_sections
+from traceanalyzer.report.diff_blocks.headline import (
+    MOST_CAPTURES,
+    captures_sections,
+    confounder_sections,
+    how_sure,
+    inventory_of,
+    sentence,
+    side_name,
+    verdict_role,
+)
+from traceanalyzer.report.diff_blocks.ranks import rank_sections
+from traceanalyzer.report.diff_blocks.words import change, signed_duration, unit_words
+from traceanalyzer.report.formats import Context
+from traceanalyzer.report.html.block_markup import blocks_markup
+from traceanalyzer.report.html.document import Part, document
+from traceanalyzer.report.html.markup import filled, shown_name
+from traceanalyzer.report.html.sections.numbers import Tile
+from traceanalyzer.report.words import bucket_words, counted, duration
+
+# As a heading of the page has them.
+_NAVIGATION = {
+    "What the difference is made of": "Difference",
+    "Promised and saved": "Promises",
+    "Also different": "Also",
+}
+
+
+def write_diff(diff: Diff, stream: TextIO, context: Context) -> None:
+    """Write the page of a comparison, with what a gate says where one was asked for."""
+    name = f"{side_name(diff.base)} → {side_name(diff.new)}"
+    parts = [_verdict(diff), _numbers(diff), *_sections(diff, context.gate)]
+    values = {"version": __version__, "cut": "", "command": "traceanalyzer diff BASE NEW --format json"}
+    stream.write(document(shown_name(name), parts, foot=filled("foot.html", values)))
+
+
+def diff_html(diff: Diff) -> str:
+    """Return a comparison as HTML that stands in another page, for notebooks: drawings and tables without scripts."""
+    name = f"{side_name(diff.base)} → {side_name(diff.new)}"
+    notes = (inventory_of("base", diff.base), inventory_of("new", diff.new))
+    sure = [Paragraph(words, role="dim") for words in how_sure(diff)]
+    head = Section((Heading(shown_name(name), notes), Paragraph(sentence(diff), role=verdict_role(diff)), *sure))
+    rest = [*finding_sections(diff), *verification_sections(diff), *named_sections(diff, verbose=False)]
+    drawn = Markup("").join(_difference(diff, alone=True))
+    blocks = _blocks([head]) + drawn + _blocks([*rest, *confounder_sections(diff)])
+    return str(filled("notebook_blocks.html", {"blocks": blocks}))
+
+
+def _blocks(sections: Sequence[Section]) -> Markup:
+    blocks: list[Block] = []
+    for section in sections:
+        blocks += [section.heading] if section.heading else []
+        blocks += section.blocks
+    return blocks_markup(blocks)
+
+
+def _verdict(diff: Diff) -> Part:
+    headline, stop, lead = sentence(diff).partition(". ")
+    role = verdict_role(diff)
+    sure = blocks_markup([Paragraph(words, role="dim") for words in how_sure(diff)])
+    values = {
+        "inventory": [inventory_of(side, of).words for side, of in (("base", diff.base), ("new", diff.new))],
+        "state": diff.judgement.verdict,
+        "headline": headline + stop.strip(),
+        "lead": lead,
+        "warnings": sure if role == "caution" else "",
+    }
+    body = filled("verdict.html", values)
+    return Part("verdict", "", body if role == "caution" else body + sure)
+
+
+def _numbers(diff: Diff) -> Part:
+    sides = [
+        Tile(side, duration(ns), counted(len(captures), "capture"))
+        for side, ns, captures in (("Base", diff.base_ns, diff.base), ("New", diff.new_ns, diff.new))
+    ]
+    share = change(diff.delta_ns / diff.base_ns) if diff.base_ns else "–"
+    difference = Tile("Difference", share, f"{signed_duration(diff.delta_ns)} {unit_words(diff)}")
+    return Part("numbers", "", filled("numbers.html", {"tiles": [*sides, difference, _findings_tile(diff)]}))
+
+
+def _findings_tile(diff: Diff) -> Tile:
+    counts: dict[str, int] = {"gone": 0, "new": 0}
+    for item in diff.findings:
+        counts[item.state] = counts.get(item.state, 0) + 1
+    others = [f"{count} {state}" for state, count in counts.items() if state != "gone" and (count or state == "new")]
+    return Tile("Findings", f"{counts['gone']} gone", ", ".join(others))
+
+
+def _sections(diff: Diff, gate: GateResult | None) -> list[Part]:
+    parts = [_part(section, at) for at, section in enumerate(gate_sections(gate))]
+    drawn = _difference(diff)
+    if drawn:
+        note = f"{unit_words(diff)}; each row begins where the one above ends, and all add up to the difference"
+        title = "What the difference is made of"
+        body = filled("drawings.html", {"wide": drawn[0], "narrow": drawn[1], "slowest": ""})
+        parts.append(Part("difference", title, body, _NAVIGATION[title], note))
+    parts += _captures(diff)
+    sections = [
+        *finding_sections(diff),
+        *verification_sections(diff),
+        *rank_sections(diff, verbose=False),
+        *named_sections(diff, verbose=True),
+        *confounder_sections(diff),
+    ]
+    return parts + [_part(section, at) for at, section in enumerate(sections, len(parts))]
+
+
+def _part(section: Section, at: int) -> Part:
+    title = section.heading.title if section.heading else ""
+    note = " · ".join(item.words for item in section.heading.notes) if section.heading else ""
+    return Part(f"s-{at}", title, blocks_markup(section.blocks), _NAVIGATION.get(title, title), note)
+
+
+def _difference(diff: Diff, *, alone: bool = False) -> list[Svg]:
+    large, small = ledger_rows(diff, verbose=not alone)
+    if not large and not small:
+        return []
+    rows = [(row, bucket_words(row.bucket)) for row in large]
+    together = together_row(small)
+    if together.delta_ns:
+        rows.append((together, counted(len(small), "smaller one")))
+    changes = [
+        Change(row.bucket, words, row.delta_ns, _time(row.base_ns), _time(row.new_ns), signed_duration(row.delta_ns))
+        for row, words in rows
+    ]
+    base, new = (
+        Change(side, side, ns, "", "", duration(ns)) for side, ns in (("base", diff.base_ns), ("new", diff.new_ns))
+    )
+    says = "; ".join(f"{item.name} {item.difference}" for item in (base, *changes, new))
+    widths = [WIDE] if alone else [WIDE, NARROW]
+    return [difference_waterfall(base, changes, new, says, width=width, alone=alone) for width in widths]
+
+
+def _time(ns: int) -> str:
+    return duration(ns) if ns else "–"
+
+
+def _captures(diff: Diff) -> list[Part]:
+    tables: Sequence[Section] = captures_sections(diff, verbose=False)
+    if not tables:
+        return []
+    sides = [("base", item) for item in diff.base] + [("new", item) for item in diff.new]
+    rows = [
+        CaptureSteps(f"{side}: {shown_name(item.label)}", side == "base", item.steps_ns, item.time_ns)
+        for side, item in sides[:MOST_CAPTURES]
+    ]
+    says = "; ".join(f"{row.name} {duration(row.mean_ns)}" for row in rows)
+    drawings = [capture_dots(rows, says, width=width) for width in (WIDE, NARROW)]
+    table = blocks_markup(tables[0].blocks)
+    body = filled("drawings.html", {"wide": drawings[0], "narrow": drawings[1], "slowest": table})
+    return [Part("captures", "Captures", body, "Captures", "a dot is a step, the line the mean of its capture")]
