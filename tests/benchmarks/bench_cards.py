@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from processes import machine
 
-from traceanalyzer.attribution.lead_scan.contracted_run import Asked, Calls, ContractedRun, Meetings, RankScans
+from traceanalyzer.attribution.lead_scan.contracted_run import Asked, ContractedRun, Meetings, RankCalls, RankScans
 from traceanalyzer.attribution.lead_scan.contraction import PREDECESSORS, Arrivals, Arrived
 from traceanalyzer.attribution.lead_scan.scan import WhatIf
 from traceanalyzer.attribution.vocabulary.buckets import Ints
@@ -41,14 +41,14 @@ MOST_KB_A_RANK = 100
 LEAD_NS = 40_000
 
 
-def calls_of(rank: int, ranks: int, count: int, wait_ns: Ints) -> Calls:
+def calls_of(rank: int, ranks: int, count: int, wait_ns: Ints) -> RankCalls:
     """Return the collectives of one rank: each match has a number of its own for each group."""
     at = np.arange(count)
     of_all = at % OF_ALL_EVERY == OF_ALL_EVERY - 1
     groups = ranks // GROUP + GROUP
     group = np.where(of_all, ranks // GROUP + rank % GROUP, rank // GROUP)
     dur_ns = np.full(count, 60_000)
-    return Calls(at * 20, at * groups + group, wait_ns, dur_ns + wait_ns, at * 1_000_000, np.zeros(count, np.bool_))
+    return RankCalls(at * 20, at * groups + group, wait_ns, dur_ns + wait_ns, at * 1_000_000, np.zeros(count, np.bool_))
 
 
 class TemplateScans(RankScans):
@@ -77,9 +77,9 @@ class TemplateScans(RankScans):
             yield Arrived(begun, np.full(begun.shape, -1, np.int32))
 
 
-def sent_kb(calls: Calls, arrivals: Arrivals) -> float:
+def sent_kb(calls: RankCalls, arrivals: Arrivals) -> float:
     """Return what a rank sends for its meetings and one what-if, as Parquet."""
-    columns = {name: getattr(calls, name) for name in Calls.__dataclass_fields__}
+    columns = {name: getattr(calls, name) for name in RankCalls.__dataclass_fields__}
     columns |= {f"of_{at}": array.reshape(len(array), -1)[:, :1].ravel() for at, array in enumerate(arrivals.arrays)}
     packed = [name for name, values in columns.items() if values.dtype != np.bool_]
     stream = pa.BufferOutputStream()

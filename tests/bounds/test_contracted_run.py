@@ -18,7 +18,7 @@ from workloads.wide_jobs import wide_job
 from workloads.workloads import JOBS
 
 from traceanalyzer.attribution import Bounds, WhatIf
-from traceanalyzer.attribution.lead_scan.contracted_run import ROUNDS, Calls, ContractedRun, Meetings, RankScans
+from traceanalyzer.attribution.lead_scan.contracted_run import ROUNDS, ContractedRun, Meetings, RankCalls, RankScans
 from traceanalyzer.attribution.lead_scan.run_scan import JointScan
 from traceanalyzer.attribution.lead_scan.scan import UNCERTAINTIES
 from traceanalyzer.query import engine
@@ -40,7 +40,9 @@ def joint(bounds: Bounds) -> JointScan:
 
 def contracted(run: JointScan) -> ContractedRun:
     sizes = {int(run.scans[i].match[at]): len(meeting.members) for meeting in run.meetings for i, at in meeting.members}
-    return ContractedRun(Meetings.of_calls([*map(Calls.of_scan, run.scans)], sizes), RankScans(run.scans.__getitem__))
+    return ContractedRun(
+        Meetings.of_calls([*map(RankCalls.of_scan, run.scans)], sizes), RankScans(run.scans.__getitem__)
+    )
 
 
 def questions(bounds: Bounds) -> list[list[WhatIf]]:
@@ -92,7 +94,9 @@ def test_collectives_in_another_order_on_each_rank_are_left_out_alike() -> None:
     scans[1].match[at[[3, 4]]] = scans[1].match[at[[4, 3]]]
     sizes = dict(zip(*np.unique(np.concatenate([scan.match for scan in scans]), return_counts=True), strict=True))
     run = JointScan.of_scans(scans, {int(match): int(size) for match, size in sizes.items()})
-    small = Meetings.of_calls([*map(Calls.of_scan, scans)], {int(match): int(size) for match, size in sizes.items()})
+    small = Meetings.of_calls(
+        [*map(RankCalls.of_scan, scans)], {int(match): int(size) for match, size in sizes.items()}
+    )
     assert [calls.position.tolist() for calls in small.calls] == [sorted(own) for own in run.positions]
     assert small.count < sum(int((scan.match >= 0).sum()) for scan in scans)
 

@@ -87,7 +87,7 @@ def test_a_name_that_the_locale_cannot_read_is_said(root: Path, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("command", "before", "after"),
     [
-        ("diagnose", [], ["-o", "report.txt"]),
+        pytest.param("diagnose", [], ["-o", "report.txt"], marks=pytest.mark.check),
         ("sql", [], ["FROM range(100000)", "--format", "parquet", "-o", "rows.parquet"]),
         ("metrics", ["export"], ["tables", "launches"]),
     ],

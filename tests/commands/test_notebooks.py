@@ -95,6 +95,7 @@ def test_an_answer_to_what_if_shows_in_a_notebook(run: ta.Run) -> None:
     assert "<table>" in html and "−60.0 %" in html and "−60.0 %" in repr(answer)
 
 
+@pytest.mark.check
 def test_charts_of_a_run_are_svg(run: ta.Run, diagnosis: Diagnosis) -> None:
     for svg in (ta.charts.ledger(diagnosis), ta.charts.waterfall(diagnosis), ta.charts.steps(run)):
         assert ElementTree.fromstring(svg).tag.endswith("svg")

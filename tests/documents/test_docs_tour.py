@@ -33,6 +33,7 @@ def test_rule_of_the_readme_passes_lint_and_its_tests(rule: Path, capsys: pytest
     assert main(["rules", "test", str(rule)]) == 0, capsys.readouterr().out
 
 
+@pytest.mark.check
 def test_rule_of_the_readme_finds_something(
     rule: Path, root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -41,6 +42,7 @@ def test_rule_of_the_readme_finds_something(
     assert "long-gaps" in capsys.readouterr().out
 
 
+@pytest.mark.check
 def test_python_of_the_readme_runs(root: Path, tmp_path: Path) -> None:
     (code,) = (block for block in blocks(root, "python") if "sample_traces/slow_loader" in block)
     code = code.replace('sample_traces/slow_loader"', f'sample_traces/slow_loader", store={str(tmp_path)!r}')

@@ -16,7 +16,9 @@ def test_nothing_that_a_test_of_the_check_needs_is_missing(name: str) -> None:
 
 
 def test_the_check_leaves_no_test_out_and_the_loop_only_those_of_the_check(root: Path) -> None:
-    recipes = dict(re.findall(r"^(test|quick|check): (.*\n(?:.*\S.*\n)+)", (root / "Makefile").read_text(), re.MULTILINE))
+    recipes = dict(
+        re.findall(r"^(test|quick|check): (.*\n(?:.*\S.*\n)+)", (root / "Makefile").read_text(), re.MULTILINE)
+    )
     runs = {tier: re.findall(r"/pytest (.*)", recipe) for tier, recipe in recipes.items()}
     assert [options for options in runs["check"] if " -m " in options or " -k " in options] == []
     assert runs["quick"][-1].endswith('-m "not check"')

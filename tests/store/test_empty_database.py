@@ -39,6 +39,7 @@ def test_it_is_made_once_and_has_all_that_a_connection_defines(cache: Path) -> N
     assert [path.name for path in cache.iterdir()] == [database.name]
 
 
+@pytest.mark.check
 def test_a_damaged_one_is_done_without_and_made_again(cache: Path) -> None:
     connect_empty().close()
     (database,) = kept(cache)
@@ -70,6 +71,7 @@ def test_what_others_could_have_put_there_is_not_used(cache: Path, tmp_path: Pat
     assert spoil != "link" or not database.is_symlink()
 
 
+@pytest.mark.check
 def test_one_that_no_version_has_used_for_long_is_removed(cache: Path) -> None:
     cache.mkdir()
     old, new = cache / "empty-0123456789abcdef.duckdb", cache / "empty-0123456789abcdee.duckdb"

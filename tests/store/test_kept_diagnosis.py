@@ -117,6 +117,7 @@ def test_an_answer_that_somebody_touched_is_not_believed(trace: Path, made: list
     assert len(made) == 3
 
 
+@pytest.mark.check
 def test_a_diagnosis_that_a_limit_cut_is_made_again(trace: Path, made: list[Run]) -> None:
     with open_run(trace) as run:
         whole = run.diagnose()
@@ -137,6 +138,7 @@ def test_old_answers_make_room(trace: Path) -> None:
     assert store.kept_answer("question 39") == b"39"
 
 
+@pytest.mark.check
 def test_a_warm_diagnosis_starts_neither_duckdb_nor_arrow(trace: Path) -> None:
     asked = [sys.executable, "-m", "traceanalyzer", "diagnose", str(trace)]
     cold = subprocess.run(asked, capture_output=True, text=True, check=True)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from traceanalyzer.cluster.address import ClusterAddress
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.opening.ingesting import LostWorkerError
-from traceanalyzer.opening.same_code import Code
+from traceanalyzer.opening.same_code import RunningCode
 from traceanalyzer.report.secrets import masked
 
 if TYPE_CHECKING:
@@ -197,9 +197,9 @@ def _await_workers(client: Client, address: ClusterAddress, heard: _Errors) -> N
 
 def _check_workers(client: Client) -> None:
     """Raise TraceAnalyzerError where a worker cannot run this version; those that come later are asked by each task."""
-    here = Code.here()
-    for worker, answer in client.run(Code.here, on_error="return").items():
-        if isinstance(answer, Code):
+    here = RunningCode.here()
+    for worker, answer in client.run(RunningCode.here, on_error="return").items():
+        if isinstance(answer, RunningCode):
             here.compare(answer, str(worker))
         else:
             words = f"{type(answer).__name__}: {answer}" if isinstance(answer, BaseException) else str(answer)

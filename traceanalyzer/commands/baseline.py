@@ -10,7 +10,7 @@ import click
 
 from traceanalyzer.commands.output import written
 from traceanalyzer.commands.run_path import RunPath
-from traceanalyzer.commands.summaries import Opening, load_summaries, summary_options
+from traceanalyzer.commands.summaries import OpeningOptions, load_summaries, summary_options
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report.visible import visible
 
@@ -39,7 +39,7 @@ def write(
     add: bool,
     label: str | None,
     keep: int | None,
-    opening: Opening,
+    opening: OpeningOptions,
 ) -> None:
     """Write each RUN, a capture, into FILE as one line of JSON: ledger, steps, kernels, operators and findings.
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from traceanalyzer.report.selection import Selection
     from traceanalyzer.rules.diagnosis.opening import Opening
     from traceanalyzer.run import Run
-    from traceanalyzer.self_check import Check
+    from traceanalyzer.self_check import CheckResult
 
 EXIT_FINDING = 1
 EXIT_BLOCKED = 3
@@ -230,7 +230,9 @@ def _exit_code(diagnosis: Diagnosis, fail_on: str | None, gate: GateResult | Non
     return gate.exit_code()
 
 
-def _checked(run: Run, rule_paths: tuple[Path, ...], params: Mapping[str, str], activity: Activity) -> list[Check]:
+def _checked(
+    run: Run, rule_paths: tuple[Path, ...], params: Mapping[str, str], activity: Activity
+) -> list[CheckResult]:
     from traceanalyzer.self_check import check_run
 
     activity.phase("checking the result")
@@ -239,7 +241,7 @@ def _checked(run: Run, rule_paths: tuple[Path, ...], params: Mapping[str, str], 
     return check_run(run.connection, bare, rule_paths, params, run.options)
 
 
-def _show_checks(checks: Sequence[Check]) -> None:
+def _show_checks(checks: Sequence[CheckResult]) -> None:
     """Write the checks to standard error; raises where one of them fails."""
     for check in checks:
         state = "skipped" if check.skipped else "broken" if check.broken else "holds"

@@ -13,7 +13,7 @@ from traceanalyzer.commands.also import also_option, parse_also
 from traceanalyzer.commands.gating import tell_gate
 from traceanalyzer.commands.output import chosen_format, report_options, written
 from traceanalyzer.commands.run_path import RunPath
-from traceanalyzer.commands.summaries import Opening, load_summaries, summary_options
+from traceanalyzer.commands.summaries import OpeningOptions, load_summaries, summary_options
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report import formats
 
@@ -127,7 +127,7 @@ def diff(
     device: int | None,
     accepted: tuple[str, ...],
     verbose: bool,
-    opening: Opening,
+    opening: OpeningOptions,
 ) -> None:
     """Show what changed between two runs, where the time went or came from, and how sure that is.
 
@@ -161,7 +161,7 @@ def diff(
         click.get_current_context().exit(gate.exit_code(unsure))
 
 
-def _settings(new: Path | Location, opening: Opening) -> Settings:
+def _settings(new: Path | Location, opening: OpeningOptions) -> Settings:
     """Return the settings above a run; those of the current folder where NEW is a file of summaries."""
     from traceanalyzer.comparison.summary_file import is_summary_file
     from traceanalyzer.settings.settings import NO_SETTINGS, locate_settings, settings_above

@@ -21,7 +21,7 @@ from traceanalyzer.report.words import size
 if TYPE_CHECKING:
     from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.exports.overlay import Overlay
-    from traceanalyzer.exports.part import Part
+    from traceanalyzer.exports.part import TracePart
     from traceanalyzer.run import Run
 
 # The least that packs well: the time of an export is that of packing.
@@ -94,7 +94,7 @@ def perfetto(
 
 
 def write_trace(
-    run: Run, part: Part, diagnosis: Diagnosis, stream: IO[bytes], *, from_tables: bool, plain: bool
+    run: Run, part: TracePart, diagnosis: Diagnosis, stream: IO[bytes], *, from_tables: bool, plain: bool
 ) -> None:
     """Write one trace with our tracks: as JSON, packed unless `plain`."""
     from traceanalyzer.exports.overlay import overlay_of
@@ -103,7 +103,7 @@ def write_trace(
 
 
 def _write_overlaid(
-    run: Run, part: Part, overlay: Overlay, stream: IO[bytes], *, from_tables: bool = False, plain: bool
+    run: Run, part: TracePart, overlay: Overlay, stream: IO[bytes], *, from_tables: bool = False, plain: bool
 ) -> None:
     """Write one trace with an overlay: as JSON, packed unless `plain`."""
     from traceanalyzer.exports.perfetto import write_perfetto
@@ -115,7 +115,7 @@ def _write_overlaid(
         write_perfetto(run, part, overlay, cast("IO[bytes]", packed), from_tables=from_tables)
 
 
-def _write_tar(run: Run, parts: list[Part], diagnosis: Diagnosis, stream: IO[bytes], *, from_tables: bool) -> None:
+def _write_tar(run: Run, parts: list[TracePart], diagnosis: Diagnosis, stream: IO[bytes], *, from_tables: bool) -> None:
     names = [_name_in_tar(part) for part in parts]
     with tarfile.open(fileobj=stream, mode="w") as archive:
         _add(archive, MANIFEST, io.BytesIO(manifest_of(parts, names)))
@@ -125,7 +125,7 @@ def _write_tar(run: Run, parts: list[Part], diagnosis: Diagnosis, stream: IO[byt
             _add(archive, name, content)
 
 
-def manifest_of(parts: list[Part], names: list[str]) -> bytes:
+def manifest_of(parts: list[TracePart], names: list[str]) -> bytes:
     """Return what tells Perfetto how to merge traces: each rank is a machine, all on the clock of the first.
 
     https://perfetto.dev/docs/reference/perfetto-manifest is the format.
@@ -145,7 +145,7 @@ def manifest_of(parts: list[Part], names: list[str]) -> bytes:
     return json.dumps({"perfetto_manifest": {"version": 1, "files": files}}, indent=1).encode()
 
 
-def _name_in_tar(part: Part) -> str:
+def _name_in_tar(part: TracePart) -> str:
     name = f"trace{part.trace_id}" if part.trace.rank is None else f"rank{part.trace.rank}-{part.trace_id}"
     return f"{name}.json.gz"
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Opening:
+class OpeningOptions:
     """How runs are opened."""
 
     store: Path | None
@@ -39,7 +39,7 @@ class Opening:
 
 
 def summary_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options for opening runs, passed as one `Opening`."""
+    """Give a command the options for opening runs, passed as one `OpeningOptions`."""
 
     @functools.wraps(command)
     def gathered(
@@ -51,7 +51,7 @@ def summary_options(command: Callable[..., Any]) -> Callable[..., Any]:
         quiet: bool,
         **rest: Any,
     ) -> Any:
-        return command(opening=Opening(store, jobs, step_pattern, no_settings, trust, quiet), **rest)
+        return command(opening=OpeningOptions(store, jobs, step_pattern, no_settings, trust, quiet), **rest)
 
     for decorate in reversed(
         (
@@ -67,7 +67,7 @@ def summary_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return gathered
 
 
-def load_summaries(paths: Sequence[Path | Location], opening: Opening) -> list[Summary]:
+def load_summaries(paths: Sequence[Path | Location], opening: OpeningOptions) -> list[Summary]:
     """Return the captures of runs and files of summaries, in the order of their taking, then of their names."""
     from traceanalyzer.comparison.summary_file import is_summary_file, read_summaries
 
@@ -80,7 +80,7 @@ def load_summaries(paths: Sequence[Path | Location], opening: Opening) -> list[S
     return sorted(summaries, key=lambda item: (item.taken_at or "", item.label, repr(item)))
 
 
-def _summarize(path: Path | Location, opening: Opening) -> Summary:
+def _summarize(path: Path | Location, opening: OpeningOptions) -> Summary:
     from traceanalyzer.comparison.summarizing import summarize
 
     store = None if opening.store is None else opening.store / _store_name(path)

@@ -14,7 +14,7 @@ from traceanalyzer.report.visible import visible
 
 if TYPE_CHECKING:
     from traceanalyzer.diagnosis import Diagnosis
-    from traceanalyzer.exports.part import Part
+    from traceanalyzer.exports.part import TracePart
 
 PAGE = "report.html"
 # How much of the trace is shown on both sides of the first finding, in shares of its length.
@@ -94,7 +94,7 @@ def _view_perfetto(options: RunOptions, *, rank: int | None, at: str | None, ope
         click.echo(f"nobody fetched it within a minute; open this file in a Perfetto UI: {file}", err=True)
 
 
-def _first_place(part: Part, diagnosis: Diagnosis) -> tuple[int, int] | None:
+def _first_place(part: TracePart, diagnosis: Diagnosis) -> tuple[int, int] | None:
     """Return where the evidence of the first finding of a trace lies, with some room, in the times of the file."""
     for finding in diagnosis.findings:
         for evidence in finding.evidence:

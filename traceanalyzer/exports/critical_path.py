@@ -6,7 +6,7 @@ import csv
 import io
 from typing import IO
 
-from traceanalyzer.exports.overlay import Box, Overlay, Track
+from traceanalyzer.exports.overlay import Overlay, OverlayBox, Track
 from traceanalyzer.hta.critical_path import CriticalPath
 from traceanalyzer.report.words import duration, percent
 
@@ -16,7 +16,7 @@ COLUMNS = ("position", "kind", "from", "from_event_id", "to", "to_event_id", "st
 def critical_path_overlay(path: CriticalPath) -> Overlay:
     """Return a track with the parts of a path that last, and its summary as a note."""
     boxes = tuple(
-        Box(
+        OverlayBox(
             part.source if part.source == part.target else f"{part.source} → {part.target}",
             part.start_ns,
             part.end_ns - part.start_ns,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import IO
 
-from traceanalyzer.exports.part import Part
+from traceanalyzer.exports.part import TracePart
 from traceanalyzer.exports.stacks import Turn, launching_threads, thread_turns
 from traceanalyzer.report.visible import visible
 from traceanalyzer.run import Run
@@ -20,7 +20,7 @@ _GPU_TIME = """
 """
 
 
-def write_folded(run: Run, parts: Sequence[Part], target: IO[bytes], weight: str = "host") -> None:
+def write_folded(run: Run, parts: Sequence[TracePart], target: IO[bytes], weight: str = "host") -> None:
     """Write `thread;frame;frame ns` for each stack: the time of the host in it alone, or of the GPU launched there."""
     totals: Counter[tuple[str, ...]] = Counter()
     for part in parts:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from traceanalyzer.diagnosis import Diagnosis, Finding
-from traceanalyzer.exports.part import Part
+from traceanalyzer.exports.part import TracePart
 from traceanalyzer.report.words import bucket_words
 from traceanalyzer.run import Run
 
@@ -31,7 +31,7 @@ _DEPTHS = """
 
 
 @dataclass(frozen=True)
-class Box:
+class OverlayBox:
     """An interval of a track; those of one track are in order and never overlap."""
 
     name: str
@@ -45,7 +45,7 @@ class Track:
     """A row of a timeline."""
 
     name: str
-    boxes: tuple[Box, ...]
+    boxes: tuple[OverlayBox, ...]
 
 
 @dataclass(frozen=True)
@@ -65,20 +65,20 @@ class Overlay:
     notes: tuple[str, ...]
 
 
-def overlay_of(run: Run, part: Part, diagnosis: Diagnosis) -> Overlay:
+def overlay_of(run: Run, part: TracePart, diagnosis: Diagnosis) -> Overlay:
     """Return the tracks of a part of a run; what only touches its window is in them whole."""
     values: dict[str, Any] = {"trace_id": part.trace_id}
     of_gaps = {"trace": part.trace.trace, "shortest_ns": SHORTEST_GAP_NS}
     rows = run.connection.execute(_STEPS, values).fetchall()
     steps = [
-        (device, Box(name, at, max(1, dur), _known(step=step, kept=kept, dropped=why)))
+        (device, OverlayBox(name, at, max(1, dur), _known(step=step, kept=kept, dropped=why)))
         for device, at, dur, name, step, kept, why in rows
     ]
     step_ns = {(device, box.args["step"]): box.dur_ns for device, box in steps}
     ledger = [
         (
             device,
-            Box(
+            OverlayBox(
                 bucket_words(bucket),
                 at,
                 dur,
@@ -99,7 +99,7 @@ def overlay_of(run: Run, part: Part, diagnosis: Diagnosis) -> Overlay:
         ).fetchall()
     ]
     gaps = [
-        (device, Box("gap", at, dur, _known(after=before, before=after, launch_late_ns=late)))
+        (device, OverlayBox("gap", at, dur, _known(after=before, before=after, launch_late_ns=late)))
         for device, at, dur, before, after, late in run.connection.execute(_GAPS, of_gaps).fetchall()
     ]
     tracks = [
@@ -112,24 +112,24 @@ def overlay_of(run: Run, part: Part, diagnosis: Diagnosis) -> Overlay:
     return Overlay(tuple(tracks), tuple(_counters(run, part)), notes)
 
 
-def _by_device(name: str, boxes: list[tuple[int, Box]], part: Part) -> Iterator[Track]:
+def _by_device(name: str, boxes: list[tuple[int, OverlayBox]], part: TracePart) -> Iterator[Track]:
     devices = sorted({device for device, _ in boxes})
     for device in devices:
         title = f"{name}, device {device}" if len(devices) > 1 else name
         yield from _tracks(title, (box for owner, box in boxes if owner == device), part)
 
 
-def _finding_tracks(diagnosis: Diagnosis, part: Part) -> Iterator[Track]:
+def _finding_tracks(diagnosis: Diagnosis, part: TracePart) -> Iterator[Track]:
     for finding in diagnosis.findings:
         if finding.kind != "quality" and _is_of(finding, part):
             yield from _tracks(finding.rule, _evidence_boxes(finding, part.trace.trace), part)
 
 
-def _is_of(finding: Finding, part: Part) -> bool:
+def _is_of(finding: Finding, part: TracePart) -> bool:
     return finding.trace in (None, part.trace.trace) or part.trace.trace in finding.same_on_traces
 
 
-def _evidence_boxes(finding: Finding, trace: str) -> Iterator[Box]:
+def _evidence_boxes(finding: Finding, trace: str) -> Iterator[OverlayBox]:
     for evidence in finding.evidence:
         if not {"start_ns", "dur_ns"} <= set(evidence.columns):
             continue
@@ -137,12 +137,14 @@ def _evidence_boxes(finding: Finding, trace: str) -> Iterator[Box]:
             row = dict(zip(evidence.columns, values, strict=True))
             at, dur = row.get("start_ns"), row.get("dur_ns")
             if isinstance(at, int) and isinstance(dur, int) and row.get("trace", trace) == trace:
-                yield Box(finding.title, at, max(1, dur), _known(message=finding.message, evidence=evidence.title))
+                yield OverlayBox(
+                    finding.title, at, max(1, dur), _known(message=finding.message, evidence=evidence.title)
+                )
 
 
-def _tracks(name: str, boxes: Iterable[Box], part: Part) -> Iterator[Track]:
+def _tracks(name: str, boxes: Iterable[OverlayBox], part: TracePart) -> Iterator[Track]:
     """Return boxes in as few tracks as hold them without overlap."""
-    lanes: list[list[Box]] = []
+    lanes: list[list[OverlayBox]] = []
     for box in sorted(boxes, key=lambda box: (box.start_ns, -box.dur_ns)):
         if not _is_in(part, box.start_ns, box.start_ns + box.dur_ns):
             continue
@@ -155,11 +157,11 @@ def _tracks(name: str, boxes: Iterable[Box], part: Part) -> Iterator[Track]:
         yield Track(name if number == 1 else f"{name} ({number})", tuple(lane))
 
 
-def _is_in(part: Part, start_ns: int, end_ns: int) -> bool:
+def _is_in(part: TracePart, start_ns: int, end_ns: int) -> bool:
     return part.window_ns is None or (end_ns > part.window_ns[0] and start_ns < part.window_ns[1])
 
 
-def _counters(run: Run, part: Part) -> Iterator[Counter]:
+def _counters(run: Run, part: TracePart) -> Iterator[Counter]:
     samples: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for device, stream, at, depth in run.connection.execute(_DEPTHS, {"trace_id": part.trace_id}).fetchall():
         if _is_in(part, at, at + 1):

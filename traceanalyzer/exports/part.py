@@ -14,7 +14,7 @@ _WINDOW = re.compile(r"(\d+(?:\.\d{1,6})?)-(\d+(?:\.\d{1,6})?)")
 
 
 @dataclass(frozen=True)
-class Part:
+class TracePart:
     """A trace of a run, its id in the tables, and the times between which its events are wanted; None: all of them."""
 
     trace: StoredTrace
@@ -24,7 +24,9 @@ class Part:
     window_ns: tuple[int, int] | None = None
 
 
-def parts_of(run: Run, ranks: Sequence[int] = (), window: str | None = None, step: int | None = None) -> list[Part]:
+def parts_of(
+    run: Run, ranks: Sequence[int] = (), window: str | None = None, step: int | None = None
+) -> list[TracePart]:
     """Return the traces of some ranks (all where none is named), with the part of each that is asked for.
 
     `window` is `A-B`, milliseconds since the trace's start. Raises TraceAnalyzerError for what the run does not hold.
@@ -32,7 +34,7 @@ def parts_of(run: Run, ranks: Sequence[int] = (), window: str | None = None, ste
     facts = run.connection.sql("SELECT trace_id, first_ns, base_ns FROM canonical.traces").fetchall()
     starts = {trace_id: (first_ns or 0, base_ns or 0) for trace_id, first_ns, base_ns in facts}
     parts = [
-        Part(trace, trace_id, *starts[trace_id])
+        TracePart(trace, trace_id, *starts[trace_id])
         for trace_id, trace in enumerate(run.traces)
         if not ranks or trace.rank in ranks
     ]
@@ -47,7 +49,7 @@ def parts_of(run: Run, ranks: Sequence[int] = (), window: str | None = None, ste
     return parts if step is None else [_of_step(run, part, step) for part in parts]
 
 
-def at_window(part: Part, window: str) -> Part:
+def at_window(part: TracePart, window: str) -> TracePart:
     """Return the part of a trace in a window `A-B`, milliseconds since its start.
 
     Raises TraceAnalyzerError for what is no window.
@@ -56,10 +58,12 @@ def at_window(part: Part, window: str) -> Part:
     first, last = (round(float(text) * 1e6) for text in match.groups()) if match else (0, 0)
     if last <= first:
         raise TraceAnalyzerError(f"{window!r} is no window", "--window", "two times in ms, for example 120.5-180")
-    return Part(part.trace, part.trace_id, part.first_ns, part.base_ns, (part.first_ns + first, part.first_ns + last))
+    return TracePart(
+        part.trace, part.trace_id, part.first_ns, part.base_ns, (part.first_ns + first, part.first_ns + last)
+    )
 
 
-def _of_step(run: Run, part: Part, step: int) -> Part:
+def _of_step(run: Run, part: TracePart, step: int) -> TracePart:
     query = """
         SELECT min(least(host_start_ns, start_ns)), max(greatest(host_end_ns, end_ns))
         FROM attribution.steps WHERE trace_id = ? AND step = ?
@@ -71,4 +75,4 @@ def _of_step(run: Run, part: Part, step: int) -> Part:
         ).fetchall()[0]
         hint = "the trace has no steps" if known[0] is None else f"there are {known[0]} to {known[1]}"
         raise TraceAnalyzerError(f"step {step} is not in {part.trace.trace}", "--step", hint)
-    return Part(part.trace, part.trace_id, part.first_ns, part.base_ns, (first_ns, last_ns))
+    return TracePart(part.trace, part.trace_id, part.first_ns, part.base_ns, (first_ns, last_ns))

@@ -11,7 +11,7 @@ from typing import IO, Any
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.exports.overlay import Overlay
-from traceanalyzer.exports.part import Part
+from traceanalyzer.exports.part import TracePart
 from traceanalyzer.ingest.trace_events.losses import Losses
 from traceanalyzer.ingest.trace_events.stream import ByteStream
 from traceanalyzer.report.secrets import masked
@@ -45,7 +45,9 @@ _HOST_PROCESS = 1
 _FIRST_DEVICE_PROCESS = 1000
 
 
-def write_perfetto(run: Run, part: Part, overlay: Overlay, target: IO[bytes], *, from_tables: bool = False) -> None:
+def write_perfetto(
+    run: Run, part: TracePart, overlay: Overlay, target: IO[bytes], *, from_tables: bool = False
+) -> None:
     """Write a trace and its overlay as JSON. Raises TraceAnalyzerError where it passes 500 MB.
 
     The original's bytes follow the overlay as they are where the whole of a JSON trace is wanted and its file is there.
@@ -57,11 +59,11 @@ def write_perfetto(run: Run, part: Part, overlay: Overlay, target: IO[bytes], *,
     _write_behind_overlay(limited, part, overlay, _times_beside(run, part))
 
 
-def _has_original(part: Part) -> bool:
+def _has_original(part: TracePart) -> bool:
     return part.trace.path.is_file() and _format(part) != "nsys" and _list_begins(part) is not None
 
 
-def _format(part: Part) -> str:
+def _format(part: TracePart) -> str:
     import pyarrow.parquet as pq
 
     return str(pq.ParquetFile(part.trace.folder / "traces.parquet").read(columns=["format"]).to_pylist()[0]["format"])
@@ -83,7 +85,7 @@ class _Limited:
         self._target.write(data)
 
 
-def _list_begins(part: Part) -> int | None:
+def _list_begins(part: TracePart) -> int | None:
     """Return how many plain bytes of a file stand before its first event; None: that is not found."""
     stream = ByteStream(part.trace.path, Losses())
     try:
@@ -102,7 +104,7 @@ def _list_begins(part: Part) -> int | None:
         stream.close()
 
 
-def _write_behind_overlay(target: _Limited, part: Part, overlay: Overlay, times: _Times) -> None:
+def _write_behind_overlay(target: _Limited, part: TracePart, overlay: Overlay, times: _Times) -> None:
     begins = _list_begins(part) or 0
     stream = ByteStream(part.trace.path, Losses())
     try:
@@ -118,7 +120,7 @@ def _write_behind_overlay(target: _Limited, part: Part, overlay: Overlay, times:
         stream.close()
 
 
-def _write_all(target: _Limited, part: Part, overlay: Overlay, events: Iterator[bytes]) -> None:
+def _write_all(target: _Limited, part: TracePart, overlay: Overlay, events: Iterator[bytes]) -> None:
     target.write(b'{"displayTimeUnit": "ns", "traceEvents": [')
     separator = b"\n"
     for source in (_overlay_events(part, overlay, _Times(padded_us)), events):
@@ -136,7 +138,7 @@ class _Times:
     grid_ns: int = 1
 
 
-def _times_beside(run: Run, part: Part) -> _Times:
+def _times_beside(run: Run, part: TracePart) -> _Times:
     """Return how to write our times beside those of the file, so that readers who guess the unit read both alike."""
     query = "SELECT defect FROM canonical.defects WHERE trace_id = ? AND ends_with(defect, '-fraction')"
     defects = {defect for (defect,) in run.connection.execute(query, [part.trace_id]).fetchall()}
@@ -162,7 +164,7 @@ def whole_us(time_ns: int) -> str:
     return str(time_ns // 1000)
 
 
-def _overlay_events(part: Part, overlay: Overlay, times: _Times) -> Iterator[bytes]:
+def _overlay_events(part: TracePart, overlay: Overlay, times: _Times) -> Iterator[bytes]:
     rank = part.trace.rank
     process = FIRST_PROCESS + (part.trace_id if rank is None else rank)
     title = f"traceanalyzer {part.trace.trace if rank is None else f'rank {rank}'}"
@@ -189,7 +191,7 @@ def _overlay_events(part: Part, overlay: Overlay, times: _Times) -> Iterator[byt
         yield f'{{"ph":"i","s":"p","pid":{process},"tid":1,"name":{_text(note)},"ts":{at}}}'.encode()
 
 
-def _events_of_tables(run: Run, part: Part) -> Iterator[bytes]:
+def _events_of_tables(run: Run, part: TracePart) -> Iterator[bytes]:
     start_ns, end_ns = part.window_ns or _FOREVER_NS
     values = {"trace_id": part.trace_id, "start_ns": start_ns, "end_ns": end_ns}
     yield from _thread_names(run, part)
@@ -206,7 +208,7 @@ def _events_of_tables(run: Run, part: Part) -> Iterator[bytes]:
         yield _slice(name, category, _HOST_PROCESS, thread_id, padded_us(at - part.base_ns), padded_us(dur), args)
 
 
-def _thread_names(run: Run, part: Part) -> Iterator[bytes]:
+def _thread_names(run: Run, part: TracePart) -> Iterator[bytes]:
     yield _named("process_name", _HOST_PROCESS, 0, name=f"host of {part.trace.trace}")
     for thread_id, process, thread in _rows(run, _THREADS, {"trace_id": part.trace_id}):
         yield _named("thread_name", _HOST_PROCESS, thread_id, name=f"{process}: {thread}")

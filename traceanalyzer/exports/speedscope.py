@@ -8,7 +8,7 @@ from importlib.metadata import version
 from typing import IO, Any
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.exports.part import Part
+from traceanalyzer.exports.part import TracePart
 from traceanalyzer.exports.stacks import Turn, launching_threads, stream_turns, streams, thread_turns
 from traceanalyzer.report.visible import visible
 from traceanalyzer.run import Run
@@ -17,7 +17,7 @@ MOST_BYTES = 200_000_000
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 
-def write_speedscope(run: Run, parts: Sequence[Part], target: IO[bytes]) -> None:
+def write_speedscope(run: Run, parts: Sequence[TracePart], target: IO[bytes]) -> None:
     """Write an evented profile for each thread that launches and each stream; times are ns since the trace's start.
 
     Raises TraceAnalyzerError where the file passes 200 MB.

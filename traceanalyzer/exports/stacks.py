@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from traceanalyzer.exports.part import Part
+from traceanalyzer.exports.part import TracePart
 from traceanalyzer.run import Run
 
 # A slice belongs to the innermost one around it that ends no more than this before it does: clocks are read in turn.
@@ -44,7 +44,7 @@ class Turn:
     name: str
 
 
-def launching_threads(run: Run, part: Part) -> list[tuple[int, str]]:
+def launching_threads(run: Run, part: TracePart) -> list[tuple[int, str]]:
     """Return the number and the name of each thread that launches GPU work; of all threads where none does."""
     values = {"trace_id": part.trace_id}
     threads = run.connection.execute(_LAUNCHING, values).fetchall()
@@ -56,22 +56,22 @@ def launching_threads(run: Run, part: Part) -> list[tuple[int, str]]:
     return run.connection.execute(f"{every} ORDER BY thread_id", values).fetchall()
 
 
-def streams(run: Run, part: Part) -> list[tuple[int, int]]:
+def streams(run: Run, part: TracePart) -> list[tuple[int, int]]:
     """Return the device and the number of each stream."""
     return run.connection.execute(_STREAMS, {"trace_id": part.trace_id}).fetchall()
 
 
-def thread_turns(run: Run, part: Part, thread_id: int) -> Iterator[Turn]:
+def thread_turns(run: Run, part: TracePart, thread_id: int) -> Iterator[Turn]:
     """Return the turns of a thread's stack, in order of time; every frame that begins ends."""
     return _turns(run, part, _SLICES, {"thread_id": thread_id})
 
 
-def stream_turns(run: Run, part: Part, device: int, stream: int) -> Iterator[Turn]:
+def stream_turns(run: Run, part: TracePart, device: int, stream: int) -> Iterator[Turn]:
     """Return the same for the work on a stream."""
     return _turns(run, part, _OPS, {"device": device, "stream": stream})
 
 
-def _turns(run: Run, part: Part, query: str, values: dict[str, Any]) -> Iterator[Turn]:
+def _turns(run: Run, part: TracePart, query: str, values: dict[str, Any]) -> Iterator[Turn]:
     start_ns, end_ns = part.window_ns or (-(2**62), 2**62)
     bounds = {"trace_id": part.trace_id, "start_ns": start_ns, "end_ns": end_ns}
     first_ns = part.first_ns

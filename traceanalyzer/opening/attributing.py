@@ -25,7 +25,7 @@ from traceanalyzer.attribution.vocabulary.arrow_columns import array_of
 from traceanalyzer.attribution.vocabulary.options import AttributionOptions
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.opening.ingesting import LostWorkerError, outcomes
-from traceanalyzer.opening.same_code import Code
+from traceanalyzer.opening.same_code import RunningCode
 from traceanalyzer.query.canonical import OneTraceConnections
 from traceanalyzer.schema.parquet_files import parquet_options
 from traceanalyzer.store.store import MATCHED, Store
@@ -52,7 +52,7 @@ class AttributionTask:
     options: AttributionOptions
     store: Path
     derived: str  # the name of the folder that all traces of the run are put into
-    code: Code | None = None  # as in IngestTask
+    code: RunningCode | None = None  # as in IngestTask
 
 
 def attribute_source(task: AttributionTask) -> bool:
@@ -104,7 +104,7 @@ def in_processes(
 
     def attributed(matched: Matched) -> Iterator[RankTables]:
         keep_matched(keeper, derived, traces, lambda: matched)
-        code, store = Code.here(), keeper.folder.absolute()
+        code, store = RunningCode.here(), keeper.folder.absolute()
         missing = [number for number in matched.trace_ids if keeper.find_rank_folder(derived, str(number)) is None]
         futures = {
             number: executor.submit(

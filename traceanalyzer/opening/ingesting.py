@@ -15,7 +15,7 @@ from traceanalyzer.ingest import Ingester, IngestOptions, Progress
 from traceanalyzer.store.store import Store, StoreWriteError
 
 if TYPE_CHECKING:
-    from traceanalyzer.opening.same_code import Code
+    from traceanalyzer.opening.same_code import RunningCode
     from traceanalyzer.remote.remote_object import RemoteObject
 
 # So many files that fail for one reason, and this share of all: then the reason is no file, and the rest is not tried.
@@ -36,7 +36,7 @@ class IngestTask:
     ingester: Ingester
     store: Path
     jobs: int = 1
-    code: Code | None = None  # what has to do it, where that is another process
+    code: RunningCode | None = None  # what has to do it, where that is another process
 
 
 @dataclass(frozen=True)
@@ -132,10 +132,10 @@ def _in_processes(
     report: Callable[[Progress], None],
 ) -> list[Ingested | TraceAnalyzerError]:
     """Have what the store lacks read by other processes, which write into the same store."""
-    from traceanalyzer.opening.same_code import Code
+    from traceanalyzer.opening.same_code import RunningCode
 
     held = held_sources([source for source, _ in sources], keeper)
-    store, code = keeper.folder.absolute(), Code.here()
+    store, code = keeper.folder.absolute(), RunningCode.here()
     new = [
         (source, IngestTask(source.absolute() if isinstance(source, Path) else source, ingester, store, code=code))
         for (source, ingester), folder in zip(sources, held, strict=True)

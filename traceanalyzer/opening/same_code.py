@@ -17,7 +17,7 @@ _LIBRARIES = ("duckdb", "pyarrow", "numpy")
 
 
 @dataclass(frozen=True)
-class Code:
+class RunningCode:
     """What two processes must have alike so that they write the same tables."""
 
     traceanalyzer: str
@@ -25,13 +25,13 @@ class Code:
     libraries: tuple[str, ...]
 
     @classmethod
-    def here(cls) -> Code:
+    def here(cls) -> RunningCode:
         """Return what this process has."""
         return _here()
 
     def check_here(self, store: Path) -> None:
         """Raise TraceAnalyzerError where this process has other code than the one that asks, or not its store."""
-        self.compare(Code.here(), socket.gethostname())
+        self.compare(RunningCode.here(), socket.gethostname())
         try:
             is_ours = is_marked(store, user_key())
         except OSError:
@@ -43,7 +43,7 @@ class Code:
             hint = "give --store a folder that all workers share, under the same path; they also share XDG_STATE_HOME"
             raise TraceAnalyzerError(what, store, hint)
 
-    def compare(self, theirs: Code, where: str) -> None:
+    def compare(self, theirs: RunningCode, where: str) -> None:
         """Raise TraceAnalyzerError where a worker has other code; the error names both."""
         if theirs != self:
             hint = "install the same version on all workers, and start them again"
@@ -54,6 +54,6 @@ class Code:
 
 
 @cache
-def _here() -> Code:
+def _here() -> RunningCode:
     libraries = tuple(f"{name} {version(name)}" for name in _LIBRARIES)
-    return Code(__version__, engine_key(("*",)), libraries)
+    return RunningCode(__version__, engine_key(("*",)), libraries)

@@ -5,6 +5,6 @@
 a finding into `clear`.
 """
 
-from traceanalyzer.self_check.checking import Check, check_run
+from traceanalyzer.self_check.checking import CheckResult, check_run
 
-__all__ = ["Check", "check_run"]
+__all__ = ["CheckResult", "check_run"]

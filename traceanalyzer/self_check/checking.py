@@ -21,7 +21,7 @@ MOST_ROWS = 5_000_000
 
 
 @dataclass(frozen=True)
-class Check:
+class CheckResult:
     """A claim that must hold, and the places where it does not."""
 
     claim: str
@@ -35,14 +35,16 @@ def check_run(
     rule_paths: Sequence[Path] = (),
     params: Mapping[str, ParamValue] | None = None,
     options: AttributionOptions | None = None,
-) -> list[Check]:
+) -> list[CheckResult]:
     """Run every check on a run and its diagnosis."""
     rules = load_rules(rule_paths)
     options = options or AttributionOptions()
     return [*_of_the_answer(con, diagnosis, rules), *_of_changed_tables(con, diagnosis, rules, params or {}, options)]
 
 
-def _of_the_answer(con: duckdb.DuckDBPyConnection, diagnosis: Diagnosis, rules: Sequence[Rule]) -> Iterator[Check]:
+def _of_the_answer(
+    con: duckdb.DuckDBPyConnection, diagnosis: Diagnosis, rules: Sequence[Rule]
+) -> Iterator[CheckResult]:
     bounds = Bounds.load(con)
     places = sorted(place for place in bounds.devices if bounds.abstains(*place) is None)
     windows = {
@@ -51,14 +53,16 @@ def _of_the_answer(con: duckdb.DuckDBPyConnection, diagnosis: Diagnosis, rules: 
             "SELECT trace_id, device, window_ns FROM attribution.windows"
         ).fetchall()
     }
-    yield Check("the ledger's rows lie end to end and fill each device's span", closing.gaps(con))
-    yield Check("the buckets of each window add up to it", closing.open_windows(con))
-    yield Check("the run's ledger adds up to the window of its slowest device", closing.open_run(con))
-    yield Check("what findings own and what none explains add up", closing.open_claims(diagnosis, rules))
-    yield Check("the fixes of a device together save what they save one after the other", closing.marginals(diagnosis))
-    yield Check("a bound is no longer than its window", bounding.too_long(bounds, places, windows))
-    yield Check("removing nothing saves nothing", bounding.for_nothing(bounds, places))
-    yield Check("removing more makes nothing later", bounding.shrinking(bounds, places))
+    yield CheckResult("the ledger's rows lie end to end and fill each device's span", closing.gaps(con))
+    yield CheckResult("the buckets of each window add up to it", closing.open_windows(con))
+    yield CheckResult("the run's ledger adds up to the window of its slowest device", closing.open_run(con))
+    yield CheckResult("what findings own and what none explains add up", closing.open_claims(diagnosis, rules))
+    yield CheckResult(
+        "the fixes of a device together save what they save one after the other", closing.marginals(diagnosis)
+    )
+    yield CheckResult("a bound is no longer than its window", bounding.too_long(bounds, places, windows))
+    yield CheckResult("removing nothing saves nothing", bounding.for_nothing(bounds, places))
+    yield CheckResult("removing more makes nothing later", bounding.shrinking(bounds, places))
 
 
 def _of_changed_tables(
@@ -67,16 +71,16 @@ def _of_changed_tables(
     rules: Sequence[Rule],
     params: Mapping[str, ParamValue],
     options: AttributionOptions,
-) -> Iterator[Check]:
+) -> Iterator[CheckResult]:
     rows = row_count(con)
     if rows > MOST_ROWS:
         reason = f"{rows:,} rows are too many to diagnose again in memory"
-        yield Check("equivalent tables give the same answer", (), reason)
+        yield CheckResult("equivalent tables give the same answer", (), reason)
         return
     tables = read_tables(con)
     expected = invariance.summary(con, diagnosis)
 
-    def summary_of(changed: Tables) -> invariance.Summary:
+    def summary_of(changed: Tables) -> invariance.RunSummary:
         with closing_connection(invariance.connection(changed, rules, options)) as other:
             return invariance.summary(other, diagnose(other, rules, params))
 
@@ -86,15 +90,15 @@ def _of_changed_tables(
         claim: invariance.differences(expected, summary_of(change(tables))) if together else ()
         for claim, change in invariance.SAME_RUN.items()
     }
-    yield from (Check(claim, broken) for claim, broken in alone.items())
-    yield Check("all of these changes together change nothing", () if any(alone.values()) else together)
+    yield from (CheckResult(claim, broken) for claim, broken in alone.items())
+    yield CheckResult("all of these changes together change nothing", () if any(alone.values()) else together)
     # Rules about the trace itself may change their answer with what is recorded.
     about_the_program = frozenset(rule.id for rule in rules if rule.kind == FINDING)
     for capability, without in invariance.LESS_RECORDED.items():
         less = without(tables)
         if less is None:
             continue
-        yield Check(
+        yield CheckResult(
             f"without {capability} nothing that fired is clear",
             invariance.turned_clear(expected, summary_of(less), about_the_program),
         )

@@ -52,7 +52,7 @@ Verdict = tuple[str, str | None, int | None]  # rule, trace, device
 
 
 @dataclass(frozen=True)
-class Summary:
+class RunSummary:
     """The results that equivalent tables must share: shares of the windows, and verdicts."""
 
     shares: Mapping[Share, float | None]
@@ -70,17 +70,17 @@ def shares(con: duckdb.DuckDBPyConnection) -> dict[Share, float | None]:
     return {(kind, trace, device, name): share for kind, trace, device, name, share in con.execute(_SHARES).fetchall()}
 
 
-def summary(con: duckdb.DuckDBPyConnection, diagnosis: Diagnosis) -> Summary:
+def summary(con: duckdb.DuckDBPyConnection, diagnosis: Diagnosis) -> RunSummary:
     """Return what a run's answer comes down to."""
     places = [((o.rule, o.trace, o.device), o) for o in diagnosis.outcomes]
-    return Summary(
+    return RunSummary(
         shares(con),
         {place: outcome.state for place, outcome in places},
         {place: outcome.reason for place, outcome in places},
     )
 
 
-def differences(one: Summary, other: Summary) -> tuple[str, ...]:
+def differences(one: RunSummary, other: RunSummary) -> tuple[str, ...]:
     """Return where two answers differ; the first few of them."""
     broken = []
     for key in sorted(one.shares.keys() | other.shares.keys()):
@@ -94,7 +94,7 @@ def differences(one: Summary, other: Summary) -> tuple[str, ...]:
     return _first(broken)
 
 
-def turned_clear(full: Summary, thin: Summary, rules: frozenset[str]) -> tuple[str, ...]:
+def turned_clear(full: RunSummary, thin: RunSummary, rules: frozenset[str]) -> tuple[str, ...]:
     """Return the verdicts of rules that fired and are clear once less is recorded: not seen is no all-clear."""
     return _first(
         [

@@ -40,7 +40,7 @@ _BYTES_A_CALL = 12 * (PREDECESSORS + 1) + 72
 
 
 @dataclass(frozen=True)
-class Calls:
+class RankCalls:
     """The collectives and messages of one device that all their members have matched, in the order of its scan."""
 
     position: Ints  # in the scan
@@ -57,9 +57,9 @@ class Calls:
         is_message = scan.cause_of_op.where(lambda name: name == MESSAGE)
         return cls(at, scan.match[at], scan.wait[at], scan.dur[at], scan.end[at], is_message[at])
 
-    def taken(self, which: Ints | Flags) -> Calls:
+    def taken(self, which: Ints | Flags) -> RankCalls:
         """Return some of the calls."""
-        return Calls(*(getattr(self, name)[which] for name in Calls.__dataclass_fields__))
+        return RankCalls(*(getattr(self, name)[which] for name in RankCalls.__dataclass_fields__))
 
 
 class RankScans:
@@ -95,7 +95,7 @@ class Asked(NamedTuple):
     what_ifs: Sequence[WhatIf]
 
 
-class Leads(NamedTuple):
+class CallLeads(NamedTuple):
     """The lead with which each call is left (row) in each what-if (column), and how far off it is at most."""
 
     lead_ns: Ints
@@ -106,12 +106,12 @@ class Leads(NamedTuple):
 class Meetings:
     """Where the devices of a run meet, in an order in which each can reach its own: levels that share no device."""
 
-    calls: tuple[Calls, ...]  # of each device, without those that are not whole or would deadlock
+    calls: tuple[RankCalls, ...]  # of each device, without those that are not whole or would deadlock
     first: Ints  # the number of each device's first call: calls are numbered device by device
     steps: tuple[_Step, ...]
 
     @classmethod
-    def of_calls(cls, calls: Sequence[Calls], sizes: Mapping[int, int]) -> Self:
+    def of_calls(cls, calls: Sequence[RankCalls], sizes: Mapping[int, int]) -> Self:
         """Find the meetings of devices; `sizes` is how many members each collective has, in the run and outside."""
         matches, code, present = np.unique(
             np.concatenate([np.zeros(0, np.int64), *(own.match for own in calls)]),
@@ -287,14 +287,14 @@ class ContractedRun:
     scans: RankScans
     rounds: int = ROUNDS
 
-    def leads(self, asked: Sequence[Sequence[WhatIf]], calls: Ints | None = None, rounds: int = ROUNDS) -> Leads:
+    def leads(self, asked: Sequence[Sequence[WhatIf]], calls: Ints | None = None, rounds: int = ROUNDS) -> CallLeads:
         """Return the leads of calls, one column for each element of `asked`, each of which has one what-if per device.
 
         `calls` are their numbers, by default all.
         """
         lanes = max(1, _PASS_BYTES // (_BYTES_A_CALL * max(self.meetings.count, 1)))
         parts = [self._leads(asked[first : first + lanes], calls) for first in range(0, len(asked), lanes)]
-        return Leads(*(np.concatenate(column, axis=1) for column in zip(*parts, strict=True)))
+        return CallLeads(*(np.concatenate(column, axis=1) for column in zip(*parts, strict=True)))
 
     @cached_property
     def positions(self) -> list[list[int]]:
@@ -314,7 +314,7 @@ class ContractedRun:
         """The contractions of scans in which nothing changes, by number, as far as they were needed."""
         return {}
 
-    def _leads(self, asked: Sequence[Sequence[WhatIf]], calls: Ints | None) -> Leads:
+    def _leads(self, asked: Sequence[Sequence[WhatIf]], calls: Ints | None) -> CallLeads:
         by_scan = list(zip(*asked, strict=True))
         found = self._arrivals(by_scan)
         of_scans = [[STRAGGLER_WAIT in what_if.removed for what_if in what_ifs] for what_ifs in by_scan]
@@ -338,7 +338,7 @@ class ContractedRun:
             arrived = Arrived(arrived.lead_ns[:, is_open], arrived.source[:, is_open])
             found = _with_sources(Arrivals(*(array[..., is_open] for array in found.arrays)), arrived, left)
             more = arrived.lead_ns - self.meetings.begun(found, left)
-        return Leads(lead, off)
+        return CallLeads(lead, off)
 
     def _arrivals(self, by_scan: Sequence[Sequence[WhatIf]]) -> Arrivals:
         """Return the contractions of all devices one after the other, where `before` numbers calls of all devices."""

@@ -12,7 +12,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from traceanalyzer.attribution.lead_scan.contracted_run import Calls
+from traceanalyzer.attribution.lead_scan.contracted_run import RankCalls
 from traceanalyzer.attribution.lead_scan.scan import LOADER_WORKERS, STREAM_WAITS, Scan
 from traceanalyzer.attribution.vocabulary.arrow_columns import column
 
@@ -38,7 +38,7 @@ class ScanFacts:
 
     causes: frozenset[str]
     event_count: int
-    calls: Calls
+    calls: RankCalls
     opens_at: int | None  # position of the first op of the window's steps
     closes_at: int | None  # position of the first op after them
     only_in_window: bool
@@ -56,7 +56,7 @@ class ScanFacts:
         return cls(
             scan.causes(),
             scan.events.count,
-            Calls.of_scan(scan),
+            RankCalls.of_scan(scan),
             opens,
             closes,
             scan.only_in_window,

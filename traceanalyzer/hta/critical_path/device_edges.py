@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 
 from traceanalyzer.hta.critical_path.graph import Graph
-from traceanalyzer.hta.critical_path.records import DeviceOp, HostCall, Records, SyncRecord
+from traceanalyzer.hta.critical_path.records import DeviceOp, HostCall, RecordedSync, Records
 
 # Calls that put one operation into a queue.
 LAUNCHING = frozenset(
@@ -75,7 +75,7 @@ def add_device_edges(graph: Graph) -> None:
     launches = _Launches(graph.records)
     last: dict[_Stream, DeviceOp] = {}
     awaited: dict[int, DeviceOp] = {}
-    events: list[DeviceOp | SyncRecord] = [*graph.ops.values(), *graph.syncs]
+    events: list[DeviceOp | RecordedSync] = [*graph.ops.values(), *graph.syncs]
     for event in sorted(events, key=_order):
         if isinstance(event, DeviceOp):
             _add_op(graph, event, launches, last.get((event.device, event.stream)), awaited.get(event.position))
@@ -89,11 +89,11 @@ def add_device_edges(graph: Graph) -> None:
             _add_host_wait(graph, event, launches, last)
 
 
-def _order(event: DeviceOp | SyncRecord) -> tuple[int, int]:
+def _order(event: DeviceOp | RecordedSync) -> tuple[int, int]:
     return event.start_ns if isinstance(event, DeviceOp) else event.end_ns, event.position
 
 
-def _recorded_work(graph: Graph, sync: SyncRecord, launches: _Launches) -> DeviceOp | None:
+def _recorded_work(graph: Graph, sync: RecordedSync, launches: _Launches) -> DeviceOp | None:
     """Return the operation that was launched last before the event that is waited for was recorded."""
     record = graph.call_of.get(sync.wait_on_correlation)
     if record is None or record.name != RECORDING or sync.wait_on_stream is None:
@@ -122,7 +122,7 @@ def _add_op(graph: Graph, op: DeviceOp, launches: _Launches, before: DeviceOp | 
         graph.add_time(graph.ends[before.position], start, "kernel_kernel")
 
 
-def _add_host_wait(graph: Graph, sync: SyncRecord, launches: _Launches, last: dict[_Stream, DeviceOp]) -> None:
+def _add_host_wait(graph: Graph, sync: RecordedSync, launches: _Launches, last: dict[_Stream, DeviceOp]) -> None:
     if sync.kind == "event":
         work = [_recorded_work(graph, sync, launches)]
     elif sync.kind == "stream":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from traceanalyzer.hta.critical_path.records import DeviceOp, HostCall, Records, SyncRecord
+from traceanalyzer.hta.critical_path.records import DeviceOp, HostCall, RecordedSync, Records
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Graph:
     records: Records
     calls: dict[int, HostCall]
     ops: dict[int, DeviceOp]
-    syncs: tuple[SyncRecord, ...]
+    syncs: tuple[RecordedSync, ...]
     call_of: dict[int | None, HostCall]
     nodes: tuple[Node, ...]
     starts: dict[int, int]
@@ -83,7 +83,7 @@ def graph_without_edges(records: Records) -> Graph:
     return Graph(records, calls, ops, syncs, call_of, nodes, starts, ends)
 
 
-def _nodes(events: Iterable[HostCall | DeviceOp | SyncRecord]) -> tuple[Node, ...]:
+def _nodes(events: Iterable[HostCall | DeviceOp | RecordedSync]) -> tuple[Node, ...]:
     nodes = [
         node
         for event in events

@@ -11,7 +11,7 @@ from traceanalyzer.hta.critical_path.device_edges import add_device_edges
 from traceanalyzer.hta.critical_path.graph import Edge, Graph, Node, graph_without_edges
 from traceanalyzer.hta.critical_path.host_edges import add_lock_edges, add_thread_edges
 from traceanalyzer.hta.critical_path.longest import longest_path
-from traceanalyzer.hta.critical_path.records import Window, read_records
+from traceanalyzer.hta.critical_path.records import PathWindow, read_records
 
 # host and device: time in calls and operations; launch: from the start of a launch call to the start of its operation;
 # kernel_kernel: between two operations of a stream; left_out: time of the span that no edge of the path counts.
@@ -41,7 +41,7 @@ class CriticalPath:
     so no place in the graph; `circle_edge_count` how many edges contradict the order of time.
     """
 
-    window: Window
+    window: PathWindow
     parts: tuple[PathPart, ...]
     length_ns: int
     span_ns: int

@@ -42,7 +42,7 @@ class DeviceOp:
 
 
 @dataclass(frozen=True, slots=True)
-class SyncRecord:
+class RecordedSync:
     """A synchronisation: what waits, and for what."""
 
     position: int
@@ -57,7 +57,7 @@ class SyncRecord:
 
 
 @dataclass(frozen=True)
-class Window:
+class PathWindow:
     """A part of a trace by its annotation; `annotation` is empty for all of it."""
 
     annotation: str
@@ -72,10 +72,10 @@ class Records:
     `calls`, `ops` and `syncs` are by position in the file; `merged` maps a thread to the one that it counts with.
     """
 
-    window: Window
+    window: PathWindow
     calls: dict[int, HostCall]
     ops: tuple[DeviceOp, ...]
-    syncs: tuple[SyncRecord, ...]
+    syncs: tuple[RecordedSync, ...]
     merged: dict[int, int]
     unlinked_op_count: int
 
@@ -94,7 +94,7 @@ def read_records(
     calls = {call.position: call for call in rows if call.start_ns < before_ns}
     correlations = {call.correlation for call in calls.values() if call.is_call}
     every = [DeviceOp(*row) for row in _rows(connection, "device_ops", trace_id=trace_id)]
-    syncs = [SyncRecord(*row) for row in _rows(connection, "sync_records", trace_id=trace_id)]
+    syncs = [RecordedSync(*row) for row in _rows(connection, "sync_records", trace_id=trace_id)]
     window = _window(connection, trace_id, annotation, instance, before_ns)
     unlinked = "SELECT count(*) FROM canonical.gpu_ops WHERE trace_id = ? AND launch_id IS NULL"
     return Records(
@@ -109,20 +109,20 @@ def read_records(
 
 def _window(
     connection: duckdb.DuckDBPyConnection, trace_id: int, annotation: str, instance: int, before_ns: int
-) -> Window:
+) -> PathWindow:
     if not annotation:
         ((start_ns, end_ns),) = _rows(connection, "recorded_span", trace_id=trace_id, before_ns=before_ns)
-        return Window("", start_ns or 0, end_ns or 0)
+        return PathWindow("", start_ns or 0, end_ns or 0)
     rows = _rows(connection, "annotations", trace_id=trace_id, part=annotation)
     marks = [(name, start_ns, end_ns) for _, _, name, start_ns, end_ns in rows if start_ns < before_ns]
     if not 0 <= instance < len(marks):
         number = f"{len(marks)} annotations" if marks else "no annotation"
         hint = "numbers begin at 0; `traceanalyzer sql` shows names: SELECT name FROM host_slices"
         raise TraceAnalyzerError(f"{number} with {annotation!r} in the name, so none is number {instance}", None, hint)
-    return Window(*marks[instance])
+    return PathWindow(*marks[instance])
 
 
-def _merged_threads(connection: duckdb.DuckDBPyConnection, trace_id: int, window: Window) -> dict[int, int]:
+def _merged_threads(connection: duckdb.DuckDBPyConnection, trace_id: int, window: PathWindow) -> dict[int, int]:
     """Return the backward thread → the forward thread, where exactly one thread each has such a name in the window."""
     threads = []
     for part in ("autograd", "forward"):

@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.ingest.packed.streams import BROKEN, Budget, UnpackLimits, opened
+from traceanalyzer.ingest.packed.streams import BROKEN, UnpackBudget, UnpackLimits, opened
 
 # A raw page has a few thousand columns of fifty letters; a record of more is none.
 MAX_LINE_BYTES = 4 * 2**20
@@ -79,7 +79,7 @@ class RecordFile:
     def _blocks(self) -> Iterator[bytes]:
         """Return the file's bytes, unpacked; where a compressed file ends early, those before."""
         with closing(opened(self._path)) as stream:
-            counted = Budget(LIMITS, self._path).counting(stream)
+            counted = UnpackBudget(LIMITS, self._path).counting(stream)
             while True:
                 try:
                     block = counted.read(_BLOCK_BYTES)

@@ -20,7 +20,7 @@ _FORMATS = {
 
 
 @dataclass(frozen=True)
-class Entry:
+class PayloadField:
     """One field of a payload: its name, its offset and how its bytes are read."""
 
     name: str
@@ -43,13 +43,13 @@ class PayloadDecoder:
 
     def __init__(self, entries: pa.Table) -> None:
         self.inits: list[CommunicatorInit] = []
-        self._schemas: dict[tuple[int, int], list[Entry]] = {}
+        self._schemas: dict[tuple[int, int], list[PayloadField]] = {}
         rows = [row for row in entries.to_pylist() if row["schemaId"] is not None]
         for row in sorted(rows, key=lambda row: (row["domainId"] or 0, row["schemaId"], row["idx"] or 0)):
             shape = _FORMATS.get(row["type"])
             if shape and row["name"]:
                 key = (row["domainId"] or 0, row["schemaId"])
-                self._schemas.setdefault(key, []).append(Entry(row["name"], row["offset"] or 0, "<" + shape))
+                self._schemas.setdefault(key, []).append(PayloadField(row["name"], row["offset"] or 0, "<" + shape))
 
     def decode(self, blobs: Column, threads: Column) -> Column:
         """Return each payload as JSON text; NULL where there is none or its schema is unknown."""

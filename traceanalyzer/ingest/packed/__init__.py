@@ -26,8 +26,8 @@ from traceanalyzer.ingest.packed.streams import (
     HEAD_BYTES,
     HINT,
     LIMITS,
-    Budget,
     Reader,
+    UnpackBudget,
     UnpackLimits,
     head_of,
     is_compressed,
@@ -189,7 +189,7 @@ def _decompress(source: Path, target: Path, limits: UnpackLimits) -> None:
     """Write what can be read of a compressed file; raise TraceAnalyzerError where nothing can."""
     written = 0
     with closing(opened(source)) as packed, target.open("wb") as plain:
-        reader = Budget(limits, source).counting(packed)
+        reader = UnpackBudget(limits, source).counting(packed)
         while True:
             try:
                 block = reader.read(_SMALL_BYTES)

@@ -17,8 +17,8 @@ from traceanalyzer.ingest.packed.streams import (
     BROKEN,
     HINT,
     TAIL_BYTES,
-    Budget,
     Reader,
+    UnpackBudget,
     UnpackLimits,
     damaged,
     opened,
@@ -44,7 +44,7 @@ def members(path: Path, limits: UnpackLimits) -> Iterator[tuple[str, Reader]]:
 
     Hidden files are left out. Raises TraceAnalyzerError where the archive is damaged or passes a limit.
     """
-    budget = Budget(limits, path)
+    budget = UnpackBudget(limits, path)
     with path.open("rb") as file:
         is_zip = file.read(4) in (_ZIP, _ZIP_END)
     try:
@@ -61,7 +61,7 @@ def members(path: Path, limits: UnpackLimits) -> Iterator[tuple[str, Reader]]:
         raise TraceAnalyzerError(f"cannot be unpacked: {error}", path, HINT) from error
 
 
-def _zip_members(path: Path, budget: Budget, limits: UnpackLimits) -> Iterator[tuple[str, Reader | None]]:
+def _zip_members(path: Path, budget: UnpackBudget, limits: UnpackLimits) -> Iterator[tuple[str, Reader | None]]:
     if _directory_bytes(path) > limits.directory_bytes:
         raise TraceAnalyzerError(f"holds more than {limits.members:,} files, or very long names", path, HINT)
     with zipfile.ZipFile(path) as archive:
@@ -86,7 +86,7 @@ def _directory_bytes(path: Path) -> int:
     return int(size)
 
 
-def _tar_members(path: Path, budget: Budget, limits: UnpackLimits) -> Iterator[tuple[str, Reader | None]]:
+def _tar_members(path: Path, budget: UnpackBudget, limits: UnpackLimits) -> Iterator[tuple[str, Reader | None]]:
     class Header(tarfile.TarInfo):
         """A header of which no text is read that is too long."""
 

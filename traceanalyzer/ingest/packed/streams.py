@@ -125,7 +125,7 @@ class _XzReader:
         return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY_BYTES)
 
 
-class Budget:
+class UnpackBudget:
     """What may still be unpacked from a file."""
 
     def __init__(self, limits: UnpackLimits, path: Path) -> None:
@@ -152,7 +152,7 @@ class Budget:
 class CountedReader:
     """A stream of which all that is read counts; `tail` holds the last bytes that were."""
 
-    def __init__(self, stream: Reader, budget: Budget) -> None:
+    def __init__(self, stream: Reader, budget: UnpackBudget) -> None:
         self._stream = stream
         self._budget = budget
         self.tail = b""
