@@ -78,6 +78,7 @@ COMMANDS = {
     "diagnose and check": ["diagnose", "RUN", "--self-check"],
     "whatif": ["whatif", "RUN", "--remove", "host.python"],
     "ingest": ["ingest", "RUN", "-v"],
+    "folded stacks of the host": ["flame", "RUN", "--of", "host", "--format", "folded"],
     "slices": ["sql", "RUN", "SELECT name, raw_category FROM host_slices"],
     "slices as JSON": ["sql", "RUN", "FROM host_slices", "--format", "json"],
     "threads": ["sql", "RUN", "FROM threads"],

@@ -80,7 +80,7 @@ def _shortened(array: Array, layout: TableLayout, column: ColumnSpec, defects: D
     most = layout.table.longest
     if not (pa.types.is_binary(array.type) or pa.types.is_string(array.type)):
         return array
-    long = above(cast("Array", pc.binary_length(array)), most)
+    long = above(cast("Array", pc.call_function("binary_length", [array])), most)
     if not count(long):
         return array
     defects.add("long-text", count(long), f"{layout.stored_name}.{column.name}")
