@@ -78,7 +78,6 @@ COMMANDS = {
     "diagnose and check": ["diagnose", "RUN", "--self-check"],
     "whatif": ["whatif", "RUN", "--remove", "host.python"],
     "ingest": ["ingest", "RUN", "-v"],
-    "folded stacks of the host": ["flame", "RUN", "--of", "host", "--format", "folded"],
     "slices": ["sql", "RUN", "SELECT name, raw_category FROM host_slices"],
     "slices as JSON": ["sql", "RUN", "FROM host_slices", "--format", "json"],
     "threads": ["sql", "RUN", "FROM threads"],
@@ -107,6 +106,17 @@ def test_no_text_comes_out_raw(run_folder: Path, tmp_path_factory: pytest.TempPa
     assert RAW.search(shown) is None, repr(shown[max(0, RAW.search(shown).start() - 200) :][:400])  # type: ignore[union-attr]
     assert SECRET not in shown, shown[max(0, shown.index(SECRET) - 200) :][:400]
     assert not any(line.startswith("error: forged") for line in shown.splitlines())
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("kind", ["host", "device"])
+def test_folded_stacks_hold_no_text_raw(run_folder: Path, tmp_path: Path, kind: str) -> None:
+    target = tmp_path / "stacks.folded"
+    assert main(["flame", str(run_folder), "--of", kind, "-o", str(target)]) == 0
+    text = target.read_text()
+    assert "HF_TOKEN=" in text
+    assert RAW.search(text) is None
+    assert SECRET not in text
 
 
 def test_an_error_about_a_rule_file_shows_none_of_its_secrets(
