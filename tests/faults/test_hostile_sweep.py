@@ -108,6 +108,17 @@ def test_no_text_comes_out_raw(run_folder: Path, tmp_path_factory: pytest.TempPa
     assert not any(line.startswith("error: forged") for line in shown.splitlines())
 
 
+@pytest.mark.check
+@pytest.mark.parametrize("kind", ["host", "device"])
+def test_folded_stacks_hold_no_text_raw(run_folder: Path, tmp_path: Path, kind: str) -> None:
+    target = tmp_path / "stacks.folded"
+    assert main(["flame", str(run_folder), "--of", kind, "-o", str(target)]) == 0
+    text = target.read_text()
+    assert "HF_TOKEN=" in text
+    assert RAW.search(text) is None
+    assert SECRET not in text
+
+
 def test_an_error_about_a_rule_file_shows_none_of_its_secrets(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -82,3 +82,20 @@ def test_a_cpu_sample_without_a_time_is_left_out_and_counted(tmp_path: Path, tak
     found = ingest(tmp_path, tables)
     assert found.column("cpu_samples", "start_ns") == [5000]
     assert found.defects()["no-times"] == 1
+
+
+@pytest.mark.check
+def test_a_text_of_a_hundred_megabytes_costs_itself(tmp_path: Path) -> None:
+    tables = dict(whole_export())
+    long = 100 * 2**20
+    tables["StringIds"] = [
+        *tables["StringIds"],
+        {"id": 10_000, "value": "é" * long},
+        {"id": 10_001, "value": bytes(long)},
+    ]
+    tables[KERNEL] = [*tables[KERNEL], {**tables[KERNEL][0], "demangledName": 10_000, "start": 7000, "end": 7100}]
+    tables["NVTX_EVENTS"] = [{**tables["NVTX_EVENTS"][0], "text": "x" * long, "binaryData": bytes(long)}]
+    found = ingest(tmp_path, tables)
+    assert found.defects()["long-text"] == 4
+    assert "é" * 2**15 in found.column("gpu_ops", "name")
+    assert "gemm_kernel" in found.column("gpu_ops", "name")

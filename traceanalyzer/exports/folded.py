@@ -42,8 +42,7 @@ def _frame(name: str) -> str:
 def write_stacks(stacks: Sequence[tuple[str, int]], target: IO[bytes]) -> None:
     """Write stacks that are folded already, as the metric flame has them, in the order of their names."""
     for stack, value in sorted(stacks):
-        frames = ";".join(_BETWEEN.sub(" ", frame).strip() or "?" for frame in stack.split(";"))
-        target.write(f"{frames} {value}\n".encode("utf-8", "replace"))
+        target.write(f"{';'.join(map(_frame, stack.split(';')))} {value}\n".encode())
 
 
 def _by_stack(root: str, turns: Iterable[Turn]) -> Counter[tuple[str, ...]]:

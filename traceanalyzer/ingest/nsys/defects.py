@@ -40,6 +40,11 @@ KINDS = {
         "loss",
         "a number is larger or smaller than any that nsys records; it was read as unknown",
     ),
+    "long-text": (
+        "loss",
+        "a text is longer than any that nsys writes: a name was cut to 65,536 bytes, other texts to 1 MiB, and longer "
+        "binary data was left out",
+    ),
     "invalid-utf8": ("repair", "text is no UTF-8; bad bytes were replaced"),
     "negative-duration": ("repair", "an event ends before it starts; its duration was set to zero"),
     "no-times": ("loss", "an event has no start or no end; it was left out"),

@@ -7,13 +7,14 @@ from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from traceanalyzer.ingest.nsys.defects import Defects
 from traceanalyzer.ingest.nsys.export.ranges import in_range
 from traceanalyzer.ingest.nsys.export.source import Source
 from traceanalyzer.ingest.nsys.export.tables import ColumnSpec, TableLayout
 from traceanalyzer.ingest.nsys.masks import Column as Array
-from traceanalyzer.ingest.nsys.masks import count, known, less, negated, where
+from traceanalyzer.ingest.nsys.masks import above, count, known, less, negated, where
 
 # Sees every batch of a table on its way; what it returns goes on, what it takes out goes its own way.
 Hook = Callable[[pa.RecordBatch], pa.RecordBatch]
@@ -62,6 +63,8 @@ def _column(column: ColumnSpec, batch: pa.RecordBatch, layout: TableLayout, defe
     if column.name not in layout.stored:
         return cast("Array", pa.nulls(batch.num_rows, column.arrow_type))  # type: ignore[call-overload]
     array = batch.column(column.name)
+    if column.type in ("text", "blob"):
+        array = _shortened(array, layout, column, defects)
     if array.type == column.arrow_type:
         return array
     if column.type == "text":
@@ -70,6 +73,27 @@ def _column(column: ColumnSpec, batch: pa.RecordBatch, layout: TableLayout, defe
         return array.cast(column.arrow_type, safe=False)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return _numbers(array, column, layout, defects)
+
+
+def _shortened(array: Array, layout: TableLayout, column: ColumnSpec, defects: Defects) -> Array:
+    """Cut texts that are longer than any tool writes, and leave out such blobs, half of which mean nothing."""
+    most = layout.table.longest
+    if not (pa.types.is_binary(array.type) or pa.types.is_string(array.type)):
+        return array
+    long = above(cast("Array", pc.call_function("binary_length", [array])), most)
+    if not count(long):
+        return array
+    defects.add("long-text", count(long), f"{layout.stored_name}.{column.name}")
+    raw: list[bytes | None] = array.cast(pa.binary()).to_pylist()
+    kept = [
+        value
+        if value is None or len(value) <= most
+        else value[:most].decode("utf-8", "ignore").encode()
+        if column.type == "text"
+        else b""
+        for value in raw
+    ]
+    return pa.array(kept, pa.binary()).cast(array.type)
 
 
 def _text(array: Array, layout: TableLayout, column: ColumnSpec, defects: Defects) -> Array:

@@ -131,13 +131,17 @@ class SqliteSource:
             yield from self._slow_batches(query, layout, columns, count, defects)
 
     def _select(self, layout: TableLayout, columns: Sequence[str]) -> str:
-        """Build the query: names of columns come from the file's own schema, text is handed out as bytes."""
+        """Build the query: names of columns come from the file's own schema, text is handed out as bytes.
+
+        A text of more bytes than are read comes with one of those behind them, to tell that there are more.
+        """
         types = {column.name: column.type for column in layout.table.columns}
         terms = []
         for column in columns:
             stored = _identifier(layout.stored[column])
             # COALESCE: the driver takes a column that starts with NULLs for a number.
-            terms.append(f"COALESCE(CAST({stored} AS BLOB), x'')" if types[column] in ("text", "blob") else stored)
+            text = f"COALESCE(substr(CAST({stored} AS BLOB), 1, {layout.table.longest + 1}), x'')"
+            terms.append(text if types[column] in ("text", "blob") else stored)
         return f"SELECT {', '.join(terms)} FROM {_identifier(layout.stored_name)}"
 
     def _adbc_batches(self, query: str) -> Iterator[pa.RecordBatch]:

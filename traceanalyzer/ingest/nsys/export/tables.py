@@ -15,6 +15,8 @@ _ARROW_TYPES: dict[str, pa.DataType] = {
     "text": pa.string(),
     "blob": pa.binary(),
 }
+# Texts of more bytes than tools write: names are many, and their longest is that of a trace's other formats.
+_LONGEST_NAME, _LONGEST = 2**16, 2**20
 _VERSIONED = re.compile(r"^(?P<name>.+?)(?:_V(?P<version>\d{1,4}))?$")
 
 
@@ -42,6 +44,11 @@ class NsysTable:
     name: str
     columns: tuple[ColumnSpec, ...]
     aliases: tuple[str, ...] = ()
+
+    @property
+    def longest(self) -> int:
+        """Return how many bytes of a text or a blob are read."""
+        return _LONGEST_NAME if self.relation == "string_ids" else _LONGEST
 
     @cached_property
     def schema(self) -> pa.Schema:
