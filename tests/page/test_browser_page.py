@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import opened_browser
+from browser import check_accessibility, opened_browser, visit
 from drawn_summaries import capture, finding
 from hostile_trace import write_hostile_trace
-from tiers import needed
 
 from traceanalyzer.comparison.comparing import compare
 from traceanalyzer.report import formats
@@ -25,28 +21,6 @@ pytestmark = pytest.mark.check
 
 WIDTHS = (320, 390, 768, 1200, 1920)
 STRIP = "figure.timeline canvas"
-
-
-@dataclass
-class Visit:
-    """An open page, what it asked the network for, and what it said was wrong."""
-
-    page: Any
-    requests: list[str] = field(default_factory=list)
-    errors: list[str] = field(default_factory=list)
-
-    def visible(self) -> list[float]:
-        """Return the range that the first timeline shows."""
-        shown: list[float] = self.page.evaluate("ta.strips[0].v")
-        return shown
-
-    def wait_for(self, expression: str) -> None:
-        """Wait until an expression holds; playwright's own way needs what the page's policy forbids."""
-        for _ in range(100):
-            if self.page.evaluate(expression):
-                return
-            self.page.wait_for_timeout(50)
-        raise AssertionError(f"never: {expression}")
 
 
 @pytest.fixture(scope="module")
@@ -87,25 +61,6 @@ def _written(trace: Path, folder: Path) -> Path:
     with open_run(trace, store=folder / "store") as run:
         file.write_text(page(run.diagnose(), run), encoding="utf-8")
     return file
-
-
-@contextmanager
-def visit(browser: Any, file: Path, fragment: str = "", **options: Any) -> Iterator[Visit]:
-    """Open a page without a network; afterwards it must have asked for nothing but itself, and found nothing wrong."""
-    context = browser.new_context(
-        **{"viewport": {"width": 1200, "height": 900}, "offline": True, "reduced_motion": "reduce", **options}
-    )
-    seen = Visit(context.new_page())
-    seen.page.on("request", lambda request: seen.requests.append(request.url))
-    seen.page.on("pageerror", lambda error: seen.errors.append(str(error)))
-    seen.page.on("console", lambda message: seen.errors.append(message.text) if message.type == "error" else None)
-    try:
-        seen.page.goto(file.as_uri() + fragment)
-        yield seen
-        assert [url for url in seen.requests if not url.startswith("data:")] == [file.as_uri()]
-        assert seen.errors == []
-    finally:
-        context.close()
 
 
 def test_page_asks_for_nothing_but_itself_and_finds_no_error(browser: Any, sample: Path) -> None:
@@ -284,16 +239,6 @@ def test_names_in_evidence_can_be_read_on_a_phone(browser: Any, sample: Path) ->
 def test_accessibility_has_no_violation(browser: Any, sample: Path, difference: Path, scheme: str, width: int) -> None:
     for file in (sample, difference):
         check_accessibility(browser, file, color_scheme=scheme, viewport={"width": width, "height": 900})
-
-
-def check_accessibility(browser: Any, file: Path, **options: Any) -> None:
-    """Assert that axe finds nothing in a page, which also asks for nothing but itself and says no error."""
-    axe = Path(needed("axe_playwright_python").__file__ or "").parent / "axe.min.js"
-    with visit(browser, file, **options) as seen:
-        seen.page.evaluate(axe.read_text(encoding="utf-8"))
-        found = seen.page.evaluate("axe.run(document, { resultTypes: ['violations'] }).then((all) => all.violations)")
-    told = [(rule["id"], rule["impact"], [node["html"][:160] for node in rule["nodes"][:3]]) for rule in found]
-    assert told == [], json.dumps(told, indent=1)
 
 
 def test_page_prints(browser: Any, sample: Path) -> None:

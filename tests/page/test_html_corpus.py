@@ -1,11 +1,13 @@
-"""Pages of real traces: each is whole, small, and says the numbers of the JSON report."""
+"""Pages of real traces: each is whole, small, accessible, and says the numbers of the JSON report."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from browser import check_accessibility, opened_browser
 from conftest import corpus_path
 from html_pages import check_page, drops_of, numbers_of
 
@@ -24,10 +26,17 @@ def runs() -> Iterator[Path]:
             yield from sorted(path for path in folder.iterdir() if path.suffix != ".md" and path.name[0] != ".")
 
 
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """One browser for all pages."""
+    with opened_browser() as opened:
+        yield opened
+
+
 @pytest.mark.check
 @pytest.mark.parametrize("path", list(runs()), ids=lambda path: path.name)
 def test_page_of_a_real_trace_is_whole_and_says_the_numbers_of_the_diagnosis(
-    path: Path, store_of: Callable[[Path], Path]
+    path: Path, request: pytest.FixtureRequest, tmp_path: Path, store_of: Callable[[Path], Path]
 ) -> None:
     with open_run(path, store=store_of(path)) as run:
         diagnosis = run.diagnose(settings=NO_SETTINGS)
@@ -46,6 +55,11 @@ def test_page_of_a_real_trace_is_whole_and_says_the_numbers_of_the_diagnosis(
     assert {rule: ns for rule, ns in cards.items() if ns} == {
         rule: str(firsts[rule].saving_ns) for rule in cards if rule and firsts[rule].saving_ns is not None
     }
+    file = tmp_path / "report.html"
+    file.write_text(text, encoding="utf-8")
+    browser = request.getfixturevalue("browser")  # skips where there is none, once all above holds
+    for scheme in ("light", "dark"):
+        check_accessibility(browser, file, color_scheme=scheme)
 
 
 @pytest.mark.parametrize("name", ["more/mi300_qwen.json.gz", "kineto/h100_owlv2_inference.json.gz"])

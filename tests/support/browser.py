@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -49,3 +51,54 @@ def opened_browser() -> Iterator[Any]:
             yield browser
         finally:
             browser.close()
+
+
+@dataclass
+class Visit:
+    """An open page, what it asked the network for, and what it said was wrong."""
+
+    page: Any
+    requests: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+    def visible(self) -> list[float]:
+        """Return the range that the first timeline shows."""
+        shown: list[float] = self.page.evaluate("ta.strips[0].v")
+        return shown
+
+    def wait_for(self, expression: str) -> None:
+        """Wait until an expression holds; playwright's own way needs what the page's policy forbids."""
+        for _ in range(100):
+            if self.page.evaluate(expression):
+                return
+            self.page.wait_for_timeout(50)
+        raise AssertionError(f"never: {expression}")
+
+
+@contextmanager
+def visit(browser: Any, file: Path, fragment: str = "", **options: Any) -> Iterator[Visit]:
+    """Open a page without a network; afterwards it must have asked for nothing but itself, and found nothing wrong."""
+    context = browser.new_context(
+        **{"viewport": {"width": 1200, "height": 900}, "offline": True, "reduced_motion": "reduce", **options}
+    )
+    seen = Visit(context.new_page())
+    seen.page.on("request", lambda request: seen.requests.append(request.url))
+    seen.page.on("pageerror", lambda error: seen.errors.append(str(error)))
+    seen.page.on("console", lambda message: seen.errors.append(message.text) if message.type == "error" else None)
+    try:
+        seen.page.goto(file.as_uri() + fragment)
+        yield seen
+        assert [url for url in seen.requests if not url.startswith("data:")] == [file.as_uri()]
+        assert seen.errors == []
+    finally:
+        context.close()
+
+
+def check_accessibility(browser: Any, file: Path, **options: Any) -> None:
+    """Assert that axe finds nothing in a page, which also asks for nothing but itself and says no error."""
+    axe = Path(needed("axe_playwright_python").__file__ or "").parent / "axe.min.js"
+    with visit(browser, file, **options) as seen:
+        seen.page.evaluate(axe.read_text(encoding="utf-8"))
+        found = seen.page.evaluate("axe.run(document, { resultTypes: ['violations'] }).then((all) => all.violations)")
+    told = [(rule["id"], rule["impact"], [node["html"][:160] for node in rule["nodes"][:3]]) for rule in found]
+    assert told == [], json.dumps(told, indent=1)
