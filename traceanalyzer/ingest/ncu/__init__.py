@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import IngestOptions, Progress
 from traceanalyzer.ingest.ncu.pages import Pages
-from traceanalyzer.ingest.ncu.records import RecordFile
+from traceanalyzer.ingest.ncu.records import RecordFile, Records
 from traceanalyzer.ingest.ncu.units import has_decimal_comma
 from traceanalyzer.ingest.packed.streams import head_of
 
 if TYPE_CHECKING:
-    from traceanalyzer.ingest.ncu.reports import ReportFile
     from traceanalyzer.ingest.sink import TraceSink
 
 # What writes a table out of a report, which only NVIDIA's programs read (the extra `ncu` has one).
@@ -87,7 +86,7 @@ class NcuIngester:
             for name, rows in batches.items():
                 _append(sink, name, rows)
 
-    def _opened(self, path: Path) -> tuple[RecordFile | ReportFile, Pages]:
+    def _opened(self, path: Path) -> tuple[Records, Pages]:
         return RecordFile(path), Pages(has_decimal_comma(head_of(path)))
 
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Protocol
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest.packed.streams import BROKEN, UnpackBudget, UnpackLimits, opened
@@ -25,6 +26,18 @@ _QUOTED_ROW = re.compile(r'\s*"\d+"\s*,')
 _PLAIN_ROW = re.compile(r"\s*\d+\s*,")
 # The second line of a raw page: units below the names, and nothing below ID.
 _UNITS = re.compile(r'\s*(?:"")?\s*,')
+
+
+class Records(Protocol):
+    """What is read of a file, record by record, and how that went."""
+
+    read_bytes: int
+    truncated: bool
+    lost_count: int
+    first_lost: str | None
+
+    def records(self) -> Iterator[list[str]]:
+        """Return each header, row of units and row, as lists of cells."""
 
 
 class RecordFile:

@@ -14,6 +14,7 @@ from typing import BinaryIO, cast
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest.ncu import NcuIngester
 from traceanalyzer.ingest.ncu.pages import Pages
+from traceanalyzer.ingest.ncu.records import Records
 
 _FIRST_BYTES = b"NVR\0"
 
@@ -33,7 +34,7 @@ class NcuReportIngester(NcuIngester):
         """Return whether a file begins as a report, and can be read."""
         return head.startswith(_FIRST_BYTES) and can_read_reports()
 
-    def _opened(self, path: Path) -> tuple[ReportFile, Pages]:
+    def _opened(self, path: Path) -> tuple[Records, Pages]:
         return ReportFile(path), Pages()
 
 

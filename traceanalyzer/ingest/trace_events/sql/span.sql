@@ -1,5 +1,6 @@
--- First and last instant of the trace's events, those at time zero left out, and how many slices, flows and counters are
--- at zero. Numbers of GPU work that are lost are counted, too. The first instant is where viewers start to count, so events of every kind count, except naming events.
+-- First and last instant of the trace's events, those at time zero left out; how many slices, flows and counters are at
+-- zero; and how many numbers of GPU work are lost. The first instant is where viewers start to count, so events of every
+-- kind count, except naming events.
 SELECT
     min(start_ns) FILTER (WHERE start_ns <> 0) AS first_ns,
     max(start_ns + dur_ns) AS last_ns,
