@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 _PACKAGE = Path(__file__).parents[1]
 _HASH_BLOCK_BYTES = 4 * 2**20
 # What decides the content of the tables: a change there makes stored ones stale.
-TRACE_SOURCES = ("__init__.py", "display.py", "errors.py", "unfinished.py", "discovery", "schema", "ingest", "remote")
+TRACE_SOURCES = (
+    *("__init__.py", "display.py", "errors.py", "unfinished.py", "version.py"),
+    *("discovery", "schema", "ingest", "remote"),
+)
 DERIVED_SOURCES = (
     *TRACE_SOURCES,
     "run.py",
