@@ -47,14 +47,18 @@ def unfinished(path: Path) -> Iterator[Path]:
             _unfinished.discard(path)
 
 
-def run_program(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """Run another program and return what it said; where a signal ends the process, what it started ends with it."""
+@contextmanager
+def started_program(arguments: Sequence[str], errors_to: int = subprocess.DEVNULL) -> Iterator[subprocess.Popen[str]]:
+    """Start another program, and wait for its end behind the block.
+
+    Where a signal ends the process, or the block is left early, all that the program started ends with it.
+    """
     with subprocess.Popen(
         arguments,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
+        stderr=errors_to,
+        encoding="utf-8",
         errors="replace",
         start_new_session=True,
     ) as child:
@@ -63,13 +67,20 @@ def run_program(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
                 if _ending.is_set():
                     raise KeyboardInterrupt
                 _children.add(child)
-            out, said = child.communicate()
+            yield child
+            child.wait()
         except BaseException:
             _end(child)
             raise
         finally:
             with _lock:
                 _children.discard(child)
+
+
+def run_program(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Run another program and return what it said."""
+    with started_program(arguments, errors_to=subprocess.PIPE) as child:
+        out, said = child.communicate()
     return subprocess.CompletedProcess(arguments, child.returncode, out, said)
 
 

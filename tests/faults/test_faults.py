@@ -195,12 +195,39 @@ def test_a_signal_ends_nsys_too(tmp_path: Path, number: signal.Signals) -> None:
     nsys = programs / "nsys"
     nsys.write_text(f"#!/bin/sh\nsleep 300 &\necho $$ $! > {pids}.new\nmv {pids}.new {pids}\nwait\n")
     nsys.chmod(0o755)
-    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
-    with subprocess.Popen(
+    _check_that_it_ends_with(
         command("info", report, "--store", tmp_path / "store"),
-        stderr=subprocess.DEVNULL,
-        env=os.environ | {"PATH": path},
-        preexec_fn=_heed_signals,
+        {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"},
+        number,
+        pids,
+    )
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_reader_of_nsight_compute_too(
+    run_folder: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    modules, pids = tmp_path / "modules", tmp_path / "pids"
+    modules.mkdir()
+    (run_folder / "kernels.ncu-rep").write_bytes(b"NVR\0")
+    (modules / "ncu_report.py").write_text(
+        "import os, pathlib, time\n\n\ndef load_report(path):\n"
+        f"    pathlib.Path({str(pids)!r} + '.new').write_text(str(os.getpid()))\n"
+        f"    os.rename({str(pids)!r} + '.new', {str(pids)!r})\n    time.sleep(300)\n"
+    )
+    folders = os.pathsep.join([str(modules), *filter(None, [os.environ.get("PYTHONPATH")])])
+    _check_that_it_ends_with(
+        command("info", run_folder, "--store", tmp_path / "store"), {"PYTHONPATH": folders}, number, pids
+    )
+
+
+def _check_that_it_ends_with(
+    arguments: list[str], environment: dict[str, str], number: signal.Signals, pids: Path
+) -> None:
+    """Send a signal to a command once what it started has written down its process ids; none of those may be left."""
+    with subprocess.Popen(
+        arguments, stderr=subprocess.DEVNULL, env=os.environ | environment, preexec_fn=_heed_signals
     ) as process:
         _wait_for(pids.exists)
         process.send_signal(number)

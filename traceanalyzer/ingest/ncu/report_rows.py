@@ -1,6 +1,6 @@
 """A program: prints a report of Nsight Compute as CSV, with the columns of its own details page.
 
-It runs by itself (`reports`), for NVIDIA's reader is no Python: what makes that one fail ends this program alone.
+It runs as a process of its own (`reports`): NVIDIA's reader is native code, and its crash ends this process alone.
 """
 
 from __future__ import annotations

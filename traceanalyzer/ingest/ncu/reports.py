@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import csv
-import subprocess
 import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
-from io import TextIOWrapper
 from pathlib import Path
-from typing import BinaryIO, cast
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest.ncu import NcuIngester
 from traceanalyzer.ingest.ncu.pages import Pages
 from traceanalyzer.ingest.ncu.records import Records
+from traceanalyzer.unfinished import started_program
 
 _FIRST_BYTES = b"NVR\0"
 
@@ -54,10 +52,8 @@ class ReportFile:
         # -P: the folder of the program holds modules of this package, which are none of the libraries'.
         command = [sys.executable, "-P", str(program), str(self._path)]
         has_rows = False
-        with subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-        ) as running:
-            for row in csv.reader(TextIOWrapper(cast("BinaryIO", running.stdout), encoding="utf-8", newline="")):
+        with started_program(command) as running:
+            for row in csv.reader(running.stdout or ()):
                 yield row
                 has_rows = has_rows or row[0] != "ID"
         if running.returncode:
