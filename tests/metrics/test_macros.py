@@ -339,6 +339,14 @@ def test_an_interval_adds_what_those_before_it_left_uncovered(
 
 
 @pytest.mark.parametrize(
+    ("name", "laptop"),
+    [("NVIDIA GeForce RTX 4080 Laptop GPU", True), ("Quadro RTX 5000 with Max-Q Design", True), ("RTX 4080", False)],
+)
+def test_a_laptops_device_is_known_by_its_name(macros: duckdb.DuckDBPyConnection, name: str, laptop: bool) -> None:
+    assert macros.execute("SELECT is_laptop(?)", [name]).fetchall() == [(laptop,)]
+
+
+@pytest.mark.parametrize(
     ("number", "places", "rounded"), [(694122.85, 1, 694122.9), (0.25, 1, 0.3), (0.24, 1, 0.2), (1.0005, 3, 1.001)]
 )
 def test_an_exact_half_goes_up(macros: duckdb.DuckDBPyConnection, number: float, places: int, rounded: float) -> None:

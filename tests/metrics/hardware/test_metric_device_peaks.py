@@ -52,3 +52,21 @@ def test_a_device_has_the_cache_and_the_links_of_its_model(
         gpu_ops=[{"op_id": 1, "device": 0, "kind": "kernel", "start_ns": 1, "dur_ns": 1}],
     )
     assert ask(con, "SELECT cache_bytes, link_gb_per_s FROM device_details") == [(cache_mib * 2**20, link_gb_per_s)]
+
+
+@pytest.mark.parametrize("name", ["NVIDIA GeForce RTX 4080 Laptop GPU", "Quadro RTX 5000 with Max-Q Design"])
+@pytest.mark.parametrize("sm_count", [58, None])
+def test_a_laptops_device_has_no_cache_of_the_larger_one_with_its_name(name: str, sm_count: int | None) -> None:
+    con = connect(
+        devices=[{"device": 0, "name": name, "sm_count": sm_count}],
+        gpu_ops=[{"op_id": 1, "device": 0, "kind": "kernel", "start_ns": 1, "dur_ns": 1}],
+    )
+    assert ask(con, "SELECT cache_bytes FROM device_details") == [(None,)]
+
+
+def test_a_laptops_device_of_unknown_size_has_no_rates_of_the_larger_one() -> None:
+    con = connect(
+        devices=[{"device": 0, "name": "NVIDIA GeForce RTX 5080 Laptop GPU", "sm_count": None}],
+        gpu_ops=[{"op_id": 1, "device": 0, "kind": "kernel", "start_ns": 1, "dur_ns": 1}],
+    )
+    assert ask(con, "SELECT fp32_tflops FROM device_peaks") == [(None,)]

@@ -26,6 +26,7 @@ WITH matched AS (
     LEFT JOIN hardware_details AS details
            ON regexp_matches(devices.name, details.pattern)
           AND (details.sm_count IS NULL OR devices.sm_count IS NULL OR details.sm_count = devices.sm_count)
+          AND is_laptop(details.pattern) = is_laptop(devices.name)
     GROUP BY devices.trace_id, devices.device
 )
 SELECT

@@ -59,6 +59,7 @@ matched AS (
     JOIN models
       ON regexp_matches(described.name, models.pattern)
      AND (models.sm_count IS NULL OR described.sm_count IS NULL OR models.sm_count = described.sm_count)
+     AND (models.source_order = 0 OR is_laptop(models.pattern) = is_laptop(described.name))
     GROUP BY described.trace_id, described.device
 )
 SELECT
