@@ -178,9 +178,9 @@ def test_finding_cards_are_named_after_rule_rank_and_device() -> None:
     assert "f-dataloader-bound-0-0" in cards
 
 
-@pytest.mark.parametrize(("device_ns", "told"), [(0, "together 1.00 ms on the host"), (500, "together 500 ns")])
+@pytest.mark.parametrize(("device_ns", "words"), [(0, "together 1.00 ms on the host"), (500, "together 500 ns")])
 def test_rows_that_are_left_out_are_told_by_what_they_took(
-    monkeypatch: pytest.MonkeyPatch, device_ns: int, told: str
+    monkeypatch: pytest.MonkeyPatch, device_ns: int, words: str
 ) -> None:
     row = {
         **dict.fromkeys(("name", "input_shapes"), "x"),
@@ -192,7 +192,7 @@ def test_rows_that_are_left_out_are_told_by_what_they_took(
     monkeypatch.setattr(PageSource, "rows", lambda self, name, keys=(): [row, row] if name == "operators" else [])
     part = operators(PageSource(without_gpu(), judge(without_gpu()), None, Limits(rows=1), Names(100)))
     assert part is not None
-    assert f"1 more row, {told}" in part.body
+    assert f"1 more row, {words}" in part.body
 
 
 def test_more_than_a_dozen_findings_are_folded() -> None:

@@ -100,5 +100,5 @@ def check_accessibility(browser: Any, file: Path, **options: Any) -> None:
     with visit(browser, file, **options) as seen:
         seen.page.evaluate(axe.read_text(encoding="utf-8"))
         found = seen.page.evaluate("axe.run(document, { resultTypes: ['violations'] }).then((all) => all.violations)")
-    told = [(rule["id"], rule["impact"], [node["html"][:160] for node in rule["nodes"][:3]]) for rule in found]
-    assert told == [], json.dumps(told, indent=1)
+    violations = [(rule["id"], rule["impact"], [node["html"][:160] for node in rule["nodes"][:3]]) for rule in found]
+    assert violations == [], json.dumps(violations, indent=1)
