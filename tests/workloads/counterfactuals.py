@@ -75,6 +75,7 @@ WHAT_IFS: tuple[Question, ...] = (
     *_ask("device syncs", (SYNC,), 0.5),
     Question("device syncs", (SYNC,), 0.5),
     *_ask("stream syncs", (SYNC,), (OP,), (SYNC, OP)),
+    *_ask("waits for short kernels", (SYNC,), (LAUNCH,), (SYNC, LAUNCH), 0.5),
     *_ask("launch-bound", (PYTHON,), (LAUNCH,), (PYTHON, LAUNCH), 0.5),
     *_ask("launch-bound with item", (SYNC,), (PYTHON,), (SYNC, PYTHON)),
     *_ask("launch-bound with loader", (LOADER,), (PYTHON,), (LOADER, PYTHON)),

@@ -14,6 +14,7 @@ _GRAPHS_AMONG_KERNELS = [
     {"next": 300},
     {"repeat": 6, "do": [{"graph": {}}, {"repeat": 30, "do": [{"py": 2}, {"kernel": 16}]}]},
 ]
+_WAITED_SHORT_KERNELS = [{"repeat": 120, "do": [{"py": 1}, {"kernel": 3}, {"sync": {"kind": "device"}}]}]
 _DECODE = {**_BASE, "graph": True, "kernels": 300, "kernel_us": 5, "host_us": 2000, "item_per_step": 1}
 _PAGEABLE = {**_BASE, "h2d_mb": 64, "h2d_pinned": False}
 _KERNEL = {"kernel": {"us": 80, "py_us": 3}}
@@ -94,6 +95,8 @@ WORKLOADS: dict[str, dict[str, Any]] = {
     "long loader and item": {**_BASE, "loader_us": 15_000, "item_per_step": 1},
     "device syncs": {**_BASE, "sync_per_step": 10},
     "stream syncs": {**_BASE, "sync_per_step": 20, "sync_kind": "stream", "op_us": 4},
+    # Waits that cost more than what they wait for, where a call with nothing to wait for takes less than is usual here.
+    "waits for short kernels": {"steps": 6, "api_min_us": 2, "program": _WAITED_SHORT_KERNELS},
     "launch-bound": _LAUNCH_BOUND,
     "launch-bound with item": {**_LAUNCH_BOUND, "item_per_step": 1},
     "launch-bound with loader": {**_LAUNCH_BOUND, "loader_us": 3_000},

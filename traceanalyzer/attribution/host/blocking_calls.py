@@ -27,7 +27,7 @@ from traceanalyzer.attribution.vocabulary.buckets import (
     Ints,
 )
 
-# Cost of a synchronising call that has nothing to wait for.
+# At most this is the cost of a call that has nothing to wait for.
 API_MIN_NS = 8_000
 # A shorter call that need not wait only enqueued its copy.
 BLOCKING_COPY_MIN_NS = 20_000
@@ -76,6 +76,7 @@ class BlockingCalls:
     start: Ints  # of a launch that waits: when the launch itself was done
     end: Ints
     least: Ints  # duration of the call if there is nothing to wait for
+    kept: Ints  # duration of what takes the place of the call where its wait is removed: an asynchronous copy
     release: Ints  # when the wait for earlier work was over
     cause: Codes
     stream: Ints  # stream waited for; NO_ROW: not recorded
@@ -190,6 +191,16 @@ def _cause_of_wait(category: str, name: str) -> int:
     return SYNC_CODE if slice_state(category, name) == SYNC_CODE else _ALLOC if _FREE.search(name) else NO_ROW
 
 
+def _shortest_of_name(slices: HostSlices, syncs: Ints) -> Ints:
+    """Return for each synchronising call how long it takes with nothing to wait for.
+
+    No call of its name in the trace took less. It is 0.6 to 3 us in most real traces.
+    """
+    shortest = np.full(len(slices.names), API_MIN_NS)
+    np.minimum.at(shortest, slices.name_code[syncs], slices.end[syncs] - slices.start[syncs])
+    return shortest[slices.name_code[syncs]]
+
+
 def find_blocking_calls(
     con: duckdb.DuckDBPyConnection, trace_id: int, slices: HostSlices, devices: list[DeviceOps]
 ) -> BlockingCalls:
@@ -214,7 +225,8 @@ def find_blocking_calls(
         thread=slices.thread[row[order]],
         start=joined(slices.start[syncs], slices.start[copies.row], launches.start),
         end=slices.end[row[order]],
-        least=joined(np.where(causes[syncs] == _ALLOC, 0, API_MIN_NS), API_MIN_NS, 0),
+        least=joined(np.where(causes[syncs] == _ALLOC, 0, _shortest_of_name(slices, syncs)), API_MIN_NS, 0),
+        kept=joined(0, API_MIN_NS, 0),
         release=joined(
             slices.end[syncs], np.minimum(copies.copy_start, slices.end[copies.row]), slices.end[launches.row]
         ),

@@ -209,7 +209,7 @@ class _Draft:
         self.may_hold = at[guessed], target[guessed], (end - returned)[guessed]
         self.explained_wait[at] = np.where(released, np.maximum(0, end - start - least), 0)
         self.cause[at] = self.calls.cause[call]
-        self.removable[at] = np.maximum(0, end - start - self.calls.least[call])
+        self.removable[at] = np.maximum(0, end - start - self.calls.kept[call])
         # A long wait that no op of this device explains is for something else, which no removal here makes earlier.
         self.lead_limit[at[~known & ~frees & (end - start > UNKNOWN_WAIT_NS)]] = 0
 

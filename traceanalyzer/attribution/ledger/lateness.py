@@ -162,7 +162,7 @@ def _last_waits(calls: BlockingCalls, waited: Ints, threads: Ints, since: Ints, 
     missed = np.maximum(0, release[at] - idle_from)
     return _Carried(
         found,
-        np.minimum(release[at], idle_from),
+        release[at],
         calls.thread[real[at]],
         calls.cause[real[at]].astype(np.int64),
         calls.row[real[at]],
@@ -201,18 +201,24 @@ def explain_lateness(
     carried = _last_waits(calls, waited, threads, since, idle_from)
     since = np.where(carried.found, carried.until, since)
     since_thread = np.where(carried.found, carried.thread, launches.since_thread[at])
-    pauses = LateParts(
-        np.arange(len(at)), since, end, since_thread, launches.thread[at], idle_from, idle_from + late_ns
-    )
+    # A wait that lasts into the pause owns that part of it.
+    idle_until = idle_from + late_ns
+    begins = np.where(carried.found, np.clip(carried.until, idle_from, idle_until), idle_from)
+    pauses = LateParts(np.arange(len(at)), since, end, since_thread, launches.thread[at], begins, idle_until)
     waits = waits_in_pauses(pauses, calls, waited, threads)
     parts = cut_at_waits(pauses, waits)
     shares, blames = _shared(parts, timelines, carried)
-    own = np.zeros((len(waits.owner), len(HOST)), np.int64)
-    own[:, SYNC_CODE] = waits.end - waits.start
+    lasting = np.flatnonzero(begins > idle_from)
+    start = np.concatenate([waits.start, idle_from[lasting]])
+    dur = np.concatenate([waits.end, begins[lasting]]) - start
+    row = np.arange(len(start))
+    cause = np.concatenate([np.full(len(waits.owner), SYNC_CODE), carried.cause[lasting]])
+    own = np.zeros((len(start), len(HOST)), np.int64)
+    own[row, cause] = dur
     own_blames = np.full_like(own, NO_ROW)
-    own_blames[:, SYNC_CODE] = waits.row
+    own_blames[row, cause] = np.concatenate([waits.row, carried.row[lasting]])
     return LatenessShares(
-        np.concatenate([parts.start, waits.start]), np.concatenate([shares, own]), np.concatenate([blames, own_blames])
+        np.concatenate([parts.start, start]), np.concatenate([shares, own]), np.concatenate([blames, own_blames])
     )
 
 

@@ -120,19 +120,24 @@ class _Parts:
         self.columns.append((start, dur, *full))
 
     def rows(self) -> LedgerRows:
-        """Return the rows in time order, without empty rows."""
-        columns = (np.concatenate(column) for column in zip(*self.columns, strict=True))
-        start, dur, bucket, blame, blames_op, confidence, late_issue = columns
-        keep = np.flatnonzero(dur > 0)
-        order = keep[np.argsort(start[keep], kind="stable")]
+        """Return the rows in time order, without empty rows; a host call that goes on in the next row is one row."""
+        columns = [np.concatenate(column) for column in zip(*self.columns, strict=True)]
+        keep = np.flatnonzero(columns[1] > 0)
+        order = keep[np.argsort(columns[0][keep], kind="stable")]
+        start, dur, *rest = (column[order] for column in columns)
+        bucket, blame, blames_op, confidence, late_issue = rest
+        goes_on = (start[1:] == start[:-1] + dur[:-1]) & (blames_op[1:] == 0)
+        for column in rest:
+            goes_on &= column[1:] == column[:-1]
+        first = np.flatnonzero(np.append(True, ~goes_on)[: len(start)])
         return LedgerRows(
-            start[order],
-            dur[order],
-            bucket[order].astype(np.int8),
-            blame[order],
-            blames_op[order].astype(np.bool_),
-            confidence[order].astype(np.int8),
-            late_issue[order].astype(np.bool_),
+            start[first],
+            np.add.reduceat(dur, first) if len(first) else dur,
+            bucket[first].astype(np.int8),
+            blame[first],
+            blames_op[first].astype(np.bool_),
+            confidence[first].astype(np.int8),
+            late_issue[first].astype(np.bool_),
         )
 
 

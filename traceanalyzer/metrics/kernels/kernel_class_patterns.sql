@@ -58,11 +58,18 @@ FROM (
     ('tensor_core', 55, 'ImplicitGemmMultistage', 'yes', '_ZN19cutlass_cudnn_train6KernelINS_4conv6kernel23ImplicitGemmConvolutionINS1_11threadblock22ImplicitGemmMultistageINS_4gemm9G'),
     ('tensor_core', 56, 'bf16xbf16|bf16xmxfp4', 'yes', '_matmul_ogs_NNT_bf16xbf16xmxfp4_128x128x128x1_swiglu'),
     -- The precision of a matmul's inputs. 'float' comes last, because nearly all accumulators are float.
+    -- Tensile writes the type of the inputs first, after the order of the indices: B, H, S, D, or F8, with or without _.
+    ('precision', 2, 'Cijk_A[a-z]+_B[a-z]+_(F8|B8)', 'fp8', 'Cijk_Alik_Bljk_F8BS_BH_Bias_HA_S_SAB_SAV_UserArgs_MT256'),
+    ('precision', 4, 'Cijk_A[a-z]+_B[a-z]+_B', 'bf16', 'Cijk_Alik_Bljk_B_BS_BH_Bias_HA_S_SAV_UserArgs_MT128x128x64_MI16x16x1_SN_LDSB1_AFC1'),
+    ('precision', 5, 'Cijk_A[a-z]+_B[a-z]+_H', 'fp16', 'Cijk_Alik_Bljk_HHS_BH_Bias_HAS_SAV_UserArgs_MT256x256x64_MI16x16x1_SN_LDSB1_AFC1'),
+    ('precision', 6, 'Cijk_A[a-z]+_B[a-z]+_[DZ]', 'fp64', 'Cijk_Ailk_Bljk_DB_MT32x64x32_MI16x16x4x1_SN_'),
+    ('precision', 7, 'Cijk_A[a-z]+_B[a-z]+_S_?MX', 'tf32', 'Cijk_Alik_Bljk_S_MX_B_Bias_HAS_SAV_UserArgs_MT192x16x64_MI16x16x1_SN_LDSB1_AFC1'),
+    ('precision', 8, 'Cijk_A[a-z]+_B[a-z]+_S', 'fp32', 'Cijk_Ailk_Bljk_S_B_Bias_HA_S_SAV_UserArgs_MT64x64x16_MI16x16x1_SN_LDSB1_AFC1'),
     ('precision', 10, '(?i)e4m3|e5m2|fp8|float8', 'fp8', 'sm90_xmma_gemm_e4m3e4m3_e4m3f32_f32_tn_n_tilesize128x128x128'),
-    ('precision', 20, '(?i)bf16|bfloat16|_BBS_|DF16b|nvjet(_sm[0-9]+)?_t[a-z]t_', 'bf16', 'nvjet_tst_192x192_64x4_2x1_v_bz_coopB_bias_TNN'),
-    ('precision', 30, '(?i)f16f16|fp16|__half|c10::half|_HHS_|(^|_)h[0-9]*gemm|nvjet(_sm[0-9]+)?_h[a-z]h_', 'fp16', 'volta_fp16_s884gemm_fp16_128x128_ldg8_f2f_tn'),
+    ('precision', 20, '(?i)bf16|bfloat16|DF16b|nvjet(_sm[0-9]+)?_t[a-z]t_', 'bf16', 'nvjet_tst_192x192_64x4_2x1_v_bz_coopB_bias_TNN'),
+    ('precision', 30, '(?i)f16f16|fp16|__half|c10::half|(^|_)h[0-9]*gemm|nvjet(_sm[0-9]+)?_h[a-z]h_', 'fp16', 'volta_fp16_s884gemm_fp16_128x128_ldg8_f2f_tn'),
     ('precision', 40, '(?i)dgemm|zgemm|f64f64|double', 'fp64', 'ampere_dgemm_64x64_nn'),
-    ('precision', 50, 'ffma|simt|f32f32_f32f32_f32|(?:^|_)sgemm|(?:^|_)scudnn_|gcgemm|_SB_', 'fp32', 'ampere_sgemm_128x64_nn'),
+    ('precision', 50, 'ffma|simt|f32f32_f32f32_f32|(?:^|_)sgemm|(?:^|_)scudnn_|gcgemm', 'fp32', 'ampere_sgemm_128x64_nn'),
     ('precision', 60, 'tf32|tensorop_s1688|nvjet(_sm[0-9]+)?_s[a-z]s_', 'tf32', 'void cutlass::Kernel<cutlass_80_tensorop_s1688gemm_256x64_16x4_nn_align4>'),
     ('precision', 70, '(?:<|[ (,])float', 'fp32', 'void cudnn::cnn::wgrad_alg0_engine<float, 128, 6, 7, 3, 3, 5, false, 512>(int, int, int, float const*)')
 ) AS patterns (aspect, position, pattern, value, example)
