@@ -183,6 +183,60 @@ def test_a_result_has_the_type_that_pytorch_promotes_to() -> None:
     ]
 
 
+def test_operators_of_serving_read_and_write_what_their_arguments_say() -> None:
+    half, tokens, width = "c10::BFloat16", 10, 64
+    x: list[Any] = [tokens, width]
+    assert costs(
+        call("aiter::add_rmsnorm", [x, x, x, x, [width], []], [half] * 5 + ["Scalar"]),
+        call("_C::fused_add_rms_norm", [x, x, [width], []], [half] * 3 + ["Scalar"]),
+        call("sgl_kernel::silu_and_mul", [[tokens, 32], x], [half] * 2),
+        # Two query heads and one key head of 32 elements, of which the first 8 are turned.
+        call(
+            "_C::rotary_embedding",
+            [[tokens], x, [tokens, 32], [], [1000, 8], []],
+            ["long int", half, half, "Scalar", half, "Scalar"],
+            ["", "", "", "32", "", "True"],
+        ),
+        # Nine tokens have a slot in a cache of bytes.
+        call(
+            "_C_cache_ops::reshape_and_cache_flash",
+            [[tokens, 2, 32], [tokens, 2, 32], [500, 16, 2, 32], [500, 16, 2, 32], [9], [], [], []],
+            [half, half, "unsigned char", "unsigned char", "long int", "", "float", "float"],
+        ),
+        columns="size_bytes",
+    ) == [
+        (2 * (5 * tokens * width - tokens * width) + 2 * width,),
+        (2 * 4 * tokens * width + 2 * width,),
+        (2 * (tokens * 32 + tokens * width),),
+        (8 * tokens + 2 * 8 * tokens + 2 * 2 * tokens * 3 * 8,),
+        (8 * 9 + 2 * 9 * 64 * (2 + 1),),
+    ]
+
+
+def test_gradients_of_a_batch_norm_need_its_input_and_not_its_statistics() -> None:
+    dims: list[Any] = [[2, 3, 4, 4], [2, 3, 4, 4], [3], [3], [3], [3], [3], [], [0]]
+    types = ["float"] * 7 + ["Double", "unsigned char"]
+    assert costs(call("aten::cudnn_batch_norm_backward", dims, types), columns="size_bytes") == [
+        (4 * (3 * 96 + 3 * 3),)
+    ]
+
+
+def test_what_arguments_do_not_say_has_no_bytes() -> None:
+    image: list[Any] = [[1, 1, 9, 9], [], [], [], [], []]
+    types = ["float"] + ["ScalarList"] * 4 + ["Scalar"]
+    rows = costs(
+        call("aten::max_pool2d_with_indices", image, types, ["", "[3, 3]", "[2, 2]", "[0, 0]", "[1, 1]", "True"]),
+        call("aten::max_pool2d_with_indices", image, types),
+        call("aten::native_dropout", [[8], [], []], ["float", "Scalar", "Scalar"], ["", "0.5", "False"]),
+        call("aten::fill_", [[8], []], ["c10::SomethingNew", "Scalar"]),
+        call("aten::copy_", [[8], [8], []], ["float", "c10::SomethingNew", "Scalar"]),
+        call("aten::var", [[8, 4], [], [], []], ["float", "ScalarList", "Scalar", "Scalar"]),
+        call("aten::native_layer_norm_backward", [[8, 4], [8, 4], [], [8, 1], [8, 1], [4], [4], []]),
+        columns="size_bytes, reason",
+    )
+    assert rows == [(None, "unknown arguments")] * 7
+
+
 def test_what_is_expanded_is_stored_once() -> None:
     expanded = call("aten::add", [[8, 4], [8, 4]])
     expanded["args"] = json.dumps({"Input type": ["float", "float"], "Input Strides": [[0, 1], [4, 1]]})

@@ -36,15 +36,23 @@ calls AS MATERIALIZED (
 signatures AS MATERIALIZED (
     SELECT
         row_number() OVER () AS signature_id,
-        *,
+        given.*,
+        models.reads,
+        models.writes,
+        models.mask_place,
         json_extract(input_shapes, '$[*]') AS dims,
         TRY_CAST(input_types AS VARCHAR[]) AS types,
         json_extract_string(concrete_inputs, '$[*]') AS concrete,
         json_extract(input_strides, '$[*]') AS strides
-    FROM (SELECT DISTINCT operator, family, input_shapes, input_types, concrete_inputs, input_strides FROM calls)
+    FROM (SELECT DISTINCT operator, family, input_shapes, input_types, concrete_inputs, input_strides FROM calls) AS given
+    JOIN operator_models AS models USING (operator)
 ),
 costs AS MATERIALIZED (
     SELECT * FROM vector_costs('signatures')
+    UNION ALL
+    SELECT * FROM tensor_costs('signatures')
+    UNION ALL
+    SELECT * FROM reduce_costs('signatures')
 )
 SELECT
     kernels.trace,

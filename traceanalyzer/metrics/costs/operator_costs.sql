@@ -118,7 +118,10 @@ calls AS MATERIALIZED (
 signatures AS MATERIALIZED (
     SELECT
         row_number() OVER () AS signature_id,
-        *,
+        signatures.*,
+        models.reads,
+        models.writes,
+        models.mask_place,
         json_extract(input_shapes, '$[*]') AS dims,
         TRY_CAST(input_types AS VARCHAR[]) AS types,
         json_extract_string(concrete_inputs, '$[*]') AS concrete,
@@ -137,7 +140,8 @@ signatures AS MATERIALIZED (
             has_input_gradient,
             has_weight_gradient
         FROM calls
-    )
+    ) AS signatures
+    JOIN operator_models AS models USING (operator)
 ),
 costs AS MATERIALIZED (
     SELECT * FROM matrix_costs('signatures')
@@ -147,6 +151,14 @@ costs AS MATERIALIZED (
     SELECT * FROM attention_costs('signatures')
     UNION ALL
     SELECT * FROM vector_costs('signatures')
+    UNION ALL
+    SELECT * FROM tensor_costs('signatures')
+    UNION ALL
+    SELECT * FROM reduce_costs('signatures')
+    UNION ALL
+    SELECT * FROM pool_costs('signatures')
+    UNION ALL
+    SELECT * FROM row_costs('signatures')
 ),
 -- Of nested wrappers and backward nodes, the outermost.
 enclosing AS (
