@@ -131,6 +131,63 @@ def test_a_causal_mask_counts_its_pairs_and_not_half_of_all() -> None:
     ]
 
 
+def varlen(q: list[int], k: list[int], ends: int, longest: list[str], mask: list[str], **more: Any) -> dict[str, Any]:
+    """Return a call of the flash-attn package with sequences one after the other."""
+    dims: list[Any] = [q, k, k, [ends], [ends], [], [], [], [], []]
+    types = ["c10::Half"] * 3 + ["int"] * 2 + ["Scalar"] * 5 + [""] * (len(mask) - 1)
+    concrete = ["", "", "", "", "", *longest, "0.", "0.125", *mask]
+    return call("flash_attn::_flash_attn_varlen_forward", dims + [[]] * (len(mask) - 1), types, concrete, **more)
+
+
+def test_sequences_of_equal_length_are_known_and_others_are_not() -> None:
+    q, k = [3 * 10, 8, 64], [3 * 16, 2, 64]
+    size = 2 * (2 * 30 * 8 * 64 + 2 * 48 * 2 * 64)
+    unmasked, masked = 3 * 8 * 10 * 16, 3 * 8 * (10 * 16 - 10 * 9 // 2)
+    rows = costs(
+        varlen(q, k, 4, ["10", "16"], ["False", "-1", "-1"]),
+        varlen(q, k, 4, ["10", "16"], ["True", "-1", "-1"]),
+        varlen(q, k, 4, ["10", "16"], ["True", "4", "0"]),
+        varlen(q, k, 4, ["12", "16"], ["True", "-1", "-1"]),
+        varlen(q, [200, 16, 2, 64], 4, ["10", "16"], ["True", "-1", "-1"]),
+        columns="flops, flops_unmasked, size_bytes, reason",
+    )
+    assert rows == [
+        (4 * 64 * unmasked, 4 * 64 * unmasked, size, None),
+        (4 * 64 * masked, 4 * 64 * unmasked, size, None),
+        (None, 4 * 64 * unmasked, size, "mask not recorded"),
+        (None, None, size, "lengths not recorded"),
+        (None, None, None, "unknown arguments"),
+    ]
+
+
+def test_attention_below_pytorchs_wrapper_has_its_own_places() -> None:
+    x: list[Any] = [2, 10, 8, 64]
+    half = ["c10::Half"] * 3
+    flash = ["", "", "", "", "", "10", "10", "0.", "True", "False", "0.125", "-1", "-1"]
+    efficient = ["", "", "", "", "", "", "10", "10", "0.", "1", "True", "", "", ""]
+    rows = costs(
+        call("aten::_flash_attention_forward", [x] * 3 + [[]] * 10, half + [""] * 10, flash),
+        call("aten::_flash_attention_forward", [x] * 3 + [[]] * 10, half + [""] * 10, [*flash[:11], "4", "0"]),
+        call("aten::_efficient_attention_forward", [x] * 3 + [[]] * 11, half + [""] * 11, efficient),
+        call(
+            "aten::_efficient_attention_forward",
+            [[1, 20, 8, 64]] * 3 + [[], [3], [3]] + [[]] * 8,
+            [*half, "", "int", "int", *[""] * 8],
+            efficient,
+        ),
+        call("vllm::unified_attention_with_output", [[20, 8, 64]] * 4, ["c10::Half"] * 4),
+        columns="flops, reason",
+    )
+    masked = 4 * 64 * 2 * 8 * 55
+    assert rows == [
+        (masked, None),
+        (None, "mask not recorded"),
+        (masked, None),
+        (masked, None),
+        (None, "lengths not recorded"),
+    ]
+
+
 def test_a_sum_over_a_dimension_leaves_the_others() -> None:
     types = ["float", "ScalarList", "Scalar", ""]
     dims: list[Any] = [[10, 1000], [], [], []]
@@ -401,6 +458,23 @@ def test_attention_agrees_with_counted_pairs(queries: int, keys: int, causal: bo
     dims: list[Any] = [*shapes, *([[]] * (len(concrete) - 3))]
     ((flops,),) = costs(call(name, dims, ["float"] * 3 + [""] * (len(concrete) - 3), concrete), columns="flops")
     assert flops == 2 * 2 * 3 * pairs * (4 + 5)
+
+
+@pytest.mark.check
+@given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 5)), min_size=1, max_size=4), st.booleans())
+@examples()
+def test_sequences_one_after_the_other_agree_with_counted_pairs_or_abstain(
+    lengths: list[tuple[int, int]], causal: bool
+) -> None:
+    queries, keys = zip(*lengths, strict=True)
+    pairs = sum(
+        not causal or key <= query + k - q for q, k in lengths for query, key in itertools.product(range(q), range(k))
+    )
+    mask = [str(causal), "-1", "-1"]
+    one = varlen([sum(queries), 3, 4], [sum(keys), 1, 4], len(lengths) + 1, [str(max(queries)), str(max(keys))], mask)
+    ((flops, size),) = costs(one, columns="flops, size_bytes")
+    assert flops == (2 * 3 * pairs * 8 if len(set(lengths)) == 1 else None)
+    assert size == 2 * 4 * (2 * 3 * sum(queries) + 2 * sum(keys))
 
 
 @pytest.mark.check

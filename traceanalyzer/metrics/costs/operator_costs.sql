@@ -24,8 +24,9 @@
 --   input_types     VARCHAR  types of its inputs as written, a JSON list
 --   element_type    VARCHAR  type of the first operand as written: it decides the peak
 --   basis           VARCHAR  modelled; NULL: unknown
---   reason          VARCHAR  why numbers are missing: no arguments, no types, unknown arguments, mask not recorded, host
---                            memory; NULL: none is missing
+--   reason          VARCHAR  why numbers are missing: no arguments, no types, unknown arguments, mask not recorded (or it
+--                            has a window), lengths not recorded (of an attention's sequences), host memory; NULL: none
+--                            is missing
 --   flops           HUGEINT  operations that it executes
 --   flops_unmasked  HUGEINT  the same as if no attention mask hid anything, as FlopCounterMode counts
 --   model_flops     HUGEINT  operations that the model asks for: without what is recomputed
@@ -226,6 +227,9 @@ SELECT
     CASE
         WHEN calls.input_shapes IS NULL THEN 'no arguments'
         WHEN calls.operator = 'aten::copy_' AND work.crosses_link THEN 'host memory'
+        WHEN calls.family = 'paged attention' THEN 'lengths not recorded'
+        WHEN calls.family = 'attention' AND costs.flops_unmasked IS NULL AND costs.size_bytes IS NOT NULL
+        THEN 'lengths not recorded'
         WHEN costs.signature_id IS NULL THEN 'unknown arguments'
         WHEN costs.flops IS NULL AND costs.flops_unmasked IS NOT NULL THEN 'mask not recorded'
         WHEN costs.flops IS NULL THEN 'unknown arguments'

@@ -5,8 +5,8 @@
 --
 -- columns:
 --   operator     VARCHAR  operator
---   family       VARCHAR  matrix, convolution, attention, elementwise, copy, softmax, norm, reduce, pool, embedding (rows
---                         that indices name) or optimizer
+--   family       VARCHAR  matrix, convolution, attention, paged attention, elementwise, copy, softmax, norm, reduce, pool,
+--                         embedding (rows that indices name) or optimizer
 --   reads        VARCHAR  places of the inputs that it reads, counted from 0, where its bytes are those of inputs alone;
 --                         NULL: its family has a formula
 --   writes       VARCHAR  places of the inputs whose size the tensors that it writes have; one place stands for each
@@ -30,7 +30,14 @@ FROM (
         'aten::_scaled_dot_product_flash_attention', 'aten::_scaled_dot_product_efficient_attention',
         'aten::_scaled_dot_product_cudnn_attention', 'aten::_scaled_dot_product_flash_attention_backward',
         'aten::_scaled_dot_product_efficient_attention_backward', 'aten::_scaled_dot_product_cudnn_attention_backward',
-        'flash_attn::_flash_attn_forward', 'flash_attn::_flash_attn_backward'
+        'flash_attn::_flash_attn_forward', 'flash_attn::_flash_attn_backward', 'flash_attn::_flash_attn_varlen_forward',
+        'flash_attn::_flash_attn_varlen_backward', 'aten::_flash_attention_forward', 'aten::_flash_attention_backward',
+        'aten::_efficient_attention_forward', 'aten::_efficient_attention_backward'
+    ]),
+    -- How long each sequence is, a tensor of theirs says, and which blocks of the cache it has.
+    ('paged attention', NULL, NULL, NULL, [
+        'vllm::unified_attention', 'vllm::unified_attention_with_output', '_vllm_fa2_C::varlen_fwd', '_vllm_fa3_C::fwd',
+        'aiter::mha_batch_prefill', 'sgl_kernel::fwd'
     ]),
     ('elementwise', NULL, NULL, NULL, [
         'aten::add', 'aten::add_', 'aten::sub', 'aten::sub_', 'aten::mul', 'aten::mul_', 'aten::div', 'aten::div_',
