@@ -116,33 +116,24 @@ calls AS MATERIALIZED (
            ON parts.trace_id = calls.trace_id AND parts.slice_id = calls.slice_id
 ),
 -- Many calls share few signatures, so each signature is read once.
+distinct_calls AS (
+    SELECT DISTINCT
+        operator,
+        family,
+        input_shapes,
+        input_types,
+        concrete_inputs,
+        input_strides,
+        out_shape,
+        has_input_gradient,
+        has_weight_gradient
+    FROM calls
+),
 signatures AS MATERIALIZED (
     SELECT
-        row_number() OVER () AS signature_id,
-        signatures.*,
-        models.reads,
-        models.writes,
-        models.mask_place,
-        json_extract(input_shapes, '$[*]') AS dims,
-        TRY_CAST(input_types AS VARCHAR[]) AS types,
-        json_extract_string(concrete_inputs, '$[*]') AS concrete,
-        json_extract(input_strides, '$[*]') AS strides,
-        TRY_CAST(out_shape AS BIGINT[]) AS out_dims,
-        list_first([type_name FOR type_name IN types IF element_bytes(type_name) IS NOT NULL]) AS element_type
-    FROM (
-        SELECT DISTINCT
-            operator,
-            family,
-            input_shapes,
-            input_types,
-            concrete_inputs,
-            input_strides,
-            out_shape,
-            has_input_gradient,
-            has_weight_gradient
-        FROM calls
-    ) AS signatures
-    JOIN operator_models AS models USING (operator)
+        *,
+        TRY_CAST(out_shape AS BIGINT[]) AS out_dims
+    FROM read_signatures('distinct_calls')
 ),
 costs AS MATERIALIZED (
     SELECT * FROM matrix_costs('signatures')

@@ -31,7 +31,7 @@ CREATE OR REPLACE MACRO attention_costs(signatures) AS TABLE (
             -- Tensors behind the mask may say that less of the keys is in use.
             NOT is_backward
             AND ends_at IS NOT NULL
-            AND list_contains([element_bytes(type_name) IS NOT NULL FOR type_name IN types[mask_at + 2:]], TRUE)
+            AND len(list_filter(type_bytes[mask_at + 2:], lambda size: size IS NOT NULL)) > 0
                 AS has_used_lengths
         FROM query_table(signatures) AS signatures
         -- Places of the mask, the bias, the ends of the sequences of queries, and the longest length of them, from 0.
@@ -56,15 +56,15 @@ CREATE OR REPLACE MACRO attention_costs(signatures) AS TABLE (
     tensors AS (
         SELECT
             *,
-            tensor_shape(dims, q_place) AS q,
-            tensor_shape(dims, q_place + 1) AS k,
-            tensor_shape(dims, q_place + 2) AS v,
-            element_bytes(types[q_place + 1]) AS q_bytes,
-            element_bytes(types[q_place + 2]) AS k_bytes,
-            element_bytes(types[q_place + 3]) AS v_bytes,
+            shapes[q_place + 1] AS q,
+            shapes[q_place + 2] AS k,
+            shapes[q_place + 3] AS v,
+            type_bytes[q_place + 1] AS q_bytes,
+            type_bytes[q_place + 2] AS k_bytes,
+            type_bytes[q_place + 3] AS v_bytes,
             -- Of several sequences behind each other: how many.
             CASE
-                WHEN element_bytes(types[ends_place + 1]) IS NOT NULL THEN tensor_shape(dims, ends_place)[1] - 1
+                WHEN type_bytes[ends_place + 1] IS NOT NULL THEN shapes[ends_place + 1][1] - 1
             END AS sequence_count,
             CASE
                 WHEN mask IN ('False', '0') THEN 'none'
@@ -122,7 +122,7 @@ CREATE OR REPLACE MACRO attention_costs(signatures) AS TABLE (
             + coalesce(
                 CASE
                     WHEN types[bias_place + 1] <> ''
-                    THEN element_count(tensor_shape(dims, bias_place)) * element_bytes(types[bias_place + 1])
+                    THEN element_count(shapes[bias_place + 1]) * type_bytes[bias_place + 1]
                 END,
                 0
             )

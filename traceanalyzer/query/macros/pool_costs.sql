@@ -5,8 +5,8 @@ CREATE OR REPLACE MACRO pool_costs(signatures) AS TABLE (
     WITH options AS (
         SELECT
             *,
-            tensor_shape(dims, 0) AS x,
-            element_bytes(types[1]) AS x_bytes,
+            shapes[1] AS x,
+            type_bytes[1] AS x_bytes,
             operator = 'aten::max_pool2d_with_indices' AS keeps_places,
             TRY_CAST(concrete[2] AS BIGINT[]) AS kernel,
             CASE WHEN concrete[3] = '[]' THEN kernel ELSE TRY_CAST(concrete[3] AS BIGINT[]) END AS stride,
@@ -43,6 +43,6 @@ CREATE OR REPLACE MACRO pool_costs(signatures) AS TABLE (
             + element_count(x[:-3]) * window_counts[1] * window_counts[2] * (x_bytes + if(keeps_places, 8, 0))
             AS HUGEINT
         ) AS size_bytes,
-        CAST(size_bytes - coalesce(expanded_bytes(dims, types, strides, 0), 0) AS HUGEINT) AS stored_bytes
+        CAST(size_bytes - coalesce(expanded_sizes[1], 0) AS HUGEINT) AS stored_bytes
     FROM outputs
 );

@@ -6,9 +6,9 @@ CREATE OR REPLACE MACRO reduce_costs(signatures) AS TABLE (
     WITH read_inputs AS (
         SELECT
             *,
-            tensor_shape(dims, 0) AS x,
+            shapes[1] AS x,
             element_count(x) AS x_count,
-            element_bytes(types[1]) AS x_bytes,
+            type_bytes[1] AS x_bytes,
             contains(types[1], 'complex') AS is_complex,
             NOT regexp_matches(types[1], 'double|float|Half|Float|complex') AS is_integer,
             concrete[if(operator IN ('aten::norm', 'aten::linalg_vector_norm'), 3, 2)] AS reduced,
@@ -37,7 +37,7 @@ CREATE OR REPLACE MACRO reduce_costs(signatures) AS TABLE (
                 IF NOT list_contains([if(reduced_axis < 0, reduced_axis + len(x), reduced_axis) + 1 FOR reduced_axis IN axes], axis)
             ]) AS left_count,
             -- Two tensors: not a reduction, but the larger or the smaller of both.
-            operator IN ('aten::max', 'aten::min') AND element_bytes(types[2]) IS NOT NULL AS is_pair
+            operator IN ('aten::max', 'aten::min') AND type_bytes[2] IS NOT NULL AS is_pair
         FROM read_inputs
     ),
     outputs AS (
@@ -77,10 +77,10 @@ CREATE OR REPLACE MACRO reduce_costs(signatures) AS TABLE (
         CAST(0 AS HUGEINT) AS once_flops,
         CAST(
             x_count * x_bytes
-            + if(is_pair OR operator = 'aten::mse_loss', tensor_bytes(dims, types, 1), 0)
+            + if(is_pair OR operator = 'aten::mse_loss', input_sizes[2], 0)
             + output_size
             AS HUGEINT
         ) AS size_bytes,
-        CAST(size_bytes - coalesce(expanded_bytes(dims, types, strides, 0), 0) AS HUGEINT) AS stored_bytes
+        CAST(size_bytes - coalesce(expanded_sizes[1], 0) AS HUGEINT) AS stored_bytes
     FROM outputs
 );

@@ -18,15 +18,15 @@ CREATE OR REPLACE MACRO tensor_costs(signatures) AS TABLE (
     sizes AS (
         SELECT
             *,
-            coalesce([tensor_bytes(dims, types, place) FOR place IN read_places], []) AS read_sizes,
+            coalesce([input_sizes[place + 1] FOR place IN read_places], []) AS read_sizes,
             [
                 CASE
-                    WHEN mask_place IS NULL OR mask[number] THEN tensor_bytes(dims, types, write_places[number])
+                    WHEN mask_place IS NULL OR mask[number] THEN input_sizes[write_places[number] + 1]
                     WHEN NOT mask[number] THEN 0
                 END
                 FOR number IN range(1, len(write_places) + 1)
             ] AS written_sizes,
-            [expanded_bytes(dims, types, strides, place) FOR place IN read_places] AS expanded_sizes
+            [expanded_sizes[place + 1] FOR place IN read_places] AS read_expanded_sizes
         FROM placed
         WHERE types IS NOT NULL
     )
@@ -37,12 +37,12 @@ CREATE OR REPLACE MACRO tensor_costs(signatures) AS TABLE (
         CAST(0 AS HUGEINT) AS once_flops,
         CAST(
             CASE
-                WHEN element_bytes(types[write_places[1] + 1]) IS NOT NULL
+                WHEN type_bytes[write_places[1] + 1] IS NOT NULL
                  AND NOT list_contains([size IS NULL FOR size IN read_sizes || written_sizes], TRUE)
                 THEN list_sum(read_sizes || written_sizes)
             END
             AS HUGEINT
         ) AS size_bytes,
-        CAST(size_bytes - coalesce(list_sum(expanded_sizes), 0) AS HUGEINT) AS stored_bytes
+        CAST(size_bytes - coalesce(list_sum(read_expanded_sizes), 0) AS HUGEINT) AS stored_bytes
     FROM sizes
 );

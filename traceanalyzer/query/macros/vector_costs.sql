@@ -28,18 +28,18 @@ CREATE OR REPLACE MACRO vector_costs(signatures) AS TABLE (
             *,
             [
                 {
-                    'shape': tensor_shape(dims, place),
-                    'bytes': element_bytes(types[place + 1]),
+                    'shape': shapes[place + 1],
+                    'bytes': type_bytes[place + 1],
                     'kind': CASE
                         WHEN contains(types[place + 1], 'complex') THEN 3
                         WHEN regexp_matches(types[place + 1], 'double|float|Half|Float') THEN 2
                         WHEN types[place + 1] = 'bool' THEN 0
                         ELSE 1
                     END,
-                    'expanded': expanded_bytes(dims, types, strides, place)
+                    'expanded': expanded_sizes[place + 1]
                 }
                 FOR place IN range(least(len(types), operand_count))
-                IF element_bytes(types[place + 1]) IS NOT NULL
+                IF type_bytes[place + 1] IS NOT NULL
             ] AS inputs,
             -- The kind of the numbers among the operands.
             coalesce(list_max([
