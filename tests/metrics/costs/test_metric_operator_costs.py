@@ -364,6 +364,45 @@ def test_time_of_a_call_is_the_union_and_its_floor_comes_from_the_data_sheet() -
     ]
 
 
+def test_work_without_a_modelled_operator_is_covered_by_other_metrics_or_by_none() -> None:
+    names = {1: "record_param_comms", 2: "triton_poi_fused_add_0", 3: "aten::index", 4: "aten::mm"}
+    con = connect(
+        "FROM cost_coverage FROM operator_costs",
+        host_slices=[
+            {"slice_id": at, "start_ns": 100 * at, "dur_ns": 50, "category": "cpu_op", "name": name}
+            | {"input_shapes": "[[4, 4], [4, 4]]", "depth": 0}
+            for at, name in names.items()
+        ],
+        event_args=[{"event_id": 4, "args": json.dumps({"Input type": ["float"] * 2})}],
+        gpu_ops="""
+        op_id  kind    start_ns  dur_ns  launch_id  cpu_op_id  is_comm  name
+        1      kernel  1000      400     -          1          true     ncclDevKernel_AllReduce_Sum
+        2      kernel  2000      300     -          2          false    triton_poi_fused_add_0
+        3      kernel  3000      200     -          3          false    index_kernel
+        4      kernel  4000      100     -          4          false    gemm
+        """,
+    )
+    assert ask(con, "SELECT status, op_sum_ns FROM cost_coverage") == [
+        ("communication", 400),
+        ("compiled code", 300),
+        ("no model", 200),
+        ("modelled", 100),
+    ]
+
+
+def test_a_batch_norm_may_have_no_weight_whatever_its_mode() -> None:
+    dims: list[Any] = [[2, 3, 4, 4], [], [], [3], [3], [], [], []]
+    types = ["float", "", "", "float", "float", "Scalar", "Scalar", "Scalar"]
+    concrete = ["", "", "", "", "", "False", "0.1", "1e-05"]
+    weight: list[Any] = [[2, 3, 4, 4], [3], [3], [3], [3], [], [], []]
+    rows = costs(
+        call("aten::native_batch_norm", dims, types, concrete),
+        call("aten::native_batch_norm", weight, ["float"] * 5 + ["Scalar"] * 3, concrete),
+        columns="size_bytes",
+    )
+    assert rows == [(4 * 2 * 96,), (4 * (2 * 96 + 2 * 3),)]
+
+
 def test_faster_than_the_data_sheet_is_suspect_and_not_clipped() -> None:
     con = on_device("""
         op_id  kind    start_ns  dur_ns  launch_id  cpu_op_id  name
