@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +11,7 @@ from pathlib import Path
 import pytest
 from corpus_metrics import expected, expected_names, run_of, table
 
-from traceanalyzer.run import Run
+from traceanalyzer.run import Run, open_run
 
 __all__ = ["run_of"]
 NAMES = expected_names("busbw") or ["none"]
@@ -120,3 +122,21 @@ def test_algorithm_and_protocol_of_kernels_that_name_them(
     found = {tuple(words): count for *words, count in run_of(name).connection.execute(query).fetchall()}
     wanted = Counter((row["algorithm"], row["protocol"]) for row in expected("busbw", name)["collectives"])
     assert found == wanted
+
+
+def test_stragglers_are_found_whatever_nccl_calls_its_kernels(corpus: Path, store_of: Callable[[Path], Path]) -> None:
+    """HTA looks for names that begin with ncclKernel, which NCCL has not written since it calls them ncclDevKernel."""
+    folder = corpus / "more" / "llama_tp2"
+    durations: list[list[int]] = []
+    for rank in (0, 1):
+        events = json.loads(gzip.decompress((folder / f"rank{rank}.json.gz").read_bytes()))["traceEvents"]
+        kernels = [event for event in events if event.get("cat") == "kernel" and "nccl" in event["name"]]
+        assert not [event for event in kernels if event["name"].startswith("ncclKernel")]
+        kernels.sort(key=lambda event: float(event["ts"]))
+        durations.append([round(event["dur"] * 1000) for event in kernels])
+    transfers = [min(both) for both in zip(*durations, strict=True)]
+    with open_run(folder, store=store_of(folder)) as run:
+        found = table(run, "SELECT matched_count, wait_sum_ns FROM comm_late ORDER BY rank")
+    assert [(row["matched_count"], row["wait_sum_ns"]) for row in found] == [
+        (len(own), sum(own) - sum(transfers)) for own in durations
+    ]

@@ -257,6 +257,10 @@ def test_counts_bring_the_word_for_one_or_for_many(macros: duckdb.DuckDBPyConnec
         ("element_bytes('c10::BFloat16')", 2),
         ("element_bytes('c10::Float8_e4m3fn')", 1),
         ("element_bytes('Scalar')", None),
+        ("scalar_type_bytes('6')", 4),
+        ("scalar_type_bytes('15')", 2),
+        ("scalar_type_bytes('24')", 1),
+        ("scalar_type_bytes('')", None),
         ("element_count([2, 3])", 6),
         ("element_count([]::BIGINT[])", 1),
         ("element_count(NULL::BIGINT[])", None),
@@ -302,7 +306,16 @@ def test_the_size_of_a_result_is_what_types_promote_to(
 
 # Macros that one metric alone reads are tested with it.
 TESTED_WITH_THEIR_METRIC = {
-    *("attention_costs", "convolution_costs", "matrix_costs", "vector_costs"),
+    *(
+        "attention_costs",
+        "convolution_costs",
+        "matrix_costs",
+        "pool_costs",
+        "reduce_costs",
+        "row_costs",
+        "tensor_costs",
+    ),
+    *("read_signatures", "vector_costs"),
     *("kernel_base", "kernel_identity", "without_nested"),
 }
 

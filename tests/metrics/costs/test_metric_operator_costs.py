@@ -131,6 +131,63 @@ def test_a_causal_mask_counts_its_pairs_and_not_half_of_all() -> None:
     ]
 
 
+def varlen(q: list[int], k: list[int], ends: int, longest: list[str], mask: list[str], **more: Any) -> dict[str, Any]:
+    """Return a call of the flash-attn package with sequences one after the other."""
+    dims: list[Any] = [q, k, k, [ends], [ends], [], [], [], [], []]
+    types = ["c10::Half"] * 3 + ["int"] * 2 + ["Scalar"] * 5 + [""] * (len(mask) - 1)
+    concrete = ["", "", "", "", "", *longest, "0.", "0.125", *mask]
+    return call("flash_attn::_flash_attn_varlen_forward", dims + [[]] * (len(mask) - 1), types, concrete, **more)
+
+
+def test_sequences_of_equal_length_are_known_and_others_are_not() -> None:
+    q, k = [3 * 10, 8, 64], [3 * 16, 2, 64]
+    size = 2 * (2 * 30 * 8 * 64 + 2 * 48 * 2 * 64)
+    unmasked, masked = 3 * 8 * 10 * 16, 3 * 8 * (10 * 16 - 10 * 9 // 2)
+    rows = costs(
+        varlen(q, k, 4, ["10", "16"], ["False", "-1", "-1"]),
+        varlen(q, k, 4, ["10", "16"], ["True", "-1", "-1"]),
+        varlen(q, k, 4, ["10", "16"], ["True", "4", "0"]),
+        varlen(q, k, 4, ["12", "16"], ["True", "-1", "-1"]),
+        varlen(q, [200, 16, 2, 64], 4, ["10", "16"], ["True", "-1", "-1"]),
+        columns="flops, flops_unmasked, size_bytes, reason",
+    )
+    assert rows == [
+        (4 * 64 * unmasked, 4 * 64 * unmasked, size, None),
+        (4 * 64 * masked, 4 * 64 * unmasked, size, None),
+        (None, 4 * 64 * unmasked, size, "mask not recorded"),
+        (None, None, size, "lengths not recorded"),
+        (None, None, None, "unknown arguments"),
+    ]
+
+
+def test_attention_below_pytorchs_wrapper_has_its_own_places() -> None:
+    x: list[Any] = [2, 10, 8, 64]
+    half = ["c10::Half"] * 3
+    flash = ["", "", "", "", "", "10", "10", "0.", "True", "False", "0.125", "-1", "-1"]
+    efficient = ["", "", "", "", "", "", "10", "10", "0.", "1", "True", "", "", ""]
+    rows = costs(
+        call("aten::_flash_attention_forward", [x] * 3 + [[]] * 10, half + [""] * 10, flash),
+        call("aten::_flash_attention_forward", [x] * 3 + [[]] * 10, half + [""] * 10, [*flash[:11], "4", "0"]),
+        call("aten::_efficient_attention_forward", [x] * 3 + [[]] * 11, half + [""] * 11, efficient),
+        call(
+            "aten::_efficient_attention_forward",
+            [[1, 20, 8, 64]] * 3 + [[], [3], [3]] + [[]] * 8,
+            [*half, "", "int", "int", *[""] * 8],
+            efficient,
+        ),
+        call("vllm::unified_attention_with_output", [[20, 8, 64]] * 4, ["c10::Half"] * 4),
+        columns="flops, reason",
+    )
+    masked = 4 * 64 * 2 * 8 * 55
+    assert rows == [
+        (masked, None),
+        (None, "mask not recorded"),
+        (masked, None),
+        (masked, None),
+        (None, "lengths not recorded"),
+    ]
+
+
 def test_a_sum_over_a_dimension_leaves_the_others() -> None:
     types = ["float", "ScalarList", "Scalar", ""]
     dims: list[Any] = [[10, 1000], [], [], []]
@@ -181,6 +238,60 @@ def test_a_result_has_the_type_that_pytorch_promotes_to() -> None:
         (16 + 8 + 16,),
         (8 + 8,),
     ]
+
+
+def test_operators_of_serving_read_and_write_what_their_arguments_say() -> None:
+    half, tokens, width = "c10::BFloat16", 10, 64
+    x: list[Any] = [tokens, width]
+    assert costs(
+        call("aiter::add_rmsnorm", [x, x, x, x, [width], []], [half] * 5 + ["Scalar"]),
+        call("_C::fused_add_rms_norm", [x, x, [width], []], [half] * 3 + ["Scalar"]),
+        call("sgl_kernel::silu_and_mul", [[tokens, 32], x], [half] * 2),
+        # Two query heads and one key head of 32 elements, of which the first 8 are turned.
+        call(
+            "_C::rotary_embedding",
+            [[tokens], x, [tokens, 32], [], [1000, 8], []],
+            ["long int", half, half, "Scalar", half, "Scalar"],
+            ["", "", "", "32", "", "True"],
+        ),
+        # Nine tokens have a slot in a cache of bytes.
+        call(
+            "_C_cache_ops::reshape_and_cache_flash",
+            [[tokens, 2, 32], [tokens, 2, 32], [500, 16, 2, 32], [500, 16, 2, 32], [9], [], [], []],
+            [half, half, "unsigned char", "unsigned char", "long int", "", "float", "float"],
+        ),
+        columns="size_bytes",
+    ) == [
+        (2 * (5 * tokens * width - tokens * width) + 2 * width,),
+        (2 * 4 * tokens * width + 2 * width,),
+        (2 * (tokens * 32 + tokens * width),),
+        (8 * tokens + 2 * 8 * tokens + 2 * 2 * tokens * 3 * 8,),
+        (8 * 9 + 2 * 9 * 64 * (2 + 1),),
+    ]
+
+
+def test_gradients_of_a_batch_norm_need_its_input_and_not_its_statistics() -> None:
+    dims: list[Any] = [[2, 3, 4, 4], [2, 3, 4, 4], [3], [3], [3], [3], [3], [], [0]]
+    types = ["float"] * 7 + ["Double", "unsigned char"]
+    assert costs(call("aten::cudnn_batch_norm_backward", dims, types), columns="size_bytes") == [
+        (4 * (3 * 96 + 3 * 3),)
+    ]
+
+
+def test_what_arguments_do_not_say_has_no_bytes() -> None:
+    image: list[Any] = [[1, 1, 9, 9], [], [], [], [], []]
+    types = ["float"] + ["ScalarList"] * 4 + ["Scalar"]
+    rows = costs(
+        call("aten::max_pool2d_with_indices", image, types, ["", "[3, 3]", "[2, 2]", "[0, 0]", "[1, 1]", "True"]),
+        call("aten::max_pool2d_with_indices", image, types),
+        call("aten::native_dropout", [[8], [], []], ["float", "Scalar", "Scalar"], ["", "0.5", "False"]),
+        call("aten::fill_", [[8], []], ["c10::SomethingNew", "Scalar"]),
+        call("aten::copy_", [[8], [8], []], ["float", "c10::SomethingNew", "Scalar"]),
+        call("aten::var", [[8, 4], [], [], []], ["float", "ScalarList", "Scalar", "Scalar"]),
+        call("aten::native_layer_norm_backward", [[8, 4], [8, 4], [], [8, 1], [8, 1], [4], [4], []]),
+        columns="size_bytes, reason",
+    )
+    assert rows == [(None, "unknown arguments")] * 7
 
 
 def test_what_is_expanded_is_stored_once() -> None:
@@ -251,6 +362,45 @@ def test_time_of_a_call_is_the_union_and_its_floor_comes_from_the_data_sheet() -
     assert ask(con, "SELECT precision, floor_ns, roof, headroom_ns, status, limited_by FROM operator_floors") == [
         ("half", pytest.approx(floor), "compute", pytest.approx(170_000 - floor), "plausible", "compute")
     ]
+
+
+def test_work_without_a_modelled_operator_is_covered_by_other_metrics_or_by_none() -> None:
+    names = {1: "record_param_comms", 2: "triton_poi_fused_add_0", 3: "aten::index", 4: "aten::mm"}
+    con = connect(
+        "FROM cost_coverage FROM operator_costs",
+        host_slices=[
+            {"slice_id": at, "start_ns": 100 * at, "dur_ns": 50, "category": "cpu_op", "name": name}
+            | {"input_shapes": "[[4, 4], [4, 4]]", "depth": 0}
+            for at, name in names.items()
+        ],
+        event_args=[{"event_id": 4, "args": json.dumps({"Input type": ["float"] * 2})}],
+        gpu_ops="""
+        op_id  kind    start_ns  dur_ns  launch_id  cpu_op_id  is_comm  name
+        1      kernel  1000      400     -          1          true     ncclDevKernel_AllReduce_Sum
+        2      kernel  2000      300     -          2          false    triton_poi_fused_add_0
+        3      kernel  3000      200     -          3          false    index_kernel
+        4      kernel  4000      100     -          4          false    gemm
+        """,
+    )
+    assert ask(con, "SELECT status, op_sum_ns FROM cost_coverage") == [
+        ("communication", 400),
+        ("compiled code", 300),
+        ("no model", 200),
+        ("modelled", 100),
+    ]
+
+
+def test_a_batch_norm_may_have_no_weight_whatever_its_mode() -> None:
+    dims: list[Any] = [[2, 3, 4, 4], [], [], [3], [3], [], [], []]
+    types = ["float", "", "", "float", "float", "Scalar", "Scalar", "Scalar"]
+    concrete = ["", "", "", "", "", "False", "0.1", "1e-05"]
+    weight: list[Any] = [[2, 3, 4, 4], [3], [3], [3], [3], [], [], []]
+    rows = costs(
+        call("aten::native_batch_norm", dims, types, concrete),
+        call("aten::native_batch_norm", weight, ["float"] * 5 + ["Scalar"] * 3, concrete),
+        columns="size_bytes",
+    )
+    assert rows == [(4 * 2 * 96,), (4 * (2 * 96 + 2 * 3),)]
 
 
 def test_faster_than_the_data_sheet_is_suspect_and_not_clipped() -> None:
@@ -347,6 +497,23 @@ def test_attention_agrees_with_counted_pairs(queries: int, keys: int, causal: bo
     dims: list[Any] = [*shapes, *([[]] * (len(concrete) - 3))]
     ((flops,),) = costs(call(name, dims, ["float"] * 3 + [""] * (len(concrete) - 3), concrete), columns="flops")
     assert flops == 2 * 2 * 3 * pairs * (4 + 5)
+
+
+@pytest.mark.check
+@given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 5)), min_size=1, max_size=4), st.booleans())
+@examples()
+def test_sequences_one_after_the_other_agree_with_counted_pairs_or_abstain(
+    lengths: list[tuple[int, int]], causal: bool
+) -> None:
+    queries, keys = zip(*lengths, strict=True)
+    pairs = sum(
+        not causal or key <= query + k - q for q, k in lengths for query, key in itertools.product(range(q), range(k))
+    )
+    mask = [str(causal), "-1", "-1"]
+    one = varlen([sum(queries), 3, 4], [sum(keys), 1, 4], len(lengths) + 1, [str(max(queries)), str(max(keys))], mask)
+    ((flops, size),) = costs(one, columns="flops, size_bytes")
+    assert flops == (2 * 3 * pairs * 8 if len(set(lengths)) == 1 else None)
+    assert size == 2 * 4 * (2 * 3 * sum(queries) + 2 * sum(keys))
 
 
 @pytest.mark.check

@@ -45,6 +45,12 @@ def test_a_device_flame_adds_up_to_all_operations() -> None:
     assert rows == [("step;aten::add;cudaLaunchKernel;kernel", 11_000), ("(not linked);kernel", 1_000)]
 
 
+def test_a_device_flame_has_every_operation_also_one_that_took_no_time() -> None:
+    with engine.connect_tables(tables(SLICES, OPS.replace("60     61", "60     60"))) as con:
+        rows = ask(con, "SELECT stack, value FROM flame WHERE kind = 'device'")
+    assert rows == [("step;aten::add;cudaLaunchKernel;kernel", 11_000), ("(not linked);kernel", 0)]
+
+
 def test_an_idle_flame_adds_up_to_the_time_that_the_device_did_not_compute() -> None:
     with engine.connect_tables(tables(SLICES, OPS)) as con:
         ((idle,),) = ask(con, "SELECT sum(value) FROM flame WHERE kind = 'idle'")

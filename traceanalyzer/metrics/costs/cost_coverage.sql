@@ -8,9 +8,11 @@
 --   trace       VARCHAR  name of the trace
 --   rank        INTEGER  rank in the job
 --   device      INTEGER  device
---   status      VARCHAR  modelled; a reason of operator_costs; or no model (an operator without one launched it), graph
---                        (a graph's replay: no operator), no operator (its launch lies in none), no launch (the call that
---                        launched it is not in the trace)
+--   status      VARCHAR  modelled; a reason of operator_costs; or communication (its kernel moves data between devices:
+--                        see collective_efficiency), compiled code (a kernel of Triton, in no modelled operator: see
+--                        triton_kernels), no model (an operator without one launched it), graph (a graph's replay: no
+--                        operator), no operator (its launch lies in none), no launch (the call that launched it is not in
+--                        the trace)
 --   family      VARCHAR  as in operator_models; NULL: no modelled operator
 --   call_count  BIGINT   modelled calls that launched it; NULL: none did
 --   op_count    BIGINT   GPU operations
@@ -25,6 +27,8 @@ WITH ops AS (
         CASE
             WHEN ops.graph_id IS NOT NULL OR launch.name ILIKE '%GraphLaunch%' OR ops.kind = 'graph' THEN 'graph'
             WHEN ops.launch_id IS NULL AND ops.cpu_op_id IS NULL THEN 'no launch'
+            WHEN ops.is_comm THEN 'communication'
+            WHEN ops.kind = 'kernel' AND starts_with(ops.name, 'triton_') THEN 'compiled code'
             WHEN ops.cpu_op_id IS NULL THEN 'no operator'
             ELSE 'no model'
         END AS without_model

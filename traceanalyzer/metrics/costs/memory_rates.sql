@@ -33,18 +33,18 @@ calls AS MATERIALIZED (
     SEMI JOIN kernels ON kernels.trace_id = given.trace_id AND kernels.operator_id = given.slice_id
     WHERE given.input_shapes IS NOT NULL
 ),
+distinct_calls AS (
+    SELECT DISTINCT operator, family, input_shapes, input_types, concrete_inputs, input_strides FROM calls
+),
 signatures AS MATERIALIZED (
-    SELECT
-        row_number() OVER () AS signature_id,
-        *,
-        json_extract(input_shapes, '$[*]') AS dims,
-        TRY_CAST(input_types AS VARCHAR[]) AS types,
-        json_extract_string(concrete_inputs, '$[*]') AS concrete,
-        json_extract(input_strides, '$[*]') AS strides
-    FROM (SELECT DISTINCT operator, family, input_shapes, input_types, concrete_inputs, input_strides FROM calls)
+    SELECT * FROM read_signatures('distinct_calls')
 ),
 costs AS MATERIALIZED (
     SELECT * FROM vector_costs('signatures')
+    UNION ALL
+    SELECT * FROM tensor_costs('signatures')
+    UNION ALL
+    SELECT * FROM reduce_costs('signatures')
 )
 SELECT
     kernels.trace,

@@ -24,8 +24,9 @@
 --   input_types     VARCHAR  types of its inputs as written, a JSON list
 --   element_type    VARCHAR  type of the first operand as written: it decides the peak
 --   basis           VARCHAR  modelled; NULL: unknown
---   reason          VARCHAR  why numbers are missing: no arguments, no types, unknown arguments, mask not recorded, host
---                            memory; NULL: none is missing
+--   reason          VARCHAR  why numbers are missing: no arguments, no types, unknown arguments, mask not recorded (or it
+--                            has a window), lengths not recorded (of an attention's sequences), host memory; NULL: none
+--                            is missing
 --   flops           HUGEINT  operations that it executes
 --   flops_unmasked  HUGEINT  the same as if no attention mask hid anything, as FlopCounterMode counts
 --   model_flops     HUGEINT  operations that the model asks for: without what is recomputed
@@ -115,29 +116,24 @@ calls AS MATERIALIZED (
            ON parts.trace_id = calls.trace_id AND parts.slice_id = calls.slice_id
 ),
 -- Many calls share few signatures, so each signature is read once.
+distinct_calls AS (
+    SELECT DISTINCT
+        operator,
+        family,
+        input_shapes,
+        input_types,
+        concrete_inputs,
+        input_strides,
+        out_shape,
+        has_input_gradient,
+        has_weight_gradient
+    FROM calls
+),
 signatures AS MATERIALIZED (
     SELECT
-        row_number() OVER () AS signature_id,
         *,
-        json_extract(input_shapes, '$[*]') AS dims,
-        TRY_CAST(input_types AS VARCHAR[]) AS types,
-        json_extract_string(concrete_inputs, '$[*]') AS concrete,
-        json_extract(input_strides, '$[*]') AS strides,
-        TRY_CAST(out_shape AS BIGINT[]) AS out_dims,
-        list_first([type_name FOR type_name IN types IF element_bytes(type_name) IS NOT NULL]) AS element_type
-    FROM (
-        SELECT DISTINCT
-            operator,
-            family,
-            input_shapes,
-            input_types,
-            concrete_inputs,
-            input_strides,
-            out_shape,
-            has_input_gradient,
-            has_weight_gradient
-        FROM calls
-    )
+        TRY_CAST(out_shape AS BIGINT[]) AS out_dims
+    FROM read_signatures('distinct_calls')
 ),
 costs AS MATERIALIZED (
     SELECT * FROM matrix_costs('signatures')
@@ -147,6 +143,14 @@ costs AS MATERIALIZED (
     SELECT * FROM attention_costs('signatures')
     UNION ALL
     SELECT * FROM vector_costs('signatures')
+    UNION ALL
+    SELECT * FROM tensor_costs('signatures')
+    UNION ALL
+    SELECT * FROM reduce_costs('signatures')
+    UNION ALL
+    SELECT * FROM pool_costs('signatures')
+    UNION ALL
+    SELECT * FROM row_costs('signatures')
 ),
 -- Of nested wrappers and backward nodes, the outermost.
 enclosing AS (
@@ -214,6 +218,9 @@ SELECT
     CASE
         WHEN calls.input_shapes IS NULL THEN 'no arguments'
         WHEN calls.operator = 'aten::copy_' AND work.crosses_link THEN 'host memory'
+        WHEN calls.family = 'paged attention' THEN 'lengths not recorded'
+        WHEN calls.family = 'attention' AND costs.flops_unmasked IS NULL AND costs.size_bytes IS NOT NULL
+        THEN 'lengths not recorded'
         WHEN costs.signature_id IS NULL THEN 'unknown arguments'
         WHEN costs.flops IS NULL AND costs.flops_unmasked IS NOT NULL THEN 'mask not recorded'
         WHEN costs.flops IS NULL THEN 'unknown arguments'

@@ -3,7 +3,8 @@
 -- A stack is the names of call_tree from the outermost slice to the innermost, joined by semicolons; in names, a semicolon
 -- becomes a colon and a line break a space. Values are of the stack itself, so that those of a kind add up:
 -- device: durations of GPU operations, below the stack of their launch call, with the operation's name as last frame; work
--- whose launch is not in the trace lies below (not linked), so that the sum is that of all GPU operations.
+-- whose launch is not in the trace lies below (not linked), so that the sum is that of all GPU operations; 0 where they
+-- took no time.
 -- host: self time of host slices. idle: time that devices waited for the host, on the stack of the slice that is to blame;
 -- what the ledger blames on no host slice lies below (not the host), by its bucket. memory: bytes that the framework
 -- allocated on devices, on the stack of the operator that made them.
@@ -111,6 +112,7 @@ SELECT
     TRY_CAST(sum(flames.value) AS BIGINT) AS value
 FROM flames
 JOIN canonical.traces AS traces USING (trace_id)
-WHERE flames.value > 0
+-- An operation that took no time was measured too: its stack is there.
+WHERE flames.value > 0 OR flames.kind = 'device'
 GROUP BY flames.trace_id, traces.trace, traces.rank, flames.kind, flames.stack
 ORDER BY flames.trace_id, flames.kind, value DESC, flames.stack

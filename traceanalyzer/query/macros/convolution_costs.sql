@@ -17,13 +17,13 @@ CREATE OR REPLACE MACRO convolution_costs(signatures) AS TABLE (
     tensors AS (
         SELECT
             *,
-            tensor_shape(dims, x_place) AS x,
-            tensor_shape(dims, w_place) AS w,
-            element_bytes(types[x_place + 1]) AS x_bytes,
-            element_bytes(types[w_place + 1]) AS w_bytes,
+            shapes[x_place + 1] AS x,
+            shapes[w_place + 1] AS w,
+            type_bytes[x_place + 1] AS x_bytes,
+            type_bytes[w_place + 1] AS w_bytes,
             CASE operator
-                WHEN 'aten::convolution_backward' THEN tensor_shape(dims, 0)
-                WHEN 'aten::cudnn_convolution_backward' THEN tensor_shape(dims, 1)
+                WHEN 'aten::convolution_backward' THEN shapes[1]
+                WHEN 'aten::cudnn_convolution_backward' THEN shapes[2]
             END AS gradient,
             -- stride, padding, dilation, transposed, output padding, groups
             TRY_CAST(options[1] AS BIGINT[]) AS stride,
@@ -70,7 +70,7 @@ CREATE OR REPLACE MACRO convolution_costs(signatures) AS TABLE (
             -- A product with an unknown length is unknown.
             CASE WHEN NOT list_contains([length IS NULL FOR length IN y], TRUE) THEN element_count(y) END AS y_count,
             2 * CAST(if(transposed, element_count(x), y_count) AS HUGEINT) * element_count(w[2:]) AS once,
-            CASE WHEN is_backward THEN element_count(tensor_shape(dims, if(x_place = 1, 0, 1))) END AS gradient_count,
+            CASE WHEN is_backward THEN element_count(shapes[if(x_place = 1, 0, 1) + 1]) END AS gradient_count,
             element_count(x) * x_bytes AS x_size,
             element_count(w) * w_bytes AS w_size
         FROM outputs
@@ -83,12 +83,12 @@ CREATE OR REPLACE MACRO convolution_costs(signatures) AS TABLE (
         CAST(
             CASE
                 WHEN is_backward
-                THEN CAST(gradient_count AS HUGEINT) * element_bytes(types[if(x_place = 1, 1, 2)])
+                THEN CAST(gradient_count AS HUGEINT) * type_bytes[if(x_place = 1, 1, 2)]
                     + if(mask[1], w_size + x_size, 0)
                     + if(mask[2], x_size + w_size, 0)
                     + if(mask[3], if(transposed, w[2] * group_count, w[1]) * w_bytes, 0)
                 ELSE CAST(x_size AS HUGEINT) + w_size + y_count * x_bytes
-                    + coalesce(CASE WHEN types[3] <> '' THEN element_count(tensor_shape(dims, 2)) * element_bytes(types[3]) END, 0)
+                    + coalesce(CASE WHEN types[3] <> '' THEN element_count(shapes[3]) * type_bytes[3] END, 0)
             END
             AS HUGEINT
         ) AS size_bytes,

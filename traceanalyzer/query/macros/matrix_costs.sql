@@ -16,25 +16,25 @@ CREATE OR REPLACE MACRO matrix_costs(signatures) AS TABLE (
     operands AS (
         SELECT
             *,
-            tensor_shape(dims, first_operand) AS lhs,
-            tensor_shape(dims, first_operand + 1) AS rhs,
-            element_bytes(types[first_operand + 1]) AS lhs_bytes,
-            element_bytes(types[first_operand + 2]) AS rhs_bytes,
+            shapes[first_operand + 1] AS lhs,
+            shapes[first_operand + 2] AS rhs,
+            type_bytes[first_operand + 1] AS lhs_bytes,
+            type_bytes[first_operand + 2] AS rhs_bytes,
             CASE
                 WHEN operator = 'aten::_int_mm' THEN 4
-                WHEN operator NOT IN ('aten::_scaled_mm', 'aten::_scaled_grouped_mm') THEN element_bytes(types[first_operand + 1])
+                WHEN operator NOT IN ('aten::_scaled_mm', 'aten::_scaled_grouped_mm') THEN type_bytes[first_operand + 1]
                 -- The output's type is a number of c10::ScalarType.
                 WHEN concrete[if(operator = 'aten::_scaled_mm', 7, 8)] IN ('5', '15') THEN 2
                 WHEN concrete[if(operator = 'aten::_scaled_mm', 7, 8)] = '6' THEN 4
-                ELSE element_bytes(types[1])
+                ELSE type_bytes[1]
             END AS out_bytes,
             CASE
                 WHEN operator IN ('aten::addmm', 'aten::_addmm_activation', 'aten::baddbmm', 'aten::addmv')
                  AND coalesce(TRY_CAST(concrete[4] AS DOUBLE), 1) <> 0
-                THEN element_count(tensor_shape(dims, 0)) * element_bytes(types[1])
+                THEN element_count(shapes[1]) * type_bytes[1]
                 WHEN operator IN ('aten::_scaled_mm', 'aten::_scaled_grouped_mm')
                 THEN list_sum([
-                    coalesce(element_count(tensor_shape(dims, place)) * element_bytes(types[place + 1]), 0)
+                    coalesce(element_count(shapes[place + 1]) * type_bytes[place + 1], 0)
                     FOR place IN if(operator = 'aten::_scaled_mm', [2, 3, 4], [2, 3, 5])
                 ])
                 ELSE 0

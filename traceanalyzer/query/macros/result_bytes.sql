@@ -8,7 +8,10 @@ CREATE OR REPLACE MACRO result_bytes(inputs, types, makes_real) AS
             > coalesce(list_max([input.kind FOR input IN inputs IF len(input.shape) > 0]), -1)
          AND coalesce(list_max([len(input.shape) FOR input IN inputs]), 0) > 0
         -- A Python number is written as a double without dimensions, and becomes a real number of 4 bytes.
-        THEN least(list_max([input.bytes FOR input IN inputs IF len(input.shape) = 0]), 4)
+        THEN least(
+            list_max([input.bytes FOR input IN inputs IF len(input.shape) = 0]),
+            if(list_max([input.kind FOR input IN inputs]) = 2, 4, 16)
+        )
         WHEN list_contains(types, 'c10::Half') AND list_contains(types, 'c10::BFloat16')
          AND list_max([input.bytes FOR input IN inputs IF input.kind = 2 AND len(input.shape) > 0]) = 2
         THEN 4
