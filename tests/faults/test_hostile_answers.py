@@ -68,7 +68,7 @@ def test_every_tool_is_asked() -> None:
 NOTEBOOK: dict[str, Callable[[ta.Run, ta.Diagnosis], str]] = {
     "run": lambda run, diagnosis: run._repr_html_(),
     "diagnosis": lambda run, diagnosis: diagnosis._repr_html_(),
-    "diff": lambda run, diagnosis: ta.diff(run.root, run.root)._repr_html_(),
+    "diff": lambda run, diagnosis: ta.diff(str(run.root), str(run.root))._repr_html_(),
     "slices": lambda run, diagnosis: run.table("host_slices")._repr_html_(),
     "threads": lambda run, diagnosis: run.table("threads")._repr_html_(),
     "what if": lambda run, diagnosis: run.whatif("host.python")._repr_html_(),
@@ -127,3 +127,17 @@ def test_no_other_command_has_a_text_raw(run_folder: Path, tmp_path: Path, comma
     assert_harmless(shown)
     assert file.exists() is ("FILE" in MORE_COMMANDS[command])
     assert not file.exists() or MARKUP not in shown
+
+
+def test_crosscheck_takes_streams_that_are_no_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    odd = '{"device": 0, "stream": "odd one", "correlation": 1}'
+    launched = '{"device": 0, "stream": 7, "correlation": 1}'
+    texts = [
+        f'{{"ph": "X", "cat": "cuda_sync", "name": "Stream Sync", "pid": 0, "ts": 30, "dur": 1, "args": {odd}}}',
+        f'{{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 1, "dur": 50, "args": {odd}}}',
+        f'{{"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 10, "dur": 5, "args": {launched}}}',
+    ]
+    path = tmp_path / "trace.json"
+    path.write_text(f'{{"schemaVersion": 1, "traceEvents": [{",".join(texts)}]}}')
+    assert main(["crosscheck", str(path)]) in (0, 1)
+    assert "DuckDB" not in capsys.readouterr().err
