@@ -20,7 +20,7 @@ from traceanalyzer.cli import main
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report import formats
 from traceanalyzer.run import open_run
-from traceanalyzer.serving.answers import MOST_CHARACTERS, Answers, _bounded
+from traceanalyzer.serving.answers import MOST_CHARACTERS, Answers, bounded
 from traceanalyzer.serving.folders import served_folders
 
 pytestmark = pytest.mark.check  # what is broken or hostile takes minutes
@@ -135,7 +135,7 @@ def test_sql_without_end_ends(answers: Answers, monkeypatch: pytest.MonkeyPatch)
         "SELECT list_transform(range(20), lambda i: repeat('ä', 100000)) AS names",
     ],
 )
-def test_an_answer_of_sql_is_bounded_and_still_json(query: str, answers: Answers) -> None:
+def test_an_answer_of_sql_isbounded_and_still_json(query: str, answers: Answers) -> None:
     told = answers.sql(SLOW, query, limit=1000)
     assert len(told) <= MOST_CHARACTERS
     document = json.loads(told)
@@ -145,13 +145,13 @@ def test_an_answer_of_sql_is_bounded_and_still_json(query: str, answers: Answers
 
 def test_a_long_text_is_cut_behind_a_line_and_says_so() -> None:
     text = "\n".join(f"line {number}" for number in range(MOST_CHARACTERS))
-    cut = _bounded(text)
+    cut = bounded(text)
     assert len(cut) <= MOST_CHARACTERS
     body, _, last = cut.rpartition("\n\n")
     assert text.startswith(f"{body}\n")
     assert f"{len(text):,} characters" in last
-    assert _bounded("short") == "short"
-    assert len(_bounded("x" * (MOST_CHARACTERS + 1))) <= MOST_CHARACTERS
+    assert bounded("short") == "short"
+    assert len(bounded("x" * (MOST_CHARACTERS + 1))) <= MOST_CHARACTERS
 
 
 @pytest.fixture

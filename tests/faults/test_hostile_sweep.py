@@ -15,7 +15,7 @@ from traceanalyzer.cli import main
 
 SECRET = "swordfish4711swordfish"
 STEERING = "\x1b]0;owned\x07\x1b[31m\x9b2J\u202eevil\u2066\u2028\u2029\u200f\rforged"
-NAME = f"{STEERING} HF_TOKEN={SECRET} https://hooks.slack.com/services/{SECRET}"
+NAME = f"{STEERING} <script>alert(1)</script>]]>&|`x` HF_TOKEN={SECRET} https://hooks.slack.com/services/{SECRET}"
 RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u061c\u2028-\u202e\u2066-\u2069]")
 ARGUMENTS = '"device": 0, "stream": 7, "correlation": 1'
 

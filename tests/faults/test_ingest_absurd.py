@@ -7,6 +7,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from arguments_read import arguments_of, event_fields, files_that_read_arguments
 from hypothesis import given
 from hypothesis import strategies as st
 from tiers import examples
@@ -154,49 +155,8 @@ ABSURD = st.one_of(
     st.integers(-(2**70), 2**70).map(str),
     st.floats().map(repr),
 )
-EVENT_FIELDS = (
-    "ph",
-    "cat",
-    "name",
-    "pid",
-    "tid",
-    "ts",
-    "dur",
-    "id",
-    "id2",
-    "bp",
-    "s",
-    "bind_id",
-    "flow_in",
-    "flow_out",
-    "args",
-)
-ARGUMENTS = (
-    "device",
-    "stream",
-    "context",
-    "correlation",
-    "External id",
-    "graph id",
-    "graph node id",
-    "bytes",
-    "grid",
-    "block",
-    "registers per thread",
-    "shared memory",
-    "blocks per SM",
-    "Group size",
-    "In msg nelems",
-    "Seq",
-    "Input Dims",
-    "Sequence number",
-    "Fwd thread id",
-    "wait_on_stream",
-    "Addr",
-    "Bytes",
-    "Device Id",
-    "Total Allocated",
-)
+EVENT_FIELDS = event_fields()
+ARGUMENTS = sorted({key for file in files_that_read_arguments() for key in arguments_of(file)})
 METADATA = (
     "baseTimeNanoseconds",
     "distributedInfo",
@@ -209,6 +169,7 @@ KINDS = {
     "operator": {"ph": '"X"', "cat": '"cpu_op"'},
     "kernel": {"ph": '"X"', "cat": '"kernel"'},
     "copy": {"ph": '"X"', "cat": '"gpu_memcpy"'},
+    "call": {"ph": '"X"', "cat": '"cuda_runtime"'},
     "sync": {"ph": '"X"', "cat": '"cuda_sync"'},
     "begin": {"ph": '"B"'},
     "end": {"ph": '"E"'},
@@ -271,6 +232,96 @@ def test_half_a_surrogate_pair_outside_the_events_is_replaced_and_counted(key: s
     assert tables.names() == ["kept"]
     assert tables.defects == {"lone-surrogate": 1}
     assert {row["value"] for row in tables["metadata"]} == {'"\ufffd"'}
+
+
+# What kind of event each SQL file reads the arguments of.
+KINDS_OF_FILES = {
+    "gpu": ("kernel", "copy"),
+    "host": ("operator", "call"),
+    "lost_values": ("sync", "memory"),
+    "memory_events": ("memory",),
+    "syncs": ("sync",),
+    "threads": ("name",),
+}
+ARGUMENTS_OF_KINDS = sorted(
+    {(kind, key) for file in files_that_read_arguments() for kind in KINDS_OF_FILES[file] for key in arguments_of(file)}
+    - {("sync", key) for key in arguments_of("memory_events")}
+    - {("memory", key) for key in arguments_of("syncs")}
+    - {("call", key) for key in ("Input Dims", "Input dims")}  # of operators alone
+)
+
+
+def kept_or_counted(document: str) -> bool:
+    """Return whether a value that holds `odd one` was read as a text, or counted as a defect."""
+    tables = read(document)
+    typed = {name: rows for name, rows in tables.rows.items() if name not in ("event_args", "metadata", "defects")}
+    return "odd one" in repr(typed) or sum(tables.defects.values()) == 1
+
+
+def test_each_file_that_reads_arguments_has_its_kinds() -> None:
+    assert set(KINDS_OF_FILES) == set(files_that_read_arguments())
+    assert {"ph", "flow_in", "args"} < set(EVENT_FIELDS)
+    assert ("operator", "External id") in ARGUMENTS_OF_KINDS and ("sync", "wait_on_stream") in ARGUMENTS_OF_KINDS
+
+
+@pytest.mark.parametrize("value", ['"odd one"', '["odd one"]', '{"odd one": 1}'])
+@pytest.mark.parametrize(("kind", "key"), ARGUMENTS_OF_KINDS)
+def test_a_wrong_type_of_any_argument_is_read_as_a_text_or_counted(kind: str, key: str, value: str) -> None:
+    plain = {"device": "0", "stream": "7", "name": '"main"'} if kind in ("kernel", "copy", "sync") else {}
+    args = ", ".join(f'"{name}": {item}' for name, item in (plain | {key: value}).items())
+    event = event_text(KINDS[kind] | {"args": "{" + args + "}"})
+    used = event_text({"ph": '"X"', "cat": '"cpu_op"', "tid": "1", "ts": "30"})
+    assert kept_or_counted(events(used, event))
+
+
+@pytest.mark.parametrize("value", ["true", '"odd"', "[]", "{}", "1e400", str(10**30), '""', '["x"]'])
+@pytest.mark.parametrize(
+    ("kind", "key"),
+    [("call", "correlation"), ("operator", "External id"), ("sync", "stream"), ("sync", "wait_on_stream")],
+)
+def test_what_is_no_number_is_unknown_and_counted(kind: str, key: str, value: str) -> None:
+    table, column = ("syncs", key) if kind == "sync" else ("host_slices", key.lower().replace(" ", "_"))
+    for written, defects in ((value, {"bad-number": 1}), ("5", {}), ("null", {})):
+        args = f'{{"device": 0, "{key}": {written}}}'
+        tables = read(events(BEFORE, event_text(KINDS[kind] | {"args": args, "tid": "9"}), AFTER))
+        (row,) = [row for row in tables[table] if row["dur_ns"] == 5000 and row.get("name", "x") == "x"]
+        assert row[column] == (5 if written == "5" else None)
+        assert tables.defects == defects
+
+
+@pytest.mark.parametrize("stream", ["-1", "4294967295"])
+def test_the_number_of_no_stream_is_no_defect(stream: str) -> None:
+    args = f'{{"device": 0, "stream": {stream}, "wait_on_stream": {stream}}}'
+    tables = read(events(event_text(KINDS["sync"] | {"args": args})))
+    assert (tables["syncs"][0]["stream"], tables.defects) == (None, {})
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        '"distributedInfo": "odd one"',
+        '"distributedInfo": {"rank": "odd one"}',
+        '"distributedInfo": {"world_size": ["odd one"]}',
+        '"distributedInfo": {"backend": ["odd one"]}',
+        '"distributedInfo": {"pg_config": "odd one"}',
+        '"distributedInfo": {"pg_config": ["odd one"]}',
+        '"deviceProperties": "odd one"',
+        '"deviceProperties": ["odd one"]',
+        '"deviceProperties": [{"id": 0, "name": ["odd one"]}]',
+        '"deviceProperties": [{"id": "odd one"}]',
+        '"deviceProperties": [{"id": 0, "numSms": {"odd one": 1}}]',
+        '"baseTimeNanoseconds": "odd one"',
+        '"host_name": ["odd one"]',
+    ],
+)
+def test_a_wrong_type_outside_the_events_is_read_as_a_text_or_counted(keys: str) -> None:
+    assert kept_or_counted(keys_before(keys))
+
+
+@pytest.mark.parametrize("field", ['"flow_in": "odd one"', '"id2": "odd one"', '"id2": {"odd one": 1}'])
+def test_a_wrong_type_of_a_field_of_flows_is_counted(field: str) -> None:
+    event = '{"ph": "n", "name": "x", "cat": "c", "id": "1", "ts": 5, "pid": 1, "tid": 1, ' + field + "}"
+    assert read(events(BEFORE, event, AFTER)).defects == {"bad-number": 1}
 
 
 KERNEL_ARGUMENTS = (

@@ -111,6 +111,17 @@ def test_a_password_is_masked_however_plain(secret: str) -> None:
     assert masked("password: none") == "password: none"
 
 
+@pytest.mark.parametrize("text", ["user=me pass=swordfish", "user: me, pass: swordfish", "-u me pass=swordfish"])
+def test_a_password_of_letters_is_masked_behind_a_user(text: str) -> None:
+    assert "swordfish" not in masked(text)
+
+
+def test_a_password_behind_p_is_masked_among_arguments() -> None:
+    value = json.dumps(["/usr/bin/mysql", "-uroot", f"-p{SHOWN}", "jobs"])
+    assert redacted("argv", value) == json.dumps(["/usr/bin/mysql", "-uroot", f"-p{MASK}", "jobs"])
+    assert redacted("argv", '["ssh", "-p22", "host"]') == '["ssh", "-p22", "host"]'
+
+
 LONGEST_S = 20  # 60,000 characters take a part of a second, and those that a pattern visits for each other minutes
 
 
@@ -133,7 +144,23 @@ LONGEST_S = 20  # 60,000 characters take a part of a second, and those that a pa
             "_token",
             '"token":',
         ),
-        *("://", "://a:", "https://x", "token=", "/hooks/", "private_", "A_", "-a", "Bearer 1", " -u a:", "\\"),
+        *(
+            "://",
+            "://a:",
+            "https://x",
+            "token=",
+            "/hooks/",
+            "private_",
+            "A_",
+            "-a",
+            "Bearer 1",
+            " -u a:",
+            "\\",
+            "mysql ",
+            "mysql -",
+            "A_ ",
+            "user pass=a ",
+        ),
     ],
 )
 def test_masking_takes_time_as_its_text_is_long(part: str) -> None:
@@ -203,6 +230,16 @@ SHOWN = "swordfish-4711"
         '{{"token": "{}"}}',
         '{{\\"token\\": \\"{}\\"}}',
         'HF_TOKEN="{}',
+        "HF_TOKEN {}",
+        "env AWS_SECRET_ACCESS_KEY {} train.py",
+        "upload --key {} file",
+        "upload --key={}",
+        "mysql -p{}",
+        "mysqldump -u root --host=db -p{} jobs",
+        "sshpass -p{} ssh host",
+        "host=db pass={}",
+        "pass: {}",
+        "db_pass={}",
     ],
 )
 def test_secret_in_any_text_is_masked(text: str) -> None:
@@ -233,6 +270,18 @@ def test_secret_in_any_text_is_masked(text: str) -> None:
         "/etc/passwd: is no trace",
         "docker run --user 1000:1000 image",
         "secret.py(12): check",
+        "HF_TOKEN is not set",
+        "HF_TOKEN required",
+        "CUDA_DEVICE_KEY required",
+        "CUDA_LAUNCH_BLOCKING 1",
+        "pass: forward",
+        "pass=simplifycfg",
+        "backward_pass=stage12",
+        "pass: 2",
+        "ssh -p22 host",
+        "mysql.py(12): -print",
+        "gcc -pthread -pipe",
+        "sort --key 2",
     ],
 )
 def test_text_without_a_secret_is_unchanged(text: str) -> None:

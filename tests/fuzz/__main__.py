@@ -54,12 +54,12 @@ def run(seconds: float, seed: int) -> int:
             json_like = name.endswith(".json")
             mutated = mutate_json(data, chosen) if json_like else mutate_sqlite(data, chosen, scratch / name)
             whole = chosen.randrange(INGESTED_A_WHOLE + 1) == 0
-            fault = fault_of(mutated, name, whole=whole)
+            fault = fault_of(mutated.data, name, whole=whole, is_readable=mutated.is_readable)
             count["diagnose" if whole else "ingest"] += 1
             if fault is not None and (kind := re.sub(r"\d+|/\S+", "", fault)[:160]) not in faults:
                 faults.add(kind)
-                kept = CRASHERS / f"{hashlib.sha1(mutated).hexdigest()[:10]}{Path(name).suffix}"
-                kept.write_bytes(mutated)
+                kept = CRASHERS / f"{hashlib.sha1(mutated.data).hexdigest()[:10]}{Path(name).suffix}"
+                kept.write_bytes(mutated.data)
                 print(f"{kept.name}: {fault.strip()}", flush=True)
         took_s = time.monotonic() - started
     print(f"{sum(count.values())} executions in {took_s:.0f} s ({count}), {len(faults)} faults")

@@ -8,6 +8,7 @@ import random
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,8 @@ NAMES = (
     "process_name",
     "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
 )
+# Without its list of events a file is no trace; every other value may be anything.
+EVENT_LIST = "traceEvents"
 PHASES = ("X", "B", "E", "b", "e", "n", "s", "t", "f", "C", "i", "M", "", "XX", None, 3)
 
 
@@ -37,7 +40,7 @@ def small_json(path: Path) -> bytes:
     """Return a trace with its first events of each kind."""
     raw = path.read_bytes()
     document = json.loads(gzip.decompress(raw) if raw.startswith(b"\x1f\x8b") else raw)
-    events = document["traceEvents"] if isinstance(document, dict) else document
+    events = document[EVENT_LIST] if isinstance(document, dict) else document
     count: dict[object, int] = {}
     kept = []
     for event in events:
@@ -45,7 +48,7 @@ def small_json(path: Path) -> bytes:
         count[kind] = count.get(kind, 0) + 1
         if count[kind] <= EVENTS_A_KIND:
             kept.append(event)
-    return json.dumps({**(document if isinstance(document, dict) else {}), "traceEvents": kept}).encode()
+    return json.dumps({**(document if isinstance(document, dict) else {}), EVENT_LIST: kept}).encode()
 
 
 def small_sqlite(path: Path, target: Path) -> bytes:
@@ -61,27 +64,41 @@ def small_sqlite(path: Path, target: Path) -> bytes:
     return target.read_bytes()
 
 
-def mutate_json(data: bytes, chosen: random.Random) -> bytes:
+@dataclass(frozen=True)
+class Mutated:
+    """A mutated file; `is_readable` says that only values were changed, each of which costs itself alone."""
+
+    data: bytes
+    is_readable: bool
+
+
+def mutate_json(data: bytes, chosen: random.Random) -> Mutated:
     """Return a trace with some values, keys or events changed, and sometimes bytes, packing and ends."""
     document = json.loads(data)
+    readable = True
     for _ in range(chosen.choice((1, 1, 2, 4, 12))):
-        _mutate_place(document, chosen)
+        readable &= _mutate_place(document, chosen)
     text = json.dumps(document, ensure_ascii=chosen.random() < 0.5, allow_nan=True).encode(errors="surrogatepass")
+    whole = text
     if chosen.random() < 0.2:
         text = mutate_bytes(text, chosen)
+    readable &= text == whole
     if chosen.random() < 0.15:
-        text = gzip.compress(text, compresslevel=1)
+        text = packed = gzip.compress(text, compresslevel=1)
         text = mutate_bytes(text, chosen) if chosen.random() < 0.6 else text
-    return text
+        readable &= text == packed
+    return Mutated(text, readable)
 
 
-def _mutate_place(document: Any, chosen: random.Random) -> None:
+def _mutate_place(document: Any, chosen: random.Random) -> bool:
+    """Change one place; return whether that only put a value in place of another."""
     places = list(_places(document, 0))
     holder, key = chosen.choice(places) if chosen.random() < 0.3 else chosen.choice(_of_events(document) or places)
     action = chosen.randrange(8)
     if action < 4:
         holder[key] = _value(key, chosen)
-    elif action == 4:
+        return bool(key != EVENT_LIST)
+    if action == 4:
         del holder[key]
     elif action == 5 and isinstance(holder, list):
         holder.insert(chosen.randrange(len(holder) + 1), json.loads(json.dumps(holder[key])))
@@ -92,10 +109,11 @@ def _mutate_place(document: Any, chosen: random.Random) -> None:
         other_holder, other_key = chosen.choice(places)
         with suppress(LookupError, TypeError):
             holder[key] = json.loads(json.dumps(other_holder[other_key]))
+    return False
 
 
 def _of_events(document: Any) -> list[tuple[Any, Any]]:
-    events = document.get("traceEvents") if isinstance(document, dict) else document
+    events = document.get(EVENT_LIST) if isinstance(document, dict) else document
     return [place for event in events for place in _places(event, 2)] if isinstance(events, list) else []
 
 
@@ -118,9 +136,10 @@ def _value(key: object, chosen: random.Random) -> object:
     return json.loads(json.dumps(chosen.choice(ABSURD)))
 
 
-def mutate_sqlite(data: bytes, chosen: random.Random, target: Path) -> bytes:
+def mutate_sqlite(data: bytes, chosen: random.Random, target: Path) -> Mutated:
     """Return an export with some values, rows, columns or tables changed, and sometimes bytes."""
     target.write_bytes(data)
+    readable = True
     with closing(sqlite3.connect(target, isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode = OFF")
         for _ in range(chosen.choice((1, 1, 2, 5, 20))):
@@ -132,12 +151,15 @@ def mutate_sqlite(data: bytes, chosen: random.Random, target: Path) -> bytes:
             ]
             if tables:
                 with suppress(sqlite3.Error, OverflowError):
-                    _mutate_table(connection, chosen.choice(tables), chosen)
+                    readable &= _mutate_table(connection, chosen.choice(tables), chosen)
     mutated = target.read_bytes()
-    return mutate_bytes(mutated, chosen) if chosen.random() < 0.15 else mutated
+    if chosen.random() < 0.15:
+        return Mutated(mutate_bytes(mutated, chosen), is_readable=False)
+    return Mutated(mutated, readable)
 
 
-def _mutate_table(connection: sqlite3.Connection, table: str, chosen: random.Random) -> None:
+def _mutate_table(connection: sqlite3.Connection, table: str, chosen: random.Random) -> bool:
+    """Change one place of a table; return whether that only put a value in place of another."""
     columns = [name for (name,) in connection.execute("SELECT name FROM pragma_table_info(?)", (table,)).fetchall()]
     column = chosen.choice(columns)
     action = chosen.randrange(10)
@@ -153,6 +175,7 @@ def _mutate_table(connection: sqlite3.Connection, table: str, chosen: random.Ran
         connection.execute(f'ALTER TABLE "{table}" RENAME COLUMN "{column}" TO "{column}_gone"')
     else:
         connection.execute(f'DELETE FROM "{table}"' + (f" WHERE rowid = {row}" if chosen.random() < 0.7 else ""))
+    return action < 6
 
 
 def _stored(chosen: random.Random) -> object:

@@ -20,8 +20,11 @@ class TooLong(Exception):
     """The command did not end in time."""
 
 
-def fault_of(data: bytes, name: str, *, whole: bool) -> str | None:
-    """Return what is wrong about how `diagnose` (or, unless `whole`, `ingest`) takes a file; None: nothing."""
+def fault_of(data: bytes, name: str, *, whole: bool, is_readable: bool = False) -> str | None:
+    """Return what is wrong about how `diagnose` (or, unless `whole`, `ingest`) takes a file; None: nothing.
+
+    Of a file that `is_readable` even one sentence is wrong: it costs the whole file.
+    """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name
         path.write_bytes(data)
@@ -39,6 +42,8 @@ def fault_of(data: bytes, name: str, *, whole: bool) -> str | None:
         words = said.getvalue()
     if code in (0, BLOCKED):
         return None
+    if is_readable:
+        return f"a value costs the file: exit {code}: {words or 'no word'}"
     if code != SAYS_WHAT_IS_WRONG or not words.startswith("error: "):
         return f"exit {code}: {words or 'no word'}"
     if any(word in words for word in ("internal error", "DuckDB gave up", "Traceback", "not enough memory")):

@@ -70,6 +70,22 @@ def test_any_value_of_any_column_leaves_other_rows_alone(values: dict[tuple[str,
     assert 1000 in {later - earlier for earlier in starts_ns for later in starts_ns}
 
 
+@pytest.mark.parametrize("value", ["odd one", b"\x00odd", 1.5e300, float("inf"), -1e19])
+def test_a_wrong_type_of_any_column_of_numbers_is_counted(tmp_path: Path, value: str | bytes | float) -> None:
+    tables = dict(whole_export())
+    wrong = 0
+    for table in TABLES:
+        columns = [
+            c.name for c in table.columns if c.type == "int" or (c.type == "real" and not isinstance(value, float))
+        ]
+        tables[table.name] = [*tables[table.name], *({**tables[table.name][-1], name: value} for name in columns)]
+        wrong += len(columns)
+    found = ingest(tmp_path, tables)
+    defects = found.defects()
+    assert defects.get("mixed-types", 0) + defects.get("number-out-of-range", 0) == wrong
+    assert found.column("gpu_ops", "dur_ns").count(400) == 2
+
+
 @pytest.mark.parametrize("taken", [None, "x", 2**62])
 def test_a_cpu_sample_without_a_time_is_left_out_and_counted(tmp_path: Path, taken: object) -> None:
     sample = {"id": 1, "start": 5000, "globalTid": global_tid(10)}

@@ -34,9 +34,15 @@ _SECRET_ENDING = re.compile(
     r"(?:^|[^a-z])(?:auth_?|access_?|refresh_?|id_?)?(?:token|secret|passwd|password|passphrase|credentials?|pwd|pat|dsn|jwt"
     r"|connection[_\-]?string|authorization|cookie|webhook(?:[_\-]?url)?|session[_\-]?id)$"
     r"|(?:token|secret|password|api[_\-]?key|(?:access|secret|private|signing|encryption|account|storage|auth)[_\-]?key"
-    rf"(?:[_\-]?id)?)$|(?:^|[^a-z])(?:{_SERVICES})[_\-.]?key$|^--?(?:[\w\-]*[_\-])?pass$",
+    rf"(?:[_\-]?id)?)$|(?:^|[^a-z])(?:{_SERVICES})[_\-.]?key$|^--?(?:[\w\-]*[_\-])?pass$|^--key$",
     re.IGNORECASE,
 )
+# Compilers have passes, too: under these names only what looks like a password is one, or what follows a user.
+_DOUBTFUL_NAME = re.compile(r"(?:(?:db|user|root|admin|smtp|mail|ftp|my|mysql|pg|redis)[_\-.]?)?pass", re.IGNORECASE)
+_USER = re.compile(r"\buser(?:name)?\b|\blogin\b|-u\b", re.IGNORECASE)
+_NEAR = 80
+# Letters and digits together, which a word of a sentence behind a name has not.
+_LOOKS_RANDOM = re.compile(r"(?=[^\d]*\d)(?=[^a-zA-Z]*[a-zA-Z]).{6,}", re.DOTALL)
 _ENVIRONMENT_KEY = re.compile(r"(?:[A-Z][A-Z0-9]*_)+(?:KEY|PASS)|PASS")
 
 # Secrets by their own form.
@@ -79,11 +85,16 @@ _SECRET_FORMS = (
     r"|(?<=[?&]X-Amz-Security-Token=)[^&\s\"')]+|(?<=[?&]X-Goog-Signature=)[^&\s\"')]+",
 )
 _SECRET_VALUE = re.compile("|".join(_SECRET_FORMS), re.DOTALL)
+# Programs that take a password right behind -p, where others have a port.
+_TAKES_PASSWORD = r"\b(?:mysql|mysqldump|mysqladmin|mysqlimport|mariadb|mariadb-dump|sshpass)(?![\w.])"
+_GLUED_PASSWORD = re.compile(rf"({_TAKES_PASSWORD}[^;|&\n]{{0,200}}?\s-p)(?!\(redacted)[^\s\"']+")
+_PASSWORD_PROGRAM = re.compile(_TAKES_PASSWORD + "$")
 # Not `Token::run` of C++; plain values (numbers, truth values, options) and masked ones stay as they are. A value in
 # quotes may have lost its end, and quotes of a text inside JSON have a backslash each.
 _ASSIGNMENT = re.compile(
     r"(?:(?<![\w.\-])(?P<name>[\w.\-]++)(?P<between>(?:\\*+[\"'])?\]?\s*+(?:=|:(?![:/]))\s*+)"
-    r"|(?P<option>(?<![^\s\"'])--?[\w\-]++)(?P<space>[\"']?,?\s++))"
+    r"|(?P<option>(?<![^\s\"'])--?[\w\-]++)(?P<space>[\"']?,?\s++)"
+    r"|(?P<variable>(?<![\w.\-])[A-Z][A-Z0-9]*+_[A-Z0-9_]++)(?P<blank>\s++))"
     r"(?P<value>(?:(?:Bearer|Basic|Token)\s++)?(?:\\*+(?:\"[^\"]*+\"?|'[^']*+'?)|[^\s,;&\"')\]}>]++))"
 )
 _NO_VALUE = re.compile(r"true|false|none|null|-.*|\(redacted", re.IGNORECASE)
@@ -120,7 +131,7 @@ def masked(text: str) -> str:
     """Return a text with what looks like a secret masked: assignments, options, URLs and known forms."""
     if _HINTS.search(text) is None:
         return text
-    text = _SECRET_VALUE.sub(MASK, text)
+    text = _GLUED_PASSWORD.sub(rf"\1{MASK}", _SECRET_VALUE.sub(MASK, text))
     parts, copied, at = [], 0, 0
     while (match := _ASSIGNMENT.search(text, at)) is not None:
         at = match.start("value")
@@ -132,7 +143,15 @@ def masked(text: str) -> str:
 
 
 def _is_secret(match: re.Match[str]) -> bool:
-    name, between, value = match["name"] or match["option"], match["between"] or match["space"], match["value"]
+    name = match["name"] or match["option"] or match["variable"]
+    between, value = match["between"] or match["space"] or match["blank"], match["value"]
+    if match["variable"] is not None and _LOOKS_RANDOM.fullmatch(value) is None:
+        return False
+    if match["name"] is not None and _DOUBTFUL_NAME.fullmatch(name) is not None and not name.isupper():
+        before = match.string[max(0, match.start() - _NEAR) : match.start()]
+        return _LOOKS_RANDOM.fullmatch(value) is not None or (
+            _USER.search(before) is not None and _NO_VALUE.fullmatch(value) is None
+        )
     if not (name == "-p" or _ends_as_secret(name)) or value.startswith(MASK[:-1]):
         return False
     short = between.strip(" \"'") == ":" and len(value) < _LEAST_AFTER_COLON
@@ -155,6 +174,8 @@ def _masked(name: str, value: Any) -> Any:
         # ["--wandb_key", "…"] is one, too, and so is ["HF_TOKEN", "…"].
         pair = len(value) == 2 and isinstance(value[0], str) and is_secret_name(value[0])
         hidden = [False, *(pair or _is_secret_option(item) for item in value)]
+        if value and isinstance(value[0], str) and _PASSWORD_PROGRAM.search(value[0]):
+            value = [f"-p{MASK}" if isinstance(v, str) and re.match("-p.", v) else v for v in value]
         return [
             MASK if hide and v is not None and not isinstance(v, bool) else _masked(name, v)
             for hide, v in zip(hidden, value, strict=False)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
 from traceanalyzer.report import formats
-from traceanalyzer.report.visible import as_json
+from traceanalyzer.report.visible import as_json, visible
 from traceanalyzer.serving.folders import MOST_RUNS, ServedFolders
 
 if TYPE_CHECKING:
@@ -37,7 +37,9 @@ class Answers:
         """List what the served folders hold: traces, and folders of traces."""
         runs = self.folders.runs()
         left_out = len(runs) - MOST_RUNS
-        return _bounded("\n".join([*runs[:MOST_RUNS], *([f"and {left_out} more"] if left_out > 0 else [])]))
+        return bounded(
+            "\n".join([*map(visible, runs[:MOST_RUNS]), *([f"and {left_out} more"] if left_out > 0 else [])])
+        )
 
     def diagnose(self, run: str, verbose: bool = False, as_json: bool = False) -> str:
         """Say what limits a run: ranked findings with evidence places, fixes, and upper bounds of what each saves.
@@ -50,7 +52,7 @@ class Answers:
         formats.write_diagnosis(diagnosis, "json" if as_json else "markdown", stream, verbose=verbose)
         if as_json:
             return _whole(stream.getvalue(), "ask without as_json")
-        return _bounded(notes + stream.getvalue())
+        return bounded(notes + stream.getvalue())
 
     def diff(self, base: list[str], new: list[str], verbose: bool = False, as_json: bool = False) -> str:
         """Say what changed between two sides and how sure that is; each side is one run or several captures of one.
@@ -66,7 +68,7 @@ class Answers:
         stream = io.StringIO()
         result = compare(sides[0], sides[1])
         formats.write_diff(result, None, "json" if as_json else "markdown", stream, verbose=verbose)
-        return _whole(stream.getvalue(), "ask without as_json") if as_json else _bounded(stream.getvalue())
+        return _whole(stream.getvalue(), "ask without as_json") if as_json else bounded(stream.getvalue())
 
     def _summary(self, run: str) -> Summary:
         from traceanalyzer.comparison.summarizing import summarize
@@ -133,7 +135,7 @@ class Answers:
             found = rule_called(rule, load_rules())
             return _page(report.sections(rule_page(found), found.select))
         with self._opened(run) as (opened, notes):
-            return _bounded(notes + _rendered(explanation.sections(opened.explain(rule)), "markdown"))
+            return bounded(notes + _rendered(explanation.sections(opened.explain(rule)), "markdown"))
 
     @contextmanager
     def _opened(self, name: str) -> Iterator[tuple[Run, str]]:
@@ -148,12 +150,12 @@ class Answers:
         with open_run(path, store=store) as run:
             notes = [f"left out {error}" + (f" ({error.hint})" if error.hint else "") for error in run.unreadable]
             notes += [f"settings not used, as they may be a stranger's: {file}" for file in run.settings_file.ignored]
-            yield run, "".join(f"> {note}\n\n" for note in notes)
+            yield run, "".join(f"> {visible(note)}\n\n" for note in notes)
 
 
 def _page(sections: Sequence[Section]) -> str:
     """Return a page as the command prints it: Markdown would escape every underscore of a name."""
-    return _bounded(_rendered(sections, "terminal"))
+    return bounded(_rendered(sections, "terminal"))
 
 
 def _rendered(sections: Sequence[Section], format_: str) -> str:
@@ -162,12 +164,12 @@ def _rendered(sections: Sequence[Section], format_: str) -> str:
     return stream.getvalue()
 
 
-def _bounded(text: str) -> str:
+def bounded(text: str, most: int = MOST_CHARACTERS) -> str:
     """Return a text that is cut behind a line where it is too long, and says so."""
-    if len(text) <= MOST_CHARACTERS:
+    if len(text) <= most:
         return text
     last = f"\n\n… cut: the answer has {len(text):,} characters, and this is its beginning."
-    room = MOST_CHARACTERS - len(last)
+    room = most - len(last)
     return text[: max(text.rfind("\n", 0, room), 0) or room] + last
 
 
@@ -185,7 +187,8 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, is_complete
     from traceanalyzer.report.json import plain_value
 
     lines = [as_json([_short(plain_value(value)) for value in row]) for row in rows]
-    names = json.dumps(list(columns), ensure_ascii=False)
+    # A name of a trace may be the name of a column.
+    names = as_json([_short(name) for name in columns])
     room, kept = MOST_CHARACTERS - len(names) - 200, 0
     while kept < len(lines) and room >= len(lines[kept]) + 2:
         room -= len(lines[kept]) + 2

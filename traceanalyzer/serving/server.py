@@ -15,7 +15,8 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.serving.answers import Answers
+from traceanalyzer.report.visible import visible
+from traceanalyzer.serving.answers import MOST_CHARACTERS, Answers, bounded
 from traceanalyzer.serving.folders import ServedFolders
 
 # A tool is a method of Answers and its name here; its docstring and types are what a client sees.
@@ -51,10 +52,12 @@ def _explaining(tool: Callable[..., str]) -> Callable[..., str]:
             try:
                 return tool(*arguments, **named)
             except TraceAnalyzerError as error:
-                raise ToolError(str(error) + (f"\nhint: {error.hint}" if error.hint else "")) from error
+                hint = f"\nhint: {visible(error.hint)}" if error.hint else ""
+                raise ToolError(bounded(visible(str(error)), MOST_CHARACTERS - len(hint)) + hint) from None
             except duckdb.Error as error:
-                raise ToolError(f"DuckDB gave up: {str(error).strip().splitlines()[0]}") from error
+                said = visible(str(error).strip().split("\n")[0])
+                raise ToolError(bounded(f"DuckDB gave up: {said}")) from None
             except (OSError, MemoryError) as error:
-                raise ToolError(str(error) or "not enough memory") from error
+                raise ToolError(bounded(visible(str(error)) or "not enough memory")) from None
 
     return explained

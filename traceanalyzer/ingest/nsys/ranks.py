@@ -33,12 +33,18 @@ class RankEvidence:
     devices: Mapping[int, Sequence[int]]  # process → devices it used, as the machine numbers them where that is known
 
 
-def mpi_ranks_of(rank_rows: Sequence[Mapping[str, int]], thread_names: Sequence[tuple[int, str]]) -> dict[int, int]:
+def mpi_ranks_of(
+    rank_rows: Sequence[Mapping[str, int | None]], thread_names: Sequence[tuple[int | None, str]]
+) -> dict[int, int]:
     """Return MPI ranks by process: from MPI_RANKS, else from the names that MPI tracing gives to main threads."""
-    ranks = {row["globalTid"] & -16777216: row["rank"] for row in rank_rows}
+    ranks = {
+        thread & -16777216: rank
+        for thread, rank in ((row["globalTid"], row["rank"]) for row in rank_rows)
+        if thread is not None and rank is not None
+    }
     for thread, name in thread_names:
         match = _MPI_THREAD.match(name or "")
-        if match:
+        if match and thread is not None:
             ranks.setdefault(thread & -16777216, int(match[1]))
     return ranks
 

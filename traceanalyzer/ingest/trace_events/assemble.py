@@ -23,9 +23,10 @@ from traceanalyzer.ingest.trace_events.facts import (
     Program,
     describe_devices,
     describe_trace,
-    drop_numbers_out_of_range,
+    drop_unusable_values,
     is_of_pytorch,
     name_recorder,
+    whole_number,
 )
 from traceanalyzer.ingest.trace_events.losses import Losses
 from traceanalyzer.ingest.trace_events.reader import Parts
@@ -42,7 +43,6 @@ _KINDS_OF = {
     "instants": {"i", "I", "R"},
     "counters": {"C"},
     "bad_counters": {"C"},
-    "bad_memory_events": {"i", "I", "R"},
     "flows": {"s", "t", "f", "X"},
     "async_slices": {"b", "e", "S", "F", "n", "async"},
     "named_metadata": {"M"},
@@ -61,9 +61,8 @@ class Assembler:
         self._sink = sink
         self._parts = parts
         self._losses = losses
-        drop_numbers_out_of_range(parts.document.metadata, losses)
-        base = parts.document.metadata.get("baseTimeNanoseconds")
-        self._base_ns = base if isinstance(base, int) and not isinstance(base, bool) else None
+        drop_unusable_values(parts.document.metadata, losses)
+        self._base_ns = whole_number(parts.document.metadata.get("baseTimeNanoseconds"))
         self._kinds: set[str] = set()
         self._drop_zero = False  # times of zero are lost times; the span of all others shows it
 
@@ -71,14 +70,14 @@ class Assembler:
         """Write every table."""
         self._kinds = {kind for (kind,) in self._query("kinds").fetchall()}
         self._close_begin_events()
-        first_ns, last_ns, zeros, deviceless, has_hip, lost = self._query("span").fetchall()[0]
+        first_ns, last_ns, zeros, deviceless, has_hip, lost_count = self._query("span").fetchall()[0]
         self._drop_zero = zeros > 0 and first_ns is not None and first_ns > _FAR_FROM_ZERO_NS
         if self._drop_zero:
             self._losses.add("zero-timestamp", None, count=zeros)
         if deviceless:
             self._losses.add("device-unknown", None, count=deviceless)
-        if lost:
-            self._losses.add("bad-number", None, count=lost)
+        if lost_count:
+            self._losses.add("bad-number", None, count=lost_count)
         self._database.execute(sql("threads"), self._parameters("threads"))
         self._copy("threads", self._database.sql("FROM threads ORDER BY thread_id"))
         # One after the other: beside the sort of a large trace nothing else fits into the memory limit.
@@ -86,8 +85,10 @@ class Assembler:
         for table in _PLAIN_TABLES:
             if self._has(table):
                 self._copy(table, self._query(table))
-        self._count_bad_values("bad_counters", "bad-counter")
-        self._count_bad_values("bad_memory_events", "bad-number")
+        if self._has("bad_counters"):
+            self._count_lost("bad_counters", "bad-counter")
+        if self._kinds - {"gpu"}:
+            self._count_lost("lost_values", "bad-number")
         if self._has("gpu_sorted"):
             self._link_gpu_ops()
         self._sink.finish("gpu_ops")
@@ -155,8 +156,8 @@ class Assembler:
         self._database.sql("FROM begin_end_slices").write_parquet(str(self._stage / "host-begin-end.parquet"))
         self._database.unregister("begin_end_slices")
 
-    def _count_bad_values(self, query: str, defect: str) -> None:
-        count, example = self._query(query).fetchall()[0] if self._has(query) else (0, None)
+    def _count_lost(self, query: str, defect: str) -> None:
+        count, example = self._query(query).fetchall()[0]
         if count:
             self._losses.add(defect, None, example, count)
 
@@ -228,7 +229,7 @@ class Assembler:
 
 
 _TEXTS = ("pid", "tid", "category", "raw_category", "name", "input_shapes")
-_NUMBERS = ("event_id", "start_ns", "dur_ns", "correlation", "external_id", "sequence", "forward_thread")
+_NUMBERS = ("event_id", "start_ns", "dur_ns", "correlation", "external_id", "sequence", "forward_thread", "lost_values")
 _BEGIN_END_SCHEMA = pa.schema(
     [pa.field(name, pa.string()) for name in _TEXTS] + [pa.field(name, pa.int64()) for name in _NUMBERS]
 )

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from traceanalyzer.ingest import Source
 from traceanalyzer.ingest.trace_events.losses import Losses
 from traceanalyzer.ingest.trace_events.reader import Parts
 
+_Holder = TypeVar("_Holder", dict[str, Any], list[Any])
 _AMD = re.compile(r"\b(amd|instinct|radeon|gfx\d)", re.IGNORECASE)
 _NVIDIA = re.compile(r"nvidia|tesla|geforce|quadro|rtx", re.IGNORECASE)
 _INTEL = re.compile(r"intel|data center gpu|arc\b", re.IGNORECASE)
-# The numbers that describe a trace and its devices, and the largest that the tables hold. The sum of a base time and
-# the latest time of an event fits into 64 bits.
-_LARGEST = {
-    "baseTimeNanoseconds": 4 * 10**18,
+# The numbers that describe a trace, its job and its devices, and the largest that the tables hold. The sum of a base
+# time and the latest time of an event fits into 64 bits.
+_TRACE_NUMBERS = {"baseTimeNanoseconds": 4 * 10**18}
+_JOB_NUMBERS = dict.fromkeys(("rank", "world_size"), 2**31 - 1)
+_DEVICE_NUMBERS = {
     "totalGlobalMem": 2**63 - 1,
-    **dict.fromkeys(("rank", "world_size", "id", "numSms", "computeMajor", "computeMinor"), 2**31 - 1),
+    **dict.fromkeys(("id", "numSms", "computeMajor", "computeMinor"), 2**31 - 1),
     **dict.fromkeys(("warpSize", "maxThreadsPerMultiprocessor"), 2**31 - 1),
 }
 # Top-level keys that Kineto alone writes.
@@ -58,17 +59,46 @@ def name_recorder(processes: Iterable[str], framework: str | None, *, by_pytorch
     return "chrome"
 
 
-def drop_numbers_out_of_range(metadata: dict[str, Any], losses: Losses) -> None:
-    """Set the numbers that the tables of traces and devices cannot hold to None, and count them."""
-    info, listed = metadata.get("distributedInfo"), metadata.get("deviceProperties")
-    holders = [metadata, info, *(listed if isinstance(listed, list) else [])]
-    for holder in holders:
-        for key, largest in _LARGEST.items() if isinstance(holder, dict) else ():
-            value = holder.get(key)
-            number = _whole(value)
-            if value in (math.inf, -math.inf) or (number is not None and abs(number) > largest):
-                losses.add("bad-number", None, f"{key}: {value}")
-                holder[key] = None
+def drop_unusable_values(metadata: dict[str, Any], losses: Losses) -> None:
+    """Set the values that the tables of traces and devices cannot hold to None, and count them."""
+    _drop(metadata, _TRACE_NUMBERS, ("host_name", "hostname"), losses)
+    job = _held(metadata, "distributedInfo", dict, losses)
+    if job is not None:
+        _drop(job, _JOB_NUMBERS, ("backend",), losses)
+        groups = _held(job, "pg_config", list, losses)
+        _count_others(groups, "pg_config", losses)
+    devices = _held(metadata, "deviceProperties", list, losses)
+    _count_others(devices, "deviceProperties", losses)
+    for device in devices or ():
+        if isinstance(device, dict):
+            _drop(device, _DEVICE_NUMBERS, ("name",), losses)
+
+
+def _held(holder: dict[str, Any], key: str, kind: type[_Holder], losses: Losses) -> _Holder | None:
+    """Return the object or list under a key; what is there instead of it is counted."""
+    value = holder.get(key)
+    if isinstance(value, kind):
+        return value
+    if value is not None:
+        losses.add("bad-number", None, f"{key}: {value}")
+    return None
+
+
+def _count_others(listed: list[Any] | None, key: str, losses: Losses) -> None:
+    """Count the items of a list of objects that are none."""
+    for item in listed or ():
+        if not isinstance(item, dict):
+            losses.add("bad-number", None, f"{key}: {item}")
+
+
+def _drop(holder: dict[str, Any], numbers: dict[str, int], texts: tuple[str, ...], losses: Losses) -> None:
+    for key in (*numbers, *texts):
+        value = holder.get(key)
+        number = whole_number(value) if key in numbers else None
+        readable = isinstance(value, str) if key in texts else number is not None and abs(number) <= numbers[key]
+        if value is not None and not readable:
+            losses.add("bad-number", None, f"{key}: {value}")
+            holder[key] = None
 
 
 def describe_trace(
@@ -84,7 +114,7 @@ def describe_trace(
     metadata = parts.document.metadata
     info = metadata.get("distributedInfo")
     job: dict[str, Any] = info if isinstance(info, dict) else {}
-    rank = _whole(job.get("rank"))
+    rank = whole_number(job.get("rank"))
     vendors = {device["vendor"] for device in devices} - {None}
     return {
         "trace": path.name,
@@ -97,7 +127,7 @@ def describe_trace(
         "host": _text(metadata.get("host_name") or metadata.get("hostname")),
         "rank": rank,
         "rank_source": None if rank is None else "metadata",
-        "world_size": _whole(job.get("world_size")),
+        "world_size": whole_number(job.get("world_size")),
         "backend": _text(job.get("backend")),
         "base_ns": base_ns,
         "first_ns": span_ns[0],
@@ -123,7 +153,7 @@ def describe_devices(metadata: dict[str, Any], used: list[int], *, has_hip: bool
     described = {position: item for position, item in described.items() if isinstance(item, dict)}
     rows: dict[int, dict[str, Any]] = {}
     for position, properties in described.items():
-        device = _whole(properties.get("id"))
+        device = whole_number(properties.get("id"))
         row = _device(position if device is None else device, properties, metadata, has_hip=has_hip)
         rows[row["device"]] = row
     kinds = [{key: value for key, value in properties.items() if key != "id"} for properties in described.values()]
@@ -141,12 +171,12 @@ def _device(device: int, properties: dict[str, Any], metadata: dict[str, Any], *
         "device": device,
         "name": name,
         "vendor": _vendor(name, properties, metadata, has_hip=has_hip),
-        "sm_count": _whole(properties.get("numSms")),
-        "memory_bytes": _whole(properties.get("totalGlobalMem")),
-        "compute_major": _whole(properties.get("computeMajor")),
-        "compute_minor": _whole(properties.get("computeMinor")),
-        "warp_size": _whole(properties.get("warpSize")),
-        "max_threads_per_sm": _whole(properties.get("maxThreadsPerMultiprocessor")),
+        "sm_count": whole_number(properties.get("numSms")),
+        "memory_bytes": whole_number(properties.get("totalGlobalMem")),
+        "compute_major": whole_number(properties.get("computeMajor")),
+        "compute_minor": whole_number(properties.get("computeMinor")),
+        "warp_size": whole_number(properties.get("warpSize")),
+        "max_threads_per_sm": whole_number(properties.get("maxThreadsPerMultiprocessor")),
     }
 
 
@@ -180,7 +210,7 @@ def _producer(metadata: dict[str, Any]) -> str | None:
     return ", ".join(["PyTorch profiler (Kineto)", *versions])
 
 
-def _whole(value: object) -> int | None:
+def whole_number(value: object) -> int | None:
     """Return a number written as such or as text."""
     try:
         return None if value is None or isinstance(value, bool) else int(str(value))

@@ -57,7 +57,9 @@ KINDS = {
         "a text is longer than any that profilers write: a name was cut to 65,536 characters; other texts of an event "
         "of more bytes, and arguments or metadata of more than 8 MiB, were left out",
     ),
-    "bad-number": Kind("loss", "a number is out of any range, or no number, and is read as unknown"),
+    "bad-number": Kind(
+        "loss", "a value is out of any range, or of another type than profilers write there, and is read as unknown"
+    ),
     "second-event-list": Kind("loss", "the file holds another `traceEvents` list; only the first was read"),
     "mended-text": Kind(
         "repair",

@@ -19,7 +19,7 @@ LEFT JOIN host_slices AS calls ON calls.trace_id = ops.trace_id AND calls.slice_
 UNION ALL
 SELECT
     coalesce(syncs.device, 0),
-    CAST(args ->> '$.stream' AS BIGINT),
+    TRY_CAST(args ->> '$.stream' AS BIGINT),
     -- The names that the profiler gives these records.
     CASE syncs.kind
         WHEN 'stream' THEN 'Stream Sync'
@@ -40,11 +40,11 @@ FROM (SELECT trace_id, coalesce(base_ns, 0) AS base_ns FROM canonical.traces WHE
 JOIN syncs USING (trace_id)
 JOIN event_args ON event_args.trace_id = syncs.trace_id AND event_args.event_id = syncs.sync_id
 -- HTA knows host events by a stream of -1; where all streams are meant, some versions of the profiler write 2^32 - 1.
-WHERE CAST(args ->> '$.stream' AS BIGINT) <> -1
+WHERE TRY_CAST(args ->> '$.stream' AS BIGINT) <> -1
 UNION ALL
 SELECT
     0,
-    CAST(args ->> '$.stream' AS BIGINT),
+    TRY_CAST(args ->> '$.stream' AS BIGINT),
     slices.name,
     NULL,
     'host_op',

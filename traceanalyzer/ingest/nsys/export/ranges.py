@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from traceanalyzer.ingest.nsys.defects import Defects
 from traceanalyzer.ingest.nsys.export.tables import TableLayout
-from traceanalyzer.ingest.nsys.masks import Column, count, either, less, where
+from traceanalyzer.ingest.nsys.masks import Column, both, count, either, known, less, negated, where
 
 # Sums and differences of times up to 2096, doubled, fit into 64 bits. nsys counts from the begin of the capture.
 EARLIEST_NS, LATEST_NS = -4 * 10**17, 4 * 10**18
@@ -45,4 +45,16 @@ def in_range(array: Column, column: str, relation: str, layout: TableLayout, def
     beyond = either(less(array, low_end), less(high_end, array))
     first = array.filter(beyond)[0].as_py()
     defects.add("number-out-of-range", count(beyond), f"{layout.stored_name}.{column}: {first}")
+    return where(beyond, cast("Column", pa.scalar(None, array.type)), array)
+
+
+def within_64_bits(array: Column, column: str, layout: TableLayout, defects: Defects) -> Column:
+    """Return reals of a column of integers, with those that no integer of 64 bits is near as NULL."""
+    low_end, high_end = (cast("Column", pa.scalar(end)) for end in (-(2.0**63), 2.0**63))
+    beyond = both(known(array), negated(both(less(low_end, array), less(array, high_end))))
+    if not count(beyond):
+        return array
+    defects.add(
+        "number-out-of-range", count(beyond), f"{layout.stored_name}.{column}: {array.filter(beyond)[0].as_py()}"
+    )
     return where(beyond, cast("Column", pa.scalar(None, array.type)), array)

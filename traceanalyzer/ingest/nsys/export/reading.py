@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traceanalyzer.ingest.nsys.defects import Defects
-from traceanalyzer.ingest.nsys.export.ranges import in_range
+from traceanalyzer.ingest.nsys.export.ranges import in_range, within_64_bits
 from traceanalyzer.ingest.nsys.export.source import Source
 from traceanalyzer.ingest.nsys.export.tables import ColumnSpec, TableLayout
 from traceanalyzer.ingest.nsys.masks import Column as Array
@@ -67,6 +67,8 @@ def _column(column: ColumnSpec, batch: pa.RecordBatch, layout: TableLayout, defe
         array = _shortened(array, layout, column, defects)
     if array.type == column.arrow_type:
         return array
+    if column.type == "int" and pa.types.is_floating(array.type):
+        array = within_64_bits(array, column.name, layout, defects)
     if column.type == "text":
         return _text(array, layout, column, defects)
     try:

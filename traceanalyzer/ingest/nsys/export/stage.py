@@ -41,6 +41,7 @@ class StagedExport:
         self.source = source
         self.defects = defects
         self._jobs = max(jobs, 1)
+        self._read: set[str] = set()
         self.connection = duckdb.connect(
             config={
                 "threads": self._jobs,
@@ -95,7 +96,10 @@ class StagedExport:
         """Yield the rows of a table in the mapping's schema; none where the export lacks it."""
         if self.has_rows(relation):
             layout = self.source.layouts[relation]
-            yield from read_table(self.source, layout, self.first_ids[relation], self.defects, hook)
+            # Some tables are read twice, and a defect of theirs is one.
+            defects = Defects() if relation in self._read else self.defects
+            self._read.add(relation)
+            yield from read_table(self.source, layout, self.first_ids[relation], defects, hook)
 
     def stream(
         self,

@@ -50,8 +50,9 @@ SELECT
     bp,
     s AS scope,
     bind_id IS NOT NULL AS binds,
-    lower(flow_in) = 'true' AS flow_in,
-    lower(flow_out) = 'true' AS flow_out,
+    truth(flow_in) AS flow_in,
+    truth(flow_out) AS flow_out,
+    is_lost(flow_in, truth(flow_in)) + is_lost(flow_out, truth(flow_out)) AS lost_flows,
     CASE WHEN args <> '{}' THEN args END AS args,
     has_long_text,
     CASE

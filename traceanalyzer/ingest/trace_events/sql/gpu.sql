@@ -1,18 +1,18 @@
--- GPU work: kernels, copies, memsets.
+-- GPU work: kernels, copies, memsets. Arguments are read as texts, as those of host slices are.
 WITH parsed AS (
     SELECT
         *,
         category AS kind,
         from_json(
             args,
-            '{"device": "INTEGER", "stream": "BIGINT", "context": "BIGINT", "correlation": "BIGINT",
-              "External id": "BIGINT", "graph id": "BIGINT", "graph node id": "BIGINT", "bytes": "BIGINT",
+            '{"device": "VARCHAR", "stream": "VARCHAR", "context": "VARCHAR", "correlation": "VARCHAR",
+              "External id": "VARCHAR", "graph id": "VARCHAR", "graph node id": "VARCHAR", "bytes": "VARCHAR",
               "grid": ["BIGINT"], "block": ["BIGINT"], "grid dim": ["BIGINT"], "block dim": ["BIGINT"],
-              "registers per thread": "INTEGER", "shared memory": "BIGINT", "blocks per SM": "DOUBLE",
-              "warps per SM": "DOUBLE", "est. achieved occupancy %": "DOUBLE", "Collective name": "VARCHAR",
+              "registers per thread": "VARCHAR", "shared memory": "VARCHAR", "blocks per SM": "VARCHAR",
+              "warps per SM": "VARCHAR", "est. achieved occupancy %": "VARCHAR", "Collective name": "VARCHAR",
               "Process Group Name": "VARCHAR", "Process Group ID": "VARCHAR", "Process Group Description": "VARCHAR",
-              "Group size": "INTEGER", "Process Group Ranks": "VARCHAR", "dtype": "VARCHAR",
-              "In msg nelems": "BIGINT", "Out msg nelems": "BIGINT", "Seq": "BIGINT"}'
+              "Group size": "VARCHAR", "Process Group Ranks": "VARCHAR", "dtype": "VARCHAR",
+              "In msg nelems": "VARCHAR", "Out msg nelems": "VARCHAR", "Seq": "VARCHAR"}'
         ) AS known
     FROM chunk
     WHERE class = 'gpu' AND loss IS NULL
@@ -22,28 +22,46 @@ launches AS (
         *,
         launchable(coalesce(known.grid, known."grid dim")) AS grid,
         launchable(coalesce(known.block, known."block dim")) AS block,
-        at_most(known.bytes, 17592186044416) AS size_bytes,
-        at_most(known."shared memory", 2147483647) AS shared_memory_bytes,
-        at_most(known."Group size", 1048576) AS group_size,
-        at_most(known."In msg nelems", 274877906944) AS in_elements,
-        at_most(known."Out msg nelems", 274877906944) AS out_elements,
+        coalesce(known."External id", args ->> '$."external id"') AS external_text,
+        TRY_CAST(known.device AS INTEGER) AS known_device,
+        TRY_CAST(known.stream AS BIGINT) AS known_stream,
+        TRY_CAST(known.context AS BIGINT) AS context,
+        TRY_CAST(known.correlation AS BIGINT) AS correlation,
+        TRY_CAST(known."graph id" AS BIGINT) AS graph_id,
+        TRY_CAST(known."graph node id" AS BIGINT) AS graph_node_id,
+        memory_size(TRY_CAST(known.bytes AS BIGINT)) AS size_bytes,
+        TRY_CAST(known."registers per thread" AS INTEGER) AS registers_per_thread,
+        at_most(TRY_CAST(known."shared memory" AS BIGINT), 2147483647) AS shared_memory_bytes,
+        finite(known."blocks per SM") AS blocks_per_sm,
+        finite(known."warps per SM") AS warps_per_sm,
+        finite(known."est. achieved occupancy %") AS occupancy_percent,
+        at_most(TRY_CAST(known."Group size" AS INTEGER), 1048576) AS group_size,
+        at_most(TRY_CAST(known."In msg nelems" AS BIGINT), 274877906944) AS in_elements,
+        at_most(TRY_CAST(known."Out msg nelems" AS BIGINT), 274877906944) AS out_elements,
+        TRY_CAST(known.Seq AS BIGINT) AS comm_seq,
         kind = 'kernel' AND regexp_matches(coalesce(name, ''), 'nccl|rccl|cross_device_reduce', 'i') AS is_comm
     FROM parsed
+),
+typed AS (
+    SELECT
+        *,
+        TRY_CAST(external_text AS BIGINT) AS external_id
+    FROM launches
 )
 SELECT
     $base + position AS event_id,
-    coalesce(known.device, TRY_CAST(pid AS INTEGER)) AS device,
-    coalesce(known.stream, TRY_CAST(regexp_extract(tid, '\d+') AS BIGINT)) AS stream,
-    known.context AS context,
+    coalesce(known_device, TRY_CAST(pid AS INTEGER)) AS device,
+    coalesce(known_stream, TRY_CAST(regexp_extract(tid, '\d+') AS BIGINT)) AS stream,
+    context,
     kind,
     is_comm,
     name,
     start_ns,
     greatest(dur_ns, 0) AS dur_ns,
-    known.correlation AS correlation,
-    coalesce(known."External id", TRY_CAST(args ->> '$."external id"' AS BIGINT)) AS external_id,
-    known."graph id" AS graph_id,
-    known."graph node id" AS graph_node_id,
+    correlation,
+    external_id,
+    graph_id,
+    graph_node_id,
     size_bytes,
     CASE
         WHEN kind <> 'memcpy' THEN NULL
@@ -66,11 +84,11 @@ SELECT
     block[1] AS block_x,
     block[2] AS block_y,
     block[3] AS block_z,
-    known."registers per thread" AS registers_per_thread,
+    registers_per_thread,
     shared_memory_bytes,
-    known."blocks per SM" AS blocks_per_sm,
-    known."warps per SM" AS warps_per_sm,
-    known."est. achieved occupancy %" AS occupancy_percent,
+    blocks_per_sm,
+    warps_per_sm,
+    occupancy_percent,
     known."Collective name" AS collective,
     coalesce(known."Process Group Name", known."Process Group ID") AS group_name,
     known."Process Group Description" AS group_desc,
@@ -79,26 +97,15 @@ SELECT
     known.dtype AS comm_dtype,
     in_elements,
     out_elements,
-    known.Seq AS comm_seq,
-    -- Looked for only where something is missing that most events have.
-    CASE
-        WHEN known.device IS NULL OR known.stream IS NULL OR known.correlation IS NULL
-            OR (kind = 'kernel' AND (grid[1] IS NULL OR block[1] IS NULL OR shared_memory_bytes IS NULL))
-            OR (kind <> 'kernel' AND size_bytes IS NULL)
-            OR (is_comm AND (group_size IS NULL OR in_elements IS NULL OR out_elements IS NULL))
-        THEN lost_of(
-            args,
-            [
-                '$.device', '$.stream', '$.correlation', '$.bytes', '$.grid', '$."grid dim"', '$.block', '$."block dim"',
-                '$."registers per thread"', '$."shared memory"', '$."Group size"', '$."In msg nelems"',
-                '$."Out msg nelems"'
-            ],
-            [
-                known.device IS NULL, known.stream IS NULL, known.correlation IS NULL, size_bytes IS NULL,
-                grid[1] IS NULL, grid[1] IS NULL, block[1] IS NULL, block[1] IS NULL,
-                known."registers per thread" IS NULL, shared_memory_bytes IS NULL, group_size IS NULL,
-                in_elements IS NULL, out_elements IS NULL
-            ]
-        )
-    END AS lost_numbers
-FROM launches;
+    comm_seq,
+    is_lost(known.device, known_device) + is_lost(known.stream, known_stream) + is_lost(known.context, context)
+        + is_lost(known.correlation, correlation) + is_lost(external_text, external_id)
+        + is_lost(known."graph id", graph_id) + is_lost(known."graph node id", graph_node_id)
+        + is_lost(known.bytes, size_bytes) + is_lost(known."registers per thread", registers_per_thread)
+        + is_lost(known."shared memory", shared_memory_bytes) + is_lost(known."blocks per SM", blocks_per_sm)
+        + is_lost(known."warps per SM", warps_per_sm)
+        + is_lost(known."est. achieved occupancy %", occupancy_percent) + is_lost(known."Group size", group_size)
+        + is_lost(known."In msg nelems", in_elements) + is_lost(known."Out msg nelems", out_elements)
+        + is_lost(known.Seq, comm_seq) + is_list_lost(args, 'grid', ['$.grid', '$."grid dim"'], grid)
+        + is_list_lost(args, 'block', ['$.block', '$."block dim"'], block) AS lost_values
+FROM typed;

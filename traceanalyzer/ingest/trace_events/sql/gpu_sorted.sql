@@ -2,7 +2,7 @@
 SELECT
     ops.event_id AS op_id,
     coalesce(ops.device, 0) AS device,
-    ops.* EXCLUDE (event_id, device, start_ns, group_ranks, lost_numbers),
+    ops.* EXCLUDE (event_id, device, start_ns, group_ranks, lost_values),
     ops.start_ns + $base_ns AS start_ns,
     CASE WHEN contains(ops.group_ranks, '...') THEN coalesce(groups.ranks, ops.group_ranks) ELSE ops.group_ranks END
         AS group_ranks

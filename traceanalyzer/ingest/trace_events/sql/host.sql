@@ -1,4 +1,4 @@
--- Complete events on host threads.
+-- Complete events on host threads. Arguments are read as texts: one that is there and yet no number is lost, and counted.
 WITH parsed AS (
     SELECT
         *,
@@ -6,12 +6,31 @@ WITH parsed AS (
             WHEN category NOT IN ('python', 'overhead')
             THEN from_json(
                 args,
-                '{"correlation": "BIGINT", "External id": "BIGINT", "Sequence number": "BIGINT", "Fwd thread id": "BIGINT",
-                "Input Dims": "VARCHAR"}'
+                '{"correlation": "VARCHAR", "External id": "VARCHAR", "Sequence number": "VARCHAR",
+                  "Fwd thread id": "VARCHAR", "Input Dims": "VARCHAR"}'
             )
         END AS known
     FROM chunk
     WHERE class = 'host' AND loss IS NULL
+),
+completed AS (
+    SELECT
+        *,
+        CASE
+            WHEN category NOT IN ('python', 'overhead') THEN coalesce(known."External id", args ->> '$."external id"')
+        END AS external_text,
+        CASE WHEN category = 'cpu_op' THEN coalesce(known."Input Dims", args ->> '$."Input dims"') END AS shapes_text
+    FROM parsed
+),
+typed AS (
+    SELECT
+        *,
+        TRY_CAST(known.correlation AS BIGINT) AS correlation,
+        TRY_CAST(external_text AS BIGINT) AS external_id,
+        TRY_CAST(known."Sequence number" AS BIGINT) AS sequence,
+        TRY_CAST(known."Fwd thread id" AS BIGINT) AS forward_thread,
+        CASE WHEN starts_with(shapes_text, '[') THEN shapes_text END AS input_shapes
+    FROM completed
 )
 SELECT
     $base + position AS event_id,
@@ -22,12 +41,12 @@ SELECT
     name,
     start_ns,
     greatest(dur_ns, 0) AS dur_ns,
-    known.correlation AS correlation,
-    CASE
-        WHEN category IN ('python', 'overhead') THEN NULL
-        ELSE coalesce(known."External id", TRY_CAST(args ->> '$."external id"' AS BIGINT))
-    END AS external_id,
-    known."Sequence number" AS sequence,
-    nullif(known."Fwd thread id", 0) AS forward_thread,
-    CASE WHEN category = 'cpu_op' THEN coalesce(known."Input Dims", args ->> '$."Input dims"') END AS input_shapes
-FROM parsed;
+    correlation,
+    external_id,
+    sequence,
+    nullif(forward_thread, 0) AS forward_thread,
+    input_shapes,
+    is_lost(known.correlation, correlation) + is_lost(external_text, external_id)
+        + is_lost(known."Sequence number", sequence) + is_lost(known."Fwd thread id", forward_thread)
+        + is_lost(shapes_text, input_shapes) AS lost_values
+FROM typed;

@@ -64,6 +64,7 @@ CREATE OR REPLACE MACRO unless_long(text) AS CASE WHEN strlen(text) <= 65536 THE
 -- Numbers of a launch or a transfer as far as any device has them: sums and products of others fit into 64 bits. A copy
 -- has at most 16 TiB, a collective 2^38 elements and 2^20 ranks, a grid or a block 2^44 parts in all.
 CREATE OR REPLACE MACRO at_most(number, most) AS CASE WHEN number BETWEEN -most AND most THEN number END;
+CREATE OR REPLACE MACRO memory_size(number) AS at_most(number, 17592186044416);
 CREATE OR REPLACE MACRO launchable(sides) AS
     CASE
         WHEN coalesce(least(sides[1], sides[2], sides[3]), 0) >= 0
@@ -71,6 +72,20 @@ CREATE OR REPLACE MACRO launchable(sides) AS
             AND coalesce(CAST(sides[1] AS DOUBLE) * sides[2] * sides[3], 0) <= 17592186044416
         THEN sides
     END;
--- How many of the keys hold something in an event's arguments where the value that was read is unknown.
-CREATE OR REPLACE MACRO lost_of(args, keys, unknown) AS
-    len(list_filter(list_zip(json_type(args, keys), unknown), lambda pair: pair[1] <> 'NULL' AND pair[2]));
+-- 1 where something was written and nothing could be read from it.
+CREATE OR REPLACE MACRO is_lost(written, value) AS
+    CASE WHEN value IS NULL AND written IS NOT NULL THEN CAST(1 AS TINYINT) ELSE CAST(0 AS TINYINT) END;
+-- 1 where a launch has one of the lists, and not three numbers of it.
+CREATE OR REPLACE MACRO is_list_lost(args, word, keys, sides) AS
+    CASE
+        WHEN (sides[1] IS NULL OR sides[2] IS NULL OR sides[3] IS NULL) AND contains(args, word)
+            AND len(list_filter(json_type(args, keys), lambda type: type <> 'NULL')) > 0
+        THEN CAST(1 AS TINYINT)
+        ELSE CAST(0 AS TINYINT)
+    END;
+-- Numbers of streams; -1 stands for none, in 32 bits, too.
+CREATE OR REPLACE MACRO stream_number(number) AS CASE WHEN number BETWEEN 0 AND 4294967294 THEN number END;
+CREATE OR REPLACE MACRO stream_or_none(number) AS CASE WHEN number BETWEEN -1 AND 4294967295 THEN number END;
+CREATE OR REPLACE MACRO truth(written) AS CASE lower(written) WHEN 'true' THEN TRUE WHEN 'false' THEN FALSE END;
+CREATE OR REPLACE MACRO finite(written) AS
+    CASE WHEN isfinite(TRY_CAST(written AS DOUBLE)) THEN TRY_CAST(written AS DOUBLE) END;

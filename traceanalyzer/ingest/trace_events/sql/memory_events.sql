@@ -4,8 +4,8 @@ WITH parsed AS (
         *,
         from_json(
             args,
-            '{"Addr": "BIGINT", "Bytes": "BIGINT", "Total Allocated": "BIGINT", "Total Reserved": "BIGINT",
-              "Device Type": "INTEGER", "Device Id": "INTEGER"}'
+            '{"Addr": "VARCHAR", "Bytes": "VARCHAR", "Total Allocated": "VARCHAR", "Total Reserved": "VARCHAR",
+              "Device Type": "VARCHAR", "Device Id": "VARCHAR"}'
         ) AS known
     FROM read_parquet($other)
     WHERE phase IN ('i', 'I', 'R') AND name IN ('[memory]', '[OutOfMemory]')
@@ -16,14 +16,14 @@ SELECT
     start_ns + $base_ns AS start_ns,
     CASE
         WHEN name = '[OutOfMemory]' THEN 'oom'
-        WHEN known.Bytes < 0 THEN 'free'
+        WHEN TRY_CAST(known.Bytes AS BIGINT) < 0 THEN 'free'
         ELSE 'alloc'
     END AS kind,
-    known."Device Type" AS device_type,
-    known."Device Id" AS device,
-    known.Addr AS address,
-    at_most(known.Bytes, 17592186044416) AS size_bytes,
-    at_most(known."Total Allocated", 17592186044416) AS allocated_bytes,
-    at_most(known."Total Reserved", 17592186044416) AS reserved_bytes
+    TRY_CAST(known."Device Type" AS INTEGER) AS device_type,
+    TRY_CAST(known."Device Id" AS INTEGER) AS device,
+    TRY_CAST(known.Addr AS BIGINT) AS address,
+    memory_size(TRY_CAST(known.Bytes AS BIGINT)) AS size_bytes,
+    memory_size(TRY_CAST(known."Total Allocated" AS BIGINT)) AS allocated_bytes,
+    memory_size(TRY_CAST(known."Total Reserved" AS BIGINT)) AS reserved_bytes
 FROM parsed
 JOIN threads ON threads.pid IS NOT DISTINCT FROM parsed.pid AND threads.tid IS NOT DISTINCT FROM parsed.tid;

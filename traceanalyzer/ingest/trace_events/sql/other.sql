@@ -16,6 +16,7 @@ SELECT
     scope,
     flow_in,
     flow_out,
+    lost_flows,
     args
 FROM chunk
 WHERE loss IS NULL

@@ -1,5 +1,5 @@
 -- First and last instant of the trace's events, those at time zero left out; how many slices, flows and counters are at
--- zero; and how many numbers of GPU work are lost. The first instant is where viewers start to count, so events of every
+-- zero; and how many values of slices and GPU work are lost. The first instant is where viewers start to count, so events of every
 -- kind count, except naming events.
 SELECT
     min(start_ns) FILTER (WHERE start_ns <> 0) AS first_ns,
@@ -7,13 +7,13 @@ SELECT
     count(*) FILTER (WHERE start_ns = 0 AND NOT is_aside) AS zero_count,
     count(*) FILTER (WHERE device IS NULL AND is_gpu) AS deviceless_count,
     coalesce(bool_or(launch ILIKE 'hip%'), false) AS has_hip,
-    CAST(coalesce(sum(lost_numbers), 0) AS BIGINT) AS lost_number_count
+    CAST(coalesce(sum(lost_values), 0) AS BIGINT) AS lost_value_count
 FROM (
     SELECT start_ns, dur_ns, 0 AS device, false AS is_gpu, false AS is_aside,
-        CASE WHEN category = 'runtime' THEN name END AS launch, 0 AS lost_numbers
+        CASE WHEN category = 'runtime' THEN name END AS launch, lost_values
     FROM read_parquet($host)
     UNION ALL
-    SELECT start_ns, dur_ns, device, true, false, NULL, lost_numbers
+    SELECT start_ns, dur_ns, device, true, false, NULL, lost_values
     FROM read_parquet($gpu)
     UNION ALL
     SELECT start_ns, coalesce(dur_ns, 0), 0, false, phase IN ('i', 'I', 'R') OR coalesce(class, '') = 'async', NULL, 0

@@ -4,8 +4,8 @@ WITH parsed AS (
         *,
         from_json(
             args,
-            '{"device": "INTEGER", "stream": "BIGINT", "correlation": "BIGINT", "wait_on_stream": "BIGINT",
-              "wait_on_cuda_event_record_corr_id": "BIGINT", "wait_on_cuda_event_id": "BIGINT"}'
+            '{"device": "VARCHAR", "stream": "VARCHAR", "correlation": "VARCHAR", "wait_on_stream": "VARCHAR",
+              "wait_on_cuda_event_record_corr_id": "VARCHAR", "wait_on_cuda_event_id": "VARCHAR"}'
         ) AS known
     FROM read_parquet($other)
     WHERE class = 'sync'
@@ -20,11 +20,11 @@ SELECT
     END AS kind,
     start_ns + $base_ns AS start_ns,
     dur_ns,
-    known.device AS device,
-    CASE WHEN known.stream BETWEEN 0 AND 4294967294 THEN known.stream END AS stream,
-    known.correlation AS correlation,
-    CASE WHEN known.wait_on_stream BETWEEN 0 AND 4294967294 THEN known.wait_on_stream END AS wait_on_stream,
-    nullif(known.wait_on_cuda_event_record_corr_id, 0) AS wait_on_correlation,
-    known.wait_on_cuda_event_id AS event_id
+    TRY_CAST(known.device AS INTEGER) AS device,
+    stream_number(TRY_CAST(known.stream AS BIGINT)) AS stream,
+    TRY_CAST(known.correlation AS BIGINT) AS correlation,
+    stream_number(TRY_CAST(known.wait_on_stream AS BIGINT)) AS wait_on_stream,
+    nullif(TRY_CAST(known.wait_on_cuda_event_record_corr_id AS BIGINT), 0) AS wait_on_correlation,
+    TRY_CAST(known.wait_on_cuda_event_id AS BIGINT) AS event_id
 FROM parsed
 ORDER BY sync_id;
