@@ -6,26 +6,11 @@ import os
 import resource
 import sys
 from contextlib import suppress
-from importlib.abc import MetaPathFinder
 
 # HTA, with which this command compares, needs pandas.
 _WITH_PANDAS = "crosscheck"
 # As in malloc.h of glibc.
 _M_ARENA_MAX = -8
-
-
-class _PandasIsAbsent(MetaPathFinder):
-    """Makes `import pandas` fail, as if pandas were not installed.
-
-    Arrow and the SQLite driver import pandas only to ask whether a value is one of its objects, and no value here is.
-    The import would happen while traces are ingested. On sample_traces/slow_loader (medians of 10 interleaved runs) the
-    first `ingest` takes 1.13 s of CPU time instead of 1.38 s, the first `diagnose` 2.23 s instead of 2.45 s. A command
-    on a stored run does not import pandas with or without this hook.
-    """
-
-    def find_spec(self, fullname: str, path: object, target: object = None) -> None:
-        if fullname == "pandas":
-            raise ModuleNotFoundError("not used by the command line", name=fullname)
 
 
 def _keep_stream_numbers() -> None:
@@ -57,7 +42,9 @@ def start() -> None:
     _keep_stream_numbers()
     _fit_into_limited_memory()
     if _WITH_PANDAS not in sys.argv[1:]:
-        sys.meta_path.insert(0, _PandasIsAbsent())
+        from traceanalyzer.without_pandas import hide_pandas
+
+        hide_pandas()
     from traceanalyzer.unfinished import interrupted, leave_on_signals
 
     try:

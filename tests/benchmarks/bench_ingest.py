@@ -19,9 +19,11 @@ from processes import JSON_LOAD, Cost, machine, median, python, run
 ROOT = Path(__file__).resolve().parents[2]
 DEFAULT_TRACE = ROOT.parent / "shared/corpus/kineto/h100_owlv2_inference.json.gz"
 _INGEST = """
-import sys, shutil, traceanalyzer
+import sys, shutil
+from traceanalyzer.__main__ import start
 shutil.rmtree(sys.argv[2], ignore_errors=True)
-sys.exit(traceanalyzer.cli.main(["ingest", sys.argv[1], "--store", sys.argv[2], "--quiet"]))
+sys.argv[1:] = ["ingest", sys.argv[1], "--store", sys.argv[2], "--quiet"]
+start()
 """
 _BARE_COPY = """
 import sys, duckdb
@@ -57,10 +59,9 @@ def main() -> None:
         folder = Path(name)
         about = machine()
         files = prepare(options.trace, folder, options.size_mb)
-        ingest = "import traceanalyzer.cli" + _INGEST
         commands = {
-            "traceanalyzer ingest .json": python(ingest, files["json"], folder / "store"),
-            "traceanalyzer ingest .json.gz": python(ingest, files["gzip"], folder / "store"),
+            "traceanalyzer ingest .json": python(_INGEST, files["json"], folder / "store"),
+            "traceanalyzer ingest .json.gz": python(_INGEST, files["gzip"], folder / "store"),
             "bare DuckDB read_json to Parquet": python(_BARE_COPY, files["array"], folder / "bare.parquet"),
             "json.load": python(JSON_LOAD, files["json"]),
             "HTA load": python(_HTA, files["json"]),

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,12 @@ def test_a_cluster_gives_the_diagnosis_that_threads_give(
     assert found | {"run": ""} == in_threads | {"run": ""}
     assert left_over(tmp_path / "store") == []
     assert {file.stat().st_mode & 0o777 for file in (tmp_path / "store").rglob("*.parquet")} == {0o600}
+
+
+@pytest.mark.check
+def test_workers_that_the_command_starts_do_not_import_pandas(cluster: Executor) -> None:
+    with pytest.raises(ModuleNotFoundError, match="traceanalyzer does not use it"):
+        cluster.submit(import_module, "pandas").result()
 
 
 @pytest.mark.check

@@ -167,6 +167,9 @@ def _local(address: ClusterAddress) -> Any:
         protocol="tls://",
         dashboard_address=None,
         silence_logs=logging.CRITICAL,
+        # No dashboard shows the profile that each worker would take of itself, a hundred times a second.
+        config={"distributed.worker.profile.enabled": False},
+        preload=["traceanalyzer.cluster.worker_preload"],
     )
 
 
