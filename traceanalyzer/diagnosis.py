@@ -103,6 +103,7 @@ class Finding:
         str, ...
     ] = ()  # more than one: this finding stands for all of them, its numbers are the worst's
     same_on_devices: tuple[int, ...] = ()  # more than one: those of one process that this finding stands for
+    owned_buckets: dict[str, int] = field(default_factory=dict)  # owned_ns by bucket; compute by class: compute.gemm
     alternatives: tuple[str, ...] = ()
     evidence: tuple[Evidence, ...] = ()
     fixes: tuple[Fix, ...] = ()

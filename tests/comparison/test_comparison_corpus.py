@@ -101,7 +101,14 @@ def test_four_loader_workers_take_the_wait_away_and_two_captures_a_side_cannot_s
     assert states["optimizer-single-tensor"] == "in the noise"
     assert [rule for rule, state in states.items() if state == "gone"] == ["dataloader-bound"]
     assert diff.verification is not None
-    assert [item.rule for item in diff.verification.promises] == ["dataloader-bound"]
+    (loader,) = diff.verification.promises
+    assert loader.rule == "dataloader-bound"
+    # The wait is gone; what came back in operators and in Python may be its time.
+    assert [round((ns or 0) / MS, 1) for ns in (loader.bound_ns, loader.saved_least_ns, loader.saved_most_ns)] == [
+        45.0,
+        35.2,
+        44.6,
+    ]
 
 
 @pytest.mark.parametrize("side", ["slow", "fast"])

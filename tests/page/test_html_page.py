@@ -173,6 +173,27 @@ def test_a_healthy_or_empty_run_has_no_empty_sections() -> None:
         assert titles[-1] == "How far to trust it"
 
 
+def test_ranks_without_steps_show_what_each_spends() -> None:
+    windows = [
+        replace(ledger(), rank=rank, trace=f"rank{rank}", step_count=0, window_ns=1000, buckets=tuple(buckets.items()))
+        for rank, buckets in enumerate(
+            (
+                {"compute": 600, "dev.comm_transfer": 150, "dev.straggler_wait": 50, "host.op": 200},
+                {"compute": 900, "edge.tail": 100},
+            )
+        )
+    ]
+    root = check_page(page(replace(sick(), ledgers=tuple(windows), run_ledger=None, ranks=())))
+    (section,) = [item for item in root.iter("section") if item.get("id") == "ranks"]
+    rows = [[cell.get("data-v") for cell in row.iter("td")] for row in section.iter("tr")][1:]
+    assert rows == [["0", "0", "1000", "0.6", "0.2", "0.2"], ["1", "0", "1000", "0.9", "0.0", "0.1"]]
+    assert "60.0 % (rank 0) to 90.0 % (rank 1) of its window" in " ".join("".join(section.itertext()).split())
+
+
+def test_one_rank_has_no_section_of_ranks() -> None:
+    assert not [item for item in check_page(page(sick())).iter("section") if item.get("id") == "ranks"]
+
+
 def test_finding_cards_are_named_after_rule_rank_and_device() -> None:
     cards = [card.get("id") for card in parsed(page(sick())).iter("article")]
     assert "f-dataloader-bound-0-0" in cards

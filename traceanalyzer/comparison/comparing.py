@@ -94,6 +94,7 @@ def compare(base: Sequence[Summary], new: Sequence[Summary], options: CompareOpt
     )
     confounders = find_confounders(base, new, alignment, options)
     judgement = _judge(captures[0], captures[1], base, new, confounders, alignment, options)
+    kernels = _named([s.kernels for s in base], [s.kernels for s in new], alignment, base_ns)
     findings = compare_findings(base, new)
     return Diff(
         captures[0],
@@ -103,12 +104,12 @@ def compare(base: Sequence[Summary], new: Sequence[Summary], options: CompareOpt
         alignment,
         judgement,
         _tested_ledger(rows, ledgers, scales, base_ns),
-        _named([s.kernels for s in base], [s.kernels for s in new], alignment, base_ns),
+        kernels,
         _named([s.operators for s in base], [s.operators for s in new], alignment, base_ns),
         findings,
         confounders,
         compare_ranks(base, new, alignment),
-        verify(base, findings, base_ns - new_ns) if judgement.verdict != "not comparable" else None,
+        verify(base, alignment, findings, rows, kernels) if judgement.verdict != "not comparable" else None,
         options,
         (tuple(base), tuple(new)),
     )

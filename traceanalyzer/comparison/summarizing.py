@@ -200,6 +200,7 @@ def _findings(diagnosis: Diagnosis) -> tuple[FindingSummary, ...]:
                 finding.run_saving_ns if of_run else finding.saving_ns,
                 finding.run_saving_share if of_run else finding.saving_share,
                 0 if ledger is None else ledger.step_count,
+                finding.owned_buckets,
             )
         )
     return tuple(summaries)

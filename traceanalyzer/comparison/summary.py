@@ -81,6 +81,8 @@ class FindingSummary:
     saving_ns: int | None  # bound in the window, of the run where there is one
     saving_share: float | None
     step_count: int  # steps of the window that the saving is about
+    # Time of the window that the finding alone owns, by bucket; that of kernels by their class: compute.gemm.
+    owned_buckets: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from traceanalyzer.comparison.comparing import Diff
+from traceanalyzer.comparison.verification import Promise
 from traceanalyzer.report.blocks import Block, Heading, Paragraph, Section, Table, Text
-from traceanalyzer.report.diff_blocks.words import signed_duration
+from traceanalyzer.report.diff_blocks.words import signed_duration, unit_words
 from traceanalyzer.report.words import duration, gain, percent
 
 
@@ -37,16 +38,43 @@ def verification_sections(diff: Diff) -> list[Section]:
     found = diff.verification
     if found is None:
         return []
-    rows = tuple((item.title, item.rule, f"up to {duration(item.bound_ns)}") for item in found.promises)
-    blocks: list[Block] = [Table(("gone", "rule", "promised a step"), rows, right=frozenset({2}))]
-    ratio = f", {percent(found.ratio)} of it" if found.ratio is not None and found.saved_ns > 0 else ""
-    together = "" if len(found.promises) == 1 else " together"
-    words = f"Promised{together}: up to {duration(found.together_ns)} a step. "
-    words += f"Measured: {signed_duration(-found.saved_ns)} a step{ratio}."
+    rows = [_promise_row(item) for item in found.promises]
+    if found.others_ns is not None:
+        rows.append(("other changes", "", "", signed_duration(-found.others_ns), ""))
+    ratio = percent(found.ratio) if found.ratio is not None and found.saved_ns > 0 else "–"
+    rows.append(("together", f"up to {duration(found.together_ns)}", "", signed_duration(-found.saved_ns), ratio))
+    columns = ("gone", "promised", "its time before", "measured", "of the promise")
+    blocks: list[Block] = [Table(columns, tuple(rows), right=frozenset({1, 2}))]
+    if any(item.saved_least_ns != item.saved_most_ns for item in found.promises):
+        words = "A range: time that came back elsewhere may be the time of any fix."
+        blocks.append(Paragraph(words, role="dim"))
     if diff.judgement.verdict in ("unsure", "these captures differ"):
-        words += " The change may be chance."
-    blocks.append(Paragraph(words))
+        blocks.append(Paragraph("The change may be chance."))
     if found.limits_now is not None:
         share = f", {gain(found.limits_now_share)}" if found.limits_now_share else ""
         blocks.append(Paragraph(f"{found.limits_now}{share}.", label=Text("next", "good")))
-    return [Section(tuple(blocks), Heading("Promised and saved"))]
+    note = Text(f"{unit_words(diff)}; of each finding, what the buckets lost in which its time lay", "dim")
+    return [Section(tuple(blocks), Heading("Promised and saved", (note,)))]
+
+
+def _promise_row(item: Promise) -> tuple[str, ...]:
+    before = duration(item.owned_ns) if item.owned_ns else "–"
+    promised = f"up to {duration(item.bound_ns)}"
+    if item.saved_least_ns is None or item.saved_most_ns is None:
+        return item.rule, promised, before, item.unknown, "–"
+    ends = sorted({duration(abs(ns)) for ns in (item.saved_least_ns, item.saved_most_ns)})
+    if len(ends) == 1:
+        return (
+            item.rule,
+            promised,
+            before,
+            signed_duration(-item.saved_most_ns),
+            percent(item.saved_most_ns / item.bound_ns),
+        )
+    least, most = (signed_duration(-ns) for ns in (item.saved_least_ns, item.saved_most_ns))
+    shares = " to ".join(_share_of_promise(ns / item.bound_ns) for ns in (item.saved_least_ns, item.saved_most_ns))
+    return item.rule, promised, before, f"{least} to {most}", shares
+
+
+def _share_of_promise(share: float) -> str:
+    return percent(share) if share >= 0 else f"−{percent(-share)}"

@@ -60,13 +60,13 @@ class Timelines:
         first = min(excerpts.values())
         excerpt = self._excerpts[first]
         lanes = ", ".join(lane["label"] for lane in excerpt["lanes"])
-        says = f"Timeline of {excerpt['told']}: {lanes}. The table above names the places."
+        says = f"Timeline of {excerpt['caption']}: {lanes}. The table above names the places."
         return filled(
             "timeline.html",
             {
                 "first": first,
                 "title": excerpt["title"],
-                "told": excerpt["told"],
+                "caption": excerpt["caption"],
                 "says": says,
                 "perfetto": excerpt["perfetto"],
             },
@@ -125,7 +125,7 @@ class Timelines:
         return {
             "card": card,
             "title": title,
-            "told": caption,
+            "caption": caption,
             "perfetto": self._perfetto(place, window, first_ns),
             "at": window.start_ns - first_ns,
             "length": window.length_ns,

@@ -29,8 +29,8 @@ def share_out(
     run: RunPlaces,
     fired: Sequence[Verdict],
     values: Mapping[str, Mapping[str, ParamValue]],
-) -> dict[Key, int]:
-    """Return the nanoseconds each fired finding owns, by rule id and place.
+) -> dict[Key, dict[str, int]]:
+    """Return the nanoseconds that each fired finding owns of each bucket, by rule id and place.
 
     The finding whose rule refines most deeply takes a row that several claim, then the one with the larger bound, then
     the first by id. The claims stay in the connection for `unexplained`.
@@ -49,7 +49,15 @@ def share_out(
     for rule in {verdict.rule.id: verdict.rule for verdict in claiming}.values():
         _write_claims(con, rule, values[rule.id])
     owned = sandbox.query(con, read_query("owned_time"), {}, sandbox.UNLIMITED).rows
-    return {(order[position].rule.id, order[position].place): int(owned_ns) for position, owned_ns in owned}
+    shares: dict[Key, dict[str, int]] = {}
+    for position, bucket, owned_ns in owned:
+        shares.setdefault(key_of(order[position]), {})[bucket] = int(owned_ns)
+    return shares
+
+
+def total_owned(shares: Mapping[Key, Mapping[str, int]]) -> dict[Key, int]:
+    """Return the nanoseconds that each finding owns, of all buckets."""
+    return {key: sum(buckets.values()) for key, buckets in shares.items()}
 
 
 def find_refined(verdicts: Sequence[Verdict], owned: Mapping[Key, int]) -> dict[Key, str]:

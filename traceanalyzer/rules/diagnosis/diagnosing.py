@@ -24,7 +24,7 @@ import duckdb
 
 from traceanalyzer import attribution
 from traceanalyzer.diagnosis import Diagnosis
-from traceanalyzer.rules.diagnosis.allocation import find_refined, share_out
+from traceanalyzer.rules.diagnosis.allocation import find_refined, share_out, total_owned
 from traceanalyzer.rules.diagnosis.attaching import attach_explanations
 from traceanalyzer.rules.diagnosis.firing import MIN_IMPACT_SHARE, Evaluator, fire
 from traceanalyzer.rules.diagnosis.joining import join_ranks
@@ -96,7 +96,8 @@ def diagnose(
     timed = [verdict for verdict in verdicts if verdict.state == FIRED]
     suppressed = {key_of(v) for v in (*quality, *timed) if overrides.suppression(run, v) is not None}
     visible = [verdict for verdict in timed if key_of(verdict) not in suppressed]
-    owned = share_out(con, run, timed, values)
+    shares = share_out(con, run, timed, values)
+    owned = total_owned(shares)
     refined = find_refined(visible, owned)
     orders = put_in_order(context, [verdict for verdict in visible if key_of(verdict) not in refined], owned)
     orders, latent = add_latent(
@@ -117,8 +118,8 @@ def diagnose(
     fired = [verdict for verdict in (*warnings, *timed, *latent) if key_of(verdict) not in refined]
     explained = attach_explanations(rules, verdicts, fired, evaluator.evaluate)
     if latent or refined:
-        owned = share_out(con, run, [verdict for verdict in fired if verdict.rule.kind == FINDING], values)
-    results = Results(quality, verdicts, fired, suppressed, refined, owned, orders, explained)
+        shares = share_out(con, run, [verdict for verdict in fired if verdict.rule.kind == FINDING], values)
+    results = Results(quality, verdicts, fired, suppressed, refined, shares, orders, explained)
     return build_diagnosis(evaluator, context, rules, overrides, results, run_name, opening)
 
 

@@ -41,7 +41,7 @@ def build_finding(
     run: RunPlaces,
     verdict: Verdict,
     values: Mapping[str, ParamValue],
-    owned_ns: int | None,
+    owned_buckets: Mapping[str, int],
     ordered: Ordered | None,
     explanations: tuple[AttachedExplanation, ...] = (),
 ) -> Finding:
@@ -50,7 +50,7 @@ def build_finding(
     timed = not rule.claims.is_empty
     windows = run.windows.values() if rule.scope == RUN else [row]
     window_ns = sum(window.get("window_ns") or 0 for window in windows)
-    owned = (owned_ns or 0) if timed else None
+    owned = sum(owned_buckets.values()) if timed else None
     message = message_of(rule, values, row)
     if ordered is not None and ordered.after:
         verb = "is" if len(ordered.after) == 1 else "are"
@@ -80,6 +80,7 @@ def build_finding(
         run_saving_least_ns=verdict.run_least_ns,
         owned_ns=owned,
         owned_share=owned / window_ns if owned is not None and window_ns else None,
+        owned_buckets=dict(owned_buckets),
         # Only a rule's worst place says what the fix adds.
         marginal_ns=ordered.marginal_ns if ordered is not None and ordered.candidate.verdicts[0] == verdict else None,
         marginal_order=None if ordered is None else ordered.order,

@@ -39,7 +39,7 @@ class Results:
     fired: Sequence[Verdict]  # quality, findings and latent findings, without those that a finer one replaces
     suppressed: Set[Key]
     refined: Mapping[Key, str]  # what a finer finding replaces, with the rule of that one
-    owned: Mapping[Key, int]
+    owned: Mapping[Key, Mapping[str, int]]  # by bucket
     orders: Mapping[Place, FixOrder]
     explained: Explained
 
@@ -108,8 +108,8 @@ def _findings(
         key = key_of(verdict)
         under = results.explained.under.get(key, ())
         explanations = tuple(build_explanation(run, item, values[item.rule.id]) for item in under)
-        owned_ns, ordered = results.owned.get(key), ranked.get(key)
-        findings.append(build_finding(run, verdict, values[verdict.rule.id], owned_ns, ordered, explanations))
+        owned, ordered = results.owned.get(key, {}), ranked.get(key)
+        findings.append(build_finding(run, verdict, values[verdict.rule.id], owned, ordered, explanations))
     return merge_ranks(findings)
 
 

@@ -60,14 +60,14 @@ class Strip {
     return this.v[0] + ((x - this.gutter) / (this.canvas.clientWidth - this.gutter)) * (this.v[1] - this.v[0]);
   }
 
-  see(a, b, told = true) {
+  see(a, b, isLinked = true) {
     const whole = this.picture.length;
     const wanted = Math.max(b - a, Math.min(20, whole));
     const span = wanted > whole * (1 - 1e-9) ? whole : wanted;
     const from = Math.min(Math.max(a, 0), whole - span);
     this.v = [from, from + span];
     this.draw();
-    if (told && this.link) this.link();
+    if (isLinked && this.link) this.link();
   }
 
   zoom(factor, at = (this.v[0] + this.v[1]) / 2) {
@@ -133,8 +133,8 @@ class Strip {
     const tens = 10 ** Math.floor(Math.log10(least));
     const step = tens * [1, 2, 5, 10].find((factor) => tens * factor >= least * (1 - 1e-9));
     const left = cut[1] ? this.x(cut[0]) : Infinity;
-    const told = `${inWords(cut[1])} left out`;
-    const room = pen.measureText(told).width + 12;
+    const leftOut = `${inWords(cut[1])} left out`;
+    const room = pen.measureText(leftOut).width + 12;
     const from = Math.ceil(this.v[0] / step) * step;
     for (let time = from; time <= this.v[1]; time += step) {
       const x = this.x(time);
@@ -151,7 +151,7 @@ class Strip {
       pen.fillStyle = paint("--c-text");
       const x = this.x(cut[0]);
       for (let y = RULER; y < this.height; y += 6) pen.fillRect(x - 1, y, 2, 3);
-      pen.fillText(told, x + 5, 9);
+      pen.fillText(leftOut, x + 5, 9);
     }
   }
 
@@ -249,7 +249,7 @@ class Strip {
     return cut && time > cut[0] ? time + cut[1] : time;
   }
 
-  told(box) {
+  describe(box) {
     const name = ta.data.names[box.name];
     if (this.says) return this.says(box, name);
     const length = this.real(box.end) - this.real(box.start);
@@ -259,7 +259,7 @@ class Strip {
   show(at, x, y, line = "") {
     tip.hidden = at < 0 && !line;
     if (tip.hidden) return;
-    tip.textContent = at < 0 ? line : this.told(this.boxes[at]);
+    tip.textContent = at < 0 ? line : this.describe(this.boxes[at]);
     tip.style.left = `${Math.max(4, Math.min(x + 14, innerWidth - tip.offsetWidth - 8))}px`;
     tip.style.top = `${y + 18 + tip.offsetHeight > innerHeight ? y - tip.offsetHeight - 10 : y + 18}px`;
   }
@@ -417,7 +417,7 @@ function startTimeline(figure) {
     const excerpt = ta.data.excerpts[Number(rows[at].dataset.excerpt)];
     rows.forEach((other) => other.removeAttribute("aria-current"));
     rows[at].setAttribute("aria-current", "true");
-    figure.querySelector(".told .dim").textContent = excerpt.told;
+    figure.querySelector(".caption-words .dim").textContent = excerpt.caption;
     const open = figure.querySelector(".open code");
     if (open) open.textContent = excerpt.perfetto;
     strip.take(excerpt);

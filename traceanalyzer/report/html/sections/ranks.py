@@ -1,15 +1,19 @@
-"""The ranks: how long each works in each step before it waits for the others."""
+"""The ranks: how long each works in each step before it waits for the others; without steps, what each spends."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from traceanalyzer.diagnosis import DeviceLedger
 from traceanalyzer.report.charts.heat_map import heat_map, rank_bars
 from traceanalyzer.report.charts.svg import NARROW, WIDE, Svg
 from traceanalyzer.report.html.document import Part
 from traceanalyzer.report.html.markup import filled
 from traceanalyzer.report.html.source import PageSource
+from traceanalyzer.report.html.tables import MOST_ROWS, Column, table_markup
+from traceanalyzer.report.verdict import compute_share
 from traceanalyzer.report.words import counted, duration, listed, percent
 
 LEAST_RANKS = 2
@@ -18,6 +22,15 @@ MOST_STEPS = 256
 NAMED = 3
 # Ranks that differ by less are alike.
 ALIKE_SHARE = 0.01
+
+_COLUMNS = (
+    Column("rank", "rank", "count"),
+    Column("device", "device", "count"),
+    Column("window", "window_ns", "time"),
+    Column("busy with compute", "busy", "share"),
+    Column("exposed communication", "comm", "share"),
+    Column("idle", "idle", "share"),
+)
 
 Times = list[list[float | None]]
 
@@ -37,10 +50,10 @@ class RankTimes:
 
 
 def section(source: PageSource) -> Part | None:
-    """Return the heat map of a run with several ranks that have steps."""
+    """Return the heat map of a run with several ranks, and a table of their windows where they have no steps."""
     known = rank_times({(row["rank"], row["step"]): row["own_ns"] for row in source.rows("rank_steps")})
     if known is None:
-        return None
+        return _without_steps(source)
     means = known.means
     order = sorted(range(len(means)), key=lambda at: (-means[at], known.ranks[at]))
     columns = [_mean(column) for column in zip(*known.times, strict=True)]
@@ -59,6 +72,46 @@ def section(source: PageSource) -> Part | None:
     }
     note = "time of each step on each rank before it waits for others"
     return Part("ranks", "Ranks", filled("ranks.html", values), "Ranks", note)
+
+
+def _without_steps(source: PageSource) -> Part | None:
+    ledgers = [ledger for ledger in source.diagnosis.ledgers if ledger.rank is not None and ledger.window_ns]
+    if len({ledger.rank for ledger in ledgers}) < LEAST_RANKS:
+        return None
+    ordered = sorted(ledgers, key=lambda ledger: (ledger.rank or 0, ledger.trace, ledger.device))
+    busiest, idlest = max(ordered, key=compute_share), min(ordered, key=compute_share)
+    ends = [(percent(compute_share(ledger)), ledger.rank) for ledger in (idlest, busiest)]
+    words = f"The GPU of each rank is busy with compute for {ends[0][0]}"
+    if ends[0][0] != ends[1][0]:
+        words = f"{words} (rank {ends[0][1]}) to {ends[1][0]} (rank {ends[1][1]})"
+    rows = [_rank_row(ledger) for ledger in ordered]
+    hidden = len(rows) - MOST_ROWS
+    table = table_markup(
+        "t-ranks",
+        "Ranks",
+        _COLUMNS,
+        rows[:MOST_ROWS],
+        more=f"{counted(hidden, 'more device')}" if hidden > 0 else "",
+        longest=source.limits.name_letters,
+    )
+    body = filled("rank_windows.html", {"words": f"{words} of its window.", "table": table})
+    return Part("ranks", "Ranks", body, "Ranks", "no steps are known: the whole window of each rank")
+
+
+def _rank_row(ledger: DeviceLedger) -> dict[str, Any]:
+    comm_ns = sum(
+        ns for bucket, ns in ledger.buckets if bucket.startswith("dev.comm_") or bucket == "dev.straggler_wait"
+    )
+    busy = compute_share(ledger)
+    comm = comm_ns / ledger.window_ns
+    return {
+        "rank": ledger.rank,
+        "device": ledger.device,
+        "window_ns": ledger.window_ns,
+        "busy": busy,
+        "comm": comm,
+        "idle": max(0.0, 1 - busy - comm),
+    }
 
 
 def _drawings(known: RankTimes, means: list[float], says: str, slowest: int | None) -> dict[str, list[Svg]]:
