@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from traceanalyzer.mangled_names import readable
+
 # What a bucket of the time ledger means, in the words of someone who watches the device.
 BUCKET_WORDS = {
     "compute": "GPU busy with compute",
@@ -183,7 +185,8 @@ def value_words(column: str, value: Any) -> str:
 
 
 def name_words(name: str) -> str:
-    """Say a name without versions of calls, and without the namespaces and casts of long names in C++."""
+    """Say a name without versions of calls, mangling, and the namespaces and casts of long names in C++."""
+    name = readable(name)
     if len(name) <= LONG_NAME or "<" not in name:
         return _CALL_VERSION.sub("", name)
     return _CAST.sub("", _NAMESPACE.sub("", _RETURN_TYPE.sub("", name)))

@@ -12,6 +12,7 @@ import duckdb
 
 from traceanalyzer.attribution.lead_scan.scan import LOADER_WORKERS, STREAM_WAITS
 from traceanalyzer.diagnosis import SEVERITIES, AttachedExplanation, Evidence, Finding, Fix, FixPlan, plan_of_finding
+from traceanalyzer.mangled_names import readable
 from traceanalyzer.rules.diagnosis.step_spread import StepSpread, step_spread
 from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.evaluation.places import Place, RunPlaces
@@ -114,7 +115,8 @@ def build_explanation(run: RunPlaces, verdict: Verdict, values: Mapping[str, Par
 
 def message_of(rule: Rule, values: Mapping[str, ParamValue], row: Mapping[str, Any]) -> str:
     """Return a rule's message with the values of its parameters and of a row, and calls as programs write them."""
-    return _CALL_VERSION.sub(r"\1", render(rule.message, {**values, **row}))
+    names = {column: readable(value) for column, value in row.items() if isinstance(value, str)}
+    return _CALL_VERSION.sub(r"\1", render(rule.message, {**values, **row, **names}))
 
 
 def references_of(rule: Rule, fix_order: Sequence[int]) -> tuple[str, ...]:
