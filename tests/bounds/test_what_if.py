@@ -247,13 +247,13 @@ def test_the_roof_is_asked_for_on_the_command_line(
 def test_the_roof_of_a_real_trace_saves_no_more_than_its_headroom(
     corpus: Path, store_of: Callable[[Path], Path]
 ) -> None:
-    """Of the 392.0 ms above the floors, the launches that the host was late with keep some."""
+    """Of the 392.1 ms above the floors, the launches that the host was late with keep some."""
     path = corpus / "kineto" / "h100_owlv2_inference.json.gz"
     with open_run(path, store=store_of(path)) as run:
         (device,) = run.whatif(at_roof=True).devices
         query = "SELECT sum(headroom_ns) FROM operator_floors WHERE headroom_ns > 0"
         ((headroom_ns,),) = run.sql(query).fetchall()
-    assert headroom_ns == pytest.approx(392_003_000, abs=1000)
+    assert headroom_ns == pytest.approx(392_098_000, abs=1000)
     assert device.saved_ns == pytest.approx(358_400_000, abs=1_000_000)
     assert device.saved_ns < headroom_ns
     assert device.roof is not None
