@@ -15,11 +15,10 @@ import click
 
 from traceanalyzer.commands import COMPLETION_VARIABLE, PROGRAM
 from traceanalyzer.commands.output import show_error
-from traceanalyzer.errors import TraceAnalyzerError, suggestion
+from traceanalyzer.errors import EXIT_ERROR, TraceAnalyzerError, suggestion
 from traceanalyzer.report.visible import visible
 from traceanalyzer.unfinished import interrupted
 
-EXIT_ERROR = 2
 # What a shell reports for a program that SIGPIPE ended.
 EXIT_BROKEN_PIPE = 141
 _NO_MEMORY = ("not enough memory", "use fewer --jobs, or a machine with more memory")

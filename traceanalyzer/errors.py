@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+EXIT_ERROR = 2
 # Two names are similar from this share of equal letters on; most pairs of short names share half by chance.
 ALIKE_SHARE = 0.7
 # From this share on the name is a typo of the known one, and other similar names are noise.

@@ -316,14 +316,21 @@ def test_eight_commands_at_once_on_one_new_run_agree(run_folder: Path) -> None:
     assert len(list((run_folder / STORE_NAME / "traces").iterdir())) == 1
 
 
-def in_address_space(megabytes: int, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+def in_address_space(
+    megabytes: int, *arguments: str | Path, program: str | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run a command with so much address space."""
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (megabytes * 2**20, resource.RLIM_INFINITY))
 
     return subprocess.run(
-        command(*arguments), capture_output=True, text=True, check=False, preexec_fn=limit, timeout=120
+        command(*arguments, program=program),
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=limit,
+        timeout=120,
     )
 
 
@@ -336,6 +343,18 @@ def test_a_small_address_space_is_enough_or_one_sentence(root: Path, tmp_path: P
     done = in_address_space(700, "diagnose", run, "--store", tmp_path / "less", "--jobs", "2")
     assert "Traceback" not in done.stderr
     assert (done.returncode, "memory" in done.stderr) in ((0, False), (2, True)), done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not hold the limit")
+@pytest.mark.parametrize("end", ["os.abort()", "os._exit(127)"], ids=["abort", "glibc"])
+def test_a_library_that_ends_the_process_for_want_of_memory_is_explained(end: str, root: Path) -> None:
+    run = root / "sample_traces" / "slow_loader"
+    done = in_address_space(
+        1_500, "info", run, program=BUSY.format(module="traceanalyzer.cli", function="main", work=f"import os; {end}")
+    )
+    assert (done.returncode, done.stdout) == (2, "busy\n")
+    assert "error: not enough memory: address space is limited to 1,573 MB" in done.stderr
+    assert "hint: use fewer --jobs, or raise the limit" in done.stderr
 
 
 @pytest.mark.check
