@@ -45,12 +45,12 @@ def readable(name: str) -> str:
     """Return a mangled name as C++ writes it, without namespaces and parameters; other names as they are."""
     if not name.startswith("_Z"):
         return name
-    reader = _Reader(name)
+    reader = _MangledName(name)
     words = reader.name(0)
     return words if words and words != _UNREAD else name
 
 
-class _Reader:
+class _MangledName:
     """Reads a mangled name from left to right; what it does not know ends it."""
 
     def __init__(self, text: str) -> None:

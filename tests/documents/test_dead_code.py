@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,6 +39,16 @@ def test_every_name_is_used_somewhere_in_the_package() -> None:
         if name not in used | FOR_USERS | FOR_TESTS and not BY_NAME.fullmatch(name)
     ]
     assert unused == []
+
+
+def test_a_class_name_means_one_thing() -> None:
+    classes = Counter(
+        node.name
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    )
+    assert [name for name, count in classes.items() if count > 1] == []
 
 
 def test_words_and_colours_are_those_of_the_buckets() -> None:

@@ -139,6 +139,47 @@ def mpi_rank(number: int) -> CudaProgram:
     return program
 
 
+def exchanging(*, directives: bool) -> CudaProgram:
+    """A stencil that brings its border to the host in every iteration, and waits in MPI for those of the neighbours."""
+    program = CudaProgram(A100, driver_api=directives)
+    for _ in range(200):
+        program.launch("nvkernel_step_42_gpu" if directives else "step(double *, double *, int)", 600, 8_192, 128)
+        program.copy("DtoH", 65_536, 12, pinned=True)
+        program.exchange("MPI_Waitall", 800)
+        program.copy("HtoD", 65_536, 12, pinned=True)
+    return program
+
+
+def pinning() -> CudaProgram:
+    program = CudaProgram(A100)
+    for _ in range(200):
+        program.call("cudaMallocHost_v3020", 400)
+        program.copy("HtoD", 1 << 20, 44, pinned=True)
+        program.launch("step(float *, int)", 500, 8_192, 256)
+        program.synchronize()
+        program.call("cudaFreeHost_v3020", 300)
+    return program
+
+
+def stencil(*, clears: bool) -> CudaProgram:
+    """Each iteration copies its result back over its input, or clears what it adds up into."""
+    program = CudaProgram(A100)
+    for _ in range(200):
+        program.launch("step(double *, double *, int)", 500, 8_192, 128)
+        (program.clear if clears else program.copy_within)(256 << 20, 300)
+    program.synchronize()
+    return program
+
+
+def many_small_kernels() -> CudaProgram:
+    """The host is far ahead: what is lost lies between kernels that were all launched long ago."""
+    program = CudaProgram(A100)
+    for number in range(3_000):
+        program.launch(f"part{number % 10}(float *, int)", 2.2, 216, 256, call_us=2)
+    program.synchronize()
+    return program
+
+
 # The programs of one file, the rule that must lead, what it must say, and what it must not.
 CASES: dict[str, Callable[[], Case]] = {
     "one thread for 25.8 s": lambda: ((one_kernel(1, 25.8e6),), "tiny-grid", "1 block of 1 thread on 108 SMs", "ncu"),
@@ -162,6 +203,20 @@ CASES: dict[str, Callable[[], Case]] = {
         "mostly cudaFree)",
         "PYTORCH_CUDA_ALLOC_CONF",
     ),
+    "cudaMallocHost around each launch": lambda: (
+        (pinning(),),
+        "pinned-alloc-in-loop",
+        "398 times in the window (longest in cudaMallocHost)",
+        "cudaProfilerStart",
+    ),
+    "copies over the input": lambda: ((stencil(clears=False),), "d2d-exposed", "199 copies (49.8 GiB)", "torch"),
+    "memsets in a loop": lambda: ((stencil(clears=True),), "d2d-exposed", "199 memsets (49.8 GiB)", "swap"),
+    "small kernels in a full queue": lambda: (
+        (many_small_kernels(),),
+        "dispatch-gaps",
+        "1.0 µs",
+        "torch",
+    ),
     "Jetson that copies": lambda: ((on_jetson(copies=True),), "d2h-large", "cudaHostAllocMapped", "PCIe"),
     "Jetson that does not copy": lambda: (
         (on_jetson(copies=False),),
@@ -171,6 +226,18 @@ CASES: dict[str, Callable[[], Case]] = {
     ),
     "GH200": lambda: ((on_grace_hopper(),), "d2h-large", "only the first and the last copy", "AutoModel"),
     "OpenACC": lambda: ((with_directives(),), "d2h-large", "acc data", "cudaMemcpyAsync"),
+    "MPI in C++": lambda: (
+        (exchanging(directives=False),),
+        "cpu-collectives",
+        "199 times, mostly MPI_Waitall",
+        "host_data",
+    ),
+    "MPI with directives": lambda: (
+        (exchanging(directives=True),),
+        "cpu-collectives",
+        "host_data use_device",
+        "interior<<<",
+    ),
     "four ranks in one file": lambda: (
         tuple(map(mpi_rank, range(4))),
         "sync-in-step",

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from traceanalyzer.report.charts import palette
-from traceanalyzer.report.charts.difference import CaptureSteps, Change, capture_dots, difference_waterfall
+from traceanalyzer.report.charts.difference import CaptureSteps, DifferenceRow, capture_dots, difference_waterfall
 from traceanalyzer.report.charts.heat_map import heat_map, rank_bars
 from traceanalyzer.report.charts.ledger_bar import LedgerPart, ledger_bar
 from traceanalyzer.report.charts.memory_curve import MemoryPoint, memory_curve
@@ -236,10 +236,10 @@ def test_every_operator_lies_inside_the_roofline_and_names_never_meet(
 
 @pytest.mark.parametrize("width", [WIDE, NARROW])
 def test_a_difference_goes_from_the_base_to_the_new_time(width: int) -> None:
-    base, new = (Change(side, side, ns * MS, "", "", "x") for side, ns in (("base", 100), ("new", 70)))
+    base, new = (DifferenceRow(side, side, ns * MS, "", "", "x") for side, ns in (("base", 100), ("new", 70)))
     changes = [
-        Change("host.dataloader", "<loader>", -40 * MS, "45 ms", "5 ms", "−40 ms"),
-        Change("", "2 smaller ones", 10 * MS, "1 ms", "11 ms", "+10 ms"),
+        DifferenceRow("host.dataloader", "<loader>", -40 * MS, "45 ms", "5 ms", "−40 ms"),
+        DifferenceRow("", "2 smaller ones", 10 * MS, "1 ms", "11 ms", "+10 ms"),
     ]
     svg = difference_waterfall(base, changes, new, "says", width=width)
     (whole, rest), (saved,), (slower,) = (boxes(svg, name) for name in ("f-left", "f-saved", "f-slower"))

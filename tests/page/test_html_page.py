@@ -20,7 +20,7 @@ from traceanalyzer.query import engine
 from traceanalyzer.report import formats
 from traceanalyzer.report.blocks import Bar, BarPart, Heading, Paragraph, Section, Table, Text
 from traceanalyzer.report.html import page as html_page
-from traceanalyzer.report.html.excerpts import Place, Window, lanes_of
+from traceanalyzer.report.html.excerpts import ExcerptPlace, ExcerptWindow, lanes_of
 from traceanalyzer.report.html.markup import cell_markup, code_markup, prose_markup
 from traceanalyzer.report.html.page import page
 from traceanalyzer.report.html.sections.tables import operators
@@ -158,8 +158,8 @@ def test_a_wait_for_the_allocator_is_shown_with_the_memory_in_use(tmp_path: Path
         ((trace_id, first_ns, last_ns),) = run.sql("SELECT trace_id, first_ns, last_ns FROM traces").fetchall()
         with engine.connect(run.traces, run.derived, readers=queries()) as connection:
             source = PageSource(run.diagnose(), judge(run.diagnose()), connection, Limits(), Names(100))
-            window = Window(first_ns, last_ns, last_ns, last_ns)
-            lanes = lanes_of(source, Place(trace_id, 0, first_ns, last_ns), window, 100)
+            window = ExcerptWindow(first_ns, last_ns, last_ns, last_ns)
+            lanes = lanes_of(source, ExcerptPlace(trace_id, 0, first_ns, last_ns), window, 100)
     (lane,) = [lane for lane in lanes if lane.label == "Memory in use"]
     first, second = lane.line[::2]
     assert second - first == 9_950_000 and lane.line[1::2] == (2**20, 3 * 2**20) and lane.note == "at most 3.0 MiB"

@@ -14,9 +14,9 @@ from traceanalyzer.report.html.excerpts import (
     MOST_NS,
     MOST_ROWS,
     Box,
+    ExcerptPlace,
+    ExcerptWindow,
     Lane,
-    Place,
-    Window,
     outermost_rows,
     thinned,
     window_around,
@@ -56,16 +56,16 @@ def test_a_step_that_outlives_the_frame_it_begins_in_hides_nothing() -> None:
 
 
 def test_an_excerpt_shows_a_third_more_around_its_place() -> None:
-    window = window_around(Place(0, 0, 1_000 * MS, 1_100 * MS), 0, 10_000 * MS)
+    window = window_around(ExcerptPlace(0, 0, 1_000 * MS, 1_100 * MS), 0, 10_000 * MS)
     assert (window.start_ns, window.end_ns) == (965 * MS, 1_135 * MS)
     assert window.at(1_000 * MS) == 35 * MS and window.length_ns == 170 * MS
-    assert window_around(Place(0, 0, 1_000, 1_100), 900, 20_000).start_ns == 900
+    assert window_around(ExcerptPlace(0, 0, 1_000, 1_100), 900, 20_000).start_ns == 900
 
 
 @examples()
 @given(st.integers(3 * 10**9, 10**12), st.integers(10**9, 10**12))
 def test_a_long_place_shows_both_its_ends(length: int, start: int) -> None:
-    window = window_around(Place(0, 0, start, start + length), 0, 10**13)
+    window = window_around(ExcerptPlace(0, 0, start, start + length), 0, 10**13)
     assert 0.99 * MOST_NS <= window.length_ns <= MOST_NS
     assert 0 < window.at(start) < window.at(start + length) < window.length_ns
     (a, b), (c, d) = window.stretches()
@@ -74,7 +74,7 @@ def test_a_long_place_shows_both_its_ends(length: int, start: int) -> None:
 
 
 def test_outermost_slices_of_a_thread_that_ends_inside_give_way_to_the_inner_ones() -> None:
-    window = Window(0, 1_000, 1_000, 1_000)
+    window = ExcerptWindow(0, 1_000, 1_000, 1_000)
     chain = [Box(row, 0, 800, f"frame {row}", "slice-python") for row in range(12)]
     calls = [Box(12, 100, 200, "call", "slice-call"), Box(12, 300, 400, "call", "slice-call")]
     assert outermost_rows([*chain, *calls], window, 12) == 13 - MOST_ROWS

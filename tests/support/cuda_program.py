@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from nsys_export import KERNEL, MEMCPY, RUNTIME, SYNC, global_pid, global_tid, write_sqlite
+from nsys_export import KERNEL, MEMCPY, MEMSET, RUNTIME, SYNC, global_pid, global_tid, write_sqlite
 
 A100 = {"name": "NVIDIA A100-SXM4-40GB", "smCount": 108, "computeMajor": 8, "computeMinor": 0, "isDiscrete": 1}
 ORIN = {"name": "Orin", "smCount": 16, "computeMajor": 8, "computeMinor": 7, "isDiscrete": 0}
@@ -54,20 +54,25 @@ class CudaProgram:
             self._add(SYNC, start_us + 0.5, self.now_us - 0.5, **self._where(), **kept)
         return self._correlation
 
+    def exchange(self, name: str, us: float) -> None:
+        """Call MPI, which needs so long."""
+        table = "MPI_COLLECTIVES_EVENTS" if name == "MPI_Allreduce" else "MPI_START_WAIT_EVENTS"
+        start_us = self.now_us
+        self.now_us += us
+        self._add(table, start_us, self.now_us, globalTid=global_tid(self._pid), textId=self._text(name))
+
     def synchronize(self) -> None:
         """Wait for the device."""
         self.call("cuStreamSynchronize" if self._driver_api else "cudaDeviceSynchronize_v3020", 8, waits=True)
 
     def launch(self, name: str, us: float, grid: int, block: int, *, call_us: float = 6.0) -> tuple[float, float]:
         """Launch a kernel; returns when it runs."""
-        self.call("cuLaunchKernel" if self._driver_api else "cudaLaunchKernel_v7000", call_us)
-        start_us = max(self.now_us + _LATENCY_US, self.free_us + 1)
-        self.free_us = start_us + us
+        start_us, end_us = self._queue("cuLaunchKernel" if self._driver_api else "cudaLaunchKernel_v7000", us, call_us)
         shape = {"gridX": grid, "gridY": 1, "gridZ": 1, "blockX": block, "blockY": 1, "blockZ": 1}
         names = {"demangledName": self._text(name), "shortName": self._text(name.split("(")[0])}
         sizes = {"registersPerThread": 32, "staticSharedMemory": 0, "dynamicSharedMemory": 0}
-        self._add(KERNEL, start_us, self.free_us, **self._where(), **names, **shape, **sizes, graphNodeId=None)
-        return start_us, self.free_us
+        self._add(KERNEL, start_us, end_us, **self._where(), **names, **shape, **sizes, graphNodeId=None)
+        return start_us, end_us
 
     def copy(self, copy_kind: str, size_bytes: int, us: float, *, pinned: bool = False) -> None:
         """Copy with cudaMemcpy, which returns when it is done."""
@@ -78,6 +83,23 @@ class CudaProgram:
         host = int(pinned)
         kinds = (1, host, 2) if copy_kind == "HtoD" else (2, 2, host)
         self._copied(start_us, self.free_us, size_bytes, kinds, **self._where())
+
+    def copy_within(self, size_bytes: int, us: float) -> None:
+        """Copy from the device to itself with cudaMemcpyAsync, which returns at once."""
+        start_us, end_us = self._queue("cudaMemcpyAsync_v3020", us)
+        self._copied(start_us, end_us, size_bytes, (8, 2, 2), **self._where())
+
+    def clear(self, size_bytes: int, us: float) -> None:
+        """Clear memory of the device with cudaMemsetAsync, which returns at once."""
+        start_us, end_us = self._queue("cudaMemsetAsync_v3020", us)
+        self._add(MEMSET, start_us, end_us, **self._where(), value=0, bytes=size_bytes, memKind=2)
+
+    def _queue(self, call: str, us: float, call_us: float = 5.0) -> tuple[float, float]:
+        """Make a call that queues work and returns; return when the work runs."""
+        self.call(call, call_us)
+        start_us = max(self.now_us + _LATENCY_US, self.free_us + 1)
+        self.free_us = start_us + us
+        return start_us, self.free_us
 
     def moves(self, copy_kind: str, count: int, start_us: float, end_us: float, around_bytes: int) -> None:
         """Move pages of managed memory: a page that faults, then the pages around it, again and again."""

@@ -32,7 +32,7 @@ _SLICE_STATES = (
     (
         r"torch/serialization\.py\(\d+\): (save|load|_save|_load)|(?i:torch\.save|torch\.load"
         r"|(save|write|load)[_ ]checkpoint|checkpoint[_ ](save|write|load))"
-        r"|<built-in method (write|flush|fsync|writelines) ",
+        r"|<built-in method (write|flush|fsync|writelines) |^P?MPI_File_",
         "host.io",
     ),
     (
@@ -42,7 +42,7 @@ _SLICE_STATES = (
     ),
     (
         r"^gloo:|^mpi:|ProcessGroup(Gloo|MPI)|c10d::barrier|distributed_c10d\.py\(\d+\): (barrier|monitored_barrier)"
-        r"|(?i:^(dist\.)?barrier$)",
+        r"|(?i:^(dist\.)?barrier$)|^P?MPI_|^nvshmemx?_|^uc[pt]_| of mpi4py\.MPI\.",
         "host.comm_cpu",
     ),
     (

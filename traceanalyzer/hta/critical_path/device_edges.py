@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 
 from traceanalyzer.hta.critical_path.graph import Graph
-from traceanalyzer.hta.critical_path.records import DeviceOp, HostCall, RecordedSync, Records
+from traceanalyzer.hta.critical_path.records import DeviceOp, HostCall, PathRecords, RecordedSync
 
 # Calls that put one operation into a queue.
 LAUNCHING = frozenset(
@@ -34,7 +34,7 @@ _Stream = tuple[int | None, int | None]
 class _Launches:
     """The launch calls of a trace in order of time, with the operation of each, by stream and by thread and stream."""
 
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records: PathRecords) -> None:
         self._streams: defaultdict[_Stream, list[tuple[int, int, DeviceOp]]] = defaultdict(list)
         self._threads: defaultdict[tuple[int, _Stream], list[tuple[int, int, DeviceOp]]] = defaultdict(list)
         self.queue_after: dict[int, int] = {}

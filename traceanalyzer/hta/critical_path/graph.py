@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from traceanalyzer.hta.critical_path.records import DeviceOp, HostCall, RecordedSync, Records
+from traceanalyzer.hta.critical_path.records import DeviceOp, HostCall, PathRecords, RecordedSync
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Graph:
     outside the window.
     """
 
-    records: Records
+    records: PathRecords
     calls: dict[int, HostCall]
     ops: dict[int, DeviceOp]
     syncs: tuple[RecordedSync, ...]
@@ -57,7 +57,7 @@ class Graph:
         self.add(source, target, kind, max(self.nodes[target].time_ns - self.nodes[source].time_ns, 0))
 
 
-def graph_without_edges(records: Records) -> Graph:
+def graph_without_edges(records: PathRecords) -> Graph:
     """Return the nodes of a window: calls that start in it and last, and the work that these launched.
 
     Waits of streams are nodes wherever they are, because the definition does not cut them; synchronisations without a

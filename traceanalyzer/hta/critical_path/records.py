@@ -66,7 +66,7 @@ class PathWindow:
 
 
 @dataclass(frozen=True)
-class Records:
+class PathRecords:
     """The records of a trace, without the last profiler step if there are several, and the window to look at.
 
     `calls`, `ops` and `syncs` are by position in the file; `merged` maps a thread to the one that it counts with.
@@ -82,7 +82,7 @@ class Records:
 
 def read_records(
     connection: duckdb.DuckDBPyConnection, trace_id: int, annotation: str = "", instance: int = 0
-) -> Records:
+) -> PathRecords:
     """Return the records of a trace and one window: an instance of the annotations whose names contain a text, or all.
 
     Raises TraceAnalyzerError if there is no such instance.
@@ -97,7 +97,7 @@ def read_records(
     syncs = [RecordedSync(*row) for row in _rows(connection, "sync_records", trace_id=trace_id)]
     window = _window(connection, trace_id, annotation, instance, before_ns)
     unlinked = "SELECT count(*) FROM canonical.gpu_ops WHERE trace_id = ? AND launch_id IS NULL"
-    return Records(
+    return PathRecords(
         window,
         calls,
         tuple(op for op in every if op.launch_position in calls),

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from traceanalyzer.ingest.nsys.defects import Defects
-from traceanalyzer.ingest.nsys.export.source import Source
+from traceanalyzer.ingest.nsys.export.source import ExportSource
 from traceanalyzer.ingest.nsys.export.stage import StagedExport
 from traceanalyzer.ingest.nsys.export.tables import TABLES
 
@@ -128,7 +128,7 @@ def _count_diagnostics(diagnostics: Sequence[Mapping[str, object]], defects: Def
             defects.add("profiler-warning", example=text)
 
 
-def check_layout(source: Source, defects: Defects) -> None:
+def check_layout(source: ExportSource, defects: Defects) -> None:
     """Count what the export lacks: tables, and columns that an analysis would miss."""
     tables, columns = [], []
     for table in TABLES:
@@ -146,7 +146,7 @@ def check_layout(source: Source, defects: Defects) -> None:
     defects.add("missing-columns", len(columns), ", ".join(columns))
 
 
-def metadata_rows(facts: ExportFacts, source: Source, rank_source: str | None) -> pa.Table:
+def metadata_rows(facts: ExportFacts, source: ExportSource, rank_source: str | None) -> pa.Table:
     """Return the canonical metadata rows: one key a kind of fact, values as JSON."""
     read = {layout.stored_name for layout in source.layouts.values()}
     options: dict[str, object] = {}

@@ -15,7 +15,7 @@ from traceanalyzer.ingest import IngestOptions, Progress
 from traceanalyzer.ingest.frameworks import recognise_framework
 from traceanalyzer.ingest.nsys.defects import Defects
 from traceanalyzer.ingest.nsys.device import DeviceRows, own_file
-from traceanalyzer.ingest.nsys.export.source import Source, open_source
+from traceanalyzer.ingest.nsys.export.source import ExportSource, open_source
 from traceanalyzer.ingest.nsys.export.stage import STREAMED, StagedExport, sql
 from traceanalyzer.ingest.nsys.export.tables import BY_RELATION, GPU_RELATIONS, TABLES
 from traceanalyzer.ingest.nsys.facts import ExportFacts, check_layout, metadata_rows, read_facts
@@ -51,7 +51,7 @@ def pid_of(global_id: int) -> int:
     return global_id >> 24 & 0xFFFFFF
 
 
-def find_processes(source: Source, defects: Defects) -> Processes:
+def find_processes(source: ExportSource, defects: Defects) -> Processes:
     """Return which processes drive a GPU."""
     scopes: set[int] = set()
     unscoped = False
@@ -105,7 +105,7 @@ class Export:
 
     def __init__(
         self,
-        source: Source,
+        source: ExportSource,
         name: str,
         folder: Path,
         scratch: Path,

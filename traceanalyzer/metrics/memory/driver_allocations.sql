@@ -2,34 +2,52 @@
 -- window, and how far these calls spread over it.
 --
 -- Counted are the calls that allocate, map, unmap or free memory of a device (cudaMalloc, cudaFree, cuMemMap and their
--- HIP counterparts), on any thread of the process. Start-up allocates once and early; a loop that allocates has calls
--- in most tenths of the window. Several devices of one process share its calls.
+-- HIP counterparts), and apart from them those that allocate, register or free pinned memory of the host
+-- (cudaMallocHost, cudaHostRegister, cudaFreeHost), on any thread of the process. Start-up allocates once and early; a
+-- loop that allocates has calls in most tenths of the window. Several devices of one process share its calls.
 --
 -- columns:
---   trace        VARCHAR  name of the trace
---   rank         INTEGER  rank in the job
---   device       INTEGER  device
---   trace_id     INTEGER  traces.trace_id
---   call_count   BIGINT   calls in the window
---   free_count   BIGINT   part of them that frees or unmaps
---   tenth_count  BIGINT   tenths of the window in which a call begins, 0 to 10
---   api          VARCHAR  the most frequent call; NULL: none
+--   trace               VARCHAR  name of the trace
+--   rank                INTEGER  rank in the job
+--   device              INTEGER  device
+--   trace_id            INTEGER  traces.trace_id
+--   call_count          BIGINT   calls for the device's memory in the window
+--   free_count          BIGINT   part of them that frees or unmaps
+--   tenth_count         BIGINT   tenths of the window in which one of them begins, 0 to 10
+--   api                 VARCHAR  the most frequent of them; NULL: none
+--   pinned_call_count   BIGINT   calls for pinned memory in the window
+--   pinned_tenth_count  BIGINT   tenths of the window in which one of them begins, 0 to 10
+WITH calls AS (
+    SELECT
+        trace_id,
+        slice_id,
+        start_ns,
+        name,
+        regexp_matches(name, 'Host') AS pins
+    FROM host_slices
+    WHERE category IN ('runtime', 'driver')
+      AND regexp_matches(
+          name,
+          '^(cuda|hip)(Malloc|Free)(Async|Managed|Pitch|)(_v[0-9]+|)$|^cuMem(Create|Map|Unmap|SetAccess|Alloc|Free)'
+          || '|^(cuda|hip|cuMem)(Host(Alloc|Malloc|Free|Register|Unregister)|MallocHost|FreeHost|AllocHost)'
+      )
+)
 SELECT
     traces.trace,
     traces.rank,
     windows.device,
     windows.trace_id,
-    count(calls.slice_id) AS call_count,
-    count(calls.slice_id) FILTER (WHERE regexp_matches(calls.name, 'Free|Unmap')) AS free_count,
-    count(DISTINCT 10 * (calls.start_ns - windows.start_ns) // windows.window_ns) AS tenth_count,
-    mode(calls.name ORDER BY calls.name) AS api
+    count(calls.slice_id) FILTER (WHERE NOT pins) AS call_count,
+    count(calls.slice_id) FILTER (WHERE NOT pins AND regexp_matches(calls.name, 'Free|Unmap')) AS free_count,
+    count(DISTINCT 10 * (calls.start_ns - windows.start_ns) // windows.window_ns) FILTER (WHERE NOT pins) AS tenth_count,
+    mode(calls.name ORDER BY calls.name) FILTER (WHERE NOT pins) AS api,
+    count(calls.slice_id) FILTER (WHERE pins) AS pinned_call_count,
+    count(DISTINCT 10 * (calls.start_ns - windows.start_ns) // windows.window_ns) FILTER (WHERE pins) AS pinned_tenth_count
 FROM attribution.windows AS windows
 JOIN traces USING (trace_id)
-LEFT JOIN host_slices AS calls
+LEFT JOIN calls
        ON calls.trace_id = windows.trace_id
       AND calls.start_ns >= windows.start_ns
       AND calls.start_ns < windows.end_ns
-      AND calls.category IN ('runtime', 'driver')
-      AND regexp_matches(calls.name, '^(cuda|hip)(Malloc|Free)(Async|Managed|Pitch|)(_v[0-9]+|)$|^cuMem(Create|Map|Unmap|SetAccess|Alloc|Free)')
 GROUP BY traces.trace, traces.rank, windows.device, windows.trace_id
 ORDER BY windows.trace_id, windows.device

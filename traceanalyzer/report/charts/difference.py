@@ -31,7 +31,7 @@ HEAD_PX = 24
 
 
 @dataclass(frozen=True)
-class Change:
+class DifferenceRow:
     """A row of a difference: its times on both sides, and how people read them."""
 
     bucket: str  # empty: rows that are put together
@@ -53,7 +53,13 @@ class CaptureSteps:
 
 
 def difference_waterfall(
-    base: Change, changes: Sequence[Change], new: Change, says: str, *, width: int = WIDE, alone: bool = False
+    base: DifferenceRow,
+    changes: Sequence[DifferenceRow],
+    new: DifferenceRow,
+    says: str,
+    *,
+    width: int = WIDE,
+    alone: bool = False,
 ) -> Svg:
     """Return bars from the base's time to the new one's: each change begins where the one above ends."""
     narrow = width < WIDE
@@ -83,7 +89,7 @@ def difference_waterfall(
     return drawing(width, head + row_px * len(rows), says, shapes, alone=alone)
 
 
-def _columns(rows: Sequence[Change]) -> list[float]:
+def _columns(rows: Sequence[DifferenceRow]) -> list[float]:
     """Return the room for the base's times, the new ones, and the differences."""
     times = [[row.base for row in rows], [row.new for row in rows], [row.difference for row in rows]]
     heads = ("base", "new", "difference")
@@ -101,7 +107,7 @@ def _heads(columns: Sequence[float], width: int) -> list[str]:
     ]
 
 
-def _wide_words(row: Change, left: float, columns: Sequence[float], y: float, width: int) -> list[str]:
+def _wide_words(row: DifferenceRow, left: float, columns: Sequence[float], y: float, width: int) -> list[str]:
     return [
         words(left - GAP_PX / 2, y, fitted(row.name, left - GAP_PX / 2), anchor="end"),
         words(width - columns[1] - columns[2], y, row.base, anchor="end"),
@@ -110,7 +116,7 @@ def _wide_words(row: Change, left: float, columns: Sequence[float], y: float, wi
     ]
 
 
-def _narrow_words(row: Change, y: float, width: int) -> list[str]:
+def _narrow_words(row: DifferenceRow, y: float, width: int) -> list[str]:
     room = width - words_px(row.difference, 13, bold=True) - GAP_PX
     return [
         words(0, y + 15, fitted(row.name, room)),

@@ -11,7 +11,7 @@ from traceanalyzer import __version__
 from traceanalyzer.comparison.comparing import Diff
 from traceanalyzer.comparison.gate import GateResult
 from traceanalyzer.report.blocks import Block, Heading, Paragraph, Section
-from traceanalyzer.report.charts.difference import CaptureSteps, Change, capture_dots, difference_waterfall
+from traceanalyzer.report.charts.difference import CaptureSteps, DifferenceRow, capture_dots, difference_waterfall
 from traceanalyzer.report.charts.svg import NARROW, WIDE, Svg
 from traceanalyzer.report.diff_blocks.changes import ledger_rows, named_sections, together_row
 from traceanalyzer.report.diff_blocks.findings import finding_sections, verification_sections
@@ -138,11 +138,14 @@ def _difference(diff: Diff, *, alone: bool = False) -> list[Svg]:
     if together.delta_ns:
         rows.append((together, counted(len(small), "smaller one")))
     changes = [
-        Change(row.bucket, words, row.delta_ns, _time(row.base_ns), _time(row.new_ns), signed_duration(row.delta_ns))
+        DifferenceRow(
+            row.bucket, words, row.delta_ns, _time(row.base_ns), _time(row.new_ns), signed_duration(row.delta_ns)
+        )
         for row, words in rows
     ]
     base, new = (
-        Change(side, side, ns, "", "", duration(ns)) for side, ns in (("base", diff.base_ns), ("new", diff.new_ns))
+        DifferenceRow(side, side, ns, "", "", duration(ns))
+        for side, ns in (("base", diff.base_ns), ("new", diff.new_ns))
     )
     says = "; ".join(f"{item.name} {item.difference}" for item in (base, *changes, new))
     widths = [WIDE] if alone else [WIDE, NARROW]

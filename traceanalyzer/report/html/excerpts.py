@@ -39,7 +39,7 @@ _CATEGORIES = {
 
 
 @dataclass(frozen=True)
-class Place:
+class ExcerptPlace:
     """A stretch of a trace on one of its devices; without a device, on all of them."""
 
     trace_id: int
@@ -49,7 +49,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Window:
+class ExcerptWindow:
     """What an excerpt shows: from `start_ns`, with a cut in the middle where the place is too long to show it whole."""
 
     start_ns: int
@@ -101,19 +101,19 @@ class Lane:
     unit: str = ""
 
 
-def window_around(place: Place, first_ns: int, last_ns: int) -> Window:
+def window_around(place: ExcerptPlace, first_ns: int, last_ns: int) -> ExcerptWindow:
     """Return what an excerpt around a place shows: a third more on both sides, at most MOST_NS in all."""
     length = place.end_ns - place.start_ns
     around = max(int(length * AROUND_SHARE), LEAST_AROUND_NS)
     start, end = max(place.start_ns - around, first_ns), min(place.end_ns + around, last_ns)
     if end - start <= MOST_NS:
-        return Window(start, max(end, start + 1), end, end)
+        return ExcerptWindow(start, max(end, start + 1), end, end)
     outside = int(MOST_NS / 2 * AROUND_SHARE)
     start, end = max(place.start_ns - outside, first_ns), min(place.end_ns + outside, last_ns)
-    return Window(start, end, start + MOST_NS // 2, end - MOST_NS // 2)
+    return ExcerptWindow(start, end, start + MOST_NS // 2, end - MOST_NS // 2)
 
 
-def lanes_of(source: PageSource, place: Place, window: Window, most_boxes: int) -> list[Lane]:
+def lanes_of(source: PageSource, place: ExcerptPlace, window: ExcerptWindow, most_boxes: int) -> list[Lane]:
     """Return the lanes of an excerpt, with at most about so many boxes: the shorter ones are put together."""
     least = max(window.length_ns // PIXELS, 1)
 
@@ -127,7 +127,7 @@ def lanes_of(source: PageSource, place: Place, window: Window, most_boxes: int) 
     return thinned([lane for lane in lanes if lane.boxes or lane.line], least, most_boxes)
 
 
-def _ledger_lane(rows: Iterable[dict[str, Any]], window: Window) -> Lane:
+def _ledger_lane(rows: Iterable[dict[str, Any]], window: ExcerptWindow) -> Lane:
     boxes = []
     for row in rows:
         words = bucket_words(row["bucket"])
@@ -138,7 +138,7 @@ def _ledger_lane(rows: Iterable[dict[str, Any]], window: Window) -> Lane:
     return Lane("Time ledger", tuple(boxes))
 
 
-def _stream_lanes(rows: Sequence[dict[str, Any]], window: Window) -> list[Lane]:
+def _stream_lanes(rows: Sequence[dict[str, Any]], window: ExcerptWindow) -> list[Lane]:
     streams: dict[tuple[int, int | None], list[dict[str, Any]]] = {}
     for row in rows:
         streams.setdefault((row["device"], row["stream"]), []).append(row)
@@ -156,7 +156,7 @@ def _stream_lanes(rows: Sequence[dict[str, Any]], window: Window) -> list[Lane]:
     return lanes
 
 
-def _device_box(row: dict[str, Any], window: Window) -> Box:
+def _device_box(row: dict[str, Any], window: ExcerptWindow) -> Box:
     name = row["name"] or ""
     token = {"comm": "slice-comm", "copy": "slice-copy"}.get(row["kind"])
     if token is None:
@@ -166,7 +166,10 @@ def _device_box(row: dict[str, Any], window: Window) -> Box:
 
 
 def _line_lanes(
-    ask: Callable[..., list[dict[str, Any]]], ledger: Sequence[dict[str, Any]], place: Place, window: Window
+    ask: Callable[..., list[dict[str, Any]]],
+    ledger: Sequence[dict[str, Any]],
+    place: ExcerptPlace,
+    window: ExcerptWindow,
 ) -> list[Lane]:
     """Return what explains a wait for the host: memory in use where it allocates, else the launches that are queued."""
     bucket = _waits_for(ledger, window)
@@ -177,7 +180,7 @@ def _line_lanes(
     return _line_lane("Queued launches", "launches", str, ask("excerpt_queue", place.trace_id, place.device), window)
 
 
-def _waits_for(ledger: Iterable[dict[str, Any]], window: Window) -> str:
+def _waits_for(ledger: Iterable[dict[str, Any]], window: ExcerptWindow) -> str:
     """Return the bucket in which the device waits longest in an excerpt; empty where it hardly waits."""
     sizes: dict[str, int] = {}
     for row in ledger:
@@ -189,7 +192,7 @@ def _waits_for(ledger: Iterable[dict[str, Any]], window: Window) -> str:
 
 
 def _line_lane(
-    label: str, unit: str, words: Callable[[int], str], rows: Sequence[dict[str, Any]], window: Window
+    label: str, unit: str, words: Callable[[int], str], rows: Sequence[dict[str, Any]], window: ExcerptWindow
 ) -> list[Lane]:
     line: list[int] = []
     for row in rows:
@@ -201,7 +204,7 @@ def _line_lane(
 
 
 def _thread_lanes(
-    source: PageSource, ask: Callable[..., list[dict[str, Any]]], place: Place, window: Window
+    source: PageSource, ask: Callable[..., list[dict[str, Any]]], place: ExcerptPlace, window: ExcerptWindow
 ) -> list[Lane]:
     keys = [place.trace_id, place.device, window.start_ns, window.end_ns]
     threads = source.rows("launching_threads", keys)
@@ -218,7 +221,7 @@ def _thread_lanes(
 
 
 def _thread_lane(
-    rows: Sequence[dict[str, Any]], thread: dict[str, Any] | None, window: Window, mark: tuple[int, int]
+    rows: Sequence[dict[str, Any]], thread: dict[str, Any] | None, window: ExcerptWindow, mark: tuple[int, int]
 ) -> Lane:
     depths = rows_of([(row["start_ns"], row["end_ns"]) for row in rows])
     boxes = [
@@ -265,7 +268,7 @@ def _thread_words(thread: dict[str, Any]) -> str:
     return f"{name} {tid}" if name else f"thread {tid}"
 
 
-def outermost_rows(boxes: Sequence[Box], window: Window, deepest: int) -> int:
+def outermost_rows(boxes: Sequence[Box], window: ExcerptWindow, deepest: int) -> int:
     """Return how many rows hold no more than one slice around all others, of those for which there is no room.
 
     A thread may end inside the excerpt, with the trace.

@@ -21,7 +21,7 @@ LEAST_NUMBER = 0.05
 
 
 @dataclass(frozen=True)
-class Column:
+class PageColumn:
     """A column of a table: `key` names its value in a row; `form` says how it is shown."""
 
     title: str
@@ -40,7 +40,13 @@ class Cell:
 
 
 def table_markup(
-    id_: str, title: str, columns: Sequence[Column], rows: Sequence[Mapping[str, Any]], *, more: str = "", longest: int
+    id_: str,
+    title: str,
+    columns: Sequence[PageColumn],
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    more: str = "",
+    longest: int,
 ) -> Markup:
     """Return rows as a table with a filter; `more` says what is left out of it, `longest` is where names are cut."""
     cells = [[_cell(column.form, row[column.key], longest) for column in columns] for row in rows]

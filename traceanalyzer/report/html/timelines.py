@@ -11,7 +11,7 @@ from markupsafe import Markup
 from traceanalyzer.diagnosis import Evidence, Finding
 from traceanalyzer.report.charts.palette import TOKENS
 from traceanalyzer.report.diagnosis_blocks.headline import run_name
-from traceanalyzer.report.html.excerpts import Box, Lane, Place, Window, lanes_of, window_around
+from traceanalyzer.report.html.excerpts import Box, ExcerptPlace, ExcerptWindow, Lane, lanes_of, window_around
 from traceanalyzer.report.html.markup import filled, shown_name
 from traceanalyzer.report.html.source import PageSource
 from traceanalyzer.report.words import counted, duration
@@ -76,13 +76,13 @@ class Timelines:
         """Return the excerpts in the order of their numbers."""
         return self._excerpts
 
-    def _place(self, finding: Finding, row: dict[str, Any]) -> Place | None:
+    def _place(self, finding: Finding, row: dict[str, Any]) -> ExcerptPlace | None:
         start_ns, dur_ns = row.get("start_ns"), row.get("dur_ns")
         trace = self._trace(finding, row)
         if not isinstance(start_ns, int) or trace is None:
             return None
         device = row.get("device", finding.device)
-        return Place(
+        return ExcerptPlace(
             trace["trace_id"],
             device if isinstance(device, int) else None,
             start_ns,
@@ -100,7 +100,7 @@ class Timelines:
             return self._traces[finding.trace]
         return next(iter(self._traces.values())) if len(self._traces) == 1 else None
 
-    def _add(self, place: Place, card: str, title: str, most_slices: int) -> bool:
+    def _add(self, place: ExcerptPlace, card: str, title: str, most_slices: int) -> bool:
         trace = next(row for row in self._traces.values() if row["trace_id"] == place.trace_id)
         first_ns, last_ns = trace["first_ns"], trace["last_ns"]
         if first_ns is None or last_ns is None or not first_ns <= place.start_ns <= last_ns:
@@ -113,7 +113,7 @@ class Timelines:
         return True
 
     def _plain(
-        self, place: Place, window: Window, lanes: Sequence[Lane], card: str, title: str, first_ns: int
+        self, place: ExcerptPlace, window: ExcerptWindow, lanes: Sequence[Lane], card: str, title: str, first_ns: int
     ) -> dict[str, Any]:
         start_ns = window.start_ns - first_ns
         caption = (
@@ -134,7 +134,7 @@ class Timelines:
             "lanes": [self._plain_lane(lane, links) for lane in lanes],
         }
 
-    def _perfetto(self, place: Place, window: Window, first_ns: int) -> str:
+    def _perfetto(self, place: ExcerptPlace, window: ExcerptWindow, first_ns: int) -> str:
         """Return the command that opens an excerpt in Perfetto; empty where no option of it names the trace."""
         ranks = {row["trace_id"]: row["rank"] for row in self._traces.values()}
         rank = ranks[place.trace_id]

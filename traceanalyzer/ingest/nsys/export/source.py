@@ -31,7 +31,7 @@ _DISTRUST = "PRAGMA trusted_schema = OFF"
 _TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0"
 
 
-class Source(Protocol):
+class ExportSource(Protocol):
     """An export opened for reading: which tables it has, their rows, and what is wrong with the file as a whole."""
 
     path: Path
@@ -49,7 +49,7 @@ class Source(Protocol):
         """Close the files."""
 
 
-def open_source(path: Path) -> Source:
+def open_source(path: Path) -> ExportSource:
     """Open an SQLite export or a folder of Parquet files; raises TraceAnalyzerError where it is neither."""
     return ParquetSource(path) if path.is_dir() else SqliteSource(path)
 
@@ -117,7 +117,7 @@ class SqliteSource:
             return reached
 
     def batches(self, layout: TableLayout, columns: Sequence[str], defects: Defects) -> Iterator[pa.RecordBatch]:
-        """Yield the named columns; see Source."""
+        """Yield the named columns; see ExportSource."""
         # The driver imports pandas, a fifth of a second that no other format should pay.
         import adbc_driver_manager
 
@@ -234,7 +234,7 @@ class ParquetSource:
         self.layouts = lay_out(columns, self.row_counts)
 
     def batches(self, layout: TableLayout, columns: Sequence[str], defects: Defects) -> Iterator[pa.RecordBatch]:
-        """Yield the named columns; see Source."""
+        """Yield the named columns; see ExportSource."""
         with pq.ParquetFile(self._files[layout.stored_name]) as parquet:
             for batch in parquet.iter_batches(BATCH_ROWS, columns=[layout.stored[column] for column in columns]):
                 yield pa.RecordBatch.from_arrays(

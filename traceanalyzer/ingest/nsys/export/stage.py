@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from traceanalyzer.ingest.nsys.defects import Defects
 from traceanalyzer.ingest.nsys.export.reading import Hook, Stream, read_table
-from traceanalyzer.ingest.nsys.export.source import Source
+from traceanalyzer.ingest.nsys.export.source import ExportSource
 from traceanalyzer.ingest.nsys.export.tables import BY_RELATION, GPU_RELATIONS, TABLES
 
 # These may hold most of the file: they pass through one query each and are never kept.
@@ -37,7 +37,7 @@ def sql(name: str) -> str:
 class StagedExport:
     """Holds the connection, gives every row its id, and keeps count of what was read."""
 
-    def __init__(self, source: Source, scratch: Path, jobs: int, defects: Defects) -> None:
+    def __init__(self, source: ExportSource, scratch: Path, jobs: int, defects: Defects) -> None:
         self.source = source
         self.defects = defects
         self._jobs = max(jobs, 1)

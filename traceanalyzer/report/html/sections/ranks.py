@@ -12,7 +12,7 @@ from traceanalyzer.report.charts.svg import NARROW, WIDE, Svg
 from traceanalyzer.report.html.document import Part
 from traceanalyzer.report.html.markup import filled
 from traceanalyzer.report.html.source import PageSource
-from traceanalyzer.report.html.tables import MOST_ROWS, Column, table_markup
+from traceanalyzer.report.html.tables import MOST_ROWS, PageColumn, table_markup
 from traceanalyzer.report.verdict import compute_share
 from traceanalyzer.report.words import counted, duration, listed, percent
 
@@ -24,12 +24,12 @@ NAMED = 3
 ALIKE_SHARE = 0.01
 
 _COLUMNS = (
-    Column("rank", "rank", "count"),
-    Column("device", "device", "count"),
-    Column("window", "window_ns", "time"),
-    Column("busy with compute", "busy", "share"),
-    Column("exposed communication", "comm", "share"),
-    Column("idle", "idle", "share"),
+    PageColumn("rank", "rank", "count"),
+    PageColumn("device", "device", "count"),
+    PageColumn("window", "window_ns", "time"),
+    PageColumn("busy with compute", "busy", "share"),
+    PageColumn("exposed communication", "comm", "share"),
+    PageColumn("idle", "idle", "share"),
 )
 
 Times = list[list[float | None]]

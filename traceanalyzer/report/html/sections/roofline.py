@@ -10,7 +10,7 @@ from traceanalyzer.report.diagnosis_blocks.ledgers import alike, group_place
 from traceanalyzer.report.html.document import Part
 from traceanalyzer.report.html.markup import filled, shown_name
 from traceanalyzer.report.html.source import PageSource
-from traceanalyzer.report.html.tables import Column, table_markup
+from traceanalyzer.report.html.tables import PageColumn, table_markup
 from traceanalyzer.report.words import counted, duration, listed, percent
 
 MOST_POINTS = 80
@@ -19,16 +19,16 @@ LEAST_POINTS = 3
 # An operator with less of the time of all of them is not drawn.
 LEAST_SHARE = 0.001
 _COLUMNS = (
-    Column("operator", "operator", "name"),
-    Column("input shapes", "input_shapes", "name"),
-    Column("calls", "call_count", "count"),
-    Column("total", "dur_ns", "time"),
-    Column("headroom", "headroom_ns", "time"),
-    Column("of the roof", "floor_share", "share"),
-    Column("limited by", "limit", "text"),
-    Column("TFLOP/s", "tflops", "number"),
-    Column("bytes, at least", "bytes_per_s", "rate"),
-    Column("doubt", "doubt", "text"),
+    PageColumn("operator", "operator", "name"),
+    PageColumn("input shapes", "input_shapes", "name"),
+    PageColumn("calls", "call_count", "count"),
+    PageColumn("total", "dur_ns", "time"),
+    PageColumn("headroom", "headroom_ns", "time"),
+    PageColumn("of the roof", "floor_share", "share"),
+    PageColumn("limited by", "limit", "text"),
+    PageColumn("TFLOP/s", "tflops", "number"),
+    PageColumn("bytes, at least", "bytes_per_s", "rate"),
+    PageColumn("doubt", "doubt", "text"),
 )
 _DOUBTS = {"cache": "in cache", "suspect": "over the roof"}
 _LIMITS = {"launch": "host launches", "latency": "short kernels"}

@@ -9,18 +9,18 @@ from traceanalyzer.report.html.document import Part
 from traceanalyzer.report.html.markup import filled
 from traceanalyzer.report.html.source import PageSource
 from traceanalyzer.report.html.stacks import Frames, pruned, read_frames, unfolded
-from traceanalyzer.report.html.tables import Column, table_markup
+from traceanalyzer.report.html.tables import PageColumn, table_markup
 from traceanalyzer.report.words import counted, name_words
 
 MOST_ROWS = 30
 # Fewer frames are no graph.
 LEAST_FRAMES = 3
 _COLUMNS = (
-    Column("frame", "name", "name"),
-    Column("by itself, host", "self_ns", "time"),
-    Column("on the host", "host_ns", "time"),
-    Column("launched work", "device_ns", "time"),
-    Column("GPU idle because of it", "idle_ns", "time"),
+    PageColumn("frame", "name", "name"),
+    PageColumn("by itself, host", "self_ns", "time"),
+    PageColumn("on the host", "host_ns", "time"),
+    PageColumn("launched work", "device_ns", "time"),
+    PageColumn("GPU idle because of it", "idle_ns", "time"),
 )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from traceanalyzer.report.html.document import Part
 from traceanalyzer.report.html.source import PageSource
-from traceanalyzer.report.html.tables import Column, table_markup
+from traceanalyzer.report.html.tables import PageColumn, table_markup
 from traceanalyzer.report.words import counted, duration
 
 _IN_NAVIGATION = ("kernels", "modules")
@@ -18,13 +18,13 @@ Row = Mapping[str, Any]
 def kernels(source: PageSource) -> Part | None:
     """Return the kernels of the analysis windows by their time."""
     columns = (
-        Column("kernel", "name", "name"),
-        Column("class", "class", "text"),
-        Column("calls", "launch_count", "count"),
-        Column("total", "sum_ns", "time"),
-        Column("mean", "mean_ns", "time"),
-        Column("longest", "max_ns", "time"),
-        Column("of kernel time", "share", "share"),
+        PageColumn("kernel", "name", "name"),
+        PageColumn("class", "class", "text"),
+        PageColumn("calls", "launch_count", "count"),
+        PageColumn("total", "sum_ns", "time"),
+        PageColumn("mean", "mean_ns", "time"),
+        PageColumn("longest", "max_ns", "time"),
+        PageColumn("of kernel time", "share", "share"),
     )
     note = "that start in the analyzed time; kernels that run at once count in full"
     return _section(source, "kernels", "Kernels", note, columns, "sum_ns")
@@ -33,13 +33,13 @@ def kernels(source: PageSource) -> Part | None:
 def operators(source: PageSource) -> Part | None:
     """Return the framework's operators by what they alone take on the device."""
     columns = (
-        Column("operator", "name", "name"),
-        Column("input shapes", "input_shapes", "name"),
-        Column("calls", "call_count", "count"),
-        Column("on the host", "host_sum_ns", "time"),
-        Column("self, host", "host_self_sum_ns", "time"),
-        Column("on the device", "device_sum_ns", "time"),
-        Column("self, device", "device_self_sum_ns", "time"),
+        PageColumn("operator", "name", "name"),
+        PageColumn("input shapes", "input_shapes", "name"),
+        PageColumn("calls", "call_count", "count"),
+        PageColumn("on the host", "host_sum_ns", "time"),
+        PageColumn("self, host", "host_self_sum_ns", "time"),
+        PageColumn("on the device", "device_sum_ns", "time"),
+        PageColumn("self, device", "device_self_sum_ns", "time"),
     )
     note = "of the whole trace; self is without the operators inside"
     return _section(source, "operators", "Operators", note, columns, "device_self_sum_ns", "host_self_sum_ns")
@@ -48,16 +48,16 @@ def operators(source: PageSource) -> Part | None:
 def modules(source: PageSource) -> Part | None:
     """Return the layers of the model: modules of one class at one place together, with those inside."""
     columns = (
-        Column("module", "class", "name"),
-        Column("inside", "inside", "name"),
-        Column("modules", "module_count", "count"),
-        Column("calls", "call_count", "count"),
-        Column("on the host", "host_sum_ns", "time"),
-        Column("forward, device", "forward_ns", "time"),
-        Column("backward, device", "backward_ns", "time"),
-        Column("recomputed", "recomputed_ns", "time"),
-        Column("TFLOP/s", "tflops", "number"),
-        Column("of the model", "share", "share"),
+        PageColumn("module", "class", "name"),
+        PageColumn("inside", "inside", "name"),
+        PageColumn("modules", "module_count", "count"),
+        PageColumn("calls", "call_count", "count"),
+        PageColumn("on the host", "host_sum_ns", "time"),
+        PageColumn("forward, device", "forward_ns", "time"),
+        PageColumn("backward, device", "backward_ns", "time"),
+        PageColumn("recomputed", "recomputed_ns", "time"),
+        PageColumn("TFLOP/s", "tflops", "number"),
+        PageColumn("of the model", "share", "share"),
     )
     note = "of the whole trace; modules of one class at one place are put together; times are with the modules inside"
     return _section(source, "modules", "Modules", note, columns, "device_ns")
@@ -66,15 +66,15 @@ def modules(source: PageSource) -> Part | None:
 def collectives(source: PageSource) -> Part | None:
     """Return the communication kernels by kind, group and size."""
     columns = (
-        Column("collective", "collective_kind", "name"),
-        Column("group", "group_name", "name"),
-        Column("ranks", "group_size", "count"),
-        Column("size", "size_bytes", "bytes"),
-        Column("kernels", "kernel_count", "count"),
-        Column("total", "sum_ns", "time"),
-        Column("longest", "max_ns", "time"),
-        Column("waiting for the last rank", "wait_ns", "time"),
-        Column("bus bandwidth, at least", "bus_bytes_per_s", "rate"),
+        PageColumn("collective", "collective_kind", "name"),
+        PageColumn("group", "group_name", "name"),
+        PageColumn("ranks", "group_size", "count"),
+        PageColumn("size", "size_bytes", "bytes"),
+        PageColumn("kernels", "kernel_count", "count"),
+        PageColumn("total", "sum_ns", "time"),
+        PageColumn("longest", "max_ns", "time"),
+        PageColumn("waiting for the last rank", "wait_ns", "time"),
+        PageColumn("bus bandwidth, at least", "bus_bytes_per_s", "rate"),
     )
     note = "of the whole trace, all ranks together"
     return _section(source, "collectives", "Collectives", note, columns, "sum_ns")
@@ -83,20 +83,20 @@ def collectives(source: PageSource) -> Part | None:
 def copies(source: PageSource) -> Part | None:
     """Return the copies by direction and kinds of memory."""
     columns = (
-        Column("direction", "copy_kind", "name"),
-        Column("from", "src_kind", "name"),
-        Column("to", "dst_kind", "name"),
-        Column("copies", "copy_count", "count"),
-        Column("bytes", "size_bytes", "bytes"),
-        Column("total", "sum_ns", "time"),
-        Column("longest", "max_ns", "time"),
-        Column("bandwidth", "bytes_per_s", "rate"),
+        PageColumn("direction", "copy_kind", "name"),
+        PageColumn("from", "src_kind", "name"),
+        PageColumn("to", "dst_kind", "name"),
+        PageColumn("copies", "copy_count", "count"),
+        PageColumn("bytes", "size_bytes", "bytes"),
+        PageColumn("total", "sum_ns", "time"),
+        PageColumn("longest", "max_ns", "time"),
+        PageColumn("bandwidth", "bytes_per_s", "rate"),
     )
     return _section(source, "copies", "Copies", "of the whole trace, all devices together", columns, "sum_ns")
 
 
 def _section(
-    source: PageSource, id_: str, title: str, note: str, columns: Sequence[Column], weight: str, on_host: str = ""
+    source: PageSource, id_: str, title: str, note: str, columns: Sequence[PageColumn], weight: str, on_host: str = ""
 ) -> Part | None:
     """Return a table of rows by `weight`, their time on the device, or by `on_host` where nothing ran on one."""
     rows = source.rows(id_)
