@@ -107,7 +107,7 @@ def test_each_name_that_ends_as_a_secret_hides_its_value(name: str) -> None:
     assert masked(f"{name}={SHOWN}") == f"{name}={MASK}"
 
 
-@pytest.mark.parametrize("name", [*PARTS.split(), *(f"{kind}_keys_1" for kind in KEYS)])
+@pytest.mark.parametrize("name", [*PARTS.split(), *(f"my{kind}_keys_1" for kind in KEYS)])
 def test_each_name_that_holds_a_secret_hides_its_metadata(name: str) -> None:
     assert redacted("environment", json.dumps({name: "swordfish"})) == json.dumps({name: MASK})
 

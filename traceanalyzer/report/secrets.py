@@ -20,7 +20,7 @@ MASK = "(redacted)"
 # passes, KEYS and AUTHOR about no secret.
 _SECRET_NAME = re.compile(
     r"token(?!i[sz]|s)|secret|passw(?:or)?d|passphrase|credential|bearer|cookie|signature"
-    r"|(?:api|access|private|secret|encryption|signing|storage|account|auth)[_\-. ]?keys?(?:[_\-. ]?id)?(?![a-z])"
+    r"|(?:api|access|private|encryption|signing|storage|account|auth)[_\-. ]?keys?(?:[_\-. ]?id)?(?![a-z])"
     r"|(?<![a-z])(?:auth|authorization|pwd|pat|sas|dsn|jwt|webhook|session[_\-. ]?id|connection[_\-. ]?string)"
     r"(?![a-z])",
     re.IGNORECASE,
