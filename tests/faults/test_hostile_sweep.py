@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import re
@@ -12,6 +13,7 @@ import pytest
 from nsys_export import STRINGS, launched, nvtx, write_sqlite
 
 from traceanalyzer.cli import main
+from traceanalyzer.ingest.ncu.report_rows import COLUMNS
 
 SECRET = "swordfish4711swordfish"
 STEERING = "\x1b]0;owned\x07\x1b[31m\x9b2J\u202eevil\u2066\u2028\u2029\u200f\rforged"
@@ -70,6 +72,10 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "DIAGNOSTIC_EVENT": [{"timestamp": 1, "source": 1, "severity": 3, "text": NAME, "globalPid": 0}],
     }
     write_sqlite(folder / "rank1.sqlite", tables)
+    with (folder / f"counters {STEERING}.csv").open("w", newline="") as file:
+        rows = csv.DictWriter(file, COLUMNS, restval=NAME, quoting=csv.QUOTE_ALL)
+        rows.writeheader()
+        rows.writerows([{"ID": "0"}, {"ID": "0", "Metric Name": ""}])
     return folder
 
 
@@ -87,6 +93,9 @@ COMMANDS = {
     "threads": ["sql", "RUN", "FROM threads"],
     "arguments": ["sql", "RUN", "SELECT args FROM event_args"],
     "metadata": ["sql", "RUN", "FROM metadata"],
+    "launches of Nsight Compute": ["sql", "RUN", "FROM ncu_launches"],
+    "values of Nsight Compute": ["sql", "RUN", "FROM ncu_metrics"],
+    "rules of Nsight Compute": ["sql", "RUN", "FROM ncu_rules"],
     "no such step": ["diagnose", "RUN", "--step-pattern", "absent"],
     "a text that is no number": ["sql", "RUN", "SELECT name::INT FROM host_slices"],
     "an error of SQL": ["sql", "RUN", f'SELECT "{STEERING}" FROM gpu_ops'],

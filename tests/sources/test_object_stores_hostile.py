@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from test_object_stores import Proxy, Put, facts_of, proxy, put, server, trace
+from object_servers import Proxy
+from test_object_stores import Put, facts_of, proxy, put, server, trace
 
 import traceanalyzer as ta
 from traceanalyzer.cli import main
@@ -35,7 +36,7 @@ READ = [
     "TWIN.json",
     "twin.json/twin.json",
 ]
-HIDDEN = [".traceanalyzer/scratch/x.json", ".traceanalyzer/sources/y.json"]
+HIDDEN = [".traceanalyzer/scratch/x.json", ".traceanalyzer/x.json", ".x.json"]
 
 
 def said_of_run(command: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
