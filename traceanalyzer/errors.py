@@ -21,11 +21,16 @@ class TraceAnalyzerError(Exception):
         super().__init__(what)
         self.what = what
         # A line break in the name of a file must not begin another message.
-        self.where = None if where is None else str(where).replace("\n", " ")
+        self.where = None if where is None else on_one_line(str(where))
         self.hint = hint
 
     def __str__(self) -> str:
         return self.what if self.where is None else f"{self.where}: {self.what}"
+
+
+def on_one_line(text: str) -> str:
+    """Return a text of a stranger with a blank for each line break, so that it cannot begin another message."""
+    return text.replace("\n", " ")
 
 
 def suggestion(name: str, known: Iterable[str], otherwise: str | None = None) -> str | None:

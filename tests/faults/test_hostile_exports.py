@@ -102,3 +102,15 @@ def test_names_that_begin_as_formulas_are_texts_of_a_spreadsheet(tmp_path: Path)
     cells = [cell for sheet in openpyxl.load_workbook(file) for row in sheet.iter_rows() for cell in row]
     assert {cell.data_type for cell in cells} <= {"s", "n", "b"}
     assert {"=1+1", "@SUM(1)"} <= {cell.value for cell in cells}
+
+
+@pytest.mark.check
+def test_characters_that_no_xml_may_hold_cost_no_spreadsheet(tmp_path: Path) -> None:
+    openpyxl = needed("openpyxl")
+    args = '{"device": 0, "stream": 7, "correlation": 1}'
+    kernel = f'{{"ph": "X", "cat": "kernel", "name": "a\ufffe\uffff\x00b", "ts": 1, "dur": 5, "args": {args}}}'
+    (tmp_path / "rank0.json").write_text(f'{{"schemaVersion": 1, "traceEvents": [{kernel}]}}')
+    file = tmp_path / "out.xlsx"
+    assert main(["export", "xlsx", str(tmp_path / "rank0.json"), "-o", str(file)]) == 0
+    cells = [cell.value for sheet in openpyxl.load_workbook(file) for row in sheet.iter_rows() for cell in row]
+    assert any(str(value).startswith("a") and str(value).endswith("\\x00b") for value in cells)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import re
@@ -12,10 +13,11 @@ import pytest
 from nsys_export import STRINGS, launched, nvtx, write_sqlite
 
 from traceanalyzer.cli import main
+from traceanalyzer.ingest.ncu.report_rows import COLUMNS
 
 SECRET = "swordfish4711swordfish"
 STEERING = "\x1b]0;owned\x07\x1b[31m\x9b2J\u202eevil\u2066\u2028\u2029\u200f\rforged"
-NAME = f"{STEERING} <script>alert(1)</script>]]>&|`x` HF_TOKEN={SECRET} https://hooks.slack.com/services/{SECRET}"
+NAME = f"{STEERING}\nerror: forged\nhint: forged <script>alert(1)</script>]]>&|`x` HF_TOKEN={SECRET} https://hooks.slack.com/services/{SECRET}"
 RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u061c\u2028-\u202e\u2066-\u2069]")
 ARGUMENTS = '"device": 0, "stream": 7, "correlation": 1'
 
@@ -47,6 +49,10 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             f'"dur": 45}}'
             for i in range(2)
         ),
+        *(
+            f'{{"ph": "X", "cat": "user_annotation", "name": {name}, "pid": 1, "tid": 2, "ts": {50 * i}, "dur": 45}}'
+            for i in range(5)
+        ),
     ]
     properties = f'[{{"id": 0, "name": {name}, "totalGlobalMem": 1, "numSms": 2}}]'
     document = (
@@ -66,6 +72,10 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "DIAGNOSTIC_EVENT": [{"timestamp": 1, "source": 1, "severity": 3, "text": NAME, "globalPid": 0}],
     }
     write_sqlite(folder / "rank1.sqlite", tables)
+    with (folder / f"counters {STEERING}.csv").open("w", newline="") as file:
+        rows = csv.DictWriter(file, COLUMNS, restval=NAME, quoting=csv.QUOTE_ALL)
+        rows.writeheader()
+        rows.writerows([{"ID": "0"}, {"ID": "0", "Metric Name": ""}])
     return folder
 
 
@@ -83,6 +93,11 @@ COMMANDS = {
     "threads": ["sql", "RUN", "FROM threads"],
     "arguments": ["sql", "RUN", "SELECT args FROM event_args"],
     "metadata": ["sql", "RUN", "FROM metadata"],
+    "launches of Nsight Compute": ["sql", "RUN", "FROM ncu_launches"],
+    "values of Nsight Compute": ["sql", "RUN", "FROM ncu_metrics"],
+    "rules of Nsight Compute": ["sql", "RUN", "FROM ncu_rules"],
+    "no such step": ["diagnose", "RUN", "--step-pattern", "absent"],
+    "a text that is no number": ["sql", "RUN", "SELECT name::INT FROM host_slices"],
     "an error of SQL": ["sql", "RUN", f'SELECT "{STEERING}" FROM gpu_ops'],
     "metrics": ["metrics", "show", "kernel_summary", "RUN"],
     "no such run": ["info", f"RUN/absent {NAME}"],
@@ -105,7 +120,7 @@ def test_no_text_comes_out_raw(run_folder: Path, tmp_path_factory: pytest.TempPa
     assert "internal error" not in shown
     assert RAW.search(shown) is None, repr(shown[max(0, RAW.search(shown).start() - 200) :][:400])  # type: ignore[union-attr]
     assert SECRET not in shown, shown[max(0, shown.index(SECRET) - 200) :][:400]
-    assert not any(line.startswith("error: forged") for line in shown.splitlines())
+    assert not any(line.startswith(("error: forged", "hint: forged")) for line in shown.splitlines())
 
 
 @pytest.mark.check

@@ -11,7 +11,7 @@ HERE = Path(__file__).parents[1]
 ROWS = [
     line
     for line in (HERE / "HOSTILE.md").read_text(encoding="utf-8").splitlines()
-    if line.startswith("| ") and not line.startswith(("| group", "| ---"))
+    if line.startswith("| ") and not line.startswith(("| group", "| without", "| ---"))
 ]
 GROUPS = 14
 

@@ -159,6 +159,7 @@ EVENT_FIELDS = event_fields()
 ARGUMENTS = sorted({key for file in files_that_read_arguments() for key in arguments_of(file)})
 METADATA = (
     "baseTimeNanoseconds",
+    "schemaVersion",
     "distributedInfo",
     "deviceProperties",
     "record_shapes",
@@ -296,6 +297,9 @@ def test_the_number_of_no_stream_is_no_defect(stream: str) -> None:
     assert (tables["syncs"][0]["stream"], tables.defects) == (None, {})
 
 
+VERSIONS = ("schemaVersion", "cuda_runtime_version", "cuda_driver_version", "cupti_version", "pytorch_version")
+
+
 @pytest.mark.parametrize(
     "keys",
     [
@@ -305,6 +309,14 @@ def test_the_number_of_no_stream_is_no_defect(stream: str) -> None:
         '"distributedInfo": {"backend": ["odd one"]}',
         '"distributedInfo": {"pg_config": "odd one"}',
         '"distributedInfo": {"pg_config": ["odd one"]}',
+        '"distributedInfo": {"pg_config": [{"pg_name": "0", "ranks": ["odd one"]}]}',
+        '"distributedInfo": {"pg_config": [{"pg_name": "0", "ranks": [0, 1e400]}]}',
+        '"distributedInfo": {"pg_config": [{"pg_name": "0", "ranks": {"odd one": 1}}]}',
+        '"distributedInfo": {"pg_config": [{"pg_name": ["odd one"], "ranks": [0]}]}',
+        '"record_shapes": "odd one"',
+        '"record_shapes": ["odd one"]',
+        '"record_shapes": 1e400',
+        *(f'"{key}": {value}' for key in VERSIONS for value in ('["odd one"]', '{"odd one": 1}', "1e400", "true")),
         '"deviceProperties": "odd one"',
         '"deviceProperties": ["odd one"]',
         '"deviceProperties": [{"id": 0, "name": ["odd one"]}]',

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from traceanalyzer.report.secrets import MASK, masked, redacted
 from traceanalyzer.report.visible import visible
 
+SHOWN = "swordfish-4711"
+
 
 @pytest.mark.parametrize(
     "name",
@@ -66,11 +68,60 @@ def test_value_under_an_innocent_name_is_shown(name: str) -> None:
         "r8_" + "a1B2" * 9,
         "dop_v1_" + "a1b2" * 16,
         "SG." + "a1B2" * 5 + "." + "a1B2" * 10,
-        "-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----",
     ],
 )
 def test_value_that_looks_like_a_secret_is_masked_whatever_its_name(secret: str) -> None:
     assert secret not in str(redacted("note", json.dumps({"text": f"before {secret} after"})))
+
+
+@pytest.mark.parametrize("end", ["-----END RSA PRIVATE KEY-----", ""])
+def test_a_private_key_is_masked_to_its_end(end: str) -> None:
+    shown = masked(f"before -----BEGIN RSA PRIVATE KEY-----\nswordfish\nswordfish\n{end} after")
+    assert shown == (f"before {MASK} after" if end else f"before {MASK}")
+
+
+SERVICES = """
+    aws azure gcp google wandb hf huggingface openai anthropic cohere mistral github gitlab slack comet neptune mlflow
+    clearml ngc nvidia datadog dd sentry stripe twilio sendgrid ssh gpg rsa db s3 minio redis kaggle license licence
+"""
+KEYS = ("access", "secret", "private", "signing", "encryption", "account", "storage", "auth")
+NAMES = """
+    passwd passphrase credential credentials pwd pat dsn jwt connection_string authorization cookie webhook webhook_url
+    session_id apitoken appsecret dbpassword api_key apikey -pass --db-pass --key --cluster-key
+"""
+PARTS = """
+    token_1 secret_1 passwd_1 password_1 passphrase_1 credential_1 bearer_1 cookie_1 signature_1 auth_1 authorization_1
+    pwd_1 pat_1 sas_1 dsn_1 jwt_1 webhook_1 session_id_1 connection_string_1 api_keys_1
+"""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *NAMES.split(),
+        *(f"{service}_key" for service in SERVICES.split()),
+        *(f"my{kind}_key{end}" for kind in KEYS for end in ("", "_id")),
+    ],
+)
+def test_each_name_that_ends_as_a_secret_hides_its_value(name: str) -> None:
+    assert masked(f"{name}={SHOWN}") == f"{name}={MASK}"
+
+
+@pytest.mark.parametrize("name", [*PARTS.split(), *(f"my{kind}_keys_1" for kind in KEYS)])
+def test_each_name_that_holds_a_secret_hides_its_metadata(name: str) -> None:
+    assert redacted("environment", json.dumps({name: "swordfish"})) == json.dumps({name: MASK})
+
+
+@pytest.mark.parametrize("user", ["db", "user", "root", "admin", "smtp", "mail", "ftp", "my", "mysql", "pg", "redis"])
+def test_what_looks_like_a_password_is_masked_under_the_pass_of_a_user(user: str) -> None:
+    assert masked(f"{user}_pass={SHOWN} {user}_pass=forward") == f"{user}_pass={MASK} {user}_pass=forward"
+
+
+@pytest.mark.parametrize(
+    "program", ["mysql", "mysqldump", "mysqladmin", "mysqlimport", "mariadb", "mariadb-dump", "sshpass"]
+)
+def test_a_password_glued_to_p_is_masked_behind_each_program_that_takes_one(program: str) -> None:
+    assert masked(f"{program} -p{SHOWN} x") == f"{program} -p{MASK} x"
 
 
 def test_password_in_a_url_is_masked() -> None:
@@ -177,9 +228,6 @@ def test_ordinary_metadata_is_unchanged() -> None:
     assert redacted("absent", None) is None
 
 
-SHOWN = "swordfish-4711"
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -208,6 +256,8 @@ SHOWN = "swordfish-4711"
         "https://example.org/a?b=1&sig={}",
         "https://bucket/x?X-Amz-Signature={}",
         "https://bucket/x?X-Amz-Credential={}&y=1",
+        "https://bucket/x?X-Amz-Security-Token={}&y=1",
+        "https://bucket/x?X-Goog-Signature={}&y=1",
         "https://me:{}@example.org/",
         "https://{}-and-more@example.org/repository.git",
         "postgres://me:{}@db/jobs",

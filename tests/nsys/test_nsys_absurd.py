@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -70,20 +71,20 @@ def test_any_value_of_any_column_leaves_other_rows_alone(values: dict[tuple[str,
     assert 1000 in {later - earlier for earlier in starts_ns for later in starts_ns}
 
 
-@pytest.mark.parametrize("value", ["odd one", b"\x00odd", 1.5e300, float("inf"), -1e19])
+@pytest.mark.parametrize("value", ["odd one", b"\x00odd", 1.5e300, math.inf, -math.inf, -1e19, "inf", "nan"])
 def test_a_wrong_type_of_any_column_of_numbers_is_counted(tmp_path: Path, value: str | bytes | float) -> None:
     tables = dict(whole_export())
     wrong = 0
+    is_real = isinstance(value, float) and math.isfinite(value)
     for table in TABLES:
-        columns = [
-            c.name for c in table.columns if c.type == "int" or (c.type == "real" and not isinstance(value, float))
-        ]
+        columns = [c.name for c in table.columns if c.type == "int" or (c.type == "real" and not is_real)]
         tables[table.name] = [*tables[table.name], *({**tables[table.name][-1], name: value} for name in columns)]
         wrong += len(columns)
     found = ingest(tmp_path, tables)
     defects = found.defects()
     assert defects.get("mixed-types", 0) + defects.get("number-out-of-range", 0) == wrong
     assert found.column("gpu_ops", "dur_ns").count(400) == 2
+    assert all(value is None or math.isfinite(value) for value in found.column("counters", "value"))
 
 
 @pytest.mark.parametrize("taken", [None, "x", 2**62])

@@ -27,6 +27,7 @@ from nsys_export import (
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import IngestOptions
 from traceanalyzer.ingest.nsys import NsysIngester
+from traceanalyzer.report.secrets import MASK
 
 
 def test_times_are_utc_where_the_session_says_when_it_began(tmp_path: Path) -> None:
@@ -68,6 +69,25 @@ def test_the_environment_is_kept_by_an_allow_list_only(tmp_path: Path) -> None:
     everything = json.dumps(said)
     assert not any(secret in everything for secret in ("hf_secret", "secret2", "somebody", "hunter2", "abc"))
     assert said["nsys.capture_options"]["PROCESS_0:ARGUMENT_3"] == "train.py"
+
+
+def test_secrets_among_the_arguments_of_a_program_are_not_stored(tmp_path: Path) -> None:
+    programs = {
+        0: ["/usr/bin/python", "train.py", "--wandb_key", "swordfish", "--max-tokens", "512", "--pass"],
+        1: ["/usr/bin/mysql", "-pswordfish", "jobs", "HF_TOKEN=swordfish", "--cluster-key", "swordfish"],
+    }
+    rows = [
+        {"name": f"PROCESS_{number}:{name}", "value": value}
+        for number, words in programs.items()
+        for name, value in zip(["COMMAND", *(f"ARGUMENT_{i}" for i in range(9))], words, strict=False)
+    ]
+    found = ingest(tmp_path, {**launched(1), "META_DATA_CAPTURE": rows})
+    stored = {row["key"]: json.loads(row["value"]) for row in found.rows("metadata")}["nsys.capture_options"]
+    words = [
+        *(["/usr/bin/python", "train.py", "--wandb_key", MASK, "--max-tokens", "512", "--pass"]),
+        *(["/usr/bin/mysql", f"-p{MASK}", "jobs", f"HF_TOKEN={MASK}", "--cluster-key", MASK]),
+    ]
+    assert stored == {row["name"]: word for row, word in zip(rows, words, strict=True)}
 
 
 def test_what_nsys_complained_about_is_a_defect(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from traceanalyzer.cli import main
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report import formats
 from traceanalyzer.report.screens import explanation
@@ -92,6 +93,21 @@ def test_lint_tells_all_mistakes_of_a_rule_at_once(tmp_path: Path) -> None:
     told = "\n".join(str(mistake) for mistake in lint([file]))
     assert "min_ms" in told
     assert "'min_share' is not used" in told
+
+
+@pytest.mark.parametrize("command", [["rules", "lint"], ["rules", "list", "--rules"]], ids=["lint", "load"])
+def test_each_mistake_has_its_line_and_its_hint_another(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = new_rule("slow-thing", tmp_path)
+    key = "odd\\nerror: forged\\nhint: forged"
+    file.write_text(file.read_text().replace("bound_share >= $min_share", "bound_shares >= 1") + f'"{key}": 1\n')
+    assert main([*command, str(tmp_path)]) != 0
+    captured = capsys.readouterr()
+    lines = (captured.out + captured.err).splitlines()
+    assert "\\x0a" not in "".join(lines)
+    assert any(line.strip().startswith("hint: did you mean") for line in lines)
+    assert [line.strip()[: len(str(file))] for line in lines if "forged" in line] == [str(file)]
 
 
 @pytest.mark.parametrize(

@@ -159,6 +159,9 @@ def test_a_query_has_little_memory_beside_the_tables(sql: str, monkeypatch: pyte
     con = duckdb.connect()
     con.execute("CREATE TABLE t AS SELECT range AS x FROM range(100)")
     sandbox.lock(con)
+    # The process's limit would hold it, too, but only for one query at a time.
+    number, unit = con.execute("SELECT current_setting('memory_limit')").fetchall()[0][0].split()
+    assert unit == "MiB" and float(number) < 300
     with pytest.raises(sandbox.RuleLimitError, match=r"more than 0\.25 GiB of memory"):
         sandbox.query(con, sql, {})
     assert len(sandbox.query(con, "SELECT x FROM t", {}).rows) == 100

@@ -62,6 +62,7 @@ class Proxy:
     url: str
     requests: list[Request] = field(default_factory=list)
     faults: Callable[[Request, int], Fault | None] = lambda request, number: None
+    relisted: dict[bytes, bytes] = field(default_factory=dict)  # parts of keys that listings show as others
 
     def bodies(self) -> list[Request]:
         return [request for request in self.requests if request.is_body]
@@ -127,11 +128,16 @@ def proxy_of(upstream: str) -> Iterator[Proxy]:
             upstream_connection.request(self.command, self.path, headers=dict(self.headers))
             answer = upstream_connection.getresponse()
             body = answer.read()
+            length = answer.getheader("Content-Length") or str(len(body))
+            if request.is_listing and proxy.relisted:
+                for was, now in proxy.relisted.items():
+                    body = body.replace(was, now)
+                length = str(len(body))
             self.send_response(answer.status)
             for name, value in answer.getheaders():
                 if name.lower() not in (*_HOP, "content-length"):
                     self.send_header(name, value)
-            self.send_header("Content-Length", answer.getheader("Content-Length") or str(len(body)))
+            self.send_header("Content-Length", length)
             self.end_headers()
             if fault.body_share is not None:
                 body = body[: int(len(body) * fault.body_share)]

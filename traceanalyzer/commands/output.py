@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,12 +24,15 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 def show_error(error: TraceAnalyzerError) -> None:
     """Write an error and its hint to standard error."""
-    # Names of files and of events stand in errors; only the line breaks of a query's error are meant.
-    what = visible_lines(str(error))
     color = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
-    click.echo(click.style("error: ", fg="red", bold=True) + what, err=True, color=color)
+    click.echo(click.style("error: ", fg="red", bold=True) + _shown(str(error)), err=True, color=color)
     if error.hint is not None:
-        click.echo(click.style("hint: ", fg="cyan", bold=True) + visible_lines(error.hint), err=True, color=color)
+        click.echo(click.style("hint: ", fg="cyan", bold=True) + _shown(error.hint), err=True, color=color)
+
+
+def _shown(text: str) -> str:
+    """Return a text of an error, whose lines after the first are indented: names in it cannot begin a message."""
+    return re.sub(r"\n(?!\s)", "\n  ", visible_lines(text))
 
 
 @contextmanager

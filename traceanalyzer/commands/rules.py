@@ -18,7 +18,7 @@ from traceanalyzer.commands.opening import (
 )
 from traceanalyzer.commands.run_path import RunPath
 from traceanalyzer.report import formats
-from traceanalyzer.report.visible import visible
+from traceanalyzer.report.visible import one_line, visible, visible_lines
 
 if TYPE_CHECKING:
     from traceanalyzer.remote.location import Location
@@ -148,7 +148,7 @@ def test_rules(paths: tuple[Path, ...], quiet: bool) -> None:
             failed += 1
             click.echo(visible(f"FAILED  {result.rule}: {result.test}  ({result.path}:{result.line})"))
             for failure in result.failures:
-                click.echo(f"        {visible(str(failure))}")
+                click.echo(f"        {one_line(str(failure))}")
             for name, value in result.row.items():
                 click.echo(f"          {visible(f'{name} = {value}')}")
     click.echo(f"{passed} of {passed + failed} tests passed")
@@ -164,7 +164,7 @@ def lint_rules(paths: tuple[Path, ...]) -> None:
 
     mistakes = lint(paths)
     for mistake in mistakes:
-        click.echo(visible(str(mistake)))
+        click.echo(visible_lines(str(mistake)))
     if mistakes:
         click.echo(f"{len(mistakes)} mistake{'' if len(mistakes) == 1 else 's'}", err=True)
         click.get_current_context().exit(EXIT_FAILED)

@@ -59,6 +59,11 @@ _FAILED = {
 }
 
 
+# What the library says of a key with `..`, an empty part or control characters, which ends its listing.
+_ODD_KEY = "invalid path"
+_RENAME = "rename or move that object, or download the run"
+
+
 class ObstoreClient:
     """Lists and reads one bucket, container or server; see `Client`."""
 
@@ -156,6 +161,8 @@ class ObstoreClient:
 
         reason = reason_of(error)
         is_refused = isinstance(error, exceptions.PermissionDeniedError | exceptions.UnauthenticatedError)
+        if _ODD_KEY in reason:
+            return TraceAnalyzerError(f"{what}: {reason}", str(self._location), _RENAME)
         hints = _REFUSED if is_refused or reason.startswith(("401", "403")) else _FAILED
         return TraceAnalyzerError(f"{what}: {reason}", str(self._location), hints[self._location.extra])
 

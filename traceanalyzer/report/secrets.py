@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -19,7 +20,7 @@ MASK = "(redacted)"
 # passes, KEYS and AUTHOR about no secret.
 _SECRET_NAME = re.compile(
     r"token(?!i[sz]|s)|secret|passw(?:or)?d|passphrase|credential|bearer|cookie|signature"
-    r"|(?:api|access|private|secret|encryption|signing|storage|account|auth)[_\-. ]?keys?(?:[_\-. ]?id)?(?![a-z])"
+    r"|(?:api|access|private|encryption|signing|storage|account|auth)[_\-. ]?keys?(?:[_\-. ]?id)?(?![a-z])"
     r"|(?<![a-z])(?:auth|authorization|pwd|pat|sas|dsn|jwt|webhook|session[_\-. ]?id|connection[_\-. ]?string)"
     r"(?![a-z])",
     re.IGNORECASE,
@@ -31,10 +32,10 @@ _SERVICES = (
     "|clearml|ngc|nvidia|datadog|dd|sentry|stripe|twilio|sendgrid|ssh|gpg|rsa|db|s3|minio|redis|kaggle|license|licence"
 )
 _SECRET_ENDING = re.compile(
-    r"(?:^|[^a-z])(?:auth_?|access_?|refresh_?|id_?)?(?:token|secret|passwd|password|passphrase|credentials?|pwd|pat|dsn|jwt"
+    r"(?:^|[^a-z])(?:passwd|passphrase|credentials?|pwd|pat|dsn|jwt"
     r"|connection[_\-]?string|authorization|cookie|webhook(?:[_\-]?url)?|session[_\-]?id)$"
     r"|(?:token|secret|password|api[_\-]?key|(?:access|secret|private|signing|encryption|account|storage|auth)[_\-]?key"
-    rf"(?:[_\-]?id)?)$|(?:^|[^a-z])(?:{_SERVICES})[_\-.]?key$|^--?(?:[\w\-]*[_\-])?pass$|^--key$",
+    rf"(?:[_\-]?id)?)$|(?:^|[^a-z])(?:{_SERVICES})[_\-.]?key$|^--?(?:[\w\-]*[_\-])?pass$|^--(?:[\w\-]*[_\-])?key$",
     re.IGNORECASE,
 )
 # Compilers have passes, too: under these names only what looks like a password is one, or what follows a user.
@@ -74,15 +75,13 @@ _SECRET_FORMS = (
     r"(?<=://)[^/\s:@\"']*:[^/\s@\"']+(?=@)",
     r"(?<=://)[^/\s:@\"']{16,}(?=@)",
     r"(?<=hooks\.slack\.com/)[^\s\"')]+",
-    r"(?<=discord\.com/api/webhooks/)[^\s\"')]+",
-    r"(?<=discordapp\.com/api/webhooks/)[^\s\"')]+",
     r"(?<=webhook\.office\.com/)[^\s\"')]+",
     r"(?<=api\.telegram\.org/bot)[^\s/\"')]+",
     # A folder of Python files may have these names, too.
     r"(?:(?<=/webhook/)|(?<=/webhooks/)|(?<=/hooks/))(?![\w./-]{1,250}\.py\b)[^\s\"')]+",
     r"(?<=[?&]sig=)[^&\s\"')]+|(?<=[?&]Signature=)[^&\s\"')]+|(?<=[?&]key=)[^&\s\"')]+|(?<=[?&]code=)[^&\s\"')]+",
     r"(?<=[?&]X-Amz-Signature=)[^&\s\"')]+|(?<=[?&]X-Amz-Credential=)[^&\s\"')]+"
-    r"|(?<=[?&]X-Amz-Security-Token=)[^&\s\"')]+|(?<=[?&]X-Goog-Signature=)[^&\s\"')]+",
+    r"|(?<=[?&]X-Goog-Signature=)[^&\s\"')]+",
 )
 _SECRET_VALUE = re.compile("|".join(_SECRET_FORMS), re.DOTALL)
 # Programs that take a password right behind -p, where others have a port.
@@ -171,18 +170,27 @@ def _masked(name: str, value: Any) -> Any:
             for key, item in value.items()
         }
     if isinstance(value, list):
-        # ["--wandb_key", "…"] is one, too, and so is ["HF_TOKEN", "…"].
-        pair = len(value) == 2 and isinstance(value[0], str) and is_secret_name(value[0])
-        hidden = [False, *(pair or _is_secret_option(item) for item in value)]
-        if value and isinstance(value[0], str) and _PASSWORD_PROGRAM.search(value[0]):
-            value = [f"-p{MASK}" if isinstance(v, str) and re.match("-p.", v) else v for v in value]
-        return [
-            MASK if hide and v is not None and not isinstance(v, bool) else _masked(name, v)
-            for hide, v in zip(hidden, value, strict=False)
-        ]
+        return _masked_list(name, value)
     if is_secret_name(name) and value not in (None, "", True, False):
         return MASK
     return masked(value) if isinstance(value, str) else value
+
+
+def masked_arguments(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments of a program with secrets masked: in them, and behind an option that takes one."""
+    return _masked_list("arguments", arguments)
+
+
+def _masked_list(name: str, values: Sequence[Any]) -> list[Any]:
+    # ["--wandb_key", "…"] is an assignment, too, and so is ["HF_TOKEN", "…"].
+    pair = len(values) == 2 and isinstance(values[0], str) and is_secret_name(values[0])
+    hidden = [False, *(pair or _is_secret_option(item) for item in values)]
+    if values and isinstance(values[0], str) and _PASSWORD_PROGRAM.search(values[0]):
+        values = [f"-p{MASK}" if isinstance(v, str) and re.match("-p.", v) else v for v in values]
+    return [
+        MASK if hide and v is not None and not isinstance(v, bool) else _masked(name, v)
+        for hide, v in zip(hidden, values, strict=False)
+    ]
 
 
 def _is_value(key: str) -> bool:

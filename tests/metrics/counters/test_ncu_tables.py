@@ -73,6 +73,13 @@ def test_a_real_table_of_ragged_rows_is_read_to_the_last_digit(tmp_path: Path) -
     assert widths == wanted["row_widths"]
 
 
+def test_rows_below_a_header_whose_quotes_do_not_close_are_lost_and_counted(tmp_path: Path) -> None:
+    broken = HEADER.replace('"ID"', '"ID', 1)
+    tables = read("\n".join([broken, line("a", "ns", "1"), HEADER, line("b", "ns", "2")]), tmp_path)
+    assert [row["metric"] for row in tables["ncu_metrics"]] == ["b"]
+    assert counts(tables) == (1, 2, 0)
+
+
 @pytest.mark.check
 def test_the_numbers_of_a_real_table_are_the_printed_ones(tmp_path: Path) -> None:
     tables = real(tmp_path)

@@ -60,7 +60,8 @@ class Pages:
                 units = cells
                 continue
             row = dict(zip(header, cells, strict=False))
-            if not (row["ID"].strip().isdecimal() and row.get("Kernel Name", "").strip()):
+            # A header whose quotes do not close names no column.
+            if not (row.get("ID", "").strip().isdecimal() and row.get("Kernel Name", "").strip()):
                 self._lose_line(cells)
                 continue
             key = (row.get("Process ID", ""), row["ID"], row["Kernel Name"])

@@ -14,6 +14,7 @@ from traceanalyzer.ingest.nsys.defects import Defects
 from traceanalyzer.ingest.nsys.export.source import ExportSource
 from traceanalyzer.ingest.nsys.export.stage import StagedExport
 from traceanalyzer.ingest.nsys.export.tables import TABLES
+from traceanalyzer.report.secrets import masked_arguments
 
 # Environments hold secrets: only what explains performance or names the rank is kept.
 _ALLOWED = re.compile(
@@ -29,11 +30,8 @@ _SYSTEM_FACTS = frozenset(
     {"CpuCores", "CpuDescription", "CpuArchitecture", "NvDriverVersion", "CudaDriverVersion", "OsDescription"}
     | {"Hostname", "SoftwareReleaseVersion"}
 )
-_SECRET = re.compile(
-    r"token|secret|passw|pass$|pass=|credential|[-_]key$|[-_]key=|api[-_]?key|access[-_]?key|webhook|^-p$",
-    re.IGNORECASE,
-)
-_ARGUMENT = re.compile(r"ARGUMENT_\d+$")
+# The program of a process and its arguments, in their order.
+_ARGUMENT = re.compile(r"(?P<process>.*)(?:COMMAND|ARGUMENT_\d+)$")
 _DROPPED = re.compile(r"\b(drop\w*|lost|discard\w*|overflow\w*|not enough (buffer|memory)|buffer.{0,20}full)\b", re.I)
 # Severity levels of DIAGNOSTIC_EVENT.
 _WARNING, _ERROR = 2, 3
@@ -150,13 +148,11 @@ def metadata_rows(facts: ExportFacts, source: ExportSource, rank_source: str | N
     """Return the canonical metadata rows: one key a kind of fact, values as JSON."""
     read = {layout.stored_name for layout in source.layouts.values()}
     options: dict[str, object] = {}
-    hide_next = False
-    for name, value in facts.options:
+    for name, value in _without_secrets(facts.options):
         if _PRIVATE.search(name):
             continue
-        shown, hide_next = _redacted(name, value, hide_next)
         earlier = options.get(name)
-        options[name] = shown if earlier is None else [*(earlier if isinstance(earlier, list) else [earlier]), shown]
+        options[name] = value if earlier is None else [*(earlier if isinstance(earlier, list) else [earlier]), value]
     values: dict[str, object] = {
         "nsys.version": facts.product_version,
         "nsys.schema_version": facts.schema_version,
@@ -182,13 +178,15 @@ def metadata_rows(facts: ExportFacts, source: ExportSource, rank_source: str | N
     return pa.table({"key": list(kept), "value": [json.dumps(value, default=str) for value in kept.values()]})
 
 
-def _redacted(name: str, value: str, hide: bool) -> tuple[str, bool]:
-    """Hide arguments that look like secrets, and those that follow one; the flag says whether to hide the next."""
-    if not _ARGUMENT.search(name):
-        return value, False
-    if hide:
-        return "(hidden)", False
-    if _SECRET.search(value):
-        option, equals, _ = value.partition("=")
-        return (f"{option}=(hidden)", False) if equals else (value, value.startswith("-"))
-    return value, False
+def _without_secrets(options: Sequence[tuple[str, str]]) -> Sequence[tuple[str, str]]:
+    """Return the options with the secrets masked among each process's arguments, of which each has a row."""
+    processes: dict[str, list[int]] = {}
+    for position, (name, _) in enumerate(options):
+        if match := _ARGUMENT.match(name):
+            processes.setdefault(match["process"], []).append(position)
+    shown = list(options)
+    for positions in processes.values():
+        masked = masked_arguments([options[position][1] for position in positions])
+        for position, value in zip(positions, masked, strict=True):
+            shown[position] = (options[position][0], value)
+    return shown

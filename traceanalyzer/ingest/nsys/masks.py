@@ -35,6 +35,11 @@ def known(column: Column) -> Mask:
     return _mask("is_valid", column)
 
 
+def finite_ones(column: Column) -> Mask:
+    """Return which reals are numbers that are not infinite."""
+    return _mask("is_finite", column)
+
+
 def filled(column: Column) -> Mask:
     """Return which texts or bytes are there and not empty."""
     return above(cast("Column", pc.call_function("binary_length", [column])), 0)

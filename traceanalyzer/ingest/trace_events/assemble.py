@@ -284,8 +284,7 @@ def _process_groups(metadata: dict[str, Any]) -> list[dict[str, object]]:
     config = info.get("pg_config") if isinstance(info, dict) else None
     rows: dict[str, dict[str, object]] = {}
     for group in config if isinstance(config, list) else []:
-        if isinstance(group, dict) and "ranks" in group:
-            ranks = group["ranks"]
-            name = str(group.get("pg_name", ""))
+        if isinstance(group, dict) and (ranks := group.get("ranks")) is not None:
+            name = str(group.get("pg_name") or "")
             rows[name] = {"group_name": name, "ranks": ranks if isinstance(ranks, str) else json.dumps(ranks)}
     return list(rows.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,15 @@ _DEVICE_NUMBERS = {
     **dict.fromkeys(("id", "numSms", "computeMajor", "computeMinor"), 2**31 - 1),
     **dict.fromkeys(("warpSize", "maxThreadsPerMultiprocessor"), 2**31 - 1),
 }
+# The versions that a trace tells, by how its producer is described.
+_VERSIONS = {
+    "schemaVersion": "schema",
+    "cupti_version": "CUPTI",
+    "cuda_runtime_version": "CUDA",
+    "hip_runtime_version": "HIP",
+    "roctracer_version": "roctracer",
+}
+_OTHER_VERSIONS = ("cuda_driver_version", "hip_driver_version", "rocm_version", "pytorch_version", "torch_version")
 # Top-level keys that Kineto alone writes.
 _KINETO_KEYS = frozenset({"schemaVersion", "deviceProperties", "distributedInfo", "baseTimeNanoseconds", "traceName"})
 # Processes as profilers name them: AMD's, and that of XLA, which JAX and TensorFlow share.
@@ -62,11 +72,18 @@ def name_recorder(processes: Iterable[str], framework: str | None, *, by_pytorch
 def drop_unusable_values(metadata: dict[str, Any], losses: Losses) -> None:
     """Set the values that the tables of traces and devices cannot hold to None, and count them."""
     _drop(metadata, _TRACE_NUMBERS, ("host_name", "hostname"), losses)
+    for key in (*_VERSIONS, *_OTHER_VERSIONS):
+        _keep(metadata, key, _is_version(metadata.get(key)), losses)
+    _keep(metadata, "record_shapes", metadata.get("record_shapes") in (0, 1), losses)
     job = _held(metadata, "distributedInfo", dict, losses)
     if job is not None:
         _drop(job, _JOB_NUMBERS, ("backend",), losses)
         groups = _held(job, "pg_config", list, losses)
         _count_others(groups, "pg_config", losses)
+        for group in groups or ():
+            if isinstance(group, dict):
+                _keep(group, "ranks", _are_ranks(group.get("ranks")), losses)
+                _keep(group, "pg_name", isinstance(group.get("pg_name"), str | int), losses)
     devices = _held(metadata, "deviceProperties", list, losses)
     _count_others(devices, "deviceProperties", losses)
     for device in devices or ():
@@ -96,9 +113,26 @@ def _drop(holder: dict[str, Any], numbers: dict[str, int], texts: tuple[str, ...
         value = holder.get(key)
         number = whole_number(value) if key in numbers else None
         readable = isinstance(value, str) if key in texts else number is not None and abs(number) <= numbers[key]
-        if value is not None and not readable:
-            losses.add("bad-number", None, f"{key}: {value}")
-            holder[key] = None
+        _keep(holder, key, readable, losses)
+
+
+def _keep(holder: dict[str, Any], key: str, readable: bool, losses: Losses) -> None:
+    """Set a value that is there and cannot be read to None, and count it."""
+    value = holder.get(key)
+    if value is not None and not readable:
+        losses.add("bad-number", None, f"{key}: {value}")
+        holder[key] = None
+
+
+def _is_version(value: object) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, int | str) and not isinstance(value, bool)
+
+
+def _are_ranks(value: object) -> bool:
+    """Return whether a value is a list of ranks, or the text of one, which PyTorch shortens."""
+    return isinstance(value, str) or (isinstance(value, list) and all(type(rank) is int for rank in value))
 
 
 def describe_trace(
@@ -196,17 +230,7 @@ def _vendor(name: str | None, properties: dict[str, Any], metadata: dict[str, An
 def _producer(metadata: dict[str, Any]) -> str | None:
     if not _KINETO_KEYS & metadata.keys():
         return None
-    versions = [
-        f"{label} {metadata[key]}"
-        for key, label in (
-            ("schemaVersion", "schema"),
-            ("cupti_version", "CUPTI"),
-            ("cuda_runtime_version", "CUDA"),
-            ("hip_runtime_version", "HIP"),
-            ("roctracer_version", "roctracer"),
-        )
-        if isinstance(metadata.get(key), int | float | str)
-    ]
+    versions = [f"{label} {metadata[key]}" for key, label in _VERSIONS.items() if metadata.get(key) is not None]
     return ", ".join(["PyTorch profiler (Kineto)", *versions])
 
 

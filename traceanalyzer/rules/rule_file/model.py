@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
-from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.errors import TraceAnalyzerError, on_one_line
 
 FINDING = "finding"
 QUALITY = "quality"
@@ -34,8 +35,9 @@ class Mistake:
     hint: str | None = None
 
     def __str__(self) -> str:
-        text = f"{self.path}:{self.line}: {self.what}"
-        return text if self.hint is None else f"{text}\n  hint: {self.hint}"
+        """Return the mistake on one line and its hint on another, whatever line breaks names and texts hold."""
+        text = on_one_line(f"{self.path}:{self.line}: {self.what}")
+        return text if self.hint is None else f"{text}\n  hint: {on_one_line(self.hint)}"
 
 
 class RuleFilesError(TraceAnalyzerError):
@@ -43,7 +45,7 @@ class RuleFilesError(TraceAnalyzerError):
 
     def __init__(self, mistakes: tuple[Mistake, ...]) -> None:
         count = f"{len(mistakes)} mistake{'s' if len(mistakes) > 1 else ''} in rule files"
-        super().__init__("\n".join([count, *(str(mistake) for mistake in mistakes)]))
+        super().__init__("\n".join([count, *(indent(str(mistake), "  ") for mistake in mistakes)]))
         self.mistakes = mistakes
 
 

@@ -1,4 +1,4 @@
-"""Integers that no recording holds and no table can keep: read as unknown, and counted."""
+"""Numbers that no recording holds and no table can keep: read as unknown, and counted."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from traceanalyzer.ingest.nsys.defects import Defects
 from traceanalyzer.ingest.nsys.export.tables import TableLayout
-from traceanalyzer.ingest.nsys.masks import Column, both, count, either, known, less, negated, where
+from traceanalyzer.ingest.nsys.masks import Column, Mask, both, count, either, finite_ones, known, less, negated, where
 
 # Sums and differences of times up to 2096, doubled, fit into 64 bits. nsys counts from the begin of the capture.
 EARLIEST_NS, LATEST_NS = -4 * 10**17, 4 * 10**18
@@ -42,19 +42,25 @@ def in_range(array: Column, column: str, relation: str, layout: TableLayout, def
     if ends["min"] is None or (ends["min"] >= low and ends["max"] <= high):
         return array
     low_end, high_end = (cast("Column", pa.scalar(end, pa.int64())) for end in (low, high))
-    beyond = either(less(array, low_end), less(high_end, array))
-    first = array.filter(beyond)[0].as_py()
-    defects.add("number-out-of-range", count(beyond), f"{layout.stored_name}.{column}: {first}")
-    return where(beyond, cast("Column", pa.scalar(None, array.type)), array)
+    return _unknown_where(either(less(array, low_end), less(high_end, array)), array, column, layout, defects)
 
 
 def within_64_bits(array: Column, column: str, layout: TableLayout, defects: Defects) -> Column:
     """Return reals of a column of integers, with those that no integer of 64 bits is near as NULL."""
     low_end, high_end = (cast("Column", pa.scalar(end)) for end in (-(2.0**63), 2.0**63))
     beyond = both(known(array), negated(both(less(low_end, array), less(array, high_end))))
+    return _unknown_where(beyond, array, column, layout, defects)
+
+
+def finite(array: Column, column: str, layout: TableLayout, defects: Defects) -> Column:
+    """Return a column of reals with infinities, and what is no number, as NULL."""
+    return _unknown_where(both(known(array), negated(finite_ones(array))), array, column, layout, defects)
+
+
+def _unknown_where(beyond: Mask, array: Column, column: str, layout: TableLayout, defects: Defects) -> Column:
+    """Return a column with NULL where a mask holds, which counts as a defect each."""
     if not count(beyond):
         return array
-    defects.add(
-        "number-out-of-range", count(beyond), f"{layout.stored_name}.{column}: {array.filter(beyond)[0].as_py()}"
-    )
+    example = array.filter(beyond)[0].as_py()
+    defects.add("number-out-of-range", count(beyond), f"{layout.stored_name}.{column}: {example}")
     return where(beyond, cast("Column", pa.scalar(None, array.type)), array)

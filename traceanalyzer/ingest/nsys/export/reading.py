@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traceanalyzer.ingest.nsys.defects import Defects
-from traceanalyzer.ingest.nsys.export.ranges import in_range, within_64_bits
+from traceanalyzer.ingest.nsys.export.ranges import finite, in_range, within_64_bits
 from traceanalyzer.ingest.nsys.export.source import ExportSource
 from traceanalyzer.ingest.nsys.export.tables import ColumnSpec, TableLayout
 from traceanalyzer.ingest.nsys.masks import Column as Array
@@ -53,8 +53,10 @@ def read_table(
 
 def _in_range(column: ColumnSpec, batch: pa.RecordBatch, layout: TableLayout, defects: Defects) -> Array:
     array = _column(column, batch, layout, defects)
-    if column.type != "int" or column.name not in layout.stored:
+    if column.name not in layout.stored or column.type not in ("int", "real"):
         return array
+    if column.type == "real":
+        return finite(array, column.name, layout, defects)
     return in_range(array, column.name, layout.table.relation, layout, defects)
 
 
