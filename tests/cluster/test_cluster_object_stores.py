@@ -9,6 +9,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from object_servers import ENVIRONMENT, Fault, Proxy, Request, empty_bucket, proxy_of, s3_server
@@ -77,8 +78,20 @@ def test_two_workers_that_read_from_a_bucket_behind_faults_give_the_diagnosis_of
     ):
         assert opened.unreadable == ()
         there = document(opened.diagnose())
+        shown = seen_of(executor)
     assert there | {"run": ""} == here | {"run": ""}
     assert min(faults.made[kind] for kind in ("slow", "503", "cut")) >= RANKS
+    kept = b"".join(file.read_bytes() for file in (tmp_path / "there").rglob("*") if file.is_file())
+    assert "ingest_source-" in shown and b"s3://bucket/run/" in kept
+    for name, secret in ENVIRONMENT.items():
+        assert name == "AWS_REGION" or (secret not in shown and secret.encode() not in kept)
+
+
+def seen_of(executor: Any) -> str:
+    """Return what Dask's scheduler and workers keep and show of the tasks: their keys, and the logs."""
+    client = executor._inner._client
+    scheduler = client.cluster.scheduler
+    return repr([list(scheduler.transition_log), client.get_scheduler_logs(), client.get_worker_logs()])
 
 
 def test_two_commands_that_read_one_run_at_once_keep_one_copy_and_give_one_answer(
