@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import time
@@ -25,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from processes import machine
+from processes import machine, own_peak_mb
 
 from traceanalyzer.attribution.lead_scan.contracted_run import Asked, ContractedRun, Meetings, RankCalls, RankScans
 from traceanalyzer.attribution.lead_scan.contraction import PREDECESSORS, Arrivals, Arrived
@@ -95,7 +94,7 @@ def sent_kb(calls: RankCalls, arrivals: Arrivals) -> float:
 
 def measure(ranks: int, count: int) -> dict[str, float]:
     """Return the seconds of ordering all meetings and of a wave of what-ifs, and the peak."""
-    before_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    before_mb = own_peak_mb()
     draw = np.random.default_rng(0)
     waits = draw.integers(0, 50_000, (ranks, count))
     late = draw.integers(0, GROUP, (ranks // GROUP, count)) + np.arange(0, ranks, GROUP)[:, None]
@@ -117,7 +116,7 @@ def measure(ranks: int, count: int) -> dict[str, float]:
         "ordered_s": ordered_s,
         "wave_s": time.process_time() - started,
         "before_mb": before_mb,
-        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "peak_mb": own_peak_mb(),
         "sent_kb": sent_kb(calls[0], scans.one),
     }
 

@@ -14,7 +14,6 @@ import io
 import itertools
 import json
 import math
-import resource
 import shutil
 import statistics
 import subprocess
@@ -26,7 +25,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from processes import machine
+from processes import machine, own_peak_mb
 
 PHASES = ("ingest", "attribution", "diagnosis", "report", "all")
 MOST_EXPONENT = 1.2
@@ -81,7 +80,7 @@ def measure(folder: Path, store: Path) -> dict[str, float]:
         "diagnosis": diagnosed,
         "report": written,
         "all": cpu_s[0] + opened + diagnosed + written,
-        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "peak_mb": own_peak_mb(),
         "lines": report.getvalue().count("\n"),
         "named": float(sum(named) * (standing_out == sorted(culprits(len(diagnosis.traces))))),
     }

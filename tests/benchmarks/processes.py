@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 # What Python itself takes to read a trace: the yardstick of a machine.
@@ -27,13 +27,20 @@ class Cost:
 
 def run(command: Sequence[str]) -> Cost:
     """Run a command to its end and return its cost; its output is thrown away."""
+    # A process inherits the peak of the one that starts it: so a small one does.
+    starter = [sys.executable, "-I", __file__, *command]
+    answer = subprocess.run(starter, capture_output=True, text=True)
+    if answer.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)}: {answer.stderr[-2000:]}")
+    return Cost(**json.loads(answer.stdout))
+
+
+def _run_here(command: Sequence[str]) -> Cost:
     started = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    assert process.stderr is not None
-    complaint = process.stderr.read()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
-    if os.waitstatus_to_exitcode(status) != 0:
-        raise RuntimeError(f"{' '.join(command)}: {complaint.decode(errors='replace')[-2000:]}")
+    if (code := os.waitstatus_to_exitcode(status)) != 0:
+        sys.exit(abs(code))
     wall_s = time.perf_counter() - started
     return Cost(wall_s, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
 
@@ -56,5 +63,10 @@ def machine() -> str:
 
 
 def own_peak_mb() -> float:
-    """Return the peak memory of this process."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    """Return the peak memory of this process, without what it inherited from the one that started it."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
+
+
+if __name__ == "__main__":
+    print(json.dumps(asdict(_run_here(sys.argv[1:]))))

@@ -114,6 +114,25 @@ def test_a_file_that_ends_all_its_workers_is_left_out_and_named(run: Path, tmp_p
     assert "1 workers ended while they worked on it" in error.what
 
 
+@pytest.mark.check
+def test_a_file_that_ends_the_only_worker_takes_no_file_along_that_waits_behind_it(run: Path, tmp_path: Path) -> None:
+    needed("distributed")
+    import dask
+
+    from traceanalyzer.cluster.address import parse_cluster
+    from traceanalyzer.cluster.dask_executor import DaskExecutor
+
+    for point in POINTS:
+        (tmp_path / point).touch()
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 1}),
+        DaskExecutor(parse_cluster("local:1")) as executor,
+        open_run(run, store=tmp_path / "store", executor=DyingWorkers(executor, tmp_path, "rank0")) as opened,
+    ):
+        assert [trace.rank for trace in opened.traces] == [1, 2, 3]
+        assert [error.where for error in opened.unreadable] == [str(run / "rank0.json.gz")]
+
+
 @contextmanager
 def dask(*arguments: str | Path, **environment: str) -> Iterator[None]:
     """Run a program of Dask's meanwhile."""

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from nsys_export import launched, write_sqlite
-from object_servers import ENVIRONMENT, PAGE_OBJECTS, Fault, Proxy, Request, proxy_of, s3_server
+from object_servers import ENVIRONMENT, PAGE_OBJECTS, Fault, Proxy, Request, empty_bucket, proxy_of, s3_server
 from tiers import needed
 from trace_event_tables import events, slice_text
 
@@ -61,23 +61,7 @@ def proxy(server: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Itera
 @pytest.fixture
 def put(server: str, proxy: Proxy) -> Put:
     """A function that writes objects into a new bucket called run, past the proxy."""
-    client = needed("boto3").client(
-        "s3",
-        endpoint_url=server,
-        region_name="us-east-1",
-        aws_access_key_id=ENVIRONMENT["AWS_ACCESS_KEY_ID"],
-        aws_secret_access_key="other",
-    )
-    client.create_bucket(Bucket="bucket")
-    for page in client.get_paginator("list_objects_v2").paginate(Bucket="bucket"):
-        for item in page.get("Contents", ()):
-            client.delete_object(Bucket="bucket", Key=item["Key"])
-
-    def write(files: Mapping[str, bytes]) -> None:
-        for name, data in files.items():
-            client.put_object(Bucket="bucket", Key=name, Body=data)
-
-    return write
+    return empty_bucket(server)
 
 
 def facts_of(run: Run) -> list[tuple[Any, ...]]:

@@ -10,13 +10,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
+from traceanalyzer.ingest.trace_events.chunks import ChunkParser
+from traceanalyzer.opening import attributing
 from traceanalyzer.store.store import Store
 
-POINTS = {"traces-before", "traces-after", "ranks-before", "ranks-after"}
+POINTS = {"traces-within", "traces-before", "traces-after", "ranks-within", "ranks-before", "ranks-after"}
 
 
 class DyingWorkers(Executor):
-    """Passes tasks on; a worker dies before and after it puts a trace, and a rank, in place.
+    """Passes tasks on; a worker dies after the first file of a trace, before and after the trace is in place; likewise
+    with a rank.
 
     The name of each point at which one died is a file of `deaths`. Where `always` is a file's name, whoever reads that
     file dies.
@@ -31,7 +36,15 @@ class DyingWorkers(Executor):
 
 def run_dying(fn: Callable[[Any], Any], deaths: Path, always: str, task: Any) -> Any:
     """Run a task in this process, which may end meanwhile."""
-    publish = Store._publish
+    publish, copy, write = Store._publish, ChunkParser._copy, attributing._write
+
+    def copied(parser: ChunkParser, *arguments: Any) -> None:
+        copy(parser, *arguments)
+        _die_at(deaths, "traces-within")
+
+    def written(table: pa.Table, file: Path) -> None:
+        write(table, file)
+        _die_at(deaths, "ranks-within")
 
     def published(store: Store, scratch: Path, target: Path) -> None:
         place = "traces" if target.parent.name == "traces" else "ranks"
@@ -40,10 +53,14 @@ def run_dying(fn: Callable[[Any], Any], deaths: Path, always: str, task: Any) ->
         _die_at(deaths, f"{place}-after")
 
     Store._publish = published  # type: ignore[method-assign,assignment]
+    ChunkParser._copy = copied  # type: ignore[method-assign,assignment]
+    attributing._write = written
     try:
         return fn(task)
     finally:
         Store._publish = publish  # type: ignore[method-assign]
+        ChunkParser._copy = copy  # type: ignore[method-assign]
+        attributing._write = write
 
 
 def _die_at(deaths: Path, point: str, *, always: bool = False) -> None:

@@ -17,6 +17,8 @@ from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, Thread
 from pathlib import Path
 from typing import Any
 
+from tiers import needed
+
 SECRET_KEY = "planted-secret-key-0123456789"
 ACCESS_KEY = "AKIAPLANTEDPLANTED00"
 ENVIRONMENT = {
@@ -90,6 +92,27 @@ def s3_server() -> Iterator[str]:
             yield url
         finally:
             server.terminate()
+
+
+def empty_bucket(server: str) -> Callable[[Mapping[str, bytes]], None]:
+    """Empty the bucket called `bucket` of a server, and return a function that writes objects into it."""
+    client = needed("boto3").client(
+        "s3",
+        endpoint_url=server,
+        region_name="us-east-1",
+        aws_access_key_id=ACCESS_KEY,
+        aws_secret_access_key="other",
+    )
+    client.create_bucket(Bucket="bucket")
+    for page in client.get_paginator("list_objects_v2").paginate(Bucket="bucket"):
+        for item in page.get("Contents", ()):
+            client.delete_object(Bucket="bucket", Key=item["Key"])
+
+    def write(files: Mapping[str, bytes]) -> None:
+        for name, data in files.items():
+            client.put_object(Bucket="bucket", Key=name, Body=data)
+
+    return write
 
 
 def _await(url: str, server: subprocess.Popen[bytes]) -> None:

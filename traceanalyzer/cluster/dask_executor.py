@@ -27,6 +27,10 @@ _RETRIES = 2
 # A scheduler without workers for so long has none.
 _PATIENCE_S = 60
 _PAUSE_S = 2
+_NEVER = "365 days"
+# Each process of Dask's looks 50 times a second whether it is late, and notes twice a second what it uses, for a
+# dashboard that nobody sees: 40 ms of CPU a second for two workers, while traces are read on the same cores.
+_QUIET = {"distributed.admin.tick.interval": "1s", "distributed.admin.system-monitor.interval": "5s"}
 _RUNNING = "is it running, and does this machine reach it?"
 _HINTS = {
     "local": None,
@@ -144,7 +148,7 @@ def _client(address: ClusterAddress, opened: ExitStack) -> Client:
     from distributed import Client
 
     if address.kind in ("local", "slurm"):
-        cluster = opened.enter_context(_local(address) if address.kind == "local" else _slurm(address))
+        cluster = opened.enter_context(_local(address, opened) if address.kind == "local" else _slurm(address))
         return Client(cluster, set_as_default=False)
     if address.kind == "file":
         return Client(scheduler_file=address.place, set_as_default=False)
@@ -155,10 +159,14 @@ def _client(address: ClusterAddress, opened: ExitStack) -> Client:
     return Client(place, set_as_default=False)
 
 
-def _local(address: ClusterAddress) -> Any:
+def _local(address: ClusterAddress, opened: ExitStack) -> Any:
+    import dask
     from distributed import LocalCluster
     from distributed.security import Security
 
+    # Dask looks so long after each death whether the worker is back, and gives it up for good where it has died once
+    # more meanwhile and is just being started again: then nobody is left.
+    opened.enter_context(dask.config.set({"distributed.deploy.lost-worker-timeout": _NEVER, **_QUIET}))
     # Keys that are made for it alone: without them, every user of the machine could give its workers work.
     return LocalCluster(
         n_workers=address.count or os.cpu_count(),
@@ -166,9 +174,10 @@ def _local(address: ClusterAddress) -> Any:
         security=Security.temporary(),
         protocol="tls://",
         dashboard_address=None,
+        scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # it serves some pages all the same
         silence_logs=logging.CRITICAL,
-        # No dashboard shows the profile that each worker would take of itself, a hundred times a second.
-        config={"distributed.worker.profile.enabled": False},
+        # The profile that each worker would take of itself, a hundred times a second, is for the dashboard, too.
+        config={"distributed.worker.profile.enabled": False, **_QUIET},
         preload=["traceanalyzer.cluster.worker_preload"],
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from glob import glob, has_magic
 from os.path import commonpath, relpath
 from pathlib import Path
@@ -36,8 +37,13 @@ class RunSources:
         """Return what a trace file is called in the run: its path below the run's folder."""
         if not (isinstance(source, Path) and isinstance(self.root, Path)):
             return source.name if isinstance(source, Path) else source.run_name
-        is_file = any(source == self.root for source, _ in self.sources)
-        return Path(relpath(source, self.root.parent if is_file or not self.root.is_dir() else self.root)).as_posix()
+        return Path(relpath(source, self.root.parent if self._is_of_one_file else self.root)).as_posix()
+
+    @cached_property
+    def _is_of_one_file(self) -> bool:
+        return not (isinstance(self.root, Path) and self.root.is_dir()) or self.root in {
+            item for item, _ in self.sources
+        }
 
 
 def find_run(inputs: Sequence[Path]) -> RunSources:

@@ -106,22 +106,14 @@ def in_processes(
         keep_matched(keeper, derived, traces, lambda: matched)
         code, store = RunningCode.here(), keeper.folder.absolute()
         missing = [number for number in matched.trace_ids if keeper.find_rank_folder(derived, str(number)) is None]
-        futures = {
-            number: executor.submit(
-                attribute_source,
-                AttributionTask(traces[number].below(store), number, options, store, derived, code),
-            )
-            for number in missing
-        }
-        try:
-            answers = outcomes(futures.values())
-            for number, answer in zip(futures, answers, strict=True):
-                if isinstance(answer, LostWorkerError):
-                    raise TraceAnalyzerError(answer.what, str(traces[number].path), answer.hint)
-                keeper.rank_written_elsewhere(derived, str(number))
-        finally:
-            for future in futures.values():
-                future.cancel()
+        tasks = [
+            AttributionTask(traces[number].below(store), number, options, store, derived, code) for number in missing
+        ]
+        for nth, answer in outcomes(executor, attribute_source, tasks):
+            number = missing[nth]
+            if isinstance(answer, LostWorkerError):
+                raise TraceAnalyzerError(answer.what, str(traces[number].path), answer.hint)
+            keeper.rank_written_elsewhere(derived, str(number))
         for number in matched.trace_ids:
             yield read_rank(keeper.rank_written_elsewhere(derived, str(number)), number)
 

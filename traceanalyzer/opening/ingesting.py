@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 # So many files that fail for one reason, and this share of all: then the reason is no file, and the rest is not tried.
 _MOST_FAILURES = 8
 _MOST_FAILURES_SHARE = 0.05
+_Task = TypeVar("_Task")
 _T = TypeVar("_T")
 
 
@@ -143,25 +144,21 @@ def _in_processes(
     ]
     for source, _ in new:
         report(Progress(source, 0, source.stat().st_size, 0))
-    futures = [executor.submit(ingest_source, task) for _, task in new]
     read: dict[str, Ingested | TraceAnalyzerError] = {}
     failed: dict[str, int] = {}
-    try:
-        for (source, task), answer in zip(new, outcomes(futures), strict=True):
-            if isinstance(answer, tuple):
-                keeper.written_elsewhere(answer[0])
-            elif answer.where in (None, str(task.source)):
-                answer = TraceAnalyzerError(answer.what, str(source), answer.hint)
-            read[str(source)] = _answer(source, answer, keeper)
-            report(Progress(source, source.stat().st_size, source.stat().st_size, 0))
-            if isinstance(answer, TraceAnalyzerError):
-                failed[answer.what] = failed.get(answer.what, 0) + 1
-                if failed[answer.what] >= max(_MOST_FAILURES, _MOST_FAILURES_SHARE * len(new)):
-                    what = f"{answer.what}; {failed[answer.what]} of {len(read)} files fail alike, and the rest is left"
-                    raise TraceAnalyzerError(what, answer.where, answer.hint)
-    finally:
-        for future in futures:
-            future.cancel()
+    for number, answer in outcomes(executor, ingest_source, [task for _, task in new]):
+        source, task = new[number]
+        if isinstance(answer, tuple):
+            keeper.written_elsewhere(answer[0])
+        elif answer.where in (None, str(task.source)):
+            answer = TraceAnalyzerError(answer.what, str(source), answer.hint)
+        read[str(source)] = _answer(source, answer, keeper)
+        report(Progress(source, source.stat().st_size, source.stat().st_size, 0))
+        if isinstance(answer, TraceAnalyzerError):
+            failed[answer.what] = failed.get(answer.what, 0) + 1
+            if failed[answer.what] >= max(_MOST_FAILURES, _MOST_FAILURES_SHARE * len(new)):
+                what = f"{answer.what}; {failed[answer.what]} of {len(read)} files fail alike, and the rest is left"
+                raise TraceAnalyzerError(what, answer.where, answer.hint)
     return [
         read[str(source)] if folder is None else Ingested(source, folder, True)
         for (source, _), folder in zip(sources, held, strict=True)
@@ -174,16 +171,39 @@ def held_sources(sources: Sequence[Path | RemoteObject], keeper: Store) -> list[
         return list(pool.map(keeper.held_traces, sources))
 
 
-def outcomes(futures: Iterable[Future[_T]]) -> Iterator[_T | LostWorkerError]:
-    """Yield the results of tasks in their order; of one that ended its workers, the error."""
-    for future in futures:
-        try:
-            yield future.result()
-        except LostWorkerError as error:
-            yield error
-        except BrokenExecutor as error:
-            hint = "most often for lack of memory; use fewer workers. What is done is kept: run the command again"
-            raise TraceAnalyzerError("a worker process ended abruptly", hint=hint) from error
+def outcomes(
+    executor: Executor, work: Callable[[_Task], _T], tasks: Sequence[_Task]
+) -> Iterator[tuple[int, _T | LostWorkerError]]:
+    """Yield the number of each task with its result; of one that ended its workers, the error.
+
+    A worker that ends takes along the tasks that wait there for their turn, and those count as lost, too. So whatever
+    was lost is tried again once all else is done, alone: what then ends its workers does so by itself.
+    """
+    futures: list[Future[_T]] = [executor.submit(work, task) for task in tasks]
+    lost: list[int] = []
+    try:
+        for number, future in enumerate(futures):
+            if isinstance(result := _outcome(future), LostWorkerError):
+                lost.append(number)
+            else:
+                yield number, result
+        for number in lost:
+            futures.append(executor.submit(work, tasks[number]))
+            again = _outcome(futures[-1])
+            yield number, again
+    finally:
+        for future in futures:
+            future.cancel()
+
+
+def _outcome(future: Future[_T]) -> _T | LostWorkerError:
+    try:
+        return future.result()
+    except LostWorkerError as error:
+        return error
+    except BrokenExecutor as error:
+        hint = "most often for lack of memory; use fewer workers. What is done is kept: run the command again"
+        raise TraceAnalyzerError("a worker process ended abruptly", hint=hint) from error
 
 
 def _answer(
