@@ -168,7 +168,7 @@ def _why_blocked(blocker: Confounder) -> str:
             if words != "can be judged"
         )
     if blocker.key == "kernels":
-        return f"the sides run other kernels: the base has {blocker.base} by name, the new side {blocker.new}"
+        return f"too few kernels have the same names: {blocker.base} by time on the base, {blocker.new} on the new side"
     if blocker.key == "gpu-work":
         return f"the base has {blocker.base}, the new side {blocker.new}"
     return f"{blocker.key} differs: {blocker.base} → {blocker.new}"

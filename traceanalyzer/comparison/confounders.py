@@ -54,7 +54,7 @@ def _blocking(base: Sequence[Summary], new: Sequence[Summary], alignment: Alignm
     same_vendor = _fact(base, "vendor") == _fact(new, "vendor")
     low = [share for share in matched if share is not None and share < LEAST_MATCHED_SHARE]
     if low and same_vendor and not any(blocked):
-        words = [f"{share or 0:.0%} of its kernel time matched".replace("%", " %") for share in matched]
+        words = [f"{share or 0:.0%} matched".replace("%", " %") for share in matched]
         found.append(_pair("kernels", words, blocks=True))
     return found
 

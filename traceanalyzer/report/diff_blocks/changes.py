@@ -35,7 +35,7 @@ def ledger_sections(diff: Diff, *, verbose: bool) -> list[Section]:
         lines.append((*_ledger_row(together, counted(len(small), "smaller one"), widest), *([""] if tested else [])))
     whole = LedgerRow("", diff.base_ns, diff.new_ns)
     lines.append((*_ledger_row(whole, "together", 0), *([""] if tested else [])))
-    columns = ("where the time goes", "base", "new", "difference", "", *(["significant"] if tested else []))
+    columns = ("where the time goes", "base", "new", "difference", "", *(["sure"] if tested else []))
     heading = Heading("What the difference is made of", (Text(unit_words(diff), "dim"),))
     return [Section((Table(columns, tuple(lines), right=frozenset({1, 2, 3})),), heading)]
 
@@ -85,7 +85,7 @@ def _named(diff: Diff, difference: NamedDifference, title: str, note: str, *, ve
     ]
     more = f"{len(rows) - len(shown)} more in JSON" if len(shown) < len(rows) else ""
     columns = ("name", "launches", "base", "new", "difference", "by count", "by duration")
-    table = Table((*columns, *(["significant"] if tested else [])), tuple(lines), frozenset(range(1, 7)), note=more)
+    table = Table((*columns, *(["sure"] if tested else [])), tuple(lines), frozenset(range(1, 7)), note=more)
     blocks: list[Block] = [table, Paragraph(_sums(difference), role="dim")]
     heading = Heading(title, (Text(f"{unit_words(diff)}, {note}", "dim"),))
     return [Section(tuple(blocks), heading, folded=True)]
