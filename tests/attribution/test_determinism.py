@@ -1,4 +1,4 @@
-"""The same traces give the same bytes of JSON, however many cores, in whatever locale, order and place."""
+"""The same traces give the same bytes of every report, however many cores, in whatever locale, order and place."""
 
 from __future__ import annotations
 
@@ -50,9 +50,22 @@ def test_the_machine_changes_no_byte(run_folder: Path, wanted: bytes, tmp_path: 
     assert diagnosed(run_folder.parent, tmp_path / "store", options, **environment) == wanted
 
 
+def written(cwd: Path) -> dict[str, bytes]:
+    """Return every other report of the run there, and its summary."""
+    names = {"html": "a.html", "markdown": "a.md", "sarif": "a.sarif", "junit": "a.xml"}
+    also = [word for format_, name in names.items() for word in ("--also", f"{format_}={name}")]
+    diagnosed(cwd, cwd / "store", also)
+    write = ["baseline", "write", "a.jsonl", "run", "--store", str(cwd / "stores")]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    subprocess.run([sys.executable, "-m", "traceanalyzer", *write], cwd=cwd, check=True, env=environment)
+    return {name: (cwd / name).read_bytes() for name in (*names.values(), "a.jsonl")}
+
+
 @pytest.mark.check
 def test_order_and_place_of_the_files_change_no_byte(run_folder: Path, wanted: bytes, tmp_path: Path) -> None:
-    (tmp_path / "run").mkdir()
-    for rank in (0, 1):
-        shutil.copyfile(run_folder / f"rank{rank}.json.gz", tmp_path / "run" / f"rank{rank}.json.gz")
-    assert diagnosed(tmp_path, tmp_path / "store", []) == wanted
+    for name, ranks in (("one", (0, 1)), ("two", (1, 0))):
+        (tmp_path / name / "run").mkdir(parents=True)
+        for rank in ranks:
+            shutil.copyfile(run_folder / f"rank{rank}.json.gz", tmp_path / name / "run" / f"rank{rank}.json.gz")
+    assert diagnosed(tmp_path / "one", tmp_path / "store", []) == wanted
+    assert written(tmp_path / "one") == written(tmp_path / "two")

@@ -79,7 +79,7 @@ def test_a_file_that_does_not_count_is_named(run: Path, capsys: pytest.CaptureFi
 
 def test_without_a_file_defaults_hold(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["config", "show", str(tmp_path)]) == 0
-    assert "no traceanalyzer.toml counts: defaults hold" in capsys.readouterr().out
+    assert "no traceanalyzer.toml is in force: the defaults apply" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

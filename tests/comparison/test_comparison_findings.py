@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -91,6 +92,14 @@ def test_what_else_differs_is_named_beside_the_verdict() -> None:
     assert diff.judgement.verdict != "not comparable"
 
 
+def test_two_devices_of_one_memory_size_are_alike() -> None:
+    sizes = [34_079_899_648, 34_089_730_048, 85_000_000_000]
+    one, alike, other = (capture(fingerprint={**FINGERPRINT, "memory_bytes": size}) for size in sizes)
+    assert compare([one], [alike]).confounders == ()
+    (found,) = compare([one], [other]).confounders
+    assert (found.key, found.base, found.new) == ("memory_bytes", "31.7 GiB", "79.2 GiB")
+
+
 def test_more_launches_a_step_are_named() -> None:
     diff = compare([capture(kernels={"k": (400, 80)})], [capture(kernels={"k": (480, 80)})])
     assert [(item.key, item.base, item.new) for item in diff.confounders] == [
@@ -155,6 +164,28 @@ def test_the_runs_ledger_is_compared_where_ranks_wait_for_each_other() -> None:
 def test_one_rank_can_be_compared_alone() -> None:
     diff = compare([on_ranks(100, 110, run=True)], [on_ranks(90, 112, run=True)], CompareOptions(rank=0))
     assert (diff.base_ns, diff.new_ns) == (100 * MS, 90 * MS)
+
+
+def test_ranks_are_matched_by_their_role_whatever_the_numbers_of_their_devices() -> None:
+    base = on_ranks(100, 110)
+    moved = [replace(device, device=(device.device or 0) + 4) for device in on_ranks(102, 90).devices]
+    ranks = compare([base], [replace(base, devices=tuple(moved))]).ranks
+    assert ranks is not None and ranks.weak_efficiency is None
+    assert [(row.place, row.base_ns, row.new_ns) for row in ranks.rows] == [
+        ("rank 1 device 4", 110 * MS, 90 * MS),
+        ("rank 0 device 4", 100 * MS, 102 * MS),
+    ]
+
+
+def test_a_side_of_one_device_has_no_spread_and_other_programs_have_no_scaling_efficiency() -> None:
+    base = on_ranks(100, 110, kernels={"dlrm": (40, 80.0)})
+    diff = compare([base], [on_ranks(350, kernels={"resnet": (40, 300.0)})])
+    assert diff.judgement.verdict == "not comparable"
+    assert diff.ranks is not None
+    assert (diff.ranks.weak_efficiency, diff.ranks.strong_efficiency) == (None, None)
+    text = str(diff)
+    assert "scaling efficiency" not in text
+    assert re.search(r"slowest over fastest +\+10.0 % +–", text)
 
 
 def test_another_number_of_ranks_is_told_with_its_scaling_efficiency() -> None:

@@ -74,6 +74,12 @@ def test_a_blocked_side_is_not_judged() -> None:
         assert checked(budget, BASE, blocked).state == "not judged"
 
 
+def test_a_run_without_time_keeps_relative_budgets_against_itself() -> None:
+    empty = capture(devices=(), kernels={}, has_steps=False)
+    for subject, limit in (("step", "slower"), ("ledger.compute", "more")):
+        assert checked(Budget(subject, limit, 0.0), [empty], [empty]).state == "passed"
+
+
 def test_a_single_run_keeps_absolute_budgets() -> None:
     budgets = [Budget("step", "max_ms", 99.0), Budget("step", "slower", 0.03), Budget("compute_share", "min", 0.5)]
     checks = check_run(capture(), budgets).checks

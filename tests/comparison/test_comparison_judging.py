@@ -103,7 +103,18 @@ def test_captures_that_agree_are_the_same_and_captures_that_do_not_are_unsure() 
     assert judge([100.0, 100.4, 99.7], [100.1, 99.9, 100.2], min_effect_share=0.02).verdict == "same"
     unsure = judge([100.0, 120.0], [90.0, 110.0], min_effect_share=0.02)
     assert unsure.verdict == "unsure"
-    assert unsure.needed[0].captures is not None
+
+
+def test_captures_needed_are_listed_from_the_largest_change_to_the_smallest() -> None:
+    needed = judge([100.0, 120.0], [85.0, 105.0], min_effect_share=0.02).needed
+    assert [(round(item.effect_share, 3), item.is_measured) for item in needed] == [
+        (0.2, False),
+        (0.138, True),
+        (0.1, False),
+        (0.05, False),
+    ]
+    captures = [item.captures or 0 for item in needed]
+    assert captures == sorted(captures) and captures[0] > 1
 
 
 def test_a_shown_change_below_the_least_effect_is_no_change() -> None:

@@ -140,6 +140,15 @@ def test_time_that_comes_back_elsewhere_may_be_the_time_of_any_fix() -> None:
     assert ranges == [(16 * MS, 20 * MS), (6 * MS, 10 * MS)]
 
 
+def test_a_promise_is_open_where_more_time_came_back_than_it_promised() -> None:
+    base = capture((100.0,) * 4, waits_ms={"host.dataloader": 20.0}, findings=[LOADER])
+    new = capture((110.0,) * 4, waits_ms={"host.op": 30.0}, outcomes=CLEAR)
+    diff = compare([base], [new])
+    (loader,) = verified(diff).promises
+    assert (loader.saved_least_ns, loader.unknown) == (None, "more time came back elsewhere")
+    assert "more time came back elsewhere" in str(diff)
+
+
 def test_findings_with_time_in_one_bucket_are_told_apart_only_where_all_of_it_is_gone() -> None:
     parts = [finding(rule, 0.1, owned_buckets={"host.op": 40 * MS}) for rule in ("launch-bound", "python-bound")]
     base = capture((100.0,) * 4, waits_ms={"host.op": 20.0}, findings=parts)
@@ -222,3 +231,25 @@ def test_a_real_pair_says_what_became_of_its_promise(root: Path, tmp_path: Path)
         with traceanalyzer.open(path, store=tmp_path / name) as run:
             sides.append(summarize(run, run.diagnose(), name))
     assert compare(sides[:1], sides[1:]).verification is None
+
+
+@pytest.mark.parametrize(
+    ("least_ms", "most_ms", "words"),
+    [
+        (7, 7, "70.0 %"),
+        (25, 25, "all of it"),
+        (7, 9, "70.0 % to 90.0 %"),
+        (10, 25, "all of it"),
+        (7, 25, "at least 70.0 %"),
+        (-2, 9, "at most 90.0 %"),
+        (-2, 25, "none to all of it"),
+    ],
+)
+def test_how_much_of_a_promise_was_kept_is_said_without_shares_beyond_it(
+    least_ms: int, most_ms: int, words: str
+) -> None:
+    promise = Promise("dataloader-bound", "", 10 * MS, {"host.dataloader": 25 * MS}, least_ms * MS, most_ms * MS)
+    found = Verification((promise,), 10 * MS, 10 * MS, 1.0, 0, None)
+    text = str(replace(compare([capture()], [capture()]), verification=found))
+    (line,) = [line for line in text.splitlines() if line.lstrip().startswith("dataloader-bound")]
+    assert line.endswith(f"  {words}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import re
-import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import jsonschema
 import pytest
 from drawn_summaries import FINGERPRINT, capture, finding
 from report_diagnoses import loader_finding, sick
-from tiers import needed
+from report_schemas import junit_root, sarif_results
 
 from traceanalyzer.comparison.comparing import Diff, compare
 from traceanalyzer.comparison.gate import GateResult, check_diff
@@ -23,7 +22,6 @@ from traceanalyzer.report import formats
 from traceanalyzer.settings.budgets import Budget
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-SCHEMAS = Path(__file__).parents[1] / "schemas"
 HOSTILE = '</script>|`@team`\n<img onerror=x> \x00\x1b[31m\u202e "]]>'
 
 SLOW = [
@@ -142,19 +140,9 @@ def test_captures_in_another_order_give_the_same_bytes(tmp_path: Path, monkeypat
     assert texts[0] == texts[1]
 
 
-def junit(text: str) -> ET.Element:
-    """Return the root of a JUnit document that follows the schema of Jenkins, and whose counts are right."""
-    root = ET.fromstring(text)
-    needed("xmlschema").XMLSchema(SCHEMAS / "junit-10.xsd").validate(text)
-    suite = root[0]
-    for name, tag in (("tests", "testcase"), ("failures", "failure"), ("skipped", "skipped")):
-        assert suite.attrib[name] == str(sum(1 for _ in suite.iter(tag)))
-    return root
-
-
 def test_junit_has_a_case_for_each_check() -> None:
     diff = compare(FAST, SLOW)
-    root = junit(written(diff, "junit", check_diff(diff, BUDGETS, ["any"])))
+    root = junit_root(written(diff, "junit", check_diff(diff, BUDGETS, ["any"])))
     failed = {case.attrib["name"]: case for case in root.iter("testcase") if case.find("failure") is not None}
     assert failed.keys() == {"step time", "new findings", "step.slower", "step.max_ms"}
     failure = failed["step time"].find("failure")
@@ -166,48 +154,41 @@ def test_junit_has_a_case_for_each_check() -> None:
 @pytest.mark.parametrize(("unsure", "tag"), [(None, "skipped"), ("fail", "failure"), ("pass", None)])
 def test_junit_shows_unsure_as_the_gate_takes_it(unsure: str | None, tag: str | None) -> None:
     diff = compare(SLOW[:1], FAST[:1])
-    root = junit(written(diff, "junit", check_diff(diff, (), ["slower"]), unsure=unsure))
+    root = junit_root(written(diff, "junit", check_diff(diff, (), ["slower"]), unsure=unsure))
     assert [child.tag for child in root[0][0]] == ([tag] if tag else [])
 
 
 def test_junit_of_a_diagnosis_fails_for_findings_and_skips_what_could_not_look() -> None:
     stream = io.StringIO()
     formats.write_diagnosis(sick(), "junit", stream)
-    states = {case.attrib["name"]: [child.tag for child in case] for case in junit(stream.getvalue()).iter("testcase")}
+    states = {
+        case.attrib["name"]: [child.tag for child in case] for case in junit_root(stream.getvalue()).iter("testcase")
+    }
     assert states["dataloader-bound"] == ["failure"]
     assert states["launch-bound"] == []
     assert states["comm-exposed"] == ["skipped"]
 
 
 def test_names_that_xml_cannot_hold_are_replaced() -> None:
-    junit(written(hostile(), "junit"))
-
-
-SARIF = json.loads((SCHEMAS / "sarif-2.1.0.json").read_text(encoding="utf-8"))
-
-
-def results(text: str) -> list[dict[str, Any]]:
-    document = json.loads(text)
-    jsonschema.validate(document, SARIF)
-    (run,) = document["runs"]
-    ids = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
-    assert all(ids[result["ruleIndex"]] == result["ruleId"] for result in run["results"])
-    found: list[dict[str, Any]] = run["results"]
-    return found
+    junit_root(written(hostile(), "junit"))
 
 
 def sarif_of(diagnosis: Diagnosis, source_root: Path | None = None) -> list[dict[str, Any]]:
     stream = io.StringIO()
     formats.write_diagnosis(diagnosis, "sarif", stream, source_root=source_root)
-    return results(stream.getvalue())
+    return sarif_results(stream.getvalue())
 
 
 def test_sarif_of_a_comparison_says_what_is_new_and_what_is_gone() -> None:
-    states = {result["ruleId"]: result["baselineState"] for result in results(written(compare(SLOW, FAST), "sarif"))}
+    states = {
+        result["ruleId"]: result["baselineState"] for result in sarif_results(written(compare(SLOW, FAST), "sarif"))
+    }
     assert states == {"dataloader-bound": "absent", "launch-bound": "unchanged"}
-    states = {result["ruleId"]: result["baselineState"] for result in results(written(compare(FAST, SLOW), "sarif"))}
+    states = {
+        result["ruleId"]: result["baselineState"] for result in sarif_results(written(compare(FAST, SLOW), "sarif"))
+    }
     assert states == {"dataloader-bound": "new", "launch-bound": "unchanged"}
-    results(written(hostile(), "sarif"))
+    sarif_results(written(hostile(), "sarif"))
 
 
 def test_sarif_names_the_line_of_code_where_its_file_is_there(tmp_path: Path) -> None:

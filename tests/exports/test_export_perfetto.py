@@ -25,7 +25,7 @@ from traceanalyzer.cli import cli
 from traceanalyzer.exports.perfetto import FIRST_PROCESS, padded_us, unpadded_us
 
 SAMPLES = Path(__file__).parents[2] / "sample_traces"
-FILES = sorted(path for path in (corpus_path() / "kineto").glob("*.json.gz")) if corpus_path().is_dir() else []
+FILES = sorted(path for part in ("kineto", "more") for path in (corpus_path() / part).rglob("*.json.gz"))
 
 
 def exported(source: Path, target: Path, *options: str, store: Path | None = None) -> bytes:

@@ -16,6 +16,7 @@ from traceanalyzer.report.words import (
     ranges,
     size,
     tenths_of_percent,
+    told_apart,
     value_words,
 )
 
@@ -120,3 +121,23 @@ def test_shares_add_up_and_compute_reads_as_everywhere(parts: list[int]) -> None
     assert sum(tenths) == 1000
     assert tenths[0] / 10 == float(f"{parts[0] / sum(parts) * 100:.1f}")
     assert min(tenths) >= 0
+
+
+def test_names_that_would_read_the_same_are_cut_where_they_begin_to_differ() -> None:
+    names = [
+        "gemm_bf16_MT128x128_a",
+        "gemm_bf16_MT128x256_a",
+        "gemm_bf16_MT256x256_a",
+        "softmax_kernel_forward",
+        "short",
+    ]
+    assert told_apart(names, 12) == ["gemm…128x12…", "gemm…128x25…", "gemm…256x25…", "softmax_ker…", "short"]
+    assert told_apart(["same_name_here", "same_name_here"], 8) == ["same_na…", "same_na…"]
+    assert told_apart(names, 40) == names
+
+
+@given(st.lists(st.text("ab<", max_size=30), max_size=6), st.integers(4, 20))
+def test_no_name_is_longer_than_its_room(names: list[str], longest: int) -> None:
+    shown = told_apart(names, longest)
+    assert all(len(words) <= longest for words in shown)
+    assert [name for name, words in zip(names, shown, strict=True) if len(name) <= longest and words != name] == []

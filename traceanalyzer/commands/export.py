@@ -89,8 +89,12 @@ def perfetto(
                 _write_tar(run, parts, diagnosis, stream, from_tables=from_tables)
             else:
                 write_trace(run, parts[0], diagnosis, stream, from_tables=from_tables, plain=output.suffix == ".json")
+    _tell_size(options, output)
+
+
+def _tell_size(options: RunOptions, output: Path) -> None:
     if not options.quiet and str(output) != "-":
-        click.echo(f"{size(output.stat().st_size)}: {output}", err=True)
+        click.echo(f"wrote {output} ({size(output.stat().st_size)})", err=True)
 
 
 def write_trace(
@@ -209,6 +213,7 @@ def speedscope(options: RunOptions, output: Path, ranks: tuple[int, ...], step: 
         parts = parts_of(run, ranks, window, step)
         with written_bytes(output) as stream:
             write_speedscope(run, parts, stream)
+    _tell_size(options, output)
 
 
 @export.command("folded")
@@ -234,6 +239,7 @@ def folded(
         parts = parts_of(run, ranks, window, step)
         with written_bytes(output) as stream:
             write_folded(run, parts, stream, weight)
+    _tell_size(options, output)
 
 
 @export.command("xlsx")
@@ -253,3 +259,4 @@ def xlsx(options: RunOptions, output: Path) -> None:
         activity.phase("writing")
         with written_bytes(output) as stream:
             write_xlsx(run, diagnosis, stream)
+    _tell_size(options, output)

@@ -108,7 +108,7 @@ def compare(base: Sequence[Summary], new: Sequence[Summary], options: CompareOpt
         _named([s.operators for s in base], [s.operators for s in new], alignment, base_ns),
         findings,
         confounders,
-        compare_ranks(base, new, alignment),
+        compare_ranks(base, new, alignment, is_comparable=judgement.verdict != "not comparable"),
         verify(base, alignment, findings, rows, kernels) if judgement.verdict != "not comparable" else None,
         options,
         (tuple(base), tuple(new)),
@@ -167,6 +167,10 @@ def _why_blocked(blocker: Confounder) -> str:
             for side, words in (("base", blocker.base), ("new", blocker.new))
             if words != "can be judged"
         )
+    if blocker.key == "kernels":
+        return f"too few kernels have the same names: {blocker.base} by time on the base, {blocker.new} on the new side"
+    if blocker.key == "gpu-work":
+        return f"the base has {blocker.base}, the new side {blocker.new}"
     return f"{blocker.key} differs: {blocker.base} → {blocker.new}"
 
 

@@ -54,7 +54,7 @@ def _blocking(base: Sequence[Summary], new: Sequence[Summary], alignment: Alignm
     same_vendor = _fact(base, "vendor") == _fact(new, "vendor")
     low = [share for share in matched if share is not None and share < LEAST_MATCHED_SHARE]
     if low and same_vendor and not any(blocked):
-        words = [f"{share or 0:.0%} of kernel time in names of both".replace("%", " %") for share in matched]
+        words = [f"{share or 0:.0%} matched".replace("%", " %") for share in matched]
         found.append(_pair("kernels", words, blocks=True))
     return found
 
@@ -119,12 +119,14 @@ def _sides(side: Sequence[Summary], name: str) -> set[str]:
 
 
 def _fact(side: Sequence[Summary], key: str) -> str:
-    return " or ".join(sorted({_words(item.fingerprint.get(key)) for item in side} - {""}))
+    return " or ".join(sorted({_words(key, item.fingerprint.get(key)) for item in side} - {""}))
 
 
-def _words(fact: Fact) -> str:
+def _words(key: str, fact: Fact) -> str:
     if fact is None:
         return ""
+    if key == "memory_bytes" and not isinstance(fact, bool | str | tuple):
+        return f"{fact / 2**30:.1f} GiB"
     if isinstance(fact, tuple):
         return ", ".join(fact)
     return {True: "yes", False: "no"}[fact] if isinstance(fact, bool) else str(fact)

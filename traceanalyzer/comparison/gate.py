@@ -192,6 +192,9 @@ def _bucket_change(diff: Diff, bucket: str) -> tuple[float, float | None]:
 
 def _change_of(values: Sequence[Sequence[float]], whole: float) -> tuple[float, float | None]:
     change = _mean(values[1]) - _mean(values[0])
+    # A run without time has a verdict only against itself: nothing changed.
+    if not whole:
+        return 0.0, None
     if min(map(len, values)) < 2:
         return change / whole, None
     return change / whole, statistics.welch(values[0], values[1]).low / whole

@@ -24,6 +24,7 @@ class Needed:
 
     effect_share: float
     captures: int | None  # None: more than a thousand
+    is_measured: bool = False  # the change that this comparison measured
 
 
 @dataclass(frozen=True)
@@ -113,13 +114,14 @@ def _of_two_captures(change: float, steps_ns: tuple[Sequence[float], Sequence[fl
 
 
 def _needed(spread: float | None, change: float, floor: float) -> tuple[Needed, ...]:
+    """Return the captures that show the usual changes and the one that was measured, the largest change first."""
     if spread is None:
         return ()
     needed = [Needed(effect, statistics.captures_needed(spread, math.log1p(effect))) for effect in SHOWN_EFFECTS]
     seen = abs(math.expm1(change))
     if abs(change) >= floor and not any(math.isclose(seen, item.effect_share, rel_tol=0.05) for item in needed):
-        needed.insert(0, Needed(seen, statistics.captures_needed(spread, change)))
-    return tuple(needed)
+        needed.append(Needed(seen, statistics.captures_needed(spread, change), is_measured=True))
+    return tuple(sorted(needed, key=lambda item: -item.effect_share))
 
 
 def _share(log_change: float) -> float:

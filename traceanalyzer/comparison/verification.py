@@ -123,6 +123,8 @@ def _measured(
     most_ns += min(promise.beyond_ns, sum(lost.values()) - most_ns)
     if others and most_ns - least_ns > _MOST_SHARED * promise.bound_ns:
         return replace(promise, unknown=_not_separable(promise, others))
+    if most_ns > 0 >= least_ns - back_ns and back_ns >= promise.bound_ns:
+        return replace(promise, unknown="more time came back elsewhere")
     return replace(promise, saved_least_ns=least_ns - back_ns, saved_most_ns=most_ns)
 
 

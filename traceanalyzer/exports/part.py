@@ -73,6 +73,6 @@ def _of_step(run: Run, part: TracePart, step: int) -> TracePart:
         known = run.connection.execute(
             "SELECT min(step), max(step) FROM attribution.steps WHERE trace_id = ?", [part.trace_id]
         ).fetchall()[0]
-        hint = "the trace has no steps" if known[0] is None else f"there are {known[0]} to {known[1]}"
+        hint = "the trace has no steps" if known[0] is None else f"its steps are {known[0]} to {known[1]}"
         raise TraceAnalyzerError(f"step {step} is not in {part.trace.trace}", "--step", hint)
     return TracePart(part.trace, part.trace_id, part.first_ns, part.base_ns, (first_ns, last_ns))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any
 
 from traceanalyzer.mangled_names import readable
@@ -190,6 +191,31 @@ def name_words(name: str) -> str:
     if len(name) <= LONG_NAME or "<" not in name:
         return _CALL_VERSION.sub("", name)
     return _CAST.sub("", _NAMESPACE.sub("", _RETURN_TYPE.sub("", name)))
+
+
+def told_apart(names: Sequence[str], longest: int) -> list[str]:
+    """Return names cut to this length; those that would read the same are cut where they begin to differ instead."""
+    shown = [_cut(name, longest) for name in names]
+    # Of names that differ at several places, some are told apart only in the second round.
+    for _ in range(2):
+        alike: dict[str, list[str]] = {}
+        for words, name in zip(shown, names, strict=True):
+            alike.setdefault(words, []).append(name)
+        shared = {words: _shared_letters(group) for words, group in alike.items() if len(set(group)) > 1}
+        head = longest // 3
+        for at, name in enumerate(names):
+            if len(name) > longest and shown[at] in shared:
+                shown[at] = _cut(f"{name[:head]}…{name[max(shared[shown[at]], head + 1) :]}", longest)
+    return shown
+
+
+def _shared_letters(names: Sequence[str]) -> int:
+    """Return with how many equal letters all names begin."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(min(names), max(names), strict=False)))
+
+
+def _cut(name: str, longest: int) -> str:
+    return name if len(name) <= longest else f"{name[: longest - 1]}…"
 
 
 def column_words(column: str) -> str:

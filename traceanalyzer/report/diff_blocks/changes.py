@@ -8,12 +8,14 @@ from traceanalyzer.comparison.comparing import Diff
 from traceanalyzer.comparison.differences import SMALL_LEDGER_SHARE, LedgerRow, NamedDifference, NamedRow
 from traceanalyzer.report.blocks import Block, Heading, Paragraph, Section, Table, Text
 from traceanalyzer.report.diff_blocks.words import bar, signed_duration, unit_words
-from traceanalyzer.report.words import bucket_words, counted, duration, name_words, percent
+from traceanalyzer.report.words import bucket_words, counted, duration, name_words, percent, told_apart
 
 MOST_BUCKETS = 8
 MOST_NAMES = 6
 MOST_NAMES_VERBOSE = 20
 LONGEST_NAME = 72
+# Whether the captures show that a row changed.
+_SHOWN = {"shown": "yes", "not shown": "no", "not tested": "–"}
 # Names whose time changes by less of the unit are not shown without -v.
 SMALL_NAME_SHARE = 0.001
 
@@ -25,13 +27,15 @@ def ledger_sections(diff: Diff, *, verbose: bool) -> list[Section]:
         return []
     widest = max((abs(row.delta_ns) for row in large), default=0)
     tested = any(row.shown != "not tested" for row in (*large, *small))
-    lines = [(*_ledger_row(row, bucket_words(row.bucket), widest), *([row.shown] if tested else [])) for row in large]
+    lines = [
+        (*_ledger_row(row, bucket_words(row.bucket), widest), *([_SHOWN[row.shown]] if tested else [])) for row in large
+    ]
     if small:
         together = together_row(small)
         lines.append((*_ledger_row(together, counted(len(small), "smaller one"), widest), *([""] if tested else [])))
     whole = LedgerRow("", diff.base_ns, diff.new_ns)
     lines.append((*_ledger_row(whole, "together", 0), *([""] if tested else [])))
-    columns = ("where the time goes", "base", "new", "difference", "", *(["captures"] if tested else []))
+    columns = ("where the time goes", "base", "new", "difference", "", *(["sure"] if tested else []))
     heading = Heading("What the difference is made of", (Text(unit_words(diff), "dim"),))
     return [Section((Table(columns, tuple(lines), right=frozenset({1, 2, 3})),), heading)]
 
@@ -74,21 +78,25 @@ def _named(diff: Diff, difference: NamedDifference, title: str, note: str, *, ve
         return []
     shown = rows[: MOST_NAMES_VERBOSE if verbose else MOST_NAMES]
     tested = any(row.shown != "not tested" for row in shown)
-    lines = [(*_named_row(row), *([row.shown] if tested else [])) for row in shown]
+    names = told_apart([_name(row) for row in shown], LONGEST_NAME)
+    lines = [
+        (name, *_named_row(row), *([_SHOWN[row.shown]] if tested else []))
+        for name, row in zip(names, shown, strict=True)
+    ]
     more = f"{len(rows) - len(shown)} more in JSON" if len(shown) < len(rows) else ""
     columns = ("name", "launches", "base", "new", "difference", "by count", "by duration")
-    table = Table((*columns, *(["captures"] if tested else [])), tuple(lines), frozenset(range(1, 7)), note=more)
+    table = Table((*columns, *(["sure"] if tested else [])), tuple(lines), frozenset(range(1, 7)), note=more)
     blocks: list[Block] = [table, Paragraph(_sums(difference), role="dim")]
     heading = Heading(title, (Text(f"{unit_words(diff)}, {note}", "dim"),))
     return [Section(tuple(blocks), heading, folded=True)]
 
 
+def _name(row: NamedRow) -> str:
+    return name_words(row.name) if row.state == "changed" else f"{row.state}: {name_words(row.name)}"
+
+
 def _named_row(row: NamedRow) -> tuple[str, ...]:
-    state = "" if row.state == "changed" else f"{row.state}: "
-    name = name_words(row.name)
-    name = name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
     return (
-        state + name,
         _launches(row.base_launches, row.new_launches),
         duration(row.base_ns) if row.base_ns else "–",
         duration(row.new_ns) if row.new_ns else "–",

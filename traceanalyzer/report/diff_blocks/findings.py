@@ -23,7 +23,8 @@ def finding_sections(diff: Diff) -> list[Section]:
         )
         for item in diff.findings
     )
-    note = Text("the saving that each side promises; only “gone” is fixed", "dim")
+    fixed = "" if diff.judgement.verdict == "not comparable" else "; only “gone” is fixed"
+    note = Text(f"the saving that each side promises{fixed}", "dim")
     columns = ("state", "rule", "base", "new", "finding")
     return [Section((Table(columns, rows, frozenset({2, 3}), wraps_last=True),), Heading("Findings", (note,)))]
 
@@ -69,12 +70,17 @@ def _promise_row(item: Promise) -> tuple[str, ...]:
             promised,
             before,
             signed_duration(-item.saved_most_ns),
-            percent(item.saved_most_ns / item.bound_ns),
+            "all of it" if item.saved_most_ns >= item.bound_ns else percent(item.saved_most_ns / item.bound_ns),
         )
     least, most = (signed_duration(-ns) for ns in (item.saved_least_ns, item.saved_most_ns))
-    shares = " to ".join(_share_of_promise(ns / item.bound_ns) for ns in (item.saved_least_ns, item.saved_most_ns))
+    shares = _kept(item.saved_least_ns / item.bound_ns, item.saved_most_ns / item.bound_ns)
     return item.rule, promised, before, f"{least} to {most}", shares
 
 
-def _share_of_promise(share: float) -> str:
-    return percent(share) if share >= 0 else f"−{percent(-share)}"
+def _kept(least: float, most: float) -> str:
+    """Say how much of a promise was kept at least and at most; beyond the promise, that is all of it."""
+    if least >= 1:
+        return "all of it"
+    if most >= 1:
+        return f"at least {percent(least)}" if least > 0 else "none to all of it"
+    return f"{percent(least)} to {percent(most)}" if least > 0 else f"at most {percent(most)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from traceanalyzer.comparison.comparing import Capture, Diff
-from traceanalyzer.comparison.judging import Judgement
+from traceanalyzer.comparison.judging import Judgement, Needed
 from traceanalyzer.report.blocks import Block, Heading, Paragraph, Section, Table, Text
 from traceanalyzer.report.diff_blocks.words import change, signed_duration, unit_words
 from traceanalyzer.report.words import bucket_words, counted, duration, listed, percent
@@ -78,11 +78,15 @@ def _interval_words(judgement: Judgement) -> str:
 def _needed_words(judgement: Judgement) -> list[str]:
     if judgement.spread is None or judgement.verdict in ("faster", "slower") or not judgement.needed:
         return []
-    shown = [
-        f"{'over 1,000' if item.captures is None else item.captures} a side show {percent(item.effect_share)}"
-        for item in judgement.needed
-    ]
-    return [f"Captures of one side differ by {percent(judgement.spread)} (standard deviation): {listed(shown)}."]
+    spread = f"Captures of one side differ by {percent(judgement.spread)} (standard deviation)."
+    return [f"{spread} Captures a side that show a change: {', '.join(map(_needed_for, judgement.needed))}."]
+
+
+def _needed_for(item: Needed) -> str:
+    captures = "over 1,000" if item.captures is None else f"{item.captures:,}"
+    if item.is_measured:
+        return f"{captures} for the {percent(item.effect_share)} measured here"
+    return f"{captures} for {item.effect_share * 100:g} %"
 
 
 def captures_sections(diff: Diff, *, verbose: bool) -> list[Section]:

@@ -21,7 +21,12 @@ def rank_sections(diff: Diff, *, verbose: bool) -> list[Section]:
         ("slowest", *_times(ranks.base_worst_ns, ranks.new_worst_ns)),
         ("  which", ranks.base_worst, ranks.new_worst, ""),
         ("mean", *_times(ranks.base_mean_ns, ranks.new_mean_ns)),
-        ("slowest over fastest", change(ranks.base_spread_share), change(ranks.new_spread_share), ""),
+        (
+            "slowest over fastest",
+            change(ranks.base_spread_share) if ranks.base_count > 1 else "–",
+            change(ranks.new_spread_share) if ranks.new_count > 1 else "–",
+            "",
+        ),
     )
     blocks: list[Block] = [Table(("", "base", "new", "difference"), rows, right=frozenset({1, 2, 3}))]
     blocks += _scaling(ranks)

@@ -12,7 +12,8 @@ def change(share: float) -> str:
     """Say a change of a share: `−21.6 %`, `+0.4 %`."""
     if abs(share) < 0.0005:
         return "0.0 %"
-    return f"{'−' if share < 0 else '+'}{percent(abs(share))}"
+    words = f"{share * 100:,.0f} %" if share >= 10 else percent(abs(share))
+    return f"{'−' if share < 0 else '+'}{words}"
 
 
 def signed_duration(dur_ns: float) -> str:

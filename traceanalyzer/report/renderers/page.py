@@ -14,6 +14,7 @@ from rich.text import Text
 
 from traceanalyzer.report.code_lines import fitted
 from traceanalyzer.report.visible import one_line, visible
+from traceanalyzer.report.words import told_apart
 
 # Lines longer than this are hard to read however wide the terminal is.
 WIDEST = 120
@@ -133,7 +134,10 @@ def aligned(
     widths = [max(cell_len(row[i]) for row in (columns, *rows)) for i in range(len(columns))]
     while room is not None and sum(widths) + 2 * (len(widths) - 1) > room and max(widths) > NARROWEST_CELL:
         widths[widths.index(max(widths))] -= 1
-    return [_aligned(row, widths, right) for row in (columns, *rows)]
+    fitted_columns = [
+        _fitted(column, width) for column, width in zip(zip(columns, *rows, strict=True), widths, strict=True)
+    ]
+    return [_aligned(row, widths, right) for row in zip(*fitted_columns, strict=True)]
 
 
 def _wrapped(columns: Sequence[str], rows: Sequence[Sequence[str]], room: int) -> list[list[str]]:
@@ -153,14 +157,21 @@ def _lines(text: str, width: int) -> list[str]:
     return [line.replace(_NO_BREAK, " ") for line in lines]
 
 
+def _fitted(cells: Sequence[str], width: int) -> list[str]:
+    """Return the cells of a column, those cut that have no room."""
+    if all(cell_len(cell) <= width for cell in cells):
+        return list(cells)
+    # Paths of files and modules, and traces, differ at their ends, names at their beginnings.
+    ends = ["…" + cell[len(cell) - width + 1 :] if _is_place(cell) and cell_len(cell) > width else "" for cell in cells]
+    return [end or name for end, name in zip(ends, told_apart(cells, width), strict=True)]
+
+
 def _aligned(cells: Sequence[str], widths: Sequence[int], right: frozenset[int]) -> str:
-    fitted = []
+    padded = []
     for i, (cell, width) in enumerate(zip(cells, widths, strict=True)):
-        # Paths of files and modules, and traces, differ at their ends, names at their beginnings.
-        if cell_len(cell) > width:
-            cell = "…" + cell[len(cell) - width + 1 :] if _is_place(cell) else cell[: width - 1] + "…"
-        fitted.append(" " * (width - cell_len(cell)) + cell if i in right else cell + " " * (width - cell_len(cell)))
-    return "  ".join(fitted).rstrip()
+        space = " " * (width - cell_len(cell))
+        padded.append(space + cell if i in right else cell + space)
+    return "  ".join(padded).rstrip()
 
 
 def _is_place(cell: str) -> bool:

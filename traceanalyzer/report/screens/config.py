@@ -14,10 +14,14 @@ SCHEMA_VERSION = 1
 
 def sections(found: SettingsInForce) -> list[Section]:
     """Return the file that counts, those that do not, and every setting by where it comes from."""
-    file = Text(str(found.file), "strong") if found.file else Text("no traceanalyzer.toml counts: defaults hold", "dim")
+    file = (
+        Text(str(found.file), "strong")
+        if found.file
+        else Text("no traceanalyzer.toml is in force: the defaults apply", "dim")
+    )
     shown = [Section((Heading(f"Settings for {found.run}"), Facts((file,))))]
     if found.ignored:
-        why = "not used: in the run, a link, of another user, or writable for others; --trust uses the nearest"
+        why = "not used: in the run, a link, another user's, or writable for others; --trust uses the nearest"
         paths = tuple(Text(str(path), "caution") for path in found.ignored)
         shown.append(Section((Bullets(paths), Paragraph(why, role="dim"))))
     for origin in dict.fromkeys(setting.origin for setting in found.settings):
