@@ -150,6 +150,17 @@ def exchanging(*, directives: bool) -> CudaProgram:
     return program
 
 
+def in_turns() -> CudaProgram:
+    """Copies from and to pinned memory that each return when they are done, with a kernel between them."""
+    program = CudaProgram(A100)
+    for _ in range(200):
+        program.copy("HtoD", 8 << 20, 350, pinned=True)
+        program.launch("step(float *, int)", 500, 8_192, 256)
+        program.copy("DtoH", 8 << 20, 350, pinned=True)
+        program.host(20)
+    return program
+
+
 def pinning() -> CudaProgram:
     program = CudaProgram(A100)
     for _ in range(200):
@@ -209,6 +220,7 @@ CASES: dict[str, Callable[[], Case]] = {
         "398 times in the window (longest in cudaMallocHost)",
         "cudaProfilerStart",
     ),
+    "copies in turns": lambda: ((in_turns(),), "d2h-large", "take 59 % of the time", "torch"),
     "copies over the input": lambda: ((stencil(clears=False),), "d2d-exposed", "199 copies (49.8 GiB)", "torch"),
     "memsets in a loop": lambda: ((stencil(clears=True),), "d2d-exposed", "199 memsets (49.8 GiB)", "swap"),
     "small kernels in a full queue": lambda: (
