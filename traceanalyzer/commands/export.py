@@ -93,7 +93,7 @@ def perfetto(
 
 
 def _tell_size(options: RunOptions, output: Path) -> None:
-    if not options.quiet and str(output) != "-":
+    if not options.quiet and str(output) != "-" and output.is_file():
         click.echo(f"wrote {output} ({size(output.stat().st_size)})", err=True)
 
 
