@@ -63,6 +63,22 @@ def test_ranges_are_known_by_their_names(state: str, name: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("state", "category", "name"),
+    [
+        ("host.comm_cpu", "other", "MPI_Waitall"),  # a table of nsys
+        ("host.comm_cpu", "annotation", "MPI_Recv"),  # its range, where NVTX was traced alone
+        ("host.comm_cpu", "other", "PMPI_Allreduce"),
+        ("host.io", "other", "MPI_File_write_all"),
+        ("host.comm_cpu", "annotation", "nvshmem_barrier_all"),
+        ("host.comm_cpu", "annotation", "ucp_worker_progress"),
+        ("host.comm_cpu", "python", "<built-in method Allreduce of mpi4py.MPI.Intracomm object at 0x7f>"),
+    ],
+)
+def test_libraries_that_communicate_on_the_host_are_known(state: str, category: str, name: str) -> None:
+    assert HOST[slice_state(category, name)] == state
+
+
+@pytest.mark.parametrize(
     ("state", "call"),
     [
         ("host.sync", "cudaStreamSynchronize"),
