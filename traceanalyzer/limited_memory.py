@@ -5,7 +5,6 @@ Libraries end their process at once where they get no memory, and nothing in it 
 
 from __future__ import annotations
 
-import ctypes
 import os
 import resource
 import signal
@@ -26,6 +25,8 @@ def fit_into_limited_memory() -> None:
     limit_bytes = resource.getrlimit(resource.RLIMIT_AS)[0]
     if limit_bytes == resource.RLIM_INFINITY:
         return
+    import ctypes
+
     # Arrow's own allocator reserves space ahead.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     _go_on_in_a_child(limit_bytes)
