@@ -149,7 +149,7 @@ class BelowNoise:
 class KernelClass:
     """The compute kernels of one class in the analysis window of a device."""
 
-    name: str  # class of the metric kernel_class
+    name: str  # class of the metric kernel_class, or graph: recorded whole
     wall_ns: int  # the classes' times add up to the time in which kernels compute
     share: float  # of that time
     call_count: int

@@ -192,6 +192,44 @@ def many_small_kernels() -> CudaProgram:
 
 
 # The programs of one file, the rule that must lead, what it must say, and what it must not.
+def copying_row_by_row() -> CudaProgram:
+    """A shuffle that copies each row with a call of its own, ahead of the kernels of an epoch."""
+    program = CudaProgram(A100)
+    program.call("cudaMalloc_v3020", 99_000)
+    for _ in range(5):
+        for _ in range(1_000):
+            program.copy_within(2_000, 1.1)
+        for _ in range(50):
+            program.launch("forward(const float *, float *)", 12, 64, 256)
+            program.launch("backward(const float *, float *)", 12, 64, 256)
+        program.synchronize()
+    return program
+
+
+def with_cupy() -> CudaProgram:
+    """An iteration of CuPy: one kernel for each operator of an expression, and a maximum that the host reads."""
+    program = CudaProgram(A100, driver_api=True)
+    names = ("add__float64_float64_float64", "multiply__float64_float_float64", "where__bool_float64_float64_float64")
+    for _ in range(300):
+        for name in names * 2:
+            program.launch(f"cupy_{name}", 7, 2_048, 128, call_us=4.6)
+        program.launch("cupy_max", 9, 512, 512, call_us=4.6)
+        program.copy("DtoH", 8, 1.2)
+    return program
+
+
+def simulating_particles() -> CudaProgram:
+    """Two kernels share the time of a busy device."""
+    program = CudaProgram(A100)
+    for step in range(100):
+        program.launch("move_particles(Particle *, int)", 9_280, 50_000, 256)
+        program.launch("collide(Particle *, int *, int)", 11_155, 1_200, 128)
+        program.launch("sample(Particle *, float *)", 3_500, 50_000, 256)
+        if step % 10 == 9:
+            program.copy("DtoH", 4_000, 2)
+    return program
+
+
 CASES: dict[str, Callable[[], Case]] = {
     "one thread for 25.8 s": lambda: ((one_kernel(1, 25.8e6),), "tiny-grid", "1 block of 1 thread on 108 SMs", "ncu"),
     "one block of 256 threads": lambda: ((one_kernel(256, 1.29e6),), "tiny-grid", "1 block of 256 threads", "ncu"),
@@ -227,6 +265,19 @@ CASES: dict[str, Callable[[], Case]] = {
         (many_small_kernels(),),
         "dispatch-gaps",
         "1.0 µs",
+        "torch",
+    ),
+    "copies row by row": lambda: (
+        (copying_row_by_row(),),
+        "transfers-many-small",
+        "5,000 small copies go from one place of the device to another",
+        "steady state",
+    ),
+    "CuPy": lambda: ((with_cupy(),), "unfused-elementwise", "cupy.fuse", "torch.compile"),
+    "two kernels of a busy device": lambda: (
+        (simulating_particles(),),
+        "dominant-kernel",
+        "collide alone takes 47 % of the time",
         "torch",
     ),
     "Jetson that copies": lambda: ((on_jetson(copies=True),), "d2h-large", "cudaHostAllocMapped", "PCIe"),

@@ -276,10 +276,10 @@ def test_sick_verdict_never_sums_bounds() -> None:
 
 def test_sick_verdict_names_a_graver_problem_of_unknown_saving_first() -> None:
     unknown = {"saving_ns": None, "saving_share": None, "marginal_ns": None, "marginal_order": None}
-    grave = loader_finding(rule="dominant-kernel", title="One kernel takes most of the time", **unknown)
+    grave = loader_finding(rule="dominant-kernel", title="One kernel takes much of the time", **unknown)
     slight = dataclasses.replace(grave, severity="low")
     with_grave = " ".join(report(sick(findings=(precision_finding(), grave))).split())
-    assert "One kernel takes most of the time. Matmuls run in full precision" in with_grave
+    assert "One kernel takes much of the time. Matmuls run in full precision" in with_grave
     assert "time. Matmuls run" not in " ".join(report(sick(findings=(precision_finding(), slight))).split())
 
 

@@ -120,8 +120,11 @@ def test_each_mistake_has_its_line_and_its_hint_another(
             "SELECT bound.*\n  FROM bound\n  WHERE device > 9\n",
             ["expects 'bound_ns', and there is no row", "no-row"],
         ),
+        ("sim: {steps: 5, kernels: 60}", "tables: {gpu_ops: [{op_id: 1$i}]}", ["cannot run", "'1$i'"]),
+        ("sim: {steps: 5, kernels: 60}", "tables: {gpu_ops: [3]}", ["cannot run", "takes rows such as", "not 3"]),
+        ("sim: {steps: 5, kernels: 60}", "tables: {gpu_ops: kernels}", ["cannot run", "takes rows such as", "not 'k'"]),
     ],
-    ids=["misspelt scenario", "column that is not there", "column of no row"],
+    ids=["misspelt scenario", "column that is not there", "column of no row", "no number", "no row", "no list"],
 )
 def test_a_failing_test_says_what_to_mend(old: str, new: str, told: list[str], tmp_path: Path) -> None:
     file = new_rule("slow-thing", tmp_path)

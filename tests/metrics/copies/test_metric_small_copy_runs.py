@@ -61,3 +61,9 @@ def test_devices_have_their_own_runs() -> None:
         (3, "HtoD", 1, 2, 2),
         (4, "HtoD", 2, 2, 2),
     ]
+
+
+def test_copies_within_the_device_make_runs_too() -> None:
+    ops = OPS.replace("HtoD", "DtoD").replace("DtoH", "DtoD")
+    kinds = "SELECT copy_kind, run_copies, count(*) FROM small_copy_runs GROUP BY ALL ORDER BY run_copies"
+    assert ask(connect(host_slices=CALLS, gpu_ops=ops), kinds) == [("DtoD", 2, 4), ("DtoD", 3, 3)]

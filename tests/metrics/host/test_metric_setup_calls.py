@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from text_tables import ask, connect
 
 QUERY = "SELECT slice_id, kind, name, call_id, call, op_id FROM setup_calls"
@@ -72,3 +73,15 @@ def test_where_no_context_has_a_time_the_first_slow_call_ahead_of_all_gpu_work_c
     assert ask(connect(host_slices=slices, gpu_ops=ops, traces=nsys, contexts=untimed), QUERY) == found
     # Elsewhere the profiler itself has created the context before.
     assert ask(connect(host_slices=slices, gpu_ops=ops, traces=[{"recorder": "kineto"}]), QUERY) == []
+
+
+@pytest.mark.parametrize("call", ["cudaMemcpyToSymbol_v3020", "cudaEventCreate_v3020", "cudaFuncGetAttributes_v3020"])
+def test_any_call_of_the_runtime_may_be_the_first_that_needs_a_context(call: str) -> None:
+    slices = f"""
+    slice_id  category  name                    start_ns   dur_ns     depth  parent_id
+    1         runtime   cudaProfilerStart_v4000  0          900000000  0      -
+    2         runtime   {call}                   900000000  89000000   0      -
+    """
+    ops = "op_id  kind    name  start_ns    dur_ns\n9      kernel  add   1000000000  10"
+    found = ask(connect(host_slices=slices, gpu_ops=ops, traces=[{"recorder": "nsys"}]), QUERY)
+    assert [(row[0], row[1]) for row in found] == [(2, "context")]

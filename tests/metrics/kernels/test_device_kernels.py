@@ -74,6 +74,28 @@ def test_kernels_of_equal_time_stand_by_name_and_ten_are_kept() -> None:
     assert [(item.name, item.call_count) for item in found.kernel_classes] == [("other", 12)]
 
 
+def test_graphs_that_are_recorded_whole_have_the_compute_time_that_kernels_leave() -> None:
+    #  0    kernel 20   ├ graph 1 ──── 60 ─┤  ├ graph 2, 20 ┤   100
+    graphs = [
+        {"op_id": 1, "kind": "graph", "name": "CUDA graph 1", "start_ns": 20, "dur_ns": 60},
+        {"op_id": 2, "kind": "graph", "name": "CUDA graph 2", "start_ns": 80, "dur_ns": 20},
+        {"op_id": 3, "kind": "kernel", "name": "gather", "start_ns": 0, "dur_ns": 20, "is_comm": False},
+    ]
+    computing = "row_id  kept  bucket   start_ns  dur_ns\n1       true  compute  0         100"
+    window = "start_ns  end_ns  window_ns  step_count\n0         100     100        0"
+    found = ledger(ledger_rows=computing, window=window, gpu_ops=graphs)
+    assert [(item.name, item.wall_ns, item.call_count) for item in found.kernel_classes] == [
+        ("graph", 80, 2),
+        ("other", 20, 1),
+    ]
+    assert [(item.name, item.wall_ns, item.mean_ns) for item in found.top_kernels] == [
+        ("CUDA graph 1", 60, 60),
+        ("CUDA graph 2", 20, 20),
+        ("gather", 20, 20),
+    ]
+    assert found.unjudged_share == 1
+
+
 def test_a_window_in_which_no_kernel_computes_has_none() -> None:
     found = ledger(ledger_rows="row_id  kept  bucket       start_ns  dur_ns\n1       true  host.python  0         100")
     assert (found.kernel_classes, found.top_kernels) == ((), ())

@@ -1,7 +1,7 @@
 -- One row per small copy that the host launches right after another one of the same direction.
 --
--- A run is a sequence of copies between host and device of at most 64 KiB each that the host launches with no other work
--- for this device in between, and without waiting for any of them. Up to this size a copy takes about as long as a copy
+-- A run is a sequence of copies of at most 64 KiB each, between host and device or within the device, that the host
+-- launches with no other work for this device in between, and without waiting for any of them. Up to this size a copy takes about as long as a copy
 -- of nothing, so one copy could carry the run. Copies that stand alone have no row.
 --
 -- columns:
@@ -10,7 +10,7 @@
 --   trace_id    INTEGER  traces.trace_id
 --   device      INTEGER  device
 --   op_id       BIGINT   the copy (gpu_ops.op_id)
---   copy_kind   VARCHAR  HtoD or DtoH
+--   copy_kind   VARCHAR  HtoD, DtoH or DtoD
 --   size_bytes  BIGINT   bytes copied
 --   start_ns    BIGINT   start of the copy on the device
 --   run         BIGINT   op_id of the run's first copy
@@ -29,7 +29,7 @@ launched AS (
         ops.start_ns,
         calls.start_ns AS called_ns,
         CASE
-            WHEN ops.copy_kind IN ('HtoD', 'DtoH') AND ops.size_bytes <= 65536 AND waited.wait_id IS NULL THEN ops.copy_kind
+            WHEN ops.copy_kind IN ('HtoD', 'DtoH', 'DtoD') AND ops.size_bytes <= 65536 AND waited.wait_id IS NULL THEN ops.copy_kind
         END AS small_kind
     FROM gpu_ops AS ops
     JOIN host_slices AS calls
@@ -40,7 +40,7 @@ launched AS (
     WHERE (ops.trace_id, ops.device) IN (
         SELECT (trace_id, device)
         FROM gpu_ops
-        WHERE copy_kind IN ('HtoD', 'DtoH') AND size_bytes <= 65536
+        WHERE copy_kind IN ('HtoD', 'DtoH', 'DtoD') AND size_bytes <= 65536
     )
 ),
 ordered AS (

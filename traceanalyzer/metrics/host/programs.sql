@@ -12,6 +12,7 @@
 --   is_pytorch   BOOLEAN  PyTorch runs in the process, by itself or below an engine
 --   is_engine    BOOLEAN  an engine that serves requests of language models
 --   is_cuda      BOOLEAN  the program's own code calls CUDA or HIP, from C++ or from Python
+--   is_cupy      BOOLEAN  it does so from Python, with CuPy or Numba; is_cuda holds, too
 --   is_offload   BOOLEAN  directives of OpenMP or OpenACC bring its loops to the device
 SELECT
     trace,
@@ -22,5 +23,6 @@ SELECT
     coalesce(recorder = 'kineto', FALSE) OR coalesce(framework IN ('pytorch', 'sglang', 'vllm', 'tensorrt-llm'), FALSE) AS is_pytorch,
     coalesce(framework IN ('sglang', 'vllm', 'tensorrt-llm'), FALSE) AS is_engine,
     NOT is_pytorch AND coalesce(framework IN ('cuda', 'hip', 'cupy', 'numba', 'tensorrt'), FALSE) AS is_cuda,
+    is_cuda AND framework IN ('cupy', 'numba') AS is_cupy,
     NOT is_pytorch AND coalesce(framework IN ('openmp', 'openacc'), FALSE) AS is_offload
 FROM canonical.traces

@@ -39,10 +39,9 @@ first_calls AS (
     WHERE calls.category IN ('runtime', 'driver')
       AND calls.start_ns + calls.dur_ns <= firsts.first_ns
       AND calls.dur_ns >= 30e6
-      AND regexp_matches(
-          calls.name,
-          '^cuda(Malloc|Free|Host|SetDevice|StreamCreate|EventCreate|DeviceSynchronize|MemGetInfo)|^cu(CtxCreate|DevicePrimaryCtxRetain)'
-      )
+      AND regexp_matches(calls.name, '^cu(da)?[A-Z]')
+      -- Starting a profiler or the driver, asking what there is, and loading code need no context.
+      AND NOT regexp_matches(calls.name, 'Profiler|ModuleLoad|LibraryLoad|^cuLink|^cuInit|^cu(da)?(Graph|GetDevice|Device(Can|Get)|Driver|Runtime)')
       AND calls.trace_id IN (SELECT trace_id FROM canonical.traces WHERE recorder = 'nsys')
       AND calls.trace_id NOT IN (SELECT trace_id FROM contexts WHERE created_ns IS NOT NULL)
     GROUP BY calls.trace_id

@@ -22,11 +22,17 @@ FROM (
     -- What the kernel does. A helper has the class of the work that it helps: a Winograd transform belongs to its conv.
     ('class', 10, '(?i)nccl|rccl|cross_device_reduce', 'comm', 'ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)'),
     ('class', 11, '(?i)multimem_(all|one)|(one|two)_shot_all_reduce|allreduce_fusion', 'comm', 'void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(c10::BFloat16*, unsigned long, unsigned int**)'),
-    ('class', 20, '(?i)reshape_and_cache|store_kvcache', 'copy', 'void vllm::reshape_and_cache_flash_kernel<__hip_bfloat16, __hip_bfloat16>'),
+    ('class', 20, '(?i)reshape_and_cache|store_kvcache|_repack_kernel', 'copy', 'void vllm::reshape_and_cache_flash_kernel<__hip_bfloat16, __hip_bfloat16>'),
+    -- Inductor lists the operators that a kernel's expressions come from. A matmul among them runs in a kernel of its
+    -- own, which ends the list: only templates (triton_tem) multiply.
+    ('class', 21, '(?i)^triton_(poi|for|red|per|mix)_\w*(layer|rms|batch|group)_?norm', 'norm', 'triton_red_fused_addmm_native_layer_norm_2'),
+    ('class', 22, '^triton_(red|per|mix)_\w*softmax', 'softmax', 'triton_per_fused__softmax_1'),
+    ('class', 23, '^triton_(poi|for)_', 'elementwise', 'triton_poi_fused_convolution_relu_3'),
+    ('class', 24, '^triton_(red|per|mix)_', 'reduce', 'triton_red_fused__to_copy_add_marlin_gemm_mean_mul_pow_rsqrt_2'),
     -- A plain function with pointers is a program's own kernel, which no setting of a library changes.
     ('class', 25, '(?i)^(?:void )?\w*(?:gemm|gemv|conv|attention|attn)\w*(?:<\w+(?:, ?\w+){0,2}>)?\([^()]*\*[^()]*\)$', 'other', 'sgemm_naive(int, int, int, float, const float *, const float *, float, float *)'),
     ('class', 26, '(?i)^\w*gemm_?(?:naive|simple|basic|shared|coalesc)\w*$|^(?:naive|simple|basic|my)_?\w*gemm\w*$', 'other', 'sgemm_naive'),
-    ('class', 30, '(?i)flash_(fwd|bwd)|fmha|_attention|attention_|attn_(fwd|bwd)|native_sdpa|mha_(fwd|bwd)|Batch(Decode|Prefill)With', 'attention', 'void pytorch_flash::flash_fwd_kernel<pytorch_flash::Flash_fwd_kernel_traits<64, 128, 128>>'),
+    ('class', 30, '(?i)flash_(fwd|bwd)|fmha|_attention|attention_|fwd_kvcache|attn_(fwd|bwd)|native_sdpa|mha_(fwd|bwd)|Batch(Decode|Prefill)With', 'attention', 'void pytorch_flash::flash_fwd_kernel<pytorch_flash::Flash_fwd_kernel_traits<64, 128, 128>>'),
     ('class', 31, 'FlashAttn(Fwd|Bwd)|flash_attn_|merge_attn_states', 'attention', 'void cutlass::device_kernel<flash::enable_sm90_or_later<flash::FlashAttnFwdSm90<flash::CollectiveMainloopFwdSm90<2, cute::tuple<cute::C<1>'),
     ('class', 32, '^_fwd_(grouped_)?kernel(_stage[12])?$', 'attention', '_fwd_grouped_kernel_stage1'),
     ('class', 40, '(?i)log_?softmax', 'softmax', 'void at::native::(anonymous namespace)::cunn_SoftMaxForward<4, float, float, float, at::native::(anonymous namespace)::LogSoftMaxForwardEpilogue>'),
@@ -45,8 +51,9 @@ FROM (
     ('class', 110, '(?i)gemv|gemmk1|mul_mat_vec', 'gemv', 'void gemv2T_kernel_val<int, int, __nv_bfloat16, __nv_bfloat16, __nv_bfloat16, float, 128, 16, 4, 4>'),
     ('class', 120, '(?i)gemm|cijk_|nvjet|matmul_ogs|triton_(tem|mm)|cutlass', 'gemm', 'nvjet_tst_192x192_64x4_2x1_v_bz_coopB_bias_TNN'),
     ('class', 121, '(?i)(^|_)bmm_[a-z0-9]+_|fused_moe_kernel|\bfmoe_|marlin|mul_mat_[qf]|wvSplitK', 'gemm', 'bmm_MxE4m3_MxE2m1MxE4m3_Fp32_t128x16x256u2_s3_et128x16_m128x16x32_cga1x1x1_16dp256b_rM_TN_transOut_schedS'),
-    ('class', 130, '(?i)triton_(poi|for)', 'elementwise', 'triton_poi_fused__unsafe_view_mul_silu_2'),
-    ('class', 131, '(?i)triton_(red|per)', 'reduce', 'triton_per_fused_sum_1'),
+    ('class', 125, '^cupy_(copy|take|concatenate)\w*', 'copy', 'cupy_copy__float64_float64'),
+    ('class', 126, '^cupy_(sum|mean|max|min|amax|amin|argmax|argmin|prod|any|all|nan(sum|min|max|mean)|count_nonzero|std|var|norm)(__|$)|^cupy_\w*_?reduce', 'reduce', 'cupy_max'),
+    ('class', 127, '^cupy_[a-z0-9_]+__[a-z0-9_]+$|^cupy_(where|add|subtract|multiply|(true_|floor_)?divide|power|sqrt|exp|log|abs|absolute|sin|cos|maximum|minimum|fill|arange)$', 'elementwise', 'cupy_add__float64_float64_float64'),
     ('class', 132, '^(loop|input)_([a-z_]+_)?reduce(_window)?_fusion([._][0-9]+)*$', 'reduce', 'input_reduce_fusion'),
     ('class', 133, '^(loop|input)_[a-z_]+_fusion([._][0-9]+)*$|^wrapped_[a-z_]+([._][0-9]+)*$|^fusion([._][0-9]+)*$', 'elementwise', 'loop_multiply_fusion'),
     ('class', 140, '(?i)elementwise|scalePackedTensor|SubTensorOp|OpTensor|dropout|EigenMetaKernel|_and_mul_kernel|rotary_embedding|\brope_', 'elementwise', 'void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>, at::detail::Array<char*, 3> >'),

@@ -13,6 +13,7 @@ MOST_KERNELS_VERBOSE = 5
 # With many findings each line counts, and these say less.
 MOST_KERNELS_BESIDE_FINDINGS = 2
 MANY_FINDINGS = 4
+CLASS_WORDS = {"graph": "graphs recorded whole"}
 
 
 def kernel_blocks(ledger: DeviceLedger, *, most: int, place: str = "") -> tuple[Block, ...]:
@@ -37,7 +38,9 @@ def classes_words(ledger: DeviceLedger) -> str:
     largest = [item for item in ledger.kernel_classes[:MOST_CLASSES] if item.share >= LEAST_CLASS_SHARE]
     if [item.name for item in largest] == ["other"]:
         return "kernels of no known class, such as a program's own"
-    classes = ", ".join(f"{item.name} {item.share:.0%}".replace("%", " %") for item in largest)
+    classes = ", ".join(
+        f"{CLASS_WORDS.get(item.name, item.name)} {item.share:.0%}".replace("%", " %") for item in largest
+    )
     return f"{classes} of kernel time" if classes else ""
 
 

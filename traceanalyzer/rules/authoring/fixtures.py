@@ -120,9 +120,14 @@ def simulated_tables(sim: str) -> Mapping[str, pa.Table]:
 
 
 def expand(rows: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows with `repeat: n` written out n times and "$i" replaced by the number of the repetition."""
+    """Return the rows with `repeat: n` written out n times and "$i" replaced by the number of the repetition.
+
+    Raises ValueError for what is no row.
+    """
     expanded = []
     for row in rows:
+        if not isinstance(row, Mapping):
+            raise ValueError(f"a table takes rows such as {{op_id: 0, dur_ns: 5000}}, and not {row!r}")
         values = {name: value for name, value in row.items() if name != "repeat"}
         for index in range(int(row.get("repeat", 1))):
             expanded.append({name: index if value == _COUNTER else value for name, value in values.items()})

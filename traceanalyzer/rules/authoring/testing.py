@@ -61,7 +61,7 @@ def run_rule_test(rule: Rule, test: RuleTest) -> RuleTestResult:
                 row, failures = verdict.row, tuple(_failures(verdict, rule, test))
                 if failures and verdict.state == CLEAR and test.expect["state"] == FIRED and row:
                     failures += tuple(unmet(con, rule, _values(rule, test), verdict))
-    except (TraceAnalyzerError, ValueError, sandbox.RuleQueryError) as error:
+    except (TraceAnalyzerError, ValueError, sandbox.RuleQueryError, duckdb.DataError) as error:
         hint = f"; {error.hint}" if isinstance(error, TraceAnalyzerError) and error.hint else ""
         failures = (f"cannot run: {error}{hint}",)
     return RuleTestResult(rule.id, test.name, rule.path, test.line, failures, row)

@@ -1,7 +1,8 @@
 -- One row per device with an analysis window: what its compute kernels do there, by class and by name.
 --
--- Times are wall times of kernel_class, which add up to the compute time of the window: no communication kernels.
-WITH named AS (
+-- Times are wall times of kernel_class, and of graphs that are recorded whole the rest of the compute time. They add up
+-- to the compute time of the window: no communication kernels.
+WITH kernels AS (
     SELECT
         trace_id,
         device,
@@ -16,6 +17,49 @@ WITH named AS (
     JOIN programs USING (trace_id)
     WHERE wall_ns > 0
     GROUP BY trace_id, device, coalesce(name, '(no name)')
+),
+graphs AS (
+    SELECT
+        ops.trace_id,
+        ops.device,
+        ops.name,
+        count(*) AS call_count,
+        sum(ops.dur_ns) AS dur_ns,
+        round(avg(ops.dur_ns))::BIGINT AS mean_ns
+    FROM gpu_ops AS ops
+    JOIN windows
+      ON windows.trace_id = ops.trace_id
+     AND windows.device = ops.device
+     AND ops.start_ns >= windows.start_ns
+     AND ops.start_ns < windows.end_ns
+    WHERE ops.kind = 'graph'
+    GROUP BY ops.trace_id, ops.device, ops.name
+),
+named AS (
+    SELECT * FROM kernels
+    UNION ALL
+    SELECT
+        graphs.trace_id,
+        graphs.device,
+        graphs.name,
+        'graph' AS class,
+        TRUE AS is_unjudged,
+        graphs.call_count,
+        round(rest.rest_ns * graphs.dur_ns / sum(graphs.dur_ns) OVER (PARTITION BY graphs.trace_id, graphs.device))::BIGINT AS wall_ns,
+        graphs.mean_ns
+    FROM graphs
+    JOIN (
+        SELECT computing.trace_id, computing.device, computing.compute_ns - coalesce(sum(kernels.wall_ns), 0) AS rest_ns
+        FROM (
+            SELECT trace_id, device, sum(dur_ns) AS compute_ns
+            FROM ledger_rows
+            WHERE kept AND bucket = 'compute'
+            GROUP BY trace_id, device
+        ) AS computing
+        LEFT JOIN kernels USING (trace_id, device)
+        GROUP BY computing.trace_id, computing.device, computing.compute_ns
+    ) AS rest USING (trace_id, device)
+    WHERE rest.rest_ns > 0
 ),
 classes AS (
     SELECT
