@@ -230,6 +230,30 @@ def simulating_particles() -> CudaProgram:
     return program
 
 
+def searching_breadth_first() -> CudaProgram:
+    """A search that copies a flag to the device and back around the two kernels of each level."""
+    program = CudaProgram(A100)
+    levels = ((3, 1), (8, 4), (40, 60), (180, 4_000), (90, 4_000), (20, 800), (9, 100), (5, 20), (3, 4), (3, 2), (3, 1))
+    for _ in range(20):
+        for us, blocks in levels:
+            program.copy("HtoD", 1, 0.9)
+            program.launch("visit(int *, int *, bool *, int)", us, blocks, 256)
+            program.launch("update(bool *, bool *)", 4, 4_000, 256)
+            program.copy("DtoH", 1, 0.9)
+    return program
+
+
+def loading_images() -> CudaProgram:
+    """A host that reads each image before it copies it to the device."""
+    program = CudaProgram(A100)
+    for _ in range(30):
+        program.host(33_000)
+        program.copy("HtoD", 6_220_800, 1_400)
+        program.launch("blur(const unsigned char *, unsigned char *)", 480, 8_100, 256)
+        program.copy("DtoH", 2_073_600, 500)
+    return program
+
+
 CASES: dict[str, Callable[[], Case]] = {
     "one thread for 25.8 s": lambda: ((one_kernel(1, 25.8e6),), "tiny-grid", "1 block of 1 thread on 108 SMs", "ncu"),
     "one block of 256 threads": lambda: ((one_kernel(256, 1.29e6),), "tiny-grid", "1 block of 256 threads", "ncu"),
@@ -278,6 +302,18 @@ CASES: dict[str, Callable[[], Case]] = {
         (simulating_particles(),),
         "dominant-kernel",
         "collide alone takes 47 % of the time",
+        "torch",
+    ),
+    "flags around each level": lambda: (
+        (searching_breadth_first(),),
+        "small-sync-copies",
+        "copies of at most 1 B from or to pageable memory block the host",
+        "torch",
+    ),
+    "images that the host reads": lambda: (
+        (loading_images(),),
+        "host-stalls",
+        "so the host probably reads or prepares the next input",
         "torch",
     ),
     "Jetson that copies": lambda: ((on_jetson(copies=True),), "d2h-large", "cudaHostAllocMapped", "PCIe"),

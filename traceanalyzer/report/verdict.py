@@ -53,7 +53,8 @@ def judge(diagnosis: Diagnosis) -> RunVerdict:
     if not diagnosis.ledgers:
         return RunVerdict("unexplained", "GPU work was recorded, but no window of it could be analyzed.")
     if ran_no_kernels(diagnosis):
-        return RunVerdict("unexplained", "The GPU ran no kernels, only copies, memsets or communication.")
+        what = "only copies, memsets or communication (traceanalyzer top copies, top collectives)"
+        return RunVerdict("unexplained", f"The GPU ran no kernels, {what}.")
     nothing = "no rule found an issue" + " above the noise of the steps" * bool(diagnosis.below_noise)
     if min(map(compute_share, diagnosis.ledgers)) >= HEALTHY_COMPUTE_SHARE:
         if any(SEVERITIES.index(finding.severity) >= LIMITS_TRUST for finding in quality_findings(diagnosis)):
