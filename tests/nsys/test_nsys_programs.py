@@ -218,6 +218,16 @@ def with_cupy() -> CudaProgram:
     return program
 
 
+def with_jax() -> CudaProgram:
+    """A loop in Python that calls a compiled step and reads its error."""
+    program = CudaProgram(A100, driver_api=True)
+    for _ in range(300):
+        for name in ("loop_multiply_fusion", "input_reduce_fusion", "loop_add_fusion_1"):
+            program.launch(name, 5, 512, 128, call_us=4)
+        program.copy("DtoH", 4, 1.2)
+    return program
+
+
 def simulating_particles() -> CudaProgram:
     """Two kernels share the time of a busy device."""
     program = CudaProgram(A100)
@@ -298,6 +308,7 @@ CASES: dict[str, Callable[[], Case]] = {
         "steady state",
     ),
     "CuPy": lambda: ((with_cupy(),), "unfused-elementwise", "cupy.fuse", "torch.compile"),
+    "JAX": lambda: ((with_jax(),), "small-sync-copies", "jax.lax.while_loop", "cudaMemcpyAsync("),
     "two kernels of a busy device": lambda: (
         (simulating_particles(),),
         "dominant-kernel",
