@@ -264,6 +264,17 @@ def loading_images() -> CudaProgram:
     return program
 
 
+def working_between_launches() -> CudaProgram:
+    """A host that works for some hundred microseconds between long kernels."""
+    program = CudaProgram(A100)
+    for _ in range(200):
+        program.host(400)
+        program.launch("histogram(unsigned char *, unsigned int *, int)", 220, 1_024, 256)
+        program.synchronize()
+        program.host(300)
+    return program
+
+
 CASES: dict[str, Callable[[], Case]] = {
     "one thread for 25.8 s": lambda: ((one_kernel(1, 25.8e6),), "tiny-grid", "1 block of 1 thread on 108 SMs", "ncu"),
     "one block of 256 threads": lambda: ((one_kernel(256, 1.29e6),), "tiny-grid", "1 block of 256 threads", "ncu"),
@@ -326,6 +337,12 @@ CASES: dict[str, Callable[[], Case]] = {
         "host-stalls",
         "so the host probably reads or prepares the next input",
         "torch",
+    ),
+    "work of the host between launches": lambda: (
+        (working_between_launches(),),
+        "host-stalls",
+        "pauses 199 times in the window",
+        "cudaGraphLaunch",
     ),
     "Jetson that copies": lambda: ((on_jetson(copies=True),), "d2h-large", "cudaHostAllocMapped", "PCIe"),
     "Jetson that does not copy": lambda: (
