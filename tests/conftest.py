@@ -22,6 +22,13 @@ def corpus_path() -> Path:
     return Path(os.environ.get("TRACEANALYZER_CORPUS", ROOT.parent / "shared" / "corpus"))
 
 
+def corpus_runs() -> Iterator[Path]:
+    """Return every trace and folder of traces of the corpus; none where it is absent."""
+    for folder in (corpus_path() / "kineto", corpus_path() / "nsys", corpus_path() / "more"):
+        if folder.is_dir():
+            yield from sorted(path for path in folder.iterdir() if path.suffix != ".md" and path.name[0] != ".")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--golden", action="store_true", help="rewrite golden files instead of comparing with them")
 
