@@ -43,7 +43,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave the corpus to `make check`, and with --golden all that has no golden file."""
+    """Leave the corpus to `make check`, and with --golden all that has no golden file; begin with the longest tests.
+
+    Where one of these came last, the other processes would have nothing left to do beside it.
+    """
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
     for item in items:
         if "corpus" in getattr(item, "fixturenames", ()):
             item.add_marker("check")

@@ -105,6 +105,7 @@ def test_a_wide_run_takes_no_more_lines_than_a_narrow_one(rank_count: int) -> No
     assert widest <= 100
 
 
+@pytest.mark.long
 @pytest.mark.check
 @pytest.mark.parametrize("jitter", [0.0, 0.03])
 def test_both_culprits_among_64_ranks_are_named_by_the_default_report(jitter: float) -> None:

@@ -33,6 +33,13 @@ def test_the_check_leaves_no_test_out_and_the_loop_only_those_of_the_check(root:
     assert "make check" in (root / ".ci" / "run").read_text()
 
 
+@pytest.mark.check
+def test_the_longest_tests_begin_first(root: Path) -> None:
+    found = ran(root, "tests/documents", "--collect-only").splitlines()
+    first = [line for line in found if "::" in line][:2]
+    assert {name.split("::")[1].partition("[")[0] for name in first} == {"test_pages_are_up_to_date"}
+
+
 def test_the_loop_tries_few_examples_and_the_check_sixty_or_more() -> None:
     assert examples(10).max_examples == settings().max_examples == (60 if IN_CHECK else 15)
     assert examples(200).max_examples == (200 if IN_CHECK else 15)
