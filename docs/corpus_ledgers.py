@@ -11,6 +11,7 @@ import os
 import re
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,11 +67,11 @@ class SpanLedger:
         return next((text for name, text in EXPLANATIONS.items() if self.trace.startswith(name)), None)
 
 
-def ledgers(corpus: Path) -> list[SpanLedger]:
-    """Return the ledger of every device of every trace of the corpus."""
+def ledgers(corpus: Path, store_of: Callable[[Path], Path]) -> list[SpanLedger]:
+    """Return the ledger of every device of every trace of the corpus, whose folders have these stores."""
     found: dict[tuple[str, int], dict[str, int]] = {}
     for folder in ("kineto", "nsys"):
-        with tempfile.TemporaryDirectory() as store, open_run(corpus / folder, store=store) as run:
+        with open_run(corpus / folder, store=store_of(corpus / folder)) as run:
             for trace, device, bucket, dur_ns in run.sql(_LEDGER).fetchall():
                 found.setdefault((f"{folder}/{trace}", device), {})[bucket] = dur_ns
     return [SpanLedger(trace, device, buckets) for (trace, device), buckets in found.items()]
@@ -111,7 +112,8 @@ def main() -> int:
     if not corpus.is_dir():
         print(f"error: no corpus at {corpus}; set TRACEANALYZER_CORPUS", file=sys.stderr)
         return 2
-    new = table(ledgers(corpus))
+    with tempfile.TemporaryDirectory() as stores:
+        new = table(ledgers(corpus, lambda folder: Path(stores) / folder.name))
     text = DOCUMENT.read_text(encoding="utf-8")
     DOCUMENT.write_text(_PART.sub(lambda part: part["begin"] + new + part["end"], text), encoding="utf-8")
     return 0

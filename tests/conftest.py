@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +22,13 @@ def corpus_path() -> Path:
     return Path(os.environ.get("TRACEANALYZER_CORPUS", ROOT.parent / "shared" / "corpus"))
 
 
+def corpus_runs() -> Iterator[Path]:
+    """Return every trace and folder of traces of the corpus; none where it is absent."""
+    for folder in (corpus_path() / "kineto", corpus_path() / "nsys", corpus_path() / "more"):
+        if folder.is_dir():
+            yield from sorted(path for path in folder.iterdir() if path.suffix != ".md" and path.name[0] != ".")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--golden", action="store_true", help="rewrite golden files instead of comparing with them")
 
@@ -35,12 +43,22 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave the corpus to `make check`, and with --golden all that has no golden file."""
+    """Leave the corpus to `make check`, and with --golden all that has no golden file; begin with the longest tests.
+
+    Where one of these came last, the other processes would have nothing left to do beside it.
+    """
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
     for item in items:
         if "corpus" in getattr(item, "fixturenames", ()):
             item.add_marker("check")
     if config.getoption("--golden"):
         items[:] = [item for item in items if "golden" in getattr(item, "fixturenames", ())]
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector pass over what lasts as long as the tests, and come more rarely: it took a sixth."""
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 def _cpu_s() -> float:

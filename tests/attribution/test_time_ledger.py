@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,9 +12,9 @@ from traceanalyzer.run import Run, open_run
 
 
 @pytest.fixture(scope="module")
-def run(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+def run(corpus: Path, store_of: Callable[[Path], Path]) -> Iterator[Run]:
     """Every Kineto trace of the corpus as one run."""
-    opened = open_run(corpus / "kineto", store=tmp_path_factory.mktemp("store"))
+    opened = open_run(corpus / "kineto", store=store_of(corpus / "kineto"))
     yield opened
     opened.close()
 

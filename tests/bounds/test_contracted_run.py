@@ -18,7 +18,8 @@ from workloads.wide_jobs import wide_job
 from workloads.workloads import JOBS
 
 from traceanalyzer.attribution import Bounds, WhatIf
-from traceanalyzer.attribution.lead_scan.contracted_run import ROUNDS, ContractedRun, Meetings, RankCalls, RankScans
+from traceanalyzer.attribution.lead_scan.contracted_run import ROUNDS, ContractedRun, RankScans
+from traceanalyzer.attribution.lead_scan.meetings import Meetings, RankCalls
 from traceanalyzer.attribution.lead_scan.run_scan import JointScan
 from traceanalyzer.attribution.lead_scan.scan import UNCERTAINTIES
 from traceanalyzer.query import engine

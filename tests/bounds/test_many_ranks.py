@@ -78,6 +78,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Diagnosis:
         return run.diagnose()
 
 
+@pytest.mark.long
 @pytest.mark.check
 def test_every_culprit_among_256_ranks_is_named_in_a_short_report(planted: Diagnosis) -> None:
     report = report_of(planted)
@@ -94,6 +95,7 @@ def test_every_culprit_among_256_ranks_is_named_in_a_short_report(planted: Diagn
     assert (first.rule, first.rank) == ("dataloader-bound", PLANTED.late_loader)
 
 
+@pytest.mark.long
 @pytest.mark.check
 def test_evidence_is_of_opened_ranks(planted: Diagnosis) -> None:
     screening = planted.screening

@@ -13,12 +13,13 @@ from workloads.wide_jobs import wide_job
 from traceanalyzer.diagnosis import Diagnosis, RankSteps, StandsOut
 from traceanalyzer.query import engine
 from traceanalyzer.report import formats
-from traceanalyzer.rules import diagnose, load_rules
+from traceanalyzer.rules import diagnose, load_rules, readers
 from traceanalyzer.rules.diagnosis.overview import ledgers
 from traceanalyzer.rules.diagnosis.ranks import rank_steps
 from traceanalyzer.simulator import simulate_job
 
 MOST_LINES = 150
+RULES = load_rules(tests=False)
 
 
 def ranks_of(scenario: Any, seed: int = 1) -> tuple[RankSteps, ...]:
@@ -104,13 +105,14 @@ def test_a_wide_run_takes_no_more_lines_than_a_narrow_one(rank_count: int) -> No
     assert widest <= 100
 
 
+@pytest.mark.long
 @pytest.mark.check
 @pytest.mark.parametrize("jitter", [0.0, 0.03])
 def test_both_culprits_among_64_ranks_are_named_by_the_default_report(jitter: float) -> None:
     def report(**culprits: int) -> str:
         tables = simulate_job(wide_job(64, jitter=jitter, **culprits), seed=1).canonical_tables()
-        with engine.connect_tables(tables) as connection:
-            return shown(diagnose(connection, load_rules(), run_name="wide"))
+        with engine.connect_tables(tables, readers=readers(RULES)) as connection:
+            return shown(diagnose(connection, RULES, run_name="wide"))
 
     sick, healthy = report(late=17, slow=35), report()
     for rank, why in ((17, "waiting for the data loader"), (35, "its GPU computes")):

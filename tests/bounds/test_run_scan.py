@@ -41,6 +41,7 @@ def check_limits(bounds: Bounds) -> None:
         assert answer.saved_ns <= bounds.most_alone_ns(place)
 
 
+@pytest.mark.long
 @given(
     st.lists(st.sampled_from([200, 700, 1_500, 9_000]), min_size=8, max_size=8),
     st.lists(st.sampled_from([1.0, 1.0, 1.1, 1.4]), min_size=8, max_size=8),

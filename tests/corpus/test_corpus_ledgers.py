@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -25,9 +26,9 @@ def corpus_ledgers(root: Path) -> ModuleType:
 
 @pytest.mark.check
 def test_the_table_is_up_to_date_and_larger_shares_are_explained(
-    corpus: Path, corpus_ledgers: ModuleType, root: Path
+    corpus: Path, corpus_ledgers: ModuleType, root: Path, store_of: Callable[[Path], Path]
 ) -> None:
-    found = corpus_ledgers.ledgers(corpus)
+    found = corpus_ledgers.ledgers(corpus, store_of)
     open_ones = [
         ledger.trace
         for ledger in found

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from conftest import corpus_path
+from conftest import corpus_runs
 from report_schemas import check_document, junit_root, sarif_results
 
 from traceanalyzer.cli import cli
@@ -23,13 +23,6 @@ from traceanalyzer.settings.settings import NO_SETTINGS
 MOST_EVENTS = 200
 
 
-def runs() -> Iterator[Path]:
-    """Return every trace and folder of traces of the corpus."""
-    for folder in (corpus_path() / "kineto", corpus_path() / "nsys", corpus_path() / "more"):
-        if folder.is_dir():
-            yield from sorted(path for path in folder.iterdir() if path.suffix != ".md" and path.name[0] != ".")
-
-
 def written(diagnosis: Diagnosis, format_: str) -> str:
     stream = io.StringIO()
     formats.write_diagnosis(diagnosis, format_, stream)
@@ -37,7 +30,7 @@ def written(diagnosis: Diagnosis, format_: str) -> str:
 
 
 @pytest.mark.check
-@pytest.mark.parametrize("path", list(runs()), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", list(corpus_runs()), ids=lambda path: path.name)
 def test_reports_of_a_real_trace_follow_their_schemas(
     path: Path, tmp_path: Path, store_of: Callable[[Path], Path]
 ) -> None:

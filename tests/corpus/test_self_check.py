@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 from conftest import corpus_path
@@ -16,7 +17,7 @@ from workloads.step_programs import data_parallel, kernels
 from traceanalyzer.attribution import Bounds
 from traceanalyzer.cli import main
 from traceanalyzer.query import engine
-from traceanalyzer.rules import diagnose, load_rules
+from traceanalyzer.rules import diagnose, load_rules, readers
 from traceanalyzer.run import open_run
 from traceanalyzer.self_check import changed_tables, check_run, closing, invariance
 from traceanalyzer.self_check.bounding import shrinking
@@ -48,11 +49,19 @@ HIDDEN_LATER: dict[str, Any] = {
 }
 
 
+RULES = load_rules(tests=False)
+
+
+def connected(scenario: dict[str, Any]) -> duckdb.DuckDBPyConnection:
+    """Return a connection over a simulated run, for the built-in rules."""
+    return engine.connect_tables(simulate_job(scenario).canonical_tables(), readers=readers(RULES))
+
+
 @pytest.mark.check
 @pytest.mark.parametrize("name", SIMULATED)
 def test_every_check_holds_on_a_simulated_run(name: str) -> None:
-    con = engine.connect_tables(simulate_job(SIMULATED[name]).canonical_tables())
-    checks = check_run(con, diagnose(con, load_rules()))
+    con = connected(SIMULATED[name])
+    checks = check_run(con, diagnose(con, RULES))
     assert {check.claim: check.broken for check in checks if check.broken} == {}
     assert not any(check.skipped for check in checks)
     assert len(checks) >= 12
@@ -103,8 +112,8 @@ def test_a_window_that_truly_grows_when_more_is_removed_is_let_pass() -> None:
 
 @pytest.mark.check
 def test_fixes_of_ranks_that_wait_for_each_other_are_held_to_what_the_run_saves() -> None:
-    con = engine.connect_tables(simulate_job(TWO_LATE).canonical_tables())
-    diagnosis = diagnose(con, load_rules(tests=False))
+    con = connected(TWO_LATE)
+    diagnosis = diagnose(con, RULES)
     first = next(finding for finding in diagnosis.findings if finding.marginal_order == 1)
     # The rank alone would gain more than the run does: the other one is late as well.
     assert (first.run_saving_ns or 0) < (first.saving_ns or 0)
@@ -136,18 +145,18 @@ def test_a_ledger_with_a_hole_is_noticed() -> None:
 
 @pytest.mark.check
 def test_time_that_is_owned_twice_is_noticed() -> None:
-    con = engine.connect_tables(simulate(SIMULATED["loader or sync"]).canonical_tables())
-    diagnosis = diagnose(con, load_rules())
+    con = connected(SIMULATED["loader or sync"])
+    diagnosis = diagnose(con, RULES)
     twice = replace(diagnosis, findings=(*diagnosis.findings, *diagnosis.findings))
-    assert closing.open_claims(diagnosis, load_rules()) == ()
-    assert closing.open_claims(twice, load_rules()) != ()
+    assert closing.open_claims(diagnosis, RULES) == ()
+    assert closing.open_claims(twice, RULES) != ()
     assert closing.marginals(twice) == () or closing.marginals(twice)[0].startswith("simulated.json")
 
 
 @pytest.mark.check
 def test_an_answer_that_depends_on_the_clock_is_noticed() -> None:
-    con = engine.connect_tables(simulate(SIMULATED["loader or sync"]).canonical_tables())
-    told = invariance.summary(con, diagnose(con, load_rules()))
+    con = connected(SIMULATED["loader or sync"])
+    told = invariance.summary(con, diagnose(con, RULES))
     key = next(key for key, share in told.shares.items() if share)
     other = replace(told, shares={**told.shares, key: 0.5})
     assert invariance.differences(told, other) != ()
@@ -156,8 +165,8 @@ def test_an_answer_that_depends_on_the_clock_is_noticed() -> None:
 
 @pytest.mark.check
 def test_a_finding_that_vanishes_with_its_evidence_is_noticed() -> None:
-    con = engine.connect_tables(simulate(SIMULATED["loader or sync"]).canonical_tables())
-    told = invariance.summary(con, diagnose(con, load_rules()))
+    con = connected(SIMULATED["loader or sync"])
+    told = invariance.summary(con, diagnose(con, RULES))
     fired = {place: state for place, state in told.states.items() if state == "fired"}
     blind = replace(told, states=dict.fromkeys(fired, "clear"))
     rules = frozenset(rule for rule, _, _ in fired)
@@ -170,9 +179,9 @@ def test_bounds_that_abstain_are_not_asked() -> None:
     tables = simulate(SIMULATED["loader or sync"]).canonical_tables()
     thin = changed_tables.without_launches(tables)
     assert thin is not None
-    con = engine.connect_tables(thin)
+    con = engine.connect_tables(thin, readers=readers(RULES))
     assert Bounds.load(con).abstains(0, 0) is not None
-    assert not any(check.broken for check in check_run(con, diagnose(con, load_rules())))
+    assert not any(check.broken for check in check_run(con, diagnose(con, RULES)))
 
 
 @pytest.mark.check
@@ -192,6 +201,6 @@ def test_the_change_that_makes_a_difference_is_named(monkeypatch: pytest.MonkeyP
 
     claims = {"kernels do not matter": some_kernels, **dict(list(invariance.SAME_RUN.items())[:1])}
     monkeypatch.setattr(invariance, "SAME_RUN", claims)
-    con = engine.connect_tables(simulate(SIMULATED["loader or sync"]).canonical_tables())
-    checks = check_run(con, diagnose(con, load_rules(tests=False)))
+    con = connected(SIMULATED["loader or sync"])
+    checks = check_run(con, diagnose(con, RULES))
     assert [check.claim for check in checks if check.broken] == ["kernels do not matter"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -30,8 +30,9 @@ OPERATORS = [
 
 
 @pytest.fixture(scope="module")
-def resnet(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[traceanalyzer.Run]:
-    with traceanalyzer.open(corpus / "kineto" / RESNET, store=tmp_path_factory.mktemp("store")) as run:
+def resnet(corpus: Path, store_of: Callable[[Path], Path]) -> Iterator[traceanalyzer.Run]:
+    path = corpus / "kineto" / RESNET
+    with traceanalyzer.open(path, store=store_of(path)) as run:
         yield run
 
 

@@ -74,6 +74,7 @@ def test_generated_parts_are_up_to_date(document: Path, golden: bool) -> None:
     assert not generate.renew(document, write=golden), "run `make docs`"
 
 
+@pytest.mark.long
 @pytest.mark.check
 @pytest.mark.parametrize("folder", generate.PAGES, ids=lambda path: path.name)
 def test_pages_are_up_to_date(folder: Path, golden: bool) -> None:

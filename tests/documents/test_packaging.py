@@ -86,6 +86,7 @@ def test_make_help_lists_every_target(root: Path) -> None:
     assert [target for target in targets if f"make {target} " not in told] == []
 
 
+@pytest.mark.long
 @pytest.mark.check
 def test_what_is_built_holds_every_rule_and_query_and_runs_where_it_is_installed(root: Path, tmp_path: Path) -> None:
     build = [sys.executable, "-m", "hatchling", "build", "--directory", str(tmp_path)]

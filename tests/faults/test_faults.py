@@ -261,6 +261,7 @@ def test_signals_that_the_caller_ignores_stay_ignored(run_folder: Path) -> None:
     assert process.returncode == 7
 
 
+@pytest.mark.long
 @pytest.mark.check
 def test_any_failing_write_is_one_sentence_and_leaves_the_next_command_whole(run_folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
@@ -357,6 +358,7 @@ def test_a_library_that_ends_the_process_for_want_of_memory_is_explained(end: st
     assert "hint: use fewer --jobs, or raise the limit" in done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.check
 def test_a_thousand_files_are_one_run(tmp_path: Path) -> None:
     folder = tmp_path / "run"

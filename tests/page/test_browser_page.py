@@ -248,3 +248,14 @@ def test_page_prints(browser: Any, sample: Path) -> None:
         seen.page.emulate_media(media="print")
         assert seen.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
         assert not seen.page.locator("header").is_visible()
+
+
+def test_one_cell_that_is_hard_to_read_is_found_among_many_that_look_alike(browser: Any, tmp_path: Path) -> None:
+    rows = "".join(f"<tr><td{' class=faint' if row == 150 else ''}>{row}</td></tr>" for row in range(200))
+    file = tmp_path / "report.html"
+    head = '<!doctype html><html lang="en"><title>Cells</title><style>.faint { color: #bbb }</style>'
+    file.write_text(f"{head}<main><h1>Cells</h1><table><thead><tr><th>row<tbody>{rows}</table></main>")
+    with pytest.raises(AssertionError, match="color-contrast"):
+        check_accessibility(browser, file)
+    file.write_text(file.read_text().replace("#bbb", "#333"))
+    check_accessibility(browser, file)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from browser import check_accessibility, opened_browser
-from conftest import corpus_path
+from conftest import corpus_runs
 from html_pages import check_page, drops_of, numbers_of
 
 from traceanalyzer.report.diagnosis_blocks.plan import leading_plan
@@ -17,14 +17,6 @@ from traceanalyzer.report.html.page import page
 from traceanalyzer.report.verdict import problems
 from traceanalyzer.run import open_run
 from traceanalyzer.settings.settings import NO_SETTINGS
-
-
-def runs() -> Iterator[Path]:
-    """Return every trace and folder of traces of the corpus."""
-    folders = [corpus_path() / "kineto", corpus_path() / "nsys", corpus_path() / "more"]
-    for folder in folders:
-        if folder.is_dir():
-            yield from sorted(path for path in folder.iterdir() if path.suffix != ".md" and path.name[0] != ".")
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +27,7 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.mark.check
-@pytest.mark.parametrize("path", list(runs()), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", list(corpus_runs()), ids=lambda path: path.name)
 def test_page_of_a_real_trace_is_whole_and_says_the_numbers_of_the_diagnosis(
     path: Path, request: pytest.FixtureRequest, tmp_path: Path, store_of: Callable[[Path], Path]
 ) -> None:

@@ -222,7 +222,7 @@ COSTS_AFTER_SYNC: dict[str, Any] = {
 
 def test_a_fix_that_makes_the_window_longer_after_others_is_said_to_and_the_order_adds_up() -> None:
     run = simulate(COSTS_AFTER_SYNC)
-    con = engine.connect_tables(run.canonical_tables())
+    con = engine.connect_tables(run.canonical_tables(), readers=readers(RULES))
     diagnosis = diagnose(con, RULES)
     (plan,) = diagnosis.plans
     assert [fix.rule for fix in plan.fixes] == ["sampling-sync", "h2d-exposed"]

@@ -8,9 +8,10 @@ import pytest
 
 from traceanalyzer.diagnosis import Finding
 from traceanalyzer.query import engine
-from traceanalyzer.rules import diagnose, load_rules
+from traceanalyzer.rules import diagnose, load_rules, readers
 from traceanalyzer.simulator import simulate
 
+RULES = load_rules(tests=False)
 # Kernels of an A100, which reach 60 % of its 312 TFLOP/s, under the name of a device with 989.
 SLOW_MATMULS = {
     "steps": 6,
@@ -39,8 +40,8 @@ OF_MATMULS = {
 
 
 def finding(rule_id: str, scenario: dict[str, Any]) -> Finding:
-    con = engine.connect_tables(simulate(scenario).canonical_tables())
-    (found,) = (item for item in diagnose(con, load_rules(tests=False)).findings if item.rule == rule_id)
+    con = engine.connect_tables(simulate(scenario).canonical_tables(), readers=readers(RULES))
+    (found,) = (item for item in diagnose(con, RULES).findings if item.rule == rule_id)
     return found
 
 
@@ -84,6 +85,6 @@ def test_steps_without_the_second_forward_pass_save_what_the_finding_says_at_mos
 
 @pytest.mark.check
 def test_slow_matmuls_are_told_once() -> None:
-    con = engine.connect_tables(simulate(SLOW_MATMULS).canonical_tables())
-    told = {item.rule for item in diagnose(con, load_rules(tests=False)).findings}
+    con = engine.connect_tables(simulate(SLOW_MATMULS).canonical_tables(), readers=readers(RULES))
+    told = {item.rule for item in diagnose(con, RULES).findings}
     assert told & OF_MATMULS == {"gemm-below-roofline"}

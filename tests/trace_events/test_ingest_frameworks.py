@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +11,14 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from conftest import corpus_runs
 from nsys_export import STRINGS, ingest, launched
 from text_tables import rows
 from trace_event_tables import events, read, slice_text
 
-from traceanalyzer.ingest import IngestOptions
 from traceanalyzer.ingest.frameworks import recognise_framework
-from traceanalyzer.ingest.nsys import NsysIngester
 from traceanalyzer.ingest.sink import TraceSink
-from traceanalyzer.ingest.trace_events import TraceEventIngester
+from traceanalyzer.run import open_run
 
 NAMES = """
 place  framework     name
@@ -165,25 +165,17 @@ nsys/tensorrt_nvtx_only_2022.4         nsys      tensorrt
 """
 
 
-def test_every_real_trace_is_told_for_what_it_is(corpus: Path, tmp_path: Path) -> None:
+def test_every_real_trace_is_told_for_what_it_is(corpus: Path, store_of: Callable[[Path], Path]) -> None:
     known = {row["trace"]: (row["recorder"], row["framework"]) for row in rows(OF_CORPUS)}
-    found, expected = {}, {}
-    for path in sorted(corpus.rglob("*.*")):
-        if not path.name.endswith((".json.gz", ".sqlite")):
-            continue
-        name = str(path.relative_to(corpus)).removesuffix(".json.gz").removesuffix(".sqlite")
-        found[name] = _told(path, tmp_path / name)
-        expected[name] = {known.get(name, ("kineto", "pytorch"))}
-    assert found == expected
-    assert known.keys() <= found.keys()
+    found: dict[str, set[tuple[str, str | None]]] = {}
+    for path in corpus_runs():
+        with open_run(path, store=store_of(path), attribution=False) as run:
+            for file, recorder, framework in run.sql("SELECT path, recorder, framework FROM traces").fetchall():
+                found.setdefault(_name(Path(file), corpus), set()).add((recorder, framework))
+    names = {_name(path, corpus) for path in corpus.rglob("*.*") if path.name.endswith((".json.gz", ".sqlite"))}
+    assert found == {name: {known.get(name, ("kineto", "pytorch"))} for name in names}
+    assert known.keys() <= names
 
 
-def _told(path: Path, folder: Path) -> set[tuple[str, str | None]]:
-    """Return recorder and framework of each trace of a file."""
-    folder.mkdir(parents=True)
-    ingester = NsysIngester() if path.suffix == ".sqlite" else TraceEventIngester()
-    ingester.ingest(path, folder, IngestOptions())
-    files = [str(file) for file in folder.glob("*/traces.parquet")]
-    with duckdb.connect() as connection:
-        found = connection.execute("SELECT recorder, framework FROM read_parquet($files)", {"files": files}).fetchall()
-    return set(found)
+def _name(path: Path, corpus: Path) -> str:
+    return str(path.relative_to(corpus)).removesuffix(".json.gz").removesuffix(".sqlite")

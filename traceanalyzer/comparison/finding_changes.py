@@ -98,7 +98,7 @@ def _why_absent(rule: str, before: Sequence[FindingSummary], side: Sequence[Summ
         return "in the noise", f"saves {share:.1%} there, less than the steps differ".replace("%", " %")
     outcomes = {summary.outcomes.get(rule, "abstained") for summary in side}
     if outcomes <= {"abstained"}:
-        return "not looked", "the rule could not look: data not recorded"
+        return "not looked", "rule skipped: data not recorded"
     if outcomes & {"fired", "latent"}:
         return "hidden", "owned by another finding or rank"
     was_latent = all(finding.status == "latent" for finding in before)

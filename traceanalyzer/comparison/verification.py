@@ -36,7 +36,7 @@ class Promise:
     title: str
     bound_ns: int
     owned_buckets: Times  # time of the base that the finding alone owned
-    saved_least_ns: int | None = None  # None: cannot be told, for `unknown`
+    saved_least_ns: int | None = None  # None: not known, for `unknown`
     saved_most_ns: int | None = None
     unknown: str = ""
 
@@ -107,7 +107,7 @@ def _measured(
     changed: Times,
     back_ns: int,
 ) -> Promise:
-    """Return the promise with what was saved of the time that its finding owned, or why that cannot be told."""
+    """Return the promise with what was saved of the time that its finding owned, or why that is not known."""
     if not promise.owned_ns:
         return replace(promise, unknown=_not_separable(promise, others) or "no time of its own is recorded")
     in_ledger_ns = sum(min(ns, base_times.get(bucket, 0)) for bucket, ns in promise.owned_buckets.items())

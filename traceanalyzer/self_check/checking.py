@@ -37,7 +37,7 @@ def check_run(
     options: AttributionOptions | None = None,
 ) -> list[CheckResult]:
     """Run every check on a run and its diagnosis."""
-    rules = load_rules(rule_paths)
+    rules = load_rules(rule_paths, tests=False)
     options = options or AttributionOptions()
     return [*_of_the_answer(con, diagnosis, rules), *_of_changed_tables(con, diagnosis, rules, params or {}, options)]
 

@@ -12,7 +12,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from traceanalyzer.attribution.lead_scan.contracted_run import RankCalls
+from traceanalyzer.attribution.lead_scan.meetings import RankCalls
 from traceanalyzer.attribution.lead_scan.scan import LOADER_WORKERS, STREAM_WAITS, Scan
 from traceanalyzer.attribution.vocabulary.arrow_columns import column
 

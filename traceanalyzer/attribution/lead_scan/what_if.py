@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import duckdb
 
-from traceanalyzer.attribution.lead_scan.bounds import Bounds, RunBound
+from traceanalyzer.attribution.lead_scan.bounds import Bounds
+from traceanalyzer.attribution.lead_scan.run_bounds import RunBound
 from traceanalyzer.attribution.lead_scan.scan import UNCERTAINTIES, WhatIf
 from traceanalyzer.attribution.lead_scan.stored_scans import Place
 from traceanalyzer.attribution.vocabulary.buckets import CAUSES

@@ -1,4 +1,4 @@
--- Operations and least bytes of matrix products, from signatures as operator_costs reads them: an m x k matrix times a
+-- Operations and least bytes of matmuls, from signatures as operator_costs reads them: an m x k matrix times a
 -- k x n matrix takes 2 m n k operations, and reads both and writes m x n elements. What is added (addmm, baddbmm, addmv)
 -- is read unless its factor beta is 0. Scales and bias of scaled products are read too. Of grouped products (tokens m x k,
 -- one k x n matrix a group) each token meets one group; how many meet which is data, so the bytes count every group once.

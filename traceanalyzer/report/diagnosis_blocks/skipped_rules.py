@@ -1,4 +1,4 @@
-"""Which rules could not look, why, and what to record next time."""
+"""Which rules were skipped, why, and what to record next time."""
 
 from __future__ import annotations
 

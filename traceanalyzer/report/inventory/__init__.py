@@ -39,7 +39,7 @@ class Inventory:
     events: list[Row]
     defects: list[Row]
     metadata: list[Row]
-    doubts: list[str]  # what limits trust, a sentence each
+    uncertainties: list[str]  # what limits trust, a sentence each
     missing: list[str]  # what was not recorded, and how to record it
 
 
@@ -54,7 +54,7 @@ def take_inventory(con: duckdb.DuckDBPyConnection) -> Inventory:
         _rows(con, "events"),
         defects,
         metadata,
-        [*rank_doubts(traces), *_doubts(traces, defects)],
+        [*rank_uncertainties(traces), *_uncertainties(traces, defects)],
         _missing(traces),
     )
 
@@ -64,46 +64,46 @@ def query(name: str) -> str:
     return (Path(__file__).parent / f"{name}.sql").read_text(encoding="utf-8")
 
 
-def rank_doubts(traces: list[Row]) -> list[str]:
+def rank_uncertainties(traces: list[Row]) -> list[str]:
     """Say which ranks are there twice, which are absent, and which traces name none."""
-    doubts = []
+    uncertainties = []
     ranks = Counter(trace["rank"] for trace in traces if trace["rank"] is not None)
     for rank, count in sorted(ranks.items()):
         if count > 1:
             names = ", ".join(trace["trace"] for trace in traces if trace["rank"] == rank)
-            doubts.append(f"rank {rank} occurs {count} times: {names}")
+            uncertainties.append(f"rank {rank} occurs {count} times: {names}")
     world = max((trace["world_size"] or 0 for trace in traces), default=0)
     expected = world or (max(ranks) + 1 if len(ranks) > 1 else 0)
     absent = [rank for rank in range(expected) if rank not in ranks]
     if absent and ranks:
-        doubts.append(
+        uncertainties.append(
             f"{counted(len(absent), 'rank')} of {expected} absent ({ranges(absent)}): any of them may be a straggler"
         )
     nameless = [trace["trace"] for trace in traces if trace["rank"] is None]
     if nameless and len(traces) > 1:
-        doubts.append(f"{counted(len(nameless), 'trace')} without a rank: {', '.join(nameless[:3])}")
-    return doubts
+        uncertainties.append(f"{counted(len(nameless), 'trace')} without a rank: {', '.join(nameless[:3])}")
+    return uncertainties
 
 
-def _doubts(traces: list[Row], defects: list[Row]) -> list[str]:
-    doubts = []
+def _uncertainties(traces: list[Row], defects: list[Row]) -> list[str]:
+    uncertainties = []
     for trace in traces:
         name = f"{trace['trace']}: " if len(traces) > 1 else ""
         if trace["truncated"]:
-            doubts.append(f"{name}the file ends early; what follows the cut is not known")
+            uncertainties.append(f"{name}the file ends early; what follows the cut is not known")
         if not trace["gpu_op_count"]:
-            doubts.append(f"{name}no GPU work was found; nothing can be said about the GPU")
+            uncertainties.append(f"{name}no GPU work was found; nothing can be said about the GPU")
         elif trace["launch_share"] < TRUSTED_LAUNCH_SHARE:
-            doubts.append(
+            uncertainties.append(
                 f"{name}{percent(1 - trace['launch_share'])} of the GPU work has no launch in the trace; "
                 "why the GPU waited for that work is not known"
             )
         if trace["gpu_op_count"] and not trace["step_count"]:
-            doubts.append(f"{name}no steps were found; times are of the whole trace, warm-up included")
+            uncertainties.append(f"{name}no steps were found; times are of the whole trace, warm-up included")
     lost = sum(defect["defect_count"] for defect in defects if defect["severity"] == "loss")
     if lost:
-        doubts.append(f"{counted(lost, 'event')} or records lost in reading; see the defects")
-    return doubts
+        uncertainties.append(f"{counted(lost, 'event')} or records lost in reading; see the defects")
+    return uncertainties
 
 
 def _missing(traces: list[Row]) -> list[str]:

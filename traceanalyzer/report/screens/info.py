@@ -39,7 +39,9 @@ def sections(inventory: Inventory, run: str, *, verbose: bool = False) -> list[S
         *_devices(inventory, verbose=verbose),
         *_links(shown),
         *_events(inventory),
-        Section((Bullets(tuple(map(Text, inventory.doubts or ["no issues found"]))),), Heading("How far to trust it")),
+        Section(
+            (Bullets(tuple(map(Text, inventory.uncertainties or ["no issues found"]))),), Heading("How far to trust it")
+        ),
         *_missing(inventory),
         defects_section(inventory, verbose=verbose),
         *_metadata(inventory, verbose=verbose),

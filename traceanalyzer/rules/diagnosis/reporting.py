@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from traceanalyzer.rules.diagnosis.findings import (
 )
 from traceanalyzer.rules.diagnosis.firing import BELOW_NOISE, Evaluator
 from traceanalyzer.rules.diagnosis.opening import Opening, choose_opened
+from traceanalyzer.rules.diagnosis.planning import Planned
 from traceanalyzer.rules.diagnosis.ranks import rank_steps
 from traceanalyzer.rules.evaluation.places import Place, RunPlaces
 from traceanalyzer.rules.evaluation.verdicts import Verdict
@@ -36,11 +37,7 @@ class Results:
 
     quality: Sequence[Verdict]
     verdicts: Sequence[Verdict]  # of the rules that find what costs time, in every state
-    fired: Sequence[Verdict]  # quality, findings and latent findings, without those that a finer one replaces
-    suppressed: Set[Key]
-    refined: Mapping[Key, str]  # what a finer finding replaces, with the rule of that one
-    owned: Mapping[Key, Mapping[str, int]]  # by bucket
-    orders: Mapping[Place, FixOrder]
+    planned: Planned
     explained: Explained
 
 
@@ -56,14 +53,21 @@ def build_diagnosis(
     """Return the diagnosis; reads the claims that `share_out` left in the connection."""
     con, run = evaluator.con, evaluator.run
     ranked = {
-        key_of(v): item for order in results.orders.values() for item in order.items for v in item.candidate.verdicts
+        key_of(v): item
+        for order in results.planned.orders.values()
+        for item in order.items
+        for v in item.candidate.verdicts
     }
     latent = {key: item for key, item in ranked.items() if item.status == LATENT}
-    visible = [verdict for verdict in results.fired if key_of(verdict) not in results.suppressed]
-    silent = [verdict for verdict in results.fired if key_of(verdict) in results.suppressed]
+    visible = [verdict for verdict in results.planned.fired if key_of(verdict) not in results.planned.suppressed]
+    silent = [verdict for verdict in results.planned.fired if key_of(verdict) in results.planned.suppressed]
     judged = sorted((*results.quality, *results.verdicts), key=lambda verdict: verdict.rule.id)
-    outcomes = [_outcome(run, v, overrides, results.refined, latent) for v in (*judged, *results.explained.verdicts)]
-    plans = tuple(plan_of(context, place, order) for place, order in sorted(results.orders.items(), key=_place_order))
+    outcomes = [
+        _outcome(run, v, overrides, results.planned.refined, latent) for v in (*judged, *results.explained.verdicts)
+    ]
+    plans = tuple(
+        plan_of(context, place, order) for place, order in sorted(results.planned.orders.items(), key=_place_order)
+    )
     ledgers = overview.ledgers(con)
     run_ledger = overview.run_ledger(con, ledgers) if context.run_savings is not None else None
     ranks = rank_steps(con, ledgers)
@@ -108,7 +112,7 @@ def _findings(
         key = key_of(verdict)
         under = results.explained.under.get(key, ())
         explanations = tuple(build_explanation(run, item, values[item.rule.id]) for item in under)
-        owned, ordered = results.owned.get(key, {}), ranked.get(key)
+        owned, ordered = results.planned.owned.get(key, {}), ranked.get(key)
         findings.append(build_finding(run, verdict, values[verdict.rule.id], owned, ordered, explanations))
     return merge_ranks(findings)
 
@@ -118,7 +122,7 @@ def _proven(
 ) -> list[Finding]:
     """Return findings with their evidence, where it is of a rank that is opened, or of the run."""
     under = [item for items in results.explained.under.values() for item in items]
-    proving = {key_of(verdict): verdict for verdict in (*results.fired, *under)}
+    proving = {key_of(verdict): verdict for verdict in (*results.planned.fired, *under)}
     opened = None if screening is None else {None, *screening.opened}
     return [
         with_evidence(evaluator.con, evaluator.run, finding, proving, evaluator.values)

@@ -9,7 +9,7 @@ from traceanalyzer.rules.evaluation.removals import Device, Removal, RemovalKey
 
 if TYPE_CHECKING:
     from traceanalyzer.attribution import Bounds, WhatIf
-    from traceanalyzer.attribution.lead_scan.bounds import RunBound
+    from traceanalyzer.attribution.lead_scan.run_bounds import RunBound
 
 Removals = Mapping[Device, Removal]
 

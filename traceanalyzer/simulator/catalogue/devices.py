@@ -41,7 +41,7 @@ class Device:
         return {7: "volta", 8: "ampere", 9: "hopper"}.get(self.compute_major, "blackwell")
 
     def tflops(self, precision: str) -> float:
-        """Return the peak rate of matrix products in a precision."""
+        """Return the peak rate of matmuls in a precision."""
         return {"fp32": self.fp32_tflops, "tf32": self.tf32_tflops}.get(precision, self.half_tflops)
 
 

@@ -195,7 +195,7 @@ _FIXED_NAMES = {
 
 
 def input_dims(operator: str, kernel: Kernel, dur_ns: int, device: Device) -> tuple[list[list[int]], list[str]]:
-    """Return an operator's input shapes and types; those of matrix products fit the duration at 60 % of the peak."""
+    """Return an operator's input shapes and types; those of matmuls fit the duration at 60 % of the peak."""
     if kernel.kernel_class in ("gemm", "bmm"):
         width = 64 if kernel.kernel_class == "bmm" else 4096
         if kernel.row_count is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import xxhash
 
@@ -75,5 +76,10 @@ def _below(above: Ancestry, parent: int, taken: HostSlice) -> Ancestry:
 
 def stack_below(above: int, name: str) -> int:
     """Return the stack of a slice of this name below the stack `above`, as a signed number of 64 bits."""
-    number = (above * _STACK_FACTOR + xxhash.xxh3_64_intdigest(name.encode())) % 2**64
+    number = (above * _STACK_FACTOR + _hash_of(name)) % 2**64
     return number - 2**64 if number >= 2**63 else number
+
+
+@lru_cache
+def _hash_of(name: str) -> int:
+    return xxhash.xxh3_64_intdigest(name.encode())

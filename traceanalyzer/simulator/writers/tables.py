@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from traceanalyzer import schema
@@ -16,6 +17,7 @@ from traceanalyzer.simulator.writers.events import TraceEvent, copy_name, kernel
 from traceanalyzer.simulator.writers.kineto import BASE_NS, begin_ns, metadata_values, readable_events
 
 Row = dict[str, Any]
+_JSON = msgspec.json.Encoder()
 
 
 def canonical_tables(
@@ -159,7 +161,7 @@ def _event_rows(
         elif event.phase != "M":
             add(*_other_row(event, at, start_ns, thread_id))
         if event.args and event.phase != "M":
-            add("event_args", {"event_id": at, "args": json.dumps(event.args)})
+            add("event_args", {"event_id": at, "args": _JSON.encode(event.args).decode()})
     rows.get("host_slices", []).sort(
         key=lambda row: (row["thread_id"], row["start_ns"], -row["dur_ns"], row["slice_id"])
     )

@@ -1,4 +1,4 @@
-"""How far to trust it: what is wrong with the traces, what was changed about rules, and which could not look."""
+"""How far to trust it: what is wrong with the traces, what was changed about rules, and which were skipped."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LONGEST_EXAMPLE = 240
 
 
 def section(source: PageSource) -> Part | None:
-    """Return everything that limits what the page says; each rule that could not look, with what to record."""
+    """Return everything that limits what the page says; each rule that was skipped, with what to record."""
     diagnosis = source.diagnosis
     defects = _defects(source)
     suppressed = [

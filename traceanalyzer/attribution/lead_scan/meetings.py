@@ -1,0 +1,202 @@
+"""Where the devices of a run meet: their collectives and messages, ordered, and the leads that these pass on."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from traceanalyzer.attribution.lead_scan.contraction import UNLIMITED, Arrivals, Numbers
+from traceanalyzer.attribution.lead_scan.scan import Scan
+from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW
+from traceanalyzer.attribution.vocabulary.buckets import MESSAGE, Flags, Ints
+
+
+@dataclass(frozen=True)
+class RankCalls:
+    """The collectives and messages of one device that all their members have matched, in the order of its scan."""
+
+    position: Ints  # in the scan
+    match: Ints
+    wait_ns: Ints  # for the last member
+    dur_ns: Ints
+    end_ns: Ints
+    is_message: Flags
+
+    @classmethod
+    def of_scan(cls, scan: Scan) -> Self:
+        """Return the calls of a scan."""
+        at = np.flatnonzero(scan.match != NO_ROW)
+        is_message = scan.cause_of_op.where(lambda name: name == MESSAGE)
+        return cls(at, scan.match[at], scan.wait[at], scan.dur[at], scan.end[at], is_message[at])
+
+    def taken(self, which: Ints | Flags) -> RankCalls:
+        """Return some of the calls."""
+        return RankCalls(*(getattr(self, name)[which] for name in RankCalls.__dataclass_fields__))
+
+
+@dataclass(frozen=True)
+class Meetings:
+    """Where the devices of a run meet, in an order in which each can reach its own: levels that share no device."""
+
+    calls: tuple[RankCalls, ...]  # of each device, without those that are not whole or would deadlock
+    first: Ints  # the number of each device's first call: calls are numbered device by device
+    steps: tuple[_Step, ...]
+
+    @classmethod
+    def of_calls(cls, calls: Sequence[RankCalls], sizes: Mapping[int, int]) -> Self:
+        """Find the meetings of devices; `sizes` is how many members each collective has, in the run and outside."""
+        matches, code, present = np.unique(
+            np.concatenate([np.zeros(0, np.int64), *(own.match for own in calls)]),
+            return_inverse=True,
+            return_counts=True,
+        )
+        code = code.astype(np.int32)
+        whole = present == np.asarray([sizes.get(match, 0) for match in matches.tolist()], np.int64)
+        codes = np.split(code, np.cumsum([len(own.match) for own in calls])[:-1])
+        levels, left_out = _levels([own[whole[own]] for own in codes], present)
+        whole[left_out] = False
+        kept = [
+            own if whole[of_own].all() else own.taken(whole[of_own]) for own, of_own in zip(calls, codes, strict=True)
+        ]
+        code = code[whole[code]]
+        first = np.cumsum([0, *(len(own.match) for own in kept)])
+        order = np.lexsort((code, levels[code])).astype(np.int32)
+        edges = np.flatnonzero(np.diff(levels[code[order]], prepend=NO_ROW, append=NO_ROW)).tolist()
+        wait, dur, is_message = (
+            np.concatenate([getattr(own, name) for own in kept] or [np.zeros(0, np.int64)])
+            for name in ("wait_ns", "dur_ns", "is_message")
+        )
+        steps = []
+        for low, high in itertools.pairwise(edges):
+            mine = order[low:high]
+            meeting = np.flatnonzero(np.diff(code[mine], prepend=NO_ROW))
+            of_call = np.repeat(np.arange(len(meeting), dtype=np.int32), np.diff(np.append(meeting, len(mine))))
+            messages = np.logical_or.reduceat(is_message[mine], meeting)[of_call]
+            transfer = np.maximum(0, np.minimum.reduceat(dur[mine], meeting))
+            steps.append(_Step(mine, meeting, of_call, wait[mine][:, None], messages[:, None], transfer))
+        return cls(tuple(kept), first, tuple(steps))
+
+    def __bool__(self) -> bool:
+        """Return whether any devices meet."""
+        return self.count > 0
+
+    @property
+    def count(self) -> int:
+        """The number of calls."""
+        return int(self.first[-1])
+
+    def begun(self, found: Arrivals, left: Ints) -> Ints:
+        """Return the leads with which calls begin where calls are left with these, as contracted scans have it."""
+        padded = np.concatenate([left, np.full((1, left.shape[1]), UNLIMITED)])
+        return _least(found, slice(None), padded)
+
+    def leads(self, found: Arrivals, more_ns: Ints, balanced: Flags) -> tuple[Ints, Ints]:
+        """Return the leads with which calls are left and begun, given how their devices arrive.
+
+        `found` has the arrivals of all devices, where `before` numbers calls; `more_ns` is added to each arrival.
+        `balanced` says of each call in which what-ifs its device is never late.
+        """
+        left = np.zeros((self.count + 1, more_ns.shape[1]), np.int64)
+        left[NO_ROW] = UNLIMITED
+        begun = np.zeros_like(more_ns)
+        for calls, meeting, of_call, wait, is_message, transfer in self.steps:
+            start = _least(found, calls, left) + more_ns[calls]
+            begun[calls] = start
+            even = balanced[calls] & ~is_message
+            arrival = wait + start
+            cut = np.minimum.reduceat(found.shorter_ns[calls] - np.where(even, wait, 0), meeting)
+            awaited = np.minimum.reduceat(np.where(even, UNLIMITED, arrival), meeting)
+            lead = awaited
+            if even.any():
+                lead = np.where(np.logical_and.reduceat(even, meeting), np.maximum.reduceat(arrival, meeting), awaited)
+            left[calls] = (lead + np.clip(cut, 0, transfer[:, None]))[of_call]
+        return left[:-1], begun
+
+    def most_by_one(self) -> Ints:
+        """Return, by device, the sum of what each meeting gains where that device, alone, was the last."""
+        device, most = self._device(), np.zeros(len(self.calls), np.int64)
+        for calls, meeting, of_call, wait, *_ in self.steps:
+            by_wait = np.lexsort((wait[:, 0], of_call))
+            has_second = np.diff(np.append(meeting, len(calls))) > 1
+            last, second = by_wait[meeting[has_second]], by_wait[meeting[has_second] + 1]
+            np.add.at(most, device[calls[last]], wait[second, 0])
+        return most
+
+    def _device(self) -> Numbers:
+        """Return the device of each call."""
+        return np.repeat(np.arange(len(self.calls), dtype=np.int32), np.diff(self.first))
+
+    def off_by(self, error_ns: Ints) -> Ints:
+        """Return how far off the lead of each call is at most, where arrivals were off by `error_ns`."""
+        error_ns = np.abs(error_ns)
+        off = np.zeros_like(error_ns)
+        if not error_ns.any():
+            return off
+        device = self._device()
+        so_far = np.zeros((len(self.calls), error_ns.shape[1]), np.int64)
+        for calls, meeting, of_call, *_ in self.steps:
+            worst = np.maximum.reduceat(so_far[device[calls]] + error_ns[calls], meeting)[of_call]
+            off[calls] = so_far[device[calls]] = worst
+        return off
+
+
+class _Step(NamedTuple):
+    """The meetings of one level."""
+
+    calls: Numbers  # those of a meeting next to each other
+    meeting: Ints  # where in `calls` each meeting begins
+    of_call: Numbers  # the meeting of each call
+    wait: Ints
+    is_message: Flags
+    transfer: Ints  # of each meeting
+
+
+def _least(found: Arrivals, calls: Numbers | slice, left: Ints) -> Ints:
+    """Return the leads with which calls begin; the last row of `left` stands for no call."""
+    lanes = np.arange(left.shape[1])
+    start = found.limit_ns[calls].copy()
+    for nth in range(found.before.shape[1]):
+        np.minimum(start, left[found.before[calls, nth], lanes] + found.slack_ns[calls, nth], out=start)
+    return start
+
+
+def _levels(codes: Sequence[Numbers], sizes: Ints) -> tuple[Numbers, Ints]:
+    """Return the level of each match, and the matches that would deadlock; `codes` are each device's matches."""
+    ends = np.cumsum([len(own) for own in codes])
+    flat = np.concatenate([np.zeros(0, np.int32), *codes])
+    head = ends - [len(own) for own in codes]
+    level, there = np.full(len(sizes), NO_ROW, np.int32), np.zeros(len(sizes), np.int64)
+    left_out: list[int] = []
+    arriving = np.flatnonzero(head < ends)
+    number = 0
+    while True:
+        np.add.at(there, flat[head[arriving]], 1)
+        waiting = np.flatnonzero(head < ends)
+        if not len(waiting):
+            return level, np.asarray(left_out, np.int64)
+        of_waiting = flat[head[waiting]]
+        ready = there[of_waiting] == sizes[of_waiting]
+        if ready.any():
+            level[of_waiting[ready]] = number
+            number += 1
+            arriving = waiting[ready]
+        else:
+            # The same meeting is left out as in the scan of all events: what the first device that is stuck waits for.
+            left_out.append(int(of_waiting[0]))
+            arriving = waiting[of_waiting == of_waiting[0]]
+        head[arriving] += 1
+        arriving = _past(flat, head, ends, arriving, left_out)
+
+
+def _past(flat: Numbers, head: Ints, ends: Ints, devices: Ints, left_out: list[int]) -> Ints:
+    """Move devices past meetings that are left out, and return those that have one more."""
+    going = devices
+    while left_out and len(going):
+        going = going[head[going] < ends[going]]
+        going = going[np.isin(flat[head[going]], left_out)]
+        head[going] += 1
+    return devices[head[devices] < ends[devices]]

@@ -1,0 +1,200 @@
+"""What removing causes saves of a run, whose ranks wait for each other in collectives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from traceanalyzer.attribution.lead_scan.contracted_run import ContractedRun
+from traceanalyzer.attribution.lead_scan.device_bounds import DeviceBounds
+from traceanalyzer.attribution.lead_scan.run_scan import JointScan
+from traceanalyzer.attribution.lead_scan.scan import LANES_FROM, WhatIf
+from traceanalyzer.attribution.lead_scan.stored_scans import Place
+from traceanalyzer.attribution.vocabulary.buckets import Ints
+
+# More what-ifs of all ranks at once would take more memory and hardly less time.
+_LANES = 16
+
+
+@dataclass(frozen=True)
+class RunBound:
+    """What a what-if saves of a run, which takes as long as its slowest rank, and of each of its devices.
+
+    Of many ranks that could not be shown to be exact (see `contracted_run`), these are the most that is saved, and
+    `least` is the least.
+    """
+
+    saved_ns: int
+    window_ns: int  # of the slowest device
+    devices: Mapping[Place, int]
+    least: Self | None = None
+
+    @property
+    def open_ns(self) -> int:
+        """How much less may be saved."""
+        return 0 if self.least is None else self.saved_ns - self.least.saved_ns
+
+
+class _Gain(NamedTuple):
+    """How much closer the collectives are between which a window is measured: at most, and how much less it may be."""
+
+    most_ns: int
+    open_ns: int = 0
+
+
+@dataclass(frozen=True)
+class WholeRun:
+    """All devices of a run together, and what each what-if saves of it."""
+
+    devices: Mapping[Place, DeviceBounds]
+    together: JointScan | ContractedRun
+    places: tuple[Place, ...]  # of the scans of `together`
+
+    def of_each(self, asked: Sequence[Mapping[Place, WhatIf]]) -> list[RunBound]:
+        """Return what the run saves with each mapping, which has a what-if for some devices or all."""
+        answers: list[RunBound] = []
+        at_once = _LANES if isinstance(self.together, JointScan) else len(asked)
+        for start in range(0, len(asked), max(at_once, 1)):
+            of_places = [
+                [what_ifs.get(place, WhatIf()) for place in self.places] for what_ifs in asked[start : start + at_once]
+            ]
+            answers += map(self._of_run, of_places, self._gains(of_places))
+        return answers
+
+    def _gains(self, asked: Sequence[Sequence[WhatIf]]) -> list[list[_Gain]]:
+        """Return for each question how much each device gains between the collectives of its measurement."""
+        if not self.together.meetings:
+            return [[_Gain(0)] * len(self.places) for _ in asked]
+        if isinstance(self.together, ContractedRun):
+            return self._contracted_gains(self.together, asked)
+        of_asked: list[Sequence[Sequence[int] | Ints | None]]
+        if len(asked) < LANES_FROM:
+            of_asked = [self.together.leads(what_ifs) for what_ifs in asked]
+        else:
+            ends = self.together.leads_at_once(asked)
+            of_asked = [[None if leads is None else leads[:, lane] for leads in ends] for lane in range(len(asked))]
+        return [[self._gain(*of_place) for of_place in zip(self.places, of_one, strict=True)] for of_one in of_asked]
+
+    def _gain(self, place: Place, leads: Sequence[int] | Ints | None) -> _Gain:
+        between = self._measured_between[place]
+        if between is None or leads is None:
+            return _Gain(0)
+        first, last = between
+        return _Gain(int(leads[last]) - (0 if first is None else int(leads[first])))
+
+    def _contracted_gains(self, together: ContractedRun, asked: Sequence[Sequence[WhatIf]]) -> list[list[_Gain]]:
+        measured: dict[int, list[int]] = {}  # numbers of calls, by device
+        for at, place in enumerate(self.places):
+            if (between := self._measured_between[place]) is not None:
+                low = int(together.meetings.first[at])
+                measured[at] = [low + together.positions[at].index(item) for item in between if item is not None]
+        found = together.leads(asked, np.asarray([call for calls in measured.values() for call in calls], np.int64))
+        gains = np.zeros((2, len(self.places), len(asked)), np.int64)
+        row = 0
+        for at, calls in measured.items():
+            last = row + len(calls) - 1
+            gains[0, at] = found.lead_ns[last] + found.off_ns[last]
+            gains[1, at] = 2 * found.off_ns[last]
+            if len(calls) == 2:
+                gains[0, at] -= found.lead_ns[row] - found.off_ns[row]
+                gains[1, at] += 2 * found.off_ns[row]
+            row += len(calls)
+        return [[_Gain(*pair) for pair in gains[:, :, lane].T.tolist()] for lane in range(len(asked))]
+
+    @cached_property
+    def most_alone_ns(self) -> Ints:
+        """A limit of what the run can save by changes on one device alone, by place, found without a scan.
+
+        No other device ends earlier than its waits for this one allow, and the run ends with the last.
+        """
+        windows_ns = np.asarray([self.devices[place].window_ns for place in self.places])
+        stretches = np.asarray([self._stretch(place) for place in self.places])
+        if isinstance(self.together, ContractedRun):
+            return _most_alone(windows_ns, stretches, self.together.most_by_one)
+        stretches = stretches[:, None]
+        left_ns = windows_ns[:, None] - np.ceil(self.together.most_by_others * stretches)
+        np.fill_diagonal(left_ns, 0)
+        limits: Ints = (windows_ns.max() - left_ns.max(axis=0)).astype(np.int64)
+        return limits
+
+    @cached_property
+    def _measured_between(self) -> dict[Place, tuple[int | None, int] | None]:
+        """By place: the positions of the collectives between which its saving is measured."""
+        return {place: _between(self.devices[place], self.together.positions[i]) for i, place in enumerate(self.places)}
+
+    def _stretch(self, place: Place) -> float:
+        """Return what a lead between the collectives of a place's measurement is of its window."""
+        between = self._measured_between[place]
+        if between is None:
+            return 1.0
+        return self.devices[place].window_ns / self._measured_ns(place, between)
+
+    def _measured_ns(self, place: Place, between: tuple[int | None, int]) -> int:
+        first, last = between
+        ends = self.devices[place].facts.end_at
+        # A window that begins ahead of its first op begins where it does, whatever is removed.
+        begun_ns = int(self.devices[place].window["start_ns"]) if first is None else ends[first]
+        return ends[last] - begun_ns
+
+    def _of_run(self, what_ifs: Sequence[WhatIf], gains: Sequence[_Gain]) -> RunBound:
+        """Return what the run saves with one what-if per place, from the gains between its collectives."""
+        saved, least, lengths = {}, {}, {}
+        for i, place in enumerate(self.places):
+            between = self._measured_between[place]
+            window_ns = self.devices[place].window_ns
+            lengths[place] = window_ns
+            if between is None:
+                saved[place] = least[place] = self.devices[place].savings([what_ifs[i]])[0].saved_ns
+                continue
+            measured_ns, gain = self._measured_ns(place, between), gains[i]
+            saved[place] = min(max(0, round(gain.most_ns * window_ns / measured_ns)), window_ns)
+            at_least = min(max(0, round((gain.most_ns - gain.open_ns) * window_ns / measured_ns)), window_ns)
+            least[place] = saved[place] if not gain.open_ns else at_least
+        most = _run_bound(lengths, saved)
+        return most if least == saved else replace(most, least=_run_bound(lengths, least))
+
+
+def _run_bound(lengths: Mapping[Place, int], saved: Mapping[Place, int]) -> RunBound:
+    longest = max(lengths.values(), default=0)
+    left = max((lengths[place] - saved[place] for place in lengths), default=0)
+    return RunBound(longest - left, longest, saved)
+
+
+def _most_alone(windows_ns: Ints, stretches: NDArray[np.float64], most_by_one: Ints) -> Ints:
+    """Return by place how much sooner the run ends at most where one device's changes give others no more than this."""
+    limits = np.zeros(len(windows_ns), np.int64)
+    others = np.arange(len(windows_ns))
+    for at in np.flatnonzero(most_by_one).tolist():
+        left_ns = windows_ns - np.ceil(most_by_one[at] * stretches).astype(np.int64)
+        limits[at] = windows_ns.max() - left_ns[others != at].max(initial=0)
+    # Without any gain of others, the run is as long as the longest of them.
+    longest = np.partition(windows_ns, -2)[-2] if len(windows_ns) > 1 else 0
+    alone = (most_by_one == 0) & (windows_ns == windows_ns.max())
+    limits[alone] = np.maximum(0, windows_ns.max() - longest)
+    return limits
+
+
+def _between(device: DeviceBounds, meetings: list[int]) -> tuple[int | None, int] | None:
+    """Return the last collectives before the window and within it; None: there are no two.
+
+    Ranks leave a collective together. The first kernel of a step, in contrast, also depends on how far its rank had run
+    ahead.
+    A window that begins ahead of its first op has no collective to begin with.
+    """
+    facts, ends = device.facts, device.facts.end_at
+    opens, closes = facts.opens_at, facts.closes_at
+    if opens is None or len(meetings) < 2:
+        return None
+    # Compared in launch order: what a step receives first may arrive before its first kernel.
+    before = [position for position in meetings if position < opens]
+    within = [position for position in meetings if closes is None or position < closes]
+    last = within[-1] if within else meetings[0]
+    if facts.only_in_window and device.window["first_op_id"] is None:
+        return (None, last) if ends[last] > device.window["start_ns"] else None
+    first = before[-1] if before else meetings[0]
+    return (first, last) if ends[last] > ends[first] else None

@@ -1,0 +1,137 @@
+"""What rules say of a run: findings with their evidence and fixes, and what became of every rule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+# Why an outcome abstained whose query took too long or too much memory: the next time it may not.
+LIMIT_REACHED = "limit-reached"
+
+# From harmless to worst; quality findings use note, warning and blocker.
+SEVERITIES = ("note", "info", "low", "warning", "medium", "high", "critical", "blocker")
+
+
+@dataclass(frozen=True)
+class Fix:
+    """One way to fix what a finding names: what to do, and a snippet to paste."""
+
+    text: str
+    code: str | None = None
+    lang: str = "python"
+    effort: str = "code"  # recording (the program stays as it is), one-line, config, code or redesign
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A small table that proves a finding; rows name places that can be found in a viewer."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+
+@dataclass(frozen=True)
+class AttachedExplanation:
+    """The cause of a finding, found by another rule: claims no time and is shown under the finding."""
+
+    rule: str
+    title: str
+    confidence: str
+    confidence_because: str
+    trace: str | None
+    rank: int | None
+    device: int | None
+    message: str
+    why: str
+    evidence: tuple[Evidence, ...] = ()
+    fixes: tuple[Fix, ...] = ()
+    references: tuple[str, ...] = ()
+    params: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A rule that holds somewhere in the run.
+
+    `saving_ns` is the bound: what removing only this cause can save in the analysis window; bounds overlap and are
+    never summed. `owned_ns` is the time of the window that this finding alone owns; owned times add up.
+    `marginal_ns` is what it adds when fixed after the findings before it; marginals add up to the joint bound.
+    A negative one says that the window is longer with the fix, as its first step then begins earlier.
+    Times are NULL (None) for quality findings. Shares are of the analysis window, and the run's is its slowest rank's.
+    """
+
+    rule: str
+    title: str
+    kind: str  # finding or quality
+    severity: str
+    confidence: str  # high, medium or low
+    confidence_because: str  # what limits it; of a high one what it rests on
+    trace: str | None
+    rank: int | None
+    device: int | None
+    message: str
+    why: str
+    saving_ns: int | None
+    saving_share: float | None
+    owned_ns: int | None
+    owned_share: float | None
+    marginal_ns: int | None
+    marginal_order: int | None
+    # primary; alternative: another fix saves the same time; latent: saves nothing before the findings ahead of it are
+    # fixed, its saving is what it adds after them.
+    status: str
+    run_saving_ns: int | None = None  # what the run saves, whose ranks wait for each other, if it is fixed on all
+    run_saving_share: float | None = None
+    # Of many ranks, where `run_saving_ns` could not be shown to be exact: what is saved at least.
+    run_saving_least_ns: int | None = None
+    # The claimed time of a step, where there are enough steps: its tenth and ninetieth percentile.
+    step_p10_ns: int | None = None
+    step_p90_ns: int | None = None
+    step_hits: int | None = None  # steps with claimed time
+    step_count: int | None = None  # kept steps
+    same_on_ranks: tuple[int, ...] = ()
+    same_on_traces: tuple[
+        str, ...
+    ] = ()  # more than one: this finding stands for all of them, its numbers are the worst's
+    same_on_devices: tuple[int, ...] = ()  # more than one: those of one process that this finding stands for
+    owned_buckets: dict[str, int] = field(default_factory=dict)  # owned_ns by bucket; compute by class: compute.gemm
+    alternatives: tuple[str, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    fixes: tuple[Fix, ...] = ()
+    explanations: tuple[AttachedExplanation, ...] = ()
+    references: tuple[str, ...] = ()
+    params: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one rule in one place: fired, clear, latent, or abstained, with the reason and what unlocks it.
+
+    Latent: the rule is clear now and fires once other fixes are made, which its finding names.
+    """
+
+    rule: str
+    title: str
+    state: str
+    trace: str | None = None
+    rank: int | None = None
+    device: int | None = None
+    reason: str | None = None
+    detail: str | None = None
+    unlock: str | None = None
+    kind: str = "finding"  # finding, quality or explanation
+
+
+@dataclass(frozen=True)
+class BelowNoise:
+    """What a rule found but is no finding, because it saves less than the spread of the steps."""
+
+    rule: str
+    title: str
+    trace: str | None
+    rank: int | None
+    device: int | None
+    saving_ns: int
+    saving_share: float
+    noise_share: float  # the least share of the window that these steps distinguish from chance
