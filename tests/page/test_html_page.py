@@ -22,7 +22,7 @@ from traceanalyzer.report.blocks import Bar, BarPart, Heading, Paragraph, Sectio
 from traceanalyzer.report.html import page as html_page
 from traceanalyzer.report.html.excerpts import ExcerptPlace, ExcerptWindow, lanes_of
 from traceanalyzer.report.html.markup import cell_markup, code_markup, prose_markup
-from traceanalyzer.report.html.page import page
+from traceanalyzer.report.html.page import page, page_of
 from traceanalyzer.report.html.sections.tables import operators
 from traceanalyzer.report.html.source import Limits, Names, PageSource, queries
 from traceanalyzer.report.verdict import judge
@@ -70,6 +70,15 @@ def test_page_of_a_run_has_every_section_that_it_can_fill(run: Run, diagnosis: D
         *("Roofline", "Copies", "Host stacks", "How far to trust it"),
     ]
     assert page(diagnosis, run) == text
+
+
+def test_page_holds_no_table_when_it_is_done_and_can_be_made_again(run: Run, diagnosis: Diagnosis) -> None:
+    tables = "SELECT schema_name || '.' || table_name FROM duckdb_tables()"
+    with run.connected(queries()) as connection:
+        before = set(connection.execute(tables).fetchall())
+        first = page_of(diagnosis, connection)
+        assert set(connection.execute(tables).fetchall()) == before
+        assert page_of(diagnosis, connection) == first
 
 
 def test_page_says_the_numbers_of_the_diagnosis(run: Run, diagnosis: Diagnosis) -> None:

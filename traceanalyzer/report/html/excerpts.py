@@ -206,10 +206,16 @@ def _line_lane(
 def _thread_lanes(
     source: PageSource, ask: Callable[..., list[dict[str, Any]]], place: ExcerptPlace, window: ExcerptWindow
 ) -> list[Lane]:
-    keys = [place.trace_id, place.device, window.start_ns, window.end_ns]
-    threads = source.rows("launching_threads", keys)
+    inside = {
+        row["thread_id"]: row["inside_count"]
+        for row in source.rows("launches_inside", [place.trace_id, place.device, window.start_ns, window.end_ns])
+    }
+    threads = sorted(
+        source.rows_once("launching_threads", (place.trace_id, place.device)),
+        key=lambda row: (-inside.get(row["thread_id"], 0), -row["launch_count"], row["thread_id"]),
+    )
     main = max(threads, key=lambda row: row["launch_count"], default=None)
-    shown = [row["thread_id"] for row in threads if row["inside_count"]][:MOST_THREADS]
+    shown = [row["thread_id"] for row in threads if row["thread_id"] in inside][:MOST_THREADS]
     if main is not None and main["thread_id"] not in shown:
         shown = [*shown[: MOST_THREADS - 1], main["thread_id"]]
     names = {row["thread_id"]: row for row in source.rows("thread_names", [place.trace_id])} if shown else {}
