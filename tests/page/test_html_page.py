@@ -19,10 +19,12 @@ from traceanalyzer.diagnosis import Diagnosis, Evidence
 from traceanalyzer.query import engine
 from traceanalyzer.report import formats
 from traceanalyzer.report.blocks import Bar, BarPart, Heading, Paragraph, Section, Table, Text
+from traceanalyzer.report.charts.step_columns import MOST_COLUMNS, StepTime
 from traceanalyzer.report.html import page as html_page
 from traceanalyzer.report.html.excerpts import ExcerptPlace, ExcerptWindow, lanes_of
 from traceanalyzer.report.html.markup import cell_markup, code_markup, prose_markup
 from traceanalyzer.report.html.page import page, page_of
+from traceanalyzer.report.html.sections.steps import note_of
 from traceanalyzer.report.html.sections.tables import operators
 from traceanalyzer.report.html.source import Limits, Names, PageSource, queries
 from traceanalyzer.report.verdict import judge
@@ -297,6 +299,17 @@ def test_a_long_name_breaks_at_its_joints_and_a_short_one_never() -> None:
     assert str(cell_markup("a::batched__transpose_16x32<b>")) == (
         '<span class="clip">a::<wbr>batched__<wbr>transpose_<wbr>16x32&lt;<wbr>b&gt;</span>'
     )
+
+
+def test_a_name_in_parts_breaks_between_them_and_not_in_a_word() -> None:
+    assert str(cell_markup("nccl:broadcast_a")) == '<span class="clip">nccl:<wbr>broadcast_<wbr>a</span>'
+
+
+def test_what_is_said_of_steps_fits_columns_and_a_line() -> None:
+    few = [StepTime(at, 5_000_000, {}, "warm-up" if at < 2 else "") for at in range(4)]
+    assert note_of(few) == "each step by what it was spent on; counted ones take 5.00 ms; * not counted (warm-up)"
+    many = [StepTime(at, 5_000_000, {}, "warm-up" if at < 2 else "") for at in range(MOST_COLUMNS + 1)]
+    assert note_of(many) == "how long each step takes; counted ones take 5.00 ms; 2 not counted (warm-up)"
 
 
 def test_blocks_alone_are_a_page_too() -> None:

@@ -26,7 +26,7 @@ CARD_CODE = 62
 WIDE_CODE = 120
 # A name as short as this is never broken; a longer one is broken behind these.
 _SHORT_LETTERS = 12
-_JOINTS = re.compile(r"(?:::|[_/.,<(])(?=[A-Za-z0-9])|[a-z0-9](?=[A-Z][a-z])")
+_JOINTS = re.compile(r"(?:::?|[_/.,<(])(?=[A-Za-z0-9])|[a-z0-9](?=[A-Z][a-z])")
 _CODE = re.compile(r"`([^`]+)`")
 
 
