@@ -22,7 +22,7 @@ from traceanalyzer.report.blocks import Bar, BarPart, Heading, Paragraph, Sectio
 from traceanalyzer.report.charts.step_columns import MOST_COLUMNS, StepTime
 from traceanalyzer.report.html import page as html_page
 from traceanalyzer.report.html.excerpts import ExcerptPlace, ExcerptWindow, lanes_of
-from traceanalyzer.report.html.markup import cell_markup, code_markup, prose_markup
+from traceanalyzer.report.html.markup import address_markup, cell_markup, code_markup, prose_markup
 from traceanalyzer.report.html.page import page, page_of
 from traceanalyzer.report.html.sections.steps import note_of
 from traceanalyzer.report.html.sections.tables import operators
@@ -303,6 +303,10 @@ def test_a_long_name_breaks_at_its_joints_and_a_short_one_never() -> None:
 
 def test_a_name_in_parts_breaks_between_them_and_not_in_a_word() -> None:
     assert str(cell_markup("nccl:broadcast_a")) == '<span class="clip">nccl:<wbr>broadcast_<wbr>a</span>'
+
+
+def test_an_address_breaks_behind_its_slashes() -> None:
+    assert str(address_markup("https://a.b/c&d/e.html")) == "https://a.b/<wbr>c&amp;d/<wbr>e.html"
 
 
 def test_what_is_said_of_steps_fits_columns_and_a_line() -> None:
