@@ -231,7 +231,10 @@ def test_names_in_evidence_can_be_read_on_a_phone(browser: Any, sample: Path) ->
     names = "[...document.querySelectorAll('.evidence td:has(.clip)')].map((cell) => cell.clientWidth)"
     with visit(browser, sample, viewport={"width": 320, "height": 800}) as seen:
         widths = seen.page.evaluate(names)
+        lines = seen.page.evaluate("getComputedStyle(document.querySelector('.evidence .clip')).webkitLineClamp")
     assert widths and min(widths) >= 100
+    # Names that begin alike differ within so many lines.
+    assert lines == "4"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -132,6 +132,13 @@ def test_many_steps_are_a_line_that_keeps_the_slowest() -> None:
     assert min(tops) == 8.0
 
 
+def test_names_of_slow_steps_do_not_run_into_each_other() -> None:
+    slow = {2, 5, 8, 11, 1_000}
+    steps = [StepTime(at, 100 * MS if at in slow else 50 * MS, {}) for at in range(10 * MOST_COLUMNS)]
+    svg = step_columns(steps, "")
+    assert [at for at in sorted(slow) if f">{at}<" in svg] == [2, 1_000]
+
+
 def test_heat_map_has_a_pixel_a_cell_and_the_slowest_is_darkest() -> None:
     times: list[list[float | None]] = [[1.0, 1.0], [1.0, 2.0], [None, 1.5]]
     svg = heat_map([0, 1, 7], [4, 5], times, [1.0, 1.5, 1.5], "", slowest=7)

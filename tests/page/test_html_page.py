@@ -19,10 +19,12 @@ from traceanalyzer.diagnosis import Diagnosis, Evidence
 from traceanalyzer.query import engine
 from traceanalyzer.report import formats
 from traceanalyzer.report.blocks import Bar, BarPart, Heading, Paragraph, Section, Table, Text
+from traceanalyzer.report.charts.step_columns import MOST_COLUMNS, StepTime
 from traceanalyzer.report.html import page as html_page
 from traceanalyzer.report.html.excerpts import ExcerptPlace, ExcerptWindow, lanes_of
-from traceanalyzer.report.html.markup import cell_markup, code_markup, prose_markup
-from traceanalyzer.report.html.page import page
+from traceanalyzer.report.html.markup import address_markup, cell_markup, code_markup, prose_markup
+from traceanalyzer.report.html.page import page, page_of
+from traceanalyzer.report.html.sections.steps import note_of
 from traceanalyzer.report.html.sections.tables import operators
 from traceanalyzer.report.html.source import Limits, Names, PageSource, queries
 from traceanalyzer.report.verdict import judge
@@ -70,6 +72,15 @@ def test_page_of_a_run_has_every_section_that_it_can_fill(run: Run, diagnosis: D
         *("Roofline", "Copies", "Host stacks", "How far to trust it"),
     ]
     assert page(diagnosis, run) == text
+
+
+def test_page_holds_no_table_when_it_is_done_and_can_be_made_again(run: Run, diagnosis: Diagnosis) -> None:
+    tables = "SELECT schema_name || '.' || table_name FROM duckdb_tables()"
+    with run.connected(queries()) as connection:
+        before = set(connection.execute(tables).fetchall())
+        first = page_of(diagnosis, connection)
+        assert set(connection.execute(tables).fetchall()) == before
+        assert page_of(diagnosis, connection) == first
 
 
 def test_page_says_the_numbers_of_the_diagnosis(run: Run, diagnosis: Diagnosis) -> None:
@@ -288,6 +299,21 @@ def test_a_long_name_breaks_at_its_joints_and_a_short_one_never() -> None:
     assert str(cell_markup("a::batched__transpose_16x32<b>")) == (
         '<span class="clip">a::<wbr>batched__<wbr>transpose_<wbr>16x32&lt;<wbr>b&gt;</span>'
     )
+
+
+def test_a_name_in_parts_breaks_between_them_and_not_in_a_word() -> None:
+    assert str(cell_markup("nccl:broadcast_a")) == '<span class="clip">nccl:<wbr>broadcast_<wbr>a</span>'
+
+
+def test_an_address_breaks_behind_its_slashes() -> None:
+    assert str(address_markup("https://a.b/c&d/e.html")) == "https://a.b/<wbr>c&amp;d/<wbr>e.html"
+
+
+def test_what_is_said_of_steps_fits_columns_and_a_line() -> None:
+    few = [StepTime(at, 5_000_000, {}, "warm-up" if at < 2 else "") for at in range(4)]
+    assert note_of(few) == "each step by what it was spent on; counted ones take 5.00 ms; * not counted (warm-up)"
+    many = [StepTime(at, 5_000_000, {}, "warm-up" if at < 2 else "") for at in range(MOST_COLUMNS + 1)]
+    assert note_of(many) == "how long each step takes; counted ones take 5.00 ms; 2 not counted (warm-up)"
 
 
 def test_blocks_alone_are_a_page_too() -> None:

@@ -110,6 +110,22 @@ def test_short_neighbours_are_one_box_and_none_is_lost(items: list[tuple[int, in
     assert all(one.end <= two.start for one, two in zip(lane.boxes, lane.boxes[1:], strict=False))
 
 
+def test_short_slices_that_alternate_give_way_before_long_ones_do() -> None:
+    short = [Box(1, 10 * at, 10 * at + 10, f"n{at}", ("slice-op", "slice-call")[at % 2]) for at in range(1_000)]
+    long = [Box(0, 0, 5_000, "first", "slice-python"), Box(0, 5_000, 10_000, "second", "slice-python")]
+    (lane,) = thinned([Lane("x", (*long, *short))], 6, 100)
+    assert [box.name for box in lane.boxes if box.row == 0] == ["first", "second"]
+    assert sum(box.count for box in lane.boxes if box.row == 1) == len(short)
+
+
+def test_a_box_of_several_kinds_has_the_colour_of_the_longest() -> None:
+    boxes = [
+        Box(0, 10 * at, 10 * at + (8 if at % 2 else 1), "", ("slice-op", "slice-call")[at % 2]) for at in range(90)
+    ]
+    (lane,) = thinned([Lane("x", tuple(boxes))], 1, 3)
+    assert {box.token for box in lane.boxes} == {"slice-call"}
+
+
 # Stacks as they are recorded: a call is a list of names from the outermost to the innermost, with the time of the last.
 calls = st.lists(
     st.tuples(st.lists(st.sampled_from("abc"), min_size=1, max_size=4), st.integers(1, 1_000)), min_size=1, max_size=25

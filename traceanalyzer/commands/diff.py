@@ -11,16 +11,19 @@ import click
 
 from traceanalyzer.commands.also import also_option, parse_also
 from traceanalyzer.commands.gating import tell_gate
-from traceanalyzer.commands.output import chosen_format, report_options, written
+from traceanalyzer.commands.output import chosen_format, report_options, written, written_bytes
 from traceanalyzer.commands.run_path import RunPath
 from traceanalyzer.commands.summaries import OpeningOptions, load_summaries, summary_options
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report import formats
 
 if TYPE_CHECKING:
+    from traceanalyzer.comparison.comparing import Diff
     from traceanalyzer.remote.location import Location
     from traceanalyzer.settings.settings import Settings
 
+SPREADSHEET = "xlsx"
+ALSO_FORMATS = (*formats.DIFF_FORMATS, SPREADSHEET)
 _PERCENT = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*%\s*$")
 
 
@@ -66,7 +69,7 @@ class Percent(click.ParamType[float]):
     ),
     "report",
 )
-@also_option(formats.DIFF_FORMATS)
+@also_option(ALSO_FORMATS)
 @click.option(
     "--fail-on",
     type=click.Choice(("slower", "budget", "new-finding", "any")),
@@ -136,7 +139,11 @@ def diff(
 
     With --fail-on: exits with 1 where a gate fails, and with 3 where it cannot be judged.
     """
-    wanted = [(chosen_format(layout, output, formats.DIFF_FORMATS), output), *parse_also(further, formats.DIFF_FORMATS)]
+    wanted = [(chosen_format(layout, output, formats.DIFF_FORMATS), output), *parse_also(further, ALSO_FORMATS)]
+    if any(name == SPREADSHEET for name, _ in wanted):
+        from traceanalyzer.exports.workbook import check_installed
+
+        check_installed("--also xlsx")
     from traceanalyzer.comparison.comparing import compare
     from traceanalyzer.comparison.gate import check_diff
     from traceanalyzer.comparison.options import CompareOptions
@@ -153,12 +160,22 @@ def diff(
     result = compare(sides[0], sides[1], options)
     gate = check_diff(result, settings.budgets if settings else (), fail_on) if fail_on else None
     for name, file in wanted:
+        if name == SPREADSHEET:
+            _write_spreadsheet(result, file)
+            continue
         with written(file) as stream:
             formats.write_diff(result, gate, name, stream, verbose=verbose, unsure=unsure)
     if gate is not None:
         sys.stdout.flush()
         tell_gate(gate, quiet=opening.quiet)
         click.get_current_context().exit(gate.exit_code(unsure))
+
+
+def _write_spreadsheet(result: Diff, file: Path | None) -> None:
+    from traceanalyzer.exports.diff_xlsx import write_diff_xlsx
+
+    with written_bytes(file) as stream:
+        write_diff_xlsx(result, stream)
 
 
 def _settings(new: Path | Location, opening: OpeningOptions) -> Settings:

@@ -247,12 +247,10 @@ def folded(
 @_output
 def xlsx(options: RunOptions, output: Path) -> None:
     """Write the diagnosis and the metrics behind it as a spreadsheet; needs the extra `xlsx`."""
-    import importlib.util
-
+    from traceanalyzer.exports.workbook import check_installed
     from traceanalyzer.exports.xlsx import write_xlsx
 
-    if importlib.util.find_spec("xlsxwriter") is None:
-        raise TraceAnalyzerError("XlsxWriter is not installed", "export xlsx", "pip install 'traceanalyzer[xlsx]'")
+    check_installed("export xlsx")
     with opened(options) as (run, activity):
         activity.phase("ranking findings")
         diagnosis = run.diagnose()

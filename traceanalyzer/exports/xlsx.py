@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
-from itertools import islice
+from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
 from traceanalyzer.diagnosis import Diagnosis
-from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.report.visible import visible_lines
+from traceanalyzer.exports.workbook import MOST_ROWS, Rows, write_workbook
 from traceanalyzer.run import Run
 
-# What a sheet holds below its header.
-MOST_ROWS = 1_048_575
 # Metrics by the sheet that shows them.
 METRICS = {
     "ledger": "time_ledger",
@@ -30,73 +24,11 @@ _FINDING = (
     *("rule", "title", "kind", "severity", "confidence", "status", "trace", "rank", "device"),
     *("saving_ns", "saving_share", "owned_ns", "marginal_ns", "marginal_order", "message"),
 )
-_LONGEST_TEXT = 32_767
-# A spreadsheet's numbers are doubles: a larger integer is written as text, so that no digit changes.
-_EXACT = 2**53
-_WIDTH = 18
-_FORMATS = (("_ns", "#,##0"), ("_bytes", "#,##0"), ("_count", "#,##0"), ("_share", "0.0%"), ("_percent", "0.0"))
-
-Rows = tuple[Sequence[str], Iterable[Sequence[Any]]]
 
 
 def write_xlsx(run: Run, diagnosis: Diagnosis, target: IO[bytes], most_rows: int = MOST_ROWS) -> None:
-    """Write the workbook. Raises TraceAnalyzerError where XlsxWriter is not installed.
-
-    Names from a trace are stored as text, never as formulas or links. The sheet `summary` lists what was cut.
-    """
-    try:
-        import xlsxwriter
-    except ImportError as error:
-        hint = "pip install 'traceanalyzer[xlsx]'"
-        raise TraceAnalyzerError("XlsxWriter is not installed", "export xlsx", hint) from error
-    options = {
-        "constant_memory": True,
-        "strings_to_formulas": False,
-        "strings_to_urls": False,
-        "strings_to_numbers": False,
-        "nan_inf_to_errors": True,
-    }
-    book = xlsxwriter.Workbook(target, options)
-    header = book.add_format({"bold": True, "bottom": 1})
-    formats = {ending: book.add_format({"num_format": text}) for ending, text in _FORMATS}
-    counts: dict[str, tuple[int, bool]] = {}
-
-    def add(name: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], most: int = most_rows) -> None:
-        sheet = book.add_worksheet(name)
-        sheet.freeze_panes(1, 0)
-        for column, title in enumerate(columns):
-            kind = next((formats[ending] for ending, _ in _FORMATS if title.endswith(ending)), None)
-            sheet.set_column(column, column, _WIDTH, kind)
-            sheet.write_string(0, column, title, header)
-        source, count = iter(rows), 0
-        for count, row in enumerate(islice(source, most), start=1):
-            for column, value in enumerate(row):
-                _write_cell(sheet, count, column, value)
-        sheet.autofilter(0, 0, count, max(0, len(columns) - 1))
-        counts[name] = (count, next(source, None) is not None)
-
-    for name, (columns, rows) in _sheets(run, diagnosis).items():
-        add(name, columns, rows)
-    add("summary", ("what", "value"), _summary(diagnosis, counts), MOST_ROWS)
-    book.get_worksheet_by_name("summary").activate()
-    book.close()
-
-
-def _write_cell(sheet: Any, row: int, column: int, value: Any) -> None:
-    if value is None:
-        return
-    if isinstance(value, bool):
-        sheet.write_boolean(row, column, value)
-    elif isinstance(value, float) or (isinstance(value, int) and abs(value) <= _EXACT):
-        sheet.write_number(row, column, value)
-    else:
-        text = str(value) if isinstance(value, (str, int)) else json.dumps(value, default=str)
-        sheet.write_string(row, column, _shown(text))
-
-
-@lru_cache(2**16)
-def _shown(text: str) -> str:
-    return visible_lines(text)[:_LONGEST_TEXT]
+    """Write the workbook. The sheet `summary` lists what was cut."""
+    write_workbook(_sheets(run, diagnosis), _summary(diagnosis), target, most_rows)
 
 
 def _sheets(run: Run, diagnosis: Diagnosis) -> dict[str, Rows]:
@@ -141,9 +73,8 @@ def _rows(run: Run, metric: str) -> Iterator[Sequence[Any]]:
             yield from rows
 
 
-def _summary(diagnosis: Diagnosis, counts: dict[str, tuple[int, bool]]) -> list[tuple[str, Any]]:
+def _summary(diagnosis: Diagnosis) -> list[tuple[str, Any]]:
     rows: list[tuple[str, Any]] = [("run", diagnosis.run)]
-    rows += [(f"trace {trace.trace}", f"{trace.format}, {trace.event_count} events") for trace in diagnosis.traces]
-    for name, (count, is_cut) in counts.items():
-        rows.append((f"rows of {name}", f"{count}, the rest is cut" if is_cut else count))
-    return rows
+    return rows + [
+        (f"trace {trace.trace}", f"{trace.format}, {trace.event_count} events") for trace in diagnosis.traces
+    ]

@@ -37,6 +37,7 @@ __all__ = [
     "add_macros",
     "compute_derived",
     "compute_once",
+    "computed_once",
     "connect",
     "connect_empty",
     "connect_tables",
@@ -224,6 +225,17 @@ def compute_once(
     """Turn a metric into a table, where several others read it and each would compute it again."""
     connection.execute(f"DROP VIEW main.{name}")
     define_metric(connection, name, "TABLE", replaced)
+
+
+@contextmanager
+def computed_once(connection: duckdb.DuckDBPyConnection, name: str) -> Iterator[None]:
+    """Hold a metric as a table in the body, see `compute_once`."""
+    compute_once(connection, name)
+    try:
+        yield
+    finally:
+        connection.execute(f"DROP TABLE main.{name}")
+        define_metric(connection, name, "VIEW")
 
 
 def named_in(texts: Sequence[str] | None) -> set[str] | None:

@@ -26,12 +26,17 @@ WITH launched AS (
         ops.start_ns,
         calls.start_ns AS launch_ns,
         calls.start_ns + calls.dur_ns AS launch_end_ns,
-        count(*) FILTER (WHERE NOT ops.is_comm) OVER issued AS compute_count
+        -- Over hundred thousand rows, DuckDB takes fifty times as long for a count with a filter.
+        CAST(sum(CASE WHEN ops.is_comm THEN 0 ELSE 1 END) OVER issued AS BIGINT) AS compute_count
     FROM gpu_ops AS ops
     JOIN host_slices AS calls
       ON calls.trace_id = ops.trace_id AND calls.slice_id = ops.launch_id
     WHERE ops.kind = 'kernel'
-    WINDOW issued AS (PARTITION BY ops.trace_id, ops.device ORDER BY calls.start_ns, ops.start_ns, ops.op_id)
+    WINDOW issued AS (
+        PARTITION BY ops.trace_id, ops.device
+        ORDER BY calls.start_ns, ops.start_ns, ops.op_id
+        ROWS UNBOUNDED PRECEDING
+    )
 )
 SELECT
     comm.trace,

@@ -45,9 +45,9 @@ WITH work AS (
         owned.trace_id,
         owned.slice_id,
         owned.device,
-        ops.kind,
-        ops.name,
-        ops.copy_kind,
+        ops.kind = 'kernel' AS is_kernel,
+        ops.copy_kind IN ('HtoD', 'DtoH') AS crosses_link,
+        contains(ops.name, 'tf32') OR contains(ops.name, 's1688') AS uses_tf32,
         ops.start_ns,
         ops.dur_ns,
         uncovered_ns(
@@ -69,13 +69,24 @@ device_work AS (
         arg_min(device, start_ns) AS device,
         count(*) AS op_count,
         CAST(sum(dur_ns) AS BIGINT) AS op_sum_ns,
-        CAST(coalesce(sum(dur_ns) FILTER (WHERE kind = 'kernel'), 0) AS BIGINT) AS kernel_sum_ns,
+        CAST(coalesce(sum(dur_ns) FILTER (WHERE is_kernel), 0) AS BIGINT) AS kernel_sum_ns,
         CAST(sum(added_ns) AS BIGINT) AS dur_ns,
         min(start_ns) AS start_ns,
-        bool_or(copy_kind IN ('HtoD', 'DtoH')) AS crosses_link,
-        bool_or(regexp_matches(name, 'tf32|s1688')) AS uses_tf32
+        bool_or(crosses_link) AS crosses_link,
+        bool_or(uses_tf32) AS uses_tf32
     FROM work
     GROUP BY trace_id, slice_id
+),
+-- Joined here, where rows are narrow: this join sorts them.
+stepped_work AS (
+    SELECT
+        device_work.*,
+        CASE WHEN device_work.start_ns < steps.end_ns THEN steps.step END AS step
+    FROM device_work
+    ASOF LEFT JOIN attribution.steps AS steps
+        ON steps.trace_id = device_work.trace_id
+       AND steps.device = device_work.device
+       AND steps.start_ns <= device_work.start_ns
 ),
 -- The gradient of an output has the shape of the output, which shows the options of a convolution where old traces lack
 -- them.
@@ -98,7 +109,7 @@ gradient_parts AS (
     WHERE category = 'cpu_op' AND starts_with(name, 'aten::cudnn_convolution_backward_')
     GROUP BY trace_id, op_id
 ),
-calls AS MATERIALIZED (
+described_calls AS MATERIALIZED (
     SELECT
         calls.*,
         given.input_shapes,
@@ -127,13 +138,32 @@ distinct_calls AS (
         out_shape,
         has_input_gradient,
         has_weight_gradient
-    FROM calls
+    FROM described_calls
 ),
 signatures AS MATERIALIZED (
     SELECT
         *,
         TRY_CAST(out_shape AS BIGINT[]) AS out_dims
     FROM read_signatures('distinct_calls')
+),
+calls AS MATERIALIZED (
+    SELECT
+        calls.trace_id,
+        calls.slice_id,
+        calls.thread_id,
+        calls.start_ns,
+        calls.end_ns,
+        signatures.signature_id
+    FROM described_calls AS calls
+    JOIN signatures
+      ON signatures.operator = calls.operator
+     AND signatures.input_shapes IS NOT DISTINCT FROM calls.input_shapes
+     AND signatures.input_types IS NOT DISTINCT FROM calls.input_types
+     AND signatures.concrete_inputs IS NOT DISTINCT FROM calls.concrete_inputs
+     AND signatures.input_strides IS NOT DISTINCT FROM calls.input_strides
+     AND signatures.out_shape IS NOT DISTINCT FROM calls.out_shape
+     AND signatures.has_input_gradient = calls.has_input_gradient
+     AND signatures.has_weight_gradient = calls.has_weight_gradient
 ),
 costs AS MATERIALIZED (
     SELECT * FROM matrix_costs('signatures')
@@ -208,18 +238,18 @@ SELECT
     work.device,
     calls.trace_id,
     calls.slice_id,
-    CASE WHEN work.start_ns < steps.end_ns THEN steps.step END AS step,
-    calls.operator,
-    calls.family,
-    calls.input_shapes,
-    calls.input_types,
+    work.step,
+    signatures.operator,
+    signatures.family,
+    signatures.input_shapes,
+    signatures.input_types,
     signatures.element_type,
     CASE WHEN costs.flops_unmasked IS NOT NULL THEN 'modelled' END AS basis,
     CASE
-        WHEN calls.input_shapes IS NULL THEN 'no arguments'
-        WHEN calls.operator = 'aten::copy_' AND work.crosses_link THEN 'host memory'
-        WHEN calls.family = 'paged attention' THEN 'lengths not recorded'
-        WHEN calls.family = 'attention' AND costs.flops_unmasked IS NULL AND costs.size_bytes IS NOT NULL
+        WHEN signatures.input_shapes IS NULL THEN 'no arguments'
+        WHEN signatures.operator = 'aten::copy_' AND work.crosses_link THEN 'host memory'
+        WHEN signatures.family = 'paged attention' THEN 'lengths not recorded'
+        WHEN signatures.family = 'attention' AND costs.flops_unmasked IS NULL AND costs.size_bytes IS NOT NULL
         THEN 'lengths not recorded'
         WHEN costs.signature_id IS NULL THEN 'unknown arguments'
         WHEN costs.flops IS NULL AND costs.flops_unmasked IS NOT NULL THEN 'mask not recorded'
@@ -230,8 +260,8 @@ SELECT
     costs.flops,
     costs.flops_unmasked,
     CASE WHEN recomputed_calls.slice_id IS NULL THEN costs.once_flops WHEN costs.once_flops IS NOT NULL THEN 0 END AS model_flops,
-    CASE WHEN calls.operator <> 'aten::copy_' OR work.crosses_link IS NOT TRUE THEN costs.size_bytes END AS size_bytes,
-    CASE WHEN calls.operator <> 'aten::copy_' OR work.crosses_link IS NOT TRUE THEN costs.stored_bytes END AS stored_bytes,
+    CASE WHEN signatures.operator <> 'aten::copy_' OR work.crosses_link IS NOT TRUE THEN costs.size_bytes END AS size_bytes,
+    CASE WHEN signatures.operator <> 'aten::copy_' OR work.crosses_link IS NOT TRUE THEN costs.stored_bytes END AS stored_bytes,
     recomputed_calls.slice_id IS NOT NULL AS is_recomputed,
     coalesce(work.op_count, 0) AS op_count,
     coalesce(work.op_sum_ns, 0) AS op_sum_ns,
@@ -242,17 +272,7 @@ SELECT
     coalesce(work.uses_tf32, FALSE) AS uses_tf32
 FROM calls
 JOIN canonical.traces AS traces USING (trace_id)
-JOIN signatures
-  ON signatures.operator = calls.operator
- AND signatures.input_shapes IS NOT DISTINCT FROM calls.input_shapes
- AND signatures.input_types IS NOT DISTINCT FROM calls.input_types
- AND signatures.concrete_inputs IS NOT DISTINCT FROM calls.concrete_inputs
- AND signatures.input_strides IS NOT DISTINCT FROM calls.input_strides
- AND signatures.out_shape IS NOT DISTINCT FROM calls.out_shape
- AND signatures.has_input_gradient = calls.has_input_gradient
- AND signatures.has_weight_gradient = calls.has_weight_gradient
+JOIN signatures USING (signature_id)
 LEFT JOIN costs USING (signature_id)
-LEFT JOIN device_work AS work ON work.trace_id = calls.trace_id AND work.slice_id = calls.slice_id
+LEFT JOIN stepped_work AS work ON work.trace_id = calls.trace_id AND work.slice_id = calls.slice_id
 LEFT JOIN recomputed_calls ON recomputed_calls.trace_id = calls.trace_id AND recomputed_calls.slice_id = calls.slice_id
-ASOF LEFT JOIN attribution.steps AS steps
-    ON steps.trace_id = calls.trace_id AND steps.device = work.device AND steps.start_ns <= work.start_ns

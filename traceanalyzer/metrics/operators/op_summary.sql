@@ -31,15 +31,21 @@ WITH RECURSIVE ops AS MATERIALIZED (
     JOIN canonical.traces USING (trace_id)
     WHERE category = 'cpu_op'
 ),
-children AS (
-    SELECT
-        trace_id,
-        parent_id AS slice_id,
-        count(*) AS child_count,
-        sum(dur_ns) AS child_ns
+-- Operators that are merged with the one around them, and the shapes that they take from it.
+only_children AS (
+    SELECT trace_id, parent_id, any_value(slice_id) AS slice_id, any_value(name) AS name
     FROM ops
     WHERE parent_id IS NOT NULL
     GROUP BY trace_id, parent_id
+    HAVING count(*) = 1
+),
+merged AS (
+    SELECT only_children.trace_id, only_children.slice_id, parent.input_shapes
+    FROM only_children
+    JOIN ops AS parent
+      ON parent.trace_id = only_children.trace_id
+     AND parent.slice_id = only_children.parent_id
+     AND parent.name = only_children.name
 ),
 calls AS (
     SELECT
@@ -64,7 +70,6 @@ own_work AS (
     WHERE cpu_op_id IS NOT NULL
     GROUP BY trace_id, cpu_op_id
 ),
--- Every operator passes its own work, and the work from operators below, to the operator around it.
 handed_up AS (
     SELECT trace_id, slice_id, device_self_ns AS device_ns
     FROM own_work
@@ -75,42 +80,65 @@ handed_up AS (
     WHERE ops.parent_id IS NOT NULL
     GROUP BY ops.trace_id, ops.parent_id
 ),
-all_work AS (
-    SELECT trace_id, slice_id, sum(device_ns) AS device_ns
-    FROM handed_up
-    GROUP BY trace_id, slice_id
-),
-one_each AS (
-    SELECT
-        ops.trace_id,
-        ops.name,
-        coalesce(parent.name = ops.name AND siblings.child_count = 1, FALSE) AS is_same,
-        CASE WHEN is_same THEN parent.input_shapes ELSE ops.input_shapes END AS input_shapes,
-        ops.dur_ns,
-        coalesce(children.child_ns, 0) AS child_ns,
-        coalesce(api_ns, 0) AS api_ns,
-        coalesce(device_ns, 0) AS device_ns,
-        coalesce(device_self_ns, 0) AS device_self_ns
+-- What lies in an operator: a row for each part instead of a join for each kind, so that operators are hashed once.
+parts AS (
+    SELECT trace_id, parent_id AS slice_id, dur_ns AS inner_ns, 0 AS api_ns, 0 AS device_ns, 0 AS device_self_ns
     FROM ops
-    LEFT JOIN ops AS parent ON parent.trace_id = ops.trace_id AND parent.slice_id = ops.parent_id
-    LEFT JOIN children AS siblings ON siblings.trace_id = ops.trace_id AND siblings.slice_id = ops.parent_id
-    LEFT JOIN children ON children.trace_id = ops.trace_id AND children.slice_id = ops.slice_id
-    LEFT JOIN apis ON apis.trace_id = ops.trace_id AND apis.slice_id = ops.slice_id
-    LEFT JOIN own_work ON own_work.trace_id = ops.trace_id AND own_work.slice_id = ops.slice_id
-    LEFT JOIN all_work ON all_work.trace_id = ops.trace_id AND all_work.slice_id = ops.slice_id
+    WHERE parent_id IS NOT NULL
+    UNION ALL
+    SELECT trace_id, slice_id, api_ns, api_ns, 0, 0
+    FROM apis
+    UNION ALL
+    SELECT trace_id, slice_id, 0, 0, 0, device_self_ns
+    FROM own_work
+    UNION ALL
+    SELECT trace_id, slice_id, 0, 0, device_ns, 0
+    FROM handed_up
+),
+amounts AS (
+    SELECT
+        trace_id,
+        slice_id,
+        name,
+        input_shapes,
+        1 AS call_count,
+        dur_ns AS host_ns,
+        dur_ns AS host_self_ns,
+        0 AS api_ns,
+        0 AS device_ns,
+        0 AS device_self_ns
+    FROM ops
+    UNION ALL
+    SELECT trace_id, slice_id, ops.name, ops.input_shapes, 0, 0, -inner_ns, api_ns, device_ns, device_self_ns
+    FROM parts
+    JOIN ops USING (trace_id, slice_id)
+),
+grouped AS (
+    SELECT
+        amounts.trace_id,
+        amounts.name,
+        if(merged.slice_id IS NULL, amounts.input_shapes, merged.input_shapes) AS input_shapes,
+        sum(call_count) FILTER (WHERE merged.slice_id IS NULL) AS call_count,
+        sum(host_ns) FILTER (WHERE merged.slice_id IS NULL) AS host_ns,
+        sum(host_self_ns) AS host_self_ns,
+        sum(api_ns) AS api_ns,
+        sum(device_ns) FILTER (WHERE merged.slice_id IS NULL) AS device_ns,
+        sum(device_self_ns) AS device_self_ns
+    FROM amounts
+    LEFT JOIN merged ON merged.trace_id = amounts.trace_id AND merged.slice_id = amounts.slice_id
+    GROUP BY ALL
 )
 SELECT
     trace,
     rank,
     name,
     input_shapes,
-    count(*) FILTER (WHERE NOT is_same) AS call_count,
-    CAST(coalesce(sum(dur_ns) FILTER (WHERE NOT is_same), 0) AS BIGINT) AS host_sum_ns,
-    CAST(sum(dur_ns - child_ns - api_ns) AS BIGINT) AS host_self_sum_ns,
-    CAST(sum(api_ns) AS BIGINT) AS api_sum_ns,
-    CAST(coalesce(sum(device_ns) FILTER (WHERE NOT is_same), 0) AS BIGINT) AS device_sum_ns,
-    CAST(sum(device_self_ns) AS BIGINT) AS device_self_sum_ns
-FROM one_each
+    CAST(coalesce(call_count, 0) AS BIGINT) AS call_count,
+    CAST(coalesce(host_ns, 0) AS BIGINT) AS host_sum_ns,
+    CAST(host_self_ns AS BIGINT) AS host_self_sum_ns,
+    CAST(api_ns AS BIGINT) AS api_sum_ns,
+    CAST(coalesce(device_ns, 0) AS BIGINT) AS device_sum_ns,
+    CAST(device_self_ns AS BIGINT) AS device_self_sum_ns
+FROM grouped
 JOIN canonical.traces USING (trace_id)
-GROUP BY trace_id, trace, rank, name, input_shapes
 ORDER BY trace_id, device_self_sum_ns DESC, host_self_sum_ns DESC, name, input_shapes

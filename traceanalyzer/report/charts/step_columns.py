@@ -17,6 +17,8 @@ WIDEST_PX = 152
 # A step this much longer than the median is named.
 SLOW_SHARE = 0.1
 MOST_NAMED = 5
+# Names of steps that lie closer would run into each other.
+NAME_PX = 48
 
 
 @dataclass(frozen=True)
@@ -101,9 +103,11 @@ def _curve(steps: Sequence[StepTime], longest: int, left: int, width: int, plot:
     ]
     median = sorted(step.dur_ns for step in steps)[len(steps) // 2]
     slow = sorted(range(len(steps)), key=lambda at: (-steps[at].dur_ns, at))[:MOST_NAMED]
+    named: list[float] = []
     for at in slow:
-        if steps[at].dur_ns > (1 + SLOW_SHARE) * median:
-            x = left + (at + 0.5) * (width - left) / len(steps)
+        x = left + (at + 0.5) * (width - left) / len(steps)
+        if steps[at].dur_ns > (1 + SLOW_SHARE) * median and all(abs(x - other) >= NAME_PX for other in named):
+            named.append(x)
             y = 8 + plot * (1 - steps[at].dur_ns / longest)
             shapes.append(words(min(x + 3, width - 40), max(y - 2, 11), str(steps[at].step), tone="bad", size=11))
     shapes += [words(left, HEIGHT - 5, str(steps[0].step), tone="dim", size=12)]

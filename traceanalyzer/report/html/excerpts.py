@@ -27,6 +27,8 @@ EDGE_SHARE = 0.01
 LEAST_PRESENT_SHARE = 0.5
 # A device that waits less in an excerpt needs no line that explains it.
 LEAST_WAIT_SHARE = 0.1
+# Boxes of one kind are put together up to this many doublings of a pixel before kinds are mixed.
+_DOUBLED = 4
 _NAMED_THREAD = re.compile(r"thread (\d+) \((.+)\)")
 _CATEGORIES = {
     "annotation": "slice-annotation",
@@ -206,10 +208,16 @@ def _line_lane(
 def _thread_lanes(
     source: PageSource, ask: Callable[..., list[dict[str, Any]]], place: ExcerptPlace, window: ExcerptWindow
 ) -> list[Lane]:
-    keys = [place.trace_id, place.device, window.start_ns, window.end_ns]
-    threads = source.rows("launching_threads", keys)
+    inside = {
+        row["thread_id"]: row["inside_count"]
+        for row in source.rows("launches_inside", [place.trace_id, place.device, window.start_ns, window.end_ns])
+    }
+    threads = sorted(
+        source.rows_once("launching_threads", (place.trace_id, place.device)),
+        key=lambda row: (-inside.get(row["thread_id"], 0), -row["launch_count"], row["thread_id"]),
+    )
     main = max(threads, key=lambda row: row["launch_count"], default=None)
-    shown = [row["thread_id"] for row in threads if row["inside_count"]][:MOST_THREADS]
+    shown = [row["thread_id"] for row in threads if row["thread_id"] in inside][:MOST_THREADS]
     if main is not None and main["thread_id"] not in shown:
         shown = [*shown[: MOST_THREADS - 1], main["thread_id"]]
     names = {row["thread_id"]: row for row in source.rows("thread_names", [place.trace_id])} if shown else {}
@@ -282,31 +290,53 @@ def outermost_rows(boxes: Sequence[Box], window: ExcerptWindow, deepest: int) ->
 
 
 def thinned(lanes: Sequence[Lane], least: int, most_boxes: int) -> list[Lane]:
-    """Put neighbours shorter than `least` together, and longer ones too while there are too many boxes."""
-    thin = [replace(lane, boxes=_merged(lane.boxes, least)) for lane in lanes]
-    while sum(len(lane.boxes) for lane in thin) > most_boxes and least < MOST_NS:
-        least *= 2
-        thin = [replace(lane, boxes=_merged(lane.boxes, least)) for lane in lanes]
+    """Put neighbours shorter than `least` together, and longer ones too while there are too many boxes.
+
+    Neighbours of different kinds stay apart until boxes of a few pixels are still too many: otherwise slices that
+    alternate would hide ever longer ones beside them.
+    """
+    wider = [(least << doubled, False) for doubled in range(_DOUBLED)]
+    wider += [(least << doubled, True) for doubled in range(1, MOST_NS.bit_length())]
+    thin: list[Lane] = []
+    for length, mixed in wider:
+        thin = [replace(lane, boxes=_merged(lane.boxes, length, mixed=mixed)) for lane in lanes]
+        if sum(len(lane.boxes) for lane in thin) <= most_boxes:
+            break
     return thin
 
 
-def _merged(boxes: Sequence[Box], least: int) -> tuple[Box, ...]:
-    done: list[Box] = []
+def _merged(boxes: Sequence[Box], least: int, *, mixed: bool) -> tuple[Box, ...]:
+    groups: list[list[Box]] = []
+    end = 0
     for box in sorted(boxes, key=lambda box: (box.row, box.start, -box.end, box.token)):
-        last = done[-1] if done else None
+        group = groups[-1] if groups else []
         if (
-            last is not None
-            and last.row == box.row
-            and _family(last.token) == _family(box.token)
-            and max(last.end - last.start if last.count == 1 else 0, box.end - box.start) < least
-            and box.start - last.end < least
+            group
+            and group[0].row == box.row
+            and (mixed or _family(group[0].token) == _family(box.token))
+            and (len(group) > 1 or group[0].count > 1 or group[0].end - group[0].start < least)
+            and box.end - box.start < least
+            and box.start - end < least
         ):
-            same = last.name if last.name == box.name else ""
-            count = last.count + box.count
-            done[-1] = Box(last.row, last.start, max(last.end, box.end), same, last.token, None, count)
+            group.append(box)
+            end = max(end, box.end)
         else:
-            done.append(box)
-    return tuple(done)
+            groups.append([box])
+            end = box.end
+    return tuple(_joined(group) if len(group) > 1 else group[0] for group in groups)
+
+
+def _joined(group: Sequence[Box]) -> Box:
+    """Return one box for several, in the colour of the kind that covers most."""
+    first = group[0]
+    names = {box.name for box in group}
+    covered: dict[str, int] = {}
+    for box in group:
+        covered[_family(box.token)] = covered.get(_family(box.token), 0) + box.end - box.start
+    family = max(covered, key=lambda kind: (covered[kind], kind == _family(first.token)))
+    token = next(box.token for box in group if _family(box.token) == family)
+    end, count = max(box.end for box in group), sum(box.count for box in group)
+    return Box(first.row, first.start, end, first.name if len(names) == 1 else "", token, None, count)
 
 
 def _family(token: str) -> str:

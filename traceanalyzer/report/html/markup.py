@@ -26,7 +26,7 @@ CARD_CODE = 62
 WIDE_CODE = 120
 # A name as short as this is never broken; a longer one is broken behind these.
 _SHORT_LETTERS = 12
-_JOINTS = re.compile(r"(?:::|[_/.,<(])(?=[A-Za-z0-9])|[a-z0-9](?=[A-Z][a-z])")
+_JOINTS = re.compile(r"(?:::?|[_/.,<(])(?=[A-Za-z0-9])|[a-z0-9](?=[A-Z][a-z])")
 _CODE = re.compile(r"`([^`]+)`")
 
 
@@ -55,6 +55,11 @@ def cell_markup(text: str) -> Markup:
     return Markup('<span class="clip">{}</span>').format(Markup("<wbr>").join(pieces))
 
 
+def address_markup(address: str) -> Markup:
+    """Return an address as markup that breaks behind its slashes, and so not before its last letter."""
+    return Markup("<wbr>").join(re.split(r"(?<=[^/]/)(?=[^/])", one_line(address)))
+
+
 def shown_name(name: str | None, longest: int = LONGEST_NAME) -> str:
     """Return a name from a trace as a page shows it: on one line, its secrets masked, cut where it is very long."""
     if name is None:
@@ -74,6 +79,7 @@ def _environment() -> Environment:
         finalize=_harmless,
     )
     environment.filters["code"] = code_markup
+    environment.filters["address"] = address_markup
     environment.filters["cell"] = cell_markup
     environment.filters["prose"] = prose_markup
     environment.tests["svg"] = lambda value: isinstance(value, Svg)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
 from traceanalyzer.diagnosis import Diagnosis
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
     from traceanalyzer.display import OpenTables
 
 # In the order of the page. A section returns None where it has nothing to say.
-SECTIONS: tuple[Callable[[PageSource], Part | None], ...] = (
+Section = Callable[[PageSource], Part | None]
+SECTIONS: tuple[Section, ...] = (
     verdict.section,
     numbers.section,
     ledger.section,
@@ -75,11 +77,7 @@ def page(diagnosis: Diagnosis, run: OpenTables | None = None) -> str:
     """Return the page of a diagnosis as text of at most MOST_BYTES; what was cut to stay below stands at its foot."""
     if run is None or run.derived is None:
         return page_of(diagnosis, None)
-    from traceanalyzer.query import engine
-
     with run.connected(queries()) as connection:
-        # The roofline and the modules read it by several ways.
-        engine.compute_once(connection, "operator_costs")
         return page_of(diagnosis, connection)
 
 
@@ -94,8 +92,7 @@ def page_of(diagnosis: Diagnosis, connection: duckdb.DuckDBPyConnection | None) 
 
 
 def _page(source: PageSource, cut: str) -> str:
-    # Stacks take most memory: first, while tables hold none.
-    made = {make: make(source) for make in sorted(SECTIONS, key=lambda make: make is not stacks.section)}
+    made = _made(source)
     parts = [part for make in SECTIONS if (part := made[make]) is not None]
     data: dict[str, Any] = {"excerpts": [], "stacks": None}
     for part in parts:
@@ -104,3 +101,23 @@ def _page(source: PageSource, cut: str) -> str:
         "foot.html", {"version": __version__, "cut": cut, "command": "traceanalyzer diagnose RUN --format json"}
     )
     return document(run_name(source.diagnosis), parts, {"names": source.names.all(), "tokens": TOKENS, **data}, foot)
+
+
+def _made(source: PageSource) -> dict[Section, Part | None]:
+    """Return what the sections are, made in the order in which they take least memory: what takes most comes first."""
+    made = {make: make(source) for make in (stacks.section, tables.operators)}
+    with _costs_at_hand(source.connection):
+        made |= {make: make(source) for make in (tables.modules, roofline.section)}
+    return made | {make: make(source) for make in SECTIONS if make not in made}
+
+
+@contextmanager
+def _costs_at_hand(connection: duckdb.DuckDBPyConnection | None) -> Iterator[None]:
+    """Hold what operators cost as a table while sections read it by several ways."""
+    if connection is None:
+        yield
+        return
+    from traceanalyzer.query import engine
+
+    with engine.computed_once(connection, "operator_costs"):
+        yield

@@ -52,6 +52,7 @@ class PageSource:
     connection: duckdb.DuckDBPyConnection | None
     limits: Limits
     names: Names = field(hash=False)
+    _kept: dict[tuple[str, tuple[Any, ...]], list[dict[str, Any]]] = field(default_factory=dict, hash=False)
 
     def rows(self, name: str, parameters: Sequence[Any] = ()) -> list[dict[str, Any]]:
         """Return the rows of a query in `queries/`; none without a connection."""
@@ -60,6 +61,13 @@ class PageSource:
         result = self.connection.execute(query(name), list(parameters))
         columns = [column[0] for column in result.description or ()]
         return [dict(zip(columns, row, strict=True)) for row in result.fetchall()]
+
+    def rows_once(self, name: str, parameters: tuple[Any, ...]) -> list[dict[str, Any]]:
+        """Return the rows of a query that is asked again and again, and each time reads all of a trace."""
+        key = (name, parameters)
+        if key not in self._kept:
+            self._kept[key] = self.rows(name, parameters)
+        return self._kept[key]
 
 
 @cache

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 BATCH_ROWS = 100_000
 MOST_FRAMES = 1500
 MOST_DEPTH = 250
+HALF_BITS = 28
 # Frames below this share of every total are left out.
 LEAST_SHARE = 0.0004
 # A frame that holds this much of its parent is no more than a way to it.
@@ -53,13 +54,12 @@ def read_frames(connection: duckdb.DuckDBPyConnection, trace_id: int, device: in
 
 
 def _columns(batches: pa.RecordBatchReader) -> dict[str, Numbers]:
-    """Return the columns of rows in the order of their slices, without holding the rows beside them."""
+    """Return the columns of rows, without holding the rows beside them."""
     parts: dict[str, list[NDArray[Any]]] = {name: [] for name in batches.schema.names}
     for batch in batches:
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             parts[name].append(column.to_numpy())
-    order = np.argsort(np.concatenate(parts["slice_id"] or [np.empty(0, np.int64)]))
-    return {name: np.concatenate(parts.pop(name))[order] if len(order) else order for name in list(parts)}
+    return {name: np.concatenate(parts.pop(name) or [np.empty(0, np.int64)]) for name in list(parts)}
 
 
 def _plain(name: str | None) -> str | None:
@@ -72,14 +72,17 @@ def _parents(ids: Numbers, parent_ids: Numbers, ends: Numbers) -> Numbers:
 
     A step's mark begins inside the frame that opens it and outlives it by far; below that frame it would hide the rest.
     """
-    at = np.searchsorted(ids, parent_ids)
-    at = np.where((parent_ids >= 0) & (at < len(ids)), at, 0)
-    parents = np.where((parent_ids >= 0) & (ids[at] == parent_ids), at, -1)
+    # The last place is that of no parent.
+    places = np.full(max(ids.max(), parent_ids.max()) + 2, -1, dtype=np.int32)
+    places[ids] = np.arange(len(ids), dtype=np.int32)
+    parents = places[parent_ids]
+    escaping = np.arange(len(parents))
     while True:
-        escapes = (parents >= 0) & (ends[parents] < ends - TOLERANCE_NS)
-        if not escapes.any():
+        around = parents[escaping]
+        escaping = escaping[(around >= 0) & (ends[around] < ends[escaping] - TOLERANCE_NS)]
+        if not len(escaping):
             return parents
-        parents = np.where(escapes, parents[parents], parents)
+        parents[escaping] = parents[parents[escaping]]
 
 
 def grouped(
@@ -104,8 +107,7 @@ def grouped(
             frames.append(known[key])
         path[here] = np.asarray(frames, dtype=np.int64)[inverse]
     inside = path >= 0
-    totals = np.zeros((len(above), 3), dtype=np.int64)
-    np.add.at(totals, path[inside], weights[inside])
+    totals = np.stack([_sums(path[inside], column[inside], len(above)) for column in weights.T], axis=1)
     children = np.zeros_like(totals)
     for frame in range(len(above) - 1, -1, -1):
         totals[frame, 0] = max(totals[frame, 0], children[frame, 0])
@@ -113,6 +115,13 @@ def grouped(
         if above[frame] >= 0:
             children[above[frame]] += totals[frame]
     return Frames(np.asarray(above, dtype=np.int64), np.asarray(name_of, dtype=np.int64), totals, names)
+
+
+def _sums(groups: Numbers, values: Numbers, count: int) -> Numbers:
+    """Return the sum of each group; in two halves, whose sums doubles hold exactly."""
+    halves = (values >> HALF_BITS, values & (2**HALF_BITS - 1))
+    high, low = (np.bincount(groups, half, count).astype(np.int64) for half in halves)
+    return (high << HALF_BITS) + low
 
 
 def unfolded(frames: Frames) -> tuple[Frames, list[int]]:

@@ -88,27 +88,52 @@ stretches AS (
 launches AS (
     SELECT trace_id, device, position FROM scanned WHERE is_compute
 ),
-led AS (
-    SELECT
-        stretches.trace_id,
-        stretches.device,
-        stretches.cause,
-        scanned.op_id,
-        bool_or(stretches.is_claimed) AS is_claimed,
-        min(stretches.dur_ns) AS dur_ns
-    FROM stretches
+-- Pauses do not overlap: an operation begins in at most one, and is launched before the end of at most one.
+began AS (
+    SELECT scanned.trace_id, scanned.device, scanned.op_id, spans.since_ns, spans.until_ns
+    FROM scanned
+    ASOF JOIN (SELECT DISTINCT trace_id, device, since_ns, until_ns FROM stretches) AS spans
+        ON spans.trace_id = scanned.trace_id
+       AND spans.device = scanned.device
+       AND coalesce(spans.since_ns, CAST(-9223372036854775807 AS BIGINT)) <= scanned.start_ns
+    WHERE scanned.start_ns <= coalesce(spans.until_ns, scanned.start_ns)
+),
+ends AS (
+    SELECT stretches.trace_id, stretches.device, stretches.until_position, launches.position AS after_position
+    FROM (SELECT DISTINCT trace_id, device, until_position FROM stretches WHERE until_position IS NOT NULL) AS stretches
     ASOF LEFT JOIN launches
         ON launches.trace_id = stretches.trace_id
        AND launches.device = stretches.device
        AND launches.position < stretches.until_position
-    JOIN scanned
-      ON scanned.trace_id = stretches.trace_id
-     AND scanned.device = stretches.device
-     AND (
-         scanned.start_ns BETWEEN coalesce(stretches.since_ns, scanned.start_ns) AND coalesce(stretches.until_ns, scanned.start_ns)
-         OR (scanned.position > coalesce(launches.position, -1) AND scanned.position <= stretches.until_position)
-     )
-    GROUP BY stretches.trace_id, stretches.device, stretches.cause, scanned.op_id
+),
+launched AS (
+    SELECT scanned.trace_id, scanned.device, scanned.op_id, ends.until_position
+    FROM scanned
+    ASOF JOIN ends
+        ON ends.trace_id = scanned.trace_id
+       AND ends.device = scanned.device
+       AND ends.until_position >= scanned.position
+    WHERE scanned.position > coalesce(ends.after_position, -1)
+),
+led AS (
+    SELECT trace_id, device, cause, op_id, bool_or(is_claimed) AS is_claimed, min(dur_ns) AS dur_ns
+    FROM (
+        SELECT stretches.trace_id, stretches.device, stretches.cause, began.op_id, stretches.is_claimed, stretches.dur_ns
+        FROM stretches
+        JOIN began
+          ON began.trace_id = stretches.trace_id
+         AND began.device = stretches.device
+         AND began.since_ns IS NOT DISTINCT FROM stretches.since_ns
+         AND began.until_ns IS NOT DISTINCT FROM stretches.until_ns
+        UNION ALL
+        SELECT stretches.trace_id, stretches.device, stretches.cause, launched.op_id, stretches.is_claimed, stretches.dur_ns
+        FROM stretches
+        JOIN launched
+          ON launched.trace_id = stretches.trace_id
+         AND launched.device = stretches.device
+         AND launched.until_position = stretches.until_position
+    )
+    GROUP BY trace_id, device, cause, op_id
 ),
 -- Host time between two events belongs to the operation that comes next.
 long_costs AS (

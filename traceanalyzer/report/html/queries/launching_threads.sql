@@ -1,11 +1,6 @@
--- One row per thread that launches work of a device ($2; NULL: of any) of a trace ($1): how much of it, and how much of
--- that within a time ($3 to $4).
-SELECT
-    slices.thread_id,
-    count(*) AS launch_count,
-    count(*) FILTER (WHERE slices.start_ns < $4 AND slices.start_ns + slices.dur_ns > $3) AS inside_count
+-- One row per thread that launches work of a device ($2; NULL: of any) of a trace ($1): how much of it.
+SELECT slices.thread_id, count(*) AS launch_count
 FROM canonical.gpu_ops AS ops
 JOIN canonical.host_slices AS slices ON slices.trace_id = ops.trace_id AND slices.slice_id = ops.launch_id
 WHERE ops.trace_id = $1 AND slices.trace_id = $1 AND ($2 IS NULL OR ops.device = $2)
 GROUP BY slices.thread_id
-ORDER BY inside_count DESC, launch_count DESC, slices.thread_id

@@ -25,7 +25,7 @@ threads AS (
     SEMI JOIN launched USING (slice_id)
     WHERE trace_id = $1
 ),
-slices AS (
+slices AS NOT MATERIALIZED (
     SELECT slice_id, parent_id, depth, name, start_ns, start_ns + dur_ns AS end_ns
     FROM canonical.host_slices
     SEMI JOIN threads USING (thread_id)

@@ -46,9 +46,8 @@ def _step(source: PageSource) -> Tile:
     if slowest.step_count >= ENOUGH_STEPS:
         spread = source.rows("step_spread", [slowest.trace, slowest.device])
         if spread and spread[0]["p10_ns"] is not None:
-            note = (
-                f"{duration(spread[0]['p10_ns'])} to {duration(spread[0]['p90_ns'])} in 8 of 10 of {slowest.step_count}"
-            )
+            # More does not fit into the tile.
+            note = f"{duration(spread[0]['p10_ns'])} to {duration(spread[0]['p90_ns'])} in 8 of 10"
     return Tile(
         "Step time" if len(source.diagnosis.ledgers) == 1 else "Step time of the slowest",
         duration(step_ns(slowest)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from traceanalyzer.report.blocks import Table
-from traceanalyzer.report.charts.step_columns import StepTime, step_columns
+from traceanalyzer.report.charts.step_columns import MOST_COLUMNS, StepTime, step_columns
 from traceanalyzer.report.charts.svg import NARROW
 from traceanalyzer.report.diagnosis_blocks.ledgers import alike, group_place
 from traceanalyzer.report.html.block_markup import blocks_markup
@@ -31,13 +31,7 @@ def section(source: PageSource) -> Part | None:
     kept = [step for step in steps if not step.dropped]
     spread = _spread(kept)
     says = f"{counted(len(steps), 'step')}, {len(kept)} of them counted: {spread or 'none counted'}"
-    dropped = sorted({step.dropped for step in steps if step.dropped})
-    note = (
-        f"each step by what it was spent on; counted ones take {spread}"
-        if kept
-        else "each step by what it was spent on"
-    )
-    note += f"; * not counted ({', '.join(dropped)})" if dropped else ""
+    note = note_of(steps)
     if len(source.diagnosis.ledgers) > 1:
         note = f"{group_place(group, source.diagnosis.ledgers)}, the slowest is shown: {note}"
     values = {
@@ -46,6 +40,16 @@ def section(source: PageSource) -> Part | None:
         "slowest": blocks_markup([_slowest(kept)]) if len(kept) >= MANY_STEPS else "",
     }
     return Part("steps", "Steps", filled("drawings.html", values), "Steps", note)
+
+
+def note_of(steps: list[StepTime]) -> str:
+    """Say what the drawing shows, how long the steps take that count, and why others do not."""
+    kept = [step for step in steps if not step.dropped]
+    is_curve = len(steps) > MOST_COLUMNS
+    note = "how long each step takes" if is_curve else "each step by what it was spent on"
+    note += f"; counted ones take {_spread(kept)}" if kept else ""
+    reasons = ", ".join(sorted({step.dropped for step in steps if step.dropped}))
+    return f"{note}; {len(steps) - len(kept) if is_curve else '*'} not counted ({reasons})" if reasons else note
 
 
 def _spread(kept: list[StepTime]) -> str:
