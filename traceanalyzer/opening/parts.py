@@ -20,7 +20,7 @@ from traceanalyzer.ingest import Progress
 from traceanalyzer.opening.contents import traces_of
 from traceanalyzer.opening.deriving import derived_place
 from traceanalyzer.opening.finding import FoundRun, find
-from traceanalyzer.opening.ingesting import Ingested, held_sources, ingest_each
+from traceanalyzer.opening.ingesting import Ingested, fetch_held, held_sources, ingest_each
 from traceanalyzer.store.inputs import stamp_of
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def do_part(
     path: Path | Location | Sequence[Path | Location],
     share: Share,
     *,
-    store: Path | None,
+    store: Path | Location | None,
     jobs: int | None,
     report: Callable[[Progress], None],
     options: AttributionOptions,
@@ -66,6 +66,7 @@ def do_part(
     cores = jobs or os.cpu_count() or 1
     with ExitStack() as kept:
         run = find(path, store, options, kept, trust=trust, ncu=ncu)
+        run.keeper.claim_shared()
         own = run.sources.sources[share.index :: share.of]
         stamps = [stamp_of(source) for source, _ in own]
         answers = ingest_each(own, run.keeper, cores, report) if own else []
@@ -85,7 +86,8 @@ def do_part(
         )
         if missing:
             return PartDone(read, there, tuple(failed), missing)
-        folders = [(source, folder) for source, folder in zip(sources, held, strict=True) if folder is not None]
+        fetched = fetch_held(run.sources.sources, held, run.keeper, report)
+        folders = [(item.source, item.folder) for item in fetched if isinstance(item, Ingested)]
         attributed = _attribute(run, traces_of(run.keeper, run.sources, folders), share, cores)
         return PartDone(read, there, tuple(failed), missing, attributed.count(False), attributed.count(True))
 
@@ -106,6 +108,6 @@ def _attribute(run: FoundRun, traces: Sequence[StoredTrace], share: Share, cores
             return match(connection)
 
     own = keep_matched(run.keeper, target.name, traces, matching)[share.index :: share.of]
-    tasks = [AttributionTask(traces[number], number, run.options, run.keeper.folder, target.name) for number in own]
+    tasks = [AttributionTask(traces[number], number, run.options, run.keeper.place, target.name) for number in own]
     with ThreadPoolExecutor(cores) as pool:
         return list(pool.map(attribute_source, tasks))
