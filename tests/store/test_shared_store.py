@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -113,9 +114,8 @@ def published(server: str) -> dict[str, bytes]:
 
 def attempts(server: str) -> Counter[str]:
     """Return how many attempts each folder of the store has."""
-    parts = {tuple(name.rpartition("/")[0].split("/")) for name in published(server) if name.count("/") > 2}
-    folders = {(kind, *rest[: 3 if kind == "ranks" else 2]) for kind, *rest in parts}
-    return Counter("/".join(folder[:-1]) for folder in folders)
+    found = re.findall(r"^((?:traces|derived|ranks/\w+)/[^/]+)/(\w+)/", "\n".join(published(server)), re.MULTILINE)
+    return Counter(folder for folder, _ in set(found))
 
 
 def nothing_is_read(patch: pytest.MonkeyPatch) -> None:
@@ -420,3 +420,62 @@ def test_a_place_with_another_format_is_left_alone(server: str, put: Put, machin
     with pytest.raises(TraceAnalyzerError, match="another version"):
         open_run(RUN, store=STORE)
     assert list(published(server)) == ["traceanalyzer-store.json"]
+
+
+def part(index: int, capsys: pytest.CaptureFixture[str]) -> str:
+    code = main(["part", RUN, "--store", STORE, "--index", str(index), "--of", "2"])
+    said = capsys.readouterr()
+    assert code == 0, said.err
+    return said.out
+
+
+def test_parts_on_two_machines_leave_to_a_third_what_concerns_all_ranks(
+    server: str,
+    expected: dict[str, Any],
+    put: Put,
+    machine: Callable[[str], Path],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    machine("one")
+    assert "2 files of other parts not read yet" in part(0, capsys)
+    machine("other")
+    assert "all files of the run are read: 2 traces attributed" in part(1, capsys)
+    machine("one")
+    assert part(0, capsys).startswith(
+        "part 0 of 2: 0 files read, 2 in the store already\nall files of the run are read"
+    )
+    machine("third")
+    with monkeypatch.context() as patch:
+        nothing_is_read(patch)
+        assert diagnosed() == expected
+    assert set(attempts(server).values()) == {1}
+
+
+def test_a_file_that_no_part_can_read_does_not_keep_other_machines_waiting(
+    run: Path, put: Put, machine: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    put({"run/rank1.json.gz": (run / "rank1.json.gz").read_bytes()[:64] + b"\0" * 64})
+    machine("one")
+    part(1, capsys)
+    machine("other")
+    assert "all files of the run are read" in part(0, capsys)
+
+
+def test_workers_on_other_machines_give_the_same_diagnosis(
+    server: str, expected: dict[str, Any], put: Put, machine: Callable[[str], Path], proxy: Proxy
+) -> None:
+    needed("distributed")
+    from traceanalyzer.cluster.address import parse_cluster
+    from traceanalyzer.cluster.dask_executor import DaskExecutor
+
+    workers = machine("workers")
+    with DaskExecutor(parse_cluster("local:2")) as executor:
+        executor.submit(len, "started here").result()
+        here = machine("here")
+        with open_run(RUN, store=STORE, executor=executor) as opened:
+            assert document(opened.diagnose()) | {"run": ""} == expected
+    for home in (workers, here):
+        assert len(list(home.glob("*/traceanalyzer/*-shared/traces/*"))) == RANKS
+    assert list(workers.glob("*/traceanalyzer/*-shared/derived/*")) == []
+    assert set(attempts(server).values()) == {1}

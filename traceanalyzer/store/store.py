@@ -226,7 +226,7 @@ class Store:
         `derived` is the name of the folder that it will be put into. The part `MATCHED` comes first, and who else wants
         it waits for who is first, as far as the file system has locks.
         """
-        folder = make_own_folder(make_own_folder(self.folder / "ranks") / derived)
+        folder = make_own_folder(make_own_folder(self.folder / "ranks") / derived)  # what is held has to be there
         target = folder / name
         with held(folder) if name == MATCHED else nullcontext():
             was_there = self.is_whole(target)

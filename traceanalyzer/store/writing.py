@@ -55,7 +55,9 @@ class StoreWriter:
 
     def put_folder(self, scratch: Path, target: Path) -> None:
         """Give a folder that was written its name, unless another command was faster."""
-        make_own_folder(target.parent)
+        parent = self.folder
+        for part in target.parent.relative_to(self.folder).parts:
+            parent = make_own_folder(parent / part)
         seal(scratch, self.key)
         with suppress(OSError):
             scratch.rename(target)  # fails where a folder is there that holds anything
