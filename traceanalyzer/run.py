@@ -73,6 +73,7 @@ class Run:
     device: str | None = None  # as in `open_run`
     ncu_tables: tuple[NcuTable, ...] = ()  # tables of Nsight Compute, beside the traces or as in `open_run`
     shared_store: Location | None = None  # what `store` is a working copy of
+    recorded_first: str | None = None  # another command's record of the run in the shared store, which came first
     kept: ExitStack | None = None  # what is removed when the run is closed
 
     @property
@@ -313,6 +314,11 @@ def open_run(
             raise unreadable[0] if unreadable else no_trace_beside(ncu_tables, root)
         reused = all(item.was_there for item in ingested)
         derived = derived_of(keeper, traces, options, jobs, executor) if attribution else None
+        recorded_first = None
+        if keeper.shared is not None and derived is not None:
+            from traceanalyzer.store.run_records import record_run, run_record
+
+            recorded_first = record_run(keeper.shared, run_record(root, traces, unreadable, derived, options.key()))
         writing = renew_catalog(keeper, traces, derived, reused, ncu_tables, asked=catalog)
         return Run(
             root,
@@ -329,5 +335,6 @@ def open_run(
             device,
             tuple(ncu_tables),
             found.location.shared,
+            recorded_first,
             kept.pop_all(),
         )

@@ -1,175 +1,80 @@
-"""A store in a bucket: what one machine published, another one reads; nothing damaged or forged is believed.
-
-The bucket is that of a real S3 server on loopback, and a machine is a cache and a key of its own.
-"""
+"""A store in a bucket: what one machine published, another one reads; nothing damaged or forged is believed."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from object_servers import (
-    ENVIRONMENT,
-    Fault,
-    Proxy,
-    Request,
-    bucket_content,
-    empty_bucket,
-    proxy_of,
-    remove_objects,
-    s3_server,
-)
-from tiers import needed
-from workloads.wide_jobs import wide_job
+from object_servers import ENVIRONMENT, Fault, Proxy, Request, bucket_content, remove_objects
+from shared_stores import RANKS, RUN, STORE, Put, attempts, diagnosed, nothing_is_read, published
 
 from traceanalyzer.cli import main
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.opening import attributing, ingesting
-from traceanalyzer.remote import remote_object
-from traceanalyzer.report.json import document
 from traceanalyzer.run import open_run
-from traceanalyzer.simulator import simulate_job
 from traceanalyzer.store.shared_store import parse_done
 
+pytest_plugins = ("shared_store_machines",)
 pytestmark = pytest.mark.check
-
-RANKS = 4
-RUN = "s3://bucket/run/"
-STORE = "s3://bucket/team/ta/"
 PATIENCE_S = 60.0
-Put = Callable[[Mapping[str, bytes]], None]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    needed("moto")
-    with s3_server() as url:
-        yield url
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("job") / "run"
-    folder.mkdir()
-    simulate_job(wide_job(RANKS, late=1, collectives=4)).write_kineto(folder, suffix=".json.gz")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def expected(run: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """The diagnosis of the run from a store on a disk."""
-    with open_run(run, store=tmp_path_factory.mktemp("disk") / "store") as opened:
-        return document(opened.diagnose()) | {"run": ""}
-
-
-@pytest.fixture
-def proxy(server: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
-    """A proxy in front of the bucket, which is what the environment names."""
-    with proxy_of(server) as proxy:
-        for name, value in {**ENVIRONMENT, "AWS_ENDPOINT_URL": proxy.url}.items():
-            monkeypatch.setenv(name, value)
-        monkeypatch.setattr(remote_object, "FIRST_PAUSE_S", 0.01)
-        yield proxy
-
-
-@pytest.fixture
-def put(server: str, run: Path, proxy: Proxy) -> Put:
-    """A function that writes objects past the proxy into a bucket that holds the run."""
-    write = empty_bucket(server)
-    write({f"run/{file.name}": file.read_bytes() for file in run.iterdir()})
-    return write
-
-
-@pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
-    """A function that lets the next commands be of another machine, and returns the folder of all its files."""
-
-    def at(name: str) -> Path:
-        for variable in ("XDG_CACHE_HOME", "XDG_STATE_HOME"):
-            monkeypatch.setenv(variable, str(tmp_path / name / variable))
-        return tmp_path / name
-
-    at("here")
-    return at
-
-
-def diagnosed(run: str | Path = RUN) -> dict[str, Any]:
-    with open_run(run, store=STORE) as opened:
-        return document(opened.diagnose()) | {"run": ""}
-
-
-def published(server: str) -> dict[str, bytes]:
-    """Return what lies in the store, by the names in it."""
-    return {key.removeprefix("team/ta/"): data for key, data in bucket_content(server).items() if key[:3] != "run"}
-
-
-def attempts(server: str) -> Counter[str]:
-    """Return how many attempts each folder of the store has."""
-    found = re.findall(r"^((?:traces|derived|ranks/\w+)/[^/]+)/(\w+)/", "\n".join(published(server)), re.MULTILINE)
-    return Counter(folder for folder, _ in set(found))
-
-
-def nothing_is_read(patch: pytest.MonkeyPatch) -> None:
-    """Have every trace that is read, and each rank that is attributed, be an error."""
-    for module, name in ((ingesting, "_ingest"), (attributing, "attribute")):
-        patch.setattr(module, name, None)
 
 
 @pytest.mark.parametrize("at", [RUN, "on a disk"])
 def test_another_machine_gives_the_same_diagnosis_without_reading_a_trace(
     at: str,
-    run: Path,
-    expected: dict[str, Any],
-    put: Put,
-    proxy: Proxy,
+    shared_run: Path,
+    expected_diagnosis: dict[str, Any],
+    put_objects: Put,
+    bucket_proxy: Proxy,
     machine: Callable[[str], Path],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    place = at if at == RUN else run
-    assert diagnosed(place) == expected
+    place = at if at == RUN else shared_run
+    assert diagnosed(place) == expected_diagnosis
     machine("there")
-    proxy.requests.clear()
+    bucket_proxy.requests.clear()
     with monkeypatch.context() as patch:
         nothing_is_read(patch)
-        assert diagnosed(place) == expected
-    read = Counter(request.path for request in proxy.bodies() if "/run/" in request.path)
+        assert diagnosed(place) == expected_diagnosis
+    read = Counter(request.path for request in bucket_proxy.bodies() if "/run/" in request.path)
     assert set(read.values()) <= {1}  # the beginning, by which a trace is known
 
 
 def test_a_second_run_reads_nothing_but_what_is_done(
-    expected: dict[str, Any], put: Put, proxy: Proxy, machine: Callable[[str], Path]
+    expected_diagnosis: dict[str, Any], put_objects: Put, bucket_proxy: Proxy, machine: Callable[[str], Path]
 ) -> None:
-    assert diagnosed() == expected
-    proxy.requests.clear()
+    assert diagnosed() == expected_diagnosis
+    bucket_proxy.requests.clear()
     with open_run(RUN, store=STORE) as opened:
         assert opened.reused
-    assert {request.method for request in proxy.requests} == {"GET"}
-    asked = [request.path.rpartition("/")[2] for request in proxy.requests]
-    assert Counter(asked) - Counter(head=0) == Counter(
-        {"done.json": RANKS + 1, "traceanalyzer-store.json": 1, asked[0]: 1}
-    )
-    assert proxy.requests[0].is_listing
+    assert {request.method for request in bucket_proxy.requests} == {"GET"}
+    listing, *others = bucket_proxy.requests
+    assert listing.is_listing
+    asked = Counter(request.path.rpartition("/")[2] for request in others)
+    assert asked == {"traceanalyzer-store.json": 1, "done.json": RANKS + 1, "head.json": 1}
 
 
 def test_what_is_here_and_was_removed_from_the_bucket_is_published_again(
-    server: str, expected: dict[str, Any], put: Put, machine: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+    bucket_server: str,
+    expected_diagnosis: dict[str, Any],
+    put_objects: Put,
+    machine: Callable[[str], Path],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert diagnosed() == expected
-    before = attempts(server)
-    remove_objects(server, [key for key in bucket_content(server) if key.startswith("team/")])
+    assert diagnosed() == expected_diagnosis
+    before = attempts(bucket_server)
+    remove_objects(bucket_server, [key for key in bucket_content(bucket_server) if key.startswith("team/")])
     with monkeypatch.context() as patch:
         nothing_is_read(patch)
-        assert diagnosed() == expected
-    assert attempts(server) == before
+        assert diagnosed() == expected_diagnosis
+    assert attempts(bucket_server) == before
 
 
 def diagnose(home: Path) -> subprocess.Popen[bytes]:
@@ -180,7 +85,7 @@ def diagnose(home: Path) -> subprocess.Popen[bytes]:
 
 
 def test_of_two_writers_the_first_counts_and_the_second_leaves_nothing(
-    server: str, expected: dict[str, Any], put: Put, proxy: Proxy, tmp_path: Path
+    bucket_server: str, expected_diagnosis: dict[str, Any], put_objects: Put, bucket_proxy: Proxy, tmp_path: Path
 ) -> None:
     both = threading.Barrier(2)
 
@@ -189,21 +94,21 @@ def test_of_two_writers_the_first_counts_and_the_second_leaves_nothing(
         if request.method == "PUT" and request.path.startswith("/bucket/team/ta/traces/") and "done" in request.path:
             both.wait(PATIENCE_S)
 
-    proxy.faults = together
+    bucket_proxy.faults = together
     commands = [diagnose(tmp_path / name) for name in ("one", "other")]
     answers = [json.loads(command.communicate()[0]) | {"run": ""} for command in commands]
     assert [command.returncode for command in commands] == [commands[0].returncode] * 2
-    assert answers == [expected, expected]
-    assert set(attempts(server).values()) == {1}
+    assert answers == [expected_diagnosis, expected_diagnosis]
+    assert set(attempts(bucket_server).values()) == {1}
 
 
 @pytest.mark.parametrize("is_late", [False, True], ids=["before", "after"])
 def test_a_command_that_is_killed_at_the_last_write_is_gone_on_with(
     is_late: bool,
-    server: str,
-    expected: dict[str, Any],
-    put: Put,
-    proxy: Proxy,
+    bucket_server: str,
+    expected_diagnosis: dict[str, Any],
+    put_objects: Put,
+    bucket_proxy: Proxy,
     machine: Callable[[str], Path],
     tmp_path: Path,
 ) -> None:
@@ -216,28 +121,28 @@ def test_a_command_that_is_killed_at_the_last_write_is_gone_on_with(
             return Fault(status=503, is_late=is_late)
         return None
 
-    proxy.faults = killing
+    bucket_proxy.faults = killing
     command = diagnose(tmp_path / "dying")
     command.communicate()
     assert command.returncode < 0 and killed
-    proxy.faults = lambda request, number: None
+    bucket_proxy.faults = lambda request, number: None
     machine("there")
-    proxy.requests.clear()
-    assert diagnosed() == expected
-    bodies = Counter(request.path for request in proxy.bodies())
+    bucket_proxy.requests.clear()
+    assert diagnosed() == expected_diagnosis
+    bodies = Counter(request.path for request in bucket_proxy.bodies())
     assert bodies["/bucket/run/rank1.json.gz"] == (1 if is_late else 2)
-    ((folder, count),) = [(name, count) for name, count in attempts(server).items() if "rank1" in name]
+    ((folder, count),) = [(name, count) for name, count in attempts(bucket_server).items() if "rank1" in name]
     assert count == (1 if is_late else 2), folder
-    assert f"{folder}/done.json" in published(server)
+    assert f"{folder}/done.json" in published(bucket_server)
 
 
 @pytest.mark.parametrize("is_late", [False, True], ids=["refused", "answers lost"])
 def test_a_bucket_that_fails_every_other_time_changes_nothing(
     is_late: bool,
-    server: str,
-    expected: dict[str, Any],
-    put: Put,
-    proxy: Proxy,
+    bucket_server: str,
+    expected_diagnosis: dict[str, Any],
+    put_objects: Put,
+    bucket_proxy: Proxy,
     machine: Callable[[str], Path],
 ) -> None:
     asked: Counter[tuple[str, str]] = Counter()
@@ -247,17 +152,17 @@ def test_a_bucket_that_fails_every_other_time_changes_nothing(
         asked[place] += 1
         return Fault(status=503, is_late=is_late) if asked[place] % 2 and "team/ta" in request.path else None
 
-    proxy.faults = failing
-    assert diagnosed() == expected
+    bucket_proxy.faults = failing
+    assert diagnosed() == expected_diagnosis
     machine("there")
-    assert diagnosed() == expected
-    assert set(attempts(server).values()) == {1}
+    assert diagnosed() == expected_diagnosis
+    assert set(attempts(bucket_server).values()) == {1}
 
 
 def test_a_bucket_that_keeps_failing_ends_the_command_and_leaves_out_no_trace(
-    put: Put, proxy: Proxy, machine: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+    put_objects: Put, bucket_proxy: Proxy, machine: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    proxy.faults = lambda request, number: (
+    bucket_proxy.faults = lambda request, number: (
         Fault(status=503) if request.method == "PUT" and "rank1" in request.path else None
     )
     assert main(["diagnose", RUN, "--store", STORE]) == 2
@@ -273,12 +178,12 @@ def test_a_bucket_that_keeps_failing_ends_the_command_and_leaves_out_no_trace(
 def test_a_bucket_that_may_not_be_written_is_one_sentence(
     faulty: str,
     words: str,
-    put: Put,
-    proxy: Proxy,
+    put_objects: Put,
+    bucket_proxy: Proxy,
     machine: Callable[[str], Path],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    proxy.faults = lambda request, number: (
+    bucket_proxy.faults = lambda request, number: (
         Fault(status=403) if request.method == "PUT" and request.path.endswith(faulty) else None
     )
     assert main(["ingest", RUN, "--store", STORE]) == 2
@@ -287,21 +192,21 @@ def test_a_bucket_that_may_not_be_written_is_one_sentence(
 
 
 def test_a_bucket_that_is_not_there_is_an_error_before_anything_is_read(
-    put: Put, proxy: Proxy, machine: Callable[[str], Path]
+    put_objects: Put, bucket_proxy: Proxy, machine: Callable[[str], Path]
 ) -> None:
     with pytest.raises(TraceAnalyzerError, match="there is no such bucket"):
         open_run(RUN, store="s3://no-such-bucket/ta/")
 
 
 def test_damaged_objects_are_not_believed_and_replaced(
-    server: str,
-    expected: dict[str, Any],
-    put: Put,
+    bucket_server: str,
+    expected_diagnosis: dict[str, Any],
+    put_objects: Put,
     machine: Callable[[str], Path],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert diagnosed() == expected
-    objects = bucket_content(server)
+    assert diagnosed() == expected_diagnosis
+    objects = bucket_content(bucket_server)
 
     def one(place: str, table: str) -> tuple[str, bytes]:
         ((key, data),) = [item for item in objects.items() if f"/{place}" in item[0] and item[0].endswith(table)]
@@ -309,16 +214,16 @@ def test_damaged_objects_are_not_believed_and_replaced(
 
     for place, table in (("traces/rank0", "/gpu_ops.parquet"), ("derived/", "/windows.parquet")):
         key, data = one(place, table)
-        put({key: bytes(len(data))})
+        put_objects({key: bytes(len(data))})
     key, data = one("traces/rank1", "/flows.parquet")
-    put({key: data[:-1]})
-    remove_objects(server, [one("traces/rank2", "/syncs.parquet")[0]])
+    put_objects({key: data[:-1]})
+    remove_objects(bucket_server, [one("traces/rank2", "/syncs.parquet")[0]])
     machine("there")
-    assert diagnosed() == expected
+    assert diagnosed() == expected_diagnosis
     machine("elsewhere")
     with monkeypatch.context() as patch:
         nothing_is_read(patch)
-        assert diagnosed() == expected
+        assert diagnosed() == expected_diagnosis
 
 
 def done_text(files: object, attempt: object = "0123456789abcdef") -> str:
@@ -369,31 +274,31 @@ def test_a_list_that_no_store_wrote_is_none(text: str) -> None:
 
 @pytest.mark.parametrize("name", ["0/../../victim.txt", "0/gpu_ops.parquet/x", None])
 def test_a_forged_list_of_files_writes_nothing_outside_and_is_replaced(
-    name: str | None, server: str, put: Put, machine: Callable[[str], Path], tmp_path: Path
+    name: str | None, bucket_server: str, put_objects: Put, machine: Callable[[str], Path], tmp_path: Path
 ) -> None:
     with open_run(f"{RUN}rank0.json.gz", store=STORE, attribution=False) as opened:
         ours = opened.sql("SELECT count(*) FROM gpu_ops").fetchall()
-    (key,) = [key for key in bucket_content(server) if key.endswith("done.json")]
-    done = json.loads(bucket_content(server)[key])
+    (key,) = [key for key in bucket_content(bucket_server) if key.endswith("done.json")]
+    done = json.loads(bucket_content(bucket_server)[key])
     files = {**done["files"], name: STATED}
-    put({key: (done_text(files, done["attempt"]) if name else " " * 9_000_000).encode()})
+    put_objects({key: (done_text(files, done["attempt"]) if name else " " * 9_000_000).encode()})
     machine("there")
     with open_run(f"{RUN}rank0.json.gz", store=STORE, attribution=False) as opened:
         assert opened.sql("SELECT count(*) FROM gpu_ops").fetchall() == ours
         assert not opened.reused
     assert not list(tmp_path.rglob("victim*"))
-    now = json.loads(bucket_content(server)[key])
+    now = json.loads(bucket_content(bucket_server)[key])
     assert now["attempt"] != done["attempt"] and now["files"].keys() == done["files"].keys()
 
 
 def test_no_secret_comes_into_the_bucket_the_working_copy_or_what_is_said(
-    server: str, put: Put, machine: Callable[[str], Path], capfd: pytest.CaptureFixture[str]
+    bucket_server: str, put_objects: Put, machine: Callable[[str], Path], capfd: pytest.CaptureFixture[str]
 ) -> None:
     home = machine("here")
     assert main(["ingest", RUN, "--store", STORE, "-v"]) == 0
     said = capfd.readouterr()
     kept = b"".join(file.read_bytes() for file in home.rglob("*") if file.is_file())
-    kept += b"".join(key.encode() + data for key, data in published(server).items())
+    kept += b"".join(key.encode() + data for key, data in published(bucket_server).items())
     for name, secret in ENVIRONMENT.items():
         assert name == "AWS_REGION" or (secret.encode() not in kept and secret not in said.out + said.err)
 
@@ -408,74 +313,17 @@ def test_no_secret_comes_into_the_bucket_the_working_copy_or_what_is_said(
     ],
 )
 def test_a_place_that_no_store_can_lie_in_is_one_sentence(
-    store: str, words: str, put: Put, machine: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+    store: str, words: str, put_objects: Put, machine: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["diagnose", RUN, "--store", store]) == 2
     said = capsys.readouterr().err
     assert words in said and "hint: " in said and "hunter2" not in said
 
 
-def test_a_place_with_another_format_is_left_alone(server: str, put: Put, machine: Callable[[str], Path]) -> None:
-    put({"team/ta/traceanalyzer-store.json": b'{"format": 2}'})
+def test_a_place_with_another_format_is_left_alone(
+    bucket_server: str, put_objects: Put, machine: Callable[[str], Path]
+) -> None:
+    put_objects({"team/ta/traceanalyzer-store.json": b'{"format": 2}'})
     with pytest.raises(TraceAnalyzerError, match="another version"):
         open_run(RUN, store=STORE)
-    assert list(published(server)) == ["traceanalyzer-store.json"]
-
-
-def part(index: int, capsys: pytest.CaptureFixture[str]) -> str:
-    code = main(["part", RUN, "--store", STORE, "--index", str(index), "--of", "2"])
-    said = capsys.readouterr()
-    assert code == 0, said.err
-    return said.out
-
-
-def test_parts_on_two_machines_leave_to_a_third_what_concerns_all_ranks(
-    server: str,
-    expected: dict[str, Any],
-    put: Put,
-    machine: Callable[[str], Path],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    machine("one")
-    assert "2 files of other parts not read yet" in part(0, capsys)
-    machine("other")
-    assert "all files of the run are read: 2 traces attributed" in part(1, capsys)
-    machine("one")
-    assert part(0, capsys).startswith(
-        "part 0 of 2: 0 files read, 2 in the store already\nall files of the run are read"
-    )
-    machine("third")
-    with monkeypatch.context() as patch:
-        nothing_is_read(patch)
-        assert diagnosed() == expected
-    assert set(attempts(server).values()) == {1}
-
-
-def test_a_file_that_no_part_can_read_does_not_keep_other_machines_waiting(
-    run: Path, put: Put, machine: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    put({"run/rank1.json.gz": (run / "rank1.json.gz").read_bytes()[:64] + b"\0" * 64})
-    machine("one")
-    part(1, capsys)
-    machine("other")
-    assert "all files of the run are read" in part(0, capsys)
-
-
-def test_workers_on_other_machines_give_the_same_diagnosis(
-    server: str, expected: dict[str, Any], put: Put, machine: Callable[[str], Path], proxy: Proxy
-) -> None:
-    needed("distributed")
-    from traceanalyzer.cluster.address import parse_cluster
-    from traceanalyzer.cluster.dask_executor import DaskExecutor
-
-    workers = machine("workers")
-    with DaskExecutor(parse_cluster("local:2")) as executor:
-        executor.submit(len, "started here").result()
-        here = machine("here")
-        with open_run(RUN, store=STORE, executor=executor) as opened:
-            assert document(opened.diagnose()) | {"run": ""} == expected
-    for home in (workers, here):
-        assert len(list(home.glob("*/traceanalyzer/*-shared/traces/*"))) == RANKS
-    assert list(workers.glob("*/traceanalyzer/*-shared/derived/*")) == []
-    assert set(attempts(server).values()) == {1}
+    assert list(published(bucket_server)) == ["traceanalyzer-store.json"]

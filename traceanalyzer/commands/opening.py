@@ -45,7 +45,7 @@ class RunOptions:
 
 
 def store_option(
-    meaning: str = "Folder for computed tables, or a place that machines share: s3://bucket/ta/.",
+    meaning: str = "Folder or bucket (s3://bucket/ta/) for computed tables.",
 ) -> Callable[..., Any]:
     """Return the option `--store`, with what it means to the command."""
     return click.option("--store", type=RunPath(), metavar="DIR", help=meaning)
@@ -209,6 +209,11 @@ def opened(options: RunOptions, *, attribution: bool = True, catalog: bool = Fal
                     f"note: {ignored} was not made there by you (moved, copied or downloaded?) and is not used; the "
                     f"store is {used}",
                     err=True,
+                )
+            if run.recorded_first is not None and not options.quiet:
+                other = visible(run.recorded_first)
+                click.echo(
+                    f"note: another command recorded this run first, and found something else: {other}", err=True
                 )
             if options.with_settings and not options.quiet:
                 note_ignored_settings(run)

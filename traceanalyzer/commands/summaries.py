@@ -55,9 +55,7 @@ def summary_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     for decorate in reversed(
         (
-            store_option(
-                "Folder for computed tables, with a folder for each run, or a place that machines share: s3://bucket/ta/."
-            ),
+            store_option("Folder for computed tables, with a folder for each run, or a bucket (s3://bucket/ta/)."),
             jobs_option,
             step_pattern_option,
             no_settings_option,

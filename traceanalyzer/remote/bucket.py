@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -87,7 +88,8 @@ class Bucket:
         """Remove objects."""
 
         def delete() -> None:
-            with self.client.failing("cannot be removed"):
+            # What another command has just removed is gone.
+            with suppress(ReplacedError), self.client.failing("cannot be removed"):
                 self._obstore.delete(self.client.store, list(keys))
 
         if keys:

@@ -8,7 +8,7 @@ from pathlib import Path
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.remote.location import Location
 from traceanalyzer.store.folders import keyed_hash
-from traceanalyzer.store.owner import UNWRITABLE, claim_store, user_cache, user_key
+from traceanalyzer.store.owner import UNWRITABLE, claim_store, is_marked, user_cache, user_key
 from traceanalyzer.store.store import Store
 
 STORE_NAME = ".traceanalyzer"
@@ -56,6 +56,11 @@ def locate_store(root: Path | Location, override: Path | Location | None) -> Sto
     if problem := claim_store(cached, key):
         raise TraceAnalyzerError(f"the store {problem}", cached, "remove it, or give --store DIR")
     return StoreLocation(cached, ignored)
+
+
+def is_own_store(folder: Path) -> bool:
+    """Return whether a folder is a store that this user made there."""
+    return folder.is_dir() and is_marked(folder, user_key())
 
 
 def open_store(place: Path | Location) -> Store:

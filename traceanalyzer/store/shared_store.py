@@ -19,7 +19,7 @@ import hashlib
 import json
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.remote.bucket import Bucket, SmallObject
+from traceanalyzer.remote.client import Entry
 from traceanalyzer.remote.location import Location
 from traceanalyzer.remote.remote_object import RemoteObject, fetch
 from traceanalyzer.store.folders import SEAL_NAME
@@ -90,11 +91,19 @@ class SharedStore:
 
     def claim(self) -> None:
         """See that the place is a store, or make it one, ahead of long work; raises StoreError where it cannot be."""
-        with _as_store_error():
-            mark = self.bucket.get(self.key_of(_MARK), _MOST_BYTES)
-            if mark is None and not self.bucket.put_new(self.key_of(_MARK), _FORMAT):
-                mark = self.bucket.get(self.key_of(_MARK), _MOST_BYTES)
-        if mark is not None and mark.data != _FORMAT:
+        mark = self.versioned(_MARK)
+        if mark is None and self.put_new(_MARK, _FORMAT):
+            return
+        self._check(mark or self.versioned(_MARK))
+
+    def check(self) -> None:
+        """Raise StoreError where the place is no store, or one of another version."""
+        self._check(self.versioned(_MARK))
+
+    def _check(self, mark: SmallObject | None) -> None:
+        if mark is None:
+            raise StoreError("holds no store", str(self.location), "give what --store was given")
+        if mark.data != _FORMAT:
             raise StoreError("is the store of another version of traceanalyzer", str(self.location), _ANOTHER)
 
     def has(self, name: str) -> bool:
@@ -133,17 +142,16 @@ class SharedStore:
 
     def _put_done(self, name: str, done: Done) -> bool:
         """Have an attempt count, unless another one does; what was found damaged counts no more."""
-        key, data = self.key_of(f"{name}/{DONE}"), json.dumps(asdict(done)).encode()
-        damaged = self._damaged.pop(name, None)
-        if self.bucket.put_new(key, data) if damaged is None else self.bucket.swap(key, data, damaged):
-            return True
-        found = self._done(name)
-        return found is not None and found.data == data  # an answer was lost, and the request was sent again
+        return self.put_over(f"{name}/{DONE}", json.dumps(asdict(done)).encode(), self._damaged.pop(name, None))
+
+    def versioned(self, name: str) -> SmallObject | None:
+        """Return a record with the version that `put_over` asks for; None where there is none."""
+        with _as_store_error():
+            return self.bucket.get(self.key_of(name), _MOST_BYTES)
 
     def text(self, name: str) -> str | None:
         """Return a record; None where there is none."""
-        with _as_store_error():
-            found = self.bucket.get(self.key_of(name), _MOST_BYTES)
+        found = self.versioned(name)
         return None if found is None else found.data.decode(errors="replace")
 
     def put_text(self, name: str, text: str) -> None:
@@ -152,14 +160,34 @@ class SharedStore:
             with _as_store_error():
                 self.bucket.put(self.key_of(name), text.encode())
 
+    def put_new(self, name: str, data: bytes) -> bool:
+        """Write a record where there is none; return False where there is another one."""
+        return self.put_over(name, data, None)
+
+    def put_over(self, name: str, data: bytes, version: UpdateVersion | None) -> bool:
+        """Write a record over a version of it, None: where there is none; return False where there is another one."""
+        key = self.key_of(name)
+        with _as_store_error():
+            if self.bucket.put_new(key, data) if version is None else self.bucket.swap(key, data, version):
+                return True
+        found = self.versioned(name)
+        return found is not None and found.data == data  # an answer was lost, and the request was sent again
+
+    def listing(self) -> Iterator[Entry]:
+        """Yield all objects of the store."""
+        with _as_store_error():
+            yield from self.bucket.listing(self.location.key)
+
+    def remove(self, keys: Sequence[str]) -> None:
+        """Remove objects, in this order as far as that matters: a `done.json` ahead of what it names."""
+        with _as_store_error():
+            self.bucket.delete([key for key in keys if key.endswith(f"/{DONE}")])
+            self.bucket.delete([key for key in keys if not key.endswith(f"/{DONE}")])
+
     def _known_done(self, name: str) -> SmallObject | None:
-        if name not in self._there and (found := self._done(name)) is not None:
+        if name not in self._there and (found := self.versioned(f"{name}/{DONE}")) is not None:
             self._there[name] = found
         return self._there.get(name)
-
-    def _done(self, name: str) -> SmallObject | None:
-        with _as_store_error():
-            return self.bucket.get(self.key_of(f"{name}/{DONE}"), _MOST_BYTES)
 
     def _fetch_files(self, name: str, done: Done, folder: Path) -> bool:
         """Fetch an attempt's files; return whether each is the one that was published."""
