@@ -34,6 +34,7 @@ def test_parts_on_two_machines_leave_to_a_third_what_concerns_all_ranks(
     bucket_server: str,
     expected_diagnosis: dict[str, Any],
     put_objects: Put,
+    bucket_proxy: Proxy,
     machine: Callable[[str], Path],
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -43,14 +44,41 @@ def test_parts_on_two_machines_leave_to_a_third_what_concerns_all_ranks(
     machine("other")
     assert "all files of the run are read: 2 traces attributed" in part(1, capsys)
     machine("one")
+    bucket_proxy.requests.clear()
     assert part(0, capsys).startswith(
         "part 0 of 2: 0 files read, 2 in the store already\nall files of the run are read"
     )
+    names = {
+        request.path for request in bucket_proxy.bodies() if ".parquet" in request.path and "/traces/" in request.path
+    }
+    assert len(names) == 2 and all(name.endswith("/traces.parquet") for name in names)  # of the ranks of the other part
     machine("third")
     with monkeypatch.context() as patch:
         nothing_is_read(patch)
         assert diagnosed() == expected_diagnosis
     assert set(attempts(bucket_server).values()) == {1}
+
+
+def test_a_part_reads_again_what_another_one_published_and_was_damaged(
+    bucket_server: str,
+    put_objects: Put,
+    machine: Callable[[str], Path],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    machine("one")
+    part(0, capsys)
+    ((key, data),) = [
+        item
+        for item in bucket_content(bucket_server).items()
+        if "/rank0" in item[0] and item[0].endswith("/traces.parquet")
+    ]
+    put_objects({key: bytes(len(data))})
+    machine("other")
+    assert "all files of the run are read: 2 traces attributed" in part(1, capsys)
+    assert max(attempts(bucket_server).values()) == 2
+    machine("third")
+    with open_run(RUN, store=STORE) as opened:
+        assert opened.reused
 
 
 def test_a_file_that_no_part_can_read_does_not_keep_other_machines_waiting(

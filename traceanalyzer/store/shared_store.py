@@ -110,13 +110,18 @@ class SharedStore:
         """Return whether a folder is published; the answer is remembered, as nothing that is published goes."""
         return self._known_done(name) is not None
 
-    def fetch(self, name: str, folder: Path) -> bool:
-        """Fill an empty folder with a published one; return False where that is not there, or damaged."""
+    def fetch(self, name: str, folder: Path, only: re.Pattern[str] = _FILE) -> bool:
+        """Fill an empty folder with a published one, or with some files of it.
+
+        Returns False where it is not there, or damaged.
+        """
         found = self._known_done(name)
         if found is None:
             return False
         done = parse_done(found.data)
-        if done is not None and self._fetch_files(name, done, folder):
+        if done is not None and self._fetch_files(
+            name, done, [file for file in done.files if only.fullmatch(file)], folder
+        ):
             return True
         del self._there[name]
         self._damaged[name] = found.version
@@ -189,12 +194,12 @@ class SharedStore:
             self._there[name] = found
         return self._there.get(name)
 
-    def _fetch_files(self, name: str, done: Done, folder: Path) -> bool:
-        """Fetch an attempt's files; return whether each is the one that was published."""
+    def _fetch_files(self, name: str, done: Done, files: Sequence[str], folder: Path) -> bool:
+        """Fetch files of an attempt; return whether each is the one that was published."""
         place = self.key_of(f"{name}/{done.attempt}")
         with _as_store_error(), ThreadPoolExecutor(_AT_ONCE) as pool:
             listed = {entry.key: entry for entry in self.bucket.listing(place)}
-            entries = {file: listed.get(f"{place}/{file}") for file in done.files}
+            entries = {file: listed.get(f"{place}/{file}") for file in files}
 
             def get(file: str) -> bool:
                 entry, target = entries[file], folder / file
@@ -204,7 +209,7 @@ class SharedStore:
                 fetch(RemoteObject(entry, f"{self.location.base}{entry.key}", file, self.bucket.client), target)
                 return _sha256_of(target) == done.files[file].sha256
 
-            return all(pool.map(get, done.files))
+            return all(pool.map(get, files))
 
 
 def parse_done(data: bytes) -> Done | None:

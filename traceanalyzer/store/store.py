@@ -4,6 +4,7 @@
       traceanalyzer-store.txt     the mark of the user who made it, in this place
       sources/<path hash>.json    what a file looked like when it was last read, and its content's hash
       traces/<name>-<key>/        one file's traces, each a folder of canonical tables
+      cards/<name>-<key>/         of traces in a shared store: what tells them apart, without their tables
       derived/<key>/              attribution tables of one set of traces under one set of options
       ranks/<key>/<number>/       what other processes computed of it, one trace each; gone once derived/<key> is there
       answers/<key>.txt           what is quicker read than made again: diagnoses, ranks, what objects elsewhere are
@@ -60,6 +61,8 @@ if TYPE_CHECKING:
 
 _DERIVED_FROM = "traces.txt"
 _DERIVED_NAME = re.compile(r"[0-9a-f]{16}")
+# Files by which the traces of a folder are known: their ranks, and their names in an archive.
+_ON_CARD = re.compile(r"members\.json|[^/]+/traces\.parquet")
 # What the ranks of a run have in common: the first folder that is written for them.
 MATCHED = "matched"
 # How long a folder that another machine wrote may take to be seen here: file systems on a network remember names.
@@ -123,8 +126,7 @@ class Store:
             target = self._trace_target(source, source.digest)
         else:
             target = self._trace_target(source, remembered.digest)
-        is_there = self.is_here(target) if self.shared is None else self.shared.has(self._name(target))
-        return target if is_there else None
+        return target if self.has(target) else None
 
     def written_elsewhere(self, name: str) -> Path:
         """Return a folder of traces that another process says it wrote; raises TraceAnalyzerError where none comes."""
@@ -192,6 +194,22 @@ class Store:
             self._fill(target, traces, compute)
             remove(self.folder / "ranks" / target.name)
         return target
+
+    def has(self, target: Path) -> bool:
+        """Return whether the store holds a folder, here or where it is shared."""
+        return self.is_here(target) if self.shared is None else self.shared.has(self._name(target))
+
+    def card_folder(self, target: Path) -> Path | None:
+        """Return a folder with what tells traces apart, and not all their tables; None where it is damaged."""
+        if self.shared is None or self.is_here(target):
+            return target
+        card = self.folder / "cards" / target.name
+        if not self.is_here(card):
+            with self._writer.scratch() as scratch:
+                if not self.shared.fetch(self._name(target), scratch, _ON_CARD):
+                    return None
+                self._writer.put_folder(scratch, card)
+        return card
 
     def is_here(self, target: Path) -> bool:
         """Return whether a folder lies on this machine and is what it was when it was written."""
