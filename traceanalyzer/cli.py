@@ -41,6 +41,7 @@ _COMMANDS = {
     "sql": "sql",
     "ingest": "ingest",
     "part": "part",
+    "store": "store",
     "metrics": "metrics",
     "rules": "rules",
     "record": "record",

@@ -27,6 +27,7 @@ from traceanalyzer.remote.location import Location
 from traceanalyzer.renamed import with_new_names
 from traceanalyzer.settings.hardware import with_device
 from traceanalyzer.settings.settings import NO_SETTINGS_FILE, SettingsFile
+from traceanalyzer.store.locating import open_store
 from traceanalyzer.store.store import Store
 from traceanalyzer.store.stored_trace import NcuTable, StoredTrace
 
@@ -71,6 +72,8 @@ class Run:
     settings_file: SettingsFile = NO_SETTINGS_FILE  # the project's, for all that is asked without other settings
     device: str | None = None  # as in `open_run`
     ncu_tables: tuple[NcuTable, ...] = ()  # tables of Nsight Compute, beside the traces or as in `open_run`
+    shared_store: Location | None = None  # what `store` is a working copy of
+    recorded_first: str | None = None  # another command's record of the run in the shared store, which came first
     kept: ExitStack | None = None  # what is removed when the run is closed
 
     @property
@@ -237,7 +240,7 @@ class Run:
 
     def _attributed(self) -> Path:
         options = with_names(self.options, self.settings_file)
-        return self.derived or derived_of(Store(self.store), self.traces, options, self.jobs)
+        return self.derived or derived_of(open_store(self.shared_store or self.store), self.traces, options, self.jobs)
 
     def close(self) -> None:
         """Close the connection, if there is one, see the catalogue finished, and remove what standard input left."""
@@ -269,7 +272,7 @@ class Run:
 def open_run(
     path: str | Path | Location | Sequence[str | Path | Location],
     *,
-    store: str | Path | None = None,
+    store: str | Path | Location | None = None,
     jobs: int | None = None,
     report: Callable[[Progress], None] = _ignore,
     attribution: bool = True,
@@ -302,6 +305,7 @@ def open_run(
     with ExitStack() as kept:
         found = find(path, store, options, kept, trust=trust, ncu=ncu, names=attribution, with_settings=with_settings)
         root, keeper, options = found.root, found.keeper, found.options
+        keeper.claim_shared()
         unreadable = list(found.sources.unreadable)
         ingested = ingest_all(found.sources.sources, keeper, jobs or os.cpu_count() or 1, report, unreadable, executor)
         folders = [(item.source, item.folder) for item in ingested]
@@ -310,6 +314,11 @@ def open_run(
             raise unreadable[0] if unreadable else no_trace_beside(ncu_tables, root)
         reused = all(item.was_there for item in ingested)
         derived = derived_of(keeper, traces, options, jobs, executor) if attribution else None
+        recorded_first = None
+        if keeper.shared is not None and derived is not None:
+            from traceanalyzer.store.run_records import record_run, run_record
+
+            recorded_first = record_run(keeper.shared, run_record(root, traces, unreadable, derived, options.key()))
         writing = renew_catalog(keeper, traces, derived, reused, ncu_tables, asked=catalog)
         return Run(
             root,
@@ -325,5 +334,7 @@ def open_run(
             found.settings_file,
             device,
             tuple(ncu_tables),
+            found.location.shared,
+            recorded_first,
             kept.pop_all(),
         )

@@ -14,7 +14,7 @@ from traceanalyzer.attribution import AttributionOptions
 from traceanalyzer.cli import main
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.query import engine
-from traceanalyzer.store.store import STORE_NAME
+from traceanalyzer.store.locating import STORE_NAME
 
 STEPS = "SELECT step_source, step_count FROM windows"
 

@@ -20,8 +20,9 @@ import traceanalyzer
 from traceanalyzer.cli import main
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.store.folders import held
+from traceanalyzer.store.locating import STORE_NAME, locate_store
 from traceanalyzer.store.owner import MARK_NAME, user_key
-from traceanalyzer.store.store import STORE_NAME, Store, locate_store
+from traceanalyzer.store.store import Store
 
 KERNEL = '{"device": 0, "stream": 7, "correlation": 1}'
 LONG_AGO_S = time.time() - 10 * 86_400

@@ -133,9 +133,9 @@ def test_old_answers_make_room(trace: Path) -> None:
     with open_run(trace) as run:
         store = Store(run.store)
     for number in range(40):
-        store.keep_answer(f"question {number}", str(number).encode())
+        store.answers.keep(f"question {number}", str(number).encode())
     assert len(answers(trace)) == 32
-    assert store.kept_answer("question 39") == b"39"
+    assert store.answers.get("question 39") == b"39"
 
 
 @pytest.mark.check

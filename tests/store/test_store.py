@@ -21,7 +21,8 @@ import traceanalyzer
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.store.folders import is_sealed
 from traceanalyzer.store.inputs import digest_of
-from traceanalyzer.store.store import STORE_NAME, Store, locate_store
+from traceanalyzer.store.locating import STORE_NAME, locate_store
+from traceanalyzer.store.store import Store
 
 KERNEL = '{"device": 0, "stream": 7, "correlation": 1}'
 

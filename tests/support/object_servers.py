@@ -9,7 +9,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
@@ -50,9 +50,13 @@ class Request:
 
 @dataclass
 class Fault:
-    """What is done to an answer: another status, only a share of its body, a pause ahead of it."""
+    """What is done to an answer: another status, only a share of its body, a pause ahead of it.
+
+    With `is_late`, the request has its effect before its answer is replaced by that status.
+    """
 
     status: int | None = None
+    is_late: bool = False
     body_share: float | None = None
     pause_s: float = 0.0
 
@@ -96,13 +100,7 @@ def s3_server() -> Iterator[str]:
 
 def empty_bucket(server: str) -> Callable[[Mapping[str, bytes]], None]:
     """Empty the bucket called `bucket` of a server, and return a function that writes objects into it."""
-    client = needed("boto3").client(
-        "s3",
-        endpoint_url=server,
-        region_name="us-east-1",
-        aws_access_key_id=ACCESS_KEY,
-        aws_secret_access_key="other",
-    )
+    client = _boto_client(server)
     client.create_bucket(Bucket="bucket")
     for page in client.get_paginator("list_objects_v2").paginate(Bucket="bucket"):
         for item in page.get("Contents", ()):
@@ -113,6 +111,31 @@ def empty_bucket(server: str) -> Callable[[Mapping[str, bytes]], None]:
             client.put_object(Bucket="bucket", Key=name, Body=data)
 
     return write
+
+
+def bucket_content(server: str) -> dict[str, bytes]:
+    """Return the objects of the bucket called `bucket` by their keys."""
+    client = _boto_client(server)
+    pages = client.get_paginator("list_objects_v2").paginate(Bucket="bucket")
+    keys = [item["Key"] for page in pages for item in page.get("Contents", ())]
+    return {key: client.get_object(Bucket="bucket", Key=key)["Body"].read() for key in keys}
+
+
+def remove_objects(server: str, keys: Iterable[str]) -> None:
+    """Remove objects of the bucket called `bucket`."""
+    client = _boto_client(server)
+    for key in keys:
+        client.delete_object(Bucket="bucket", Key=key)
+
+
+def _boto_client(server: str) -> Any:
+    return needed("boto3").client(
+        "s3",
+        endpoint_url=server,
+        region_name="us-east-1",
+        aws_access_key_id=ACCESS_KEY,
+        aws_secret_access_key="other",
+    )
 
 
 def _await(url: str, server: subprocess.Popen[bytes]) -> None:
@@ -140,17 +163,19 @@ def proxy_of(upstream: str) -> Iterator[Proxy]:
             request = Request(self.command, self.path, dict(self.headers))
             number = len(proxy.requests)
             proxy.requests.append(request)
+            sent = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             fault = proxy.faults(request, number) or Fault()
             time.sleep(fault.pause_s)
-            if fault.status is not None:
-                self.send_response(fault.status)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
+            if fault.status is not None and not fault.is_late:
+                self._refuse(fault.status)
                 return
             upstream_connection = HTTPConnection(host, timeout=60)
-            upstream_connection.request(self.command, self.path, headers=dict(self.headers))
+            upstream_connection.request(self.command, self.path, body=sent or None, headers=dict(self.headers))
             answer = upstream_connection.getresponse()
             body = answer.read()
+            if fault.status is not None:
+                self._refuse(fault.status)
+                return
             length = answer.getheader("Content-Length") or str(len(body))
             if request.is_listing and proxy.relisted:
                 for was, now in proxy.relisted.items():
@@ -168,7 +193,12 @@ def proxy_of(upstream: str) -> Iterator[Proxy]:
             self.wfile.write(body)
             upstream_connection.close()
 
-        do_HEAD = do_GET  # noqa: N815
+        def _refuse(self, status: int) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        do_HEAD = do_PUT = do_POST = do_DELETE = do_GET  # noqa: N815
 
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
             return

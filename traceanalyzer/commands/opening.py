@@ -29,7 +29,7 @@ class RunOptions:
     """The run to open, and the options for opening it."""
 
     path: Path | Location
-    store: Path | None
+    store: Path | Location | None
     jobs: int | None
     verbose: bool
     quiet: bool
@@ -44,9 +44,11 @@ class RunOptions:
     plan: bool = False  # only say what there is to do
 
 
-def store_option(meaning: str = "Folder for computed tables.") -> Callable[..., Any]:
+def store_option(
+    meaning: str = "Folder or bucket (s3://bucket/ta/) for computed tables.",
+) -> Callable[..., Any]:
     """Return the option `--store`, with what it means to the command."""
-    return click.option("--store", type=click.Path(path_type=Path), metavar="DIR", help=meaning)
+    return click.option("--store", type=RunPath(), metavar="DIR", help=meaning)
 
 
 jobs_option = click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Use at most N cores.")
@@ -71,7 +73,7 @@ def _with_run(command: Callable[..., Any], argument: Callable[..., Any]) -> Call
     @functools.wraps(command)
     def gathered(
         run: Path | Location | tuple[Path | Location, ...],
-        store: Path | None,
+        store: Path | Location | None,
         jobs: int | None,
         ncu: tuple[Path, ...],
         trust: bool,
@@ -207,6 +209,11 @@ def opened(options: RunOptions, *, attribution: bool = True, catalog: bool = Fal
                     f"note: {ignored} was not made there by you (moved, copied or downloaded?) and is not used; the "
                     f"store is {used}",
                     err=True,
+                )
+            if run.recorded_first is not None and not options.quiet:
+                other = visible(run.recorded_first)
+                click.echo(
+                    f"note: another command recorded this run first, and found something else: {other}", err=True
                 )
             if options.with_settings and not options.quiet:
                 note_ignored_settings(run)

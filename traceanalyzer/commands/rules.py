@@ -75,7 +75,7 @@ def explain_rule(
     rule_id: str,
     run: Path | Location,
     paths: tuple[Path, ...],
-    store: Path | None,
+    store: Path | Location | None,
     step_pattern: str | None,
     device: str | None,
     trust: bool,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class RunPath(click.Path):
-    """A run as a user names it; completed as a path."""
+    """A run, or a store, as a user names it; completed as a path."""
 
     def __init__(self) -> None:
         super().__init__(path_type=Path)

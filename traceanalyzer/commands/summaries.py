@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class OpeningOptions:
     """How runs are opened."""
 
-    store: Path | None
+    store: Path | Location | None
     jobs: int | None
     step_pattern: str | None
     no_settings: bool
@@ -43,7 +43,7 @@ def summary_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(command)
     def gathered(
-        store: Path | None,
+        store: Path | Location | None,
         jobs: int | None,
         step_pattern: str | None,
         no_settings: bool,
@@ -55,7 +55,7 @@ def summary_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     for decorate in reversed(
         (
-            store_option("Folder for computed tables, with a folder for each run."),
+            store_option("Folder for computed tables, with a folder for each run, or a bucket (s3://bucket/ta/)."),
             jobs_option,
             step_pattern_option,
             no_settings_option,
@@ -83,7 +83,7 @@ def load_summaries(paths: Sequence[Path | Location], opening: OpeningOptions) ->
 def _summarize(path: Path | Location, opening: OpeningOptions) -> Summary:
     from traceanalyzer.comparison.summarizing import summarize
 
-    store = None if opening.store is None else opening.store / _store_name(path)
+    store = opening.store / _store_name(path) if isinstance(opening.store, Path) else opening.store
     options = RunOptions(
         path,
         store,

@@ -27,7 +27,9 @@ from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.opening.ingesting import LostWorkerError, outcomes
 from traceanalyzer.opening.same_code import RunningCode
 from traceanalyzer.query.canonical import OneTraceConnections
+from traceanalyzer.remote.location import Location
 from traceanalyzer.schema.parquet_files import parquet_options
+from traceanalyzer.store.locating import open_store
 from traceanalyzer.store.store import MATCHED, Store
 from traceanalyzer.store.stored_trace import StoredTrace
 
@@ -50,7 +52,7 @@ class AttributionTask:
     trace: StoredTrace
     trace_id: int  # its number in the run
     options: AttributionOptions
-    store: Path
+    store: Path | Location
     derived: str  # the name of the folder that all traces of the run are put into
     code: RunningCode | None = None  # as in IngestTask
 
@@ -59,20 +61,22 @@ def attribute_source(task: AttributionTask) -> bool:
     """Attribute one trace, unless the store has it; return whether it was there."""
     if task.code is not None:
         task.code.check_here(task.store)
-    keeper = Store(task.store)
+    keeper = open_store(task.store)
+    trace = task.trace.below(keeper.folder)
 
     def compute(scratch: Path) -> None:
         matched = keeper.find_rank_folder(task.derived, MATCHED)
         if matched is None:
-            raise TraceAnalyzerError("the run's matched collectives are gone", task.store, "run the command again")
+            raise TraceAnalyzerError("the run's matched collectives are gone", str(task.store), "run the command again")
+        keeper.written_elsewhere(trace.folder.parent.name)
         waits = read_waits(matched, task.trace_id)
         with (
-            closing(OneTraceConnections({task.trace_id: task.trace}, READS)) as connections,
+            closing(OneTraceConnections({task.trace_id: trace}, READS)) as connections,
             connections.holding(task.trace_id) as connection,
         ):
             write_rank(scratch, attribute(connection, task.trace_id, task.options, waits))
 
-    return keeper.rank_folder(task.derived, str(task.trace_id), [task.trace.folder], compute)[1]
+    return keeper.rank_folder(task.derived, str(task.trace_id), [trace.folder], compute)[1]
 
 
 def in_threads(
@@ -104,11 +108,9 @@ def in_processes(
 
     def attributed(matched: Matched) -> Iterator[RankTables]:
         keep_matched(keeper, derived, traces, lambda: matched)
-        code, store = RunningCode.here(), keeper.folder.absolute()
+        code = RunningCode.here()
         missing = [number for number in matched.trace_ids if keeper.find_rank_folder(derived, str(number)) is None]
-        tasks = [
-            AttributionTask(traces[number].below(store), number, options, store, derived, code) for number in missing
-        ]
+        tasks = [AttributionTask(traces[number], number, options, keeper.place, derived, code) for number in missing]
         for nth, answer in outcomes(executor, attribute_source, tasks):
             number = missing[nth]
             if isinstance(answer, LostWorkerError):

@@ -27,17 +27,17 @@ def renew_catalog(
 
     Below a folder with a question mark in its name there is none: DuckDB takes what follows for parameters.
     """
-    if "?" in str(keeper.folder.absolute()) or not (asked or keeper.has_catalog()):
+    if "?" in str(keeper.folder.absolute()) or not (asked or keeper.catalog.exists()):
         return None
     beside_traces = f" {hash_of(ncu_tables)}" if ncu_tables else ""
-    shown_derived, *shown_beside = (keeper.catalog_shows() or "").partition(" ")
-    is_shown = keeper.catalog_shows() is not None and "".join(shown_beside) == beside_traces
+    shown_derived, *shown_beside = (keeper.catalog.shows() or "").partition(" ")
+    is_shown = keeper.catalog.shows() is not None and "".join(shown_beside) == beside_traces
     if reused and is_shown and (derived is None or shown_derived == derived.name):
         return None
     shows = ("" if derived is None else derived.name) + beside_traces
     beside = ThreadPoolExecutor(1)
     writing = beside.submit(
-        keeper.replace_catalog, shows, lambda file: _write_catalog(file, traces, derived, ncu_tables)
+        keeper.catalog.replace, shows, lambda file: _write_catalog(file, traces, derived, ncu_tables)
     )
     beside.shutdown(wait=False)
     return writing

@@ -36,7 +36,7 @@ def traces_of(
 def _recorded_ranks(keeper: Store, parts: Sequence[Path]) -> dict[Path, int | None]:
     """Return the rank that each trace was recorded with; read once, as Arrow takes longer to start than all else."""
     question = "\n".join(["ranks", *map(str, parts)])
-    kept = keeper.kept_answer(question)
+    kept = keeper.answers.get(question)
     if kept is not None:
         return dict(zip(parts, json.loads(kept), strict=True))
     import pyarrow.parquet as pq
@@ -44,7 +44,7 @@ def _recorded_ranks(keeper: Store, parts: Sequence[Path]) -> dict[Path, int | No
     # Not read_table: it imports pyarrow.dataset, a quarter of a second.
     tables = (pq.ParquetFile(part / "traces.parquet").read(columns=["rank"]) for part in parts)
     ranks = [table.column("rank")[0].as_py() for table in tables]
-    keeper.keep_answer(question, json.dumps(ranks).encode())
+    keeper.answers.keep(question, json.dumps(ranks).encode())
     return dict(zip(parts, ranks, strict=True))
 
 

@@ -15,7 +15,8 @@ from traceanalyzer.opening.ingesting import check_name
 from traceanalyzer.opening.sources import list_objects, recognise_objects
 from traceanalyzer.remote.location import Location, run_input
 from traceanalyzer.settings.settings import NO_SETTINGS_FILE, SettingsFile, locate_settings
-from traceanalyzer.store.store import Store, StoreLocation, locate_store
+from traceanalyzer.store.locating import StoreLocation, locate_store
+from traceanalyzer.store.store import Store
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class FoundRun:
 
 def find(
     path: str | Path | Location | Sequence[str | Path | Location],
-    store: str | Path | None,
+    store: str | Path | Location | None,
     options: AttributionOptions,
     kept: ExitStack,
     *,
@@ -63,9 +64,9 @@ def find(
     settings_file = locate_settings(root, trust=trust) if with_settings else NO_SETTINGS_FILE
     if names:
         options = with_names(options, settings_file)
-    location = locate_store(root, None if store is None else Path(store))
+    location = locate_store(root, run_input(store) if isinstance(store, str | Path) else store)
     check_name(location.folder)
-    keeper = Store(location.folder)
+    keeper = location.open()
     if remote:
         found = recognise_objects(remote_run, keeper)
     return FoundRun(root, with_ncu_tables(found, tables), location, keeper, settings_file, options)

@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import Ingester, IngestOptions, Progress
-from traceanalyzer.store.store import Store, StoreWriteError
+from traceanalyzer.store.locating import open_store
+from traceanalyzer.store.store import Store
+from traceanalyzer.store.writing import StoreError
 
 if TYPE_CHECKING:
     from traceanalyzer.opening.same_code import RunningCode
+    from traceanalyzer.remote.location import Location
     from traceanalyzer.remote.remote_object import RemoteObject
 
 # So many files that fail for one reason, and this share of all: then the reason is no file, and the rest is not tried.
@@ -35,7 +38,7 @@ class IngestTask:
 
     source: Path | RemoteObject
     ingester: Ingester
-    store: Path
+    store: Path | Location
     jobs: int = 1
     code: RunningCode | None = None  # what has to do it, where that is another process
 
@@ -69,10 +72,10 @@ def ingest_source(
     try:
         check_name(source)
         options = IngestOptions(task.jobs, report)
-        folder, was_there = Store(task.store).trace_folder(
+        folder, was_there = open_store(task.store).trace_folder(
             source, lambda scratch: _ingest(task.ingester, source, scratch, options)
         )
-    except StoreWriteError:
+    except StoreError:
         raise
     except TraceAnalyzerError as error:
         return TraceAnalyzerError(error.what, error.where or str(source), error.hint)
@@ -120,7 +123,7 @@ def _in_threads(
     report: Callable[[Progress], None],
 ) -> list[Ingested | TraceAnalyzerError]:
     each = max(1, jobs // len(sources))
-    tasks = [IngestTask(source, ingester, keeper.folder, each) for source, ingester in sources]
+    tasks = [IngestTask(source, ingester, keeper.place, each) for source, ingester in sources]
     with ThreadPoolExecutor(min(jobs, len(tasks))) as pool:
         answers = pool.map(partial(ingest_source, report=report), tasks)
         return [_answer(source, answer, keeper) for (source, _), answer in zip(sources, answers, strict=True)]
@@ -136,7 +139,7 @@ def _in_processes(
     from traceanalyzer.opening.same_code import RunningCode
 
     held = held_sources([source for source, _ in sources], keeper)
-    store, code = keeper.folder.absolute(), RunningCode.here()
+    store, code = keeper.place, RunningCode.here()
     new = [
         (source, IngestTask(source.absolute() if isinstance(source, Path) else source, ingester, store, code=code))
         for (source, ingester), folder in zip(sources, held, strict=True)
@@ -159,10 +162,27 @@ def _in_processes(
             if failed[answer.what] >= max(_MOST_FAILURES, _MOST_FAILURES_SHARE * len(new)):
                 what = f"{answer.what}; {failed[answer.what]} of {len(read)} files fail alike, and the rest is left"
                 raise TraceAnalyzerError(what, answer.where, answer.hint)
+    there = iter(fetch_held(sources, held, keeper, report))
     return [
-        read[str(source)] if folder is None else Ingested(source, folder, True)
-        for (source, _), folder in zip(sources, held, strict=True)
+        read[str(source)] if folder is None else next(there) for (source, _), folder in zip(sources, held, strict=True)
     ]
+
+
+def fetch_held(
+    sources: Sequence[tuple[Path | RemoteObject, Ingester]],
+    held: Sequence[Path | None],
+    keeper: Store,
+    report: Callable[[Progress], None],
+) -> list[Ingested | TraceAnalyzerError]:
+    """Return those sources that the store holds, here: fetched where others published them.
+
+    One that is damaged where it was published is read again.
+    """
+    pairs = [(item, folder) for item, folder in zip(sources, held, strict=True) if folder is not None]
+    elsewhere = [item for item, folder in pairs if not keeper.is_here(folder)]
+    answers = _in_threads(elsewhere, keeper, os.cpu_count() or 1, report) if elsewhere else []
+    fetched = {str(source): answer for (source, _), answer in zip(elsewhere, answers, strict=True)}
+    return [fetched.get(str(source)) or Ingested(source, folder, True) for (source, _), folder in pairs]
 
 
 def held_sources(sources: Sequence[Path | RemoteObject], keeper: Store) -> list[Path | None]:

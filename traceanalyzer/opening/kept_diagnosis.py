@@ -46,7 +46,7 @@ def question(
 
 def recall(store: Store, asked: str) -> Diagnosis | None:
     """Return the diagnosis that was kept under a question; None where there is none."""
-    content = store.kept_answer(asked)
+    content = store.answers.get(asked)
     if content is None:
         return None
     try:
@@ -62,6 +62,6 @@ def keep(store: Store, asked: str, diagnosis: Diagnosis) -> None:
     try:
         content = msgspec.json.encode(diagnosis)
         if msgspec.json.decode(content, type=Diagnosis) == diagnosis:
-            store.keep_answer(asked, content)
+            store.answers.keep(asked, content)
     except (TypeError, UnicodeError, msgspec.MsgspecError):
         return

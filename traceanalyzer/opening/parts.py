@@ -20,7 +20,7 @@ from traceanalyzer.ingest import Progress
 from traceanalyzer.opening.contents import traces_of
 from traceanalyzer.opening.deriving import derived_place
 from traceanalyzer.opening.finding import FoundRun, find
-from traceanalyzer.opening.ingesting import Ingested, held_sources, ingest_each
+from traceanalyzer.opening.ingesting import Ingested, fetch_held, held_sources, ignore, ingest_each
 from traceanalyzer.store.inputs import stamp_of
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def do_part(
     path: Path | Location | Sequence[Path | Location],
     share: Share,
     *,
-    store: Path | None,
+    store: Path | Location | None,
     jobs: int | None,
     report: Callable[[Progress], None],
     options: AttributionOptions,
@@ -66,6 +66,7 @@ def do_part(
     cores = jobs or os.cpu_count() or 1
     with ExitStack() as kept:
         run = find(path, store, options, kept, trust=trust, ncu=ncu)
+        run.keeper.claim_shared()
         own = run.sources.sources[share.index :: share.of]
         stamps = [stamp_of(source) for source, _ in own]
         answers = ingest_each(own, run.keeper, cores, report) if own else []
@@ -85,15 +86,34 @@ def do_part(
         )
         if missing:
             return PartDone(read, there, tuple(failed), missing)
-        folders = [(source, folder) for source, folder in zip(sources, held, strict=True) if folder is not None]
-        attributed = _attribute(run, traces_of(run.keeper, run.sources, folders), share, cores)
+        attributed = _attribute(run, held, share, cores)
         return PartDone(read, there, tuple(failed), missing, attributed.count(False), attributed.count(True))
 
 
-def _attribute(run: FoundRun, traces: Sequence[StoredTrace], share: Share, cores: int) -> list[bool]:
+def _traces(run: FoundRun, held: Sequence[Path | None], cores: int) -> list[StoredTrace]:
+    """Return the traces of the folders that the store holds; from a shared one, their tables are not fetched for it."""
+    pairs = [
+        (source, folder) for (source, _), folder in zip(run.sources.sources, held, strict=True) if folder is not None
+    ]
+    with ThreadPoolExecutor(cores) as pool:
+        cards = list(pool.map(run.keeper.card_folder, (folder for _, folder in pairs)))
+    if None in cards:
+        _fetch(run, held)
+    known = [(source, card or folder) for (source, folder), card in zip(pairs, cards, strict=True)]
+    return [trace.below(run.keeper.folder) for trace in traces_of(run.keeper, run.sources, known)]
+
+
+def _fetch(run: FoundRun, held: Sequence[Path | None]) -> None:
+    for answer in fetch_held(run.sources.sources, held, run.keeper, ignore):
+        if isinstance(answer, TraceAnalyzerError):
+            raise answer
+
+
+def _attribute(run: FoundRun, held: Sequence[Path | None], share: Share, cores: int) -> list[bool]:
     """Attribute a share of a run's traces; return of each whether it was there."""
+    traces = _traces(run, held, cores)
     target = derived_place(run.keeper, traces, run.options)
-    if run.keeper.is_whole(target):
+    if run.keeper.has(target):
         return [True for _ in traces[share.index :: share.of]]
     from traceanalyzer.attribution import Matched, match
     from traceanalyzer.attribution.steps.steps import check_pattern
@@ -101,11 +121,12 @@ def _attribute(run: FoundRun, traces: Sequence[StoredTrace], share: Share, cores
     from traceanalyzer.query.canonical import connect_canonical
 
     def matching() -> Matched:
+        _fetch(run, held)
         with connect_canonical(traces) as connection:
             check_pattern(connection, run.options.step_pattern)
             return match(connection)
 
     own = keep_matched(run.keeper, target.name, traces, matching)[share.index :: share.of]
-    tasks = [AttributionTask(traces[number], number, run.options, run.keeper.folder, target.name) for number in own]
+    tasks = [AttributionTask(traces[number], number, run.options, run.keeper.place, target.name) for number in own]
     with ThreadPoolExecutor(cores) as pool:
         return list(pool.map(attribute_source, tasks))

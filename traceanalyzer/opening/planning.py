@@ -28,7 +28,7 @@ _GB = 1e9
 
 def plan_of(
     path: Path | Location | Sequence[Path | Location],
-    store: Path | None,
+    store: Path | Location | None,
     options: AttributionOptions,
     cluster: ClusterAddress | None,
     attribution: bool,
@@ -52,14 +52,14 @@ def plan_of(
             f"attribute  {to_attribute:,} traces, about {_core_time(attribute_s)}",
             f"where      {cluster or 'threads of this process'}",
             f"then here  {then}",
-            f"store      {run.location.folder}",
+            f"store      {run.location.shared or run.location.folder}",
             *(f"left out   {error}" for error in run.sources.unreadable),
         ]
 
 
 def _to_attribute(run: FoundRun, held: Sequence[Path | None]) -> int:
     """Return how many traces are not attributed: all, unless the store holds everything."""
-    if None in held:
+    if not all(folder is not None and run.keeper.is_here(folder) for folder in held):
         return len(held)
     folders = [
         (source, folder) for (source, _), folder in zip(run.sources.sources, held, strict=True) if folder is not None

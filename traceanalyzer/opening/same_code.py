@@ -9,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.remote.location import Location
 from traceanalyzer.store.inputs import engine_key
 from traceanalyzer.store.owner import is_marked, user_key
 from traceanalyzer.version import __version__
@@ -29,9 +30,11 @@ class RunningCode:
         """Return what this process has."""
         return _here()
 
-    def check_here(self, store: Path) -> None:
+    def check_here(self, store: Path | Location) -> None:
         """Raise TraceAnalyzerError where this process has other code than the one that asks, or not its store."""
         self.compare(RunningCode.here(), socket.gethostname())
+        if not isinstance(store, Path):  # each machine has its own working copy
+            return
         try:
             is_ours = is_marked(store, user_key())
         except OSError:

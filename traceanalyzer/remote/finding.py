@@ -130,7 +130,7 @@ def recognise(run: RemoteRun, keeper: Store) -> RunSources:
     lasting = {key: known[url] for url, key in keys.items() if known[url].lasts}
     if lasting != remembered:
         facts = {key: [look.reader, *(look.problem or ())] for key, look in lasting.items()}
-        keeper.keep_answer(_question(), json.dumps(facts).encode())
+        keeper.answers.keep(_question(), json.dumps(facts).encode())
     by_name = {ingester.name: ingester for ingester in (*ingesters(), ArchiveIngester(ingesters()))}
     ordered = sorted(run.objects, key=lambda item: natural_key(item.run_name))
     sources = tuple((item, by_name[reader]) for item in ordered if (reader := known[item.url].reader))
@@ -156,7 +156,7 @@ def _question() -> str:
 
 
 def _remembered(keeper: Store) -> dict[str, _Look]:
-    facts = json.loads(keeper.kept_answer(_question()) or "{}")
+    facts = json.loads(keeper.answers.get(_question()) or "{}")
     return {
         key: _Look(reader, (problem[0], problem[1]) if problem else None) for key, (reader, *problem) in facts.items()
     }

@@ -95,12 +95,6 @@ def run_input(given: str | Path) -> Path | Location:
     return parse_url(text)
 
 
-def is_url(text: str) -> bool:
-    """Return whether a text is a URL, also where a path has swallowed one of its slashes."""
-    match = _URL.match(text) or _URL_AS_PATH.match(text)
-    return match is not None and match["scheme"].lower() in EXTRAS
-
-
 def parse_url(text: str) -> Location:
     """Return the place that a URL means; raise TraceAnalyzerError where it cannot be one, or holds credentials."""
     shown = without_credentials(text)

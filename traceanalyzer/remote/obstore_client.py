@@ -46,9 +46,9 @@ _RETRIES: RetryConfig = {
 }
 # What to do where somebody may not read, and where nothing answers as it should.
 _REFUSED = {
-    "s3": "check AWS_PROFILE or AWS_ACCESS_KEY_ID, AWS_REGION and AWS_ENDPOINT_URL, and what they may read",
-    "gcs": "check GOOGLE_APPLICATION_CREDENTIALS or `gcloud auth application-default login`, and what they may read",
-    "azure": "check AZURE_STORAGE_ACCOUNT_NAME and its key or identity in the environment, and what they may read",
+    "s3": "check AWS_PROFILE or AWS_ACCESS_KEY_ID, AWS_REGION and AWS_ENDPOINT_URL, and what they may do",
+    "gcs": "check GOOGLE_APPLICATION_CREDENTIALS or `gcloud auth application-default login`, and what they may do",
+    "azure": "check AZURE_STORAGE_ACCOUNT_NAME and its key or identity in the environment, and what they may do",
     "http": "a server that asks who reads cannot be used: download the run, and give its folder",
 }
 _FAILED = {
@@ -75,7 +75,7 @@ class ObstoreClient:
             raise missing_extra(location, "obstore") from error
         self._obstore = obstore
         with self._told("cannot be opened"):
-            self._store = _store_of(location)
+            self.store = _store_of(location)
 
     def key_of(self, location: Location) -> str:
         """Return the key of a place."""
@@ -84,18 +84,22 @@ class ObstoreClient:
     def entries(self, location: Location) -> Iterator[Entry]:
         """Yield all objects below a place, or the object that it names."""
         count = 0
-        with self._told("cannot be listed"):
-            for page in self._obstore.list(self._store, location.key or None, chunk_size=_PAGE):
-                for meta in page:
-                    count += 1
-                    if count > MOST_OBJECTS:
-                        raise too_many(location)
-                    if meta["path"] != location.key:  # what consoles write for an empty folder
-                        yield _entry(meta)
+        for entry in self.listing(location.key):
+            count += 1
+            if count > MOST_OBJECTS:
+                raise too_many(location)
+            if entry.key != location.key:  # what consoles write for an empty folder
+                yield entry
         if not count and location.key:
             meta_of_one = self._head(location.key)
             if meta_of_one is not None:
                 yield _entry(meta_of_one)
+
+    def listing(self, key: str) -> Iterator[Entry]:
+        """Yield all objects below a key, however many there are."""
+        with self._told("cannot be listed"):
+            for page in self._obstore.list(self.store, key or None, chunk_size=_PAGE):
+                yield from map(_entry, page)
 
     def entry(self, key: str) -> Entry | None:
         """Return one object by its key; None where there is none."""
@@ -106,7 +110,7 @@ class ObstoreClient:
         """Return a page of a server; raises TraceAnalyzerError where there is none."""
         with self._told("cannot be listed"):
             text = b""
-            for block in self._obstore.get(self._store, key).stream(_STREAM_BYTES):
+            for block in self._obstore.get(self.store, key).stream(_STREAM_BYTES):
                 text += block
                 if len(text) > most_bytes:
                     break
@@ -115,18 +119,18 @@ class ObstoreClient:
     def read(self, entry: Entry, start: int, length: int) -> bytes:
         """Return bytes of an object, fewer where the body was cut."""
         end = start + length
-        with self._failing():
+        with self.failing():
             return bytes(self._get(entry, {"range": (start, end)}, (start, end)).bytes())
 
     def stream(self, entry: Entry) -> Iterator[bytes]:
         """Yield an object's bytes from the first on."""
-        with self._failing():
+        with self.failing():
             yield from self._get(entry, {}, (0, entry.size_bytes)).stream(_STREAM_BYTES)
 
     def _get(self, entry: Entry, options: GetOptions, wanted: tuple[int, int]) -> GetResult:
         if entry.version is not None and entry.version.startswith('"'):
             options["if_match"] = entry.version
-        answer = self._obstore.get(self._store, entry.key, options=options)
+        answer = self._obstore.get(self.store, entry.key, options=options)
         if not self._is_same(_entry(answer.meta), entry) or answer.range != wanted:
             raise ReplacedError
         return answer
@@ -142,7 +146,7 @@ class ObstoreClient:
     def _head(self, key: str) -> ObjectMeta | None:
         with self._told("cannot be opened"):
             try:
-                return self._obstore.head(self._store, key)
+                return self._obstore.head(self.store, key)
             except FileNotFoundError:
                 return None
 
@@ -154,9 +158,10 @@ class ObstoreClient:
         except TraceAnalyzerError:
             raise
         except Exception as error:  # obstore's base class is no public name in every version
-            raise self._error(what, error) from error
+            raise self.error(what, error) from error
 
-    def _error(self, what: str, error: Exception) -> TraceAnalyzerError:
+    def error(self, what: str, error: BaseException) -> TraceAnalyzerError:
+        """Return what to say of a failure, and what to do about it."""
         from obstore import exceptions
 
         reason = reason_of(error)
@@ -167,8 +172,8 @@ class ObstoreClient:
         return TraceAnalyzerError(f"{what}: {reason}", str(self._location), hints[self._location.extra])
 
     @contextmanager
-    def _failing(self) -> Iterator[None]:
-        """Sort failures of a read into those of `Client.read`."""
+    def failing(self, what: str = "cannot be read") -> Iterator[None]:
+        """Sort failures of a request into those of `Client.read`."""
         from obstore import exceptions
 
         try:
@@ -178,7 +183,7 @@ class ObstoreClient:
         except exceptions.NotSupportedError as error:
             raise WholeOnlyError from error
         except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
-            raise self._error("cannot be read", error) from error
+            raise self.error(what, error) from error
         except (exceptions.BaseError, OSError) as error:
             raise TemporaryError(reason_of(error)) from error
 

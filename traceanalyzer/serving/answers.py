@@ -141,7 +141,7 @@ class Answers:
     def _opened(self, name: str) -> Iterator[tuple[Run, str]]:
         """Open a run with a store in the user's cache; also gives the notes that a command would print."""
         from traceanalyzer.run import open_run
-        from traceanalyzer.store.store import cached_store
+        from traceanalyzer.store.locating import cached_store
 
         path = self.folders.run(name)
         store = cached_store(path)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.store.store import STORE_NAME
+from traceanalyzer.store.locating import STORE_NAME
 
 # A run is a file, or a folder whose traces lie in it, in a folder in it, or in the files of such a folder.
 _DEPTH = 3

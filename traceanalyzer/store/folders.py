@@ -20,7 +20,7 @@ from traceanalyzer.errors import TraceAnalyzerError
 OWN_FOLDER_MODE = 0o700
 NOT_A_FOLDER = "is a link, a file or a folder of another user"
 _OWN_FILE_MODE = 0o600
-_SEAL_NAME = "seal.txt"
+SEAL_NAME = "seal.txt"
 
 
 def is_own_folder(path: Path) -> bool:
@@ -141,7 +141,7 @@ def seal(folder: Path, key: bytes) -> None:
             Path(parent, name).chmod(OWN_FOLDER_MODE)
         for name in files:
             Path(parent, name).chmod(_OWN_FILE_MODE)
-    file = folder / _SEAL_NAME
+    file = folder / SEAL_NAME
     file.write_text(_seal_text(folder, key) or "")
     file.chmod(_OWN_FILE_MODE)
 
@@ -150,7 +150,7 @@ def is_sealed(folder: Path, key: bytes) -> bool:
     """Return whether a folder holds the very files that it was sealed with: none gone, changed, linked or added."""
     if not is_own_folder(folder):
         return False
-    written, now = read_own_text(folder / _SEAL_NAME), _seal_text(folder, key)
+    written, now = read_own_text(folder / SEAL_NAME), _seal_text(folder, key)
     return bool(written) and now is not None and hmac.compare_digest((written or "").encode(), now.encode())
 
 
@@ -167,7 +167,7 @@ def _seal_text(folder: Path, key: bytes) -> str | None:
                 lines.append(f"{below}/{name} {_file_facts(state)}")
             elif not (stat.S_ISDIR(state.st_mode) and state.st_uid == os.geteuid()):
                 return None
-    sealed = sorted(line for line in lines if not line.startswith(f"./{_SEAL_NAME} "))
+    sealed = sorted(line for line in lines if not line.startswith(f"./{SEAL_NAME} "))
     return keyed_hash("\n".join(sealed).encode(errors="surrogateescape"), key, size_bytes=16)
 
 

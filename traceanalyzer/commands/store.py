@@ -1,0 +1,46 @@
+"""`traceanalyzer store`: what can be done with a store itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from traceanalyzer.commands.run_path import RunPath
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.report.visible import visible
+from traceanalyzer.report.words import counted
+
+if TYPE_CHECKING:
+    from traceanalyzer.remote.location import Location
+
+
+@click.group()
+def store() -> None:
+    """Look after a store: the place of computed tables that --store names."""
+
+
+@store.command()
+@click.argument("place", type=RunPath(), metavar="STORE")
+def sweep(place: Path | Location) -> None:
+    """Remove what killed commands left in a store, and nothing that a command may still use.
+
+    STORE is a folder, or a place in a bucket, such as s3://bucket/ta/. There, attempts that were not finished within a
+    day go, those that another one replaced, and what ranks left for a run that is attributed since; of a folder, what
+    no process writes any more. So it can run at any time, for example every night.
+    """
+    from traceanalyzer.store.locating import is_own_store, locate_store
+
+    if isinstance(place, Path) and not is_own_store(place):
+        hint = "give what --store was given, or RUN/.traceanalyzer"
+        raise TraceAnalyzerError("holds no store that you made there", place, hint)
+    keeper = locate_store(place, place).open()
+    count = keeper.sweep()
+    click.echo(f"{counted(count, 'unfinished folder')} removed from {visible(str(keeper.folder))}")
+    if keeper.shared is not None:
+        from traceanalyzer.store.sweeping import sweep
+
+        swept = sweep(keeper.shared)
+        size = f"{swept.size_bytes / 1e6:,.1f} MB"
+        click.echo(f"{counted(swept.object_count, 'object')} of {size} removed from {visible(str(place))}")
