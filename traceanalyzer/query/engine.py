@@ -132,12 +132,16 @@ def fill(
     tables: Mapping[str, pa.Table],
     derived: Mapping[str, pa.Table],
     readers: Sequence[str] | None,
+    given: Set[str] = frozenset(),
 ) -> None:
-    """Put the rows that `readers` read into an empty connection (`connect_empty`), see `connect_tables`."""
+    """Put the rows that `readers` read into an empty connection (`connect_empty`), see `connect_tables`.
+
+    `given` are metrics that the caller fills.
+    """
     needed = named_in(readers)
     _insert_all(connection, "canonical", tables, needed)
     _insert_all(connection, "attribution", derived, needed)
-    _compute_once(connection, readers)
+    _compute_once(connection, readers, given=given)
 
 
 def derive(tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
@@ -166,11 +170,12 @@ def _compute_once(
     connection: duckdb.DuckDBPyConnection,
     readers: Sequence[str] | None,
     replaced: Mapping[str, str] = MappingProxyType({}),
+    given: Set[str] = frozenset(),
 ) -> None:
     """Turn the metrics that texts read more than once into tables: planning over one costs more than its rows."""
     read_by = Counter(name for text in readers or () for name in sources_in(text))
     for name in metrics_in_order():
-        if read_by[name] > 1:
+        if read_by[name] > 1 and name not in given:
             compute_once(connection, name, replaced)
 
 

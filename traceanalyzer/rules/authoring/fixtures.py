@@ -82,7 +82,7 @@ def _fill(
         derived = engine.derive(canonical)
     derived = {**derived, **_own_rows(tables)}
     asking = None if readers is None else (*readers, *tables, "traces", "windows")
-    engine.fill(con, canonical, derived, asking)
+    engine.fill(con, canonical, derived, asking, tables.keys() - canonical_tables().keys())
     con.execute(BOUND_TABLE)
     for name, rows in tables.items():
         if name not in canonical_tables() and not name.startswith(_OWN):
@@ -136,9 +136,11 @@ def expand(rows: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def replace_table(con: duckdb.DuckDBPyConnection, name: str, rows: list[dict[str, Any]]) -> None:
     """Hide a metric or computed table behind literal rows with its columns."""
-    columns = _columns(con, name)
+    if name not in {*engine.metrics(), *engine.derived_tables(), "bound"}:
+        raise ValueError(f"no table or metric is called '{name}'")
     if name != "bound":
         con.execute(f'CREATE TEMP TABLE "{name}" AS FROM main."{name}" LIMIT 0')
+    columns = [column[0] for column in con.execute(f'SELECT * FROM "{name}" LIMIT 0').description or ()]
     for row in rows:
         unknown = sorted(row.keys() - set(columns))
         if unknown:
@@ -146,13 +148,6 @@ def replace_table(con: duckdb.DuckDBPyConnection, name: str, rows: list[dict[str
         full = {**{key: value for key, value in _DEFAULTS.items() if key in columns}, **row}
         names = ", ".join(f'"{key}"' for key in full)
         con.execute(f'INSERT INTO "{name}" ({names}) VALUES ({", ".join("?" * len(full))})', list(full.values()))
-
-
-def _columns(con: duckdb.DuckDBPyConnection, name: str) -> list[str]:
-    known = {*engine.metrics(), *engine.derived_tables(), "bound"}
-    if name not in known:
-        raise ValueError(f"no table or metric is called '{name}'")
-    return [column[0] for column in con.execute(f'SELECT * FROM "{name}" LIMIT 0').description or ()]
 
 
 def _filled(table: TableSchema, rows: list[dict[str, Any]]) -> pa.Table:
