@@ -125,7 +125,7 @@ def test_a_text_of_too_many_digits_alone_in_its_table_is_counted(tmp_path: Path,
     ],
     ids=lambda odd: str(odd.type),
 )
-def test_a_column_of_parquet_of_an_odd_type_is_unknown_and_counted(tmp_path: Path, odd: pa.Array) -> None:
+def test_a_column_of_parquet_of_an_odd_type_is_unknown_and_counted(tmp_path: Path, odd: pa.Array[Any]) -> None:
     folder = odd_parquet(tmp_path, odd)
     found = Ingested(folder, tmp_path / "store")
     others = [table for table in TABLES if table.name not in (KERNEL, RUNTIME, "StringIds")]
@@ -136,14 +136,14 @@ def test_a_column_of_parquet_of_an_odd_type_is_unknown_and_counted(tmp_path: Pat
 @pytest.mark.parametrize(
     "odd", [pa.array([2**64 - 1], pa.uint64()), pa.array(["9" * 30], pa.large_string()), pa.array([True]), pa.nulls(1)]
 )
-def test_a_column_of_parquet_of_another_type_costs_itself(tmp_path: Path, odd: pa.Array) -> None:
+def test_a_column_of_parquet_of_another_type_costs_itself(tmp_path: Path, odd: pa.Array[Any]) -> None:
     found = Ingested(odd_parquet(tmp_path, odd), tmp_path / "store")
     rows = [row for name in found.names for row in found.rows("gpu_ops", name)]
     assert [row["dur_ns"] for row in rows].count(400) == 2
     assert all(row["size_bytes"] in (None, 1) for row in rows)
 
 
-def odd_parquet(tmp_path: Path, odd: pa.Array) -> Path:
+def odd_parquet(tmp_path: Path, odd: pa.Array[Any]) -> Path:
     """Return an export in which all columns are of one type, but for those of kernels, their calls and their names."""
     folder = write_parquet_folder(tmp_path / "report_pqtdir", whole_export())
     for table in TABLES:
