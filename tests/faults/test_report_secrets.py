@@ -38,90 +38,23 @@ def test_value_under_a_secret_name_is_masked(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["TOKENIZERS_PARALLELISM", "num_tokens", "MAX_TOKENS", "author", "PATH", "passes", "keys", "pattern"]
+    "name",
+    [
+        "TOKENIZERS_PARALLELISM",
+        "TOKENISER",
+        "num_tokens",
+        "MAX_TOKENS",
+        "author",
+        "PATH",
+        "passes",
+        "keys",
+        "pattern",
+        "compat",
+        "access_keyboard",
+    ],
 )
 def test_value_under_an_innocent_name_is_shown(name: str) -> None:
     assert redacted(name, '"value"') == '"value"'
-
-
-@pytest.mark.parametrize(
-    "secret",
-    [
-        "hf_" + "a1B2" * 8,
-        "AKIA" + "ABCD1234" * 2,
-        "ghp_" + "a1B2" * 9,
-        "sk-" + "a1B2" * 8,
-        "xoxb-1234567890-abcdef",
-        "eyJhbGciOiJI.eyJzdWIiOiIx.c2lnbmF0dXJl",
-        "api_org_" + "a1B2" * 8,
-        "github_pat_" + "a1B2" * 8,
-        "glpat-" + "a1B2" * 5,
-        "xapp-1-A0-1234567890",
-        "AIza" + "a1B2" * 9,
-        "ya29." + "a1B2" * 8,
-        "nvapi-" + "a1B2" * 8,
-        "dckr_pat_" + "a1B2" * 6,
-        "npm_" + "a1B2" * 9,
-        "pypi-" + "a1B2" * 12,
-        "sk_" + "live_" + "a1B2" * 6,
-        "gsk_" + "a1B2" * 12,
-        "r8_" + "a1B2" * 9,
-        "dop_v1_" + "a1b2" * 16,
-        "SG." + "a1B2" * 5 + "." + "a1B2" * 10,
-    ],
-)
-def test_value_that_looks_like_a_secret_is_masked_whatever_its_name(secret: str) -> None:
-    assert secret not in str(redacted("note", json.dumps({"text": f"before {secret} after"})))
-
-
-@pytest.mark.parametrize("end", ["-----END RSA PRIVATE KEY-----", ""])
-def test_a_private_key_is_masked_to_its_end(end: str) -> None:
-    shown = masked(f"before -----BEGIN RSA PRIVATE KEY-----\nswordfish\nswordfish\n{end} after")
-    assert shown == (f"before {MASK} after" if end else f"before {MASK}")
-
-
-SERVICES = """
-    aws azure gcp google wandb hf huggingface openai anthropic cohere mistral github gitlab slack comet neptune mlflow
-    clearml ngc nvidia datadog dd sentry stripe twilio sendgrid ssh gpg rsa db s3 minio redis kaggle license licence
-"""
-KEYS = ("access", "secret", "private", "signing", "encryption", "account", "storage", "auth")
-NAMES = """
-    passwd passphrase credential credentials pwd pat dsn jwt connection_string authorization cookie webhook webhook_url
-    session_id apitoken appsecret dbpassword api_key apikey -pass --db-pass --key --cluster-key
-"""
-PARTS = """
-    token_1 secret_1 passwd_1 password_1 passphrase_1 credential_1 bearer_1 cookie_1 signature_1 auth_1 authorization_1
-    pwd_1 pat_1 sas_1 dsn_1 jwt_1 webhook_1 session_id_1 connection_string_1 api_keys_1
-"""
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        *NAMES.split(),
-        *(f"{service}_key" for service in SERVICES.split()),
-        *(f"my{kind}_key{end}" for kind in KEYS for end in ("", "_id")),
-    ],
-)
-def test_each_name_that_ends_as_a_secret_hides_its_value(name: str) -> None:
-    assert masked(f"{name}={SHOWN}") == f"{name}={MASK}"
-
-
-@pytest.mark.parametrize("name", [*PARTS.split(), *(f"my{kind}_keys_1" for kind in KEYS)])
-def test_each_name_that_holds_a_secret_hides_its_metadata(name: str) -> None:
-    assert redacted("environment", json.dumps({name: "swordfish"})) == json.dumps({name: MASK})
-
-
-@pytest.mark.parametrize("user", ["db", "user", "root", "admin", "smtp", "mail", "ftp", "my", "mysql", "pg", "redis"])
-def test_what_looks_like_a_password_is_masked_under_the_pass_of_a_user(user: str) -> None:
-    assert masked(f"{user}_pass={SHOWN} {user}_pass=forward") == f"{user}_pass={MASK} {user}_pass=forward"
-
-
-@pytest.mark.parametrize(
-    "program", ["mysql", "mysqldump", "mysqladmin", "mysqlimport", "mariadb", "mariadb-dump", "sshpass"]
-)
-def test_a_password_glued_to_p_is_masked_behind_each_program_that_takes_one(program: str) -> None:
-    assert masked(f"{program} -p{SHOWN} x") == f"{program} -p{MASK} x"
 
 
 def test_password_in_a_url_is_masked() -> None:
@@ -156,15 +89,40 @@ def test_what_belongs_to_a_secret_name_is_masked(value: object) -> None:
     assert "swordfish" not in shown and "12345" not in shown
 
 
+@pytest.mark.parametrize("value", ["A1B2C3", "a1b2c3", "'a1\nb2c3'"])
+def test_what_looks_random_behind_a_variable_is_masked(value: str) -> None:
+    assert masked(f"HF_TOKEN {value} x") == f"HF_TOKEN {MASK} x"
+
+
 @pytest.mark.parametrize("secret", ["12345678", "123456"])
 def test_a_password_is_masked_however_plain(secret: str) -> None:
     assert secret not in masked(f"DB_PASSWORD={secret} password: {secret} --passwd {secret}")
     assert masked("password: none") == "password: none"
 
 
-@pytest.mark.parametrize("text", ["user=me pass=swordfish", "user: me, pass: swordfish", "-u me pass=swordfish"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "user=me pass=swordfish",
+        "username=me pass=swordfish",
+        "User: me, pass: swordfish",
+        "login me, pass=swordfish",
+        "-u me pass=swordfish",
+    ],
+)
 def test_a_password_of_letters_is_masked_behind_a_user(text: str) -> None:
     assert "swordfish" not in masked(text)
+
+
+def test_a_password_behind_a_user_is_masked_among_arguments() -> None:
+    value = json.dumps(["curl", "-u", f"me:{SHOWN}", "--user", f"me:{SHOWN}", "h"])
+    assert redacted("argv", value) == json.dumps(["curl", "-u", MASK, "--user", MASK, "h"])
+    assert redacted("argv", '["docker", "--user", "1000:1000"]') == '["docker", "--user", "1000:1000"]'
+
+
+def test_a_key_to_log_in_with_is_masked() -> None:
+    assert masked(f"wandb login {'a1b2' * 10} && x") == f"wandb login {MASK} && x"
+    assert masked("wandb login --relogin") == "wandb login --relogin"
 
 
 def test_a_password_behind_p_is_masked_among_arguments() -> None:
@@ -290,6 +248,20 @@ def test_ordinary_metadata_is_unchanged() -> None:
         "host=db pass={}",
         "pass: {}",
         "db_pass={}",
+        "db-pass={}",
+        "db.pass={}",
+        "Db_Pass={}",
+        "PASS={}",
+        "MY2_PASS={}",
+        "curl --user=me:{} https://example.org",
+        "curl -u 'me:{}' https://example.org",
+        'curl --user "me:{}" https://example.org',
+        "curl --user='me:{}' https://example.org",
+        "python train.py --logger.api_key {}",
+        "spark.hadoop.fs.s3a.secret.key={}",
+        "https://example.org/webhook/{}",
+        "https://example.org/a?key={}",
+        "https://example.org/a?b=1&code={}",
     ],
 )
 def test_secret_in_any_text_is_masked(text: str) -> None:
@@ -332,6 +304,26 @@ def test_secret_in_any_text_is_masked(text: str) -> None:
         "mysql.py(12): -print",
         "gcc -pthread -pipe",
         "sort --key 2",
+        "compat=hard4711",
+        "indb_key=abcdefgh",
+        "--pass-through=abcdefgh",
+        "--keyframe=abcdefgh",
+        "backward-pass=abcdefgh",
+        "cache--key=abcdefgh",
+        "aws_keyring=abcdefgh",
+        "models/hooks/my-own.v1/hook.py(268): call",
+        "pass: 20261125",
+        "users: 3 pass=first",
+        "superuser pass=first",
+        "loginform pass=first",
+        "sublogin pass=first",
+        "-unroll pass=first",
+        "the Bearer authentication failed",
+        "step:forward@rank0",
+        "someone.with.a.long.name@example.org",
+        "https://a-long-host-name.example.org/path",
+        "https://example.org/v1:run@2",
+        "http://localhost is up: me@example.org",
     ],
 )
 def test_text_without_a_secret_is_unchanged(text: str) -> None:

@@ -21,12 +21,11 @@ from traceanalyzer.cli import main
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.store.folders import held
 from traceanalyzer.store.locating import STORE_NAME, locate_store
-from traceanalyzer.store.owner import MARK_NAME, user_key
+from traceanalyzer.store.owner import MARK_NAME, PARTS, user_key
 from traceanalyzer.store.store import Store
 
 KERNEL = '{"device": 0, "stream": 7, "correlation": 1}'
 LONG_AGO_S = time.time() - 10 * 86_400
-PARTS = ("sources", "traces", "derived", "scratch")
 
 
 def trace(kernels: int) -> str:
@@ -102,6 +101,18 @@ def plant_scratch_link(store: Path, victim: Path) -> None:
     (store / "scratch").symlink_to(victim)
 
 
+def plant_answers_link(store: Path, victim: Path) -> None:
+    store.mkdir(exist_ok=True)
+    shutil.rmtree(store / "answers", ignore_errors=True)
+    (store / "answers").symlink_to(victim)
+
+
+def plant_many_answers(store: Path, victim: Path) -> None:
+    (store / "answers").mkdir(parents=True, exist_ok=True)
+    for number in range(40):
+        (store / "answers" / f"{number:016x}.txt").symlink_to(victim / "precious.txt")
+
+
 def plant_entry_links(store: Path, victim: Path) -> None:
     for part in PARTS:
         (store / part).mkdir(parents=True, exist_ok=True)
@@ -156,6 +167,8 @@ PLANTS = (
     plant_root_link,
     plant_part_links,
     plant_scratch_link,
+    plant_answers_link,
+    plant_many_answers,
     plant_entry_links,
     plant_file_links,
     plant_traversing_records,
@@ -260,6 +273,8 @@ def test_a_store_without_a_mark_is_not_read(run_folder: Path) -> None:
 def test_what_belongs_to_another_user_is_not_read(run_folder: Path, part: str) -> None:
     op_count(run_folder, attribution=True)
     store = run_folder / STORE_NAME
+    for name in ("ranks", "cards"):  # only jobs and shared stores write there
+        (store / name).mkdir(exist_ok=True)
     for path in [*store.glob(part)] if part else [store]:
         os.chown(path, 12345, 12345)
     assert op_count(run_folder, attribution=True)[0] == 3

@@ -4,13 +4,27 @@ from __future__ import annotations
 
 import math
 import tempfile
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from nsys_export import KERNEL, RUNTIME, Rows, global_pid, global_tid, ingest, launched
+from nsys_export import (
+    KERNEL,
+    RUNTIME,
+    Ingested,
+    Rows,
+    global_pid,
+    global_tid,
+    ingest,
+    launched,
+    write_parquet_folder,
+)
 from tiers import examples
 
 from traceanalyzer.ingest.nsys.export.tables import TABLES, ColumnSpec
@@ -85,6 +99,58 @@ def test_a_wrong_type_of_any_column_of_numbers_is_counted(tmp_path: Path, value:
     assert defects.get("mixed-types", 0) + defects.get("number-out-of-range", 0) == wrong
     assert found.column("gpu_ops", "dur_ns").count(400) == 2
     assert all(value is None or math.isfinite(value) for value in found.column("counters", "value"))
+
+
+@pytest.mark.parametrize("value", ["9" * 25, "-" + "9" * 4000, b"9" * 25])
+def test_a_text_of_too_many_digits_alone_in_its_table_is_counted(tmp_path: Path, value: str | bytes) -> None:
+    tables = dict(whole_export())
+    others = [table for table in TABLES if table.name not in (KERNEL, RUNTIME, "StringIds")]
+    wrong = 0
+    for table in others:
+        columns = [column.name for column in table.columns if column.type == "int"]
+        tables[table.name] = [{**tables[table.name][0], **dict.fromkeys(columns, value)}]
+        wrong += len(columns)
+    found = ingest(tmp_path, tables)
+    assert found.defects()["number-out-of-range"] == wrong
+    assert found.column("gpu_ops", "dur_ns").count(400) == 2
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        pa.array([date(2026, 1, 1)]),
+        pa.array([Decimal(10) ** 30], pa.decimal128(38, 0)),
+        pa.array([[1, 2]]),
+        pa.array([{"a": 1}]),
+    ],
+    ids=lambda odd: str(odd.type),
+)
+def test_a_column_of_parquet_of_an_odd_type_is_unknown_and_counted(tmp_path: Path, odd: pa.Array[Any]) -> None:
+    folder = odd_parquet(tmp_path, odd)
+    found = Ingested(folder, tmp_path / "store")
+    others = [table for table in TABLES if table.name not in (KERNEL, RUNTIME, "StringIds")]
+    assert found.defects()["mixed-types"] == sum(len(table.columns) for table in others)
+    assert found.column("gpu_ops", "dur_ns").count(400) == 2
+
+
+@pytest.mark.parametrize(
+    "odd", [pa.array([2**64 - 1], pa.uint64()), pa.array(["9" * 30], pa.large_string()), pa.array([True]), pa.nulls(1)]
+)
+def test_a_column_of_parquet_of_another_type_costs_itself(tmp_path: Path, odd: pa.Array[Any]) -> None:
+    found = Ingested(odd_parquet(tmp_path, odd), tmp_path / "store")
+    rows = [row for name in found.names for row in found.rows("gpu_ops", name)]
+    assert [row["dur_ns"] for row in rows].count(400) == 2
+    assert all(row["size_bytes"] in (None, 1) for row in rows)
+
+
+def odd_parquet(tmp_path: Path, odd: pa.Array[Any]) -> Path:
+    """Return an export in which all columns are of one type, but for those of kernels, their calls and their names."""
+    folder = write_parquet_folder(tmp_path / "report_pqtdir", whole_export())
+    for table in TABLES:
+        if table.name not in (KERNEL, RUNTIME, "StringIds"):
+            columns = {column.name: odd for column in table.columns}
+            pq.write_table(pa.table(columns), folder / f"{table.name}.parquet")
+    return folder
 
 
 @pytest.mark.parametrize("taken", [None, "x", 2**62])

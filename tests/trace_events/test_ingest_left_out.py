@@ -15,6 +15,7 @@ from nsys_export import KERNEL, Ingested, ingest, kernel, launched, write_sqlite
 from trace_event_tables import events, read, slice_text
 
 import traceanalyzer
+from traceanalyzer.cli import main
 from traceanalyzer.discovery import discover, find_sources
 from traceanalyzer.errors import TraceAnalyzerError
 
@@ -48,6 +49,22 @@ def test_a_file_named_like_a_trace_that_is_none_is_told_for_the_folder(
     (error,) = discover(tmp_path).unreadable
     assert error.where == str(tmp_path / name)
     assert what in error.what
+
+
+@pytest.mark.parametrize(("command", "code"), [("info", 0), ("diagnose", 3)])  # it has no GPU work to diagnose
+def test_a_report_of_a_folder_says_each_file_that_was_left_out(
+    tmp_path: Path, command: str, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "rank0.json").write_text(GOOD)
+    files = []
+    for number, (name, content, _) in enumerate([*UNREADABLE, *ARCHIVES]):
+        files.append(tmp_path / name.replace("rank1", f"rank{number + 1}"))
+        files[-1].write_bytes(content)
+    assert main([command, str(tmp_path), "--quiet"]) == code
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == len(files)
+    for file in files:
+        assert any(line.startswith(f"warning: left out {file}: ") for line in said), file
 
 
 @pytest.mark.parametrize(("name", "content", "what"), UNREADABLE)

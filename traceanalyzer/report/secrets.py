@@ -20,7 +20,7 @@ MASK = "(redacted)"
 # passes, KEYS and AUTHOR about no secret.
 _SECRET_NAME = re.compile(
     r"token(?!i[sz]|s)|secret|passw(?:or)?d|passphrase|credential|bearer|cookie|signature"
-    r"|(?:api|access|private|encryption|signing|storage|account|auth)[_\-. ]?keys?(?:[_\-. ]?id)?(?![a-z])"
+    r"|(?:api|access|private|encryption|signing|storage|account|auth)[_\-. ]?keys?(?:id)?(?![a-z])"
     r"|(?<![a-z])(?:auth|authorization|pwd|pat|sas|dsn|jwt|webhook|session[_\-. ]?id|connection[_\-. ]?string)"
     r"(?![a-z])",
     re.IGNORECASE,
@@ -34,7 +34,8 @@ _SERVICES = (
 _SECRET_ENDING = re.compile(
     r"(?:^|[^a-z])(?:passwd|passphrase|credentials?|pwd|pat|dsn|jwt"
     r"|connection[_\-]?string|authorization|cookie|webhook(?:[_\-]?url)?|session[_\-]?id)$"
-    r"|(?:token|secret|password|api[_\-]?key|(?:access|secret|private|signing|encryption|account|storage|auth)[_\-]?key"
+    r"|(?:token|secret|password|api[_\-.]?key"
+    r"|(?:access|secret|private|signing|encryption|account|storage|auth)[_\-.]?key"
     rf"(?:[_\-]?id)?)$|(?:^|[^a-z])(?:{_SERVICES})[_\-.]?key$|^--?(?:[\w\-]*[_\-])?pass$|^--(?:[\w\-]*[_\-])?key$",
     re.IGNORECASE,
 )
@@ -59,8 +60,9 @@ _SECRET_FORMS = (
     r"\bgsk_[A-Za-z0-9]{20,}",
     r"\br8_[A-Za-z0-9]{20,}",
     r"\bdop_v1_[a-f0-9]{32,}",
+    r"\bdapi[a-f0-9]{32}",
     r"\bSG\.[\w-]{16,}\.[\w-]{16,}",
-    r"\b(?:xox[abeoprs]|xapp)-[\w-]{10,}",
+    r"\b(?:xox[a-eoprs]|xapp)-[\w-]{10,}",
     r"\bAIza[\w-]{30,}",
     r"\bya29\.[\w-]{20,}",
     r"\bnvapi-[\w-]{20,}",
@@ -70,7 +72,8 @@ _SECRET_FORMS = (
     r"(?<![\w-])eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*",
     # Secrets by the word or the option before them.
     r"(?<=\bBearer )(?=[\w.~+/-]*\d)[\w.~+/-]{8,}=*",
-    r"(?:(?<=\s-u )|(?<=\s--user )|(?<=\s--user=))[^\s:@\"']+:(?!\d+\b)[^\s\"']+",
+    r"(?<=\bwandb login )\w{16,}",
+    r"(?:(?<=\s-u )|(?<=\s-u [\"'])|(?<=\s--user[ =])|(?<=\s--user[ =][\"']))[^\s:@\"']+:(?!\d+\b)[^\s\"']+",
     # Secrets by their place in a URL: user and password, a token as the user, hooks, and parameters.
     r"(?<=://)[^/\s:@\"']*:[^/\s@\"']+(?=@)",
     r"(?<=://)[^/\s:@\"']{16,}(?=@)",
@@ -80,8 +83,7 @@ _SECRET_FORMS = (
     # A folder of Python files may have these names, too.
     r"(?:(?<=/webhook/)|(?<=/webhooks/)|(?<=/hooks/))(?![\w./-]{1,250}\.py\b)[^\s\"')]+",
     r"(?<=[?&]sig=)[^&\s\"')]+|(?<=[?&]Signature=)[^&\s\"')]+|(?<=[?&]key=)[^&\s\"')]+|(?<=[?&]code=)[^&\s\"')]+",
-    r"(?<=[?&]X-Amz-Signature=)[^&\s\"')]+|(?<=[?&]X-Amz-Credential=)[^&\s\"')]+"
-    r"|(?<=[?&]X-Goog-Signature=)[^&\s\"')]+",
+    r"(?<=[?&]X-Amz-Signature=)[^&\s\"')]+|(?<=[?&]X-Goog-Signature=)[^&\s\"')]+",
 )
 _SECRET_VALUE = re.compile("|".join(_SECRET_FORMS), re.DOTALL)
 # Programs that take a password right behind -p, where others have a port.
@@ -92,7 +94,7 @@ _PASSWORD_PROGRAM = re.compile(_TAKES_PASSWORD + "$")
 # quotes may have lost its end, and quotes of a text inside JSON have a backslash each.
 _ASSIGNMENT = re.compile(
     r"(?:(?<![\w.\-])(?P<name>[\w.\-]++)(?P<between>(?:\\*+[\"'])?\]?\s*+(?:=|:(?![:/]))\s*+)"
-    r"|(?P<option>(?<![^\s\"'])--?[\w\-]++)(?P<space>[\"']?,?\s++)"
+    r"|(?P<option>(?<![^\s\"'])--?[\w.\-]++)(?P<space>[\"']?,?\s++)"
     r"|(?P<variable>(?<![\w.\-])[A-Z][A-Z0-9]*+_[A-Z0-9_]++)(?P<blank>\s++))"
     r"(?P<value>(?:(?:Bearer|Basic|Token)\s++)?(?:\\*+(?:\"[^\"]*+\"?|'[^']*+'?)|[^\s,;&\"')\]}>]++))"
 )
@@ -102,7 +104,7 @@ _LEAST_AFTER_COLON = 6
 # Under these names even a number is a secret.
 _PASSWORD = re.compile(r"passw|passphrase|pwd|secret", re.IGNORECASE)
 # A text without any of these holds no secret that is known by its form or its place; nearly all names are such texts.
-_HINTS = re.compile(r"[=:@]|_|-|Bearer |SG\.|AKIA|ASIA|A3T|A[GIRBC][PDOIC]A|AIza|eyJ|ya29")
+_HINTS = re.compile(r"[=:@]|_|-|Bearer |SG\.|AKIA|ASIA|A3T|A[GIRBC][PDOIC]A|AIza|eyJ|ya29|dapi|wandb login")
 
 
 def redacted(key: str, value: str | None) -> str | None:
@@ -187,6 +189,10 @@ def _masked_list(name: str, values: Sequence[Any]) -> list[Any]:
     hidden = [False, *(pair or _is_secret_option(item) for item in values)]
     if values and isinstance(values[0], str) and _PASSWORD_PROGRAM.search(values[0]):
         values = [f"-p{MASK}" if isinstance(v, str) and re.match("-p.", v) else v for v in values]
+    values = [
+        masked(f" -u {v}")[4:] if before in ("-u", "--user") and isinstance(v, str) else v
+        for before, v in zip([None, *values], values, strict=False)
+    ]
     return [
         MASK if hide and v is not None and not isinstance(v, bool) else _masked(name, v)
         for hide, v in zip(hidden, values, strict=False)

@@ -24,7 +24,7 @@ from traceanalyzer.store.folders import (
 )
 
 MARK_NAME = "traceanalyzer-store.txt"
-PARTS = ("sources", "traces", "cards", "derived", "ranks", "scratch")
+PARTS = ("sources", "traces", "cards", "derived", "ranks", "answers", "scratch")
 UNWRITABLE = "cannot be written"
 NOT_MADE_HERE = "holds what this user's traceanalyzer did not write in this place"
 _MARK_TEXT = "Computed by traceanalyzer from traces; it is safe to delete this folder."

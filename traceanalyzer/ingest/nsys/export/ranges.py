@@ -46,9 +46,10 @@ def in_range(array: Column, column: str, relation: str, layout: TableLayout, def
 
 
 def within_64_bits(array: Column, column: str, layout: TableLayout, defects: Defects) -> Column:
-    """Return reals of a column of integers, with those that no integer of 64 bits is near as NULL."""
+    """Return numbers of a column of integers, with those that no signed integer of 64 bits is near as NULL."""
     low_end, high_end = (cast("Column", pa.scalar(end)) for end in (-(2.0**63), 2.0**63))
-    beyond = both(known(array), negated(both(less(low_end, array), less(array, high_end))))
+    reals = array.cast(pa.float64(), safe=False)
+    beyond = both(known(array), negated(both(less(low_end, reals), less(reals, high_end))))
     return _unknown_where(beyond, array, column, layout, defects)
 
 

@@ -65,11 +65,14 @@ def _column(column: ColumnSpec, batch: pa.RecordBatch, layout: TableLayout, defe
     if column.name not in layout.stored:
         return cast("Array", pa.nulls(batch.num_rows, column.arrow_type))  # type: ignore[call-overload]
     array = batch.column(column.name)
+    if not (_is_text(array.type) or (column.type != "blob" and _is_number(array.type))):
+        defects.add("mixed-types", count(known(array)), f"{layout.stored_name}.{column.name}: {array.type}")
+        return cast("Array", pa.nulls(batch.num_rows, column.arrow_type))  # type: ignore[call-overload]
     if column.type in ("text", "blob"):
         array = _shortened(array, layout, column, defects)
     if array.type == column.arrow_type:
         return array
-    if column.type == "int" and pa.types.is_floating(array.type):
+    if column.type == "int" and (pa.types.is_floating(array.type) or pa.types.is_uint64(array.type)):
         array = within_64_bits(array, column.name, layout, defects)
     if column.type == "text":
         return _text(array, layout, column, defects)
@@ -79,10 +82,20 @@ def _column(column: ColumnSpec, batch: pa.RecordBatch, layout: TableLayout, defe
         return _numbers(array, column, layout, defects)
 
 
+def _is_text(kind: pa.DataType) -> bool:
+    is_large = pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
+    return is_large or pa.types.is_string(kind) or pa.types.is_binary(kind)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    is_plain = pa.types.is_boolean(kind) or pa.types.is_null(kind)
+    return is_plain or pa.types.is_integer(kind) or pa.types.is_floating(kind)
+
+
 def _shortened(array: Array, layout: TableLayout, column: ColumnSpec, defects: Defects) -> Array:
     """Cut texts that are longer than any tool writes, and leave out such blobs, half of which mean nothing."""
     most = layout.table.longest
-    if not (pa.types.is_binary(array.type) or pa.types.is_string(array.type)):
+    if not _is_text(array.type):
         return array
     long = above(cast("Array", pc.call_function("binary_length", [array])), most)
     if not count(long):
@@ -120,10 +133,14 @@ def _numbers(array: Array, column: ColumnSpec, layout: TableLayout, defects: Def
     for value in array.to_pylist():
         text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
         try:
-            kept.append(None if text is None or text == "" else int(text) if column.type == "int" else float(text))
+            number = None if text is None or text == "" else int(text) if column.type == "int" else float(text)
         except ValueError:
             defects.add("mixed-types", example=f"{layout.stored_name}.{column.name}: {text!r}")
-            kept.append(None)
+            number = None
+        if isinstance(number, int) and not -(2**63) <= number < 2**63:
+            defects.add("number-out-of-range", example=f"{layout.stored_name}.{column.name}: {text!r}")
+            number = None
+        kept.append(number)
     return pa.array(kept, column.arrow_type)
 
 

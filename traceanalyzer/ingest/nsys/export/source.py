@@ -245,7 +245,8 @@ class ParquetSource:
         """Return the different integers of a column."""
         values: set[int] = set()
         for batch in self.batches(layout, [column], Defects()):
-            values.update(value for value in pc.unique(batch.column(0)).to_pylist() if isinstance(value, int))
+            if pa.types.is_integer(batch.column(0).type):
+                values.update(value for value in pc.unique(batch.column(0)).to_pylist() if value is not None)
         return sorted(values)
 
     def close(self) -> None:
