@@ -103,6 +103,8 @@ def test_what_looks_like_a_password_is_masked_under_the_pass_of_a_user(user: str
 )
 def test_a_password_glued_to_p_is_masked_behind_each_program_that_takes_one(program: str) -> None:
     assert masked(f"{program} -p{SHOWN} x") == f"{program} -p{MASK} x"
+    arguments = redacted("argv", json.dumps([f"/usr/bin/{program}", f"-p{SHOWN}", "x"]))
+    assert arguments == json.dumps([f"/usr/bin/{program}", f"-p{MASK}", "x"])
 
 
 @pytest.mark.parametrize("end", ['"', "'", ")", " "])
