@@ -231,6 +231,7 @@ def test_ordinary_metadata_is_unchanged() -> None:
         "AZURE_STORAGE_CONNECTION_STRING={}",
         "DefaultEndpointsProtocol=https;AccountName=a;AccountKey={}==;x",
         "Authorization: Token {}",
+        "Authorization: Basic {}",
         "sent Bearer {} to a server",
         "logger.wandb.key={}",
         "os.environ['HF_TOKEN'] = '{}'",
@@ -276,6 +277,9 @@ def test_secret_in_any_text_is_masked(text: str) -> None:
     [
         "void moe::TokenDispatcher::run<float>(int)",
         "token_embedding: forward",
+        "void access_token::refresh(int)",
+        "stage--key sharding1",
+        "token://host/path",
         "nn.Module: TokenEmbedding_0",
         "num_token=512",
         "token: 5",
