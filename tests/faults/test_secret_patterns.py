@@ -151,9 +151,14 @@ def test_a_value_without_quotes_ends_where_its_place_does(end: str) -> None:
     assert masked(f"HF_TOKEN={SHOWN}{end}x") == f"HF_TOKEN={MASK}{end}x"
 
 
-@pytest.mark.parametrize("value", ["true", "False", "none", "NULL", "5", "-0.5", "--other"])
+@pytest.mark.parametrize("value", ["true", "False", "none", "NULL", "5", "+5", "-0.5", "0.25", "--other"])
 def test_a_plain_value_is_shown(value: str) -> None:
     assert masked(f"HF_TOKEN={value} x") == f"HF_TOKEN={value} x"
+
+
+@pytest.mark.parametrize("value", ["true", "False", "none", "NULL", "--other"])
+def test_what_is_no_value_of_a_password_is_shown(value: str) -> None:
+    assert masked(f"DB_PASSWORD={value} x") == f"DB_PASSWORD={value} x"
 
 
 @pytest.mark.parametrize("quote", ['"', "'"])
