@@ -103,6 +103,8 @@ def test_what_looks_like_a_password_is_masked_under_the_pass_of_a_user(user: str
 )
 def test_a_password_glued_to_p_is_masked_behind_each_program_that_takes_one(program: str) -> None:
     assert masked(f"{program} -p{SHOWN} x") == f"{program} -p{MASK} x"
+    arguments = redacted("argv", json.dumps([f"/usr/bin/{program}", f"-p{SHOWN}", "x"]))
+    assert arguments == json.dumps([f"/usr/bin/{program}", f"-p{MASK}", "x"])
 
 
 @pytest.mark.parametrize("end", ['"', "'", ")", " "])
@@ -142,3 +144,30 @@ def test_a_user_in_a_url_is_masked_and_nothing_else(url: str, quote: str) -> Non
 )
 def test_a_user_and_a_password_are_masked_and_what_follows_is_not(text: str) -> None:
     assert masked(text.format(f"42:{SHOWN}")) == text.format(MASK)
+
+
+@pytest.mark.parametrize("end", [*",;&\"')]}>", " ", "\n"])
+def test_a_value_without_quotes_ends_where_its_place_does(end: str) -> None:
+    assert masked(f"HF_TOKEN={SHOWN}{end}x") == f"HF_TOKEN={MASK}{end}x"
+
+
+@pytest.mark.parametrize("value", ["true", "False", "none", "NULL", "5", "+5", "-0.5", "0.25", "--other"])
+def test_a_plain_value_is_shown(value: str) -> None:
+    assert masked(f"HF_TOKEN={value} x") == f"HF_TOKEN={value} x"
+
+
+@pytest.mark.parametrize("value", ["true", "False", "none", "NULL", "--other"])
+def test_what_is_no_value_of_a_password_is_shown(value: str) -> None:
+    assert masked(f"DB_PASSWORD={value} x") == f"DB_PASSWORD={value} x"
+
+
+@pytest.mark.parametrize("quote", ['"', "'"])
+@pytest.mark.parametrize("between", [", ", " "])
+def test_a_list_of_arguments_inside_a_text_is_masked(quote: str, between: str) -> None:
+    text = f"[{quote}--hf_token{quote}{between}{quote}@{quote}]"
+    assert SHOWN not in masked(text.replace("@", SHOWN)) and MASK in masked(text.replace("@", SHOWN))
+
+
+@pytest.mark.parametrize("name", ["HF2_TOKEN", "MY_S3_KEY", "A_2_PASS"])
+def test_a_variable_with_digits_is_one(name: str) -> None:
+    assert masked(f"env {name} {SHOWN} x") == f"env {name} {MASK} x"

@@ -45,7 +45,7 @@ _USER = re.compile(r"\buser(?:name)?\b|\blogin\b|-u\b", re.IGNORECASE)
 _NEAR = 80
 # Letters and digits together, which a word of a sentence behind a name has not.
 _LOOKS_RANDOM = re.compile(r"(?=[^\d]*\d)(?=[^a-zA-Z]*[a-zA-Z]).{6,}", re.DOTALL)
-_ENVIRONMENT_KEY = re.compile(r"(?:[A-Z][A-Z0-9]*_)+(?:KEY|PASS)|PASS")
+_ENVIRONMENT_KEY = re.compile(r"[A-Z][A-Z0-9_]*_(?:KEY|PASS)|PASS")
 
 # Secrets by their own form.
 _SECRET_FORMS = (
