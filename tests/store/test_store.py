@@ -18,6 +18,7 @@ import pytest
 from trace_event_tables import events, slice_text
 
 import traceanalyzer
+from traceanalyzer.cli import main
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.store.folders import is_sealed
 from traceanalyzer.store.inputs import digest_of
@@ -361,6 +362,34 @@ def test_a_full_disk_names_the_store_and_leaves_nothing_behind(
     assert f"error: {store}: the store cannot be written: File too large" in answer.stderr
     assert "--store DIR" in answer.stderr
     assert list((store / "scratch").iterdir()) == []
+
+
+@pytest.mark.check
+def test_wherever_a_write_of_duckdb_or_arrow_fails_nothing_is_left_and_the_next_run_is_whole(
+    run_folder: Path, tmp_path: Path
+) -> None:
+    (run_folder / "rank0.json").write_text(trace(2000))
+    whole = tmp_path / "whole"
+    assert main(["info", str(run_folder), "--store", str(whole)]) == 0
+    largest = max(path.stat().st_size for path in whole.rglob("*") if path.is_file())
+    sizes = [*sorted({round(largest ** (step / 24)) for step in range(25)}), 2**26]
+    answers = []
+    for size_bytes in sizes:
+        store = tmp_path / str(size_bytes)
+        command = [sys.executable, "-c", FULL_DISK, str(size_bytes), str(run_folder), str(store)]
+        answer = subprocess.run(command, capture_output=True, text=True, check=False)
+        answers.append(answer.returncode)
+        assert "Traceback" not in answer.stderr
+        assert answer.returncode == 0 or answer.stderr.startswith(f"error: {store}"), answer.stderr
+        assert not (store / "scratch").exists() or list((store / "scratch").iterdir()) == []
+        assert main(["info", str(run_folder), "--store", str(store)]) == 0
+        assert contents_of(store) == contents_of(whole)
+    assert set(answers[:-1]) == {2} and answers[-1] == 0
+
+
+def contents_of(store: Path) -> dict[str, bytes]:
+    """Return the tables of a store by their paths."""
+    return {str(path.relative_to(store)): path.read_bytes() for path in sorted(store.rglob("*.parquet"))}
 
 
 def test_a_full_disk_leaves_no_trace_out(run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

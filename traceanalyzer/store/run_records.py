@@ -90,7 +90,7 @@ def record_run(shared: SharedStore, record: RunRecord) -> str | None:
     else:
         raise StoreError("is recorded again and again by other commands", shared.url_of(folder), "try again later")
     head = json.dumps({"number": taken, "sha256": own}).encode()
-    if shared.put_over(f"{folder}/head.json", head, None if before is None else before.version):
+    if shared.put_over(f"{folder}/head.json", head, before):
         return None
     now = shared.versioned(f"{folder}/head.json")
     number, newest = _parse_head(None if now is None else now.data)

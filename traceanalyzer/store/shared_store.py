@@ -24,7 +24,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.remote.bucket import Bucket, SmallObject
@@ -33,9 +32,6 @@ from traceanalyzer.remote.location import Location
 from traceanalyzer.remote.remote_object import RemoteObject, fetch
 from traceanalyzer.store.folders import SEAL_NAME
 from traceanalyzer.store.writing import StoreError
-
-if TYPE_CHECKING:
-    from obstore import UpdateVersion
 
 DONE = "done.json"
 ATTEMPT = re.compile(r"[0-9a-f]{16}")
@@ -79,7 +75,7 @@ class SharedStore:
         with _as_store_error():
             self.bucket = Bucket(location)
         self._there: dict[str, SmallObject] = {}
-        self._damaged: dict[str, UpdateVersion] = {}
+        self._damaged: dict[str, SmallObject] = {}
 
     def url_of(self, name: str) -> str:
         """Return the URL of a part of the store."""
@@ -124,7 +120,7 @@ class SharedStore:
         ):
             return True
         del self._there[name]
-        self._damaged[name] = found.version
+        self._damaged[name] = found
         return False
 
     def publish(self, name: str, folder: Path) -> bool:
@@ -169,11 +165,11 @@ class SharedStore:
         """Write a record where there is none; return False where there is another one."""
         return self.put_over(name, data, None)
 
-    def put_over(self, name: str, data: bytes, version: UpdateVersion | None) -> bool:
-        """Write a record over a version of it, None: where there is none; return False where there is another one."""
+    def put_over(self, name: str, data: bytes, known: SmallObject | None) -> bool:
+        """Write a record over the known one, None: where there is none; return False where there is another one."""
         key = self.key_of(name)
         with _as_store_error():
-            if self.bucket.put_new(key, data) if version is None else self.bucket.swap(key, data, version):
+            if self.bucket.put_new(key, data) if known is None else self.bucket.swap(key, data, known.version):
                 return True
         found = self.versioned(name)
         return found is not None and found.data == data  # an answer was lost, and the request was sent again
