@@ -1,4 +1,4 @@
-"""The same jobs recorded with less and less: a verdict may become 'could not look', never 'all is well'."""
+"""The same jobs recorded with less and less: a verdict may become 'skipped', never 'all is well'."""
 
 from __future__ import annotations
 

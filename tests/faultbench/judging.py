@@ -79,7 +79,7 @@ def promised_share(found: Finding) -> float | None:
 
 
 def contradictions(first: Examined, second: Examined) -> list[str]:
-    """Return the rules that two recordings of one job judge differently, where both could look."""
+    """Return the rules that two recordings of one job judge differently, where both had the data."""
     one, other = first.states(), second.states()
     found = []
     for key in sorted(one.keys() & other.keys(), key=str):
@@ -127,7 +127,7 @@ def _explanation(expected: Expected, seen: Examined) -> Answer:
 
 
 def _looked(rules: Sequence[str], seen: Examined) -> list[str]:
-    """Return the rules that should have said that they could not look, and did not."""
+    """Return the rules that should have abstained, and did not."""
     return sorted(
         {f"{rule} {state}" for (rule, _, _), state in seen.states().items() if rule in rules and state != "abstained"}
     )

@@ -12,7 +12,7 @@ from faultbench.examining import Examined, Way, examine
 from faultbench.planted import Without
 
 COUNT = 100
-# What matters: a share of the window that is only won if this fault is mended, too.
+# What matters: a share of the window that is only won if this fault is fixed, too.
 _MATTERS_SHARE = 0.03
 _MOST_APART_SHARE = 0.02
 _BASE: dict[str, Any] = {"steps": 11, "kernels": 60, "pinned_gb_per_s": 20.0, "device": "H200"}
@@ -30,7 +30,7 @@ class Ingredient:
     also: Mapping[str, Any] = field(default_factory=dict)
     removed: tuple[str, ...] = ()
     kernel_scale: Mapping[str, float] = field(default_factory=dict)
-    mended: Mapping[str, Any] = field(default_factory=dict)  # keys of the scenario once it is mended
+    fixed: Mapping[str, Any] = field(default_factory=dict)  # keys of the scenario once it is fixed
     spoils: tuple[str, ...] = ()  # rules of ingredients that are about the same operations
 
 
@@ -43,7 +43,7 @@ INGREDIENTS: tuple[Ingredient, ...] = (
         8,
         48,
         {"h2d_pinned": False},
-        mended={"h2d_pinned": True, "h2d_stream": "compute"},
+        fixed={"h2d_pinned": True, "h2d_stream": "compute"},
     ),
     Ingredient("alloc-in-steady-state", "malloc_us", 100, 900, {"malloc_per_step": 10}, removed=("host.alloc",)),
     Ingredient("gc-pauses", "gc_us", 5_000, 40_000, {"gc_every": 3}, removed=("host.gc",)),
@@ -86,19 +86,19 @@ class Mixture:
 
     def scenario(self) -> dict[str, Any]:
         """Return the job with all of them."""
-        told = dict(_BASE)
+        changed = dict(_BASE)
         for part, strength in self.parts:
-            told.update({part.key: strength, **part.also})
-        return told
+            changed.update({part.key: strength, **part.also})
+        return changed
 
-    def without(self, mended: Sequence[Ingredient]) -> Without:
-        """Return the job with some of them mended."""
-        told = self.scenario()
-        for part in mended:
-            told.update(part.mended)
-        causes = tuple(cause for part in mended for cause in part.removed)
-        scale = {name: factor for part in mended for name, factor in part.kernel_scale.items()}
-        return Without(causes, scale, told)
+    def without(self, fixed: Sequence[Ingredient]) -> Without:
+        """Return the job with some of them fixed."""
+        changed = self.scenario()
+        for part in fixed:
+            changed.update(part.fixed)
+        causes = tuple(cause for part in fixed for cause in part.removed)
+        scale = {name: factor for part in fixed for name, factor in part.kernel_scale.items()}
+        return Without(causes, scale, changed)
 
 
 def mixture(seed: int) -> Mixture:
@@ -116,18 +116,18 @@ def hold(mixed: Mixture, way: Way = "tables") -> Iterator[str]:
     A fix that saves less than the spread of the steps begins no order.
     """
     seen = examine(mixed.scenario(), way)
-    told = {found.rule for found in seen.findings}
+    reported = {found.rule for found in seen.findings}
     alone = {part.rule: _saved(seen, mixed, [part]) for part, _ in mixed.parts}
-    parts = [part for part, _ in mixed.parts if part.rule in told or not 0 < alone[part.rule] < seen.noise_share]
-    also = [part for part in INGREDIENTS if part.rule in told and part not in parts]
+    parts = [part for part, _ in mixed.parts if part.rule in reported or not 0 < alone[part.rule] < seen.noise_share]
+    also = [part for part in INGREDIENTS if part.rule in reported and part not in parts]
     together = _saved(seen, mixed, [*parts, *also])
     for part in parts:
         added = together - _saved(seen, mixed, [other for other in [*parts, *also] if other is not part])
-        if added >= _MATTERS_SHARE and part.rule not in told:
+        if added >= _MATTERS_SHARE and part.rule not in reported:
             yield f"{mixed.name}: {part.rule} is not in the order of fixes, and adds {added:.1%}"
     planned = _planned(seen)
     if abs(planned - together) > _MOST_APART_SHARE:
-        yield f"{mixed.name}: {', '.join(sorted(told))} promise {planned:.1%}, the truth is {together:.1%}"
+        yield f"{mixed.name}: {', '.join(sorted(reported))} promise {planned:.1%}, the truth is {together:.1%}"
 
 
 def _planned(seen: Examined) -> float:
@@ -137,5 +137,5 @@ def _planned(seen: Examined) -> float:
     )
 
 
-def _saved(seen: Examined, mixed: Mixture, mended: Sequence[Ingredient]) -> float:
-    return seen.true_share(mixed.without(mended)) if mended else 0.0
+def _saved(seen: Examined, mixed: Mixture, fixed: Sequence[Ingredient]) -> float:
+    return seen.true_share(mixed.without(fixed)) if fixed else 0.0

@@ -43,7 +43,7 @@ class Fault:
     twin: Scenario | None
     expected: tuple[Expected, ...]
     silent: tuple[str, ...] = ()  # rules that may own next to nothing here
-    abstains: tuple[str, ...] = ()  # rules that must say that they could not look
+    abstains: tuple[str, ...] = ()  # rules that must abstain
     lost_ranks: tuple[int, ...] = ()  # ranks whose files are not there
     twin_tells: tuple[str, ...] = ()  # what is truly wrong with the twin
     twin_silent: tuple[str, ...] = ()  # rules that may not even tell little of the twin; the expected ones always

@@ -55,10 +55,10 @@ def false_alarms(job: RandomJob) -> Iterator[str]:
             yield f"{job.name}: {found.rule} ({found.severity}) promises {promised_share(found) or 0:.1%}"
 
 
-def _mended(found: Finding, told: Scenario) -> Without | None:
+def _fixed_job(found: Finding, scenario: Scenario) -> Without | None:
     """Return the job without the problem of a finding; None where no other job is that."""
     if found.rule == "h2d-pageable":
-        return Without(instead={**told, "program": [_pinned(action) for action in told["program"]]})
+        return Without(instead={**scenario, "program": [_pinned(action) for action in scenario["program"]]})
     if found.rule == "comm-straggler-wait" and found.rank is not None:
         return Without({found.rank: ("host.dataloader",)})
     return Without(REMOVED[found.rule]) if found.rule in REMOVED else None
@@ -72,10 +72,10 @@ def _pinned(action: dict[str, Any]) -> dict[str, Any]:
 
 def _sure_share(found: Finding, promised: float) -> float:
     """Return the least saving that a finding states; what it promises where nothing is open."""
-    told = _SURE.search(found.message)
-    if told is None:
+    stated = _SURE.search(found.message)
+    if stated is None:
         return promised
-    return 0.0 if told[2] else float(told[1]) / 100
+    return 0.0 if stated[2] else float(stated[1]) / 100
 
 
 def hold_promises(job: RandomJob) -> Iterator[str]:
@@ -87,10 +87,10 @@ def hold_promises(job: RandomJob) -> Iterator[str]:
     seen = look(job)
     for found in seen.findings:
         promised = promised_share(found)
-        mended = _mended(found, job.scenario)
-        if mended is None or promised is None or found.status not in ("primary", "alternative"):
+        fixed = _fixed_job(found, job.scenario)
+        if fixed is None or promised is None or found.status not in ("primary", "alternative"):
             continue
-        truth = seen.true_share(mended)
+        truth = seen.true_share(fixed)
         where = "" if found.rank is None else f" on rank {found.rank}"
         if not (_sure_share(found, promised) - _APART <= truth <= promised + _APART):
             yield f"{job.name}: {found.rule}{where} promises {promised:.1%}, the truth is {truth:.1%}"

@@ -170,7 +170,7 @@ def _read(folder: Path, pair: RealPair) -> _Read:
             count, share = _reductions(run)
         else:
             share = state_share(run, pair.cause)
-        return _Read(share, kept, count, "could not look: no GPU", tuple(wrong))
+        return _Read(share, kept, count, "skipped: no GPU", tuple(wrong))
 
 
 def _severity(folder: Path) -> str:

@@ -29,6 +29,24 @@ FORMS = [
     ("AIza", DASHED, 30),
     ("npm_", MIXED, 30),
     ("pypi-", DASHED, 40),
+    *((start, DASHED, 20) for start in ("hvs.", "hvb.", "hvr.")),
+    *((start, HEX, 32) for start in ("shpat_", "shpca_", "shppa_", "shpss_", "SK")),
+    *((f"gl{kind}-", DASHED, 16) for kind in ("rt", "dt", "cbt", "ptt", "ft", "imt", "agent", "oas")),
+    ("glsa_", MIXED, 20),
+    *(
+        (f"{start}_", DASHED, 20)
+        for start in (
+            *("dckr_oat", "figd", "lin_api", "lsv2_pt", "lsv2_sk", "ntn"),
+            *("rubygems", "sntrys", "sntryu", "tgp_v1", "whsec"),
+        )
+    ),
+    *((f"{start}-", MIXED, 40) for start in ("csk", "pplx", "xai")),
+    *((f"{start}-", DASHED, 20) for start in ("xkeysib", "sq0csp", "sq0atp")),
+    ("pul-", HEX, 40),
+    *((f"dp.{kind}.", MIXED, 30) for kind in ("ct", "pt", "st")),
+    *((start, DASHED, 50) for start in ("ATATT3", "ATCTT3")),
+    ("ABSK", MIXED, 60),
+    ("AGE-SECRET-KEY-1", CAPITALS, 40),
     ("eyJa1-B2_a1.", DASHED, 8),
 ]
 
@@ -105,6 +123,16 @@ def test_a_password_glued_to_p_is_masked_behind_each_program_that_takes_one(prog
     assert masked(f"{program} -p{SHOWN} x") == f"{program} -p{MASK} x"
     arguments = redacted("argv", json.dumps([f"/usr/bin/{program}", f"-p{SHOWN}", "x"]))
     assert arguments == json.dumps([f"/usr/bin/{program}", f"-p{MASK}", "x"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["redis-cli -h host -a {}", "redis-cli -a {}", "machine host login me password {}"],
+    ids=lambda text: text[:12],
+)
+def test_a_password_behind_its_word_is_masked(text: str) -> None:
+    assert masked(f"{text.format(SHOWN)} x") == f"{text.format(MASK)} x"
+    assert masked(f"{text.format(MASK)} x") == f"{text.format(MASK)} x"
 
 
 @pytest.mark.parametrize("end", ['"', "'", ")", " "])

@@ -173,7 +173,7 @@ def plan() -> FixPlan:
 
 
 def sick(**changes: object) -> Diagnosis:
-    """A run with two findings, a warning about the trace and two rules that could not look."""
+    """A run with two findings, a warning about the trace and two rules that abstained."""
     diagnosis = Diagnosis(
         run="run42",
         traces=(trace(),),

@@ -1,4 +1,4 @@
-"""`traceanalyzer record`: how to record a trace in which every rule can look."""
+"""`traceanalyzer record`: how to record a trace with the data that every rule needs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from traceanalyzer.recording import DEFAULT_FOLDER, PROFILERS, recipe
     "--into", "folder", default=DEFAULT_FOLDER, show_default=True, metavar="FOLDER", help="Folder for the traces."
 )
 def record(profiler: str, folder: str) -> None:
-    """Print the code or the commands that record a trace in which every rule can look.
+    """Print the code or the commands that record a trace with the data that every rule needs.
 
     Nothing is run or written: paste what is printed into the program, or into a shell.
     """

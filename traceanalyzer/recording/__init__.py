@@ -1,4 +1,4 @@
-"""How to record a trace in which every rule can look: one text file a profiler, ready to paste."""
+"""How to record a trace with the data that every rule needs: one text file a profiler, ready to paste."""
 
 from __future__ import annotations
 

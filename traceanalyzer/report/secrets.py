@@ -69,6 +69,19 @@ _SECRET_FORMS = (
     r"\bdckr_pat_[\w-]{16,}",
     r"\bnpm_[A-Za-z0-9]{30,}",
     r"\bpypi-[\w-]{40,}",
+    r"\bhv[bsr]\.[\w-]{20,}",
+    r"\bshp(?:at|ca|pa|ss)_[A-Fa-f0-9]{32}",
+    r"\bgl(?:rt|dt|cbt|ptt|ft|imt|agent|oas)-[\w-]{16,}",
+    r"\bglsa_[A-Za-z0-9]{20,}\w*",
+    r"\b(?:dckr_oat|figd|lin_api|lsv2_(?:pt|sk)|ntn|rubygems|sntry[su]|tgp_v1|whsec)_[\w-]{20,}",
+    r"\b(?:csk|pplx|xai)-[A-Za-z0-9]{40,}",
+    r"\b(?:xkeysib|sq0(?:csp|atp))-[\w-]{20,}",
+    r"\bpul-[a-f0-9]{40}",
+    r"\bdp\.(?:ct|pt|st)\.[A-Za-z0-9]{30,}",
+    r"\bAT[AC]TT3[\w=-]{50,}",
+    r"\bABSK[A-Za-z0-9+/]{60,}={0,2}",
+    r"\bAGE-SECRET-KEY-1[A-Z0-9]{40,}",
+    r"\bSK[a-f0-9]{32}\b",
     r"(?<![\w-])eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*",
     # Secrets by the word or the option before them.
     r"(?<=\bBearer )(?=[\w.~+/-]*\d)[\w.~+/-]{8,}=*",
@@ -86,9 +99,14 @@ _SECRET_FORMS = (
     r"(?<=[?&]X-Amz-Signature=)[^&\s\"')]+|(?<=[?&]X-Goog-Signature=)[^&\s\"')]+",
 )
 _SECRET_VALUE = re.compile("|".join(_SECRET_FORMS), re.DOTALL)
-# Programs that take a password right behind -p, where others have a port.
+# Programs that take a password right behind -p, where others have a port; or behind -a; and the lines of a .netrc.
 _TAKES_PASSWORD = r"\b(?:mysql|mysqldump|mysqladmin|mysqlimport|mariadb|mariadb-dump|sshpass)(?![\w.])"
-_GLUED_PASSWORD = re.compile(rf"({_TAKES_PASSWORD}[^;|&\n]{{0,200}}?\s-p)(?!\(redacted)[^\s\"']+")
+_GLUED_PASSWORD = re.compile(
+    rf"({_TAKES_PASSWORD}[^;|&\n]{{0,200}}?\s-p"
+    r"|\bredis-cli(?![\w.])[^;|&\n]{0,200}?\s-a\s{1,8}"
+    r"|\bmachine\s{1,8}\S{1,200}\s{1,8}login\s{1,8}\S{1,200}\s{1,8}password\s{1,8})"
+    r"(?!\(redacted)[^\s\"']+"
+)
 _PASSWORD_PROGRAM = re.compile(_TAKES_PASSWORD + "$")
 # Not `Token::run` of C++; plain values (numbers, truth values, options) and masked ones stay as they are. A value in
 # quotes may have lost its end, and quotes of a text inside JSON have a backslash each.
@@ -104,7 +122,10 @@ _LEAST_AFTER_COLON = 6
 # Under these names even a number is a secret.
 _PASSWORD = re.compile(r"passw|passphrase|pwd|secret", re.IGNORECASE)
 # A text without any of these holds no secret that is known by its form or its place; nearly all names are such texts.
-_HINTS = re.compile(r"[=:@]|_|-|Bearer |SG\.|AKIA|ASIA|A3T|A[GIRBC][PDOIC]A|AIza|eyJ|ya29|dapi|wandb login")
+_HINTS = re.compile(
+    r"[=:@]|_|-|Bearer |SG\.|AKIA|ASIA|A3T|A[GIRBC][PDOIC]A|AIza|eyJ|ya29|dapi|hv[bsr]\.|dp\.|AT[AC]TT3|ABSK"
+    r"|SK[a-f0-9]{8}|wandb login|machine "
+)
 
 
 def redacted(key: str, value: str | None) -> str | None:

@@ -1,7 +1,7 @@
 """What was opened as one run, recorded in a shared store under a number; `head.json` names the newest one.
 
-The head is only written over the version that was read: of two commands that record a run at once, the later one is
-told of the other.
+The head is only written over the version that was read: of two commands that record a run at once, the later one
+fails, and reads it again.
 """
 
 from __future__ import annotations

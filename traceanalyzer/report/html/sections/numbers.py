@@ -76,5 +76,5 @@ def _fixes(source: PageSource) -> Tile:
 def _findings(source: PageSource) -> Tile:
     rules = {finding.rule for finding in problems(source.diagnosis)}
     lacking = {outcome.rule for outcome in skipped(source.diagnosis)}
-    note = f"{counted(len(lacking), 'rule')} skipped: no data" if lacking else "every rule could look"
+    note = f"{counted(len(lacking), 'rule')} skipped: no data" if lacking else "every rule had its data"
     return Tile("Findings", str(len(rules)), note)

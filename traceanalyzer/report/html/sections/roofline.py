@@ -28,9 +28,9 @@ _COLUMNS = (
     PageColumn("limited by", "limit", "text"),
     PageColumn("TFLOP/s", "tflops", "number"),
     PageColumn("bytes, at least", "bytes_per_s", "rate"),
-    PageColumn("doubt", "doubt", "text"),
+    PageColumn("note", "note", "text"),
 )
-_DOUBTS = {"cache": "in cache", "suspect": "over the roof"}
+_NOTES = {"cache": "in cache", "suspect": "over the roof"}
 _LIMITS = {"launch": "host launches", "latency": "short kernels"}
 _LIMITS |= {"compute below": "far below compute", "memory below": "far below memory"}
 _PRECISIONS = {
@@ -70,7 +70,7 @@ def _table(source: PageSource, rows: list[dict[str, Any]]) -> str:
     """Return the operators by the time above their roof."""
     ordered = sorted(rows, key=lambda row: -row["headroom_ns"])
     shown = [
-        {**row, "doubt": _DOUBTS.get(row["status"]), "limit": _LIMITS.get(row["limited_by"], row["limited_by"])}
+        {**row, "note": _NOTES.get(row["status"]), "limit": _LIMITS.get(row["limited_by"], row["limited_by"])}
         for row in ordered[: source.limits.rows]
     ]
     rest = len(rows) - len(shown)
