@@ -1,4 +1,4 @@
-"""Recording with `torch.profiler`: a profile with the data that every rule needs, and one whole trace file for each rank.
+"""Recording with `torch.profiler`: a profile with the data that rules need, and one whole trace file for each rank.
 
     from traceanalyzer.torch import recommended_profile
 
@@ -76,7 +76,7 @@ def recommended_profile(
     memory: bool = True,
     rank: int | None = None,
 ) -> profile:
-    """Return a `torch.profiler.profile` that records the data that every rule needs, and writes into a folder (`trace_handler`).
+    """Return a `torch.profiler.profile` that records what rules need, and writes into a folder (`trace_handler`).
 
     Call its `step()` after every step: `active` steps are kept, after `wait` not recorded and `warmup` that are
     dropped, `repeat` times (0: until the job ends). Ten steps distinguish jitter from one slow step. Stacks, shapes and

@@ -304,6 +304,17 @@ def test_the_size_of_a_result_is_what_types_promote_to(
     assert rows == [(size_bytes,)]
 
 
+@pytest.mark.parametrize(
+    ("name", "does"),
+    [
+        *((name, True) for name in ("MPI_Allreduce", "PMPI_Send", "gloo:all_reduce", "mpi:broadcast")),
+        *((name, False) for name in ("my_MPI_thing", "nccl:all_reduce", "cudaLaunchKernel", "gloom", "")),
+    ],
+)
+def test_calls_of_mpi_and_gloo_exchange_on_the_host(macros: duckdb.DuckDBPyConnection, name: str, does: bool) -> None:
+    assert macros.execute("SELECT exchanges_on_host($name)", {"name": name}).fetchall() == [(does,)]
+
+
 # Macros that one metric alone reads are tested with it.
 TESTED_WITH_THEIR_METRIC = {
     *(

@@ -139,6 +139,20 @@ def mpi_rank(number: int) -> CudaProgram:
     return program
 
 
+def meeting(*, slower: float = 1.0, later_us: float = 0.0) -> tuple[CudaProgram, ...]:
+    """Four ranks that add up a number in MPI in each iteration: the device or the host of the third one is slower."""
+    ranks = tuple(CudaProgram(A100, pid=100 + number, device_id=number) for number in range(4))
+    for _ in range(150):
+        for number, program in enumerate(ranks):
+            program.launch("step(double *, double *, int)", 600 * (slower if number == 2 else 1), 8_192, 128)
+            program.copy("DtoH", 8, 2)
+            program.host(later_us if number == 2 else 0)
+        last_us = max(program.now_us for program in ranks)
+        for program in ranks:
+            program.exchange("MPI_Allreduce", last_us - program.now_us + 20)
+    return ranks
+
+
 def exchanging(*, directives: bool) -> CudaProgram:
     """A stencil that brings its border to the host in every iteration, and waits in MPI for those of the neighbours."""
     program = CudaProgram(A100, driver_api=directives)
@@ -364,6 +378,18 @@ CASES: dict[str, Callable[[], Case]] = {
         "cpu-collectives",
         "host_data use_device",
         "interior<<<",
+    ),
+    "a slower device among ranks that meet in MPI": lambda: (
+        meeting(slower=1.6),
+        "host-comm-straggler",
+        "its device computes 1.60 times as long for as many kernels",
+        "cudaMemcpyAsync",
+    ),
+    "a slower host among ranks that meet in MPI": lambda: (
+        meeting(later_us=600),
+        "host-comm-straggler",
+        "its host keeps the device waiting 90 ms longer",
+        "cudaMemcpyAsync",
     ),
     "four ranks in one file": lambda: (
         tuple(map(mpi_rank, range(4))),

@@ -20,6 +20,8 @@
 --   operator     VARCHAR  innermost operator around the call; NULL: none
 --   annotation   VARCHAR  innermost annotation around the call; NULL: none
 --   python       VARCHAR  innermost Python frame around the call; NULL: none
+--   exchange     VARCHAR  MPI or gloo call that is the next call of its thread: what it sends, the wait is for; NULL:
+--                         another call is
 --   start_ns     BIGINT   start
 --   dur_ns       BIGINT   duration
 WITH copies AS (
@@ -48,13 +50,13 @@ calls AS (
             WHEN slices.name NOT LIKE '%Async%' AND slices.start_ns + slices.dur_ns >= least(copies.copied_ns - 2000, copies.staged_ns)
             THEN 'copy'
         END AS kind,
-        lag(copies.call_id) OVER (
-            PARTITION BY slices.trace_id, slices.thread_id ORDER BY slices.start_ns, slices.slice_id
-        ) AS copy_before_id
+        lag(copies.call_id) OVER calls_of_thread AS copy_before_id,
+        lead(if(exchanges_on_host(slices.name), slices.name, NULL)) OVER calls_of_thread AS exchange
     FROM host_slices AS slices
     LEFT JOIN copies
            ON copies.trace_id = slices.trace_id AND copies.call_id = slices.slice_id
-    WHERE slices.category IN ('runtime', 'driver')
+    WHERE slices.category IN ('runtime', 'driver') OR exchanges_on_host(slices.name)
+    WINDOW calls_of_thread AS (PARTITION BY slices.trace_id, slices.thread_id ORDER BY slices.start_ns, slices.slice_id)
 )
 SELECT
     traces.trace,
@@ -67,6 +69,7 @@ SELECT
     operators.name AS operator,
     annotations.name AS annotation,
     frames.name AS python,
+    calls.exchange,
     calls.start_ns,
     calls.dur_ns
 FROM calls

@@ -30,16 +30,19 @@ _EMPTY: dict[str, Any] = {"BOOLEAN": False, "INTEGER": 0, "BIGINT": 0, "DOUBLE":
 
 
 def open_fixture(
-    sim: Mapping[str, Any] | None, tables: Mapping[str, Any], readers: Sequence[str] | None = None
+    sim: Mapping[str, Any] | None,
+    tables: Mapping[str, Any],
+    readers: Sequence[str] | None = None,
+    empty: duckdb.DuckDBPyConnection | None = None,
 ) -> duckdb.DuckDBPyConnection:
-    """Return a connection over a simulated run and literal rows.
+    """Return a connection over a simulated run and literal rows: `empty`, or one of its own.
 
     Rows of a canonical table replace the simulated ones; rows of a metric or a computed table replace what it would
     return, columns that a row leaves out being NULL. Metrics that build on it do not see these, unless the name is that
     of an attribution table with its schema: then they become the table's own. With `readers` the connection has the
     rows that these texts read. Raises ValueError with the reason when a name is unknown.
     """
-    con = engine.connect_empty()
+    con = empty or engine.connect_empty()
     _fill(con, sim, tables, readers)
     return con
 
