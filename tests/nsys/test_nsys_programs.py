@@ -412,3 +412,12 @@ def test_the_lead_and_its_fix_are_right_for_the_program(name: str, tmp_path: Pat
     assert "PYTORCH" not in " ".join(map(words, diagnosis.findings))
     if len(programs) > 1:
         assert {summary.rank for summary in diagnosis.traces} == set(range(4))
+
+
+@pytest.mark.parametrize("fault", [{"slower": 1.6}, {"later_us": 600.0}])
+def test_ranks_that_are_alike_gain_what_is_promised_of_them(fault: dict[str, float], tmp_path: Path) -> None:
+    uneven, even = meeting(**fault), meeting()
+    truth = 1 - even[0].now_us / uneven[0].now_us
+    saved = lead_of(diagnosed(tmp_path, *uneven)).saving_share
+    assert saved is not None
+    assert truth - 0.01 <= saved <= truth + 0.01

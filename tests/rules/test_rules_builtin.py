@@ -18,7 +18,17 @@ RULES = {rule.id: rule for rule in load_rules()}
 # A number and the word for many, where it may be one: '{copies:.0f} copies' and not '{copies:.0f copy|copies}'.
 OF_MANY = re.compile(r"\{(\w+)(?::d|:\.0f)?\} (?:[a-z-]+ )?(?!is\b)[a-z-]+s\b")
 # No counts, and what is never one alone.
-NO_COUNTS = {"rank", "operator", "device_name", "short_name", "rank_count", "stage_count", "trace_count", "piece_count"}
+NO_COUNTS = {
+    "rank",
+    "slowest_rank",
+    "operator",
+    "device_name",
+    "short_name",
+    "rank_count",
+    "stage_count",
+    "trace_count",
+    "piece_count",
+}
 
 
 def is_simulated(test: RuleTest) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 
 from traceanalyzer.attribution.lead_scan.scan import LOADER_WORKERS, Scan, WhatIf
 from traceanalyzer.attribution.lead_scan.stored_scans import ScanFacts
+from traceanalyzer.attribution.vocabulary.buckets import Ints
 
 
 @dataclass(frozen=True)
@@ -65,8 +66,7 @@ class DeviceBounds:
         if first_op is not None:
             first = leads.start(scan.position_of[first_op])
         if measure_at_op is None:
-            last = scan.end[scan.is_op]
-            saved = last.max() - (last[:, None] - leads.end[scan.is_op]).max(axis=0) - first
+            saved = self._ends_earlier(leads.end) - first
         else:
             saved = (leads.start(scan.position_of[measure_at_op]) - first) * scale
         # A what-if saves no more than it takes out of the window, however much lead it has from before the window.
@@ -76,6 +76,23 @@ class DeviceBounds:
         ]
         savings = zip(saved.tolist(), (first * scale).tolist(), limits, strict=True)
         return [WindowSaving(min(max(int(ns), 0), limit), int(earlier_ns)) for ns, earlier_ns, limit in savings]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the window is all that was recorded, and ends with the last op."""
+        return self.window["first_op_id"] is None and self.window["measure_at_op_id"] is None
+
+    def whole_saving_ns(self, leads: Ints, what_if: WhatIf) -> int:
+        """Return what a whole window loses where each event ends so much earlier, as other devices allow."""
+        (saved,) = self._ends_earlier(leads[:, None])
+        return min(max(int(saved), 0), self._limit(what_if))
+
+    def _ends_earlier(self, leads: Ints) -> Ints:
+        """Return by how much the last op ends earlier, where events (rows) do; one answer per column."""
+        scan = self.scan
+        last = scan.end[scan.is_op]
+        saved: Ints = last.max() - (last[:, None] - leads[scan.is_op]).max(axis=0)
+        return saved
 
     def _limit(self, what_if: WhatIf) -> int:
         """Return the most that a what-if can save: the busiest compute stream's idle time, and what ops get shorter.

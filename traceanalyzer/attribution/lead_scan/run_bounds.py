@@ -15,7 +15,7 @@ from traceanalyzer.attribution.lead_scan.device_bounds import DeviceBounds
 from traceanalyzer.attribution.lead_scan.run_scan import JointScan
 from traceanalyzer.attribution.lead_scan.scan import LANES_FROM, WhatIf
 from traceanalyzer.attribution.lead_scan.stored_scans import Place
-from traceanalyzer.attribution.vocabulary.buckets import Ints
+from traceanalyzer.attribution.vocabulary.buckets import STRAGGLER_WAIT, Ints
 
 # More what-ifs of all ranks at once would take more memory and hardly less time.
 _LANES = 16
@@ -78,14 +78,26 @@ class WholeRun:
         else:
             ends = self.together.leads_at_once(asked)
             of_asked = [[None if leads is None else leads[:, lane] for leads in ends] for lane in range(len(asked))]
-        return [[self._gain(*of_place) for of_place in zip(self.places, of_one, strict=True)] for of_one in of_asked]
+        return [
+            [self._gain(at, *of_place) for at, of_place in enumerate(zip(of_one, what_ifs, strict=True))]
+            for of_one, what_ifs in zip(of_asked, asked, strict=True)
+        ]
 
-    def _gain(self, place: Place, leads: Sequence[int] | Ints | None) -> _Gain:
+    def _gain(self, at: int, leads: Sequence[int] | Ints | None, what_if: WhatIf) -> _Gain:
+        place, meetings = self.places[at], self.together.positions[at]
         between = self._measured_between[place]
-        if between is None or leads is None:
+        if leads is None:
             return _Gain(0)
-        first, last = between
-        return _Gain(int(leads[last]) - (0 if first is None else int(leads[first])))
+        if between is not None:
+            first, last = between
+            return _Gain(int(leads[last]) - (0 if first is None else int(leads[first])))
+        device = self.devices[place]
+        if not device.is_whole:
+            return _Gain(0)
+        # The kernels of a straggler that is no longer late are as long as before here: only its meetings are earlier.
+        if STRAGGLER_WAIT in what_if.removed and meetings:
+            return _Gain(min(int(leads[meetings[-1]]), device.window_ns))
+        return _Gain(device.whole_saving_ns(np.asarray(leads), what_if))
 
     def _contracted_gains(self, together: ContractedRun, asked: Sequence[Sequence[WhatIf]]) -> list[list[_Gain]]:
         measured: dict[int, list[int]] = {}  # numbers of calls, by device
@@ -149,7 +161,9 @@ class WholeRun:
             window_ns = self.devices[place].window_ns
             lengths[place] = window_ns
             if between is None:
-                saved[place] = least[place] = self.devices[place].savings([what_ifs[i]])[0].saved_ns
+                alone = not (isinstance(self.together, JointScan) and self.devices[place].is_whole)
+                own_ns = self.devices[place].savings([what_ifs[i]])[0].saved_ns if alone else gains[i].most_ns
+                saved[place] = least[place] = own_ns
                 continue
             measured_ns, gain = self._measured_ns(place, between), gains[i]
             saved[place] = min(max(0, round(gain.most_ns * window_ns / measured_ns)), window_ns)
