@@ -283,6 +283,7 @@ def open_run(
     ncu: str | Path | Sequence[str | Path] = (),
     catalog: bool = False,
     executor: Executor | None = None,
+    from_store: bool = False,
 ) -> Run:
     """Open a trace file, a folder or an archive of traces, or several of these as one run, ingesting what is new.
 
@@ -299,15 +300,16 @@ def open_run(
     the traces are read anyway. With `catalog` the store gets a DuckDB database of every table and metric as views,
     `catalog.duckdb`, which later runs renew. An `executor` has its processes read and attribute the traces, one task
     each, where the default is threads of this process; they must see run and store under the same paths. A file of
-    a folder that cannot be read at all is left out and listed in `Run.unreadable`. Raises TraceAnalyzerError where
-    nothing can be read.
+    a folder that cannot be read at all is left out and listed in `Run.unreadable`; `from_store` reads none, and leaves
+    out what the store lacks. Raises TraceAnalyzerError where nothing can be read.
     """
     with ExitStack() as kept:
         found = find(path, store, options, kept, trust=trust, ncu=ncu, names=attribution, with_settings=with_settings)
         root, keeper, options = found.root, found.keeper, found.options
         keeper.claim_shared()
         unreadable = list(found.sources.unreadable)
-        ingested = ingest_all(found.sources.sources, keeper, jobs or os.cpu_count() or 1, report, unreadable, executor)
+        cores = jobs or os.cpu_count() or 1
+        ingested = ingest_all(found.sources.sources, keeper, cores, report, unreadable, executor, from_store)
         folders = [(item.source, item.folder) for item in ingested]
         traces, ncu_tables = traces_of(keeper, found.sources, folders), ncu_tables_of(found.sources, folders)
         if not traces:

@@ -223,12 +223,9 @@ def cards(bench: Bench) -> None:
     for source in folder.iterdir():
         keeper.trace_folder(source, copy)
     assert None not in held_sources(list(folder.iterdir()), keeper)
-    again = run(command("ingest", folder, store))
-    row(
-        f"second `ingest`, nothing new, {CARDS:,} traces",
-        "≤ 60 s",
-        f"{again.wall_s:.1f} s wall, {again.cpu_s:.1f} s CPU",
-    )
+    for what in ("`ingest` that writes the catalogue alone", "second `ingest`, nothing new"):
+        cost = run(command("ingest", folder, store))
+        row(f"{what}, {CARDS:,} traces", "≤ 60 s", f"{cost.wall_s:.1f} s wall, {cost.cpu_s:.1f} s CPU")
 
 
 def scheduler(_bench: Bench) -> None:

@@ -5,17 +5,14 @@ from __future__ import annotations
 import multiprocessing
 import os
 import shutil
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
-from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
+from dask_programs import dask_scheduler, dask_worker
 from dying_workers import POINTS, DyingWorkers
 from tiers import needed
 from workloads.wide_jobs import wide_job
@@ -27,7 +24,6 @@ from traceanalyzer.run import open_run
 from traceanalyzer.simulator import simulate_job
 
 RANKS = 4
-START_S = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +107,7 @@ def test_a_file_that_ends_all_its_workers_is_left_out_and_named(run: Path, tmp_p
     finally:
         cluster._inner._client.cluster.scheduler.allowed_failures = 3
     assert error.where == str(run / "rank2.json.gz")
-    assert "1 workers ended while they worked on it" in error.what
+    assert "1 worker ended while working on it" in error.what
 
 
 @pytest.mark.check
@@ -133,19 +129,6 @@ def test_a_file_that_ends_the_only_worker_takes_no_file_along_that_waits_behind_
         assert [error.where for error in opened.unreadable] == [str(run / "rank0.json.gz")]
 
 
-@contextmanager
-def dask(*arguments: str | Path, **environment: str) -> Iterator[None]:
-    """Run a program of Dask's meanwhile."""
-    command = [sys.executable, "-P", "-m", "dask", *map(str, arguments)]
-    with subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=os.environ | environment
-    ) as process:
-        try:
-            yield
-        finally:
-            process.kill()
-
-
 @pytest.mark.check
 def test_workers_with_other_code_are_refused_and_those_with_the_same_are_used(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -157,17 +140,12 @@ def test_workers_with_other_code_are_refused_and_those_with_the_same_are_used(
         file.write("# another version\n")
     scheduler = tmp_path / "scheduler.json"
     command = ["ingest", str(run), "--store", str(tmp_path / "store"), "--cluster", f"file:{scheduler}"]
-    worker = ("worker", "--scheduler-file", scheduler, "--no-nanny", "--nthreads", "1", "--no-dashboard")
-    with dask("scheduler", "--scheduler-file", scheduler, "--port", "0", "--no-dashboard", "--host", "127.0.0.1"):
-        until_s = time.monotonic() + START_S
-        while not scheduler.exists():
-            assert time.monotonic() < until_s
-            time.sleep(0.05)
-        with dask(*worker, PYTHONPATH=str(other.parent)):
+    with dask_scheduler(scheduler):
+        with dask_worker(scheduler, PYTHONPATH=str(other.parent)):
             assert main(command) == 2
         said = capsys.readouterr().err
         assert "this worker has traceanalyzer 0.2.0 (engine " in said and "and the command that asks it" in said
-        with dask(*worker):
+        with dask_worker(scheduler):
             assert main([*command, "-v"]) == 0
     assert f"{RANKS} traces, " in capsys.readouterr().out
 

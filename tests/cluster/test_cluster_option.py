@@ -83,6 +83,11 @@ def test_a_missing_extra_is_one_sentence_with_the_line_that_installs_it(
     assert f"pip install 'traceanalyzer[{extra}]'" in said
 
 
+def test_retries_are_those_of_a_cluster(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diagnose", str(run), "--retries", "5"]) == 2
+    assert "only tasks of a cluster are tried again" in capsys.readouterr().err
+
+
 def test_a_plan_says_what_there_is_to_do_and_does_nothing(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["diagnose", str(run), "--cluster", "local:2", "--plan"]) == 0
     said = capsys.readouterr().out.splitlines()

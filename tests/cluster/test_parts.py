@@ -99,6 +99,28 @@ def test_a_file_that_no_part_can_read_does_not_keep_the_others_waiting(
     assert attributed(damaged, store) == in_threads
 
 
+@pytest.mark.check
+def test_diagnose_from_the_store_reads_no_trace_and_tells_which_part_was_not_done(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = tmp_path / "store"
+    command = ["diagnose", str(run), "--store", str(store), "--from-store"]
+    assert main(command) == 2
+    assert "rank0.json.gz: is not in the store" in capsys.readouterr().err
+    for index in (0, 1):
+        part(run, store, index, capsys)
+    with monkeypatch.context() as patch:
+        patch.setattr(ingesting, "_ingest", None)
+        assert main(command) == 0
+        said = capsys.readouterr()
+        assert "3 of 4 ranks are in the run" in said.out
+        assert "left out" in said.err and "rank2.json.gz: is not in the store (its part was not done" in said.err
+        assert main([*command, "--missing", "fail"]) == 3
+        assert "failed on missing ranks: 2 of 4; 1 file left out" in capsys.readouterr().err
+    part(run, store, 2, capsys)
+    assert main([*command, "--missing", "fail"]) == 0
+
+
 def test_a_part_beyond_the_last_is_an_error(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["part", str(run), "--index", "3", "--of", "3"]) == 2
     assert "there is no part 3 of 3" in capsys.readouterr().err

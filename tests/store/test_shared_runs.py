@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -112,6 +114,31 @@ def test_workers_on_other_machines_give_the_same_diagnosis(
         assert len(list(home.glob("*/traceanalyzer/*-shared/traces/*"))) == RANKS
     assert list(workers.glob("*/traceanalyzer/*-shared/derived/*")) == []
     assert set(attempts(bucket_server).values()) == {1}
+
+
+PLANNED = re.compile(r"requests   about (\d+) that read \(GET, listings\), (\d+) that write \(PUT\)")
+
+
+@pytest.mark.parametrize("cluster", [(), ("--cluster", "local:2")], ids=["threads", "workers"])
+def test_a_plan_promises_the_requests_that_are_made(
+    put_objects: Put,
+    machine: Callable[[str], Path],
+    bucket_proxy: Proxy,
+    capsys: pytest.CaptureFixture[str],
+    cluster: tuple[str, ...],
+) -> None:
+    command = ["diagnose", RUN, "--store", STORE, "--quiet"]
+    for where, more in (("first", cluster), ("second", ()), ("second", ())):
+        machine(where)
+        assert main([*command, *more, "--plan"]) == 0
+        planned = PLANNED.search(capsys.readouterr().out)
+        assert planned is not None
+        bucket_proxy.requests.clear()
+        assert main([*command, *more]) == 0
+        capsys.readouterr()
+        # The server's pages are shorter than any other one's.
+        made = Counter(item.method for item in bucket_proxy.requests if "continuation-token" not in item.path)
+        assert (made["GET"], made["PUT"]) == (int(planned[1]), int(planned[2])), (where, more)
 
 
 def records(bucket_server: str) -> dict[str, Any]:

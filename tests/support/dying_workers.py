@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from functools import partial
@@ -14,9 +15,12 @@ import pyarrow as pa
 
 from traceanalyzer.ingest.trace_events.chunks import ChunkParser
 from traceanalyzer.opening import attributing
+from traceanalyzer.opening.ingesting import IngestTask
 from traceanalyzer.store.store import Store
 
 POINTS = {"traces-within", "traces-before", "traces-after", "ranks-within", "ranks-before", "ranks-after"}
+# 4 GB, for a test whose limit does not work.
+MOST_TAKEN = 64
 
 
 class DyingWorkers(Executor):
@@ -69,3 +73,22 @@ def _die_at(deaths: Path, point: str, *, always: bool = False) -> None:
     except FileExistsError:
         return
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+class GreedyWorkers(Executor):
+    """Passes tasks on; whoever reads one file takes memory until something ends the worker."""
+
+    def __init__(self, inner: Executor, name: str) -> None:
+        self._inner, self._name = inner, name
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        return self._inner.submit(partial(run_greedy, fn, self._name), *args)
+
+
+def run_greedy(fn: Callable[[Any], Any], name: str, task: Any) -> Any:
+    """Run a task in this process, which takes memory first where it reads the file of this name."""
+    taken: list[bytes] = []
+    while isinstance(task, IngestTask) and task.source.name == name and len(taken) < MOST_TAKEN:
+        taken.append(b"x" * 2**26)
+        time.sleep(0.05)
+    return fn(task)

@@ -7,23 +7,25 @@ import math
 import os
 import time
 from collections.abc import Callable
-from concurrent.futures import CancelledError, Executor, Future
+from concurrent.futures import CancelledError, Executor, Future, InvalidStateError
 from contextlib import ExitStack, suppress
 from shutil import which
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from traceanalyzer.cluster.address import ClusterAddress
+from traceanalyzer.cluster.watch import Watch
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.opening.ingesting import LostWorkerError
 from traceanalyzer.opening.same_code import RunningCode
 from traceanalyzer.report.secrets import masked
+from traceanalyzer.report.words import counted
 
 if TYPE_CHECKING:
     from distributed import Client
 
-# A task that raises is tried again, elsewhere if there is an elsewhere; one whose worker dies, as often as Dask's
-# configuration says (distributed.scheduler.allowed-failures).
-_RETRIES = 2
+# A task that raises is tried so often again, elsewhere if there is an elsewhere; one whose worker dies, as often as
+# Dask's configuration says (distributed.scheduler.allowed-failures).
+RETRIES = 2
 # A scheduler without workers for so long has none.
 _PATIENCE_S = 60
 _PAUSE_S = 2
@@ -39,6 +41,7 @@ _HINTS = {
     "env": _RUNNING,
     "slurm": "dask-jobqueue reads how to ask for a job from ~/.config/dask/jobqueue.yaml (docs/scale.md)",
 }
+_GONE_HINT = "what is done is kept in the store: start workers (dask worker ADDRESS), and run the command again"
 _LOST_HINT = "what is done is kept in the store: run the command again"
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -50,28 +53,32 @@ class DaskExecutor(Executor):
     Results and arguments are plain data; tables go through the run's store.
     """
 
-    def __init__(self, address: ClusterAddress) -> None:
+    def __init__(self, address: ClusterAddress, retries: int = RETRIES) -> None:
         _check_installed(address)
-        self._address = address
+        self._address, self._retries = address, retries
         self._opened = ExitStack()
         self._inner: Executor | None = None
+        self._watch: Watch | None = None
 
     def submit(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
         """Have a worker call a function; Dask shows its name, and never the arguments."""
-        if self._inner is None:
-            self._inner = self._open()
+        if self._inner is None or self._watch is None:
+            self._inner, self._watch = self._open()
         future: Future[_T] = Future()
         future.set_running_or_notify_cancel()
+        self._watch.hold(future)
         self._inner.submit(fn, *args, **kwargs).add_done_callback(lambda done: self._pass_on(done, future))
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Leave the cluster, and end what was started for it; tasks that still run are given up."""
         self._inner = None
+        if self._watch is not None:
+            self._watch.end()
         with suppress(Exception):  # whatever it is, the work is done or its error is reported
             self._opened.close()
 
-    def _open(self) -> Executor:
+    def _open(self) -> tuple[Executor, Watch]:
         heard = _silence()
         try:
             client = self._opened.enter_context(_client(self._address, self._opened))
@@ -82,21 +89,33 @@ class DaskExecutor(Executor):
                 f"the cluster cannot be used: {reason}", str(self._address), _HINTS[self._address.kind]
             ) from error
         _check_workers(client)
-        executor: Executor = client.get_executor(pure=False, retries=_RETRIES)
-        return executor
+        executor: Executor = client.get_executor(pure=False, retries=self._retries)
+
+        def all_gone(seconds: float) -> TraceAnalyzerError | None:
+            if self._address.kind == "slurm" and heard.first is None:
+                return None  # a queue of jobs may take hours
+            what = f"the cluster lost all its workers, and none came back in {seconds:,.0f} s"
+            return TraceAnalyzerError(what, str(self._address), _GONE_HINT)
+
+        return executor, Watch(lambda: len(client.nthreads()), all_gone)
 
     def _pass_on(self, done: Future[_T], future: Future[_T]) -> None:
         from distributed import KilledWorker
 
+        error: BaseException | None
         try:
-            future.set_result(done.result())
-        except KilledWorker as error:
-            what = f"{error.allowed_failures + 1} workers ended while they worked on it, most often for lack of memory"
-            future.set_exception(LostWorkerError(what, hint="give workers more memory, or let fewer share a machine"))
+            error = done.exception()
         except CancelledError:
-            future.set_exception(TraceAnalyzerError("the cluster was lost", str(self._address), _LOST_HINT))
-        except BaseException as error:
-            future.set_exception(error)
+            error = TraceAnalyzerError("the cluster was lost", str(self._address), _LOST_HINT)
+        if isinstance(error, KilledWorker):
+            workers = counted(error.allowed_failures + 1, "worker")
+            what = f"{workers} ended while working on it, most often for lack of memory"
+            error = LostWorkerError(what, hint="give workers more memory, or let fewer share a machine")
+        with suppress(InvalidStateError):  # it was given up meanwhile
+            if error is None:
+                future.set_result(done.result())
+            else:
+                future.set_exception(error)
 
 
 class _Errors(logging.Handler):

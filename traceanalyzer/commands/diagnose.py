@@ -100,6 +100,15 @@ _MOST_LISTED = 100_000
     default="auto",
     help="Quote evidence of no rank (screen) or of all (full) instead.",
 )
+@click.option(
+    "--missing",
+    type=click.Choice(["tell", "fail"]),
+    default="tell",
+    help="Exit with 3 where a rank of the job is missing or a file cannot be read (fail); else the report says so.",
+)
+@click.option(
+    "--from-store", is_flag=True, help="Read no trace: leave out what `part` jobs have not put into the store."
+)
 @no_settings_option
 @click.option(
     "--budgets", "with_budgets", is_flag=True, help="Exit with 1 when a budget of traceanalyzer.toml is exceeded."
@@ -127,6 +136,8 @@ def diagnose(
     most_opened: int | None,
     open_ranks: str | None,
     level: str,
+    missing: str,
+    from_store: bool,
     no_settings: bool,
     with_budgets: bool,
     source_root: Path | None,
@@ -143,10 +154,11 @@ def diagnose(
     params = dict(_assigned(text) for text in assignments)
     opening = _opening(most_opened, open_ranks, level)
     files = parse_also(further, formats.DIAGNOSIS_FORMATS)
-    options = replace(options, steps=_chosen_steps(steps), with_settings=not no_settings)
+    options = replace(options, steps=_chosen_steps(steps), with_settings=not no_settings, from_store=from_store)
     with opened(options) as (run, activity):
         activity.phase("ranking findings")
         diagnosis = run.diagnose(rule_paths, params, opening=opening)
+        lacking = _lacking(run, diagnosis) if missing == "fail" else None
         checks = _checked(run, rule_paths, params, activity) if self_check else []
         gate = check_budgets(run, diagnosis) if with_budgets else None
         write = partial(
@@ -171,6 +183,10 @@ def diagnose(
             become_utf8(stream)
         stream.write(text.getvalue())
     _show_checks(checks)
+    if lacking is not None:
+        sys.stdout.flush()
+        click.echo(f"failed on missing ranks: {lacking}", err=True)
+        click.get_current_context().exit(EXIT_BLOCKED)
     click.get_current_context().exit(_exit_code(diagnosis, fail_on, gate, quiet=options.quiet))
 
 
@@ -208,6 +224,18 @@ def _selection(diagnosis: Diagnosis, rank: int | None, top: int | None) -> Selec
     selection = Selection(rank, top)
     selection.of(diagnosis)
     return selection
+
+
+def _lacking(run: Run, diagnosis: Diagnosis) -> str | None:
+    """Say what a run lacks of its job: ranks, and files that were left out; None: nothing."""
+    from traceanalyzer.report.words import counted, ranges
+
+    world = max((trace.world_size or 0 for trace in diagnosis.traces), default=0)
+    absent = set(range(world)) - {trace.rank for trace in diagnosis.traces}
+    words = [f"{ranges([*absent])} of {world:,}"] if absent else []
+    if run.unreadable:
+        words.append(f"{counted(len(run.unreadable), 'file')} left out")
+    return "; ".join(words) or None
 
 
 def _exit_code(diagnosis: Diagnosis, fail_on: str | None, gate: GateResult | None, *, quiet: bool) -> int:

@@ -258,3 +258,24 @@ def xlsx(options: RunOptions, output: Path) -> None:
         with written_bytes(output) as stream:
             write_xlsx(run, diagnosis, stream)
     _tell_size(options, output)
+
+
+@export.command("heatmap")
+@run_options
+@_output
+def heatmap(options: RunOptions, output: Path) -> None:
+    """Write the own time of each rank in each step, and how far it is above ranks with the same work.
+
+    FILE.parquet or FILE.csv gets a row for each device and step: the numbers behind the heat map of a report. Own time
+    is all time without communication, so a rank that waits for others is not slow.
+    """
+    from traceanalyzer.exports.heat_map import check_layout, heat_map_table, write_heat_map
+
+    check_layout(output)
+    with opened(options) as (run, activity):
+        activity.phase("ranking findings")
+        table = heat_map_table(run, run.diagnose())
+        activity.phase("writing")
+        with written_bytes(output) as stream:
+            write_heat_map(table, output.suffix, stream)
+    _tell_size(options, output)

@@ -16,6 +16,7 @@ import click
 
 from traceanalyzer.commands.activity import Activity
 from traceanalyzer.commands.run_path import RunPath
+from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report.visible import visible
 
 if TYPE_CHECKING:
@@ -41,7 +42,9 @@ class RunOptions:
     ncu: tuple[Path, ...] = ()  # tables of Nsight Compute that do not lie beside the traces
     inputs: tuple[Path | Location, ...] = ()  # several inputs that are one run; empty: `path` alone
     cluster: ClusterAddress | None = None  # where traces are read and attributed; None: in this process
+    retries: int | None = None  # how often a task of the cluster that fails is tried again; None: as by default
     plan: bool = False  # only say what there is to do
+    from_store: bool = False  # read no trace: those that the store lacks are left out
 
 
 def store_option(
@@ -134,33 +137,42 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options for where its work is done; put it below `several_run_options`."""
 
     @functools.wraps(command)
-    def gathered(options: RunOptions, cluster: str | None, plan: bool, **rest: Any) -> Any:
+    def gathered(options: RunOptions, cluster: str | None, retries: int | None, plan: bool, **rest: Any) -> Any:
         from traceanalyzer.cluster.address import parse_cluster
 
         address = None if cluster is None else parse_cluster(cluster)
-        return command(options=replace(options, cluster=address, plan=plan), **rest)
+        if retries is not None and address is None:
+            raise TraceAnalyzerError("only tasks of a cluster are tried again", "--retries", "give --cluster, too")
+        return command(options=replace(options, cluster=address, retries=retries, plan=plan), **rest)
 
-    return click.option(
-        "--cluster",
-        metavar="WHERE",
-        help="Read and attribute traces on Dask workers: local[:N], tcp://HOST:PORT, tls://HOST:PORT, "
-        "file:SCHEDULER.json, env, slurm[:N] (docs/scale.md).",
-    )(
-        click.option("--plan", is_flag=True, help="Say what would be done, where and at what cost, and do nothing.")(
-            gathered
-        )
-    )
+    for decorate in (
+        click.option("--plan", is_flag=True, help="Say what would be done, where and at what cost, and do nothing."),
+        click.option(
+            "--retries",
+            type=click.IntRange(min=0),
+            metavar="N",
+            help="Have the cluster try a task that fails N times more, by default 2.",
+        ),
+        click.option(
+            "--cluster",
+            metavar="WHERE",
+            help="Read and attribute traces on Dask workers: local[:N], tcp://HOST:PORT, tls://HOST:PORT, "
+            "file:SCHEDULER.json, env, slurm[:N] (docs/scale.md).",
+        ),
+    ):
+        gathered = decorate(gathered)
+    return gathered
 
 
 @contextmanager
-def _executor(address: ClusterAddress | None) -> Iterator[Executor | None]:
+def _executor(options: RunOptions) -> Iterator[Executor | None]:
     """Give what runs the tasks of a run; None: threads of this process."""
-    if address is None:
+    if options.cluster is None:
         yield None
         return
-    from traceanalyzer.cluster.dask_executor import DaskExecutor
+    from traceanalyzer.cluster.dask_executor import RETRIES, DaskExecutor
 
-    with DaskExecutor(address) as executor:
+    with DaskExecutor(options.cluster, RETRIES if options.retries is None else options.retries) as executor:
         yield executor
 
 
@@ -184,7 +196,7 @@ def opened(options: RunOptions, *, attribution: bool = True, catalog: bool = Fal
     with Activity(enabled=sys.stderr.isatty() and not options.quiet) as activity:
         started = time.monotonic()
         activity.phase(f"opening {visible(str(options.path))}")
-        with _executor(options.cluster) as executor:
+        with _executor(options) as executor:
             run = open_run(
                 options.inputs or options.path,
                 store=options.store,
@@ -198,6 +210,7 @@ def opened(options: RunOptions, *, attribution: bool = True, catalog: bool = Fal
                 ncu=options.ncu,
                 catalog=catalog,
                 executor=executor,
+                from_store=options.from_store,
             )
         try:
             for error in run.unreadable:

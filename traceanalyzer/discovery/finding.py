@@ -10,7 +10,7 @@ from glob import escape
 from pathlib import Path
 from pkgutil import resolve_name
 
-from traceanalyzer.discovery.heads import read_head
+from traceanalyzer.discovery.heads import HEAD_BYTES, read_head
 from traceanalyzer.discovery.naming import natural_key
 from traceanalyzer.discovery.other_formats import hint_for_folder, is_ncu_report, other_format, unknown
 from traceanalyzer.errors import TraceAnalyzerError
@@ -25,6 +25,8 @@ _FORMATS = (
     "ncu:NcuIngester",
     "ncu.reports:NcuReportIngester",
 )
+# Nearly every trace is known by so many bytes: to inflate a whole head takes longer than all else about its file.
+_FIRST_BYTES = 2**16
 # Files whose heads are read at once.
 _READERS = 16
 _NAMED_LIKE_A_TRACE = re.compile(
@@ -105,8 +107,7 @@ def look(file: Path) -> tuple[Ingester | None, TraceAnalyzerError | None]:
     is_named = _NAMED_LIKE_A_TRACE.search(file.name) is not None
     try:
         # Some of the system's files seem empty and block their readers.
-        head = b"" if file.stat().st_size == 0 else read_head(file)
-        ingester = _ingester_of_head(head, file) if head else None
+        head, ingester = (b"", None) if file.stat().st_size == 0 else _recognised(file)
     except TraceAnalyzerError as error:
         return None, error if is_named else None
     if is_ncu_report(file) and any(file.parent.glob(f"{escape(file.stem)}*.csv*")):
@@ -116,6 +117,16 @@ def look(file: Path) -> tuple[Ingester | None, TraceAnalyzerError | None]:
         return None, TraceAnalyzerError(what, file, WAYS.format(file.name))
     is_missed = is_named and ingester is None and not _is_other_json(head, file)
     return ingester, TraceAnalyzerError(*unknown(file)) if is_missed else None
+
+
+def _recognised(file: Path) -> tuple[bytes, Ingester | None]:
+    """Return the first bytes of a file, no more of them than it takes to know its ingester, and the ingester."""
+    head = read_head(file, _FIRST_BYTES)
+    ingester = _ingester_of_head(head, file) if head else None
+    if ingester is None:
+        head = read_head(file, HEAD_BYTES)
+        ingester = _ingester_of_head(head, file) if head else None
+    return head, ingester
 
 
 def _is_other_json(head: bytes, file: Path) -> bool:

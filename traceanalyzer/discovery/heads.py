@@ -7,16 +7,16 @@ from pathlib import Path
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest.trace_events.stream import GZIP_MAGIC, inflated_up_to_damage
 
-_HEAD_BYTES = 2**20
+HEAD_BYTES = 2**20
 
 
-def read_head(path: Path) -> bytes:
-    """Return a file's first bytes, decompressed where it is gzip."""
+def read_head(path: Path, most: int = HEAD_BYTES) -> bytes:
+    """Return at most so many of a file's first bytes, decompressed where it is gzip."""
     try:
         with path.open("rb") as file:
-            head = file.read(_HEAD_BYTES)
+            head = file.read(most)
     except OSError as error:
         raise TraceAnalyzerError(f"cannot be read: {error.strerror}", path, "check the file's permissions") from error
     if not head.startswith(GZIP_MAGIC):
         return head
-    return inflated_up_to_damage(head, _HEAD_BYTES)
+    return inflated_up_to_damage(head, most)

@@ -3,6 +3,7 @@ of a store elsewhere), `ingesting` has what is new read, `contents` puts what th
 has it attributed (`attributing`), and `catalog` writes the catalogue.
 
 Reading one file and attributing one trace are tasks: threads of this process run them, or an executor that is given,
-such as `cluster`'s. `parts` does a share of them, for jobs without a scheduler; `planning` says what there is to do.
-`kept_diagnosis` is the last answer about a run that did not change since.
+such as `cluster`'s. `parts` does a share of them, for jobs without a scheduler; `planning` says what there is to do,
+and `requests_planned` how many requests of an object store that takes. `kept_diagnosis` is the last answer about a run
+that did not change since.
 """

@@ -89,13 +89,18 @@ def ingest_all(
     report: Callable[[Progress], None],
     unreadable: list[TraceAnalyzerError],
     executor: Executor | None = None,
+    from_store: bool = False,
 ) -> list[Ingested]:
     """Return each source with its folder of traces, read where the store lacks it; all cores are used.
 
     An `executor` runs the tasks, by default threads of this process. Sources that cannot be read are listed in
-    `unreadable`; if none can, the first error is raised.
+    `unreadable`, and so are those that the store lacks where all is to come from there; if none can be read, the first
+    error is raised.
     """
-    answers = ingest_each(sources, keeper, jobs, report, executor)
+    if from_store:
+        answers = _from_store(sources, keeper, report)
+    else:
+        answers = ingest_each(sources, keeper, jobs, report, executor)
     errors = [answer for answer in answers if isinstance(answer, TraceAnalyzerError)]
     if len(errors) == len(answers):
         raise errors[0]
@@ -114,6 +119,19 @@ def ingest_each(
     if executor is None:
         return _in_threads(sources, keeper, jobs, report)
     return _in_processes(sources, keeper, executor, report)
+
+
+def _from_store(
+    sources: Sequence[tuple[Path | RemoteObject, Ingester]], keeper: Store, report: Callable[[Progress], None]
+) -> list[Ingested | TraceAnalyzerError]:
+    """Return for each source the folder of its traces, or that the store does not hold them; no source is read."""
+    held = held_sources([source for source, _ in sources], keeper)
+    there = iter(fetch_held(sources, held, keeper, report))
+    hint = "its part was not done, or the file changed since: run the part again, or leave out --from-store"
+    return [
+        TraceAnalyzerError("is not in the store", str(source), hint) if folder is None else next(there)
+        for (source, _), folder in zip(sources, held, strict=True)
+    ]
 
 
 def _in_threads(

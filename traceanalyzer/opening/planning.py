@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,11 +13,13 @@ from traceanalyzer.opening.contents import traces_of
 from traceanalyzer.opening.deriving import derived_place
 from traceanalyzer.opening.finding import FoundRun, find
 from traceanalyzer.opening.ingesting import held_sources
+from traceanalyzer.opening.requests_planned import Requests, of_objects, of_shared_store
 
 if TYPE_CHECKING:
     from traceanalyzer.cluster.address import ClusterAddress
     from traceanalyzer.remote.location import Location
     from traceanalyzer.remote.remote_object import RemoteObject
+    from traceanalyzer.store.stored_trace import StoredTrace
 
 # CPU seconds of a task and of each GB of JSON, measured on traces of 1 MB to 1 GB; dense GPU work takes longer.
 _READING_S, _READING_S_PER_GB = 0.3, 9.7
@@ -24,6 +27,7 @@ _ATTRIBUTING_S, _ATTRIBUTING_S_PER_GB = 0.2, 4.9
 _PACKED = (".gz", ".zst", ".xz", ".bz2")
 _PACKED_RATIO = 10
 _GB = 1e9
+_AT_ONCE = 16
 
 
 def plan_of(
@@ -45,6 +49,7 @@ def plan_of(
         attribute_s = _ATTRIBUTING_S * to_attribute
         if to_attribute:
             attribute_s += _ATTRIBUTING_S_PER_GB * sum(map(_json_gb, sources)) * to_attribute / len(sources)
+        requests = _requests(run, held, to_attribute, attribution=attribution, on_workers=cluster is not None)
         then = "match collectives, bound the run, evaluate rules, report" if attribution else "nothing"
         return [
             f"{run.root}: {_files(sources)}; {len(sources) - len(new)} in the store already",
@@ -53,22 +58,53 @@ def plan_of(
             f"where      {cluster or 'threads of this process'}",
             f"then here  {then}",
             f"store      {run.location.shared or run.location.folder}",
+            *_request_words(requests),
             *(f"left out   {error}" for error in run.sources.unreadable),
         ]
 
 
+def _requests(
+    run: FoundRun, held: Sequence[Path | None], to_attribute: int, *, attribution: bool, on_workers: bool
+) -> Requests:
+    """Return what opening a run asks of an object store, where the run or its store lies in one."""
+    new, found = held.count(None), Requests()
+    if not isinstance(run.root, Path):
+        found += of_objects(len(held), new)
+    if run.keeper.shared is not None:
+        to_fetch = sum(folder is not None and not run.keeper.is_here(folder) for folder in held)
+        here = len(held) - new - to_fetch
+        found += of_shared_store(new, to_fetch, here, to_attribute, attribution=attribution, on_workers=on_workers)
+    return found
+
+
+def _request_words(found: Requests) -> list[str]:
+    words = f"requests   about {found.reads:,} that read (GET, listings), {found.writes:,} that write (PUT)"
+    return [words] if found.reads else []
+
+
 def _to_attribute(run: FoundRun, held: Sequence[Path | None]) -> int:
     """Return how many traces are not attributed: all, unless the store holds everything."""
-    if not all(folder is not None and run.keeper.is_here(folder) for folder in held):
+    traces = _traces(run, held)
+    if traces is None:
         return len(held)
-    folders = [
-        (source, folder) for (source, _), folder in zip(run.sources.sources, held, strict=True) if folder is not None
-    ]
-    traces = traces_of(run.keeper, run.sources, folders)
     target = derived_place(run.keeper, traces, run.options)
-    if run.keeper.is_whole(target):
+    if run.keeper.has(target):
         return 0
-    return sum(run.keeper.find_rank_folder(target.name, str(number)) is None for number in range(len(traces)))
+    ranks = run.keeper.folder / "ranks" / target.name
+    return sum(not run.keeper.has(ranks / str(number)) for number in range(len(traces)))
+
+
+def _traces(run: FoundRun, held: Sequence[Path | None]) -> list[StoredTrace] | None:
+    """Return the traces of a run, without fetching their tables; None where the store lacks one."""
+    folders = [folder for folder in held if folder is not None]
+    if len(folders) < len(held):
+        return None
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        cards = [card for card in pool.map(run.keeper.card_folder, folders) if card is not None]
+    if len(cards) < len(held):
+        return None
+    pairs = [(source, card) for (source, _), card in zip(run.sources.sources, cards, strict=True)]
+    return [trace.below(run.keeper.folder) for trace in traces_of(run.keeper, run.sources, pairs)]
 
 
 def _files(sources: Sequence[Path | RemoteObject]) -> str:

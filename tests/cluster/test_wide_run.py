@@ -1,0 +1,97 @@
+"""A run of more ranks than are held at once: one diagnosis whoever attributed it, and whenever a command was killed."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import shutil
+import signal
+import subprocess
+import sys
+from concurrent.futures import Executor, ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiers import needed
+from workloads.wide_jobs import wide_job
+
+from traceanalyzer.attribution.lead_scan.bounds import HELD_DEVICES
+from traceanalyzer.report.json import document
+from traceanalyzer.run import open_run
+from traceanalyzer.simulator import simulate_job
+
+pytestmark = pytest.mark.check
+
+RANKS = HELD_DEVICES + 4
+KILLED = """
+import os, signal, sys
+from pkgutil import resolve_name
+place, _, name = sys.argv[1].rpartition(".")
+setattr(resolve_name(place), name, lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL))
+from traceanalyzer.cli import main
+main(sys.argv[2:])
+"""
+SCAN = "traceanalyzer.attribution.lead_scan.contracted_run:ContractedRun.leads"
+SCREEN = "traceanalyzer.rules.diagnosis.reporting.choose_opened"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wide") / "run"
+    folder.mkdir()
+    job = {**wide_job(RANKS, late=1, slow=6, collectives=1), "steps": 4}
+    simulate_job(job).write_kineto(folder, suffix=".json.gz")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def from_cluster(run: Path) -> dict[str, Any]:
+    """The diagnosis of a run that two worker processes read and attributed."""
+    needed("distributed")
+    from traceanalyzer.cluster.address import parse_cluster
+    from traceanalyzer.cluster.dask_executor import DaskExecutor
+
+    with DaskExecutor(parse_cluster("local:2")) as executor:
+        return diagnosed(run, executor)
+
+
+def store_of(run: Path) -> Path:
+    return run.with_name("store")
+
+
+def diagnosed(run: Path, executor: Executor | None = None) -> dict[str, Any]:
+    """Return the diagnosis of a run whose attribution is not there."""
+    forget(run)
+    with open_run(run, store=store_of(run), executor=executor) as opened:
+        return document(opened.diagnose())
+
+
+def forget(run: Path) -> None:
+    for part in ("derived", "answers", "ranks"):
+        shutil.rmtree(store_of(run) / part, ignore_errors=True)
+
+
+def test_cluster_processes_and_threads_give_one_diagnosis(run: Path, from_cluster: dict[str, Any]) -> None:
+    assert from_cluster["screening"]["rank_count"] == RANKS
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as executor:
+        assert diagnosed(run, executor) == from_cluster
+    assert diagnosed(run) == from_cluster
+
+
+def test_a_command_that_is_killed_in_the_scan_and_in_the_screening_is_run_again(
+    run: Path, from_cluster: dict[str, Any]
+) -> None:
+    forget(run)
+    read = sorted((store_of(run) / "traces").iterdir())
+    written_ns = [folder.stat().st_mtime_ns for folder in read]
+    command = ["diagnose", str(run), "--store", str(store_of(run)), "--format", "json", "--quiet"]
+    for where, is_attributed in ((SCAN, False), (SCREEN, True)):
+        assert subprocess.run([sys.executable, "-c", KILLED, where, *command]).returncode == -signal.SIGKILL
+        derived = store_of(run) / "derived"
+        assert (derived.is_dir() and any(derived.iterdir())) == is_attributed
+    last = subprocess.run([sys.executable, "-m", "traceanalyzer", *command], check=True, capture_output=True)
+    assert json.loads(last.stdout) == from_cluster
+    assert sorted((store_of(run) / "traces").iterdir()) == read
+    assert [folder.stat().st_mtime_ns for folder in read] == written_ns
+    assert list((store_of(run) / "scratch").iterdir()) == []
