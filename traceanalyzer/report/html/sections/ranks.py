@@ -14,7 +14,7 @@ from traceanalyzer.report.html.markup import filled
 from traceanalyzer.report.html.source import PageSource
 from traceanalyzer.report.html.tables import MOST_ROWS, PageColumn, table_markup
 from traceanalyzer.report.verdict import compute_share
-from traceanalyzer.report.words import counted, duration, listed, percent
+from traceanalyzer.report.words import bucket_words, counted, duration, listed, percent
 
 LEAST_RANKS = 2
 # More steps than these are put together in the picture; the slowest of each group is kept.
@@ -22,6 +22,8 @@ MOST_STEPS = 256
 NAMED = 3
 # Ranks that differ by less are alike.
 ALIKE_SHARE = 0.01
+# What takes less of the run is not said of the rank that it waits for.
+LEAST_TOLD_SHARE = 0.01
 
 _COLUMNS = (
     PageColumn("rank", "rank", "count"),
@@ -159,7 +161,10 @@ def _outlier_words(source: PageSource, known: RankTimes, slowest: int) -> str:
     run = source.diagnosis.run_ledger
     if run is not None and run.ranks and run.window_ns:
         rank, dur_ns = run.ranks[0]
-        words += f" The run waits most for rank {rank}: {percent(dur_ns / run.window_ns)} of its time."
+        words += f" The run waits most for rank {rank}: {percent(dur_ns / run.window_ns)} of its time"
+        spent = [(row["bucket"], row["dur_ns"] / run.window_ns) for row in source.rows("waited_for", [rank])]
+        told = [f"{bucket_words(bucket)} {percent(share)}" for bucket, share in spent if share >= LEAST_TOLD_SHARE]
+        words += f" ({listed(told)})." if told else "."
     return words
 
 
