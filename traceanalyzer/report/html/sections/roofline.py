@@ -20,7 +20,7 @@ LEAST_POINTS = 3
 LEAST_SHARE = 0.001
 _COLUMNS = (
     PageColumn("operator", "operator", "name"),
-    PageColumn("input shapes", "input_shapes", "name"),
+    PageColumn("input shapes", "input_shapes", "name", letters=18),
     PageColumn("calls", "call_count", "count"),
     PageColumn("total", "dur_ns", "time"),
     PageColumn("headroom", "headroom_ns", "time"),
