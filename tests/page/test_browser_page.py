@@ -272,6 +272,10 @@ def test_page_prints(browser: Any, sample: Path) -> None:
         seen.page.emulate_media(media="print")
         assert seen.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
         assert not seen.page.locator("header").is_visible()
+        # A sheet of A4 is as narrow as a phone, and has room for the drawings of a desk.
+        seen.page.set_viewport_size({"width": 718, "height": 900})
+        assert seen.page.locator("#time .wide svg").first.is_visible()
+        assert not seen.page.locator("#time .narrow svg").first.is_visible()
 
 
 def test_a_dark_page_is_printed_with_light_timelines(browser: Any, sample: Path) -> None:

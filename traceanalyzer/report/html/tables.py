@@ -14,8 +14,8 @@ from traceanalyzer.report.words import duration, name_words, percent, size, told
 MOST_ROWS = 200
 # So many are seen at a glance, and need no filter.
 FEW_ROWS = 8
-# So many letters of a name have room in a cell; the whole one shows where it is pointed at.
-NAME_LETTERS = 29
+# Names are cut to this in a cell; the whole one shows where it is pointed at.
+LONGEST_CELL = 96
 # What is less reads 0.0 with one decimal.
 LEAST_NUMBER = 0.05
 
@@ -27,7 +27,7 @@ class PageColumn:
     title: str
     key: str
     form: str  # name, text, count, number, time, bytes, rate or share
-    letters: int = NAME_LETTERS  # of a name
+    letters: int = 0  # of names: where longer ones that begin alike are cut, to be told apart
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,7 @@ class Cell:
     order: int | float | None = None
     title: str = ""
     share: float | None = None
+    is_name: bool = False  # of something: it breaks at its joints
 
 
 def table_markup(
@@ -66,8 +67,11 @@ def _column(column: PageColumn, values: Sequence[Any], longest: int) -> list[Cel
     if column.form != "name":
         return [_cell(column.form, value, longest) for value in values]
     wholes = [shown_name(value, longest) for value in values]
-    cells = zip(told_apart([name_words(whole) for whole in wholes], column.letters), wholes, strict=True)
-    return [Cell(words, title=whole if whole != words else "") for words, whole in cells]
+    shown = told_apart([name_words(whole) for whole in wholes], column.letters or LONGEST_CELL)
+    return [
+        Cell(words, title=whole if whole != words else "", is_name=column.letters > 0)
+        for words, whole in zip(shown, wholes, strict=True)
+    ]
 
 
 def _cell(form: str, value: Any, longest: int) -> Cell:

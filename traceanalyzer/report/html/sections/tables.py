@@ -49,7 +49,7 @@ def modules(source: PageSource) -> Part | None:
     """Return the layers of the model: modules of one class at one place together, with those inside."""
     columns = (
         PageColumn("module", "class", "name", letters=40),
-        PageColumn("inside", "inside", "name", letters=24),
+        PageColumn("inside", "inside", "name"),
         PageColumn("modules", "module_count", "count"),
         PageColumn("calls", "call_count", "count"),
         PageColumn("on the host", "host_sum_ns", "time"),
@@ -66,7 +66,7 @@ def modules(source: PageSource) -> Part | None:
 def collectives(source: PageSource) -> Part | None:
     """Return the communication kernels by kind, group and size."""
     columns = (
-        PageColumn("collective", "collective_kind", "name", letters=40),
+        PageColumn("collective", "collective_kind", "name"),
         PageColumn("group", "group_name", "name"),
         PageColumn("ranks", "group_size", "count"),
         PageColumn("size", "size_bytes", "bytes"),
