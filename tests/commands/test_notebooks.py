@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -44,6 +45,13 @@ def test_diagnosis_in_a_notebook_is_small_has_no_script_and_reads_as_on_a_termin
     stream = io.StringIO()
     formats.write_diagnosis(shown, "terminal", stream)
     assert str(shown) == stream.getvalue()
+
+
+def test_what_stands_in_backticks_is_code_in_a_notebook() -> None:
+    (finding,) = sick().findings[:1]
+    fixes = (replace(finding.fixes[0], text="`if tensor:` waits."),)
+    shown = replace(sick(), findings=(replace(finding, fixes=fixes),))._repr_html_()
+    assert "<code>if tensor:</code> waits." in shown
 
 
 def test_the_text_of_a_diagnosis_is_the_same_in_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,3 +88,5 @@ def test_notebook_shows_a_comparison_without_scripts(name: str) -> None:
     assert len(shown.encode()) <= 60_000
     assert "<script" not in shown and "<img" not in shown and "\u202e" not in shown
     assert ("data-delta-ns" in shown) == bool(diff.delta_ns)
+    # A notebook has no style sheet of ours: numbers stand at the right by themselves.
+    assert shown.count('class="num"') == shown.count('class="num" style="text-align:right"')
