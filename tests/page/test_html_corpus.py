@@ -52,7 +52,8 @@ def test_page_of_a_real_trace_is_whole_and_says_the_numbers_of_the_diagnosis(
     file.write_text(text, encoding="utf-8")
     browser = request.getfixturevalue("browser")  # skips where there is none, once all above holds
     # All pages are made of the same parts: each half of them is looked at in one colour scheme.
-    check_accessibility(browser, file, color_scheme=("light", "dark")[zlib.crc32(path.name.encode()) % 2])
+    scheme = ("light", "dark")[zlib.crc32(path.name.encode()) % 2]
+    check_accessibility(browser, file, fits_phones=True, color_scheme=scheme)
 
 
 @pytest.mark.parametrize("name", ["more/mi300_qwen.json.gz", "kineto/h100_owlv2_inference.json.gz"])

@@ -25,6 +25,7 @@ from traceanalyzer.report.html.block_markup import blocks_markup
 from traceanalyzer.report.html.excerpts import ExcerptPlace, ExcerptWindow, lanes_of
 from traceanalyzer.report.html.markup import address_markup, cell_markup, code_markup, prose_markup
 from traceanalyzer.report.html.page import page, page_of
+from traceanalyzer.report.html.sections.ranks import alike_words
 from traceanalyzer.report.html.sections.steps import note_of
 from traceanalyzer.report.html.sections.tables import operators
 from traceanalyzer.report.html.source import Limits, Names, PageSource, queries
@@ -202,6 +203,21 @@ def test_ranks_without_steps_show_what_each_spends() -> None:
     rows = [[cell.get("data-v") for cell in row.iter("td")] for row in section.iter("tr")][1:]
     assert rows == [["0", "0", "1000", "0.6", "0.2", "0.2"], ["1", "0", "1000", "0.9", "0.0", "0.1"]]
     assert "60.0 % (rank 0) to 90.0 % (rank 1) of its window" in " ".join("".join(section.itertext()).split())
+
+
+@pytest.mark.parametrize(
+    ("means", "words"),
+    [
+        ([100e6, 100.2e6, 100.4e6], "All ranks work about as long: 100.0 ms to 100.4 ms a step."),
+        ([100e6, 100e6], "All ranks work about as long: 100.0 ms a step."),
+        (
+            [46.7e6, 2.2e6, 46.7e6],
+            "Rank 1 works shortest before it waits: 2.20 ms a step, 95.3 % under the median rank",
+        ),
+    ],
+)
+def test_ranks_of_which_one_works_shorter_are_not_said_to_be_alike(means: list[float], words: str) -> None:
+    assert alike_words(range(len(means)), means).startswith(words)
 
 
 def test_one_rank_has_no_section_of_ranks() -> None:

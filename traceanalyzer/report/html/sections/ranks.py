@@ -68,7 +68,7 @@ def section(source: PageSource) -> Part | None:
     apart = means[order[0]] > (1 + ALIKE_SHARE) * sorted(means)[len(means) // 2]
     slowest = known.ranks[order[0]] if apart else None
     values = {
-        "outlier": _outlier_words(source, known, order[0]) if apart else _alike(means),
+        "outlier": _outlier_words(source, known, order[0]) if apart else alike_words(known.ranks, means),
         **_drawings(known, means, says, slowest),
         "named": words,
     }
@@ -168,8 +168,15 @@ def _outlier_words(source: PageSource, known: RankTimes, slowest: int) -> str:
     return words
 
 
-def _alike(means: Sequence[float]) -> str:
-    return f"All ranks work about as long: {duration(min(means))} to {duration(max(means))} a step."
+def alike_words(ranks: Sequence[int], means: Sequence[float]) -> str:
+    """Say how long ranks work of which none works longer than the median; one of them may still work shorter."""
+    median, least = sorted(means)[len(means) // 2], min(means)
+    if least >= (1 - ALIKE_SHARE) * median:
+        ends = " to ".join(dict.fromkeys(map(duration, (least, max(means)))))
+        return f"All ranks work about as long: {ends} a step."
+    under = percent(1 - least / median)
+    words = f"Rank {ranks[means.index(least)]} works shortest before it waits: {duration(least)} a step"
+    return f"{words}, {under} under the median rank; no rank works much longer than that."
 
 
 def _mean(values: Sequence[float | None]) -> float:
