@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -82,3 +83,18 @@ def test_page_shows_modules_roofline_and_memory_where_they_were_recorded(
     }
     assert len(tables["t-modules"]) == layers and str(outermost_ns) in tables["t-modules"][0]
     assert len(tables["t-roofline"]) == rows and str(round(headroom_ns)) in tables["t-roofline"][0]
+
+
+def test_page_says_what_takes_the_time_of_the_rank_that_the_run_waits_for(
+    corpus: Path, store_of: Callable[[Path], Path]
+) -> None:
+    path = corpus / "more/dlrm_8_ranks"
+    with open_run(path, store=store_of(path)) as run:
+        diagnosis = run.diagnose()
+        root = check_page(page(diagnosis, run))
+    assert diagnosis.run_ledger is not None
+    (section,) = [item for item in root.iter("section") if item.get("id") == "ranks"]
+    said = re.search(r"waits most for rank (\d+): ([\d.]+) % of its time \((.+?)\)\.", "".join(section.itertext()))
+    assert said is not None and int(said[1]) == diagnosis.run_ledger.ranks[0][0]
+    parts = [float(share) for share in re.findall(r"([\d.]+) %", said[3])]
+    assert len(parts) == 3 and 0.8 * float(said[2]) < sum(parts) <= float(said[2])
