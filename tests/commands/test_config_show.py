@@ -55,7 +55,7 @@ def test_every_setting_has_its_value_its_default_and_its_file(run: Path, capsys:
     assert of_file == {
         "names.host.io": ("our_reader", None, file),
         "devices.name": ("NVIDIA A100", None, file),
-        "rules.dataloader-bound.min_share": ("0.1", "0.05", file),
+        "rules.dataloader-bound.params.min_share": ("0.1", "0.05", file),
         "rules.comm-blocking.enabled": ("false", "true", file),
         "suppress.sync-in-step": ("rank 3, ended on 2001-01-01", None, file),
     }

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -45,6 +47,19 @@ def test_diagnosis_in_a_notebook_is_small_has_no_script_and_reads_as_on_a_termin
     assert str(shown) == stream.getvalue()
 
 
+def test_what_stands_in_backticks_is_code_in_a_notebook() -> None:
+    (finding,) = sick().findings[:1]
+    fixes = (replace(finding.fixes[0], text="`if tensor:` waits."),)
+    shown = replace(sick(), findings=(replace(finding, fixes=fixes),))._repr_html_()
+    assert "<code>if tensor:</code> waits." in shown
+
+
+def test_the_text_of_a_diagnosis_is_the_same_in_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
+    elsewhere = str(sick())
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    assert str(sick()) == elsewhere
+
+
 @pytest.mark.check
 def test_tables_of_a_diagnosis_hold_what_it_says(diagnosis: Diagnosis) -> None:
     findings = diagnosis.table("findings").to_pylist()
@@ -65,6 +80,13 @@ def test_table_of_a_run_comes_as_arrow_and_pandas(run: ta.Run) -> None:
     html = table._repr_html_()
     assert "<td" in html and "script" not in html
     assert str(run.root) in repr(run) and "rank0" in run._repr_html_()
+
+
+def test_polars_is_asked_for_where_it_is_not_installed(run: ta.Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(ta.TraceAnalyzerError, match="polars is not installed") as error:
+        run.table("kernel_summary").pl()
+    assert "pip install polars" in (error.value.hint or "")
 
 
 def test_mistakes_are_errors_with_hints(run: ta.Run) -> None:

@@ -34,3 +34,8 @@ def test_notebook_is_small_and_its_outputs_hold_no_script() -> None:
     text = (ROOT / "docs" / "notebook.ipynb").read_text(encoding="utf-8")
     assert len(text) < 200_000
     assert "<script" not in text and str(ROOT) not in text
+
+
+def test_a_cell_of_the_notebook_has_one_output() -> None:
+    cells = json.loads((ROOT / "docs" / "notebook.ipynb").read_text(encoding="utf-8"))["cells"]
+    assert {len(cell["outputs"]) for cell in cells if cell["cell_type"] == "code"} == {1}

@@ -164,3 +164,15 @@ def test_the_address_shows_the_first_finding() -> None:
     assert url.startswith(
         f"{ORIGIN}/#!/?url=http://127.0.0.1:9001/x.json.gz&referrer=open_trace_in_ui&visStart=5&visEnd=9"
     )
+
+
+@pytest.mark.parametrize(
+    ("is_seen", "words"), [(False, "ssh -L "), (True, "in a browser on this machine within a minute")]
+)
+def test_it_says_how_a_browser_gets_to_the_trace(
+    file: Path, monkeypatch: pytest.MonkeyPatch, is_seen: bool, words: str
+) -> None:
+    monkeypatch.setattr("traceanalyzer.exports.perfetto_ui.has_display", lambda: is_seen)
+    said: list[str] = []
+    hand_over(file, said.append, open_browser=False, port=0, patience_s=0.05)
+    assert words in said[1]

@@ -302,7 +302,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "one pause of 615.7 s": lambda: (
         (interrupted(),),
         "outlier-pause",
-        "waits for most of what is left in host.sync (36 %)",
+        "most of what is left is “idle after a host synchronization” (36 %)",
         "profiler.schedule",
     ),
     "cudaMalloc around each launch": lambda: (

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -47,6 +49,17 @@ def difference(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with file.open("w", encoding="utf-8") as stream:
         formats.write_diff(compare(base, new), None, "html", stream)
     return file
+
+
+@pytest.fixture(scope="module")
+def ranks(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a run of two ranks with steps."""
+    folder = tmp_path_factory.mktemp("ranks")
+    (source,) = (root / "sample_traces" / "slow_loader").glob("*.json.gz")
+    (folder / "run").mkdir()
+    for rank in (0, 1):
+        shutil.copyfile(source, folder / "run" / f"rank{rank}.json.gz")
+    return _written(folder / "run", folder)
 
 
 @pytest.fixture(scope="module")
@@ -195,6 +208,14 @@ def test_flame_graph_changes_with_what_its_width_is(browser: Any, sample: Path) 
         assert seen.page.evaluate("ta.strips.at(-1).boxes.length") > 3
 
 
+def test_colours_of_ranks_change_between_the_time_and_the_median(browser: Any, ranks: Path) -> None:
+    with visit(browser, ranks) as seen:
+        for value, other in (("relative", "absolute"), ("absolute", "relative")):
+            seen.page.check(f"#ranks [value={value}]")
+            assert seen.page.locator(f"#ranks .{value} svg:visible").count() == 1
+            assert seen.page.locator(f"#ranks .{other} svg:visible").count() == 0
+
+
 def test_without_scripts_every_section_can_be_read(browser: Any, sample: Path) -> None:
     with visit(browser, sample) as seen:
         titles = seen.page.locator("h2").all_inner_texts()
@@ -251,6 +272,43 @@ def test_page_prints(browser: Any, sample: Path) -> None:
         seen.page.emulate_media(media="print")
         assert seen.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
         assert not seen.page.locator("header").is_visible()
+        # A sheet of A4 is as narrow as a phone, and has room for the drawings of a desk.
+        seen.page.set_viewport_size({"width": 718, "height": 900})
+        assert seen.page.locator("#time .wide svg").first.is_visible()
+        assert not seen.page.locator("#time .narrow svg").first.is_visible()
+
+
+def test_a_dark_page_is_printed_with_light_timelines(browser: Any, sample: Path) -> None:
+    ground = "[...ta.strips[0].canvas.getContext('2d').getImageData(2, 2, 1, 1).data].slice(0, 3)"
+    with visit(browser, sample, color_scheme="dark") as seen:
+        assert max(seen.page.evaluate(ground)) < 64
+        seen.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        assert min(seen.page.evaluate(ground)) > 224
+        seen.page.evaluate("dispatchEvent(new Event('afterprint'))")
+        assert max(seen.page.evaluate(ground)) < 64
+
+
+def test_a_printed_table_that_is_cut_says_so(browser: Any, sample: Path) -> None:
+    note = "getComputedStyle(document.querySelector('.tall:has(#t-kernels)'), '::after').content"
+    with visit(browser, sample) as seen:
+        seen.page.emulate_media(media="print")
+        assert seen.page.evaluate(note) == "none"
+        seen.page.evaluate(
+            "document.querySelector('#t-kernels tbody').append("
+            "...Array.from({ length: 30 }, () => document.querySelector('#t-kernels tbody tr').cloneNode(true)))"
+        )
+        assert "25 rows" in seen.page.evaluate(note)
+
+
+def test_what_the_notebook_shows_can_be_read_in_a_browser(browser: Any, root: Path, tmp_path: Path) -> None:
+    cells = json.loads((root / "docs" / "notebook.ipynb").read_text(encoding="utf-8"))["cells"]
+    shown = [output["data"].get("text/html") for cell in cells for output in cell.get("outputs", [])]
+    ours = [html for html in map("".join, filter(None, shown)) if html.startswith('<div class="traceanalyzer"')]
+    assert len(ours) > 2
+    file = tmp_path / "notebook.html"
+    head = '<!doctype html><html lang="en"><meta charset="utf-8"><title>Notebook</title><link rel="icon" href="data:,">'
+    file.write_text(f"{head}<main><h1>Notebook</h1><h2>Outputs</h2>{''.join(ours)}</main>", encoding="utf-8")
+    check_accessibility(browser, file)
 
 
 def test_one_cell_that_is_hard_to_read_is_found_among_many_that_look_alike(browser: Any, tmp_path: Path) -> None:

@@ -275,3 +275,17 @@ def test_each_step_of_a_capture_is_a_dot_and_their_mean_a_line_between_them() ->
     assert other < first < second
     words = [text.text for text in root.iter(f"{_NS}text")]
     assert [word for word in words if word and word.endswith(" ms")] == ["80 ms", "90 ms", "100 ms", "110 ms"]
+
+
+def test_captures_with_long_names_that_begin_alike_stay_apart_on_a_phone() -> None:
+    labels = [f"base: worker0.{at}" for at in (1623143089861, 1623143566756)]
+    captures = [CaptureSteps(label, True, (100 * MS,), 100 * MS) for label in labels]
+    root = ElementTree.fromstring(capture_dots(captures, "says", width=NARROW))
+    words = [text.text or "" for text in root.iter(f"{_NS}text")]
+    assert len({word for word in words if word.startswith("base")}) == 2
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_the_key_of_a_heat_map_has_room(width: int) -> None:
+    drawn = heat_map([0, 1], [1, 2], [[1e6, 2e6], [2e6, 3e6]], [1.5e6, 2.5e6], "says", width=width)
+    assert "darker is slower" in drawn and "…" not in drawn

@@ -71,6 +71,16 @@ def test_page_has_the_sections_of_the_comparison() -> None:
     assert sum(item.get("r") == str(DOT_PX) for item in root.iter()) == 2 * 3 * len([*BASE, *NEW])
 
 
+def test_sides_that_are_not_comparable_have_no_change_in_their_headline_numbers() -> None:
+    diff = compare(NEW, [capture(blocked="Most events were removed (tq-thinned)")])
+    root = check_page(written(diff))
+    assert diff.delta_ns > 0
+    tiles = ["".join(tile.itertext()) for tile in root.iter("dd")]
+    assert tiles[4:6] == ["–", "not comparable"]
+    (headline,) = root.iter("h1")
+    assert "%" not in "".join(headline.itertext())
+
+
 @pytest.mark.parametrize("name", PAIRS)
 def test_notebook_shows_a_comparison_without_scripts(name: str) -> None:
     diff = compare(*PAIRS[name])
@@ -78,3 +88,5 @@ def test_notebook_shows_a_comparison_without_scripts(name: str) -> None:
     assert len(shown.encode()) <= 60_000
     assert "<script" not in shown and "<img" not in shown and "\u202e" not in shown
     assert ("data-delta-ns" in shown) == bool(diff.delta_ns)
+    # A notebook has no style sheet of ours: numbers stand at the right by themselves.
+    assert shown.count('class="num"') == shown.count('class="num" style="text-align:right"')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -52,7 +53,8 @@ def test_page_of_a_real_trace_is_whole_and_says_the_numbers_of_the_diagnosis(
     file.write_text(text, encoding="utf-8")
     browser = request.getfixturevalue("browser")  # skips where there is none, once all above holds
     # All pages are made of the same parts: each half of them is looked at in one colour scheme.
-    check_accessibility(browser, file, color_scheme=("light", "dark")[zlib.crc32(path.name.encode()) % 2])
+    scheme = ("light", "dark")[zlib.crc32(path.name.encode()) % 2]
+    check_accessibility(browser, file, fits_phones=True, color_scheme=scheme)
 
 
 @pytest.mark.parametrize("name", ["more/mi300_qwen.json.gz", "kineto/h100_owlv2_inference.json.gz"])
@@ -81,3 +83,18 @@ def test_page_shows_modules_roofline_and_memory_where_they_were_recorded(
     }
     assert len(tables["t-modules"]) == layers and str(outermost_ns) in tables["t-modules"][0]
     assert len(tables["t-roofline"]) == rows and str(round(headroom_ns)) in tables["t-roofline"][0]
+
+
+def test_page_says_what_takes_the_time_of_the_rank_that_the_run_waits_for(
+    corpus: Path, store_of: Callable[[Path], Path]
+) -> None:
+    path = corpus / "more/dlrm_8_ranks"
+    with open_run(path, store=store_of(path)) as run:
+        diagnosis = run.diagnose()
+        root = check_page(page(diagnosis, run))
+    assert diagnosis.run_ledger is not None
+    (section,) = [item for item in root.iter("section") if item.get("id") == "ranks"]
+    said = re.search(r"waits most for rank (\d+): ([\d.]+) % of its time \((.+?)\)\.", "".join(section.itertext()))
+    assert said is not None and int(said[1]) == diagnosis.run_ledger.ranks[0][0]
+    parts = [float(share) for share in re.findall(r"([\d.]+) %", said[3])]
+    assert len(parts) == 3 and 0.8 * float(said[2]) < sum(parts) <= float(said[2])

@@ -21,12 +21,15 @@ from traceanalyzer.report import formats
 from traceanalyzer.report.blocks import Bar, BarPart, Heading, Paragraph, Section, Table, Text
 from traceanalyzer.report.charts.step_columns import MOST_COLUMNS, StepTime
 from traceanalyzer.report.html import page as html_page
+from traceanalyzer.report.html.block_markup import blocks_markup
 from traceanalyzer.report.html.excerpts import ExcerptPlace, ExcerptWindow, lanes_of
 from traceanalyzer.report.html.markup import address_markup, cell_markup, code_markup, prose_markup
 from traceanalyzer.report.html.page import page, page_of
+from traceanalyzer.report.html.sections.ranks import alike_words
 from traceanalyzer.report.html.sections.steps import note_of
 from traceanalyzer.report.html.sections.tables import operators
 from traceanalyzer.report.html.source import Limits, Names, PageSource, queries
+from traceanalyzer.report.html.tables import PageColumn, table_markup
 from traceanalyzer.report.verdict import judge
 from traceanalyzer.run import Run, open_run
 
@@ -110,13 +113,14 @@ def test_timeline_shows_the_evidence_and_the_thread_that_causes_it(run: Run, dia
 
 def test_columns_of_evidence_that_all_rows_share_are_said_once() -> None:
     columns = ("step", "ms", "during", "operator", "annotation")
-    rows = ((1, 2.0, "aten::mm", None, "loop"), (2, 1.0, "aten::add", "aten::add", "loop"))
+    call = "cudaLaunchKernel_v7000"
+    rows = ((1, 2.0, "aten::mm", None, call), (2, 1.0, "aten::add", "aten::add", call))
     finding = loader_finding(evidence=(Evidence("Longest", columns, rows),))
     root = parsed(page(sick(findings=(finding,))))
     (table,) = [item for item in root.iter("table") if item.get("class") == "evidence"]
     assert [head.text for head in table.iter("th")] == ["step", "time", "during"]
     captions = ["".join(item.itertext()) for item in root.iter("p") if item.get("class") == "caption"]
-    assert "Longest · in all rows: annotation loop" in captions
+    assert "Longest · in all rows: annotation cudaLaunchKernel" in captions
 
 
 def test_a_long_verdict_is_a_headline_and_a_lead() -> None:
@@ -201,6 +205,21 @@ def test_ranks_without_steps_show_what_each_spends() -> None:
     assert "60.0 % (rank 0) to 90.0 % (rank 1) of its window" in " ".join("".join(section.itertext()).split())
 
 
+@pytest.mark.parametrize(
+    ("means", "words"),
+    [
+        ([100e6, 100.2e6, 100.4e6], "All ranks work about as long: 100.0 ms to 100.4 ms a step."),
+        ([100e6, 100e6], "All ranks work about as long: 100.0 ms a step."),
+        (
+            [46.7e6, 2.2e6, 46.7e6],
+            "Rank 1 works shortest before it waits: 2.20 ms a step, 95.3 % under the median rank",
+        ),
+    ],
+)
+def test_ranks_of_which_one_works_shorter_are_not_said_to_be_alike(means: list[float], words: str) -> None:
+    assert alike_words(range(len(means)), means).startswith(words)
+
+
 def test_one_rank_has_no_section_of_ranks() -> None:
     assert not [item for item in check_page(page(sick())).iter("section") if item.get("id") == "ranks"]
 
@@ -225,6 +244,16 @@ def test_rows_that_are_left_out_are_told_by_what_they_took(
     part = operators(PageSource(without_gpu(), judge(without_gpu()), None, Limits(rows=1), Names(100)))
     assert part is not None
     assert f"1 more row, {words}" in part.body
+
+
+def test_names_that_begin_alike_are_told_apart_and_whole_where_they_are_pointed_at() -> None:
+    names = [f"elementwise_kernel<128, 4, gpu_kernel_impl<{kind}<float>>>" for kind in ("AddFunctor", "MulFunctor")]
+    rows = [{"name": name} for name in names]
+    table = table_markup("t", "Kernels", [PageColumn("kernel", "name", "name", letters=30)], rows, longest=512)
+    cells = list(parsed(f"<!doctype html><title>x</title>{table}").iter("td"))
+    shown = ["".join(cell.itertext()) for cell in cells]
+    assert len(set(shown)) == 2 and max(map(len, shown)) <= 30
+    assert [cell.get("title") for cell in cells] == names
 
 
 def test_more_than_a_dozen_findings_are_folded() -> None:
@@ -314,6 +343,11 @@ def test_what_is_said_of_steps_fits_columns_and_a_line() -> None:
     assert note_of(few) == "each step by what it was spent on; counted ones take 5.00 ms; * not counted (warm-up)"
     many = [StepTime(at, 5_000_000, {}, "warm-up" if at < 2 else "") for at in range(MOST_COLUMNS + 1)]
     assert note_of(many) == "how long each step takes; counted ones take 5.00 ms; 2 not counted (warm-up)"
+
+
+def test_what_is_left_out_of_a_table_without_a_title_is_said() -> None:
+    table = Table(("name",), (("aten::mm",),), note="12 more in JSON")
+    assert '<p class="note">12 more in JSON</p>' in blocks_markup([table])
 
 
 def test_blocks_alone_are_a_page_too() -> None:

@@ -72,6 +72,7 @@ def test_values_read_by_the_unit_of_their_column() -> None:
     assert value_words("at_ms", 1_204.5) == "1,204.500 ms"
     assert value_words("name", None) == "–"
     assert value_words("worst_step", 7) == "7"
+    assert value_words("bucket", "host.gc") == "Python garbage collection"
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,10 @@ from traceanalyzer.rules.rule_file.template import render, template_fields
         ("{n: copy|copies}", 3000, "3,000 copies"),
         ("{n:.1f} ms", 1077.34, "1,077.3 ms"),
         ("step {n}", 1077, "step 1077"),
+        ("{n:bucket}", "compute", "GPU busy with compute"),
+        ("mostly {n:bucket}.", "dev.h2d", "mostly waiting for a host-to-device copy."),
+        ("it waits{n:bucket}", "; most is “host.gc” (36 %)", "it waits; most is “Python garbage collection” (36 %)"),
+        ("{n:bucket}", "not recorded", "not recorded"),
     ],
 )
 def test_a_count_brings_the_word_for_one_or_for_many(template: str, value: Any, text: str) -> None:

@@ -16,6 +16,7 @@ from tiers import needed
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 _MAC = Path("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome")
+NARROWEST_PX = 320
 _OPTIONS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -112,12 +113,18 @@ def visit(browser: Any, file: Path, fragment: str = "", **options: Any) -> Itera
         context.close()
 
 
-def check_accessibility(browser: Any, file: Path, **options: Any) -> None:
-    """Assert that axe finds nothing in a page, which also asks for nothing but itself and says no error."""
+def check_accessibility(browser: Any, file: Path, *, fits_phones: bool = False, **options: Any) -> None:
+    """Assert that axe finds nothing in a page, which also asks for nothing but itself and says no error.
+
+    With `fits_phones`, it must not scroll sideways on the narrowest one either.
+    """
     axe = Path(needed("axe_playwright_python").__file__ or "").parent / "axe.min.js"
     with visit(browser, file, **options) as seen:
         seen.page.evaluate(axe.read_text(encoding="utf-8"))
         seen.page.evaluate(_ALIKE_ONCE)
         found = seen.page.evaluate("axe.run(document, { resultTypes: ['violations'] }).then((all) => all.violations)")
+        if fits_phones:
+            seen.page.set_viewport_size({"width": NARROWEST_PX, "height": 800})
+            assert seen.page.evaluate("document.documentElement.scrollWidth") <= NARROWEST_PX
     violations = [(rule["id"], rule["impact"], [node["html"][:160] for node in rule["nodes"][:3]]) for rule in found]
     assert violations == [], json.dumps(violations, indent=1)

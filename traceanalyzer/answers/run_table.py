@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from traceanalyzer.display import display
+from traceanalyzer.errors import TraceAnalyzerError
 
 if TYPE_CHECKING:
     import duckdb
@@ -36,7 +38,9 @@ class RunTable:
         return self.relation.df()
 
     def pl(self) -> Any:
-        """Return the rows as a polars DataFrame; polars has to be installed."""
+        """Return the rows as a polars DataFrame; raises TraceAnalyzerError where polars is not installed."""
+        if find_spec("polars") is None:
+            raise TraceAnalyzerError("polars is not installed", self.name, "pip install polars, or take .arrow()")
         return self.relation.pl()
 
     def __len__(self) -> int:

@@ -17,6 +17,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.report.visible import visible
 
 ORIGIN = "https://ui.perfetto.dev"
 # The only port of this machine that the UI's content-security policy lets it read from.
@@ -59,13 +60,22 @@ def hand_over(
     with server:
         url = perfetto_url(server.server_port, name, visible_ns)
         say(url)
-        if open_browser and has_display() and not webbrowser.open(url):
-            say("no browser could be opened: open the address above in one on this machine")
+        say(_what_to_do(url, server.server_port, open_browser=open_browser))
         ends_s = time.monotonic() + patience_s
         while not server.is_done and (left_s := ends_s - time.monotonic()) > 0:
             server.timeout = left_s
             server.handle_request()
     return server.is_done
+
+
+def _what_to_do(url: str, port: int, *, open_browser: bool) -> str:
+    """Open the address where a user would see it, and say how it gets to the trace."""
+    if not has_display():
+        forward = f"ssh -L {port}:{HOST}:{port} {socket.gethostname()}"
+        return f"no display here; from your machine: {visible(forward)}, and open the address within a minute"
+    if open_browser and webbrowser.open(url):
+        return "waiting for the browser to fetch the trace"
+    return "open the address in a browser on this machine within a minute"
 
 
 def has_display() -> bool:

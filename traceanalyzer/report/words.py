@@ -57,6 +57,7 @@ _CALL_VERSION = re.compile(r"_v\d{4,}$")  # nsys: cudaLaunchKernel_v7000
 _RETURN_TYPE = re.compile(r"^(?:void|std::enable_if<.*?>::type) ")
 # nsys writes template arguments as `(int)128, void f<…>`.
 _CAST = re.compile(r"\((?:unsigned |long )*(?:int|long|short|char|bool)\)(?=-?\d)|(?<=[<, ])void (?=\w)")
+_BUCKET_ID = re.compile(r"\b(?:host|dev|edge)\.\w+")
 _NAMESPACE = re.compile(r"(?:\(anonymous namespace\)|\b\w+)::")
 _ENDINGS = re.compile(r"(?:\.pt\.trace|\.trace)?\.(?:json|sqlite|nsys-rep)(?:\.gz)?$")
 
@@ -64,6 +65,11 @@ _ENDINGS = re.compile(r"(?:\.pt\.trace|\.trace)?\.(?:json|sqlite|nsys-rep)(?:\.g
 def bucket_words(bucket: str) -> str:
     """Say what a bucket of the time ledger means; one that has no words is shown by its name."""
     return BUCKET_WORDS.get(bucket, bucket)
+
+
+def with_bucket_words(text: str) -> str:
+    """Return a bucket, or a text that names buckets, with what each means in their place."""
+    return BUCKET_WORDS.get(text) or _BUCKET_ID.sub(lambda match: bucket_words(match[0]), text)
 
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:
@@ -165,7 +171,7 @@ def value_words(column: str, value: Any) -> str:
     if value is None:
         return "–"
     if isinstance(value, str):
-        return name_words(value)
+        return bucket_words(value) if column == "bucket" else name_words(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
     if column == "at_ms":

@@ -34,7 +34,7 @@ class Answers:
     folders: ServedFolders
 
     def runs(self) -> str:
-        """List what the served folders hold: traces, and folders of traces."""
+        """List the files and folders in the served folders: each may be a run, a trace or a folder of traces."""
         runs = self.folders.runs()
         left_out = len(runs) - MOST_RUNS
         return bounded(

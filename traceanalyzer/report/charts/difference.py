@@ -20,7 +20,7 @@ from traceanalyzer.report.charts.svg import (
     words,
     words_px,
 )
-from traceanalyzer.report.words import duration
+from traceanalyzer.report.words import duration, told_apart
 
 ROW_PX = 30
 BAR_PX = 22
@@ -132,6 +132,7 @@ def capture_dots(captures: Sequence[CaptureSteps], says: str, *, width: int = WI
     low, high, marks = _axis(min(times), max(times))
     scale = (width - left - 2 * GAP_PX - DOT_PX) / max(high - low, 1)
     height = row_px * len(captures)
+    names = _fitted_apart([item.name for item in captures], left - GAP_PX / 2)
     shapes = []
     for mark in marks:
         x = left + GAP_PX + (mark - low) * scale
@@ -143,7 +144,7 @@ def capture_dots(captures: Sequence[CaptureSteps], says: str, *, width: int = WI
     for at, item in enumerate(captures):
         y = at * row_px + row_px / 2
         token = "dev-unknown" if item.is_base else "compute"
-        shapes.append(words(left - GAP_PX / 2, y + 5, fitted(item.name, left - GAP_PX / 2), anchor="end"))
+        shapes.append(words(left - GAP_PX / 2, y + 5, names[at], anchor="end"))
         for time in item.steps_ns:
             shapes.append(
                 f'<circle class="f-{token}" cx="{left + GAP_PX + (time - low) * scale:.1f}" cy="{y:g}" r="{DOT_PX}" '
@@ -152,6 +153,14 @@ def capture_dots(captures: Sequence[CaptureSteps], says: str, *, width: int = WI
         x = left + GAP_PX + (item.mean_ns - low) * scale
         shapes.append(line(x, y - 11, x, y + 11, tone="text"))
     return drawing(width, height + 22, says, shapes, alone=alone)
+
+
+def _fitted_apart(names: Sequence[str], room_px: float) -> list[str]:
+    """Return names cut to their room, those that begin alike where they begin to differ."""
+    letters = max(map(len, names))
+    while letters > 1 and any(words_px(name, 13) > room_px for name in told_apart(names, letters)):
+        letters -= 1
+    return told_apart(names, letters)
 
 
 def _axis(least: float, most: float) -> tuple[float, float, list[float]]:

@@ -115,9 +115,9 @@ def _key(low: float, high: float, y: float, unit: str, width: int) -> list[str]:
         for at, color in enumerate(RAMP)
     ]
     words_left = words(LEFT_PX + 16, y + 13, _said(low, unit), tone="dim", anchor="end", size=11)
-    said = fitted(
-        f"{_said(high, unit)}   darker is slower; bars at the right: mean of a rank", width - LEFT_PX - 156, 11
-    )
+    room = width - LEFT_PX - 156
+    wordings = [f"{_said(high, unit)}   darker is slower{more}" for more in ("; bars at the right: mean of a rank", "")]
+    said = next((words for words in wordings if words_px(words, 11) <= room), fitted(wordings[-1], room, 11))
     return [*boxes, words_left, words(LEFT_PX + 152, y + 13, said, tone="dim", size=11)]
 
 

@@ -36,10 +36,12 @@ def sentence(diff: Diff) -> str:
     times = f"{duration(diff.base_ns)} → {duration(diff.new_ns)} {unit}"
     if diff.judgement.verdict == "same" and diff.delta_ns == 0:
         return f"{times}: same."
+    # What blocks a verdict leaves no change to name and nothing to explain.
+    if diff.judgement.verdict == "not comparable":
+        return f"{times}: not comparable."
     share = f" ({change(diff.delta_ns / diff.base_ns)})" if diff.base_ns else ""
     row = diff.ledger[0] if diff.ledger else None
-    # What blocks a verdict leaves nothing to explain.
-    if row is None or diff.judgement.verdict == "not comparable" or not row.delta_ns:
+    if row is None or not row.delta_ns:
         return f"{times}{share}: {diff.judgement.verdict}."
     words = f"{bucket_words(row.bucket)} {signed_duration(row.delta_ns)}"
     return f"{times}{share}: {diff.judgement.verdict}. Largest change: {words}."

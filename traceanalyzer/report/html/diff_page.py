@@ -91,9 +91,16 @@ def _numbers(diff: Diff) -> Part:
         Tile(side, duration(ns), counted(len(captures), "capture"))
         for side, ns, captures in (("Base", diff.base_ns, diff.base), ("New", diff.new_ns, diff.new))
     ]
+    return Part(
+        "numbers", "", filled("numbers.html", {"tiles": [*sides, _difference_tile(diff), _findings_tile(diff)]})
+    )
+
+
+def _difference_tile(diff: Diff) -> Tile:
+    if diff.judgement.verdict == "not comparable":
+        return Tile("Difference", "–", "not comparable")
     share = change(diff.delta_ns / diff.base_ns) if diff.base_ns else "–"
-    difference = Tile("Difference", share, f"{signed_duration(diff.delta_ns)} {unit_words(diff)}")
-    return Part("numbers", "", filled("numbers.html", {"tiles": [*sides, difference, _findings_tile(diff)]}))
+    return Tile("Difference", share, f"{signed_duration(diff.delta_ns)} {unit_words(diff)}")
 
 
 def _findings_tile(diff: Diff) -> Tile:

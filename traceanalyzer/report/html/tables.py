@@ -9,7 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 from traceanalyzer.report.html.markup import filled, shown_name
-from traceanalyzer.report.words import duration, name_words, percent, size
+from traceanalyzer.report.words import duration, name_words, percent, size, told_apart
 
 MOST_ROWS = 200
 # So many are seen at a glance, and need no filter.
@@ -27,6 +27,7 @@ class PageColumn:
     title: str
     key: str
     form: str  # name, text, count, number, time, bytes, rate or share
+    letters: int = 0  # of names: where longer ones that begin alike are cut, to be told apart
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Cell:
     order: int | float | None = None
     title: str = ""
     share: float | None = None
+    is_name: bool = False  # of something: it breaks at its joints
 
 
 def table_markup(
@@ -49,7 +51,7 @@ def table_markup(
     longest: int,
 ) -> Markup:
     """Return rows as a table with a filter; `more` says what is left out of it, `longest` is where names are cut."""
-    cells = [[_cell(column.form, row[column.key], longest) for column in columns] for row in rows]
+    cells = list(zip(*(_column(column, [row[column.key] for row in rows], longest) for column in columns), strict=True))
     values = {
         "id": id_,
         "title": title,
@@ -61,12 +63,18 @@ def table_markup(
     return filled("table.html", values)
 
 
+def _column(column: PageColumn, values: Sequence[Any], longest: int) -> list[Cell]:
+    if column.form != "name":
+        return [_cell(column.form, value, longest) for value in values]
+    wholes = [shown_name(value, longest) for value in values]
+    shown = told_apart([name_words(whole) for whole in wholes], column.letters or LONGEST_CELL)
+    return [
+        Cell(words, title=whole if whole != words else "", is_name=column.letters > 0)
+        for words, whole in zip(shown, wholes, strict=True)
+    ]
+
+
 def _cell(form: str, value: Any, longest: int) -> Cell:
-    if form == "name":
-        whole = shown_name(value, longest)
-        short = name_words(whole)
-        words = short if len(short) <= LONGEST_CELL else short[: LONGEST_CELL - 1] + "…"
-        return Cell(words, title=whole if whole != words else "")
     if value is None:
         return Cell("–", order=-1 if form != "text" else None)
     if form == "text":

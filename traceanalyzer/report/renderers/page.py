@@ -49,7 +49,10 @@ class Page:
 
     def __init__(self, stream: TextIO) -> None:
         width = None if stream.isatty() or os.environ.get("COLUMNS") else PIPE_WIDTH
-        self._console = _Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
+        # In a notebook, rich would show each line as an output of its own and write nothing into the stream.
+        self._console = _Console(
+            file=stream, width=width, highlight=False, markup=False, emoji=False, force_jupyter=False
+        )
         self.width = max(NARROWEST, min(self._console.width, WIDEST))
         self._console.width = self.width  # COLUMNS=0 would leave no room for anything
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from string import Formatter
 from typing import Any
 
+from traceanalyzer.report.words import with_bucket_words
+
 # A wider number is no number for people, and a width of a billion is memory for a billion characters.
 MAX_WIDTH = 40
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -43,7 +45,7 @@ def render(template: str, values: Mapping[str, Any]) -> str:
 
 
 def format_value(value: Any, spec: str) -> str:
-    """Return a value in a Python format, or as `bytes` (binary units) or `dur` (nanoseconds for people).
+    """Return a value in a Python format, or as `bytes` (binary units), `dur` (nanoseconds) or `bucket` for people.
 
     Behind a space and with a bar between them, a format names what is counted: of one, and of any other number.
     """
@@ -58,6 +60,8 @@ def format_value(value: Any, spec: str) -> str:
         return _bytes(float(value))
     if spec == "dur":
         return _duration(float(value))
+    if spec == "bucket":
+        return with_bucket_words(str(value))
     # Thousands are separated as in tables.
     text = format(value, f",{spec}" if spec.startswith(".") and spec.endswith("f") else spec)
     return text.replace("%", " %") if spec.endswith("%") else text

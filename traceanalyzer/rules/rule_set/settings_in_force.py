@@ -86,7 +86,7 @@ def _of_project(project: Settings, rules: dict[str, Rule]) -> Iterator[Setting]:
     for key, value in project.params.items():
         rule, _, name = key.partition(".")
         default = str(rules[rule].params[name].default)
-        yield Setting(f"rules.{key}", str(value), default, project.reasons.get(rule), origin)
+        yield Setting(f"rules.{rule}.params.{name}", str(value), default, project.reasons.get(rule), origin)
     for rule, reason in project.switched_off.items():
         yield Setting(f"rules.{rule}.enabled", "false", "true", reason, origin)
     for known in project.suppressions:

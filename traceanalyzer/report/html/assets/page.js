@@ -34,7 +34,23 @@ function startTheme() {
     tell();
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", tell);
+  startPrinting();
   tell();
+}
+
+// Paper is light, also what is drawn on a canvas.
+function startPrinting() {
+  let theme;
+  const draw = () => onTheme.forEach((drawn) => drawn());
+  addEventListener("beforeprint", () => {
+    theme = root.dataset.theme;
+    root.dataset.theme = "light";
+    draw();
+  });
+  addEventListener("afterprint", () => {
+    if (theme) root.dataset.theme = theme; else delete root.dataset.theme;
+    draw();
+  });
 }
 
 function startCopying() {

@@ -137,7 +137,10 @@ def _table(evidence: Evidence, excerpts: dict[int, int]) -> EvidenceTable:
     shown = telling_columns(evidence, rows)
     shared = [i for i in shown if len(rows) > 1 and len({row[i] for row in rows}) == 1 and isinstance(rows[0][i], str)]
     shown = [i for i in shown if i not in shared]
-    note = " · ".join(f"{column_words(evidence.columns[i])} {shown_name(str(rows[0][i]))}" for i in shared)
+    note = " · ".join(
+        f"{column_words(evidence.columns[i])} {shown_name(value_words(evidence.columns[i], rows[0][i]))}"
+        for i in shared
+    )
     if len(shown) > MOST_COLUMNS:
         kept = [i for i in shown if evidence.columns[i] in _FIRST_COLUMNS]
         shown = sorted(kept + [i for i in shown if i not in kept][: MOST_COLUMNS - len(kept)])

@@ -14,7 +14,7 @@ from traceanalyzer.report.html.markup import filled
 from traceanalyzer.report.html.source import PageSource
 from traceanalyzer.report.html.tables import MOST_ROWS, PageColumn, table_markup
 from traceanalyzer.report.verdict import compute_share
-from traceanalyzer.report.words import counted, duration, listed, percent
+from traceanalyzer.report.words import bucket_words, counted, duration, listed, percent
 
 LEAST_RANKS = 2
 # More steps than these are put together in the picture; the slowest of each group is kept.
@@ -22,6 +22,8 @@ MOST_STEPS = 256
 NAMED = 3
 # Ranks that differ by less are alike.
 ALIKE_SHARE = 0.01
+# What takes less of the run is not said of the rank that it waits for.
+LEAST_TOLD_SHARE = 0.01
 
 _COLUMNS = (
     PageColumn("rank", "rank", "count"),
@@ -66,7 +68,7 @@ def section(source: PageSource) -> Part | None:
     apart = means[order[0]] > (1 + ALIKE_SHARE) * sorted(means)[len(means) // 2]
     slowest = known.ranks[order[0]] if apart else None
     values = {
-        "outlier": _outlier_words(source, known, order[0]) if apart else _alike(means),
+        "outlier": _outlier_words(source, known, order[0]) if apart else alike_words(known.ranks, means),
         **_drawings(known, means, says, slowest),
         "named": words,
     }
@@ -159,12 +161,22 @@ def _outlier_words(source: PageSource, known: RankTimes, slowest: int) -> str:
     run = source.diagnosis.run_ledger
     if run is not None and run.ranks and run.window_ns:
         rank, dur_ns = run.ranks[0]
-        words += f" The run waits most for rank {rank}: {percent(dur_ns / run.window_ns)} of its time."
+        words += f" The run waits most for rank {rank}: {percent(dur_ns / run.window_ns)} of its time"
+        spent = [(row["bucket"], row["dur_ns"] / run.window_ns) for row in source.rows("waited_for", [rank])]
+        told = [f"{bucket_words(bucket)} {percent(share)}" for bucket, share in spent if share >= LEAST_TOLD_SHARE]
+        words += f" ({listed(told)})." if told else "."
     return words
 
 
-def _alike(means: Sequence[float]) -> str:
-    return f"All ranks work about as long: {duration(min(means))} to {duration(max(means))} a step."
+def alike_words(ranks: Sequence[int], means: Sequence[float]) -> str:
+    """Say how long ranks work of which none works longer than the median; one of them may still work shorter."""
+    median, least = sorted(means)[len(means) // 2], min(means)
+    if least >= (1 - ALIKE_SHARE) * median:
+        ends = " to ".join(dict.fromkeys(map(duration, (least, max(means)))))
+        return f"All ranks work about as long: {ends} a step."
+    under = percent(1 - least / median)
+    words = f"Rank {ranks[means.index(least)]} works shortest before it waits: {duration(least)} a step"
+    return f"{words}, {under} under the median rank; no rank works much longer than that."
 
 
 def _mean(values: Sequence[float | None]) -> float:

@@ -19,7 +19,7 @@ LEAST_POINTS = 3
 # An operator with less of the time of all of them is not drawn.
 LEAST_SHARE = 0.001
 _COLUMNS = (
-    PageColumn("operator", "operator", "name"),
+    PageColumn("operator", "operator", "name", letters=29),
     PageColumn("input shapes", "input_shapes", "name"),
     PageColumn("calls", "call_count", "count"),
     PageColumn("total", "dur_ns", "time"),

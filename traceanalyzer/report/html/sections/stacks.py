@@ -16,7 +16,7 @@ MOST_ROWS = 30
 # Fewer frames are no graph.
 LEAST_FRAMES = 3
 _COLUMNS = (
-    PageColumn("frame", "name", "name"),
+    PageColumn("frame", "name", "name", letters=40),
     PageColumn("by itself, host", "self_ns", "time"),
     PageColumn("on the host", "host_ns", "time"),
     PageColumn("launched work", "device_ns", "time"),

@@ -18,7 +18,7 @@ Row = Mapping[str, Any]
 def kernels(source: PageSource) -> Part | None:
     """Return the kernels of the analysis windows by their time."""
     columns = (
-        PageColumn("kernel", "name", "name"),
+        PageColumn("kernel", "name", "name", letters=54),
         PageColumn("class", "class", "text"),
         PageColumn("calls", "launch_count", "count"),
         PageColumn("total", "sum_ns", "time"),
@@ -33,7 +33,7 @@ def kernels(source: PageSource) -> Part | None:
 def operators(source: PageSource) -> Part | None:
     """Return the framework's operators by what they alone take on the device."""
     columns = (
-        PageColumn("operator", "name", "name"),
+        PageColumn("operator", "name", "name", letters=40),
         PageColumn("input shapes", "input_shapes", "name"),
         PageColumn("calls", "call_count", "count"),
         PageColumn("on the host", "host_sum_ns", "time"),
@@ -48,7 +48,7 @@ def operators(source: PageSource) -> Part | None:
 def modules(source: PageSource) -> Part | None:
     """Return the layers of the model: modules of one class at one place together, with those inside."""
     columns = (
-        PageColumn("module", "class", "name"),
+        PageColumn("module", "class", "name", letters=40),
         PageColumn("inside", "inside", "name"),
         PageColumn("modules", "module_count", "count"),
         PageColumn("calls", "call_count", "count"),
