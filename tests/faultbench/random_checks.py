@@ -32,7 +32,7 @@ REMOVED: Mapping[str, tuple[str, ...]] = {
     "alloc-in-steady-state": ("host.alloc",),
     "alloc-retry": ("host.alloc",),
     "h2d-exposed": ("dev.h2d",),
-    "weight-streaming": ("dev.h2d",),
+    "weight-streaming": ("dev.h2d", "host.memcpy_block"),
     "comm-blocking": ("dev.comm_transfer",),
 }
 

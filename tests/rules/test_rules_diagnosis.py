@@ -225,7 +225,7 @@ def test_a_fix_that_makes_the_window_longer_after_others_is_said_to_and_the_orde
     con = engine.connect_tables(run.canonical_tables(), readers=readers(RULES))
     diagnosis = diagnose(con, RULES)
     (plan,) = diagnosis.plans
-    assert [fix.rule for fix in plan.fixes] == ["sampling-sync", "h2d-exposed"]
+    assert [fix.rule for fix in plan.fixes] == ["sync-in-step", "h2d-exposed"]
     ((first, last),) = con.execute("SELECT min(step), max(step) + 1 FROM attribution.steps WHERE kept").fetchall()
     savings = [run.true_saving(*causes, first_step=first, last_step=last) for causes in (("host.sync",), BOTH)]
     assert savings[1] < savings[0] - 0.03 * plan.window_ns

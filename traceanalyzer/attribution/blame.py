@@ -10,7 +10,12 @@ import pyarrow.compute as pc
 
 from traceanalyzer.attribution.records.host_slices import HostSlices
 from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW, Texts, named, optional
-from traceanalyzer.attribution.vocabulary.buckets import Ints
+from traceanalyzer.attribution.vocabulary.buckets import CODE, HOST, Ints
+
+_HOST_BUCKETS = np.asarray([CODE[name] for name in HOST])
+# Other tools than PyTorch give the ranges that they write no category.
+_RANGES = ("annotation", "other")
+_STEP = "ProfilerStep#"
 
 if TYPE_CHECKING:
     from traceanalyzer.attribution.attributed_device import AttributedDevice
@@ -44,6 +49,11 @@ class Blames:
             _names(slices, np.where(of_slice, _own_or_around(slices, slice_row, c, m), a))
             for a, m, c in zip(around, mine, ("cpu_op", "annotation", "python"), strict=True)
         ]
+        is_bare = (blame == NO_ROW) & np.isin(device.ledger.bucket[rows], _HOST_BUCKETS)
+        bare = np.flatnonzero(is_bare)
+        annotation = np.full(len(rows), NO_ROW)
+        annotation[bare] = _annotations_at(device, rows[bare])
+        names[1] = pc.coalesce(names[1], _names(slices, annotation))
         op_names = ops.name.take(optional(np.where(of_op, op_row, NO_ROW)))
         event_id = np.where(of_op, ops.op_id[op_row], NO_ROW)
         if slices.count:
@@ -56,6 +66,36 @@ class Blames:
             annotation=names[1],
             python=names[2],
         )
+
+
+def _annotations_at(device: AttributedDevice, rows: Ints) -> Ints:
+    """Return the innermost annotation around the launching thread in the middle of rows with nothing else recorded."""
+    ops, slices, ledger = device.ops, device.slices, device.ledger
+    found = np.full(len(rows), NO_ROW)
+    if not len(rows) or not slices.count:
+        return found
+    linked = np.flatnonzero(ops.linked)
+    starts = ops.start[linked]
+    order = np.argsort(starts, kind="stable")
+    following = np.searchsorted(starts[order], ledger.start[rows] + ledger.dur[rows])
+    known = np.flatnonzero(following < len(linked))
+    thread = ops.launch_thread[linked[order[following[known]]]]
+    middle = (ledger.start[rows] + ledger.dur[rows] // 2)[known]
+    is_annotation = slices.flags(
+        [c in _RANGES and not n.startswith(_STEP) for c, n in zip(slices.categories, slices.names, strict=True)]
+    )
+    for one in np.unique(thread).tolist():
+        first, last = np.searchsorted(slices.thread, [one, one + 1])
+        mine = np.flatnonzero(thread == one)
+        at = first + np.searchsorted(slices.start[first:last], middle[mine], side="right") - 1
+        at = np.where(at >= first, at, NO_ROW)
+        while True:
+            further = (at != NO_ROW) & (~is_annotation[at] | (slices.end[at] <= middle[mine]))
+            if not further.any():
+                break
+            at[further] = slices.parent[at[further]]
+        found[known[mine]] = at
+    return found
 
 
 def _own_or_around(slices: HostSlices, rows: Ints, category: str, around_id: Ints) -> Ints:

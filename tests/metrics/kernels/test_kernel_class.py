@@ -50,7 +50,31 @@ NAMES = [
         "void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, cutlass::bfloat16_t>>",
         ("attention", "bf16", "yes"),
     ),
+    # Libraries of quantized weights without a namespace: these are no kernels of the program's own.
+    (
+        "void kgemm_4bit_inference_naive<__nv_bfloat16, 128, 16>(int, int, int, __nv_bfloat16*, unsigned char*)",
+        ("gemv", "bf16", "no"),
+    ),
+    (
+        "void gemm_half_q_half_kernel<4, true, false>(__half const*, unsigned int const*, unsigned int const*)",
+        ("gemm", "fp16", "unknown"),
+    ),
+    (
+        "void at::native::(anonymous namespace)::conv_depthwise2d_grad_weight_kernel<float, int>(at::Accessor<float>)",
+        ("conv", "fp32", "no"),
+    ),
+    (
+        "void RNN_blockPersist_fp_LSTM<float, float, float, float, (cudnnRNNBiasMode_t)2, 16, 64>(PersistentRNN)",
+        ("gemm", "fp32", "unknown"),
+    ),
     # No matrix products, whatever their names hold.
+    ("void kOptimizerStatic8bit2StateBlockwise<float, 0, 256, 1>(float*, float*, float)", ("optimizer", None, None)),
+    (
+        "void flashinfer::BatchQKApplyRotaryPosIdsCosSinCacheKernel<true, 128u>(__nv_bfloat16*)",
+        ("elementwise", None, None),
+    ),
+    ("void elemWiseRNNcell<__half, __half, float, (cudnnRNNMode_t)2>(int, int)", ("elementwise", None, None)),
+    ("at::native::xpu::ReduceKernel<1, at::native::xpu::ReduceOp>", ("reduce", None, None)),
     ("void fbgemm_gpu::permute_2D_data_kernel<false, int, int>(int)", ("other", None, None)),
     ("void vllm::reshape_and_cache_flash_kernel<__hip_bfloat16>(int)", ("copy", None, None)),
     ("void cudnn::ops::nchwToNhwcKernel<float, float, float, false, true>(int)", ("copy", None, None)),

@@ -24,7 +24,7 @@ _API_STATES = (
 _SLICE_STATES = (
     (
         r"^enumerate\(Data(Loader|Pipe)\)#|utils/data/(dataloader|_utils/fetch)\.py\(\d+\): (__next__|fetch|_next_data)"
-        r"|^(?!aten::)(?i:.*\b(data_?load(er|ing)?|(next|load|get|fetch)_batch|load_data)\b)",
+        r"|^IteratorGetNext|^(?!aten::)(?i:.*\b(data_?load(er|ing)?|(next|load|get|fetch)_batch|load_data)\b)",
         "host.dataloader",
     ),
     (r"(?i)tokeniz(e|er|ation|ing)\b|/tokenization_|batch_decode|tokenizers/", "host.tokenize"),

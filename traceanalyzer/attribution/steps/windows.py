@@ -26,8 +26,13 @@ MAX_LATENCY_NS = 20_000
 
 _MODE_QUERY = """
 SELECT
-  COUNT_IF(STARTS_WITH(name, 'autograd::engine::evaluate_function') OR STARTS_WITH(name, 'Optimizer.step#')) > 0
-    AS trains,
+  COUNT_IF(
+    STARTS_WITH(name, 'autograd::engine::evaluate_function') OR STARTS_WITH(name, 'Optimizer.step#')
+    OR (
+      category = 'cpu_op' AND CONTAINS(name, 'ackward')
+      AND REGEXP_MATCHES(name, 'Backward[0-9]*$|^aten::[a-z0-9_]+_backward')
+    )
+  ) > 0 AS trains,
   COUNT_IF(category = 'cpu_op' OR STARTS_WITH(name, 'execute_context_') OR STARTS_WITH(name, 'step[')) > 0 AS operates
 FROM canonical.host_slices
 WHERE trace_id = $trace_id

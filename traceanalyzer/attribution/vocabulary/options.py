@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 
-STEP_PATTERN = r"^(ProfilerStep#\d+|(train_?)?(step|iter|iteration|batch)[ _#:-]?\d+|execute_context_.*|step\[.*\])$"
+STEP_PATTERN = (
+    r"^(ProfilerStep#\d+|(train_?)?(step|iter|iteration|batch)[ _#:-]?\d+|execute_context_.*|step\[.*\]"
+    r"|(\[Executor\] )?_forward_step \d+:.*)$"
+)
 
 
 @dataclass(frozen=True)

@@ -180,6 +180,7 @@ class Assembler:
     def _link_gpu_ops(self) -> None:
         """Write GPU work beside its links; one query for both would hold joins and rows in memory at once."""
         self._database.execute("SET preserve_insertion_order = false")  # the order of rows comes from the queries
+        self._database.execute(sql("device_tracks"), self._parameters("device_tracks"))
         groups = _process_groups(self._parts.document.metadata)
         self._database.register("process_groups", pa.Table.from_pylist(groups, _GROUP_SCHEMA))
         links = self._query("gpu_links").to_arrow_table()
@@ -213,9 +214,10 @@ class Assembler:
         names = self._database.execute("SELECT DISTINCT unnest([process_name, pid]) FROM threads").fetchall()
         processes = [name for (name,) in names if name is not None]
         has_pytorch_events: bool = self._query("pytorch_events").fetchall()[0][0]
-        by_pytorch = is_of_pytorch(self._parts.document.metadata, devices) or has_pytorch_events
+        metadata = self._parts.document.metadata
+        by_pytorch = is_of_pytorch(metadata, devices, processes) or has_pytorch_events
         framework = recognise_framework(self._database, self._sink, processes, by_pytorch=by_pytorch)
-        return Program(name_recorder(processes, framework, by_pytorch=by_pytorch), framework)
+        return Program(name_recorder(processes, framework, by_pytorch=by_pytorch), framework, processes)
 
     def _recorded(self) -> dict[str, bool]:
         if not self._kinds - {"gpu"}:

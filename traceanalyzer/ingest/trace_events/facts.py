@@ -48,11 +48,12 @@ class Program:
 
     recorder: str
     framework: str | None
+    processes: Sequence[str]
 
 
-def is_of_pytorch(metadata: dict[str, Any], devices: Sequence[object]) -> bool:
-    """Return whether PyTorch's profiler wrote the file, by its keys and devices."""
-    return bool(_KINETO_KEYS & metadata.keys() or devices)
+def is_of_pytorch(metadata: dict[str, Any], devices: Sequence[object], processes: Iterable[str]) -> bool:
+    """Return whether PyTorch's profiler wrote the file, by its keys, or its devices where nobody else's names stand."""
+    return bool(_KINETO_KEYS & metadata.keys()) or (bool(devices) and not any(map(_XLA_PROCESS.match, processes)))
 
 
 def name_recorder(processes: Iterable[str], framework: str | None, *, by_pytorch: bool) -> str:
@@ -153,7 +154,7 @@ def describe_trace(
     return {
         "trace": path.name,
         "path": str(path),
-        "format": "kineto" if is_of_pytorch(metadata, devices) else "chrome",
+        "format": "kineto" if is_of_pytorch(metadata, devices, program.processes) else "chrome",
         "recorder": program.recorder,
         "framework": program.framework,
         "producer": _producer(metadata),

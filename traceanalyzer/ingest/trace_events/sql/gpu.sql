@@ -12,7 +12,9 @@ WITH parsed AS (
               "warps per SM": "VARCHAR", "est. achieved occupancy %": "VARCHAR", "Collective name": "VARCHAR",
               "Process Group Name": "VARCHAR", "Process Group ID": "VARCHAR", "Process Group Description": "VARCHAR",
               "Group size": "VARCHAR", "Process Group Ranks": "VARCHAR", "dtype": "VARCHAR",
-              "In msg nelems": "VARCHAR", "Out msg nelems": "VARCHAR", "Seq": "VARCHAR"}'
+              "In msg nelems": "VARCHAR", "Out msg nelems": "VARCHAR", "Seq": "VARCHAR", "correlation_id": "VARCHAR",
+              "cuda_graph_id": "VARCHAR", "cuda_graph_node_id": "VARCHAR", "kernel_details": "VARCHAR",
+              "memcpy_details": "VARCHAR", "memset_details": "VARCHAR"}'
         ) AS known
     FROM chunk
     WHERE class = 'gpu' AND loss IS NULL
@@ -20,17 +22,25 @@ WITH parsed AS (
 launches AS (
     SELECT
         *,
-        launchable(coalesce(known.grid, known."grid dim")) AS grid,
-        launchable(coalesce(known.block, known."block dim")) AS block,
+        -- XLA: 'regs:32 static_shared:0 dynamic_shared:0 grid:64,1,1 block:128,1,1' or 'kind_src:pageable size:64'.
+        coalesce(known.kernel_details, known.memcpy_details, known.memset_details) AS details,
+        launchable(coalesce(known.grid, known."grid dim", sides_of(regexp_extract(details, '\bgrid:([\d,]+)', 1))))
+            AS grid,
+        launchable(coalesce(known.block, known."block dim", sides_of(regexp_extract(details, '\bblock:([\d,]+)', 1))))
+            AS block,
         coalesce(known."External id", args ->> '$."external id"') AS external_text,
         TRY_CAST(known.device AS INTEGER) AS known_device,
         TRY_CAST(known.stream AS BIGINT) AS known_stream,
         TRY_CAST(known.context AS BIGINT) AS context,
-        TRY_CAST(known.correlation AS BIGINT) AS correlation,
-        TRY_CAST(known."graph id" AS BIGINT) AS graph_id,
-        TRY_CAST(known."graph node id" AS BIGINT) AS graph_node_id,
-        memory_size(TRY_CAST(known.bytes AS BIGINT)) AS size_bytes,
-        TRY_CAST(known."registers per thread" AS INTEGER) AS registers_per_thread,
+        coalesce(known.correlation, known.correlation_id) AS correlation_text,
+        TRY_CAST(correlation_text AS BIGINT) AS correlation,
+        TRY_CAST(coalesce(known."graph id", nullif(known.cuda_graph_id, '0')) AS BIGINT) AS graph_id,
+        TRY_CAST(coalesce(known."graph node id", known.cuda_graph_node_id) AS BIGINT) AS graph_node_id,
+        coalesce(known.bytes, nullif(regexp_extract(details, '\b(?:size|num_bytes):(\d+)', 1), '')) AS bytes_text,
+        memory_size(TRY_CAST(bytes_text AS BIGINT)) AS size_bytes,
+        coalesce(known."registers per thread", nullif(regexp_extract(details, '\bregs:(\d+)', 1), ''))
+            AS registers_text,
+        TRY_CAST(registers_text AS INTEGER) AS registers_per_thread,
         at_most(TRY_CAST(known."shared memory" AS BIGINT), 2147483647) AS shared_memory_bytes,
         finite(known."blocks per SM") AS blocks_per_sm,
         finite(known."warps per SM") AS warps_per_sm,
@@ -51,6 +61,7 @@ typed AS (
 SELECT
     $base + position AS event_id,
     coalesce(known_device, TRY_CAST(pid AS INTEGER)) AS device,
+    CASE WHEN details IS NOT NULL THEN pid END AS track_pid,
     coalesce(known_stream, TRY_CAST(regexp_extract(tid, '\d+') AS BIGINT)) AS stream,
     context,
     kind,
@@ -65,17 +76,25 @@ SELECT
     size_bytes,
     CASE
         WHEN kind <> 'memcpy' THEN NULL
-        WHEN regexp_matches(name, 'HtoD|HostToDevice') THEN 'HtoD'
-        WHEN regexp_matches(name, 'DtoH|DeviceToHost') THEN 'DtoH'
-        WHEN regexp_matches(name, 'DtoD|DeviceToDevice') THEN 'DtoD'
-        WHEN regexp_matches(name, 'PtoP|PeerToPeer') THEN 'PtoP'
-        WHEN regexp_matches(name, 'HtoH|HostToHost') THEN 'HtoH'
+        WHEN regexp_matches(name, 'HtoD|H2D|HostToDevice') THEN 'HtoD'
+        WHEN regexp_matches(name, 'DtoH|D2H|DeviceToHost') THEN 'DtoH'
+        WHEN regexp_matches(name, 'DtoD|D2D|DeviceToDevice') THEN 'DtoD'
+        WHEN regexp_matches(name, 'PtoP|P2P|PeerToPeer') THEN 'PtoP'
+        WHEN regexp_matches(name, 'HtoH|H2H|HostToHost') THEN 'HtoH'
     END AS copy_kind,
     CASE
-        WHEN kind = 'memcpy' THEN nullif(lower(regexp_extract(name, '\((\w+) ?-> ?(\w+)\)', 1)), '')
+        WHEN kind = 'memcpy'
+        THEN coalesce(
+            nullif(lower(regexp_extract(name, '\((\w+) ?-> ?(\w+)\)', 1)), ''),
+            nullif(regexp_extract(details, '\bkind_src:(\w+)', 1), '')
+        )
     END AS src_kind,
     CASE kind
-        WHEN 'memcpy' THEN nullif(lower(regexp_extract(name, '\((\w+) ?-> ?(\w+)\)', 2)), '')
+        WHEN 'memcpy'
+        THEN coalesce(
+            nullif(lower(regexp_extract(name, '\((\w+) ?-> ?(\w+)\)', 2)), ''),
+            nullif(regexp_extract(details, '\bkind_dst:(\w+)', 1), '')
+        )
         WHEN 'memset' THEN nullif(lower(regexp_extract(name, '\((\w+)\)', 1)), '')
     END AS dst_kind,
     grid[1] AS grid_x,
@@ -99,9 +118,9 @@ SELECT
     out_elements,
     comm_seq,
     is_lost(known.device, known_device) + is_lost(known.stream, known_stream) + is_lost(known.context, context)
-        + is_lost(known.correlation, correlation) + is_lost(external_text, external_id)
+        + is_lost(correlation_text, correlation) + is_lost(external_text, external_id)
         + is_lost(known."graph id", graph_id) + is_lost(known."graph node id", graph_node_id)
-        + is_lost(known.bytes, size_bytes) + is_lost(known."registers per thread", registers_per_thread)
+        + is_lost(bytes_text, size_bytes) + is_lost(registers_text, registers_per_thread)
         + is_lost(known."shared memory", shared_memory_bytes) + is_lost(known."blocks per SM", blocks_per_sm)
         + is_lost(known."warps per SM", warps_per_sm)
         + is_lost(known."est. achieved occupancy %", occupancy_percent) + is_lost(known."Group size", group_size)

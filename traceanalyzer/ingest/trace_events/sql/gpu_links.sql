@@ -4,8 +4,9 @@
 -- around the operator. The first call and the innermost slice are aggregated as one number of fixed size
 -- (time or depth, then the id): states of fixed size can spill to disk, rows cannot.
 WITH ops AS (
-    SELECT event_id, device, stream, start_ns, correlation, external_id
-    FROM read_parquet($gpu)
+    SELECT event_id, coalesce(tracks.device, gpu.device) AS device, stream, start_ns, correlation, external_id
+    FROM read_parquet($gpu) AS gpu
+    LEFT JOIN device_tracks AS tracks ON tracks.pid = gpu.track_pid
     WHERE NOT (start_ns = 0 AND $drop_zero)
 ),
 first_calls AS (

@@ -6,8 +6,8 @@ WITH parsed AS (
             WHEN category NOT IN ('python', 'overhead')
             THEN from_json(
                 args,
-                '{"correlation": "VARCHAR", "External id": "VARCHAR", "Sequence number": "VARCHAR",
-                  "Fwd thread id": "VARCHAR", "Input Dims": "VARCHAR"}'
+                '{"correlation": "VARCHAR", "correlation_id": "VARCHAR", "External id": "VARCHAR",
+                  "Sequence number": "VARCHAR", "Fwd thread id": "VARCHAR", "Input Dims": "VARCHAR"}'
             )
         END AS known
     FROM chunk
@@ -25,7 +25,8 @@ completed AS (
 typed AS (
     SELECT
         *,
-        TRY_CAST(known.correlation AS BIGINT) AS correlation,
+        coalesce(known.correlation, CASE WHEN category = 'driver' THEN known.correlation_id END) AS correlation_text,
+        TRY_CAST(correlation_text AS BIGINT) AS correlation,
         TRY_CAST(external_text AS BIGINT) AS external_id,
         TRY_CAST(known."Sequence number" AS BIGINT) AS sequence,
         TRY_CAST(known."Fwd thread id" AS BIGINT) AS forward_thread,
@@ -46,7 +47,7 @@ SELECT
     sequence,
     nullif(forward_thread, 0) AS forward_thread,
     input_shapes,
-    is_lost(known.correlation, correlation) + is_lost(external_text, external_id)
+    is_lost(correlation_text, correlation) + is_lost(external_text, external_id)
         + is_lost(known."Sequence number", sequence) + is_lost(known."Fwd thread id", forward_thread)
         + is_lost(shapes_text, input_shapes) AS lost_values
 FROM typed;

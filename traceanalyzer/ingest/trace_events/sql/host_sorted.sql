@@ -1,4 +1,5 @@
--- Host slices in nesting order: by thread, start, longer first, file order.
+-- Host slices in nesting order: by thread, start, longer first, calls of the runtime last (they lie inside an operator
+-- that takes as long, whatever order a tool has written them in), file order.
 SELECT
     event_id AS slice_id,
     thread_id,
@@ -19,4 +20,4 @@ SELECT
 FROM read_parquet($host) AS host
 JOIN threads ON threads.pid IS NOT DISTINCT FROM host.pid AND threads.tid IS NOT DISTINCT FROM host.tid
 WHERE NOT (start_ns = 0 AND $drop_zero)
-ORDER BY thread_id, start_ns, dur_ns DESC, event_id;
+ORDER BY thread_id, start_ns, dur_ns DESC, category IN ('runtime', 'driver'), event_id;

@@ -58,6 +58,21 @@ CREATE OR REPLACE MACRO is_foreign(args, pid) AS
         THEN NOT coalesce(regexp_full_match(pid, '\d{1,2}'), FALSE)
         ELSE NOT regexp_matches(args, '"(stream|device|correlation)"')
     END;
+-- The kind of device work that an event without a category is: XLA's profiler (JAX, TensorFlow) describes the work of a
+-- device in one argument, and calls copies and memsets by these names.
+CREATE OR REPLACE MACRO xla_work(name, args) AS
+    CASE
+        WHEN args IS NULL OR NOT contains(args, '_details"') THEN NULL
+        WHEN contains(args, '"kernel_details"') THEN 'kernel'
+        WHEN contains(args, '"memcpy_details"') AND regexp_matches(name, '^Memcpy([HDP]2[HDP]|Other)$') THEN 'memcpy'
+        WHEN contains(args, '"memset_details"') AND name = 'Memset' THEN 'memset'
+    END;
+-- The same profiler gives calls of the driver the number of the work that they launch, and no category.
+CREATE OR REPLACE MACRO is_xla_call(args) AS
+    coalesce(contains(args, '"correlation_id"') AND contains(args, '"context_id"'), FALSE);
+-- Three sides of a launch: '1024,1,1'.
+CREATE OR REPLACE MACRO sides_of(text) AS
+    CASE WHEN text <> '' THEN TRY_CAST(string_split(text, ',') AS BIGINT[]) END;
 -- Texts that no profiler writes: names are cut to this many characters, and other values of more bytes are lost.
 CREATE OR REPLACE MACRO shortened(text) AS CASE WHEN strlen(text) > 65536 THEN left(text, 65536) ELSE text END;
 CREATE OR REPLACE MACRO unless_long(text) AS CASE WHEN strlen(text) <= 65536 THEN text END;

@@ -1,0 +1,109 @@
+"""The work of devices that XLA's profiler writes for JAX and TensorFlow: events without a category."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from trace_event_tables import Tables, read
+
+CONTEXT = {"context_id": "$$1"}
+
+
+def process(pid: int, name: str) -> dict[str, Any]:
+    return {"ph": "M", "pid": pid, "name": "process_name", "args": {"name": name}}
+
+
+def work(name: str, ts: float, number: int, pid: int = 3, **details: str) -> dict[str, Any]:
+    args = {**CONTEXT, "correlation_id": str(number), **details}
+    return {"ph": "X", "pid": pid, "tid": 13, "ts": ts, "dur": 2.5, "name": name, "args": args}
+
+
+def call(name: str, ts: float, number: int) -> dict[str, Any]:
+    args = {**CONTEXT, "correlation_id": str(number), "device_id": "0"}
+    return {"ph": "X", "pid": 701, "tid": 99, "ts": ts, "dur": 1.5, "name": name, "args": args}
+
+
+KERNEL = "regs:32 static_shared:0 dynamic_shared:1024 grid:64,2,1 block:128,1,1 occ_pct:100"
+
+
+def document(*events: dict[str, Any], **keys: Any) -> str:
+    named = [process(3, "/device:GPU:0"), process(4, "/device:GPU:1"), process(701, "/host:CPU")]
+    return json.dumps({"displayTimeUnit": "ns", "metadata": {}, **keys, "traceEvents": [*named, *events, {}]})
+
+
+@pytest.fixture(scope="module")
+def tables() -> Tables:
+    host = {"ph": "X", "pid": 701, "tid": 99, "ts": 10.0, "dur": 30.0, "name": "PjitFunction(step)"}
+    module = {"ph": "X", "pid": 3, "tid": 20, "ts": 20.0, "dur": 9.0, "name": "jit_step(7)"}
+    return read(
+        document(
+            host,
+            module,
+            call("cuLaunchKernel", 12.0, 5),
+            call("cuMemcpyHtoDAsync", 16.0, 6),
+            work("loop_add_fusion", 20.0, 5, hlo_op="loop_add_fusion.1", kernel_details=KERNEL),
+            work("MemcpyH2D", 24.0, 6, memcpy_details="kind_src:pageable kind_dst:device size:4096 dest:0 async:1"),
+            work("Memset", 28.0, 7, memset_details="kind:device num_bytes:64 async:1"),
+            work("loop_add_fusion", 31.0, 8, pid=4, kernel_details=KERNEL, cuda_graph_id="9", cuda_graph_node_id="2"),
+        )
+    )
+
+
+def test_work_lies_on_the_device_that_the_process_is_named_after(tables: Tables) -> None:
+    assert sorted((op["device"], op["stream"], op["name"], op["kind"]) for op in tables["gpu_ops"]) == [
+        (0, 13, "MemcpyH2D", "memcpy"),
+        (0, 13, "Memset", "memset"),
+        (0, 13, "loop_add_fusion", "kernel"),
+        (1, 13, "loop_add_fusion", "kernel"),
+    ]
+
+
+def test_a_launch_and_a_copy_are_described(tables: Tables) -> None:
+    by_name = {(op["name"], op["device"]): op for op in tables["gpu_ops"]}
+    kernel = by_name["loop_add_fusion", 0]
+    assert [kernel[key] for key in ("grid_x", "grid_y", "grid_z", "block_x", "registers_per_thread")] == [
+        64,
+        2,
+        1,
+        128,
+        32,
+    ]
+    copy = by_name["MemcpyH2D", 0]
+    assert [copy[key] for key in ("copy_kind", "src_kind", "dst_kind", "size_bytes")] == [
+        "HtoD",
+        "pageable",
+        "device",
+        4096,
+    ]
+    assert by_name["Memset", 0]["size_bytes"] == 64
+    assert by_name["loop_add_fusion", 1]["graph_id"] == 9
+
+
+def test_work_is_linked_to_the_call_that_launched_it(tables: Tables) -> None:
+    calls = {row["slice_id"]: (row["category"], row["name"]) for row in tables["host_slices"]}
+    launches = {op["correlation"]: calls.get(op["launch_id"]) for op in tables["gpu_ops"]}
+    assert launches == {
+        5: ("driver", "cuLaunchKernel"),
+        6: ("driver", "cuMemcpyHtoDAsync"),
+        7: None,
+        8: None,
+    }
+
+
+def test_the_trace_is_of_jax_and_nothing_is_lost(tables: Tables) -> None:
+    (trace,) = tables["traces"]
+    assert (trace["format"], trace["recorder"], trace["framework"]) == ("chrome", "jax", "jax")
+    assert [row["device"] for row in tables["devices"]] == [0, 1]
+    assert tables.defects == {}
+
+
+def test_names_alone_are_no_device_work() -> None:
+    other = [
+        work("MemcpyH2D", 24.0, 6),
+        {"ph": "X", "pid": 1, "tid": 1, "ts": 1, "dur": 1, "name": "request", "args": {"correlation_id": "a7"}},
+    ]
+    tables = read(document(*other))
+    assert tables["gpu_ops"] == []
+    assert {row["category"] for row in tables["host_slices"]} == {"driver", "other"}
