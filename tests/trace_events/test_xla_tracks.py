@@ -45,7 +45,7 @@ def tables() -> Tables:
             call("cuMemcpyHtoDAsync", 16.0, 6),
             work("loop_add_fusion", 20.0, 5, hlo_op="loop_add_fusion.1", kernel_details=KERNEL),
             work("MemcpyH2D", 24.0, 6, memcpy_details="kind_src:pageable kind_dst:device size:4096 dest:0 async:1"),
-            work("Memset", 28.0, 7, memset_details="kind:device num_bytes:64 async:1"),
+            work("Memset", 28.0, 7, Memset_details="kind:device num_bytes:64 async:1"),
             work("loop_add_fusion", 31.0, 8, pid=4, kernel_details=KERNEL, cuda_graph_id="9", cuda_graph_node_id="2"),
         )
     )

@@ -16,6 +16,8 @@ _HOST_BUCKETS = np.asarray([CODE[name] for name in HOST])
 # Other tools than PyTorch give the ranges that they write no category.
 _RANGES = ("annotation", "other")
 _STEP = "ProfilerStep#"
+# No program nests as deep; a file may say that one does.
+_MOST_LEVELS = 1_000
 
 if TYPE_CHECKING:
     from traceanalyzer.attribution.attributed_device import AttributedDevice
@@ -89,12 +91,12 @@ def _annotations_at(device: AttributedDevice, rows: Ints) -> Ints:
         mine = np.flatnonzero(thread == one)
         at = first + np.searchsorted(slices.start[first:last], middle[mine], side="right") - 1
         at = np.where(at >= first, at, NO_ROW)
-        while True:
+        for _ in range(_MOST_LEVELS):
             further = (at != NO_ROW) & (~is_annotation[at] | (slices.end[at] <= middle[mine]))
             if not further.any():
+                found[known[mine]] = at
                 break
             at[further] = slices.parent[at[further]]
-        found[known[mine]] = at
     return found
 
 

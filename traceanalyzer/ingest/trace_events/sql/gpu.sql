@@ -14,7 +14,7 @@ WITH parsed AS (
               "Group size": "VARCHAR", "Process Group Ranks": "VARCHAR", "dtype": "VARCHAR",
               "In msg nelems": "VARCHAR", "Out msg nelems": "VARCHAR", "Seq": "VARCHAR", "correlation_id": "VARCHAR",
               "cuda_graph_id": "VARCHAR", "cuda_graph_node_id": "VARCHAR", "kernel_details": "VARCHAR",
-              "memcpy_details": "VARCHAR", "memset_details": "VARCHAR"}'
+              "memcpy_details": "VARCHAR", "Memset_details": "VARCHAR"}'
         ) AS known
     FROM chunk
     WHERE class = 'gpu' AND loss IS NULL
@@ -23,7 +23,7 @@ launches AS (
     SELECT
         *,
         -- XLA: 'regs:32 static_shared:0 dynamic_shared:0 grid:64,1,1 block:128,1,1' or 'kind_src:pageable size:64'.
-        coalesce(known.kernel_details, known.memcpy_details, known.memset_details) AS details,
+        coalesce(known.kernel_details, known.memcpy_details, known.Memset_details) AS details,
         launchable(coalesce(known.grid, known."grid dim", sides_of(regexp_extract(details, '\bgrid:([\d,]+)', 1))))
             AS grid,
         launchable(coalesce(known.block, known."block dim", sides_of(regexp_extract(details, '\bblock:([\d,]+)', 1))))

@@ -65,7 +65,7 @@ CREATE OR REPLACE MACRO xla_work(name, args) AS
         WHEN args IS NULL OR NOT contains(args, '_details"') THEN NULL
         WHEN contains(args, '"kernel_details"') THEN 'kernel'
         WHEN contains(args, '"memcpy_details"') AND regexp_matches(name, '^Memcpy([HDP]2[HDP]|Other)$') THEN 'memcpy'
-        WHEN contains(args, '"memset_details"') AND name = 'Memset' THEN 'memset'
+        WHEN contains(args, '"Memset_details"') AND name = 'Memset' THEN 'memset'
     END;
 -- The same profiler gives calls of the driver the number of the work that they launch, and no category.
 CREATE OR REPLACE MACRO is_xla_call(args) AS
