@@ -179,6 +179,7 @@ KINDS = {
     "flow": {"ph": '"s"'},
     "memory": {"ph": '"i"', "name": '"[memory]"'},
     "name": {"ph": '"M"', "name": '"thread_name"'},
+    "process": {"ph": '"M"', "name": '"process_name"'},
 }
 
 
@@ -237,6 +238,7 @@ def test_half_a_surrogate_pair_outside_the_events_is_replaced_and_counted(key: s
 
 # What kind of event each SQL file reads the arguments of.
 KINDS_OF_FILES = {
+    "device_tracks": ("process",),
     "gpu": ("kernel", "copy"),
     "host": ("operator", "call"),
     "lost_values": ("sync", "memory"),
@@ -249,6 +251,8 @@ ARGUMENTS_OF_KINDS = sorted(
     - {("sync", key) for key in arguments_of("memory_events")}
     - {("memory", key) for key in arguments_of("syncs")}
     - {("call", key) for key in ("Input Dims", "Input dims")}  # of operators alone
+    # Of calls without a category alone: tests/trace_events/test_xla_tracks.py.
+    - {(kind, "correlation_id") for kind in ("operator", "call")}
 )
 
 

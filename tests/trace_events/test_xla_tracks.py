@@ -107,3 +107,9 @@ def test_names_alone_are_no_device_work() -> None:
     tables = read(document(*other))
     assert tables["gpu_ops"] == []
     assert {row["category"] for row in tables["host_slices"]} == {"driver", "other"}
+
+
+def test_what_is_no_number_or_no_description_is_counted() -> None:
+    odd = {**call("cuLaunchKernel", 12.0, 5), "args": {**CONTEXT, "correlation_id": ["odd"], "device_id": "0"}}
+    assert read(document(odd)).defects == {"bad-number": 1}
+    assert read(document(work("fusion", 20.0, 5, kernel_details="odd"))).defects == {"bad-number": 1}

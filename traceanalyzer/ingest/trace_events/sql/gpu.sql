@@ -34,8 +34,10 @@ launches AS (
         TRY_CAST(known.context AS BIGINT) AS context,
         coalesce(known.correlation, known.correlation_id) AS correlation_text,
         TRY_CAST(correlation_text AS BIGINT) AS correlation,
-        TRY_CAST(coalesce(known."graph id", nullif(known.cuda_graph_id, '0')) AS BIGINT) AS graph_id,
-        TRY_CAST(coalesce(known."graph node id", known.cuda_graph_node_id) AS BIGINT) AS graph_node_id,
+        coalesce(known."graph id", nullif(known.cuda_graph_id, '0')) AS graph_text,
+        TRY_CAST(graph_text AS BIGINT) AS graph_id,
+        coalesce(known."graph node id", known.cuda_graph_node_id) AS graph_node_text,
+        TRY_CAST(graph_node_text AS BIGINT) AS graph_node_id,
         coalesce(known.bytes, nullif(regexp_extract(details, '\b(?:size|num_bytes):(\d+)', 1), '')) AS bytes_text,
         memory_size(TRY_CAST(bytes_text AS BIGINT)) AS size_bytes,
         coalesce(known."registers per thread", nullif(regexp_extract(details, '\bregs:(\d+)', 1), ''))
@@ -119,7 +121,8 @@ SELECT
     comm_seq,
     is_lost(known.device, known_device) + is_lost(known.stream, known_stream) + is_lost(known.context, context)
         + is_lost(correlation_text, correlation) + is_lost(external_text, external_id)
-        + is_lost(known."graph id", graph_id) + is_lost(known."graph node id", graph_node_id)
+        + is_lost(graph_text, graph_id) + is_lost(graph_node_text, graph_node_id)
+        + is_lost(details, nullif(regexp_matches(details, '(^|\s)\w+:\S'), FALSE))
         + is_lost(bytes_text, size_bytes) + is_lost(registers_text, registers_per_thread)
         + is_lost(known."shared memory", shared_memory_bytes) + is_lost(known."blocks per SM", blocks_per_sm)
         + is_lost(known."warps per SM", warps_per_sm)
