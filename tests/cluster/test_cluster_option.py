@@ -7,23 +7,17 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from trace_event_tables import events, slice_text
+from trace_event_tables import two_ranks
 
 from traceanalyzer.cli import main
 from traceanalyzer.cluster.address import parse_cluster
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.run import open_run
 
-KERNEL = '{"device": 0, "stream": 7, "correlation": 1}'
-
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    folder = tmp_path / "run"
-    folder.mkdir()
-    for rank in (0, 1):
-        (folder / f"rank{rank}.json").write_text(events(slice_text("k", ts=10, cat='"kernel"', args=KERNEL)))
-    return folder
+    return two_ranks(tmp_path / "run")
 
 
 @pytest.mark.parametrize(

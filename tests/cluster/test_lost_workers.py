@@ -11,25 +11,20 @@ import pytest
 from dask_programs import dask_scheduler, dask_worker
 from dying_workers import GreedyWorkers
 from tiers import needed
-from trace_event_tables import events, slice_text
+from trace_event_tables import two_ranks
 
 from traceanalyzer.cluster import watch
 from traceanalyzer.cluster.address import parse_cluster
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.run import open_run
 
-KERNEL = '{"device": 0, "stream": 7, "correlation": 1}'
 # More than a worker that does nothing takes, and far less than what the greedy one does.
 LIMIT_BYTES = 600_000_000
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    folder = tmp_path / "run"
-    folder.mkdir()
-    for rank in (0, 1):
-        (folder / f"rank{rank}.json").write_text(events(slice_text("k", ts=10, cat='"kernel"', args=KERNEL)))
-    return folder
+    return two_ranks(tmp_path / "run")
 
 
 @pytest.mark.check

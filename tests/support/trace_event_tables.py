@@ -64,3 +64,12 @@ def slice_text(name: str, ts: object = 10, dur: object = 5, **more: object) -> s
     """Return a complete event on one thread as JSON text; values are written as they are."""
     fields = {"ph": '"X"', "cat": '"cpu_op"', "name": f'"{name}"', "pid": 1, "tid": 1, "ts": ts, "dur": dur} | more
     return "{" + ", ".join(f'"{key}": {value}' for key, value in fields.items()) + "}"
+
+
+def two_ranks(folder: Path) -> Path:
+    """Write a run of two ranks with one kernel each, and return its folder."""
+    folder.mkdir()
+    kernel = slice_text("k", cat='"kernel"', args='{"device": 0, "stream": 7, "correlation": 1}')
+    for rank in (0, 1):
+        (folder / f"rank{rank}.json").write_text(events(kernel))
+    return folder
