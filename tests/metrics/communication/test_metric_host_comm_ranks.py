@@ -69,7 +69,9 @@ def test_asking_whether_something_arrived_is_no_call_that_ranks_share() -> None:
 def test_what_the_run_loses_is_no_more_than_the_slowest_rank_has_above_the_fastest(waits: list[int]) -> None:
     own = sorted((WINDOW_NS - wait for wait in waits), reverse=True)
     mean_above = own[0] - sum(own) / len(own)
-    for row in asked(waits):
+    rows = asked(waits)
+    assert len(rows) == len(waits)
+    for row in rows:
         assert row[7] == min(waits) == waits[row[6]]
         assert abs(row[8] - max(own[0] - own[1], mean_above)) <= 0.5
         assert 0 <= row[8] <= max(waits) - min(waits)

@@ -1,8 +1,8 @@
 -- One row per device of a job whose ranks communicate on the host (MPI, gloo): how long it waits there, and for which rank.
 --
--- The ranks of such a job arrive together at each call, so the one that waits least is the one for which the others wait:
--- no clocks are compared. Only runs of two or more ranks that do this alike have rows: windows of the same length (within
--- a tenth), and about as many calls (within a fifth, at least 10) on each rank.
+-- A call ends when the last rank arrives, and that rank waits least: the others wait for it. No clocks are compared. Only
+-- runs of two or more ranks that do the same have rows: windows of the same length (within a tenth), and about as many
+-- calls (within a fifth, at least 10) on each rank.
 --
 -- columns:
 --   trace            VARCHAR  name of the trace
