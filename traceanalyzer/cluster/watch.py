@@ -18,7 +18,7 @@ class Watch:
     """Holds the futures of tasks, and lets all of them fail once there was no worker for `PATIENCE_S` seconds."""
 
     def __init__(self, count_workers: Callable[[], int], error: Callable[[float], Exception | None]) -> None:
-        """Begin to watch. `error` gets the seconds without workers, and returns what to fail with, or None to wait on."""
+        """Begin to watch. `error` gets the seconds without workers; what it returns fails the futures, None waits."""
         self._count_workers, self._error = count_workers, error
         self._waiting: set[Future[Any]] = set()
         self._lock = threading.Lock()
