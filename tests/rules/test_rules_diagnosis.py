@@ -250,6 +250,24 @@ def test_what_only_matters_after_another_fix_is_told_as_that() -> None:
     assert outcome.detail == "saves time once dataloader-bound is fixed"
 
 
+def test_limits_as_strong_as_each_other_are_told_together() -> None:
+    sim = {"steps": 11, "kernels": 60, "pinned_gb_per_s": 20.0, "device": "H200", "loader_us": 11102, "comm_us": 2038}
+    sim |= {"attention_us": 900, "attention": "unfused", "attention_layers": 5}
+    diagnosis = diagnosed(sim)
+    assert problems(diagnosis) == ["dataloader-bound", "attention-unfused", "comm-blocking"]
+    (plan,) = diagnosis.plans
+    first, second, third = plan.fixes
+    assert (first.after, second.after) == (("attention-unfused",), ("dataloader-bound",))
+    assert third.after == ("dataloader-bound", "attention-unfused")
+    assert first.saving_ns < 0.05 * plan.window_ns < second.saving_ns
+    stream = io.StringIO()
+    formats.write_diagnosis(diagnosis, "terminal", stream)
+    headline = " ".join(stream.getvalue().split())
+    assert "data loader, and attention writes its score matrix to memory: fixing one of them saves up to " in headline
+    assert "as limiting as attention-unfused: fix both" in headline
+    assert "with attention-unfused: up to −" in headline
+
+
 @pytest.mark.check
 def test_a_verdict_does_not_depend_on_other_rules() -> None:
     con = open_fixture(LOADER_OR_SYNC, {})

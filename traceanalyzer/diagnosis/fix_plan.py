@@ -20,7 +20,8 @@ class PlannedFix:
     saving_ns: int
     left_ns: int
     alternatives: tuple[str, ...] = ()
-    after: tuple[str, ...] = ()  # of a latent one: the fixes without which it saves nothing
+    # Of a latent one: the fixes without which it saves nothing. Of two that limit as much as each other: the other one.
+    after: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -201,9 +201,13 @@ def _sick(diagnosis: Diagnosis, timed: list[Finding]) -> str:
         advice = first.fixes[0].text.partition(". ")[0].rstrip(".")
         rest = _rest_sentence(diagnosis, max(share, LARGE_REST_SHARE))
         return f"{opening}{title} for up to {percent(share)} of the time. {advice}.{rest}"
-    sentence = f"{opening}{title}: fixing it saves up to {percent(share)} ({speedup(share)})"
-    joint = share
     plan = plan_of_finding(diagnosis.plans, first)
+    joint = share
+    sentence = f"{opening}{title}: fixing it saves up to {percent(share)} ({speedup(share)})"
+    if first.status == "latent" and plan is not None and len(timed) > 1:
+        share = plan.fixes[0].saving_ns / plan.window_ns
+        alone = f"saves up to {percent(share)}" if share > 0.005 else "saves next to nothing"
+        sentence = f"{opening}{title}, and {_lower(timed[1].title)}: fixing one of them {alone}"
     if plan is not None and plan.window_ns:
         joint = sum(fix.saving_ns for fix in plan.fixes) / plan.window_ns
         count = len(plan.fixes)

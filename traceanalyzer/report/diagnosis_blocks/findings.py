@@ -238,13 +238,20 @@ def saving_words(diagnosis: Diagnosis, finding: Finding) -> str:
     if finding.saving_ns is None or finding.saving_share is None or ledger is None:
         return ""
     unit = " per step" if ledger.step_count else ""
-    when = "next bottleneck: " if finding.status == "latent" else ""
+    when = _latent_words(diagnosis, finding) if finding.status == "latent" else ""
     own = f"−{percent(finding.saving_share)}"
     run_share = finding.run_saving_share
     if run_share is None or abs(run_share - finding.saving_share) <= SAME_SHARE:
         return f"{when}up to {own}, {duration(finding.saving_ns / max(ledger.step_count, 1))}{unit}"
     run_ns = (finding.run_saving_ns or 0) / max(ledger.step_count, 1)
     return f"{when}up to −{percent(run_share)} of the run, {duration(run_ns)}{unit} ({own} of its rank alone)"
+
+
+def _latent_words(diagnosis: Diagnosis, finding: Finding) -> str:
+    """Say when a latent fix saves time: after those before it, or together with one that limits as much."""
+    plan = plan_of_finding(diagnosis.plans, finding)
+    begins = plan is not None and plan.fixes[0].rule == finding.rule
+    return f"with {listed(plan.fixes[0].after)}: " if plan is not None and begins else "next bottleneck: "
 
 
 def _tables(evidences: Sequence[Evidence], most_rows: int | None) -> list[Table]:

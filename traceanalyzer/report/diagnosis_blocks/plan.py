@@ -64,5 +64,5 @@ def plan_remark(fix: PlannedFix, confidence: str, before: Sequence[str]) -> str:
         return f"already covered by {' or '.join(fix.alternatives) or 'the fixes above'}"
     if fix.status == "latent":
         needed = [rule for rule in before if rule in fix.after] or before
-        return f"next bottleneck after {needed[-1] if needed else 'other fixes'}"
+        return f"next bottleneck after {needed[-1]}" if needed else f"as limiting as {listed(fix.after)}: fix both"
     return f"{confidence} confidence"

@@ -9,13 +9,16 @@ from traceanalyzer.rules.diagnosis.allocation import find_refined, share_out, to
 from traceanalyzer.rules.diagnosis.firing import Evaluator
 from traceanalyzer.rules.diagnosis.quality import lower_confidence
 from traceanalyzer.rules.evaluation.places import Place
+from traceanalyzer.rules.evaluation.removals import Device
+from traceanalyzer.rules.evaluation.run_savings import Removals
 from traceanalyzer.rules.evaluation.verdicts import Verdict
 from traceanalyzer.rules.fix_plan.fix_order import FixOrder
+from traceanalyzer.rules.fix_plan.joint import find_joint
 from traceanalyzer.rules.fix_plan.latent import add_latent
 from traceanalyzer.rules.fix_plan.leftovers import say_what_is_left
 from traceanalyzer.rules.fix_plan.ordering import put_in_order
 from traceanalyzer.rules.fix_plan.plan_context import Key, PlanContext, key_of
-from traceanalyzer.rules.rule_file.model import FINDING, FIRED
+from traceanalyzer.rules.rule_file.model import FINDING, FIRED, Rule
 from traceanalyzer.rules.rule_set.overriding import Overrides
 
 
@@ -39,7 +42,8 @@ def plan_fixes(
 ) -> Planned:
     """Share the time out among what fired, drop what finer findings replace, and put the fixes in order.
 
-    Fixes that matter only after those come last, and general ones say what finer ones leave.
+    Where nothing that fired can be fixed alone, two limits may hold each other up. Fixes that matter only after those
+    come last, and general ones say what finer ones leave.
     """
     con, run, values = evaluator.con, evaluator.run, evaluator.values
     timed = [verdict for verdict in verdicts if verdict.state == FIRED]
@@ -49,12 +53,13 @@ def plan_fixes(
     owned = total_owned(shares)
     refined = find_refined(visible, owned)
     orders = put_in_order(context, [verdict for verdict in visible if key_of(verdict) not in refined], owned)
-    orders, latent = add_latent(
-        context,
-        [verdict for verdict in verdicts if overrides.suppression(run, verdict) is None],
-        orders,
-        lambda rule, fixed, added: lower_confidence(evaluator.evaluate(rule, fixed, added), quality),
-    )
+    waiting = [verdict for verdict in verdicts if overrides.suppression(run, verdict) is None]
+
+    def evaluate(rule: Rule, fixed: Removals, added: Mapping[Device, int] | None) -> Sequence[Verdict]:
+        return lower_confidence(evaluator.evaluate(rule, fixed, added), quality)
+
+    orders, joint = find_joint(context, waiting, orders, evaluate)
+    orders, latent = add_latent(context, waiting, orders, evaluate)
     orders = say_what_is_left(
         context,
         orders,
@@ -62,8 +67,8 @@ def plan_fixes(
     )
     warnings = [verdict for verdict in quality if verdict.state == FIRED]
     ordered = [_in_order(orders, verdict) for verdict in timed]
-    fired = [verdict for verdict in (*warnings, *ordered, *latent) if key_of(verdict) not in refined]
-    if latent or refined:
+    fired = [verdict for verdict in (*warnings, *ordered, *joint, *latent) if key_of(verdict) not in refined]
+    if joint or latent or refined:
         shares = share_out(con, run, [verdict for verdict in fired if verdict.rule.kind == FINDING], values)
     return Planned(fired, suppressed, refined, shares, orders)
 

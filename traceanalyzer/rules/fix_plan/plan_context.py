@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -53,6 +53,19 @@ class PlanContext:
 
 def _saved_on(scan: LeadScan, device: Device, removals: Removals) -> int:
     return removals.get(device, Removal()).bound_ns(scan, device)
+
+
+def prepare_scans(context: PlanContext, asked: Iterable[Removals]) -> None:
+    """Work out what each of these saves, several in one scan, which is several times faster than one by one."""
+    if context.run_savings is not None:
+        context.run_savings.prepare(asked)
+        return
+    by_device: dict[Device, list[Removal]] = {}
+    for removals in asked:
+        for device, removal in removals.items():
+            by_device.setdefault(device, []).append(removal)
+    for device, of_device in by_device.items():
+        context.scan.prepare(device, of_device)
 
 
 def key_of(verdict: Verdict) -> Key:
