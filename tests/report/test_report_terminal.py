@@ -399,6 +399,11 @@ def test_verdict_without_findings_names_what_takes_most() -> None:
     assert "no rule explains the rest, mostly “CPU-bound: Python” (7.1 %)." in text
 
 
+def test_verdict_without_findings_names_work_of_before_the_recording() -> None:
+    text = " ".join(report(sick(findings=(), plans=(), not_explained=(("edge.queued_before_trace", 800_000),))).split())
+    assert "; in the rest the recorded work waits for work that was launched before the recording began." in text
+
+
 def test_unexplained_shares_read_as_in_the_ledger() -> None:
     alone = ledger(host__python=0.55254, host__op=0.10254, dev__h2d=0.10254)
     waits = tuple(item for item in alone.buckets if item[0] != "compute")

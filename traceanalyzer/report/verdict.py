@@ -62,6 +62,9 @@ def judge(diagnosis: Diagnosis) -> RunVerdict:
         if all(map(_kernels_were_judged, diagnosis.ledgers)):
             return RunVerdict("healthy", f"Healthy: {_lower(compute)} and {nothing}.")
         return RunVerdict("healthy", f"{compute} and {nothing}; {_unjudged(diagnosis.ledgers)}.")
+    if _most_unexplained(diagnosis)[0] == "edge.queued_before_trace":
+        earlier = "the recorded work waits for work that was launched before the recording began"
+        return RunVerdict("unexplained", f"{compute}; in the rest {earlier}.")
     return RunVerdict("unexplained", f"{compute}; no rule explains the rest{_mostly(diagnosis)}.")
 
 
@@ -80,10 +83,13 @@ def _unjudged(ledgers: tuple[DeviceLedger, ...]) -> str:
 
 def _mostly(diagnosis: Diagnosis) -> str:
     """Say which bucket holds most of what no rule explains; nothing where none holds half of it."""
+    bucket, dur_ns = _most_unexplained(diagnosis)
+    return f", mostly “{bucket_words(bucket)}” ({unexplained_share(diagnosis, bucket, dur_ns)})" if bucket else ""
+
+
+def _most_unexplained(diagnosis: Diagnosis) -> tuple[str, int]:
     bucket, dur_ns = max(diagnosis.not_explained, key=lambda item: item[1], default=("", 0))
-    if dur_ns * 2 <= sum(ns for _, ns in diagnosis.not_explained):
-        return ""
-    return f", mostly “{bucket_words(bucket)}” ({unexplained_share(diagnosis, bucket, dur_ns)})"
+    return (bucket, dur_ns) if dur_ns * 2 > sum(ns for _, ns in diagnosis.not_explained) else ("", 0)
 
 
 def _has_gpu_work(diagnosis: Diagnosis) -> bool:

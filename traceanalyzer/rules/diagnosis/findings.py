@@ -221,7 +221,11 @@ def _sort_key(finding: Finding) -> tuple[Any, ...]:
 
 
 def _same(first: Finding, second: Finding) -> bool:
-    if (first.rule, first.severity, first.status) != (second.rule, second.severity, second.status):
+    if (first.rule, first.status) != (second.rule, second.status):
+        return False
+    of_one_fix = first.run_saving_ns is not None and first.run_saving_ns == second.run_saving_ns
+    apart = abs(SEVERITIES.index(first.severity) - SEVERITIES.index(second.severity))
+    if apart > of_one_fix:
         return False
     if first.trace is None or second.trace is None:
         return False
@@ -230,8 +234,8 @@ def _same(first: Finding, second: Finding) -> bool:
         return False
     if first.saving_share is None or second.saving_share is None:
         return _NUMBER.sub("0", first.message) == _NUMBER.sub("0", second.message)
-    # Of one fix of the run that is as grave on both: what each rank gains by itself is a matter of who is last.
-    if first.run_saving_ns is not None and first.run_saving_ns == second.run_saving_ns:
+    # What each rank gains by itself of one fix of the run is a matter of who is last.
+    if of_one_fix:
         return True
     return second.saving_share >= (1 - SAME_SHARE) * first.saving_share
 
