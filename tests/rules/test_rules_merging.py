@@ -35,12 +35,14 @@ def test_findings_of_devices_of_one_process_are_told_once() -> None:
     assert (merged.same_on_ranks, merged.same_on_traces) == ((), ())
 
 
-def test_findings_of_one_fix_are_told_once_where_they_are_as_grave() -> None:
+def test_findings_of_one_fix_are_told_once_where_they_are_about_as_grave() -> None:
     worst = replace(loader_finding(), rank=0, trace="rank0.json", saving_share=0.18, run_saving_ns=7, severity="high")
     other = replace(worst, rank=1, trace="rank1.json", saving_share=0.13)
     (merged,) = merge_ranks([other, worst])
     assert (merged.rank, merged.same_on_ranks, merged.saving_share) == (0, (0, 1), 0.18)
-    assert len(merge_ranks([worst, replace(other, severity="medium")])) == 2
+    assert len(merge_ranks([worst, replace(other, severity="medium")])) == 1
+    assert len(merge_ranks([worst, replace(other, severity="low")])) == 2
+    assert len(merge_ranks([worst, replace(other, severity="medium", run_saving_ns=None)])) == 2
     assert len(merge_ranks([worst, replace(other, run_saving_ns=6)])) == 2
 
 
