@@ -23,11 +23,11 @@ def ingest(options: RunOptions) -> None:
     commands on the run renew it.
     """
     with opened(options, attribution=False, catalog=True) as (run, _):
-        from traceanalyzer.query import engine  # with DuckDB and Arrow, which `--help` can do without
+        # With DuckDB, which `--help` can do without.
+        from traceanalyzer.query.canonical import connect_canonical
 
-        totals = query("totals")
-        with engine.connect(run.traces, None, readers=[totals]) as connection:
-            traces, events, defects = connection.execute(totals).fetchall()[0]
+        with connect_canonical(run.traces, needed={"traces", "defects"}) as connection:
+            traces, events, defects = connection.execute(query("totals")).fetchall()[0]
         state = "unchanged, nothing to do" if run.reused else "read"
     click.echo(f"{counted(traces, 'trace')}, {counted(events, 'event')} {state}: {visible(str(run.root))}")
     if defects and not options.quiet:

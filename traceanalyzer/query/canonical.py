@@ -13,14 +13,16 @@ from traceanalyzer.schema import TableSchema, run_tables, trace_tables
 from traceanalyzer.store.stored_trace import NcuTable, StoredTrace
 
 
-def connect_canonical(traces: Sequence[StoredTrace], ncu_tables: Sequence[NcuTable] = ()) -> duckdb.DuckDBPyConnection:
-    """Return a connection over the canonical tables of stored traces, which are numbered in their order.
+def connect_canonical(
+    traces: Sequence[StoredTrace], ncu_tables: Sequence[NcuTable] = (), needed: Set[str] | None = None
+) -> duckdb.DuckDBPyConnection:
+    """Return a connection over the canonical tables of stored traces, all or those needed.
 
-    `ncu_tables` are tables that lie beside the traces.
+    Traces are numbered in their order. `ncu_tables` are tables that lie beside the traces.
     """
     connection = new_connection(None)
     connection.execute("CREATE SCHEMA canonical")
-    define_canonical(connection, traces, None, ncu_tables)
+    define_canonical(connection, traces, needed, ncu_tables)
     return connection
 
 

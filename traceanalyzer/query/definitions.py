@@ -20,17 +20,17 @@ _CALLED = re.compile(r"(\w+)\s*\(")
 
 def add_macros(connection: duckdb.DuckDBPyConnection) -> None:
     """Define the macros."""
-    for text in macro_texts().values():
+    for text in (macro_files() | pattern_macros()).values():
         connection.execute(text)
 
 
 @cache
-def macro_texts() -> dict[str, str]:
-    """Return the definition of every macro by name, each after those that it calls."""
+def macro_files() -> dict[str, str]:
+    """Return the definition of every macro that has a file by name, each after those that it calls."""
     files = sorted((Path(__file__).parent / "macros").glob("*.sql"))
     texts = {file.stem: file.read_text(encoding="utf-8") for file in files}
     calls = {name: set(_CALLED.findall(text)) & texts.keys() - {name} for name, text in texts.items()}
-    return {name: texts[name] for name in in_reading_order(calls)} | pattern_macros()
+    return {name: texts[name] for name in in_reading_order(calls)}
 
 
 def define_metric(

@@ -18,7 +18,8 @@ import duckdb
 
 from traceanalyzer.metrics import metrics_in_order
 from traceanalyzer.query.canonical import in_schema, literal, new_connection
-from traceanalyzer.query.definitions import add_macros, add_pass_through, define_metric, macro_texts
+from traceanalyzer.query.definitions import add_macros, add_pass_through, define_metric, macro_files
+from traceanalyzer.query.kernel_patterns import pattern_sources
 from traceanalyzer.renamed import COLUMNS
 from traceanalyzer.schema import canonical_tables, derived_tables
 from traceanalyzer.store.folders import is_own_file
@@ -93,7 +94,12 @@ def _version() -> str:
     """Return a hash of all that the database defines, and of what reads it."""
     digest = hashlib.blake2b(duckdb.__version__.encode(), digest_size=8)
     texts = [table.sql for tables in (canonical_tables(), derived_tables()) for table in tables.values()]
-    texts += [str(COLUMNS), *macro_texts().values(), *(metric.sql for metric in metrics_in_order().values())]
+    texts += [
+        str(COLUMNS),
+        *macro_files().values(),
+        *pattern_sources(),
+        *(metric.sql for metric in metrics_in_order().values()),
+    ]
     for text in texts:
         digest.update(text.encode() + b"\0")
     return digest.hexdigest()

@@ -265,12 +265,12 @@ def add_comments(connection: duckdb.DuckDBPyConnection) -> None:
     documented = [("canonical", t.name, t.comment, t.columns) for t in canonical_tables().values()]
     documented += [("attribution", t.name, t.comment, t.columns) for t in derived_tables().values()]
     documented += [("main", metric.name, metric.text, metric.columns) for metric in metrics().values()]
-    connection.begin()  # one write for all instead of one each
+    statements = ["BEGIN"]  # one write for all instead of one each
     for schema, name, comment, columns in documented:
         if (schema, name) not in there:
             continue
         kind = "TABLE" if (schema, name) == ("canonical", "traces") else "VIEW"
-        connection.execute(f"COMMENT ON {kind} {schema}.{name} IS {quoted(comment)}")
+        statements.append(f"COMMENT ON {kind} {schema}.{name} IS {quoted(comment)}")
         for column in columns:
-            connection.execute(f"COMMENT ON COLUMN {schema}.{name}.{column.name} IS {quoted(column.comment)}")
-    connection.commit()
+            statements.append(f"COMMENT ON COLUMN {schema}.{name}.{column.name} IS {quoted(column.comment)}")
+    connection.execute(";\n".join([*statements, "COMMIT"]))

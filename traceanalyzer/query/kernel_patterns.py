@@ -25,11 +25,23 @@ def pattern_macros() -> dict[str, str]:
     }
 
 
-@cache
 def case_of(aspect: str) -> str:
     """Return the SQL expression over `name` that the first matching pattern of an aspect decides."""
-    query = f"SELECT pattern, value FROM ({_PATTERNS.read_text(encoding='utf-8')}) WHERE aspect = ? ORDER BY position"
+    cases = (
+        f"WHEN regexp_matches(name, {quoted(pattern)}) THEN {quoted(value)}"
+        for of_aspect, pattern, value in _patterns()
+        if of_aspect == aspect
+    )
+    return "\n".join(("CASE", *cases, "END"))
+
+
+def pattern_sources() -> tuple[str, ...]:
+    """Return the texts that the macros follow from: the patterns, and how they are made into macros."""
+    return tuple(path.read_text(encoding="utf-8") for path in (_PATTERNS, Path(__file__)))
+
+
+@cache
+def _patterns() -> list[tuple[str, str, str]]:
+    query = f"SELECT aspect, pattern, value FROM ({_PATTERNS.read_text(encoding='utf-8')}) ORDER BY position"
     with duckdb.connect() as connection:
-        rows = connection.execute(query, [aspect]).fetchall()
-    cases = "\n".join(f"WHEN regexp_matches(name, {quoted(pattern)}) THEN {quoted(value)}" for pattern, value in rows)
-    return f"CASE\n{cases}\nEND"
+        return connection.execute(query).fetchall()
