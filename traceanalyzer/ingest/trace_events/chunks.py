@@ -52,6 +52,7 @@ class ChunkFacts:
     """The contents of a parsed chunk, and the place in the file where reading continues."""
 
     event_count: int
+    has_gpu_work: bool
     flawed_count: int
     has_shapes: bool
     has_stacks: bool
@@ -128,6 +129,9 @@ class ChunkParser:
         cursor = self._connection
         key = f"{first_event_id:012d}"
         for part in _PARTS:
+            # Planning the query of GPU work takes longer than most chunks without any; one has to show its columns.
+            if part == "gpu" and first_event_id and not facts.has_gpu_work:
+                continue
             self._copy(part, first_event_id, stage / f"{part}-{key}.parquet", "COMPRESSION lz4, PARQUET_VERSION V2")
         args = args_path.with_name(f"{args_path.stem}-{key}.parquet")
         self._copy("args", first_event_id, args, "COMPRESSION zstd, COMPRESSION_LEVEL 1")
@@ -203,12 +207,12 @@ class ChunkParser:
         return self._refused(events[:half], first) | self._refused(events[half:], first + half)
 
     def _facts(self, end: int) -> ChunkFacts:
-        count, flawed, shapes, stacks = self._connection.execute(
+        count, has_gpu_work, flawed, shapes, stacks = self._connection.execute(
             sql("facts"), {"look_for_shapes": not self.has_shapes, "look_for_stacks": not self.has_stacks}
         ).fetchall()[0]
         self.has_shapes |= shapes
         self.has_stacks |= stacks
-        return ChunkFacts(count, flawed, shapes, stacks, end)
+        return ChunkFacts(count, has_gpu_work, flawed, shapes, stacks, end)
 
 
 def _piece_end(data: bytes, position: int, limit: int) -> int | None:
