@@ -238,10 +238,12 @@ def test_half_a_surrogate_pair_outside_the_events_is_replaced_and_counted(key: s
 
 # What kind of event each SQL file reads the arguments of.
 KINDS_OF_FILES = {
+    "chunk": (),  # of rocprof alone, as in macros
     "device_tracks": ("process",),
     "gpu": ("kernel", "copy"),
     "host": ("operator", "call"),
     "lost_values": ("sync", "memory"),
+    "macros": (),
     "memory_events": ("memory",),
     "syncs": ("sync",),
     "threads": ("name",),
@@ -253,6 +255,8 @@ ARGUMENTS_OF_KINDS = sorted(
     - {("call", key) for key in ("Input Dims", "Input dims")}  # of operators alone
     # Of calls without a category alone: tests/trace_events/test_xla_tracks.py.
     - {(kind, "correlation_id") for kind in ("operator", "call")}
+    # The same of rocprof: tests/trace_events/test_rocprof.py.
+    - {(kind, key) for kind in KINDS for key in ("dev-id", "gpu-id", "stream-id", "queue-id", "Index")}
 )
 
 

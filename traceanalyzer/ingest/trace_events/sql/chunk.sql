@@ -21,7 +21,8 @@ WITH numbered AS (
         ),
         coalesce(
             greatest(strlen(name), strlen(cat), strlen(pid), strlen(tid), strlen(id), strlen(id2), strlen(bind_id)), 0
-        ) > 65536 OR coalesce(strlen(args), 0) > 8388608 AS has_long_text
+        ) > 65536 OR coalesce(strlen(args), 0) > 8388608 AS has_long_text,
+        CASE WHEN cat IS NULL AND phase = 'X' THEN rocprof_kind(name, args) END AS rocprof
     FROM events_of($path, $object_bytes)
 )
 SELECT
@@ -29,7 +30,7 @@ SELECT
     phase,
     CASE
         WHEN phase <> 'X' THEN NULL
-        WHEN cat IS NULL AND xla_work(name, args) IS NOT NULL THEN 'gpu'
+        WHEN cat IS NULL AND (xla_work(name, args) IS NOT NULL OR rocprof IN ('kernel', 'memcpy', 'memset')) THEN 'gpu'
         WHEN class = 'gpu' AND is_foreign(args, pid) THEN 'host'
         ELSE coalesce(class, 'host')
     END AS class,
@@ -37,16 +38,20 @@ SELECT
         WHEN class = 'gpu' AND is_foreign(args, pid) THEN 'other'
         WHEN category = 'cpu_op' AND regexp_matches(name, '^(ProfilerStep#|Optimizer\.|enumerate\(Data(Loader|Pipe)\)#)')
         THEN 'annotation'
-        WHEN cat IS NULL AND phase = 'X' THEN coalesce(xla_work(name, args), if(is_xla_call(args), 'driver', 'other'))
+        WHEN cat IS NULL AND phase = 'X'
+        THEN coalesce(xla_work(name, args), rocprof, if(is_xla_call(args), 'driver', 'other'))
         ELSE coalesce(category, 'other')
     END AS category,
     cat AS raw_category,
     name,
-    pid,
+    -- Ranges of rocTX belong to the threads that call HIP; rocprof shows them as another process.
+    CASE WHEN rocprof = 'annotation' AND pid = '0' THEN '2' ELSE pid END AS pid,
     tid,
     start_us,
-    start_ns,
-    dur_ns,
+    CASE WHEN rocprof IS NULL THEN numbered.start_ns ELSE rocprof_ns(args ->> '$.BeginNs', numbered.start_ns) END
+        AS start_ns,
+    CASE WHEN rocprof IS NULL THEN numbered.dur_ns ELSE rocprof_ns(args ->> '$.DurationNs', numbered.dur_ns) END
+        AS dur_ns,
     coalesce(id, bind_id) AS id,
     id2,
     bp,

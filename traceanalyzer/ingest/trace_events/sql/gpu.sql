@@ -14,7 +14,9 @@ WITH parsed AS (
               "Group size": "VARCHAR", "Process Group Ranks": "VARCHAR", "dtype": "VARCHAR",
               "In msg nelems": "VARCHAR", "Out msg nelems": "VARCHAR", "Seq": "VARCHAR", "correlation_id": "VARCHAR",
               "cuda_graph_id": "VARCHAR", "cuda_graph_node_id": "VARCHAR", "kernel_details": "VARCHAR",
-              "memcpy_details": "VARCHAR", "Memset_details": "VARCHAR"}'
+              "memcpy_details": "VARCHAR", "Memset_details": "VARCHAR",
+              "dev-id": "VARCHAR", "gpu-id": "VARCHAR", "stream-id": "VARCHAR", "queue-id": "VARCHAR",
+              "Index": "VARCHAR"}'
         ) AS known
     FROM chunk
     WHERE class = 'gpu' AND loss IS NULL
@@ -29,10 +31,14 @@ launches AS (
         launchable(coalesce(known.block, known."block dim", sides_of(regexp_extract(details, '\bblock:([\d,]+)', 1))))
             AS block,
         coalesce(known."External id", args ->> '$."external id"') AS external_text,
-        TRY_CAST(known.device AS INTEGER) AS known_device,
-        TRY_CAST(known.stream AS BIGINT) AS known_stream,
+        coalesce(known.device, known."dev-id", known."gpu-id") AS device_text,
+        TRY_CAST(device_text AS INTEGER) AS known_device,
+        coalesce(known.stream, known."stream-id", known."queue-id") AS stream_text,
+        TRY_CAST(stream_text AS BIGINT) AS known_stream,
         TRY_CAST(known.context AS BIGINT) AS context,
-        coalesce(known.correlation, known.correlation_id) AS correlation_text,
+        -- rocprof: the number of the call that launched the work of HIP.
+        coalesce(known.correlation, known.correlation_id, CASE WHEN known."dev-id" IS NOT NULL THEN known."Index" END)
+            AS correlation_text,
         TRY_CAST(correlation_text AS BIGINT) AS correlation,
         coalesce(known."graph id", nullif(known.cuda_graph_id, '0')) AS graph_text,
         TRY_CAST(graph_text AS BIGINT) AS graph_id,
@@ -119,7 +125,7 @@ SELECT
     in_elements,
     out_elements,
     comm_seq,
-    is_lost(known.device, known_device) + is_lost(known.stream, known_stream) + is_lost(known.context, context)
+    is_lost(device_text, known_device) + is_lost(stream_text, known_stream) + is_lost(known.context, context)
         + is_lost(correlation_text, correlation) + is_lost(external_text, external_id)
         + is_lost(graph_text, graph_id) + is_lost(graph_node_text, graph_node_id)
         + is_lost(details, nullif(regexp_matches(details, '(^|\s)\w+:\S'), FALSE))

@@ -7,7 +7,7 @@ WITH parsed AS (
             THEN from_json(
                 args,
                 '{"correlation": "VARCHAR", "correlation_id": "VARCHAR", "External id": "VARCHAR",
-                  "Sequence number": "VARCHAR", "Fwd thread id": "VARCHAR", "Input Dims": "VARCHAR"}'
+                  "Sequence number": "VARCHAR", "Fwd thread id": "VARCHAR", "Input Dims": "VARCHAR", "Index": "VARCHAR"}'
             )
         END AS known
     FROM chunk
@@ -25,7 +25,11 @@ completed AS (
 typed AS (
     SELECT
         *,
-        coalesce(known.correlation, CASE WHEN category = 'driver' THEN known.correlation_id END) AS correlation_text,
+        CASE
+            WHEN known.correlation IS NOT NULL THEN known.correlation
+            WHEN category = 'driver' THEN known.correlation_id
+            WHEN category = 'runtime' AND raw_category IS NULL THEN known."Index"
+        END AS correlation_text,
         TRY_CAST(correlation_text AS BIGINT) AS correlation,
         TRY_CAST(external_text AS BIGINT) AS external_id,
         TRY_CAST(known."Sequence number" AS BIGINT) AS sequence,

@@ -70,6 +70,28 @@ CREATE OR REPLACE MACRO xla_work(name, args) AS
 -- The same profiler gives calls of the driver the number of the work that they launch, and no category.
 CREATE OR REPLACE MACRO is_xla_call(args) AS
     coalesce(contains(args, '"correlation_id"') AND contains(args, '"context_id"'), FALSE);
+-- The kind of an event of rocprof (versions 1 and 2), which writes no categories: work of a device has its number, calls
+-- have the names of HIP and HSA, and what else has times in nanoseconds is a range of rocTX. Copies that HSA reports
+-- name no device; those of HIP are the same ones. Barriers compute and move nothing.
+CREATE OR REPLACE MACRO rocprof_kind(name, args) AS
+    CASE
+        WHEN args IS NULL OR NOT contains(args, '"BeginNs"') THEN NULL
+        WHEN TRY_CAST(args ->> '$.BeginNs' AS BIGINT) IS NULL OR TRY_CAST(args ->> '$.DurationNs' AS BIGINT) IS NULL
+        THEN NULL
+        WHEN name IN ('async-copy', '<barrier packet>', '"<barrier packet>"') THEN 'other'
+        WHEN contains(args, '"dev-id"') AND regexp_matches(name, '^(Copy|Memcpy)') THEN 'memcpy'
+        WHEN contains(args, '"dev-id"') AND starts_with(name, 'Fill') THEN 'memset'
+        WHEN contains(args, '"dev-id"') OR contains(args, '"gpu-id"') THEN 'kernel'
+        WHEN regexp_matches(name, '^(__)?hip[A-Z]') THEN 'runtime'
+        WHEN starts_with(name, 'hsa') THEN 'driver'
+        ELSE 'annotation'
+    END;
+-- A time of it in nanoseconds, which is among the arguments, where it is the time that is shown in whole microseconds.
+CREATE OR REPLACE MACRO rocprof_ns(written, shown_ns) AS
+    CASE
+        WHEN TRY_CAST(written AS BIGINT) BETWEEN shown_ns AND shown_ns + 999 THEN CAST(written AS BIGINT)
+        ELSE shown_ns
+    END;
 -- Three sides of a launch: '1024,1,1'.
 CREATE OR REPLACE MACRO sides_of(text) AS
     CASE WHEN text <> '' THEN TRY_CAST(string_split(text, ',') AS BIGINT[]) END;
