@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from trace_event_tables import Tables, read
+
+from traceanalyzer.report.verdict import leading_finding
+from traceanalyzer.run import open_run
 
 PROCESS, THREAD = "4711", "4712"
 
@@ -121,3 +125,26 @@ def test_what_has_no_times_in_nanoseconds_is_a_plain_slice(key: str) -> None:
     tables = read(document({**odd, "args": {**odd["args"], key: "odd one"}}))
     assert [row["category"] for row in tables["host_slices"] if row["name"] == "odd"] == ["other"]
     assert tables["gpu_ops"] == []
+
+
+@pytest.mark.check
+def test_a_program_of_hip_is_told_the_names_of_hip(tmp_path: Path) -> None:
+    """A loop of five short kernels reads a value after each round."""
+    events, now, number = [], BASE, 0
+    for _ in range(100):
+        for _ in range(5):
+            number += 1
+            events.append(call("hipLaunchKernel", now, now + 5_400, number))
+            events.append(work(7, "stencil(double*, int)", now + 9_400, now + 12_600, number))
+            now += 7_800
+        number += 1
+        events.append(call("hipMemcpy", now, now + 42_000, number))
+        events.append(work(1, "CopyDeviceToHost", now + 30_000, now + 34_500, number))
+        now += 47_000
+    trace = tmp_path / "results.json"
+    trace.write_text(document(*events))
+    with open_run(trace, store=tmp_path / "store", jobs=1) as run:
+        lead = leading_finding(run.diagnose())
+    assert lead is not None and lead.rule == "sync-in-step"
+    assert "hipMemcpy" in repr(lead.evidence)
+    assert "hipStreamWaitEvent" in (lead.fixes[0].code or "") and "cuda" not in (lead.fixes[0].code or "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,6 +26,7 @@ from traceanalyzer.rules.sql import read_query
 
 EVIDENCE_ROWS = 20
 # nsys names a call with the version of its interface: cudaLaunchKernel_v7000.
+_CUDA_NAME = re.compile(r"\bcuda(?=[A-Z])")
 _CALL_VERSION = re.compile(r"\b(cu[A-Za-z]\w*?)_v\d{4,}\b")
 # A number by itself: digits in names (rank0.json, H200) and in versions distinguish things.
 _NUMBER = re.compile(r"(?<![\w.,-])\d+(?:,\d{3})*(?:\.\d+)?(?![\w-]|[.,]\w)")
@@ -88,7 +89,7 @@ def build_finding(
         status=PRIMARY if ordered is None else ordered.status,
         alternatives=() if ordered is None else ordered.alternatives,
         explanations=explanations,
-        fixes=tuple(_fix(rule.fixes[index]) for index in verdict.fix_order),
+        fixes=_fixes(run, verdict),
         references=references_of(rule, verdict.fix_order),
         params=dict(values),
     )
@@ -107,7 +108,7 @@ def build_explanation(run: RunPlaces, verdict: Verdict, values: Mapping[str, Par
         device=verdict.place.device,
         message=message_of(rule, values, row),
         why=" ".join(rule.why.split()),
-        fixes=tuple(_fix(rule.fixes[index]) for index in verdict.fix_order),
+        fixes=_fixes(run, verdict),
         references=references_of(rule, verdict.fix_order),
         params=dict(values),
     )
@@ -272,8 +273,19 @@ def ranged(messages: Sequence[str]) -> str:
     return _NUMBER.sub(range_of, messages[0])
 
 
-def _fix(fix: RuleFix) -> Fix:
-    return Fix(" ".join(fix.text.split()), fix.code, fix.lang, fix.effort)
+def _fixes(run: RunPlaces, verdict: Verdict) -> tuple[Fix, ...]:
+    """Return the fixes that apply; for a program of HIP those in C++ with HIP's names, which follow from CUDA's."""
+    fixes = [verdict.rule.fixes[index] for index in verdict.fix_order]
+    is_hip = verdict.place.trace in run.hip_traces or (verdict.place.trace is None and bool(run.hip_traces))
+    return tuple(_fix(fix, _hip_names if is_hip and fix.lang == "cpp" else str) for fix in fixes)
+
+
+def _fix(fix: RuleFix, named: Callable[[str], str]) -> Fix:
+    return Fix(named(" ".join(fix.text.split())), fix.code and named(fix.code), fix.lang, fix.effort)
+
+
+def _hip_names(text: str) -> str:
+    return _CUDA_NAME.sub("hip", text.replace("cudaMallocHost", "hipHostMalloc"))
 
 
 def _default_evidence(rule: Rule) -> tuple[EvidenceQuery, ...]:
