@@ -76,6 +76,19 @@ def test_bounds_abstain_where_two_threads_issue_at_once() -> None:
     assert (Bounds.load(drawn.con).abstains(0, 0) or "").startswith("several-issuing-threads")
 
 
+@pytest.mark.parametrize(("call_ns", "known"), [(5, True), (25, False)])
+def test_short_passes_of_training_take_turns_with_their_backward_passes(call_ns: int, known: bool) -> None:
+    # thread 0  |LLLLL     LLLLL     …                      (five launches of a forward pass)
+    # thread 1  |     LLLLL     LLLLL…                      (five of its backward pass)
+    slices, ops = ["id thread category name start end"], ["id stream kind start end launch"]
+    slices.append("1000 1 cpu_op MmBackward0 100 101")
+    for i in range(100):
+        slices.append(f"{i + 1} {i // 5 % 2} runtime cudaLaunchKernel {20 * i} {20 * i + call_ns}")
+        ops.append(f"{i + 101} 7 kernel {20 * i + 28} {20 * i + 38} {i + 1}")
+    drawn = Drawn.of("\n".join(slices), "\n".join(ops))
+    assert (Bounds.load(drawn.con).abstains(0, 0) is None) is known
+
+
 def test_bounds_abstain_where_graphs_hide_their_kernels() -> None:
     drawn = Drawn.of(
         "id thread category name start end\n1 0 runtime cudaGraphLaunch 0 5",

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import program_findings
 import pytest
 from cuda_program import A100, GH200, ORIN, CudaProgram, write_programs
+from program_findings import lead_of, words
 
-from traceanalyzer.diagnosis import AttachedExplanation, Diagnosis, Finding
-from traceanalyzer.report.verdict import judge, leading_finding
-from traceanalyzer.run import open_run
-from traceanalyzer.settings.settings import NO_SETTINGS
+from traceanalyzer.diagnosis import Diagnosis
+from traceanalyzer.report.verdict import judge
 
 pytestmark = pytest.mark.check
 
@@ -20,20 +20,7 @@ ADD = "add(int, float *, float *)"
 
 
 def diagnosed(folder: Path, *programs: CudaProgram) -> Diagnosis:
-    with open_run(write_programs(folder / "report1.sqlite", *programs), store=folder / "store", jobs=1) as run:
-        return run.diagnose(settings=NO_SETTINGS)
-
-
-def lead_of(diagnosis: Diagnosis) -> Finding:
-    leading = leading_finding(diagnosis)
-    assert leading is not None
-    return leading
-
-
-def words(finding: Finding) -> str:
-    """Return a finding with what explains it, fixes and code included."""
-    parts: list[Finding | AttachedExplanation] = [finding, *finding.explanations]
-    return " ".join(text for part in parts for text in (part.message, *(fix.code or "" for fix in part.fixes)))
+    return program_findings.diagnosed(write_programs(folder / "report1.sqlite", *programs))
 
 
 def one_kernel(threads: int, us: float) -> CudaProgram:

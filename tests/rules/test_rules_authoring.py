@@ -269,7 +269,7 @@ def test_an_explanation_runs_a_select_whose_fix_would_save_nothing() -> None:
 
 
 def test_an_explanation_of_a_rule_that_could_not_look_says_what_is_missing() -> None:
-    found = explained("comm-small-messages", {**LOADER, "steps_marked": False, "mode": "inference"})
+    found = explained("fsdp-prefetch", {**LOADER, "steps_marked": False, "mode": "inference"})
     assert [name for name, there, _ in found.requirements if not there] == ["steps"]
     stream = io.StringIO()
     formats.render(explanation.sections([found]), "terminal", stream)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import program_findings
 import pytest
+from program_findings import lead_of, words
 from torch_program import A100, RTX_3090, RTX_4090, T4, V100, TorchProgram
 
-from traceanalyzer.diagnosis import AttachedExplanation, Diagnosis, Finding
-from traceanalyzer.report.verdict import judge, leading_finding
+from traceanalyzer.diagnosis import Diagnosis
+from traceanalyzer.report.verdict import judge
 from traceanalyzer.run import open_run
-from traceanalyzer.settings.settings import NO_SETTINGS
 
 pytestmark = pytest.mark.check
 
@@ -25,14 +26,7 @@ ZERO = "LinearFunctionForZeroStage3"
 
 
 def diagnosed(folder: Path, program: TorchProgram) -> Diagnosis:
-    with open_run(program.write(folder / "trace.json"), store=folder / "store", jobs=1) as run:
-        return run.diagnose(settings=NO_SETTINGS)
-
-
-def words(finding: Finding) -> str:
-    """Return a finding with what explains it, fixes and code included."""
-    parts: list[Finding | AttachedExplanation] = [finding, *finding.explanations]
-    return " ".join(text for part in parts for text in (part.message, *(fix.code or "" for fix in part.fixes)))
+    return program_findings.diagnosed(program.write(folder / "trace.json"))
 
 
 def move(program: TorchProgram, kind: str, size_bytes: int, us: float) -> None:
@@ -250,8 +244,7 @@ CASES: dict[str, Callable[[], Case]] = {
 def test_the_lead_and_its_fix_are_right_for_the_program(name: str, tmp_path: Path) -> None:
     program, rule, says, never = CASES[name]()
     diagnosis = diagnosed(tmp_path, program)
-    leading = leading_finding(diagnosis)
-    assert leading is not None
+    leading = lead_of(diagnosis)
     assert leading.rule == rule
     assert says in words(leading)
     assert never not in words(leading)

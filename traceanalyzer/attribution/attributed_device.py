@@ -106,7 +106,7 @@ def attribute_trace(
     for ops in devices:
         steps = chosen_steps(device_steps(ops, host_steps), options.steps)
         check_chosen(steps, options.steps, ops.device)
-        window = device_window(ops, steps, host_steps.source)
+        window = device_window(ops, steps, host_steps.source, mode)
         begins = [(step.first_op, step.host.start) for step in steps if step.first_op is not None]
         needs = find_dependencies(con, trace_id, ops, calls, begins)
         queue = find_full_queue(ops)

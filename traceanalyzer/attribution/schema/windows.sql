@@ -15,7 +15,7 @@ CREATE TABLE windows (
     step_mean_ns  BIGINT,            -- window_ns / step_count; NULL without steps
     step_spread   DOUBLE,            -- standard deviation of the kept steps' times over their mean; NULL below two steps
     launch_link_share DOUBLE,        -- share of compute time whose launch is in the trace, without ops queued before the first launch; NULL without compute
-    mode          VARCHAR NOT NULL,  -- training (autograd or an optimizer ran), inference (operators ran, no autograd) or unknown
+    mode          VARCHAR NOT NULL,  -- training (autograd, an optimizer or kernels of gradients ran), inference (operators ran, no autograd) or unknown
     bound_abstains VARCHAR,          -- why bounds cannot be trusted on this device; NULL: they can
     run_abstains  VARCHAR,           -- why the ranks cannot be followed together, the same in every row; NULL: they can
     first_op_id   BIGINT,            -- op at whose start the window begins; NULL without steps, or where it begins ahead of its first op

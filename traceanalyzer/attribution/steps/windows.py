@@ -9,7 +9,7 @@ import numpy as np
 
 from traceanalyzer.attribution.records.device_ops import DeviceOps, queued_before
 from traceanalyzer.attribution.steps.steps import DeviceStep
-from traceanalyzer.attribution.vocabulary.buckets import Ints
+from traceanalyzer.attribution.vocabulary.buckets import Flags, Ints
 
 MIN_LINK_SHARE = 0.9
 # Of a device that computes for this share of its window, missing launches can explain only the small rest.
@@ -19,6 +19,8 @@ MAX_OPAQUE_SHARE = 0.2
 THREAD_CHANGES_A_STEP = 2
 MAX_THREAD_CHANGE_SHARE = 0.05
 MIN_THREAD_CHANGES = 8
+# A small model launches few kernels in each pass, and may accumulate the gradients of many passes before an update.
+MAX_THREAD_CHANGE_SHARE_IN_TRAINING = 0.25
 # The latency is measured if this many kernels started on an idle device.
 MIN_LATENCY_SAMPLES = 20
 DEFAULT_LATENCY_NS = 5_000
@@ -36,6 +38,17 @@ SELECT
   COUNT_IF(category = 'cpu_op' OR STARTS_WITH(name, 'execute_context_') OR STARTS_WITH(name, 'step[')) > 0 AS operates
 FROM canonical.host_slices
 WHERE trace_id = $trace_id
+"""
+# Kernels of optimizers and of gradients, where the host's part was not recorded or names none of them. Gradients of
+# inputs are left out: a transposed convolution runs their kernels in the forward pass.
+_TRAINING_KERNELS_QUERY = r"""
+SELECT COUNT(*) > 0
+FROM (SELECT DISTINCT name FROM canonical.gpu_ops WHERE trace_id = $trace_id AND kind = 'kernel')
+WHERE REGEXP_MATCHES(
+    name,
+    '(?i)multi_tensor_apply_kernel.*(Adam|SGD|Lamb|FusedOptimizer)|adam_cuda_kernel|\bkOptimizer|wgrad'
+    || '|_bprop_|flash_bwd|fmha_(cutlassB|bwd)|GammaBetaBackward|layer_?norm_grad|softmax_warp_backward|bn_bw_'
+)
 """
 
 
@@ -67,6 +80,8 @@ class Window:
 def load_mode(con: duckdb.DuckDBPyConnection, trace_id: int) -> str:
     """Return `training`, `inference` or `unknown`."""
     ((trains, operates),) = con.execute(_MODE_QUERY, {"trace_id": trace_id}).fetchall()
+    if not trains:
+        ((trains,),) = con.execute(_TRAINING_KERNELS_QUERY, {"trace_id": trace_id}).fetchall()
     return "training" if trains else "inference" if operates else "unknown"
 
 
@@ -109,7 +124,9 @@ def _covered(start: Ints, end: Ints) -> int:
     return int(np.maximum(0, end - np.maximum(start, done)).sum())
 
 
-def _abstains(ops: DeviceOps, share: float | None, start: int, end: int, step_count: int) -> str | None:
+def _abstains(
+    ops: DeviceOps, share: float | None, start: int, end: int, step_count: int, *, trains: bool
+) -> str | None:
     if not ops.compute.any():
         return "not-applicable: no compute kernels"
     busy = _compute_ns(ops, start, end) >= BUSY_WITHOUT_LINKS_SHARE * (end - start)
@@ -119,22 +136,34 @@ def _abstains(ops: DeviceOps, share: float | None, start: int, end: int, step_co
     if opaque > MAX_OPAQUE_SHARE * (end - start):
         return "opaque-graphs: graph replays were recorded without their kernels"
     issued = ops.compute & ops.linked
-    threads = ops.launch_thread[issued][np.argsort(ops.launch_start[issued], kind="stable")]
-    changes = int((threads[1:] != threads[:-1]).sum())
+    by_launch = np.argsort(ops.launch_start[issued], kind="stable")
+    threads = ops.launch_thread[issued][by_launch]
+    changed = threads[1:] != threads[:-1]
     handed_over = MIN_THREAD_CHANGES + THREAD_CHANGES_A_STEP * step_count
-    if changes > max(handed_over, MAX_THREAD_CHANGE_SHARE * len(threads)):
+    takes_turns = trains and _take_turns(
+        ops.launch_start[issued][by_launch], ops.launch_end[issued][by_launch], changed
+    )
+    most = MAX_THREAD_CHANGE_SHARE_IN_TRAINING if takes_turns else MAX_THREAD_CHANGE_SHARE
+    if int(changed.sum()) > max(handed_over, most * len(threads)):
         return "several-issuing-threads: more than one thread launches work for the device at a time"
     return None
 
 
-def device_window(ops: DeviceOps, steps: tuple[DeviceStep, ...], source: str | None) -> Window:
-    """Return the analysis window of a device."""
+def _take_turns(launch_start: Ints, launch_end: Ints, changed: Flags) -> bool:
+    """Return whether a thread launches only once the calls of the thread before it have returned."""
+    return bool((launch_start[1:][changed] >= launch_end[:-1][changed]).all())
+
+
+def device_window(ops: DeviceOps, steps: tuple[DeviceStep, ...], source: str | None, mode: str = "unknown") -> Window:
+    """Return the analysis window of a device whose program runs in `mode`, as `load_mode` tells it."""
+    trains = mode == "training"
     share = link_share(ops)
     latency = launch_latency(ops)
     kept = [step for step in steps if step.drop_reason is None]
     if not kept or kept[0].start is None or kept[-1].end is None:
         start, end = int(ops.start.min()), int(ops.end.max())
-        return Window(start, end, 0, None, None, None, None, 1.0, share, latency, _abstains(ops, share, start, end, 0))
+        abstains = _abstains(ops, share, start, end, 0, trains=trains)
+        return Window(start, end, 0, None, None, None, None, 1.0, share, latency, abstains)
     start, end = kept[0].start, kept[-1].end
     first, measure_at, scale = kept[0].first_op, kept[-1].next_op, 1.0
     last, leads_in_from = kept[-1].first_op, kept[0].leads_in_from
@@ -142,7 +171,7 @@ def device_window(ops: DeviceOps, steps: tuple[DeviceStep, ...], source: str | N
         first = None  # the host begins the step when it does, whatever is removed
     elif first is not None and measure_at is None and last is not None and ops.start[last] > ops.start[first]:
         measure_at, scale = last, (end - start) / int(ops.start[last] - ops.start[first])
-    abstains = _abstains(ops, share, start, end, len(steps))
+    abstains = _abstains(ops, share, start, end, len(steps), trains=trains)
     before = None if steps[0] is kept[0] else steps[0].host.start
     opening, closing = (_first_launched(ops, at) for at in (kept[0].host.start, kept[-1].host.end))
     return Window(

@@ -22,7 +22,7 @@ FROM (
     -- What the kernel does. A helper has the class of the work that it helps: a Winograd transform belongs to its conv.
     ('class', 10, '(?i)nccl|rccl|cross_device_reduce', 'comm', 'ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)'),
     ('class', 11, '(?i)multimem_(all|one)|(one|two)_shot_all_reduce|allreduce_fusion', 'comm', 'void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(c10::BFloat16*, unsigned long, unsigned int**)'),
-    ('class', 12, '(?i)deep_ep::\w+::\w*(dispatch|combine|notify)|mscclpp|nvshmem', 'comm', 'void deep_ep::internode_ll::dispatch<false, 3, 10, 7168>(void*, float*, int*)'),
+    ('class', 12, '(?i)(deep_ep|\bdpsk::ep)::\w+::\w*(dispatch|combine|notify)|mscclpp|nvshmem', 'comm', 'void deep_ep::internode_ll::dispatch<false, 3, 10, 7168>(void*, float*, int*)'),
     ('class', 20, '(?i)reshape_and_cache|store_kvcache|_repack_kernel', 'copy', 'void vllm::reshape_and_cache_flash_kernel<__hip_bfloat16, __hip_bfloat16>'),
     -- Inductor lists the operators that a kernel's expressions come from. A matmul among them runs in a kernel of its
     -- own, which ends the list: only templates (triton_tem) multiply.
@@ -60,6 +60,9 @@ FROM (
     ('class', 125, '^cupy_(copy|take|concatenate)\w*', 'copy', 'cupy_copy__float64_float64'),
     ('class', 126, '^cupy_(sum|mean|max|min|amax|amin|argmax|argmin|prod|any|all|nan(sum|min|max|mean)|count_nonzero|std|var|norm)(__|$)|^cupy_\w*_?reduce', 'reduce', 'cupy_max'),
     ('class', 127, '^cupy_[a-z0-9_]+__[a-z0-9_]+$|^cupy_(where|add|subtract|multiply|(true_|floor_)?divide|power|sqrt|exp|log|abs|absolute|sin|cos|maximum|minimum|fill|arange)$', 'elementwise', 'cupy_add__float64_float64_float64'),
+    -- CUDA.jl: Julia's names follow the length of the name, as all mangled names do.
+    ('class', 128, '^(_Z\d+)?(gpu_)?(broadcast_kernel|map_kernel|getindex_kernel|setindex_kernel|fill_kernel)', 'elementwise', 'gpu_broadcast_kernel_linear(CompilerMetadata<DynamicSize, DynamicCheck>)'),
+    ('class', 129, '^(_Z\d+)?(partial_mapreduce_grid|big_mapreduce_kernel|partial_scan)', 'reduce', 'partial_mapreduce_grid(identity, add_sum, Float64)'),
     ('class', 132, '^(loop|input)_([a-z_]+_)?reduce(_window)?_fusion([._][0-9]+)*$', 'reduce', 'input_reduce_fusion'),
     ('class', 133, '^(loop|input)_[a-z_]+_fusion([._][0-9]+)*$|^wrapped_[a-z_]+([._][0-9]+)*$|^fusion([._][0-9]+)*$', 'elementwise', 'loop_multiply_fusion'),
     ('class', 140, '(?i)elementwise|k_bin_bcast|quantize_(q8|block|mmq)|kQuantize|kDequantize|fp8_quant|group_quant|rocclr_fillBuffer|scalePackedTensor|SubTensorOp|OpTensor|dropout|EigenMetaKernel|_and_mul_kernel|rotary|\brope_|_rope_|(norm|bias)rope|cast_transpose|rnncell|(lstm|gru)_cell', 'elementwise', 'void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>, at::detail::Array<char*, 3> >'),
