@@ -34,7 +34,7 @@ _SHOWN: dict[str, tuple[str, Callable[[Any], str]]] = {
     "bytes_per_s": ("bandwidth", _rate),
     "bus_bytes_per_s": ("bus bandwidth", _rate),
     "headroom_ns": ("headroom", duration),
-    "floor_share": ("of the roof", percent),
+    "floor_share": ("of roof", percent),
     "sm_share": ("SMs", percent),
     "memory_share": ("memory", percent),
     "tflops": ("TFLOP/s", lambda rate: f"{rate:.1f}"),
@@ -80,6 +80,8 @@ def sections(answer: TopAnswer, run: str) -> list[Section]:
         return [Section((head, Paragraph(f"no {answer.what} there. {question.missing}".rstrip(". "), role="caution")))]
     ordered = question.by[answer.by]
     names = [name for name in _SHOWN if name in (*question.keys, *question.values)]
+    if ordered == "headroom_ns":
+        names = [name for name in names if name != "flops"]  # the rate says the same, and leaves room for names
     names = [ordered, *(name for name in names if name != ordered)]
     columns = [_SHOWN[name][0] for name in names]
     rows = []
