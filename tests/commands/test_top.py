@@ -13,6 +13,7 @@ from traceanalyzer.answers.top import QUESTIONS, top
 from traceanalyzer.cli import main
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.query import engine
+from traceanalyzer.report.screens.top import sections
 from traceanalyzer.simulator import simulate_job
 
 SAMPLE = "sample_traces/slow_loader"
@@ -160,7 +161,51 @@ def test_operators_by_memory_are_those_that_allocate_on_devices() -> None:
 
 
 def test_a_run_without_steps_is_one_window() -> None:
-    assert top(connect(gpu_ops=OPS), "kernels").whole_ns == 25
+    assert [row["sum_ns"] for row in top(connect(gpu_ops=OPS), "kernels").rows] == [20, 5]
+
+
+# python   [Outer: [Inner ]   ]
+# runtime      launch 1         launch 2: in no module, and in an operator
+# device            [kernel: 30]         [graph's kernel: 70]
+NESTED = """
+slice_id  thread_id  start_ns  dur_ns  category  name                module_id  op_id
+1         0          0         90      python    nn.Module: Outer_0  -          -
+2         0          10        70      python    nn.Module: Inner_0  1          -
+3         0          20        40      cpu_op    aten::mm            2          -
+4         0          30        5       runtime   cudaLaunchKernel    2          3
+5         0          200       5       runtime   cudaGraphLaunch     -          -
+"""
+NESTED_OPS = """
+op_id  kind    start_ns  dur_ns  launch_id  cpu_op_id
+10     kernel  100       30      4          3
+11     kernel  300       70      5          -
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "metric", "times"), [("modules", "modules", [30, 30]), ("operators", "operators_by_step", [30])]
+)
+def test_shares_are_of_the_time_of_all_operations(what: str, metric: str, times: list[int]) -> None:
+    answer = top(connect(f"FROM {metric}, gpu_op_steps", host_slices=NESTED, gpu_ops=NESTED_OPS), what)
+    assert [row["sum_ns"] for row in answer.rows] == times
+    assert (answer.whole_ns, answer.elsewhere_ns) == (100, 70)
+    screen = " ".join(str(block) for section in sections(answer, "run") for block in section.blocks)
+    assert "'30.0 %'" in screen
+    assert f"70.0 % of it was launched outside any {what.removesuffix('s')}." in screen
+
+
+def test_what_is_not_known_by_step_covers_all_that_was_recorded() -> None:
+    answer = top(connect("FROM modules", host_slices=NESTED, gpu_ops=NESTED_OPS), "modules")
+    assert "all that was recorded" in str(sections(answer, "run"))
+
+
+def test_iterations_have_no_shares_of_medians() -> None:
+    assert not QUESTIONS["iterations"].has_shares
+
+
+def test_rates_are_in_powers_of_ten_as_on_data_sheets() -> None:
+    answer = top(connect(gpu_ops=OPS), "copies")
+    assert "40.0 GB/s" in str(sections(answer, "run"))
 
 
 @pytest.mark.check
@@ -173,7 +218,7 @@ def test_the_screen_and_the_json_hold_the_same_rows(
     assert main([*asked, "--format", "json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert [row["class"] for row in document["rows"]] == ["gemm", "attention"]
-    assert screen.splitlines()[2].split()[:3] == ["61.54", "ms", "66.6"]
+    assert screen.splitlines()[2].split()[:3] == ["61.54", "ms", "66.1"]
     assert document["rows"][0]["sum_ns"] // 10_000 == 6153
     assert f"{document['row_count'] - 2} rows not shown" in " ".join(screen.split())
 
@@ -181,4 +226,4 @@ def test_the_screen_and_the_json_hold_the_same_rows(
 @pytest.mark.check
 def test_a_run_without_any_says_so(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["top", "collectives", str(root / SAMPLE), "--store", str(tmp_path)]) == 0
-    assert "no collectives there" in capsys.readouterr().out
+    assert "no collectives there. No kernel of NCCL" in capsys.readouterr().out

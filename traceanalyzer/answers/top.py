@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import duckdb
@@ -24,7 +24,31 @@ class TopQuestion:
     meaning: str
     only: str = "TRUE"  # condition of the rows that count
     has_steps: bool = True  # the metric has rows of single steps, and says which lie in the analysis window
+    wholes: Mapping[str, str] = field(
+        default_factory=dict
+    )  # order → query of what shares are of; else of the sum of the rows
+    outermost: str | None = None  # condition of the rows that share no GPU time; where the rows are all of it: None
+    has_shares: bool = True
+    missing: str = ""  # why there may be no rows
 
+
+_OPS_OF_RANK = """
+    SELECT sum(ops.dur_ns)
+    FROM canonical.gpu_ops AS ops
+    JOIN canonical.traces AS traces USING (trace_id)
+    WHERE ($rank IS NULL OR traces.rank = $rank)
+      AND $step IS NULL
+"""
+_OPS_OF_STEP = """
+    SELECT sum(ops.dur_ns)
+    FROM canonical.gpu_ops AS ops
+    JOIN canonical.traces AS traces USING (trace_id)
+    JOIN gpu_op_steps AS steps USING (trace_id, op_id)
+    WHERE ($rank IS NULL OR traces.rank = $rank)
+      AND CASE WHEN $step IS NULL THEN steps.kept ELSE steps.step = $step END
+"""
+_FLOPS = "SELECT sum(flops) FROM operator_costs WHERE ($rank IS NULL OR rank = $rank) AND $step IS NULL"
+_STACKS = "Python stacks were not recorded: torch.profiler.profile(with_stack=True)"
 
 _CALLS = {"call_count": "sum(call_count)", "sum_ns": "sum(sum_ns)"}
 _RATE = "sum({rate} * sum_ns) / nullif(sum(sum_ns) FILTER (WHERE {rate} IS NOT NULL), 0)"
@@ -36,6 +60,7 @@ QUESTIONS = {
         {**_CALLS, "mean_ns": "sum(sum_ns) / sum(call_count)", "max_ns": "max(max_ns)", "idle_ns": "sum(idle_ns)"},
         {"time": "sum_ns", "idle": "idle_ns"},
         "Idle: time without any GPU operation that ends with the start of the kernel.",
+        wholes={"time": _OPS_OF_STEP},
     ),
     "operators": TopQuestion(
         "operators_by_step",
@@ -44,6 +69,9 @@ QUESTIONS = {
         {"time": "sum_ns", "host": "host_self_ns", "idle": "idle_ns"},
         "Time: GPU operations that the operator itself launched. Idle: time without compute that the ledger charges to "
         "work inside it.",
+        wholes={"time": _OPS_OF_STEP},
+        outermost="TRUE",
+        missing="PyTorch's profiler records them, and Nsight Systems does inside torch.autograd.profiler.emit_nvtx().",
     ),
     "collectives": TopQuestion(
         "collectives_by_step",
@@ -58,6 +86,8 @@ QUESTIONS = {
         {"time": "sum_ns", "idle": "idle_ns"},
         "Time: with the wait for the last rank, so that the bus bandwidth is a lower bound. Idle: time without compute "
         "that the ledger charges to the collective.",
+        wholes={"time": _OPS_OF_STEP},
+        missing="No kernel of NCCL, RCCL or another library of collectives ran.",
     ),
     "copies": TopQuestion(
         "copies_by_step",
@@ -71,6 +101,7 @@ QUESTIONS = {
         },
         {"time": "sum_ns", "idle": "idle_ns"},
         "Idle: time without compute that the ledger charges to the copy.",
+        wholes={"time": _OPS_OF_STEP},
     ),
     "modules": TopQuestion(
         "modules",
@@ -86,6 +117,9 @@ QUESTIONS = {
         {"time": "sum_ns", "flops": "flops"},
         "Time: GPU operations of its forward and backward passes, with those of the modules inside.",
         has_steps=False,
+        wholes={"time": _OPS_OF_RANK, "flops": _FLOPS},
+        outermost="NOT contains(path, '/')",
+        missing=_STACKS,
     ),
     "layers": TopQuestion(
         "layers",
@@ -103,6 +137,14 @@ QUESTIONS = {
         "Modules of one class at one place are one layer. Time: GPU operations of its forward and backward passes, "
         "with those of the layers inside.",
         has_steps=False,
+        wholes={
+            "time": _OPS_OF_RANK,
+            "flops": _FLOPS,
+            "host": "SELECT sum(host_sum_ns) FROM layers WHERE ($rank IS NULL OR rank = $rank) AND $step IS NULL "
+            "AND NOT contains(path, '/')",
+        },
+        outermost="NOT contains(path, '/')",
+        missing=_STACKS,
     ),
     "lines": TopQuestion(
         "python_lines",
@@ -116,6 +158,9 @@ QUESTIONS = {
         {"time": "sum_ns", "host": "host_self_ns", "idle": "idle_ns"},
         "Time: GPU operations launched in the function. Idle: time that devices waited for it.",
         has_steps=False,
+        wholes={"time": _OPS_OF_RANK},
+        outermost="TRUE",
+        missing=_STACKS,
     ),
     "iterations": TopQuestion(
         "inference_summary",
@@ -132,6 +177,8 @@ QUESTIONS = {
         {"time": "p50_ns", "idle": "gap_sum_ns"},
         "One row for each kind of iteration of an inference engine on a device. Idle: gaps before its iterations.",
         has_steps=False,
+        has_shares=False,
+        missing="No annotation of an iteration of vLLM, SGLang or TensorRT-LLM was recorded.",
     ),
 }
 _EFFICIENCY = TopQuestion(
@@ -200,7 +247,8 @@ class TopAnswer:
     step: int | None  # None: the analysis window
     rows: tuple[Mapping[str, Any], ...]  # largest first
     row_count: int  # with those that are not among the rows
-    whole_ns: int  # sum over all rows of the time that they are ordered by
+    whole_ns: int  # what shares are of: by time that of all GPU operations, else the sum over all rows
+    elsewhere_ns: int  # by time: that of the GPU operations that are in no row, shown or not
     metric: str
 
     @property
@@ -242,17 +290,26 @@ def top(
               AND {"CASE WHEN $step IS NULL THEN kept ELSE step = $step END" if question.has_steps else "$step IS NULL"}
             GROUP BY {keys}
         )
-        SELECT *, count(*) OVER () AS row_count, sum({question.by[by]}) OVER () AS whole_ns
+        SELECT
+            *,
+            count(*) OVER () AS row_count,
+            sum({question.by[by]}) OVER () AS all_ns,
+            sum({question.by[by]}) FILTER (WHERE {question.outermost or "FALSE"}) OVER () AS covered_ns
         FROM totals
         ORDER BY {question.by[by]} DESC NULLS LAST, {keys}
         LIMIT $limit
     """
-    cursor = con.execute(query, {"rank": rank, "step": step, "limit": limit})
+    place = {"rank": rank, "step": step}
+    cursor = con.execute(query, {**place, "limit": limit})
     names = [column[0] for column in cursor.description or ()]
     rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
-    row_count, whole_ns = (rows[0]["row_count"], int(rows[0]["whole_ns"] or 0)) if rows else (0, 0)
+    row_count, whole_ns = (rows[0]["row_count"], int(rows[0]["all_ns"] or 0)) if rows else (0, 0)
+    if by in question.wholes:
+        whole_ns = int(con.execute(question.wholes[by], place).fetchall()[0][0] or 0)
+    has_rest = rows and by == "time" and question.outermost
+    elsewhere_ns = max(whole_ns - int(rows[0]["covered_ns"] or 0), 0) if has_rest else 0
     shown = tuple({name: _plain(row[name]) for name in (*question.keys, *question.values)} for row in rows)
-    return TopAnswer(what, by, rank, step, shown, row_count, whole_ns, question.metric)
+    return TopAnswer(what, by, rank, step, shown, row_count, whole_ns, elsewhere_ns, question.metric)
 
 
 def check_rank(con: duckdb.DuckDBPyConnection, rank: int | None) -> None:

@@ -87,7 +87,8 @@ class Answers:
     ) -> str:
         """Return the largest `kernels`, `operators`, `collectives` or `copies` of a run as JSON, times in ns.
 
-        `by` is `time`, `idle`, or for operators `host`. Without `step`, rows are of the whole analysis window.
+        `by` is `time`, `idle`, or for operators `host`. Without `step`, rows are of the whole analysis window. By time,
+        `whole_ns` is that of all GPU operations there, and `elsewhere_ns` that of those which are in no row.
         """
         from traceanalyzer.answers.top import QUESTIONS, top
         from traceanalyzer.report.screens.top import document

@@ -57,6 +57,18 @@ calls AS (
            ON copies.trace_id = slices.trace_id AND copies.call_id = slices.slice_id
     WHERE slices.category IN ('runtime', 'driver') OR exchanges_on_host(slices.name)
     WINDOW calls_of_thread AS (PARTITION BY slices.trace_id, slices.thread_id ORDER BY slices.start_ns, slices.slice_id)
+),
+waits AS MATERIALIZED (
+    FROM calls
+    WHERE kind IS NOT NULL
+),
+around AS MATERIALIZED (
+    SELECT trace_id, slice_id, name
+    FROM host_slices
+    SEMI JOIN (
+        SELECT trace_id, unnest([op_id, annotation_id, python_id]) AS slice_id
+        FROM waits
+    ) AS named USING (trace_id, slice_id)
 )
 SELECT
     traces.trace,
@@ -72,12 +84,11 @@ SELECT
     calls.exchange,
     calls.start_ns,
     calls.dur_ns
-FROM calls
+FROM waits AS calls
 JOIN canonical.traces AS traces USING (trace_id)
-LEFT JOIN host_slices AS operators
+LEFT JOIN around AS operators
        ON operators.trace_id = calls.trace_id AND operators.slice_id = calls.op_id
-LEFT JOIN host_slices AS annotations
+LEFT JOIN around AS annotations
        ON annotations.trace_id = calls.trace_id AND annotations.slice_id = calls.annotation_id
-LEFT JOIN host_slices AS frames
+LEFT JOIN around AS frames
        ON frames.trace_id = calls.trace_id AND frames.slice_id = calls.python_id
-WHERE calls.kind IS NOT NULL

@@ -1,12 +1,14 @@
 -- One row per iteration of an inference engine: what it computed, and how long the device worked for it.
 --
--- vLLM, SGLang and ATOM write an annotation a forward pass: execute_T_context_C(sqA skB sqsqD sqskE)_generation_G(…)
--- has T tokens; C requests in prefill with A new tokens, B tokens of context, and the sums of squares and products D
--- and E; and G requests in decode likewise. SGLang's step[EXTEND bs=… toks=…] may lie inside one: then it is not
--- outermost, and counts the same work again. The host runs ahead of the device, so the latency of an iteration is the
--- device's time: from the start of its first to the end of its last GPU operation, counting those that were launched
--- inside the annotation. A prefill gives at most one token a request: with chunks, the trace does not show which
--- prompts end. Time to first token and latency between tokens of a request are not in a trace.
+-- vLLM, SGLang and ATOM write an annotation a forward pass: execute_T_context_C(sqA skB sqsqD sqskE)_generation_G(…) has T
+-- tokens; C requests in prefill with A new tokens, B tokens of context, and the sums of squares and products D and E; and
+-- G requests in decode likewise. Older versions write the tokens alone, or A_D. SGLang's step[EXTEND bs=… toks=…] may lie
+-- inside one: then it is not outermost, and counts the same work again; in its step[DECODE bs=…] each request computes one
+-- token. TensorRT-LLM writes [Executor] _forward_step N: C ctx reqs, A ctx tokens, G gen reqs; how many tokens its decode
+-- computes depends on speculation, and is not there. The host runs ahead of the device, so the latency of an iteration is
+-- the device's time: from the start of its first to the end of its last GPU operation, counting those that were launched
+-- inside the annotation. A prefill gives at most one token a request: with chunks, the trace does not show which prompts
+-- end. Time to first token and latency between tokens of a request are not in a trace.
 --
 -- columns:
 --   trace                VARCHAR  name of the trace
@@ -45,30 +47,56 @@ WITH named AS (
         dur_ns,
         regexp_extract(
             name,
-            '^execute_(\d+_)?context_(\d+)\((?:sq(\d+)sk(\d+)sqsq(\d+)sqsk(\d+)|(\d+))\)_generation_(\d+)\((?:sq(\d+)sk(\d+)sqsq(\d+)sqsk(\d+)|(\d+))\)',
+            '^execute_(\d+_)?context_(\d+)\((?:sq(\d+)sk(\d+)sqsq(\d+)sqsk(\d+)|(\d+)(?:_\d+)?)\)'
+            || '_generation_(\d+)\((?:sq(\d+)sk(\d+)sqsq(\d+)sqsk(\d+)|(\d+)(?:_\d+)?)\)',
             ['t', 'c', 'ca', 'cb', 'cd', 'ce', 'ca_only', 'g', 'ga', 'gb', 'gd', 'ge', 'ga_only']
         ) AS counts,
-        regexp_extract(name, '^step\[(\w+) bs=(\d+) toks=(\d+)\]', ['mode', 'bs', 'toks']) AS step_counts
+        regexp_extract(name, '^step\[(\w+) bs=(\d+)(?: toks=(\d+))?\]', ['mode', 'bs', 'toks']) AS step_counts,
+        regexp_extract(
+            name,
+            '^\[Executor\] _forward_step[^:]*: (\d+) ctx reqs, (?:(\d+) ctx tokens, )?(\d+) gen reqs',
+            ['c', 'ca', 'g']
+        ) AS executor_counts
     FROM canonical.host_slices
     WHERE category IN ('annotation', 'cpu_op')
-      AND regexp_matches(name, '^execute_(\d+_)?context_\d|^step\[[A-Z]+\b')
+      AND regexp_matches(name, '^execute_(\d+_)?context_\d|^step\[[A-Z_]+\b|^\[Executor\] _forward_step')
 ),
 numbers AS (
     SELECT
-        * EXCLUDE (counts, step_counts),
-        coalesce(TRY_CAST(counts.c AS BIGINT), CASE WHEN step_counts."mode" = 'EXTEND' THEN TRY_CAST(step_counts.bs AS BIGINT) WHEN step_counts."mode" = 'DECODE' THEN 0 END) AS context_requests,
-        coalesce(TRY_CAST(counts.g AS BIGINT), CASE WHEN step_counts."mode" = 'DECODE' THEN TRY_CAST(step_counts.bs AS BIGINT) WHEN step_counts."mode" = 'EXTEND' THEN 0 END) AS generation_requests,
+        * EXCLUDE (counts, step_counts, executor_counts),
+        coalesce(
+            TRY_CAST(counts.c AS BIGINT),
+            TRY_CAST(executor_counts.c AS BIGINT),
+            CASE step_counts."mode" WHEN 'EXTEND' THEN TRY_CAST(step_counts.bs AS BIGINT) WHEN 'DECODE' THEN 0 END
+        ) AS context_requests,
+        coalesce(
+            TRY_CAST(counts.g AS BIGINT),
+            TRY_CAST(executor_counts.g AS BIGINT),
+            CASE step_counts."mode" WHEN 'DECODE' THEN TRY_CAST(step_counts.bs AS BIGINT) WHEN 'EXTEND' THEN 0 END
+        ) AS generation_requests,
         coalesce(
             TRY_CAST(counts.ca AS BIGINT),
             TRY_CAST(counts.ca_only AS BIGINT),
-            CASE WHEN step_counts."mode" = 'EXTEND' THEN TRY_CAST(step_counts.toks AS BIGINT) WHEN step_counts."mode" = 'DECODE' THEN 0 END
+            TRY_CAST(executor_counts.ca AS BIGINT),
+            CASE
+                WHEN step_counts."mode" = 'EXTEND' THEN TRY_CAST(step_counts.toks AS BIGINT)
+                WHEN step_counts."mode" = 'DECODE' OR executor_counts.c = '0' THEN 0
+            END
         ) AS context_tokens,
         coalesce(
             TRY_CAST(counts.ga AS BIGINT),
             TRY_CAST(counts.ga_only AS BIGINT),
-            CASE WHEN step_counts."mode" = 'DECODE' THEN TRY_CAST(step_counts.toks AS BIGINT) WHEN step_counts."mode" = 'EXTEND' THEN 0 END
+            CASE
+                WHEN step_counts."mode" = 'DECODE'
+                THEN coalesce(TRY_CAST(step_counts.toks AS BIGINT), TRY_CAST(step_counts.bs AS BIGINT))
+                WHEN step_counts."mode" = 'EXTEND' OR executor_counts.g = '0' THEN 0
+            END
         ) AS generation_tokens,
-        coalesce(TRY_CAST(rtrim(counts.t, '_') AS BIGINT), TRY_CAST(step_counts.toks AS BIGINT), context_tokens + generation_tokens) AS tokens,
+        coalesce(
+            TRY_CAST(rtrim(counts.t, '_') AS BIGINT),
+            TRY_CAST(step_counts.toks AS BIGINT),
+            context_tokens + generation_tokens
+        ) AS tokens,
         TRY_CAST(counts.ce AS BIGINT) - (TRY_CAST(counts.cd AS BIGINT) - TRY_CAST(counts.ca AS BIGINT)) // 2
         + TRY_CAST(counts.ge AS BIGINT) - (TRY_CAST(counts.gd AS BIGINT) - TRY_CAST(counts.ga AS BIGINT)) // 2 AS attention_pairs,
         coalesce(

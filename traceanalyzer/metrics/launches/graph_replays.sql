@@ -22,14 +22,15 @@ SELECT
     ops.trace_id,
     count(*) AS kernel_count,
     sum(ops.dur_ns)::BIGINT AS kernel_ns,
-    count(DISTINCT ops.launch_id) FILTER (WHERE calls.name ILIKE '%GraphLaunch%') AS replay_count,
+    count(DISTINCT ops.launch_id) FILTER (WHERE ops.is_graph_launch) AS replay_count,
     count(*) FILTER (WHERE is_replayed) AS replayed_count,
     coalesce(sum(ops.dur_ns) FILTER (WHERE is_replayed), 0) / nullif(sum(ops.dur_ns), 0) AS replayed_share,
     count(*) FILTER (WHERE NOT is_replayed) AS eager_count
 FROM (
     SELECT
         gpu_ops.*,
-        gpu_ops.kind = 'graph' OR gpu_ops.graph_id IS NOT NULL OR coalesce(launching.name ILIKE '%GraphLaunch%', FALSE) AS is_replayed
+        coalesce(launching.name ILIKE '%GraphLaunch%', FALSE) AS is_graph_launch,
+        gpu_ops.kind = 'graph' OR gpu_ops.graph_id IS NOT NULL OR is_graph_launch AS is_replayed
     FROM gpu_ops
     LEFT JOIN host_slices AS launching
            ON launching.trace_id = gpu_ops.trace_id AND launching.slice_id = gpu_ops.launch_id
@@ -42,6 +43,4 @@ JOIN attribution.windows AS windows
  AND windows.device = ops.device
  AND ops.start_ns >= windows.start_ns
  AND ops.start_ns < windows.end_ns
-LEFT JOIN host_slices AS calls
-       ON calls.trace_id = ops.trace_id AND calls.slice_id = ops.launch_id
 GROUP BY traces.trace, traces.rank, ops.device, ops.trace_id

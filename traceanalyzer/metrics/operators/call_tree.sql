@@ -126,6 +126,7 @@ sums AS MATERIALIZED (
         trace_id,
         stack_id,
         min(slice_id) AS first_id,
+        arg_min_null(parent_id, slice_id) AS first_parent_id,
         min(depth) AS depth,
         any_value(category) AS category,
         any_value(name) AS name,
@@ -137,16 +138,14 @@ sums AS MATERIALIZED (
 -- All slices with a stack have the same stack around them.
 stacks AS MATERIALIZED (
     SELECT
-        sums.*,
+        sums.* EXCLUDE (first_parent_id),
         parents.stack_id AS parent_stack_id
     FROM sums
-    JOIN canonical.host_slices AS firsts
-      ON firsts.trace_id = sums.trace_id AND firsts.slice_id = sums.first_id
     LEFT JOIN crossing
            ON crossing.trace_id = sums.trace_id AND crossing.slice_id = sums.first_id
     LEFT JOIN canonical.host_slices AS parents
            ON parents.trace_id = sums.trace_id
-          AND parents.slice_id = if(crossing.slice_id IS NULL, firsts.parent_id, crossing.around_id)
+          AND parents.slice_id = if(crossing.slice_id IS NULL, sums.first_parent_id, crossing.around_id)
 ),
 inner_time AS (
     SELECT

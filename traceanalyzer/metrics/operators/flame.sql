@@ -70,11 +70,13 @@ waits AS (
         pieces.bucket,
         sum(pieces.dur_ns) AS value
     FROM attribution.ledger_rows AS pieces
+    LEFT JOIN canonical.host_slices AS slices
+           ON slices.trace_id = pieces.trace_id AND slices.slice_id = pieces.blame_id
     WHERE pieces.bucket <> 'compute'
       AND NOT coalesce(
           pieces.bucket LIKE 'host.%'
           AND pieces.blame_kind = 'slice'
-          AND (pieces.trace_id, pieces.blame_id) IN (SELECT (trace_id, slice_id) FROM canonical.host_slices),
+          AND slices.slice_id IS NOT NULL,
           FALSE
       )
     GROUP BY ALL

@@ -31,11 +31,13 @@ operators AS MATERIALIZED (
     WHERE category = 'cpu_op'
 ),
 launchers AS MATERIALIZED (
-    SELECT DISTINCT
+    SELECT
         trace_id,
-        cpu_op_id AS launcher_id
+        cpu_op_id AS launcher_id,
+        count(*) AS op_count
     FROM canonical.gpu_ops
     WHERE cpu_op_id IS NOT NULL
+    GROUP BY trace_id, cpu_op_id
 ),
 climbing AS (
     SELECT
@@ -73,12 +75,18 @@ launched AS (
         calls.slice_id,
         list(ops.name ORDER BY ops.start_ns, ops.op_id) AS names,
         sum(ops.dur_ns) AS device_ns
-    FROM calls
+    FROM (
+        SELECT trace_id, slice_id
+        FROM calls
+        JOIN around USING (trace_id, slice_id)
+        JOIN launchers USING (trace_id, launcher_id)
+        GROUP BY trace_id, slice_id
+        HAVING sum(op_count) >= 3
+    ) AS calls
     JOIN around USING (trace_id, slice_id)
     JOIN canonical.gpu_ops AS ops
       ON ops.trace_id = around.trace_id AND ops.cpu_op_id = around.launcher_id
     GROUP BY calls.trace_id, calls.slice_id
-    HAVING count(*) >= 3
 ),
 sums AS (
     SELECT

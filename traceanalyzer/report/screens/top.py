@@ -11,10 +11,15 @@ from traceanalyzer.report.blocks import Heading, Paragraph, Section, Table, Text
 from traceanalyzer.report.words import counted, duration, name_words, operations, percent, size
 
 SCHEMA_VERSION = 1
+_LEAST_REST = 0.005
 
 
 def _rate(bytes_per_s: float) -> str:
-    return f"{size(bytes_per_s)}/s"
+    """Say a rate in powers of ten, as data sheets and nccl-tests do."""
+    for unit, unit_bytes in (("TB/s", 1e12), ("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3)):
+        if bytes_per_s >= unit_bytes:
+            return f"{bytes_per_s / unit_bytes:,.1f} {unit}"
+    return f"{bytes_per_s:.0f} B/s"
 
 
 # Column of an answer → its words on a screen, and how a value is written. The name comes last, where it may be long.
@@ -29,7 +34,7 @@ _SHOWN: dict[str, tuple[str, Callable[[Any], str]]] = {
     "bytes_per_s": ("bandwidth", _rate),
     "bus_bytes_per_s": ("bus bandwidth", _rate),
     "headroom_ns": ("headroom", duration),
-    "floor_share": ("of the roof", percent),
+    "floor_share": ("of roof", percent),
     "sm_share": ("SMs", percent),
     "memory_share": ("memory", percent),
     "tflops": ("TFLOP/s", lambda rate: f"{rate:.1f}"),
@@ -67,24 +72,36 @@ def sections(answer: TopAnswer, run: str) -> list[Section]:
     """Return the largest rows with their share, and how much is not shown."""
     question = question_of(answer.what, answer.by)
     asked = f"top {answer.what} by {answer.by}"
-    where = [f"step {answer.step}" if answer.step is not None else "analysis window"]
+    window = "analysis window" if question.has_steps else "all that was recorded"
+    where = [f"step {answer.step}" if answer.step is not None else window]
     where += [] if answer.rank is None else [f"rank {answer.rank}"]
     head = Heading(run, (Text(f"{asked} · {' · '.join(where)}"),))
     if not answer.rows:
-        return [Section((head, Paragraph(f"no {answer.what} there", role="caution")))]
+        return [Section((head, Paragraph(f"no {answer.what} there. {question.missing}".rstrip(". "), role="caution")))]
     ordered = question.by[answer.by]
     names = [name for name in _SHOWN if name in (*question.keys, *question.values)]
+    if ordered == "headroom_ns":
+        names = [name for name in names if name != "flops"]  # the rate says the same, and leaves room for names
     names = [ordered, *(name for name in names if name != ordered)]
     columns = [_SHOWN[name][0] for name in names]
     rows = []
     for row in answer.rows:
         cells = ["–" if row[name] is None else _SHOWN[name][1](row[name]) for name in names]
         share = percent(row[ordered] / answer.whole_ns) if answer.whole_ns and row[ordered] is not None else "–"
-        rows.append((cells[0], share, *cells[1:]))
-    right = frozenset({1, *(i + (i > 0) for i, name in enumerate(names) if name not in _TEXTS)})
-    table = Table((columns[0], "share", *columns[1:]), tuple(rows), right=right)
+        rows.append((cells[0], *([share] if question.has_shares else []), *cells[1:]))
+    if question.has_shares:
+        names.insert(1, "share")
+        columns.insert(1, "share")
+    right = frozenset(i for i, name in enumerate(names) if name not in _TEXTS)
+    table = Table(tuple(columns), tuple(rows), right=right)
     more = f"{counted(answer.left_out_count, 'row')} not shown; --top shows more. " if answer.left_out_count else ""
-    note = f"{more}{question.meaning} `traceanalyzer metrics show {answer.metric}` has the definitions."
+    shares = (
+        "Share: of the time of all GPU operations. " if answer.by == "time" and answer.by in question.wholes else ""
+    )
+    rest = answer.elsewhere_ns / answer.whole_ns if answer.whole_ns else 0
+    if rest >= _LEAST_REST:
+        shares = f"{shares}{percent(rest)} of it was launched outside any {answer.what.removesuffix('s')}. "
+    note = f"{more}{shares}{question.meaning} `traceanalyzer metrics show {answer.metric}` has the definitions."
     return [Section((head, table)), Section((Paragraph(note, role="dim"),))]
 
 
@@ -106,5 +123,6 @@ def document(answer: TopAnswer, run: str) -> dict[str, Any]:
         "meaning": question_of(answer.what, answer.by).meaning,
         "row_count": answer.row_count,
         "whole_ns": answer.whole_ns,
+        "elsewhere_ns": answer.elsewhere_ns,
         "rows": [dict(row) for row in answer.rows],
     }
