@@ -218,22 +218,21 @@ def test_without_skew_all_ranks_are_as_fast_as_the_fastest() -> None:
 
 def scan_of(matches: list[int]) -> Scan:
     """Return a scan of nothing but collectives."""
-    none = np.full(len(matches), -1)
+    none = np.full(len(matches), NO_ROW)
     nothing_here = NamedRows(np.zeros(len(matches), np.int64), (None,))
     return Scan(
         events=ScanEvents(
-            is_op=[True] * len(matches),
-            host_slack_ns=[0] * len(matches),
-            lead_limit_ns=[NO_LIMIT] * len(matches),
-            pred1=[NO_ROW] * len(matches),
-            pred1_slack_ns=[NO_LIMIT] * len(matches),
-            pred2=[NO_ROW] * len(matches),
-            pred2_slack_ns=[NO_LIMIT] * len(matches),
+            is_op=none == NO_ROW,
+            host_slack_ns=none * 0,
+            lead_limit_ns=np.full(len(matches), NO_LIMIT),
+            pred1=none,
+            pred1_slack_ns=np.full(len(matches), NO_LIMIT),
+            pred2=none,
+            pred2_slack_ns=np.full(len(matches), NO_LIMIT),
             more=[()] * len(matches),
-            explained_wait_ns=[0] * len(matches),
+            explained_wait_ns=none * 0,
         ),
         stretches=[Stretch(len(matches), is_chain=False)],
-        host_slack=none * 0,
         is_op=np.ones(len(matches), np.bool_),
         in_window=np.ones(len(matches), np.bool_),
         end=np.arange(len(matches)) * 10 + 10,

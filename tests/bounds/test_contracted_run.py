@@ -117,6 +117,9 @@ def test_scans_that_are_read_when_asked_bound_the_run_as_held_ones_do() -> None:
             assert stored.causes(*place) == held.causes(*place)
             alone = [of_asked[place] for of_asked in asked]
             assert stored.window_savings(*place, alone) == held.window_savings(*place, alone)
+            scan = held.devices[place].scan
+            for what_if in alone:
+                assert stored.devices[place].taken_ns(what_if) == scan.taken_ns(scan.changes(what_if))
 
 
 def test_what_is_not_shown_to_be_exact_is_stated_as_an_interval_around_it() -> None:

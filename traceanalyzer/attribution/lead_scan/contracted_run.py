@@ -13,11 +13,21 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from traceanalyzer.attribution.lead_scan.contraction import PREDECESSORS, Arrivals, Arrived, arrivals, contract
+from traceanalyzer.attribution.lead_scan.abreast import Part
+from traceanalyzer.attribution.lead_scan.contraction import (
+    PASSES,
+    PREDECESSORS,
+    Arrivals,
+    Arrived,
+    arrivals,
+    contract,
+)
 from traceanalyzer.attribution.lead_scan.meetings import Meetings
 from traceanalyzer.attribution.lead_scan.scan import Scan, WhatIf
 from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW
@@ -27,34 +37,9 @@ from traceanalyzer.attribution.vocabulary.buckets import STRAGGLER_WAIT, Flags, 
 ROUNDS = 10
 # What the answers of one pass over all meetings may take.
 _PASS_BYTES = 1 << 29
-# What a pass over the events of one scan may take.
-_LANE_BYTES = 1 << 26
+# The leads of a pass over the events of several scans, of 8 bytes each.
+_GROUP_LEADS = 1 << 24
 _BYTES_A_CALL = 12 * (PREDECESSORS + 1) + 72
-
-
-class RankScans:
-    """The scans of a run's devices, by their number: what passes over events; here in this process, one by one."""
-
-    def __init__(self, scan_of: Callable[[int], Scan]) -> None:
-        self.scan_of = scan_of
-
-    def contract(self, asked: Sequence[Asked]) -> Iterator[Arrivals]:
-        """Return the contraction of each scan that is asked."""
-        for item in asked:
-            scan = self.scan_of(item.scan)
-            yield contract(scan, item.positions, [scan.changes(what_if) for what_if in item.what_ifs])
-
-    def arrivals(self, asked: Sequence[Asked], leads: Sequence[Ints]) -> Iterator[Arrived]:
-        """Return how each scan that is asked arrives at its meetings, given the leads of these."""
-        for item, of_scan in zip(asked, leads, strict=True):
-            scan = self.scan_of(item.scan)
-            changes = [scan.changes(what_if) for what_if in item.what_ifs]
-            at_once = max(16, _LANE_BYTES // (8 * max(scan.events.count, 1)))
-            parts = [
-                arrivals(scan, item.positions, changes[first : first + at_once], of_scan[:, first : first + at_once])
-                for first in range(0, len(changes), at_once)
-            ]
-            yield Arrived(*(np.concatenate(columns, axis=1) for columns in zip(*parts, strict=True)))
 
 
 class Asked(NamedTuple):
@@ -63,6 +48,71 @@ class Asked(NamedTuple):
     scan: int
     positions: Sequence[int]
     what_ifs: Sequence[WhatIf]
+
+
+class RankScans:
+    """The scans of a run's devices, by their number: what passes over events; here in this process, many abreast."""
+
+    def __init__(self, scan_of: Callable[[int], Scan]) -> None:
+        self.scan_of = scan_of
+
+    def contract(self, asked: Sequence[Asked]) -> Iterator[Arrivals]:
+        """Return the contraction of each scan that is asked."""
+        found = (
+            (piece.nth, answer)
+            for pieces in self._in_groups(asked, PASSES)
+            for piece, answer in zip(pieces, contract([piece.part for piece in pieces]), strict=True)
+        )
+        for _, of_one in itertools.groupby(found, key=itemgetter(0)):
+            columns = zip(*(answer.arrays for _, answer in of_one), strict=True)
+            yield Arrivals(*map(_joined, columns))
+
+    def arrivals(self, asked: Sequence[Asked], leads: Sequence[Ints]) -> Iterator[Arrived]:
+        """Return how each scan that is asked arrives at its meetings, given the leads of these."""
+        found = (
+            (piece.nth, answer)
+            for pieces in self._in_groups(asked, 1)
+            for piece, answer in zip(pieces, _arrived(pieces, leads), strict=True)
+        )
+        for _, of_one in itertools.groupby(found, key=itemgetter(0)):
+            yield Arrived(*map(_joined, zip(*(answer for _, answer in of_one), strict=True)))
+
+    def _in_groups(self, asked: Sequence[Asked], passes: int) -> Iterator[list[_Piece]]:
+        """Cut questions, each of which takes some passes, into pieces, and these into groups that one pass can hold."""
+        group: list[_Piece] = []
+        columns = longest = 0
+        for nth, item in enumerate(asked):
+            scan = self.scan_of(item.scan)
+            count = max(1, scan.events.count)
+            at_once = max(1, _GROUP_LEADS // (count * passes))
+            for first in range(0, len(item.what_ifs), at_once):
+                what_ifs = item.what_ifs[first : first + at_once]
+                width = passes * len(what_ifs)
+                if group and (columns + width) * max(longest, count) > _GROUP_LEADS:
+                    yield group
+                    group, columns, longest = [], 0, 0
+                changes = [scan.changes(what_if) for what_if in what_ifs]
+                group.append(_Piece(nth, first, Part(scan, item.positions, changes)))
+                columns, longest = columns + width, max(longest, count)
+        if group:
+            yield group
+
+
+class _Piece(NamedTuple):
+    """Some what-ifs, from `first` on, of the scan that is asked as the `nth`."""
+
+    nth: int
+    first: int
+    part: Part
+
+
+def _arrived(pieces: Sequence[_Piece], leads: Sequence[Ints]) -> list[Arrived]:
+    left = [leads[nth][:, first : first + len(part.changes)] for nth, first, part in pieces]
+    return arrivals([piece.part for piece in pieces], left)
+
+
+def _joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
 
 
 class CallLeads(NamedTuple):

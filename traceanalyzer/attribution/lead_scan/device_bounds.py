@@ -77,6 +77,13 @@ class DeviceBounds:
         savings = zip(saved.tolist(), (first * scale).tolist(), limits, strict=True)
         return [WindowSaving(min(max(int(ns), 0), limit), int(earlier_ns)) for ns, earlier_ns, limit in savings]
 
+    def taken_ns(self, what_if: WhatIf) -> int:
+        """Return the time of host and ops in the window that a what-if takes out, even if that saves nothing."""
+        if what_if == WhatIf(what_if.removed):  # Causes take out no time of each other.
+            return sum(self.facts.taken_ns.get(cause, 0) for cause in what_if.removed)
+        scan = self.scan
+        return scan.taken_ns(scan.changes(what_if))
+
     @property
     def is_whole(self) -> bool:
         """Whether the window is all that was recorded, and ends with the last op."""

@@ -65,10 +65,9 @@ class LaneChanges:
 class LaneWalk:
     """What `Walk` does, for several what-ifs at once: one column per what-if."""
 
-    def __init__(self, events: ScanEvents, parts: Sequence[Stretch], host_slack: Ints, changes: Sequence[Changes]):
+    def __init__(self, events: ScanEvents, parts: Sequence[Stretch], changes: Sequence[Changes]):
         self._events = events
         self._parts = parts
-        self._host_slack = host_slack  # the column of the events as an array
         self._changes = [LaneChanges.of(arrays) for arrays in zip(*changes, strict=True)]
         self._at, self._part = 0, 0
         self._host = np.zeros(len(changes), np.int64)
@@ -106,7 +105,7 @@ class LaneWalk:
         hosts = host + np.cumsum(host_gain.between(since, until), axis=0)
         gains = earlier.between(since, until) + shorter.between(since, until)
         sums = np.cumsum(gains, axis=0)
-        least = hosts + self._host_slack[since:until, None] - sums + gains
+        least = hosts + self._events.host_slack_ns[since:until, None] - sums + gains
         np.minimum(least[0], self._rows[self._events.pred1[since]], out=least[0])
         np.add(np.minimum.accumulate(least, axis=0), sums, out=self.ends[since:until])
         last: Ints = hosts[-1]

@@ -98,7 +98,6 @@ class Scan:
 
     events: ScanEvents
     stretches: list[Stretch]
-    host_slack: Ints
     is_op: Flags
     in_window: Flags
     end: Ints
@@ -146,18 +145,17 @@ class Scan:
         position_of = {op: at for at, op in enumerate(op_id.tolist()) if op != NO_ROW}
         return cls(
             events=ScanEvents(
-                is_op=is_op.tolist(),
-                host_slack_ns=host_slack.tolist(),
-                lead_limit_ns=limit.tolist(),
-                pred1=pred1.tolist(),
-                pred1_slack_ns=pred1_slack.tolist(),
-                pred2=pred2.tolist(),
-                pred2_slack_ns=pred2_slack.tolist(),
+                is_op=is_op,
+                host_slack_ns=host_slack,
+                lead_limit_ns=limit,
+                pred1=pred1,
+                pred1_slack_ns=pred1_slack,
+                pred2=pred2,
+                pred2_slack_ns=pred2_slack,
                 more=more,
-                explained_wait_ns=explained_wait.tolist(),
+                explained_wait_ns=explained_wait,
             ),
             stretches=stretches(alone & (pred1 == np.arange(len(is_op)) - 1)),
-            host_slack=host_slack,
             is_op=is_op,
             in_window=flag_column(events, "in_window"),
             end=column(events, "end_ns"),
@@ -185,9 +183,8 @@ class Scan:
         """The same scan, but the loader's workers finish no batch earlier than it was taken."""
         takes = self._takes
         limits = self.events.lead_limit_ns.copy()
-        for at in takes:
-            limits[at] = 0
-        return replace(self, events=replace(self.events, lead_limit_ns=limits)) if takes else self
+        limits[takes] = 0
+        return replace(self, events=replace(self.events, lead_limit_ns=limits)) if len(takes) else self
 
     @cached_property
     def with_possible_waits(self) -> Self:
@@ -211,18 +208,18 @@ class Scan:
     @property
     def waits_for_workers(self) -> bool:
         """Whether some batch was not ready when it was taken."""
-        return any(self.events.lead_limit_ns[at] == 0 or self.events.pred1[at] != NO_ROW for at in self._takes)
+        takes = self._takes
+        return bool(((self.events.lead_limit_ns[takes] == 0) | (self.events.pred1[takes] != NO_ROW)).any())
 
     @property
     def has_takes(self) -> bool:
         """Whether a batch was taken from a loader's workers."""
-        return bool(self._takes)
+        return len(self._takes) > 0
 
     @property
-    def _takes(self) -> list[int]:
+    def _takes(self) -> Ints:
         """Positions at which a batch was taken from a loader's workers."""
-        found: list[int] = np.flatnonzero(~self.is_op & self.cause_of_wait.where(lambda name: name == _LOADER)).tolist()
-        return found
+        return np.flatnonzero(~self.is_op & self.cause_of_wait.where(lambda name: name == _LOADER))
 
     @property
     def skew(self) -> Ints:
@@ -254,7 +251,7 @@ class Scan:
 
     def walk_lanes(self, changes: Sequence[Changes]) -> LaneWalk:
         """Begin a pass over the events, one column per what-if."""
-        return LaneWalk(self.events, self.stretches, self.host_slack, changes)
+        return LaneWalk(self.events, self.stretches, changes)
 
     def taken_ns(self, changes: Changes) -> int:
         """Return the host time and op time of the window that changes take out, whether or not that saves anything."""

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from traceanalyzer.attribution.lead_scan.meetings import RankCalls
-from traceanalyzer.attribution.lead_scan.scan import LOADER_WORKERS, STREAM_WAITS, Scan
+from traceanalyzer.attribution.lead_scan.scan import LOADER_WORKERS, STREAM_WAITS, Scan, WhatIf
 from traceanalyzer.attribution.vocabulary.arrow_columns import column
 
 # Scans that are kept for the next question: 540 bytes an event.
@@ -37,6 +37,7 @@ class ScanFacts:
     """What is asked of a device's scan again and again, so that it need not be read for it."""
 
     causes: frozenset[str]
+    taken_ns: Mapping[str, int]  # by cause: its time in the window
     event_count: int
     calls: RankCalls
     opens_at: int | None  # position of the first op of the window's steps
@@ -53,8 +54,10 @@ class ScanFacts:
             for name in ("opening_op_id", "closing_op_id")
         )
         uncertain = {LOADER_WORKERS: scan.has_takes, STREAM_WAITS: bool(scan.possible)}
+        causes = scan.causes()
         return cls(
-            scan.causes(),
+            causes,
+            {cause: scan.taken_ns(scan.changes(WhatIf(frozenset({cause})))) for cause in causes},
             scan.events.count,
             RankCalls.of_scan(scan),
             opens,

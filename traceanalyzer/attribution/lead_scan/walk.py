@@ -41,17 +41,17 @@ _Row = tuple[bool, int, int, int, int, int, int, tuple[Need, ...], int]
 
 @dataclass(frozen=True)
 class ScanEvents:
-    """What the pass reads of each event: one list per column of lead_events, NO_ROW and NO_LIMIT for NULL."""
+    """What the pass reads of each event: one array per column of lead_events, NO_ROW and NO_LIMIT for NULL."""
 
-    is_op: list[bool]
-    host_slack_ns: list[int]
-    lead_limit_ns: list[int]
-    pred1: list[int]
-    pred1_slack_ns: list[int]
-    pred2: list[int]
-    pred2_slack_ns: list[int]
+    is_op: Flags
+    host_slack_ns: Ints
+    lead_limit_ns: Ints
+    pred1: Ints
+    pred1_slack_ns: Ints
+    pred2: Ints
+    pred2_slack_ns: Ints
     more: list[tuple[Need, ...]]  # ops beyond pred1 and pred2
-    explained_wait_ns: list[int]
+    explained_wait_ns: Ints
 
     @property
     def count(self) -> int:
@@ -59,11 +59,16 @@ class ScanEvents:
         return len(self.is_op)
 
     @cached_property
+    def with_more(self) -> list[int]:
+        """The positions of events with `more` ops."""
+        return [at for at, needs in enumerate(self.more) if needs]
+
+    @cached_property
     def rows(self) -> list[_Row]:
         """The columns in the order of the fields, one plain tuple per event: the pass unpacks it 4 times faster than a
         named tuple.
         """
-        columns = (
+        before_more = (
             self.is_op,
             self.host_slack_ns,
             self.lead_limit_ns,
@@ -71,10 +76,9 @@ class ScanEvents:
             self.pred1_slack_ns,
             self.pred2,
             self.pred2_slack_ns,
-            self.more,
-            self.explained_wait_ns,
         )
-        return list(zip(*columns, strict=True))
+        lists = (column.tolist() for column in before_more)
+        return list(zip(*lists, self.more, self.explained_wait_ns.tolist(), strict=True))
 
 
 class Walk:

@@ -29,12 +29,15 @@ def join_ranks(context: PlanContext, verdicts: Sequence[Verdict], evaluate: Reev
     if run_savings is None:
         return list(verdicts)
     in_turn: dict[str, set[Place]] = {}
+    groups = []
     for rule, own in group_by_rule(verdicts).items():
         fired = [verdict for verdict in own if verdict.state == FIRED]
         clear = waiting_for_fixes(context, own)
-        if not fired or not clear:
-            continue
-        places = {verdict.place for verdict in fired_after(context, [*fired, *clear], {}, evaluate).get(Place(), ())}
+        if fired and clear:
+            groups.append((rule, fired, clear))
+    after = fired_after(context, [[*fired, *clear] for _, fired, clear in groups], {}, evaluate)
+    for (rule, fired, clear), of_rule in zip(groups, after, strict=True):
+        places = {verdict.place for verdict in of_rule.get(Place(), ())}
         late = [verdict for verdict in clear if verdict.place in places]
         alone, with_late = (Candidate(tuple(ranks), 0).removals for ranks in (fired, [*fired, *late]))
         if late and run_savings.saved_ns(with_late) - run_savings.saved_ns(alone) >= context.floor_ns(Place()):

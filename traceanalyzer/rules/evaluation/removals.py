@@ -202,13 +202,20 @@ def device_bounds(
     scan: LeadScan,
     windows: Mapping[Device, Mapping[str, Any]],
     fixed: Mapping[Device, Removal],
+    added: Mapping[Device, int] | None = None,
 ) -> dict[Device, DeviceBound]:
-    """Return what the rule's fix saves on each device; where something is `fixed` already, what it adds to that."""
+    """Return what the rule's fix saves on each device; where something is `fixed` already, what it adds to that.
+
+    That is `added` where it is known.
+    """
     removals = _removals(con, rule, values, windows)
     bounds = {}
     for place, window in windows.items():
         removal = removals[place]
-        bound_ns = None if scan.abstains(*place) else removal.added_ns(scan, place, fixed.get(place))
+        if added is not None:
+            bound_ns: int | None = added.get(place, 0)
+        else:
+            bound_ns = None if scan.abstains(*place) else removal.added_ns(scan, place, fixed.get(place))
         bounds[place] = DeviceBound(window, removal, bound_ns)
     return bounds
 

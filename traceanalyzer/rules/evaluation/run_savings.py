@@ -51,8 +51,7 @@ class RunSavings:
 
     def taken_ns(self, device: Device, removal: Removal) -> int:
         """Return the time on a device that a fix takes out of its window, whether or not the run gains by it."""
-        scan = self._bounds.devices[device].scan
-        return scan.taken_ns(scan.changes(removal.scenario())) + removal.stated_ns
+        return self._bounds.devices[device].taken_ns(removal.scenario()) + removal.stated_ns
 
     def _scanned(self, removals: Removals) -> RunBound:
         changes = _changes(removals)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import duckdb
@@ -160,10 +160,7 @@ def _bounds(
     if rule.scope == RUN and question.run_savings is not None:
         return run_bounds(con, rule, values, question.run_savings, run.windows)
     assert question.scan is not None
-    bounds = device_bounds(con, rule, values, question.scan, run.windows, question.fixed)
-    if question.added is None:
-        return bounds
-    return {key: replace(bound, bound_ns=question.added.get(key, 0)) for key, bound in bounds.items()}
+    return device_bounds(con, rule, values, question.scan, run.windows, question.fixed, question.added)
 
 
 def _removals(

@@ -63,15 +63,18 @@ def _pair(
     """Return a fix and the one that adds most to it, if both fire once the other is made."""
     savings_of = context.savings_of(place)
     groups = group_by_rule(waiting)
-    removals = _removals(groups.pop(first))
+    of_first = groups.pop(first)
+    removals = _removals(of_first)
     alone_ns = savings_of(removals)
     prepare_scans(context, [joined(removals, _removals(own)) for own in groups.values()])
     added_ns = {rule: savings_of(joined(removals, _removals(own))) - alone_ns for rule, own in groups.items()}
     for second in sorted(added_ns, key=lambda rule: (-added_ns[rule], rule)):
         if alone_ns + added_ns[second] < JOINT_SHARE * context.window_ns(place):
             break
-        later = fired_after(context, groups[second], removals, evaluate).get(place)
-        earlier = later and fired_after(context, group_by_rule(waiting)[first], _removals(later), evaluate).get(place)
+        (fired,) = fired_after(context, [groups[second]], removals, evaluate)
+        later = fired.get(place)
+        (fired,) = fired_after(context, [of_first], _removals(later or ()), evaluate)
+        earlier = fired.get(place)
         if later and earlier:
             return (
                 replace(_ordered(earlier, 1, alone_ns), after=(second,)),

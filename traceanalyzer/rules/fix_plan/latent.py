@@ -44,8 +44,8 @@ def add_latent(
         candidates: dict[Place, list[Ordered]] = {}
         if context.run_savings is None:
             prepare_scans(context, (_after(context, verdict, done) for verdict in waiting))
-        for own in group_by_rule(waiting).values():
-            for place, fired in fired_after(context, own, done, evaluate).items():
+        for of_rule in fired_after(context, group_by_rule(waiting).values(), done, evaluate):
+            for place, fired in of_rule.items():
                 candidates.setdefault(place, []).append(_latent(context, place, fired, extended[place], done))
         # One a place and round: the next round knows what this one adds.
         for place, items in candidates.items():

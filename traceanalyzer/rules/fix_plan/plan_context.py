@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -94,21 +95,25 @@ def waiting_for_fixes(context: PlanContext, verdicts: Sequence[Verdict]) -> list
 
 
 def fired_after(
-    context: PlanContext, waiting: Sequence[Verdict], done: Removals, evaluate: Reevaluate
-) -> dict[Place, list[Verdict]]:
-    """Return the verdicts of one rule that fire once other fixes are made, by the place of their order of fixes."""
-    rule = waiting[0].rule
+    context: PlanContext, groups: Iterable[Sequence[Verdict]], done: Removals, evaluate: Reevaluate
+) -> Iterator[dict[Place, list[Verdict]]]:
+    """Return the verdicts of each rule that fire once other fixes are made, by the place of their order of fixes.
+
+    A group is the waiting verdicts of one rule. What all of them add to the run is measured at once.
+    """
+    groups = list(groups)
+    on_run: Sequence[dict[Device, int] | None] = [None] * len(groups)
     if context.run_savings is not None:
-        added = _added_on_run(context.run_savings, context.floor_ns(Place()), waiting, context.run, done)
-        verdicts = evaluate(rule, done, added) if added else []
-    else:
-        verdicts = evaluate(rule, done, None) if any(_saves_more(context, v, done) for v in waiting) else []
-    open_places = {verdict.place for verdict in waiting}
-    fired: dict[Place, list[Verdict]] = {}
-    for verdict in verdicts:
-        if verdict.state == FIRED and verdict.place in open_places:
-            fired.setdefault(context.place_of(verdict), []).append(verdict)
-    return fired
+        on_run = _added_on_run(context, context.run_savings, groups, done)
+    for waiting, added in zip(groups, on_run, strict=True):
+        saves = any(_saves_more(context, verdict, done) for verdict in waiting) if added is None else bool(added)
+        verdicts = evaluate(waiting[0].rule, done, added) if saves else []
+        open_places = {verdict.place for verdict in waiting}
+        fired: dict[Place, list[Verdict]] = {}
+        for verdict in verdicts:
+            if verdict.state == FIRED and verdict.place in open_places:
+                fired.setdefault(context.place_of(verdict), []).append(verdict)
+        yield fired
 
 
 def _saves_more(context: PlanContext, verdict: Verdict, done: Removals) -> bool:
@@ -120,15 +125,35 @@ def _saves_more(context: PlanContext, verdict: Verdict, done: Removals) -> bool:
 
 
 def _added_on_run(
-    run_savings: RunSavings, floor_ns: float, waiting: Sequence[Verdict], run: RunPlaces, done: Removals
-) -> dict[Device, int]:
-    """Return each rank's part of what the run saves if a rule is fixed wherever it is clear; empty if that is little.
+    context: PlanContext, run_savings: RunSavings, groups: Sequence[Sequence[Verdict]], done: Removals
+) -> list[dict[Device, int]]:
+    """Return, by rule, each rank's part of what the run saves if it is fixed wherever it is clear.
 
-    Ranks that are equally late save nothing one by one: each is assigned what they save together, but no more than the
-    fix takes out of its own time.
+    Empty if that is little. Ranks that are equally late save nothing one by one: each is assigned what they save
+    together, but no more than the fix takes out of its own time.
     """
-    removals = {run.key(verdict.place): verdict.removals[run.key(verdict.place)] for verdict in waiting}
-    taken = {device: run_savings.taken_ns(device, removal) for device, removal in removals.items()}
-    large = {device: removals[device] for device, taken_ns in taken.items() if taken_ns >= floor_ns}
-    added_ns = run_savings.saved_ns(joined(done, large)) - run_savings.saved_ns(done) if large else 0
-    return {device: min(added_ns, taken[device]) for device in large} if added_ns >= floor_ns else {}
+    floor_ns = context.floor_ns(Place())
+    keys = [[context.run.key(verdict.place) for verdict in waiting] for waiting in groups]
+    removals = [
+        {device: verdict.removals[device] for device, verdict in zip(devices, waiting, strict=True)}
+        for devices, waiting in zip(keys, groups, strict=True)
+    ]
+    # Device by device, whose scan may have to be read.
+    taken = {
+        (device, rule): run_savings.taken_ns(device, removals[rule][device])
+        for device, rule in sorted((device, rule) for rule, devices in enumerate(keys) for device in devices)
+    }
+    large = [
+        {device: removal for device, removal in of_rule.items() if taken[device, rule] >= floor_ns}
+        for rule, of_rule in enumerate(removals)
+    ]
+    after = [joined(done, of_rule) for of_rule in large]
+    run_savings.prepare([done, *itertools.compress(after, large)] if any(large) else [])
+    added_ns = [
+        run_savings.saved_ns(fixes) - run_savings.saved_ns(done) if of_rule else 0
+        for fixes, of_rule in zip(after, large, strict=True)
+    ]
+    return [
+        {device: min(saved_ns, taken[device, rule]) for device in large[rule]} if saved_ns >= floor_ns else {}
+        for rule, saved_ns in enumerate(added_ns)
+    ]
