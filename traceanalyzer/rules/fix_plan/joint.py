@@ -72,10 +72,12 @@ def _pair(
         if alone_ns + added_ns[second] < JOINT_SHARE * context.window_ns(place):
             break
         (fired,) = fired_after(context, [groups[second]], removals, evaluate)
-        later = fired.get(place)
-        (fired,) = fired_after(context, [of_first], _removals(later or ()), evaluate)
+        later = fired.get(place, [])
+        if not later:
+            continue
+        (fired,) = fired_after(context, [of_first], _removals(later), evaluate)
         earlier = fired.get(place)
-        if later and earlier:
+        if earlier:
             return (
                 replace(_ordered(earlier, 1, alone_ns), after=(second,)),
                 replace(_ordered(later, 2, added_ns[second]), after=(first,)),
