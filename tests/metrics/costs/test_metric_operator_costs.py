@@ -294,6 +294,26 @@ def test_what_arguments_do_not_say_has_no_bytes() -> None:
     assert rows == [(None, "unknown arguments")] * 7
 
 
+def test_integers_times_a_number_that_was_not_recorded_may_become_real() -> None:
+    rows = costs(
+        call("aten::mul", [[8], []], ["long int", "Scalar"]),
+        call("aten::mul", [[8], []], ["long int", "Scalar"], ["", "2"]),
+        call("aten::mul", [[8], []], ["float", "Scalar"]),
+        call("aten::mul_", [[8], []], ["long int", "Scalar"]),
+        call("aten::div", [[8], []], ["long int", "Scalar"]),
+        call("aten::eq", [[8], []], ["long int", "Scalar"]),
+        columns="size_bytes, reason",
+    )
+    assert rows == [
+        (None, "unknown arguments"),
+        (64 + 64, None),
+        (32 + 32, None),
+        (64 + 64, None),
+        (64 + 32, None),
+        (64 + 8, None),
+    ]
+
+
 def test_what_is_expanded_is_stored_once() -> None:
     expanded = call("aten::add", [[8, 4], [8, 4]])
     expanded["args"] = json.dumps({"Input type": ["float", "float"], "Input Strides": [[0, 1], [4, 1]]})

@@ -87,6 +87,12 @@ CREATE OR REPLACE MACRO vector_costs(signatures) AS TABLE (
                         'aten::logical_and', 'aten::logical_or'
                     ) THEN 1
                     WHEN operator = 'aten::where' THEN result_bytes(inputs[2:], types[2:], FALSE)
+                    -- A number whose value was not recorded may make integers real.
+                    WHEN concrete IS NULL
+                     AND kind < 2
+                     AND list_contains(types[:operand_count], 'Scalar')
+                     AND operator NOT IN ('aten::div', 'aten::bitwise_and', 'aten::bitwise_or')
+                    THEN NULL
                     WHEN number_kind = 1 AND kind = 0 THEN 8
                     ELSE result_bytes(inputs, types, number_kind = 2 OR operator IN (
                         'aten::div', 'aten::exp', 'aten::log', 'aten::sqrt', 'aten::rsqrt', 'aten::tanh', 'aten::sigmoid',
