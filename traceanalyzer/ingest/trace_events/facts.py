@@ -53,9 +53,7 @@ class Program:
 
 def is_of_pytorch(metadata: dict[str, Any], devices: Sequence[object], processes: Iterable[str]) -> bool:
     """Return whether PyTorch's profiler wrote the file, by its keys, or its devices where nobody else's names stand."""
-    if _KINETO_KEYS & metadata.keys():
-        return True
-    return bool(devices) and not any(_XLA_PROCESS.match(name) or _ROCPROF_PROCESS.match(name) for name in processes)
+    return bool(_KINETO_KEYS & metadata.keys()) or (bool(devices) and not any(map(_XLA_PROCESS.match, processes)))
 
 
 def name_recorder(processes: Iterable[str], framework: str | None, *, by_pytorch: bool) -> str:

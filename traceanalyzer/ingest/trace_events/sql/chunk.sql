@@ -29,7 +29,7 @@ SELECT
     phase,
     CASE
         WHEN phase <> 'X' THEN NULL
-        WHEN cat IS NULL AND coalesce(xla_work(name, args), rocprof_work(name, args)) IS NOT NULL THEN 'gpu'
+        WHEN cat IS NULL AND xla_work(name, args) IS NOT NULL THEN 'gpu'
         WHEN class = 'gpu' AND is_foreign(args, pid) THEN 'host'
         ELSE coalesce(class, 'host')
     END AS class,
@@ -37,10 +37,7 @@ SELECT
         WHEN class = 'gpu' AND is_foreign(args, pid) THEN 'other'
         WHEN category = 'cpu_op' AND regexp_matches(name, '^(ProfilerStep#|Optimizer\.|enumerate\(Data(Loader|Pipe)\)#)')
         THEN 'annotation'
-        WHEN cat IS NULL AND phase = 'X'
-        THEN coalesce(
-            xla_work(name, args), rocprof_work(name, args), rocprof_call(name, args), if(is_xla_call(args), 'driver', 'other')
-        )
+        WHEN cat IS NULL AND phase = 'X' THEN coalesce(xla_work(name, args), if(is_xla_call(args), 'driver', 'other'))
         ELSE coalesce(category, 'other')
     END AS category,
     cat AS raw_category,

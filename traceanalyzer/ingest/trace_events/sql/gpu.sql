@@ -14,7 +14,7 @@ WITH parsed AS (
               "Group size": "VARCHAR", "Process Group Ranks": "VARCHAR", "dtype": "VARCHAR",
               "In msg nelems": "VARCHAR", "Out msg nelems": "VARCHAR", "Seq": "VARCHAR", "correlation_id": "VARCHAR",
               "cuda_graph_id": "VARCHAR", "cuda_graph_node_id": "VARCHAR", "kernel_details": "VARCHAR",
-              "memcpy_details": "VARCHAR", "Memset_details": "VARCHAR", "dev-id": "VARCHAR"}'
+              "memcpy_details": "VARCHAR", "Memset_details": "VARCHAR"}'
         ) AS known
     FROM chunk
     WHERE class = 'gpu' AND loss IS NULL
@@ -29,8 +29,7 @@ launches AS (
         launchable(coalesce(known.block, known."block dim", sides_of(regexp_extract(details, '\bblock:([\d,]+)', 1))))
             AS block,
         coalesce(known."External id", args ->> '$."external id"') AS external_text,
-        coalesce(known.device, known."dev-id") AS device_text,
-        TRY_CAST(device_text AS INTEGER) AS known_device,
+        TRY_CAST(known.device AS INTEGER) AS known_device,
         TRY_CAST(known.stream AS BIGINT) AS known_stream,
         TRY_CAST(known.context AS BIGINT) AS context,
         coalesce(known.correlation, known.correlation_id) AS correlation_text,
@@ -120,7 +119,7 @@ SELECT
     in_elements,
     out_elements,
     comm_seq,
-    is_lost(device_text, known_device) + is_lost(known.stream, known_stream) + is_lost(known.context, context)
+    is_lost(known.device, known_device) + is_lost(known.stream, known_stream) + is_lost(known.context, context)
         + is_lost(correlation_text, correlation) + is_lost(external_text, external_id)
         + is_lost(graph_text, graph_id) + is_lost(graph_node_text, graph_node_id)
         + is_lost(details, nullif(regexp_matches(details, '(^|\s)\w+:\S'), FALSE))

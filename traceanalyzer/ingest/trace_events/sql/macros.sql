@@ -67,22 +67,7 @@ CREATE OR REPLACE MACRO xla_work(name, args) AS
         WHEN contains(args, '"memcpy_details"') AND regexp_matches(name, '^Memcpy([HDP]2[HDP]|Other)$') THEN 'memcpy'
         WHEN contains(args, '"Memset_details"') AND name = 'Memset' THEN 'memset'
     END;
--- rocprof's `results.json` has no categories either: its work of a device names device and queue, and its calls times
--- alone.
-CREATE OR REPLACE MACRO rocprof_work(name, args) AS
-    CASE
-        WHEN args IS NULL OR NOT (contains(args, '"BeginNs"') AND contains(args, '"dev-id"')) THEN NULL
-        WHEN regexp_matches(name, '(?i)^(hc|hip)?(memcpy|(memory)?copy)_?(host|device|peer)?') THEN 'memcpy'
-        WHEN regexp_matches(name, '(?i)^(hip)?(memset|fillbuffer)') THEN 'memset'
-        ELSE 'kernel'
-    END;
-CREATE OR REPLACE MACRO rocprof_call(name, args) AS
-    CASE
-        WHEN args IS NULL OR NOT contains(args, '"BeginNs"') THEN NULL
-        WHEN regexp_matches(name, '^hip[A-Z]') THEN 'runtime'
-        WHEN starts_with(name, 'hsa_') THEN 'driver'
-    END;
--- XLA gives calls of the driver the number of the work that they launch, and no category.
+-- The same profiler gives calls of the driver the number of the work that they launch, and no category.
 CREATE OR REPLACE MACRO is_xla_call(args) AS
     coalesce(contains(args, '"correlation_id"') AND contains(args, '"context_id"'), FALSE);
 -- Three sides of a launch: '1024,1,1'.
