@@ -1,0 +1,46 @@
+"""graph-breaks-many against PyTorch: the pieces of a compiled call, as its own profiler records them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiers import needed
+
+from traceanalyzer.rules import load_rules
+from traceanalyzer.run import open_run
+
+pytestmark = pytest.mark.check
+torch = needed("torch")
+
+
+def broken(x: Any) -> Any:
+    x = x + 1
+    torch._dynamo.graph_break()  # in a loop nothing would be compiled
+    x = x * 2
+    torch._dynamo.graph_break()
+    x = x - 3
+    torch._dynamo.graph_break()
+    return x.relu()
+
+
+def whole(x: Any) -> Any:
+    return x.sin() + 1
+
+
+@pytest.mark.parametrize(("function", "break_count"), [(broken, 3), (whole, 0)])
+def test_pieces_of_a_compiled_call_lie_in_each_other(function: Any, break_count: int, tmp_path: Path) -> None:
+    from torch.profiler import ProfilerActivity, profile
+
+    compiled, x = torch.compile(function, backend="eager"), torch.randn(8)
+    compiled(x)
+    with profile(activities=[ProfilerActivity.CPU]) as recording:
+        for _ in range(4):
+            compiled(x)
+            compiled(x)
+    recording.export_chrome_trace(str(tmp_path / "trace.json"))
+    (rule,) = (rule for rule in load_rules() if rule.id == "graph-breaks-many")
+    with open_run(tmp_path / "trace.json", store=tmp_path / "store", attribution=False) as run:
+        (row,) = run.connection.sql(rule.select).to_arrow_table().to_pylist()
+    assert (row["piece_count"], row["call_count"]) == (break_count, 8 if break_count else 0)
