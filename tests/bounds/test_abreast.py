@@ -11,7 +11,7 @@ from workloads.workloads import JOBS
 
 from traceanalyzer.attribution import Bounds, WhatIf
 from traceanalyzer.attribution.lead_scan import abreast
-from traceanalyzer.attribution.lead_scan.abreast import Part, starts
+from traceanalyzer.attribution.lead_scan.abreast import DevicePart, starts
 from traceanalyzer.attribution.lead_scan.scan import UNCERTAINTIES
 from traceanalyzer.attribution.lead_scan.walk import Walk
 from traceanalyzer.attribution.vocabulary.buckets import Ints
@@ -22,7 +22,7 @@ from traceanalyzer.simulator import simulate_job
 NAMES = ("ranks: pipeline", "ranks: starving workers on one", "ranks: groups", "ranks: gathering ahead")
 
 
-def parts_of(name: str) -> Iterator[Part]:
+def parts_of(name: str) -> Iterator[DevicePart]:
     """Return a part of each device, surely and as it may be at worst; every seventh op stands for a meeting."""
     with engine.connect_tables(simulate_job(JOBS[name]).canonical_tables()) as connection:
         bounds = Bounds.load(connection)
@@ -32,10 +32,10 @@ def parts_of(name: str) -> Iterator[Part]:
             causes = sorted(scan.causes())
             removed = [frozenset(), frozenset(causes), *map(frozenset, itertools.pairwise(causes))]
             positions = np.flatnonzero(scan.is_op)[3::7].tolist()
-            yield Part(scan, positions, [scan.changes(WhatIf(of_one)) for of_one in removed])
+            yield DevicePart(scan, positions, [scan.changes(WhatIf(of_one)) for of_one in removed])
 
 
-def one_by_one(part: Part, left: Ints) -> Ints:
+def one_by_one(part: DevicePart, left: Ints) -> Ints:
     found = np.empty_like(left)
     for lane, leads in enumerate(left.T.tolist()):
         walk = Walk(part.scan.events, part.changes[lane % len(part.changes)])
@@ -47,13 +47,13 @@ def one_by_one(part: Part, left: Ints) -> Ints:
 
 
 @pytest.fixture(scope="module")
-def parts() -> list[Part]:
+def parts() -> list[DevicePart]:
     return [part for name in NAMES for part in parts_of(name)]
 
 
 @pytest.mark.parametrize("block_bytes", [1 << 24, 1 << 18])
 def test_each_meeting_starts_as_in_the_pass_over_its_device(
-    parts: list[Part], block_bytes: int, monkeypatch: pytest.MonkeyPatch
+    parts: list[DevicePart], block_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(abreast, "_BLOCK_BYTES", block_bytes)
     draw = np.random.default_rng(0)

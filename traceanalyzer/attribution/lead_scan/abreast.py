@@ -25,7 +25,7 @@ _BLOCK_BYTES = 1 << 24
 _BYTES_AN_EVENT = 96
 
 
-class Part(NamedTuple):
+class DevicePart(NamedTuple):
     """One device's part of a pass: its scan, the positions of its meetings, and what each what-if changes."""
 
     scan: Scan
@@ -33,7 +33,7 @@ class Part(NamedTuple):
     changes: Sequence[Changes]
 
 
-def starts(parts: Sequence[Part], left: Sequence[Ints], bits: int = 0) -> list[Ints]:
+def starts(parts: Sequence[DevicePart], left: Sequence[Ints], bits: int = 0) -> list[Ints]:
     """Return the leads with which the meetings of each part start, in the shape of what they are left with.
 
     `left` has for each part a row for each meeting, and a column for each of its changes or several: one of each, then
@@ -44,7 +44,7 @@ def starts(parts: Sequence[Part], left: Sequence[Ints], bits: int = 0) -> list[I
     return [of_part for _, of_part in sorted(zip(longest_first, found, strict=True), key=lambda item: item[0])]
 
 
-def _starts(parts: Sequence[Part], left: Sequence[Ints], bits: int) -> list[Ints]:
+def _starts(parts: Sequence[DevicePart], left: Sequence[Ints], bits: int) -> list[Ints]:
     """Return what `starts` does, of parts in the order of how many events they have."""
     lanes = np.asarray([of_part.shape[1] for of_part in left])
     longest, columns = parts[0].scan.events.count, int(lanes.sum())
@@ -75,7 +75,7 @@ class _Meetings:
     begun: Ints  # found by the pass
 
     @classmethod
-    def of(cls, parts: Sequence[Part], left: Sequence[Ints]) -> Self:
+    def of(cls, parts: Sequence[DevicePart], left: Sequence[Ints]) -> Self:
         """Order the meetings of parts, of which those with most events come first."""
         lanes = [of_part.shape[1] for of_part in left]
         first = np.cumsum([0, *lanes]).tolist()
@@ -125,7 +125,7 @@ class _Block(NamedTuple):
     more: dict[int, list[_Need]]
 
     @classmethod
-    def of(cls, parts: Sequence[Part], lanes: Ints, since: int, until: int, columns: int, bits: int) -> Self:
+    def of(cls, parts: Sequence[DevicePart], lanes: Ints, since: int, until: int, columns: int, bits: int) -> Self:
         """Put the events between two positions side by side; `columns` is how many all parts have."""
         number = np.arange(lanes.sum())
         events = [part.scan.events for part in parts]
@@ -179,7 +179,7 @@ def _side_by_side(arrays: Sequence[NDArray[Any]], count: int, missing: int) -> N
 
 
 def _more(
-    parts: Sequence[Part], lanes: Ints, since: int, until: int, columns: int, bits: int
+    parts: Sequence[DevicePart], lanes: Ints, since: int, until: int, columns: int, bits: int
 ) -> dict[int, list[_Need]]:
     """Return the further needs of events, by their position."""
     rows: dict[tuple[int, int], list[tuple[int, int, int]]] = {}

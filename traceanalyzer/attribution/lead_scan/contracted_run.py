@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from traceanalyzer.attribution.lead_scan.abreast import Part
+from traceanalyzer.attribution.lead_scan.abreast import DevicePart
 from traceanalyzer.attribution.lead_scan.contraction import (
     PASSES,
     PREDECESSORS,
@@ -92,7 +92,7 @@ class RankScans:
                     yield group
                     group, columns, longest = [], 0, 0
                 changes = [scan.changes(what_if) for what_if in what_ifs]
-                group.append(_Piece(nth, first, Part(scan, item.positions, changes)))
+                group.append(_Piece(nth, first, DevicePart(scan, item.positions, changes)))
                 columns, longest = columns + width, max(longest, count)
         if group:
             yield group
@@ -103,7 +103,7 @@ class _Piece(NamedTuple):
 
     nth: int
     first: int
-    part: Part
+    part: DevicePart
 
 
 def _arrived(pieces: Sequence[_Piece], leads: Sequence[Ints]) -> list[Arrived]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from traceanalyzer.attribution.lead_scan.abreast import Part, starts
+from traceanalyzer.attribution.lead_scan.abreast import DevicePart, starts
 from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW
 from traceanalyzer.attribution.vocabulary.buckets import Ints
 
@@ -58,7 +58,7 @@ class Arrived(NamedTuple):
     source: Numbers
 
 
-def contract(parts: Sequence[Part]) -> list[Arrivals]:
+def contract(parts: Sequence[DevicePart]) -> list[Arrivals]:
     """Return when devices arrive at their meetings in each what-if.
 
     One pass without any limit, and one for each class of meetings with those marked, all of them abreast.
@@ -66,14 +66,14 @@ def contract(parts: Sequence[Part]) -> list[Arrivals]:
     return list(map(_arrivals, parts, starts(parts, [_marked(part) for part in parts])))
 
 
-def _marked(part: Part) -> Ints:
+def _marked(part: DevicePart) -> Ints:
     row = np.arange(len(part.positions))
     left = np.full((len(row), PASSES, len(part.changes)), UNLIMITED)
     left[row, row % PREDECESSORS] = -_MARK * (row // PREDECESSORS + 1)[:, None]
     return left.reshape(len(row), -1)
 
 
-def _arrivals(part: Part, leads: Ints) -> Arrivals:
+def _arrivals(part: DevicePart, leads: Ints) -> Arrivals:
     leads = leads.reshape(len(part.positions), PASSES, -1)
     shorter = np.stack([one.shorter_ns[part.positions] for one in part.changes], axis=-1)
     limit, marks = leads[:, PREDECESSORS], leads[:, :PREDECESSORS]
@@ -84,7 +84,7 @@ def _arrivals(part: Part, leads: Ints) -> Arrivals:
     return Arrivals(limit, np.where(is_marked, row_of, NO_ROW).astype(np.int32), np.where(is_marked, slack, 0), shorter)
 
 
-def arrivals(parts: Sequence[Part], leads: Sequence[Ints]) -> list[Arrived]:
+def arrivals(parts: Sequence[DevicePart], leads: Sequence[Ints]) -> list[Arrived]:
     """Return how devices arrive where they leave their meetings with these leads: a column for each what-if."""
     # All times are shifted to make room for the number of the meeting that a lead comes from.
     bits = max(len(part.positions) for part in parts).bit_length()
