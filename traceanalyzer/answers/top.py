@@ -24,9 +24,8 @@ class TopQuestion:
     meaning: str
     only: str = "TRUE"  # condition of the rows that count
     has_steps: bool = True  # the metric has rows of single steps, and says which lie in the analysis window
-    wholes: Mapping[str, str] = field(
-        default_factory=dict
-    )  # order → query of what shares are of; else of the sum of the rows
+    # Order → query of what shares are of; without one, they are of the sum of the rows.
+    wholes: Mapping[str, str] = field(default_factory=dict)
     outermost: str | None = None  # condition of the rows that share no GPU time; where the rows are all of it: None
     has_shares: bool = True
     missing: str = ""  # why there may be no rows

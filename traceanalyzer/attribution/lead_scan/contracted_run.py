@@ -78,7 +78,10 @@ class RankScans:
             yield Arrived(*map(_joined, zip(*(answer for _, answer in of_one), strict=True)))
 
     def _in_groups(self, asked: Sequence[Asked], passes: int) -> Iterator[list[_Piece]]:
-        """Cut questions, each of which takes some passes, into pieces, and these into groups that one pass can hold."""
+        """Yield what-ifs of scans in groups that one pass can hold; a scan with many what-ifs is in several.
+
+        Each what-if takes `passes` columns.
+        """
         group: list[_Piece] = []
         columns = longest = 0
         for nth, item in enumerate(asked):

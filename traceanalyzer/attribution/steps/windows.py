@@ -155,7 +155,7 @@ def _take_turns(launch_start: Ints, launch_end: Ints, changed: Flags) -> bool:
 
 
 def device_window(ops: DeviceOps, steps: tuple[DeviceStep, ...], source: str | None, mode: str = "unknown") -> Window:
-    """Return the analysis window of a device whose program runs in `mode`, as `load_mode` tells it."""
+    """Return the analysis window of a device; `mode` is what `load_mode` says of its program."""
     trains = mode == "training"
     share = link_share(ops)
     latency = launch_latency(ops)

@@ -226,7 +226,7 @@ def _same(first: Finding, second: Finding) -> bool:
         return False
     of_one_fix = first.run_saving_ns is not None and first.run_saving_ns == second.run_saving_ns
     apart = abs(SEVERITIES.index(first.severity) - SEVERITIES.index(second.severity))
-    if apart > of_one_fix:
+    if apart > (1 if of_one_fix else 0):
         return False
     if first.trace is None or second.trace is None:
         return False

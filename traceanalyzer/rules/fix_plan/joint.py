@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from traceanalyzer.rules.evaluation.places import Place
 from traceanalyzer.rules.evaluation.run_savings import Removals, joined
 from traceanalyzer.rules.evaluation.verdicts import Verdict
-from traceanalyzer.rules.fix_plan.fix_order import LATENT, Candidate, FixOrder, Ordered
+from traceanalyzer.rules.fix_plan.fix_order import LATENT, FixOrder, Ordered
+from traceanalyzer.rules.fix_plan.latent import after_fixes
 from traceanalyzer.rules.fix_plan.plan_context import (
     PlanContext,
     Reevaluate,
@@ -78,16 +78,13 @@ def _pair(
         (fired,) = fired_after(context, [of_first], _removals(later), evaluate)
         earlier = fired.get(place)
         if earlier:
+            one = after_fixes(context, place, earlier, _removals(later))
+            other = after_fixes(context, place, later, one.removals)
             return (
-                replace(_ordered(earlier, 1, alone_ns), after=(second,)),
-                replace(_ordered(later, 2, added_ns[second]), after=(first,)),
+                Ordered(one, 1, savings_of(one.removals), status=LATENT, after=(second,)),
+                Ordered(other, 2, other.bound_ns, status=LATENT, after=(first,)),
             )
     return None
-
-
-def _ordered(fired: Sequence[Verdict], position: int, marginal_ns: int) -> Ordered:
-    worst_first = sorted(fired, key=lambda item: -(item.bound_ns or 0))
-    return Ordered(Candidate(tuple(worst_first), marginal_ns), position, marginal_ns, status=LATENT)
 
 
 def _removals(verdicts: Iterable[Verdict]) -> Removals:

@@ -70,7 +70,8 @@ def _after(context: PlanContext, verdict: Verdict, done: Removals) -> Removals:
     return {device: done.get(device, Removal()).joined(verdict.removals[device])}
 
 
-def _latent(context: PlanContext, place: Place, fired: Sequence[Verdict], order: FixOrder, done: Removals) -> Ordered:
+def after_fixes(context: PlanContext, place: Place, fired: Sequence[Verdict], done: Removals) -> Candidate:
+    """Return the fix of one rule's verdicts, whose bound is what it adds to fixes that are made."""
     savings_of = context.savings_of(place)
     fix = Candidate(tuple(sorted(fired, key=lambda item: -(item.bound_ns or 0))), 0)
     added_ns = max(0, savings_of(joined(done, fix.removals)) - savings_of(done))
@@ -80,10 +81,15 @@ def _latent(context: PlanContext, place: Place, fired: Sequence[Verdict], order:
         verdicts = [replace(verdict, run_ns=added_ns, run_share=share) for verdict in fix.verdicts]
         verdicts = [replace(v, severity=severity_of(share)) if v.rule.severity == AUTO else v for v in verdicts]
         fix = replace(fix, verdicts=tuple(verdicts))
+    return replace(fix, bound_ns=added_ns)
+
+
+def _latent(context: PlanContext, place: Place, fired: Sequence[Verdict], order: FixOrder, done: Removals) -> Ordered:
+    savings_of = context.savings_of(place)
+    fix = after_fixes(context, place, fired, done)
     after = tuple(
         item.rule
         for item in order.items
-        if item.status in (PRIMARY, LATENT) or _is_needed(savings_of, order, item, fix.removals, added_ns)
+        if item.status in (PRIMARY, LATENT) or _is_needed(savings_of, order, item, fix.removals, fix.bound_ns)
     )
-    position = len(order.items) + 1
-    return Ordered(replace(fix, bound_ns=added_ns), position, added_ns, status=LATENT, after=after)
+    return Ordered(fix, len(order.items) + 1, fix.bound_ns, status=LATENT, after=after)
