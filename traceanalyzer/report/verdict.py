@@ -210,7 +210,7 @@ def _sick(diagnosis: Diagnosis, timed: list[Finding]) -> str:
     plan = plan_of_finding(diagnosis.plans, first)
     joint = share
     sentence = f"{opening}{title}: fixing it saves up to {percent(share)} ({speedup(share)})"
-    if first.status == "latent" and plan is not None:  # its order begins with two limits as strong as each other
+    if plan is not None and plan.fixes[0].status == "latent":  # two limits as strong as each other
         share = plan.fixes[0].saving_ns / plan.window_ns
         second = next(finding for finding in timed if finding.rule == plan.fixes[1].rule)
         alone = f"saves up to {percent(share)}" if share > 0.005 else "saves next to nothing"
