@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     import duckdb
 
     from traceanalyzer.answers.what_if import ShownAnswer
+    from traceanalyzer.attribution.lead_scan.bounds import ScansOf
     from traceanalyzer.diagnosis import Diagnosis, KernelCounters
     from traceanalyzer.rules import Explanation
     from traceanalyzer.rules.diagnosis.opening import Opening
@@ -75,6 +76,7 @@ class Run:
     shared_store: Location | None = None  # what `store` is a working copy of
     recorded_first: str | None = None  # another command's record of the run in the shared store, which came first
     kept: ExitStack | None = None  # what is removed when the run is closed
+    executor: Executor | None = None  # as in `open_run`
 
     @property
     def name(self) -> str:
@@ -155,8 +157,16 @@ class Run:
         causes = tuple(dict.fromkeys(map(with_new_names, removed)))
         causes_named(causes)
         speedups = tuple(parse_faster(f"{what}={factor:g}x") for what, factor in (faster or {}).items())
-        answer = what_if(self.connection, Change(causes, speedups, at_roof))
+        answer = what_if(self.connection, Change(causes, speedups, at_roof), self.scans_of())
         return ShownAnswer(answer, self.name)
+
+    def scans_of(self) -> ScansOf | None:
+        """Return what returns the scans of the run's devices where they are too many to be held."""
+        from traceanalyzer.opening.screening import scans_of_run
+
+        if self.derived is None:
+            return None
+        return scans_of_run(self.derived, self.executor, self.shared_store or self.store, self.derived.name)
 
     def to_html(self, path: str | Path) -> Path:
         """Diagnose the run, write the report as a page, and return the page's path."""
@@ -200,7 +210,9 @@ class Run:
 
         rules = load_rules((*project.rule_paths, *rule_paths), tests=False)
         with self._connect(project, readers(rules)) as connection:
-            diagnosis = diagnose(connection, rules, params, str(self.root), project=project, opening=opening)
+            diagnosis = diagnose(
+                connection, rules, params, str(self.root), project=project, opening=opening, scans_of=self.scans_of()
+            )
         if self.options.steps is not None:
             chosen = Override("steps", None, f"{self.options.steps_words} alone", None, None, "--step")
             diagnosis = replace(diagnosis, overrides=(chosen, *diagnosis.overrides))
@@ -223,7 +235,7 @@ class Run:
         rule = rule_called(rule_id, rules)
         values = rule.values(check_settings(rules, project.params).get(rule.id))
         with self._connect(project, readers([rule])) as connection:
-            return explain(connection, rule, values)
+            return explain(connection, rule, values, self.scans_of())
 
     def export(self, folder: str | Path, names: Sequence[str] = (), layout: str = "parquet") -> dict[str, Path]:
         """Write metrics, all unless some are named, as Parquet or CSV files into a folder; return the file of each.
@@ -294,14 +306,15 @@ def open_run(
     Without `attribution`, the tables that are computed from all of a run are left for later, and so are the metrics
     that build on them; `options` say how they are computed, with the names in the project's settings unless they have
     some (none without `with_settings`); with `trust`, also of a traceanalyzer.toml in the run's own folder
-    (docs/settings.md). `jobs` is the number of
-    cores to use (all by default); `report` receives how far reading is. `device` is the model of the devices that no
-    trace names, as NAME or NAME:SMS. `ncu` are tables of Nsight Compute (`ncu --csv`) that lie elsewhere; those beside
-    the traces are read anyway. With `catalog` the store gets a DuckDB database of every table and metric as views,
-    `catalog.duckdb`, which later runs renew. An `executor` has its processes read and attribute the traces, one task
-    each, where the default is threads of this process; they must see run and store under the same paths. A file of
-    a folder that cannot be read at all is left out and listed in `Run.unreadable`; `from_store` reads none, and leaves
-    out what the store lacks. Raises TraceAnalyzerError where nothing can be read.
+    (docs/settings.md). `jobs` is the number of cores to use (all by default); `report` receives how far reading is.
+    `device` is the model of the devices that no trace names, as NAME or NAME:SMS. `ncu` are tables of Nsight Compute
+    (`ncu --csv`) that lie elsewhere; those beside the traces are read anyway. With `catalog` the store gets a DuckDB
+    database of every table and metric as views, `catalog.duckdb`, which later runs renew. An `executor` has its
+    processes read and attribute the traces, one task each, where the default is threads of this process; they must see
+    run and store under the same paths. Of many ranks they also answer what a diagnosis asks of their scans, for which
+    the executor has to be there as long as the run. A file of a folder that cannot be read at all is left out and
+    listed in `Run.unreadable`; `from_store` reads none, and leaves out what the store lacks. Raises TraceAnalyzerError
+    where nothing can be read.
     """
     with ExitStack() as kept:
         found = find(path, store, options, kept, trust=trust, ncu=ncu, names=attribution, with_settings=with_settings)
@@ -339,4 +352,5 @@ def open_run(
             found.location.shared,
             recorded_first,
             kept.pop_all(),
+            executor,
         )

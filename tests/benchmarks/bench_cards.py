@@ -26,9 +26,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from processes import machine, own_peak_mb
 
-from traceanalyzer.attribution.lead_scan.contracted_run import Asked, ContractedRun, RankScans
+from traceanalyzer.attribution.lead_scan.contracted_run import ContractedRun
 from traceanalyzer.attribution.lead_scan.contraction import PREDECESSORS, Arrivals, Arrived
 from traceanalyzer.attribution.lead_scan.meetings import Meetings, RankCalls
+from traceanalyzer.attribution.lead_scan.rank_scans import Asked, RankScans
 from traceanalyzer.attribution.lead_scan.scan import WhatIf
 from traceanalyzer.attribution.vocabulary.buckets import Ints
 

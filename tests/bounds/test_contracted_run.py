@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -18,10 +20,12 @@ from workloads.wide_jobs import wide_job
 from workloads.workloads import JOBS
 
 from traceanalyzer.attribution import Bounds, WhatIf
-from traceanalyzer.attribution.lead_scan.contracted_run import ROUNDS, ContractedRun, RankScans
+from traceanalyzer.attribution.lead_scan.contracted_run import ROUNDS, ContractedRun
 from traceanalyzer.attribution.lead_scan.meetings import Meetings, RankCalls
+from traceanalyzer.attribution.lead_scan.rank_scans import RankScans, scans_in
 from traceanalyzer.attribution.lead_scan.run_scan import JointScan
 from traceanalyzer.attribution.lead_scan.scan import UNCERTAINTIES
+from traceanalyzer.attribution.lead_scan.stored_scans import StoredScans
 from traceanalyzer.query import engine
 from traceanalyzer.simulator import simulate_job
 
@@ -34,6 +38,16 @@ def bounds_of(scenario: Any, seed: int = 0) -> Bounds:
         return Bounds.load(connection)
 
 
+def stored_bounds(connection: Any, folder: Path) -> Bounds:
+    """Return bounds whose scans are read from files, a group of rows for each rank."""
+    for name in ("lead_events", "lead_costs", "lead_needs"):
+        rows = connection.sql(f"SELECT * FROM attribution.{name} ORDER BY trace_id, device, position").to_arrow_table()
+        with pq.ParquetWriter(folder / f"{name}.parquet", rows.schema) as writer:
+            for trace_id in sorted(set(rows["trace_id"].to_pylist())):
+                writer.write_table(rows.filter(pc.field("trace_id") == trace_id))
+    return Bounds.load(connection, partial(scans_in, StoredScans(lambda _: folder)), held_devices=0)
+
+
 def joint(bounds: Bounds) -> JointScan:
     assert isinstance(bounds.together, JointScan)
     return bounds.together
@@ -42,7 +56,7 @@ def joint(bounds: Bounds) -> JointScan:
 def contracted(run: JointScan) -> ContractedRun:
     sizes = {int(run.scans[i].match[at]): len(meeting.members) for meeting in run.meetings for i, at in meeting.members}
     return ContractedRun(
-        Meetings.of_calls([*map(RankCalls.of_scan, run.scans)], sizes), RankScans(run.scans.__getitem__)
+        Meetings.of_calls([*map(RankCalls.of_scan, run.scans)], sizes), RankScans(run.scans.__getitem__, lambda _: {})
     )
 
 
@@ -102,9 +116,9 @@ def test_collectives_in_another_order_on_each_rank_are_left_out_alike() -> None:
     assert small.count < sum(int((scan.match >= 0).sum()) for scan in scans)
 
 
-def test_scans_that_are_read_when_asked_bound_the_run_as_held_ones_do() -> None:
+def test_scans_that_are_read_when_asked_bound_the_run_as_held_ones_do(tmp_path: Path) -> None:
     with engine.connect_tables(simulate_job(JITTER).canonical_tables()) as connection:
-        held, stored = Bounds.load(connection), Bounds.load(connection, held_devices=0)
+        held, stored = Bounds.load(connection), stored_bounds(connection, tmp_path)
         asked = [dict(zip(held.places, what_ifs, strict=True)) for what_ifs in questions(held)]
         levels = [(held, stored)]
         levels += zip(
@@ -120,11 +134,14 @@ def test_scans_that_are_read_when_asked_bound_the_run_as_held_ones_do() -> None:
             scan = held.devices[place].scan
             for what_if in alone:
                 assert stored.devices[place].taken_ns(what_if) == scan.taken_ns(scan.changes(what_if))
+        of_each = {place: [of_asked[place] for of_asked in asked] for place in held.places}
+        assert stored.bounds_of_each(of_each) == held.bounds_of_each(of_each)
+        assert stored.taken_of_each(of_each) == held.taken_of_each(of_each)
 
 
-def test_what_is_not_shown_to_be_exact_is_stated_as_an_interval_around_it() -> None:
+def test_what_is_not_shown_to_be_exact_is_stated_as_an_interval_around_it(tmp_path: Path) -> None:
     with engine.connect_tables(simulate_job(JITTER).canonical_tables()) as connection:
-        held, stored = Bounds.load(connection), Bounds.load(connection, held_devices=0)
+        held, stored = Bounds.load(connection), stored_bounds(connection, tmp_path)
         assert isinstance(stored.together, ContractedRun)
         hasty = replace(stored, together=replace(stored.together, rounds=1))
         asked = [dict(zip(held.places, what_ifs, strict=True)) for what_ifs in questions(held)]

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from concurrent.futures import Executor, ProcessPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from tiers import needed
@@ -77,6 +77,17 @@ def test_cluster_processes_and_threads_give_one_diagnosis(run: Path, from_cluste
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as executor:
         assert diagnosed(run, executor) == from_cluster
     assert diagnosed(run) == from_cluster
+
+
+def test_a_command_that_has_workers_reads_no_scan_itself(
+    run: Path, from_cluster: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read_here(*_: object) -> NoReturn:
+        raise AssertionError("a scan was read in the command's own process")
+
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as executor:
+        monkeypatch.setattr("traceanalyzer.attribution.lead_scan.stored_scans.StoredScans.scan", read_here)
+        assert diagnosed(run, executor) == from_cluster
 
 
 def test_a_command_that_is_killed_in_the_scan_and_in_the_screening_is_run_again(

@@ -30,7 +30,7 @@ class Savings:
     def saved_ns(self, place: Device, removal: Removal) -> int:
         return sum(worth for group, worth in self.groups.items() if group & removal.causes)
 
-    def prepare(self, place: Device, removals: Iterable[Removal]) -> None:
+    def prepare(self, asked: Mapping[Device, Iterable[Removal]]) -> None:
         return None
 
     def abstains(self, trace_id: int, device: int) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,10 @@ import pyarrow.parquet as pq
 
 from traceanalyzer.attribution.attributed_device import AttributedDevice, attribute_trace
 from traceanalyzer.attribution.blame import Blames
-from traceanalyzer.attribution.lead_scan.bounds import TRACES, Bounds
+from traceanalyzer.attribution.lead_scan.bounds import TRACES, Bounds, ScansOf
 from traceanalyzer.attribution.lead_scan.events import NO_LIMIT
+from traceanalyzer.attribution.lead_scan.rank_scans import scans_in
+from traceanalyzer.attribution.lead_scan.stored_scans import StoredScans
 from traceanalyzer.attribution.ledger.ledger import CONFIDENCES
 from traceanalyzer.attribution.matching.collective_matching import CommWaits, Member, match_collectives, waits_of
 from traceanalyzer.attribution.matching.comm_calls import Place
@@ -74,12 +77,14 @@ def compute(
     matched: Matched | None = None,
     attributed: Callable[[Matched], Iterable[RankTables]] | None = None,
     folder: Path | None = None,
+    scans_of: ScansOf | None = None,
 ) -> dict[str, pa.Table]:
     """Return every attribution table of the run that a connection holds as canonical.*.
 
     `matched` are its collectives, where they are known (`match`); `attributed` returns the attribution of each trace in
     their order (`attribute`), by default one after the other over this connection. With a `folder`, tables with many
-    rows a rank (PER_RANK) are written there rank by rank instead, and none of them is ever held whole.
+    rows a rank (PER_RANK) are written there rank by rank instead, and none of them is ever held whole: `scans_of` then
+    returns the scans of devices (`Bounds.load`), by default from there.
     """
     check_pattern(con, options.step_pattern)
     matched = match(con) if matched is None else matched
@@ -113,7 +118,8 @@ def compute(
     if folder is None:
         return by_table | bound_tables(con, Bounds.of_tables(**_of_bounds(con, by_table)), by_table, owned, schemas)
     with _reading(con, folder, by_table):
-        return by_table | bound_tables(con, Bounds.load(con, held_devices=0), by_table, owned, schemas)
+        bounds = Bounds.load(con, scans_of or partial(scans_in, StoredScans(lambda _: folder)), held_devices=0)
+        return by_table | bound_tables(con, bounds, by_table, owned, schemas)
 
 
 def _of_bounds(con: duckdb.DuckDBPyConnection, tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:

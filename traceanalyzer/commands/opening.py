@@ -193,25 +193,24 @@ def opened(options: RunOptions, *, attribution: bool = True, catalog: bool = Fal
         for line in plan_of(given, options.store, attributes, options.cluster, attribution, options.trust):
             click.echo(visible(line))
         raise click.exceptions.Exit(0)
-    with Activity(enabled=sys.stderr.isatty() and not options.quiet) as activity:
+    with Activity(enabled=sys.stderr.isatty() and not options.quiet) as activity, _executor(options) as executor:
         started = time.monotonic()
         activity.phase(f"opening {visible(str(options.path))}")
-        with _executor(options) as executor:
-            run = open_run(
-                options.inputs or options.path,
-                store=options.store,
-                jobs=options.jobs,
-                report=activity.read,
-                attribution=attribution,
-                options=attributes,
-                with_settings=options.with_settings,
-                trust=options.trust,
-                device=options.device,
-                ncu=options.ncu,
-                catalog=catalog,
-                executor=executor,
-                from_store=options.from_store,
-            )
+        run = open_run(
+            options.inputs or options.path,
+            store=options.store,
+            jobs=options.jobs,
+            report=activity.read,
+            attribution=attribution,
+            options=attributes,
+            with_settings=options.with_settings,
+            trust=options.trust,
+            device=options.device,
+            ncu=options.ncu,
+            catalog=catalog,
+            executor=executor,
+            from_store=options.from_store,
+        )
         try:
             for error in run.unreadable:
                 hint = f" ({visible(error.hint)})" if error.hint else ""

@@ -68,7 +68,7 @@ def whatif(
     change = Change(tuple(dict.fromkeys(removed)), tuple(parse_faster(text) for text in faster), at_roof)
     with opened(options) as (run, activity):
         activity.phase("scanning")
-        answer = what_if(run.connection, change)
+        answer = what_if(run.connection, change, run.scans_of())
         name = run.name
     from traceanalyzer.report.screens import what_if as report
 

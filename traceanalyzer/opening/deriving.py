@@ -44,6 +44,7 @@ def derived_of(
 
         from traceanalyzer.attribution.lead_scan.bounds import HELD_DEVICES
         from traceanalyzer.opening.attributing import in_processes, in_threads, kept_matched
+        from traceanalyzer.opening.screening import scans_of_run
         from traceanalyzer.query import engine
         from traceanalyzer.query.canonical import connect_canonical
         from traceanalyzer.schema.parquet_files import parquet_options
@@ -55,7 +56,9 @@ def derived_of(
             attributed = in_threads(keeper, target.name, traces, options, jobs or os.cpu_count() or 1)
         with connect_canonical(traces) as connection:
             folder = scratch if len(traces) > HELD_DEVICES else None
-            for name, table in engine.compute_derived(connection, options, matched, attributed, folder).items():
+            scans_of = scans_of_run(scratch, executor, keeper.place, target.name)
+            tables = engine.compute_derived(connection, options, matched, attributed, folder, scans_of)
+            for name, table in tables.items():
                 pq.write_table(table, scratch / f"{name}.parquet", **parquet_options(table.schema))
 
     return keeper.derived_folder(target, [trace.folder for trace in traces], compute)

@@ -30,6 +30,7 @@ from traceanalyzer.store.stored_trace import NcuTable, StoredTrace
 
 if TYPE_CHECKING:
     from traceanalyzer.attribution import AttributionOptions, Matched, RankTables
+    from traceanalyzer.attribution.lead_scan.bounds import ScansOf
 
 __all__ = [
     "add_attribution",
@@ -199,11 +200,13 @@ def compute_derived(
     matched: Matched | None = None,
     attributed: Callable[[Matched], Iterable[RankTables]] | None = None,
     folder: Path | None = None,
+    scans_of: ScansOf | None = None,
 ) -> dict[str, pa.Table]:
     """Compute the attribution tables from the canonical tables of a connection, see `attribution.compute`."""
     from traceanalyzer import attribution
 
-    tables = attribution.compute(connection, options or attribution.AttributionOptions(), matched, attributed, folder)
+    options = options or attribution.AttributionOptions()
+    tables = attribution.compute(connection, options, matched, attributed, folder, scans_of)
     return {name: _in_order(tables[name], table) for name, table in derived_tables().items() if name in tables}
 
 

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Self
+from typing import Any, Self
 
 import duckdb
 import pyarrow as pa
 
-from traceanalyzer.attribution.lead_scan.contracted_run import ContractedRun, RankScans
-from traceanalyzer.attribution.lead_scan.device_bounds import DeviceBounds, WindowSaving
+from traceanalyzer.attribution.lead_scan.contracted_run import ContractedRun
+from traceanalyzer.attribution.lead_scan.device_bounds import DeviceBounds, ScanFacts, WindowSaving
 from traceanalyzer.attribution.lead_scan.meetings import Meetings
+from traceanalyzer.attribution.lead_scan.rank_scans import Asked, RankScans
 from traceanalyzer.attribution.lead_scan.ranks_apart import MEMBERS_THAT_MATTER, why_apart
 from traceanalyzer.attribution.lead_scan.run_bounds import RunBound, WholeRun
 from traceanalyzer.attribution.lead_scan.run_scan import JointScan
 from traceanalyzer.attribution.lead_scan.scan import Savings, Scan, WhatIf
-from traceanalyzer.attribution.lead_scan.stored_scans import Place, ScanFacts, StoredScans, by_device, scan_of
+from traceanalyzer.attribution.lead_scan.stored_scans import Place, by_device, scan_of
 
 # The scans of more devices are read when they are asked, instead of held.
 HELD_DEVICES = 64
+
+# Returns the scans of devices, by their number, from their rows of the table `windows`.
+ScansOf = Callable[[Sequence[Mapping[str, Any]]], RankScans]
 
 TRACES = "SELECT trace_id, rank, world_size FROM canonical.traces"
 _MEETING_SIZES = """
@@ -52,14 +56,16 @@ class Bounds:
     apart: str | None  # why ranks that communicate cannot be scanned together; None: they can
 
     @classmethod
-    def load(cls, con: duckdb.DuckDBPyConnection, held_devices: int = HELD_DEVICES) -> Self:
+    def load(
+        cls, con: duckdb.DuckDBPyConnection, scans_of: ScansOf | None = None, held_devices: int = HELD_DEVICES
+    ) -> Self:
         """Read the tables of a run; one call serves all questions about it.
 
-        The scans of more than `held_devices` are read when they are asked, for which the connection has to stay open.
+        Where `scans_of` is given, the scans of more than `held_devices` are what it returns, and are read when asked.
         """
         windows = con.sql(_READS["windows"]).to_arrow_table()
-        if windows.num_rows > held_devices:
-            return cls._of_store(con, windows)
+        if scans_of is not None and windows.num_rows > held_devices:
+            return cls._of_scans(con, windows, scans_of)
         return cls.of_tables(**{name: con.sql(query).to_arrow_table() for name, query in _READS.items()})
 
     @classmethod
@@ -97,12 +103,14 @@ class Bounds:
         )
 
     @classmethod
-    def _of_store(cls, con: duckdb.DuckDBPyConnection, windows: pa.Table) -> Self:
-        """Prepare the bounds of devices whose scans are read one by one, each when it is asked."""
-        stored = StoredScans(con, {(row["trace_id"], row["device"]): row for row in windows.to_pylist()})
+    def _of_scans(cls, con: duckdb.DuckDBPyConnection, windows: pa.Table, scans_of: ScansOf) -> Self:
+        """Prepare the bounds of devices whose scans are not held."""
+        rows = sorted(windows.to_pylist(), key=lambda row: (row["trace_id"], row["device"]))
+        scans = scans_of(rows)
+        facts = scans.facts([Asked(number) for number in range(len(rows))])
         devices = {
-            place: DeviceBounds(stored.windows[place], stored.facts(place), partial(stored.scan, place))
-            for place in sorted(stored.windows)
+            (row["trace_id"], row["device"]): DeviceBounds(row, of_one, partial(scans.scan_of, number))
+            for number, (row, of_one) in enumerate(zip(rows, facts, strict=True))
         }
         places = tuple(devices)
         sizes = dict(con.execute(_MEETING_SIZES).fetchall())
@@ -111,7 +119,7 @@ class Bounds:
         return cls(
             devices,
             {row["trace_id"]: row["rank"] for row in traces},
-            ContractedRun(meetings, RankScans(partial(_scan_of_place, devices, places))),
+            ContractedRun(meetings, scans),
             places,
             why_apart(
                 traces,
@@ -138,8 +146,7 @@ class Bounds:
         if isinstance(self.together, JointScan):
             together = replace(self.together, scans=tuple(devices[place].scan for place in self.places))
         else:
-            scans = RankScans(partial(_scan_of_place, devices, self.places))
-            together = replace(self.together, scans=scans)
+            together = replace(self.together, scans=self.together.scans.at_worst(uncertainty))
         return replace(self, devices=devices, together=together)
 
     def lower_bounds(self, uncertainties: Sequence[str]) -> dict[str, Self]:
@@ -172,6 +179,36 @@ class Bounds:
     def bounds(self, trace_id: int, device: int, what_ifs: Sequence[WhatIf]) -> list[int]:
         """Return the bound of each what-if; one call with many is much faster than many calls."""
         return [saving.saved_ns for saving in self.window_savings(trace_id, device, what_ifs)]
+
+    def bounds_of_each(self, asked: Mapping[Place, Sequence[WhatIf]]) -> dict[Place, list[int]]:
+        """Return `bounds` of each device; where scans are not held, one call with many is much faster than many."""
+        if isinstance(self.together, JointScan):
+            return {place: self.bounds(*place, what_ifs) for place, what_ifs in asked.items()}
+        there = [place for place in asked if place in self.devices]
+        savings = self.together.scans.savings([Asked(self._number[place], asked[place]) for place in there])
+        found = {place: [one.saved_ns for one in of_one] for place, of_one in zip(there, savings, strict=True)}
+        return {place: found.get(place, [0] * len(what_ifs)) for place, what_ifs in asked.items()}
+
+    def taken_of_each(self, asked: Mapping[Place, Sequence[WhatIf]]) -> dict[Place, list[int]]:
+        """Return how many ns of host and ops what-ifs take out of each device's window, even if that saves nothing."""
+        if isinstance(self.together, JointScan):
+            return {place: [*map(self.devices[place].taken_ns, what_ifs)] for place, what_ifs in asked.items()}
+        # What causes take is known without a scan.
+        scanned = {place: [item for item in of_one if item != WhatIf(item.removed)] for place, of_one in asked.items()}
+        questions = [Asked(self._number[place], of_one) for place, of_one in scanned.items() if of_one]
+        answers = zip(questions, self.together.scans.taken(questions), strict=True)
+        found = {self.places[item.scan]: iter(of_one) for item, of_one in answers}
+        return {
+            place: [
+                self.devices[place].taken_ns(item) if item == WhatIf(item.removed) else next(found[place])
+                for item in of_one
+            ]
+            for place, of_one in asked.items()
+        }
+
+    @cached_property
+    def _number(self) -> dict[Place, int]:
+        return {place: number for number, place in enumerate(self.places)}
 
     def window_savings(self, trace_id: int, device: int, what_ifs: Sequence[WhatIf]) -> list[WindowSaving]:
         """Return what each what-if saves, and how much earlier the window begins in it."""
@@ -216,7 +253,7 @@ class Bounds:
 
     def most_alone_ns(self, place: Place) -> int:
         """Return a limit of what the run can save by changes on one device alone, found without a scan."""
-        return int(self._run.most_alone_ns[self.places.index(place)])
+        return int(self._run.most_alone_ns[self._number[place]])
 
     @cached_property
     def _run(self) -> WholeRun:
@@ -225,7 +262,3 @@ class Bounds:
 
 def _held(scan: Scan) -> Scan:
     return scan
-
-
-def _scan_of_place(devices: Mapping[Place, DeviceBounds], places: Sequence[Place], number: int) -> Scan:
-    return devices[places[number]].scan

@@ -10,26 +10,17 @@ how far off each lead can be: leads are sums, least and largest values of leads 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from traceanalyzer.attribution.lead_scan.abreast import DevicePart
-from traceanalyzer.attribution.lead_scan.contraction import (
-    PASSES,
-    PREDECESSORS,
-    Arrivals,
-    Arrived,
-    arrivals,
-    contract,
-)
+from traceanalyzer.attribution.lead_scan.contraction import PREDECESSORS, Arrivals, Arrived
 from traceanalyzer.attribution.lead_scan.meetings import Meetings
-from traceanalyzer.attribution.lead_scan.scan import Scan, WhatIf
+from traceanalyzer.attribution.lead_scan.rank_scans import Asked, RankScans
+from traceanalyzer.attribution.lead_scan.scan import WhatIf
 from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW
 from traceanalyzer.attribution.vocabulary.buckets import STRAGGLER_WAIT, Flags, Ints
 
@@ -37,85 +28,7 @@ from traceanalyzer.attribution.vocabulary.buckets import STRAGGLER_WAIT, Flags, 
 ROUNDS = 10
 # What the answers of one pass over all meetings may take.
 _PASS_BYTES = 1 << 29
-# The leads of a pass over the events of several scans, of 8 bytes each.
-_GROUP_LEADS = 1 << 24
 _BYTES_A_CALL = 12 * (PREDECESSORS + 1) + 72
-
-
-class Asked(NamedTuple):
-    """What is asked of one scan: its meetings' positions, and the what-ifs there."""
-
-    scan: int
-    positions: Sequence[int]
-    what_ifs: Sequence[WhatIf]
-
-
-class RankScans:
-    """The scans of a run's devices, by their number: what passes over events; here in this process, many abreast."""
-
-    def __init__(self, scan_of: Callable[[int], Scan]) -> None:
-        self.scan_of = scan_of
-
-    def contract(self, asked: Sequence[Asked]) -> Iterator[Arrivals]:
-        """Return the contraction of each scan that is asked."""
-        found = (
-            (piece.nth, answer)
-            for pieces in self._in_groups(asked, PASSES)
-            for piece, answer in zip(pieces, contract([piece.part for piece in pieces]), strict=True)
-        )
-        for _, of_one in itertools.groupby(found, key=itemgetter(0)):
-            columns = zip(*(answer.arrays for _, answer in of_one), strict=True)
-            yield Arrivals(*map(_joined, columns))
-
-    def arrivals(self, asked: Sequence[Asked], leads: Sequence[Ints]) -> Iterator[Arrived]:
-        """Return how each scan that is asked arrives at its meetings, given the leads of these."""
-        found = (
-            (piece.nth, answer)
-            for pieces in self._in_groups(asked, 1)
-            for piece, answer in zip(pieces, _arrived(pieces, leads), strict=True)
-        )
-        for _, of_one in itertools.groupby(found, key=itemgetter(0)):
-            yield Arrived(*map(_joined, zip(*(answer for _, answer in of_one), strict=True)))
-
-    def _in_groups(self, asked: Sequence[Asked], passes: int) -> Iterator[list[_Piece]]:
-        """Yield what-ifs of scans in groups that one pass can hold; a scan with many what-ifs is in several.
-
-        Each what-if takes `passes` columns.
-        """
-        group: list[_Piece] = []
-        columns = longest = 0
-        for nth, item in enumerate(asked):
-            scan = self.scan_of(item.scan)
-            count = max(1, scan.events.count)
-            at_once = max(1, _GROUP_LEADS // (count * passes))
-            for first in range(0, len(item.what_ifs), at_once):
-                what_ifs = item.what_ifs[first : first + at_once]
-                width = passes * len(what_ifs)
-                if group and (columns + width) * max(longest, count) > _GROUP_LEADS:
-                    yield group
-                    group, columns, longest = [], 0, 0
-                changes = [scan.changes(what_if) for what_if in what_ifs]
-                group.append(_Piece(nth, first, DevicePart(scan, item.positions, changes)))
-                columns, longest = columns + width, max(longest, count)
-        if group:
-            yield group
-
-
-class _Piece(NamedTuple):
-    """Some what-ifs, from `first` on, of the scan that is asked as the `nth`."""
-
-    nth: int
-    first: int
-    part: DevicePart
-
-
-def _arrived(pieces: Sequence[_Piece], leads: Sequence[Ints]) -> list[Arrived]:
-    left = [leads[nth][:, first : first + len(part.changes)] for nth, first, part in pieces]
-    return arrivals([piece.part for piece in pieces], left)
-
-
-def _joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
 
 
 class CallLeads(NamedTuple):
@@ -191,7 +104,7 @@ class ContractedRun:
         self._contract_unchanged(by_scan)
         nothing = WhatIf()
         changed = [
-            Asked(scan, self.positions[scan], [what_if for what_if in what_ifs if what_if != nothing])
+            Asked(scan, [what_if for what_if in what_ifs if what_if != nothing], self.positions[scan])
             for scan, what_ifs in enumerate(by_scan)
             if any(what_if != nothing for what_if in what_ifs) and len(self.meetings.calls[scan].match)
         ]
@@ -222,7 +135,7 @@ class ContractedRun:
     def _contract_unchanged(self, by_scan: Sequence[Sequence[WhatIf]]) -> None:
         nothing = WhatIf()
         missing = [
-            Asked(scan, self.positions[scan], [nothing])
+            Asked(scan, [nothing], self.positions[scan])
             for scan, what_ifs in enumerate(by_scan)
             if scan not in self._unchanged and nothing in what_ifs and len(self.meetings.calls[scan].match)
         ]
@@ -240,7 +153,7 @@ class ContractedRun:
             lanes = [lane for lane, what_if in enumerate(what_ifs) if moved[lane] or what_if != nothing]
             if low == high or not lanes:
                 continue  # Where nothing changes and nothing comes earlier, all leads are 0.
-            asked.append(Asked(scan, self.positions[scan], [what_ifs[lane] for lane in lanes]))
+            asked.append(Asked(scan, [what_ifs[lane] for lane in lanes], self.positions[scan]))
             leads.append(left[low:high] if len(lanes) == left.shape[1] else left[low:high, lanes])
             places.append((low, high, lanes))
         for (low, high, lanes), answer in zip(places, self.scans.arrivals(asked, leads), strict=True):

@@ -4,13 +4,55 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 
-from traceanalyzer.attribution.lead_scan.scan import LOADER_WORKERS, Scan, WhatIf
-from traceanalyzer.attribution.lead_scan.stored_scans import ScanFacts
+from traceanalyzer.attribution.lead_scan.meetings import RankCalls
+from traceanalyzer.attribution.lead_scan.scan import LOADER_WORKERS, STREAM_WAITS, Scan, WhatIf
 from traceanalyzer.attribution.vocabulary.buckets import Ints
+
+
+@dataclass(frozen=True)
+class ScanFacts:
+    """What is asked of a device's scan again and again, so that it need not be read for it."""
+
+    causes: frozenset[str]
+    taken_ns: Mapping[str, int]  # by cause: its time in the window
+    event_count: int
+    calls: RankCalls
+    opens_at: int | None  # position of the first op of the window's steps
+    closes_at: int | None  # position of the first op after them
+    only_in_window: bool
+    waits_for_workers: bool
+    uncertainties: frozenset[str]  # what the trace leaves open about it
+
+    @classmethod
+    def of_scan(cls, scan: Scan, window: Mapping[str, Any]) -> Self:
+        """Return the facts of a scan."""
+        opens, closes = (
+            None if window[name] is None else scan.position_of.get(window[name])
+            for name in ("opening_op_id", "closing_op_id")
+        )
+        uncertain = {LOADER_WORKERS: scan.has_takes, STREAM_WAITS: bool(scan.possible)}
+        causes = scan.causes()
+        return cls(
+            causes,
+            {cause: scan.taken_ns(scan.changes(WhatIf(frozenset({cause})))) for cause in causes},
+            scan.events.count,
+            RankCalls.of_scan(scan),
+            opens,
+            closes,
+            scan.only_in_window,
+            scan.waits_for_workers,
+            frozenset(name for name, applies in uncertain.items() if applies),
+        )
+
+    @cached_property
+    def end_at(self) -> dict[int, int]:
+        """The end of each of its collectives and messages, by position."""
+        return dict(zip(self.calls.position.tolist(), self.calls.end_ns.tolist(), strict=True))
 
 
 @dataclass(frozen=True)
@@ -53,29 +95,11 @@ class DeviceBounds:
         """Return the device if an uncertainty turns out against its fixes; this one if it does not apply."""
         if uncertainty not in self.facts.uncertainties:
             return self
-        return replace(self, load=lambda: _at_worst(self.load(), uncertainty))
+        return replace(self, load=lambda: self.load().at_worst(uncertainty))
 
     def savings(self, what_ifs: Sequence[WhatIf]) -> list[WindowSaving]:
         """Return what each what-if saves, and how much earlier the window begins in it."""
-        if not what_ifs or not self.facts.event_count:
-            return [WindowSaving(0, 0)] * len(what_ifs)
-        scan, window = self.scan, self.window
-        scale, first_op, measure_at_op = (window[name] for name in ("measure_scale", "first_op_id", "measure_at_op_id"))
-        leads = scan.leads(what_ifs)
-        first = np.zeros(len(what_ifs), np.int64)
-        if first_op is not None:
-            first = leads.start(scan.position_of[first_op])
-        if measure_at_op is None:
-            saved = self._ends_earlier(leads.end) - first
-        else:
-            saved = (leads.start(scan.position_of[measure_at_op]) - first) * scale
-        # A what-if saves no more than it takes out of the window, however much lead it has from before the window.
-        limits = [
-            min(self._limit(what_if), round(taken * scale))
-            for what_if, taken in zip(what_ifs, leads.taken, strict=True)
-        ]
-        savings = zip(saved.tolist(), (first * scale).tolist(), limits, strict=True)
-        return [WindowSaving(min(max(int(ns), 0), limit), int(earlier_ns)) for ns, earlier_ns, limit in savings]
+        return window_savings(self.scan, self.window, what_ifs) if what_ifs else []
 
     def taken_ns(self, what_if: WhatIf) -> int:
         """Return the time of host and ops in the window that a what-if takes out, even if that saves nothing."""
@@ -91,25 +115,44 @@ class DeviceBounds:
 
     def whole_saving_ns(self, leads: Ints, what_if: WhatIf) -> int:
         """Return what a whole window loses where each event ends so much earlier, as other devices allow."""
-        (saved,) = self._ends_earlier(leads[:, None])
-        return min(max(int(saved), 0), self._limit(what_if))
-
-    def _ends_earlier(self, leads: Ints) -> Ints:
-        """Return by how much the last op ends earlier, where events (rows) do; one answer per column."""
-        scan = self.scan
-        last = scan.end[scan.is_op]
-        saved: Ints = last.max() - (last[:, None] - leads[scan.is_op]).max(axis=0)
-        return saved
-
-    def _limit(self, what_if: WhatIf) -> int:
-        """Return the most that a what-if can save: the busiest compute stream's idle time, and what ops get shorter.
-
-        Streams that took turns may run at once, but no stream gets faster than its own work.
-        """
-        savings = (what_if.savings or {}).values()
-        shorter = int(np.maximum(np.fromiter(savings, np.int64, len(savings)), 0).sum())
-        return min(self.window_ns, self.window_ns - int(self.window["busiest_stream_ns"]) + shorter)
+        (saved,) = _ends_earlier(self.scan, leads[:, None])
+        return min(max(int(saved), 0), _limit(self.window, what_if))
 
 
-def _at_worst(scan: Scan, uncertainty: str) -> Scan:
-    return scan.with_slow_workers if uncertainty == LOADER_WORKERS else scan.with_possible_waits
+def window_savings(scan: Scan, window: Mapping[str, Any], what_ifs: Sequence[WhatIf]) -> list[WindowSaving]:
+    """Return what each what-if saves of a device's window (its row of `windows`), and how much earlier that begins."""
+    if not what_ifs or not scan.events.count:
+        return [WindowSaving(0, 0)] * len(what_ifs)
+    scale, first_op, measure_at_op = (window[name] for name in ("measure_scale", "first_op_id", "measure_at_op_id"))
+    leads = scan.leads(what_ifs)
+    first = np.zeros(len(what_ifs), np.int64)
+    if first_op is not None:
+        first = leads.start(scan.position_of[first_op])
+    if measure_at_op is None:
+        saved = _ends_earlier(scan, leads.end) - first
+    else:
+        saved = (leads.start(scan.position_of[measure_at_op]) - first) * scale
+    # A what-if saves no more than it takes out of the window, however much lead it has from before the window.
+    limits = [
+        min(_limit(window, what_if), round(taken * scale)) for what_if, taken in zip(what_ifs, leads.taken, strict=True)
+    ]
+    savings = zip(saved.tolist(), (first * scale).tolist(), limits, strict=True)
+    return [WindowSaving(min(max(int(ns), 0), limit), int(earlier_ns)) for ns, earlier_ns, limit in savings]
+
+
+def _ends_earlier(scan: Scan, leads: Ints) -> Ints:
+    """Return by how much the last op ends earlier, where events (rows) do; one answer per column."""
+    last = scan.end[scan.is_op]
+    saved: Ints = last.max() - (last[:, None] - leads[scan.is_op]).max(axis=0)
+    return saved
+
+
+def _limit(window: Mapping[str, Any], what_if: WhatIf) -> int:
+    """Return the most that a what-if can save: the busiest compute stream's idle time, and what ops get shorter.
+
+    Streams that took turns may run at once, but no stream gets faster than its own work.
+    """
+    savings = (what_if.savings or {}).values()
+    shorter = int(np.maximum(np.fromiter(savings, np.int64, len(savings)), 0).sum())
+    window_ns = int(window["window_ns"])
+    return min(window_ns, window_ns - int(window["busiest_stream_ns"]) + shorter)

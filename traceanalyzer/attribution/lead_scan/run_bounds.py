@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from traceanalyzer.attribution.lead_scan.contracted_run import ContractedRun
 from traceanalyzer.attribution.lead_scan.device_bounds import DeviceBounds
+from traceanalyzer.attribution.lead_scan.rank_scans import Asked
 from traceanalyzer.attribution.lead_scan.run_scan import JointScan
 from traceanalyzer.attribution.lead_scan.scan import LANES_FROM, WhatIf
 from traceanalyzer.attribution.lead_scan.stored_scans import Place
@@ -63,15 +64,19 @@ class WholeRun:
             of_places = [
                 [what_ifs.get(place, WhatIf()) for place in self.places] for what_ifs in asked[start : start + at_once]
             ]
-            answers += map(self._of_run, of_places, self._gains(of_places))
+            answers += map(self._of_run, self._gains(of_places))
         return answers
 
     def _gains(self, asked: Sequence[Sequence[WhatIf]]) -> list[list[_Gain]]:
-        """Return for each question how much each device gains between the collectives of its measurement."""
-        if not self.together.meetings:
-            return [[_Gain(0)] * len(self.places) for _ in asked]
+        """Return for each question how much each device gains between the collectives of its measurement.
+
+        A device that is not measured between collectives gains what it saves alone, or, as far as its window ends with
+        all that was recorded, what the others let it.
+        """
         if isinstance(self.together, ContractedRun):
             return self._contracted_gains(self.together, asked)
+        if not self.together.meetings:
+            return [[*map(self._gain_alone, self.places, what_ifs)] for what_ifs in asked]
         of_asked: list[Sequence[Sequence[int] | Ints | None]]
         if len(asked) < LANES_FROM:
             of_asked = [self.together.leads(what_ifs) for what_ifs in asked]
@@ -86,18 +91,21 @@ class WholeRun:
     def _gain(self, at: int, leads: Sequence[int] | Ints | None, what_if: WhatIf) -> _Gain:
         place, meetings = self.places[at], self.together.positions[at]
         between = self._measured_between[place]
+        device = self.devices[place]
+        if between is None and not device.is_whole:
+            return self._gain_alone(place, what_if)
         if leads is None:
             return _Gain(0)
         if between is not None:
             first, last = between
             return _Gain(int(leads[last]) - (0 if first is None else int(leads[first])))
-        device = self.devices[place]
-        if not device.is_whole:
-            return _Gain(0)
         # The kernels of a straggler that is no longer late are as long as before here: only its meetings are earlier.
         if STRAGGLER_WAIT in what_if.removed and meetings:
             return _Gain(min(int(leads[meetings[-1]]), device.window_ns))
         return _Gain(device.whole_saving_ns(np.asarray(leads), what_if))
+
+    def _gain_alone(self, place: Place, what_if: WhatIf) -> _Gain:
+        return _Gain(0 if what_if == WhatIf() else self.devices[place].savings([what_if])[0].saved_ns)
 
     def _contracted_gains(self, together: ContractedRun, asked: Sequence[Sequence[WhatIf]]) -> list[list[_Gain]]:
         measured: dict[int, list[int]] = {}  # numbers of calls, by device
@@ -105,8 +113,13 @@ class WholeRun:
             if (between := self._measured_between[place]) is not None:
                 low = int(together.meetings.first[at])
                 measured[at] = [low + together.positions[at].index(item) for item in between if item is not None]
-        found = together.leads(asked, np.asarray([call for calls in measured.values() for call in calls], np.int64))
         gains = np.zeros((2, len(self.places), len(asked)), np.int64)
+        alone = [Asked(at, [*what_ifs]) for at, what_ifs in enumerate(zip(*asked, strict=True)) if at not in measured]
+        for item, savings in zip(alone, together.scans.savings(alone), strict=True):
+            gains[0, item.scan] = [one.saved_ns for one in savings]
+        if not measured:
+            return _gains_of(gains)
+        found = together.leads(asked, np.asarray([call for calls in measured.values() for call in calls], np.int64))
         row = 0
         for at, calls in measured.items():
             last = row + len(calls) - 1
@@ -116,7 +129,7 @@ class WholeRun:
                 gains[0, at] -= found.lead_ns[row] - found.off_ns[row]
                 gains[1, at] += 2 * found.off_ns[row]
             row += len(calls)
-        return [[_Gain(*pair) for pair in gains[:, :, lane].T.tolist()] for lane in range(len(asked))]
+        return _gains_of(gains)
 
     @cached_property
     def most_alone_ns(self) -> Ints:
@@ -153,17 +166,15 @@ class WholeRun:
         begun_ns = int(self.devices[place].window["start_ns"]) if first is None else ends[first]
         return ends[last] - begun_ns
 
-    def _of_run(self, what_ifs: Sequence[WhatIf], gains: Sequence[_Gain]) -> RunBound:
-        """Return what the run saves with one what-if per place, from the gains between its collectives."""
+    def _of_run(self, gains: Sequence[_Gain]) -> RunBound:
+        """Return what the run saves, from the gain of each place."""
         saved, least, lengths = {}, {}, {}
         for i, place in enumerate(self.places):
             between = self._measured_between[place]
             window_ns = self.devices[place].window_ns
             lengths[place] = window_ns
             if between is None:
-                alone = not (isinstance(self.together, JointScan) and self.devices[place].is_whole)
-                own_ns = self.devices[place].savings([what_ifs[i]])[0].saved_ns if alone else gains[i].most_ns
-                saved[place] = least[place] = own_ns
+                saved[place] = least[place] = gains[i].most_ns
                 continue
             measured_ns, gain = self._measured_ns(place, between), gains[i]
             saved[place] = min(max(0, round(gain.most_ns * window_ns / measured_ns)), window_ns)
@@ -171,6 +182,11 @@ class WholeRun:
             least[place] = saved[place] if not gain.open_ns else at_least
         most = _run_bound(lengths, saved)
         return most if least == saved else replace(most, least=_run_bound(lengths, least))
+
+
+def _gains_of(gains_ns: Ints) -> list[list[_Gain]]:
+    """Return the gains of each question (last axis) and place (middle axis)."""
+    return [[_Gain(*pair) for pair in of_one.T.tolist()] for of_one in np.moveaxis(gains_ns, -1, 0)]
 
 
 def _run_bound(lengths: Mapping[Place, int], saved: Mapping[Place, int]) -> RunBound:

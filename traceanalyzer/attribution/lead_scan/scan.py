@@ -178,6 +178,10 @@ class Scan:
             possible=possible,
         )
 
+    def at_worst(self, uncertainty: str) -> Self:
+        """Return the scan if an uncertainty turns out against fixes."""
+        return self.with_slow_workers if uncertainty == LOADER_WORKERS else self.with_possible_waits
+
     @cached_property
     def with_slow_workers(self) -> Self:
         """The same scan, but the loader's workers finish no batch earlier than it was taken."""

@@ -2,75 +2,25 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Self
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from threading import Lock
+from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from traceanalyzer.attribution.lead_scan.meetings import RankCalls
-from traceanalyzer.attribution.lead_scan.scan import LOADER_WORKERS, STREAM_WAITS, Scan, WhatIf
+from traceanalyzer.attribution.lead_scan.scan import Scan
 from traceanalyzer.attribution.vocabulary.arrow_columns import column
-
-# Scans that are kept for the next question: 540 bytes an event.
-_KEPT_EVENTS = 500_000
-# Scans that are read at once.
-_READ_EVENTS = 100_000
-_TABLES = ("lead_events", "lead_costs", "lead_needs")
-_COUNTS = "SELECT trace_id, device, count(*) FROM attribution.lead_events GROUP BY trace_id, device"
-_OF_TRACES = """
-SELECT *
-FROM attribution.{table}
-WHERE trace_id BETWEEN $first AND $last
-ORDER BY trace_id, device, position
-"""
 
 Place = tuple[int, int]  # trace_id, device
 
-
-@dataclass(frozen=True)
-class ScanFacts:
-    """What is asked of a device's scan again and again, so that it need not be read for it."""
-
-    causes: frozenset[str]
-    taken_ns: Mapping[str, int]  # by cause: its time in the window
-    event_count: int
-    calls: RankCalls
-    opens_at: int | None  # position of the first op of the window's steps
-    closes_at: int | None  # position of the first op after them
-    only_in_window: bool
-    waits_for_workers: bool
-    uncertainties: frozenset[str]  # what the trace leaves open about it
-
-    @classmethod
-    def of_scan(cls, scan: Scan, window: Mapping[str, Any]) -> Self:
-        """Return the facts of a scan."""
-        opens, closes = (
-            None if window[name] is None else scan.position_of.get(window[name])
-            for name in ("opening_op_id", "closing_op_id")
-        )
-        uncertain = {LOADER_WORKERS: scan.has_takes, STREAM_WAITS: bool(scan.possible)}
-        causes = scan.causes()
-        return cls(
-            causes,
-            {cause: scan.taken_ns(scan.changes(WhatIf(frozenset({cause})))) for cause in causes},
-            scan.events.count,
-            RankCalls.of_scan(scan),
-            opens,
-            closes,
-            scan.only_in_window,
-            scan.waits_for_workers,
-            frozenset(name for name, applies in uncertain.items() if applies),
-        )
-
-    @cached_property
-    def end_at(self) -> dict[int, int]:
-        """The end of each of its collectives and messages, by position."""
-        return dict(zip(self.calls.position.tolist(), self.calls.end_ns.tolist(), strict=True))
+# Events of the scans that are kept for the next question: 540 bytes each.
+_KEPT_EVENTS = 500_000
+# Folders whose files are kept open.
+_OPEN_FOLDERS = 16
+_TABLES = ("lead_events", "lead_costs", "lead_needs")
 
 
 def scan_of(window: Mapping[str, Any], events: pa.Table, costs: pa.Table, needs: pa.Table) -> Scan:
@@ -85,54 +35,77 @@ def scan_of(window: Mapping[str, Any], events: pa.Table, costs: pa.Table, needs:
 
 
 class StoredScans:
-    """The scans of devices over a connection that has the tables of attribution; the last ones used are kept."""
+    """The scans of devices whose rows lie in Parquet files; those that were used last are kept."""
 
-    def __init__(self, con: duckdb.DuckDBPyConnection, windows: Mapping[Place, Mapping[str, Any]]) -> None:
-        """Take the rows of the table `windows` by trace and device."""
-        self.windows = windows
-        self._con = con
-        self._events = {(trace_id, device): count for trace_id, device, count in con.execute(_COUNTS).fetchall()}
-        self._places = sorted(windows)
+    def __init__(self, folder_of: Callable[[int], Path], kept_events: int = _KEPT_EVENTS) -> None:
+        """Take what returns the folder with the tables of a trace, which other traces may share."""
+        self._folder_of = folder_of
+        self._most_kept = kept_events
+        self._files: dict[Path, tuple[_RowsOfTraces, ...]] = {}
         self._kept: dict[Place, Scan] = {}
         self._kept_events = 0
+        self._lock = Lock()  # a worker may have several threads
 
-    def scan(self, place: Place) -> Scan:
-        """Return the scan of a device."""
-        scan = self._kept.pop(place, None)
-        if scan is None:
-            self._read_from(place)
-            scan = self._kept.pop(place)
-        self._kept[place] = scan  # the last one used
-        return scan
-
-    def facts(self, place: Place) -> ScanFacts:
-        """Return the facts of a device's scan."""
-        return ScanFacts.of_scan(self.scan(place), self.windows[place])
-
-    def _read_from(self, first: Place) -> None:
-        """Read a device's scan and those that will be asked next: one query takes as long for several of them."""
-        places: list[Place] = []
-        count = 0
-        for place in self._places[bisect_left(self._places, first) :]:
-            count += self._events.get(place, 0)
-            if places and (count > _READ_EVENTS or place in self._kept):
-                break
-            places.append(place)
-        tables = [self._rows(table, places[0][0], places[-1][0]) for table in _TABLES]
-        parts = [by_device(table) for table in tables]
-        for place in reversed(places):  # the one that is asked comes last, and is kept longest
-            if place not in self._kept:
-                rows = (part.get(place, table[:0]) for part, table in zip(parts, tables, strict=True))
-                scan = scan_of(self.windows[place], *rows)
+    def scan(self, place: Place, window: Mapping[str, Any]) -> Scan:
+        """Return the scan of a device, whose row of the table `windows` is given."""
+        with self._lock:
+            scan = self._kept.pop(place, None)
+            if scan is None:
+                tables = [file.of(place[0]) for file in self._tables(place[0])]
+                scan = scan_of(window, *(by_device(table).get(place, table[:0]) for table in tables))
                 self._kept_events += scan.events.count
-                self._kept[place] = scan
-        while self._kept_events > _KEPT_EVENTS and len(self._kept) > 1:
-            self._kept_events -= self._kept.pop(next(iter(self._kept))).events.count
+            self._kept[place] = scan  # the last one used
+            while self._kept_events > self._most_kept and len(self._kept) > 1:
+                self._kept_events -= self._kept.pop(next(iter(self._kept))).events.count
+            return scan
 
-    def _rows(self, table: str, first_trace: int, last_trace: int) -> pa.Table:
-        query = _OF_TRACES.format(table=table)
-        rows: pa.Table = self._con.sql(query, params={"first": first_trace, "last": last_trace}).to_arrow_table()
-        return rows
+    def event_count(self, trace_id: int) -> int:
+        """Return how many events the scans of a trace have, and those of traces that share their rows' groups."""
+        with self._lock:
+            return self._tables(trace_id)[0].count(trace_id)
+
+    def _tables(self, trace_id: int) -> tuple[_RowsOfTraces, ...]:
+        folder = self._folder_of(trace_id)
+        files = self._files.pop(folder, None)
+        if files is None:
+            files = tuple(_RowsOfTraces(pq.ParquetFile(folder / f"{name}.parquet")) for name in _TABLES)
+        self._files[folder] = files  # the last one used
+        if len(self._files) > _OPEN_FOLDERS:
+            for file in self._files.pop(next(iter(self._files))):
+                file.close()
+        return files
+
+
+class _RowsOfTraces:
+    """A Parquet file with rows of several traces, in their order: what one of them has is read by its groups of rows.
+
+    The file is parsed once: of a thousand traces, that takes longer than the rows of one.
+    """
+
+    def __init__(self, file: pq.ParquetFile) -> None:
+        self._file = file
+        metadata = file.metadata
+        at = metadata.schema.names.index("trace_id")
+        self._groups: dict[int, list[int]] = {}
+        for number in range(metadata.num_row_groups):
+            found = metadata.row_group(number).column(at).statistics
+            first, last = (None, None) if found is None or not found.has_min_max else (found.min, found.max)
+            if first is not None and last is not None:
+                for trace_id in range(first, last + 1):
+                    self._groups.setdefault(trace_id, []).append(number)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def of(self, trace_id: int) -> pa.Table:
+        """Return the rows of a trace, and of those in the same groups."""
+        return self._file.read_row_groups(self._groups.get(trace_id, []), use_threads=False)
+
+    def count(self, trace_id: int) -> int:
+        """Return how many rows `of` returns."""
+        groups = self._groups.get(trace_id, ())
+        return sum(self._file.metadata.row_group(number).num_rows for number in groups)
 
 
 def by_device(table: pa.Table) -> dict[Place, pa.Table]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import duckdb
 
-from traceanalyzer.attribution.lead_scan.bounds import Bounds
+from traceanalyzer.attribution.lead_scan.bounds import Bounds, ScansOf
 from traceanalyzer.attribution.lead_scan.run_bounds import RunBound
 from traceanalyzer.attribution.lead_scan.scan import UNCERTAINTIES, WhatIf
 from traceanalyzer.attribution.lead_scan.stored_scans import Place
@@ -218,12 +218,13 @@ def _cause_and_rank(name: str) -> tuple[str, int | None]:
     return cause, int(rank) if at else None
 
 
-def what_if(con: duckdb.DuckDBPyConnection, change: Change) -> Answer:
+def what_if(con: duckdb.DuckDBPyConnection, change: Change, scans_of: ScansOf | None = None) -> Answer:
     """Return what a change saves on each device of the run that an engine connection holds.
 
+    `scans_of` returns the scans of devices that are too many to be held (`Bounds.load`).
     Raises TraceAnalyzerError for a rank, a cause or kernels that the run does not hold.
     """
-    bounds = Bounds.load(con)
+    bounds = Bounds.load(con, scans_of)
     for name in change.removed:
         _check_place(bounds, name)
     parts = [*(_without(bounds, name) for name in change.removed), *(_with(con, item) for item in change.faster)]

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import duckdb
 
@@ -44,6 +45,9 @@ from traceanalyzer.rules.rule_set.loading import check_settings
 from traceanalyzer.rules.rule_set.overriding import Overrides
 from traceanalyzer.settings.settings import NO_SETTINGS, Settings
 
+if TYPE_CHECKING:
+    from traceanalyzer.attribution.lead_scan.bounds import ScansOf
+
 ALL_OR_USUAL = Opening()
 
 
@@ -57,16 +61,17 @@ def diagnose(
     *,
     project: Settings = NO_SETTINGS,
     opening: Opening = ALL_OR_USUAL,
+    scans_of: ScansOf | None = None,
 ) -> Diagnosis:
     """Return the diagnosis of the run behind a connection of the engine.
 
     `params` overrides parameters by 'rule.param', and wins over the `project`'s settings. `opening` says which ranks
-    evidence is quoted from. The connection can read the run's tables and nothing else afterwards: rules may come from
-    anybody.
+    evidence is quoted from, and `scans_of` returns the scans of devices that are too many to be held (`Bounds.load`).
+    The connection can read the run's tables and nothing else afterwards: rules may come from anybody.
     """
     overrides = Overrides(project, params)
     rules, values = _in_force(rules, overrides)
-    bounds = attribution.Bounds.load(con)
+    bounds = attribution.Bounds.load(con, scans_of)
     lock_workspace(con)
     run = read_places(con)
     check_ranks(opening, run.ranks)

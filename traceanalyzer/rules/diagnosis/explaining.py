@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 
@@ -20,6 +20,9 @@ from traceanalyzer.rules.evaluation.workspace import lock_workspace
 from traceanalyzer.rules.fix_plan.plan_context import PlanContext
 from traceanalyzer.rules.rule_file import sql_text
 from traceanalyzer.rules.rule_file.model import QUALITY, ParamValue, Rule
+
+if TYPE_CHECKING:
+    from traceanalyzer.attribution.lead_scan.bounds import ScansOf
 
 
 @dataclass(frozen=True)
@@ -45,9 +48,11 @@ class Explanation:
     fixes: tuple[Seen, ...]
 
 
-def explain(con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, ParamValue]) -> list[Explanation]:
-    """Return how the rule came to its verdict, in every place that it is about; for the connection see `diagnose`."""
-    bounds = None if rule.claims.is_empty else attribution.Bounds.load(con)
+def explain(
+    con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, ParamValue], scans_of: ScansOf | None = None
+) -> list[Explanation]:
+    """Return how the rule came to its verdict, in every place that it is about; for the arguments see `diagnose`."""
+    bounds = None if rule.claims.is_empty else attribution.Bounds.load(con, scans_of)
     question = Question(
         None if bounds is None else RememberedScan(bounds),
         run_savings=None if bounds is None else RunSavings(bounds),

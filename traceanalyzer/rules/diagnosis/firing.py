@@ -46,8 +46,7 @@ class Evaluator:
         """Scan each device once for the causes of all rules: one by one takes several times as long."""
         whole = [rule for rule in rules if rule.op_saving is None and not rule.removes_claimed]
         removals = [Removal(frozenset(rule.removes)) for rule in whole]
-        for device in self.run.windows:
-            self.scan.prepare(device, removals)
+        self.scan.prepare(dict.fromkeys(self.run.windows, removals))
 
 
 def fire(evaluator: Evaluator, rules: Sequence[Rule]) -> list[Verdict]:

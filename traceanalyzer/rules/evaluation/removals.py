@@ -35,8 +35,8 @@ class LeadScan(Protocol):
     def saved_ns(self, place: Device, removal: Removal) -> int:
         """Return the nanoseconds of the analysis window that are saved, without what a rule works out itself."""
 
-    def prepare(self, place: Device, removals: Iterable[Removal]) -> None:
-        """Work out what each of these saves, several in one pass over the events."""
+    def prepare(self, asked: Mapping[Device, Iterable[Removal]]) -> None:
+        """Work out what each of these saves on its device, several in one pass over the events."""
 
     def abstains(self, trace_id: int, device: int) -> str | None:
         """Return why bounds of a device cannot be trusted."""
@@ -77,15 +77,21 @@ class RememberedScan:
             self._known[key] = self._scan.bounds(*place, [matters.scenario()])[0]
         return self._known[key]
 
-    def prepare(self, place: Device, removals: Iterable[Removal]) -> None:
-        """Work out what each of these saves, several in one pass over the events."""
-        matter = (self._that_matters(place, removal) for removal in removals)
-        questions = {(place, removal.key): removal for removal in matter if removal.is_scanned}
-        unknown = [key for key in questions if key not in self._known]
-        for start in range(0, len(unknown), _SCANNED_AT_ONCE):
-            keys = unknown[start : start + _SCANNED_AT_ONCE]
-            bounds = self._scan.bounds(*place, [questions[key].scenario() for key in keys])
-            self._known.update(zip(keys, bounds, strict=True))
+    def prepare(self, asked: Mapping[Device, Iterable[Removal]]) -> None:
+        """Work out what each of these saves on its device, several in one pass over the events."""
+        unknown: dict[Device, dict[RemovalKey, WhatIf]] = {}
+        for place, removals in asked.items():
+            for removal in (self._that_matters(place, removal) for removal in removals):
+                if removal.is_scanned and (place, removal.key) not in self._known:
+                    unknown.setdefault(place, {})[removal.key] = removal.scenario()
+        most = max(map(len, unknown.values()), default=0)
+        for start in range(0, most, _SCANNED_AT_ONCE):
+            pieces = {place: [*of_one.items()][start : start + _SCANNED_AT_ONCE] for place, of_one in unknown.items()}
+            pieces = {place: piece for place, piece in pieces.items() if piece}
+            answers = self._scan.bounds_of_each({at: [what_if for _, what_if in piece] for at, piece in pieces.items()})
+            for place, piece in pieces.items():
+                for (key, _), saved_ns in zip(piece, answers[place], strict=True):
+                    self._known[place, key] = saved_ns
 
     def _that_matters(self, place: Device, removal: Removal) -> Removal:
         if place not in self._causes:
@@ -143,6 +149,10 @@ class Removal:
     def bound_ns(self, scan: LeadScan, place: Device) -> int:
         """Return what this saves alone."""
         return scan.saved_ns(place, self) + self.stated_ns
+
+    def added_to(self, fixed: Removal | None) -> list[Removal]:
+        """Return what `added_ns` asks."""
+        return [self] if fixed is None else [fixed.joined(self), fixed]
 
     def added_ns(self, scan: LeadScan, place: Device, fixed: Removal | None) -> int:
         """Return what this saves in addition to what is fixed already."""
@@ -209,6 +219,10 @@ def device_bounds(
     That is `added` where it is known.
     """
     removals = _removals(con, rule, values, windows)
+    if added is None:
+        scan.prepare(
+            {place: removals[place].added_to(fixed.get(place)) for place in windows if not scan.abstains(*place)}
+        )
     bounds = {}
     for place, window in windows.items():
         removal = removals[place]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from traceanalyzer.rules.evaluation.removals import Device, Removal, RemovalKey
@@ -49,9 +49,13 @@ class RunSavings:
         """Return a limit of what any fix on one device alone saves, found without a scan."""
         return self._bounds.most_alone_ns(device)
 
-    def taken_ns(self, device: Device, removal: Removal) -> int:
-        """Return the time on a device that a fix takes out of its window, whether or not the run gains by it."""
-        return self._bounds.devices[device].taken_ns(removal.scenario()) + removal.stated_ns
+    def taken_ns(self, asked: Mapping[Device, Sequence[Removal]]) -> dict[Device, list[int]]:
+        """Return the time that each fix takes out of its device's window, whether or not the run gains by it."""
+        taken = self._bounds.taken_of_each({at: [one.scenario() for one in of_one] for at, of_one in asked.items()})
+        return {
+            device: [ns + removal.stated_ns for ns, removal in zip(taken[device], of_one, strict=True)]
+            for device, of_one in asked.items()
+        }
 
     def _scanned(self, removals: Removals) -> RunBound:
         changes = _changes(removals)

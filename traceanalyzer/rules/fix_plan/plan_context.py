@@ -65,8 +65,7 @@ def prepare_scans(context: PlanContext, asked: Iterable[Removals]) -> None:
     for removals in asked:
         for device, removal in removals.items():
             by_device.setdefault(device, []).append(removal)
-    for device, of_device in by_device.items():
-        context.scan.prepare(device, of_device)
+    context.scan.prepare(by_device)
 
 
 def key_of(verdict: Verdict) -> Key:
@@ -138,10 +137,15 @@ def _added_on_run(
         {device: verdict.removals[device] for device, verdict in zip(devices, waiting, strict=True)}
         for devices, waiting in zip(keys, groups, strict=True)
     ]
-    # Device by device, whose scan may have to be read.
+    asked: dict[Device, dict[int, Removal]] = {}
+    for rule, of_rule in enumerate(removals):
+        for device, removal in of_rule.items():
+            asked.setdefault(device, {})[rule] = removal
+    taken_ns = run_savings.taken_ns({device: [*asked[device].values()] for device in sorted(asked)})
     taken = {
-        (device, rule): run_savings.taken_ns(device, removals[rule][device])
-        for device, rule in sorted((device, rule) for rule, devices in enumerate(keys) for device in devices)
+        (device, rule): ns
+        for device, of_device in asked.items()
+        for rule, ns in zip(of_device, taken_ns[device], strict=True)
     }
     large = [
         {device: removal for device, removal in of_rule.items() if taken[device, rule] >= floor_ns}
