@@ -214,10 +214,11 @@ def _store_of(location: Location) -> ObjectStore:
         return S3Store(host, config=_any(config), client_options=_client(endpoint), retry_config=_RETRIES)
     if scheme == "gs":
         return GCSStore(host, client_options=_client(), retry_config=_RETRIES)
-    if scheme == "az":
-        return AzureStore(host, client_options=_client(), retry_config=_RETRIES)
-    if scheme in ("abfs", "abfss"):
-        return AzureStore.from_url(f"{scheme}://{host}", client_options=_client(), retry_config=_RETRIES)
+    if location.extra == "azure":
+        client = _client(os.environ.get("AZURE_STORAGE_ENDPOINT") or os.environ.get("AZURE_ENDPOINT", ""))
+        if scheme == "az":
+            return AzureStore(host, client_options=client, retry_config=_RETRIES)
+        return AzureStore.from_url(f"{scheme}://{host}", client_options=client, retry_config=_RETRIES)
     url = f"{scheme}://{quote(host, safe=':[]')}"
     return HTTPStore.from_url(url, client_options=_client(url), retry_config=_RETRIES)
 

@@ -19,7 +19,7 @@ _PACKAGE = Path(__file__).parents[1]
 _HASH_BLOCK_BYTES = 4 * 2**20
 # What decides the content of the tables: a change there makes stored ones stale.
 TRACE_SOURCES = (
-    *("__init__.py", "display.py", "errors.py", "unfinished.py", "version.py"),
+    *("__init__.py", "display.py", "errors.py", "mangled_names.py", "unfinished.py", "version.py"),
     *("discovery", "schema", "ingest", "remote", "report/__init__.py", "report/secrets.py"),
 )
 DERIVED_SOURCES = (
