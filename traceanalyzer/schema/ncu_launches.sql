@@ -6,6 +6,7 @@ CREATE TABLE ncu_launches (
     process_id    BIGINT,            -- process
     process_name  VARCHAR,           -- program
     name          VARCHAR NOT NULL,  -- kernel, as written
+    function_name VARCHAR,           -- function of a mangled name, such as k of _Z1kIiEvT_; NULL: the name is no such
     context       BIGINT,            -- device context
     stream        BIGINT,            -- stream
     device_label  VARCHAR,           -- number or name of the device, as written

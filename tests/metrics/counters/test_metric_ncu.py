@@ -154,6 +154,34 @@ def test_names_of_two_demanglers_are_those_of_one_kernel() -> None:
     assert tiers(kernels(OURS), profiled((THEIRS, {SM: 50}))) == [(OURS, "launch")]
 
 
+COPY = "at::copy(int)::{lambda()#3}::operator()() const::{lambda(c10::Half)#%d}"
+NOCAST = (
+    f"void at::(anonymous namespace)::each<128, at::nocast<{COPY}>(at::Iterator&, {COPY} const&)"
+    "::{lambda(char const*, int)#1}, void const*>(int, at::nocast<float>)"
+)
+NVIDIAS_COPY = "at::copy(int)::[lambda() (instance 3)]::operator ()() const::[lambda(c10::Half) (instance %d)]"
+NVIDIAS_NOCAST = (
+    f"void at::<unnamed>::each<(int)128, void at::nocast<{NVIDIAS_COPY}>(at::Iterator &, const T1 &)"
+    "::[lambda(const char *, int) (instance 1)], const void *>(int, T2)"
+)
+
+
+def test_kernels_of_lambdas_are_found_by_what_each_demangler_calls_them() -> None:
+    one, two = (NOCAST % (number, number) for number in (1, 2))
+    assert tiers(kernels(one), profiled((NVIDIAS_NOCAST % 1, {}))) == [(one, "launch")]
+    assert tiers(kernels(one, two), profiled((NVIDIAS_NOCAST % 2, {}))) == [(one, None), (two, "launch")]
+    of_float = NVIDIAS_NOCAST.replace("c10::Half", "float") % 1
+    assert tiers(kernels(one), profiled((of_float, {}))) == [(one, None)]
+
+
+def test_a_mangled_name_stands_for_the_only_kernel_of_its_function() -> None:
+    tables = profiled(("_ZN2at1kILi4E1fIfELb1EEEviT0_Pc", {}))
+    tables["ncu_launches"][0]["function_name"] = "k"
+    assert tiers(kernels(OURS), tables) == [(OURS, "base name")]
+    tables["ncu_launches"].append({**tables["ncu_launches"][0], "launch": 1, "name": "_ZN2at1kILi2E1fIfELb1EEEviT0_Pc"})
+    assert tiers(kernels(OURS), tables) == [(OURS, None)]
+
+
 def test_another_grid_or_none_is_the_same_kernel_but_not_the_same_launch() -> None:
     assert tiers(kernels(OURS), profiled((THEIRS, {}), grid=(9, 3, 1))) == [(OURS, "name")]
     assert tiers(kernels(OURS), profiled((THEIRS, {}), grid=None)) == [(OURS, "name")]
@@ -192,6 +220,30 @@ def test_coverage_is_of_kernels_without_communication() -> None:
 def test_headroom_is_the_time_of_the_job_by_the_rate_it_uses_most() -> None:
     con = connect("FROM ncu_join", gpu_ops=kernels("k", "k"), **profiled(("k", {SM: 30, MEMORY: 80, "Duration": 7777})))
     assert ask(con, "SELECT kernel_count, sum_ns, headroom_ns FROM ncu_join") == [(2, 200, 40)]
+
+
+def test_metrics_of_one_launch_may_lie_in_several_files() -> None:
+    first = profiled(("k", {SM: 30, MEMORY: 80, "dram__bytes.sum": 50}))
+    second = profiled(("k", {FADD: 1, FMUL: 1, FFMA: 4, PIPE: 0}))
+    third = profiled(("k", {DADD: 0, DMUL: 0, DFMA: 3}))
+    for name, other in (("g", second), ("h", third)):
+        for table, rows in other.items():
+            first[table] += [{**row, "file": name} for row in rows]
+    columns = "profiled_count, headroom_ns, dram_bytes, flops"
+    assert ask(connect("FROM ncu_join", gpu_ops=kernels("k"), **first), f"SELECT {columns} FROM ncu_join") == [
+        (3, 20, 50, 1 + 1 + 2 * 4 + 2 * 3)
+    ]
+    # In one file, a launch without a metric that another has leaves the mean open.
+    partial = profiled(("k", {"dram__bytes.sum": 50}), ("k", {SM: 30}))
+    con = connect("FROM ncu_join", gpu_ops=kernels("k"), **partial)
+    assert ask(con, f"SELECT {columns} FROM ncu_join") == [(2, None, None, None)]
+
+
+def test_rates_of_versions_until_2021_have_other_names() -> None:
+    values = {"SM [%]": 54.3, "Memory [%]": 82.5, "SOL DRAM": 82.4, "SOL L1/TEX Cache": 61.1, "SOL L2 Cache": 30.1}
+    con = connect("FROM ncu_kernels", **profiled(("k", values), unit="%"))
+    columns = "sm_percent, memory_percent, dram_percent, l1_percent, l2_percent, limited_by"
+    assert ask(con, f"SELECT {columns} FROM ncu_kernels") == [(54.3, 82.5, 82.4, 61.1, 30.1, "memory")]
 
 
 def model(

@@ -73,6 +73,13 @@ def test_a_real_table_of_ragged_rows_is_read_to_the_last_digit(tmp_path: Path) -
     assert widths == wanted["row_widths"]
 
 
+def test_mangled_names_tell_their_function(tmp_path: Path) -> None:
+    names = ("_ZN2at6native12_GLOBAL__N_16kernelILi4E1fIfEEEviT0_", "_Z1kPf", "void k<4>(float*)", "_triton")
+    tables = read("\n".join([HEADER, *(line("a", "ns", "1", i, name) for i, name in enumerate(names))]), tmp_path)
+    functions = [(row["name"], row["function_name"]) for row in tables["ncu_launches"]]
+    assert functions == list(zip(names, ("kernel", "k", None, None), strict=True))
+
+
 def test_rows_below_a_header_whose_quotes_do_not_close_are_lost_and_counted(tmp_path: Path) -> None:
     broken = HEADER.replace('"ID"', '"ID', 1)
     tables = read("\n".join([broken, line("a", "ns", "1"), HEADER, line("b", "ns", "2")]), tmp_path)
@@ -111,6 +118,8 @@ def test_a_raw_page_has_a_line_of_units_and_one_for_each_launch(tmp_path: Path) 
     ("text", "unit", "value", "whole", "base"),
     [
         ("1,410,000,000.50", "hz", 1410000000.5, None, "hz"),
+        ("1'410’000.5", "hz", 1410000.5, None, "hz"),
+        ("14,10,000.5", "hz", 1410000.5, None, "hz"),
         ("1.41", "Ghz", 1.41e9, 1_410_000_000, "hz"),
         ("1.41", "cycle/nsecond", 1.41e9, 1_410_000_000, "hz"),
         ("3.35", "Tbyte/second", 3.35e12, 3_350_000_000_000, "byte/s"),
@@ -160,6 +169,15 @@ def test_a_decimal_comma_holds_for_the_whole_file(tmp_path: Path) -> None:
     lines = (HEADER, line("a", "ns", "1.234"), line("b", "%", "9,05"), line("c", "hz", "1.410.000,5"))
     tables = read("\n".join(lines), tmp_path)
     assert [row["value"] for row in tables["ncu_metrics"]] == [1234, 9.05, 1410000.5]
+
+
+@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be"])
+def test_a_table_that_powershell_wrote_is_read(codec: str, tmp_path: Path) -> None:
+    page = "\r\n".join(("\ufeff==PROF== Connected", HEADER, line("a", "%", "9,05"), line("name", "", "µ")))
+    content = page.encode(codec)
+    assert NcuIngester().sniff(content, tmp_path / "x")
+    values = [(row["value"], row["text"]) for row in read(content, tmp_path)["ncu_metrics"]]
+    assert values == [(9.05, "9,05"), (None, "µ")]
 
 
 def test_what_the_program_prints_between_rows_is_no_row(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import IngestOptions, Progress
 from traceanalyzer.ingest.ncu.pages import Pages
-from traceanalyzer.ingest.ncu.records import RecordFile, Records
+from traceanalyzer.ingest.ncu.records import RecordFile, Records, plain_head
 from traceanalyzer.ingest.ncu.units import has_decimal_comma
 from traceanalyzer.ingest.packed.streams import head_of
 
@@ -39,6 +39,7 @@ class NcuIngester:
 
     def sniff(self, head: bytes, path: Path) -> bool:
         """Return whether a line is the header of a table."""
+        head = plain_head(head)
         header = next((line for line in _HEADER.finditer(head) if _is_header(line[0])), None)
         # An archive holds its members' text, too, after zeros.
         return header is not None and b"\0" not in head[: header.end()]
@@ -87,7 +88,7 @@ class NcuIngester:
                 _append(sink, name, rows)
 
     def _opened(self, path: Path) -> tuple[Records, Pages]:
-        return RecordFile(path), Pages(has_decimal_comma(head_of(path)))
+        return RecordFile(path), Pages(has_decimal_comma(plain_head(head_of(path))))
 
 
 def _is_header(line: bytes) -> bool:

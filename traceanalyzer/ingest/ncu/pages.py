@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from traceanalyzer.ingest.ncu.units import quantity
+from traceanalyzer.mangled_names import readable
 
 # Columns that say which launch a row is about; the others of a raw page are metrics.
 _IDENTITY = frozenset(
@@ -135,11 +136,13 @@ class Pages:
 def _identity(row: Mapping[str, str]) -> Row:
     capability = _CAPABILITY.fullmatch(row.get("CC", "").strip())
     major, minor = (int(capability[1]), int(capability[2])) if capability else (None, None)
+    name = row["Kernel Name"].strip()[:_LONGEST_TEXT]
     return {
         "ncu_id": _integer(row["ID"]) or 0,
         "process_id": _integer(row.get("Process ID")),
         "process_name": _text(row.get("Process Name")),
-        "name": _text(row["Kernel Name"]),
+        "name": name,
+        "function_name": _function_name(name),
         "context": _integer(row.get("Context")),
         "stream": _integer(row.get("Stream")),
         "device_label": _text(row.get("Device")),
@@ -148,6 +151,12 @@ def _identity(row: Mapping[str, str]) -> Row:
         **_sizes("grid", row.get("Grid Size")),
         **_sizes("block", row.get("Block Size")),
     }
+
+
+def _function_name(name: str) -> str | None:
+    """Return the function of a mangled name (`--print-kernel-base mangled`), without namespaces and arguments."""
+    words = readable(name)
+    return None if words == name else words.partition("<")[0]
 
 
 def _sizes(name: str, text: str | None) -> dict[str, int | None]:

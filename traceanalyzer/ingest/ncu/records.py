@@ -18,6 +18,8 @@ MAX_LINE_BYTES = 4 * 2**20
 LIMITS = UnpackLimits(total_bytes=4 * 2**30)
 # Where a compressed file ends early, what was asked for together with the end is lost.
 _BLOCK_BYTES = 2**16
+# What PowerShell writes behind `>`.
+_BOMS_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 # A quoted text may have line breaks: the advice of a rule has a few.
 _MAX_LINES = 64
 _HEADER = re.compile(r'\s*"?ID"?\s*,')
@@ -93,6 +95,7 @@ class RecordFile:
         """Return the file's bytes, unpacked; where a compressed file ends early, those before."""
         with closing(opened(self._path)) as stream:
             counted = UnpackBudget(LIMITS, self._path).counting(stream)
+            utf16: codecs.IncrementalDecoder | None = None
             while True:
                 try:
                     block = counted.read(_BLOCK_BYTES)
@@ -103,7 +106,10 @@ class RecordFile:
                     return
                 if not block:
                     return
-                yield block.removeprefix(codecs.BOM_UTF8) if not self.read_bytes else block
+                if not self.read_bytes and block.startswith(_BOMS_UTF16):
+                    utf16 = codecs.getincrementaldecoder("utf-16")(errors="replace")
+                plain = block if utf16 is None else utf16.decode(block).encode()
+                yield plain.removeprefix(codecs.BOM_UTF8) if not self.read_bytes else plain
                 self.read_bytes += len(block)
 
 
@@ -132,6 +138,11 @@ class _Lines:
     def _take(self) -> str | None:
         line, self._next = self._next, None
         return next(self._lines, None) if line is None else line
+
+
+def plain_head(head: bytes) -> bytes:
+    """Return the first bytes of a file in UTF-8."""
+    return head.decode("utf-16", errors="replace").encode() if head.startswith(_BOMS_UTF16) else head
 
 
 def _text(line: bytes) -> str:

@@ -17,9 +17,10 @@ _NEVER_NEGATIVE = ("ns", "byte", "%")
 _ROUNDED = ("ns", "byte")
 _MAX = Decimal(2**63 - 1)
 _LONGEST_NUMBER = 64
-_NUMERIC = re.compile(r"[-+\d][\d.,'eE+\-\s]*")
-_POINT = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d{1,3})?")
-_COMMA = re.compile(r"[-+]?(?:\d{1,3}(?:[.'\s]\d{3})+|\d+)(?:,\d+)?(?:[eE][-+]?\d{1,3})?")
+_NUMERIC = re.compile(r"[-+\d][\d.,'’eE+\-\s]*")
+# Thousands are set apart as the system's language does: 1,410,000.5 · 1’410’000.5 (Swiss) · 14,10,000.5 (Indian).
+_POINT = re.compile(r"[-+]?(?:\d{1,3}(?:['’\s]\d{3})+|\d{1,3}(?:,\d{2,3})*,\d{3}|\d+)(?:\.\d+)?(?:[eE][-+]?\d{1,3})?")
+_COMMA = re.compile(r"[-+]?(?:\d{1,3}(?:[.'’\s]\d{3})+|\d+)(?:,\d+)?(?:[eE][-+]?\d{1,3})?")
 # A comma before one, two or more than three digits separates no thousands.
 _DECIMAL_COMMA = re.compile(rb'"-?\d[\d.]*,(?:\d{1,2}|\d{4,})"')
 # What --print-metric-instances adds to a value.
@@ -79,5 +80,5 @@ def quantity(text: str, unit: str, *, decimal_comma: bool = False) -> Quantity:
 def _number(text: str, *, decimal_comma: bool) -> Decimal | None:
     if len(text) > _LONGEST_NUMBER or not (_COMMA if decimal_comma else _POINT).fullmatch(text):
         return None
-    plain = re.sub(r"[.'\s]", "", text).replace(",", ".") if decimal_comma else text.replace(",", "")
+    plain = re.sub(r"[.'’\s]", "", text).replace(",", ".") if decimal_comma else re.sub(r"[,'’\s]", "", text)
     return Decimal(plain)

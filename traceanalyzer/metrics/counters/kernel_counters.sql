@@ -34,6 +34,7 @@ launches AS (
         row_number() OVER (PARTITION BY trace_id ORDER BY start_ns, slice_id) AS position,
         count(*) OVER (PARTITION BY trace_id) AS launch_count
     FROM canonical.host_slices
+    SEMI JOIN ranges USING (trace_id)
     WHERE category = 'runtime' AND name = 'cudaLaunchKernel'
 ),
 range_args AS (
@@ -62,6 +63,6 @@ LEFT JOIN launches
        ON launches.trace_id = counted.trace_id
       AND launches.position = counted.position
       AND launches.launch_count = counted.range_count
-LEFT JOIN canonical.host_slices AS operators
+LEFT JOIN (FROM canonical.host_slices SEMI JOIN ranges USING (trace_id) WHERE category = 'cpu_op') AS operators
        ON operators.trace_id = launches.trace_id AND operators.slice_id = launches.op_id
 ORDER BY counted.trace_id, counted.position, counted.counter

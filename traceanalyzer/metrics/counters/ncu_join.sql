@@ -5,7 +5,8 @@
 -- launch: name, grid and block are equal; name: the name is equal, the sizes are not, or were not written; base name: one
 -- side has the function's name only, and it stands for one kernel on both sides. Names are compared as kernel_identity
 -- gives them, where each side has one kernel of that identity. Launches on devices of another compute capability are not
--- taken. Numbers are means over the profiled launches.
+-- taken. Numbers are means over the profiled launches; where files hold different metrics, over those of the files that
+-- hold it.
 --
 -- Nsight Compute runs a kernel alone, so none of its durations are here: its rates are, and the time is the job's. The
 -- headroom is what a kernel would save at most if it ran as fast as the device can sustain at what it uses most:
@@ -64,12 +65,12 @@ names AS (
         SELECT
             side,
             name,
-            kernel_identity(name) AS identity,
+            kernel_identity(coalesce(function_name, name)) AS identity,
             kernel_base(identity) AS base
         FROM (
-            SELECT DISTINCT 'recorded' AS side, name FROM launched WHERE name IS NOT NULL
+            SELECT DISTINCT 'recorded' AS side, name, NULL AS function_name FROM launched WHERE name IS NOT NULL
             UNION ALL
-            SELECT DISTINCT 'profiled', name FROM canonical.ncu_launches
+            SELECT DISTINCT 'profiled', name, function_name FROM canonical.ncu_launches
         )
     )
 ),
@@ -81,12 +82,17 @@ equal_names AS (
     FROM (FROM names WHERE side = 'recorded') AS recorded
     JOIN (FROM names WHERE side = 'profiled') AS profiled ON recorded.base = profiled.base
     WHERE recorded.name = profiled.name
-       OR (recorded.identity = profiled.identity AND recorded.namesakes = 1 AND profiled.namesakes = 1)
        OR (
-           recorded.identity <> profiled.identity
-           AND recorded.base IN (recorded.identity, profiled.identity)
-           AND recorded.functions = 1
-           AND profiled.functions = 1
+           recorded.namesakes = 1
+           AND profiled.namesakes = 1
+           AND (
+               recorded.identity = profiled.identity
+               OR (
+                   recorded.base IN (recorded.identity, profiled.identity)
+                   AND recorded.functions = 1
+                   AND profiled.functions = 1
+               )
+           )
        )
 ),
 found AS (
@@ -116,6 +122,17 @@ nearest AS (
     FROM found
     QUALIFY tier = min(tier) OVER (PARTITION BY launched_id)
 ),
+-- A number is unknown where a file has it for a part of the launches; a file without it has other metrics.
+complete AS (
+    SELECT
+        *,
+        count(dram_bytes) OVER of_file IN (0, count(*) OVER of_file) AS has_bytes,
+        count(fp32_flops) OVER of_file IN (0, count(*) OVER of_file) AS has_fp32,
+        count(fp64_flops) OVER of_file IN (0, count(*) OVER of_file) AS has_fp64,
+        count(tensor_flops) OVER of_file IN (0, count(*) OVER of_file) AS has_tensor
+    FROM nearest
+    WINDOW of_file AS (PARTITION BY launched_id, file)
+),
 measured AS (
     SELECT
         launched_id,
@@ -126,10 +143,23 @@ measured AS (
         avg(dram_percent) AS dram_percent,
         avg(occupancy_percent) AS occupancy_percent,
         CASE count(DISTINCT limited_by) WHEN 0 THEN NULL WHEN 1 THEN any_value(limited_by) ELSE 'varies' END AS limited_by,
-        if(any_value(tier) = 1 AND count(dram_bytes) = count(*), avg(dram_bytes), NULL) AS dram_bytes,
-        if(any_value(tier) = 1 AND count(flops) = count(*), avg(flops), NULL) AS flops,
-        greatest(max(dram_bytes) / nullif(min(dram_bytes), 0), max(flops) / nullif(min(flops), 0)) AS spread
-    FROM nearest
+        if(any_value(tier) = 1 AND bool_and(has_bytes), avg(dram_bytes), NULL) AS dram_bytes,
+        CASE
+            WHEN any_value(tier) = 1 AND bool_and(has_fp32 AND has_fp64 AND has_tensor)
+            THEN avg(fp32_flops) + avg(fp64_flops) + avg(tensor_flops)
+        END AS flops,
+        greatest(
+            max(dram_bytes) / nullif(min(dram_bytes), 0),
+            coalesce(
+                max(complete.flops) / nullif(min(complete.flops), 0),
+                greatest(
+                    max(fp32_flops) / nullif(min(fp32_flops), 0),
+                    max(fp64_flops) / nullif(min(fp64_flops), 0),
+                    max(tensor_flops) / nullif(min(tensor_flops), 0)
+                )
+            )
+        ) AS spread
+    FROM complete
     GROUP BY launched_id
 )
 SELECT

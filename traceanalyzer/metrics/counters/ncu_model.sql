@@ -54,6 +54,7 @@ WITH costs AS (
         starts_with(element_type, 'c10::') AS is_half,
         hash(operator, input_shapes, input_types, flops, stored_bytes) AS work
     FROM operator_costs
+    SEMI JOIN (FROM ncu_join WHERE tier = 'launch') AS counted USING (trace_id)
     WHERE basis = 'modelled' AND kernel_sum_ns > 0
 ),
 call_kernels AS (
