@@ -34,6 +34,7 @@ host   tensorrt-llm  tensorrt_llm/_torch/pyexecutor/py_executor.py(901): _execut
 gpu    tensorrt-llm  void tensorrt_llm::kernels::mmha::masked_multihead_attention_kernel<unsigned short>(int)
 host   tensorrt      ExecutionContext::enqueue
 gpu    tensorrt      trt_ampere_h16816gemm_128x64_ldg8_stages_64x5_nn_v1
+gpu    tensorrt      void genericReformat::copyPackedKernel<float, signed char, true, true>(unsigned int)
 host   jax           PjitFunction(train_step)
 host   jax           XlaModule:#hlo_module=jit_train_step,program_id=7#
 host   jax           jit_train_step(13285912365)

@@ -111,14 +111,15 @@ ROWS = st.lists(
 )
 
 
-# Levels of many slices are followed in vectors, levels of few slice by slice: a small example is tried as both.
+# Levels of many slices are followed in vectors, levels of few slice by slice, and a few slices that cross beside many
+# others are lengthened instead of stacked: a small example is tried as both.
 @pytest.mark.parametrize("worth", [0, 10**9], ids=["vectors", "one by one"])
 @given(ROWS)
 @examples(1000)
 def test_vectors_agree_with_a_stack(worth: int, rows: list[Row]) -> None:
     ordered = slices(rows)
     nester = Nester()
-    with patch.object(nesting, "_ROWS_WORTH_A_LEVEL", worth):
+    with patch.multiple(nesting, _ROWS_WORTH_A_LEVEL=worth, _ROWS_WORTH_AN_ANCESTOR=worth):
         nested = nester.feed(ordered)
     assert as_tuples(nested) == by_stack(ordered)
     assert nester.crossing_count == crossing_count(ordered)

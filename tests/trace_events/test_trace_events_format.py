@@ -44,6 +44,12 @@ def test_shapes_of_operators_are_told_as_both_dialects_write_them() -> None:
         "mine": None,
         "begun": None,
     }
+    assert tables["traces"][0]["has_shapes"]
+
+
+@pytest.mark.parametrize("shapes", ['{"Input Dims": []}', '{"Input Dims": [2]}', '{"Input type": [[1]]}', "{}"])
+def test_operators_without_lists_of_lists_have_no_shapes(shapes: str) -> None:
+    assert not read(events(slice_text("aten::mm", args=shapes)))["traces"][0]["has_shapes"]
 
 
 def test_an_end_closes_the_innermost_range_of_its_name() -> None:

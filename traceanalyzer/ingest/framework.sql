@@ -27,7 +27,7 @@ SELECT
             OR place = 'gpu' AND regexp_matches(name, '\bat::native\b|\bc10::|^triton_(poi|red|per|tem)_fused_')
             OR place = 'process' AND name = 'CPU functions') THEN 'pytorch'
         WHEN bool_or(place = 'gpu' AND regexp_matches(name, '\btensorrt_llm::')) THEN 'tensorrt-llm'
-        WHEN bool_or(place = 'gpu' AND regexp_matches(name, '^trt_|\bnvinfer1?::|^__myl_')) THEN 'tensorrt'
+        WHEN bool_or(place = 'gpu' AND regexp_matches(name, '^trt_|\bnvinfer1?::|^__myl_|\bgenericReformat::')) THEN 'tensorrt'
         WHEN bool_or(place = 'gpu' AND regexp_matches(name, '^(loop|input)_\w*fusion(_\d+)?$')) THEN 'jax'
         WHEN bool_or(place = 'gpu' AND regexp_matches(name, '^cupy_|\bcupyx') OR place = 'host' AND regexp_matches(name, '(^|/)cupyx?/')) THEN 'cupy'
         WHEN bool_or(place = 'gpu' AND regexp_matches(name, '\bcudapy::')) THEN 'numba'

@@ -22,6 +22,9 @@ _PYTHON = ANCESTOR_CATEGORIES.index("python")
 _STACK_FACTOR = np.int64(-7046029254386353131)
 # A level of slices costs in vectors what about so many slices cost one by one.
 _ROWS_WORTH_A_LEVEL = 32
+# Keeping one slice around an outlasting one open costs at most what a stack takes for so many slices.
+_ROWS_WORTH_AN_ANCESTOR = 16
+_ROUNDS = 4
 
 
 @dataclass(frozen=True)
@@ -115,16 +118,34 @@ def _thread_groups(thread_id: Int) -> Int:
 def _enclose(opens: Int, closes: Int, group: Int) -> tuple[Int, Int]:
     """Return each slice's parent index and its depth.
 
-    Counting the open slices finds both where slices nest. On threads where one outlasts its parent, a stack finds them.
+    Counting the open slices finds both where slices nest. One that another outlasts stays open for as long as that one:
+    with a few such slices, all nest after a few rounds. On threads where they do not, a stack finds parents and depths.
     """
-    depth = _open_count(opens, closes, group)
-    parent = _last_one_level_up(_levels(depth), len(depth))
-    outlasts = (parent != NONE) & (closes > closes[parent]) & (closes[parent] > opens)
-    if outlasts.any():
-        at = np.flatnonzero(np.isin(group, group[outlasts]))
-        above, depth[at] = _enclose_crossing(opens[at], closes[at], group[at])
-        parent[at] = np.where(above != NONE, at[above], NONE)
+    until = closes
+    for _ in range(_ROUNDS):
+        depth = _open_count(opens, until, group)
+        parent = _last_one_level_up(_levels(depth), len(depth))
+        outlasting = np.flatnonzero((parent != NONE) & (until > until[parent]) & (until[parent] > opens))
+        if not len(outlasting):
+            return parent, depth
+        if int(depth[outlasting].sum()) * _ROWS_WORTH_AN_ANCESTOR > len(opens):
+            break
+        until = _kept_open(parent, opens, until, outlasting)
+    at = np.flatnonzero(np.isin(group, group[outlasting]))
+    above, depth[at] = _enclose_crossing(opens[at], closes[at], group[at])
+    parent[at] = np.where(above != NONE, at[above], NONE)
     return parent, depth
+
+
+def _kept_open(parent: Int, opens: Int, until: Int, outlasting: Int) -> Int:
+    """Return until when slices are open once those that lie around an outlasting one are open for as long as it is."""
+    longer = until.copy()
+    for at in outlasting.tolist():
+        inner, around, end = at, parent[at], longer[at]
+        while around != NONE and opens[inner] < longer[around] < end:
+            longer[around] = end
+            inner, around = around, parent[around]
+    return longer
 
 
 def _enclose_crossing(opens: Int, closes: Int, group: Int) -> tuple[Int, Int]:

@@ -75,5 +75,6 @@ def _configuration(stage: Path, jobs: int) -> dict[str, str | bool | int | float
         "temp_directory": str(stage / "spill"),
         # The rows of many files are guessed from the first, and the guess would hold all events in memory instead of
         # the other side: every join here is written with its small side last.
-        "disabled_optimizers": "join_order,build_side_probe_side",
+        # Pulling projections up takes 3 ms of each chunk's planning and gains nothing here.
+        "disabled_optimizers": "join_order,build_side_probe_side,projection_pullup",
     }

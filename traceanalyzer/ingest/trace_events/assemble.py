@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -68,6 +69,7 @@ class Assembler:
 
     def assemble(self, path: Source) -> None:
         """Write every table."""
+        self._type_gpu_work()
         self._kinds = {kind for (kind,) in self._query("kinds").fetchall()}
         self._close_begin_events()
         first_ns, last_ns, zeros, deviceless, has_hip, lost_count = self._query("span").fetchall()[0]
@@ -97,8 +99,10 @@ class Assembler:
         span = (None, None) if first_ns is None else (first_ns + base, last_ns + base)
         devices = describe_devices(self._parts.document.metadata, self._used_devices(), has_hip=has_hip)
         self._sink.append("devices", pa.Table.from_pylist(devices, self._sink.schema("devices")))
-        program = self._program(devices)
-        trace = describe_trace(path, self._parts, devices, span, self._base_ns, self._recorded(), program)
+        by_pytorch, has_shapes = self._query("host_facts").fetchall()[0]
+        program = self._program(devices, has_pytorch_events=by_pytorch)
+        recorded = self._recorded() | {"shapes": has_shapes}
+        trace = describe_trace(path, self._parts, devices, span, self._base_ns, recorded, program)
         self._sink.append("traces", pa.Table.from_pylist([trace], self._sink.schema("traces")))
         self._sink.append("defects", pa.Table.from_pylist(self._losses.rows(), self._sink.schema("defects")))
 
@@ -115,13 +119,14 @@ class Assembler:
         text = sql(name)
         known: dict[str, object] = {
             "host": self._files("host"),
+            "gpu_events": self._files("gpu_events"),
             "gpu": self._files("gpu"),
             "other": self._files("other"),
             "base_ns": self._base_ns or 0,
             "drop_zero": self._drop_zero,
             "slices": str(self._sink.path("host_slices")),
         }
-        return {key: value for key, value in known.items() if f"${key}" in text}
+        return {key: value for key, value in known.items() if re.search(rf"\${key}\b", text)}
 
     def _files(self, part: str) -> list[str]:
         return sorted(str(path) for path in self._stage.glob(f"{part}-*.parquet"))
@@ -129,6 +134,13 @@ class Assembler:
     def _copy(self, table: str, rows: Any) -> None:
         for batch in rows.to_arrow_reader(_BATCH_ROWS):
             self._sink.append(table, batch)
+
+    def _type_gpu_work(self) -> None:
+        """Write the events that are GPU work as one typed part."""
+        rows, parameters = sql("gpu").rstrip().removesuffix(";"), self._parameters("gpu")
+        options = "FORMAT parquet, COMPRESSION lz4, PARQUET_VERSION V2"
+        path = str(self._stage / "gpu-typed.parquet")
+        self._database.execute(f"COPY ({rows}) TO $path ({options})", parameters | {"path": path})
 
     def _close_begin_events(self) -> None:
         """Turn begin and end events into slices: an end closes the innermost open slice of its name and category."""
@@ -162,11 +174,14 @@ class Assembler:
             self._losses.add(defect, None, example, count)
 
     def _nest_host_slices(self) -> None:
+        """Write host slices: one batch is fetched, another one nested and a third one written at the same time."""
         nester = Nester()
-        reader = self._query("host_sorted").to_arrow_reader(_BATCH_ROWS)
-        with ThreadPoolExecutor(1) as writing:
+        batches = _regular_batches(self._query("host_sorted").to_arrow_reader(_BATCH_ROWS))
+        with ThreadPoolExecutor(1) as fetching, ThreadPoolExecutor(1) as writing:
             written: Future[None] | None = None
-            for batch in _regular_batches(reader):
+            fetched = fetching.submit(next, batches, None)
+            while (batch := fetched.result()) is not None:
+                fetched = fetching.submit(next, batches, None)
                 rows = _nested_rows(nester, batch)
                 if written is not None:
                     written.result()
@@ -209,11 +224,10 @@ class Assembler:
         )
         return [device for (device,) in rows.fetchall()]
 
-    def _program(self, devices: list[dict[str, Any]]) -> Program:
+    def _program(self, devices: list[dict[str, Any]], *, has_pytorch_events: bool) -> Program:
         """Return what ran and what recorded it; the files of host slices and GPU work are finished."""
         names = self._database.execute("SELECT DISTINCT unnest([process_name, pid]) FROM threads").fetchall()
         processes = [name for (name,) in names if name is not None]
-        has_pytorch_events: bool = self._query("pytorch_events").fetchall()[0][0]
         metadata = self._parts.document.metadata
         by_pytorch = is_of_pytorch(metadata, devices, processes) or has_pytorch_events
         framework = recognise_framework(self._database, self._sink, processes, by_pytorch=by_pytorch)

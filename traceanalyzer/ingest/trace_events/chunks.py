@@ -22,7 +22,7 @@ _FRACTION_OF_LONG_TIME = re.compile(rb'"ts"\s*:\s*"?-?(?:\d{13,}\.\d|\d\.?\d*[eE
 # DuckDB takes twice this for its buffer, fresh for every chunk: few events need the larger one.
 _OBJECT_BYTES = (2**20, 2**25)
 _ONE_COMMA = re.compile(rb"\s*,?\s*")
-_PARTS = ("host", "gpu", "other")
+_PARTS = ("host", "gpu_events", "other")
 # Where values end matters, not what they are: Python refuses to convert numbers of thousands of digits.
 _DECODER = json.JSONDecoder(strict=False, parse_int=len)
 _STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
@@ -54,7 +54,6 @@ class ChunkFacts:
     event_count: int
     has_gpu_work: bool
     flawed_count: int
-    has_shapes: bool
     has_stacks: bool
     end: int
     ended: bool = False
@@ -73,8 +72,7 @@ class ChunkParser:
         self._losses = losses
         self._list_start = list_start
         self._unpadded = unpadded
-        self.has_shapes = False  # found in an earlier chunk
-        self.has_stacks = False
+        self.has_stacks = False  # found in an earlier chunk
 
     def parse(self, chunk: Chunk) -> ChunkFacts | None:
         """Parse a chunk that is valid JSON into the rows it holds; None where it is not."""
@@ -129,8 +127,8 @@ class ChunkParser:
         cursor = self._connection
         key = f"{first_event_id:012d}"
         for part in _PARTS:
-            # Planning the query of GPU work takes longer than most chunks without any; one has to show its columns.
-            if part == "gpu" and first_event_id and not facts.has_gpu_work:
+            # One file without GPU work has to show the columns.
+            if part == "gpu_events" and first_event_id and not facts.has_gpu_work:
                 continue
             self._copy(part, first_event_id, stage / f"{part}-{key}.parquet", "COMPRESSION lz4, PARQUET_VERSION V2")
         args = args_path.with_name(f"{args_path.stem}-{key}.parquet")
@@ -207,12 +205,11 @@ class ChunkParser:
         return self._refused(events[:half], first) | self._refused(events[half:], first + half)
 
     def _facts(self, end: int) -> ChunkFacts:
-        count, has_gpu_work, flawed, shapes, stacks = self._connection.execute(
-            sql("facts"), {"look_for_shapes": not self.has_shapes, "look_for_stacks": not self.has_stacks}
+        count, has_gpu_work, flawed, stacks = self._connection.execute(
+            sql("facts"), {"look_for_stacks": not self.has_stacks}
         ).fetchall()[0]
-        self.has_shapes |= shapes
         self.has_stacks |= stacks
-        return ChunkFacts(count, has_gpu_work, flawed, shapes, stacks, end)
+        return ChunkFacts(count, has_gpu_work, flawed, stacks, end)
 
 
 def _piece_end(data: bytes, position: int, limit: int) -> int | None:

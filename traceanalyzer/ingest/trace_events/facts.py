@@ -171,7 +171,7 @@ def describe_trace(
         "size_bytes": path.stat().st_size,
         "event_count": parts.event_count,
         "truncated": parts.truncated,
-        "has_shapes": parts.has_shapes or metadata.get("record_shapes") == 1,
+        "has_shapes": recorded["shapes"] or metadata.get("record_shapes") == 1,
         "has_stacks": parts.has_stacks,
         "has_memory": recorded["memory"],
         "has_sync_events": recorded["syncs"],

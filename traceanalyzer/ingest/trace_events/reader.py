@@ -15,7 +15,7 @@ from traceanalyzer.ingest.trace_events.chunks import Chunk, ChunkFacts, ChunkPar
 from traceanalyzer.ingest.trace_events.document import HEADER_LIMIT_BYTES, TraceDocument, read_header, read_trailer
 from traceanalyzer.ingest.trace_events.losses import Losses
 from traceanalyzer.ingest.trace_events.repair import SEPARATOR, end_of_list, next_event
-from traceanalyzer.ingest.trace_events.stream import CHUNK_BYTES, SPARE_PARSERS, ByteStream
+from traceanalyzer.ingest.trace_events.stream import CHUNK_BYTES, SMALL_CHUNKS, SPARE_PARSERS, ByteStream
 
 # An event with more text than this is damage.
 LOOKAHEAD_BYTES = 32 * 2**20
@@ -35,7 +35,6 @@ class Parts:
 
     document: TraceDocument
     event_count: int = 0
-    has_shapes: bool = False
     has_stacks: bool = False
     truncated: bool = False
 
@@ -58,7 +57,7 @@ class EventReader:
         self._args_path = args_path
         self._options = options
         self._losses = losses
-        self._chunk_bytes = chunk_bytes
+        self._small_chunk_bytes = self._chunk_bytes = chunk_bytes
         self._stream = ByteStream(path, losses)
         self._parts = Parts(TraceDocument(0, is_object=False))
         self._buffer = b""  # read and not yet cut into chunks; begins with the comma before its first event
@@ -92,6 +91,8 @@ class EventReader:
             self._pool.shutdown()
             for parser in self._idle:
                 parser.close()
+            self._blocks.clear()  # what comes after needs the memory
+            self._buffer = b""
 
     def _more(self, wanted_bytes: int = 1) -> bool:
         """Read on until so many more bytes are in the buffer; False at the end of the file."""
@@ -137,8 +138,12 @@ class EventReader:
 
     def _next_chunk(self) -> Chunk | None:
         """Cut the next chunk of whole events, as far as its text shows; None where only the last events are left."""
+        if self._offset >= SMALL_CHUNKS * self._small_chunk_bytes:
+            self._chunk_bytes = 2 * self._small_chunk_bytes
         if len(self._buffer) < self._chunk_bytes and not self._at_end:
-            block = self._blocks.pop() if self._blocks else bytearray(self._chunk_bytes)
+            block = self._blocks.pop() if self._blocks else bytearray()
+            if len(block) != self._chunk_bytes:
+                block = bytearray(self._chunk_bytes)
             block[: len(self._buffer)] = self._buffer
             filled = len(self._buffer) + self._stream.readinto(memoryview(block)[len(self._buffer) :])
             self._at_end = filled < len(block)
@@ -209,7 +214,6 @@ class EventReader:
         job = self._pool.submit(parser.write, chunk, facts, parts.event_count, self._stage, self._args_path)
         self._writing.append((parser, chunk, job))
         parts.event_count += facts.event_count
-        parts.has_shapes |= facts.has_shapes
         parts.has_stacks |= facts.has_stacks
         self._report()
 

@@ -10,6 +10,9 @@ from traceanalyzer.ingest.trace_events.losses import Losses
 GZIP_MAGIC = b"\x1f\x8b"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 CHUNK_BYTES = 16 * 2**20
+# After so many chunks, they are twice as large: planning the queries of one takes as long as parsing 5 MB. Small files
+# are not worth fewer and larger ones, which the threads share out less evenly.
+SMALL_CHUNKS = 8
 # Chunks in work beyond one a thread: while one waits for its turn to be numbered, its thread parses the next.
 SPARE_PARSERS = 1
 _GZIP_WINDOW = 31  # zlib's code for a gzip member with the largest window

@@ -5,9 +5,6 @@ SELECT
     count(*) FILTER (WHERE loss <> 'empty') + count(*) FILTER (WHERE phase = 'X' AND dur_ns < 0)
         + count(*) FILTER (WHERE NOT starts_with(args, '{')) + count(*) FILTER (WHERE has_long_text) AS flawed_count,
     count(*) FILTER (
-        WHERE $look_for_shapes AND category = 'cpu_op' AND (contains(args, '"Input Dims":[[') OR contains(args, '"Input dims":[['))
-    ) > 0 AS has_shapes,
-    count(*) FILTER (
         WHERE $look_for_stacks
             AND (
                 category = 'python'

@@ -1,4 +1,5 @@
--- GPU work: kernels, copies, memsets. Arguments are read as texts, as those of host slices are.
+-- GPU work: kernels, copies, memsets. Arguments are read as texts, as those of host slices are. Planning this takes
+-- longer than most chunks' GPU work: so it is asked once, of all chunks.
 WITH parsed AS (
     SELECT
         *,
@@ -18,8 +19,7 @@ WITH parsed AS (
               "dev-id": "VARCHAR", "gpu-id": "VARCHAR", "stream-id": "VARCHAR", "queue-id": "VARCHAR",
               "Index": "VARCHAR"}'
         ) AS known
-    FROM chunk
-    WHERE class = 'gpu' AND loss IS NULL
+    FROM read_parquet($gpu_events)
 ),
 launches AS (
     SELECT
@@ -67,7 +67,7 @@ typed AS (
     FROM launches
 )
 SELECT
-    $base + position AS event_id,
+    event_id,
     coalesce(known_device, TRY_CAST(pid AS INTEGER)) AS device,
     CASE WHEN details IS NOT NULL THEN pid END AS track_pid,
     coalesce(known_stream, TRY_CAST(regexp_extract(tid, '\d+') AS BIGINT)) AS stream,
