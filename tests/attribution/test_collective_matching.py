@@ -146,14 +146,35 @@ def test_what_a_stage_waits_for_a_message_is_what_the_simulator_let_it_wait() ->
 
 
 def test_messages_whose_peers_are_not_told_are_not_matched() -> None:
-    made = tables(PIPELINE)
-    slices = made["host_slices"]
-    at = slices.schema.get_field_index("name")
-    nameless = pc.replace_substring_regex(slices["name"], "^nccl:(send|recv) .*", "nccl:\\1")
-    made |= {"host_slices": slices.set_column(at, slices.schema.field(at), nameless)}
+    made = without_peers_in_ranges(tables(PIPELINE))
     con = engine.connect_tables(made | {"event_args": made["event_args"].slice(0, 0)})
     assert con.sql("SELECT count(*) FROM collective_members WHERE wait_ns IS NOT NULL").fetchall() == [(0,)]
     assert (Bounds.load(con).run_abstains() or "").startswith("unmatched-collectives")
+
+
+def without_peers_in_ranges(made: dict[str, pa.Table]) -> dict[str, pa.Table]:
+    """Return tables of a run whose ranges around messages do not name the ranks, such as `nccl:coalesced`."""
+    slices = made["host_slices"]
+    at = slices.schema.get_field_index("name")
+    nameless = pc.replace_substring_regex(slices["name"], "^nccl:(send|recv) .*", "nccl:\\1")
+    return made | {"host_slices": slices.set_column(at, slices.schema.field(at), nameless)}
+
+
+PIPELINE_OF_TWO = [
+    [{"kernel": {"us": 500}}, {"send": {"to": 1, "us": 20}}, {"recv": {"from": 1, "us": 20}}, {"kernel": {"us": 500}}],
+    [{"recv": {"from": 0, "us": 20}}, {"kernel": {"us": 900}}, {"send": {"to": 0, "us": 20}}],
+]
+
+
+def test_the_peer_that_the_arguments_name_is_enough() -> None:
+    made = tables(PIPELINE)
+    assert members(without_peers_in_ranges(made)) == members(made)
+
+
+def test_in_a_group_of_two_ranks_the_peer_is_the_other_one() -> None:
+    made = tables({"ranks": 2, "steps": 4, "programs": PIPELINE_OF_TWO})
+    nameless = without_peers_in_ranges(made)
+    assert members(nameless | {"event_args": made["event_args"].slice(0, 0)}) == members(made)
 
 
 def call(rank: int, op_id: int, *directions: tuple[int, int]) -> Call:

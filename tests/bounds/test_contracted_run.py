@@ -30,6 +30,20 @@ from traceanalyzer.query import engine
 from traceanalyzer.simulator import simulate_job
 
 OF_RANKS = [name for name in JOBS if name.startswith("ranks: ")]
+WITHOUT_STEPS = {
+    "ranks": 4,
+    "steps": 1,
+    "steps_marked": False,
+    "jitter": 0.03,
+    "faults": {"rank": 3, "kernel_scale": 1.3},
+    "program": [
+        {
+            "repeat": 6,
+            "do": [{"repeat": 20, "do": [{"kernel": {"us": 60}}]}, {"repeat": 3, "do": [{"comm": {"us": 150}}]}],
+        },
+        {"repeat": 9, "do": [{"kernel": {"us": 40}}]},
+    ],
+}
 JITTER = {**wide_job(4, late=1, slow=2, jitter=0.03, collectives=6), "steps": 3}
 
 
@@ -116,9 +130,11 @@ def test_collectives_in_another_order_on_each_rank_are_left_out_alike() -> None:
     assert small.count < sum(int((scan.match >= 0).sum()) for scan in scans)
 
 
-def test_scans_that_are_read_when_asked_bound_the_run_as_held_ones_do(tmp_path: Path) -> None:
-    with engine.connect_tables(simulate_job(JITTER).canonical_tables()) as connection:
+@pytest.mark.parametrize("scenario", [JITTER, WITHOUT_STEPS], ids=["steps", "no steps"])
+def test_scans_that_are_read_when_asked_bound_the_run_as_held_ones_do(scenario: Any, tmp_path: Path) -> None:
+    with engine.connect_tables(simulate_job(scenario).canonical_tables()) as connection:
         held, stored = Bounds.load(connection), stored_bounds(connection, tmp_path)
+        assert all(device.is_whole is (scenario is WITHOUT_STEPS) for device in held.devices.values())
         asked = [dict(zip(held.places, what_ifs, strict=True)) for what_ifs in questions(held)]
         levels = [(held, stored)]
         levels += zip(
@@ -139,8 +155,9 @@ def test_scans_that_are_read_when_asked_bound_the_run_as_held_ones_do(tmp_path: 
         assert stored.taken_of_each(of_each) == held.taken_of_each(of_each)
 
 
-def test_what_is_not_shown_to_be_exact_is_stated_as_an_interval_around_it(tmp_path: Path) -> None:
-    with engine.connect_tables(simulate_job(JITTER).canonical_tables()) as connection:
+@pytest.mark.parametrize("scenario", [JITTER, WITHOUT_STEPS], ids=["steps", "no steps"])
+def test_what_is_not_shown_to_be_exact_is_stated_as_an_interval_around_it(scenario: Any, tmp_path: Path) -> None:
+    with engine.connect_tables(simulate_job(scenario).canonical_tables()) as connection:
         held, stored = Bounds.load(connection), stored_bounds(connection, tmp_path)
         assert isinstance(stored.together, ContractedRun)
         hasty = replace(stored, together=replace(stored.together, rounds=1))

@@ -12,11 +12,15 @@ from concurrent.futures import Executor, ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, NoReturn
 
+import numpy as np
 import pytest
 from tiers import needed
 from workloads.wide_jobs import wide_job
 
+from traceanalyzer.attribution import Bounds, WhatIf
 from traceanalyzer.attribution.lead_scan.bounds import HELD_DEVICES
+from traceanalyzer.attribution.lead_scan.contracted_run import ContractedRun
+from traceanalyzer.attribution.lead_scan.rank_scans import Asked, RankScans
 from traceanalyzer.report.json import document
 from traceanalyzer.run import open_run
 from traceanalyzer.simulator import simulate_job
@@ -88,6 +92,23 @@ def test_a_command_that_has_workers_reads_no_scan_itself(
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as executor:
         monkeypatch.setattr("traceanalyzer.attribution.lead_scan.stored_scans.StoredScans.scan", read_here)
         assert diagnosed(run, executor) == from_cluster
+
+
+def test_workers_say_what_devices_without_steps_lose(run: Path) -> None:
+    """A run without steps asks it; here with leads that grow from meeting to meeting."""
+    with (
+        ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as executor,
+        open_run(run, store=store_of(run), executor=executor) as opened,
+    ):
+        together = Bounds.load(opened.connection, opened.scans_of()).together
+        assert isinstance(together, ContractedRun)
+        what_ifs = [WhatIf(frozenset({"host.dataloader"})), WhatIf(frozenset({"dev.comm_transfer"}))]
+        asked = [Asked(at, what_ifs, positions) for at, positions in enumerate(together.positions)]
+        leads = [np.arange(2 * len(item.positions)).reshape(-1, 2) * 1_000 for item in asked]
+        here = RankScans(together.scans.scan_of, together.scans.window_of)
+        found = list(here.whole_savings(asked, leads))
+        assert list(together.scans.whole_savings(asked, leads)) == found
+    assert all(of_first > 0 for of_first, _ in found)
 
 
 def test_a_command_that_is_killed_in_the_scan_and_in_the_screening_is_run_again(

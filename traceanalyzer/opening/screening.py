@@ -143,6 +143,10 @@ class ScansOfWorkers(RankScans):
         """Return how each scan that is asked arrives at its meetings, given the leads of these."""
         return self._asked_of_workers("arrivals", asked, leads)
 
+    def whole_savings(self, asked: Sequence[Asked], leads: Sequence[Ints]) -> Iterator[list[int]]:
+        """Return what each device's window, which is all of its scan, loses, given the leads of its meetings."""
+        return self._asked_of_workers("whole_savings", asked, leads)
+
     def _asked_of_workers(self, question: str, asked: Sequence[Asked], *more: Sequence[Ints]) -> Iterator[Any]:
         """Yield the answers, in the order of what is asked: by number, so that a share's devices come together."""
         groups = [[*numbers] for _, numbers in groupby(range(len(asked)), lambda nth: self._shares[asked[nth].scan])]

@@ -39,13 +39,31 @@ def starts(parts: Sequence[DevicePart], left: Sequence[Ints], bits: int = 0) -> 
     `left` has for each part a row for each meeting, and a column for each of its changes or several: one of each, then
     another one of each. Times of events and changes are taken 2 ** `bits` times.
     """
-    longest_first = sorted(range(len(parts)), key=lambda at: -parts[at].scan.events.count)
-    found = _starts([parts[at] for at in longest_first], [left[at] for at in longest_first], bits)
-    return [of_part for _, of_part in sorted(zip(longest_first, found, strict=True), key=lambda item: item[0])]
+    order = _longest_first(parts)
+    of_parts = [left[at] for at in order]
+    meetings, _ = _passed([parts[at] for at in order], of_parts, bits)
+    return _as_given(order, meetings.split(of_parts))
 
 
-def _starts(parts: Sequence[DevicePart], left: Sequence[Ints], bits: int) -> list[Ints]:
-    """Return what `starts` does, of parts in the order of how many events they have."""
+def ends(parts: Sequence[DevicePart], left: Sequence[Ints]) -> list[Ints]:
+    """Return the leads with which the events of each part (rows) end, in each of its changes, as in `starts`."""
+    order = _longest_first(parts)
+    _, found = _passed([parts[at] for at in order], [left[at] for at in order], 0)
+    edges = np.cumsum([left[at].shape[1] for at in order])[:-1]
+    columns = zip(order, np.split(found[1:], edges, axis=1), strict=True)
+    return _as_given(order, [own[: parts[at].scan.events.count] for at, own in columns])
+
+
+def _longest_first(parts: Sequence[DevicePart]) -> list[int]:
+    return sorted(range(len(parts)), key=lambda at: -parts[at].scan.events.count)
+
+
+def _as_given(order: Sequence[int], found: Sequence[Ints]) -> list[Ints]:
+    return [of_part for _, of_part in sorted(zip(order, found, strict=True), key=lambda item: item[0])]
+
+
+def _passed(parts: Sequence[DevicePart], left: Sequence[Ints], bits: int) -> tuple[_Meetings, Ints]:
+    """Pass over parts in the order of how many events they have; return their meetings, and the leads of all ends."""
     lanes = np.asarray([of_part.shape[1] for of_part in left])
     longest, columns = parts[0].scan.events.count, int(lanes.sum())
     meetings = _Meetings.of(parts, left)
@@ -61,7 +79,7 @@ def _starts(parts: Sequence[DevicePart], left: Sequence[Ints], bits: int) -> lis
         block = _Block.of(parts[:going], lanes[:going], since, until, columns, bits)
         _pass(block, since, host[:width], ends, meetings)
         since = until
-    return meetings.split(left)
+    return meetings, ends
 
 
 @dataclass(frozen=True)

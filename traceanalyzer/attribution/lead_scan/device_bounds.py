@@ -115,8 +115,8 @@ class DeviceBounds:
 
     def whole_saving_ns(self, leads: Ints, what_if: WhatIf) -> int:
         """Return what a whole window loses where each event ends so much earlier, as other devices allow."""
-        (saved,) = _ends_earlier(self.scan, leads[:, None])
-        return min(max(int(saved), 0), _limit(self.window, what_if))
+        (saved_ns,) = whole_savings(self.scan, self.window, leads[:, None], [what_if])
+        return saved_ns
 
 
 def window_savings(scan: Scan, window: Mapping[str, Any], what_ifs: Sequence[WhatIf]) -> list[WindowSaving]:
@@ -138,6 +138,15 @@ def window_savings(scan: Scan, window: Mapping[str, Any], what_ifs: Sequence[Wha
     ]
     savings = zip(saved.tolist(), (first * scale).tolist(), limits, strict=True)
     return [WindowSaving(min(max(int(ns), 0), limit), int(earlier_ns)) for ns, earlier_ns, limit in savings]
+
+
+def whole_savings(scan: Scan, window: Mapping[str, Any], leads: Ints, what_ifs: Sequence[WhatIf]) -> list[int]:
+    """Return what a window that is all of a scan loses in each what-if (column), where each event ends so much earlier.
+
+    `window` is its row of `windows`.
+    """
+    saved = _ends_earlier(scan, leads).tolist()
+    return [min(max(ns, 0), _limit(window, what_if)) for ns, what_if in zip(saved, what_ifs, strict=True)]
 
 
 def _ends_earlier(scan: Scan, leads: Ints) -> Ints:

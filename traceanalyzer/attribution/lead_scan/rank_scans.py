@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from traceanalyzer.attribution.lead_scan.abreast import DevicePart
+from traceanalyzer.attribution.lead_scan.abreast import DevicePart, ends
 from traceanalyzer.attribution.lead_scan.contraction import PASSES, Arrivals, Arrived, arrivals, contract
-from traceanalyzer.attribution.lead_scan.device_bounds import ScanFacts, WindowSaving, window_savings
+from traceanalyzer.attribution.lead_scan.device_bounds import ScanFacts, WindowSaving, whole_savings, window_savings
 from traceanalyzer.attribution.lead_scan.scan import Scan, WhatIf
 from traceanalyzer.attribution.lead_scan.stored_scans import StoredScans
 from traceanalyzer.attribution.vocabulary.buckets import Ints
@@ -83,6 +83,22 @@ class RankScans:
         for _, of_one in itertools.groupby(found, key=itemgetter(0)):
             yield Arrived(*map(_joined, zip(*(answer for _, answer in of_one), strict=True)))
 
+    def whole_savings(self, asked: Sequence[Asked], leads: Sequence[Ints]) -> Iterator[list[int]]:
+        """Return what each device's window, which is all of its scan, loses, given the leads of its meetings."""
+        found = (
+            (piece.nth, self._whole_savings(asked[piece.nth], piece, of_piece))
+            for pieces in self._in_groups(asked, 1)
+            for piece, of_piece in zip(
+                pieces, ends([piece.part for piece in pieces], _left(pieces, leads)), strict=True
+            )
+        )
+        for _, of_one in itertools.groupby(found, key=itemgetter(0)):
+            yield [saved_ns for _, saved in of_one for saved_ns in saved]
+
+    def _whole_savings(self, item: Asked, piece: _Piece, leads: Ints) -> list[int]:
+        what_ifs = item.what_ifs[piece.first : piece.first + leads.shape[1]]
+        return whole_savings(piece.part.scan, self.window_of(item.scan), leads, what_ifs)
+
     def _in_groups(self, asked: Sequence[Asked], passes: int) -> Iterator[list[_Piece]]:
         """Yield what-ifs of scans in groups that one pass can hold; a scan with many what-ifs is in several.
 
@@ -126,8 +142,11 @@ class _Piece(NamedTuple):
 
 
 def _arrived(pieces: Sequence[_Piece], leads: Sequence[Ints]) -> list[Arrived]:
-    left = [leads[nth][:, first : first + len(part.changes)] for nth, first, part in pieces]
-    return arrivals([piece.part for piece in pieces], left)
+    return arrivals([piece.part for piece in pieces], _left(pieces, leads))
+
+
+def _left(pieces: Sequence[_Piece], leads: Sequence[Ints]) -> list[Ints]:
+    return [leads[nth][:, first : first + len(part.changes)] for nth, first, part in pieces]
 
 
 def _joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -108,28 +109,51 @@ class WholeRun:
         return _Gain(0 if what_if == WhatIf() else self.devices[place].savings([what_if])[0].saved_ns)
 
     def _contracted_gains(self, together: ContractedRun, asked: Sequence[Sequence[WhatIf]]) -> list[list[_Gain]]:
+        """Return what `_gains` does of a run whose devices are contracted."""
         measured: dict[int, list[int]] = {}  # numbers of calls, by device
+        whole: dict[int, list[int]] = {}
         for at, place in enumerate(self.places):
+            low, high = together.meetings.first[at : at + 2].tolist()
             if (between := self._measured_between[place]) is not None:
-                low = int(together.meetings.first[at])
                 measured[at] = [low + together.positions[at].index(item) for item in between if item is not None]
+            elif together.meetings and self.devices[place].is_whole:
+                whole[at] = [*range(low, high)]
         gains = np.zeros((2, len(self.places), len(asked)), np.int64)
-        alone = [Asked(at, [*what_ifs]) for at, what_ifs in enumerate(zip(*asked, strict=True)) if at not in measured]
+        of_places = [*zip(*asked, strict=True)]
+        alone = [Asked(at, of_places[at]) for at in range(len(of_places)) if at not in measured and at not in whole]
         for item, savings in zip(alone, together.scans.savings(alone), strict=True):
             gains[0, item.scan] = [one.saved_ns for one in savings]
-        if not measured:
+        if not measured and not whole:
             return _gains_of(gains)
-        found = together.leads(asked, np.asarray([call for calls in measured.values() for call in calls], np.int64))
-        row = 0
-        for at, calls in measured.items():
-            last = row + len(calls) - 1
-            gains[0, at] = found.lead_ns[last] + found.off_ns[last]
-            gains[1, at] = 2 * found.off_ns[last]
-            if len(calls) == 2:
-                gains[0, at] -= found.lead_ns[row] - found.off_ns[row]
-                gains[1, at] += 2 * found.off_ns[row]
-            row += len(calls)
+        calls = [*measured.values(), *whole.values()]
+        found = together.leads(asked, np.asarray([*itertools.chain.from_iterable(calls)], np.int64))
+        edges = np.cumsum([len(of_one) for of_one in calls])[:-1]
+        leads = dict(zip([*measured, *whole], np.split(found.lead_ns, edges), strict=True))
+        off = dict(zip([*measured, *whole], np.split(found.off_ns, edges), strict=True))
+        for at, of_one in measured.items():
+            gains[0, at] = leads[at][-1] + off[at][-1]
+            gains[1, at] = 2 * off[at][-1]
+            if len(of_one) == 2:
+                gains[0, at] -= leads[at][0] - off[at][0]
+                gains[1, at] += 2 * off[at][0]
+        of_whole = [Asked(at, of_places[at], together.positions[at]) for at in whole]
+        savings_ns = together.scans.whole_savings(of_whole, [leads[at] for at in whole]) if whole else ()
+        for item, saved_ns in zip(of_whole, savings_ns, strict=True):
+            self._fill_whole(gains[:, item.scan], item, saved_ns, leads[item.scan], off[item.scan])
         return _gains_of(gains)
+
+    def _fill_whole(self, gains: Ints, item: Asked, saved_ns: Sequence[int], leads: Ints, off: Ints) -> None:
+        """Write what a window that is all of a scan loses in each what-if, at most, and how much less it may be."""
+        gains[0] = saved_ns
+        if not len(leads):
+            return
+        window_ns = self.devices[self.places[item.scan]].window_ns
+        is_even = np.asarray([STRAGGLER_WAIT in what_if.removed for what_if in item.what_ifs])
+        gains[0] = np.where(is_even, np.minimum(leads[-1], window_ns), saved_ns)
+        # What ends with the window ends no earlier and no later than by what the meetings before it are off.
+        most_off = np.where(is_even, off[-1], off.max(axis=0))
+        gains[0] = np.minimum(gains[0] + most_off, window_ns)
+        gains[1] = 2 * most_off
 
     @cached_property
     def most_alone_ns(self) -> Ints:
@@ -174,7 +198,7 @@ class WholeRun:
             window_ns = self.devices[place].window_ns
             lengths[place] = window_ns
             if between is None:
-                saved[place] = least[place] = gains[i].most_ns
+                saved[place], least[place] = gains[i].most_ns, max(0, gains[i].most_ns - gains[i].open_ns)
                 continue
             measured_ns, gain = self._measured_ns(place, between), gains[i]
             saved[place] = min(max(0, round(gain.most_ns * window_ns / measured_ns)), window_ns)

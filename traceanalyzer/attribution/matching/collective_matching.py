@@ -88,12 +88,12 @@ def match_collectives(con: duckdb.DuckDBPyConnection) -> list[Member]:
         trace_id, device, op_id, start, dur, name, kind, group, size, list_id, dtype, sent, got, seq, rank, around = row
         called = name_of(kind, name, around)
         written = re.sub(r"[_ ]", "", called.lower())
-        key, members = listed.get(list_id) or (("name", group or "", str(size)), size)
-        sizes[key] = members
+        key, of_group = listed.get(list_id) or (("name", group or "", str(size)), ())
+        sizes[key] = len(of_group) or size
         ranks[trace_id] = rank
         signature = (written, dtype, sent, got)
         if is_message(called):
-            directions = peers.directions((trace_id, op_id), rank, around)
+            directions = peers.directions((trace_id, op_id), rank, called, around, of_group)
             # A send and its receive differ in name and sequence number.
             call = Call((trace_id, device), op_id, start, dur, ("", dtype, None, None), None, True, directions)
             messages[key].append(call)
@@ -112,12 +112,12 @@ def match_collectives(con: duckdb.DuckDBPyConnection) -> list[Member]:
     return matched
 
 
-def _listed_groups(con: duckdb.DuckDBPyConnection) -> dict[int, tuple[_Group, int]]:
-    """Return each list of ranks as a group with its size, without lists that the recorder shortened."""
-    groups: dict[int, tuple[_Group, int]] = {}
+def _listed_groups(con: duckdb.DuckDBPyConnection) -> dict[int, tuple[_Group, Sequence[int]]]:
+    """Return each list of ranks as a group with its ranks, without lists that the recorder shortened."""
+    groups: dict[int, tuple[_Group, Sequence[int]]] = {}
     for list_id, text in con.execute(_LISTED_RANKS).fetchall():
         with suppress(ValueError, TypeError):
-            groups[list_id] = ("ranks", text), len(json.loads(text))
+            groups[list_id] = ("ranks", text), json.loads(text)
     return groups
 
 

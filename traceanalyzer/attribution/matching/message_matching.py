@@ -1,8 +1,9 @@
 """Pairs of kernels that are the two ends of a message.
 
-PyTorch names a send `nccl:send 0->1` and its receive `nccl:recv 1<-0`, with ranks counted within the group. A kernel
-that does both at once (batch_isend_irecv) names its peers only in its arguments. Messages of one direction arrive in
-the order in which they are sent, and both ends leave a message together.
+PyTorch names a send `nccl:send 0->1` and its receive `nccl:recv 1<-0`, with ranks counted within the group. Its
+arguments name the peer alone: a send has no `Src Rank`, a receive no `Dst Rank`. A kernel that does both at once
+(batch_isend_irecv) names its peers only there. Messages of one direction arrive in the order in which they are sent,
+and both ends leave a message together.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from traceanalyzer.attribution.matching.comm_calls import Call, Direction, Place
 
 ENDS = 2
 _MESSAGE = re.compile(r"(?i)^_?(send|recv|isend|irecv|batch_isend_irecv|p2p)")
+_SEND, _RECV = re.compile(r"(?i)^_?i?send$"), re.compile(r"(?i)^_?i?recv$")
 _PEERS = re.compile(r"^nccl:(?P<kind>send|recv) (?P<own>\d+)(->|<-)(?P<peer>\d+)\b")
 # Text after the name (`nccl:all_to_all, op_id = 991698`) is still there if ingest could not read it.
 _RANGE = re.compile(r"^nccl:(?P<name>[^,]+)")
@@ -62,16 +64,26 @@ class Peers:
 
     recorded: Mapping[tuple[int, int], tuple[int | None, int | None]]
 
-    def directions(self, op: tuple[int, int], rank: int | None, annotation: str | None) -> tuple[Direction, ...]:
-        """Return the directions of the messages that a kernel is an end of; empty: not known."""
+    def directions(
+        self, op: tuple[int, int], rank: int | None, name: str, annotation: str | None, ranks: Sequence[int]
+    ) -> tuple[Direction, ...]:
+        """Return the directions of the messages that a kernel is an end of; empty: not known.
+
+        In a group of two `ranks` the peer is the other one, recorded or not.
+        """
         named = _PEERS.match(annotation or "")
         if named is not None:
             own, peer = int(named["own"]), int(named["peer"])
             return ((own, peer),) if named["kind"] == "send" else ((peer, own),)
         source, target = self.recorded.get(op, (None, None))
-        if source is None or target is None or rank is None:
+        if rank is None:
             return ()
-        return tuple((a, b) for a, b in ((rank, target), (source, rank)) if a != b)
+        if source is None and target is None and len(ranks) == ENDS and rank in ranks:
+            other = ranks[1] if rank == ranks[0] else ranks[0]
+            source = None if _SEND.search(name) else other
+            target = None if _RECV.search(name) else other
+        pairs = (None if target is None else (rank, target), None if source is None else (source, rank))
+        return tuple(pair for pair in pairs if pair is not None and pair[0] != pair[1])
 
 
 def load_peers(con: duckdb.DuckDBPyConnection) -> Peers:
