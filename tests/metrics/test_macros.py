@@ -315,6 +315,32 @@ def test_calls_of_mpi_and_gloo_exchange_on_the_host(macros: duckdb.DuckDBPyConne
     assert macros.execute("SELECT exchanges_on_host($name)", {"name": name}).fetchall() == [(does,)]
 
 
+@pytest.mark.parametrize(
+    ("kernel_class", "name", "does"),
+    [
+        (
+            "other",
+            "void kDequantizeBlockwise<__nv_bfloat16, 512, 64, 2>(float*, unsigned char*, float*, int, int)",
+            True,
+        ),
+        ("other", "void dequantize_block_q4_K<__half>(void const*, __half*)", True),
+        ("other", "void vllm::awq::dequantize_weights(int*, __half*, int*, __half*, int, int)", True),
+        ("other", "void vllm::gptq::reconstruct_exllama_4bit_kernel(unsigned int const*, int const*, __half*)", True),
+        ("gemm", "void dequantize_block_q4_K_gemm<__half>(void const*, __half*)", False),
+        ("other", "void dequantize_blocks_of_kv_cache<__half>(void const*, __half*)", False),
+        ("other", "void dequantize_4bit_embedding<float>(void const*, float*)", False),
+        ("other", "void quantize_block_q8_1(float const*, void*)", False),
+        ("elementwise", "vectorized_elementwise_kernel", False),
+    ],
+)
+def test_kernels_that_unpack_weights_do_nothing_else(
+    macros: duckdb.DuckDBPyConnection, kernel_class: str, name: str, does: bool
+) -> None:
+    assert macros.execute(
+        "SELECT unpacks_weights($class, $name)", {"class": kernel_class, "name": name}
+    ).fetchall() == [(does,)]
+
+
 # Macros that one metric alone reads are tested with it.
 TESTED_WITH_THEIR_METRIC = {
     *(

@@ -89,7 +89,7 @@ def test_evidence_at_a_place_says_how_long_it_is() -> None:
 
 def test_no_rule_names_a_part_of_its_query_as_a_metric_that_it_would_then_define() -> None:
     # Words of a rule's SQL decide which metrics its connection has; planning `layers` takes longer than most rules do.
-    costly = {"layers", "modules", "operator_costs", "operator_efficiency", "call_tree", "flame"}
+    costly = {"layers", "modules", "operator_efficiency", "call_tree", "flame"}
     reading = {name for rule in RULES.values() for name in engine.named_in(readers([rule])) or set()}
     assert reading & costly == set()
 

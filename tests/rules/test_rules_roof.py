@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from corpus_metrics import expected, run_of
 
 from traceanalyzer.diagnosis import Finding
 from traceanalyzer.query import engine
 from traceanalyzer.rules import diagnose, load_rules, readers
+from traceanalyzer.run import Run
 from traceanalyzer.simulator import simulate
 
+__all__ = ["run_of"]
 RULES = load_rules(tests=False)
 # Kernels of an A100, which reach 60 % of its 312 TFLOP/s, under the name of a device with 989.
 SLOW_MATMULS = {
@@ -81,6 +86,19 @@ def test_steps_without_the_second_forward_pass_save_what_the_finding_says_at_mos
         con = engine.connect_tables(simulate(scenario | {"program": program}).canonical_tables())
         step_ns += con.execute("SELECT window_ns / step_count FROM windows").fetchone() or ()
     assert found.saving_share == pytest.approx(1 - step_ns[1] / step_ns[0], abs=0.01)
+
+
+@pytest.mark.check
+def test_attention_at_the_peak_rate_is_what_the_evidence_shows(corpus: Path, run_of: Callable[[str], Run]) -> None:
+    (rule,) = (rule for rule in RULES if rule.id == "attention-slow-backend")
+    query = rule.evidence[0].select
+    ((_, _, call_count, time_ms, roof_ms, saving_share),) = (
+        run_of("h100_vit").connection.execute(query, {"trace_id": 0, "device": 0}).fetchall()
+    )
+    floor_ms = expected("flops", "h100_vit")["per_family"]["attention"]["flops"] / 989e12 * 1e3
+    assert (call_count, time_ms) == (12, 0.122848)
+    assert roof_ms == pytest.approx(max(floor_ms, 58_097_664 / 3350e9 * 1e3))
+    assert saving_share == pytest.approx(1 - roof_ms / time_ms)
 
 
 @pytest.mark.check

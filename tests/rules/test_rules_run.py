@@ -11,7 +11,9 @@ from typing import Any
 
 import jsonschema
 import pyarrow as pa
+import pyarrow.compute
 import pytest
+from workloads.bases import pipelined_job
 
 from traceanalyzer import attribution
 from traceanalyzer.diagnosis import Diagnosis, Finding
@@ -21,6 +23,7 @@ from traceanalyzer.report.json import document
 from traceanalyzer.rules import diagnose, load_rules, readers
 from traceanalyzer.simulator import SimulatedJob, simulate_job
 
+pc: Any = pyarrow.compute
 RULES = load_rules()
 DDP: dict[str, Any] = {
     "ranks": 4,
@@ -206,3 +209,22 @@ def test_the_report_shows_whom_the_run_waits_for(root: Path) -> None:
 def test_one_device_has_no_ledger_of_the_run() -> None:
     job = simulate_job({"steps": 5, "kernels": 40, "loader_us": 9_000})
     assert diagnosed(job.canonical_tables()).run_ledger is None
+
+
+def changed(table: pa.Table, column: str, values: pa.ChunkedArray[Any]) -> pa.Table:
+    at = table.schema.get_field_index(column)
+    return table.set_column(at, table.schema.field(at), values)
+
+
+@pytest.mark.parametrize(("scales", "rule"), [((1, 1, 1, 1), "pp-bubble"), ((1, 1, 1, 1.5), "pp-stage-imbalance")])
+def test_stages_are_compared_though_batched_messages_name_no_peer(scales: tuple[float, ...], rule: str) -> None:
+    named = simulate_job(pipelined_job(4, scales)).canonical_tables()
+    slices, ops = named["host_slices"], named["gpu_ops"]
+    ranges = pc.replace_substring_regex(slices["name"], "^nccl:.*", "nccl:coalesced")
+    batched = {
+        "host_slices": changed(slices, "name", ranges),
+        "gpu_ops": changed(ops, "collective", pa.chunked_array([pa.nulls(ops.num_rows, pa.string())])),
+        "event_args": named["event_args"].slice(0, 0),
+    }
+    (told,), (found,) = (of(diagnosed(tables), rule) for tables in (named, named | batched))
+    assert found.saving_share == pytest.approx(told.saving_share, rel=0.2)

@@ -58,7 +58,7 @@ runs AS (
             ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
         ) AS first
     FROM ordered
-    QUALIFY small_kind IS NOT NULL
+    WHERE small_kind IS NOT NULL
 ),
 counted_runs AS (
     SELECT

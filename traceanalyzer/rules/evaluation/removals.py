@@ -169,6 +169,7 @@ class DeviceBound:
     removal: Removal
     bound_ns: int | None
     run_ns: int | None = None  # of a rule about the run: what all devices save together if each is fixed
+    longest_ns: int | None = None  # of a rule about the run: the longest window of its devices, which the run takes
 
     @property
     def noise_share(self) -> float:
@@ -180,6 +181,7 @@ class DeviceBound:
         """Return the device's row of the table `bound`, by the names of its columns."""
         window, bound_ns = self.window, self.bound_ns
         window_ns, step_count = window["window_ns"], window["step_count"] or 0
+        whole_ns = self.longest_ns or window_ns
         claimed_ns = claimed.get("claimed_ns", 0)
         worst_ns = claimed.get("worst_ns")
         return {
@@ -188,9 +190,9 @@ class DeviceBound:
             "launch_link_share": window["launch_link_share"],
             "mode": window["mode"],
             "bound_ns": bound_ns,
-            "bound_share": None if bound_ns is None or not window_ns else bound_ns / window_ns,
+            "bound_share": None if bound_ns is None or not whole_ns else bound_ns / whole_ns,
             "run_ns": self.run_ns,
-            "run_share": None if self.run_ns is None or not window_ns else self.run_ns / window_ns,
+            "run_share": None if self.run_ns is None or not whole_ns else self.run_ns / whole_ns,
             "saving_sum_ns": sum(self.removal.savings.values()),
             "claimed_ns": claimed_ns,
             "claimed_share": claimed_ns / window_ns if window_ns else None,
@@ -251,7 +253,10 @@ def run_bounds(
         asked = [place for place in windows if run_savings.most_alone_ns(place)]
         run_savings.prepare({place: removals[place]} for place in asked)
         alone |= {place: run_savings.saved_ns({place: removals[place]}) for place in asked}
-    return {place: DeviceBound(window, removals[place], alone[place], all_ns) for place, window in windows.items()}
+    return {
+        place: DeviceBound(window, removals[place], alone[place], all_ns, longest_ns)
+        for place, window in windows.items()
+    }
 
 
 def fill_bound(
@@ -307,8 +312,11 @@ def _delays(
     sql = claimed_sql(rule)
     assert sql is not None
     found: dict[Device, set[Delay]] = {place: set() for place in places}
+    known = claim_values(rule, values)
+    # Most rules claim nothing, which is soon known; what led to their rows is then none of the host's time.
+    is_claimed = sandbox.query(con, f"SELECT TRUE FROM ({sql}\n) LIMIT 1", known).rows
     query = read_query("claimed_delays").replace("SELECT NULL /* claimed */", sql)
-    for row in sandbox.query(con, query, claim_values(rule, values)).dicts():
+    for row in sandbox.query(con, query, known).dicts() if is_claimed else ():
         if (row["trace_id"], row["device"]) in found:
             found[row["trace_id"], row["device"]].add((row["cause"], row["op_id"]))
     return {place: frozenset(delays) for place, delays in found.items()}

@@ -8,6 +8,8 @@ from typing import Any
 
 import duckdb
 
+from traceanalyzer.attribution.lead_scan.ranks_apart import NOT_MATCHED
+from traceanalyzer.attribution.vocabulary.buckets import MESSAGE
 from traceanalyzer.diagnosis import LIMIT_REACHED, SEVERITIES
 from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.evaluation.confidence import MEASURED, Confidence, confidence_of
@@ -146,9 +148,14 @@ def evaluate(
 
 
 def _apart(rule: Rule, run: RunPlaces, question: Question) -> Verdict | None:
-    """Return the abstention of a rule about the run where its ranks cannot be compared."""
+    """Return the abstention of a rule about the run where its ranks cannot be compared.
+
+    How long stages of a pipeline compute and wait is known without the pairs of sends and receives.
+    """
     why = None if question.run_savings is None or rule.scope != RUN else question.run_savings.abstains
     if why is None or not run.devices:
+        return None
+    if why == NOT_MATCHED and rule.says_its_bound and rule.claims.causes == (MESSAGE,):
         return None
     reason, _, detail = why.partition(": ")
     return Verdict(rule, Place(), ABSTAINED, reason, detail, _UNLOCKS.get(reason))

@@ -11,9 +11,9 @@ CREATE TABLE bound (
     launch_link_share DOUBLE,        -- share of compute time whose launch is in the trace
     mode          VARCHAR,           -- training, inference or unknown
     bound_ns      BIGINT,            -- what the window loses at most: the lead scan with the claims removed and the operations shortened. With `scope: run`, what the run loses if the fix is made on this device alone. NULL: bounds cannot be trusted here
-    bound_share   DOUBLE,            -- bound_ns as a share of the window
+    bound_share   DOUBLE,            -- bound_ns as a share of the window; with `scope: run`, of the longest window
     run_ns        BIGINT,            -- with `scope: run`: what the run loses if the fix is made on every device; else NULL
-    run_share     DOUBLE,            -- run_ns as a share of the window
+    run_share     DOUBLE,            -- run_ns as a share of the longest window
     saving_sum_ns BIGINT,            -- plain sum of `op_saving`; bound_ns is the part of it that shortens the window
     claimed_ns    BIGINT,            -- time that the claims select, before findings share it out
     claimed_share DOUBLE,            -- claimed_ns as a share of the window

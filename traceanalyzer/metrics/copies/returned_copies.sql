@@ -1,0 +1,47 @@
+-- One row per device with steps: how much of what is copied to the device in the steps of the analysis window was
+-- copied to the host before, in the same step.
+--
+-- The n-th copy of a size to the device returns data where n copies of this size went to the host before it, in the same
+-- step. Activations that are offloaded go and come back within a step. Offloaded weights come before their gradients go,
+-- so they do not count. Copies below 1 MiB are left out.
+--
+-- columns:
+--   trace           VARCHAR  name of the trace
+--   rank            INTEGER  rank in the job
+--   device          INTEGER  device
+--   trace_id        INTEGER  traces.trace_id
+--   copied_bytes    HUGEINT  bytes copied to the device
+--   returned_bytes  HUGEINT  part of them that was copied to the host before
+WITH copies AS (
+    SELECT
+        ops.trace_id,
+        ops.device,
+        ops.copy_kind,
+        ops.size_bytes,
+        row_number() OVER (
+            PARTITION BY ops.trace_id, ops.device, steps.step, ops.size_bytes, ops.copy_kind
+            ORDER BY ops.start_ns, ops.op_id
+        ) AS nth,
+        count(*) FILTER (WHERE ops.copy_kind = 'DtoH') OVER (
+            PARTITION BY ops.trace_id, ops.device, steps.step, ops.size_bytes
+            ORDER BY ops.start_ns, ops.op_id
+        ) AS down_count
+    FROM attribution.steps AS steps
+    JOIN gpu_ops AS ops
+      ON ops.trace_id = steps.trace_id
+     AND ops.device = steps.device
+     AND ops.start_ns >= steps.start_ns
+     AND ops.start_ns < steps.end_ns
+    WHERE steps.kept AND ops.copy_kind IN ('DtoH', 'HtoD') AND ops.size_bytes >= 1048576
+)
+SELECT
+    traces.trace,
+    traces.rank,
+    copies.device,
+    copies.trace_id,
+    coalesce(sum(copies.size_bytes) FILTER (WHERE copies.copy_kind = 'HtoD'), 0) AS copied_bytes,
+    coalesce(sum(copies.size_bytes) FILTER (WHERE copies.copy_kind = 'HtoD' AND copies.nth <= copies.down_count), 0) AS returned_bytes
+FROM copies
+JOIN traces USING (trace_id)
+GROUP BY traces.trace, traces.rank, copies.device, copies.trace_id
+ORDER BY copies.trace_id, copies.device
