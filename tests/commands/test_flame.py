@@ -43,6 +43,19 @@ def test_frames_that_only_lead_to_the_next_are_one_line_with_it() -> None:
     ]
 
 
+def test_more_rows_show_what_is_beside_a_frame_that_holds_nearly_all() -> None:
+    nearly = tree_of([("main;replay;copy", 996), ("main;replay;launch", 3), ("main;log", 1)])
+    assert [row.frame.name for row in largest_rows(nearly, 1)] == ["copy"]
+    rows = largest_rows(nearly, 10)
+    assert [(row.depth, row.frame.name) for row in rows] == [
+        (0, "main"),
+        (1, "replay"),
+        (2, "copy"),
+        (2, "launch"),
+        (1, "log"),
+    ]
+
+
 def test_equal_layers_and_steps_are_put_together() -> None:
     numbered = [("ProfilerStep#3;nn.Module: Linear_7;k_2", 4), ("ProfilerStep#12;nn.Module: Linear_11;k_2", 3)]
     assert put_together(numbered) == [("ProfilerStep;nn.Module: Linear;k_2", 7)]
@@ -94,7 +107,9 @@ def test_every_file_holds_the_time_of_the_metric(
     asked = ["flame", str(root / SAMPLE), "--store", str(store), "-q", "--of", "idle"]
     assert main(asked) == 0
     screen = capsys.readouterr().out
-    assert "flame of idle · 170.9 ms" in screen and "169.5 ms  99.1 %   169.5 ms  ProfilerStep › … › " in screen
+    assert (
+        "flame of idle · 170.9 ms" in screen and "169.5 ms  99.1 %   169.5 ms  · train.py(24): train › … › " in screen
+    )
     names = ("x.folded", "x.speedscope.json", "x.svg", "x.md")
     for name in names:
         assert main([*asked, "-o", str(tmp_path / name)]) == 0

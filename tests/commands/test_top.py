@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
@@ -9,10 +10,11 @@ import duckdb
 import pytest
 from text_tables import ask, connect
 
-from traceanalyzer.answers.top import QUESTIONS, top
+from traceanalyzer.answers.top import QUESTIONS, TopAnswer, top
 from traceanalyzer.cli import main
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.query import engine
+from traceanalyzer.report.renderers import terminal
 from traceanalyzer.report.screens.top import sections
 from traceanalyzer.simulator import simulate_job
 
@@ -199,8 +201,140 @@ def test_what_is_not_known_by_step_covers_all_that_was_recorded() -> None:
     assert "all that was recorded" in str(sections(answer, "run"))
 
 
+def _with_metric(name: str, rows: str) -> duckdb.DuckDBPyConnection:
+    """Return a connection whose metric `name` is this query; what else `top` reads is there, and of rank 0."""
+    con = duckdb.connect()
+    con.execute("CREATE SCHEMA canonical; CREATE TABLE canonical.traces AS SELECT 0 AS trace_id, 0 AS rank")
+    con.execute("CREATE SCHEMA attribution; CREATE TABLE attribution.steps (step INTEGER)")
+    con.execute(f"CREATE VIEW {name} AS {rows}")
+    return con
+
+
+def _screen(answer: TopAnswer) -> str:
+    """Return the screen in which each cell is in quotes."""
+    return " ".join(str(block) for section in sections(answer, "run") for block in section.blocks)
+
+
 def test_iterations_have_no_shares_of_medians() -> None:
-    assert not QUESTIONS["iterations"].has_shares
+    slices = """
+    slice_id  start_ns  dur_ns  category    name
+    1         0         50      annotation  execute_2_context_0(sq0sk0sqsq0sqsk0)_generation_2(sq2sk40sqsq2sqsk40)
+    2         10        5       runtime     cudaLaunchKernel
+    """
+    ops = """
+    op_id  kind    start_ns  dur_ns  launch_id
+    10     kernel  20        30      2
+    """
+    answer = top(connect("FROM inference_summary", host_slices=slices, gpu_ops=ops), "iterations")
+    page = io.StringIO()
+    terminal.render(sections(answer, "run"), page)
+    _, head, row, *rest = (line for line in page.getvalue().splitlines() if line)
+    assert " ".join(head.split()) == "median count tokens 95 % 99 % busy gaps tok/s rank device kind"
+    assert " ".join(row.split()) == "30 ns 1 2 30 ns 30 ns 100.0 % 0 ns 66,666,667 0 0 decode"
+    assert "share" not in " ".join(rest).lower()
+
+
+#  0                                              100
+#  [train.py(7): step -------------------------------)
+#    [nn.Module: Linear_0 1 ------------------- 95)
+#     [torch/nn/modules/module.py: _call_impl 2 - 94)
+#       [linear.py(9): forward 4 -------------- 90)
+#         [<built-in linear> 10 ------------- 80)
+#           [aten::linear 12 -------------- 70)
+#             [cudaLaunchKernel 20 - 30)                [cudaLaunchKernel 96 - 98)
+STACK = """
+slice_id  parent_id  depth  stack_id  start_ns  dur_ns  category  name
+1         -          0      1         0         100     python    train.py(7): step
+2         1          1      2         1         94      python    nn.Module: Linear_0
+3         2          2      3         2         92      python    torch/nn/modules/module.py(1): _call_impl
+4         3          3      4         4         86      python    torch/nn/modules/linear.py(9): forward
+5         4          4      5         10        70      python    <built-in function linear>
+6         5          5      6         12        58      cpu_op    aten::linear
+7         6          6      7         20        10      runtime   cudaLaunchKernel
+8         1          1      8         96        2       runtime   cudaLaunchKernel
+"""
+LAUNCHED = """
+op_id  kind    start_ns  dur_ns  launch_id
+10     kernel  200       30      7
+11     kernel  240       5       8
+"""
+
+
+def test_what_happens_in_built_in_functions_belongs_to_the_line_that_calls_them() -> None:
+    con = connect("FROM python_lines", host_slices=STACK, gpu_ops=LAUNCHED)
+    assert ask(con, "SELECT name, call_count, host_self_ns, device_ns FROM python_lines ORDER BY name") == [
+        ("torch/nn/modules/linear.py(9): forward", 1, 86, 30),
+        ("train.py(7): step", 1, 14, 5),
+    ]
+
+
+def test_a_question_without_any_value_says_why_and_shows_no_table() -> None:
+    lines = """
+    slice_id  thread_id  start_ns  dur_ns  category  name           op_id  stack_id
+    1         0          0         30      python    a.py(1): main  -      1
+    """
+    idle = _screen(top(connect("FROM python_lines", host_slices=lines, gpu_ops=OPS), "lines", "idle"))
+    assert "idle of all 1 lines is 0. Time:" in idle
+    assert "Table(" not in idle
+    operators = connect("FROM operator_efficiency", host_slices=NESTED, gpu_ops=NESTED_OPS)
+    for by in ("headroom", "flops"):
+        unknown = _screen(top(operators, "operators", by))
+        assert f"{by} of all 1 operators is unknown. Operations are known of operators with a model" in unknown
+        assert "Table(" not in unknown
+    assert "profile_memory=True of torch.profiler.profile" in _screen(top(operators, "operators", "memory"))
+
+
+def test_a_roof_without_peaks_says_how_to_name_the_device() -> None:
+    rows = """
+        SELECT 0 AS rank, 'aten::mm' AS operator, '[[1,1],[1,1]]' AS input_shapes, NULL AS limited_by, 1 AS call_count,
+            10 AS dur_ns, NULL AS headroom_ns, NULL AS floor_ns, 2 AS flops
+    """
+    con = _with_metric("operator_efficiency", rows)
+    assert "The peaks of the device are not known: --device NAME" in _screen(top(con, "operators", "headroom"))
+    assert "Not recorded, or not known: headroom, of roof and limited by." in _screen(top(con, "operators", "flops"))
+
+
+def test_columns_without_a_value_are_named_below_the_table() -> None:
+    copies = """
+    op_id  kind    stream  start_ns  dur_ns  size_bytes  name
+    1      memset  7       0         10      -           Memset (Device)
+    """
+    screen = _screen(top(connect(gpu_ops=copies), "copies"))
+    assert "'bytes'" not in screen
+    assert "Not recorded, or not known: bytes and bandwidth." in screen
+
+
+def test_shares_of_headroom_are_of_what_is_above_roofs() -> None:
+    con = _with_metric(
+        "operator_efficiency",
+        """
+        SELECT 0 AS rank, name AS operator, '[[1]]' AS input_shapes, limited_by, 1 AS call_count, dur_ns, headroom_ns,
+            dur_ns - headroom_ns AS floor_ns, flops
+        FROM (
+            VALUES ('a', 30, 40, 'launch', 5), ('b', 10, 30, 'memory below', 0), ('c', -20, 10, 'compute', 9000)
+        ) AS t (name, headroom_ns, dur_ns, limited_by, flops)
+        """,
+    )
+    screen = _screen(top(con, "operators", "headroom"))
+    assert "('30 ns', '75.0 %', '40 ns', '1', '25.0 %', '0.0', 'host launches', 'a', '[[1]]')" in screen
+    assert "('10 ns', '25.0 %', '30 ns', '1', '66.7 %', '–', 'far below memory', 'b', '[[1]]')" in screen
+    assert "('-20 ns', '–', '10 ns', '1', '300.0 %', '0.9', 'compute', 'c', '[[1]]')" in screen
+
+
+def test_modules_show_recomputed_time_and_no_operations_of_unmodelled_work() -> None:
+    con = _with_metric(
+        "modules",
+        """
+        SELECT 0 AS rank, path, 1 AS call_count, 0 AS forward_ns, 0 AS backward_ns, recomputed_ns, 9 AS host_sum_ns,
+            flops, modelled_ns
+        FROM (VALUES ('Known', 40, 5, 20), ('Unknown', 30, 5, 14)) AS t (path, recomputed_ns, flops, modelled_ns)
+        """,
+    )
+    con.execute("CREATE TABLE canonical.gpu_ops AS SELECT 0 AS trace_id, 100 AS dur_ns")
+    screen = _screen(top(con, "modules"))
+    assert "'operations', 'forward', 'backward', 'recomputed'" in screen
+    assert "('40 ns', '40.0 %', '1', '5 FLOP', '0 ns', '0 ns', '40 ns', '9 ns', 'Known')" in screen
+    assert "('30 ns', '30.0 %', '1', '–', '0 ns', '0 ns', '30 ns', '9 ns', 'Unknown')" in screen
 
 
 def test_rates_are_in_powers_of_ten_as_on_data_sheets() -> None:
@@ -226,4 +360,7 @@ def test_the_screen_and_the_json_hold_the_same_rows(
 @pytest.mark.check
 def test_a_run_without_any_says_so(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["top", "collectives", str(root / SAMPLE), "--store", str(tmp_path)]) == 0
-    assert "no collectives there. No kernel of NCCL" in capsys.readouterr().out
+    screen = " ".join(capsys.readouterr().out.split())
+    assert "no collectives there. No kernel of NCCL" in screen
+    # FlashInfer, symmetric memory and the like are no collectives, and were nowhere.
+    assert "exchange data without such a library are of the class comm in `top kernels`" in screen

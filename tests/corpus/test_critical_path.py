@@ -222,3 +222,9 @@ def test_a_path_is_exported_as_a_table_and_as_a_track(
     events = json.loads((tmp_path / "path.json").read_text())["traceEvents"]
     critical = [event for event in events if event.get("args", {}).get("critical") == 1]
     assert sum(event["args"]["weight_ns"] for event in critical) == numbers["length_ns"]
+    boxes = {(event["tid"], event["ts"]): event["args"]["kind"] for event in critical}
+    arrows = [event for event in events if event.get("cat") == "traceanalyzer" and event["ph"] in "sf"]
+    ends = [boxes[event["tid"], event["ts"]] for event in arrows]
+    # The launch of the last kernel is on the path, and nothing that the host does after it.
+    assert list(zip(ends[::2], ends[1::2], strict=True))[-1] == ("launch", "device")
+    assert all(arrow["ts"] <= other["ts"] for arrow, other in zip(arrows[::2], arrows[1::2], strict=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from tiers import needed
 import traceanalyzer
 from traceanalyzer.cli import main
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.hta import critical_path
 from traceanalyzer.hta.crosscheck import DEVIATIONS, Comparison, crosscheck
 from traceanalyzer.hta.crosscheck.hta_numbers import hta_numbers
 
@@ -127,6 +128,44 @@ def test_a_trace_that_hta_cannot_read_keeps_our_numbers(check: Check) -> None:
     assert found.ours == pytest.approx(12549.032)
     assert (found.theirs, found.agreement) == (None, "missing")
     assert found.why.startswith("HTA fails on it: ")
+
+
+# Numbers of docs/parity.md, by their names in the comparison.
+PARITY = {
+    "copies and memsets": "copies and memsets",
+    "communication that overlaps compute": "overlap",
+    "sum of compute kernels": "compute kernels",
+    "host to device": "bandwidth HtoD",
+    "device to device": "bandwidth DtoD",
+}
+
+
+def parity_rows(root: Path) -> Iterator[tuple[str, ...]]:
+    """Return the rows of the table of HTA, whose empty cells are those above."""
+    page = (root / "docs" / "parity.md").read_text(encoding="utf-8")
+    above = ["", ""]
+    for line in page.partition("| what HTA does | trace | number |")[2].partition("\n\n")[0].splitlines()[2:]:
+        what, trace, *rest = (cell.strip() for cell in line.strip("|").split("|"))
+        above = [what or above[0], trace or above[1]]
+        yield (*above, *rest)
+
+
+def test_the_page_of_differences_has_the_computed_numbers(check: Check, root: Path) -> None:
+    compared_count = 0
+    for what, trace, number, *shown in parity_rows(root):
+        # Made-up traces, samples and what HTA does by default have tests of their own.
+        if not trace.startswith("`") or what.startswith(("leaves out", "looks for", "fails")):
+            continue
+        found = check(f"{trace.strip('`')}.json.gz")[PARITY.get(number, number)]
+        page = [float(cell.split()[0].replace(",", "")) for cell in shown]
+        places = [len(cell.split()[0].partition(".")[2]) for cell in shown]
+        values = (found.ours, found.theirs)
+        assert page == [round(value or 0, digits) for value, digits in zip(values, places, strict=True)], (
+            trace,
+            number,
+        )
+        compared_count += 1
+    assert compared_count >= 20
 
 
 def test_hta_leaves_out_the_last_step_unless_told_otherwise(hta: None, corpus: Path, tmp_path: Path) -> None:
@@ -276,3 +315,49 @@ def test_idle_time_of_streams_by_htas_definition_equals_htas(
     assert found == {
         (row.stream, row.idle_category): row.idle_time for row in theirs.itertuples() if row.stream in ours
     }
+
+
+@pytest.mark.filterwarnings("ignore")  # of pandas about HTA
+@pytest.mark.parametrize(
+    ("trace", "annotation", "length_us", "released_us"),
+    [
+        (TIES, "", 1178, 1178),
+        ("two_ranks_2023/rank-1.json.gz", "ProfilerStep", 304041, 272736),
+        (NANOSECONDS, "ProfilerStep", 191994.468, 101892.386),
+    ],
+)
+def test_the_critical_path_of_the_released_hta_is_ours_without_what_came_later(
+    hta: None,
+    corpus: Path,
+    store_of: Callable[[Path], Path],
+    monkeypatch: pytest.MonkeyPatch,
+    trace: str,
+    annotation: str,
+    length_us: float,
+    released_us: float,
+) -> None:
+    from hta.trace_analysis import TraceAnalysis
+
+    networkx, pandas = pytest.importorskip("networkx"), pytest.importorskip("pandas")
+
+    drop = pandas.DataFrame.drop
+
+    def drop_as_before(frame: Any, *labels: Any, axis: int = 0, **by: Any) -> Any:
+        return drop(frame, *labels, axis=axis, **by) if labels else drop(frame, **by)
+
+    # HTA 0.5.0 names an axis and columns, which pandas 3 refuses.
+    monkeypatch.setattr(pandas.DataFrame, "drop", drop_as_before)
+    monkeypatch.setenv("HTA_DISABLE_NS_ROUNDING", "1")
+    path = corpus / "kineto" / trace
+    analysis = TraceAnalysis(trace_files={0: str(path)}, trace_dir="")
+    graph, has_path = analysis.critical_path_analysis(rank=0, annotation=annotation, instance_id=0)
+    assert has_path
+    assert networkx.dag_longest_path_length(graph) == pytest.approx(released_us, abs=0.1)
+    with traceanalyzer.open(path, store=store_of(path)) as run:
+        assert critical_path.critical_path(run.connection, 0, annotation).length_ns == length_us * 1000
+        # The lock of the runtime, one chain of forward and backward, and the longest gap are of f4d0062.
+        monkeypatch.setattr(critical_path.path, "add_lock_edges", lambda graph: None)
+        monkeypatch.setattr(critical_path.host_edges, "_share_lock", lambda *events: False)
+        monkeypatch.setattr(critical_path.records, "_merged_threads", lambda *window: {})
+        monkeypatch.setattr(critical_path.device_edges, "MOST_GAP_NS", 2**62)
+        assert critical_path.critical_path(run.connection, 0, annotation).length_ns == released_us * 1000

@@ -45,6 +45,18 @@ def inferring_with_tensorrt() -> CudaProgram:
     return program
 
 
+def converting_with_tensorrt() -> CudaProgram:
+    """An engine of INT8 whose layers want other types than their neighbours: each convolution is converted for."""
+    program = CudaProgram(A100)
+    for _ in range(30):
+        program.copy("HtoD", 2_400_000, 240)
+        for _ in range(50):
+            program.launch("void genericReformat::copyPackedKernel<float, signed char, true, true>(int)", 14, 300, 256)
+            program.launch("sm80_xmma_fprop_implicit_gemm_interleaved_i8i8_i8i32_f32_kernel_trt", 16, 300, 256)
+        program.copy("DtoH", 4_000, 2)
+    return program
+
+
 # The programs of one file, the rule that must lead, what it must say, and what it must not.
 CASES: dict[str, Callable[[], Case]] = {
     "conjugate gradients": lambda: (
@@ -54,6 +66,7 @@ CASES: dict[str, Callable[[], Case]] = {
         "cudaStreamWaitEvent",
     ),
     "TensorRT": lambda: ((inferring_with_tensorrt(),), "host-stalls", "std::async", "torch"),
+    "types of TensorRT": lambda: ((converting_with_tensorrt(),), "d2d-copies-excess", "trtexec", "std::swap"),
 }
 # What no finding of a program may be.
 NEVER = {"TensorRT": "fp64-kernels"}

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import io
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from traceanalyzer.cli import main
 from traceanalyzer.report import formats
 from traceanalyzer.report.inventory import Inventory
 from traceanalyzer.report.screens import info
@@ -60,3 +63,19 @@ def test_a_place_in_the_file_is_told_instead_of_an_example() -> None:
     text = defects({**CUT, "trace": "a"})
     assert "bad-number ×7, first at byte 4,711" in text
     assert "1e999" not in text
+
+
+@pytest.mark.parametrize("operators", [[], [{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 1, "dur": 5}]])
+def test_a_trace_of_gpu_activity_alone_is_told_what_records_operators(
+    operators: list[dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    launch = {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": 2, "dur": 2}
+    kernel = {"ph": "X", "cat": "kernel", "name": "gemm", "ts": 9, "dur": 5}
+    host = [{**event, "pid": 1, "tid": 1, "args": {"correlation": 7}} for event in (*operators, launch)]
+    gpu = {**kernel, "pid": 0, "tid": 7, "args": {"device": 0, "stream": 7, "correlation": 7}}
+    properties = [{"id": 0, "name": "NVIDIA H100 80GB HBM3"}]
+    document = {"schemaVersion": 1, "deviceProperties": properties, "traceEvents": [*host, gpu]}
+    (tmp_path / "trace.json").write_text(json.dumps(document), encoding="utf-8")
+    assert main(["info", str(tmp_path / "trace.json"), "-q"]) == 0
+    hint = "operators: profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
+    assert (hint in " ".join(capsys.readouterr().out.split())) == (not operators)

@@ -27,7 +27,7 @@ from traceanalyzer.report import formats
 from traceanalyzer.report.diagnosis_blocks.findings import other_place_words
 from traceanalyzer.report.diagnosis_blocks.kernels import classes_words
 from traceanalyzer.report.diagnosis_blocks.ledgers import alike
-from traceanalyzer.report.renderers.page import aligned
+from traceanalyzer.report.renderers.page import Page, aligned
 from traceanalyzer.report.verdict import judge
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -394,6 +394,28 @@ def test_processes_of_one_export_stay_apart_in_a_narrow_table() -> None:
     assert aligned(("trace", "rank"), cells, room=20)[1:] == ["…sqlite#pid144  1", "…sqlite#pid145  1"]
 
 
+def test_words_give_way_before_numbers() -> None:
+    columns, right = ("time", "operations", "kind", "operator"), frozenset({0, 1})
+    lines = aligned(columns, [("287.4 µs", "118 GFLOP", "launches", "aten::addmm")], room=35, right=right)
+    assert lines[1] == "287.4 µs  118 GFLOP  launc…  aten:…"
+    lines = aligned(columns, [("287.4 µs", "118 G", "kind", "aten")], room=28, right=right)
+    assert lines == ["    time  opera…  kind  opera…", "287.4 µs   118 G  kind  aten"]
+
+
+def test_words_that_numbers_leave_no_room_go_below_their_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    stream = io.StringIO()
+    columns = ("operations", "share", "time", "calls", "headroom", "limited by", "operator")
+    row = ("118 GFLOP", "50.0 %", "287.4 µs", "1,036", "235.0 µs", "host launches", "aten::addmm")
+    Page(stream).table(columns, [row], right=frozenset(range(5)))
+    assert [line.rstrip() for line in stream.getvalue().splitlines()] == [
+        "operations   share      time  calls  headroom",
+        "  limited by · operator",
+        " 118 GFLOP  50.0 %  287.4 µs  1,036  235.0 µs",
+        "  host launches · aten::addmm",
+    ]
+
+
 def test_verdict_without_findings_names_what_takes_most() -> None:
     text = " ".join(report(sick(findings=(), plans=())).split())
     assert "no rule explains the rest, mostly “CPU-bound: Python” (7.1 %)." in text
@@ -402,6 +424,13 @@ def test_verdict_without_findings_names_what_takes_most() -> None:
 def test_verdict_without_findings_names_work_of_before_the_recording() -> None:
     text = " ".join(report(sick(findings=(), plans=(), not_explained=(("edge.queued_before_trace", 800_000),))).split())
     assert "; in the rest the recorded work waits for work that was launched before the recording began." in text
+
+
+def test_verdict_without_launches_says_that_the_cause_is_unknown() -> None:
+    without = sick(findings=(), plans=(), not_explained=(("edge.no_launch", 800_000),))
+    text = " ".join(report(without).split())
+    assert "; the cause of the rest is unknown: the calls that launched the GPU's work were not recorded." in text
+    assert "no rule explains" not in text
 
 
 def test_unexplained_shares_read_as_in_the_ledger() -> None:

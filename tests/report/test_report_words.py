@@ -135,6 +135,8 @@ def test_names_that_would_read_the_same_are_cut_where_they_begin_to_differ() -> 
     assert told_apart(names, 12) == ["gemm…128x12…", "gemm…128x25…", "gemm…256x25…", "softmax_ker…", "short"]
     assert told_apart(["same_name_here", "same_name_here"], 8) == ["same_na…", "same_na…"]
     assert told_apart(names, 40) == names
+    # The first name ends where the others go on.
+    assert told_apart(["GptOssForCausalLM", "GptOssForCausalLM/Block"], 16) == ["GptOs…orCausalLM", "GptOs…alLM/Block"]
 
 
 @given(st.lists(st.text("ab<", max_size=30), max_size=6), st.integers(4, 20))

@@ -12,8 +12,9 @@ import duckdb
 from traceanalyzer.answers.top import check_rank
 
 DEFAULT_ROWS = 40
-# A frame that holds this much of the one around it, and all that is shown of it, is put together with it.
-CHAIN_SHARE = 0.99
+# A frame that holds this much of the one around it is put together with it, which hides the small rest: the first share
+# that fills the screen counts.
+CHAIN_SHARES = (0.99, 0.999, 0.9999, 1)
 
 # A frame of a module (nn.Module: Linear_7) or of the profiler's step (ProfilerStep#3).
 _NUMBERED = re.compile(r"(?:(?<=;)|^)(?:(nn\.Module: [^;]*)_\d+|(ProfilerStep)#\d+)(?=;|$)")
@@ -94,6 +95,15 @@ def tree_of(stacks: Sequence[tuple[str, int]]) -> Frame:
 
 def largest_rows(root: Frame, limit: int = DEFAULT_ROWS) -> list[FlameRow]:
     """Return the `limit` largest frames with all frames around them, in the order of a tree."""
+    rows: list[FlameRow] = []
+    for chain_share in CHAIN_SHARES:
+        rows = _largest_rows(root, limit, chain_share)
+        if len(rows) == limit:
+            break
+    return rows
+
+
+def _largest_rows(root: Frame, limit: int, chain_share: float) -> list[FlameRow]:
     waiting: list[tuple[int, int, Frame, tuple[str, ...], int]] = []
     kept: dict[int, list[tuple[Frame, tuple[str, ...], int]]] = {}
     count = 0
@@ -101,7 +111,7 @@ def largest_rows(root: Frame, limit: int = DEFAULT_ROWS) -> list[FlameRow]:
     def offer(parent: Frame, number: int) -> None:
         nonlocal count
         for frame in parent.largest_first():
-            last, around = _end_of_chain(frame)
+            last, around = _end_of_chain(frame, chain_share)
             count += 1
             heapq.heappush(waiting, (-last.value, count, last, around, number))
 
@@ -115,11 +125,11 @@ def largest_rows(root: Frame, limit: int = DEFAULT_ROWS) -> list[FlameRow]:
     return list(_in_order(kept, 0, 0))
 
 
-def _end_of_chain(frame: Frame) -> tuple[Frame, tuple[str, ...]]:
+def _end_of_chain(frame: Frame, chain_share: float) -> tuple[Frame, tuple[str, ...]]:
     around: list[str] = []
     while True:
         largest = max(frame.inside.values(), key=lambda inner: inner.value, default=None)
-        if largest is None or largest.value < CHAIN_SHARE * frame.value:
+        if largest is None or largest.value < chain_share * frame.value:
             return frame, tuple(around)
         around.append(frame.name)
         frame = largest

@@ -29,6 +29,7 @@ class TopQuestion:
     outermost: str | None = None  # condition of the rows that share no GPU time; where the rows are all of it: None
     has_shares: bool = True
     missing: str = ""  # why there may be no rows
+    unknown: str = ""  # why rows may have no value to be ordered by
 
 
 _OPS_OF_RANK = """
@@ -47,9 +48,28 @@ _OPS_OF_STEP = """
       AND CASE WHEN $step IS NULL THEN steps.kept ELSE steps.step = $step END
 """
 _FLOPS = "SELECT sum(flops) FROM operator_costs WHERE ($rank IS NULL OR rank = $rank) AND $step IS NULL"
+_NO_PEAKS = "The peaks of the device are not known: --device NAME says its model where the trace does not."
+_OPERATIONS_OF_MODULES = "Operations: empty where less than half of the time is in operators with a model."
+_NO_OPERATORS = (
+    "PyTorch's profiler records them with ProfilerActivity.CPU, and Nsight Systems does inside "
+    "torch.autograd.profiler.emit_nvtx()."
+)
+_ELSEWHERE = "Kernels that exchange data without such a library are of the class comm in `top kernels`."
+_NO_MODEL = (
+    "Operations are known of operators with a model whose input shapes were recorded: record_shapes=True of "
+    "torch.profiler.profile, or of torch.autograd.profiler.emit_nvtx with Nsight Systems."
+)
 _STACKS = "Python stacks were not recorded: torch.profiler.profile(with_stack=True)"
 
 _CALLS = {"call_count": "sum(call_count)", "sum_ns": "sum(sum_ns)"}
+_PASSES = {
+    "sum_ns": "sum(forward_ns + backward_ns + recomputed_ns)",
+    "forward_ns": "sum(forward_ns)",
+    "backward_ns": "sum(backward_ns)",
+    "recomputed_ns": "nullif(sum(recomputed_ns), 0)",
+}
+# As of utilisation: of a module whose operators mostly have no model, the known operations say little.
+_FLOPS_OF_MOST = "CASE WHEN 2 * sum(modelled_ns) >= sum(forward_ns + backward_ns + recomputed_ns) THEN sum(flops) END"
 _RATE = "sum({rate} * sum_ns) / nullif(sum(sum_ns) FILTER (WHERE {rate} IS NOT NULL), 0)"
 
 QUESTIONS = {
@@ -70,7 +90,7 @@ QUESTIONS = {
         "work inside it.",
         wholes={"time": _OPS_OF_STEP},
         outermost="TRUE",
-        missing="PyTorch's profiler records them, and Nsight Systems does inside torch.autograd.profiler.emit_nvtx().",
+        missing=_NO_OPERATORS,
     ),
     "collectives": TopQuestion(
         "collectives_by_step",
@@ -84,9 +104,9 @@ QUESTIONS = {
         },
         {"time": "sum_ns", "idle": "idle_ns"},
         "Time: with the wait for the last rank, so that the bus bandwidth is a lower bound. Idle: time without compute "
-        "that the ledger charges to the collective.",
+        f"that the ledger charges to the collective. {_ELSEWHERE}",
         wholes={"time": _OPS_OF_STEP},
-        missing="No kernel of NCCL, RCCL or another library of collectives ran.",
+        missing=f"No kernel of NCCL, RCCL or another library of collectives ran. {_ELSEWHERE}",
     ),
     "copies": TopQuestion(
         "copies_by_step",
@@ -107,18 +127,18 @@ QUESTIONS = {
         ("path",),
         {
             "call_count": "sum(call_count)",
-            "sum_ns": "sum(forward_ns + backward_ns + recomputed_ns)",
-            "forward_ns": "sum(forward_ns)",
-            "backward_ns": "sum(backward_ns)",
+            **_PASSES,
             "host_sum_ns": "sum(host_sum_ns)",
-            "flops": "sum(flops)",
+            "flops": _FLOPS_OF_MOST,
         },
         {"time": "sum_ns", "flops": "flops"},
-        "Time: GPU operations of its forward and backward passes, with those of the modules inside.",
+        "Time: GPU operations of its forward and backward passes, with those of the modules inside. "
+        + _OPERATIONS_OF_MODULES,
         has_steps=False,
         wholes={"time": _OPS_OF_RANK, "flops": _FLOPS},
         outermost="NOT contains(path, '/')",
         missing=_STACKS,
+        unknown=_NO_MODEL,
     ),
     "layers": TopQuestion(
         "layers",
@@ -126,15 +146,13 @@ QUESTIONS = {
         {
             "module_count": "max(module_count)",
             "call_count": "sum(call_count)",
-            "sum_ns": "sum(forward_ns + backward_ns + recomputed_ns)",
-            "forward_ns": "sum(forward_ns)",
-            "backward_ns": "sum(backward_ns)",
+            **_PASSES,
             "host_sum_ns": "sum(host_sum_ns)",
-            "flops": "sum(flops)",
+            "flops": _FLOPS_OF_MOST,
         },
         {"time": "sum_ns", "host": "host_sum_ns", "flops": "flops"},
         "Modules of one class at one place are one layer. Time: GPU operations of its forward and backward passes, "
-        "with those of the layers inside.",
+        "with those of the layers inside. " + _OPERATIONS_OF_MODULES,
         has_steps=False,
         wholes={
             "time": _OPS_OF_RANK,
@@ -144,6 +162,7 @@ QUESTIONS = {
         },
         outermost="NOT contains(path, '/')",
         missing=_STACKS,
+        unknown=_NO_MODEL,
     ),
     "lines": TopQuestion(
         "python_lines",
@@ -155,7 +174,8 @@ QUESTIONS = {
             "idle_ns": "sum(idle_ns)",
         },
         {"time": "sum_ns", "host": "host_self_ns", "idle": "idle_ns"},
-        "Time: GPU operations launched in the function. Idle: time that devices waited for it.",
+        "Time: GPU operations launched in the function, or in built-in functions that it calls. Idle: time that "
+        "devices waited for it.",
         has_steps=False,
         wholes={"time": _OPS_OF_RANK},
         outermost="TRUE",
@@ -170,11 +190,13 @@ QUESTIONS = {
             "p50_ns": "max(p50_ns)",
             "p95_ns": "max(p95_ns)",
             "p99_ns": "max(p99_ns)",
+            "busy_share": "max(busy_share)",
             "gap_sum_ns": "sum(gap_sum_ns)",
             "tokens_per_s": "sum(tokens_per_s)",
         },
         {"time": "p50_ns", "idle": "gap_sum_ns"},
-        "One row for each kind of iteration of an inference engine on a device. Idle: gaps before its iterations.",
+        "One row for each kind of iteration of an inference engine on a device. Its time is from the start of the "
+        "first GPU operation to the end of the last; busy: the part of it with one. Idle: gaps before iterations.",
         has_steps=False,
         has_shares=False,
         missing="No annotation of an iteration of vLLM, SGLang or TensorRT-LLM was recorded.",
@@ -188,12 +210,16 @@ _EFFICIENCY = TopQuestion(
         "sum_ns": "sum(dur_ns)",
         "headroom_ns": "sum(headroom_ns)",
         "floor_share": "sum(floor_ns) / nullif(sum(dur_ns) FILTER (WHERE floor_ns IS NOT NULL), 0)",
-        "tflops": "sum(flops) / nullif(sum(dur_ns) FILTER (WHERE flops IS NOT NULL), 0) / 1e3",
+        "tflops": "nullif(sum(flops), 0) / nullif(sum(dur_ns) FILTER (WHERE flops IS NOT NULL), 0) / 1e3",
         "flops": "sum(flops)",
     },
     {"headroom": "headroom_ns", "flops": "flops"},
-    "Headroom: time above the least that the device's data sheet allows for these shapes; empty where unknown.",
+    "Headroom: time above the least that the device's data sheet allows for these shapes; empty where unknown. More "
+    "than the whole roof: an algorithm with fewer operations (Winograd), data in a cache, or another peak, type or "
+    "clock than is assumed; it is not clipped.",
     has_steps=False,
+    missing=f"No operator with a model launched GPU work. {_NO_OPERATORS}",
+    unknown=_NO_MODEL,
 )
 
 _ALLOCATED = TopQuestion(
@@ -205,8 +231,9 @@ _ALLOCATED = TopQuestion(
     "peak.",
     only="place = 'device'",
     has_steps=False,
+    missing="Allocations on devices were not recorded: profile_memory=True of torch.profiler.profile, or "
+    "`nsys profile --cuda-memory-usage=true`.",
 )
-
 
 _COUNTERS = TopQuestion(
     "ncu_join",
@@ -246,9 +273,10 @@ class TopAnswer:
     step: int | None  # None: the analysis window
     rows: tuple[Mapping[str, Any], ...]  # largest first
     row_count: int  # with those that are not among the rows
-    whole_ns: int  # what shares are of: by time that of all GPU operations, else the sum over all rows
+    whole_ns: int  # what shares are of: by time that of all GPU operations, else the sum over all rows above zero
     elsewhere_ns: int  # by time: that of the GPU operations that are in no row, shown or not
     metric: str
+    nothing: str | None = None  # why no row has a value of the order that was asked for
 
     @property
     def left_out_count(self) -> int:
@@ -292,7 +320,7 @@ def top(
         SELECT
             *,
             count(*) OVER () AS row_count,
-            sum({question.by[by]}) OVER () AS all_ns,
+            sum(greatest({question.by[by]}, 0)) OVER () AS all_ns,
             sum({question.by[by]}) FILTER (WHERE {question.outermost or "FALSE"}) OVER () AS covered_ns
         FROM totals
         ORDER BY {question.by[by]} DESC NULLS LAST, {keys}
@@ -308,7 +336,22 @@ def top(
     has_rest = rows and by == "time" and question.outermost
     elsewhere_ns = max(whole_ns - int(rows[0]["covered_ns"] or 0), 0) if has_rest else 0
     shown = tuple({name: _plain(row[name]) for name in (*question.keys, *question.values)} for row in rows)
-    return TopAnswer(what, by, rank, step, shown, row_count, whole_ns, elsewhere_ns, question.metric)
+    nothing = _nothing(question, what, by, shown, row_count)
+    return TopAnswer(what, by, rank, step, shown, row_count, whole_ns, elsewhere_ns, question.metric, nothing)
+
+
+def _nothing(
+    question: TopQuestion, what: str, by: str, rows: tuple[Mapping[str, Any], ...], row_count: int
+) -> str | None:
+    """Say why no row has a value to be ordered by; None where one has. The first row has the largest."""
+    if not rows:
+        return f"no {what} there. {question.missing}".rstrip()
+    largest = rows[0][question.by[by]]
+    if largest is None:
+        has_shapes = any(row.get("input_shapes") for row in rows)
+        because = _NO_PEAKS if by == "headroom" and has_shapes else question.unknown
+        return f"{by} of all {row_count} {what} is unknown. {because}".rstrip()
+    return f"{by} of all {row_count} {what} is 0. {question.meaning}" if largest <= 0 else None
 
 
 def check_rank(con: duckdb.DuckDBPyConnection, rank: int | None) -> None:

@@ -172,8 +172,9 @@ def _add(archive: tarfile.TarFile, name: str, content: io.BytesIO) -> None:
 def critical_path(options: RunOptions, output: Path, ranks: tuple[int, ...], annotation: str, instance: int) -> None:
     """Write the critical path of one rank by HTA's definition, to compare with HTA.
 
-    FILE.csv gets a table of its parts; any other FILE the trace for Perfetto, with the path as a track. The path
-    leaves out the time between top-level operators and in waits. For what limits a run, ask `diagnose`.
+    FILE.csv gets a table of its parts; any other FILE the trace for Perfetto, with the path as a track of
+    the host and one of devices. The path leaves out the time between top-level operators and in waits. For what limits
+    a run, ask `diagnose`.
     """
     from traceanalyzer.exports.critical_path import (
         critical_path_overlay,

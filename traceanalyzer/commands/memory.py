@@ -87,8 +87,7 @@ def _show_snapshot(path: Path) -> None:
             _line("peak", f"{_mib(totals.peak_bytes)} in a history of {totals.entry_count:,} events{late}")
         if totals.unreadable_count:
             _line("left out", f"{totals.unreadable_count:,} sizes that are no numbers, or of no memory")
-        for line, size in list(totals.lines.items())[:_LINES]:
-            _line("", f"{_mib(size)}  {visible(line)}")
+        _list("held by", [(visible(line), size) for line, size in list(totals.lines.items())[:_LINES]])
 
 
 def _show_timeline(path: Path) -> None:
@@ -97,8 +96,16 @@ def _show_timeline(path: Path) -> None:
     totals = timeline_totals(read_exported_timeline(path))
     _line("older", _mib(totals.older_bytes))
     _line("peak", _mib(totals.peak_bytes))
-    for category, size in sorted(zip(CATEGORIES, totals.at_peak, strict=True), key=lambda pair: -pair[1]):
-        _line("", f"{_mib(size)}  {category.replace('_', ' ')}")
+    held = sorted(zip(CATEGORIES, totals.at_peak, strict=True), key=lambda pair: -pair[1])
+    _list("at the peak", [(category.replace("_", " "), size) for category, size in held])
+
+
+def _list(label: str, held: list[tuple[str, int]]) -> None:
+    sizes = [_mib(size) for _, size in held]
+    width = max(map(len, sizes), default=0)
+    for (name, _), size in zip(held, sizes, strict=True):
+        _line(label, f"{size:>{width}}  {name}")
+        label = ""
 
 
 def _line(label: str, text: str) -> None:

@@ -1,31 +1,44 @@
-"""A critical path as a track of a timeline, and as a table."""
+"""A critical path as tracks of a timeline, and as a table."""
 
 from __future__ import annotations
 
 import csv
 import io
+from itertools import pairwise
 from typing import IO
 
-from traceanalyzer.exports.overlay import Overlay, OverlayBox, Track
+from traceanalyzer.exports.overlay import BoxPlace, Overlay, OverlayBox, Track
 from traceanalyzer.hta.critical_path import CriticalPath
 from traceanalyzer.report.words import duration, percent
 
 COLUMNS = ("position", "kind", "from", "from_event_id", "to", "to_event_id", "start_ns", "end_ns", "weight_ns")
 
 
+# Parts on a device; the others begin on the host.
+_OF_DEVICE = frozenset({"device", "kernel_kernel"})
+
+
 def critical_path_overlay(path: CriticalPath) -> Overlay:
-    """Return a track with the parts of a path that last, and its summary as a note."""
-    boxes = tuple(
-        OverlayBox(
-            part.source if part.source == part.target else f"{part.source} → {part.target}",
-            part.start_ns,
-            part.end_ns - part.start_ns,
-            {"critical": 1, "kind": part.kind if part.weight_ns else "left_out", "weight_ns": part.weight_ns},
+    """Return two tracks with the parts of a path that last, arrows between them, and its summary as a note."""
+    boxes: tuple[list[OverlayBox], list[OverlayBox]] = [], []
+    places: list[BoxPlace] = []
+    for part in path.parts:
+        if part.end_ns == part.start_ns:
+            continue
+        track = int(part.kind in _OF_DEVICE)
+        places.append((track, len(boxes[track])))
+        boxes[track].append(
+            OverlayBox(
+                part.source if part.source == part.target else f"{part.source} → {part.target}",
+                part.start_ns,
+                part.end_ns - part.start_ns,
+                {"critical": 1, "kind": part.kind if part.weight_ns else "left_out", "weight_ns": part.weight_ns},
+            )
         )
-        for part in path.parts
-        if part.end_ns > part.start_ns
-    )
-    return Overlay((Track("critical path (HTA)", boxes),), (), (critical_path_words(path),))
+    names = "critical path (HTA), host", "critical path (HTA), device"
+    tracks = tuple(Track(name, tuple(found)) for name, found in zip(names, boxes, strict=True))
+    arrows = tuple(pair for pair in pairwise(places) if pair[0][0] != pair[1][0])
+    return Overlay(tracks, (), (critical_path_words(path),), arrows)
 
 
 def critical_path_words(path: CriticalPath) -> str:

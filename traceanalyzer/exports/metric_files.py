@@ -53,8 +53,7 @@ def export_metrics(
             parts = {name: Path(scratch) / file.name for name, file in files.items()}
 
             def write(connection: duckdb.DuckDBPyConnection, name: str, query: str) -> None:
-                rows = connection.sql(query)
-                wide = [name for name, kind in zip(rows.columns, rows.types, strict=True) if str(kind) in _WIDE]
+                wide = [column.name for column in metrics()[name].columns if column.type in _WIDE]
                 if wide:
                     exact = ", ".join(f'"{name}"::DECIMAL(38, 0) AS "{name}"' for name in wide)
                     query = f"SELECT * REPLACE ({exact}) FROM ({query})"
@@ -105,9 +104,12 @@ def compute_metrics(
                 if name == _ATTRIBUTION:
                     engine.add_attribution(own, attribute())
                     return
-                engine.define_metric(own, name, "TABLE" if name in read else "VIEW", replaced)
+                query = replaced.get(name, metrics()[name].sql)
+                if name in read:
+                    engine.define_metric(own, name, "TABLE", replaced)
+                    query = f"FROM main.{name}"
                 if name in names:
-                    take(own, name, f"FROM main.{name}")
+                    take(own, name, query)
 
         _in_turn(waits_for, compute, pool)
 

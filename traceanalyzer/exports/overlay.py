@@ -56,13 +56,21 @@ class Counter:
     samples: tuple[tuple[int, int], ...]
 
 
+# The number of a track, and the number of one of its boxes.
+BoxPlace = tuple[int, int]
+
+
 @dataclass(frozen=True)
 class Overlay:
-    """The tracks of one trace, and what is wrong with the trace as a whole."""
+    """The tracks of one trace, and what is wrong with the trace as a whole.
+
+    Arrows lead from a box to one that starts later or at the same time.
+    """
 
     tracks: tuple[Track, ...]
     counters: tuple[Counter, ...]
     notes: tuple[str, ...]
+    arrows: tuple[tuple[BoxPlace, BoxPlace], ...] = ()
 
 
 def overlay_of(run: Run, part: TracePart, diagnosis: Diagnosis) -> Overlay:

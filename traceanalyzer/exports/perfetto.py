@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import IO, Any
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.exports.overlay import Overlay
+from traceanalyzer.exports.overlay import BoxPlace, Overlay
 from traceanalyzer.exports.part import TracePart
 from traceanalyzer.ingest.trace_events.losses import Losses
 from traceanalyzer.ingest.trace_events.stream import ByteStream
@@ -40,6 +40,7 @@ _THREADS = """
         coalesce(thread_name, 'thread ' || tid, 'thread')
     FROM threads WHERE trace_id = $trace_id ORDER BY thread_id
 """
+_ARROW = "follows"
 _FOREVER_NS = (-(2**62), 2**62)
 _HOST_PROCESS = 1
 _FIRST_DEVICE_PROCESS = 1000
@@ -170,18 +171,27 @@ def _overlay_events(part: TracePart, overlay: Overlay, times: _Times) -> Iterato
     title = f"traceanalyzer {part.trace.trace if rank is None else f'rank {rank}'}"
     yield _named("process_name", process, 0, name=title)
     yield _named("process_sort_index", process, 0, sort_index=-1_000_000)
+    begins: dict[BoxPlace, str] = {}
     for tid, track in enumerate(overlay.tracks, start=1):
         yield _named("thread_name", process, tid, name=track.name)
         yield _named("thread_sort_index", process, tid, sort_index=tid)
         end_ns = None
-        for box in track.boxes:
+        for number, box in enumerate(track.boxes):
             begin_ns = (box.start_ns - part.base_ns) // times.grid_ns * times.grid_ns
             begin_ns = begin_ns if end_ns is None else max(begin_ns, end_ns)
             end_ns = (box.start_ns + box.dur_ns - part.base_ns) // times.grid_ns * times.grid_ns
             end_ns = max(end_ns, begin_ns + times.grid_ns)
+            begins[tid - 1, number] = times.us(begin_ns)
             yield _slice(
                 box.name, "traceanalyzer", process, tid, times.us(begin_ns), times.us(end_ns - begin_ns), box.args
             )
+    for number, (source, target) in enumerate(overlay.arrows):
+        for phase, (track_number, box_number) in (('"s"', source), ('"f","bp":"e"', target)):
+            at = begins[track_number, box_number]
+            yield (
+                f'{{"ph":{phase},"id":{number},"cat":"traceanalyzer","name":"{_ARROW}","pid":{process},'
+                f'"tid":{track_number + 1},"ts":{at}}}'
+            ).encode()
     for counter in overlay.counters:
         for at_ns, value in counter.samples:
             name, at = _text(counter.name), times.us(at_ns - part.base_ns)

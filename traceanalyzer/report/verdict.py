@@ -21,6 +21,7 @@ LIMITS_TRUST = SEVERITIES.index("warning")
 SMALL_SAVING_SHARE = 0.05
 # Time that no rule explains is named in the headline from this share of the windows on.
 LARGE_REST_SHARE = 0.25
+_NO_LAUNCHES = "the calls that launched the GPU's work were not recorded"
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,8 @@ def judge(diagnosis: Diagnosis) -> RunVerdict:
     if _most_unexplained(diagnosis)[0] == "edge.queued_before_trace":
         earlier = "the recorded work waits for work that was launched before the recording began"
         return RunVerdict("unexplained", f"{compute}; in the rest {earlier}.")
+    if _most_unexplained(diagnosis)[0] == "edge.no_launch":
+        return RunVerdict("unexplained", f"{compute}; the cause of the rest is unknown: {_NO_LAUNCHES}.")
     return RunVerdict("unexplained", f"{compute}; no rule explains the rest{_mostly(diagnosis)}.")
 
 
@@ -229,6 +232,8 @@ def _rest_sentence(diagnosis: Diagnosis, than_share: float) -> str:
     rest_ns = sum(ns for _, ns in diagnosis.not_explained)
     if not window_ns or rest_ns <= than_share * window_ns:
         return ""
+    if _most_unexplained(diagnosis)[0] == "edge.no_launch":
+        return f" The cause of {percent(rest_ns / window_ns)} is unknown: {_NO_LAUNCHES}."
     return f" No rule explains {percent(rest_ns / window_ns)}{_mostly(diagnosis)}."
 
 

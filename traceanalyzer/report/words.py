@@ -47,6 +47,13 @@ BUCKET_WORDS = {
     "edge.tail": "tail",
 }
 
+# What limits a call (operator_floors); the roofs that it comes close to have their own names.
+_LIMIT_WORDS = {
+    "launch": "host launches",
+    "latency": "short kernels",
+    "compute below": "far below compute",
+    "memory below": "far below memory",
+}
 
 # What a column named after a binary unit counts in bytes.
 BINARY_UNITS = {"kib": 2**10, "mib": 2**20, "gib": 2**30}
@@ -58,7 +65,8 @@ _RETURN_TYPE = re.compile(r"^(?:void|std::enable_if<.*?>::type) ")
 # nsys writes template arguments as `(int)128, void f<…>`.
 _CAST = re.compile(r"\((?:unsigned |long )*(?:int|long|short|char|bool)\)(?=-?\d)|(?<=[<, ])void (?=\w)")
 _BUCKET_ID = re.compile(r"\b(?:host|dev|edge)\.\w+")
-_NAMESPACE = re.compile(r"(?:\(anonymous namespace\)|\b\w+)::")
+_NAMESPACE = re.compile(r"(?:\(anonymous namespace\)|<unnamed>|\b\w+)::")  # nsys writes <unnamed>
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+(?=>$)")  # Python's built-in methods: of the object of one of the calls
 _ENDINGS = re.compile(r"(?:\.pt\.trace|\.trace)?\.(?:json|sqlite|nsys-rep)(?:\.gz)?$")
 
 
@@ -192,8 +200,8 @@ def value_words(column: str, value: Any) -> str:
 
 
 def name_words(name: str) -> str:
-    """Say a name without versions of calls, mangling, and the namespaces and casts of long names in C++."""
-    name = readable(name)
+    """Say a name without versions of calls, addresses, mangling, and the namespaces and casts of long names in C++."""
+    name = _ADDRESS.sub("", readable(name))
     if len(name) <= LONG_NAME or "<" not in name:
         return _CALL_VERSION.sub("", name)
     return _CAST.sub("", _NAMESPACE.sub("", _RETURN_TYPE.sub("", name)))
@@ -211,7 +219,9 @@ def told_apart(names: Sequence[str], longest: int) -> list[str]:
         head = longest // 3
         for at, name in enumerate(names):
             if len(name) > longest and shown[at] in shared:
-                shown[at] = _cut(f"{name[:head]}…{name[max(shared[shown[at]], head + 1) :]}", longest)
+                differs = max(shared[shown[at]], head + 1)
+                rest = min(differs, len(name) - (longest - head - 1))  # what is short gets letters before it
+                shown[at] = _cut(f"{name[:head]}…{name[rest:]}", longest)
     return shown
 
 
@@ -222,6 +232,11 @@ def _shared_letters(names: Sequence[str]) -> int:
 
 def _cut(name: str, longest: int) -> str:
     return name if len(name) <= longest else f"{name[: longest - 1]}…"
+
+
+def limit_words(limit: str) -> str:
+    """Say what limits an operator, as operator_floors names it."""
+    return _LIMIT_WORDS.get(limit, limit)
 
 
 def column_words(column: str) -> str:

@@ -85,10 +85,13 @@ class Answers:
         step: int | None = None,
         limit: int = 20,
     ) -> str:
-        """Return the largest `kernels`, `operators`, `collectives` or `copies` of a run as JSON, times in ns.
+        """Return the largest rows of a run as JSON, times in ns.
 
-        `by` is `time`, `idle`, or for operators `host`. Without `step`, rows are of the whole analysis window. By time,
-        `whole_ns` is that of all GPU operations there, and `elsewhere_ns` that of those which are in no row.
+        `what` is `kernels`, `operators`, `modules`, `layers`, `lines`, `collectives`, `copies` or `iterations`. `by` is
+        `time`; `idle` (but for modules and layers); `host` (operators, layers, lines); `flops` (operators, modules,
+        layers); `headroom` (operators; kernels with counters); or `memory` (operators). `nothing` says why no row has a
+        value. Without `step`, rows are of the whole analysis window. By time, `whole_ns` is that of all GPU operations
+        there, and `elsewhere_ns` that of those which are in no row.
         """
         from traceanalyzer.answers.top import QUESTIONS, top
         from traceanalyzer.report.screens.top import document

@@ -29,6 +29,49 @@ def test_a_device_has_the_rates_of_its_model(name: str, sm_count: int, half_tflo
     assert ask(con, "SELECT half_tflops FROM device_peaks") == [(half_tflops,)]
 
 
+# Highest boost clocks in MHz: laptop parts have 128 cores an SM, a multiply-add each in a cycle.
+LAPTOPS = {
+    "RTX 3050": 1740,
+    "RTX 3050 Ti": 1695,
+    "RTX 3060": 1703,
+    "RTX 3070": 1620,
+    "RTX 3070 Ti": 1485,
+    "RTX 3080": 1710,
+    "RTX 3080 Ti": 1590,
+    "RTX 4050": 2370,
+    "RTX 4060": 2370,
+    "RTX 4070": 2175,
+    "RTX 4080": 2280,
+    "RTX 4090": 2040,
+}
+
+
+def test_rates_of_laptop_parts_are_their_cores_at_the_highest_clock() -> None:
+    rows = ask(
+        connect("FROM hardware_peaks"),
+        "SELECT pattern, sm_count, fp32_tflops, half_tflops FROM hardware_peaks WHERE is_laptop(pattern)",
+    )
+    rates = {pattern.removesuffix(" Laptop"): (sm_count, *tflops) for pattern, sm_count, *tflops in rows}
+    assert rates.keys() == LAPTOPS.keys()
+    for name, (sm_count, fp32_tflops, half_tflops) in rates.items():
+        assert fp32_tflops == pytest.approx(sm_count * 128 * 2 * LAPTOPS[name] / 1e6, abs=0.06)
+        assert half_tflops == pytest.approx(2 * fp32_tflops)
+
+
+# Of a core in a cycle: 8 vector engines of 16 lanes, a multiply-add each; matrix engines do 8 times as much of TF32 and
+# 16 times as much of BF16. The 1550 has two dies of 64 cores, and each is a device.
+@pytest.mark.parametrize(("name", "core_count", "clock_mhz"), [("1550", 64, 1600), ("1100", 56, 1550)])
+def test_rates_of_intels_parts_are_their_cores_at_the_highest_clock(name: str, core_count: int, clock_mhz: int) -> None:
+    con = connect("FROM hardware_peaks JOIN hardware_details USING (pattern)")
+    (rates,) = ask(
+        con,
+        "SELECT fp32_tflops, fp64_tflops, tf32_tflops, half_tflops FROM hardware_peaks "
+        f"JOIN hardware_details USING (pattern) WHERE pattern LIKE '%Max {name}'",
+    )
+    vector_tflops = core_count * 8 * 16 * 2 * clock_mhz / 1e6
+    assert rates == pytest.approx((vector_tflops, vector_tflops, 8 * vector_tflops, 16 * vector_tflops), rel=1e-3)
+
+
 @pytest.mark.parametrize(
     ("name", "sm_count", "cache_mib", "link_gb_per_s"),
     [

@@ -106,6 +106,19 @@ def test_rows_of_one_time_happen_together(tmp_path: Path) -> None:
     assert dict(zip(CATEGORIES, totals.at_end, strict=True))["activation"] == 30
 
 
+def test_the_screen_of_a_timeline_lists_what_was_alive_at_the_peak(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [[-1, 1, 3 * 2**20, 0], [5, 2, 1200 * 2**20, 4]]
+    assert main(["memory", str(written(tmp_path, json.dumps(rows).encode()))]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[1:4] == [
+        "peak        1,203.0 MiB",
+        "at the peak 1,200.0 MiB  activation",
+        "                3.0 MiB  parameter",
+    ]
+
+
 @pytest.mark.check
 def test_an_exported_timeline_of_a_real_program() -> None:
     path = EXPECTED / "memory_timeline_raw.json"

@@ -9,7 +9,7 @@ import pytest
 from test_metric_memory import EVENTS, OPERATORS
 from text_tables import connect
 
-from traceanalyzer.answers.memory_of_run import memory_of_run
+from traceanalyzer.answers.memory_of_run import MemoryOfRun, memory_of_run
 from traceanalyzer.report import formats
 from traceanalyzer.report.screens.memory import sections
 
@@ -44,3 +44,15 @@ def test_growth_is_not_judged_without_steps(con: duckdb.DuckDBPyConnection) -> N
 
 def test_a_trace_without_allocations_says_what_records_them() -> None:
     assert "profile_memory=True" in shown(connect(READER, host_slices=OPERATORS))
+
+
+def test_no_heading_of_numbers_is_cut_at_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    names = ("peak_bytes", "peak_reserved_bytes", "before_bytes", "peak_change_bytes", "after_bytes")
+    step = {"step": 100, **dict.fromkeys(names, 1023 * 2**30)}
+    peak = {"trace": "run42", "rank": 0, "device": 0, **dict.fromkeys(names, 1023 * 2**30)}
+    stream = io.StringIO()
+    formats.render(sections(MemoryOfRun((peak,), (step, step), (), ()), "run42"), "terminal", stream)
+    (head,) = [line for line in stream.getvalue().splitlines() if "in use at most" in line and "step" in line]
+    assert head.endswith("  at the end")
+    assert "…" not in head

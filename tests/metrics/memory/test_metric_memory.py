@@ -41,6 +41,25 @@ def test_an_allocation_belongs_to_the_innermost_open_operator() -> None:
     ]
 
 
+def test_an_operator_that_outlasts_the_one_around_it_owns_what_is_allocated_after_that() -> None:
+    con = connect(
+        "FROM memory_allocations",
+        host_slices="""
+        slice_id  thread_id  category  name    start_ns  dur_ns  depth  op_id
+        1         0          cpu_op    around  0         10      0      -
+        2         0          cpu_op    longer  5         10      1      1
+        """,
+        memory_events="""
+        event_id  thread_id  start_ns  kind   device_type  device  address  size_bytes
+        1         0          7         alloc  1            0       100      1
+        2         0          12        alloc  1            0       200      1
+        3         0          15        alloc  1            0       300      1
+        """,
+    )
+    found = ask(con, "SELECT event_id, operator FROM memory_allocations ORDER BY event_id")
+    assert found == [(1, "longer"), (2, "longer"), (3, None)]
+
+
 def test_the_peak_has_the_reserved_total_of_its_own_event() -> None:
     con = connect(READER, host_slices=OPERATORS, memory_events=EVENTS)
     columns = (

@@ -44,6 +44,21 @@ def test_self_time_leaves_out_operators_and_calls_within() -> None:
     ]
 
 
+def test_calls_and_gpu_operations_may_take_longer_than_two_seconds() -> None:
+    slices = """
+    slice_id  category  name                   start_ns  dur_ns      depth  parent_id  op_id
+    1         cpu_op    aten::item             0         9000000000  0      -          -
+    2         runtime   cudaStreamSynchronize  10        8000000000  1      1          1
+    """
+    ops = """
+    op_id  kind    stream  start_ns  dur_ns      launch_id  cpu_op_id  name
+    100    kernel  7       20        7000000000  2          1          gemm
+    """
+    assert ask(connect(host_slices=slices, gpu_ops=ops), SUMMARY) == [
+        ("aten::item", 1, 9_000_000_000, 1_000_000_000, 8_000_000_000, 7_000_000_000, 7_000_000_000)
+    ]
+
+
 def test_a_call_whose_only_child_has_its_name_is_one_with_it() -> None:
     slices = SLICES.replace("aten::addmm ", "aten::linear")
     con = connect(host_slices=slices, gpu_ops=OPS)

@@ -31,6 +31,7 @@ WITH launched AS (
     FROM gpu_ops AS ops
     JOIN host_slices AS calls
       ON calls.trace_id = ops.trace_id AND calls.slice_id = ops.launch_id
+    SEMI JOIN collectives AS comm ON comm.trace_id = ops.trace_id AND comm.device = ops.device
     WHERE ops.kind = 'kernel'
     WINDOW issued AS (
         PARTITION BY ops.trace_id, ops.device

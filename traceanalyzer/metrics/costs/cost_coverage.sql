@@ -25,7 +25,7 @@ WITH ops AS (
         ops.dur_ns,
         owned.slice_id,
         CASE
-            WHEN ops.graph_id IS NOT NULL OR launch.name ILIKE '%GraphLaunch%' OR ops.kind = 'graph' THEN 'graph'
+            WHEN ops.graph_id IS NOT NULL OR launch.slice_id IS NOT NULL OR ops.kind = 'graph' THEN 'graph'
             WHEN ops.launch_id IS NULL AND ops.cpu_op_id IS NULL THEN 'no launch'
             WHEN ops.is_comm THEN 'communication'
             WHEN ops.kind = 'kernel' AND starts_with(ops.name, 'triton_') THEN 'compiled code'
@@ -34,7 +34,8 @@ WITH ops AS (
         END AS without_model
     FROM canonical.gpu_ops AS ops
     LEFT JOIN modelled_ops AS owned ON owned.trace_id = ops.trace_id AND owned.op_id = ops.op_id
-    LEFT JOIN canonical.host_slices AS launch ON launch.trace_id = ops.trace_id AND launch.slice_id = ops.launch_id
+    LEFT JOIN (FROM canonical.host_slices WHERE name ILIKE '%GraphLaunch%') AS launch
+           ON launch.trace_id = ops.trace_id AND launch.slice_id = ops.launch_id
 ),
 reasoned AS (
     SELECT

@@ -10,18 +10,36 @@
 --   input_types     VARCHAR  types of its inputs as written, a JSON list; NULL: not recorded
 --   concrete_inputs VARCHAR  values of its inputs that are no tensors, a JSON list of texts; NULL: not recorded
 --   input_strides   VARCHAR  strides of its inputs as written, a JSON list; NULL: not recorded
+WITH calls AS MATERIALIZED (
+    SELECT
+        slices.trace_id,
+        slices.slice_id,
+        slices.name AS operator,
+        models.family,
+        slices.sequence,
+        slices.input_shapes
+    FROM canonical.host_slices AS slices
+    JOIN operator_models AS models ON models.operator = slices.name
+    WHERE slices.category = 'cpu_op'
+)
 SELECT
-    slices.trace_id,
-    slices.slice_id,
-    slices.name AS operator,
-    models.family,
-    slices.sequence,
-    slices.input_shapes,
-    args.args ->> '$."Input type"' AS input_types,
-    args.args ->> '$."Concrete Inputs"' AS concrete_inputs,
-    args.args ->> '$."Input Strides"' AS input_strides
-FROM canonical.host_slices AS slices
-JOIN operator_models AS models ON models.operator = slices.name
-LEFT JOIN canonical.event_args AS args
-       ON args.trace_id = slices.trace_id AND args.event_id = slices.slice_id
-WHERE slices.category = 'cpu_op'
+    calls.trace_id,
+    calls.slice_id,
+    calls.operator,
+    calls.family,
+    calls.sequence,
+    calls.input_shapes,
+    args.texts[1] AS input_types,
+    args.texts[2] AS concrete_inputs,
+    args.texts[3] AS input_strides
+FROM calls
+-- Filtered by one number first: DuckDB then takes no argument of any other slice from the file.
+LEFT JOIN (
+    SELECT
+        trace_id,
+        event_id,
+        args ->> ['$."Input type"', '$."Concrete Inputs"', '$."Input Strides"'] AS texts
+    FROM canonical.event_args
+    WHERE event_id IN (SELECT slice_id FROM calls)
+) AS args
+       ON args.trace_id = calls.trace_id AND args.event_id = calls.slice_id

@@ -45,9 +45,9 @@ WITH work AS (
         owned.trace_id,
         owned.slice_id,
         owned.device,
-        ops.kind = 'kernel' AS is_kernel,
-        ops.copy_kind IN ('HtoD', 'DtoH') AS crosses_link,
-        contains(ops.name, 'tf32') OR contains(ops.name, 's1688') AS uses_tf32,
+        ops.is_kernel,
+        ops.crosses_link,
+        ops.uses_tf32,
         ops.start_ns,
         ops.dur_ns,
         uncovered_ns(
@@ -60,7 +60,18 @@ WITH work AS (
             )
         ) AS added_ns
     FROM modelled_ops AS owned
-    JOIN canonical.gpu_ops AS ops USING (trace_id, op_id)
+    -- Asked before the join: DuckDB then looks once at each name that the file holds, not at that of each operation.
+    JOIN (
+        SELECT
+            trace_id,
+            op_id,
+            start_ns,
+            dur_ns,
+            kind = 'kernel' AS is_kernel,
+            copy_kind IN ('HtoD', 'DtoH') AS crosses_link,
+            contains(name, 'tf32') OR contains(name, 's1688') AS uses_tf32
+        FROM canonical.gpu_ops
+    ) AS ops USING (trace_id, op_id)
 ),
 device_work AS (
     SELECT
@@ -190,17 +201,22 @@ enclosing AS (
         start_ns,
         start_ns + dur_ns AS end_ns,
         CASE
-            WHEN name IN ('aten::linear', 'aten::scaled_dot_product_attention') OR regexp_matches(name, '^aten::conv[123]d$')
-            THEN 'wrapper'
             WHEN starts_with(name, 'autograd::engine::evaluate_function') THEN 'backward'
             WHEN name = '<backward op>' THEN 'script'
+            ELSE 'wrapper'
         END AS role,
         contains(name, 'DifferentiableGraphBackward') AS is_script
     FROM canonical.host_slices
     WHERE category IN ('cpu_op', 'annotation', 'other')
       AND (
-          name IN ('aten::linear', 'aten::scaled_dot_product_attention', '<backward op>')
-          OR regexp_matches(name, '^aten::conv[123]d$')
+          name IN (
+              'aten::linear',
+              'aten::conv1d',
+              'aten::conv2d',
+              'aten::conv3d',
+              'aten::scaled_dot_product_attention',
+              '<backward op>'
+          )
           OR starts_with(name, 'autograd::engine::evaluate_function')
       )
 ),

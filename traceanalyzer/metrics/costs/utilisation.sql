@@ -48,7 +48,7 @@ numbered AS MATERIALIZED (
         row_number() OVER (ORDER BY trace_id, device, step) AS key
     FROM spans
 ),
-placed_ops AS MATERIALIZED (
+placed_ops AS (
     SELECT
         ops.trace_id,
         ops.device,
@@ -56,30 +56,38 @@ placed_ops AS MATERIALIZED (
         ops.start_ns + ops.dur_ns AS end_ns,
         ops.dur_ns,
         CASE WHEN ops.start_ns < steps.end_ns THEN steps.key END AS step_key,
-        steps.end_ns AS step_end_ns
+        CASE WHEN ops.start_ns < steps.end_ns THEN least(ops.start_ns + ops.dur_ns, steps.end_ns) END AS step_part_end_ns
     FROM canonical.gpu_ops AS ops
     ASOF LEFT JOIN (FROM numbered WHERE step IS NOT NULL) AS steps
         ON steps.trace_id = ops.trace_id AND steps.device = ops.device AND steps.start_ns <= ops.start_ns
 ),
-ops AS MATERIALIZED (
-    SELECT whole.key, placed_ops.start_ns, placed_ops.end_ns, placed_ops.dur_ns
+-- Steps of a device do not overlap: one pass in the order of starts counts both the time of all and that of each step.
+ordered_ops AS MATERIALIZED (
+    SELECT
+        trace_id,
+        device,
+        step_key,
+        dur_ns,
+        uncovered_ns(start_ns, end_ns, max(end_ns) OVER before) AS added_ns,
+        uncovered_ns(start_ns, step_part_end_ns, max(step_part_end_ns) OVER before) AS step_added_ns
     FROM placed_ops
-    JOIN numbered AS whole
-      ON whole.trace_id = placed_ops.trace_id AND whole.device = placed_ops.device AND whole.step IS NULL
-    UNION ALL
-    SELECT step_key, start_ns, least(end_ns, step_end_ns), dur_ns
-    FROM placed_ops
-    WHERE step_key IS NOT NULL
-),
-busy AS (
-    SELECT key, sum(end_ns - start_ns) AS busy_ns
-    FROM interval_merge('ops')
-    GROUP BY key
+    WINDOW before AS (
+        PARTITION BY trace_id, device
+        ORDER BY start_ns
+        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+    )
 ),
 all_work AS (
-    SELECT key, sum(dur_ns) AS op_sum_ns
-    FROM ops
-    GROUP BY key
+    SELECT whole.key, sum(ops.dur_ns) AS op_sum_ns, sum(ops.added_ns) AS busy_ns
+    FROM ordered_ops AS ops
+    JOIN numbered AS whole
+      ON whole.trace_id = ops.trace_id AND whole.device = ops.device AND whole.step IS NULL
+    GROUP BY whole.key
+    UNION ALL
+    SELECT step_key, sum(dur_ns), sum(step_added_ns)
+    FROM ordered_ops
+    WHERE step_key IS NOT NULL
+    GROUP BY step_key
 ),
 products AS MATERIALIZED (
     SELECT
@@ -117,7 +125,7 @@ sums AS (
     SELECT
         numbered.*,
         end_ns - numbered.start_ns AS wall_ns,
-        CAST(coalesce(busy.busy_ns, 0) AS BIGINT) AS busy_ns,
+        CAST(coalesce(all_work.busy_ns, 0) AS BIGINT) AS busy_ns,
         CAST(coalesce(totals.modelled_ns, 0) AS BIGINT) AS modelled_ns,
         coalesce(totals.flops, 0) AS flops,
         coalesce(totals.model_flops, 0) AS model_flops,
@@ -125,7 +133,6 @@ sums AS (
         CASE WHEN has_peaks AND covered_share >= 0.5 THEN totals.model_ns END AS model_ns,
         CASE WHEN has_peaks AND covered_share >= 0.5 THEN totals.hardware_ns END AS hardware_ns
     FROM numbered
-    LEFT JOIN busy USING (key)
     LEFT JOIN all_work USING (key)
     LEFT JOIN totals USING (key)
 )

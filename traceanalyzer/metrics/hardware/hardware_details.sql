@@ -79,6 +79,8 @@ FROM (
     ('H200', 132, 34, 67, NULL, 1979, NULL, 50, 450, 'https://www.nvidia.com/en-us/data-center/h200/'),
     ('\bB200\b', 148, 37, 37, NULL, 4500, 9000, 126, 900, 'https://www.nvidia.com/en-us/data-center/hgx/'),
     ('MI100', 120, 11.5, NULL, 46.1, 184.6, NULL, 8, NULL, 'https://www.amd.com/en/products/accelerators/instinct/mi100.html'),
+    ('Data Center GPU Max 1550', NULL, 26.2, NULL, NULL, NULL, NULL, NULL, NULL, 'https://www.intel.com/content/www/us/en/products/sku/232873/intel-data-center-gpu-max-1550/specifications.html'),
+    ('Data Center GPU Max 1100', NULL, 22.2, NULL, NULL, NULL, NULL, NULL, NULL, 'https://www.intel.com/content/www/us/en/products/sku/232876/intel-data-center-gpu-max-1100/specifications.html'),
     ('MI210', 104, 22.6, 45.3, 45.3, 181, NULL, 8, NULL, 'https://www.amd.com/en/products/accelerators/instinct/mi200/mi210.html'),
     ('MI250X', 110, 23.9, 47.9, 47.9, 191.5, NULL, 8, NULL, 'https://www.amd.com/en/products/accelerators/instinct/mi200/mi250x.html'),
     ('MI250', 104, 22.6, 45.3, 45.3, 181, NULL, 8, NULL, 'https://www.amd.com/en/products/accelerators/instinct/mi200/mi250.html'),

@@ -4,7 +4,8 @@
 -- dense (no structured sparsity), in TFLOP/s; NULL means that the device does not support the format. half is FP16 or
 -- BF16 with FP32 accumulation on tensor cores. For AMD, fp32 is the vector rate; for products with two dies, each die
 -- is one device. Where variants have one name and one number of SMs, the numbers are those of the fastest: a roof that is
--- too low would be passed. Data sheets that print rates with sparsity count half.
+-- too low would be passed. Data sheets that print rates with sparsity count half. Those of laptop and Intel parts print cores
+-- and clocks instead: there, a rate is cores x operations of a core in a cycle x highest boost clock.
 --
 -- columns:
 --   position         INTEGER  order; the first match decides
@@ -50,11 +51,11 @@ FROM (
     ('GTX 1650', 14, 75, 3, NULL, NULL, NULL, 192, 'https://www.nvidia.com/en-us/geforce/graphics-cards/16-series/'),
     ('TITAN V', 80, 70, 14.9, NULL, 110, NULL, 653, 'https://www.nvidia.com/en-us/titan/titan-v/'),
     ('TITAN RTX', 72, 75, 16.3, NULL, 130.5, NULL, 672, 'https://images.nvidia.com/aem-dam/en-zz/Solutions/design-visualization/technologies/turing-architecture/NVIDIA-Turing-Architecture-Whitepaper.pdf'),
-    ('RTX 2080 Ti', 68, 75, 13.4, NULL, 53.8, NULL, 616, 'https://images.nvidia.com/aem-dam/en-zz/Solutions/design-visualization/technologies/turing-architecture/NVIDIA-Turing-Architecture-Whitepaper.pdf'),
+    ('RTX 2080 Ti', 68, 75, 14.2, NULL, 56.9, NULL, 616, 'https://images.nvidia.com/aem-dam/en-zz/Solutions/design-visualization/technologies/turing-architecture/NVIDIA-Turing-Architecture-Whitepaper.pdf'),
     ('RTX 2080 SUPER', 48, 75, 11.2, NULL, 44.6, NULL, 496, 'https://www.nvidia.com/en-us/geforce/20-series/'),
-    ('RTX 2080', 46, 75, 10.1, NULL, 40.3, NULL, 448, 'https://images.nvidia.com/aem-dam/en-zz/Solutions/design-visualization/technologies/turing-architecture/NVIDIA-Turing-Architecture-Whitepaper.pdf'),
+    ('RTX 2080', 46, 75, 10.6, NULL, 42.4, NULL, 448, 'https://images.nvidia.com/aem-dam/en-zz/Solutions/design-visualization/technologies/turing-architecture/NVIDIA-Turing-Architecture-Whitepaper.pdf'),
     ('RTX 2070 SUPER', 40, 75, 9.1, NULL, 36.2, NULL, 448, 'https://www.nvidia.com/en-us/geforce/20-series/'),
-    ('RTX 2070', 36, 75, 7.5, NULL, 29.9, NULL, 448, 'https://images.nvidia.com/aem-dam/en-zz/Solutions/design-visualization/technologies/turing-architecture/NVIDIA-Turing-Architecture-Whitepaper.pdf'),
+    ('RTX 2070', 36, 75, 7.9, NULL, 31.5, NULL, 448, 'https://images.nvidia.com/aem-dam/en-zz/Solutions/design-visualization/technologies/turing-architecture/NVIDIA-Turing-Architecture-Whitepaper.pdf'),
     ('RTX 2060 SUPER', 34, 75, 7.2, NULL, 28.7, NULL, 448, 'https://www.nvidia.com/en-us/geforce/20-series/'),
     ('RTX 2060', 30, 75, 6.5, NULL, 25.8, NULL, 336, 'https://www.nvidia.com/en-us/geforce/20-series/'),
     ('Quadro RTX (6000|8000)', 72, 75, 16.3, NULL, 130.5, NULL, 672, 'https://images.nvidia.com/aem-dam/en-zz/Solutions/design-visualization/technologies/turing-architecture/NVIDIA-Turing-Architecture-Whitepaper.pdf'),

@@ -42,6 +42,7 @@ calls AS (
     FROM canonical.host_slices AS slices
     LEFT JOIN host_waits AS waits
            ON waits.trace_id = slices.trace_id AND waits.call_id = slices.slice_id
+    SEMI JOIN off_slices ON off_slices.trace_id = slices.trace_id AND off_slices.thread_id = slices.thread_id
     WHERE slices.category IN ('runtime', 'driver') OR slices.raw_category = 'OSRT_API'
 ),
 -- The latest end that calls of a kind reach, from their start on: an interval lies in one if it starts before that.

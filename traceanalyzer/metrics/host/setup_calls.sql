@@ -52,6 +52,12 @@ loads AS (
     LEFT JOIN host_slices AS parents
            ON parents.trace_id = loads.trace_id AND parents.slice_id = loads.parent_id
     WHERE (
+        contains(loads.name, 'ModuleLoad')
+        OR contains(loads.name, 'LibraryLoad')
+        OR starts_with(loads.name, 'cuLink')
+        OR contains(loads.name, 'Module Loading')
+        OR contains(loads.name, 'Function Loading')
+    ) AND ((
         loads.category IN ('runtime', 'driver')
         AND regexp_matches(loads.name, 'ModuleLoad|LibraryLoad|^cuLink(Add|Complete)')
         AND NOT regexp_matches(coalesce(parents.name, ''), 'ModuleLoad|LibraryLoad|^cuLink')
@@ -59,7 +65,7 @@ loads AS (
         loads.category = 'overhead'
         AND regexp_matches(loads.name, 'Module Loading|Function Loading')
         AND NOT regexp_matches(coalesce(parents.name, ''), 'Module Loading|Function Loading')
-    )
+    ))
 ),
 setups AS (
     SELECT * FROM creations
@@ -68,32 +74,44 @@ setups AS (
     UNION ALL
     SELECT * FROM loads ANTI JOIN creations USING (trace_id, slice_id)
 ),
+called AS (
+    SELECT
+        setups.trace_id,
+        setups.slice_id,
+        setups.kind,
+        slices.name,
+        slices.start_ns,
+        slices.dur_ns,
+        calls.slice_id AS call_id,
+        calls.name AS call
+    FROM setups
+    JOIN host_slices AS slices USING (trace_id, slice_id)
+    LEFT JOIN host_slices AS calls
+           ON calls.trace_id = slices.trace_id
+          AND calls.slice_id = CASE WHEN slices.category = 'overhead' THEN slices.parent_id ELSE slices.slice_id END
+          AND calls.category IN ('runtime', 'driver')
+),
 -- A call may launch several operations, and a graph of them.
 first_ops AS (
     SELECT trace_id, launch_id, arg_min(op_id, (start_ns, op_id)) AS op_id, arg_min(name, (start_ns, op_id)) AS name
     FROM gpu_ops
-    WHERE launch_id IS NOT NULL
+    WHERE launch_id IN (SELECT call_id FROM called)
     GROUP BY trace_id, launch_id
 )
 SELECT
     traces.trace,
     traces.rank,
-    setups.trace_id,
-    setups.slice_id,
-    setups.kind,
-    regexp_replace(slices.name, '_v[0-9]+$', '') AS name,
-    slices.start_ns,
-    slices.dur_ns,
-    calls.slice_id AS call_id,
-    regexp_replace(calls.name, '_v[0-9]+$', '') AS call,
+    called.trace_id,
+    called.slice_id,
+    called.kind,
+    regexp_replace(called.name, '_v[0-9]+$', '') AS name,
+    called.start_ns,
+    called.dur_ns,
+    called.call_id,
+    regexp_replace(called.call, '_v[0-9]+$', '') AS call,
     first_ops.op_id,
     first_ops.name AS op
-FROM setups
+FROM called
 JOIN traces USING (trace_id)
-JOIN host_slices AS slices USING (trace_id, slice_id)
-LEFT JOIN host_slices AS calls
-       ON calls.trace_id = slices.trace_id
-      AND calls.slice_id = CASE WHEN slices.category = 'overhead' THEN slices.parent_id ELSE slices.slice_id END
-      AND calls.category IN ('runtime', 'driver')
-LEFT JOIN first_ops ON first_ops.trace_id = calls.trace_id AND first_ops.launch_id = calls.slice_id
-ORDER BY setups.trace_id, slices.start_ns, setups.slice_id
+LEFT JOIN first_ops ON first_ops.trace_id = called.trace_id AND first_ops.launch_id = called.call_id
+ORDER BY called.trace_id, called.start_ns, called.slice_id

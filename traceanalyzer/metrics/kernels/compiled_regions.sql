@@ -24,7 +24,9 @@ WITH calls AS (
         if(starts_with(name, 'Torch-Compiled Region'), 'region', 'graph') AS kind,
         regexp_extract(name, '^(Torch-Compiled Region: |## Call CompiledFxGraph )(\S+)', 2) AS name
     FROM canonical.host_slices
-    WHERE regexp_matches(name, '^Torch-Compiled Region: \S|^## Call CompiledFxGraph \S')
+    -- Prefixes first: few of all host slices need the pattern.
+    WHERE (starts_with(name, 'Torch-Compiled Region: ') OR starts_with(name, '## Call CompiledFxGraph '))
+      AND regexp_matches(name, '^Torch-Compiled Region: \S|^## Call CompiledFxGraph \S')
 ),
 launches AS (
     SELECT

@@ -109,7 +109,7 @@ FROM gpu_ops AS ops
 JOIN traces USING (trace_id)
 LEFT JOIN kernel_class_names AS names USING (name)
 LEFT JOIN host_slices AS operators
-       ON operators.trace_id = ops.trace_id AND operators.slice_id = ops.cpu_op_id
+       ON operators.trace_id = ops.trace_id AND operators.slice_id = ops.cpu_op_id AND operators.category = 'cpu_op'
 LEFT JOIN clocks AS starts
        ON starts.trace_id = ops.trace_id AND starts.device = ops.device AND starts.at_ns = ops.start_ns
 LEFT JOIN clocks AS ends

@@ -21,8 +21,9 @@ FROM (
     VALUES
     -- What the kernel does. A helper has the class of the work that it helps: a Winograd transform belongs to its conv.
     ('class', 10, '(?i)nccl|rccl|cross_device_reduce', 'comm', 'ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)'),
-    ('class', 11, '(?i)multimem_(all|one)|(one|two)_shot_all_reduce|allreduce_fusion', 'comm', 'void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(c10::BFloat16*, unsigned long, unsigned int**)'),
-    ('class', 12, '(?i)(deep_ep|\bdpsk::ep)::\w+::\w*(dispatch|combine|notify)|mscclpp|nvshmem', 'comm', 'void deep_ep::internode_ll::dispatch<false, 3, 10, 7168>(void*, float*, int*)'),
+    -- Kernels that exchange data without NCCL: symmetric memory, FlashInfer, TensorRT-LLM, QuickReduce; then experts.
+    ('class', 11, '(?i)multimem_(all|one|two|reduce)|(one|two)_?shot_?all_?reduce|all_?reduce_?(fusion_kernel|prototype)|kuserbuffers_|userbuffers_fp', 'comm', 'void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(c10::BFloat16*, unsigned long, unsigned int**)'),
+    ('class', 12, '(?i)((deep|hybrid)_ep|\bdpsk::ep)::(\w+::)*\w*(dispatch|combine|notify)|a2a_?(dispatch|combine)|\bEp(Dispatch|Combine)|msccl|nvshmem|rocshmem', 'comm', 'void deep_ep::internode_ll::dispatch<false, 3, 10, 7168>(void*, float*, int*)'),
     ('class', 20, '(?i)reshape_and_cache|store_kvcache|_repack_kernel', 'copy', 'void vllm::reshape_and_cache_flash_kernel<__hip_bfloat16, __hip_bfloat16>'),
     -- Inductor lists the operators that a kernel's expressions come from. A matmul among them runs in a kernel of its
     -- own, which ends the list: only templates (triton_tem) multiply.

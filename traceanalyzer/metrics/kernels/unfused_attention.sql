@@ -15,18 +15,27 @@
 --   wall_ns      BIGINT   its part of the analysis window's wall time
 WITH numbered AS (
     SELECT
-        *,
+        trace_id,
+        device,
+        stream,
+        op_id,
+        class,
+        wall_ns,
         row_number() OVER (PARTITION BY trace_id, device, stream ORDER BY start_ns, op_id) AS position
     FROM kernel_class
 ),
 softmaxes AS (
     SELECT *
     FROM numbered
-    WHERE class = 'softmax'
-      AND NOT regexp_matches(name, '(?i)log_?softmax')
-      -- PyTorch's kernel for short rows is both; its fifth template argument says which.
-      AND NOT regexp_matches(name, 'softmax_warp_\w+<([^<>,]+,){4} *(\(bool\))?(true|1)\b')
-      AND coalesce(operator NOT ILIKE '%log_softmax%', TRUE)
+    SEMI JOIN (
+        SELECT trace_id, op_id
+        FROM kernel_class
+        WHERE class = 'softmax'
+          AND NOT regexp_matches(name, '(?i)log_?softmax')
+          -- PyTorch's kernel for short rows is both; its fifth template argument says which.
+          AND NOT regexp_matches(name, 'softmax_warp_\w+<([^<>,]+,){4} *(\(bool\))?(true|1)\b')
+          AND coalesce(operator NOT ILIKE '%log_softmax%', TRUE)
+    ) AS plain USING (trace_id, op_id)
 ),
 neighbours AS (
     SELECT
@@ -54,8 +63,8 @@ edges AS (
     GROUP BY trace_id, device, block_id
 )
 SELECT
-    neighbours.trace,
-    neighbours.rank,
+    traces.trace,
+    traces.rank,
     neighbours.device,
     neighbours.trace_id,
     min(neighbours.block_id) AS block_id,
@@ -63,8 +72,9 @@ SELECT
     any_value(neighbours.class) AS class,
     any_value(neighbours.wall_ns) AS wall_ns
 FROM neighbours
+JOIN canonical.traces AS traces USING (trace_id)
 JOIN edges USING (trace_id, device, block_id)
 WHERE neighbours.distance BETWEEN edges.first_distance AND edges.last_distance
   AND coalesce(edges.stranger_before < edges.first_distance, TRUE)
   AND coalesce(edges.stranger_after > edges.last_distance, TRUE)
-GROUP BY neighbours.trace, neighbours.rank, neighbours.device, neighbours.trace_id, neighbours.op_id
+GROUP BY traces.trace, traces.rank, neighbours.device, neighbours.trace_id, neighbours.op_id

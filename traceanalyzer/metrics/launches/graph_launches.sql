@@ -32,6 +32,7 @@ WITH calls AS (
         dur_ns
     FROM canonical.host_slices
     WHERE category IN ('runtime', 'driver')
+      AND contains(name, 'GraphLaunch')
       AND regexp_matches(name, '^(cuda|hip|cu)GraphLaunch')
 ),
 owned AS (

@@ -29,10 +29,10 @@ SELECT
 FROM (
     SELECT
         gpu_ops.*,
-        coalesce(launching.name ILIKE '%GraphLaunch%', FALSE) AS is_graph_launch,
+        launching.slice_id IS NOT NULL AS is_graph_launch,
         gpu_ops.kind = 'graph' OR gpu_ops.graph_id IS NOT NULL OR is_graph_launch AS is_replayed
     FROM gpu_ops
-    LEFT JOIN host_slices AS launching
+    LEFT JOIN (FROM host_slices WHERE name ILIKE '%GraphLaunch%') AS launching
            ON launching.trace_id = gpu_ops.trace_id AND launching.slice_id = gpu_ops.launch_id
     WHERE gpu_ops.kind IN ('kernel', 'graph')
       AND NOT gpu_ops.is_comm

@@ -39,6 +39,7 @@ calls AS (
         dur_ns
     FROM host_slices
     WHERE category IN ('runtime', 'driver')
+      AND (contains(name, 'Malloc') OR contains(name, 'Free') OR contains(name, 'Host') OR starts_with(name, 'cuMem'))
       AND regexp_matches(
           name,
           '^(cuda|hip)(Malloc|Free|Host(Alloc|Malloc|Free|Register|Unregister))|^cuMem(Alloc|Free|Host|Create|Release|Map|Unmap|Address|SetAccess)'

@@ -27,27 +27,36 @@
 --   module_id      BIGINT   innermost module around that operator (host_slices.slice_id)
 --   python_id      BIGINT   innermost Python frame around that operator (host_slices.slice_id)
 --   category       VARCHAR  optimizer, gradient, activation, temporary or other; estimated
-WITH events AS MATERIALIZED (
+WITH RECURSIVE
+events AS (
     SELECT
-        timeline.*,
+        trace_id,
+        place,
+        device,
+        event_id,
+        position,
+        start_ns,
+        kind,
+        address,
+        size_bytes,
         lead(kind) OVER at_address AS next_kind,
         lead(position) OVER at_address AS next_position,
-        lead(start_ns) OVER at_address AS next_ns,
-        thread_id
-    FROM memory_timeline AS timeline
-    JOIN (SELECT trace_id, event_id, thread_id FROM canonical.memory_events) AS threads USING (trace_id, event_id)
+        lead(start_ns) OVER at_address AS next_ns
+    FROM memory_timeline
     WINDOW at_address AS (PARTITION BY trace_id, place, device, address ORDER BY position)
 ),
 allocations AS MATERIALIZED (
     SELECT
         events.*,
+        threads.thread_id,
         address IS NOT NULL AS is_matched,
         CASE WHEN is_matched AND next_kind = 'free' THEN next_position END AS free_position,
         CASE WHEN is_matched AND next_kind = 'free' THEN next_ns END AS end_ns
     FROM events
+    JOIN (SELECT trace_id, event_id, thread_id FROM canonical.memory_events) AS threads USING (trace_id, event_id)
     WHERE kind = 'alloc'
 ),
-operators AS (
+operators AS MATERIALIZED (
     SELECT
         trace_id,
         thread_id,
@@ -60,31 +69,43 @@ operators AS (
     SEMI JOIN (SELECT DISTINCT trace_id, thread_id FROM allocations) AS allocating USING (trace_id, thread_id)
     WHERE category = 'cpu_op' AND dur_ns > 0
 ),
--- Where a slice starts, it is the innermost operator; where it ends, the operator around it is. Of several slices that
--- start at one instant, the deepest counts; where none starts, the shallowest that ends.
-innermost AS (
+-- Of several operators that start at one instant, the innermost.
+starting AS (
     SELECT
         trace_id,
         thread_id,
-        at_ns,
-        arg_max(open_id, rank_at) AS open_id
-    FROM (
-        SELECT trace_id, thread_id, start_ns AS at_ns, slice_id AS open_id, 1 + depth AS rank_at FROM operators
-        UNION ALL
-        -- A missing operator needs a number: arg_max leaves NULL out.
-        SELECT trace_id, thread_id, end_ns, coalesce(op_id, -1), -depth FROM operators
-    )
-    GROUP BY trace_id, thread_id, at_ns
+        start_ns,
+        arg_max(slice_id, depth) AS slice_id,
+        arg_max_null(op_id, depth) AS op_id,
+        arg_max(end_ns, depth) AS end_ns
+    FROM operators
+    GROUP BY trace_id, thread_id, start_ns
 ),
-owned AS MATERIALIZED (
+-- From the operator that started last to that around it, until one is open.
+climbing AS (
     SELECT
-        allocations.*,
-        nullif(innermost.open_id, -1) AS operator_id
+        allocations.trace_id,
+        allocations.event_id,
+        allocations.start_ns AS at_ns,
+        starting.slice_id,
+        starting.op_id,
+        starting.end_ns
     FROM allocations
-    ASOF LEFT JOIN innermost
-        ON innermost.trace_id = allocations.trace_id
-       AND innermost.thread_id = allocations.thread_id
-       AND innermost.at_ns <= allocations.start_ns
+    ASOF JOIN starting
+        ON starting.trace_id = allocations.trace_id
+       AND starting.thread_id = allocations.thread_id
+       AND starting.start_ns <= allocations.start_ns
+    UNION ALL
+    SELECT
+        climbing.trace_id,
+        climbing.event_id,
+        climbing.at_ns,
+        operators.slice_id,
+        operators.op_id,
+        operators.end_ns
+    FROM climbing
+    JOIN operators ON operators.trace_id = climbing.trace_id AND operators.slice_id = climbing.op_id
+    WHERE climbing.end_ns <= climbing.at_ns
 ),
 host_steps AS (
     SELECT
@@ -105,40 +126,66 @@ phases AS MATERIALIZED (
     WHERE starts_with(name, 'Optimizer.step#')
        OR forward_thread IS NOT NULL AND category = 'cpu_op' AND op_id IS NULL
     GROUP BY trace_id, start_ns
+),
+-- Joined by time here, where rows are narrow: these joins sort them.
+times AS (
+    SELECT
+        times.trace_id,
+        times.event_id,
+        CASE WHEN times.start_ns < steps.host_end_ns THEN steps.step END AS step,
+        CASE WHEN times.start_ns < made.end_ns THEN made.end_ns END AS made_end_ns,
+        made.is_optimizer,
+        times.end_ns < freed.end_ns AND NOT freed.is_optimizer AS freed_in_backward
+    FROM (SELECT trace_id, event_id, start_ns, end_ns FROM allocations) AS times
+    ASOF LEFT JOIN host_steps AS steps
+        ON steps.trace_id = times.trace_id AND steps.host_start_ns <= times.start_ns
+    ASOF LEFT JOIN phases AS made
+        ON made.trace_id = times.trace_id AND made.start_ns <= times.start_ns
+    ASOF LEFT JOIN phases AS freed
+        ON freed.trace_id = times.trace_id AND freed.start_ns <= times.end_ns
+),
+owned AS (
+    SELECT
+        times.*,
+        owners.slice_id AS operator_id,
+        owners.end_ns AS operator_end_ns
+    FROM times
+    LEFT JOIN (FROM climbing WHERE end_ns > at_ns) AS owners USING (trace_id, event_id)
 )
 SELECT
-    owned.trace,
-    owned.rank,
-    owned.place,
-    owned.device,
-    owned.trace_id,
-    owned.event_id,
-    owned.position,
-    owned.start_ns,
-    owned.size_bytes,
-    owned.free_position,
-    owned.end_ns,
-    owned.is_matched,
-    CASE WHEN owned.start_ns < steps.host_end_ns THEN steps.step END AS step,
+    traces.trace,
+    traces.rank,
+    allocations.place,
+    allocations.device,
+    allocations.trace_id,
+    allocations.event_id,
+    allocations.position,
+    allocations.start_ns,
+    allocations.size_bytes,
+    allocations.free_position,
+    allocations.end_ns,
+    allocations.is_matched,
+    owned.step,
     owned.operator_id,
     operators.name AS operator,
     operators.module_id,
     operators.python_id,
     CASE
-        WHEN NOT owned.is_matched THEN NULL
-        WHEN owned.end_ns <= operators.start_ns + operators.dur_ns THEN 'temporary'
-        WHEN made.is_optimizer AND owned.start_ns < made.end_ns
-        THEN if(coalesce(owned.end_ns < made.end_ns, FALSE), 'other', 'optimizer')
-        WHEN owned.start_ns < made.end_ns THEN if(coalesce(owned.end_ns < made.end_ns, FALSE), 'other', 'gradient')
-        WHEN owned.end_ns < freed.end_ns AND NOT freed.is_optimizer THEN 'activation'
+        WHEN NOT allocations.is_matched THEN NULL
+        WHEN allocations.end_ns <= owned.operator_end_ns THEN 'temporary'
+        WHEN owned.made_end_ns IS NOT NULL
+        THEN CASE
+            WHEN coalesce(allocations.end_ns < owned.made_end_ns, FALSE) THEN 'other'
+            WHEN owned.is_optimizer THEN 'optimizer'
+            ELSE 'gradient'
+        END
+        WHEN owned.freed_in_backward THEN 'activation'
         ELSE 'other'
     END AS category
-FROM owned
+FROM allocations
+JOIN canonical.traces AS traces USING (trace_id)
+JOIN owned USING (trace_id, event_id)
 LEFT JOIN canonical.host_slices AS operators
-       ON operators.trace_id = owned.trace_id AND operators.slice_id = owned.operator_id
-ASOF LEFT JOIN host_steps AS steps
-    ON steps.trace_id = owned.trace_id AND steps.host_start_ns <= owned.start_ns
-ASOF LEFT JOIN phases AS made
-    ON made.trace_id = owned.trace_id AND made.start_ns <= owned.start_ns
-ASOF LEFT JOIN phases AS freed
-    ON freed.trace_id = owned.trace_id AND freed.start_ns <= owned.end_ns
+       ON operators.trace_id = owned.trace_id
+      AND operators.slice_id = owned.operator_id
+      AND operators.category = 'cpu_op'

@@ -22,19 +22,24 @@
 --   idle_self_ns      BIGINT   time that devices waited for these slices themselves
 WITH RECURSIVE
 -- A slice that outlasts its parent is not inside it: it is inside the innermost ancestor that does not end before it.
+-- Few do; DuckDB expects few rows of a list, and would else hash all slices in each join below.
 outlasting AS MATERIALIZED (
-    SELECT
-        slices.trace_id,
-        slices.slice_id,
-        slices.depth,
-        slices.start_ns + slices.dur_ns AS end_ns,
-        parents.slice_id AS around_id,
-        parents.start_ns + parents.dur_ns AS around_end_ns,
-        parents.parent_id AS next_id
-    FROM canonical.host_slices AS slices
-    JOIN canonical.host_slices AS parents
-      ON parents.trace_id = slices.trace_id AND parents.slice_id = slices.parent_id
-    WHERE slices.start_ns + slices.dur_ns > parents.start_ns + parents.dur_ns
+    SELECT unnest(list(pairs), recursive := TRUE)
+    FROM (
+        SELECT
+            slices.trace_id,
+            slices.slice_id,
+            slices.depth,
+            slices.start_ns,
+            slices.start_ns + slices.dur_ns AS end_ns,
+            parents.slice_id AS around_id,
+            parents.start_ns + parents.dur_ns AS around_end_ns,
+            parents.parent_id AS next_id
+        FROM canonical.host_slices AS slices
+        JOIN canonical.host_slices AS parents
+          ON parents.trace_id = slices.trace_id AND parents.slice_id = slices.parent_id
+        WHERE slices.start_ns + slices.dur_ns > parents.start_ns + parents.dur_ns
+    ) AS pairs
 ),
 ancestors AS MATERIALIZED (
     SELECT
@@ -49,6 +54,7 @@ climbing AS (
     SELECT
         trace_id,
         slice_id,
+        start_ns,
         end_ns,
         around_id,
         around_end_ns,
@@ -58,6 +64,7 @@ climbing AS (
     SELECT
         climbing.trace_id,
         climbing.slice_id,
+        climbing.start_ns,
         climbing.end_ns,
         climbing.next_id,
         ancestors.end_ns,
@@ -70,31 +77,33 @@ crossing AS MATERIALIZED (
     SELECT
         trace_id,
         slice_id,
+        start_ns,
+        end_ns,
         CASE WHEN around_end_ns >= end_ns THEN around_id END AS around_id
     FROM climbing
     WHERE around_end_ns >= end_ns OR next_id IS NULL
 ),
--- Where a slice outlasts another one, slices that lie directly inside the same slice may overlap.
+-- Where a slice outlasts another one, slices that lie directly inside the same slice may overlap. (Here and below, few
+-- slices are asked for: DuckDB reads no more of the others than the one number that IN compares.)
 siblings AS (
     SELECT
         slices.trace_id,
         slices.slice_id,
         slices.parent_id AS around_id,
         slices.start_ns,
-        slices.dur_ns
-    FROM canonical.host_slices AS slices
+        slices.start_ns + slices.dur_ns AS end_ns
+    FROM (FROM canonical.host_slices WHERE parent_id IN (SELECT around_id FROM crossing)) AS slices
     SEMI JOIN crossing AS crossed ON crossed.trace_id = slices.trace_id AND crossed.around_id = slices.parent_id
     ANTI JOIN crossing ON crossing.trace_id = slices.trace_id AND crossing.slice_id = slices.slice_id
     UNION ALL
     SELECT
-        slices.trace_id,
-        slices.slice_id,
-        crossing.around_id,
-        slices.start_ns,
-        slices.dur_ns
+        trace_id,
+        slice_id,
+        around_id,
+        start_ns,
+        end_ns
     FROM crossing
-    JOIN canonical.host_slices AS slices USING (trace_id, slice_id)
-    WHERE crossing.around_id IS NOT NULL
+    WHERE around_id IS NOT NULL
 ),
 -- What the durations of such slices add up to beyond the time that they cover, by the stack around them.
 twice_covered AS (
@@ -106,10 +115,10 @@ twice_covered AS (
         SELECT
             trace_id,
             around_id,
-            dur_ns - uncovered_ns(
+            end_ns - start_ns - uncovered_ns(
                 start_ns,
-                start_ns + dur_ns,
-                max(start_ns + dur_ns) OVER (
+                end_ns,
+                max(end_ns) OVER (
                     PARTITION BY trace_id, around_id
                     ORDER BY start_ns, slice_id
                     ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
@@ -117,11 +126,11 @@ twice_covered AS (
             ) AS overlap_ns
         FROM siblings
     ) AS counted
-    JOIN canonical.host_slices AS slices
+    JOIN (FROM canonical.host_slices WHERE slice_id IN (SELECT around_id FROM crossing)) AS slices
       ON slices.trace_id = counted.trace_id AND slices.slice_id = counted.around_id
     GROUP BY counted.trace_id, slices.stack_id
 ),
-sums AS MATERIALIZED (
+sums AS (
     SELECT
         trace_id,
         stack_id,
@@ -136,16 +145,21 @@ sums AS MATERIALIZED (
     GROUP BY trace_id, stack_id
 ),
 -- All slices with a stack have the same stack around them.
-stacks AS MATERIALIZED (
+placed AS MATERIALIZED (
     SELECT
         sums.* EXCLUDE (first_parent_id),
-        parents.stack_id AS parent_stack_id
+        if(crossing.slice_id IS NULL, sums.first_parent_id, crossing.around_id) AS around_id
     FROM sums
     LEFT JOIN crossing
            ON crossing.trace_id = sums.trace_id AND crossing.slice_id = sums.first_id
-    LEFT JOIN canonical.host_slices AS parents
-           ON parents.trace_id = sums.trace_id
-          AND parents.slice_id = if(crossing.slice_id IS NULL, sums.first_parent_id, crossing.around_id)
+),
+stacks AS MATERIALIZED (
+    SELECT
+        placed.* EXCLUDE (around_id),
+        parents.stack_id AS parent_stack_id
+    FROM placed
+    LEFT JOIN (FROM canonical.host_slices WHERE slice_id IN (SELECT around_id FROM placed)) AS parents
+           ON parents.trace_id = placed.trace_id AND parents.slice_id = placed.around_id
 ),
 inner_time AS (
     SELECT

@@ -6,7 +6,7 @@
 -- whose launch is not in the trace lies below (not linked), so that the sum is that of all GPU operations; 0 where they
 -- took no time.
 -- host: self time of host slices. idle: time that devices waited for the host, on the stack of the slice that is to blame;
--- what the ledger blames on no host slice lies below (not the host), by its bucket. memory: bytes that the framework
+-- what the ledger blames on no host slice lies below (no host stack), by its bucket. memory: bytes that the framework
 -- allocated on devices, on the stack of the operator that made them.
 --
 -- columns:
@@ -60,7 +60,9 @@ allocated AS (
         sum(allocations.size_bytes) AS value
     FROM memory_allocations AS allocations
     LEFT JOIN canonical.host_slices AS slices
-           ON slices.trace_id = allocations.trace_id AND slices.slice_id = allocations.operator_id
+           ON slices.trace_id = allocations.trace_id
+          AND slices.slice_id = allocations.operator_id
+          AND slices.category = 'cpu_op'
     WHERE allocations.place = 'device'
     GROUP BY ALL
 ),
@@ -69,16 +71,16 @@ waits AS (
         pieces.trace_id,
         pieces.bucket,
         sum(pieces.dur_ns) AS value
-    FROM attribution.ledger_rows AS pieces
-    LEFT JOIN canonical.host_slices AS slices
-           ON slices.trace_id = pieces.trace_id AND slices.slice_id = pieces.blame_id
-    WHERE pieces.bucket <> 'compute'
-      AND NOT coalesce(
-          pieces.bucket LIKE 'host.%'
-          AND pieces.blame_kind = 'slice'
-          AND slices.slice_id IS NOT NULL,
-          FALSE
-      )
+    FROM (
+        SELECT
+            trace_id,
+            bucket,
+            dur_ns,
+            CASE WHEN bucket LIKE 'host.%' AND blame_kind = 'slice' THEN blame_id END AS slice_id
+        FROM attribution.ledger_rows
+        WHERE bucket <> 'compute'
+    ) AS pieces
+    ANTI JOIN canonical.host_slices AS slices USING (trace_id, slice_id)
     GROUP BY ALL
 ),
 flames AS (
@@ -98,7 +100,7 @@ flames AS (
     FROM nodes
     JOIN paths USING (trace_id, stack_id)
     UNION ALL
-    SELECT trace_id, 'idle', '(not the host);' || translate(bucket, ';', ':'), value
+    SELECT trace_id, 'idle', '(no host stack);' || translate(bucket, ';', ':'), value
     FROM waits
     UNION ALL
     SELECT allocated.trace_id, 'memory', coalesce(paths.stack, '(outside operators)'), allocated.value

@@ -59,7 +59,13 @@ around AS MATERIALIZED (FROM climbing),
 calls AS MATERIALIZED (
     SELECT *
     FROM operators
-    SEMI JOIN around USING (trace_id, slice_id)
+    SEMI JOIN (
+        SELECT trace_id, slice_id
+        FROM around
+        JOIN launchers USING (trace_id, launcher_id)
+        GROUP BY trace_id, slice_id
+        HAVING sum(op_count) >= 3
+    ) AS launching USING (trace_id, slice_id)
     QUALIFY coalesce(
         start_ns + dur_ns > max(start_ns + dur_ns) OVER (
             PARTITION BY trace_id, thread_id, name
@@ -75,14 +81,7 @@ launched AS (
         calls.slice_id,
         list(ops.name ORDER BY ops.start_ns, ops.op_id) AS names,
         sum(ops.dur_ns) AS device_ns
-    FROM (
-        SELECT trace_id, slice_id
-        FROM calls
-        JOIN around USING (trace_id, slice_id)
-        JOIN launchers USING (trace_id, launcher_id)
-        GROUP BY trace_id, slice_id
-        HAVING sum(op_count) >= 3
-    ) AS calls
+    FROM calls
     JOIN around USING (trace_id, slice_id)
     JOIN canonical.gpu_ops AS ops
       ON ops.trace_id = around.trace_id AND ops.cpu_op_id = around.launcher_id

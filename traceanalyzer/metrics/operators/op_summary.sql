@@ -81,8 +81,15 @@ handed_up AS (
     GROUP BY ops.trace_id, ops.parent_id
 ),
 -- What lies in an operator: a row for each part instead of a join for each kind, so that operators are hashed once.
+-- Where a query is recursive, DuckDB gives any union the types of its first rows, and 0 alone is a small integer.
 parts AS (
-    SELECT trace_id, parent_id AS slice_id, dur_ns AS inner_ns, 0 AS api_ns, 0 AS device_ns, 0 AS device_self_ns
+    SELECT
+        trace_id,
+        parent_id AS slice_id,
+        dur_ns AS inner_ns,
+        0::BIGINT AS api_ns,
+        0::BIGINT AS device_ns,
+        0::BIGINT AS device_self_ns
     FROM ops
     WHERE parent_id IS NOT NULL
     UNION ALL
@@ -104,9 +111,9 @@ amounts AS (
         1 AS call_count,
         dur_ns AS host_ns,
         dur_ns AS host_self_ns,
-        0 AS api_ns,
-        0 AS device_ns,
-        0 AS device_self_ns
+        0::BIGINT AS api_ns,
+        0::BIGINT AS device_ns,
+        0::BIGINT AS device_self_ns
     FROM ops
     UNION ALL
     SELECT trace_id, slice_id, ops.name, ops.input_shapes, 0, 0, -inner_ns, api_ns, device_ns, device_self_ns

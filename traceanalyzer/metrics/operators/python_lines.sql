@@ -1,7 +1,10 @@
--- One row per trace and Python frame: what the device and the host did for it.
+-- One row per trace and line of Python: what the device and the host did for it.
 --
--- A GPU operation belongs to the innermost frame around its launch; idle time to the innermost frame around the slice
--- that is to blame for it (time_ledger). Frames named nn.Module are the profiler's marks, and count as frames.
+-- A line is a frame of the interpreter with file, line and function. Frames of built-in functions have neither, those named
+-- nn.Module are the profiler's marks, and some of PyTorch only pass a call on (__torch_function__, _call_impl, an operator's
+-- __call__): what happens in them belongs to the line around them, and so do operators and calls of the runtime. A GPU
+-- operation belongs to the innermost line around its launch; idle time to the innermost line around the slice that is to
+-- blame for it (time_ledger).
 --
 -- columns:
 --   trace         VARCHAR  name of the trace
@@ -9,51 +12,62 @@
 --   trace_id      INTEGER  traces.trace_id
 --   name          VARCHAR  frame, as written: file(line): function
 --   call_count    BIGINT   calls
---   host_self_ns  BIGINT   their durations without the slices inside
+--   host_self_ns  BIGINT   their durations without the lines inside
 --   device_ns     BIGINT   sum of the durations of the GPU operations launched in it
 --   idle_ns       BIGINT   time that devices waited for it
-WITH frames AS (
+WITH RECURSIVE
+stacks AS MATERIALIZED (
     SELECT
         trace_id,
+        stack_id,
+        parent_stack_id,
         name,
-        sum(call_count) AS call_count,
-        sum(host_self_ns) AS host_self_ns
+        call_count,
+        host_self_ns,
+        device_self_ns,
+        idle_self_ns,
+        category = 'python'
+        AND NOT regexp_matches(
+            name,
+            '^<built-in |^nn\.Module: |'
+            '(^|/)torch/(_ops|overrides|utils/_device|nn/modules/module)\.py\(\d+\): (__call__|__torch_function__|_(wrapped_)?call_impl)$'
+        ) AS is_line
     FROM call_tree
-    WHERE category = 'python'
-    GROUP BY trace_id, name
 ),
-device_work AS (
-    SELECT
-        owners.trace_id,
-        slices.name,
-        sum(ops.dur_ns) AS device_ns
-    FROM op_owners AS owners
-    JOIN canonical.gpu_ops AS ops USING (trace_id, op_id)
-    JOIN canonical.host_slices AS slices
-      ON slices.trace_id = owners.trace_id AND slices.slice_id = owners.python_id
-    GROUP BY owners.trace_id, slices.name
-),
-idle AS (
+-- From each stack up to the innermost line.
+climbing AS (
     SELECT
         trace_id,
-        blame_python AS name,
-        sum(dur_ns) AS idle_ns
-    FROM attribution.ledger_rows
-    WHERE bucket LIKE 'host.%'
-      AND blame_python IS NOT NULL
-    GROUP BY trace_id, blame_python
+        stack_id,
+        stack_id AS at_id,
+        name,
+        is_line,
+        parent_stack_id AS next_id
+    FROM stacks
+    UNION ALL
+    SELECT
+        climbing.trace_id,
+        climbing.stack_id,
+        stacks.stack_id,
+        stacks.name,
+        stacks.is_line,
+        stacks.parent_stack_id
+    FROM climbing
+    JOIN stacks ON stacks.trace_id = climbing.trace_id AND stacks.stack_id = climbing.next_id
+    WHERE NOT climbing.is_line
 )
 SELECT
     traces.trace,
     traces.rank,
-    frames.trace_id,
-    frames.name,
-    CAST(frames.call_count AS BIGINT) AS call_count,
-    CAST(frames.host_self_ns AS BIGINT) AS host_self_ns,
-    CAST(coalesce(device_work.device_ns, 0) AS BIGINT) AS device_ns,
-    CAST(coalesce(idle.idle_ns, 0) AS BIGINT) AS idle_ns
-FROM frames
+    lines.trace_id,
+    lines.name,
+    CAST(coalesce(sum(stacks.call_count) FILTER (WHERE stacks.is_line), 0) AS BIGINT) AS call_count,
+    CAST(sum(stacks.host_self_ns) AS BIGINT) AS host_self_ns,
+    CAST(sum(stacks.device_self_ns) AS BIGINT) AS device_ns,
+    CAST(sum(stacks.idle_self_ns) AS BIGINT) AS idle_ns
+FROM climbing AS lines
+JOIN stacks USING (trace_id, stack_id)
 JOIN canonical.traces AS traces USING (trace_id)
-LEFT JOIN device_work USING (trace_id, name)
-LEFT JOIN idle USING (trace_id, name)
-ORDER BY frames.trace_id, device_ns DESC, idle_ns DESC, frames.name
+WHERE lines.is_line
+GROUP BY traces.trace, traces.rank, lines.trace_id, lines.name
+ORDER BY lines.trace_id, device_ns DESC, idle_ns DESC, lines.name

@@ -19,6 +19,7 @@ Row = dict[str, Any]
 TRUSTED_LAUNCH_SHARE = 0.97
 # What a profiler can record on request, by profiler: the column that says so, and how to ask for it.
 _WANTED = (
+    ("kineto", "has_operators", "operators: profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"),
     ("kineto", "has_stacks", "Python stacks, to name lines of code: profile(with_stack=True)"),
     ("kineto", "has_shapes", "operator shapes, to judge kernels by their work: profile(record_shapes=True)"),
     ("kineto", "has_memory", "allocator events: profile(profile_memory=True)"),

@@ -20,6 +20,11 @@ windows AS (
     FROM attribution.windows
     GROUP BY trace_id
 ),
+operators AS (
+    SELECT DISTINCT trace_id
+    FROM canonical.host_slices
+    WHERE category = 'cpu_op'
+),
 steps AS (
     SELECT
         trace_id,
@@ -50,6 +55,7 @@ SELECT
     traces.event_count,
     traces.last_ns - traces.first_ns AS span_ns,
     traces.truncated,
+    operators.trace_id IS NOT NULL AS has_operators,
     traces.has_shapes,
     traces.has_stacks,
     traces.has_memory,
@@ -65,6 +71,7 @@ SELECT
     coalesce(windows.kept_step_count, 0) AS kept_step_count
 FROM canonical.traces
 LEFT JOIN linked USING (trace_id)
+LEFT JOIN operators USING (trace_id)
 LEFT JOIN windows USING (trace_id)
 LEFT JOIN steps USING (trace_id)
 LEFT JOIN host_steps USING (trace_id)

@@ -24,10 +24,14 @@ PIPE_WIDTH = 100
 
 # No column of a table is cut below this.
 NARROWEST_CELL = 6
+# Columns of words behind numbers that would be cut below this stand on a line of their own.
+NARROWEST_WORDS = 10
 
 # The space between a number and its unit, at which no line ends.
 _UNIT = re.compile(r"(?<=\d) (?=(?:%|[mµn]?s|[kKMGT]?i?B(?:/s)?|TFLOP/s)(?!\w))|(?<=×) ")
 _PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)+")  # of a module: ViTModel/ViTEncoder/ViTLayer
+# How far words that go below the numbers of their row are indented.
+_BELOW = 2
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 
 Part = str | tuple[str, str]  # text, or (text, style)
@@ -116,31 +120,63 @@ class Page:
         right: frozenset[int] = frozenset(),
         wraps_last: bool = False,
     ) -> None:
-        """Write an aligned table; the widest column gives way where the page is too narrow.
+        """Write an aligned table; the widest column of words gives way where the page is too narrow.
 
-        A last column that `wraps_last` continues on the next line instead.
+        Where numbers leave no room for the words behind them, these go below. A last column that `wraps_last` continues
+        on the next line instead.
         """
         room = self.width - indent
         rows = [[one_line(cell) for cell in row] for row in rows]
         if wraps_last:
             rows = _wrapped(columns, rows, room)
-        head, *body = aligned(columns, rows, room=room, right=right)
-        self.line(" " * indent, (head, "dim"))
-        for row in body:
-            self.line(" " * indent, row)
+        numbers = max(right, default=-1) + 1
+        below: list[str] = []
+        if not wraps_last and right == frozenset(range(numbers)) and _crowded(columns, rows, numbers, room):
+            below = _fitted([" · ".join(row[numbers:]) for row in (columns, *rows)], room - _BELOW)
+            columns, rows = columns[:numbers], [row[:numbers] for row in rows]
+        lines = aligned(columns, rows, room=room, right=right)
+        for at, line in enumerate(lines):
+            style = "" if at else "dim"
+            self.line(" " * indent, (line, style))
+            if below:
+                self.line(" " * (indent + _BELOW), (below[at], style))
 
 
 def aligned(
     columns: Sequence[str], rows: Sequence[Sequence[str]], *, room: int | None, right: frozenset[int] = frozenset()
 ) -> list[str]:
-    """Return a header and rows as lines of aligned cells; the widest columns give way until `room` is kept."""
-    widths = [max(cell_len(row[i]) for row in (columns, *rows)) for i in range(len(columns))]
-    while room is not None and sum(widths) + 2 * (len(widths) - 1) > room and max(widths) > NARROWEST_CELL:
-        widths[widths.index(max(widths))] -= 1
+    """Return a header and rows as lines of aligned cells; the widest columns give way until `room` is kept.
+
+    Words give way first, then the names of numbers; a number that is cut says nothing, or something else.
+    """
+    widths = _widths(columns, rows)
+    numbers = _widths([""] * len(columns), rows)
+    least = [max(NARROWEST_CELL, numbers[i]) if i in right else NARROWEST_CELL for i in range(len(columns))]
+    shrink = [i for i in range(len(columns)) if i not in right]
+    for may_shrink in (shrink, range(len(columns))) if room is not None else ():
+        while _line_width(widths) > (room or 0) and (wide := [i for i in may_shrink if widths[i] > least[i]]):
+            widths[max(wide, key=lambda i: (widths[i], -i))] -= 1
     fitted_columns = [
         _fitted(column, width) for column, width in zip(zip(columns, *rows, strict=True), widths, strict=True)
     ]
     return [_aligned(row, widths, right) for row in zip(*fitted_columns, strict=True)]
+
+
+def _crowded(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: int, room: int) -> bool:
+    """Say whether numbers, the first columns, leave too little room for the words behind them."""
+    widths = _widths(columns, rows)
+    return (
+        0 < numbers < len(widths)
+        and _line_width([*widths[:numbers], *(min(width, NARROWEST_WORDS) for width in widths[numbers:])]) > room
+    )
+
+
+def _widths(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
+    return [max(cell_len(row[i]) for row in (columns, *rows)) for i in range(len(columns))]
+
+
+def _line_width(widths: Sequence[int]) -> int:
+    return sum(widths) + 2 * (len(widths) - 1)
 
 
 def _wrapped(columns: Sequence[str], rows: Sequence[Sequence[str]], room: int) -> list[list[str]]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from traceanalyzer.answers.flame import KINDS, FlameRow, Frame
 from traceanalyzer.report.blocks import Heading, Paragraph, Section, Table, Text
-from traceanalyzer.report.words import counted, duration, name_words, percent, size
+from traceanalyzer.report.words import bucket_words, counted, duration, name_words, percent, size
 
 _INDENT = "· "
 # A line has room for so many letters, next to so many levels and the numbers.
@@ -18,7 +18,8 @@ _MISSING = {
     "device": "no GPU operations were recorded",
     "host": "no host slices were recorded",
     "idle": "no device waited, or none ran",
-    "memory": "allocations were not recorded: profile_memory=True records them",
+    "memory": "allocations were not recorded: profile_memory=True of torch.profiler.profile records them, and "
+    "`nsys profile --cuda-memory-usage=true`",
 }
 
 
@@ -62,7 +63,7 @@ def _chain_words(row: FlameRow) -> str:
 
 def _short(name: str, longest: int) -> str:
     """Return a name without the folders of a Python file, cut at its end."""
-    text = name_words(_FOLDERS.sub("", name))
+    text = bucket_words(name_words(_FOLDERS.sub("", name)))
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 

@@ -26,9 +26,9 @@ _PLACE: _Columns = {
 _PEAK: _Columns = {
     "peak_bytes": ("in use at most", size),
     "peak_reserved_bytes": ("reserved", size),
-    "before_bytes": ("before the first event", size),
-    "peak_change_bytes": ("above that", size),
-    "after_bytes": ("after the last event", size),
+    "before_bytes": ("at the start", size),
+    "peak_change_bytes": ("added at most", size),
+    "after_bytes": ("at the end", size),
 }
 _STEP: _Columns = {"step": ("step", str)}
 _MAKER: _Columns = {"operator": ("operator", name_words), "module": ("module", name_words)}
@@ -45,8 +45,8 @@ def sections(memory: MemoryOfRun, run: str) -> list[Section]:
     """Return the peaks, what was alive at the largest, and what grows."""
     head = Heading(run, (Text("memory of the devices"),))
     if not memory.peaks:
-        nothing = "No allocations on devices were recorded. The profiler records them where it is asked to:"
-        code = Code("torch.profiler.profile(profile_memory=True)", "python")
+        nothing = "No allocations on devices were recorded. A profiler records them where it is asked to:"
+        code = Code("torch.profiler.profile(profile_memory=True)\nnsys profile --cuda-memory-usage=true …")
         return [Section((head, Paragraph(nothing, role="caution"), code))]
     opening = Section((head, Paragraph(_in_words(memory.peaks[0], several=len(memory.peaks) > 1))))
     tables = []

@@ -8,10 +8,12 @@ from typing import Any, TextIO
 from traceanalyzer.answers.top import TopAnswer, question_of
 from traceanalyzer.report import visible
 from traceanalyzer.report.blocks import Heading, Paragraph, Section, Table, Text
-from traceanalyzer.report.words import counted, duration, name_words, operations, percent, size
+from traceanalyzer.report.words import counted, duration, limit_words, listed, name_words, operations, percent, size
 
 SCHEMA_VERSION = 1
 _LEAST_REST = 0.005
+# Columns that most runs have no values in, and that are left out without a word.
+_RARE = frozenset({"recomputed_ns"})
 
 
 def _rate(bytes_per_s: float) -> str:
@@ -44,14 +46,16 @@ _SHOWN: dict[str, tuple[str, Callable[[Any], str]]] = {
     "flops": ("operations", operations),
     "forward_ns": ("forward", duration),
     "backward_ns": ("backward", duration),
+    "recomputed_ns": ("recomputed", duration),
     "host_sum_ns": ("host", duration),
-    "iteration_count": ("iterations", lambda count: f"{count:,}"),
+    "iteration_count": ("count", lambda count: f"{count:,}"),
     "tokens": ("tokens", lambda count: f"{count:,}"),
     "p50_ns": ("median", duration),
     "p95_ns": ("95 %", duration),
     "p99_ns": ("99 %", duration),
+    "busy_share": ("busy", percent),
     "gap_sum_ns": ("gaps", duration),
-    "tokens_per_s": ("tokens/s", lambda rate: f"{rate:,.0f}"),
+    "tokens_per_s": ("tok/s", lambda rate: f"{rate:,.0f}"),
     "rank": ("rank", str),
     "device": ("device", str),
     "kind": ("kind", str),
@@ -76,18 +80,20 @@ def sections(answer: TopAnswer, run: str) -> list[Section]:
     where = [f"step {answer.step}" if answer.step is not None else window]
     where += [] if answer.rank is None else [f"rank {answer.rank}"]
     head = Heading(run, (Text(f"{asked} · {' · '.join(where)}"),))
-    if not answer.rows:
-        return [Section((head, Paragraph(f"no {answer.what} there. {question.missing}".rstrip(". "), role="caution")))]
+    if answer.nothing is not None:
+        return [Section((head, Paragraph(answer.nothing.rstrip("."), role="caution")))]
     ordered = question.by[answer.by]
     names = [name for name in _SHOWN if name in (*question.keys, *question.values)]
     if ordered == "headroom_ns":
         names = [name for name in names if name != "flops"]  # the rate says the same, and leaves room for names
-    names = [ordered, *(name for name in names if name != ordered)]
+    known = {name for name in names if any(row[name] is not None for row in answer.rows)}
+    empty = [_SHOWN[name][0] for name in names if name not in known and name not in _RARE]
+    names = [ordered, *(name for name in names if name in known and name != ordered)]
     columns = [_SHOWN[name][0] for name in names]
     rows = []
     for row in answer.rows:
-        cells = ["–" if row[name] is None else _SHOWN[name][1](row[name]) for name in names]
-        share = percent(row[ordered] / answer.whole_ns) if answer.whole_ns and row[ordered] is not None else "–"
+        cells = ["–" if row[name] is None else _written(question.metric, name, row[name]) for name in names]
+        share = percent(row[ordered] / answer.whole_ns) if answer.whole_ns and _is_part(row[ordered]) else "–"
         rows.append((cells[0], *([share] if question.has_shares else []), *cells[1:]))
     if question.has_shares:
         names.insert(1, "share")
@@ -101,8 +107,21 @@ def sections(answer: TopAnswer, run: str) -> list[Section]:
     rest = answer.elsewhere_ns / answer.whole_ns if answer.whole_ns else 0
     if rest >= _LEAST_REST:
         shares = f"{shares}{percent(rest)} of it was launched outside any {answer.what.removesuffix('s')}. "
-    note = f"{more}{shares}{question.meaning} `traceanalyzer metrics show {answer.metric}` has the definitions."
+    unknown = f"Not recorded, or not known: {listed(empty)}. " if empty else ""
+    note = (
+        f"{more}{shares}{question.meaning} {unknown}`traceanalyzer metrics show {answer.metric}` has the definitions."
+    )
     return [Section((head, table)), Section((Paragraph(note, role="dim"),))]
+
+
+def _is_part(value: float | None) -> bool:
+    return value is not None and value >= 0
+
+
+def _written(metric: str, name: str, value: Any) -> str:
+    if name == "limited_by" and metric == "operator_efficiency":
+        return limit_words(value)
+    return _SHOWN[name][1](value)
 
 
 def write_json(answer: TopAnswer, run: str, stream: TextIO) -> None:
@@ -124,5 +143,6 @@ def document(answer: TopAnswer, run: str) -> dict[str, Any]:
         "row_count": answer.row_count,
         "whole_ns": answer.whole_ns,
         "elsewhere_ns": answer.elsewhere_ns,
+        "nothing": answer.nothing,
         "rows": [dict(row) for row in answer.rows],
     }

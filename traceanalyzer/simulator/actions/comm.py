@@ -99,6 +99,9 @@ def collective_args(collective: Collective) -> dict[str, Any]:
         "Process Group Ranks": shown,
         "Seq": collective.sequence,
     }
-    if collective.is_message:
-        args.update({"Src Rank": collective.source, "Dst Rank": collective.target})
+    # PyTorch writes the peer, and not the rank itself.
+    if collective.is_message and collective.name != "send":
+        args["Src Rank"] = collective.source
+    if collective.is_message and collective.name != "recv":
+        args["Dst Rank"] = collective.target
     return args

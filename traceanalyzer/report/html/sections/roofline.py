@@ -11,7 +11,7 @@ from traceanalyzer.report.html.document import Part
 from traceanalyzer.report.html.markup import filled, shown_name
 from traceanalyzer.report.html.source import PageSource
 from traceanalyzer.report.html.tables import PageColumn, table_markup
-from traceanalyzer.report.words import counted, duration, listed, percent
+from traceanalyzer.report.words import counted, duration, limit_words, listed, percent
 
 MOST_POINTS = 80
 # Fewer are no picture.
@@ -31,8 +31,6 @@ _COLUMNS = (
     PageColumn("note", "note", "text"),
 )
 _NOTES = {"cache": "in cache", "suspect": "over the roof"}
-_LIMITS = {"launch": "host launches", "latency": "short kernels"}
-_LIMITS |= {"compute below": "far below compute", "memory below": "far below memory"}
 _PRECISIONS = {
     "fp64": "FP64",
     "fp32": "FP32",
@@ -70,7 +68,11 @@ def _table(source: PageSource, rows: list[dict[str, Any]]) -> str:
     """Return the operators by the time above their roof."""
     ordered = sorted(rows, key=lambda row: -row["headroom_ns"])
     shown = [
-        {**row, "note": _NOTES.get(row["status"]), "limit": _LIMITS.get(row["limited_by"], row["limited_by"])}
+        {
+            **row,
+            "note": _NOTES.get(row["status"]),
+            "limit": limit_words(row["limited_by"]) if row["limited_by"] else None,
+        }
         for row in ordered[: source.limits.rows]
     ]
     rest = len(rows) - len(shown)
