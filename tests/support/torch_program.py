@@ -13,6 +13,21 @@ _BASE_NS = 1_775_078_550_000_000_000
 _LATENCY_US = 4.0
 _GAP_US = 1.0
 _QUEUE = 1_000  # launches that the driver takes before it blocks the host
+# The call of Level Zero in each call of SYCL's runtime.
+_LEVEL_ZERO = {
+    "urEnqueueKernelLaunch": "zeCommandListAppendLaunchKernel",
+    "urEnqueueUSMMemcpy": "zeCommandListAppendMemoryCopy",
+    "urEventWait": "zeEventHostSynchronize",
+    "urQueueFinish": "zeCommandListHostSynchronize",
+}
+# What the profiler of Intel's devices calls memory of malloc, pinned memory, and copies.
+_SYCL_KINDS = {
+    ("HtoD", False): "M2D (MEMORY(Unknown) -> DEVICE)",
+    ("HtoD", True): "H2D (HOST -> DEVICE)",
+    ("DtoH", False): "D2M (DEVICE -> MEMORY(Unknown))",
+    ("DtoH", True): "D2H (DEVICE -> HOST)",
+    ("DtoD", False): "D2D (DEVICE -> DEVICE)",
+}
 _KINDS = {"HtoD": ("{} -> Device", "HtoD"), "DtoH": ("Device -> {}", "DtoH"), "DtoD": ("Device -> Device", "DtoD")}
 
 
@@ -39,6 +54,7 @@ H100 = Gpu("NVIDIA H100 80GB HBM3", 132, 9, 0, 80)
 H200 = Gpu("NVIDIA H200", 132, 9, 0, 141)
 B200 = Gpu("NVIDIA B200", 148, 10, 0, 180)
 ORIN = Gpu("Orin", 16, 8, 7, 61)
+PVC = Gpu("Intel(R) Data Center GPU Max 1550", 0, 0, 0, 64, "intel")
 MI300 = Gpu("AMD Instinct MI300X", 304, 9, 4, 192, "amd")
 
 
@@ -105,13 +121,19 @@ class TorchProgram:
         self._number += 1
         self.now_us = max(start_us + us, self.free_us + 3 if waits else 0)
         around = {"External id": self._operators[-1]} if self._operators else {}
+        if self.gpu.vendor == "intel":
+            self._slice("xpu_runtime", name, start_us, self.now_us, **around, correlation=self._number, **args)
+            driver = _LEVEL_ZERO[name]
+            self._slice("xpu_driver", driver, start_us + 0.2, self.now_us - 0.2, **around, correlation=self._number)
+            return self._number
         key = "cid" if self.gpu.vendor == "amd" else "cbid"
         self._slice(category, name, start_us, self.now_us, **around, **{key: 211}, correlation=self._number, **args)
         return self._number
 
     def synchronize(self, what: str = "Device") -> None:
         """Wait for the device."""
-        self.call(f"{'hip' if self.gpu.vendor == 'amd' else 'cuda'}{what}Synchronize", 4, waits=True)
+        name = {"amd": f"hip{what}Synchronize", "intel": "urQueueFinish"}.get(self.gpu.vendor, f"cuda{what}Synchronize")
+        self.call(name, 4, waits=True)
 
     def launch(
         self,
@@ -125,10 +147,10 @@ class TorchProgram:
         **args: Any,
     ) -> None:
         """Launch a kernel, alone or in an operator that is open."""
-        amd = self.gpu.vendor == "amd"
         if len(self._starts) >= _QUEUE:
             self.now_us = max(self.now_us, self._starts[-_QUEUE])
-        number = self.call("hipLaunchKernel" if amd else "cudaLaunchKernel", call_us)
+        call = {"amd": "hipLaunchKernel", "intel": "urEnqueueKernelLaunch"}.get(self.gpu.vendor, "cudaLaunchKernel")
+        number = self.call(call, call_us)
         self._flow("s", number)
         self._kernel(name, us, grid, block, number, stream, **args)
 
@@ -154,6 +176,14 @@ class TorchProgram:
         if kind == "HtoD" and not pinned:  # the host fills a staging buffer first
             start_us = max(start_us, queued_us + 6)
         self._free[7] = start_us + us
+        rate = {"bytes": size_bytes, "memory bandwidth (GB/s)": size_bytes / us / 1e3}
+        if self.gpu.vendor == "intel":
+            number = self.call("urEnqueueUSMMemcpy", 6)
+            self._flow("s", number)
+            if waits:
+                self.call("urEventWait", 3, waits=True)
+            self._device("gpu_memcpy", f"Memcpy {_SYCL_KINDS[kind, pinned]}", start_us, us, number, 7, **rate)
+            return
         number = self.call(
             "hipMemcpyWithStream" if amd and waits else "cudaMemcpyAsync", 6, waits=waits and kind == "HtoD"
         )
@@ -162,7 +192,6 @@ class TorchProgram:
             self.call("cudaStreamSynchronize", 3, waits=True)
         text, short = _KINDS[kind]
         words = text.format("Pinned" if pinned else "Pageable")
-        rate = {"bytes": size_bytes, "memory bandwidth (GB/s)": size_bytes / us / 1e3}
         self._device("gpu_memcpy", f"Memcpy {short} ({words})", start_us, us, number, 7, **rate)
 
     def item(self) -> None:
@@ -218,14 +247,19 @@ class TorchProgram:
             shape |= {"registers per thread": 32, "shared memory": 0}
             shape |= {"blocks per SM": grid / self.gpu.sms, "warps per SM": grid * block / 32 / self.gpu.sms}
             shape |= {"est. achieved occupancy %": min(100, round(100 * grid * block / self.gpu.sms / 2048))}
-        else:
+        elif self.gpu.vendor == "amd":
             shape |= {"kind": "Dispatch Kernel"}
+        else:  # Intel's says neither grid nor block
+            shape = {"kernel_id": number}
         self._device("kernel", name, start_us, us, number, stream, **shape, **args)
 
     def _device(
         self, category: str, name: str, start_us: float, us: float, number: int, stream: int, **args: Any
     ) -> None:
-        where = {"device": self.device, "context": 1, "stream": stream, "correlation": number}
+        where: dict[str, Any] = {"device": self.device, "context": 1, "stream": stream, "correlation": number}
+        if self.gpu.vendor == "intel":
+            where |= {"context": "0x000055d08918fc78", "sycl queue": 64, "l0 queue": "0x000055d08b8fc138"}
+            del where["stream"]
         around = {"External id": self._operators[-1]} if self._operators else {}
         self._slice(category, name, start_us, start_us + us, pid=self.device, tid=stream, **around, **where, **args)
         self._flow("f", number, start_us, self.device, stream)
@@ -259,9 +293,12 @@ class TorchProgram:
             "sharedMemPerBlock": 49152,
             "numSms": gpu.sms,
         }
-        run: dict[str, Any] = (
-            {"roctracer_version": 4.1} if gpu.vendor == "amd" else {"cupti_version": 24, "cuda_runtime_version": 12040}
-        )
+        versions: dict[str, dict[str, Any]] = {
+            "amd": {"roctracer_version": 4.1},
+            "nvidia": {"cupti_version": 24, "cuda_runtime_version": 12040},
+            "intel": {},
+        }
+        run = versions[gpu.vendor]
         if self.rank is not None:
             run["distributedInfo"] = {"backend": "nccl", "rank": self.rank, "world_size": self.world}
         names = [
@@ -276,7 +313,7 @@ class TorchProgram:
         last = {"name": "Record Window End", "ph": "i", "s": "g", "pid": "", "tid": "", "ts": round(end_us + 50, 3)}
         return {
             "schemaVersion": 1,
-            "deviceProperties": [properties],
+            **({"deviceProperties": [properties]} if gpu.vendor != "intel" else {}),
             **run,
             "displayTimeUnit": "ms",
             "baseTimeNanoseconds": _BASE_NS,

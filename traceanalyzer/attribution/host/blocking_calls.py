@@ -61,8 +61,9 @@ WHERE s.trace_id = $trace_id
   AND COALESCE(s.wait_on_stream, s.stream) IS NOT NULL
 """
 _STREAM_WAIT = re.compile(r"StreamWaitEvent")
-_OF_STREAM = re.compile(r"StreamSynchronize")
-_OF_EVENT = re.compile(r"EventSynchronize")
+_OF_STREAM = re.compile(r"StreamSynchronize|QueueFinish|QueueSynchronize|CommandListHostSynchronize")
+_OF_EVENT = re.compile(r"EventSynchronize|Events?Wait$|(Event|Fence)HostSynchronize")
+_SYCL_WAIT = re.compile(r"^(ur|pi|ze)[A-Z]")
 # Nsight Systems appends the version of the call.
 _FREE = re.compile(r"^((cuda|hip)Free|cuMemFree)(_v[0-9]+)?$")
 
@@ -106,23 +107,25 @@ class _Copies:
     device: Ints
 
 
-def _blocking_copies(slices: HostSlices, devices: list[DeviceOps]) -> _Copies:
+def _blocking_copies(slices: HostSlices, syncs: Ints, devices: list[DeviceOps]) -> _Copies:
+    sycl_waits = syncs[slices.flags([bool(_SYCL_WAIT.search(name)) for name in slices.names], syncs)]
     parts = []
     for ops in devices:
         copies = ops.launch_name.where(lambda name: name is not None and bool(COPY_CALL.search(name)))
         asynchronous = ops.launch_name.where(lambda name: name is not None and "Async" in name)
-        long = ops.launch_end - ops.launch_start > BLOCKING_COPY_MIN_NS
-        short = ~long & ~asynchronous & (ops.launch_end >= ops.end)
-        returned = ops.launch_end >= ops.end - CLOCK_ERROR_NS
+        row, returns = _with_waits_right_after(slices, ops, sycl_waits)
+        long = returns - ops.launch_start > BLOCKING_COPY_MIN_NS
+        short = ~long & ~asynchronous & (returns >= ops.end)
+        returned = returns >= ops.end - CLOCK_ERROR_NS
         to_device = ops.with_host & ~ops.read_back
-        returned |= to_device & (ops.launch_end - ops.start >= STAGED_SHARE * (ops.end - ops.start))
+        returned |= to_device & (returns - ops.start >= STAGED_SHARE * (ops.end - ops.start))
         found = np.flatnonzero(copies & ops.linked & (short | (long & returned)))
         wait = ops.start[found] - ops.launch_start[found]
-        copying = ops.launch_end[found] - ops.start[found]
+        copying = returns[found] - ops.start[found]
         reads_back = ops.read_back[found] & ((copying < READ_BACK_COPY_MIN_NS) | (copying < wait))
         parts.append(
             (
-                slices.rows_of(ops.launch_id[found]),
+                row[found],
                 ops.start[found],
                 np.where(reads_back, SYNC_CODE, _MEMCPY_BLOCK),
                 ops.op_id[found],
@@ -134,6 +137,21 @@ def _blocking_copies(slices: HostSlices, devices: list[DeviceOps]) -> _Copies:
     _, once = np.unique(row[known], return_index=True)
     at = np.flatnonzero(known)[once]
     return _Copies(row[at], start[at], cause[at].astype(np.int8), op_id[at], device[at])
+
+
+def _with_waits_right_after(slices: HostSlices, ops: DeviceOps, waits: Ints) -> tuple[Ints, Ints]:
+    """Return the row of the call that returns when an op that it launched is done, and the time when it returns.
+
+    That is the launch, or, of SYCL's calls, one of the `waits` right after it: no call of SYCL both copies and waits.
+    """
+    launch = slices.rows_of(ops.launch_id)
+    if not len(waits):
+        return launch, ops.launch_end
+    at = np.searchsorted(waits, launch, side="right")
+    wait = waits[np.minimum(at, len(waits) - 1)]
+    follows = (launch != NO_ROW) & (at < len(waits)) & (slices.thread[wait] == slices.thread[launch])
+    follows &= slices.start[wait] - ops.launch_end <= BLOCKING_COPY_MIN_NS
+    return np.where(follows, wait, launch), np.where(follows, slices.end[wait], ops.launch_end)
 
 
 @dataclass(frozen=True)
@@ -208,7 +226,11 @@ def find_blocking_calls(
     names = zip(slices.categories, slices.names, strict=True)
     causes = np.asarray([_cause_of_wait(c, n) for c, n in names], np.int64)[slices.name_code]
     syncs = np.flatnonzero(causes != NO_ROW)
-    copies, launches = _blocking_copies(slices, devices), _blocking_launches(slices, devices)
+    # A call of the runtime that waits may contain the driver's: the inner one is where the thread is.
+    parents = slices.parent[syncs]
+    syncs = syncs[~np.isin(syncs, parents[(parents != NO_ROW) & (causes[parents] == causes[syncs])])]
+    copies, launches = _blocking_copies(slices, syncs, devices), _blocking_launches(slices, devices)
+    syncs = syncs[~np.isin(syncs, copies.row)]
     row = np.concatenate([syncs, copies.row, launches.row])
     order = np.argsort(row, kind="stable")
     sync_stream, sync_until = _waited_for(con, trace_id, slices.correlation[syncs], slices.start[syncs])

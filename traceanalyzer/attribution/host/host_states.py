@@ -7,19 +7,23 @@ import re
 from traceanalyzer.attribution.vocabulary.buckets import HOST_CODE
 
 NEUTRAL = -1  # no state of its own: the slice around it decides
-# Copy calls block only in some cases, which their names do not show (blocking_calls decides).
+# Copy calls block only in some cases, which their names do not show (blocking_calls decides). Calls that begin with ur,
+# ze and pi are SYCL's, of Intel's devices.
 _API_STATES = (
-    (r"(Device|Stream|Event|Ctx|Context|Thread)Synchronize", "host.sync"),
-    (r"Launch", "host.launch_api"),
+    (r"(Device|Stream|Event|Ctx|Context|Thread|Host|Queue)Synchronize|^(ur|pi)(QueueFinish|Events?Wait)$", "host.sync"),
+    (r"Launch|^zeCommand\w+(Execute|Append)CommandLists|^urEnqueue(CommandBuffer|Graph)Exp", "host.launch_api"),
     (r"Stream(Begin|End)Capture|Graph(Instantiate|ExecUpdate)", "host.compile"),
-    (r"HostAlloc|MallocHost|HostMalloc|HostRegister|HostUnregister|FreeHost|HostFree", "host.host_alloc"),
+    (r"HostAlloc|MallocHost|HostMalloc|HostRegister|HostUnregister|FreeHost|HostFree|MemAllocHost", "host.host_alloc"),
     (
         r"^(cuda|hip)(Malloc|Free)(?!Graph)|^(cu|hip)Mem(Alloc|Free|Create|Release|Map|Unmap|SetAccess|Address)"
-        r"|MemPoolTrim|IpcOpenMem",
+        r"|MemPoolTrim|IpcOpenMem|USM(Device|Shared)Alloc|USMFree|^zeMem(Alloc|Free)",
         "host.alloc",
     ),
-    (r"Module(Load|Unload|GetFunction)|Library(Load|GetKernel)|^cuLink|FuncLoad", "host.module_load"),
-    (r"Memcpy|Memset", "host.launch_api"),
+    (
+        r"Module(Load|Unload|GetFunction)|Library(Load|GetKernel)|^cuLink|FuncLoad|^zeModuleCreate|^(ur|pi)Program(Build|Compile|Link)",
+        "host.module_load",
+    ),
+    (r"Memcpy|Memset|^urEnqueueUSMFill|^piextUSMEnqueueFill|AppendMemory(Copy|Fill)", "host.launch_api"),
 )
 _SLICE_STATES = (
     (
@@ -81,7 +85,7 @@ _OVERHEAD = ((re.compile(r"Module Loading|Function Loading"), HOST_CODE["host.mo
 QUEUE_FULL = re.compile(r"(?i)command buffer full")
 AUTOGRAD = re.compile(r"^autograd::engine::")
 
-COPY_CALL = re.compile(r"Memcpy")
+COPY_CALL = re.compile(r"Memcpy|AppendMemoryCopy")
 # The state of one of these ranges holds for everything inside it, except for calls that have a cost of their own.
 STICKY = frozenset(code for _, code in _SLICES)
 PREPROCESS_CODE = HOST_CODE["host.preprocess"]

@@ -72,7 +72,7 @@ class Assembler:
         self._type_gpu_work()
         self._kinds = {kind for (kind,) in self._query("kinds").fetchall()}
         self._close_begin_events()
-        first_ns, last_ns, zeros, deviceless, has_hip, lost_count = self._query("span").fetchall()[0]
+        first_ns, last_ns, zeros, deviceless, has_hip, has_sycl, lost_count = self._query("span").fetchall()[0]
         self._drop_zero = zeros > 0 and first_ns is not None and first_ns > _FAR_FROM_ZERO_NS
         if self._drop_zero:
             self._losses.add("zero-timestamp", None, count=zeros)
@@ -97,7 +97,8 @@ class Assembler:
         self._write_metadata()
         base = self._base_ns or 0
         span = (None, None) if first_ns is None else (first_ns + base, last_ns + base)
-        devices = describe_devices(self._parts.document.metadata, self._used_devices(), has_hip=has_hip)
+        vendor = "amd" if has_hip else "intel" if has_sycl else None
+        devices = describe_devices(self._parts.document.metadata, self._used_devices(), vendor)
         self._sink.append("devices", pa.Table.from_pylist(devices, self._sink.schema("devices")))
         by_pytorch, has_shapes = self._query("host_facts").fetchall()[0]
         program = self._program(devices, has_pytorch_events=by_pytorch)

@@ -178,8 +178,10 @@ def describe_trace(
     }
 
 
-def describe_devices(metadata: dict[str, Any], used: list[int], *, has_hip: bool) -> list[dict[str, Any]]:
+def describe_devices(metadata: dict[str, Any], used: list[int], vendor: str | None) -> list[dict[str, Any]]:
     """Return the rows of the canonical table `devices`: all that the file describes, and all that work ran on.
+
+    A device that no name describes is of the `vendor` whose calls or arguments the events have.
 
     ROCm describes the devices that the process sees, from 0 on, and numbers operations by the machine's devices. Where
     all described devices are of one kind, a device that has work and no description is of that kind, too.
@@ -190,23 +192,23 @@ def describe_devices(metadata: dict[str, Any], used: list[int], *, has_hip: bool
     rows: dict[int, dict[str, Any]] = {}
     for position, properties in described.items():
         device = whole_number(properties.get("id"))
-        row = _device(position if device is None else device, properties, metadata, has_hip=has_hip)
+        row = _device(position if device is None else device, properties, metadata, vendor)
         rows[row["device"]] = row
     kinds = [{key: value for key, value in properties.items() if key != "id"} for properties in described.values()]
     kind = kinds[0] if kinds and all(other == kinds[0] for other in kinds) else {}
     if kind and used and rows.keys().isdisjoint(used) and len(used) == len(rows):
         rows = {}  # the same devices under other numbers
     for device in used:
-        rows.setdefault(device, _device(device, kind, metadata, has_hip=has_hip))
+        rows.setdefault(device, _device(device, kind, metadata, vendor))
     return [rows[device] for device in sorted(rows)]
 
 
-def _device(device: int, properties: dict[str, Any], metadata: dict[str, Any], *, has_hip: bool) -> dict[str, Any]:
+def _device(device: int, properties: dict[str, Any], metadata: dict[str, Any], vendor: str | None) -> dict[str, Any]:
     name = _text(properties.get("name"))
     return {
         "device": device,
         "name": name,
-        "vendor": _vendor(name, properties, metadata, has_hip=has_hip),
+        "vendor": _vendor(name, properties, metadata, vendor),
         "sm_count": whole_number(properties.get("numSms")),
         "memory_bytes": whole_number(properties.get("totalGlobalMem")),
         "compute_major": whole_number(properties.get("computeMajor")),
@@ -216,13 +218,15 @@ def _device(device: int, properties: dict[str, Any], metadata: dict[str, Any], *
     }
 
 
-def _vendor(name: str | None, properties: dict[str, Any], metadata: dict[str, Any], *, has_hip: bool) -> str | None:
+def _vendor(name: str | None, properties: dict[str, Any], metadata: dict[str, Any], seen: str | None) -> str | None:
     if "runtimeMajorVersion" in properties:
         return "mtia"
     for pattern, vendor in ((_AMD, "amd"), (_NVIDIA, "nvidia"), (_INTEL, "intel")):
         if name and pattern.search(name):
             return vendor
-    if has_hip or any(key.startswith(("hip_", "roctracer_", "rocprof")) for key in metadata):
+    if seen is not None:
+        return seen
+    if any(key.startswith(("hip_", "roctracer_", "rocprof")) for key in metadata):
         return "amd"
     if any(key.startswith(("cuda_", "cupti_")) for key in metadata) or properties.get("warpSize") == 32:
         return "nvidia"

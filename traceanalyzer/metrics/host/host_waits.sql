@@ -41,8 +41,8 @@ calls AS (
         regexp_replace(slices.name, '_v[0-9]+$', '') AS call,
         CASE
             WHEN regexp_matches(slices.name, '^(cuda|hip)(Device|Thread)Synchronize|^cuCtxSynchronize') THEN 'device'
-            WHEN regexp_matches(slices.name, '^(cuda|hip|cu)StreamSynchronize') THEN 'stream'
-            WHEN regexp_matches(slices.name, '^(cuda|hip|cu)EventSynchronize') THEN 'event'
+            WHEN regexp_matches(slices.name, '^(cuda|hip|cu)StreamSynchronize|^(ur|pi)QueueFinish$|^zeCommand\w+Synchronize$') THEN 'stream'
+            WHEN regexp_matches(slices.name, '^(cuda|hip|cu)EventSynchronize|^(ur|pi)Events?Wait$|^ze(Event|Fence)HostSynchronize$') THEN 'event'
             -- An asynchronous call shorter than 20 µs only enqueues the copy; the two clocks differ by up to 2 µs.
             WHEN slices.dur_ns <= 20000 AND (slices.name LIKE '%Async%' OR slices.start_ns + slices.dur_ns < copies.copied_ns)
             THEN NULL
@@ -58,8 +58,10 @@ calls AS (
     WHERE slices.category IN ('runtime', 'driver') OR exchanges_on_host(slices.name)
     WINDOW calls_of_thread AS (PARTITION BY slices.trace_id, slices.thread_id ORDER BY slices.start_ns, slices.slice_id)
 ),
+-- A call of the runtime that waits may contain the driver's, which is the same wait.
 waits AS MATERIALIZED (
     FROM calls
+    ANTI JOIN (SELECT trace_id, slice_id AS parent_id FROM calls WHERE kind IS NOT NULL) AS around USING (trace_id, parent_id)
     WHERE kind IS NOT NULL
 ),
 around AS MATERIALIZED (

@@ -55,12 +55,13 @@ loads AS (
         contains(loads.name, 'ModuleLoad')
         OR contains(loads.name, 'LibraryLoad')
         OR starts_with(loads.name, 'cuLink')
+        OR starts_with(loads.name, 'urProgram')
         OR contains(loads.name, 'Module Loading')
         OR contains(loads.name, 'Function Loading')
     ) AND ((
         loads.category IN ('runtime', 'driver')
-        AND regexp_matches(loads.name, 'ModuleLoad|LibraryLoad|^cuLink(Add|Complete)')
-        AND NOT regexp_matches(coalesce(parents.name, ''), 'ModuleLoad|LibraryLoad|^cuLink')
+        AND regexp_matches(loads.name, 'ModuleLoad|LibraryLoad|^cuLink(Add|Complete)|^urProgram(Build|Compile|Link)')
+        AND NOT regexp_matches(coalesce(parents.name, ''), 'ModuleLoad|LibraryLoad|^cuLink|^urProgram')
     ) OR (
         loads.category = 'overhead'
         AND regexp_matches(loads.name, 'Module Loading|Function Loading')

@@ -1,7 +1,7 @@
 -- One row per trace, step and kind of allocation: how often memory was allocated or freed, how long it took, how many
 -- bytes.
 --
--- Every call of the device's runtime and driver (cudaMalloc, cudaFree, cudaHostAlloc, hip…, cuMem…) counts with its
+-- Every call of the device's runtime and driver (cudaMalloc, cudaFree, cudaHostAlloc, hip…, cuMem…, urUSM…) counts with its
 -- time on the host; a driver call inside a runtime call counts once. Most of these calls wait for the device, so a step
 -- that repeats them stalls. The framework's own allocator counts by its events, where they were recorded; they cost
 -- almost nothing unless the allocator has to ask the driver. Nsight Systems records the driver's memory usage instead:
@@ -39,10 +39,10 @@ calls AS (
         dur_ns
     FROM host_slices
     WHERE category IN ('runtime', 'driver')
-      AND (contains(name, 'Malloc') OR contains(name, 'Free') OR contains(name, 'Host') OR starts_with(name, 'cuMem'))
+      AND (contains(name, 'Malloc') OR contains(name, 'Free') OR contains(name, 'Host') OR starts_with(name, 'cuMem') OR starts_with(name, 'urUSM'))
       AND regexp_matches(
           name,
-          '^(cuda|hip)(Malloc|Free|Host(Alloc|Malloc|Free|Register|Unregister))|^cuMem(Alloc|Free|Host|Create|Release|Map|Unmap|Address|SetAccess)'
+          '^(cuda|hip)(Malloc|Free|Host(Alloc|Malloc|Free|Register|Unregister))|^cuMem(Alloc|Free|Host|Create|Release|Map|Unmap|Address|SetAccess)|^urUSM((Device|Shared|Host)Alloc|Free)$'
       )
 ),
 events AS (

@@ -2,7 +2,7 @@
 -- window, and how far these calls spread over it.
 --
 -- Counted are the calls that allocate, map, unmap or free memory of a device (cudaMalloc, cudaFree, cuMemMap and their
--- HIP counterparts), and apart from them those that allocate, register or free pinned memory of the host
+-- counterparts of HIP and SYCL), and apart from them those that allocate, register or free pinned memory of the host
 -- (cudaMallocHost, cudaHostRegister, cudaFreeHost), on any thread of the process. Start-up allocates once and early; a
 -- loop that allocates has calls in most tenths of the window. Several devices of one process share its calls.
 --
@@ -28,7 +28,7 @@ WITH calls AS (
     WHERE category IN ('runtime', 'driver')
       AND regexp_matches(
           name,
-          '^(cuda|hip)(Malloc|Free)(Async|Managed|Pitch|)(_v[0-9]+|)$|^cuMem(Create|Map|Unmap|SetAccess|Alloc|Free)'
+          '^(cuda|hip)(Malloc|Free)(Async|Managed|Pitch|)(_v[0-9]+|)$|^cuMem(Create|Map|Unmap|SetAccess|Alloc|Free)|^urUSM(Device|Shared|Host)Alloc$|^urUSMFree$'
           || '|^(cuda|hip|cuMem)(Host(Alloc|Malloc|Free|Register|Unregister)|MallocHost|FreeHost|AllocHost)'
       )
 )

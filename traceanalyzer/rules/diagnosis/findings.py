@@ -27,6 +27,7 @@ from traceanalyzer.rules.sql import read_query
 EVIDENCE_ROWS = 20
 # nsys names a call with the version of its interface: cudaLaunchKernel_v7000.
 _CUDA_NAME = re.compile(r"\bcuda(?=[A-Z])")
+_CUDA_OF_PYTORCH = re.compile(r"(?<=\btorch\.)cuda\b|(?<=[\"'])cuda(?=[:\"'])")
 _CALL_VERSION = re.compile(r"\b(cu[A-Za-z]\w*?)_v\d{4,}\b")
 # A number by itself: digits in names (rank0.json, H200) and in versions distinguish things.
 _NUMBER = re.compile(r"(?<![\w.,-])\d+(?:,\d{3})*(?:\.\d+)?(?![\w-]|[.,]\w)")
@@ -274,10 +275,11 @@ def ranged(messages: Sequence[str]) -> str:
 
 
 def _fixes(run: RunPlaces, verdict: Verdict) -> tuple[Fix, ...]:
-    """Return the fixes that apply; for a program of HIP those in C++ with HIP's names, which follow from CUDA's."""
-    fixes = [verdict.rule.fixes[index] for index in verdict.fix_order]
-    is_hip = verdict.place.trace in run.hip_traces or (verdict.place.trace is None and bool(run.hip_traces))
-    return tuple(_fix(fix, _hip_names if is_hip and fix.lang == "cpp" else str) for fix in fixes)
+    """Return the fixes that apply, for HIP and Intel's devices with their names, which follow from CUDA's."""
+    trace = verdict.place.trace
+    dialect = run.dialects.get(trace) if trace is not None else next(iter(run.dialects.values()), None)
+    fixes = (verdict.rule.fixes[index] for index in verdict.fix_order)
+    return tuple(_fix(fix, _DIALECTS.get((dialect, fix.lang), str)) for fix in fixes)
 
 
 def _fix(fix: RuleFix, named: Callable[[str], str]) -> Fix:
@@ -286,6 +288,17 @@ def _fix(fix: RuleFix, named: Callable[[str], str]) -> Fix:
 
 def _hip_names(text: str) -> str:
     return _CUDA_NAME.sub("hip", text.replace("cudaMallocHost", "hipHostMalloc"))
+
+
+def _xpu_names(text: str) -> str:
+    return _CUDA_OF_PYTORCH.sub("xpu", text.replace("CUDAGraph", "XPUGraph").replace(":nccl", ":xccl"))
+
+
+# By dialect and language of the fix.
+_DIALECTS: dict[tuple[str | None, str], Callable[[str], str]] = {
+    ("hip", "cpp"): _hip_names,
+    ("xpu", "python"): _xpu_names,
+}
 
 
 def _default_evidence(rule: Rule) -> tuple[EvidenceQuery, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import duckdb
 
@@ -28,18 +28,26 @@ class Evaluator:
     run_savings: RunSavings
     values: Mapping[str, Mapping[str, ParamValue]]
     min_impact_share: float
+    removals: dict[str, Mapping[Device, Removal]] = field(default_factory=dict)  # by rule id, of the rules asked so far
 
     def evaluate(
         self, rule: Rule, fixed: Removals | None = None, added: Mapping[Device, int] | None = None
     ) -> list[Verdict]:
         """Return a rule's verdicts; with `fixed`, on what its fix adds to that, which is `added` where it is known."""
-        question = Question(self.scan, fixed or {}, added, self.min_impact_share, run_savings=self.run_savings)
+        question = Question(
+            self.scan,
+            fixed or {},
+            added,
+            self.min_impact_share,
+            run_savings=self.run_savings,
+            removals=self.removals,
+        )
         verdicts = evaluate(self.con, rule, self.run, self.values[rule.id], question)
         return [clear_if_little(verdict, self.min_impact_share) for verdict in verdicts]
 
     def evaluate_beside(self, rule: Rule, fixed: Removals, beside: Sequence[str]) -> list[Verdict]:
         """Return a rule's verdicts on what its fix adds to `fixed`, and on what the rules `beside` it do not claim."""
-        question = Question(self.scan, fixed, beside=tuple(beside))
+        question = Question(self.scan, fixed, beside=tuple(beside), removals=self.removals)
         return evaluate(self.con, rule, self.run, self.values[rule.id], question)
 
     def prepare(self, rules: Sequence[Rule]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import duckdb
@@ -47,7 +47,9 @@ class RunPlaces:
     traces_without_devices: tuple[Place, ...]
     windows: dict[tuple[int, int], dict[str, Any]]  # (trace_id, device) → its analysis window
     capabilities: dict[tuple[str, int | None, str], Capability]
-    hip_traces: frozenset[str] = frozenset()  # of programs that call HIP themselves
+    dialects: dict[str, str] = field(
+        default_factory=dict
+    )  # of traces whose programs use HIP's or Intel's names: hip, xpu
 
     def key(self, place: Place) -> tuple[int, int]:
         """Return the id of a place's trace, and its device."""
@@ -69,14 +71,14 @@ class RunPlaces:
 
 def read_places(con: duckdb.DuckDBPyConnection, *, with_capabilities: bool = True) -> RunPlaces:
     """Return the traces and devices of a run, and its capabilities unless nobody will ask for them."""
-    traces = con.execute("SELECT trace, trace_id, rank, framework FROM traces ORDER BY trace_id").fetchall()
+    traces = con.execute("SELECT trace, trace_id, rank, framework, vendor FROM traces ORDER BY trace_id").fetchall()
     windows = sandbox.query(con, read_query("bound_windows"), {}, sandbox.UNLIMITED).dicts()
     columns = "trace, device, capability, available, detail, unlock"
     capabilities = con.execute(f"SELECT {columns} FROM capabilities").fetchall() if with_capabilities else []
     with_devices = {window["trace"] for window in windows}
     return RunPlaces(
-        trace_ids={trace: trace_id for trace, trace_id, _, _ in traces},
-        ranks={trace: rank for trace, _, rank, _ in traces},
+        trace_ids={trace: trace_id for trace, trace_id, *_ in traces},
+        ranks={trace: rank for trace, _, rank, *_ in traces},
         devices=tuple(Place(window["trace"], window["device"]) for window in windows),
         traces_without_devices=tuple(Place(trace) for trace, *_ in traces if trace not in with_devices),
         windows={(window["trace_id"], window["device"]): window for window in windows},
@@ -84,5 +86,9 @@ def read_places(con: duckdb.DuckDBPyConnection, *, with_capabilities: bool = Tru
             (trace, device, name): Capability(available, detail, unlock)
             for trace, device, name, available, detail, unlock in capabilities
         },
-        hip_traces=frozenset(trace for trace, _, _, framework in traces if framework == "hip"),
+        dialects={
+            trace: "hip" if framework == "hip" else "xpu"
+            for trace, _, _, framework, vendor in traces
+            if framework == "hip" or vendor == "intel"
+        },
     )

@@ -208,19 +208,16 @@ class DeviceBound:
 
 
 def device_bounds(
-    con: duckdb.DuckDBPyConnection,
-    rule: Rule,
-    values: Mapping[str, Any],
+    removals: Mapping[Device, Removal],
     scan: LeadScan,
     windows: Mapping[Device, Mapping[str, Any]],
     fixed: Mapping[Device, Removal],
     added: Mapping[Device, int] | None = None,
 ) -> dict[Device, DeviceBound]:
-    """Return what the rule's fix saves on each device; where something is `fixed` already, what it adds to that.
+    """Return what a rule's fix saves on each device; where something is `fixed` already, what it adds to that.
 
     That is `added` where it is known.
     """
-    removals = _removals(con, rule, values, windows)
     if added is None:
         scan.prepare(
             {place: removals[place].added_to(fixed.get(place)) for place in windows if not scan.abstains(*place)}
@@ -237,14 +234,12 @@ def device_bounds(
 
 
 def run_bounds(
-    con: duckdb.DuckDBPyConnection,
     rule: Rule,
-    values: Mapping[str, Any],
+    removals: Mapping[Device, Removal],
     run_savings: RunScan,
     windows: Mapping[Device, Mapping[str, Any]],
 ) -> dict[Device, DeviceBound]:
     """Return what the run saves if the rule's fix is made on one device alone, and on all of them."""
-    removals = _removals(con, rule, values, windows)
     all_ns = None if rule.says_its_bound or run_savings.abstains else run_savings.saved_ns(removals)
     # One alone saves no more than all of them: what is nothing on all is not asked of each.
     longest_ns = max((window["window_ns"] for window in windows.values()), default=0)
@@ -283,7 +278,7 @@ def fill_bound(
         con.execute(f"INSERT INTO bound ({', '.join(columns)}) SELECT {values_of}", by_column)
 
 
-def _removals(
+def find_removals(
     con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, Any], places: Iterable[Device]
 ) -> dict[Device, Removal]:
     """Return what the rule's fix takes away on each device."""

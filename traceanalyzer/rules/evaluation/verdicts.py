@@ -22,6 +22,7 @@ from traceanalyzer.rules.evaluation.removals import (
     RunScan,
     device_bounds,
     fill_bound,
+    find_removals,
     run_bounds,
 )
 from traceanalyzer.rules.rule_file.model import ABSTAINED, AUTO, CLEAR, FINDING, FIRED, QUALITY, RUN, Rule
@@ -90,7 +91,8 @@ class Question:
     where that is known already. Where fixing the rule saves a smaller share than `ignored_share`, the rule is clear
     whatever its condition says, and its select is not run. Rules about the run need `run_savings`. Without a scan the
     table `bound` stays as it is, and with `assume_requirements` every place has all capabilities: both are for tests on
-    literal rows. Time that rules `beside` it claim (by id) is not counted as claimed by this one.
+    literal rows. Time that rules `beside` it claim (by id) is not counted as claimed by this one. What each rule's fix
+    takes away is kept in `removals`: it is the same whatever is fixed.
     """
 
     scan: LeadScan | None
@@ -100,6 +102,7 @@ class Question:
     assume_requirements: bool = False
     run_savings: RunScan | None = None
     beside: tuple[str, ...] = ()
+    removals: dict[str, Mapping[Device, Removal]] = field(default_factory=dict)  # by rule id
 
 
 def evaluate(
@@ -164,10 +167,13 @@ def _apart(rule: Rule, run: RunPlaces, question: Question) -> Verdict | None:
 def _bounds(
     con: duckdb.DuckDBPyConnection, rule: Rule, run: RunPlaces, values: Mapping[str, Any], question: Question
 ) -> dict[Device, DeviceBound]:
+    if rule.id not in question.removals:
+        question.removals[rule.id] = find_removals(con, rule, values, run.windows)
+    removals = question.removals[rule.id]
     if rule.scope == RUN and question.run_savings is not None:
-        return run_bounds(con, rule, values, question.run_savings, run.windows)
+        return run_bounds(rule, removals, question.run_savings, run.windows)
     assert question.scan is not None
-    return device_bounds(con, rule, values, question.scan, run.windows, question.fixed, question.added)
+    return device_bounds(removals, question.scan, run.windows, question.fixed, question.added)
 
 
 def _removals(

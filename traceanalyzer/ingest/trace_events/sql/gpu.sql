@@ -16,7 +16,7 @@ WITH parsed AS (
               "In msg nelems": "VARCHAR", "Out msg nelems": "VARCHAR", "Seq": "VARCHAR", "correlation_id": "VARCHAR",
               "cuda_graph_id": "VARCHAR", "cuda_graph_node_id": "VARCHAR", "kernel_details": "VARCHAR",
               "memcpy_details": "VARCHAR", "Memset_details": "VARCHAR",
-              "dev-id": "VARCHAR", "gpu-id": "VARCHAR", "stream-id": "VARCHAR", "queue-id": "VARCHAR",
+              "sycl queue": "VARCHAR", "dev-id": "VARCHAR", "gpu-id": "VARCHAR", "stream-id": "VARCHAR", "queue-id": "VARCHAR",
               "Index": "VARCHAR"}'
         ) AS known
     FROM read_parquet($gpu_events)
@@ -84,26 +84,26 @@ SELECT
     size_bytes,
     CASE
         WHEN kind <> 'memcpy' THEN NULL
-        WHEN regexp_matches(name, 'HtoD|H2D|HostToDevice') THEN 'HtoD'
-        WHEN regexp_matches(name, 'DtoH|D2H|DeviceToHost') THEN 'DtoH'
+        WHEN regexp_matches(name, 'HtoD|[HM]2D|HostToDevice') THEN 'HtoD'
+        WHEN regexp_matches(name, 'DtoH|D2[HM]|DeviceToHost') THEN 'DtoH'
         WHEN regexp_matches(name, 'DtoD|D2D|DeviceToDevice') THEN 'DtoD'
         WHEN regexp_matches(name, 'PtoP|P2P|PeerToPeer') THEN 'PtoP'
-        WHEN regexp_matches(name, 'HtoH|H2H|HostToHost') THEN 'HtoH'
+        WHEN regexp_matches(name, 'HtoH|[HM]2[HM]|HostToHost') THEN 'HtoH'
     END AS copy_kind,
     CASE
         WHEN kind = 'memcpy'
         THEN coalesce(
-            nullif(lower(regexp_extract(name, '\((\w+) ?-> ?(\w+)\)', 1)), ''),
+            memory_kind(regexp_extract(name, '\((\w+)(\(\w+\))? ?-> ?\w+', 1)),
             nullif(regexp_extract(details, '\bkind_src:(\w+)', 1), '')
         )
     END AS src_kind,
     CASE kind
         WHEN 'memcpy'
         THEN coalesce(
-            nullif(lower(regexp_extract(name, '\((\w+) ?-> ?(\w+)\)', 2)), ''),
+            memory_kind(regexp_extract(name, '-> ?(\w+)(\(\w+\))?\)', 1)),
             nullif(regexp_extract(details, '\bkind_dst:(\w+)', 1), '')
         )
-        WHEN 'memset' THEN nullif(lower(regexp_extract(name, '\((\w+)\)', 1)), '')
+        WHEN 'memset' THEN memory_kind(regexp_extract(name, '\((?:\w+ -> )?(\w+)\)', 1))
     END AS dst_kind,
     grid[1] AS grid_x,
     grid[2] AS grid_y,
@@ -116,6 +116,7 @@ SELECT
     blocks_per_sm,
     warps_per_sm,
     occupancy_percent,
+    known."sycl queue" IS NOT NULL AS is_sycl,
     known."Collective name" AS collective,
     coalesce(known."Process Group Name", known."Process Group ID") AS group_name,
     known."Process Group Description" AS group_desc,

@@ -92,6 +92,16 @@ CREATE OR REPLACE MACRO rocprof_ns(written, shown_ns) AS
         WHEN TRY_CAST(written AS BIGINT) BETWEEN shown_ns AND shown_ns + 999 THEN CAST(written AS BIGINT)
         ELSE shown_ns
     END;
+-- The kind of memory at one end of a copy. Intel's profiler has words of its own, in capitals: for what malloc returns,
+-- for memory of the host that the device may read, and for memory that moves by itself.
+CREATE OR REPLACE MACRO memory_kind(word) AS
+    CASE word
+        WHEN '' THEN NULL
+        WHEN 'MEMORY' THEN 'pageable'
+        WHEN 'HOST' THEN 'pinned'
+        WHEN 'SHARED' THEN 'managed'
+        ELSE lower(word)
+    END;
 -- Three sides of a launch: '1024,1,1'.
 CREATE OR REPLACE MACRO sides_of(text) AS
     CASE WHEN text <> '' THEN TRY_CAST(string_split(text, ',') AS BIGINT[]) END;

@@ -7,16 +7,17 @@ SELECT
     count(*) FILTER (WHERE start_ns = 0 AND NOT is_aside) AS zero_count,
     count(*) FILTER (WHERE device IS NULL AND is_gpu) AS deviceless_count,
     coalesce(bool_or(launch ILIKE 'hip%'), false) AS has_hip,
+    coalesce(bool_or(is_sycl), false) AS has_sycl,
     CAST(coalesce(sum(lost_values), 0) AS BIGINT) AS lost_value_count
 FROM (
-    SELECT start_ns, dur_ns, 0 AS device, false AS is_gpu, false AS is_aside,
+    SELECT start_ns, dur_ns, 0 AS device, false AS is_gpu, false AS is_aside, false AS is_sycl,
         CASE WHEN category = 'runtime' THEN name END AS launch, lost_values
     FROM read_parquet($host)
     UNION ALL
-    SELECT start_ns, dur_ns, device, true, false, NULL, lost_values
+    SELECT start_ns, dur_ns, device, true, false, is_sycl, NULL, lost_values
     FROM read_parquet($gpu)
     UNION ALL
-    SELECT start_ns, coalesce(dur_ns, 0), 0, false, phase IN ('i', 'I', 'R') OR coalesce(class, '') = 'async', NULL, 0
+    SELECT start_ns, coalesce(dur_ns, 0), 0, false, phase IN ('i', 'I', 'R') OR coalesce(class, '') = 'async', false, NULL, 0
     FROM read_parquet($other)
     WHERE phase <> 'M'
 );

@@ -14,7 +14,8 @@ SELECT
     event_id AS sync_id,
     CASE
         WHEN name ILIKE '%stream%wait%' THEN 'stream_wait'
-        WHEN name ILIKE '%stream%' THEN 'stream'
+        WHEN name ILIKE '%append%' THEN 'stream_wait'  -- Level Zero: a barrier in a list of commands
+        WHEN regexp_matches(name, '(?i)stream|commandlist|queue') THEN 'stream'
         WHEN name ILIKE '%event%' THEN 'event'
         ELSE 'device'
     END AS kind,

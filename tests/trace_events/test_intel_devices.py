@@ -1,0 +1,124 @@
+"""Programs on Intel's devices, as Kineto's plug-in for them writes their calls, kernels and copies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from program_findings import diagnosed, lead_of, words
+from torch_program import PVC, TorchProgram
+
+from traceanalyzer.report.verdict import judge
+from traceanalyzer.run import open_run
+
+ADD = (
+    "at::native::xpu::VectorizedElementwiseKernel<4, at::native::xpu::AddFunctor<float>, at::detail::Array<char*, 3> >"
+)
+
+
+def move(program: TorchProgram, size_bytes: int, us: float, *, pinned: bool = False) -> None:
+    with program.op("aten::to"), program.op("aten::_to_copy"), program.op("aten::copy_"):
+        program.copy("HtoD", size_bytes, us, pinned=pinned)
+
+
+def computing() -> TorchProgram:
+    program = TorchProgram(PVC)
+    for step in range(5):
+        with program.step(step):
+            for _ in range(40):
+                program.run("aten::mm", "gemm_kernel", 400)
+                program.run("aten::add", ADD, 60)
+    return program
+
+
+def reading_values() -> TorchProgram:
+    program = TorchProgram(PVC)
+    for step in range(5):
+        with program.step(step):
+            for _ in range(20):
+                program.run("aten::mm", "gemm_kernel", 300)
+                program.run("aten::add", ADD, 50)
+                program.item()
+                program.host(200)
+    return program
+
+
+def copying_from_pageable_memory() -> TorchProgram:
+    program = TorchProgram(PVC)
+    for step in range(5):
+        with program.step(step):
+            move(program, 300_000_000, 30_000)
+            for _ in range(40):
+                program.run("aten::mm", "gemm_kernel", 800)
+    return program
+
+
+def launching_small_kernels() -> TorchProgram:
+    program = TorchProgram(PVC, op_us=20)
+    for step in range(5):
+        with program.step(step):
+            for _ in range(300):
+                program.run("aten::add", ADD, 4)
+            program.synchronize()
+    return program
+
+
+CASES: dict[str, tuple[Callable[[], TorchProgram], str, str]] = {
+    "values": (reading_values, "sync-in-step", "running_loss += loss.detach()"),
+    "pageable memory": (copying_from_pageable_memory, "h2d-pageable", 'batch.to("xpu", non_blocking=True)'),
+    "small kernels": (launching_small_kernels, "launch-bound", "torch.compile"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_lead_and_its_fix_are_those_of_the_same_program_on_another_device(name: str, tmp_path: Path) -> None:
+    program, rule, says = CASES[name]
+    leading = lead_of(diagnosed(program().write(tmp_path / "trace.json")))
+    assert leading.rule == rule
+    assert says in words(leading)
+    assert "cuda" not in words(leading)
+
+
+def test_a_busy_device_is_healthy(tmp_path: Path) -> None:
+    diagnosis = diagnosed(computing().write(tmp_path / "trace.json"))
+    assert not [finding for finding in diagnosis.findings if finding.saving_share]
+    assert "no rule found an issue" in judge(diagnosis).sentence
+
+
+def test_every_argument_is_read(tmp_path: Path) -> None:
+    program = copying_from_pageable_memory()
+    move(program, 1_000_000, 40, pinned=True)
+    program.item()
+    with open_run(program.write(tmp_path / "trace.json"), store=tmp_path / "store", jobs=1) as run:
+        assert run.sql("FROM defects").fetchall() == []
+        assert run.sql("SELECT vendor, recorder, framework FROM traces").fetchall() == [("intel", "kineto", "pytorch")]
+        assert run.sql("SELECT DISTINCT device, stream, context FROM gpu_ops").fetchall() == [(0, 7, 0x55D08918FC78)]
+        copies = "SELECT DISTINCT copy_kind, src_kind, dst_kind FROM gpu_ops WHERE kind = 'memcpy' ORDER BY ALL"
+        assert run.sql(copies).fetchall() == [
+            ("DtoH", "device", "pageable"),
+            ("HtoD", "pageable", "device"),
+            ("HtoD", "pinned", "device"),
+        ]
+        # The call that launches is SYCL's, not Level Zero's inside it.
+        launches = """
+            SELECT DISTINCT calls.name
+            FROM gpu_ops AS ops
+            JOIN host_slices AS calls ON calls.slice_id = ops.launch_id
+            ORDER BY ALL
+        """
+        assert run.sql(launches).fetchall() == [("urEnqueueKernelLaunch",), ("urEnqueueUSMMemcpy",)]
+
+
+def test_a_wait_that_the_driver_records_too_is_one_wait(tmp_path: Path) -> None:
+    with open_run(reading_values().write(tmp_path / "trace.json"), store=tmp_path / "store", jobs=1) as run:
+        assert run.sql("SELECT call, kind, count(*) FROM host_waits GROUP BY ALL").fetchall() == [
+            ("urEventWait", "event", 100)
+        ]
+
+
+def test_a_recording_of_the_device_alone_shows_whose_device_it_is(tmp_path: Path) -> None:
+    program = computing()
+    program.events = [event for event in program.events if event["cat"] == "kernel"]
+    with open_run(program.write(tmp_path / "trace.json"), store=tmp_path / "store", jobs=1) as run:
+        assert run.sql("SELECT vendor FROM traces").fetchall() == [("intel",)]
