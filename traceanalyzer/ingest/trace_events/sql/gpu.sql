@@ -36,6 +36,7 @@ launches AS (
         coalesce(known.stream, known."stream-id", known."queue-id") AS stream_text,
         TRY_CAST(stream_text AS BIGINT) AS known_stream,
         TRY_CAST(known.context AS BIGINT) AS context,
+        TRY_CAST(known."sycl queue" AS BIGINT) AS sycl_queue,
         -- rocprof: the number of the call that launched the work of HIP.
         coalesce(known.correlation, known.correlation_id, CASE WHEN known."dev-id" IS NOT NULL THEN known."Index" END)
             AS correlation_text,
@@ -116,7 +117,7 @@ SELECT
     blocks_per_sm,
     warps_per_sm,
     occupancy_percent,
-    known."sycl queue" IS NOT NULL AS is_sycl,
+    sycl_queue IS NOT NULL AS is_sycl,
     known."Collective name" AS collective,
     coalesce(known."Process Group Name", known."Process Group ID") AS group_name,
     known."Process Group Description" AS group_desc,
@@ -128,6 +129,7 @@ SELECT
     comm_seq,
     is_lost(device_text, known_device) + is_lost(stream_text, known_stream) + is_lost(known.context, context)
         + is_lost(correlation_text, correlation) + is_lost(external_text, external_id)
+        + is_lost(known."sycl queue", sycl_queue)
         + is_lost(graph_text, graph_id) + is_lost(graph_node_text, graph_node_id)
         + is_lost(details, nullif(regexp_matches(details, '(^|\s)\w+:\S'), FALSE))
         + is_lost(bytes_text, size_bytes) + is_lost(registers_text, registers_per_thread)
