@@ -35,8 +35,8 @@ def test_page_of_a_real_trace_is_whole_and_says_the_numbers_of_the_diagnosis(
     with open_run(path, store=store_of(path)) as run:
         diagnosis = run.diagnose(settings=NO_SETTINGS)
         text = page(diagnosis, run)
-        # Nothing in it is by chance; that every sixth is made twice shows it.
-        assert zlib.crc32(path.name.encode()) % 6 or page(diagnosis, run) == text
+        # Nothing in it is by chance. A part of the pages shows it: of all formats, of one rank and of several.
+        assert zlib.crc32(path.name.encode()) % 3 or page(diagnosis, run) == text
     root = check_page(text)
     buckets = numbers_of(root, "data-bucket")
     ledgers = [diagnosis.run_ledger] if diagnosis.run_ledger else diagnosis.ledgers

@@ -19,6 +19,10 @@ _LEVEL_ZERO = {
     "urEnqueueUSMMemcpy": "zeCommandListAppendMemoryCopy",
     "urEventWait": "zeEventHostSynchronize",
     "urQueueFinish": "zeCommandListHostSynchronize",
+    "urUSMDeviceAlloc": "zeMemAllocDevice",
+    "urUSMHostAlloc": "zeMemAllocHost",
+    "urUSMFree": "zeMemFree",
+    "urProgramBuild": "zeModuleCreate",
 }
 # What the profiler of Intel's devices calls memory of malloc, pinned memory, and copies.
 _SYCL_KINDS = {

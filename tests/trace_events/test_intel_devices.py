@@ -122,3 +122,15 @@ def test_a_recording_of_the_device_alone_shows_whose_device_it_is(tmp_path: Path
     program.events = [event for event in program.events if event["cat"] == "kernel"]
     with open_run(program.write(tmp_path / "trace.json"), store=tmp_path / "store", jobs=1) as run:
         assert run.sql("SELECT vendor FROM traces").fetchall() == [("intel",)]
+
+
+def test_calls_for_memory_and_code_are_told_once_by_what_they_do(tmp_path: Path) -> None:
+    program = computing()
+    for _ in range(3):
+        for name in ("urUSMDeviceAlloc", "urUSMHostAlloc", "urUSMFree", "urProgramBuild"):
+            program.call(name, 50)
+    with open_run(program.write(tmp_path / "trace.json"), store=tmp_path / "store", jobs=1) as run:
+        allocations = "SELECT name, alloc_count FROM allocations WHERE source = 'driver' ORDER BY name"
+        assert run.sql(allocations).fetchall() == [("urUSMDeviceAlloc", 3), ("urUSMFree", 3), ("urUSMHostAlloc", 3)]
+        setups = run.sql("SELECT kind, name, count(*) FROM setup_calls GROUP BY ALL").fetchall()
+        assert setups == [("code", "urProgramBuild", 3)]

@@ -47,9 +47,8 @@ class RunPlaces:
     traces_without_devices: tuple[Place, ...]
     windows: dict[tuple[int, int], dict[str, Any]]  # (trace_id, device) → its analysis window
     capabilities: dict[tuple[str, int | None, str], Capability]
-    dialects: dict[str, str] = field(
-        default_factory=dict
-    )  # of traces whose programs use HIP's or Intel's names: hip, xpu
+    # By trace: hip where the program calls HIP itself, xpu where it runs on Intel's devices.
+    dialects: dict[str, str] = field(default_factory=dict)
 
     def key(self, place: Place) -> tuple[int, int]:
         """Return the id of a place's trace, and its device."""
