@@ -166,7 +166,7 @@ SELECT
     annotation_id,
     NULL::BIGINT AS python_id,
     CASE WHEN cpu_op_id IS NOT NULL THEN 'nesting' END AS link_source,
-    graphId AS graph_id,
+    nullif(graphId, 0) AS graph_id,
     nullif(graphNodeId, 0) AS graph_node_id,
     size_bytes,
     copy_kind,

@@ -41,10 +41,13 @@ launches AS (
         coalesce(known.correlation, known.correlation_id, CASE WHEN known."dev-id" IS NOT NULL THEN known."Index" END)
             AS correlation_text,
         TRY_CAST(correlation_text AS BIGINT) AS correlation,
-        coalesce(known."graph id", nullif(known.cuda_graph_id, '0')) AS graph_text,
-        TRY_CAST(graph_text AS BIGINT) AS graph_id,
+        -- 0 is no graph: Kineto writes both ids on all GPU work since 2026, XLA does so for longer.
+        coalesce(known."graph id", known.cuda_graph_id) AS graph_text,
+        TRY_CAST(graph_text AS BIGINT) AS recorded_graph_id,
+        nullif(recorded_graph_id, 0) AS graph_id,
         coalesce(known."graph node id", known.cuda_graph_node_id) AS graph_node_text,
-        TRY_CAST(graph_node_text AS BIGINT) AS graph_node_id,
+        TRY_CAST(graph_node_text AS BIGINT) AS recorded_graph_node_id,
+        CASE WHEN graph_id IS NOT NULL THEN recorded_graph_node_id END AS graph_node_id,
         coalesce(known.bytes, nullif(regexp_extract(details, '\b(?:size|num_bytes):(\d+)', 1), '')) AS bytes_text,
         memory_size(TRY_CAST(bytes_text AS BIGINT)) AS size_bytes,
         coalesce(known."registers per thread", nullif(regexp_extract(details, '\bregs:(\d+)', 1), ''))
@@ -130,7 +133,7 @@ SELECT
     is_lost(device_text, known_device) + is_lost(stream_text, known_stream) + is_lost(known.context, context)
         + is_lost(correlation_text, correlation) + is_lost(external_text, external_id)
         + is_lost(known."sycl queue", sycl_queue)
-        + is_lost(graph_text, graph_id) + is_lost(graph_node_text, graph_node_id)
+        + is_lost(graph_text, recorded_graph_id) + is_lost(graph_node_text, recorded_graph_node_id)
         + is_lost(details, nullif(regexp_matches(details, '(^|\s)\w+:\S'), FALSE))
         + is_lost(bytes_text, size_bytes) + is_lost(registers_text, registers_per_thread)
         + is_lost(known."shared memory", shared_memory_bytes) + is_lost(known."blocks per SM", blocks_per_sm)
