@@ -10,7 +10,7 @@ import pytest
 from trace_event_tables import events, slice_text
 
 import traceanalyzer
-from traceanalyzer.discovery import find_sources, ranks_from_names
+from traceanalyzer.discovery import find_sources, natural_key, ranks_from_names
 from traceanalyzer.errors import TraceAnalyzerError
 
 TRACE = events(slice_text("op"))
@@ -70,10 +70,51 @@ def test_metadata_tells_the_rank_before_the_name_does(tmp_path: Path) -> None:
         (["v100_training_2022.json"], [None]),
         (["run_2024_04.json", "other_7.json"], [None, None]),
         (["node1/rank8.json", "node0/rank0.json"], [8, 0]),
+        (["trace_0.json", "trace_2.json", "trace_3.json"], [0, 2, 3]),
+        (["1767190000.26-TP-0.trace.json", "1767190000.31-TP-1.trace.json"], [0, 1]),
+        (["worker-7_31337.1741988781061204630.pt.trace.json"], [None]),
+        (["ep0_rank2.1767190000123456789.pt.trace.json"], [2]),
     ],
 )
 def test_ranks_are_read_from_names_by_number(files: list[str], ranks: list[int | None]) -> None:
     assert ranks_from_names(files) == ranks
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        ["node-1_31337.1741988781061204630.pt.trace.json", "node-1_31337.1741988799061204630.pt.trace.json"],
+        ["node-1_31337.1741988781061.pt.trace.json", "node-1_31338.1741988781061.pt.trace.json"],
+        ["trace-1741988781.json", "trace-1741988799.json"],
+        ["run-2026-11-27-144600.json", "run-2026-11-27-144700.json"],
+        ["iteration_10_trace.json", "iteration_20_trace.json"],
+        ["iteration_0_trace.json", "iteration_1_trace.json"],
+        ["bs16.json", "bs32.json"],
+        ["report1.sqlite", "report2.sqlite"],
+        ["trace_4711.json", "trace_4712.json"],
+        ["rank3000000000.json", "rank3000000001.json"],
+        ["trace\N{SUPERSCRIPT TWO}.json", "trace\N{ARABIC-INDIC DIGIT THREE}.json"],
+        ["t" + "1" * 5000 + ".json", "t" + "2" * 5000 + ".json"],
+    ],
+)
+def test_stamps_dates_processes_iterations_and_sizes_are_no_ranks(files: list[str]) -> None:
+    assert ranks_from_names(files) == [None, None]
+    assert sorted(files, key=natural_key) == files
+
+
+def test_a_name_states_no_rank_beyond_the_world_of_its_metadata(tmp_path: Path) -> None:
+    for name in ("rank3.json", "rank7.json"):
+        (tmp_path / name).write_text(TRACE[:-1] + ', "distributedInfo": {"world_size": 4}}')
+    with traceanalyzer.open_run(tmp_path) as run:
+        rows = run.sql("SELECT trace, rank FROM canonical.traces ORDER BY trace").fetchall()
+    assert rows == [("rank3.json", 3), ("rank7.json", None)]
+
+
+def test_two_cycles_under_pytorchs_own_file_names_are_read(tmp_path: Path) -> None:
+    for stamp in (1741988781061204630, 1741988799061204630):
+        (tmp_path / f"gpu-node-1_31337.{stamp}.pt.trace.json").write_text(TRACE)
+    with traceanalyzer.open_run(tmp_path) as run:
+        assert run.sql("SELECT rank, rank_source FROM canonical.traces").fetchall() == [(None, None)] * 2
 
 
 def test_a_path_without_a_trace_is_one_sentence(tmp_path: Path) -> None:

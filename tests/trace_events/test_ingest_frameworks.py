@@ -173,7 +173,8 @@ def test_every_real_trace_is_told_for_what_it_is(corpus: Path, store_of: Callabl
         with open_run(path, store=store_of(path), attribution=False) as run:
             for file, recorder, framework in run.sql("SELECT path, recorder, framework FROM traces").fetchall():
                 found.setdefault(_name(Path(file), corpus), set()).add((recorder, framework))
-    names = {_name(path, corpus) for path in corpus.rglob("*.*") if path.name.endswith((".json.gz", ".sqlite"))}
+    files = (path for run in corpus_runs() for path in [run, *run.rglob("*.*")])
+    names = {_name(path, corpus) for path in files if path.name.endswith((".json.gz", ".sqlite"))}
     assert found == {name: {known.get(name, ("kineto", "pytorch"))} for name in names}
     assert known.keys() <= names
 
