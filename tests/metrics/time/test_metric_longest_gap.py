@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from pathlib import Path
+
 from text_tables import ask, connect
+
+from traceanalyzer.run import open_run
 
 GAP = """
     SELECT start_ns, dur_ns, cause, next_ns, kernels_before, kernels_after, host_ns
@@ -68,3 +74,14 @@ def test_a_gap_at_the_start_begins_with_the_window() -> None:
 def test_a_device_that_computes_all_the_time_has_no_gap() -> None:
     ledger = "row_id  kept  start_ns  dur_ns  bucket\n0       true  0         130     compute"
     assert ask(connect(windows=WINDOWS, ledger_rows=ledger, gpu_ops=OPS), GAP) == []
+
+
+def test_it_goes_through_few_rows_for_each_call_of_a_real_export(
+    corpus: Path, store_of: Callable[[Path], Path]
+) -> None:
+    path = corpus / "nsys" / "h100x2_training_2026.2.sqlite"
+    with open_run(path, store=store_of(path)) as run:
+        ((calls,),) = run.sql("SELECT count(*) FROM host_slices").fetchall()
+        ((_, plan),) = run.sql(f"EXPLAIN (ANALYZE, FORMAT JSON) {GAP}").fetchall()
+    passed = sum(int(rows) for rows in re.findall(r'"intermediate_rows": (\d+)', plan))
+    assert calls < passed < 20 * calls  # calls of a thread joined with each other: 1,005 rows for each call

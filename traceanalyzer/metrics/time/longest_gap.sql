@@ -72,23 +72,28 @@ kernels AS (
     WHERE ops.kind = 'kernel'
     GROUP BY gaps.trace_id, gaps.device
 ),
-launches AS (
+-- Computed before it meets the calls: a join of all calls of a thread with each other grows with their square.
+next_launches AS MATERIALIZED (
+    SELECT kernels.trace_id, kernels.device, calls.thread_id, calls.start_ns
+    FROM kernels
+    JOIN host_slices AS calls
+      ON calls.trace_id = kernels.trace_id AND calls.slice_id = kernels.launch_id
+),
+launches AS MATERIALIZED (
     SELECT
-        kernels.trace_id,
-        kernels.device,
+        later.trace_id,
+        later.device,
         later.thread_id,
         any_value(later.start_ns) AS until_ns,
         max(earlier.start_ns + earlier.dur_ns) AS since_ns
-    FROM kernels
-    JOIN host_slices AS later
-      ON later.trace_id = kernels.trace_id AND later.slice_id = kernels.launch_id
+    FROM next_launches AS later
     JOIN host_slices AS earlier
       ON earlier.trace_id = later.trace_id
      AND earlier.thread_id = later.thread_id
      AND earlier.start_ns < later.start_ns
     SEMI JOIN gpu_ops AS launched
       ON launched.trace_id = earlier.trace_id AND launched.launch_id = earlier.slice_id AND launched.kind = 'kernel'
-    GROUP BY kernels.trace_id, kernels.device, later.thread_id
+    GROUP BY later.trace_id, later.device, later.thread_id
 ),
 hosts AS (
     SELECT
