@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -70,10 +71,12 @@ def test_metadata_tells_the_rank_before_the_name_does(tmp_path: Path) -> None:
         (["v100_training_2022.json"], [None]),
         (["run_2024_04.json", "other_7.json"], [None, None]),
         (["node1/rank8.json", "node0/rank0.json"], [8, 0]),
-        (["trace_0.json", "trace_2.json", "trace_3.json"], [0, 2, 3]),
-        (["1767190000.26-TP-0.trace.json", "1767190000.31-TP-1.trace.json"], [0, 1]),
-        (["worker-7_31337.1741988781061204630.pt.trace.json"], [None]),
-        (["ep0_rank2.1767190000123456789.pt.trace.json"], [2]),
+        (["run-r2/rank0.json", "run-r2/rank1.json"], [0, 1]),
+        (["1767190000-TP-0.json", "1767190001-TP-1.json"], [0, 1]),
+        (["worker0.1623143089861.json", "worker0.1623212756351.json"], [0, 0]),
+        (["0.json", "1.json", "3.json"], [0, 1, 3]),
+        (["a/local_rank0.json", "b/local_rank0.json"], [None, None]),
+        (["tp0_dp0.json", "tp0_dp1.json", "tp1_dp0.json", "tp1_dp1.json"], [None] * 4),
     ],
 )
 def test_ranks_are_read_from_names_by_number(files: list[str], ranks: list[int | None]) -> None:
@@ -81,40 +84,45 @@ def test_ranks_are_read_from_names_by_number(files: list[str], ranks: list[int |
 
 
 @pytest.mark.parametrize(
-    "files",
+    ("one", "other"),
     [
-        ["node-1_31337.1741988781061204630.pt.trace.json", "node-1_31337.1741988799061204630.pt.trace.json"],
-        ["node-1_31337.1741988781061.pt.trace.json", "node-1_31338.1741988781061.pt.trace.json"],
-        ["trace-1741988781.json", "trace-1741988799.json"],
-        ["run-2026-11-27-144600.json", "run-2026-11-27-144700.json"],
-        ["iteration_10_trace.json", "iteration_20_trace.json"],
-        ["iteration_0_trace.json", "iteration_1_trace.json"],
-        ["bs16.json", "bs32.json"],
-        ["report1.sqlite", "report2.sqlite"],
-        ["trace_4711.json", "trace_4712.json"],
-        ["rank3000000000.json", "rank3000000001.json"],
-        ["trace\N{SUPERSCRIPT TWO}.json", "trace\N{ARABIC-INDIC DIGIT THREE}.json"],
-        ["t" + "1" * 5000 + ".json", "t" + "2" * 5000 + ".json"],
+        ("node-1_31337.1741988781061204630.pt.trace", "node-1_31337.1741988799061204630.pt.trace"),
+        ("node-1_31337.1741988781061204630.pt.trace", "node-1_31338.1741988781061204631.pt.trace"),
+        *(("1741988781", "1741988782"), ("1741988781061", "1741988781062"), ("rank3000000000", "rank3000000001")),
+        *(("2026-11-26", "2026-11-27"), ("10-00-00", "10-00-01"), ("run-20261127-144600", "run-20261127-144700")),
+        *(("iteration_10_trace", "iteration_20_trace"), ("iteration_0", "iteration_1"), ("step0", "step1")),
+        *(("bs16", "bs32"), ("report1", "report2"), ("proc_31337", "proc_31338"), ("num_workers_0", "num_workers_1")),
+        *(("rank\u00b2", "rank\u00b3"), ("\u00b2", "\u0663"), ("9" * 5000, "8" * 5000), ("rank" + "9" * 5000, "rank")),
     ],
 )
-def test_stamps_dates_processes_iterations_and_sizes_are_no_ranks(files: list[str]) -> None:
-    assert ranks_from_names(files) == [None, None]
-    assert sorted(files, key=natural_key) == files
+def test_other_numbers_in_names_are_no_ranks(one: str, other: str) -> None:
+    names = [f"{one}.json", f"{other}.json"]
+    assert ranks_from_names(names) == [None, None]
+    assert sorted(map(natural_key, names))
 
 
-def test_a_name_states_no_rank_beyond_the_world_of_its_metadata(tmp_path: Path) -> None:
-    for name in ("rank3.json", "rank7.json"):
-        (tmp_path / name).write_text(TRACE[:-1] + ', "distributedInfo": {"world_size": 4}}')
-    with traceanalyzer.open_run(tmp_path) as run:
-        rows = run.sql("SELECT trace, rank FROM canonical.traces ORDER BY trace").fetchall()
-    assert rows == [("rank3.json", 3), ("rank7.json", None)]
-
-
-def test_two_cycles_under_pytorchs_own_file_names_are_read(tmp_path: Path) -> None:
+def test_a_folder_of_pytorchs_own_names_is_read(tmp_path: Path) -> None:
     for stamp in (1741988781061204630, 1741988799061204630):
         (tmp_path / f"gpu-node-1_31337.{stamp}.pt.trace.json").write_text(TRACE)
     with traceanalyzer.open_run(tmp_path) as run:
         assert run.sql("SELECT rank, rank_source FROM canonical.traces").fetchall() == [(None, None)] * 2
+
+
+def test_a_rank_in_a_name_is_below_the_world_size(tmp_path: Path) -> None:
+    job = ', "distributedInfo": {"world_size": 2}}'
+    for name in ("rank1.json", "rank7.json"):
+        (tmp_path / name).write_text(TRACE[:-1] + job)
+    with traceanalyzer.open_run(tmp_path) as run:
+        rows = run.sql("SELECT trace, rank FROM canonical.traces ORDER BY trace").fetchall()
+    assert rows == [("rank1.json", 1), ("rank7.json", None)]
+
+
+def test_digits_of_other_scripts_and_very_long_numbers_in_an_archive_end_no_command(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "run.zip", "w") as archive:
+        for name in ("rank\u00b2", "\u00b2", "\u0663", "9" * 5000, "rank" + "8" * 5000):
+            archive.writestr(f"{name}.json", TRACE)
+    with traceanalyzer.open_run(tmp_path / "run.zip") as run:
+        assert [trace.rank for trace in run.traces] == [None] * 5
 
 
 def test_a_path_without_a_trace_is_one_sentence(tmp_path: Path) -> None:

@@ -3,66 +3,103 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-# Digits are 0 to 9 here: other scripts' digits are letters of a name. Stamps, dates and process ids have more of them.
-_RANK_WORD = re.compile(r"(?:rank|worker)[-_.]?([0-9]{1,6})(?![0-9])", re.IGNORECASE)
-_RANK_LETTER = re.compile(r"(?<![A-Za-z0-9])r([0-9]{1,6})(?![A-Za-z0-9])")
 _NUMBER = re.compile(r"[0-9]+")
-# PyTorch's tensorboard_trace_handler: HOST_PID.NANOSECONDS.pt.trace.json; numbers of the host's own name are no ranks.
-_HOST_AND_PROCESS = re.compile(r"[^/]*_[0-9]+\.[0-9]{10,}(?=\.pt\.trace\.json)")
-# What a number after these words counts is recorded one after the other, or is a size.
-_NO_RANK_WORDS = re.compile(
-    r"(?:iter(?:ation)?|step|epoch|cycle|batch|bs|size|len|seq|report|run|attempt|try|version|v|pid|part)[-_.=]?$",
-    re.IGNORECASE,
+_RANK = re.compile(r"(?:local[-_.]?)?rank[-_.= ]?(?P<number>[0-9]{1,6})(?![0-9])", re.IGNORECASE)
+_R = re.compile(r"(?<![a-z0-9])r(?P<number>[0-9]{1,6})(?![a-z0-9])", re.IGNORECASE)
+# Words that come before a rank, or before the number of a process, which the system gave it.
+_WORKER = re.compile(r"(?P<word>worker|process|proc)[-_.= ]?(?P<number>[0-9]{1,6})(?![0-9])", re.IGNORECASE)
+_MOST_WORKERS = 4096
+_WORD_BEFORE = re.compile(r"([a-z]+)[^a-z0-9]*$", re.IGNORECASE)
+# What a job can have several of on one rank: a number after one of these words tells recordings apart.
+_NO_RANK = re.compile(
+    r"attempt|batch(?:size)?|bsz?|capture|chunk|copy|cycle|day|dump|epoch|exp(?:eriment)?|iter(?:ation)?s?|layer|len(?:gth)?"
+    r"|loop|mb|micro(?:batch)?|model|part|phase|pid|repeat|report|round|run|sample|seed|segment|seq(?:len)?|stage|steps?"
+    r"|test|trial|try|v(?:er(?:sion)?)?|warmup|window|workers"
 )
-_MOST_RANK_DIGITS = 6
+_PARALLEL = {"cp", "dcp", "device", "dp", "ep", "gpu", "pp", "tp"}
 
 
 def natural_key(name: str) -> list[tuple[int, int, str]]:
-    """Return a sort key that puts rank10 after rank2."""
+    """Return a sort key that puts rank10 after rank2; numbers are compared as text, for they may be of any length."""
     parts = (part for part in re.split(r"([0-9]+)", name) if part)
-    return [(1, len(number), number) if (number := _digits(part)) else (0, 0, part) for part in parts]
+    return [(1, len(digits), digits) if (digits := _digits(part)) else (0, 0, part) for part in parts]
+
+
+def _digits(part: str) -> str:
+    return (part.lstrip("0") or "0") if _NUMBER.fullmatch(part) else ""
 
 
 def ranks_from_names(names: Sequence[str]) -> list[int | None]:
-    """Return the rank that each file name states; None where it states none.
+    """Return the ranks that file names say; None for a name whose numbers may be stamps, dates, pids or steps.
 
-    A name states a rank after the word rank or worker, or as r3. A family of names that differ in numbers states ranks
-    where one of these is nearly 0 to N - 1. Stamps, dates, process ids, iterations and sizes are no ranks.
+    A number after `rank` or `r` is one. Others are where the numbers of files with otherwise equal names are
+    nearly 0 to N-1.
     """
-    ranks = [_stated_rank(name) for name in names]
+    ranks = _after_word(names)
     families: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for index, name in enumerate(names):
         if ranks[index] is None:
             families[tuple(_NUMBER.split(name))].append(index)
-    for words, members in families.items():
-        columns = list(zip(*(_NUMBER.findall(names[index]) for index in members), strict=True))
-        counting = [column for column, word in zip(columns, words, strict=False) if _count_ranks(column, word)]
-        if len(counting) == 1:
-            for index, number in zip(members, counting[0], strict=True):
-                ranks[index] = int(number)
+    for texts, members in families.items():
+        numbers = [_NUMBER.findall(names[index]) for index in members]
+        place = _place_of_rank(texts, numbers)
+        if place is not None:
+            for index, values in zip(members, numbers, strict=True):
+                ranks[index] = int(values[place])
     return ranks
 
 
-def _digits(part: str) -> str | None:
-    """Return the digits of a number without leading zeros, as texts of the same length sort like numbers."""
-    return (part.lstrip("0") or "0") if part.isascii() and part.isdecimal() else None
+def _after_word(names: Sequence[str]) -> list[int | None]:
+    """Return the numbers after words that mean a rank; a local rank is one where no other host has the same."""
+    found = [_last(_RANK, name) or _last(_R, name) for name in names]
+    local = Counter(match["number"] for match in found if match and _is_local(match))
+    alone = [match is not None and not (_is_local(match) and local[match["number"]] > 1) for match in found]
+    ranks = [int(match["number"]) if match and is_alone else None for match, is_alone in zip(found, alone, strict=True)]
+    workers = {i: match for i, name in enumerate(names) if not found[i] and (match := _last(_WORKER, name))}
+    numbers = {int(match["number"]) for match in workers.values()}
+    are_workers = all(match["word"].lower() == "worker" for match in workers.values())
+    if numbers and (_nearly_all_ranks(numbers) or (are_workers and max(numbers) < _MOST_WORKERS)):
+        for index, match in workers.items():
+            ranks[index] = int(match["number"])
+    return ranks
 
 
-def _stated_rank(name: str) -> int | None:
-    default = _HOST_AND_PROCESS.search(name)
-    if default:
-        stated = re.search(r"rank[-_.]?([0-9]{1,6})(?![0-9])", default[0], re.IGNORECASE)
-    else:
-        stated = _RANK_WORD.search(name) or _RANK_LETTER.search(name)
-    return int(stated[1]) if stated else None
+def _is_local(match: re.Match[str]) -> bool:
+    return match[0][:5].lower() == "local"
 
 
-def _count_ranks(numbers: Sequence[str], word_before: str) -> bool:
-    """Say whether the numbers at one place of several names are the ranks of a job: distinct, and nearly 0 to N - 1."""
-    if len(numbers) < 2 or _NO_RANK_WORDS.search(word_before) or max(map(len, numbers)) > _MOST_RANK_DIGITS:
+def _last(pattern: re.Pattern[str], name: str) -> re.Match[str] | None:
+    """Return the last match: a folder comes before the name of its file."""
+    return next(reversed(list(pattern.finditer(name))), None)
+
+
+def _place_of_rank(texts: tuple[str, ...], numbers: Sequence[Sequence[str]]) -> int | None:
+    """Return which number of a family of names is the rank; `texts` are the texts between the numbers."""
+    columns = list(zip(*numbers, strict=True))
+    varying = [place for place, values in enumerate(columns) if len(set(values)) > 1]
+    words = [found[1].lower() if (found := _WORD_BEFORE.search(text)) else "" for text in texts]
+    likely = [
+        place for place in varying if not _NO_RANK.fullmatch(words[place]) and _may_be_ranks(columns, texts, place)
+    ]
+    if len(varying) > 1:
+        # Time stamps may vary beside the rank; then only the words for a place in a parallel job mean one.
+        likely = likely if all(words[place] in _PARALLEL for place in likely) else []
+    return likely[0] if len(likely) == 1 else None
+
+
+def _may_be_ranks(columns: Sequence[Sequence[str]], texts: tuple[str, ...], place: int) -> bool:
+    values = columns[place]
+    if max(map(len, values)) > 6:
         return False
-    found = {int(number) for number in numbers}
-    return len(found) == len(numbers) and 0 in found and max(found) < len(found) + max(1, len(found) // 4)
+    is_time = place > 0 and not _WORD_BEFORE.search(texts[place])
+    if is_time and all(len(value) == 2 for value in (*values, *columns[place - 1])):
+        return False  # 10-00-01: a time of day, or a date
+    return _nearly_all_ranks({int(value) for value in values})
+
+
+def _nearly_all_ranks(numbers: set[int]) -> bool:
+    """Return whether numbers are nearly 0 to N-1: 0 is there, and few are absent."""
+    return 0 in numbers and max(numbers) < len(numbers) + max(1, len(numbers) // 3)

@@ -24,31 +24,30 @@ def traces_of(
     files = [file for source, folder in folders for file in _stored_files(found, source, folder) if file.parts]
     by_name = ranks_from_names([file.name for file in files])
     recorded = _recorded_ranks(keeper, [part for file in files for part in file.parts])
+    world_size = max((size for _, size in recorded.values() if size is not None), default=None)
     traces: list[StoredTrace] = []
     for file, name_rank in zip(files, by_name, strict=True):
         for part in file.parts:
-            recorded_rank, world_size = recorded[part]
-            rank, told_by = (recorded_rank, "metadata") if recorded_rank is not None else (name_rank, "name")
-            if told_by == "name" and rank is not None and world_size is not None and rank >= world_size:
-                rank = None
+            rank, told_by = recorded[part][0], "metadata"
+            if rank is None and name_rank is not None and (world_size is None or name_rank < world_size):
+                rank, told_by = name_rank, "name"
             name = file.name + (f"#{part.name.rpartition('.')[2]}" if len(file.parts) > 1 else "")
             traces.append(StoredTrace(part, name, file.path, rank, told_by if rank is not None else None))
     return sorted(traces, key=lambda t: (t.rank is None, t.rank or 0, natural_key(t.trace)))
 
 
 def _recorded_ranks(keeper: Store, parts: Sequence[Path]) -> dict[Path, tuple[int | None, int | None]]:
-    """Return the rank and the world size that each trace was recorded with; read once, as Arrow is slow to start."""
+    """Return the rank and world size that each trace was recorded with; read once, as Arrow takes long to start."""
     question = "\n".join(["ranks and world sizes", *map(str, parts)])
     kept = keeper.answers.get(question)
-    if kept is not None:
-        return {part: (rank, size) for part, (rank, size) in zip(parts, json.loads(kept), strict=True)}
-    import pyarrow.parquet as pq
+    if kept is None:
+        import pyarrow.parquet as pq
 
-    # Not read_table: it imports pyarrow.dataset, a quarter of a second.
-    tables = (pq.ParquetFile(part / "traces.parquet").read(columns=["rank", "world_size"]) for part in parts)
-    ranks = [(table["rank"][0].as_py(), table["world_size"][0].as_py()) for table in tables]
-    keeper.answers.keep(question, json.dumps(ranks).encode())
-    return dict(zip(parts, ranks, strict=True))
+        # Not read_table: it imports pyarrow.dataset, a quarter of a second.
+        tables = (pq.ParquetFile(part / "traces.parquet").read(columns=["rank", "world_size"]) for part in parts)
+        kept = json.dumps([[table.column(n)[0].as_py() for n in ("rank", "world_size")] for table in tables]).encode()
+        keeper.answers.keep(question, kept)
+    return {part: (rank, size) for part, (rank, size) in zip(parts, json.loads(kept), strict=True)}
 
 
 @dataclass(frozen=True)

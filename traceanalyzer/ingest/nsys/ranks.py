@@ -12,7 +12,7 @@ from traceanalyzer.ingest.nsys.payload import CommunicatorInit
 _RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "SLURM_PROCID")
 _SIZE_VARIABLES = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_NTASKS")
 _MPI_THREAD = re.compile(r"^MPI Rank ([0-9]{1,9})$")
-_PLAIN_NUMBER = re.compile(r"[0-9]{1,9}")
+_WHOLE_NUMBER = re.compile(r"[0-9]{1,9}")
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,6 @@ def find_rank(process: int, processes: Sequence[int], evidence: RankEvidence) ->
 
 def _number(environment: Mapping[str, str], names: Sequence[str]) -> int | None:
     for name in names:
-        if _PLAIN_NUMBER.fullmatch(value := environment.get(name, "")):
-            return int(value)
+        if _WHOLE_NUMBER.fullmatch(environment.get(name, "")):
+            return int(environment[name])
     return None
