@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -106,3 +107,28 @@ def test_a_rank_whose_kernels_were_not_recorded_is_a_rank(tmp_path: Path) -> Non
     calls = [call("cudaLaunchKernel", 10 * n, correlation=n + 1) for n in range(10)]
     (tmp_path / "rank1.json").write_text(document(*calls))
     assert read(tmp_path) == (["rank0.json", "rank1.json"], [])
+
+
+def test_what_is_no_file_is_named_as_left_out(tmp_path: Path) -> None:
+    (tmp_path / "rank0.json").write_text(TRACE)
+    (tmp_path / "node1").mkdir()
+    (tmp_path / "rank1.json").symlink_to(tmp_path / "gone.json")
+    (tmp_path / "node1" / "rank2.json").symlink_to(tmp_path / "rank2.json")
+    (tmp_path / "loop.json").symlink_to(tmp_path / "loop.json")
+    (tmp_path / "null.json").symlink_to(os.devnull)
+    (tmp_path / ".hidden.json").symlink_to(tmp_path / "gone.json")
+    os.mkfifo(tmp_path / "rank3.json")
+    with traceanalyzer.open_run(tmp_path) as run:
+        said = {Path(str(error.where)).name: error.what for error in run.unreadable}
+    assert sorted(said) == ["loop.json", "null.json", "rank1.json", "rank2.json", "rank3.json"]
+    assert said["rank1.json"] == f"is a link to {tmp_path / 'gone.json'}, which is not there"
+    assert said["rank3.json"] == said["null.json"] == "is a device, a pipe or a socket"
+
+
+def test_links_to_files_are_no_losses(tmp_path: Path) -> None:
+    (tmp_path / "rank0.json").write_text(TRACE)
+    run_folder = tmp_path / "run"
+    run_folder.mkdir()
+    (run_folder / "rank0.json").symlink_to(tmp_path / "rank0.json")
+    with traceanalyzer.open_run(run_folder) as run:
+        assert ([trace.trace for trace in run.traces], run.unreadable) == (["rank0.json"], ())
