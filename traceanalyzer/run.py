@@ -77,6 +77,7 @@ class Run:
     recorded_first: str | None = None  # another command's record of the run in the shared store, which came first
     kept: ExitStack | None = None  # what is removed when the run is closed
     executor: Executor | None = None  # as in `open_run`
+    set_aside: tuple[TraceAnalyzerError, ...] = ()  # traces in the run's files that are none of its ranks, and why
 
     @property
     def name(self) -> str:
@@ -313,8 +314,8 @@ def open_run(
     processes read and attribute the traces, one task each, where the default is threads of this process; they must see
     run and store under the same paths. Of many ranks they also answer what a diagnosis asks of their scans, for which
     the executor has to be there as long as the run. A file of a folder that cannot be read at all is left out and
-    listed in `Run.unreadable`; `from_store` reads none, and leaves out what the store lacks. Raises TraceAnalyzerError
-    where nothing can be read.
+    listed in `Run.unreadable`, and one that is no rank of the run in `Run.set_aside`; `from_store` reads none, and
+    leaves out what the store lacks. Raises TraceAnalyzerError where nothing can be read.
     """
     with ExitStack() as kept:
         found = find(path, store, options, kept, trust=trust, ncu=ncu, names=attribution, with_settings=with_settings)
@@ -324,7 +325,8 @@ def open_run(
         cores = jobs or os.cpu_count() or 1
         ingested = ingest_all(found.sources.sources, keeper, cores, report, unreadable, executor, from_store)
         folders = [(item.source, item.folder) for item in ingested]
-        traces, ncu_tables = traces_of(keeper, found.sources, folders), ncu_tables_of(found.sources, folders)
+        traces, set_aside = traces_of(keeper, found.sources, folders)
+        ncu_tables = ncu_tables_of(found.sources, folders)
         if not traces:
             raise unreadable[0] if unreadable else no_trace_beside(ncu_tables, root)
         reused = all(item.was_there for item in ingested)
@@ -353,4 +355,5 @@ def open_run(
             recorded_first,
             kept.pop_all(),
             executor,
+            tuple(set_aside),
         )

@@ -103,7 +103,7 @@ def test_other_numbers_in_names_are_no_ranks(one: str, other: str) -> None:
 
 def test_a_folder_of_pytorchs_own_names_is_read(tmp_path: Path) -> None:
     for stamp in (1741988781061204630, 1741988799061204630):
-        (tmp_path / f"gpu-node-1_31337.{stamp}.pt.trace.json").write_text(TRACE)
+        (tmp_path / f"gpu-node-1_31337.{stamp}.pt.trace.json").write_text(events(slice_text(f"op {stamp}")))
     with traceanalyzer.open_run(tmp_path) as run:
         assert run.sql("SELECT rank, rank_source FROM canonical.traces").fetchall() == [(None, None)] * 2
 
@@ -111,7 +111,7 @@ def test_a_folder_of_pytorchs_own_names_is_read(tmp_path: Path) -> None:
 def test_a_rank_in_a_name_is_below_the_world_size(tmp_path: Path) -> None:
     job = ', "distributedInfo": {"world_size": 2}}'
     for name in ("rank1.json", "rank7.json"):
-        (tmp_path / name).write_text(TRACE[:-1] + job)
+        (tmp_path / name).write_text(events(slice_text(name))[:-1] + job)
     with traceanalyzer.open_run(tmp_path) as run:
         rows = run.sql("SELECT trace, rank FROM canonical.traces ORDER BY trace").fetchall()
     assert rows == [("rank1.json", 1), ("rank7.json", None)]
@@ -120,7 +120,7 @@ def test_a_rank_in_a_name_is_below_the_world_size(tmp_path: Path) -> None:
 def test_digits_of_other_scripts_and_very_long_numbers_in_an_archive_end_no_command(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "run.zip", "w") as archive:
         for name in ("rank\u00b2", "\u00b2", "\u0663", "9" * 5000, "rank" + "8" * 5000):
-            archive.writestr(f"{name}.json", TRACE)
+            archive.writestr(f"{name}.json", events(slice_text(f"op {name[-1]} {len(name)}")))
     with traceanalyzer.open_run(tmp_path / "run.zip") as run:
         assert [trace.rank for trace in run.traces] == [None] * 5
 

@@ -65,7 +65,7 @@ def discover(path: Path) -> Discovery:
         if ingester is None:
             raise TraceAnalyzerError(*unknown(path))
         return Discovery(((path, ingester),))
-    folders, files = _entries(path)
+    folders, files, others = _entries(path)
     # A remote disk answers many requests at once as fast as one.
     with ThreadPoolExecutor(_READERS) as pool:
         looks = list(pool.map(look, files))
@@ -75,7 +75,7 @@ def discover(path: Path) -> Discovery:
         raise TraceAnalyzerError("no traces in this folder", path, hint_for_folder(files))
     return Discovery(
         tuple(sorted(sources, key=lambda item: natural_key(item[0].relative_to(path).as_posix()))),
-        tuple(error for _, error in looks if error is not None),
+        (*(error for _, error in looks if error is not None), *(_no_file(other) for other in others)),
     )
 
 
@@ -84,10 +84,11 @@ def find_sources(path: Path) -> list[tuple[Path, Ingester]]:
     return list(discover(path).sources)
 
 
-def _entries(folder: Path) -> tuple[list[tuple[Path, Ingester]], list[Path]]:
-    """Return the folders in a folder that are traces, and the files in it and in its other folders, sorted."""
+def _entries(folder: Path) -> tuple[list[tuple[Path, Ingester]], list[Path], list[Path]]:
+    """Return the folders in a folder that are traces, the files in it and in its other folders, and what is neither."""
     folders: list[tuple[Path, Ingester]] = []
     files: list[Path] = []
+    others: list[Path] = []
     for entry in folder.iterdir():
         if _hidden(entry):
             continue
@@ -98,8 +99,21 @@ def _entries(folder: Path) -> tuple[list[tuple[Path, Ingester]], list[Path]]:
             if ingester is not None:
                 folders.append((entry, ingester))
             else:
-                files += [file for file in entry.iterdir() if not _hidden(file) and file.is_file()]
-    return folders, sorted(files)
+                inner = [file for file in entry.iterdir() if not _hidden(file)]
+                files += [file for file in inner if file.is_file()]
+                others += [file for file in inner if not (file.is_file() or file.is_dir())]
+        else:
+            others.append(entry)
+    return folders, sorted(files), sorted(others)
+
+
+def _no_file(entry: Path) -> TraceAnalyzerError:
+    """Return why something in a folder is not read: it may hang a reader, or there is nothing behind it."""
+    if entry.is_symlink() and not entry.exists():
+        target = entry.readlink()
+        return TraceAnalyzerError(f"is a link to {target}, which is not there", entry, "put the file there")
+    hint = "write what comes out of it into a file, or give - as the run and pipe it into the command"
+    return TraceAnalyzerError("is a device, a pipe or a socket", entry, hint)
 
 
 def look(file: Path) -> tuple[Ingester | None, TraceAnalyzerError | None]:

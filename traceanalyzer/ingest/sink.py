@@ -10,6 +10,7 @@ from types import TracebackType
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from traceanalyzer.ingest.marks import marks_of
 from traceanalyzer.schema import TableSchema, canonical_tables, trace_tables
 from traceanalyzer.schema.parquet_files import parquet_options
 
@@ -70,8 +71,12 @@ class TraceSink:
         for name in self._tables:
             if name not in self._writers and not any(self.folder.glob(f"{name}-*.parquet")):
                 self.path(name).write_bytes(_empty_file(name))
+        of_traces = self._writers.pop("traces", None)
         for writer in self._writers.values():
             writer.close()
+        if of_traces is not None:
+            of_traces.add_key_value_metadata(marks_of(self.folder))
+            of_traces.close()
 
     def _writer(self, table: str, schema: pa.Schema) -> pq.ParquetWriter:
         if table not in self._writers:

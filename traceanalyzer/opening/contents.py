@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from traceanalyzer.discovery import RunSources, natural_key, ranks_from_names
+from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest.packed import member_names
 from traceanalyzer.store.store import Store
 from traceanalyzer.store.stored_trace import StoredTrace
@@ -17,37 +18,82 @@ if TYPE_CHECKING:
     from traceanalyzer.remote.remote_object import RemoteObject
 
 
-def traces_of(
-    keeper: Store, found: RunSources, folders: Sequence[tuple[Path | RemoteObject, Path]]
-) -> list[StoredTrace]:
-    """Return every trace of the run, by rank and then by name; `folders` are sources with their folders of traces."""
+# As `ingest.marks` writes it: that module takes Arrow, which takes long to start.
+_CAPTURE = "capture"
+
+
+class Contents(NamedTuple):
+    """The traces of a run, by rank and then by name, and why others in its files are none of the run."""
+
+    traces: list[StoredTrace]
+    set_aside: list[TraceAnalyzerError]
+
+
+def traces_of(keeper: Store, found: RunSources, folders: Sequence[tuple[Path | RemoteObject, Path]]) -> Contents:
+    """Return the traces of the run; `folders` are sources with their folders of traces."""
     files = [file for source, folder in folders for file in _stored_files(found, source, folder) if file.parts]
     by_name = ranks_from_names([file.name for file in files])
-    recorded = _recorded_ranks(keeper, [part for file in files for part in file.parts])
-    world_size = max((size for _, size in recorded.values() if size is not None), default=None)
+    recorded = _recorded(keeper, [part for file in files for part in file.parts])
+    world_size = max((known.world_size for known in recorded.values() if known.world_size is not None), default=None)
     traces: list[StoredTrace] = []
     for file, name_rank in zip(files, by_name, strict=True):
         for part in file.parts:
-            rank, told_by = recorded[part][0], "metadata"
+            rank, told_by = recorded[part].rank, "metadata"
             if rank is None and name_rank is not None and (world_size is None or name_rank < world_size):
                 rank, told_by = name_rank, "name"
             name = file.name + (f"#{part.name.rpartition('.')[2]}" if len(file.parts) > 1 else "")
             traces.append(StoredTrace(part, name, file.path, rank, told_by if rank is not None else None))
-    return sorted(traces, key=lambda t: (t.rank is None, t.rank or 0, natural_key(t.trace)))
+    traces.sort(key=lambda t: (t.rank is None, t.rank or 0, natural_key(t.trace)))
+    return _without_others(traces, recorded)
 
 
-def _recorded_ranks(keeper: Store, parts: Sequence[Path]) -> dict[Path, tuple[int | None, int | None]]:
-    """Return the rank and world size that each trace was recorded with; read once, as Arrow takes long to start."""
-    question = "\n".join(["ranks and world sizes", *map(str, parts)])
+def _without_others(traces: Sequence[StoredTrace], recorded: Mapping[Path, _Recorded]) -> Contents:
+    """Set aside what is no rank of the run: a second copy of a trace, and launches that were recorded into graphs."""
+    kept: list[StoredTrace] = []
+    set_aside: list[TraceAnalyzerError] = []
+    first: dict[str, StoredTrace] = {}
+    has_work = any(recorded[trace.folder].role != _CAPTURE for trace in traces)
+    for trace in traces:
+        known = recorded[trace.folder]
+        twin = first.setdefault(known.content or str(trace.folder), trace)
+        if known.role == _CAPTURE and has_work:
+            what = "holds launches that were recorded into graphs, not work of the run"
+            set_aside.append(TraceAnalyzerError(what, str(trace.path), "give it alone to look at it"))
+        elif twin is not trace and (trace.rank is None or trace.rank == twin.rank):
+            set_aside.append(TraceAnalyzerError(f"holds the same as {twin.trace}, which counts once", str(trace.path)))
+        else:
+            kept.append(trace)
+    return Contents(kept, set_aside)
+
+
+class _Recorded(NamedTuple):
+    """What the file of a trace's table `traces` says."""
+
+    rank: int | None
+    world_size: int | None
+    content: str
+    role: str
+
+
+def _recorded(keeper: Store, parts: Sequence[Path]) -> dict[Path, _Recorded]:
+    """Return what each trace was recorded with; read once, as Arrow takes longer to start than all else."""
+    question = "\n".join(["ranks and contents", *map(str, parts)])
     kept = keeper.answers.get(question)
     if kept is None:
-        import pyarrow.parquet as pq
-
-        # Not read_table: it imports pyarrow.dataset, a quarter of a second.
-        tables = (pq.ParquetFile(part / "traces.parquet").read(columns=["rank", "world_size"]) for part in parts)
-        kept = json.dumps([[table.column(n)[0].as_py() for n in ("rank", "world_size")] for table in tables]).encode()
+        kept = json.dumps([_read_recorded(part / "traces.parquet") for part in parts]).encode()
         keeper.answers.keep(question, kept)
-    return {part: (rank, size) for part, (rank, size) in zip(parts, json.loads(kept), strict=True)}
+    return {part: _Recorded(*known) for part, known in zip(parts, json.loads(kept), strict=True)}
+
+
+def _read_recorded(file: Path) -> _Recorded:
+    import pyarrow.parquet as pq
+
+    from traceanalyzer.ingest.marks import marks_in
+
+    # Not read_table: it imports pyarrow.dataset, a quarter of a second.
+    with pq.ParquetFile(file) as traces:
+        row = traces.read(columns=["rank", "world_size"])
+        return _Recorded(row["rank"][0].as_py(), row["world_size"][0].as_py(), *marks_in(traces.metadata.metadata))
 
 
 @dataclass(frozen=True)

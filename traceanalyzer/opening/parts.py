@@ -100,7 +100,7 @@ def _traces(run: FoundRun, held: Sequence[Path | None], cores: int) -> list[Stor
     if None in cards:
         _fetch(run, held)
     known = [(source, card or folder) for (source, folder), card in zip(pairs, cards, strict=True)]
-    return [trace.below(run.keeper.folder) for trace in traces_of(run.keeper, run.sources, known)]
+    return [trace.below(run.keeper.folder) for trace in traces_of(run.keeper, run.sources, known).traces]
 
 
 def _fetch(run: FoundRun, held: Sequence[Path | None]) -> None:

@@ -104,7 +104,7 @@ def _traces(run: FoundRun, held: Sequence[Path | None]) -> list[StoredTrace] | N
     if len(cards) < len(held):
         return None
     pairs = [(source, card) for (source, _), card in zip(run.sources.sources, cards, strict=True)]
-    return [trace.below(run.keeper.folder) for trace in traces_of(run.keeper, run.sources, pairs)]
+    return [trace.below(run.keeper.folder) for trace in traces_of(run.keeper, run.sources, pairs).traces]
 
 
 def _files(sources: Sequence[Path | RemoteObject]) -> str:

@@ -72,7 +72,7 @@ def rank_uncertainties(traces: list[Row]) -> list[str]:
     for rank, count in sorted(ranks.items()):
         if count > 1:
             names = ", ".join(trace["trace"] for trace in traces if trace["rank"] == rank)
-            uncertainties.append(f"rank {rank} occurs {count} times: {names}")
+            uncertainties.append(f"rank {rank}, recorded {count} times: {names}")
     world = max((trace["world_size"] or 0 for trace in traces), default=0)
     expected = world or (max(ranks) + 1 if len(ranks) > 1 else 0)
     absent = [rank for rank in range(expected) if rank not in ranks]

@@ -1,0 +1,134 @@
+"""Files of a folder that are no further ranks of the run: copies, and launches that were recorded into graphs."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from pathlib import Path
+
+import pytest
+from trace_event_tables import events, slice_text
+
+import traceanalyzer
+
+TRACE = events(slice_text("op"))
+
+
+def call(name: str, ts: int, dur: int = 2, correlation: int | None = None) -> dict[str, object]:
+    args = {} if correlation is None else {"correlation": correlation}
+    return {"ph": "X", "cat": "cuda_runtime", "name": name, "pid": 1, "tid": 1, "ts": ts, "dur": dur, "args": args}
+
+
+def kernel(ts: int, correlation: int) -> dict[str, object]:
+    args = {"correlation": correlation, "device": 0, "stream": 7}
+    return {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": ts, "dur": 5, "args": args}
+
+
+def document(*rows: dict[str, object], **metadata: object) -> str:
+    return json.dumps({"traceEvents": rows, **metadata})
+
+
+def work(start: int = 0) -> list[dict[str, object]]:
+    calls = [call("cudaLaunchKernel", start + 10 * n, correlation=n + 1) for n in range(10)]
+    return calls + [kernel(start + 10 * n + 3, n + 1) for n in range(10)]
+
+
+def captured(begin: str = "cudaStreamBeginCapture_v2", end: str = "cudaStreamEndCapture_v2") -> list[dict[str, object]]:
+    launch = "hipLaunchKernel" if begin.startswith("hip") else "cudaLaunchKernel"
+    return [call(begin, 0), *(call(launch, 10 + 5 * n, correlation=n + 1) for n in range(12)), call(end, 90)]
+
+
+def read(folder: Path) -> tuple[list[str], list[str]]:
+    with traceanalyzer.open_run(folder) as run:
+        return [trace.trace for trace in run.traces], [error.what for error in run.set_aside]
+
+
+def test_a_trace_beside_its_packed_copy_counts_once(tmp_path: Path) -> None:
+    text = document(*work(), distributedInfo={"rank": 0, "world_size": 2})
+    (tmp_path / "rank0.json").write_text(text)
+    (tmp_path / "rank0.json.gz").write_bytes(gzip.compress(text.encode()))
+    (tmp_path / "rank1.json").write_text(document(*work(5), distributedInfo={"rank": 1, "world_size": 2}))
+    (tmp_path / "trace (1).json").write_text(text)
+    traces, set_aside = read(tmp_path)
+    assert traces == ["rank0.json", "rank1.json"]
+    assert set_aside == ["holds the same as rank0.json, which counts once"] * 2
+
+
+def test_a_copy_under_another_name_counts_once(tmp_path: Path) -> None:
+    for name in ("rank0.json", "backup.json"):
+        (tmp_path / name).write_text(TRACE)
+    assert read(tmp_path) == (["rank0.json"], ["holds the same as rank0.json, which counts once"])
+
+
+def test_ranks_whose_names_say_so_are_no_copies(tmp_path: Path) -> None:
+    for rank in range(3):
+        (tmp_path / f"rank{rank}.json").write_text(TRACE)
+    assert read(tmp_path) == (["rank0.json", "rank1.json", "rank2.json"], [])
+
+
+def test_other_recordings_of_a_rank_are_no_copies(tmp_path: Path) -> None:
+    for number, start in enumerate((0, 5000)):
+        (tmp_path / f"rank0.{number}.json").write_text(document(*work(start)))
+    assert read(tmp_path) == (["rank0.0.json", "rank0.1.json"], [])
+
+
+@pytest.mark.parametrize(
+    "marks",
+    [
+        ("cudaStreamBeginCapture_v2", "cudaStreamEndCapture_v2"),
+        ("hipStreamBeginCapture", "hipStreamEndCapture"),
+        ("torch/cuda/graphs.py(98): capture_begin", "torch/cuda/graphs.py(119): capture_end"),
+    ],
+)
+def test_launches_recorded_into_graphs_are_no_rank(tmp_path: Path, marks: tuple[str, str]) -> None:
+    (tmp_path / "rank0.json").write_text(document(*work()))
+    (tmp_path / "capture_traces").mkdir()
+    (tmp_path / "capture_traces" / "graph_rank_0.bs1.json").write_text(document(*captured(*marks)))
+    traces, set_aside = read(tmp_path)
+    assert traces == ["rank0.json"]
+    assert set_aside == ["holds launches that were recorded into graphs, not work of the run"]
+
+
+def test_a_capture_given_alone_is_read(tmp_path: Path) -> None:
+    (tmp_path / "capture.json").write_text(document(*captured()))
+    assert read(tmp_path) == (["capture.json"], [])
+
+
+def test_a_run_that_captures_and_replays_is_a_rank(tmp_path: Path) -> None:
+    (tmp_path / "rank0.json").write_text(document(*work()))
+    replayed = [*captured(), call("cudaGraphLaunch", 100, correlation=50), kernel(103, 50)]
+    (tmp_path / "rank1.json").write_text(document(*replayed))
+    assert read(tmp_path) == (["rank0.json", "rank1.json"], [])
+
+
+def test_a_rank_whose_kernels_were_not_recorded_is_a_rank(tmp_path: Path) -> None:
+    (tmp_path / "rank0.json").write_text(document(*work()))
+    calls = [call("cudaLaunchKernel", 10 * n, correlation=n + 1) for n in range(10)]
+    (tmp_path / "rank1.json").write_text(document(*calls))
+    assert read(tmp_path) == (["rank0.json", "rank1.json"], [])
+
+
+def test_what_is_no_file_is_named_as_left_out(tmp_path: Path) -> None:
+    (tmp_path / "rank0.json").write_text(TRACE)
+    (tmp_path / "node1").mkdir()
+    (tmp_path / "rank1.json").symlink_to(tmp_path / "gone.json")
+    (tmp_path / "node1" / "rank2.json").symlink_to(tmp_path / "rank2.json")
+    (tmp_path / "loop.json").symlink_to(tmp_path / "loop.json")
+    (tmp_path / "null.json").symlink_to(os.devnull)
+    (tmp_path / ".hidden.json").symlink_to(tmp_path / "gone.json")
+    os.mkfifo(tmp_path / "rank3.json")
+    with traceanalyzer.open_run(tmp_path) as run:
+        said = {Path(str(error.where)).name: error.what for error in run.unreadable}
+    assert sorted(said) == ["loop.json", "null.json", "rank1.json", "rank2.json", "rank3.json"]
+    assert said["rank1.json"] == f"is a link to {tmp_path / 'gone.json'}, which is not there"
+    assert said["rank3.json"] == said["null.json"] == "is a device, a pipe or a socket"
+
+
+def test_links_to_files_are_no_losses(tmp_path: Path) -> None:
+    (tmp_path / "rank0.json").write_text(TRACE)
+    run_folder = tmp_path / "run"
+    run_folder.mkdir()
+    (run_folder / "rank0.json").symlink_to(tmp_path / "rank0.json")
+    with traceanalyzer.open_run(run_folder) as run:
+        assert ([trace.trace for trace in run.traces], run.unreadable) == (["rank0.json"], ())
