@@ -18,6 +18,7 @@ from traceanalyzer.commands.output import show_error
 from traceanalyzer.errors import EXIT_ERROR, TraceAnalyzerError, suggestion
 from traceanalyzer.report.visible import visible
 from traceanalyzer.unfinished import interrupted
+from traceanalyzer.version import __version__
 
 # What a shell reports for a program that SIGPIPE ended.
 EXIT_BROKEN_PIPE = 141
@@ -93,7 +94,7 @@ def _show_whole_summary(command: click.Command) -> None:
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(package_name="traceanalyzer", message="%(prog)s %(version)s")
+@click.version_option(__version__, message="%(prog)s %(version)s")
 def cli() -> None:
     """Show where every microsecond of GPU time went, and what a fix can save.
 

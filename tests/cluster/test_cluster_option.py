@@ -74,7 +74,7 @@ def test_a_missing_extra_is_one_sentence_with_the_line_that_installs_it(
     assert main(["ingest", str(run), "--cluster", cluster]) == 2
     said = capsys.readouterr().err
     assert "which is not installed" in said
-    assert f"pip install 'traceanalyzer[{extra}]'" in said
+    assert f"pip install 'gpu-traceanalyzer[{extra}]'" in said
 
 
 def test_retries_are_those_of_a_cluster(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -220,7 +220,7 @@ def test_without_the_extra_one_sentence_says_what_to_install(
         monkeypatch.delitem(sys.modules, name)
     assert main(["mcp", str(tmp_path)]) == 2
     assert capsys.readouterr().err == (
-        "error: mcp: the extra `mcp` is not installed\nhint: pip install 'traceanalyzer[mcp]'\n"
+        "error: mcp: the extra `mcp` is not installed\nhint: pip install 'gpu-traceanalyzer[mcp]'\n"
     )
 
 

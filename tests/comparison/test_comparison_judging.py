@@ -156,7 +156,7 @@ def test_without_scipy_the_error_says_what_to_install(monkeypatch: pytest.Monkey
     monkeypatch.setitem(__import__("sys").modules, "scipy.special", None)
     with pytest.raises(TraceAnalyzerError, match="need SciPy") as raised:
         judge([1.0, 2.0], [3.0, 4.0], min_effect_share=0.02)
-    assert raised.value.hint == "pip install scipy"
+    assert raised.value.hint == "pip install 'gpu-traceanalyzer[stats]'"
 
 
 @pytest.mark.check

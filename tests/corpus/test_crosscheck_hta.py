@@ -284,7 +284,7 @@ def test_a_missing_hta_is_one_clear_sentence(
     assert main(["crosscheck", str(root / "sample_traces" / "healthy")]) == 2
     assert capsys.readouterr().err == (
         "error: Holistic Trace Analysis (HTA) is not installed, or cannot be imported\n"
-        "hint: it comes with the extra `hta`: pip install 'traceanalyzer[hta]'\n"
+        "hint: it comes with the extra `hta`: pip install 'gpu-traceanalyzer[hta]'\n"
     )
 
 

@@ -60,3 +60,9 @@ def test_options_that_the_readme_names_exist(root: Path, capsys: pytest.CaptureF
         assert main([*command, "--help"]) == 0
         told = capsys.readouterr().out
         assert [word for word in words if word.startswith("--") and word not in told] == []
+
+
+def test_the_two_commands_of_a_checkout_stand_at_the_top_of_the_readme(root: Path) -> None:
+    first = blocks(root, "sh")[0].splitlines()
+    assert [line.split("#")[0].split() for line in first] == [["make", "demo"], ["make", "test"]]
+    assert (root / "README.md").read_text(encoding="utf-8").index("make demo") < 1000

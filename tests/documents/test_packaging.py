@@ -115,3 +115,28 @@ def test_reading_a_stored_run_imports_no_pandas(root: Path, tmp_path: Path) -> N
     code = f"import sys, traceanalyzer.cli as c; c.main({command}); print('pandas' in sys.modules)"
     told = [subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True) for _ in "12"]
     assert told[1].stdout.splitlines()[-1] == "False"
+
+
+def test_the_pinned_lowest_versions_are_the_bounds_of_the_project(root: Path, project: dict[str, Any]) -> None:
+    lines = (root / "tests" / "lowest.txt").read_text(encoding="utf-8").splitlines()
+    pinned = dict(line.split("==") for line in lines if not line.startswith("#"))
+    needs = [*project["dependencies"], *project["optional-dependencies"]["stats"]]
+    bounds = dict(need.split(">=") for need in needs)
+    assert {"click", "duckdb", "msgspec", "numpy", "pandas", "pyarrow", "rich", "scipy"} == set(pinned)
+    assert all(f"{pinned[name]}.0".startswith(f"{bounds[name]}.") for name in pinned)
+
+
+def test_scipy_is_no_dependency_of_the_core(project: dict[str, Any]) -> None:
+    assert not [need for need in project["dependencies"] if need.startswith("scipy")]
+    (test,) = (need for need in project["optional-dependencies"]["test"] if need.startswith("gpu-traceanalyzer["))
+    assert "stats" in test
+
+
+def test_the_recorder_imports_only_the_standard_library_and_torch(root: Path) -> None:
+    imported = _imports(root / "traceanalyzer" / "torch.py") | _imports(root / "traceanalyzer" / "errors.py")
+    assert imported - sys.stdlib_module_names <= {"torch", "traceanalyzer"}
+    heavy = "click", "duckdb", "msgspec", "numpy", "pandas", "pyarrow", "rich", "yaml"
+    stubs = "import sys; from unittest.mock import Mock; sys.modules |= {'torch': Mock(), 'torch.profiler': Mock()}"
+    code = f"{stubs}; import traceanalyzer.torch; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

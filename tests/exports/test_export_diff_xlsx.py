@@ -78,4 +78,4 @@ def test_without_the_extra_it_says_what_to_install_before_it_compares(
 ) -> None:
     monkeypatch.setitem(sys.modules, "xlsxwriter", None)
     assert main(["diff", "nowhere", "nowhere", "--also", f"xlsx={tmp_path / 'd.xlsx'}"]) == 2
-    assert "pip install 'traceanalyzer[xlsx]'" in capsys.readouterr().err
+    assert "pip install 'gpu-traceanalyzer[xlsx]'" in capsys.readouterr().err

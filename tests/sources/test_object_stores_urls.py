@@ -109,7 +109,7 @@ def test_a_missing_extra_is_one_sentence_with_the_line_to_run(
     assert main(["diagnose", url]) == 2
     assert capsys.readouterr().err.splitlines() == [
         f"error: {url}: reading {url.partition(':')[0]}:// needs {library.partition('.')[0]}, which is not installed",
-        f"hint: pip install 'traceanalyzer[{extra}]'",
+        f"hint: pip install 'gpu-traceanalyzer[{extra}]'",
     ]
 
 

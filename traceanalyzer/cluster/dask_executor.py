@@ -149,7 +149,7 @@ def _check_installed(address: ClusterAddress) -> None:
         import distributed  # noqa: F401
     except ImportError as error:
         raise TraceAnalyzerError(
-            "--cluster needs distributed, which is not installed", hint="pip install 'traceanalyzer[dask]'"
+            "--cluster needs distributed, which is not installed", hint="pip install 'gpu-traceanalyzer[dask]'"
         ) from error
     if address.kind != "slurm":
         return
@@ -157,7 +157,7 @@ def _check_installed(address: ClusterAddress) -> None:
         import dask_jobqueue  # noqa: F401
     except ImportError as error:
         raise TraceAnalyzerError(
-            "--cluster slurm needs dask-jobqueue, which is not installed", hint="pip install 'traceanalyzer[slurm]'"
+            "--cluster slurm needs dask-jobqueue, which is not installed", hint="pip install 'gpu-traceanalyzer[slurm]'"
         ) from error
 
 

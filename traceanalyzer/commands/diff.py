@@ -27,7 +27,13 @@ ALSO_FORMATS = (*formats.DIFF_FORMATS, SPREADSHEET)
 _PERCENT = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*%\s*$")
 
 
-class Percent(click.ParamType[float]):
+if TYPE_CHECKING:
+    _FloatType = click.ParamType[float]
+else:  # click 8.2 has the class without a parameter
+    _FloatType = click.ParamType
+
+
+class Percent(_FloatType):
     """A percentage such as 2%, as a share of 0 to 1."""
 
     name = "percent"

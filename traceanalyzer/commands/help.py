@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
+from traceanalyzer.version import __version__
 
 
 @click.command("help")
@@ -27,6 +28,4 @@ def help_(command: tuple[str, ...]) -> None:
 @click.command()
 def version() -> None:
     """Show the version, as --version does."""
-    from importlib.metadata import version as version_of
-
-    click.echo(f"traceanalyzer {version_of('traceanalyzer')}")
+    click.echo(f"traceanalyzer {__version__}")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from importlib.metadata import version
 
 import click
+
+from traceanalyzer.version import __version__
 
 _EXIT_CODES = (
     ("0", "The command did what it says."),
@@ -32,7 +33,7 @@ def manual_page(program: click.Command, name: str) -> str:
     context = click.Context(program, info_name=name)
     summary, description = _help(program)
     lines = [
-        f'.TH {name.upper()} 1 "" "{name} {version("traceanalyzer")}" "User Commands"',
+        f'.TH {name.upper()} 1 "" "{name} {__version__}" "User Commands"',
         ".SH NAME",
         _escaped(f"{name} - {summary[:1].lower()}{summary[1:].rstrip('.')}"),
         ".SH SYNOPSIS",

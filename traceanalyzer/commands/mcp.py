@@ -25,7 +25,7 @@ def mcp(folder: tuple[Path, ...]) -> None:
 
     served = served_folders(folder)
     if find_spec("mcp") is None:
-        raise TraceAnalyzerError("the extra `mcp` is not installed", "mcp", "pip install 'traceanalyzer[mcp]'")
+        raise TraceAnalyzerError("the extra `mcp` is not installed", "mcp", "pip install 'gpu-traceanalyzer[mcp]'")
     from traceanalyzer.serving.server import serve
 
     serve(served)

@@ -43,7 +43,9 @@ def scipy(part: str) -> Any:
         return importlib.import_module(f"scipy.{part}")
     except ImportError as error:
         raise TraceAnalyzerError(
-            "the statistics of a comparison need SciPy, which is not installed", "diff", "pip install scipy"
+            "the statistics of a comparison need SciPy, which is not installed",
+            "diff",
+            "pip install 'gpu-traceanalyzer[stats]'",
         ) from error
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from importlib.metadata import version
 from typing import IO, Any
 
 from traceanalyzer.errors import TraceAnalyzerError
@@ -12,6 +11,7 @@ from traceanalyzer.exports.part import TracePart
 from traceanalyzer.exports.stacks import Turn, launching_threads, stream_turns, streams, thread_turns
 from traceanalyzer.report.visible import visible
 from traceanalyzer.run import Run
+from traceanalyzer.version import __version__
 
 MOST_BYTES = 200_000_000
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
@@ -55,7 +55,7 @@ def write_stacks(stacks: Sequence[tuple[str, int]], name: str, unit: str, target
 def _write(name: str, frames: dict[str, int], profiles: Sequence[str], target: IO[bytes]) -> None:
     head = {
         "$schema": _SCHEMA,
-        "exporter": f"traceanalyzer@{version('traceanalyzer')}",
+        "exporter": f"traceanalyzer@{__version__}",
         "name": visible(name),
         "activeProfileIndex": 0,
         "shared": {"frames": [{"name": visible(frame)} for frame in frames]},

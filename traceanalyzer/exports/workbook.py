@@ -35,7 +35,7 @@ Rows = tuple[Sequence[str], Iterable[Sequence[Any]]]
 def check_installed(asked: str) -> None:
     """Raise TraceAnalyzerError where XlsxWriter is not installed; `asked` is the command or option that needs it."""
     if importlib.util.find_spec("xlsxwriter") is None:
-        raise TraceAnalyzerError("XlsxWriter is not installed", asked, "pip install 'traceanalyzer[xlsx]'")
+        raise TraceAnalyzerError("XlsxWriter is not installed", asked, "pip install 'gpu-traceanalyzer[xlsx]'")
 
 
 def write_workbook(

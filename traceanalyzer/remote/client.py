@@ -66,7 +66,7 @@ def missing_extra(location: Location, library: str) -> TraceAnalyzerError:
     return TraceAnalyzerError(
         f"reading {location.scheme}:// needs {library}, which is not installed",
         str(location),
-        f"pip install 'traceanalyzer[{location.extra}]'",
+        f"pip install 'gpu-traceanalyzer[{location.extra}]'",
     )
 
 

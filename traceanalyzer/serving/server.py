@@ -6,7 +6,6 @@ import functools
 import os
 import threading
 from collections.abc import Callable
-from importlib.metadata import version
 from typing import Any
 
 import duckdb
@@ -18,6 +17,7 @@ from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report.visible import visible
 from traceanalyzer.serving.answers import MOST_CHARACTERS, Answers, bounded
 from traceanalyzer.serving.folders import ServedFolders
+from traceanalyzer.version import __version__
 
 # A tool is a method of Answers and its name here; its docstring and types are what a client sees.
 TOOLS = ("runs", "diagnose", "diff", "top", "sql", "metrics", "rules")
@@ -35,7 +35,7 @@ def serve(folders: ServedFolders) -> None:
     """Answer a client on standard input and output until it leaves."""
     os.environ.pop("FORCE_COLOR", None)
     server: MCPServer[Any] = MCPServer(
-        "traceanalyzer", instructions=INSTRUCTIONS, version=version("traceanalyzer"), log_level="ERROR"
+        "traceanalyzer", instructions=INSTRUCTIONS, version=__version__, log_level="ERROR"
     )
     answers = Answers(folders)
     for name in TOOLS:

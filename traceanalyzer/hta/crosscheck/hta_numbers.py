@@ -27,7 +27,7 @@ def require_hta() -> Callable[[str], str]:
         raise TraceAnalyzerError(
             "Holistic Trace Analysis (HTA) is not installed, or cannot be imported",
             None,
-            "it comes with the extra `hta`: pip install 'traceanalyzer[hta]'",
+            "it comes with the extra `hta`: pip install 'gpu-traceanalyzer[hta]'",
         ) from error
     return get_kernel_type  # type: ignore[no-any-return]
 

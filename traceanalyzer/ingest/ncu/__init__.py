@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # What writes a table out of a report, which only NVIDIA's programs read (the extra `ncu` has one).
 EXPORT = "ncu --import {} --csv --page raw > report.csv"
-WAYS = f"write its counters as a table: {EXPORT}; or pip install 'traceanalyzer[ncu]', which reads reports"
+WAYS = f"write its counters as a table: {EXPORT}; or pip install 'gpu-traceanalyzer[ncu]', which reads reports"
 FOLDER = "ncu"  # the subfolder that a table gets instead of that of a trace
 _HEADER = re.compile(rb'^(?:\xef\xbb\xbf)?[ \t]*"?ID"?,.*', re.MULTILINE)
 _BATCH_ROWS = 2**16
