@@ -9,6 +9,7 @@ BIN := $(VENV)/bin
 DEMO ?= sample_traces/slow_loader
 WORKERS ?= auto
 S ?= 600
+SHARD ?= 1/1
 
 define STYLE
 $(BIN)/ruff format --check .
@@ -45,12 +46,20 @@ types: $(VENV)/.test  ## Strict types
 
 .PHONY: quick
 quick: $(VENV)/.test  ## The quick tests
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not check"
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal --tier quick
 
 .PHONY: check
-check: $(VENV)/.check  ## All of it, what CI runs: fault bench, counterfactuals, corpus, peers, installed packages
+check: test more  ## What a change must pass: the quick tests, the gate and an eighth of the other tests, by commit
+
+# What `make check` adds to `make test`.
+.PHONY: more
+more: $(VENV)/.check
+	TRACEANALYZER_TIER=check $(BIN)/pytest -n $(WORKERS) --dist worksteal --tier check --durations=10
+
+.PHONY: nightly
+nightly: $(VENV)/.check  ## All tests: fault bench, counterfactuals, corpus, peers, installed packages; SHARD=1/4 for a quarter
 	$(STATIC)
-	TRACEANALYZER_TIER=check $(BIN)/pytest -n $(WORKERS) --dist worksteal --durations=10
+	TRACEANALYZER_TIER=check $(BIN)/pytest -n $(WORKERS) --dist worksteal --shard $(SHARD) --durations=20
 
 .PHONY: lint
 lint: $(VENV)/.test  ## Format check, lint, strict types, rules and generated documents

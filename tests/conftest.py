@@ -6,15 +6,17 @@ import gc
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-import tiers  # noqa: F401  # chooses how many examples properties get before any test module is read
+import tiers  # chooses how many examples properties get before any test module is read
 from simulated_tables import remembered
 
 from traceanalyzer.rules.authoring import fixtures
 
 ROOT = Path(__file__).resolve().parent.parent
 STARTED_S = pytest.StashKey[float]()
+NEED_CORPUS = pytest.StashKey[int]()
 
 
 def corpus_path() -> Path:
@@ -31,6 +33,11 @@ def corpus_runs() -> Iterator[Path]:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--golden", action="store_true", help="rewrite golden files instead of comparing with them")
+    tier = parser.getgroup("tiers")
+    tier.addoption(
+        "--tier", choices=("quick", "check", "all"), default="all", help="what make test, check, nightly run"
+    )
+    tier.addoption("--shard", default="1/1", metavar="K/N", help="only this share of the tests")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -43,7 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave the corpus to `make check`, and with --golden all that has no golden file; begin with the longest tests.
+    """Leave to each tier its tests, and with --golden all that has no golden file; begin with the longest tests.
 
     Where one of these came last, the other processes would have nothing left to do beside it.
     """
@@ -53,6 +60,38 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("check")
     if config.getoption("--golden"):
         items[:] = [item for item in items if "golden" in getattr(item, "fixturenames", ())]
+    tier, (shard, shards) = config.getoption("--tier"), tiers.shard(config.getoption("--shard"))
+    eighth = tiers.eighth_of_commit(ROOT) if tier == "check" else 0
+    chosen = [item for item in items if _in_tier(item, tier, eighth) and tiers.share(item.nodeid, shards) == shard]
+    if not corpus_path().is_dir():
+        needing = [item for item in chosen if "corpus" in getattr(item, "fixturenames", ())]
+        config.stash[NEED_CORPUS] = len(needing)
+        if hasattr(config, "workeroutput"):
+            config.workeroutput["need_corpus"] = len(needing)
+        chosen = [item for item in chosen if item not in set(needing)]
+    kept = set(chosen)
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = chosen
+
+
+def _in_tier(item: pytest.Item, tier: str, eighth: int) -> bool:
+    marked, gate = (item.get_closest_marker(name) is not None for name in ("check", "gate"))
+    return tiers.selected(item.nodeid, marked=marked, gate=gate, tier=tier, eighth=eighth)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take what a process of pytest-xdist collected; all of them collect the same."""
+    node.config.stash[NEED_CORPUS] = getattr(node, "workeroutput", {}).get("need_corpus", 0)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say in one line how many tests the corpus would add."""
+    if count := config.stash.get(NEED_CORPUS, 0):
+        terminalreporter.line(
+            f"{count} tests of this tier need a corpus of real traces, which is not at {corpus_path()}"
+            " (TRACEANALYZER_CORPUS)"
+        )
 
 
 def pytest_collection_finish() -> None:

@@ -70,7 +70,7 @@ def test_every_check_holds_on_a_simulated_run(name: str) -> None:
 def real_runs() -> Iterator[Path]:
     """Name every trace of two parts of the corpus; those that lie in one folder together."""
     for folder in ("kineto", "nsys"):
-        for path in sorted((corpus_path() / folder).iterdir()):
+        for path in sorted((corpus_path() / folder).glob("*")):
             yield path.relative_to(corpus_path())
 
 

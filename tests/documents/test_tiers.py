@@ -1,7 +1,8 @@
-"""The check leaves nothing out: it has what its tests need, and it is what continuous integration runs."""
+"""The tiers together leave no test out, and continuous integration runs what people run."""
 
 from __future__ import annotations
 
+import os
 import re
 import runpy
 import subprocess
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from tiers import IN_CHECK, examples, needed
+from tiers import EIGHTHS, IN_CHECK, eighth_of_commit, examples, needed, selected, shard, share
 
 from traceanalyzer.rules import load_rules
 
@@ -21,16 +22,56 @@ def test_nothing_that_a_test_of_the_check_needs_is_missing(name: str) -> None:
     needed(name)
 
 
-def test_the_check_leaves_no_test_out_and_the_loop_only_those_of_the_check(root: Path) -> None:
-    recipes = dict(
-        re.findall(r"^(test|quick|check): (.*\n(?:.*\S.*\n)+)", (root / "Makefile").read_text(), re.MULTILINE)
-    )
-    runs = {tier: re.findall(r"/pytest (.*)", recipe) for tier, recipe in recipes.items()}
-    assert [options for options in runs["check"] if " -m " in options or " -k " in options] == []
-    assert "--durations=10" in runs["check"][-1]
-    assert runs["quick"][-1].endswith('-m "not check"')
+def test_make_runs_the_tiers_and_continuous_integration_the_check(root: Path) -> None:
+    makefile = (root / "Makefile").read_text()
+    recipes = dict(re.findall(r"^(test|quick|check|more|nightly): (.*\n(?:.*\S.*\n)*)", makefile, re.MULTILINE))
+    assert recipes["quick"].rstrip().endswith("--tier quick")
     assert re.search(r"\$\(MAKE\) .* types quick$", recipes["test"], re.MULTILINE)
-    assert "make check" in (root / ".ci" / "run").read_text()
+    assert recipes["check"].startswith("test more ")
+    assert "--tier check" in recipes["more"] and "--shard" not in recipes["more"]
+    assert "--shard $(SHARD)" in recipes["nightly"] and "--tier" not in recipes["nightly"]
+    for recipe in recipes.values():
+        assert not re.search(r"/pytest (?!tests/rules).* -[mk] ", recipe)
+    ran_by_ci = [line.split(" #")[0].strip() for line in (root / ".ci" / "run").read_text().splitlines()]
+    assert [line for line in ran_by_ci if line.startswith("make ")] == ["make test", "make more"]
+    assert "make nightly SHARD=" in (root / ".github" / "workflows" / "nightly.yml").read_text()
+
+
+@pytest.mark.parametrize("marked", [False, True])
+@pytest.mark.parametrize("gate", [False, True])
+def test_the_tiers_together_are_all_tests(marked: bool, gate: bool) -> None:
+    def runs(tier: str, eighth: int) -> bool:
+        return selected("tests/a.py::test_b", marked=marked, gate=gate, tier=tier, eighth=eighth)
+
+    assert runs("quick", 0) is not marked
+    added = [runs("check", eighth) for eighth in range(EIGHTHS)]
+    assert sum(added) == (0 if not marked else EIGHTHS if gate else 1)
+    assert runs("all", 0)
+
+
+def test_shards_share_out_every_test_once() -> None:
+    names = [f"tests/a.py::test_b[{number}]" for number in range(1000)]
+    assert sorted(name for k in range(4) for name in names if share(name, 4) == k) == sorted(names)
+    assert [shard(text) for text in ("1/1", "1/4", "4/4")] == [(0, 1), (0, 4), (3, 4)]
+    for text in ("0/4", "5/4", "4", "a/b", "1/0"):
+        with pytest.raises(ValueError, match="K/N"):
+            shard(text)
+
+
+def test_the_eighth_is_the_commits(root: Path, tmp_path: Path) -> None:
+    assert eighth_of_commit(tmp_path / "none") == 0
+    assert eighth_of_commit(root) in range(EIGHTHS)
+
+
+@pytest.mark.check
+@pytest.mark.gate
+def test_all_tests_are_collected_without_a_corpus(root: Path, tmp_path: Path) -> None:
+    """A clone that stands alone has no folder of others' traces beside it."""
+    command = [sys.executable, "-m", "pytest", "-p", "no:xdist", "-p", "no:cacheprovider", "--collect-only", "-q"]
+    environment = {**os.environ, "TRACEANALYZER_CORPUS": str(tmp_path / "none")}
+    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert re.search(r"^\d+ tests of this tier need a corpus of real traces, ", done.stdout, re.MULTILINE)
 
 
 @pytest.mark.check

@@ -1,14 +1,20 @@
-"""The two tiers of tests: the loop of someone who changes code, and the check that holds everything.
+"""The three tiers of tests: the loop of someone who changes code, what a change must pass, and everything.
 
-Tests marked `check` (and those that ask for the corpus) are left out of the loop. `make check` sets
-TRACEANALYZER_TIER=check: properties then get more examples, and a missing dependency fails instead of skipping. In both
-the same code is tried with the same examples; TRACEANALYZER_FUZZ_S looks for new ones, for so many seconds.
+`make test` runs what is not marked `check`. `make check` adds those marked `gate`, and an eighth of the other marked
+ones, which the commit chooses: eight commits after each other pass nearly all. `make nightly` runs every test.
+
+The last two set TRACEANALYZER_TIER=check: properties then get more examples, and a missing dependency fails instead of
+skipping. In all the same code is tried with the same examples; TRACEANALYZER_FUZZ_S looks for new ones, for so many
+seconds.
 """
 
 from __future__ import annotations
 
 import importlib
 import os
+import subprocess
+import zlib
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -40,3 +46,38 @@ def needed(name: str) -> ModuleType:
         return importlib.import_module(name)
     module: ModuleType = pytest.importorskip(name, reason=f"{name} is not installed: make check installs it")
     return module
+
+
+EIGHTHS = 8
+
+
+def selected(test: str, *, marked: bool, gate: bool, tier: str, eighth: int) -> bool:
+    """Return whether a tier runs a test: `marked` check, `gate` too; `eighth` is the commit's."""
+    if tier == "all":
+        return True
+    if tier == "quick":
+        return not marked
+    return marked and (gate or share(test, EIGHTHS) == eighth)
+
+
+def share(test: str, shares: int) -> int:
+    """Return which of several equal shares of all tests has this one: the same on every machine."""
+    return zlib.crc32(test.encode()) % shares
+
+
+def eighth_of_commit(root: Path) -> int:
+    """Return the eighth of the tests that the commit in a checkout chooses; 0 where there is no commit."""
+    command = ["git", "rev-parse", "HEAD"]
+    try:
+        head = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return 0
+    return int(head, 16) % EIGHTHS
+
+
+def shard(text: str) -> tuple[int, int]:
+    """Return the shard that K/N means, counted from 0, and the number of shards."""
+    number, _, count = text.partition("/")
+    if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
+        raise ValueError(f"a shard is K/N with 1 <= K <= N, not {text!r}")
+    return int(number) - 1, int(count)
