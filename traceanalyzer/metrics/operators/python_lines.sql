@@ -26,12 +26,7 @@ stacks AS MATERIALIZED (
         host_self_ns,
         device_self_ns,
         idle_self_ns,
-        category = 'python'
-        AND NOT regexp_matches(
-            name,
-            '^<built-in |^nn\.Module: |'
-            '(^|/)torch/(_ops|overrides|utils/_device|nn/modules/module)\.py\(\d+\): (__call__|__torch_function__|_(wrapped_)?call_impl)$'
-        ) AS is_line
+        category = 'python' AND is_python_line(name) AS is_line
     FROM call_tree
 ),
 -- From each stack up to the innermost line.

@@ -1,0 +1,324 @@
+"""A trace that says the same in another way is diagnosed alike: ids, names, files beside it, clocks and frames."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import rewritten_trace as rewritten
+from conftest import ROOT, corpus_path
+from rewritten_trace import Document, Rewrite
+
+from traceanalyzer.report.json import document as as_json
+from traceanalyzer.run import open_run
+from traceanalyzer.simulator import simulate_job
+
+SAMPLES = ("healthy", "launch_bound", "slow_loader")
+TWO_RANKS = {"ranks": 2, "steps": 4, "kernels": 12, "comm_us": 500, "faults": {"rank": 1, "loader_us": 9_000}}
+WORDS = ("sentence", "message", "why", "title", "text", "code", "confidence_because", "detail", "reason", "unlock")
+NAMES = ("run", "trace", "rank", "ranks", "same_on_ranks", "same_on_traces", "host_hint")
+EVENTS = 60_000  # real traces of more events take too long to be read that often
+
+Found = dict[str, Any]
+
+
+def few(names: Iterable[str], quick: Sequence[str]) -> list[Any]:
+    """Return parameters of which only the `quick` ones are not left to `make check`."""
+    return [pytest.param(name, marks=() if name in quick else pytest.mark.check) for name in names]
+
+
+def open_until(change: str) -> pytest.MarkDecorator:
+    """Mark a property that does not hold yet."""
+    return pytest.mark.xfail(reason=f"{change}: not yet", strict=False)
+
+
+def sample(name: str) -> Document:
+    """Return a sample trace."""
+    return rewritten.read(ROOT / "sample_traces" / name / "rank0.json.gz")
+
+
+def diagnosed(path: Path, store: Path) -> Found:
+    """Return the JSON diagnosis of a trace or folder."""
+    with open_run(path, store=store, with_settings=False) as run:
+        found: Found = json.loads(json.dumps(as_json(run.diagnose())))
+    return found
+
+
+def diagnosis_of(document: Document, folder: Path) -> Found:
+    """Return the diagnosis of one trace, written as the only file of a folder."""
+    return diagnosed(rewritten.write(document, folder / "rank0.json.gz"), folder.parent / f"store_{folder.name}")
+
+
+def without_names(value: Any, *, words: bool = False) -> Any:
+    """Return a diagnosis without the names of its files and ranks, and without sentences, which hold them."""
+    left_out = (*NAMES, *(() if words else WORDS), "first_offset")
+    if isinstance(value, dict):
+        return {key: without_names(item, words=words) for key, item in value.items() if key not in left_out}
+    return [without_names(item, words=words) for item in value] if isinstance(value, list) else value
+
+
+def same(found: Found, expected: Found) -> None:
+    """Expect the same diagnosis to the letter, but for offsets in the file and the name of the run."""
+    assert without_names(found, words=True) == without_names(expected, words=True)
+
+
+def numbers(found: Found) -> Found:
+    """Return the numbers of a diagnosis, in an order that does not depend on names."""
+    parts = {key: without_names(found[key]) for key in ("ledgers", "findings", "run_ledger", "not_explained")}
+    parts["findings"] = [{**finding, "evidence": None, "fixes": None, "params": None} for finding in parts["findings"]]
+    return {
+        key: sorted(part, key=lambda item: json.dumps(item, sort_keys=True)) if isinstance(part, list) else part
+        for key, part in parts.items()
+    }
+
+
+def fired(found: Found) -> set[str]:
+    """Return the rules that found something about the program."""
+    return {finding["rule"] for finding in found["findings"] if finding["kind"] == "finding"}
+
+
+def quality(found: Found) -> set[str]:
+    """Return the rules that found something about the recording, and the defects of its records."""
+    defects = {defect["defect"] for defect in found["defects"]}
+    return defects | {finding["rule"] for finding in found["findings"] if finding["kind"] == "quality"}
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Found]:
+    """The diagnosis of a sample as it is."""
+    return cache(lambda name: diagnosis_of(sample(name), tmp_path_factory.mktemp(name) / "as_it_is"))
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[Document]:
+    """Two ranks, the second of which is late."""
+    folder = tmp_path_factory.mktemp("ranks")
+    return [rewritten.read(path) for path in simulate_job(TWO_RANKS).write_kineto(folder)]
+
+
+@pytest.fixture(scope="module")
+def plain_ranks(ranks: list[Document], tmp_path_factory: pytest.TempPathFactory) -> Found:
+    """The diagnosis of the two ranks in a folder."""
+    folder = tmp_path_factory.mktemp("plain_ranks")
+    for rank, document in enumerate(ranks):
+        rewritten.write(document, folder / "run" / f"rank{rank}.json.gz")
+    return diagnosed(folder / "run", folder / "store")
+
+
+SAME: Mapping[str, Rewrite] = {
+    "graph id 0": rewritten.with_graph_id_zero,
+    "correlations permuted": rewritten.with_correlations_permuted,
+    "correlations from one": rewritten.with_correlations_from_one,
+}
+
+
+@pytest.mark.parametrize("name", few(SAMPLES, ["launch_bound"]))
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param("graph id 0", marks=open_until("graph id 0 is no graph")),
+        "correlations permuted",
+        pytest.param("correlations from one", marks=pytest.mark.check),
+    ],
+)
+def test_the_same_in_other_ids_is_diagnosed_alike(
+    name: str, change: str, plain: Callable[[str], Found], tmp_path: Path
+) -> None:
+    same(diagnosis_of(SAME[change](sample(name)), tmp_path / "changed"), plain(name))
+
+
+@open_until("ranks merged into one file are read as ranks")
+@pytest.mark.parametrize("way", few(rewritten.MERGES, ["labels"]))
+def test_ranks_in_one_file_are_read_as_ranks_in_a_folder(
+    way: str, ranks: list[Document], plain_ranks: Found, tmp_path: Path
+) -> None:
+    found = diagnosis_of(rewritten.merged(ranks, way), tmp_path / "merged")
+    assert numbers(found) == numbers(plain_ranks)
+    assert [ledger["rank"] for ledger in found["ledgers"]] == [0, 1]
+    assert [finding["rank"] for finding in found["findings"]] == [
+        finding["rank"] for finding in plain_ranks["findings"]
+    ]
+
+
+@pytest.mark.parametrize("names", few(rewritten.NAMES, ["handler"]))
+def test_names_of_files_change_no_number(names: str, ranks: list[Document], plain_ranks: Found, tmp_path: Path) -> None:
+    found = diagnosed(rewritten.written_as(ranks, tmp_path / "run", names), tmp_path / "store")
+    assert numbers(found) == numbers(plain_ranks)
+    assert [trace["rank"] for trace in found["traces"]] == [0, 1]  # the traces say so
+
+
+@open_until("a number in a file name is no rank")
+@pytest.mark.parametrize("names", few(rewritten.NAMES, ["pids"]))
+def test_a_number_in_a_name_is_no_rank(names: str, plain: Callable[[str], Found], tmp_path: Path) -> None:
+    folder = rewritten.written_as([sample("slow_loader")], tmp_path / "run", names)
+    found = diagnosed(folder, tmp_path / "store")
+    assert [trace["rank"] for trace in found["traces"]] == [None]
+    assert numbers(found) == numbers(plain("slow_loader"))
+
+
+@open_until("files that are no recordings are left out")
+@pytest.mark.parametrize("added", ["no recordings", "captures"])
+def test_files_that_are_no_recordings_change_no_number(
+    added: str, plain: Callable[[str], Found], tmp_path: Path
+) -> None:
+    document = sample("slow_loader")
+    folder = rewritten.write(document, tmp_path / "run" / "rank0.json.gz").parent
+    if added == "captures":
+        rewritten.add_captures(folder)
+    else:
+        rewritten.add_no_recordings(folder, document)
+    found = diagnosed(folder, tmp_path / "store")
+    assert len(found["traces"]) == 1
+    assert numbers(found) == numbers(plain("slow_loader"))
+
+
+@open_until("a damaged record is named and not counted")
+@pytest.mark.parametrize("damage", few(rewritten.DAMAGES, ["duration"]))
+def test_a_damaged_record_changes_no_other_number(damage: str, plain: Callable[[str], Found], tmp_path: Path) -> None:
+    expected = plain("healthy")
+    document = sample("healthy")
+    events = document["traceEvents"]
+    kernels = sorted(
+        (at for at, event in enumerate(events) if event.get("cat") == "kernel"), key=lambda at: events[at]["ts"]
+    )
+    middle = len(kernels) // 2
+    before, own, after = (events[kernels[middle + place]] for place in (-1, 0, 1))
+    spared_us = after["ts"] - before["ts"] - before["dur"]  # what the record may change at most
+    assert spared_us >= own["dur"]
+    found = diagnosis_of(rewritten.damaged(document, kernels[middle], damage), tmp_path / "damaged")
+    assert_alike_but_for(found, expected, int(spared_us * 1_000) + 1)
+
+
+def assert_alike_but_for(found: Found, expected: Found, spared_ns: int) -> None:
+    """Expect the same findings and ledgers, of which no bucket differs by more than the time of one record."""
+    assert fired(found) == fired(expected)
+    assert quality(found) > quality(expected), "the damage is named"
+    for ledger, other in zip(found["ledgers"], expected["ledgers"], strict=True):
+        assert (ledger["step_count"], ledger["step_source"]) == (other["step_count"], other["step_source"])
+        assert abs(ledger["window_ns"] - other["window_ns"]) <= spared_ns
+        here, there = ({part["bucket"]: part["dur_ns"] for part in side["buckets"]} for side in (ledger, other))
+        for bucket in here.keys() | there.keys():
+            assert abs(here.get(bucket, 0) - there.get(bucket, 0)) <= spared_ns, bucket
+
+
+SHIFTS_US = {"25 ms ahead": -25_000.0, "25 ms behind": 25_000.0, "two days behind": 2 * 86_400e6}
+
+
+@open_until("clocks apart are named")
+@pytest.mark.parametrize("shift", few(SHIFTS_US, ["25 ms behind"]))
+@pytest.mark.parametrize("name", few(SAMPLES[1:], ["slow_loader"]))
+def test_clocks_apart_are_named_and_nothing_is_concluded(
+    name: str, shift: str, plain: Callable[[str], Found], tmp_path: Path
+) -> None:
+    found = diagnosis_of(rewritten.with_device_clock(sample(name), SHIFTS_US[shift]), tmp_path / "shifted")
+    assert fired(found) <= fired(plain(name))  # it may shift the device back by what is proven
+    assert quality(found) > quality(plain(name))
+
+
+@open_until("a frame ends with its caller")
+def test_frames_left_open_change_nothing(tmp_path: Path) -> None:
+    control = rewritten.with_built_in_frames(sample("slow_loader"))
+    calls = [event for event in control["traceEvents"] if event["name"].startswith("<built-in")]
+    assert len(calls) > 20
+    opened = rewritten.with_frames_open(control)
+    assert opened != control
+    same(diagnosis_of(opened, tmp_path / "open"), diagnosis_of(control, tmp_path / "control"))
+
+
+# The corpus
+
+
+def real_traces() -> Iterator[Path]:
+    """Return the real traces of PyTorch in one file."""
+    for part in ("kineto", "more"):
+        folder = corpus_path() / part
+        yield from sorted(folder.glob("*.json.gz")) if folder.is_dir() else ()
+
+
+REAL = [pytest.param(path, id=path.name.removesuffix(".json.gz")) for path in real_traces()]
+
+
+def fitting(path: Path) -> Document:
+    """Return a real trace, unless it is too large or holds no work of a device."""
+    document = rewritten.read(path)
+    if len(document["traceEvents"]) > EVENTS:
+        pytest.skip("too many events to be read several times")
+    if not any(rewritten.is_operation(event) for event in document["traceEvents"]):
+        pytest.skip("no work of a device")
+    return document
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("path", REAL)
+@pytest.mark.parametrize("change", SAME)
+def test_real_traces_in_other_ids_are_diagnosed_alike(corpus: Path, path: Path, change: str, tmp_path: Path) -> None:
+    document = fitting(path)
+    other = SAME[change](document)
+    if other == document:
+        pytest.skip("nothing to change")
+    same(diagnosis_of(other, tmp_path / "changed"), diagnosis_of(document, tmp_path / "as_it_is"))
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("path", REAL)
+def test_real_traces_of_which_one_record_is_damaged(corpus: Path, path: Path, tmp_path: Path) -> None:
+    document = fitting(path)
+    events = document["traceEvents"]
+    at = max(
+        (at for at, event in enumerate(events) if event.get("cat") == "kernel"),
+        key=lambda at: (events[at]["dur"] < 50, events[at]["ts"] < _middle_us(document), events[at]["ts"]),
+    )
+    found = diagnosis_of(rewritten.damaged(document, at, "duration"), tmp_path / "damaged")
+    expected = diagnosis_of(document, tmp_path / "as_it_is")
+    assert fired(found) == fired(expected)
+
+
+def _middle_us(document: Document) -> float:
+    starts = sorted(event["ts"] for event in document["traceEvents"] if event.get("cat") == "kernel")
+    return float(starts[len(starts) // 2])
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("path", REAL)
+@pytest.mark.parametrize("names", rewritten.NAMES)
+def test_names_of_real_traces_change_no_number(corpus: Path, path: Path, names: str, tmp_path: Path) -> None:
+    document = fitting(path)
+    found = diagnosed(rewritten.written_as([document], tmp_path / "run", names), tmp_path / "store")
+    assert numbers(found) == numbers(diagnosis_of(document, tmp_path / "as_it_is"))
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("path", REAL)
+def test_files_beside_real_traces_change_no_number(corpus: Path, path: Path, tmp_path: Path) -> None:
+    document = fitting(path)
+    expected = diagnosis_of(document, tmp_path / "as_it_is")
+    folder = rewritten.write(document, tmp_path / "run" / "rank0.json.gz").parent
+    rewritten.add_captures(folder)
+    rewritten.add_no_recordings(folder, document)
+    assert numbers(diagnosed(folder, tmp_path / "store")) == numbers(expected)
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("shift", SHIFTS_US)
+@pytest.mark.parametrize("path", REAL)
+def test_real_traces_whose_clocks_are_apart(corpus: Path, path: Path, shift: str, tmp_path: Path) -> None:
+    document = fitting(path)
+    expected = diagnosis_of(document, tmp_path / "as_it_is")
+    found = diagnosis_of(rewritten.with_device_clock(document, SHIFTS_US[shift]), tmp_path / "shifted")
+    assert fired(found) <= fired(expected)
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("path", REAL)
+def test_frames_of_real_traces_left_open(corpus: Path, path: Path, tmp_path: Path) -> None:
+    document = fitting(path)
+    other = rewritten.with_frames_open(document)
+    if other == document:
+        pytest.skip("no built-in frames with their callers")
+    found, expected = (diagnosis_of(one, tmp_path / str(at)) for at, one in enumerate((other, document)))
+    assert numbers(found)["ledgers"] == numbers(expected)["ledgers"]
+    assert fired(found) == fired(expected)

@@ -1,0 +1,210 @@
+-- One row per graph and operation in it: the operator, module and line of Python that launched it when it was captured.
+--
+-- A graph's operations are those of its first replay that is recorded in full (graph_launches), in the order of the
+-- graph's nodes, else of their starts. They are compared with every capture of the run whose trace may be the same
+-- rank's (captured_launches). Where the profiler recorded the kernels' names there, the nth kernel of a name in the
+-- graph is the nth of that name in a capture that has as many of them; copies and memsets likewise. Without names, a
+-- capture fits whose kernels, copies and memsets are as many as the graph's. The capture with most of the operations
+-- counts; where several have as many, only what they agree on. Without a capture, nothing is matched.
+--
+-- columns:
+--   trace          VARCHAR  name of the trace
+--   rank           INTEGER  rank in the job
+--   trace_id       INTEGER  traces.trace_id
+--   graph          VARCHAR  graph, as in graph_launches
+--   position       BIGINT   number of the operation in the replay, by start, from 1, as in graph_kernels
+--   kind           VARCHAR  kernel, memcpy or memset
+--   name           VARCHAR  operation, as written
+--   replay_count   BIGINT   replays of the graph that are recorded in full
+--   sum_ns         BIGINT   sum of the durations at this position in these replays
+--   is_matched     BOOLEAN  a launch of a capture was found for it
+--   matched_by     VARCHAR  name: the captured kernel has its name; order: only its number tells; NULL: not matched
+--   capture_count  BIGINT   captures that fit the graph equally well
+--   capture_trace  VARCHAR  trace of the capture; NULL: not matched, or several
+--   operator       VARCHAR  operator that launched it in the capture
+--   input_shapes   VARCHAR  shapes of its inputs, a JSON list
+--   module         VARCHAR  innermost module around the launch
+--   python         VARCHAR  innermost line of Python around the launch: file(line): function
+WITH whole AS MATERIALIZED (
+    SELECT
+        trace,
+        rank,
+        trace_id,
+        graph,
+        launch_id,
+        host_start_ns
+    FROM graph_launches
+    WHERE has_nodes
+      AND NOT is_under_recorded
+),
+replayed AS MATERIALIZED (
+    SELECT
+        whole.trace_id,
+        whole.graph,
+        whole.launch_id,
+        ops.kind,
+        ops.name,
+        ops.dur_ns,
+        ops.start_ns,
+        ops.op_id,
+        ops.graph_node_id,
+        row_number() OVER (PARTITION BY whole.trace_id, whole.launch_id ORDER BY ops.start_ns, ops.op_id) AS position
+    FROM whole
+    JOIN canonical.gpu_ops AS ops ON ops.trace_id = whole.trace_id AND ops.launch_id = whole.launch_id
+),
+sums AS (
+    SELECT trace_id, graph, position, count(*) AS replay_count, CAST(sum(dur_ns) AS BIGINT) AS sum_ns
+    FROM replayed
+    GROUP BY trace_id, graph, position
+),
+first_replays AS (
+    SELECT trace, rank, trace_id, graph, arg_min(launch_id, host_start_ns) AS launch_id
+    FROM whole
+    GROUP BY trace, rank, trace_id, graph
+),
+nodes AS MATERIALIZED (
+    SELECT
+        first_replays.trace,
+        first_replays.rank,
+        replayed.*
+    FROM first_replays
+    JOIN replayed USING (trace_id, graph, launch_id)
+),
+captures AS (
+    SELECT
+        captured.trace_id,
+        captured.trace,
+        captured.rank,
+        captured.capture,
+        count(captured.kernel) > 0 AS has_names
+    FROM captured_launches AS captured
+    GROUP BY captured.trace_id, captured.trace, captured.rank, captured.capture
+),
+-- What an operation and a launch must share, by the names that the capture has.
+captured_keys AS MATERIALIZED (
+    SELECT
+        captured.*,
+        captures.has_names,
+        coalesce(captured.kernel, captured.kind) AS key,
+        row_number() OVER (in_capture ORDER BY captured.position) AS nth,
+        count(*) OVER in_capture AS key_count
+    FROM captured_launches AS captured
+    JOIN captures USING (trace_id, capture)
+    WINDOW in_capture AS (
+        PARTITION BY captured.trace_id, captured.capture, coalesce(captured.kernel, captured.kind)
+    )
+),
+pairs AS (
+    SELECT
+        first_replays.trace_id,
+        first_replays.graph,
+        captures.trace_id AS capture_trace_id,
+        captures.capture,
+        captures.has_names
+    FROM first_replays
+    JOIN captures
+      ON captures.trace_id = first_replays.trace_id
+      OR captures.rank IS NULL
+      OR first_replays.rank IS NULL
+      OR captures.rank = first_replays.rank
+),
+node_keys AS (
+    SELECT
+        nodes.trace_id,
+        nodes.graph,
+        nodes.position,
+        named.has_names,
+        if(named.has_names AND nodes.kind = 'kernel', nodes.name, nodes.kind) AS key,
+        row_number() OVER (in_graph ORDER BY nodes.graph_node_id, nodes.start_ns, nodes.op_id) AS nth,
+        count(*) OVER in_graph AS key_count
+    FROM nodes
+    CROSS JOIN (SELECT unnest([TRUE, FALSE]) AS has_names) AS named
+    WINDOW in_graph AS (
+        PARTITION BY nodes.trace_id, nodes.graph, named.has_names,
+            if(named.has_names AND nodes.kind = 'kernel', nodes.name, nodes.kind)
+    )
+),
+matches AS (
+    SELECT
+        pairs.trace_id,
+        pairs.graph,
+        node_keys.position,
+        pairs.capture_trace_id,
+        pairs.capture,
+        pairs.has_names,
+        captured.trace AS capture_trace,
+        captured.kernel,
+        captured.operator,
+        captured.input_shapes,
+        captured.module,
+        captured.python,
+        count(*) OVER (
+            PARTITION BY pairs.trace_id, pairs.graph, pairs.capture_trace_id, pairs.capture
+        ) AS matched_count
+    FROM pairs
+    JOIN node_keys
+      ON node_keys.trace_id = pairs.trace_id
+     AND node_keys.graph = pairs.graph
+     AND node_keys.has_names = pairs.has_names
+    JOIN captured_keys AS captured
+      ON captured.trace_id = pairs.capture_trace_id
+     AND captured.capture = pairs.capture
+     AND captured.key = node_keys.key
+     AND captured.nth = node_keys.nth
+     AND captured.key_count = node_keys.key_count
+),
+sizes AS (
+    SELECT trace_id, graph, count(*) AS op_count
+    FROM nodes
+    GROUP BY trace_id, graph
+),
+fitting AS (
+    SELECT matches.*
+    FROM matches
+    JOIN sizes USING (trace_id, graph)
+    WHERE matches.has_names OR matches.matched_count = sizes.op_count
+    QUALIFY matches.matched_count = max(matches.matched_count) OVER (PARTITION BY matches.trace_id, matches.graph)
+),
+-- Where fitting captures differ in a column, or some have nothing there, it is NULL.
+agreed AS (
+    SELECT
+        trace_id,
+        graph,
+        position,
+        if(count(kernel) = count(*), 'name', 'order') AS matched_by,
+        if(count(DISTINCT capture_trace_id) = 1, any_value(capture_trace), NULL) AS capture_trace,
+        if(count(operator) = count(*) AND count(DISTINCT operator) = 1, any_value(operator), NULL) AS operator,
+        if(count(input_shapes) = count(*) AND count(DISTINCT input_shapes) = 1, any_value(input_shapes), NULL) AS input_shapes,
+        if(count(module) = count(*) AND count(DISTINCT module) = 1, any_value(module), NULL) AS module,
+        if(count(python) = count(*) AND count(DISTINCT python) = 1, any_value(python), NULL) AS python
+    FROM fitting
+    GROUP BY trace_id, graph, position
+),
+capture_counts AS (
+    SELECT trace_id, graph, count(DISTINCT (capture_trace_id, capture)) AS capture_count
+    FROM fitting
+    GROUP BY trace_id, graph
+)
+SELECT
+    nodes.trace,
+    nodes.rank,
+    nodes.trace_id,
+    nodes.graph,
+    nodes.position,
+    nodes.kind,
+    nodes.name,
+    sums.replay_count,
+    sums.sum_ns,
+    agreed.trace_id IS NOT NULL AS is_matched,
+    agreed.matched_by,
+    coalesce(capture_counts.capture_count, 0) AS capture_count,
+    agreed.capture_trace,
+    agreed.operator,
+    agreed.input_shapes,
+    agreed.module,
+    agreed.python
+FROM nodes
+JOIN sums USING (trace_id, graph, position)
+LEFT JOIN agreed USING (trace_id, graph, position)
+LEFT JOIN capture_counts ON capture_counts.trace_id = nodes.trace_id AND capture_counts.graph = nodes.graph
+ORDER BY nodes.trace_id, nodes.graph, nodes.position
