@@ -215,9 +215,9 @@ def opened(options: RunOptions, *, attribution: bool = True, catalog: bool = Fal
             for error in run.unreadable:
                 hint = f" ({visible(error.hint)})" if error.hint else ""
                 click.echo(f"warning: left out {visible(str(error))}{hint}", err=True)
-            for other in () if options.quiet else run.set_aside:
-                hint = f" ({visible(other.hint)})" if other.hint else ""
-                click.echo(f"note: left out {visible(str(other))}{hint}", err=True)
+            for left_out in () if options.quiet else run.set_aside:
+                hint = f" ({visible(left_out.hint)})" if left_out.hint else ""
+                click.echo(f"note: left out {visible(str(left_out))}{hint}", err=True)
             if run.ignored_store is not None and not options.quiet:
                 ignored, used = visible(str(run.ignored_store)), visible(str(run.store))
                 click.echo(
