@@ -243,7 +243,7 @@ def _end_of_value(text: str, start: int) -> int:
     """Return where the valid JSON value at `start` ends, however deep it nests."""
     try:
         return _DECODER.raw_decode(text, start)[1]
-    except RecursionError:
+    except (RecursionError, ValueError):  # DuckDB's reader nests deeper, and knows inf and nan in small letters
         depth = 0
         for token in _STRING_OR_BRACKET.finditer(text, start):
             depth += (token[0] in "[{") - (token[0] in "]}")

@@ -21,6 +21,8 @@ _COMMAS = re.compile(rb"[\s\0,]*")
 # Python refuses to convert numbers of thousands of digits; what they are does not matter here.
 _DECODER = json.JSONDecoder(strict=False, parse_int=float)
 _BARE_WORD = re.compile(r"(?<=[:\[,])(\s*)(?:N/A|[-+]?nan|[-+]?inf(?:inity)?)(?=\s*[,}\]])", re.IGNORECASE)
+# Written under a locale with a decimal comma. In an object a comma comes before a quote, so this is one number.
+_DECIMAL_COMMA = re.compile(r'("\s*:\s*[-+]?\d+),(\d+(?:[eE][-+]?\d+)?)(?=\s*[,}])')
 _BAD_ESCAPE = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
 _EMPTY_FRAGMENT = re.compile(r",(?=\s*[,}\]])|(?<=[{\[])\s*,")
 _RAW_QUOTES = re.compile(
@@ -185,6 +187,7 @@ def _escape_raw_quotes(text: str) -> str:
 _REPAIRS: tuple[Callable[[str], str], ...] = (
     lambda text: text,
     lambda text: _BARE_WORD.sub(r"\1null", text),
+    lambda text: _DECIMAL_COMMA.sub(r"\1.\2", text),
     lambda text: _BAD_ESCAPE.sub(r"\\\\", text),
     lambda text: _EMPTY_FRAGMENT.sub("", text),
     _escape_raw_quotes,
