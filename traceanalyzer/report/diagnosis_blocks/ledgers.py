@@ -79,10 +79,12 @@ def slowest_kernels(diagnosis: Diagnosis, *, most: int) -> tuple[Block, ...]:
 def _run_section(ledger: RunLedger) -> Section:
     waited = [(rank, dur_ns / ledger.window_ns) for rank, dur_ns in ledger.ranks if ledger.window_ns]
     ranks = ", ".join(
-        f"rank {rank} {share:.0%}".replace("%", " %") for rank, share in waited[:3] if share >= SMALL_SHARE
+        f"rank {rank} {share:.0%}".replace("%", " %")
+        for rank, share in waited[:3]
+        if share >= SMALL_SHARE and rank is not None
     )
-    note = Text(f"of the rank that the others wait for: {ranks}", "dim")
-    return Section((_bar(ledger),), Heading("Where the run's time goes", (_window(ledger), note)))
+    notes = (Text(f"of the rank that the others wait for: {ranks}", "dim"),) if ranks else ()
+    return Section((_bar(ledger),), Heading("Where the run's time goes", (_window(ledger), *notes)))
 
 
 def _device_section(group: LedgerGroup, ledgers: Sequence[DeviceLedger], named: Mapping[str, str]) -> Section:

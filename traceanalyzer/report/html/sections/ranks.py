@@ -53,7 +53,8 @@ class RankTimes:
 
 def section(source: PageSource) -> Part | None:
     """Return the heat map of a run with several ranks, and a table of their windows where they have no steps."""
-    known = rank_times({(row["rank"], row["step"]): row["own_ns"] for row in source.rows("rank_steps")})
+    rows = [row for row in source.rows("rank_steps") if row["rank"] is not None]
+    known = rank_times({(row["rank"], row["step"]): row["own_ns"] for row in rows})
     if known is None:
         return _without_steps(source)
     means = known.means
