@@ -51,9 +51,8 @@ quick: $(VENV)/.test  ## The quick tests
 .PHONY: check
 check: test more  ## What a change must pass: the quick tests, the gate and an eighth of the other tests, by commit
 
-# What `make check` adds to `make test`.
 .PHONY: more
-more: $(VENV)/.check
+more: $(VENV)/.check  ## What `make check` adds to `make test`
 	TRACEANALYZER_TIER=check $(BIN)/pytest -n $(WORKERS) --dist worksteal --tier check --durations=10
 
 .PHONY: nightly

@@ -131,9 +131,10 @@ def project() -> dict[str, Any]:
     return loaded
 
 
-def test_the_changelog_begins_with_the_version_of_the_package() -> None:
-    newest, *_ = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
-    assert newest == traceanalyzer.__version__
+def test_the_newest_release_of_the_changelog_is_the_version_of_the_package() -> None:
+    versions = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert "Unreleased" not in versions[1:]
+    assert next(version for version in versions if version != "Unreleased") == traceanalyzer.__version__
 
 
 def test_continuous_integration_checks_every_python_and_system_that_the_package_promises(
