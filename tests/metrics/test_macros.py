@@ -341,6 +341,27 @@ def test_kernels_that_unpack_weights_do_nothing_else(
     ).fetchall() == [(does,)]
 
 
+@pytest.mark.parametrize(
+    ("name", "is_line"),
+    [
+        ("train.py(7): step", True),
+        ("torch/nn/modules/linear.py(125): forward", True),
+        ("torch/nn/modules/module.py(1776): my_hook", True),
+        ("mytorch/_ops.py(1): __call__", True),
+        ("torch/_ops.py(1): __call__", False),
+        ("/usr/lib/torch/nn/modules/module.py(1776): _wrapped_call_impl", False),
+        ("torch/nn/modules/module.py(1787): _call_impl", False),
+        ("torch/overrides.py(2): __torch_function__", False),
+        ("<built-in function linear>", False),
+        ("nn.Module: Linear_0", False),
+    ],
+)
+def test_frames_of_calls_themselves_are_no_python_lines(
+    macros: duckdb.DuckDBPyConnection, name: str, is_line: bool
+) -> None:
+    assert macros.execute("SELECT is_python_line($name)", {"name": name}).fetchall() == [(is_line,)]
+
+
 # Macros that one metric alone reads are tested with it.
 TESTED_WITH_THEIR_METRIC = {
     *(
