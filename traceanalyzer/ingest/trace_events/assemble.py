@@ -29,6 +29,7 @@ from traceanalyzer.ingest.trace_events.facts import (
     name_recorder,
     whole_number,
 )
+from traceanalyzer.ingest.trace_events.frames import ROUNDING_NS, FrameEnds
 from traceanalyzer.ingest.trace_events.losses import Losses
 from traceanalyzer.ingest.trace_events.reader import Parts
 
@@ -80,6 +81,7 @@ class Assembler:
             self._losses.add("device-unknown", None, count=deviceless)
         if lost_count:
             self._losses.add("bad-number", None, count=lost_count)
+        self._end_open_frames()
         self._database.execute(sql("threads"), self._parameters("threads"))
         self._copy("threads", self._database.sql("FROM threads ORDER BY thread_id"))
         # One after the other: beside the sort of a large trace nothing else fits into the memory limit.
@@ -126,6 +128,7 @@ class Assembler:
             "base_ns": self._base_ns or 0,
             "drop_zero": self._drop_zero,
             "slices": str(self._sink.path("host_slices")),
+            "rounding_ns": ROUNDING_NS,
         }
         return {key: value for key, value in known.items() if re.search(rf"\${key}\b", text)}
 
@@ -168,6 +171,14 @@ class Assembler:
         self._database.register("begin_end_slices", pa.Table.from_pylist(slices, _BEGIN_END_SCHEMA))
         self._database.sql("FROM begin_end_slices").write_parquet(str(self._stage / "host-begin-end.parquet"))
         self._database.unregister("begin_end_slices")
+
+    def _end_open_frames(self) -> None:
+        """Find the ends of Python frames that were left open until the recording stopped."""
+        ends = FrameEnds()
+        if self._parts.has_stacks and self._query("has_open_frames").fetchall()[0][0]:
+            for batch in self._query("frames").to_arrow_reader(_BATCH_ROWS):
+                ends.feed(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+        self._database.register("ended_frames", ends.ended())
 
     def _count_lost(self, query: str, defect: str) -> None:
         count, example = self._query(query).fetchall()[0]
@@ -246,9 +257,11 @@ class Assembler:
 
 
 _TEXTS = ("pid", "tid", "category", "raw_category", "name", "input_shapes")
-_NUMBERS = ("event_id", "start_ns", "dur_ns", "correlation", "external_id", "sequence", "forward_thread", "lost_values")
+_NUMBERS = ("event_id", "start_ns", "dur_ns", "correlation", "external_id", "sequence", "forward_thread")
+_FRAME_NUMBERS = ("frame_id", "caller_id", "lost_values")
 _BEGIN_END_SCHEMA = pa.schema(
-    [pa.field(name, pa.string()) for name in _TEXTS] + [pa.field(name, pa.int64()) for name in _NUMBERS]
+    [pa.field(name, pa.string()) for name in _TEXTS]
+    + [pa.field(name, pa.int64()) for name in (*_NUMBERS, *_FRAME_NUMBERS)]
 )
 _GROUP_SCHEMA = pa.schema([("group_name", pa.string()), ("ranks", pa.string())])
 
