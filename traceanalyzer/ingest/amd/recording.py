@@ -22,6 +22,7 @@ _WORK: dict[str, pa.DataType] = {
     "stream": pa.int64(),
     "queue": pa.int64(),
     "is_copy": pa.bool_(),
+    "is_fill": pa.bool_(),
     "name": pa.dictionary(pa.int32(), pa.string()),
     "start_ns": pa.int64(),
     "end_ns": pa.int64(),

@@ -93,7 +93,8 @@ class WorkWriter:
         texts: list[str | None] = [*names.dictionary.to_pylist(), None]
         code = names.indices.fill_null(len(texts) - 1).to_numpy(zero_copy_only=False)
         is_copy = flags(rows.column("is_copy"))
-        kind = np.where(is_copy, "memcpy", np.array([_kind_of(text) for text in texts])[code])
+        named = np.array([_kind_of(text) for text in texts])[code]
+        kind = np.where(is_copy, "memcpy", np.where(flags(rows.column("is_fill")), "memset", named))
         is_comm = np.array([text is not None and _COMM.search(text) is not None for text in texts], np.bool_)[code]
         device = np.maximum(integers(rows.column("device")), 0)
         links = self._launches.find(pa.array(np.zeros(len(code), np.int64)), rows.column("correlation"))
