@@ -31,8 +31,8 @@ def recording_of(slots: Iterable[Slot]) -> tuple[int, int] | None:
     groups: list[Slot] = []
     for slot in ordered:
         if groups and slot.first_ns - groups[-1].last_ns < _SILENCE_NS:
-            last = groups.pop()
-            slot = Slot(last.count + slot.count, last.first_ns, slot.last_ns)
+            before = groups.pop()
+            slot = Slot(before.count + slot.count, before.first_ns, slot.last_ns)
         groups.append(slot)
     main = max(range(len(groups)), key=lambda at: groups[at].count)
     far_ns = silence_ns(groups[main].last_ns - groups[main].first_ns)
