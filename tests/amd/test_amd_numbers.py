@@ -39,6 +39,8 @@ FILES = {
     "rocprof1_mi300_vllm.json": ["rocprof1_mi300_vllm.json.gz"],
     "raptor_mytrace.rpd": ["raptor_mytrace.rpd.gz"],
     "matmul_result.rpd": ["matmul_result.rpd"],
+    "mi350_small_results.json.gz": ["mi350_small_results.json.gz"],
+    "mi350_full_results.json.gz": ["mi350_full_results.json.gz"],
     "rocprof1_small.json": ["rocprof1_small.json.gz"],
     "ascend_advisor_trace_view.json": ["ascend_advisor_trace_view.json"],
 }

@@ -1,20 +1,27 @@
-"""AMD's recorders: the databases of rocprofv3 (rocpd) and of rocmProfileData (RPD)."""
+"""AMD's recorders: the rocprofv3 (rocpd databases, JSON) and rocmProfileData (RPD)."""
 
 from __future__ import annotations
 
 import re
 import sqlite3
 import tempfile
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from traceanalyzer.discovery.heads import read_head
 from traceanalyzer.ingest import IngestOptions
+
+if TYPE_CHECKING:
+    from traceanalyzer.ingest.amd.recording import ProcessRecording
 
 _SQLITE_HEAD = b"SQLite format 3\x00"
 # The text by which tables of each recorder are made; it stands at the beginning of a database.
 _TABLE = rb"CREATE TABLE (?:IF NOT EXISTS )?[\"'`\[]?"
 _ROCPD = re.compile(_TABLE + rb"rocpd_metadata_?[0-9a-fA-F]{8}", re.IGNORECASE)
+_TOOL = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"rocprofiler-sdk-tool"\s*:')
 _RPD = re.compile(_TABLE + rb"rocpd_(?:op|api|api_ops)[\"'`\]]? ?\(", re.IGNORECASE)
 
 
@@ -32,19 +39,27 @@ class AmdIngester:
         from traceanalyzer.ingest.amd.defects import AmdDefects
         from traceanalyzer.ingest.amd.rocpd import rocpd_recordings
         from traceanalyzer.ingest.amd.rpd import rpd_recordings
+        from traceanalyzer.ingest.amd.sdk_json import json_recordings
         from traceanalyzer.ingest.amd.writing import write_recordings
         from traceanalyzer.ingest.nsys.export.unpacking import unpacked
 
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder, prefix=".export-") as scratch:
-            defects = AmdDefects()
-            database = unpacked(path, Path(scratch), defects)
-            read = rpd_recordings if _container_of_database(database) == "rpd" else rocpd_recordings
-            write_recordings(read(database, path, defects), path, path.name, folder, options)
+            recordings: Iterator[ProcessRecording]
+            if _container(read_head(path), path) == "json":
+                recordings = json_recordings(path, Path(scratch))
+            else:
+                defects = AmdDefects()
+                database = unpacked(path, Path(scratch), defects)
+                read = rpd_recordings if _container_of_database(database) == "rpd" else rocpd_recordings
+                recordings = read(database, path, defects)
+            write_recordings(recordings, path, path.name, folder, options)
 
 
 def _container(head: bytes, path: Path) -> str | None:
-    """Return what a file is: rocpd or rpd; None: neither."""
+    """Return what a file is: json, rocpd or rpd; None: none of them."""
+    if _TOOL.match(head):
+        return "json"
     if not head.startswith(_SQLITE_HEAD):
         return None
     if _ROCPD.search(head):
