@@ -1,4 +1,4 @@
-"""AMD's recorders: the rocprofv3 (rocpd databases, JSON) and rocmProfileData (RPD)."""
+"""AMD's recorders: the rocprofv3 (rocpd databases, JSON, CSV) and rocmProfileData (RPD)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from traceanalyzer.discovery.heads import read_head
 from traceanalyzer.ingest import IngestOptions
+from traceanalyzer.ingest.amd.csv_sets import leader_of, table_kind
 
 if TYPE_CHECKING:
     from traceanalyzer.ingest.amd.recording import ProcessRecording
@@ -32,10 +33,13 @@ class AmdIngester:
 
     def sniff(self, head: bytes, path: Path) -> bool:
         """Return whether a file is of one of them, by its content."""
-        return _container(head, path) is not None
+        container = _container(head, path)
+        # Of tables that belong together, one stands for all.
+        return leader_of(path) == path if container == "csv" else container is not None
 
     def ingest(self, path: Path, folder: Path, options: IngestOptions) -> None:
         """Write every process of the file into a subfolder of `folder`; see Ingester."""
+        from traceanalyzer.ingest.amd.csv_tables import csv_recordings
         from traceanalyzer.ingest.amd.defects import AmdDefects
         from traceanalyzer.ingest.amd.rocpd import rocpd_recordings
         from traceanalyzer.ingest.amd.rpd import rpd_recordings
@@ -46,8 +50,11 @@ class AmdIngester:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder, prefix=".export-") as scratch:
             recordings: Iterator[ProcessRecording]
-            if _container(read_head(path), path) == "json":
+            container = _container(read_head(path), path)
+            if container == "json":
                 recordings = json_recordings(path, Path(scratch))
+            elif container == "csv":
+                recordings = csv_recordings(path)
             else:
                 defects = AmdDefects()
                 database = unpacked(path, Path(scratch), defects)
@@ -56,8 +63,18 @@ class AmdIngester:
             write_recordings(recordings, path, path.name, folder, options)
 
 
+class OneTableIngester(AmdIngester):
+    """Reads one CSV table of several that belong together, where it is given by itself."""
+
+    def sniff(self, head: bytes, path: Path) -> bool:
+        """Return whether a file is a table of work, calls or counters."""
+        return path.is_file() and _container(head, path) == "csv" and leader_of(path) is not None
+
+
 def _container(head: bytes, path: Path) -> str | None:
-    """Return what a file is: json, rocpd or rpd; None: none of them."""
+    """Return what a file is: json, csv, rocpd or rpd; None: none of them."""
+    if path.name.lower().endswith(".csv") and table_kind(head) is not None:
+        return "csv"
     if _TOOL.match(head):
         return "json"
     if not head.startswith(_SQLITE_HEAD):
