@@ -160,7 +160,9 @@ def explain_host_waits(
     needed = np.isin(_keys(ops, waits, found), _keys(ops, waits, of_kernels)) | np.isin(found.op, needs.more[1])
     met = np.isin(found.bucket, _OF_RANKS) & (of_ranks | needed)
     calls_of_rest = waits.call[wait[~met]]
-    rest = replace(_some(found, ~met), bucket=FIRST_HOST + calls.cause[calls_of_rest], op=calls.row[calls_of_rest])
+    rest = replace(
+        _some(found, ~met), bucket=FIRST_HOST + calls.cause[calls_of_rest].astype(np.int64), op=calls.row[calls_of_rest]
+    )
     return _some(found, met), rest
 
 
