@@ -137,6 +137,7 @@ def test_sql_csv_is_exact_and_null_is_empty(ask: Asking) -> None:
     assert list(csv.reader(io.StringIO(out))) == [["x", "y", "z", "w"], ['a,"b', "", "0.1", "[1, 2]"]]
 
 
+@pytest.mark.check
 def test_sql_json_is_one_object_a_row(ask: Asking) -> None:
     query = "SELECT name, dur_ns, NULL AS n, 'nan'::DOUBLE AS x FROM gpu_ops ORDER BY start_ns"
     code, out, _ = ask("sql", query, "--format", "json")

@@ -65,6 +65,7 @@ def test_slices_and_their_nanoseconds_are_those_of_the_file(name: str, query: Ca
     }
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("name", SINGLE)
 def test_steps_are_the_profilers_and_nothing_is_lost(name: str, query: Callable[[str], Query]) -> None:
     ask = query(name)

@@ -61,6 +61,7 @@ def test_cycles_of_one_process_are_recordings_of_one_rank(tmp_path: Path) -> Non
     assert "are not the ranks of one run" not in screen
 
 
+@pytest.mark.check
 def test_recordings_of_one_process_do_not_meet_in_collectives(tmp_path: Path) -> None:
     with open_run(TWO_CYCLES, store=tmp_path) as run:
         assert run.sql("SELECT max(present_count) FROM attribution.collective_members").fetchall() == [(1,)]
@@ -74,6 +75,7 @@ def formats_of(run: Any) -> str:
     return stream.getvalue()
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("apart_us", [DAY_US, 60e6])
 def test_files_of_one_device_at_different_times_are_recordings(
     apart_us: float, trace: Document, tmp_path: Path
@@ -90,6 +92,7 @@ def test_files_of_one_device_at_one_time_are_not(trace: Document, tmp_path: Path
     assert [row[2] for row in recordings(tmp_path / "run", tmp_path / "store")] == [1, 1]
 
 
+@pytest.mark.check
 def test_two_runs_are_said_with_the_command_that_compares_them(trace: Document, tmp_path: Path) -> None:
     a = rewritten.write(trace, tmp_path / "a" / "rank0.json.gz")
     b = rewritten.write(of_process(later(trace, 60e6), 5000), tmp_path / "b" / "rank0.json.gz")
@@ -98,6 +101,7 @@ def test_two_runs_are_said_with_the_command_that_compares_them(trace: Document, 
     assert f"traceanalyzer diff {a} {b}" in screen
 
 
+@pytest.mark.check
 def test_ranks_that_were_recorded_twice_meet_in_each_session(tmp_path: Path) -> None:
     # rank 0  [first]          [second]
     # rank 1  [first]          [second]
@@ -120,6 +124,7 @@ def test_ranks_that_were_recorded_twice_meet_in_each_session(tmp_path: Path) -> 
         assert "ranks 0, 1 of 2, recorded 2 times" in formats_of(run).replace("\\", "")
 
 
+@pytest.mark.check
 def test_diff_takes_the_recordings_of_a_folder_as_captures(tmp_path: Path) -> None:
     command = ["diff", str(CYCLES), str(CYCLES), "--store", str(tmp_path), "--format", "json"]
     result = CliRunner().invoke(cli, command)

@@ -172,6 +172,7 @@ def test_a_healthy_run_has_no_finding(sim: dict[str, Any]) -> None:
     assert [finding.rule for finding in diagnosis.findings if finding.severity in ("warning", "blocker")] == []
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     "sim",
     [

@@ -121,6 +121,7 @@ def test_the_ledger_is_what_looking_at_every_microsecond_gives(
     assert ledger(tmp_path_factory.mktemp("ledger"), [*steps(*ends), *events]) == expected
 
 
+@pytest.mark.check
 def test_a_run_on_the_cpu_alone_is_diagnosed(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = str(root / "sample_traces" / "torch_cpu_slow_loader")
     assert main(["diagnose", run, "--store", str(tmp_path)]) == 0
