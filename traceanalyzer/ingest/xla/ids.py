@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import pyarrow as pa
 
 from traceanalyzer.ingest.xla.wire import Int
+
+
+def indices(places: Int, mask: np.ndarray[Any, np.dtype[np.bool_]] | None = None) -> pa.Int64Array:
+    """Return places as Arrow takes them; those that are masked are NULL."""
+    found: pa.Int64Array = pa.array(places, pa.int64(), mask=mask)
+    return found
 
 
 class Places:
@@ -29,7 +38,10 @@ class Places:
             return np.empty(0, np.int64), unknown
         return self._places[np.searchsorted(self._ids, ids)], unknown
 
-    def _known(self, ids: Int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def _known(self, ids: Int) -> np.ndarray[Any, np.dtype[np.bool_]]:
         if not len(self._ids):
             return np.zeros(len(ids), np.bool_)
-        return self._ids[np.minimum(np.searchsorted(self._ids, ids), len(self._ids) - 1)] == ids
+        known: np.ndarray[Any, np.dtype[np.bool_]] = (
+            self._ids[np.minimum(np.searchsorted(self._ids, ids), len(self._ids) - 1)] == ids
+        )
+        return known
