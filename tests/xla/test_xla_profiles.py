@@ -159,7 +159,8 @@ def test_the_trace_and_its_device_are_described(tables: Tables) -> None:
         (0, "NVIDIA H100 80GB HBM3", 132)
     ]
     assert [(row["defect"], row["severity"], row["defect_count"]) for row in tables["defects"]] == [
-        ("events-dropped", "loss", 12)
+        ("command-buffer", "note", 1),
+        ("events-dropped", "loss", 12),
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,26 +15,17 @@ from traceanalyzer.ingest.sink import TraceSink
 from traceanalyzer.ingest.xla import gpu_names
 from traceanalyzer.ingest.xla.arguments import ArgumentWriter
 from traceanalyzer.ingest.xla.events import Events, dur_ns, read_events, start_ns
+from traceanalyzer.ingest.xla.ids import indices
 from traceanalyzer.ingest.xla.launches import Launches
 from traceanalyzer.ingest.xla.space import LineHead, Plane, Space
 from traceanalyzer.ingest.xla.stats import Picker, Value
 from traceanalyzer.ingest.xla.wire import Int
 
 GPU, TPU = re.compile(r"/device:GPU:(\d{1,6})"), re.compile(r"/device:TPU:(\d{1,6})")
-_DERIVED_NAMES = {
-    "Steps",
-    "XLA Modules",
-    "XLA Ops",
-    "TensorFlow Ops",
-    "TensorFlow Name Scope",
-    "Framework Ops",
-    "Framework Name Scope",
-    "Launch Stats",
-    "Source code",
-    "XLA TraceMe",
-    "Async XLA Ops",
-    "Host Offload Ops",
-}
+_DERIVED_NAMES = re.compile(
+    "Steps|XLA Modules|XLA Ops|XLA TraceMe|Async XLA Ops|Host Offload Ops|TensorFlow Ops|TensorFlow Name Scope"
+    "|Framework Ops|Framework Name Scope|Launch Stats|Source code"
+)
 _FIRST_DERIVED_ID, _LAST_DERIVED_ID = 0xDEADBEEF, 0xDEADBFFF
 _MEMORY_VALUES = ("memalloc_details", "MemFree_details", "MemoryResidency_details")
 _TPU_OPS = "XLA Ops"
@@ -55,7 +47,7 @@ class DeviceFacts:
 
 def is_derived(line: LineHead) -> bool:
     """Return whether a line of a GPU repeats the work of others."""
-    return line.name in _DERIVED_NAMES or _FIRST_DERIVED_ID <= line.id % 2**32 <= _LAST_DERIVED_ID
+    return _DERIVED_NAMES.fullmatch(line.name) is not None or _FIRST_DERIVED_ID <= line.id % 2**32 <= _LAST_DERIVED_ID
 
 
 class DeviceWriter:
@@ -97,7 +89,7 @@ class DeviceWriter:
         if vendor is None and stats.get("gpu_device_name") is not None:
             vendor = "nvidia"
         self.facts.vendor = self.facts.vendor or vendor
-        row = {
+        row: dict[str, object] = {
             "device": device,
             "name": _name(stats.get("gpu_device_name")) or _name(stats.get("device_type_string")),
             "vendor": vendor,
@@ -153,7 +145,7 @@ class DeviceWriter:
         owner, numbers = picker.integers("correlation_id")
         correlation[owner], has_correlation[owner] = numbers, True
         at = launches.find(correlation[work], has_correlation[work])
-        launch_names = launches.names.take(pa.array(np.maximum(at, 0), mask=at == NONE)).to_pylist()
+        launch_names = launches.names.take(indices(np.maximum(at, 0), mask=at == NONE)).to_pylist()
         names = [plane.event_names[place] for place in events.name[work].tolist()]
         starts = start_ns(events.line, events.offset_ps[work], self._base_ns)
         lengths = dur_ns(events.offset_ps[work], events.dur_ps[work])
@@ -162,7 +154,9 @@ class DeviceWriter:
         by_time = np.where((at != NONE) & (annotation == NONE), launches.step_at(launches.column("start_ns", at)), NONE)
         is_copy = [kind == gpu_names.COPY or kind == gpu_names.MANAGED for kind in kinds]
         hlo_codes, hlo_ops = picker.codes("hlo_op")
-        columns: dict[str, object] = {
+        graph_id = self._number(events, work, "cuda_graph_id", kinds)
+        self._note_command_buffers(graph_id, [hlo_ops[code] for code in hlo_codes[work].tolist()])
+        columns: dict[str, Any] = {
             "op_id": pa.array(events.event_id[work]),
             "device": pa.array(np.full(len(work), device)),
             "stream": pa.array(np.full(len(work), events.line.id)),
@@ -179,8 +173,8 @@ class DeviceWriter:
             "cpu_op_id": _ids(launches.column("op_id", at)),
             "annotation_id": _ids(np.where(annotation == NONE, by_time, annotation)),
             "python_id": _ids(launches.column("python_id", at)),
-            "link_source": pa.array(["time", None]).take(pa.array(np.where(by_time != NONE, 0, 1))),
-            "graph_id": self._number(events, work, "cuda_graph_id", kinds),
+            "link_source": pa.array(["time", None]).take(indices(np.where(by_time != NONE, 0, 1))),
+            "graph_id": graph_id,
             "graph_node_id": self._number(events, work, "cuda_graph_node_id", kinds),
             "copy_kind": pa.array(
                 [
@@ -189,13 +183,22 @@ class DeviceWriter:
                 ],
                 pa.string(),
             ),
-            "hlo_op": pa.array(hlo_ops, pa.string()).take(pa.array(hlo_codes[work])),
+            "hlo_op": pa.array(hlo_ops, pa.string()).take(indices(hlo_codes[work])),
         }
         columns |= details
         self._sink.append("gpu_ops", pa.table(columns))
         self._note_span(starts, lengths)
 
-    def _details(self, events: Events, work: Int, kinds: list[str]) -> dict[str, object]:
+    def _note_command_buffers(self, graph_id: pa.Array[Any], hlo_ops: list[str | None]) -> None:
+        """Count work of graphs that does not say of which operation it is."""
+        of_graph = graph_id.is_valid().to_pylist()
+        count = sum(
+            in_graph and (op is None or op.startswith("command_buffer"))
+            for in_graph, op in zip(of_graph, hlo_ops, strict=True)
+        )
+        self._space.defects.add("command-buffer", count)
+
+    def _details(self, events: Events, work: Int, kinds: list[str]) -> dict[str, Any]:
         """Return grid, block, registers, memory and size of each piece of work."""
         picker = events.picker
         chosen: list[str | None] = [None] * len(work)
@@ -232,14 +235,14 @@ class DeviceWriter:
             "occupancy_percent": pa.array([share or None for share in shares], pa.float64()),
         }
 
-    def _context(self, events: Events, work: Int) -> pa.Array:
+    def _context(self, events: Events, work: Int) -> pa.Array[Any]:
         codes, texts = events.picker.codes("context_id")
         numbers = [
             int(text.strip("$")) if text and text.strip("$").isdigit() and len(text) < 20 else None for text in texts
         ]
-        return pa.array(numbers, pa.int64()).take(pa.array(codes[work]))
+        return pa.array(numbers, pa.int64()).take(indices(codes[work]))
 
-    def _number(self, events: Events, work: Int, name: str, kinds: list[str]) -> pa.Array:
+    def _number(self, events: Events, work: Int, name: str, kinds: list[str]) -> pa.Array[Any]:
         """Return a number of graphs; 0 is none."""
         values = np.zeros(len(events), np.int64)
         owner, numbers = events.picker.integers(name)
@@ -315,10 +318,10 @@ class DeviceWriter:
                     "device": pa.array(np.full(len(events), device)),
                     "kind": pa.array(["op"] * len(events)),
                     "is_comm": pa.array(np.array(comm or [False], np.bool_)[events.name]),
-                    "name": pa.array(labels, pa.string()).take(pa.array(events.name)),
+                    "name": pa.array(labels, pa.string()).take(indices(events.name)),
                     "start_ns": pa.array(starts),
                     "dur_ns": pa.array(lengths),
-                    "hlo_op": pa.array(labels, pa.string()).take(pa.array(events.name)),
+                    "hlo_op": pa.array(labels, pa.string()).take(indices(events.name)),
                 }
             ),
         )
@@ -349,7 +352,7 @@ class DeviceWriter:
                     "tid": pa.array([str(events.line.id)] * len(rows)),
                     "category": pa.array([category] * len(rows)),
                     "raw_category": pa.array([events.line.name] * len(rows)),
-                    "name": labels.take(pa.array(events.name[rows])),
+                    "name": labels.take(indices(events.name[rows])),
                     "start_ns": pa.array(start_ns(events.line, events.offset_ps[rows], self._base_ns)),
                     "dur_ns": pa.array(dur_ns(events.offset_ps[rows], events.dur_ps[rows])),
                 }
@@ -384,5 +387,5 @@ def _whole(value: Value, most: int) -> int | None:
     return value if isinstance(value, int) and 0 <= value < most else None
 
 
-def _ids(ids: Int) -> pa.Array:
+def _ids(ids: Int) -> pa.Array[Any]:
     return pa.array(ids, mask=ids == NONE)

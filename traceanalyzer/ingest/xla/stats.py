@@ -169,7 +169,7 @@ def distinct_values(space: Space, plane: Plane, stats: Stats) -> tuple[Int, list
     if len(rows):
         coded = _gathered(space, stats.value[rows], stats.length[rows]).dictionary_encode()
         places[rows] = coded.indices.to_numpy()
-        values += [_decoded(space, text) for text in coded.dictionary.to_pylist()]
+        values += [_decoded(space, text or b"") for text in coded.dictionary.to_pylist()]
     rows = np.flatnonzero(~is_text)
     if len(rows):
         # A number and a reference are known by their bits, a packed text by its place.
@@ -187,9 +187,9 @@ def distinct_values(space: Space, plane: Plane, stats: Stats) -> tuple[Int, list
 def _gathered(space: Space, starts: Int, lengths: Int) -> pa.Array[Any]:
     """Return stretches of the file as one array; longer ones than profilers write are cut."""
     lengths = np.minimum(lengths, space.most_text_bytes)
-    bounds = np.concatenate([[0], np.cumsum(lengths)])
+    bounds: Any = np.concatenate([[0], np.cumsum(lengths)])
     where = np.repeat(starts - bounds[:-1], lengths) + np.arange(bounds[-1])
-    content = space.data[where]
+    content: Any = space.data[where]
     return pa.LargeBinaryArray.from_buffers(
         pa.large_binary(), len(starts), [None, pa.py_buffer(bounds), pa.py_buffer(content)]
     )
