@@ -13,6 +13,7 @@ _PACKED = "compressed in another way than gzip"
 _UNPACK = "decompress it first"
 _GIVE_ALONE = "give it by itself; where that fails, unpack it and give the folder"
 _NCU_REPORT = r"\.ncu-rep"
+_EXPORT_SQLITE = "export the report again: nsys export --type sqlite report.nsys-rep"
 # Other files that profilers write, by the end of their name: what they are, and how to get a trace.
 _OTHER_FORMATS = (
     (
@@ -20,7 +21,22 @@ _OTHER_FORMATS = (
         "an Nsight Compute report of single kernels",
         f"record the job with nsys or torch.profiler, and write the counters as a table beside that trace: {EXPORT}",
     ),
-    (r"\.(?:pftrace|perfetto-trace)", "a binary Perfetto trace", "convert it: traceconv json {} trace.json"),
+    (
+        r"\.pftrace",
+        "a binary Perfetto trace",
+        "rocprofv3 writes a database of the same recording where it is left at its default format, and that is exact; "
+        "other tools: traceconv json {} trace.json",
+    ),
+    (r"\.perfetto-trace", "a binary Perfetto trace", "convert it: traceconv json {} trace.json"),
+    (r"\.(?:arrow|h5|hdf5?)|_arwdir", "an export of Nsight Systems in another format", _EXPORT_SQLITE),
+    (r"\.jsonl|\.json-?lines", "JSON line by line, such as an export of Nsight Systems", _EXPORT_SQLITE),
+    (r"\.otf2", "an OTF2 archive", "rocprofv3 writes a database by default: rocprofv3 --runtime-trace -- ./program"),
+    (
+        r"\.hatchet",
+        "a tree of sums by Triton's Proton, without times",
+        "record the job with torch.profiler or rocprofv3",
+    ),
+    (r"\.(?:nvvp|nvprof)", "a profile of nvprof", "record the job with Nsight Systems: nsys profile -t cuda,nvtx"),
     (r"\.(?:zip|tar|tgz|tar\.\w+)", "an archive", _GIVE_ALONE),
     (r"\.(?:zst|xz|bz2|lz4|7z)", _PACKED, _UNPACK),
     (r"\.(?:pickle|pkl)", "a pickle, such as a CUDA memory snapshot", "record the job with torch.profiler"),
@@ -40,6 +56,21 @@ _OTHER_CONTENTS = (
     (b"[\0", "text in UTF-16", "convert it: iconv -f UTF-16LE -t UTF-8"),
     (b"\0[", "text in UTF-16", "convert it: iconv -f UTF-16BE -t UTF-8"),
 )
+# Databases of other tools, by the tables that they make.
+_DATABASES = (
+    (
+        rb"compute_\w+",
+        "an analysis of ROCm Compute Profiler, without times",
+        "record the job with rocprofv3 --runtime-trace",
+    ),
+    (
+        rb"KERN|HIP|HSA|rocTX",
+        "a database of rocprof 1",
+        "give the JSON that rocprof writes beside it, or use rocprofv3",
+    ),
+    (rb"TASK|STRING_IDS|CANN_API", "a database of Ascend's profilers", "give the trace_view.json that lies beside it"),
+)
+_MAKES_TABLE = rb"CREATE TABLE (?:IF NOT EXISTS )?[\"'`\[]?"
 _EXECUTION_TRACE = re.compile(rb'^\s*\{\s*"schema"\s*:\s*"[\d.]+-chakra')
 
 
@@ -53,7 +84,8 @@ def unknown(path: Path) -> tuple[str, Path, str]:
     return (
         "is no trace that traceanalyzer reads",
         path,
-        "expected PyTorch profiler or Chrome trace JSON (plain or gzip), or an Nsight Systems SQLite export",
+        "expected PyTorch profiler or Chrome trace JSON (plain or gzip), an Nsight Systems SQLite export, or a database "
+        "of rocprofv3",
     )
 
 
@@ -71,6 +103,10 @@ def other_format(path: Path) -> tuple[str, str] | None:
     for first_bytes, what, hint in _OTHER_CONTENTS:
         if head.startswith(first_bytes):
             return what, hint
+    if head.startswith(b"SQLite format 3\0"):
+        for tables, what, hint in _DATABASES:
+            if re.search(_MAKES_TABLE + rb"(?:" + tables + rb")[\"'`\] (]", head):
+                return what, hint
     if _EXECUTION_TRACE.search(head):
         return "an execution trace of PyTorch without times on the device", "record the job with torch.profiler"
     return None
