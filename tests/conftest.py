@@ -90,7 +90,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if config.getoption("--tier") != "all" or config.getoption("--shard") != "1/1":
         reports = (report for reports in terminalreporter.stats.values() for report in reports)
         done = (report for report in reports if isinstance(report, pytest.TestReport) and report.when == "teardown")
-        noted = [(report.nodeid, dict(report.user_properties).get("cpu_s", 0.0)) for report in done]
+        noted = [(report.nodeid, float(str(dict(report.user_properties).get("cpu_s", 0)))) for report in done]
         for line in tiers.cost_table(noted):
             terminalreporter.line(line)
     if count := config.stash.get(NEED_CORPUS, 0):

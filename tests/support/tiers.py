@@ -88,10 +88,18 @@ def shard(text: str) -> tuple[int, int]:
 def cost_table(costs: Iterable[tuple[str, float]]) -> list[str]:
     """Return the tests and CPU seconds of each suite, a folder of tests/, as lines of a table, the dearest first."""
     counts: Counter[str] = Counter()
-    cpu_s: Counter[str] = Counter()
+    cpu_s: dict[str, float] = {}
     for test, seconds in costs:
         suite = test.split("/")[1] if test.count("/") > 1 else "tests"
         counts[suite] += 1
-        cpu_s[suite] += seconds
-    rows = [f"| {suite} | {counts[suite]} | {seconds:.1f} |" for suite, seconds in cpu_s.most_common()]
-    return ["| suite | tests | CPU s |", "|---|---:|---:|", *rows, f"| all | {counts.total()} | {cpu_s.total():.1f} |"]
+        cpu_s[suite] = cpu_s.get(suite, 0) + seconds
+    rows = [
+        f"| {suite} | {counts[suite]} | {seconds:.1f} |"
+        for suite, seconds in sorted(cpu_s.items(), key=lambda cost: -cost[1])
+    ]
+    return [
+        "| suite | tests | CPU s |",
+        "|---|---:|---:|",
+        *rows,
+        f"| all | {counts.total()} | {sum(cpu_s.values()):.1f} |",
+    ]

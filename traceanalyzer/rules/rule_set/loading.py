@@ -29,9 +29,9 @@ def load_rules(paths: Sequence[Path] = (), *, tests: bool = True) -> list[Rule]:
     extra_ids = {rule.id for rule in extra}
     rules = sorted([*(rule for rule in builtin if rule.id not in extra_ids), *extra], key=lambda rule: rule.id)
     # What ships is bound by `lint` and the tests; here that would cost every diagnosis half a second.
-    mistakes = [*mistakes, *extra_mistakes, *_doubles(extra), *_unknown_relatives(rules), *bind_rules(extra)]
-    if mistakes:
-        raise RuleFilesError(tuple(mistakes))
+    found = [*mistakes, *extra_mistakes, *_doubles(extra), *_unknown_relatives(rules), *bind_rules(extra)]
+    if found:
+        raise RuleFilesError(tuple(found))
     return rules
 
 

@@ -13,7 +13,7 @@ WITH parsed AS (
               "warps per SM": "VARCHAR", "est. achieved occupancy %": "VARCHAR", "Collective name": "VARCHAR",
               "Process Group Name": "VARCHAR", "Process Group ID": "VARCHAR", "Process Group Description": "VARCHAR",
               "Group size": "VARCHAR", "Process Group Ranks": "VARCHAR", "dtype": "VARCHAR",
-              "In msg nelems": "VARCHAR", "Out msg nelems": "VARCHAR", "Seq": "VARCHAR", "correlation_id": "VARCHAR",
+              "In msg nelems": "VARCHAR", "Out msg nelems": "VARCHAR", "Seq": "VARCHAR", "correlation_id": "VARCHAR", "hlo_op": "VARCHAR",
               "cuda_graph_id": "VARCHAR", "cuda_graph_node_id": "VARCHAR", "kernel_details": "VARCHAR",
               "memcpy_details": "VARCHAR", "Memset_details": "VARCHAR",
               "sycl queue": "VARCHAR", "dev-id": "VARCHAR", "gpu-id": "VARCHAR", "stream-id": "VARCHAR", "queue-id": "VARCHAR",
@@ -58,7 +58,8 @@ launches AS (
             CASE WHEN known."dev-id" IS NOT NULL THEN known."Index" END,
             known.corr_id
         ) AS correlation_text,
-        TRY_CAST(correlation_text AS BIGINT) AS correlation,
+        TRY_CAST(correlation_text AS BIGINT) AS recorded_correlation,
+        known_id(recorded_correlation) AS correlation,
         -- 0 is no graph: Kineto writes both ids on all GPU work since 2026, XLA does so for longer.
         coalesce(known."graph id", known.cuda_graph_id) AS graph_text,
         TRY_CAST(graph_text AS BIGINT) AS recorded_graph_id,
@@ -148,8 +149,9 @@ SELECT
     in_elements,
     out_elements,
     comm_seq,
+    known.hlo_op AS hlo_op,
     is_lost(device_text, known_device) + is_lost(stream_text, known_stream) + is_lost(known.context, context)
-        + is_lost(correlation_text, correlation) + is_lost(external_text, external_id)
+        + is_id_lost(correlation_text, recorded_correlation) + is_id_lost(external_text, external_id)
         + is_lost(known."sycl queue", sycl_queue)
         + is_lost(graph_text, recorded_graph_id) + is_lost(graph_node_text, recorded_graph_node_id)
         + is_lost(details, nullif(regexp_matches(details, '(^|\s)\w+:\S'), FALSE))
