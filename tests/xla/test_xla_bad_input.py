@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -83,7 +84,11 @@ def test_joined_profiles_are_read_plane_by_plane(tmp_path: Path) -> None:
 
 
 def test_numbers_beyond_any_clock_leave_the_others(tmp_path: Path) -> None:
-    events = [(2**63 - 1, US, "late", {}), (US, 2**63 - 1, "long", {}), (2 * US, US, "fine", {})]
+    events: list[tuple[int, int, str, dict[str, Any]]] = [
+        (2**63 - 1, US, "late", {}),
+        (US, 2**63 - 1, "long", {}),
+        (2 * US, US, "fine", {}),
+    ]
     tables = read(space(PlaneMaker("/device:GPU:0").line(1, "Stream #1", events)), tmp_path)
     assert [op["name"] for op in tables["gpu_ops"]] == ["fine"]
     assert {"bad-duration", "bad-timestamp"} <= defects(tables).keys()

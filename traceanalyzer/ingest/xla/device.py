@@ -193,7 +193,7 @@ class DeviceWriter:
         """Count work of graphs that does not say of which operation it is."""
         of_graph = graph_id.is_valid().to_pylist()
         count = sum(
-            in_graph and (op is None or op.startswith("command_buffer"))
+            bool(in_graph) and (op is None or op.startswith("command_buffer"))
             for in_graph, op in zip(of_graph, hlo_ops, strict=True)
         )
         self._space.defects.add("command-buffer", count)

@@ -16,8 +16,9 @@ from traceanalyzer.ingest import IngestOptions, Progress
 from traceanalyzer.ingest.frameworks import recognise_framework
 from traceanalyzer.ingest.sink import TraceSink
 from traceanalyzer.ingest.xla.defects import Defects
-from traceanalyzer.ingest.xla.device import DeviceWriter, Launches
+from traceanalyzer.ingest.xla.device import DeviceWriter
 from traceanalyzer.ingest.xla.host import HostWriter
+from traceanalyzer.ingest.xla.launches import Launches
 from traceanalyzer.ingest.xla.space import Plane, Space, read_space
 from traceanalyzer.ingest.xla.stats import Value
 
