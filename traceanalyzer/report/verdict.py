@@ -126,6 +126,9 @@ def _host(diagnosis: Diagnosis) -> str:
     timed = sorted(time_findings(diagnosis), key=lambda finding: -worth_share(finding))
     if timed:
         share = worth_share(timed[0])
+        if timed[0].fixes and timed[0].fixes[0].effort == "recording":
+            advice = timed[0].fixes[0].text.rstrip(".")
+            return f"{opening}. {timed[0].title} for up to {percent(share)} of the time. {advice}."
         return f"{opening}. {timed[0].title}: fixing it saves up to {percent(share)} ({speedup(share)})."
     ledger = max(diagnosis.host_ledgers, key=step_ns)
     bucket, dur_ns = ledger.buckets[0]

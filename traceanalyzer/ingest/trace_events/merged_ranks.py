@@ -110,7 +110,7 @@ def find_ranks(
     found = _by_shift(processes, device_of, first_rank)
     if found is None and len(hosts) > 1:
         if not device_of:
-            return _by_host(processes, hosts, first_rank)
+            return None  # a program of several processes
         found = _by_ids(processes, hosts, launches(), first_rank) or _by_place(processes, hosts, device_of, first_rank)
         if found is None:
             raise SeveralRanksError(f"processes {', '.join(str(host.pid) for host in hosts[:8])}")
@@ -258,13 +258,6 @@ def _by_place(
     pids = ", ".join(str(host.pid) for host in ordered[:4]) + (" …" if len(ordered) > 4 else "")
     reason = f"the events of processes {pids} lie one after the other"
     return Merged(ranks, members, f"{len(ranks)} ranks: {reason}")
-
-
-def _by_host(processes: Sequence[Process], hosts: Sequence[Process], first_rank: int | None) -> Merged:
-    """Take each process that has operators for a rank, where no work on a device has to be sorted."""
-    known = {host.pid: Member(host.pid, host.pid, group) for group, host in enumerate(hosts)}
-    ranks = range(first_rank or 0, (first_rank or 0) + len(hosts))
-    return _merged(processes, known, ranks, "each of their processes has operators of its own")
 
 
 def _merged(

@@ -1,5 +1,6 @@
 -- One row per bucket of a trace without GPU work: what the thread that runs its steps does in them.
 --
+-- Where the machine has devices, GPU work may be missing, and there is no row: a wait for it would look like Python.
 -- The thread is the one with most marked steps (ProfilerStep#N, or XLA's step_num), else the one with most time in operators. The window is
 -- its steps, without the first of four or more, which warms up; without marked steps it is the time from the first to
 -- the last operator of the thread. Each nanosecond of the window has one bucket, the first of these that holds:
@@ -22,6 +23,7 @@ WITH host_traces AS (
     SELECT trace_id, trace, rank
     FROM traces
     ANTI JOIN gpu_ops USING (trace_id)
+    ANTI JOIN canonical.devices USING (trace_id)
 ),
 marked AS (
     SELECT
