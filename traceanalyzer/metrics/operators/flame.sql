@@ -22,7 +22,7 @@ nodes AS MATERIALIZED (
         trace_id,
         stack_id,
         parent_stack_id,
-        translate(name, e';\n\r', ':  ') AS frame,
+        translate(coalesce(name, '(no name)'), e';\n\r', ':  ') AS frame,
         host_self_ns,
         idle_self_ns
     FROM call_tree
@@ -46,7 +46,7 @@ device_work AS (
     SELECT
         ops.trace_id,
         slices.stack_id,
-        ops.name,
+        coalesce(ops.name, '(no name)') AS name,
         sum(ops.dur_ns) AS value
     FROM canonical.gpu_ops AS ops
     LEFT JOIN canonical.host_slices AS slices
