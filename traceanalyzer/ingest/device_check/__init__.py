@@ -24,7 +24,7 @@ _LAUNCH_NS, _RETURN_NS = 5_000, 4_000
 _NEVER_QUEUED_NS = 3_600 * 10**9
 
 # defect → (severity, what it means)
-DEFECTS = {
+DEVICE_DEFECTS = {
     "overrun-duration": (
         "repair",
         "work on a device is recorded as running when work that waits for it had begun, or when a call that waits for "

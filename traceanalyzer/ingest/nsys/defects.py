@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from traceanalyzer.ingest.device_check import DEFECTS as DEVICE_DEFECTS
+from traceanalyzer.ingest.device_check import DEVICE_DEFECTS
 
 # defect → (severity, what it means and what to do)
 KINDS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 
-from traceanalyzer.ingest.device_check import DEFECTS as DEVICE_DEFECTS
+from traceanalyzer.ingest.device_check import DEVICE_DEFECTS
 
 _EXAMPLE_CHARS = 160
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from traceanalyzer.ingest.xla.events import Events
+from traceanalyzer.ingest.xla.events import LineEvents
 from traceanalyzer.ingest.xla.ids import indices
 from traceanalyzer.ingest.xla.space import Plane, Space
 from traceanalyzer.ingest.xla.stats import BYTES, INT, UINT, Stats, Value, distinct_values, one_value
@@ -29,7 +29,7 @@ class ArgumentWriter:
         self._plane = plane
         self._of_names: dict[int, list[tuple[str, str]]] = {}
 
-    def rows(self, events: Events) -> pa.Table:
+    def rows(self, events: LineEvents) -> pa.Table:
         """Return the rows of the canonical table of events that carry anything."""
         stats = _first_of_each(events.stats.taken(np.flatnonzero(events.stats.kind != BYTES)), self._plane)
         has_stats = np.zeros(len(events), np.bool_)
@@ -39,7 +39,7 @@ class ArgumentWriter:
             return _SCHEMA.empty_table()
         return self._joined(events, stats, ends, has_stats)
 
-    def _ends(self, events: Events, stats: Stats, has_stats: npt.NDArray[np.bool_]) -> tuple[Int, list[str]]:
+    def _ends(self, events: LineEvents, stats: Stats, has_stats: npt.NDArray[np.bool_]) -> tuple[Int, list[str]]:
         """Return for each event a place in a list of texts: what its name carries, without what it carries itself."""
         names = events.name
         carried = np.isin(names, self._plane.event_stats.owner)
@@ -74,7 +74,7 @@ class ArgumentWriter:
         return self._of_names[name]
 
     def _joined(
-        self, events: Events, stats: Stats, ends: tuple[Int, list[str]], has_stats: npt.NDArray[np.bool_]
+        self, events: LineEvents, stats: Stats, ends: tuple[Int, list[str]], has_stats: npt.NDArray[np.bool_]
     ) -> pa.Table:
         """Lay all pieces of all events behind each other: an object is then a stretch of one text."""
         place, texts = ends

@@ -14,9 +14,9 @@ from traceanalyzer.ingest.nesting import NONE
 from traceanalyzer.ingest.sink import TraceSink
 from traceanalyzer.ingest.xla import gpu_names
 from traceanalyzer.ingest.xla.arguments import ArgumentWriter
-from traceanalyzer.ingest.xla.events import Events, dur_ns, read_events, start_ns
+from traceanalyzer.ingest.xla.events import LineEvents, dur_ns, read_events, start_ns
 from traceanalyzer.ingest.xla.ids import indices
-from traceanalyzer.ingest.xla.launches import Launches
+from traceanalyzer.ingest.xla.launches import ModuleLaunches
 from traceanalyzer.ingest.xla.space import LineHead, Plane, Space
 from traceanalyzer.ingest.xla.stats import Picker, Value
 from traceanalyzer.ingest.xla.wire import Int
@@ -53,7 +53,7 @@ def is_derived(line: LineHead) -> bool:
 class DeviceWriter:
     """Writes the work of devices, and their other lines as slices on no thread."""
 
-    def __init__(self, space: Space, sink: TraceSink, base_ns: int, launches: Launches) -> None:
+    def __init__(self, space: Space, sink: TraceSink, base_ns: int, launches: ModuleLaunches) -> None:
         self._space = space
         self._sink = sink
         self._base_ns = base_ns
@@ -101,7 +101,7 @@ class DeviceWriter:
         known = self.facts.rows.setdefault(device, row)
         known.update({key: value for key, value in row.items() if known[key] is None})
 
-    def _write_stream(self, plane: Plane, events: Events, device: int) -> None:
+    def _write_stream(self, plane: Plane, events: LineEvents, device: int) -> None:
         """Write what is work on a stream, and put the rest where it belongs."""
         kinds, kind_names = self._kinds(plane, events)
         is_work = np.isin(kinds, [place for place, kind in enumerate(kind_names) if kind in gpu_names.WORK])
@@ -115,7 +115,7 @@ class DeviceWriter:
                 self._write_async(plane, events, category, rows)
         self._write_managed(plane, events, device, np.flatnonzero(kinds == kind_names.index(gpu_names.MANAGED)))
 
-    def _kinds(self, plane: Plane, events: Events) -> tuple[Int, list[str]]:
+    def _kinds(self, plane: Plane, events: LineEvents) -> tuple[Int, list[str]]:
         picker = events.picker
         is_memory = np.zeros(len(events), np.bool_)
         for name in _MEMORY_VALUES:
@@ -135,11 +135,11 @@ class DeviceWriter:
             found.append(names.index(gpu_names.kind_of(plane.event_names[number // 16], events.line.name, presence)))
         return np.array(found, np.int64)[place.reshape(-1)] if found else place, names
 
-    def _moves_bytes(self, plane: Plane, events: Events) -> npt.NDArray[np.bool_]:
+    def _moves_bytes(self, plane: Plane, events: LineEvents) -> npt.NDArray[np.bool_]:
         moves = np.array(["BYTES_TRANSFER" in name for name in plane.event_names] or [False], np.bool_)
         return moves[events.name]
 
-    def _write_work(self, plane: Plane, events: Events, device: int, work: Int, kinds: list[str]) -> None:
+    def _write_work(self, plane: Plane, events: LineEvents, device: int, work: Int, kinds: list[str]) -> None:
         picker, launches = events.picker, self._launches
         correlation, has_correlation = np.zeros(len(events), np.int64), np.zeros(len(events), np.bool_)
         owner, numbers = picker.integers("correlation_id")
@@ -198,7 +198,7 @@ class DeviceWriter:
         )
         self._space.defects.add("command-buffer", count)
 
-    def _details(self, events: Events, work: Int, kinds: list[str]) -> dict[str, Any]:
+    def _details(self, events: LineEvents, work: Int, kinds: list[str]) -> dict[str, Any]:
         """Return grid, block, registers, memory and size of each piece of work."""
         picker = events.picker
         chosen: list[str | None] = [None] * len(work)
@@ -235,14 +235,14 @@ class DeviceWriter:
             "occupancy_percent": pa.array([share or None for share in shares], pa.float64()),
         }
 
-    def _context(self, events: Events, work: Int) -> pa.Array[Any]:
+    def _context(self, events: LineEvents, work: Int) -> pa.Array[Any]:
         codes, texts = events.picker.codes("context_id")
         numbers = [
             int(text.strip("$")) if text and text.strip("$").isdigit() and len(text) < 20 else None for text in texts
         ]
         return pa.array(numbers, pa.int64()).take(indices(codes[work]))
 
-    def _number(self, events: Events, work: Int, name: str, kinds: list[str]) -> pa.Array[Any]:
+    def _number(self, events: LineEvents, work: Int, name: str, kinds: list[str]) -> pa.Array[Any]:
         """Return a number of graphs; 0 is none."""
         values = np.zeros(len(events), np.int64)
         owner, numbers = events.picker.integers(name)
@@ -252,7 +252,7 @@ class DeviceWriter:
             values[owner] = np.where(values[owner] == 0, numbers, values[owner])
         return pa.array(values[work], mask=values[work] == 0)
 
-    def _write_managed(self, plane: Plane, events: Events, device: int, rows: Int) -> None:
+    def _write_managed(self, plane: Plane, events: LineEvents, device: int, rows: Int) -> None:
         if not len(rows):
             return
         names = [plane.event_names[place] for place in events.name[rows].tolist()]
@@ -276,7 +276,7 @@ class DeviceWriter:
             ),
         )
 
-    def _write_counters(self, plane: Plane, events: Events) -> None:
+    def _write_counters(self, plane: Plane, events: LineEvents) -> None:
         names = [plane.event_names[place] for place in events.name.tolist()]
         values: list[float | None] = [None] * len(events)
         for name in set(names):
@@ -297,7 +297,7 @@ class DeviceWriter:
             ),
         )
 
-    def _write_tpu_line(self, plane: Plane, events: Events, device: int) -> None:
+    def _write_tpu_line(self, plane: Plane, events: LineEvents, device: int) -> None:
         if events.line.name != _TPU_OPS:
             self._write_async(plane, events, "span" if events.line.name != "Steps" else "derived")
             return
@@ -327,7 +327,7 @@ class DeviceWriter:
         )
         self._note_span(starts, lengths)
 
-    def _device_clock(self, events: Events) -> tuple[Int, Int]:
+    def _device_clock(self, events: LineEvents) -> tuple[Int, Int]:
         """Return starts and lengths by the device's own clock, where an operation has both."""
         offset_ps, dur_ps = events.offset_ps.copy(), events.dur_ps.copy()
         owner, offsets = events.picker.integers("device_offset_ps")
@@ -340,7 +340,7 @@ class DeviceWriter:
             offset_ps[rows], dur_ps[rows] = since, np.maximum(lengths[theirs], 0)
         return offset_ps, dur_ps
 
-    def _write_async(self, plane: Plane, events: Events, category: str, rows: Int | None = None) -> None:
+    def _write_async(self, plane: Plane, events: LineEvents, category: str, rows: Int | None = None) -> None:
         rows = np.arange(len(events)) if rows is None else rows
         labels = pa.array([plane.label(place) for place in range(len(plane.event_names))], pa.string())
         self._sink.append(

@@ -14,7 +14,7 @@ import pyarrow as pa
 from traceanalyzer.ingest.nesting import ANCESTOR_CATEGORIES, NONE, Nester, Slices, name_hashes
 from traceanalyzer.ingest.sink import TraceSink
 from traceanalyzer.ingest.xla.arguments import ArgumentWriter
-from traceanalyzer.ingest.xla.events import Events, dur_ns, read_events, start_ns
+from traceanalyzer.ingest.xla.events import LineEvents, dur_ns, read_events, start_ns
 from traceanalyzer.ingest.xla.ids import indices
 from traceanalyzer.ingest.xla.space import LineHead, Plane, Space
 from traceanalyzer.ingest.xla.wire import Int
@@ -67,7 +67,7 @@ class HostFacts:
     marks: dict[int, tuple[Int, Int, Int]] = field(default_factory=dict)
 
 
-class HostWriter:
+class HostPlaneWriter:
     """Writes the lines of host planes, one thread each."""
 
     def __init__(self, space: Space, sink: TraceSink, base_ns: int, report: Callable[[int], None]) -> None:
@@ -198,7 +198,7 @@ class HostWriter:
             texts[place] = f"{texts[place]} {rows.step_number[int(rows.event_id[at[place]])]}"
         return pa.array(texts, pa.string())
 
-    def _write_flows(self, events: Events, starts: Int, thread_id: int) -> None:
+    def _write_flows(self, events: LineEvents, starts: Int, thread_id: int) -> None:
         for id_name, type_name, phase in (("_p", "_pt", "s"), ("_c", "_ct", "f")):
             owner, ids = events.picker.integers(id_name)
             if not len(owner):
@@ -219,7 +219,7 @@ class HostWriter:
                 ),
             )
 
-    def _write_memory(self, plane: Plane, events: Events, starts: Int, thread_id: int) -> npt.NDArray[np.bool_]:
+    def _write_memory(self, plane: Plane, events: LineEvents, starts: Int, thread_id: int) -> npt.NDArray[np.bool_]:
         """Write allocator events, and return which events they are."""
         kinds = [_ALLOCATIONS.get(name) for name in plane.event_names]
         is_memory = np.array([kind is not None for kind in kinds], np.bool_)[events.name] if kinds else None
@@ -284,7 +284,7 @@ class _LineRows:
         self._columns: list[list[npt.NDArray[Any]]] = [[] for _ in range(8)]
         self._step_number: dict[int, object] = {}
 
-    def add(self, plane: Plane, events: Events, starts: Int, kept: npt.NDArray[np.bool_]) -> None:
+    def add(self, plane: Plane, events: LineEvents, starts: Int, kept: npt.NDArray[np.bool_]) -> None:
         picker = events.picker
         count = len(events)
         correlation, has_correlation = np.zeros(count, np.int64), np.zeros(count, np.bool_)
@@ -322,7 +322,7 @@ class _LineRows:
 
 
 def _categories(
-    plane: Plane, events: Events, is_mark: npt.NDArray[np.bool_], has_correlation: npt.NDArray[np.bool_]
+    plane: Plane, events: LineEvents, is_mark: npt.NDArray[np.bool_], has_correlation: npt.NDArray[np.bool_]
 ) -> Int:
     """Return the category of each event; whether a line has annotations of the user at all shows at its end."""
     by_name = np.array([_category_of_name(name) for name in plane.event_names], np.int64)

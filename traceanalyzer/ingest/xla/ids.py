@@ -16,7 +16,7 @@ def indices(places: Int, mask: np.ndarray[Any, np.dtype[np.bool_]] | None = None
     return found
 
 
-class Places:
+class NamePlaces:
     """The places of ids in a list of names."""
 
     def __init__(self, ids: Int) -> None:

@@ -12,7 +12,7 @@ from traceanalyzer.ingest.xla.ids import indices
 from traceanalyzer.ingest.xla.wire import Int
 
 
-class Launches:
+class ModuleLaunches:
     """Finds the call that launched work: the first one of its correlation id."""
 
     def __init__(self, facts: HostFacts) -> None:

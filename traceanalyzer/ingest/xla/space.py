@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.ingest.xla.defects import Defects
-from traceanalyzer.ingest.xla.ids import Places
+from traceanalyzer.ingest.xla.defects import ProfileDefects
+from traceanalyzer.ingest.xla.ids import NamePlaces
 from traceanalyzer.ingest.xla.stats import Stats, Value, decode_stats, one_value
 from traceanalyzer.ingest.xla.wire import BLOCK, VARINT, Bytes, DamageError, Decoder, Int, blocks, fields, signed
 
@@ -37,11 +37,11 @@ class Plane:
 
     name: str
     id: int
-    event_ids: Places
+    event_ids: NamePlaces
     event_names: list[str]
     display_names: list[str]
     event_stats: Stats  # of event names: the owner is the place of a name
-    stat_ids: Places
+    stat_ids: NamePlaces
     stat_names: list[str]
     stats: dict[str, Value]
     line_starts: Int
@@ -72,7 +72,7 @@ class Space:
     data: Bytes
     view: memoryview
     decoder: Decoder
-    defects: Defects
+    defects: ProfileDefects
     planes: list[tuple[int, int]] = field(default_factory=list)  # where each starts and ends
     errors: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -113,11 +113,11 @@ class Space:
         plane = Plane(
             name=name,
             id=plane_id,
-            event_ids=Places(np.empty(0, np.int64)),
+            event_ids=NamePlaces(np.empty(0, np.int64)),
             event_names=[],
             display_names=[],
             event_stats=Stats.none(),
-            stat_ids=Places(stat_ids),
+            stat_ids=NamePlaces(stat_ids),
             stat_names=stat_names,
             stats={},
             line_starts=line_starts,
@@ -185,7 +185,7 @@ class Space:
             ):
                 texts[owner] = self.text(begin, stop)
         ids, plane.event_names = self._unique(keys, names)
-        plane.event_ids = Places(ids)
+        plane.event_ids = NamePlaces(ids)
         _, plane.display_names = self._unique(keys, displays)
         rows = columns.of(_STATS, BLOCK)
         stats = decode_stats(
@@ -234,7 +234,7 @@ class Space:
             self.defects.add("damaged-message", offset=damage.offset)
 
 
-def read_space(data: Bytes, view: memoryview, path: object, defects: Defects) -> Space:
+def read_space(data: Bytes, view: memoryview, path: object, defects: ProfileDefects) -> Space:
     """Return the planes of a file. Raises TraceAnalyzerError where it holds none."""
     space = Space(data, view, Decoder(data, view), defects)
     size = len(view)
