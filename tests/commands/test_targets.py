@@ -178,7 +178,7 @@ def test_everything_that_is_hard_to_get_back_is_kept(tmp_path: Path, name: str, 
         ("rows.json", b'[{"name": "gemm", "dur_ns": 3}]'),
         ("rows.parquet", b"PAR1"),
         ("book.xlsx", b"PK\x03\x04"),
-        ("baseline.jsonl", b"{}\n"),
+        ("baseline.jsonl", b'{"summary_version": 1, "captures": [\n]}\n'),
         ("empty.json", b""),
     ],
 )
