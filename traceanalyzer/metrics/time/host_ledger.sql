@@ -1,8 +1,10 @@
 -- One row per bucket of a trace without GPU work: what the thread that runs its steps does in them.
 --
--- Where the machine has devices, GPU work may be missing, and there is no row: a wait for it would look like Python.
--- The thread is the one with most marked steps (ProfilerStep#N, or XLA's step_num), else the one with most time in operators. The window is
--- its steps, without the first of four or more, which warms up; without marked steps it is the time from the first to
+-- Where the machine has devices, or the trace has events of an accelerator, work may be missing, and there is no row: a
+-- wait for it would look like Python.
+--
+-- The thread is the one with most marked steps (ProfilerStep#N, or XLA's step_num), else the one with most time in
+-- operators. The window is its steps, without the first of four or more, which warms up; without marked steps it is the time from the first to
 -- the last operator of the thread. Each nanosecond of the window has one bucket, the first of these that holds:
 -- host.dataloader, inside the iterator of a DataLoader; host.compile, inside torch.compile's own work; host.comm_cpu, in
 -- a call that exchanges data with other ranks, or in no operator while another thread of the process exchanges;
@@ -24,6 +26,8 @@ WITH host_traces AS (
     FROM traces
     ANTI JOIN gpu_ops USING (trace_id)
     ANTI JOIN canonical.devices USING (trace_id)
+    ANTI JOIN (SELECT trace_id FROM async_slices WHERE category = 'accelerator') USING (trace_id)
+    WHERE vendor IS NULL
 ),
 marked AS (
     SELECT
