@@ -363,8 +363,29 @@ def test_kernel_of_no_length_still_ends_a_pause() -> None:
 
 
 def test_what_follows_the_last_kernel_is_the_tail() -> None:
-    drawn = Drawn.of(LAUNCHES.format(5, 10), KERNELS.format(100, 200).replace("91 7      kernel", "91 7      d2h   "))
+    drawn = Drawn.of(LAUNCHES.format(5, 10), KERNELS.format(100, 200).replace("91 7      kernel", "91 7      memset"))
     assert drawn.ledger() == ["100-200 edge.tail"]
+
+
+def test_copies_behind_the_last_kernel_are_copies_and_no_tail() -> None:
+    # stream 7  [ 90 ]...[== 91 d2h ==].........[ memset ]
+    # stream 8               [==== 92 h2d ====]
+    drawn = Drawn.of(
+        LAUNCHES.format(5, 10),
+        """
+        id stream kind   start end launch
+        90 7      kernel 10    100 1
+        91 7      d2h    120   160 2
+        92 8      h2d    150   180 -
+        93 7      memset 190   195 -
+        """,
+    )
+    assert drawn.ledger() == [
+        "100-120 edge.tail",
+        "120-160 dev.d2h",
+        "160-180 dev.h2d",
+        "180-195 edge.tail",
+    ]
 
 
 def test_device_that_only_copies_has_no_compute_to_wait_for() -> None:
