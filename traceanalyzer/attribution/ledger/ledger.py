@@ -23,6 +23,7 @@ from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW
 from traceanalyzer.attribution.vocabulary.buckets import (
     CODE,
     COMPUTE,
+    COPIES,
     FIRST_HOST,
     HEAD,
     HOST,
@@ -35,8 +36,7 @@ from traceanalyzer.attribution.vocabulary.buckets import (
 )
 from traceanalyzer.attribution.vocabulary.buckets import UNRESOLVED as DEVICE_UNRESOLVED
 
-_COPIES = [CODE["dev.h2d"], CODE["dev.d2h"]]
-
+_COPIES = [CODE[copy] for copy in COPIES]
 RESOLVED, COINCIDENT, UNRESOLVED = 0, 1, 2
 CONFIDENCES = ("resolved", "coincident", "unresolved")
 
@@ -159,7 +159,7 @@ def _add_lateness(parts: _Parts, found: LatenessShares) -> None:
 
 
 def _add_tail(parts: _Parts, ops: DeviceOps, begin: int, *, computed: bool) -> None:
-    """Add what follows the last compute: copies between host and device while they run, and the rest as the tail.
+    """Add what follows the last compute: copies while they run, and the rest as the tail.
 
     Where nothing computed at all, all is tail.
     """
