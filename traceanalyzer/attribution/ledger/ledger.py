@@ -23,6 +23,7 @@ from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW
 from traceanalyzer.attribution.vocabulary.buckets import (
     CODE,
     COMPUTE,
+    COPIES,
     FIRST_HOST,
     HEAD,
     HOST,
@@ -35,6 +36,7 @@ from traceanalyzer.attribution.vocabulary.buckets import (
 )
 from traceanalyzer.attribution.vocabulary.buckets import UNRESOLVED as DEVICE_UNRESOLVED
 
+_COPIES = [CODE[copy] for copy in COPIES]
 RESOLVED, COINCIDENT, UNRESOLVED = 0, 1, 2
 CONFIDENCES = ("resolved", "coincident", "unresolved")
 
@@ -156,6 +158,20 @@ def _add_lateness(parts: _Parts, found: LatenessShares) -> None:
     )
 
 
+def _add_tail(parts: _Parts, ops: DeviceOps, begin: int, *, computed: bool) -> None:
+    """Add what follows the last compute: copies while they run, and the rest as the tail.
+
+    Where nothing computed at all, all is tail.
+    """
+    copies = np.flatnonzero(np.isin(ops.producer, _COPIES) & (ops.end > begin) & computed)
+    copies = copies[np.argsort(ops.start[copies], kind="stable")]
+    ends = np.maximum.accumulate(np.append(begin, ops.end[copies]))
+    start = np.maximum(ops.start[copies], ends[:-1])
+    parts.add(start, np.maximum(ends[1:] - start, 0), ops.producer[copies].astype(np.int64), copies, True, RESOLVED)
+    until = np.append(start, ops.end.max())
+    parts.add(ends, np.maximum(until - ends, 0), CODE[TAIL], NO_ROW, False, UNRESOLVED)
+
+
 def build_ledger(
     ops: DeviceOps,
     needs: Dependencies,
@@ -170,8 +186,8 @@ def build_ledger(
     span_start = min(int(ops.start.min()), window_start)
     islands = compute_islands(ops)
     parts.add(islands.start, islands.end - islands.start, CODE[COMPUTE], NO_ROW, False, RESOLVED)
-    tail = np.asarray([islands.end[-1] if len(islands.end) else span_start])
-    parts.add(tail, ops.end.max() - tail, CODE[TAIL], NO_ROW, False, UNRESOLVED)
+    computed = len(islands.end) > 0
+    _add_tail(parts, ops, int(islands.end[-1]) if computed else span_start, computed=computed)
     pauses = _pauses(islands, span_start)
     # Work launched before the trace began was issued in time.
     linked = (ops.linked | queued_before(ops))[pauses.op]
