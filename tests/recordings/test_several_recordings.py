@@ -14,6 +14,7 @@ from conftest import ROOT
 from rewritten_trace import Document
 
 from traceanalyzer.cli import cli
+from traceanalyzer.comparison.loading import diff
 from traceanalyzer.report import formats
 from traceanalyzer.run import open_run
 from traceanalyzer.simulator import simulate_job
@@ -125,12 +126,44 @@ def test_ranks_that_were_recorded_twice_meet_in_each_session(tmp_path: Path) -> 
         assert "ranks 0, 1 of 2, recorded 2 times" in formats_of(run).replace("\\", "")
 
 
-@pytest.mark.check
-def test_diff_takes_the_recordings_of_a_folder_as_captures(tmp_path: Path) -> None:
-    command = ["diff", str(CYCLES), str(CYCLES), "--store", str(tmp_path), "--format", "json"]
+def compared(base: Path, new: Path, store: Path, *more: str) -> tuple[int, dict[str, Any]]:
+    command = ["diff", str(base), str(new), "--store", str(store), "--format", "json", "-q", *more]
     result = CliRunner().invoke(cli, command)
-    assert result.exit_code == 0, result.output
-    assert [len(json.loads(result.stdout)[side]) for side in ("base", "new")] == [3, 3]
+    return result.exit_code, json.loads(result.stdout)
+
+
+def test_diff_takes_the_recordings_of_a_folder_as_captures(tmp_path: Path) -> None:
+    code, found = compared(CYCLES, CYCLES, tmp_path)
+    assert code == 0
+    assert [len(found[side]) for side in ("base", "new")] == [3, 3]
+
+
+@pytest.mark.check
+def test_a_gate_decides_by_the_recordings_of_two_folders(tmp_path: Path) -> None:
+    slow, same, fast = (
+        cycles(tmp_path / name, *({**SLOW, "loader_us": loader_us + at * 10} for at in range(3)))
+        for name, loader_us in (("slow", 9_000), ("same", 9_005), ("fast", 6_000))
+    )
+    for base, new, code, verdict in ((slow, fast, 0, "faster"), (fast, slow, 1, "slower"), (slow, same, 0, "same")):
+        exit_code, found = compared(base, new, tmp_path / "store", "--fail-on", "slower")
+        assert (exit_code, found["judgement"]["verdict"]) == (code, verdict)
+        assert [len(found[side]) for side in ("base", "new")] == [3, 3]
+
+
+@pytest.mark.check
+def test_recordings_of_other_work_are_no_captures(tmp_path: Path) -> None:
+    base, new = cycles(tmp_path / "base", SLOW, SLOW, OTHER), cycles(tmp_path / "new", SLOW)
+    command = ["diff", str(base), str(new), "--store", str(tmp_path / "store"), "--format", "json"]
+    result = CliRunner().invoke(cli, command)
+    assert [len(json.loads(result.stdout)[side]) for side in ("base", "new")] == [2, 1]
+    assert "note: not compared: node1_4242" in result.stderr
+    assert "its steps run other kernels" in result.stderr
+
+
+@pytest.mark.check
+def test_python_takes_the_recordings_of_a_folder_as_captures(tmp_path: Path) -> None:
+    found = diff(cycles(tmp_path / "base", SLOW, SLOWER), cycles(tmp_path / "new", SLOW, SLOWER))
+    assert [len(side) for side in (found.base, found.new)] == [2, 2]
 
 
 def in_json(path: Path | list[Path], store: Path) -> dict[str, Any]:
