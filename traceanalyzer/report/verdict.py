@@ -160,7 +160,7 @@ def blocker_of(diagnosis: Diagnosis) -> Finding | None:
     return blockers[0] if blockers and everywhere else None
 
 
-def compute_share(ledger: DeviceLedger) -> float:
+def compute_share(ledger: DeviceLedger | RunLedger) -> float:
     """Return the share of the window in which the device computes."""
     return dict(ledger.buckets).get("compute", 0) / ledger.window_ns if ledger.window_ns else 0.0
 
@@ -222,6 +222,12 @@ def is_recorded_again(diagnosis: Diagnosis) -> bool:
     return any(trace.recording_count > 1 for trace in diagnosis.traces)
 
 
+def pooled_ledger(diagnosis: Diagnosis) -> RunLedger | None:
+    """Return the ledger of all steps of a rank that was recorded several times; None: no steps are pooled."""
+    ledger = diagnosis.run_ledger
+    return ledger if ledger is not None and ledger.recording_count > 1 else None
+
+
 def gpu_count(diagnosis: Diagnosis) -> int:
     """Return how many GPUs worked in the run: several recordings of a rank show the same ones."""
     of_trace: dict[str, set[int]] = {}
@@ -241,6 +247,10 @@ def _compute_words(diagnosis: Diagnosis) -> str:
         return "The GPU worked"
     low, high = percent(shares[0]), percent(shares[-1])
     span = f"{span_words(ledgers)}{_marked_step_words(ledgers)}"
+    if (pooled := pooled_ledger(diagnosis)) is not None:
+        return (
+            f"GPU busy with compute {percent(compute_share(pooled))} of {span}, in {pooled.recording_count} recordings"
+        )
     if len(shares) == 1 or low == high:
         return f"GPU busy with compute {low} of {span}"
     if gpu_count(diagnosis) == 1:

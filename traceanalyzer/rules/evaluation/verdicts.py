@@ -44,7 +44,7 @@ class Verdict:
 
     `removals` is what its fix takes away, by device; of a finding about the whole run on each. `run_ns` is what the
     rule's fix saves of the run if it is made everywhere that the rule fired; None: the ranks cannot be compared; it is
-    exact, or there is a `run_least_ns`. Ranks
+    exact, or there is a `run_least_ns`. Of recordings of one rank whose steps are pooled, it is what all save. Ranks
     that hold up the others `in_turn` save little one by one, and are parts of one finding. `sure_share` is what is
     saved even if what the trace leaves open (`uncertainty`) turns out against the fix; None: about as much.
     """
@@ -66,6 +66,7 @@ class Verdict:
     in_turn: bool = False
     sure_share: float | None = None
     uncertainty: str | None = None
+    pooled: Mapping[str, Any] = field(default_factory=dict)  # columns of `row` over all pooled recordings
 
     @property
     def bound_ns(self) -> int | None:
@@ -140,11 +141,14 @@ def evaluate(
     closed = {verdict.place for verdict in missing}
     for row in rows:
         place = Place(row.get("trace"), row.get("device"))
-        if place in seen or _is_closed(place, closed, open_places):
+        is_listed_only = rule.kind != QUALITY and place.trace in run.unjudged
+        if place in seen or is_listed_only or _is_closed(place, closed, open_places):
             continue
         seen.add(place)
         distrust = None if scan is None or place.device is None else scan.abstains(*run.key(place))
-        verdicts.append(_verdict(rule, place, row, distrust, _removals(rule, run, place, row, bounds), values))
+        window = run.windows.get(run.key(place), {}) if place.device is not None else {}
+        removals = _removals(rule, run, place, row, bounds)
+        verdicts.append(_verdict(rule, place, row, distrust, removals, values, window.get("steps_in_all")))
     # A query without an order returns its rows in any order: of equal places the first one counts for all.
     verdicts.sort(key=lambda verdict: run.key(verdict.place))
     by_device = rule.kind == FINDING and rule.scope != RUN
@@ -273,7 +277,9 @@ def _verdict(
     distrust: str | None,
     removals: Mapping[Device, Removal],
     values: Mapping[str, Any],
+    steps_in_all: int | None,
 ) -> Verdict:
+    """Return the verdict of a row; `steps_in_all` are those of all recordings that are pooled with it."""
     own = {name.removeprefix(_OWN): row.pop(name) for name in list(row) if name.startswith(_OWN)}
     seen = {**values, **row}
     for index, item in enumerate(rule.abstain):
@@ -291,7 +297,11 @@ def _verdict(
         FIRED if own["fires"] else CLEAR,
         row=row,
         severity=_severity(rule, row, own),
-        confidence=confidence_of(rule, row, [at for at in range(len(rule.lower)) if own[f"lower_{at}"]]),
+        confidence=confidence_of(
+            rule,
+            row if steps_in_all is None else {**row, "step_count": steps_in_all},
+            [at for at in range(len(rule.lower)) if own[f"lower_{at}"]],
+        ),
         fix_order=fixes or tuple(range(len(rule.fixes))),
         removals=removals,
     )
