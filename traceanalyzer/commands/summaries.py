@@ -105,7 +105,7 @@ def _summarize(paths: Sequence[Path | Location], opening: OpeningOptions) -> tup
     from traceanalyzer.comparison.summarizing import summarize
 
     path = paths[0]
-    store = opening.store / _store_name(path) if isinstance(opening.store, Path) else opening.store
+    store = _store_of_run(path, opening.store)
     options = RunOptions(
         path,
         store,
@@ -122,6 +122,15 @@ def _summarize(paths: Sequence[Path | Location], opening: OpeningOptions) -> tup
         diagnosis = run.diagnose()
         activity.phase("summarizing")
         return summarize(run, diagnosis), _captures(run)
+
+
+def _store_of_run(path: Path | Location, store: Path | Location | None) -> Path | Location | None:
+    """Return the store of one run of a comparison: a folder of its own within the given one, which is a store, too."""
+    if not isinstance(store, Path):
+        return store
+    from traceanalyzer.store.locating import locate_store
+
+    return locate_store(store, store).folder / _store_name(path)
 
 
 def _store_name(path: Path | Location) -> str:
