@@ -173,8 +173,8 @@ def build_ledger(
     tail = np.asarray([islands.end[-1] if len(islands.end) else span_start])
     parts.add(tail, ops.end.max() - tail, CODE[TAIL], NO_ROW, False, UNRESOLVED)
     pauses = _pauses(islands, span_start)
-    # Work launched before the trace began was issued in time.
-    linked = (ops.linked | queued_before(ops))[pauses.op]
+    # Work launched before the trace began was issued in time, and so was what follows in the run of a program.
+    linked = (ops.linked | queued_before(ops) | ops.of_program)[pauses.op]
     lost = _Pauses(pauses.start[~linked], pauses.end[~linked], pauses.op[~linked])
     edge = np.where(lost.start == span_start, CODE[HEAD], CODE[NO_LAUNCH])
     parts.add(lost.start, lost.end - lost.start, edge, lost.op, True, UNRESOLVED)
