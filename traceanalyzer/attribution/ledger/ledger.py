@@ -156,6 +156,20 @@ def _add_lateness(parts: _Parts, found: LatenessShares) -> None:
     )
 
 
+def _add_tail(parts: _Parts, ops: DeviceOps, needs: Dependencies, since: int) -> None:
+    """Add what follows the last compute; the programs of a TPU are done only when what they wait for is."""
+    last = int(np.argmax(ops.end))
+    if ops.end[last] <= since or not ops.of_program[last] or ops.producer[last] < 0:
+        parts.add(np.asarray([since]), np.asarray([ops.end.max() - since]), CODE[TAIL], NO_ROW, False, UNRESOLVED)
+        return
+    begins = max(int(ops.start[last]), since)
+    row = np.asarray([last])
+    parts.add(np.asarray([begins]), ops.end[row] - begins, int(ops.producer[last]), last, True, RESOLVED)
+    before = explain_waits(ops, needs, row, np.asarray([since]), np.asarray([begins]), np.asarray([False]))
+    bucket = np.where(before.bucket == CODE[DEVICE_UNRESOLVED], CODE[TAIL], before.bucket)
+    parts.add(before.start, before.dur, bucket, before.op, True, np.where(bucket == CODE[TAIL], UNRESOLVED, RESOLVED))
+
+
 def build_ledger(
     ops: DeviceOps,
     needs: Dependencies,
@@ -170,8 +184,7 @@ def build_ledger(
     span_start = min(int(ops.start.min()), window_start)
     islands = compute_islands(ops)
     parts.add(islands.start, islands.end - islands.start, CODE[COMPUTE], NO_ROW, False, RESOLVED)
-    tail = np.asarray([islands.end[-1] if len(islands.end) else span_start])
-    parts.add(tail, ops.end.max() - tail, CODE[TAIL], NO_ROW, False, UNRESOLVED)
+    _add_tail(parts, ops, needs, int(islands.end[-1]) if len(islands.end) else span_start)
     pauses = _pauses(islands, span_start)
     # Work launched before the trace began was issued in time, and so was what follows in the run of a program.
     linked = (ops.linked | queued_before(ops) | ops.of_program)[pauses.op]

@@ -37,7 +37,9 @@ LEFT JOIN (
 ) AS named
   ON named.trace_id = o.trace_id AND named.op_id = o.op_id
 WHERE o.trace_id = $trace_id
-  AND o.self_ns IS NULL  -- a loop or call of a TPU computes nothing itself: what it runs are operations, too
+  -- A loop or call of a TPU computes nothing itself: what it runs are operations, too. What takes no time delays nothing.
+  AND o.self_ns IS NULL
+  AND NOT (o.kind = 'op' AND o.dur_ns = 0)
 ORDER BY o.device, o.start_ns, end_ns, o.op_id
 """
 

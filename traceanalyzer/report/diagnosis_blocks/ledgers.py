@@ -11,7 +11,7 @@ from traceanalyzer.report.diagnosis_blocks.kernels import kernel_blocks, kernels
 from traceanalyzer.report.diagnosis_blocks.places import devices_words
 from traceanalyzer.report.ledger_shares import SMALL_SHARE, ledger_rows, shares_words
 from traceanalyzer.report.verdict import compute_share, is_recorded_again, problems, step_ns
-from traceanalyzer.report.words import bucket_words, counted, duration, name_words, percent, short_names
+from traceanalyzer.report.words import bucket_words, counted, duration, is_tpu, name_words, percent, short_names
 
 # Ledgers whose buckets all differ by less than this share are shown as one.
 ALIKE_SHARE = 0.02
@@ -139,21 +139,22 @@ def _devices_table(
         ledger = group.worst
         shares = shares_words(ledger)
         waits = [bucket for bucket, _ in ledger_rows(ledger) if bucket != "compute"]
-        worst = f"{bucket_words(waits[0])} {shares[waits[0]]}" if waits else "–"
+        worst = f"{bucket_words(waits[0], ledger.device_name)} {shares[waits[0]]}" if waits else "–"
         place = named[ledger.trace] if named and len(group.members) == 1 else _place(group, ledgers, named)
         rows.append((place, duration(step_ns(ledger)), percent(compute_share(ledger)), worst))
     hidden = sum(len(group.members) for group in groups[MOST_DEVICES:])
     if hidden:
         rows.append((f"{counted(hidden, f'more {what}')} with -v", "", "", ""))
     time = "step time" if all(ledger.step_count for ledger in ledgers) else "window"
-    return Table((what, time, "GPU busy", "largest wait"), tuple(rows), right=frozenset({1, 2}))
+    busy = "TPU busy" if all(is_tpu(ledger.device_name) for ledger in ledgers) else "GPU busy"
+    return Table((what, time, busy, "largest wait"), tuple(rows), right=frozenset({1, 2}))
 
 
 def _bar(ledger: DeviceLedger | RunLedger | HostLedger) -> Block:
     rows, shares = ledger_rows(ledger), shares_words(ledger)
     parts = []
     for bucket, dur_ns in rows:
-        words = bucket_words(bucket)
+        words = bucket_words(bucket, ledger.device_name if isinstance(ledger, DeviceLedger) else None)
         cells = (duration(dur_ns / max(ledger.step_count, 1)), shares[bucket])
         parts.append(BarPart(bucket, words, dur_ns, cells, bucket if words != bucket else ""))
     return Bar(("time per step" if ledger.step_count else "time", "share"), tuple(parts))
