@@ -24,7 +24,12 @@ _OUTLIERS = 3
 _LAUNCH_NS, _RETURN_NS = 5_000, 4_000
 # Nothing is queued for so long.
 _NEVER_QUEUED_NS = 3_600 * 10**9
-_SUSPECTS = "SELECT count(*) FROM bounded_work WHERE end_ns > next_ns + $rounding_ns OR ($clocks_agree AND end_ns > returned_ns)"
+_SUSPECTS = """
+SELECT count(*)
+FROM bounded_work
+WHERE end_ns > next_ns + $rounding_ns
+    OR ($clocks_agree AND end_ns > returned_ns)
+"""
 _NO_OVERRUNS = "CREATE OR REPLACE TEMP TABLE overruns (op_id BIGINT, name VARCHAR, recorded_ns BIGINT, dur_ns BIGINT)"
 
 # defect → (severity, what it means)
