@@ -8,6 +8,7 @@ from typing import Any
 
 import duckdb
 
+from traceanalyzer.rules.dialects import dialect_of
 from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.sql import read_query
 
@@ -47,7 +48,7 @@ class RunPlaces:
     traces_without_devices: tuple[Place, ...]
     windows: dict[tuple[int, int], dict[str, Any]]  # (trace_id, device) → its analysis window
     capabilities: dict[tuple[str, int | None, str], Capability]
-    # By trace: hip where the program calls HIP itself, xpu where it runs on Intel's devices.
+    # By trace: hip on AMD's devices, xpu on Intel's.
     dialects: dict[str, str] = field(default_factory=dict)
     unjudged: frozenset[str] = frozenset()  # traces: recordings of a rank that are only listed
     pooled: tuple[tuple[int, int], ...] = ()  # (trace_id, device) of the recordings of one rank whose steps are pooled
@@ -88,8 +89,8 @@ def read_places(con: duckdb.DuckDBPyConnection, *, with_capabilities: bool = Tru
             for trace, device, name, available, detail, unlock in capabilities
         },
         dialects={
-            trace: "hip" if framework == "hip" else "xpu"
+            trace: dialect
             for trace, _, _, framework, vendor in traces
-            if framework == "hip" or vendor == "intel"
+            if (dialect := dialect_of(framework, vendor)) is not None
         },
     )
