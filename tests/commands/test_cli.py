@@ -145,6 +145,7 @@ def test_sql_json_is_one_object_a_row(ask: Asking) -> None:
     assert json.loads(out)[0] == {"name": "gemm", "dur_ns": 40000, "n": None, "x": None}
 
 
+@pytest.mark.check
 def test_sql_json_without_rows_is_an_empty_array(ask: Asking) -> None:
     assert json.loads(ask("sql", "SELECT 1 AS x WHERE false", "--format", "json")[1]) == []
 

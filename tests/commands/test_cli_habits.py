@@ -182,6 +182,7 @@ def test_a_percentage_that_is_none_or_out_of_range_is_an_error(
     assert "dataloader-bound.min_share" in capsys.readouterr().err
 
 
+@pytest.mark.check
 def test_what_has_a_unit_takes_no_percentage(stored: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["diagnose", *stored, "--set", "dataloader-bound.min_ms=50%"]) == 2
     assert "'50%' is no float" in capsys.readouterr().err
