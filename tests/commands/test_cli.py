@@ -104,7 +104,7 @@ def test_unknown_command_exits_2(capsys: pytest.CaptureFixture[str]) -> None:
 def test_no_command_shows_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
     out, err = capsys.readouterr()
-    assert "Commands:" in out + err
+    assert "What limits a run:" in out + err
 
 
 @pytest.mark.parametrize("command", ["diagnose", "info", "ingest"])
