@@ -100,7 +100,7 @@ def _summaries(path: Path | Location, opening: OpeningOptions) -> Sequence[Summa
 @contextmanager
 def _opened(paths: Sequence[Path | Location], opening: OpeningOptions) -> Iterator[Run]:
     path = paths[0]
-    store = opening.store / _store_name(path) if isinstance(opening.store, Path) else opening.store
+    store = _store_of_run(path, opening.store)
     options = RunOptions(
         path,
         store,
@@ -115,6 +115,15 @@ def _opened(paths: Sequence[Path | Location], opening: OpeningOptions) -> Iterat
     with opened(options) as (run, activity):
         activity.phase("ranking findings")
         yield run
+
+
+def _store_of_run(path: Path | Location, store: Path | Location | None) -> Path | Location | None:
+    """Return the store of one run of a comparison: a folder of its own within the given one, which is a store, too."""
+    if not isinstance(store, Path):
+        return store
+    from traceanalyzer.store.locating import locate_store
+
+    return locate_store(store, store).folder / _store_name(path)
 
 
 def _store_name(path: Path | Location) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from traceanalyzer.diagnosis import SEVERITIES, DeviceLedger, Diagnosis, Finding, HostLedger, RunLedger, plan_of_finding
 from traceanalyzer.report.ledger_shares import unexplained_share
-from traceanalyzer.report.words import bucket_words, duration, name_words, percent
+from traceanalyzer.report.words import bucket_words, duration, is_tpu, name_words, percent
 
 # A device that computes this much has little left to save outside its kernels.
 HEALTHY_COMPUTE_SHARE = 0.9
@@ -251,20 +251,19 @@ def _compute_words(diagnosis: Diagnosis) -> str:
     shares = sorted(compute_share(ledger) for ledger in ledgers)
     if not shares:
         return "The GPU worked"
-    if not shares[-1]:
+    noun = "TPU" if all(is_tpu(ledger.device_name) for ledger in ledgers) else "GPU"
+    if not shares[-1] and noun == "GPU":
         return "No compute kernels were recorded"
     low, high = percent(shares[0]), percent(shares[-1])
     span = f"{span_words(ledgers)}{_marked_step_words(ledgers)}"
     if (pooled := pooled_ledger(diagnosis)) is not None:
-        return (
-            f"GPU busy with compute {percent(compute_share(pooled))} of {span}, in {pooled.recording_count} recordings"
-        )
+        return f"{noun} busy with compute {percent(compute_share(pooled))} of {span}, in {pooled.recording_count} recordings"
     if len(shares) == 1 or low == high:
-        return f"GPU busy with compute {low} of {span}"
+        return f"{noun} busy with compute {low} of {span}"
     if gpu_count(diagnosis) == 1:
         count = len({ledger.trace for ledger in ledgers})
-        return f"GPU busy with compute {low} to {high} of {span}, in {count} recordings"
-    return f"GPUs busy with compute {low} to {high} of {span}"
+        return f"{noun} busy with compute {low} to {high} of {span}, in {count} recordings"
+    return f"{noun}s busy with compute {low} to {high} of {span}"
 
 
 def _marked_step_words(ledgers: tuple[DeviceLedger, ...]) -> str:

@@ -12,7 +12,7 @@ from traceanalyzer.report.diagnosis_blocks.places import devices_words
 from traceanalyzer.report.diagnosis_blocks.recordings import recordings_table
 from traceanalyzer.report.ledger_shares import SMALL_SHARE, ledger_rows, shares_words
 from traceanalyzer.report.verdict import compute_share, problems, step_ns
-from traceanalyzer.report.words import bucket_words, counted, duration, name_words, percent, short_names
+from traceanalyzer.report.words import bucket_words, counted, duration, is_tpu, name_words, percent, short_names
 
 # Ledgers whose buckets all differ by less than this share are shown as one.
 ALIKE_SHARE = 0.02
@@ -114,9 +114,9 @@ def slowest_kernels(diagnosis: Diagnosis, *, most: int) -> tuple[Block, ...]:
 
 def _run_section(ledger: RunLedger, diagnosis: Diagnosis) -> Section:
     if ledger.recording_count > 1:
-        notes = [devices_words(diagnosis.ledgers), f"{ledger.recording_count} recordings pooled"]
-        notes += sorted({item.device_name for item in diagnosis.ledgers if item.device_name})
-        heading = Heading("Where the time goes", (_window(ledger), *(Text(note, "dim") for note in notes)))
+        said = [devices_words(diagnosis.ledgers), f"{ledger.recording_count} recordings pooled"]
+        said += sorted({item.device_name for item in diagnosis.ledgers if item.device_name})
+        heading = Heading("Where the time goes", (_window(ledger), *(Text(words, "dim") for words in said)))
         return Section((_bar(ledger),), heading)
     waited = [(rank, dur_ns / ledger.window_ns) for rank, dur_ns in ledger.ranks if ledger.window_ns]
     ranks = ", ".join(
@@ -146,21 +146,22 @@ def _devices_table(groups: Sequence[LedgerGroup], ledgers: Sequence[DeviceLedger
         ledger = group.worst
         shares = shares_words(ledger)
         waits = [bucket for bucket, _ in ledger_rows(ledger) if bucket != "compute"]
-        worst = f"{bucket_words(waits[0])} {shares[waits[0]]}" if waits else "–"
+        worst = f"{bucket_words(waits[0], ledger.device_name)} {shares[waits[0]]}" if waits else "–"
         place = named[ledger.trace] if named and len(group.members) == 1 else _place(group, ledgers, named)
         rows.append((place, duration(step_ns(ledger)), percent(compute_share(ledger)), worst))
     hidden = sum(len(group.members) for group in groups[MOST_DEVICES:])
     if hidden:
         rows.append((f"{counted(hidden, 'more device')} with -v", "", "", ""))
     time = "step time" if all(ledger.step_count for ledger in ledgers) else "window"
-    return Table(("device", time, "GPU busy", "largest wait"), tuple(rows), right=frozenset({1, 2}))
+    busy = "TPU busy" if all(is_tpu(ledger.device_name) for ledger in ledgers) else "GPU busy"
+    return Table(("device", time, busy, "largest wait"), tuple(rows), right=frozenset({1, 2}))
 
 
 def _bar(ledger: DeviceLedger | RunLedger | HostLedger) -> Block:
     rows, shares = ledger_rows(ledger), shares_words(ledger)
     parts = []
     for bucket, dur_ns in rows:
-        words = bucket_words(bucket)
+        words = bucket_words(bucket, ledger.device_name if isinstance(ledger, DeviceLedger) else None)
         cells = (duration(dur_ns / max(ledger.step_count, 1)), shares[bucket])
         parts.append(BarPart(bucket, words, dur_ns, cells, bucket if words != bucket else ""))
     return Bar(("time per step" if ledger.step_count else "time", "share"), tuple(parts))

@@ -153,8 +153,19 @@ def evaluate(
     verdicts.sort(key=lambda verdict: run.key(verdict.place))
     by_device = rule.kind == FINDING and rule.scope != RUN
     unseen = [place for place in open_places if place not in seen] if by_device else []
-    silent = "the rule's select returned no row for this device"
-    return [*missing, *verdicts, *(Verdict(rule, place, ABSTAINED, "no-row", silent) for place in unseen)]
+    return [*missing, *verdicts, *(_without_row(rule, run, place) for place in unseen)]
+
+
+def _without_row(rule: Rule, run: RunPlaces, place: Place) -> Verdict:
+    """Return the abstention of a rule whose select has no row for a place.
+
+    The host of a trace has none where GPU work may be missing: its waits would look like work.
+    """
+    gpu = run.missing(place, ("gpu_ops",)) if rule.scope == HOST else None
+    if gpu is None:
+        return Verdict(rule, place, ABSTAINED, "no-row", "the rule's select returned no row for this device")
+    name, capability = gpu
+    return Verdict(rule, place, ABSTAINED, f"missing-capability:{name}", capability.detail, capability.unlock)
 
 
 def _apart(rule: Rule, run: RunPlaces, question: Question) -> Verdict | None:
