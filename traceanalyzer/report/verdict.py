@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from traceanalyzer.diagnosis import SEVERITIES, DeviceLedger, Diagnosis, Finding, HostLedger, RunLedger, plan_of_finding
 from traceanalyzer.report.ledger_shares import unexplained_share
-from traceanalyzer.report.words import bucket_words, duration, is_tpu, name_words, percent
+from traceanalyzer.report.words import bucket_words, counted, duration, is_tpu, name_words, percent
 
 # A device that computes this much has little left to save outside its kernels.
 HEALTHY_COMPUTE_SHARE = 0.9
@@ -65,13 +65,12 @@ def judge(diagnosis: Diagnosis) -> RunVerdict:
     compute = _compute_words(diagnosis)
     if problems(diagnosis):
         sentence = f"{compute}; {_lower(problems(diagnosis)[0].title)}."
-        rest = "" if ran_no_kernels(diagnosis) else _rest_sentence(diagnosis, LARGE_REST_SHARE)
+        rest = "" if has_no_compute(diagnosis) else _rest_sentence(diagnosis, LARGE_REST_SHARE)
         return RunVerdict("sick", sentence + rest)
     if not diagnosis.ledgers:
         return RunVerdict("unexplained", "GPU work was recorded, but no window of it could be analyzed.")
-    if ran_no_kernels(diagnosis):
-        what = "only copies, memsets or communication (traceanalyzer top copies, top collectives)"
-        return RunVerdict("unexplained", f"The GPU ran no kernels, {what}.")
+    if has_no_compute(diagnosis):
+        return RunVerdict("unexplained", _without_compute(diagnosis))
     nothing = "no rule found an issue" + " above the noise of the steps" * bool(diagnosis.below_noise)
     if min(map(compute_share, diagnosis.ledgers)) >= HEALTHY_COMPUTE_SHARE:
         if any(SEVERITIES.index(finding.severity) >= LIMITS_TRUST for finding in quality_findings(diagnosis)):
@@ -147,8 +146,8 @@ def has_unjudged_traces(diagnosis: Diagnosis) -> bool:
     )
 
 
-def ran_no_kernels(diagnosis: Diagnosis) -> bool:
-    """Return whether no device computed and no time was explained: shares of a window without kernels say nothing."""
+def has_no_compute(diagnosis: Diagnosis) -> bool:
+    """Return whether no compute time is known and none explained: shares of a window without it say nothing."""
     computes = any(map(compute_share, diagnosis.ledgers))
     is_explained = any(not bucket.startswith("edge.") for ledger in diagnosis.ledgers for bucket, _ in ledger.buckets)
     return (
@@ -156,6 +155,18 @@ def ran_no_kernels(diagnosis: Diagnosis) -> bool:
         and not computes
         and (not problems(diagnosis) or not (is_explained or time_findings(diagnosis)))
     )
+
+
+def _without_compute(diagnosis: Diagnosis) -> str:
+    """Say why no window has compute time: there are no kernels, their lengths are not known, or they lie elsewhere."""
+    count = sum(trace.kernel_count for trace in diagnosis.traces)
+    if not count:
+        what = "only copies, memsets or communication (traceanalyzer top copies, top collectives)"
+        return f"The GPU ran no kernels, {what}."
+    kernels = counted(count, "kernel")
+    if not any(trace.kernel_sum_ns for trace in diagnosis.traces):
+        return f"{kernels} ran, recorded with a length of 0 ns: how long the GPU computed is not known."
+    return f"The GPU does not compute in the analyzed window: its {kernels} ran before or after it."
 
 
 def blocker_of(diagnosis: Diagnosis) -> Finding | None:
