@@ -65,7 +65,8 @@ def judge(diagnosis: Diagnosis) -> RunVerdict:
     compute = _compute_words(diagnosis)
     if problems(diagnosis):
         sentence = f"{compute}; {_lower(problems(diagnosis)[0].title)}."
-        return RunVerdict("sick", sentence + _rest_sentence(diagnosis, LARGE_REST_SHARE))
+        rest = "" if ran_no_kernels(diagnosis) else _rest_sentence(diagnosis, LARGE_REST_SHARE)
+        return RunVerdict("sick", sentence + rest)
     if not diagnosis.ledgers:
         return RunVerdict("unexplained", "GPU work was recorded, but no window of it could be analyzed.")
     if ran_no_kernels(diagnosis):
@@ -147,9 +148,14 @@ def has_unjudged_traces(diagnosis: Diagnosis) -> bool:
 
 
 def ran_no_kernels(diagnosis: Diagnosis) -> bool:
-    """Return whether no device computed and nothing was found: shares of a window without kernels say nothing."""
+    """Return whether no device computed and no time was explained: shares of a window without kernels say nothing."""
     computes = any(map(compute_share, diagnosis.ledgers))
-    return bool(diagnosis.ledgers) and not computes and not problems(diagnosis)
+    is_explained = any(not bucket.startswith("edge.") for ledger in diagnosis.ledgers for bucket, _ in ledger.buckets)
+    return (
+        bool(diagnosis.ledgers)
+        and not computes
+        and (not problems(diagnosis) or not (is_explained or time_findings(diagnosis)))
+    )
 
 
 def blocker_of(diagnosis: Diagnosis) -> Finding | None:
@@ -160,7 +166,7 @@ def blocker_of(diagnosis: Diagnosis) -> Finding | None:
     return blockers[0] if blockers and everywhere else None
 
 
-def compute_share(ledger: DeviceLedger) -> float:
+def compute_share(ledger: DeviceLedger | RunLedger) -> float:
     """Return the share of the window in which the device computes."""
     return dict(ledger.buckets).get("compute", 0) / ledger.window_ns if ledger.window_ns else 0.0
 
@@ -222,6 +228,12 @@ def is_recorded_again(diagnosis: Diagnosis) -> bool:
     return any(trace.recording_count > 1 for trace in diagnosis.traces)
 
 
+def pooled_ledger(diagnosis: Diagnosis) -> RunLedger | None:
+    """Return the ledger of all steps of a rank that was recorded several times; None: no steps are pooled."""
+    ledger = diagnosis.run_ledger
+    return ledger if ledger is not None and ledger.recording_count > 1 else None
+
+
 def gpu_count(diagnosis: Diagnosis) -> int:
     """Return how many GPUs worked in the run: several recordings of a rank show the same ones."""
     of_trace: dict[str, set[int]] = {}
@@ -240,8 +252,12 @@ def _compute_words(diagnosis: Diagnosis) -> str:
     if not shares:
         return "The GPU worked"
     noun = "TPU" if all(is_tpu(ledger.device_name) for ledger in ledgers) else "GPU"
+    if not shares[-1] and noun == "GPU":
+        return "No compute kernels were recorded"
     low, high = percent(shares[0]), percent(shares[-1])
     span = f"{span_words(ledgers)}{_marked_step_words(ledgers)}"
+    if (pooled := pooled_ledger(diagnosis)) is not None:
+        return f"{noun} busy with compute {percent(compute_share(pooled))} of {span}, in {pooled.recording_count} recordings"
     if len(shares) == 1 or low == high:
         return f"{noun} busy with compute {low} of {span}"
     if gpu_count(diagnosis) == 1:

@@ -31,6 +31,18 @@ WITH host_traces AS (
     ANTI JOIN (SELECT trace_id FROM async_slices WHERE category = 'accelerator') USING (trace_id)
     WHERE vendor IS NULL
 ),
+-- The step in which the recording stopped.
+cut_steps AS (
+    SELECT trace_id, event_id AS slice_id
+    FROM event_args
+    WHERE is_cut(args)
+      AND (trace_id, event_id) IN (
+          SELECT (trace_id, slice_id)
+          FROM host_slices
+          SEMI JOIN host_traces USING (trace_id)
+          WHERE marks_step(category, raw_category, name)
+      )
+),
 marked AS (
     SELECT
         trace_id,
@@ -41,6 +53,7 @@ marked AS (
         count(*) OVER (PARTITION BY trace_id, thread_id) AS step_count
     FROM host_slices
     SEMI JOIN host_traces USING (trace_id)
+    ANTI JOIN cut_steps USING (trace_id, slice_id)
     WHERE marks_step(category, raw_category, name)
 ),
 busy AS (
