@@ -23,10 +23,19 @@ _CAPTURE = "capture"
 
 
 class Contents(NamedTuple):
-    """The traces of a run, by rank and then by name, and why others in its files are none of the run."""
+    """The traces of a run, by rank and then by name, why others in its files are none of the run, and its captures.
+
+    Captures hold launches that were recorded into the graphs that the traces replay: they are no ranks of the run.
+    """
 
     traces: list[StoredTrace]
     set_aside: list[TraceAnalyzerError]
+    captures: list[StoredTrace]
+
+    def below(self, store: Path) -> Contents:
+        """Return them with the whole paths of their folders, for a process that works in another folder."""
+        traces, captures = ([one.below(store) for one in those] for those in (self.traces, self.captures))
+        return self._replace(traces=traces, captures=captures)
 
 
 def traces_of(keeper: Store, found: RunSources, folders: Sequence[tuple[Path | RemoteObject, Path]]) -> Contents:
@@ -48,22 +57,25 @@ def traces_of(keeper: Store, found: RunSources, folders: Sequence[tuple[Path | R
 
 
 def _without_others(traces: Sequence[StoredTrace], recorded: Mapping[Path, _Recorded]) -> Contents:
-    """Set aside what is no rank of the run: a second copy of a trace, and launches that were recorded into graphs."""
+    """Tell captures of graphs from the traces, and set aside second copies: both are no ranks of the run."""
     kept: list[StoredTrace] = []
+    captures: list[StoredTrace] = []
     set_aside: list[TraceAnalyzerError] = []
     first: dict[str, StoredTrace] = {}
     has_work = any(recorded[trace.folder].role != _CAPTURE for trace in traces)
     for trace in traces:
         known = recorded[trace.folder]
         twin = first.setdefault(known.content or str(trace.folder), trace)
-        if known.role == _CAPTURE and has_work:
+        if known.role == _CAPTURE and has_work and twin is trace:
+            captures.append(trace)
             what = "holds launches that were recorded into graphs, not work of the run"
-            set_aside.append(TraceAnalyzerError(what, str(trace.path), "give it alone to look at it"))
+            hint = "its operators count for the graphs' work; give it alone to look at it"
+            set_aside.append(TraceAnalyzerError(what, str(trace.path), hint))
         elif twin is not trace and (trace.rank is None or trace.rank == twin.rank):
             set_aside.append(TraceAnalyzerError(f"holds the same as {twin.trace}, which counts once", str(trace.path)))
         else:
             kept.append(trace)
-    return Contents(kept, set_aside)
+    return Contents(kept, set_aside, captures)
 
 
 class _Recorded(NamedTuple):

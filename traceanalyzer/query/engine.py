@@ -23,6 +23,7 @@ from traceanalyzer.query.canonical import (
     quoted,
     those,
 )
+from traceanalyzer.query.captured_work import captured_work
 from traceanalyzer.query.definitions import add_macros, add_pass_through, define_metric
 from traceanalyzer.query.empty import connect_empty
 from traceanalyzer.schema import TableSchema, canonical_tables, derived_tables
@@ -63,8 +64,11 @@ def connect(
     readers: Sequence[str] | None = None,
     replaced: Mapping[str, str] = MappingProxyType({}),
     ncu_tables: Sequence[NcuTable] = (),
+    captures: Sequence[StoredTrace] = (),
 ) -> duckdb.DuckDBPyConnection:
-    """Return a connection over stored traces, numbered in their order, and tables of Nsight Compute beside them.
+    """Return a connection over stored traces, numbered in their order, and what lies beside them.
+
+    Beside traces lie tables of Nsight Compute and captures of graphs.
 
     `derived` is the folder with the run's attribution tables as Parquet; without it the connection has neither these
     tables nor the metrics that read them. `database` makes the connection a file instead of memory: the catalogue.
@@ -77,7 +81,7 @@ def connect(
     for schema, tables in (("canonical", canonical_tables()), ("attribution", derived_tables())):
         for name in tables:
             connection.execute(f"DROP TABLE {schema}.{name}")
-    define_canonical(connection, traces, needed, ncu_tables)
+    define_canonical(connection, traces, needed, ncu_tables, captures)
     if derived is None:
         _leave_attribution_out(connection)
     else:
@@ -96,10 +100,10 @@ def _leave_attribution_out(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def connect_unattributed(
-    traces: Sequence[StoredTrace], ncu_tables: Sequence[NcuTable] = ()
+    traces: Sequence[StoredTrace], ncu_tables: Sequence[NcuTable] = (), captures: Sequence[StoredTrace] = ()
 ) -> duckdb.DuckDBPyConnection:
     """Return a connection over stored traces with the macros, but without attribution and metrics."""
-    connection = connect_canonical(traces, ncu_tables)
+    connection = connect_canonical(traces, ncu_tables, captures=captures)
     connection.execute("CREATE SCHEMA attribution")
     add_pass_through(connection, "canonical", canonical_tables())
     add_macros(connection)
@@ -207,6 +211,7 @@ def compute_derived(
 
     options = options or attribution.AttributionOptions()
     tables = attribution.compute(connection, options, matched, attributed, folder, scans_of)
+    tables = {**tables, **captured_work(connection)}
     return {name: _in_order(tables[name], table) for name, table in derived_tables().items() if name in tables}
 
 

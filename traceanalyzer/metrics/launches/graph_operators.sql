@@ -21,6 +21,9 @@
 --   matched_by     VARCHAR  name: the captured kernel has its name; order: only its number tells; NULL: not matched
 --   capture_count  BIGINT   captures that fit the graph equally well
 --   capture_trace  VARCHAR  trace of the capture; NULL: not matched, or several
+--   op_id          BIGINT   the operation in that first replay (gpu_ops.op_id)
+--   owner_id       INTEGER  where the first of the fitting captures lies: traces.trace_id or capture_files.capture_id
+--   captured_id    BIGINT   its launch there (capture_slices.slice_id or host_slices.slice_id)
 --   operator       VARCHAR  operator that launched it in the capture
 --   input_shapes   VARCHAR  shapes of its inputs, a JSON list
 --   module         VARCHAR  innermost module around the launch
@@ -133,6 +136,7 @@ matches AS (
         pairs.capture,
         pairs.has_names,
         captured.trace AS capture_trace,
+        captured.launch_id AS captured_id,
         captured.kernel,
         captured.operator,
         captured.input_shapes,
@@ -172,6 +176,7 @@ agreed AS (
         graph,
         position,
         if(count(kernel) = count(*), 'name', 'order') AS matched_by,
+        arg_min((capture_trace_id, captured_id), (capture_trace_id, capture)) AS first_capture,
         if(count(DISTINCT capture_trace_id) = 1, any_value(capture_trace), NULL) AS capture_trace,
         if(count(operator) = count(*) AND count(DISTINCT operator) = 1, any_value(operator), NULL) AS operator,
         if(count(input_shapes) = count(*) AND count(DISTINCT input_shapes) = 1, any_value(input_shapes), NULL) AS input_shapes,
@@ -199,6 +204,9 @@ SELECT
     agreed.matched_by,
     coalesce(capture_counts.capture_count, 0) AS capture_count,
     agreed.capture_trace,
+    nodes.op_id,
+    agreed.first_capture[1] AS owner_id,
+    agreed.first_capture[2] AS captured_id,
     agreed.operator,
     agreed.input_shapes,
     agreed.module,
