@@ -57,7 +57,8 @@ def run(*parts: dict[str, Any], traces: list[dict[str, Any]] = TRACES) -> duckdb
     for part in parts:
         for name, rows in part.items():
             tables[name] = tables.get(name, []) + rows
-    return connect("FROM graph_operators; FROM graph_operator_coverage", traces=traces, **tables)
+    readers = "graph_operators graph_operator_coverage op_summary operators_by_step op_owners flame operator_costs"
+    return connect(f"{readers} cost_coverage captured_owners captured_calls", traces=traces, **tables)
 
 
 def test_operations_of_a_graph_are_matched_by_name_in_the_order_of_the_capture() -> None:
@@ -164,10 +165,6 @@ def test_graphs_of_real_servers_are_matched_whole(
         lines = opened.sql("SELECT count(input_shapes), count(module), count(python) FROM graph_operators").fetchall()
         assert lines == [(count, count, count)]
         assert opened.sql("SELECT count(call_id), count(module_id) FROM captured_owners").fetchall() == [(count, count)]
-        assert opened.sql("FROM cost_coverage WHERE status IN ('graph', 'no operator')").fetchall() == []
-        sums = "SELECT sum(sum_ns), (SELECT sum(dur_ns) FROM gpu_ops) FROM operators_by_step"
-        (by_operator, all_work) = opened.sql(sums).fetchall()[0]
-        assert 0.99 * all_work <= by_operator <= all_work
 
 
 def capture_file(*launches: tuple[str | None, str], shape: int = 32) -> dict[str, Any]:
@@ -185,7 +182,6 @@ def capture_file(*launches: tuple[str | None, str], shape: int = 32) -> dict[str
 
 
 MATMULS = (("gemm", "aten::mm"), ("add", "aten::add"), ("gemm", "aten::mm"))
-BESIDE = {"traces": TRACES[:1]}
 
 
 def test_operators_of_a_replayed_graph_are_those_of_its_capture() -> None:
@@ -247,6 +243,8 @@ def test_of_a_replay_that_is_cut_only_nodes_tell_the_place() -> None:
         return tables | {"gpu_ops": [op for op in tables["gpu_ops"] if op["op_id"] != 200]}
 
     three = (("a", "aten::mm"), ("a", "aten::bmm"))
-    known = "SELECT op_id, calls.name FROM captured_owners JOIN captured_calls AS calls USING (trace_id, call_id) WHERE op_id >= 200"
+    known = "SELECT op_id FROM captured_owners WHERE op_id >= 200"
     con = run(cut(replays("a", "a", count=3, nodes=(1, 2))), capture_file(*three), traces=TRACES[:1])
+    assert ask(con, known) == [(201,)]
+    con = run(cut(replays("a", "a", count=3)), capture_file(*three), traces=TRACES[:1])
     assert ask(con, known) == []
