@@ -52,9 +52,7 @@ _DEVICE_PROCESSES = (
     ),
     UnreadFormat(
         "a Chrome trace of another tool",
-        re.compile(
-            r"\b(GPU|NPU|TPU|XPU|HPU|CUDA|HIP|ROCm|Level Zero|OpenCL)\b|^(GPU|NPU)[ _#:-]?\d*\b"
-        ),
+        re.compile(r"\b(GPU|NPU|TPU|XPU|HPU|CUDA|HIP|ROCm|Level Zero|OpenCL)\b|^(GPU|NPU)[ _#:-]?\d*\b"),
         f"{_RECORD_TORCH}, or with nsys profile -t cuda,nvtx",
     ),
 )
