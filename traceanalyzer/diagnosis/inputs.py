@@ -21,6 +21,15 @@ class TraceSummary:
 
 
 @dataclass(frozen=True)
+class LeftOut:
+    """A file of the run's folder that is none of its recordings, or cannot be read."""
+
+    file: str  # its path below the run's folder
+    reason: str
+    hint: str | None
+
+
+@dataclass(frozen=True)
 class TraceDefect:
     """A kind of defect found in one trace."""
 

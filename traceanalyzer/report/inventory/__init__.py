@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,8 @@ from traceanalyzer.report.words import counted, percent, ranges
 
 if TYPE_CHECKING:
     import duckdb
+
+    from traceanalyzer.diagnosis import LeftOut
 
 Row = dict[str, Any]
 
@@ -42,9 +45,10 @@ class Inventory:
     metadata: list[Row]
     uncertainties: list[str]  # what limits trust, a sentence each
     missing: list[str]  # what was not recorded, and how to record it
+    left_out: list[Row] = field(default_factory=list)  # files that the run does not count, and why
 
 
-def take_inventory(con: duckdb.DuckDBPyConnection) -> Inventory:
+def take_inventory(con: duckdb.DuckDBPyConnection, left_out: Sequence[LeftOut] = ()) -> Inventory:
     """Return what the run of a connection holds."""
     traces = _rows(con, "traces")
     defects = _rows(con, "defects")
@@ -57,6 +61,7 @@ def take_inventory(con: duckdb.DuckDBPyConnection) -> Inventory:
         metadata,
         [*rank_uncertainties(traces), *_uncertainties(traces, defects)],
         _missing(traces),
+        [asdict(file) for file in left_out],
     )
 
 
