@@ -18,6 +18,10 @@ class TraceSummary:
     truncated: bool
     recorder: str | None = None  # canonical table traces
     framework: str | None = None
+    rank_id: int = 0  # metric recordings
+    recording: int = 1
+    recording_count: int = 1
+    is_overlapping: bool = False
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,11 @@ def rank_uncertainties(traces: list[Row]) -> list[str]:
         uncertainties.append(
             f"{counted(len(absent), 'rank')} of {expected} absent ({ranges(absent)}): any of them may be a straggler"
         )
-    nameless = [trace["trace"] for trace in traces if trace["rank"] is None]
+    unranked = [trace for trace in traces if trace["rank"] is None]
+    for rank_id in dict.fromkeys(trace["rank_id"] for trace in unranked if trace["recording_count"] > 1):
+        again = [trace["trace"] for trace in unranked if trace["rank_id"] == rank_id]
+        uncertainties.append(f"one process of unknown rank, recorded {len(again)} times: {', '.join(again)}")
+    nameless = [trace["trace"] for trace in unranked if trace["recording_count"] == 1]
     if nameless and len(traces) > 1:
         uncertainties.append(f"{counted(len(nameless), 'trace')} without a rank: {', '.join(nameless[:3])}")
     return uncertainties

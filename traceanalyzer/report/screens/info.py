@@ -98,11 +98,13 @@ def _devices(inventory: Inventory, *, verbose: bool) -> list[Section]:
     rows = []
     for (label, _), devices in groups.items():
         first = devices[0]
-        worked = [device for device in devices if device["gpu_op_count"]]
+        # Several recordings of a rank show the same devices.
+        all_ids = {(device["rank_id"], device["device"]) for device in devices}
+        worked = {(device["rank_id"], device["device"]) for device in devices if device["gpu_op_count"]}
         rows.append(
             (
                 label,
-                f"{first['trace']}, device {first['device']}" if verbose else f"{len(worked)} of {len(devices)}",
+                f"{first['trace']}, device {first['device']}" if verbose else f"{len(worked)} of {len(all_ids)}",
                 "–" if first["compute_major"] is None else f"{first['compute_major']}.{first['compute_minor']}",
                 "–" if first["sm_count"] is None else str(first["sm_count"]),
                 "–" if first["memory_bytes"] is None else size(first["memory_bytes"]),
