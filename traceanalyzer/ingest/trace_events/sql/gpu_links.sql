@@ -1,13 +1,47 @@
 -- The host slices behind each piece of GPU work, in the order of `gpu_sorted`. The launching call has the same correlation
 -- id; the operator is the innermost around the call, else it has the external id: profilers of 2023 number operators
 -- twice, and an external id may name one that runs at another time. Annotation and Python frame lie around the call, else
--- around the operator. The first call and the innermost slice are aggregated as one number of fixed size
+-- around the operator. A plain launch call launches one kernel: an id that several operations have in common with it (ROCm)
+-- proves nothing, nor does their external id, which the profiler found by it. The first call and the innermost slice are aggregated as one number of fixed size
 -- (time or depth, then the id): states of fixed size can spill to disk, rows cannot.
-WITH ops AS (
-    SELECT event_id, coalesce(tracks.device, gpu.device) AS device, stream, start_ns, correlation, external_id
+WITH recorded AS (
+    SELECT
+        event_id,
+        coalesce(tracks.device, gpu.device) AS device,
+        stream,
+        start_ns,
+        correlation,
+        external_id,
+        hash(stream, start_ns, name) AS work
     FROM read_parquet($gpu) AS gpu
     LEFT JOIN device_tracks AS tracks ON tracks.pid = gpu.track_pid
     WHERE NOT (start_ns = 0 AND $drop_zero)
+),
+shared AS (
+    SELECT correlation
+    FROM recorded
+    WHERE correlation IS NOT NULL
+    GROUP BY correlation
+    HAVING min(work) <> max(work)
+),
+plain_launches AS (
+    SELECT DISTINCT correlation
+    FROM read_parquet($slices)
+    WHERE category IN ('runtime', 'driver')
+        AND correlation IN (SELECT correlation FROM shared)
+        AND regexp_matches(name, '^(cuda|hip|cu)[A-Za-z]*Launch(Cooperative)?Kernel')
+        AND NOT contains(name, 'MultiDevice')
+),
+ops AS (
+    SELECT
+        event_id,
+        device,
+        stream,
+        start_ns,
+        CASE WHEN plain_launches.correlation IS NULL THEN recorded.correlation END AS correlation,
+        CASE WHEN plain_launches.correlation IS NULL THEN external_id END AS external_id
+    FROM recorded
+    LEFT JOIN plain_launches ON plain_launches.correlation = recorded.correlation
 ),
 first_calls AS (
     SELECT
