@@ -140,7 +140,6 @@ def test_the_same_in_other_ids_is_diagnosed_alike(
     same(diagnosis_of(SAME[change](sample(name)), tmp_path / "changed"), plain(name))
 
 
-@open_until("ranks merged into one file are read as ranks")
 @pytest.mark.parametrize("way", few(rewritten.MERGES, ["labels"]))
 def test_ranks_in_one_file_are_read_as_ranks_in_a_folder(
     way: str, ranks: list[Document], plain_ranks: Found, tmp_path: Path

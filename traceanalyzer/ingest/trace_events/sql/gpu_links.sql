@@ -32,16 +32,32 @@ plain_launches AS (
         AND regexp_matches(name, '^(cuda|hip|cu)[A-Za-z]*Launch(Cooperative)?Kernel')
         AND NOT contains(name, 'MultiDevice')
 ),
+-- Ranks number their launches alike: where their processes lie in one file, an id that several use proves nothing.
+ambiguous AS (
+    SELECT correlation
+    FROM read_parquet($slices)
+    JOIN threads USING (thread_id)
+    WHERE $several_processes
+        AND category IN ('runtime', 'driver')
+        AND correlation IN (SELECT correlation FROM recorded)
+    GROUP BY correlation
+    HAVING min(pid) <> max(pid)
+),
+unproven AS (
+    SELECT correlation FROM plain_launches
+    UNION
+    SELECT correlation FROM ambiguous
+),
 ops AS (
     SELECT
         event_id,
         device,
         stream,
         start_ns,
-        CASE WHEN plain_launches.correlation IS NULL THEN recorded.correlation END AS correlation,
-        CASE WHEN plain_launches.correlation IS NULL THEN external_id END AS external_id
+        CASE WHEN unproven.correlation IS NULL THEN recorded.correlation END AS correlation,
+        CASE WHEN unproven.correlation IS NULL AND NOT $several_processes THEN external_id END AS external_id
     FROM recorded
-    LEFT JOIN plain_launches ON plain_launches.correlation = recorded.correlation
+    LEFT JOIN unproven ON unproven.correlation = recorded.correlation
 ),
 first_calls AS (
     SELECT
