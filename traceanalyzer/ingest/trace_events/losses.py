@@ -85,7 +85,7 @@ KINDS = {
     "crossing-slices": Kind("note", "slices of one thread overlap without nesting; each keeps its own time"),
     "merged-ranks": Kind("note", "several ranks were merged into the file; each is read as a trace of its own"),
     "several-processes": Kind(
-        "loss",
+        "note",
         "the file holds the processes of several ranks, and nothing tells whose GPU work is whose: ids that more than "
         "one of them uses link nothing; give the files that the ranks wrote",
     ),

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 # Words that stand before the number of a rank, in labels of processes and in their names.
 _DIMENSION = re.compile(r"(?i)(?<![a-z])(rank|tp|dp|pp|ep|cp|sp|r)(?:[ _:#=-]*rank)?[ _:#=-]*(\d{1,9})(?!\d)")
-_NAMED_RANK = re.compile(r"(?i)(?<![a-z])rank[ _:#=-]*(\d{1,9})(?!\d)")
+_NAMED_RANK = re.compile(r"(?i)(?<![a-z])(?<!local[ _-])rank[ _:#=-]*(\d{1,9})(?!\d)")
 # A label before or behind the number of a process: [TP00-PP01] 3241, rank 0: 3241, 3241 (rank 0), 0/3241.
 _LABELS = (
     re.compile(r"^\s*(?P<label>\[[^\]]*\]|\([^)]*\)|<[^>]*>)[ :/_-]*(?P<own>.*)$"),
@@ -98,7 +98,9 @@ def find_ranks(
     device_of = devices()
     found = _by_shift(processes, device_of, first_rank)
     if found is None and len(hosts) > 1:
-        found = _by_place(processes, hosts, device_of, first_rank) if device_of else _by_host(processes, hosts)
+        found = (
+            _by_place(processes, hosts, device_of, first_rank) if device_of else _by_host(processes, hosts, first_rank)
+        )
         if found is None:
             raise SeveralRanksError(f"processes {', '.join(str(host.pid) for host in hosts[:8])}")
     return found
@@ -225,10 +227,11 @@ def _by_place(
     return Merged(ranks, members, f"{len(ranks)} ranks: {reason}")
 
 
-def _by_host(processes: Sequence[Process], hosts: Sequence[Process]) -> Merged:
+def _by_host(processes: Sequence[Process], hosts: Sequence[Process], first_rank: int | None) -> Merged:
     """Take each process that has operators for a rank, where no work on a device has to be sorted."""
     known = {host.pid: Member(host.pid, host.pid, group) for group, host in enumerate(hosts)}
-    return _merged(processes, known, range(len(hosts)), "each of their processes has operators of its own")
+    ranks = range(first_rank or 0, (first_rank or 0) + len(hosts))
+    return _merged(processes, known, ranks, "each of their processes has operators of its own")
 
 
 def _merged(

@@ -172,9 +172,9 @@ def _parts_of(parts: Parts, rank: int, place: int, event_count: int) -> Parts:
     info = metadata.get("distributedInfo")
     if isinstance(info, dict):
         own = {**info, "rank": rank}
+        size = whole_number(info.get("world_size"))
         groups = info.get("pg_config")
         if place and isinstance(groups, list):  # other ranks are in other groups, of which only the world is known
-            size = whole_number(info.get("world_size"))
             own["pg_config"] = [
                 group for group in groups if isinstance(group, dict) and whole_number(group.get("pg_size")) == size
             ]
