@@ -69,3 +69,23 @@ def test_a_call_that_may_launch_more_keeps_its_links(name: str) -> None:
 def test_a_record_written_twice_is_one_kernel() -> None:
     tables = read(events(call(8, 2), kernel(8, 5), kernel(8, 5)))
     assert [row["launch_id"] for row in tables["gpu_ops"]] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("calls", "kernels", "linked"),
+    [
+        pytest.param([call(31, 2)], [kernel(0, 9)], [1], id="one of each"),
+        pytest.param([call(31, 2), call(32, 4)], [kernel(0, 9), kernel(0, 14)], [1, 2], id="in their order"),
+        pytest.param([call(31, 2), call(32, 4)], [kernel(0, 9), kernel(32, 14)], [1, 2], id="the other one has its id"),
+        pytest.param([call(31, 2), call(32, 4)], [kernel(0, 9)], [None], id="too many calls"),
+        pytest.param([call(31, 2)], [kernel(0, 9), kernel(0, 14)], [None, None], id="too many kernels"),
+        pytest.param([call(31, 2, "hipMemcpyAsync")], [kernel(0, 9)], [None], id="no launch"),
+        pytest.param([call(31, 2)], [kernel(0, 1)], [None], id="a kernel before the call"),
+    ],
+)
+def test_a_kernel_without_an_id_is_that_of_the_launch_in_its_operator(
+    calls: list[str], kernels: list[str], linked: list[int | None]
+) -> None:
+    tables = read(events(operator(1), *calls, *kernels))
+    assert [row["launch_id"] for row in tables["gpu_ops"]] == linked
+    assert {row["cpu_op_id"] for row in tables["gpu_ops"]} == {0}
