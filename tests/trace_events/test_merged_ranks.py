@@ -134,7 +134,7 @@ def test_numbers_of_processes_that_were_shifted_name_ranks(
             marks(f"Spans {at}", 100 * at + 60),
         )
     ]
-    devices = {str(shift + at % 2): at % 2 for at, shift in enumerate(shifts)}
+    devices: dict[Pid, int] = {str(shift + at % 2): at % 2 for at, shift in enumerate(shifts)}
     place = dict(zip(sorted(shifts), ranks, strict=True))
     expected = {(p.pid, p.first_id): place[shifts[p.first_id // 100]] for p in processes}
     assert found(processes, devices, first_rank) == (ranks, expected)
@@ -145,7 +145,7 @@ def test_files_written_one_after_the_other_are_ranks_by_their_place(pids: tuple[
     processes = [host("3241", 0), device(pids[0], 50), host("3242", 100)]
     processes += [device(pids[1], 150)] if pids[1] != pids[0] else []
     places = {"0": (50, 199 if pids[1] == "0" else 90), "1": (150, 190)}
-    devices = {pid: DeviceProcess(int(pid), *places[pid]) for pid in set(pids)}
+    devices: dict[Pid, DeviceProcess] = {pid: DeviceProcess(int(pid), *places[pid]) for pid in set(pids)}
     merged = find_ranks(processes, lambda: devices, None)
     assert merged is not None
     assert merged.ranks == (0, 1)

@@ -27,13 +27,13 @@ _PARTS = ("host", "gpu_events", "other")
 _OPTIONS = "FORMAT parquet, COMPRESSION lz4, PARQUET_VERSION V2"
 _ARGS_OPTIONS = "FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1"
 _MEMBERS = pa.schema(
-    [
-        pa.field("pid", pa.string()),
-        pa.field("own_pid", pa.string()),
-        pa.field("rank_place", pa.int32()),
-        pa.field("first_id", pa.int64()),
-        pa.field("last_id", pa.int64()),
-    ]
+    {
+        "pid": pa.string(),
+        "own_pid": pa.string(),
+        "rank_place": pa.int32(),
+        "first_id": pa.int64(),
+        "last_id": pa.int64(),
+    }
 )
 
 
