@@ -1,7 +1,7 @@
--- One row per trace: one profiled process, as one file (or one process of a file) recorded it.
+-- One row per trace: one profiled process, as one file (or one process or rank of a file) recorded it.
 CREATE TABLE traces (
     trace_id      INTEGER NOT NULL,  -- position of the trace in its run, by rank and then by name; key of every other table
-    trace         VARCHAR NOT NULL,  -- name that is unique in the run: the file's path below the run folder, '#pid' appended where a file holds several processes
+    trace         VARCHAR NOT NULL,  -- name that is unique in the run: the file's path below the run folder, '#pid' or '#rank' appended where a file holds several processes
     path          VARCHAR NOT NULL,  -- the file as found
     format        VARCHAR NOT NULL,  -- kineto, chrome or nsys
     recorder      VARCHAR,           -- profiler that recorded it: kineto (PyTorch's own), nsys, rocprof, jax, tensorflow, or chrome: any other that writes trace-event JSON; NULL: unknown

@@ -36,7 +36,7 @@ class TraceEventIngester:
         )
 
     def ingest(self, path: Source, folder: Path, options: IngestOptions) -> None:
-        """Read the file's one trace into `folder`/0."""
+        """Read the file's trace into `folder`/0, or those of ranks that were merged into it into `folder`/rank0 …"""
         import duckdb
 
         from traceanalyzer.ingest.sink import TraceSink
@@ -44,6 +44,7 @@ class TraceEventIngester:
         from traceanalyzer.ingest.trace_events.chunks import sql
         from traceanalyzer.ingest.trace_events.losses import Losses
         from traceanalyzer.ingest.trace_events.reader import EventReader
+        from traceanalyzer.ingest.trace_events.splitting import split_by_rank
 
         losses = Losses()
         jobs = max(1, options.jobs)
@@ -52,16 +53,14 @@ class TraceEventIngester:
             with duckdb.connect(config=_configuration(stage, jobs)) as database:
                 database.execute(sql("categories"))
                 database.execute(sql("macros"))
-                with TraceSink(folder / "0") as sink:
-                    reader = EventReader(
-                        path, database, stage, sink.path("event_args"), options, losses, self._chunk_bytes
-                    )
-                    parts = reader.read()
-                    database.execute(f"SET threads = {jobs}")
-                    database.execute(
-                        f"SET memory_limit = '{_ASSEMBLY_LIMIT_MB + parts.event_count // _EVENTS_PER_MB}MB'"
-                    )
-                    Assembler(database, stage, sink, parts, losses).assemble(path)
+                args_path = folder / "0" / "event_args.parquet"
+                args_path.parent.mkdir(parents=True, exist_ok=True)
+                parts = EventReader(path, database, stage, args_path, options, losses, self._chunk_bytes).read()
+                database.execute(f"SET threads = {jobs}")
+                database.execute(f"SET memory_limit = '{_ASSEMBLY_LIMIT_MB + parts.event_count // _EVENTS_PER_MB}MB'")
+                for own in split_by_rank(database, stage, folder, parts, losses):
+                    with TraceSink(folder / own.name) as sink:
+                        Assembler(database, own.stage, sink, own.parts, own.losses).assemble(path)
         finally:
             shutil.rmtree(stage, ignore_errors=True)
 

@@ -69,6 +69,7 @@ class Assembler:
 
     def assemble(self, path: Source) -> None:
         """Write every table."""
+        self._database.execute("SET preserve_insertion_order = true")
         self._type_gpu_work()
         self._kinds = {kind for (kind,) in self._query("kinds").fetchall()}
         self._close_begin_events()
@@ -125,6 +126,7 @@ class Assembler:
             "other": self._files("other"),
             "base_ns": self._base_ns or 0,
             "drop_zero": self._drop_zero,
+            "several_processes": "several-processes" in self._losses,
             "slices": str(self._sink.path("host_slices")),
         }
         return {key: value for key, value in known.items() if re.search(rf"\${key}\b", text)}

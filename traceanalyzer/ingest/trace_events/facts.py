@@ -150,7 +150,7 @@ def describe_trace(
     metadata = parts.document.metadata
     info = metadata.get("distributedInfo")
     job: dict[str, Any] = info if isinstance(info, dict) else {}
-    rank = whole_number(job.get("rank"))
+    rank = whole_number(job.get("rank")) if parts.rank is None else parts.rank
     vendors = {device["vendor"] for device in devices} - {None}
     return {
         "trace": path.name,

@@ -40,7 +40,8 @@ launches AS (
         -- rocprof: the number of the call that launched the work of HIP.
         coalesce(known.correlation, known.correlation_id, CASE WHEN known."dev-id" IS NOT NULL THEN known."Index" END)
             AS correlation_text,
-        TRY_CAST(correlation_text AS BIGINT) AS correlation,
+        TRY_CAST(correlation_text AS BIGINT) AS recorded_correlation,
+        known_id(recorded_correlation) AS correlation,
         -- 0 is no graph: Kineto writes both ids on all GPU work since 2026, XLA does so for longer.
         coalesce(known."graph id", known.cuda_graph_id) AS graph_text,
         TRY_CAST(graph_text AS BIGINT) AS recorded_graph_id,
@@ -131,7 +132,7 @@ SELECT
     out_elements,
     comm_seq,
     is_lost(device_text, known_device) + is_lost(stream_text, known_stream) + is_lost(known.context, context)
-        + is_lost(correlation_text, correlation) + is_lost(external_text, external_id)
+        + is_id_lost(correlation_text, recorded_correlation) + is_id_lost(external_text, external_id)
         + is_lost(known."sycl queue", sycl_queue)
         + is_lost(graph_text, recorded_graph_id) + is_lost(graph_node_text, recorded_graph_node_id)
         + is_lost(details, nullif(regexp_matches(details, '(^|\s)\w+:\S'), FALSE))

@@ -30,7 +30,8 @@ typed AS (
             WHEN category = 'driver' THEN known.correlation_id
             WHEN category = 'runtime' AND raw_category IS NULL THEN known."Index"
         END AS correlation_text,
-        TRY_CAST(correlation_text AS BIGINT) AS correlation,
+        TRY_CAST(correlation_text AS BIGINT) AS recorded_correlation,
+        known_id(recorded_correlation) AS correlation,
         TRY_CAST(external_text AS BIGINT) AS external_id,
         TRY_CAST(known."Sequence number" AS BIGINT) AS sequence,
         TRY_CAST(known."Fwd thread id" AS BIGINT) AS forward_thread,
@@ -51,7 +52,7 @@ SELECT
     sequence,
     nullif(forward_thread, 0) AS forward_thread,
     input_shapes,
-    is_lost(correlation_text, correlation) + is_lost(external_text, external_id)
+    is_id_lost(correlation_text, recorded_correlation) + is_id_lost(external_text, external_id)
         + is_lost(known."Sequence number", sequence) + is_lost(known."Fwd thread id", forward_thread)
         + is_lost(shapes_text, input_shapes) AS lost_values
 FROM typed;

@@ -122,6 +122,13 @@ CREATE OR REPLACE MACRO launchable(sides) AS
 -- 1 where something was written and nothing could be read from it.
 CREATE OR REPLACE MACRO is_lost(written, value) AS
     CASE WHEN value IS NULL AND written IS NOT NULL THEN CAST(1 AS TINYINT) ELSE CAST(0 AS TINYINT) END;
+-- Numbers that link records; these stand for none. In 64 bits without a sign, -1 is this text.
+CREATE OR REPLACE MACRO known_id(number) AS CASE WHEN number NOT IN (0, -1, 4294967295) THEN number END;
+CREATE OR REPLACE MACRO is_id_lost(written, number) AS
+    CASE WHEN written = '18446744073709551615' THEN CAST(0 AS TINYINT) ELSE is_lost(written, number) END;
+-- Whether a call launches one kernel.
+CREATE OR REPLACE MACRO is_plain_launch(name) AS
+    regexp_matches(name, '^(cuda|hip|cu)[A-Za-z]*Launch(Cooperative)?Kernel') AND NOT contains(name, 'MultiDevice');
 -- 1 where a launch has one of the lists, and not three numbers of it.
 CREATE OR REPLACE MACRO is_list_lost(args, word, keys, sides) AS
     CASE
