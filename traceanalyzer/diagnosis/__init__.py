@@ -16,7 +16,7 @@ from traceanalyzer.diagnosis.findings import (
     Outcome,
 )
 from traceanalyzer.diagnosis.fix_plan import Enabling, FixPlan, PlannedFix, plan_of_finding
-from traceanalyzer.diagnosis.inputs import Override, TraceDefect, TraceSummary
+from traceanalyzer.diagnosis.inputs import LeftOut, Override, TraceDefect, TraceSummary
 from traceanalyzer.diagnosis.kernel_counters import CountedKernel, KernelCounters, ModelDisagreement
 from traceanalyzer.diagnosis.ledgers import (
     DeviceLedger,
@@ -49,6 +49,7 @@ __all__ = [
     "HostLedger",
     "KernelClass",
     "KernelCounters",
+    "LeftOut",
     "ModelDisagreement",
     "Outcome",
     "Override",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from traceanalyzer.diagnosis.findings import BelowNoise, Finding, Outcome
 from traceanalyzer.diagnosis.fix_plan import FixPlan
-from traceanalyzer.diagnosis.inputs import Override, TraceDefect, TraceSummary
+from traceanalyzer.diagnosis.inputs import LeftOut, Override, TraceDefect, TraceSummary
 from traceanalyzer.diagnosis.kernel_counters import KernelCounters
 from traceanalyzer.diagnosis.ledgers import DeviceLedger, HostFunction, HostLedger, RankSteps, RunLedger, Screening
 from traceanalyzer.display import OpenTables, display
@@ -42,6 +42,7 @@ class Diagnosis:
     host_hint: str | None = None  # how to record what the host does between recorded calls
     screening: Screening | None = None  # None: all ranks are opened
     kernel_counters: KernelCounters | None = None  # None: no table of Nsight Compute is read with the run
+    left_out: tuple[LeftOut, ...] = ()  # files beside the traces that the run does not count
     schema_version: int = SCHEMA_VERSION
 
     def table(self, name: str) -> pa.Table:

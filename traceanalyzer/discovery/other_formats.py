@@ -25,6 +25,7 @@ _OTHER_FORMATS = (
     (r"\.(?:zst|xz|bz2|lz4|7z)", _PACKED, _UNPACK),
     (r"\.(?:pickle|pkl)", "a pickle, such as a CUDA memory snapshot", "record the job with torch.profiler"),
 )
+_PICKLES = (b"\x02", b"\x03", b"\x04", b"\x05")
 # The same by their first bytes, whatever they are called.
 _OTHER_CONTENTS = (
     (b"\xfd7zXZ\0", _PACKED, _UNPACK),
@@ -33,12 +34,22 @@ _OTHER_CONTENTS = (
     (b"\x04\x22M\x18", _PACKED, _UNPACK),
     (b"7z\xbc\xaf\x27\x1c", _PACKED, _UNPACK),
     (b"PK\x03\x04", "an archive", _GIVE_ALONE),
+    *(
+        (b"\x80" + version, "a pickle, such as a CUDA memory snapshot", "show it: traceanalyzer memory FILE")
+        for version in _PICKLES
+    ),
     (b"\xff\xfe", "text in UTF-16", "convert it: iconv -f UTF-16 -t UTF-8"),
     (b"\xfe\xff", "text in UTF-16", "convert it: iconv -f UTF-16 -t UTF-8"),
     (b"{\0", "text in UTF-16", "convert it: iconv -f UTF-16LE -t UTF-8"),
     (b"\0{", "text in UTF-16", "convert it: iconv -f UTF-16BE -t UTF-8"),
     (b"[\0", "text in UTF-16", "convert it: iconv -f UTF-16LE -t UTF-8"),
     (b"\0[", "text in UTF-16", "convert it: iconv -f UTF-16BE -t UTF-8"),
+)
+# What PyTorch's allocator holds, which `torch.cuda.memory._snapshot` returns and some write as JSON.
+_MEMORY_SNAPSHOT = re.compile(
+    rb'^\s*\{\s*"(?:segments|device_traces|allocator_settings|external_annotations)"\s*:'
+    rb'(?=.{0,65536}?"(?:segment_type|device_traces|allocator_settings|total_size|segments)")',
+    re.DOTALL,
 )
 _EXECUTION_TRACE = re.compile(rb'^\s*\{\s*"schema"\s*:\s*"[\d.]+-chakra')
 
@@ -74,6 +85,13 @@ def other_format(path: Path) -> tuple[str, str] | None:
     if _EXECUTION_TRACE.search(head):
         return "an execution trace of PyTorch without times on the device", "record the job with torch.profiler"
     return None
+
+
+def memory_snapshot(head: bytes) -> tuple[str, str] | None:
+    """Return what a snapshot of memory in JSON is, and what reads it; None for other JSON."""
+    if _MEMORY_SNAPSHOT.search(head) is None:
+        return None
+    return "is a snapshot of GPU memory, not a trace", "traceanalyzer memory FILE shows it"
 
 
 def hint_for_folder(files: Sequence[Path]) -> str:

@@ -46,6 +46,7 @@ def document(diagnosis: Diagnosis) -> dict[str, Any]:
         "kernel_counters": plain["kernel_counters"],
         "suppressed": plain["suppressed"],
         "overrides": plain["overrides"],
+        "left_out": plain["left_out"],
     }
 
 

@@ -58,7 +58,7 @@ def judge(diagnosis: Diagnosis) -> RunVerdict:
     timed = time_findings(diagnosis)
     if timed:
         return RunVerdict("sick", _sick(diagnosis, timed))
-    compute = _compute_words(diagnosis.ledgers)
+    compute = _compute_words(diagnosis)
     if problems(diagnosis):
         sentence = f"{compute}; {_lower(problems(diagnosis)[0].title)}."
         return RunVerdict("sick", sentence + _rest_sentence(diagnosis, LARGE_REST_SHARE))
@@ -210,7 +210,25 @@ def span_words(ledgers: Sequence[DeviceLedger | HostLedger]) -> str:
     return "the one step" if all(ledger.step_count == 1 for ledger in ledgers) else "each step"
 
 
-def _compute_words(ledgers: tuple[DeviceLedger, ...]) -> str:
+def is_recorded_again(diagnosis: Diagnosis) -> bool:
+    """Return whether the run holds several recordings of a rank."""
+    return any(trace.recording_count > 1 for trace in diagnosis.traces)
+
+
+def gpu_count(diagnosis: Diagnosis) -> int:
+    """Return how many GPUs worked in the run: several recordings of a rank show the same ones."""
+    of_trace: dict[str, set[int]] = {}
+    for ledger in diagnosis.ledgers:
+        of_trace.setdefault(ledger.trace, set()).add(ledger.device)
+    of_rank: dict[int, int] = {}
+    for trace in diagnosis.traces:
+        seen = of_rank.get(trace.rank_id, 0)
+        of_rank[trace.rank_id] = max(seen, len(of_trace.get(trace.trace, ())))
+    return sum(of_rank.values())
+
+
+def _compute_words(diagnosis: Diagnosis) -> str:
+    ledgers = diagnosis.ledgers
     shares = sorted(compute_share(ledger) for ledger in ledgers)
     if not shares:
         return "The GPU worked"
@@ -218,6 +236,9 @@ def _compute_words(ledgers: tuple[DeviceLedger, ...]) -> str:
     span = f"{span_words(ledgers)}{_marked_step_words(ledgers)}"
     if len(shares) == 1 or low == high:
         return f"GPU busy with compute {low} of {span}"
+    if gpu_count(diagnosis) == 1:
+        count = len({ledger.trace for ledger in ledgers})
+        return f"GPU busy with compute {low} to {high} of {span}, in {count} recordings"
     return f"GPUs busy with compute {low} to {high} of {span}"
 
 
@@ -239,7 +260,7 @@ def _sick(diagnosis: Diagnosis, timed: list[Finding]) -> str:
     share = worth_share(first)
     graver = _graver(diagnosis, timed)
     title = first.title.rstrip(".")
-    opening = f"{_compute_words(diagnosis.ledgers)}. {graver.title.rstrip('.') + '. ' if graver else ''}"
+    opening = f"{_compute_words(diagnosis)}. {graver.title.rstrip('.') + '. ' if graver else ''}"
     if first.fixes and first.fixes[0].effort == "recording":
         # The time is not in the next recording; the program is as fast as before.
         advice = first.fixes[0].text.partition(". ")[0].rstrip(".")

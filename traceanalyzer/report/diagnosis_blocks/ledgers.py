@@ -10,7 +10,7 @@ from traceanalyzer.report.blocks import Bar, BarPart, Block, Heading, Section, T
 from traceanalyzer.report.diagnosis_blocks.kernels import kernel_blocks, kernels_shown
 from traceanalyzer.report.diagnosis_blocks.places import devices_words
 from traceanalyzer.report.ledger_shares import SMALL_SHARE, ledger_rows, shares_words
-from traceanalyzer.report.verdict import compute_share, problems, step_ns
+from traceanalyzer.report.verdict import compute_share, is_recorded_again, problems, step_ns
 from traceanalyzer.report.words import bucket_words, counted, duration, name_words, percent, short_names
 
 # Ledgers whose buckets all differ by less than this share are shown as one.
@@ -55,14 +55,15 @@ def ledger_sections(diagnosis: Diagnosis, *, verbose: bool) -> list[Section]:
             for section, blocks in zip(devices, kernels, strict=True)
         ]
     groups = alike(ledgers)
+    what = "recording" if is_recorded_again(diagnosis) else "device"
     if run:
         (section,) = run
-        table = _devices_table(groups, ledgers, named)
+        table = _devices_table(groups, ledgers, named, what)
         return [Section((*section.blocks, table, *slowest_kernels(diagnosis, most=most)), section.heading)]
     if not groups:
         return host_sections(diagnosis, verbose=verbose)
     section = _device_section(groups[0], ledgers, named)
-    rest = [_devices_table(groups[1:], ledgers, named)] if len(groups) > 1 else []
+    rest = [_devices_table(groups[1:], ledgers, named, what)] if len(groups) > 1 else []
     return [Section((*section.blocks, *rest, *slowest_kernels(diagnosis, most=most)), section.heading)]
 
 
@@ -129,7 +130,9 @@ def _device_section(group: LedgerGroup, ledgers: Sequence[DeviceLedger], named: 
     return Section((_bar(ledger),), heading)
 
 
-def _devices_table(groups: Sequence[LedgerGroup], ledgers: Sequence[DeviceLedger], named: Mapping[str, str]) -> Block:
+def _devices_table(
+    groups: Sequence[LedgerGroup], ledgers: Sequence[DeviceLedger], named: Mapping[str, str], what: str
+) -> Block:
     """Say of each group of devices how long its step is and what its slowest one waits for most."""
     rows = []
     for group in groups[:MOST_DEVICES]:
@@ -141,9 +144,9 @@ def _devices_table(groups: Sequence[LedgerGroup], ledgers: Sequence[DeviceLedger
         rows.append((place, duration(step_ns(ledger)), percent(compute_share(ledger)), worst))
     hidden = sum(len(group.members) for group in groups[MOST_DEVICES:])
     if hidden:
-        rows.append((f"{counted(hidden, 'more device')} with -v", "", "", ""))
+        rows.append((f"{counted(hidden, f'more {what}')} with -v", "", "", ""))
     time = "step time" if all(ledger.step_count for ledger in ledgers) else "window"
-    return Table(("device", time, "GPU busy", "largest wait"), tuple(rows), right=frozenset({1, 2}))
+    return Table((what, time, "GPU busy", "largest wait"), tuple(rows), right=frozenset({1, 2}))
 
 
 def _bar(ledger: DeviceLedger | RunLedger | HostLedger) -> Block:
