@@ -234,7 +234,7 @@ def test_files_that_are_no_recordings_change_no_number(
 
 @pytest.mark.parametrize(
     "damage",
-    few(rewritten.DAMAGES, ["duration"], ["duration", "a year ahead"], "a damaged record is named and not counted"),
+    few(rewritten.DAMAGES, ["duration"]),
 )
 def test_a_damaged_record_changes_no_other_number(damage: str, plain: Callable[[str], Found], tmp_path: Path) -> None:
     expected = plain("healthy")
@@ -266,9 +266,7 @@ def assert_alike_but_for(found: Found, expected: Found, spared_ns: int) -> None:
 SHIFTS_US = {"25 ms ahead": -25_000.0, "25 ms behind": 25_000.0, "two days behind": 2 * 86_400e6}
 
 
-@pytest.mark.parametrize(
-    "shift", few(SHIFTS_US, ["25 ms behind"], ["25 ms behind", "two days behind"], "clocks apart are named")
-)
+@pytest.mark.parametrize("shift", few(SHIFTS_US, ["25 ms behind"]))
 @pytest.mark.parametrize("name", few(SAMPLES[1:], ["slow_loader"]))
 def test_clocks_apart_are_named_and_nothing_is_concluded(
     name: str, shift: str, plain: Callable[[str], Found], tmp_path: Path
@@ -278,9 +276,9 @@ def test_clocks_apart_are_named_and_nothing_is_concluded(
     assert quality(found) > quality(plain(name))
 
 
-@open_until("a frame ends with its caller")
-def test_frames_left_open_change_nothing(tmp_path: Path) -> None:
-    control = rewritten.with_built_in_frames(sample("slow_loader"))
+@pytest.mark.parametrize("name", few(SAMPLES, ["slow_loader"]))
+def test_frames_left_open_change_nothing(name: str, tmp_path: Path) -> None:
+    control = rewritten.with_built_in_frames(sample(name))
     calls = [event for event in control["traceEvents"] if event["name"].startswith("<built-in")]
     assert len(calls) > 20
     opened = rewritten.with_frames_open(control)
