@@ -54,7 +54,10 @@ def _show_snapshot(path: Path) -> None:
     from traceanalyzer.answers.memory_files.snapshot_totals import snapshot_totals
     from traceanalyzer.report.visible import visible
 
-    for totals in snapshot_totals(read_snapshot(path)):
+    of_devices = snapshot_totals(read_snapshot(path))
+    if not of_devices:
+        sys.stdout.write("The snapshot lists no memory: it has neither segments nor events.\n")
+    for totals in of_devices:
         _line(f"device {totals.device}", "")
         _line("reserved", _mib(totals.reserved_bytes))
         _line("allocated", _mib(totals.allocated_bytes))
