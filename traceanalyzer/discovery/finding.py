@@ -189,6 +189,11 @@ def _hidden(path: Path) -> bool:
     return path.name.startswith(".")
 
 
+def is_trace_folder(folder: Path) -> bool:
+    """Return whether a folder as a whole is one trace, such as an export with a file for each table."""
+    return _ingester_of(folder) is not None
+
+
 def _ingester_of(path: Path) -> Ingester | None:
     return _ingester_of_head(b"" if path.is_dir() else read_head(path), path)
 
