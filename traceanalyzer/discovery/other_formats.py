@@ -8,6 +8,7 @@ from pathlib import Path
 
 from traceanalyzer.discovery.heads import read_head
 from traceanalyzer.ingest.ncu import EXPORT
+from traceanalyzer.ingest.unread_formats import unread_database
 
 _PACKED = "compressed in another way than gzip"
 _UNPACK = "decompress it first"
@@ -84,7 +85,7 @@ def other_format(path: Path) -> tuple[str, str] | None:
             return what, hint
     if _EXECUTION_TRACE.search(head):
         return "an execution trace of PyTorch without times on the device", "record the job with torch.profiler"
-    return None
+    return unread_database(path, head)
 
 
 def memory_snapshot(head: bytes) -> tuple[str, str] | None:

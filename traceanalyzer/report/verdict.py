@@ -32,6 +32,10 @@ _HOST_WORDS = {
 _NO_LAUNCHES = "the calls that launched the GPU's work were not recorded"
 
 
+# Rules that say why a recording holds no GPU work, which is worth more than that it holds none.
+_SAY_WHY = frozenset({"tq-device-failed", "tq-cannot-record"})
+
+
 @dataclass(frozen=True)
 class RunVerdict:
     """The state of the run (sick, healthy, clear, unexplained, blocked, host, no-gpu) and the sentence that says it.
@@ -47,11 +51,11 @@ class RunVerdict:
 
 def judge(diagnosis: Diagnosis) -> RunVerdict:
     """Say in one sentence what a diagnosis comes to."""
-    if not _has_gpu_work(diagnosis):
+    blocker = blocker_of(diagnosis)
+    if not _has_gpu_work(diagnosis) and (blocker is None or blocker.rule not in _SAY_WHY):
         if judges_host(diagnosis):
             return RunVerdict("host", _host(diagnosis))
         return RunVerdict("no-gpu", "No GPU work was found, so nothing can be said about the GPU.")
-    blocker = blocker_of(diagnosis)
     if blocker is not None:
         what = "This trace" if len(diagnosis.traces) == 1 else "This run"
         return RunVerdict("blocked", f"{what} cannot be judged: {_lower(blocker.title)}.")
