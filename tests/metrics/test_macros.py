@@ -53,6 +53,7 @@ def islands(instants: Covered) -> list[Interval]:
     return found
 
 
+@pytest.mark.check
 def test_equal_intervals_count_once_however_often_they_are_merged(macros: duckdb.DuckDBPyConnection) -> None:
     # DuckDB puts equal rows in an order of its own in each window, differently in one query of twenty.
     macros.execute(

@@ -103,6 +103,7 @@ def test_what_nsys_complained_about_is_a_defect(tmp_path: Path) -> None:
     assert len(json.loads({r["key"]: r["value"] for r in found.rows("metadata")}["nsys.diagnostics"])) == 4
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("environment", "rank", "world_size"),
     [
@@ -187,6 +188,7 @@ def test_an_export_without_gpu_work_keeps_its_host_events(tmp_path: Path) -> Non
     assert "no-gpu-work" in found.notes()
 
 
+@pytest.mark.check
 def test_a_parquet_folder_gives_the_same_as_sqlite(tmp_path: Path) -> None:
     tables = {**launched(3), "NVTX_EVENTS": [nvtx(0, 5, "wörk"), nvtx(6, 9, "more", domainId=1)]}
     sqlite = ingest(tmp_path, tables)

@@ -61,12 +61,14 @@ def test_a_copy_under_another_name_counts_once(tmp_path: Path) -> None:
     assert read(tmp_path) == (["rank0.json"], ["holds the same as rank0.json, which counts once"])
 
 
+@pytest.mark.check
 def test_ranks_whose_names_say_so_are_no_copies(tmp_path: Path) -> None:
     for rank in range(3):
         (tmp_path / f"rank{rank}.json").write_text(TRACE)
     assert read(tmp_path) == (["rank0.json", "rank1.json", "rank2.json"], [])
 
 
+@pytest.mark.check
 def test_other_recordings_of_a_rank_are_no_copies(tmp_path: Path) -> None:
     for number, start in enumerate((0, 5000)):
         (tmp_path / f"rank0.{number}.json").write_text(document(*work(start)))
@@ -95,6 +97,7 @@ def test_a_capture_given_alone_is_read(tmp_path: Path) -> None:
     assert read(tmp_path) == (["capture.json"], [])
 
 
+@pytest.mark.check
 def test_a_run_that_captures_and_replays_is_a_rank(tmp_path: Path) -> None:
     (tmp_path / "rank0.json").write_text(document(*work()))
     replayed = [*captured(), call("cudaGraphLaunch", 100, correlation=50), kernel(103, 50)]
@@ -102,6 +105,7 @@ def test_a_run_that_captures_and_replays_is_a_rank(tmp_path: Path) -> None:
     assert read(tmp_path) == (["rank0.json", "rank1.json"], [])
 
 
+@pytest.mark.check
 def test_a_rank_whose_kernels_were_not_recorded_is_a_rank(tmp_path: Path) -> None:
     (tmp_path / "rank0.json").write_text(document(*work()))
     calls = [call("cudaLaunchKernel", 10 * n, correlation=n + 1) for n in range(10)]

@@ -109,6 +109,7 @@ def test_names_alone_are_no_device_work() -> None:
     assert {row["category"] for row in tables["host_slices"]} == {"driver", "other"}
 
 
+@pytest.mark.check
 def test_what_is_no_number_or_no_description_is_counted() -> None:
     odd = {**call("cuLaunchKernel", 12.0, 5), "args": {**CONTEXT, "correlation_id": ["odd"], "device_id": "0"}}
     assert read(document(odd)).defects == {"bad-number": 1}

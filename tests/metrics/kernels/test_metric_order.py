@@ -78,6 +78,7 @@ def forget_metrics() -> None:
     metrics.metrics.cache_clear()
 
 
+@pytest.mark.check
 @pytest.mark.usefixtures("misspelled")
 @pytest.mark.parametrize("attribution", [True, False])
 def test_a_metric_that_does_not_bind_is_an_error_with_its_name(root: Path, tmp_path: Path, attribution: bool) -> None:
