@@ -1,4 +1,4 @@
-"""RPD: the SQLite database of rocmProfileData, AMD's recorder in vLLM and SGLang; one file for all of a job's processes."""
+"""RPD: the SQLite database of rocmProfileData, AMD's recorder in vLLM and SGLang; one file for all processes."""
 
 from __future__ import annotations
 
