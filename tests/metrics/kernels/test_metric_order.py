@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -71,6 +72,8 @@ def misspelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
     folder = metric_files(
         tmp_path / "metrics", sound="SELECT start_ns FROM gpu_ops", wrong="SELECT strat_ns AS start_ns FROM gpu_ops"
     )
+    (source,) = Path(metrics.__file__).parent.rglob("recordings.sql")  # matching collectives reads it
+    shutil.copy(source, folder)
     monkeypatch.setattr(metrics, "load_metrics", lambda _: load_metrics(folder))
     forget_metrics()
     yield
