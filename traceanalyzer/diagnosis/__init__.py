@@ -21,12 +21,14 @@ from traceanalyzer.diagnosis.kernel_counters import CountedKernel, KernelCounter
 from traceanalyzer.diagnosis.ledgers import (
     DeviceLedger,
     HostFunction,
+    HostLedger,
     KernelClass,
     RankSteps,
     RunLedger,
     Screening,
     StandsOut,
     TopKernel,
+    TopOperator,
 )
 
 __all__ = [
@@ -44,6 +46,7 @@ __all__ = [
     "Fix",
     "FixPlan",
     "HostFunction",
+    "HostLedger",
     "KernelClass",
     "KernelCounters",
     "LeftOut",
@@ -56,6 +59,7 @@ __all__ = [
     "Screening",
     "StandsOut",
     "TopKernel",
+    "TopOperator",
     "TraceDefect",
     "TraceSummary",
     "plan_of_finding",

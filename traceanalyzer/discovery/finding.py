@@ -28,7 +28,9 @@ from traceanalyzer.ingest.packed import ArchiveIngester, CompressedIngester
 
 # The ingesters of formats, in the order in which they look at a file: module and class below traceanalyzer.ingest.
 _FORMATS = (
+    "amd:AmdIngester",
     "nsys:NsysIngester",
+    "xla:XlaIngester",
     "trace_events:TraceEventIngester",
     "ncu:NcuIngester",
     "ncu.reports:NcuReportIngester",
@@ -38,7 +40,9 @@ _FIRST_BYTES = 2**16
 # Files whose heads are read at once.
 _READERS = 16
 _NAMED_LIKE_A_TRACE = re.compile(
-    r"\.(?:json|sqlite)(?:\.(?:gz|zst|xz|bz2|lz4|7z|zip))?(?:\.tmp)?$|\.pftrace$|\.perfetto-trace$", re.IGNORECASE
+    r"\.(?:json|sqlite)(?:\.(?:gz|zst|xz|bz2|lz4|7z|zip))?(?:\.tmp)?$|\.pftrace$|\.perfetto-trace$"
+    r"|\.xplane\.(?:pb(?:\.gz)?|riegeli)$",
+    re.IGNORECASE,
 )
 _BEGINS_JSON = re.compile(rb"(?:\xef\xbb\xbf)?\s*[\[{]")
 
@@ -187,6 +191,11 @@ def _is_other_json(head: bytes, file: Path) -> bool:
 
 def _hidden(path: Path) -> bool:
     return path.name.startswith(".")
+
+
+def is_trace_folder(folder: Path) -> bool:
+    """Return whether a folder as a whole is one trace, such as an export with a file for each table."""
+    return _ingester_of(folder) is not None
 
 
 def _ingester_of(path: Path) -> Ingester | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from traceanalyzer.discovery.heads import read_head
 from traceanalyzer.ingest.ncu import EXPORT
+from traceanalyzer.ingest.unread_formats import unread_database
 
 _PACKED = "compressed in another way than gzip"
 _UNPACK = "decompress it first"
@@ -19,6 +20,11 @@ _OTHER_FORMATS = (
         _NCU_REPORT,
         "an Nsight Compute report of single kernels",
         f"record the job with nsys or torch.profiler, and write the counters as a table beside that trace: {EXPORT}",
+    ),
+    (
+        r"\.xplane\.riegeli",
+        "a continuous capture of xprof (Riegeli records)",
+        "record one session: jax.profiler.trace(folder) writes the .xplane.pb that is read",
     ),
     (r"\.(?:pftrace|perfetto-trace)", "a binary Perfetto trace", "convert it: traceconv json {} trace.json"),
     (r"\.(?:zip|tar|tgz|tar\.\w+)", "an archive", _GIVE_ALONE),
@@ -64,7 +70,8 @@ def unknown(path: Path) -> tuple[str, Path, str]:
     return (
         "is no trace that traceanalyzer reads",
         path,
-        "expected PyTorch profiler or Chrome trace JSON (plain or gzip), or an Nsight Systems SQLite export",
+        "expected PyTorch profiler or Chrome trace JSON (plain or gzip), an Nsight Systems SQLite export, or a profile "
+        "of XLA (.xplane.pb)",
     )
 
 
@@ -84,7 +91,7 @@ def other_format(path: Path) -> tuple[str, str] | None:
             return what, hint
     if _EXECUTION_TRACE.search(head):
         return "an execution trace of PyTorch without times on the device", "record the job with torch.profiler"
-    return None
+    return unread_database(path, head)
 
 
 def memory_snapshot(head: bytes) -> tuple[str, str] | None:
@@ -98,6 +105,8 @@ def hint_for_folder(files: Sequence[Path]) -> str:
     full = (file for file in files if file.stat().st_size > 0)
     others = [(file.name, other) for file in full if (other := other_format(file)) is not None]
     if not others:
-        return "expected PyTorch profiler JSON (.json, .json.gz) or Nsight Systems SQLite"
+        return (
+            "expected PyTorch profiler JSON (.json, .json.gz), Nsight Systems SQLite, or a profile of XLA (.xplane.pb)"
+        )
     name, (what, hint) = others[0]
     return f"{name} is {what}: {hint}"

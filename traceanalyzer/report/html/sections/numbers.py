@@ -39,7 +39,7 @@ def section(source: PageSource) -> Part | None:
     if (
         not source.diagnosis.ledgers
         or ran_no_kernels(source.diagnosis)
-        or source.verdict.state in ("blocked", "no-gpu")
+        or source.verdict.state in ("blocked", "host", "no-gpu")
     ):
         return None
     tiles = [_step(source), _compute(source), _fixes(source), _findings(source)]
