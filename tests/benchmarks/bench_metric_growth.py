@@ -58,10 +58,10 @@ def table(kind: str, traces: Sequence[Path], times: Sequence[int], folder: Path)
     whole = [run([*diagnose, str(trace), "--store", str(folder / f"d{trace.name}")]) for trace in traces]
     costs = [metric_costs(trace, folder / f"m{trace.name}") for trace in traces]
     found = sorted(exponents(times, costs), reverse=True)
-    print(
-        f"\n{kind}: {', '.join(f'{count} × ({trace.stat().st_size / 1e6:.0f} MB)' for count, trace in zip(times, traces, strict=True))}\n"
-    )
-    print(f"| CPU s | {' | '.join(f'{count} ×' for count in times)} | exponent |\n|---|{'---:|' * (len(times) + 1)}")
+    lengths = (f"{count} × ({trace.stat().st_size / 1e6:.0f} MB)" for count, trace in zip(times, traces, strict=True))
+    print(f"\n{kind}: {', '.join(lengths)}\n")
+    heads = " | ".join(f"{count} ×" for count in times)
+    print(f"| CPU s | {heads} | exponent |\n|---|{'---:|' * (len(times) + 1)}")
     growth = math.log(whole[-1].cpu_s / whole[-2].cpu_s) / math.log(times[-1] / times[-2])
     print(f"| diagnose, nothing stored | {' | '.join(f'{cost.cpu_s:.1f}' for cost in whole)} | {growth:.2f} |")
     print(f"| its peak MB | {' | '.join(f'{cost.peak_mb:.0f}' for cost in whole)} | |")
