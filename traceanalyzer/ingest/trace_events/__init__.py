@@ -10,7 +10,7 @@ from pathlib import Path
 from traceanalyzer.ingest import IngestOptions, Source
 from traceanalyzer.ingest.trace_events.stream import BYTE_ORDER_MARK, CHUNK_BYTES, SPARE_PARSERS
 
-_LOOKS_LIKE_EVENTS = re.compile(rb'"(?:traceEvents|ph)"\s*:')
+_LOOKS_LIKE_EVENTS = re.compile(rb'"(?:traceEvents|ph|schemaVersion)"\s*:')
 # Chunks that are parsed at the same time lie in memory; spilling them would cost a fifth of the time.
 _CHUNK_LIMIT_MB = 128
 # Sorting needs a buffer for each run of rows that it put on disk: a little more for each further million of events.
@@ -31,9 +31,7 @@ class TraceEventIngester:
         text = head.removeprefix(BYTE_ORDER_MARK).lstrip()
         if not text.startswith((b"{", b"[")):
             return False
-        return (
-            _LOOKS_LIKE_EVENTS.search(text) is not None or b'"schemaVersion"' in text or text.strip() in (b"[]", b"[")
-        )
+        return _LOOKS_LIKE_EVENTS.search(text) is not None or text.strip() in (b"[]", b"[")
 
     def ingest(self, path: Source, folder: Path, options: IngestOptions) -> None:
         """Read the file's trace into `folder`/0, or those of ranks that were merged into it into `folder`/rank0 …"""

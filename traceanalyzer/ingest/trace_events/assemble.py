@@ -15,11 +15,17 @@ import numpy as np
 import pyarrow as pa
 
 from traceanalyzer.ingest import Source
+from traceanalyzer.ingest.far_records import SLOT_NS
 from traceanalyzer.ingest.frameworks import recognise_framework
 from traceanalyzer.ingest.nesting import NONE, Nester, Slices, name_hashes
 from traceanalyzer.ingest.sink import TraceSink
 from traceanalyzer.ingest.trace_events.begin_events import OpenBegins
 from traceanalyzer.ingest.trace_events.chunks import sql
+from traceanalyzer.ingest.trace_events.device_times import (
+    check_times_of_devices,
+    leave_out_far_events,
+    leave_out_far_marks,
+)
 from traceanalyzer.ingest.trace_events.facts import (
     Program,
     describe_devices,
@@ -29,6 +35,7 @@ from traceanalyzer.ingest.trace_events.facts import (
     name_recorder,
     whole_number,
 )
+from traceanalyzer.ingest.trace_events.frames import ROUNDING_NS, FrameEnds
 from traceanalyzer.ingest.trace_events.losses import Losses
 from traceanalyzer.ingest.trace_events.reader import Parts
 
@@ -65,6 +72,7 @@ class Assembler:
         drop_unusable_values(parts.document.metadata, losses)
         self._base_ns = whole_number(parts.document.metadata.get("baseTimeNanoseconds"))
         self._kinds: set[str] = set()
+        self._all_in_order = False  # no kernel may begin before what is ahead of it on its stream has ended
         self._drop_zero = False  # times of zero are lost times; the span of all others shows it
 
     def assemble(self, path: Source) -> None:
@@ -75,12 +83,15 @@ class Assembler:
         self._close_begin_events()
         first_ns, last_ns, zeros, deviceless, has_hip, has_sycl, lost_count = self._query("span").fetchall()[0]
         self._drop_zero = zeros > 0 and first_ns is not None and first_ns > _FAR_FROM_ZERO_NS
+        if self._check_times(in_order=has_hip):
+            first_ns, last_ns = self._query("span").fetchall()[0][:2]
         if self._drop_zero:
             self._losses.add("zero-timestamp", None, count=zeros)
         if deviceless:
             self._losses.add("device-unknown", None, count=deviceless)
         if lost_count:
             self._losses.add("bad-number", None, count=lost_count)
+        self._end_open_frames()
         self._database.execute(sql("threads"), self._parameters("threads"))
         self._copy("threads", self._database.sql("FROM threads ORDER BY thread_id"))
         # One after the other: beside the sort of a large trace nothing else fits into the memory limit.
@@ -128,6 +139,9 @@ class Assembler:
             "drop_zero": self._drop_zero,
             "several_processes": "several-processes" in self._losses,
             "slices": str(self._sink.path("host_slices")),
+            "rounding_ns": ROUNDING_NS,
+            "slot_ns": SLOT_NS,
+            "all_in_order": self._all_in_order,
         }
         return {key: value for key, value in known.items() if re.search(rf"\${key}\b", text)}
 
@@ -170,6 +184,34 @@ class Assembler:
         self._database.register("begin_end_slices", pa.Table.from_pylist(slices, _BEGIN_END_SCHEMA))
         self._database.sql("FROM begin_end_slices").write_parquet(str(self._stage / "host-begin-end.parquet"))
         self._database.unregister("begin_end_slices")
+
+    def _check_times(self, *, in_order: bool) -> bool:
+        """Leave out what lies far outside the recording, and correct the times of devices; return whether any were."""
+        changed = leave_out_far_events(self._database, self._query, self._stage, self._losses)
+        if self._has("gpu_sorted"):
+            changed |= self._check_devices(in_order=in_order)
+        if changed:
+            leave_out_far_marks(self._database, self._query, self._stage)
+        return changed
+
+    def _check_devices(self, *, in_order: bool) -> bool:
+        """Correct the times of devices; return whether any were wrong."""
+        properties = self._parts.document.metadata.get("deviceProperties")
+        devices = describe_devices(self._parts.document.metadata, [], None) if properties else []
+        self._all_in_order = in_order or (bool(devices) and all((row["compute_major"] or 99) < 9 for row in devices))
+        for table in ("device_work", "device_waits"):
+            self._database.execute(sql(table), self._parameters(table))
+        corrected = check_times_of_devices(self._database, self._stage, self._losses)
+        self._database.execute("DROP TABLE device_work; DROP TABLE device_waits")
+        return corrected
+
+    def _end_open_frames(self) -> None:
+        """Find the ends of Python frames that were left open until the recording stopped."""
+        ends = FrameEnds()
+        if self._parts.has_stacks and self._query("has_open_frames").fetchall()[0][0]:
+            for batch in self._query("frames").to_arrow_reader(_BATCH_ROWS):
+                ends.feed(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+        self._database.register("ended_frames", ends.ended())
 
     def _count_lost(self, query: str, defect: str) -> None:
         count, example = self._query(query).fetchall()[0]
@@ -248,9 +290,11 @@ class Assembler:
 
 
 _TEXTS = ("pid", "tid", "category", "raw_category", "name", "input_shapes")
-_NUMBERS = ("event_id", "start_ns", "dur_ns", "correlation", "external_id", "sequence", "forward_thread", "lost_values")
+_NUMBERS = ("event_id", "start_ns", "dur_ns", "correlation", "external_id", "sequence", "forward_thread")
+_FRAME_NUMBERS = ("frame_id", "caller_id", "lost_values")
 _BEGIN_END_SCHEMA = pa.schema(
-    [pa.field(name, pa.string()) for name in _TEXTS] + [pa.field(name, pa.int64()) for name in _NUMBERS]
+    [pa.field(name, pa.string()) for name in _TEXTS]
+    + [pa.field(name, pa.int64()) for name in (*_NUMBERS, *_FRAME_NUMBERS)]
 )
 _GROUP_SCHEMA = pa.schema([("group_name", pa.string()), ("ranks", pa.string())])
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 
+from traceanalyzer.ingest.device_check import DEFECTS as DEVICE_DEFECTS
+
 _EXAMPLE_CHARS = 160
 
 
@@ -46,6 +48,9 @@ KINDS = {
         "the duration was negative and is read as 0; old profiler versions wrote such records",
     ),
     "zero-timestamp": Kind("loss", "the time is 0 where all others are far from it: the profiler lost it"),
+    "far-timestamp": Kind(
+        "loss", "the time lies minutes to years outside the recording, where hardly anything else does; it is damaged"
+    ),
     "unmatched-end": Kind("loss", "an end event has no open begin event on its thread"),
     "unfinished-begin": Kind("repair", "a begin event never ends; it is closed at the end of its thread"),
     "bad-counter": Kind("loss", "a counter sample holds no number"),
@@ -90,6 +95,7 @@ KINDS = {
         "one of them uses link nothing; give the files that the ranks wrote",
     ),
     "device-unknown": Kind("note", "GPU work without a device number is counted on device 0"),
+    **{defect: Kind(*kind) for defect, kind in DEVICE_DEFECTS.items()},
 }
 
 

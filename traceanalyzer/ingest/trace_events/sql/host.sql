@@ -9,7 +9,11 @@ WITH parsed AS (
                 '{"correlation": "VARCHAR", "correlation_id": "VARCHAR", "External id": "VARCHAR",
                   "Sequence number": "VARCHAR", "Fwd thread id": "VARCHAR", "Input Dims": "VARCHAR", "Index": "VARCHAR"}'
             )
-        END AS known
+        END AS known,
+        CASE
+            WHEN category = 'python'
+            THEN from_json(args, '{"Python id": "VARCHAR", "Python parent id": "VARCHAR"}')
+        END AS frame
     FROM chunk
     WHERE class = 'host' AND loss IS NULL
 ),
@@ -52,6 +56,8 @@ SELECT
     sequence,
     nullif(forward_thread, 0) AS forward_thread,
     input_shapes,
+    TRY_CAST(frame."Python id" AS BIGINT) AS frame_id,
+    TRY_CAST(frame."Python parent id" AS BIGINT) AS caller_id,
     is_id_lost(correlation_text, recorded_correlation) + is_id_lost(external_text, external_id)
         + is_lost(known."Sequence number", sequence) + is_lost(known."Fwd thread id", forward_thread)
         + is_lost(shapes_text, input_shapes) AS lost_values
