@@ -332,3 +332,24 @@ def test_ids_that_two_processes_use_link_nothing_where_their_work_cannot_be_told
     assert {op["correlation"] for op in ops if op["launch_id"] is not None} == {9}
     assert {op["cpu_op_id"] for op in ops} == {None}
     assert [row["defect"] for row in rows_of(traces["0"], "defects")] == ["several-processes"]
+
+
+@pytest.mark.check
+@pytest.mark.parametrize(
+    ("name", "ranks"),
+    [
+        ("cases/15_sglang_merged/input/merged-1767190000.trace.json.gz", 2),
+        ("small/merged_ranks_same_correlations.json", 2),
+        ("small/merged_ranks_nccl_only.json.gz", 4),
+    ],
+)
+def test_reported_files_of_merged_ranks_are_a_trace_a_rank(corpus: Path, tmp_path: Path, name: str, ranks: int) -> None:
+    file = corpus.parent / "recordings" / name
+    if not file.is_file():
+        pytest.skip(f"no {file.name}")
+    TraceEventIngester().ingest(file, tmp_path, IngestOptions())
+    traces = sorted(tmp_path.iterdir())
+    assert [rows_of(folder, "traces")[0]["rank"] for folder in traces] == list(range(ranks))
+    for folder in traces:
+        has_calls = bool(rows_of(folder, "host_slices"))
+        assert {op["launch_id"] is not None for op in rows_of(folder, "gpu_ops")} == {has_calls}
