@@ -14,9 +14,9 @@ import pytest
 
 from traceanalyzer.diagnosis import Diagnosis, Outcome
 from traceanalyzer.query import engine
+from traceanalyzer.query.limits import memory_within
 from traceanalyzer.rules import Rule, diagnose, load_rules, rule_called
 from traceanalyzer.rules.evaluation import sandbox
-from traceanalyzer.rules.evaluation.limits import memory_within
 from traceanalyzer.rules.rule_file.model import EvidenceQuery
 from traceanalyzer.simulator import simulate
 

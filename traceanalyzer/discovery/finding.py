@@ -28,6 +28,7 @@ from traceanalyzer.ingest.packed import ArchiveIngester, CompressedIngester
 
 # The ingesters of formats, in the order in which they look at a file: module and class below traceanalyzer.ingest.
 _FORMATS = (
+    "amd:AmdIngester",
     "nsys:NsysIngester",
     "xla:XlaIngester",
     "trace_events:TraceEventIngester",

@@ -70,8 +70,8 @@ def unknown(path: Path) -> tuple[str, Path, str]:
     return (
         "is no trace that traceanalyzer reads",
         path,
-        "expected PyTorch profiler or Chrome trace JSON (plain or gzip), an Nsight Systems SQLite export, or a profile of "
-        "XLA (.xplane.pb)",
+        "expected PyTorch profiler or Chrome trace JSON (plain or gzip), an Nsight Systems SQLite export, or a profile "
+        "of XLA (.xplane.pb)",
     )
 
 

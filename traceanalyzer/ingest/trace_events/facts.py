@@ -49,6 +49,7 @@ class Program:
     recorder: str
     framework: str | None
     processes: Sequence[str]
+    may_be_pytorch: bool = True  # no other recorder's processes are there
 
 
 def is_of_pytorch(metadata: dict[str, Any], devices: Sequence[object], processes: Iterable[str]) -> bool:
@@ -155,7 +156,9 @@ def describe_trace(
     return {
         "trace": path.name,
         "path": str(path),
-        "format": "kineto" if is_of_pytorch(metadata, devices, program.processes) else "chrome",
+        "format": "kineto"
+        if program.may_be_pytorch and is_of_pytorch(metadata, devices, program.processes)
+        else "chrome",
         "recorder": program.recorder,
         "framework": program.framework,
         "producer": _producer(metadata),

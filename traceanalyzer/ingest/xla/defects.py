@@ -51,7 +51,8 @@ KINDS = {
     "command-buffer": (
         "note",
         "kernels of a command buffer (CUDA graph) do not say which operation of the program they belong to; their "
-        "times are right, their operators are unknown. XLA_FLAGS=--xla_gpu_enable_command_buffer= records them one by one",
+        "times are right, and their operators unknown. "
+        "XLA_FLAGS=--xla_gpu_enable_command_buffer= records them one by one",
     ),
 }
 _EXAMPLE_CHARS = 300

@@ -2,7 +2,8 @@
 -- id; the operator is the innermost around the call, else it has the external id: profilers of 2023 number operators
 -- twice, and an external id may name one that runs at another time. Annotation and Python frame lie around the call, else
 -- around the operator. A plain launch call launches one kernel: an id that several operations have in common with it (ROCm)
--- proves nothing, nor does their external id, which the profiler found by it. The first call and the innermost slice are aggregated as one number of fixed size
+-- proves nothing, nor does their external id, which the profiler found by it. With $launches_later, another thread may launch
+-- an operator's work after the operator. The first call and the innermost slice are aggregated as one number of fixed size
 -- (time or depth, then the id): states of fixed size can spill to disk, rows cannot.
 WITH recorded AS (
     SELECT
@@ -145,6 +146,6 @@ LEFT JOIN calls ON calls.correlation = ops.correlation
 LEFT JOIN innermost ON innermost.external_id = ops.external_id
 LEFT JOIN operators
        ON operators.external_id = ops.external_id
-      AND coalesce(calls.start_ns BETWEEN operators.start_ns AND operators.end_ns, TRUE)
+      AND ($launches_later OR coalesce(calls.start_ns BETWEEN operators.start_ns AND operators.end_ns, TRUE))
 LEFT JOIN own_calls ON own_calls.event_id = ops.event_id
 ORDER BY ops.device, ops.stream, ops.start_ns, ops.event_id;

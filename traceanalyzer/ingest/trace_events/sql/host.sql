@@ -7,7 +7,8 @@ WITH parsed AS (
             THEN from_json(
                 args,
                 '{"correlation": "VARCHAR", "correlation_id": "VARCHAR", "External id": "VARCHAR",
-                  "Sequence number": "VARCHAR", "Fwd thread id": "VARCHAR", "Input Dims": "VARCHAR", "Index": "VARCHAR"}'
+                  "Sequence number": "VARCHAR", "Fwd thread id": "VARCHAR", "Input Dims": "VARCHAR", "Index": "VARCHAR",
+                  "corr_id": "VARCHAR"}'
             )
         END AS known,
         CASE
@@ -33,6 +34,7 @@ typed AS (
             WHEN known.correlation IS NOT NULL THEN known.correlation
             WHEN category = 'driver' THEN known.correlation_id
             WHEN category = 'runtime' AND raw_category IS NULL THEN known."Index"
+            WHEN category IN ('runtime', 'driver') THEN known.corr_id
         END AS correlation_text,
         TRY_CAST(correlation_text AS BIGINT) AS recorded_correlation,
         known_id(recorded_correlation) AS correlation,
