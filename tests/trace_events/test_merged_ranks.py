@@ -38,13 +38,17 @@ def marks(pid: Pid, at: int) -> Process:
 
 
 def found(
-    processes: Sequence[Process], devices: Mapping[Pid, int] | None = None, first_rank: int | None = None
+    processes: Sequence[Process],
+    devices: Mapping[Pid, int] | None = None,
+    first_rank: int | None = None,
+    launches: Mapping[Pid, Mapping[Pid, int]] | None = None,
 ) -> tuple[list[int], dict[tuple[Pid, int], int]] | None:
     """Return the ranks, and the rank of each process by the place of its first event."""
     places = {process.pid: process.first_id for process in processes}
     merged = find_ranks(
         processes,
         lambda: {pid: DeviceProcess(number, places[pid], places[pid] + 9) for pid, number in (devices or {}).items()},
+        lambda: launches or {},
         first_rank,
     )
     if merged is None:
@@ -146,12 +150,34 @@ def test_files_written_one_after_the_other_are_ranks_by_their_place(pids: tuple[
     processes += [device(pids[1], 150)] if pids[1] != pids[0] else []
     places = {"0": (50, 199 if pids[1] == "0" else 90), "1": (150, 190)}
     devices: dict[Pid, DeviceProcess] = {pid: DeviceProcess(int(pid), *places[pid]) for pid in set(pids)}
-    merged = find_ranks(processes, lambda: devices, None)
+    merged = find_ranks(processes, lambda: devices, dict, None)
     assert merged is not None
     assert merged.ranks == (0, 1)
     spans = {(member.pid, member.group): (member.first_id, member.last_id) for member in merged.members}
     assert spans["3241", 0] == (0, 99)
     assert spans[pids[1], 1][0] == 100
+
+
+@pytest.mark.parametrize(
+    ("launches", "is_known"),
+    [
+        ({"0": {"3241": 5}, "1": {"3242": 5}}, True),
+        ({"1": {"3241": 5}, "0": {"3242": 5}}, True),
+        ({"0": {"3241": 5, "3242": 5}, "1": {"3241": 5, "3242": 5}}, False),
+        ({"0": {"3241": 5}, "1": {"3241": 5}}, False),
+        ({"0": {"3241": 3}, "1": {"3242": 5}}, False),
+    ],
+)
+def test_ids_of_their_own_tell_whose_work_is_whose(launches: Mapping[Pid, Mapping[Pid, int]], is_known: bool) -> None:
+    processes = [host("3241", 0), host("3242", 20), device("0", 5), device("1", 25)]
+    if not is_known:
+        with pytest.raises(SeveralRanksError):
+            found(processes, {"0": 0, "1": 1}, launches=launches)
+        return
+    owner = {pid: next(iter(hosts)) for pid, hosts in launches.items()}
+    ranks = {"3241": 0, "3242": 1}
+    ranks_of = {(p.pid, p.first_id): ranks[str(owner.get(p.pid, p.pid))] for p in processes}
+    assert found(processes, {"0": 0, "1": 1}, launches=launches) == ([0, 1], ranks_of)
 
 
 def test_ranks_of_a_cpu_are_their_processes() -> None:
@@ -269,6 +295,21 @@ def test_each_rank_is_a_trace_whose_ids_are_its_own(tmp_path: Path, chunk_bytes:
         assert "[TP00], [TP01]" in defect["example"]
 
 
+def test_ranks_with_ids_of_their_own_are_told_apart_by_their_launches(tmp_path: Path) -> None:
+    other = [
+        {**row, "args": {**row["args"], "correlation": 100 + row["args"]["correlation"]}}
+        if "correlation" in row.get("args", {})
+        else row
+        for row in rank_events(3242, 1, 3.0)
+    ]
+    traces = ingested(tmp_path, sorted(rank_events(3241, 0) + other, key=lambda row: row["ts"]))
+    assert list(traces) == ["rank0", "rank1"]
+    for folder, name in zip(traces.values(), ("k3241", "k3242"), strict=True):
+        ops = rows_of(folder, "gpu_ops")
+        assert {op["name"] for op in ops} == {name}
+        assert all(op["launch_id"] is not None and op["cpu_op_id"] is not None for op in ops)
+
+
 def test_ids_that_two_processes_use_link_nothing_where_their_work_cannot_be_told_apart(tmp_path: Path) -> None:
     rows = rank_events(3241, 0) + rank_events(3242, 0, 3.0)
     own = {"correlation": 9, "device": 0, "stream": 7}
@@ -291,3 +332,24 @@ def test_ids_that_two_processes_use_link_nothing_where_their_work_cannot_be_told
     assert {op["correlation"] for op in ops if op["launch_id"] is not None} == {9}
     assert {op["cpu_op_id"] for op in ops} == {None}
     assert [row["defect"] for row in rows_of(traces["0"], "defects")] == ["several-processes"]
+
+
+@pytest.mark.check
+@pytest.mark.parametrize(
+    ("name", "ranks"),
+    [
+        ("cases/15_sglang_merged/input/merged-1767190000.trace.json.gz", 2),
+        ("small/merged_ranks_same_correlations.json", 2),
+        ("small/merged_ranks_nccl_only.json.gz", 4),
+    ],
+)
+def test_reported_files_of_merged_ranks_are_a_trace_a_rank(corpus: Path, tmp_path: Path, name: str, ranks: int) -> None:
+    file = corpus.parent / "recordings" / name
+    if not file.is_file():
+        pytest.skip(f"no {file.name}")
+    TraceEventIngester().ingest(file, tmp_path, IngestOptions())
+    traces = sorted(tmp_path.iterdir())
+    assert [rows_of(folder, "traces")[0]["rank"] for folder in traces] == list(range(ranks))
+    for folder in traces:
+        has_calls = bool(rows_of(folder, "host_slices"))
+        assert {op["launch_id"] is not None for op in rows_of(folder, "gpu_ops")} == {has_calls}

@@ -22,6 +22,8 @@ _WHOLE_NUMBER = re.compile(r"-?\d{1,18}")
 # No operating system numbers its processes so high, and no tool that shifts them for each rank shifts them by less.
 _LEAST_SHIFT = 10_000
 _MOST_RANK = 2**31 - 1
+# Of a device's work, how much one process launched at least: the first launches may lie before the recording.
+_LEAST_OWN_SHARE = 0.9
 
 
 @dataclass(frozen=True)
@@ -80,13 +82,22 @@ class SeveralRanksError(Exception):
     """The file holds the processes of several ranks, and nothing tells whose work is whose."""
 
 
+Devices = Mapping[str | None, DeviceProcess]
+# Of each process that stands for a device, how much of its work has the id of a call of which process.
+Launches = Mapping[str | None, Mapping[str | None, int]]
+
+
 def find_ranks(
-    processes: Sequence[Process], devices: Callable[[], Mapping[str | None, DeviceProcess]], first_rank: int | None
+    processes: Sequence[Process],
+    devices: Callable[[], Devices],
+    launches: Callable[[], Launches],
+    first_rank: int | None,
 ) -> Merged | None:
     """Return the ranks that were merged into a file; None where it holds one rank, as files do.
 
-    `first_rank` is the rank that the file's header has: tools that merge keep the first header. Raises
-    SeveralRanksError where there are several and their work cannot be told apart.
+    What takes long to read is asked for where it is needed. `first_rank` is the rank that the file's header has: tools
+    that merge keep the first header. Raises SeveralRanksError where there are several ranks whose work cannot be told
+    apart.
     """
     hosts = [process for process in processes if process.call_count] or [p for p in processes if p.is_host]
     labelled = _by_label(processes) or _by_name(processes)
@@ -98,9 +109,9 @@ def find_ranks(
     device_of = devices()
     found = _by_shift(processes, device_of, first_rank)
     if found is None and len(hosts) > 1:
-        found = (
-            _by_place(processes, hosts, device_of, first_rank) if device_of else _by_host(processes, hosts, first_rank)
-        )
+        if not device_of:
+            return _by_host(processes, hosts, first_rank)
+        found = _by_ids(processes, hosts, launches(), first_rank) or _by_place(processes, hosts, device_of, first_rank)
         if found is None:
             raise SeveralRanksError(f"processes {', '.join(str(host.pid) for host in hosts[:8])}")
     return found
@@ -152,9 +163,7 @@ def _by_name(processes: Sequence[Process]) -> Merged | None:
     return _merged(processes, known, used, f"their processes are called {names}")
 
 
-def _by_shift(
-    processes: Sequence[Process], devices: Mapping[str | None, DeviceProcess], first_rank: int | None
-) -> Merged | None:
+def _by_shift(processes: Sequence[Process], devices: Devices, first_rank: int | None) -> Merged | None:
     """Sort processes by what was added to their numbers: without it, a device's process has the device's number."""
     shifts: dict[str | None, int] = {}
     for pid, device in devices.items():
@@ -192,10 +201,34 @@ def _by_shift(
     return _merged(processes, known, ranks, f"the numbers of their processes are shifted by {words}")
 
 
+def _by_ids(
+    processes: Sequence[Process], hosts: Sequence[Process], launches: Launches, first_rank: int | None
+) -> Merged | None:
+    """Sort the processes of devices by who launched their work, where the ranks have ids of their own."""
+    group_of = {host.pid: group for group, host in enumerate(hosts)}
+    known = {pid: Member(pid, pid, group) for pid, group in group_of.items()}
+    reached: set[int] = set()
+    for process in processes:
+        if not process.gpu_count:
+            continue
+        counts = launches.get(process.pid, {})
+        most = max(counts, key=lambda pid: counts[pid], default=None)
+        if process.pid in known or most not in group_of:
+            return None
+        if counts[most] < _LEAST_OWN_SHARE * max(process.gpu_count, sum(counts.values())):
+            return None
+        known[process.pid] = Member(process.pid, process.pid, group_of[most])
+        reached.add(group_of[most])
+    if len(reached) < len(hosts):
+        return None
+    ranks = range(first_rank or 0, (first_rank or 0) + len(hosts))
+    return _merged(processes, known, ranks, "each device runs the work of one process")
+
+
 def _by_place(
     processes: Sequence[Process],
     hosts: Sequence[Process],
-    devices: Mapping[str | None, DeviceProcess],
+    devices: Devices,
     first_rank: int | None,
 ) -> Merged | None:
     """Sort events by their place: the files of the ranks were written one after the other into this one."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,15 +26,14 @@ from traceanalyzer.ingest.trace_events.reader import Parts
 _PARTS = ("host", "gpu_events", "other")
 _OPTIONS = "FORMAT parquet, COMPRESSION lz4, PARQUET_VERSION V2"
 _ARGS_OPTIONS = "FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1"
-_MEMBERS = pa.schema(
-    {
-        "pid": pa.string(),
-        "own_pid": pa.string(),
-        "rank_place": pa.int32(),
-        "first_id": pa.int64(),
-        "last_id": pa.int64(),
-    }
-)
+_MEMBER_FIELDS: dict[str, pa.DataType] = {
+    "pid": pa.string(),
+    "own_pid": pa.string(),
+    "rank_place": pa.int32(),
+    "first_id": pa.int64(),
+    "last_id": pa.int64(),
+}
+_MEMBERS = pa.schema(_MEMBER_FIELDS)
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,9 @@ def split_by_rank(
     splitter = _Splitter(database, stage, folder, merged)
     counts = splitter.split()
     return [
-        TraceParts(f"rank{rank}", splitter.stages[place], _parts_of(parts, rank, place, counts[place]), losses.copy())
+        TraceParts(
+            f"rank{rank}", splitter.stages[place], _parts_of(parts, merged.ranks, place, counts[place]), losses.copy()
+        )
         for place, rank in enumerate(merged.ranks)
     ]
 
@@ -86,7 +87,14 @@ def _find_ranks(database: duckdb.DuckDBPyConnection, stage: Path, document: Trac
             for pid, device, last_device, begin, end in found
         }
 
-    return find_ranks(processes, devices, _rank_in(document))
+    def launches() -> Mapping[str | None, Mapping[str | None, int]]:
+        parts = {part: files[part] for part in ("host", "gpu_events")}
+        counts: dict[str | None, dict[str | None, int]] = {}
+        for device, host, count in database.execute(sql("process_launches"), parts).fetchall():
+            counts.setdefault(device, {})[host] = count
+        return counts
+
+    return find_ranks(processes, devices, launches, _rank_in(document))
 
 
 def _rank_in(document: TraceDocument) -> int | None:
@@ -166,13 +174,16 @@ def _files(stage: Path, part: str) -> list[str]:
     return sorted(str(path) for path in stage.glob(f"{part}-*.parquet"))
 
 
-def _parts_of(parts: Parts, rank: int, place: int, event_count: int) -> Parts:
+def _parts_of(parts: Parts, ranks: Sequence[int], place: int, event_count: int) -> Parts:
     """Return what the file says of one of its ranks: its header is that of the first one."""
+    rank = ranks[place]
     metadata: dict[str, Any] = dict(parts.document.metadata)
     info = metadata.get("distributedInfo")
     if isinstance(info, dict):
-        own = {**info, "rank": rank}
         size = whole_number(info.get("world_size"))
+        own = {**info, "rank": rank}
+        if size is not None and max(ranks) >= size:
+            own["world_size"] = None  # of the first one's own job, such as its share of a service
         groups = info.get("pg_config")
         if place and isinstance(groups, list):  # other ranks are in other groups, of which only the world is known
             own["pg_config"] = [
