@@ -27,6 +27,8 @@ from nsys_export import (
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import IngestOptions
 from traceanalyzer.ingest.nsys import NsysIngester
+from traceanalyzer.ingest.nsys.defects import Defects
+from traceanalyzer.ingest.nsys.facts import count_diagnostics
 from traceanalyzer.report.secrets import MASK
 
 
@@ -300,3 +302,17 @@ def _nccl_init(*, rank: int, ranks: int, device: int) -> dict[str, Any]:
             for place, (name, kind, offset) in enumerate(entries)
         ],
     }
+
+
+@pytest.mark.parametrize(
+    ("text", "defect"),
+    [
+        ("CPU IP/backtrace sampling not supported, disabling.", "profiler-warning"),
+        ("ActivityFlushAll returned 2: CUPTI_ERROR_INVALID_DEVICE", "profiler-error"),
+        ("CUDA device sampling is not supported on this CPU", "profiler-error"),
+    ],
+)
+def test_what_is_missing_of_the_host_is_no_loss(text: str, defect: str) -> None:
+    defects = Defects()
+    count_diagnostics([{"severity": 3, "text": text}], defects)
+    assert defects.counts == {defect: 1}

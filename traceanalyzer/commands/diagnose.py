@@ -155,7 +155,7 @@ def diagnose(
     opening = _opening(most_opened, open_ranks, level)
     files = parse_also(further, formats.DIAGNOSIS_FORMATS)
     options = replace(options, steps=_chosen_steps(steps), with_settings=not no_settings, from_store=from_store)
-    with opened(options) as (run, activity):
+    with opened(options, shows_left_out=True) as (run, activity):
         activity.phase("ranking findings")
         diagnosis = run.diagnose(rule_paths, params, opening=opening)
         lacking = _lacking(run, diagnosis) if missing == "fail" else None

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 # As `ingest.marks` writes it: that module takes Arrow, which takes long to start.
 _CAPTURE = "capture"
+_UNREAD = "unread\n"
 
 
 class Contents(NamedTuple):
@@ -48,7 +49,9 @@ def traces_of(keeper: Store, found: RunSources, folders: Sequence[tuple[Path | R
 
 
 def _without_others(traces: Sequence[StoredTrace], recorded: Mapping[Path, _Recorded]) -> Contents:
-    """Set aside what is no rank of the run: a second copy of a trace, and launches that were recorded into graphs."""
+    """Set aside what is no rank of the run: a second copy of a trace, launches that were recorded into graphs, and
+    traces of a device's work that is not read. Raises TraceAnalyzerError where nothing else is there.
+    """
     kept: list[StoredTrace] = []
     set_aside: list[TraceAnalyzerError] = []
     first: dict[str, StoredTrace] = {}
@@ -56,13 +59,18 @@ def _without_others(traces: Sequence[StoredTrace], recorded: Mapping[Path, _Reco
     for trace in traces:
         known = recorded[trace.folder]
         twin = first.setdefault(known.content or str(trace.folder), trace)
-        if known.role == _CAPTURE and has_work:
+        if known.role.startswith(_UNREAD):
+            what, hint = known.role.removeprefix(_UNREAD).split("\n", 1)
+            set_aside.append(TraceAnalyzerError(what, str(trace.path), hint))
+        elif known.role == _CAPTURE and has_work:
             what = "holds launches that were recorded into graphs, not work of the run"
             set_aside.append(TraceAnalyzerError(what, str(trace.path), "give it alone to look at it"))
         elif twin is not trace and (trace.rank is None or trace.rank == twin.rank):
             set_aside.append(TraceAnalyzerError(f"holds the same as {twin.trace}, which counts once", str(trace.path)))
         else:
             kept.append(trace)
+    if set_aside and not kept:
+        raise set_aside[0]
     return Contents(kept, set_aside)
 
 

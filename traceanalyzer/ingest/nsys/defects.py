@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -103,6 +105,8 @@ KINDS = {
 class Defects:
     """Counts defects by kind; the first of each kind is kept as its example."""
 
+    kinds: ClassVar[Mapping[str, tuple[str, str]]] = KINDS
+
     counts: dict[str, int] = field(default_factory=dict)
     examples: dict[str, str] = field(default_factory=dict)
 
@@ -123,9 +127,9 @@ class Defects:
         return pa.table(
             {
                 "defect": pa.array(kinds, pa.string()),
-                "severity": pa.array([KINDS[kind][0] for kind in kinds], pa.string()),
+                "severity": pa.array([self.kinds[kind][0] for kind in kinds], pa.string()),
                 "defect_count": pa.array([self.counts[kind] for kind in kinds], pa.int64()),
                 "example": pa.array([self.examples[kind][:300] or None for kind in kinds], pa.string()),
-                "advice": pa.array([KINDS[kind][1] for kind in kinds], pa.string()),
+                "advice": pa.array([self.kinds[kind][1] for kind in kinds], pa.string()),
             }
         )

@@ -26,6 +26,7 @@ from traceanalyzer.ingest.trace_events.device_times import (
     leave_out_far_events,
     leave_out_far_marks,
 )
+from traceanalyzer.ingest.trace_events.dialects import ROCPROFV3, Recorder, find_recorder, recast
 from traceanalyzer.ingest.trace_events.facts import (
     Program,
     describe_devices,
@@ -73,11 +74,14 @@ class Assembler:
         self._base_ns = whole_number(parts.document.metadata.get("baseTimeNanoseconds"))
         self._kinds: set[str] = set()
         self._all_in_order = False  # no kernel may begin before what is ahead of it on its stream has ended
+        self._recorder: Recorder | None = None
         self._drop_zero = False  # times of zero are lost times; the span of all others shows it
 
     def assemble(self, path: Source) -> None:
         """Write every table."""
+        self._database.execute("SET preserve_insertion_order = true")
         self._type_gpu_work()
+        self._recast()
         self._kinds = {kind for (kind,) in self._query("kinds").fetchall()}
         self._close_begin_events()
         first_ns, last_ns, zeros, deviceless, has_hip, has_sycl, lost_count = self._query("span").fetchall()[0]
@@ -108,10 +112,13 @@ class Assembler:
         self._write_metadata()
         base = self._base_ns or 0
         span = (None, None) if first_ns is None else (first_ns + base, last_ns + base)
+        by_pytorch, has_shapes, by_rocprof = self._query("host_facts").fetchall()[0]
+        if by_rocprof and self._recorder is None:
+            self._recorder = ROCPROFV3
         vendor = "amd" if has_hip else "intel" if has_sycl else None
+        vendor = self._recorder.vendor if self._recorder is not None and self._recorder.vendor else vendor
         devices = describe_devices(self._parts.document.metadata, self._used_devices(), vendor)
         self._sink.append("devices", pa.Table.from_pylist(devices, self._sink.schema("devices")))
-        by_pytorch, has_shapes = self._query("host_facts").fetchall()[0]
         program = self._program(devices, has_pytorch_events=by_pytorch)
         recorded = self._recorded() | {"shapes": has_shapes}
         trace = describe_trace(path, self._parts, devices, span, self._base_ns, recorded, program)
@@ -136,6 +143,8 @@ class Assembler:
             "other": self._files("other"),
             "base_ns": self._base_ns or 0,
             "drop_zero": self._drop_zero,
+            "several_processes": "several-processes" in self._losses,
+            "launches_later": self._recorder is not None and self._recorder.launches_later,
             "slices": str(self._sink.path("host_slices")),
             "rounding_ns": ROUNDING_NS,
             "slot_ns": SLOT_NS,
@@ -156,6 +165,12 @@ class Assembler:
         options = "FORMAT parquet, COMPRESSION lz4, PARQUET_VERSION V2"
         path = str(self._stage / "gpu-typed.parquet")
         self._database.execute(f"COPY ({rows}) TO $path ({options})", parameters | {"path": path})
+
+    def _recast(self) -> None:
+        """Rewrite the parts where a recorder wrote them whose processes and arrows have meanings of their own."""
+        self._recorder = find_recorder(self._database, self._files("other"))
+        if self._recorder is not None:
+            recast(self._database, self._stage, self._recorder, self._files, self._sink.files("event_args"))
 
     def _close_begin_events(self) -> None:
         """Turn begin and end events into slices: an end closes the innermost open slice of its name and category."""
@@ -272,9 +287,16 @@ class Assembler:
         names = self._database.execute("SELECT DISTINCT unnest([process_name, pid]) FROM threads").fetchall()
         processes = [name for (name,) in names if name is not None]
         metadata = self._parts.document.metadata
-        by_pytorch = is_of_pytorch(metadata, devices, processes) or has_pytorch_events
+        recorder = self._recorder
+        by_pytorch = recorder is None and (is_of_pytorch(metadata, devices, processes) or has_pytorch_events)
         framework = recognise_framework(self._database, self._sink, processes, by_pytorch=by_pytorch)
-        return Program(name_recorder(processes, framework, by_pytorch=by_pytorch), framework, processes)
+        recorded_by = name_recorder(processes, framework, by_pytorch=by_pytorch)
+        return Program(
+            recorded_by if recorder is None else recorder.recorder,
+            framework,
+            processes,
+            may_be_pytorch=recorder is None,
+        )
 
     def _recorded(self) -> dict[str, bool]:
         if not self._kinds - {"gpu"}:

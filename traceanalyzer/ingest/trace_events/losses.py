@@ -88,6 +88,12 @@ KINDS = {
     "bad-header": Kind("loss", "a part of the file outside the event list is no JSON and was skipped"),
     "trailing-data": Kind("loss", "bytes after the end of the document were not read"),
     "crossing-slices": Kind("note", "slices of one thread overlap without nesting; each keeps its own time"),
+    "merged-ranks": Kind("note", "several ranks were merged into the file; each is read as a trace of its own"),
+    "several-processes": Kind(
+        "note",
+        "the file holds the processes of several ranks, and nothing tells whose GPU work is whose: ids that more than "
+        "one of them uses link nothing; give the files that the ranks wrote",
+    ),
     "device-unknown": Kind("note", "GPU work without a device number is counted on device 0"),
     **{defect: Kind(*kind) for defect, kind in DEVICE_DEFECTS.items()},
 }
@@ -127,6 +133,12 @@ class Losses:
         """Take over what another count has met."""
         for defect, met in other._met.items():
             self.add(defect, met.offset, met.example, met.count)
+
+    def copy(self) -> Losses:
+        """Return a count that goes on from here by itself."""
+        other = Losses()
+        other.merge(self)
+        return other
 
     def __contains__(self, defect: str) -> bool:
         return defect in self._met

@@ -3,7 +3,7 @@
 --
 -- Operations and bytes are modelled: exact functions of the recorded arguments (shapes, types, options), never of the
 -- kernels. An addition or a multiplication is one operation. The least bytes count each input once and the output once.
--- Only the outermost of nested operators with a model counts (modelled_calls). A call owns the GPU work that it launched
+-- Of nested operators with a model one counts (modelled_calls). A call owns the GPU work that it launched
 -- on its thread. Where arguments are missing, numbers are NULL and `reason` says why: a total says nothing without its
 -- coverage (cost_coverage).
 --
@@ -18,7 +18,7 @@
 --   trace_id        INTEGER  traces.trace_id
 --   slice_id        BIGINT   the call (host_slices.slice_id)
 --   step            BIGINT   step of the device in which its first GPU operation starts; NULL: outside steps
---   operator        VARCHAR  operator
+--   operator        VARCHAR  operator, without the name of its overload
 --   family          VARCHAR  as in operator_models
 --   input_shapes    VARCHAR  shapes of its inputs as written, a JSON list
 --   input_types     VARCHAR  types of its inputs as written, a JSON list
@@ -209,7 +209,7 @@ enclosing AS (
     FROM canonical.host_slices
     WHERE category IN ('cpu_op', 'annotation', 'other')
       AND (
-          name IN (
+          operator_base(name) IN (
               'aten::linear',
               'aten::conv1d',
               'aten::conv2d',

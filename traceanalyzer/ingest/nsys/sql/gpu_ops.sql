@@ -159,7 +159,7 @@ SELECT
     END AS name,
     start + getvariable('base_ns') AS start_ns,
     "end" - start AS dur_ns,
-    nullif(correlationId, 0) AS correlation,
+    CASE WHEN correlationId NOT IN (0, -1, 4294967295) THEN correlationId END AS correlation,
     NULL::BIGINT AS external_id,
     launch_id,
     cpu_op_id,
