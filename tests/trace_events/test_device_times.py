@@ -118,6 +118,10 @@ YEAR_US = 365 * 86_400e6
 @pytest.mark.parametrize("category", ["kernel", "cuda_runtime"])
 def test_a_far_record_is_named_and_left_out(ahead_us: float, category: str) -> None:
     rows = [row | {"ts": row["ts"] + 1e12} for row in recording()]
+    rows += [
+        {"ph": "X", "cat": "cpu_op", "name": "op", "pid": 1, "tid": 2, "ts": 1e12 + 9 * at, "dur": 5}
+        for at in range(50)
+    ]
     place = [at for at, row in enumerate(rows) if row["cat"] == category][4]
     rows[place] = rows[place] | {"ts": rows[place]["ts"] + ahead_us}
     found = tables(rows)

@@ -22,8 +22,11 @@ class Slot:
     last_ns: int
 
 
-def recording_of(slots: Iterable[Slot]) -> tuple[int, int] | None:
-    """Return the first and the last start that belongs to a recording; None: there are no records."""
+def recording_of(slots: Iterable[Slot], *, least_count: int = 10) -> tuple[int, int] | None:
+    """Return the first and the last start that belongs to a recording; None: there are no records.
+
+    Of fewer records than `least_count` in one place, all belong to it.
+    """
     ordered = sorted(slots, key=lambda slot: slot.first_ns)
     if not ordered:
         return None
@@ -31,10 +34,12 @@ def recording_of(slots: Iterable[Slot]) -> tuple[int, int] | None:
     groups: list[Slot] = []
     for slot in ordered:
         if groups and slot.first_ns - groups[-1].last_ns < _SILENCE_NS:
-            last = groups.pop()
-            slot = Slot(last.count + slot.count, last.first_ns, slot.last_ns)
+            before = groups.pop()
+            slot = Slot(before.count + slot.count, before.first_ns, slot.last_ns)
         groups.append(slot)
     main = max(range(len(groups)), key=lambda at: groups[at].count)
+    if groups[main].count < least_count:
+        return groups[0].first_ns, groups[-1].last_ns
     far_ns = silence_ns(groups[main].last_ns - groups[main].first_ns)
     most = max(_FEW, int(_FEW_SHARE * total))
     first = last = main

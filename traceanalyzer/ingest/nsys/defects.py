@@ -8,6 +8,8 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from traceanalyzer.ingest.device_check import DEFECTS as DEVICE_DEFECTS
+
 # defect → (severity, what it means and what to do)
 KINDS = {
     "missing-table": (
@@ -49,6 +51,10 @@ KINDS = {
     ),
     "invalid-utf8": ("repair", "text is no UTF-8; bad bytes were replaced"),
     "negative-duration": ("repair", "an event ends before it starts; its duration was set to zero"),
+    "far-timestamp": (
+        "loss",
+        "the time lies minutes to years outside the recording, where hardly anything else does; it was left out",
+    ),
     "no-times": ("loss", "an event has no start or no end; it was left out"),
     "backtrace-duplicate": (
         "repair",
@@ -91,6 +97,7 @@ KINDS = {
         "note",
         "the export holds no GPU work: CUDA tracing was off, the process ran nothing on a GPU, or CUPTI was not usable",
     ),
+    **DEVICE_DEFECTS,
 }
 
 

@@ -20,6 +20,9 @@ _DEVICE_ROWS = (
 
 _KEPT = "start_ns BETWEEN $first AND $last OR start_ns = 0 OR start_ns IS NULL"
 
+# A few slices of the host may be all that a program marks; work of devices comes in numbers.
+_LEAST_COUNT = {"host": 50, "gpu": 10}
+
 Query = Callable[[str], duckdb.DuckDBPyRelation]
 
 
@@ -27,7 +30,7 @@ def leave_out_far_events(database: duckdb.DuckDBPyConnection, query: Query, stag
     """Rewrite the parts of a trace without slices and device work that lie far outside; return whether any did."""
     left_out = False
     for part, slots in _slots(query).items():
-        span = recording_of(slots)
+        span = recording_of(slots, least_count=_LEAST_COUNT[part])
         if span is None or span == _all_of(slots):
             continue
         for count, example in _keep(database, stage, part, span):
