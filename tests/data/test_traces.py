@@ -101,7 +101,6 @@ def test_allocator_events_add_up_to_what_is_in_use(query: Callable[[str], Query]
     assert [(count, int(total)) for count, total in found] == [(len(raw), bytes_)]
 
 
-@pytest.mark.xfail(reason="files of one process are taken for ranks that are unknown")
 def test_two_recordings_of_one_process_are_one_rank(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["info", str(FOLDER / "cycles"), "--store", str(tmp_path)]) == 0
     assert re.search(r"recorded (2 times|twice)", capsys.readouterr().out)

@@ -363,6 +363,23 @@ def test_frames_of_calls_themselves_are_no_python_lines(
     assert macros.execute("SELECT is_python_line($name)", {"name": name}).fetchall() == [(is_line,)]
 
 
+@pytest.mark.parametrize(
+    ("name", "base"),
+    [
+        ("aten::add.Tensor", "aten::add"),
+        ("aten::add_", "aten::add_"),
+        ("my::op.out_mode", "my::op"),
+        ("train.py", "train.py"),
+        ("a::b.c.d", "a::b.c.d"),
+        (None, None),
+    ],
+)
+def test_the_overload_is_no_part_of_an_operators_name(
+    macros: duckdb.DuckDBPyConnection, name: str | None, base: str | None
+) -> None:
+    assert macros.execute("SELECT operator_base($name)", {"name": name}).fetchall() == [(base,)]
+
+
 # Macros that one metric alone reads are tested with it.
 TESTED_WITH_THEIR_METRIC = {
     *(

@@ -27,6 +27,7 @@ NO_COUNTS = {
     "rank_count",
     "stage_count",
     "trace_count",
+    "who",
     "piece_count",
 }
 
