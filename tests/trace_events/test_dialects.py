@@ -66,7 +66,8 @@ GPU1 = {"dev-id": "1", "queue-id": "3", "stream-id": "2", "DurationNs": "0"}
 def test_rocprof_links_by_arrows_alone() -> None:
     tables = tables_of(
         *ROCPROF1,
-        rocprof1(2, 9, "hipLaunchKernel", 1_000_000_100, 1_000_008_000),
+        rocprof1(2, 9, "hipLaunchKernel", 1_000_000_100, 1_000_003_950),
+        rocprof1(2, 9, "hipLaunchKernel", 1_000_004_000, 1_000_008_000),
         rocprof1(2, 9, "hipDeviceSynchronize", 1_000_009_000, 1_000_040_000),
         rocprof1(7, 2, "early", 1_000_003_500, 1_000_003_900, **GPU1),
         rocprof1(7, 2, "late", 1_000_020_000, 1_000_026_000, **GPU1),

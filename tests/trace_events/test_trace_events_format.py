@@ -135,12 +135,12 @@ def test_instants_keep_their_scope() -> None:
 def test_threads_are_never_folded() -> None:
     tables = read(
         events(
-            slice_text("a", pid=-1, tid=0),
-            slice_text("b", pid=0, tid=0),
-            slice_text("c", pid=0, tid=7),
-            slice_text("d", pid=1, tid=0),
-            slice_text("e", pid=1, tid=140_737_353_877_312),
-            slice_text("f", pid='"Spans"', tid='"PyTorch Profiler"'),
+            slice_text("a", pid=-1, tid=0, cat='"other"'),
+            slice_text("b", pid=0, tid=0, cat='"other"'),
+            slice_text("c", pid=0, tid=7, cat='"other"'),
+            slice_text("d", pid=1, tid=0, cat='"other"'),
+            slice_text("e", pid=1, tid=140_737_353_877_312, cat='"other"'),
+            slice_text("f", pid='"Spans"', tid='"PyTorch Profiler"', cat='"other"'),
             '{"ph": "X", "name": "g", "ts": 1, "dur": 1}',
         )
     )

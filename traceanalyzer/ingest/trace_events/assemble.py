@@ -291,6 +291,8 @@ class Assembler:
         by_pytorch = recorder is None and (is_of_pytorch(metadata, devices, processes) or has_pytorch_events)
         framework = recognise_framework(self._database, self._sink, processes, by_pytorch=by_pytorch)
         recorded_by = name_recorder(processes, framework, by_pytorch=by_pytorch)
+        if recorder is not None and recorder.recorder == "tensorflow" and framework in (None, "cuda"):
+            framework = "tensorflow"  # its timelines name operations, and no process that they would show it by
         return Program(
             recorded_by if recorder is None else recorder.recorder,
             framework,
