@@ -364,6 +364,23 @@ def test_frames_of_calls_themselves_are_no_python_lines(
 
 
 @pytest.mark.parametrize(
+    ("category", "raw_category", "name", "does"),
+    [
+        ("annotation", "user_annotation", "ProfilerStep#3", True),
+        ("annotation", "step_num", "train 3", True),
+        ("annotation", None, "train 3", False),
+        ("cpu_op", None, "ProfilerStep#3", False),
+        ("annotation", None, "ProfilerStep#3 of 4", False),
+    ],
+)
+def test_steps_are_marked_by_the_profilers_own_annotations(
+    macros: duckdb.DuckDBPyConnection, category: str, raw_category: str | None, name: str, does: bool
+) -> None:
+    values = {"category": category, "raw": raw_category, "name": name}
+    assert macros.execute("SELECT marks_step($category, $raw, $name)", values).fetchall() == [(does,)]
+
+
+@pytest.mark.parametrize(
     ("name", "base"),
     [
         ("aten::add.Tensor", "aten::add"),

@@ -68,6 +68,11 @@ def test_the_first_of_four_steps_warms_up(tmp_path: Path) -> None:
     assert ledger(tmp_path, events) == {"host.op": 2_000, "host.python": 28_000}
 
 
+def test_operators_of_other_threads_count_where_the_steps_do_nothing_else(tmp_path: Path) -> None:
+    events = [*steps(100, 200), event("aten::mm", 50, 80), event("dot", 70, 120, thread=3)]
+    assert ledger(tmp_path, events) == {"host.op": 70_000, "host.python": 130_000}
+
+
 def test_without_steps_the_window_is_that_of_the_busiest_threads_operators(tmp_path: Path) -> None:
     events = [event("aten::mm", 10, 60), event("aten::mm", 80, 90), event("aten::mm", 0, 15, thread=2)]
     assert ledger(tmp_path, events) == {"host.op": 60_000, "host.python": 20_000}

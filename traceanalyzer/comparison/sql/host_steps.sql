@@ -7,5 +7,5 @@ WITH threads AS (
 SELECT threads.trace, threads.rank, slices.dur_ns
 FROM host_slices AS slices
 JOIN threads USING (trace_id, thread_id)
-WHERE slices.category = 'annotation' AND regexp_matches(slices.name, '^ProfilerStep#\d+$')
+WHERE marks_step(slices.category, slices.raw_category, slices.name)
 ORDER BY threads.trace_id, slices.start_ns

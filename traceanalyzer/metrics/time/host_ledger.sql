@@ -1,11 +1,12 @@
 -- One row per bucket of a trace without GPU work: what the thread that runs its steps does in them.
 --
--- The thread is the one with most marked steps (ProfilerStep#N), else the one with most time in operators. The window is
+-- The thread is the one with most marked steps (ProfilerStep#N, or XLA's step_num), else the one with most time in operators. The window is
 -- its steps, without the first of four or more, which warms up; without marked steps it is the time from the first to
 -- the last operator of the thread. Each nanosecond of the window has one bucket, the first of these that holds:
 -- host.dataloader, inside the iterator of a DataLoader; host.compile, inside torch.compile's own work; host.comm_cpu, in
 -- a call that exchanges data with other ranks, or in no operator while another thread of the process exchanges;
--- host.op, inside an operator; host.python, in none of these: the program's own code, and what was not recorded.
+-- host.op, inside an operator, or in none while another thread is in one (XLA's thread pool); host.python, in none of
+-- these: the program's own code, and what was not recorded.
 --
 -- columns:
 --   trace       VARCHAR  name of the trace
@@ -32,7 +33,7 @@ marked AS (
         count(*) OVER (PARTITION BY trace_id, thread_id) AS step_count
     FROM host_slices
     SEMI JOIN host_traces USING (trace_id)
-    WHERE category = 'annotation' AND regexp_matches(name, '^ProfilerStep#\d+$')
+    WHERE marks_step(category, raw_category, name)
 ),
 busy AS (
     SELECT
@@ -76,7 +77,8 @@ held AS (
         slices.start_ns,
         slices.start_ns + slices.dur_ns AS end_ns,
         CASE
-            WHEN slices.thread_id <> step_threads.thread_id THEN 'exchange'
+            WHEN slices.thread_id <> step_threads.thread_id AND exchanges_on_host(slices.name) THEN 'exchange'
+            WHEN slices.thread_id <> step_threads.thread_id THEN 'elsewhere'
             WHEN slices.category = 'annotation' AND starts_with(slices.name, 'enumerate(DataLoader)') THEN 'loader'
             WHEN ends_with(slices.name, '(dynamo_timed)') THEN 'compile'
             WHEN starts_with(slices.name, 'c10d::') OR exchanges_on_host(slices.name) THEN 'comm'
@@ -86,7 +88,11 @@ held AS (
     JOIN step_threads USING (trace_id)
     WHERE slices.dur_ns > 0
       AND slices.category IN ('cpu_op', 'annotation', 'other')
-      AND (slices.thread_id = step_threads.thread_id OR exchanges_on_host(slices.name))
+      AND (
+          slices.thread_id = step_threads.thread_id
+          OR exchanges_on_host(slices.name)
+          OR (slices.category = 'cpu_op' AND slices.op_id IS NULL)
+      )
 ),
 intervals AS (
     SELECT trace_id, start_ns, end_ns, what FROM held WHERE what IS NOT NULL
@@ -106,7 +112,8 @@ instants AS (
         sum(opened) FILTER (WHERE what = 'compile') AS compile_opened,
         sum(opened) FILTER (WHERE what = 'comm') AS comm_opened,
         sum(opened) FILTER (WHERE what = 'op') AS op_opened,
-        sum(opened) FILTER (WHERE what = 'exchange') AS exchange_opened
+        sum(opened) FILTER (WHERE what = 'exchange') AS exchange_opened,
+        sum(opened) FILTER (WHERE what = 'elsewhere') AS elsewhere_opened
     FROM bounds
     GROUP BY trace_id, at_ns
 ),
@@ -121,6 +128,7 @@ stretches AS (
             WHEN sum(comm_opened) OVER later > 0 THEN 'host.comm_cpu'
             WHEN sum(op_opened) OVER later > 0 THEN 'host.op'
             WHEN sum(exchange_opened) OVER later > 0 THEN 'host.comm_cpu'
+            WHEN sum(elsewhere_opened) OVER later > 0 THEN 'host.op'
             ELSE 'host.python'
         END AS bucket
     FROM instants

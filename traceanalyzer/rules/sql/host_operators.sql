@@ -1,5 +1,5 @@
 -- One row per trace without GPU work and operator that its steps call: its calls there, and its time without the operators
--- inside it, of the thread that runs the steps; the ten largest of each trace.
+-- inside it, on every thread; the ten largest of each trace.
 WITH ledgers AS (
     SELECT DISTINCT trace, trace_id, thread_id, step_count
     FROM host_ledger
@@ -13,7 +13,7 @@ marked AS (
         count(*) OVER (PARTITION BY slices.trace_id) AS marked_count
     FROM host_slices AS slices
     SEMI JOIN ledgers USING (trace_id, thread_id)
-    WHERE slices.category = 'annotation' AND regexp_matches(slices.name, '^ProfilerStep#\d+$')
+    WHERE marks_step(slices.category, slices.raw_category, slices.name)
 ),
 spans AS (
     SELECT trace_id, min(start_ns) AS start_ns, max(end_ns) AS end_ns
@@ -30,7 +30,7 @@ ops AS (
         coalesce(slices.name, '(no name)') AS name,
         slices.dur_ns
     FROM host_slices AS slices
-    JOIN ledgers USING (trace_id, thread_id)
+    JOIN ledgers USING (trace_id)
     LEFT JOIN spans USING (trace_id)
     WHERE slices.category = 'cpu_op'
       AND slices.start_ns >= coalesce(spans.start_ns, slices.start_ns)
