@@ -355,5 +355,5 @@ def open_run(
             recorded_first,
             kept.pop_all(),
             executor,
-            tuple(set_aside),
+            (*found.sources.set_aside, *set_aside),
         )

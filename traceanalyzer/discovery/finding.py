@@ -13,6 +13,7 @@ from pkgutil import resolve_name
 from traceanalyzer.discovery.heads import HEAD_BYTES, read_head
 from traceanalyzer.discovery.naming import natural_key
 from traceanalyzer.discovery.other_formats import hint_for_folder, is_ncu_report, other_format, unknown
+from traceanalyzer.discovery.profiler_sessions import newest_session, without_copies
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import Ingester
 from traceanalyzer.ingest.ncu import WAYS
@@ -51,10 +52,13 @@ class Discovery:
 
     sources: tuple[tuple[Path, Ingester], ...]  # in natural order of their names
     unreadable: tuple[TraceAnalyzerError, ...] = ()
+    set_aside: tuple[TraceAnalyzerError, ...] = ()  # recordings beside the one that is read
 
 
 def discover(path: Path) -> Discovery:
     """Return the trace files of a run, a file or a folder, which is searched one level deep.
+
+    Of a folder of TensorBoard's logs, the newest recording is the run.
 
     Hidden files and files of unknown formats are skipped; files that are named like a trace but cannot be read as one
     are listed. Raises TraceAnalyzerError where no file can be read.
@@ -68,7 +72,9 @@ def discover(path: Path) -> Discovery:
         if ingester is None:
             raise TraceAnalyzerError(*unknown(path))
         return Discovery(((path, ingester),))
-    folders, files, others = _entries(path)
+    session, set_aside = newest_session(path)
+    folders, files, others = _entries(session)
+    files = without_copies(files)
     # A remote disk answers many requests at once as fast as one.
     with ThreadPoolExecutor(_READERS) as pool:
         looks = list(pool.map(look, files))
@@ -79,6 +85,7 @@ def discover(path: Path) -> Discovery:
     return Discovery(
         tuple(sorted(sources, key=lambda item: natural_key(item[0].relative_to(path).as_posix()))),
         (*(error for _, error in looks if error is not None), *(_no_file(other) for other in others)),
+        set_aside,
     )
 
 

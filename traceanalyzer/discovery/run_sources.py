@@ -32,6 +32,7 @@ class RunSources:
     root: Path | Location
     sources: tuple[tuple[Path | RemoteObject, Ingester], ...]
     unreadable: tuple[TraceAnalyzerError, ...]  # files that are named like traces and cannot be read as one
+    set_aside: tuple[TraceAnalyzerError, ...] = ()  # recordings that lie beside the one that is read
 
     def name(self, source: Path | RemoteObject) -> str:
         """Return what a trace file is called in the run: its path below the run's folder."""
@@ -54,12 +55,14 @@ def find_run(inputs: Sequence[Path]) -> RunSources:
     paths = [path for given in inputs for path in _expanded(given)]
     sources: dict[str, tuple[Path, Ingester]] = {}
     unreadable: dict[str, TraceAnalyzerError] = {}
+    set_aside: dict[str, TraceAnalyzerError] = {}
     for path in paths:
         found = discover(path)
         for source, ingester in found.sources:
             sources.setdefault(str(source.resolve()), (source, ingester))
         unreadable |= {str(error): error for error in found.unreadable}
-    return RunSources(_root_of(paths), tuple(sources.values()), tuple(unreadable.values()))
+        set_aside |= {str(error): error for error in found.set_aside}
+    return RunSources(_root_of(paths), tuple(sources.values()), tuple(unreadable.values()), tuple(set_aside.values()))
 
 
 def with_ncu_tables(found: RunSources, files: Sequence[Path]) -> RunSources:
