@@ -191,6 +191,7 @@ SELECT
     NULL::VARCHAR AS comm_dtype,
     NULL::BIGINT AS in_elements,
     NULL::BIGINT AS out_elements,
-    NULL::BIGINT AS comm_seq
+    NULL::BIGINT AS comm_seq,
+    NULL::VARCHAR AS hlo_op
 FROM with_memory_kinds
 LEFT JOIN strings ON id = name_id;
