@@ -21,6 +21,7 @@ from traceanalyzer.discovery.other_formats import (
     other_format,
     unknown,
 )
+from traceanalyzer.discovery.profiler_sessions import newest_session, without_copies
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import Ingester
 from traceanalyzer.ingest.ncu import WAYS
@@ -66,6 +67,8 @@ class Discovery:
 def discover(path: Path) -> Discovery:
     """Return the trace files of a run, a file or a folder, which is searched one level deep.
 
+    Of a folder of TensorBoard's logs, the newest recording is the run.
+
     Hidden files and files of unknown formats are skipped; files that are named like a trace but cannot be read as one
     are listed. Raises TraceAnalyzerError where no file can be read.
     """
@@ -78,7 +81,9 @@ def discover(path: Path) -> Discovery:
         if ingester is None:
             raise TraceAnalyzerError(*unknown(path))
         return Discovery(((path, ingester),))
-    folders, files, others, hidden = _entries(path)
+    session, older = newest_session(path)
+    folders, files, others, hidden = _entries(session)
+    files = without_copies(files)
     # A remote disk answers many requests at once as fast as one.
     with ThreadPoolExecutor(_READERS) as pool:
         looks = list(pool.map(look, files))
@@ -95,7 +100,11 @@ def discover(path: Path) -> Discovery:
     return Discovery(
         tuple(sorted(sources, key=lambda item: natural_key(item[0].relative_to(path).as_posix()))),
         (*errors, *(_no_file(other) for other in others)),
-        (*(note for file, note in aside.items() if file in readable or _is_left_of_a_trace(file.name)), *snapshots),
+        (
+            *older,
+            *(note for file, note in aside.items() if file in readable or _is_left_of_a_trace(file.name)),
+            *snapshots,
+        ),
     )
 
 

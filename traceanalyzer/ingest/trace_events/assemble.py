@@ -43,6 +43,9 @@ from traceanalyzer.ingest.trace_events.reader import Parts
 _BATCH_ROWS = 2**16
 # Times of zero are real where a trace begins near zero; where all others are a day away they are lost times.
 _FAR_FROM_ZERO_NS = 86_400 * 10**9
+# XLA's profiler leaves out what goes beyond, and does not say so.
+_XLA_EVENT_LIMIT = 1_000_000
+_XLA_RECORDERS = ("jax", "tensorflow", "torch_xla")
 _PLAIN_TABLES = ("syncs", "memory_events", "instants", "counters", "flows", "async_slices")
 # The kinds of events, as `kinds.sql` lists them, of which each query reads some; without them it has no rows.
 _KINDS_OF = {
@@ -121,6 +124,8 @@ class Assembler:
         self._sink.append("devices", pa.Table.from_pylist(devices, self._sink.schema("devices")))
         program = self._program(devices, has_pytorch_events=by_pytorch)
         recorded = self._recorded() | {"shapes": has_shapes}
+        if program.recorder in _XLA_RECORDERS and self._timed_count() >= _XLA_EVENT_LIMIT:
+            self._losses.add("event-limit", None)
         trace = describe_trace(path, self._parts, devices, span, self._base_ns, recorded, program)
         self._sink.append("traces", pa.Table.from_pylist([trace], self._sink.schema("traces")))
         self._sink.append("defects", pa.Table.from_pylist(self._losses.rows(), self._sink.schema("defects")))
@@ -299,6 +304,19 @@ class Assembler:
             processes,
             may_be_pytorch=recorder is None,
         )
+
+    def _timed_count(self) -> int:
+        """Return how many events have a time."""
+        parts = [(part, self._files(part)) for part in ("host", "gpu_events", "other")]
+        counts = [
+            self._database.execute(
+                "SELECT count(*) FROM read_parquet($files)" + (" WHERE phase <> 'M'" if part == "other" else ""),
+                {"files": files},
+            ).fetchall()[0][0]
+            for part, files in parts
+            if files
+        ]
+        return int(sum(counts))
 
     def _recorded(self) -> dict[str, bool]:
         if not self._kinds - {"gpu"}:

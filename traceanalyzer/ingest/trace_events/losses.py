@@ -65,6 +65,11 @@ KINDS = {
     "bad-number": Kind(
         "loss", "a value is out of any range, or of another type than profilers write there, and is read as unknown"
     ),
+    "event-limit": Kind(
+        "loss",
+        "XLA's profiler writes at most 1,000,000 events as JSON, and the file holds as many: others are missing; read "
+        "the .xplane.pb beside it, which holds all",
+    ),
     "second-event-list": Kind("loss", "the file holds another `traceEvents` list; only the first was read"),
     "mended-text": Kind(
         "repair",

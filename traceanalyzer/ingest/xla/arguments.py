@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from traceanalyzer.ingest.xla.events import Events
 from traceanalyzer.ingest.xla.space import Plane, Space
-from traceanalyzer.ingest.xla.stats import BYTES, DOUBLE, INT, REF, UINT, Stats, Value, one_value
+from traceanalyzer.ingest.xla.stats import BYTES, INT, UINT, Stats, Value, distinct_values, one_value
 from traceanalyzer.ingest.xla.wire import Int
 
 _SCHEMA = pa.schema([("event_id", pa.int64()), ("args", pa.string())])
@@ -25,7 +25,6 @@ class ArgumentWriter:
         self._space = space
         self._plane = plane
         self._of_names: dict[int, list[tuple[str, str]]] = {}
-        self._texts: dict[tuple[int, int, int], str] = {}
 
     def rows(self, events: Events) -> pa.Table:
         """Return the rows of the canonical table of events that carry anything."""
@@ -130,27 +129,25 @@ class ArgumentWriter:
 
     def _text_pieces(self, stats: Stats) -> tuple[pa.Array, Int]:
         """Return the texts of other values, each once: references and doubles repeat, and texts are few."""
-        # A reference is of a small number, a text or double is known by its place or its bits.
-        with np.errstate(over="ignore"):
-            mixed = (stats.value * 8 + stats.kind % 8) * np.int64(1_000_003) + stats.key
-        _, first, place = np.unique(mixed, return_index=True, return_inverse=True)
-        columns = (stats.key[first].tolist(), stats.kind[first].tolist(), stats.value[first].tolist(), first.tolist())
-        texts = []
-        for key, kind, value, row in zip(*columns, strict=True):
-            known = self._texts.get((key, kind, value)) if kind in (REF, DOUBLE) else None
-            if known is None:
-                known = _piece(self._plane.stat_names[key], one_value(self._space, self._plane, stats, row))
-                if kind in (REF, DOUBLE):
-                    self._texts[key, kind, value] = known
-            texts.append(known)
+        places, values = distinct_values(self._space, self._plane, stats)
+        pairs = places * len(self._plane.stat_names) + stats.key
+        different, place = np.unique(pairs, return_inverse=True)
+        names = [json.dumps(name, ensure_ascii=False) for name in self._plane.stat_names]
+        dumped = [_json_of(value) for value in values]
+        texts = [f",{names[pair % len(names)]}:{dumped[pair // len(names)]}" for pair in different.tolist()]
         return pa.array(texts, pa.large_string()), place.reshape(-1)
 
 
 def _piece(key: str, value: Value) -> str:
-    """Return a key with its value behind a comma; what JSON has no number for is null."""
+    """Return a key with its value behind a comma."""
+    return f",{json.dumps(key, ensure_ascii=False)}:{_json_of(value)}"
+
+
+def _json_of(value: Value) -> str:
+    """Return a value as JSON; what it has no number for is null."""
     if isinstance(value, float):
         value = value if math.isfinite(value) else None
-    return f",{json.dumps(key, ensure_ascii=False)}:{json.dumps(value, ensure_ascii=False)}"
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _first_of_each(stats: Stats, plane: Plane) -> Stats:

@@ -35,11 +35,6 @@ class Events:
     def __len__(self) -> int:
         return len(self.event_id)
 
-    @property
-    def is_epoch(self) -> bool:
-        """Whether the line counts from 1970."""
-        return self.line.timestamp_ns > EPOCH_NS
-
 
 def start_ns(line: LineHead, offset_ps: Int, base_ns: int) -> Int:
     """Return starts in ns since 1970, or since the start of the profile where that is not known."""
@@ -54,6 +49,10 @@ def dur_ns(offset_ps: Int, dur_ps: Int) -> Int:
 
 def read_events(space: Space, plane: Plane, line: LineHead, base_ns: int) -> Iterator[Events]:
     """Yield the events of a line that have a time; the others are counted as defects."""
+    if len(line.starts) and line.timestamp_ns > EPOCH_NS:
+        space.epoch_lines += 1
+    elif len(line.starts):
+        space.relative_lines += 1
     for first in range(0, len(line.starts), BATCH_EVENTS):
         starts, ends = line.starts[first : first + BATCH_EVENTS], line.ends[first : first + BATCH_EVENTS]
         yield _batch(space, plane, line, starts, ends, base_ns)

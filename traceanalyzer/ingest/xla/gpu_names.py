@@ -57,11 +57,13 @@ def kind_of(name: str, line: str, seen: Presence) -> str:
     return SET if name.startswith("__amd_rocclr_fill") else KERNEL
 
 
+@lru_cache(2**14)
 def is_comm(name: str) -> bool:
     """Return whether a kernel is of a collective, by its name."""
     return _COMM.search(name) is not None
 
 
+@lru_cache(2**14)
 def copy_kind(name: str, launch: str | None) -> str | None:
     """Return the direction of a copy, by its name, else by that of its launch; None: unknown."""
     long = _LONG_COPY_KIND.match(name)

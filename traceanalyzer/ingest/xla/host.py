@@ -77,6 +77,7 @@ class HostWriter:
         self._threads: list[dict[str, object]] = []
         self._nester = Nester()
         self.facts = HostFacts()
+        self.line_names: set[str] = set()
 
     def write(self, plane: Plane, pid: str) -> None:
         """Write every line of a plane."""
@@ -93,6 +94,7 @@ class HostWriter:
                     "thread_name": line.name,
                 }
             )
+            self.line_names.add(line.name)
             self._write_line(plane, line, thread_id, arguments)
             self._report(end)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection
 from pathlib import Path
 
 import duckdb
@@ -16,7 +17,6 @@ from traceanalyzer.ingest.frameworks import recognise_framework
 from traceanalyzer.ingest.sink import TraceSink
 from traceanalyzer.ingest.xla.defects import Defects
 from traceanalyzer.ingest.xla.device import DeviceWriter, Launches
-from traceanalyzer.ingest.xla.events import EPOCH_NS
 from traceanalyzer.ingest.xla.host import HostWriter
 from traceanalyzer.ingest.xla.space import Plane, Space, read_space
 from traceanalyzer.ingest.xla.stats import Value
@@ -56,7 +56,6 @@ class XlaTrace:
         base_ns = _start_of(task)
         if base_ns is None:
             self._defects.add("unknown-clock")
-        self._check_clocks(planes)
         about = next((plane.stats for plane in planes if plane.name == _PROGRAMS and plane.stats), {})
         pid = str(about.get("process_id", "/host:CPU"))
         host = HostWriter(space, self._sink, base_ns or 0, self._tell)
@@ -68,6 +67,7 @@ class XlaTrace:
         for plane in planes:
             if plane.name.startswith("/device:"):
                 device.write(plane)
+        self._defects.add("mixed-clock-base", min(space.epoch_lines, space.relative_lines))
         self._note_messages()
         self._finish(planes, host, device, base_ns, about)
 
@@ -80,7 +80,7 @@ class XlaTrace:
         sink.append("metadata", pa.Table.from_pylist(_metadata(planes, self._space), sink.schema("metadata")))
         sink.finish("host_slices")
         sink.finish("gpu_ops")
-        recorder = _recorder(planes, self._space, about)
+        recorder = _recorder(planes, host.line_names, about)
         times = [time for time in (host.facts.first_ns, device.facts.first_ns) if time is not None]
         ends = [time for time in (host.facts.last_ns, device.facts.last_ns) if time is not None]
         hostnames = self._space.hostnames
@@ -126,18 +126,6 @@ class XlaTrace:
         repeated = {name for name in names if names.count(name) > 1}
         self._defects.add("duplicate-plane", len(repeated), ", ".join(sorted(repeated)))
 
-    def _check_clocks(self, planes: list[Plane]) -> None:
-        """Count lines since 1970 where others are not."""
-        late = early = 0
-        for plane in planes:
-            for start, end in zip(plane.line_starts.tolist(), plane.line_ends.tolist(), strict=True):
-                if self._space.timestamp_of(start, end) > EPOCH_NS:
-                    late += 1
-                else:
-                    early += 1
-        if late and early:
-            self._defects.add("mixed-clock-base", min(late, early))
-
     def _note_messages(self) -> None:
         for text in self._space.warnings:
             dropped = [int(number) for number in _DROPPED.findall(text) if len(number) < 19]
@@ -155,14 +143,11 @@ def _start_of(task: dict[str, Value]) -> int | None:
     return start if isinstance(start, int) and 0 < start < 4 * 10**18 else None
 
 
-def _recorder(planes: list[Plane], space: Space, about: dict[str, Value]) -> str | None:
-    names: set[str] = set()
+def _recorder(planes: list[Plane], line_names: Collection[str], about: dict[str, Value]) -> str | None:
+    names = set(line_names)
     for plane in planes:
         if plane.name.startswith("/host:") and plane.name not in (_PROGRAMS, _SCOPES):
             names.update(plane.event_names)
-            names.update(
-                space.line(s, e).name for s, e in zip(plane.line_starts.tolist(), plane.line_ends.tolist(), strict=True)
-            )
     if "jax_version" in about and not any(_RECORDERS[0][1].match(name) for name in names):
         return "jax"
     return next((found for found, pattern in _RECORDERS if any(pattern.match(name) for name in names)), None)

@@ -109,10 +109,9 @@ class Space:
     hostnames: list[str] = field(default_factory=list)
     is_cut: bool = False
     event_count: int = 0
-
-    def timestamp_of(self, start: int, end: int) -> int:
-        """Return the time from which a line counts."""
-        return self.line(start, end).timestamp_ns
+    most_text_bytes: int = MOST_NAME_BYTES
+    epoch_lines: int = 0  # lines with events that count from 1970
+    relative_lines: int = 0
 
     def text(self, start: int, end: int) -> str:
         """Return text of the file, cut where it is longer than any that profilers write; bad bytes are replaced."""

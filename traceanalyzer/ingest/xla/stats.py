@@ -5,9 +5,10 @@ from __future__ import annotations
 import gzip
 import zlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
 from traceanalyzer.ingest.xla.wire import BLOCK, FIXED64, VARINT, Decoder, Int
 
@@ -19,7 +20,7 @@ Value: TypeAlias = "float | int | str | None"
 # The field of a stat that holds its value: its kind.
 DOUBLE, UINT, INT, TEXT, BYTES, REF, PACKED_TEXT = range(2, 9)
 _WIRES = {DOUBLE: FIXED64, UINT: VARINT, INT: VARINT, TEXT: BLOCK, BYTES: BLOCK, REF: VARINT, PACKED_TEXT: BLOCK}
-_WIRE_OF_KIND = np.array([-1, -1, *(_WIRES[kind] for kind in range(2, 9))], np.int64)
+_IS_VALUE_TAG = np.isin(np.arange(PACKED_TEXT + 2 << 3), [kind << 3 | wire for kind, wire in _WIRES.items()])
 _MOST_PACKED_BYTES = 2**20
 
 
@@ -51,13 +52,10 @@ def decode_stats(decoder: Decoder, owner: Int, starts: Int, ends: Int) -> Stats:
     columns = decoder.columns(starts, ends)
     count = len(starts)
     key = columns.last(1, count)
-    number = np.minimum(columns.number, PACKED_TEXT + 1)
-    is_value = (number >= DOUBLE) & (number <= PACKED_TEXT)
-    rows = np.flatnonzero(is_value)
-    rows = rows[columns.wire[rows] == _WIRE_OF_KIND[number[rows]]]
+    rows = np.flatnonzero(_IS_VALUE_TAG[np.minimum(columns.tag, len(_IS_VALUE_TAG) - 1)])
     kind, value, length = (np.zeros(count, np.int64) for _ in range(3))
     at = columns.owner[rows]
-    kind[at], value[at], length[at] = number[rows], columns.value[rows], columns.length[rows]
+    kind[at], value[at], length[at] = columns.tag[rows] >> 3, columns.value[rows], columns.length[rows]
     if (kind == 0).any():
         known = np.flatnonzero(kind)
         return Stats(owner, key, kind, value, length).taken(known)
@@ -143,11 +141,11 @@ class Picker:
     def values(self, name: str) -> dict[int, Value]:
         """Return the values of a name by event."""
         rows = self.rows(name)
-        owners = self._stats.owner[rows].tolist()
-        return {
-            owner: one_value(self._space, self._plane, self._stats, row)
-            for owner, row in zip(owners, rows.tolist(), strict=True)
-        }
+        if not len(rows):
+            return {}
+        stats = self._stats.taken(rows)
+        places, values = distinct_values(self._space, self._plane, stats)
+        return {owner: values[place] for owner, place in zip(stats.owner.tolist(), places.tolist(), strict=True)}
 
     def codes(self, name: str) -> tuple[Int, list[str | None]]:
         """Return for each event a place in a list of texts; the last one of the list is for events that have none."""
@@ -155,15 +153,54 @@ class Picker:
         texts: list[str | None] = []
         codes = np.full(self._count, -1, np.int64)
         if len(rows):
-            stats = self._stats
-            # A text is known by where it starts: profilers write equal ones once, and refer to them.
-            pairs = np.stack([stats.kind[rows], stats.value[rows]], axis=1)
-            _, first, place = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
-            values = [one_value(self._space, self._plane, stats, row) for row in rows[first].tolist()]
+            place, values = distinct_values(self._space, self._plane, self._stats.taken(rows))
             texts = [None if value is None else str(value) for value in values]
-            codes[stats.owner[rows]] = place.reshape(-1)
+            codes[self._stats.owner[rows]] = place
         codes[codes < 0] = len(texts)
         return codes, [*texts, None]
+
+
+def distinct_values(space: Space, plane: Plane, stats: Stats) -> tuple[Int, list[Value]]:
+    """Return for each value its place in a list that holds each value once, or nearly so."""
+    places = np.empty(len(stats), np.int64)
+    values: list[Value] = []
+    is_text = stats.kind == TEXT
+    rows = np.flatnonzero(is_text)
+    if len(rows):
+        coded = _gathered(space, stats.value[rows], stats.length[rows]).dictionary_encode()
+        places[rows] = coded.indices.to_numpy()
+        values += [_decoded(space, text) for text in coded.dictionary.to_pylist()]
+    rows = np.flatnonzero(~is_text)
+    if len(rows):
+        # A number and a reference are known by their bits, a packed text by its place.
+        with np.errstate(over="ignore"):
+            mixed = stats.value[rows] * 16 + stats.kind[rows]
+        _, first, place = np.unique(mixed, return_index=True, return_inverse=True)
+        if ((stats.value[rows] >> 58) != (stats.value[rows] >> 63)).any():
+            pairs = np.stack([stats.value[rows], stats.kind[rows]], axis=1)
+            _, first, place = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
+        places[rows] = place.reshape(-1) + len(values)
+        values += [one_value(space, plane, stats, row) for row in rows[first].tolist()]
+    return places, values
+
+
+def _gathered(space: Space, starts: Int, lengths: Int) -> pa.Array[Any]:
+    """Return stretches of the file as one array; longer ones than profilers write are cut."""
+    lengths = np.minimum(lengths, space.most_text_bytes)
+    bounds = np.concatenate([[0], np.cumsum(lengths)])
+    where = np.repeat(starts - bounds[:-1], lengths) + np.arange(bounds[-1])
+    content = space.data[where]
+    return pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(), len(starts), [None, pa.py_buffer(bounds), pa.py_buffer(content)]
+    )
+
+
+def _decoded(space: Space, content: bytes) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        space.defects.add("invalid-utf8", example=content.decode(errors="replace"))
+        return content.decode(errors="replace")
 
 
 def _whole(value: Value) -> int | None:

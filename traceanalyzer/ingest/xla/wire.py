@@ -182,16 +182,14 @@ class Columns:
     """The fields of many messages, message by message and in order: of a block, `value` is where it starts."""
 
     owner: Int  # place of the message
-    number: Int
-    wire: Int
+    tag: Int  # number and wire type
     value: Int  # 64 bits as two's complement
     length: Int  # of a block
     damaged: Bool  # by message: it holds bytes that are no field; the fields before are kept
 
-    def of(self, number: int, *wires: int) -> npt.NDArray[np.intp]:
-        """Return the places of a field, of its wire types."""
-        found = self.number == number
-        return np.flatnonzero(found & np.isin(self.wire, wires))
+    def of(self, number: int, wire: int) -> npt.NDArray[np.intp]:
+        """Return the places of a field of a wire type."""
+        return np.flatnonzero(self.tag == (number << 3 | wire))
 
     def last(self, number: int, count: int) -> Int:
         """Return the value of a number in each message, the last one where there are several; 0 where there is none."""
@@ -203,8 +201,7 @@ class Columns:
 
 class _Found(NamedTuple):
     owner: Int
-    number: Int
-    wire: Int
+    tag: Int
     value: Int
     length: Int
 
@@ -245,14 +242,15 @@ class Decoder:
         return _in_order(steps, counts, rest, damaged)
 
     def _one_by_one(self, owner: Int, at: Int, until: Int, damaged: Bool) -> _Found:
-        rows: list[tuple[int, int, int, int, int]] = []
+        rows: list[tuple[int, int, int, int]] = []
         for message, start, end in zip(owner.tolist(), at.tolist(), until.tolist(), strict=True):
             try:
                 for one in fields(self._view, start, end):
-                    rows.append((message, min(one.number, 2**31), one.wire, signed(one.value), one.length))
+                    tag = min(one.number, 2**31) << 3 | one.wire
+                    rows.append((message, tag, signed(one.value), one.length))
             except DamageError:
                 damaged[message] = True
-        table = np.array(rows, np.int64).reshape(-1, 5)
+        table = np.array(rows, np.int64).reshape(-1, 4)
         return _Found(*(np.ascontiguousarray(column) for column in table.T))
 
     def _word(self, at: Int) -> _Words:
@@ -308,7 +306,7 @@ class Decoder:
                 after[is_other] = place[is_other] + fixed
                 is_bad[is_other] |= fixed == 0
         is_bad |= (after > until) | (length < 0) | (after < at) | (number == 0)
-        return _Found(owner, np.minimum(number, 2**31), wire, value, length), after, is_bad
+        return _Found(owner, tag, value, length), after, is_bad
 
     def _varints(self, at: Int) -> tuple[Int, Int, Bool]:
         """Return numbers of any length, how many bytes they take, and which are none."""
@@ -349,16 +347,16 @@ def _in_order(steps: list[_Found], counts: Int, rest: _Found, damaged: Bool) -> 
     own_counts = counts + np.bincount(rest.owner, minlength=len(counts)) if len(rest.owner) else counts
     first = np.cumsum(own_counts) - own_counts
     total = int(own_counts.sum())
-    columns = [np.empty(total, np.int64) for _ in _Found._fields]
+    columns = [np.empty(total, np.int64) for _ in _Found._fields[1:]]
     for step, found in enumerate(steps):
         place = first[found.owner] + step
-        for column, values in zip(columns, found, strict=True):
+        for column, values in zip(columns, found[1:], strict=True):
             column[place] = values
     if len(rest.owner):
         # The rest of a message follows what the steps found of it.
         is_first = np.append(True, rest.owner[1:] != rest.owner[:-1])
         rank = np.arange(len(rest.owner)) - np.maximum.accumulate(np.where(is_first, np.arange(len(rest.owner)), 0))
         place = first[rest.owner] + counts[rest.owner] + rank
-        for column, values in zip(columns, rest, strict=True):
+        for column, values in zip(columns, rest[1:], strict=True):
             column[place] = values
-    return Columns(*columns, damaged)
+    return Columns(np.repeat(np.arange(len(counts)), own_counts), *columns, damaged)

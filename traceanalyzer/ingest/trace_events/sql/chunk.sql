@@ -33,7 +33,7 @@ SELECT
     phase,
     CASE
         WHEN phase <> 'X' THEN NULL
-        WHEN cat IS NULL AND (xla_work(name, args) IS NOT NULL OR rocprof IN ('kernel', 'memcpy', 'memset')) THEN 'gpu'
+        WHEN cat IS NULL AND (xla_work(name, args, pid) IS NOT NULL OR rocprof IN ('kernel', 'memcpy', 'memset')) THEN 'gpu'
         WHEN class = 'gpu' AND is_foreign(args, pid) THEN 'host'
         ELSE coalesce(class, 'host')
     END AS class,
@@ -42,11 +42,11 @@ SELECT
         WHEN category = 'cpu_op' AND regexp_matches(name, '^(ProfilerStep#|Optimizer\.|enumerate\(Data(Loader|Pipe)\)#)')
         THEN 'annotation'
         WHEN cat IS NULL AND phase = 'X'
-        THEN coalesce(xla_work(name, args), rocprof, if(is_xla_call(args), 'driver', 'other'))
+        THEN coalesce(xla_work(name, args, pid), rocprof, xla_host_category(name, args), 'other')
         ELSE coalesce(category, 'other')
     END AS category,
-    cat AS raw_category,
-    name,
+    if(is_xla_step(phase, cat, args), 'step_num', cat) AS raw_category,
+    if(is_xla_step(phase, cat, args), concat_ws(' ', name, args ->> '$.step_num'), name) AS name,
     -- Ranges of rocTX belong to the threads that call HIP; rocprof shows them as another process.
     CASE WHEN rocprof = 'annotation' AND pid = '0' THEN '2' ELSE pid END AS pid,
     tid,

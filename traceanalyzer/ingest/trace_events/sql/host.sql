@@ -33,7 +33,7 @@ typed AS (
         CASE
             WHEN known.correlation IS NOT NULL THEN known.correlation
             WHEN category = 'driver' THEN known.correlation_id
-            WHEN category = 'runtime' AND raw_category IS NULL THEN known."Index"
+            WHEN category = 'runtime' AND raw_category IS NULL THEN coalesce(known.correlation_id, known."Index")
             WHEN category IN ('runtime', 'driver') THEN known.corr_id
         END AS correlation_text,
         TRY_CAST(correlation_text AS BIGINT) AS recorded_correlation,

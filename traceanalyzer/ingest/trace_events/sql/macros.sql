@@ -59,17 +59,31 @@ CREATE OR REPLACE MACRO is_foreign(args, pid) AS
         ELSE NOT regexp_matches(args, '"(stream|device|correlation|corr_id)"')
     END;
 -- The kind of device work that an event without a category is: XLA's profiler (JAX, TensorFlow) describes the work of a
--- device in one argument, and calls copies and memsets by these names.
-CREATE OR REPLACE MACRO xla_work(name, args) AS
+-- device in one argument, and calls copies and memsets by these names. In 2020 the host's launches had the same
+-- arguments; the host is process 701, and what follows it.
+CREATE OR REPLACE MACRO xla_work(name, args, pid) AS
     CASE
+        WHEN TRY_CAST(pid AS BIGINT) >= 701 THEN NULL
         WHEN args IS NULL OR NOT contains(args, '_details"') THEN NULL
         WHEN contains(args, '"kernel_details"') THEN 'kernel'
         WHEN contains(args, '"memcpy_details"') AND regexp_matches(name, '^Memcpy([HDP]2[HDP]|Other)$') THEN 'memcpy'
         WHEN contains(args, '"Memset_details"') AND name = 'Memset' THEN 'memset'
     END;
--- The same profiler gives calls of the driver the number of the work that they launch, and no category.
-CREATE OR REPLACE MACRO is_xla_call(args) AS
-    coalesce(contains(args, '"correlation_id"') AND contains(args, '"context_id"'), FALSE);
+-- A step that the user told the same profiler of: an event with its number, whatever its name.
+CREATE OR REPLACE MACRO is_xla_step(phase, cat, args) AS
+    coalesce(phase = 'X' AND cat IS NULL AND contains(args, '"step_num"'), FALSE);
+-- What else the same profiler records of the host without a category: steps, Python frames, and calls, which have the
+-- number of the work that they launch.
+CREATE OR REPLACE MACRO xla_host_category(name, args) AS
+    CASE
+        WHEN contains(args, '"step_num"') THEN 'annotation'
+        WHEN regexp_matches(name, '^\$([^ ]+:\d+ |builtins |<unknown> )') THEN 'python'
+        WHEN NOT coalesce(contains(args, '"correlation_id"'), FALSE) THEN NULL
+        WHEN regexp_matches(name, '^(hip|cuda)[A-Z]') THEN 'runtime'
+        WHEN contains(args, '"context_id"') OR contains(args, '"device_id"') OR contains(args, '_details"')
+            OR regexp_matches(name, '^cu[A-Z]')
+        THEN 'driver'
+    END;
 -- The kind of an event of rocprof (versions 1 and 2), which writes no categories: work of a device has its number, calls
 -- have the names of HIP and HSA, and what else has times in nanoseconds is a range of rocTX. Copies that HSA reports
 -- name no device; those of HIP are the same ones. Barriers compute and move nothing.
