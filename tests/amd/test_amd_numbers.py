@@ -39,6 +39,10 @@ FILES = {
     "rocprof1_mi300_vllm.json": ["rocprof1_mi300_vllm.json.gz"],
     "raptor_mytrace.rpd": ["raptor_mytrace.rpd.gz"],
     "matmul_result.rpd": ["matmul_result.rpd"],
+    "mi350_small_results.json.gz": ["mi350_small_results.json.gz"],
+    "mi350_full_results.json.gz": ["mi350_full_results.json.gz"],
+    "prefill_fetch_counter_collection.csv + prefill_hip_api_trace.csv + prefill_kernel_trace.csv + "
+    "prefill_stall_counter_collection.csv": ["prefill_kernel_trace.csv"],
     "rocprof1_small.json": ["rocprof1_small.json.gz"],
     "ascend_advisor_trace_view.json": ["ascend_advisor_trace_view.json"],
 }

@@ -24,6 +24,7 @@ from traceanalyzer.discovery.other_formats import (
 from traceanalyzer.discovery.profiler_sessions import newest_session, without_copies
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import Ingester
+from traceanalyzer.ingest.amd import OneTableIngester
 from traceanalyzer.ingest.ncu import WAYS
 from traceanalyzer.ingest.packed import ArchiveIngester, CompressedIngester
 
@@ -77,7 +78,7 @@ def discover(path: Path) -> Discovery:
     if not (path.is_file() or path.is_dir()):
         raise TraceAnalyzerError("is a device or a pipe", path, "pipe it into the command, and give - as the run")
     if path.is_file() or _ingester_of(path) is not None:
-        ingester = _ingester_of(path) or _archive_ingester_of(path)
+        ingester = _ingester_of(path) or _ingester_of_part(path) or _archive_ingester_of(path)
         if ingester is None:
             raise TraceAnalyzerError(*unknown(path))
         return Discovery(((path, ingester),))
@@ -213,6 +214,12 @@ def _ingester_of(path: Path) -> Ingester | None:
 
 def _ingester_of_head(head: bytes, path: Path) -> Ingester | None:
     return next((ingester for ingester in ingesters() if ingester.sniff(head, path)), None)
+
+
+def _ingester_of_part(path: Path) -> Ingester | None:
+    """Return what reads one file of several that belong together. In a folder, another one stands for all of them."""
+    part = OneTableIngester()
+    return part if part.sniff(read_head(path, _FIRST_BYTES), path) else None
 
 
 def _archive_ingester_of(path: Path) -> Ingester | None:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from traceanalyzer.ingest.amd.ranges import ACROSS_THREADS, crossing_rows, mark_rows
 from traceanalyzer.ingest.amd.recording import (
     Lookup,
     NameCodes,
@@ -16,7 +17,6 @@ from traceanalyzer.ingest.amd.recording import (
     call_batch,
     category_of,
     flags,
-    integers,
     ints,
     taken,
 )
@@ -25,7 +25,6 @@ from traceanalyzer.ingest.amd.rocpd_reading import ProcessTables, ids_of
 from traceanalyzer.ingest.nesting import NONE, Int
 from traceanalyzer.ingest.nsys.masks import Column, count, either, known, negated
 
-_ACROSS_THREADS = "roctxProcessRangeA"
 _CALLS = ("runtime", "driver")
 
 
@@ -75,7 +74,7 @@ class HostRows:
             "correlation": ints(self._events.stack_ids(places)),
         }
         rows = call_batch(batch.num_rows, columns)
-        crosses = _equal(names, _ACROSS_THREADS) | _equal(self._events.said("operation", places), _ACROSS_THREADS)
+        crosses = _equal(names, ACROSS_THREADS) | _equal(self._events.said("operation", places), ACROSS_THREADS)
         if crosses.any():
             self._crossing.append(rows.filter(pa.array(crosses)))
             rows = rows.filter(pa.array(~crosses))
@@ -119,39 +118,11 @@ class HostRows:
 
     def others(self) -> Iterator[tuple[str, pa.Table]]:
         """Yield marks and ranges across threads, with the names of their tables."""
-        raw = pa.array(self._kinds.list(), pa.string())
+        kinds, names = pa.array(self._kinds.list(), pa.string()), self.names.column()
         for rows in self._marks:
-            yield (
-                "instants",
-                pa.table(
-                    {
-                        "event_id": rows.column("slice_id"),
-                        "thread": rows.column("thread"),
-                        "category": raw.take(rows.column("kind")),
-                        "name": rows.column("text"),
-                        "scope": pa.array(["t"] * rows.num_rows),
-                        "start_ns": rows.column("start_ns"),
-                    }
-                ),
-            )
-        names = self.names.column()
+            yield "instants", mark_rows(rows, names, kinds)
         for rows in self._crossing:
-            by_code = taken(names, np.maximum(integers(rows.column("name_code")), NONE))
-            yield (
-                "async_slices",
-                pa.table(
-                    {
-                        "event_id": rows.column("slice_id"),
-                        "pid": pa.array([None if self._pid is None else str(self._pid)] * rows.num_rows, pa.string()),
-                        "tid": rows.column("thread").cast(pa.string()),
-                        "category": pa.array(["async"] * rows.num_rows),
-                        "raw_category": raw.take(rows.column("kind")),
-                        "name": pc.call_function("coalesce", [rows.column("text"), by_code]),
-                        "start_ns": rows.column("start_ns"),
-                        "dur_ns": rows.column("dur_ns"),
-                    }
-                ),
-            )
+            yield "async_slices", crossing_rows(rows, names, kinds, self._pid)
 
 
 def _equal(texts: Column, text: str) -> npt.NDArray[np.bool_]:

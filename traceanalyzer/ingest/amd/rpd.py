@@ -1,4 +1,4 @@
-"""RPD: the SQLite database of rocmProfileData, AMD's recorder in vLLM and SGLang; one file for all processes."""
+"""RPD: the database of rocmProfileData, AMD's recorder in vLLM and SGLang; one file for all processes of a job."""
 
 from __future__ import annotations
 
