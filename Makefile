@@ -11,6 +11,9 @@ WORKERS ?= auto
 S ?= 600
 SHARD ?= 1/1
 
+# Tests start the command hundreds of times: without bytecode each time compiles the package again.
+unexport PYTHONDONTWRITEBYTECODE
+
 define STYLE
 $(BIN)/ruff format --check .
 $(BIN)/ruff check .
@@ -75,6 +78,10 @@ format: $(VENV)/.test  ## Rewrite the code in its canonical form
 docs: $(VENV)/.core  ## Rewrite the generated parts of README.md and docs/
 	$(BIN)/python docs/generate.py
 
+.PHONY: site
+site: $(VENV)/.docs  ## Build the documents as a site that can be searched, with pages of rules and metrics: build/site
+	$(BIN)/python docs/build_site.py
+
 .PHONY: ledgers
 ledgers: $(VENV)/.core  ## Rewrite the table of real traces in docs/attribution.md; needs the corpus
 	$(BIN)/python docs/corpus_ledgers.py
@@ -127,7 +134,11 @@ $(VENV)/.test: pyproject.toml | $(VENV)/bin/python
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[test]'
 	@touch $@ $(VENV)/.core
 
+$(VENV)/.docs: pyproject.toml | $(VENV)/bin/python
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[docs]'
+	@touch $@ $(VENV)/.core
+
 $(VENV)/.check: pyproject.toml | $(VENV)/bin/python
 	@echo "setting up $(VENV) (once; again when pyproject.toml changes)"
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[check]'
-	@touch $@ $(VENV)/.core $(VENV)/.test
+	@touch $@ $(VENV)/.core $(VENV)/.docs $(VENV)/.test

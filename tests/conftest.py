@@ -86,7 +86,13 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Say in one line how many tests the corpus would add."""
+    """Say what each suite cost, where a tier was chosen, and in one line how many tests the corpus would add."""
+    if config.getoption("--tier") != "all" or config.getoption("--shard") != "1/1":
+        reports = (report for reports in terminalreporter.stats.values() for report in reports)
+        done = (report for report in reports if isinstance(report, pytest.TestReport) and report.when == "teardown")
+        noted = [(report.nodeid, float(str(dict(report.user_properties).get("cpu_s", 0)))) for report in done]
+        for line in tiers.cost_table(noted):
+            terminalreporter.line(line)
     if count := config.stash.get(NEED_CORPUS, 0):
         terminalreporter.line(
             f"{count} tests of this tier need a corpus of real traces, which is not at {corpus_path()}"
@@ -112,7 +118,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-    """Note what a test cost, for tests/benchmarks/bench_tests.py."""
+    """Note what a test cost: the user's and the system's seconds, in the tests' process and in those it waited for."""
     if call.when == "teardown" and STARTED_S in item.stash:
         item.user_properties.append(("cpu_s", round(_cpu_s() - item.stash[STARTED_S], 3)))
 

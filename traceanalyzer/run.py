@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from traceanalyzer.answers.what_if import ShownAnswer
     from traceanalyzer.attribution.lead_scan.bounds import ScansOf
-    from traceanalyzer.diagnosis import Diagnosis, KernelCounters
+    from traceanalyzer.diagnosis import Diagnosis, KernelCounters, LeftOut
     from traceanalyzer.rules import Explanation
     from traceanalyzer.rules.diagnosis.opening import Opening
     from traceanalyzer.settings.settings import Settings
@@ -77,7 +77,7 @@ class Run:
     recorded_first: str | None = None  # another command's record of the run in the shared store, which came first
     kept: ExitStack | None = None  # what is removed when the run is closed
     executor: Executor | None = None  # as in `open_run`
-    set_aside: tuple[TraceAnalyzerError, ...] = ()  # traces in the run's files that are none of its ranks, and why
+    set_aside: tuple[TraceAnalyzerError, ...] = ()  # files and traces that are none of the run's ranks, and why
     captures: tuple[StoredTrace, ...] = ()  # of these, what shows how the run's graphs were captured
 
     @property
@@ -199,7 +199,16 @@ class Run:
         if diagnosis is None:
             diagnosis = self._diagnose(project, rule_paths, params or {}, opening)
             kept_diagnosis.keep(store, asked, diagnosis)
-        return diagnosis
+        return replace(diagnosis, left_out=self.left_out)
+
+    @cached_property
+    def left_out(self) -> tuple[LeftOut, ...]:
+        """The files of the run that are not among its traces: those set aside, then those that cannot be read."""
+        from traceanalyzer.diagnosis import LeftOut
+
+        root = str(self.root).rstrip("/") + "/"
+        errors = (*self.set_aside, *self.unreadable)
+        return tuple(LeftOut(str(error.where).removeprefix(root), error.what, error.hint) for error in errors)
 
     def _diagnose(
         self,
@@ -367,6 +376,6 @@ def open_run(
             recorded_first,
             kept.pop_all(),
             executor,
-            tuple(set_aside),
+            (*found.sources.set_aside, *set_aside),
             tuple(captures),
         )

@@ -1,5 +1,5 @@
-"""What `docs/generate.py` writes: generated parts of documents, and a page for each rule, metric and table.
+"""What `docs/generate.py` and `docs/build_site.py` write: parts of documents, and a page for each rule and metric.
 
-`parts` writes the parts of README.md, docs/json.md and docs/glossary.md; `rule_pages` and `metric_pages` write
-docs/rules/ and docs/metrics/; `examples` runs what both show; `markdown` knows the syntax.
+`parts` writes the parts of documents; `rule_pages` and `metric_pages` write the site's pages; `examples` runs what both
+show; `markdown` knows the syntax.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from drawn_timeline import Drawn
 
 KERNELS = """
@@ -12,6 +13,7 @@ id stream kind   start end launch
 LATE_BLAME = "SELECT blame_name FROM attribution.ledger_rows WHERE cause = '{0}' ORDER BY dur_ns DESC LIMIT 1"
 
 
+@pytest.mark.check
 def test_a_long_wait_is_blamed_on_what_holds_most_of_it() -> None:
     # host  L.[ loader: [op][op][op][op][op] ].L      the longest operator is a sixth of it
     ops = "\n".join(f"{10 + i} 0 cpu_op aten::cat {10 + 65 * i} {70 + 65 * i}" for i in range(6))

@@ -27,6 +27,7 @@ def test_without_a_blocking_copy_the_wait_behind_it_holds_nothing_up() -> None:
     assert bound_ns / window_ns == pytest.approx(truth, abs=0.005)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(("returns", "cause"), [(965, BLOCK), (1_002, BLOCK), (40, "dev.h2d")])
 def test_a_copy_call_that_returns_before_the_last_part_arrives_blocks(returns: int, cause: str) -> None:
     # host   [====== cudaMemcpy ======] L
@@ -51,6 +52,7 @@ def test_a_copy_call_that_returns_before_the_last_part_arrives_blocks(returns: i
     assert longest == [(cause,)]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("call", "returns", "blocks"),
     [

@@ -25,6 +25,7 @@ def bound(*removed: str, savings: dict[int, int] | None = None, slices: str = SL
     return bounds.bound(0, 0, frozenset(removed), savings)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("call", ["cudaFree", "cudaFree_v3020", "hipFree", "cuMemFree_v2"])
 def test_a_host_that_comes_earlier_only_waits_longer(call: str) -> None:
     assert bound("host.python", slices=SLICES.replace("cudaFree", call)) == 0
@@ -49,6 +50,7 @@ def test_what_waited_for_nothing_may_have_to_wait_for_who_comes_earlier() -> Non
     assert told == pytest.approx(20_000, abs=1_000)  # of 95: memory is given back once the first kernel is done
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("call", ["cudaFreeAsync", "cudaFreeHost", "cudaMalloc"])
 def test_calls_that_do_not_wait_let_an_earlier_host_go_on(call: str) -> None:
     assert bound("host.python", slices=SLICES.replace("cudaFree", call)) > 30_000

@@ -13,6 +13,7 @@ TRANSFER = "dev.comm_transfer"
 BLOCKING = {"steps": 12, "kernels": 60, "h2d_mb": 32, "h2d_pinned": False, "comm_us": 1_000}
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("steps", [8, 12])
 def test_copies_that_block_until_they_are_done_do_not_fill_the_queue(steps: int) -> None:
     run = simulate({**BLOCKING, "steps": steps})

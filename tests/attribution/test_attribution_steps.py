@@ -42,6 +42,7 @@ def test_single_step_is_the_window_up_to_the_end_of_its_work() -> None:
     assert drawn.rows("SELECT step_count, window_ns, measure_at_op_id FROM windows") == [(1, 70_000, None)]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("name", "source"),
     [

@@ -58,6 +58,7 @@ def test_report_names_the_chosen_steps_and_asks_for_no_longer_recording(
     assert "steps 2-3 alone" in capsys.readouterr().out.partition("\n")[0]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("text", "words"),
     [("9", "no GPU work in step 9"), ("3-2", "names no steps"), ("x", "names no steps"), ("7-9", "any of steps 7-9")],

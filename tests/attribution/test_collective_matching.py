@@ -76,11 +76,13 @@ def test_the_late_rank_is_named_where_it_costs_time() -> None:
     assert rows == [(0, True, 3, 1), (1, True, 3, 1), (2, True, 3, 1)]
 
 
+@pytest.mark.check
 def test_without_sequence_numbers_order_tells_the_same() -> None:
     made = tables()
     assert members(changed(made, comm_seq=nothing(made))) == members(made)
 
 
+@pytest.mark.check
 def test_a_rank_that_began_to_record_later_is_shifted_to_where_it_fits() -> None:
     made = tables({**LATE, "jitter": 0.1})
     ops = made["gpu_ops"]
@@ -166,6 +168,7 @@ PIPELINE_OF_TWO = [
 ]
 
 
+@pytest.mark.check
 def test_the_peer_that_the_arguments_name_is_enough() -> None:
     made = tables(PIPELINE)
     assert members(without_peers_in_ranges(made)) == members(made)
@@ -222,6 +225,7 @@ def test_one_rank_alone_is_bound_as_before() -> None:
     assert saved(bounds, frozenset({"host.dataloader"})) == bounds.bound(0, 0, frozenset({"host.dataloader"}))
 
 
+@pytest.mark.check
 def test_more_removed_on_more_ranks_saves_no_less() -> None:
     bounds = Bounds.load(engine.connect_tables(tables()))
     loader = frozenset({"host.dataloader"})
@@ -231,6 +235,7 @@ def test_more_removed_on_more_ranks_saves_no_less() -> None:
     assert found[2] > 0
 
 
+@pytest.mark.check
 def test_without_skew_all_ranks_are_as_fast_as_the_fastest() -> None:
     bounds = Bounds.load(engine.connect_tables(tables()))
     late = saved(bounds, {3: frozenset({"host.dataloader"})})
@@ -293,6 +298,7 @@ def test_clocks_and_order_of_traces_change_nothing() -> None:
     assert told(engine.connect_tables(tables())) == told(engine.connect_tables(same))
 
 
+@pytest.mark.check
 def test_the_metric_tells_each_collective_once() -> None:
     con = engine.connect_tables(tables())
     rows = con.sql(
@@ -303,6 +309,7 @@ def test_the_metric_tells_each_collective_once() -> None:
     assert con.sql("SELECT count(*), min(comm_seq) FROM collective_matches").fetchall() == [(12, 1)]
 
 
+@pytest.mark.check
 def test_many_scenarios_of_all_ranks_at_once_say_what_each_says_alone() -> None:
     bounds = Bounds.load(engine.connect_tables(tables()))
     causes = sorted(set().union(*(bounds.causes(*place) for place in bounds.places)))

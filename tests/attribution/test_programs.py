@@ -42,6 +42,7 @@ def test_hints_are_for_the_recorder_and_the_framework(recorder: str, framework: 
 
 
 # recorder, framework, and which of is_pytorch, is_engine, is_cuda and is_offload hold.
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("recorder", "framework", "kinds"),
     [

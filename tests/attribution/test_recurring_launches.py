@@ -81,6 +81,7 @@ def test_a_round_that_does_more_is_a_step_as_well() -> None:
     assert steps(program(rounds)) == [*[(8,)] * 5, (11,), *[(8,)] * 4, (2,)]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     "loop",
     [

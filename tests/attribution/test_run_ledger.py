@@ -44,6 +44,7 @@ def test_the_late_rank_has_the_time_that_all_others_waited() -> None:
     assert share == pytest.approx(own, abs=0.01)
 
 
+@pytest.mark.check
 def test_blame_passes_through_groups_to_the_rank_where_it_began() -> None:
     # Ranks 0 and 1, and 2 and 3, are groups; so are 0 and 2, and 1 and 3. Rank 1 never meets rank 2, which is late.
     con = told(JOBS["ranks: groups"])

@@ -74,6 +74,7 @@ def test_many_questions_at_once_are_answered_as_one_by_one() -> None:
     check_many_at_once(attributed().bounds.at_worst(STREAM_WAITS))
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("recorded", [False, True])
 def test_a_finding_says_what_is_sure_of_it_where_waits_were_not_recorded(recorded: bool) -> None:
     found = {
@@ -125,6 +126,7 @@ MAY_WAIT = """
 """
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("calls", "may_wait"),
     [
@@ -183,6 +185,7 @@ WAITS = "SELECT op_id, pred2_position IS NOT NULL FROM attribution.lead_events W
 RECORDED = "call stream wait_on_stream wait_on_call\n"
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("waits", "waiting"),
     [

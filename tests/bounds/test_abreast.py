@@ -51,6 +51,7 @@ def parts() -> list[DevicePart]:
     return [part for name in NAMES for part in parts_of(name)]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("block_bytes", [1 << 24, 1 << 18])
 def test_each_meeting_starts_as_in_the_pass_over_its_device(
     parts: list[DevicePart], block_bytes: int, monkeypatch: pytest.MonkeyPatch

@@ -21,6 +21,7 @@ def test_single_causes_of_the_table_are_the_bounds_asked_for() -> None:
     assert {"host.dataloader", "host.sync"} <= {cause for cause, _ in rows}
 
 
+@pytest.mark.check
 def test_bound_of_all_host_causes_is_at_least_each_ones() -> None:
     made = attributed("launch-bound with loader")
     causes = frozenset(cause for cause in made.bounds.causes(0, 0) if cause.startswith("host."))

@@ -110,6 +110,7 @@ def test_a_job_with_jitter_is_scanned_exactly() -> None:
     assert differences(joint(bounds), questions(bounds)) == (0, 0)
 
 
+@pytest.mark.check
 def test_leads_of_one_round_say_how_far_off_they_may_be() -> None:
     bounds = bounds_of(JITTER)
     worst, stated = differences(joint(bounds), questions(bounds), rounds=1)
@@ -130,6 +131,7 @@ def test_collectives_in_another_order_on_each_rank_are_left_out_alike() -> None:
     assert small.count < sum(int((scan.match >= 0).sum()) for scan in scans)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("scenario", [JITTER, WITHOUT_STEPS], ids=["steps", "no steps"])
 def test_scans_that_are_read_when_asked_bound_the_run_as_held_ones_do(scenario: Any, tmp_path: Path) -> None:
     with engine.connect_tables(simulate_job(scenario).canonical_tables()) as connection:
@@ -155,6 +157,7 @@ def test_scans_that_are_read_when_asked_bound_the_run_as_held_ones_do(scenario: 
         assert stored.taken_of_each(of_each) == held.taken_of_each(of_each)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("scenario", [JITTER, WITHOUT_STEPS], ids=["steps", "no steps"])
 def test_what_is_not_shown_to_be_exact_is_stated_as_an_interval_around_it(scenario: Any, tmp_path: Path) -> None:
     with engine.connect_tables(simulate_job(scenario).canonical_tables()) as connection:

@@ -108,6 +108,7 @@ def test_evidence_is_of_opened_ranks(planted: Diagnosis) -> None:
     assert f"All {RANKS - 1} ranks screened, {len(screening.opened)} opened" in report_of(planted)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("options", "hint"),
     [
@@ -124,6 +125,7 @@ def test_ranks_that_cannot_be_opened_are_refused(
     assert f"hint: {hint}" in capsys.readouterr().err
 
 
+@pytest.mark.check
 def test_a_run_of_one_rank_can_be_screened_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["diagnose", "sample_traces/slow_loader", "--store", str(tmp_path), "--level", "screen"]) == 0
     out = capsys.readouterr().out

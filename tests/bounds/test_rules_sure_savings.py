@@ -31,6 +31,7 @@ def findings(loader: str, ranks: int = 1) -> dict[str, Finding]:
     return {finding.rule: finding for finding in diagnose(con, RULES).findings}
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("ranks", RANKS)
 def test_what_rests_on_uneven_workers_is_told_with_what_is_sure(ranks: int) -> None:
     found = findings("uneven", ranks)
@@ -42,6 +43,7 @@ def test_what_rests_on_uneven_workers_is_told_with_what_is_sure(ranks: int) -> N
     assert "sure to be saved" not in found["dataloader-bound"].message
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("ranks", RANKS)
 @pytest.mark.parametrize("loader", ["hidden", "none"])
 def test_workers_that_were_never_waited_for_leave_no_doubt(loader: str, ranks: int) -> None:

@@ -69,6 +69,7 @@ def test_ranks_that_never_come_last_alone_are_known_to_save_the_run_nothing() ->
     assert [place for place in bounds.places if bounds.most_alone_ns(place)] == [(5, 0)]
 
 
+@pytest.mark.check
 def test_several_what_ifs_at_once_are_answered_as_one_by_one() -> None:
     bounds = bounds_of({**wide_job(8, late=5, slow=2, jitter=0.02, collectives=4), "steps": 3})
     asked = questions(bounds)

@@ -54,6 +54,7 @@ def test_faster_kernels_win_what_a_rerun_with_faster_kernels_wins() -> None:
 BUSY = {"steps": 5, "kernels": 40, "kernel_us": 800, "device": "H100"}
 
 
+@pytest.mark.check
 def test_operators_at_their_roof_win_what_a_rerun_at_the_peak_rate_wins() -> None:
     run = simulate(BUSY)
     (device,) = what_if(engine.connect_tables(run.canonical_tables()), Change(at_roof=True)).devices
@@ -79,6 +80,7 @@ def test_a_product_at_its_roof_takes_its_operations_over_the_peak_rate() -> None
     assert savings[op_id] == pytest.approx(dur_ns - floor_ns, abs=1)
 
 
+@pytest.mark.check
 def test_the_answer_says_how_much_of_the_kernel_time_has_a_floor() -> None:
     tables = simulate(BUSY).canonical_tables()
     (device,) = what_if(engine.connect_tables(tables), Change(at_roof=True)).devices
@@ -91,6 +93,7 @@ def test_the_answer_says_how_much_of_the_kernel_time_has_a_floor() -> None:
     assert answer(Change(("host.dataloader",))).devices[0].roof is None
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("recorded", [{"shapes": False}, {"device": {"like": "H100", "name": "NVIDIA X1"}}])
 def test_a_run_without_shapes_or_peaks_has_no_roof(recorded: dict[str, Any]) -> None:
     con = engine.connect_tables(simulate(BUSY | recorded).canonical_tables())
@@ -130,6 +133,7 @@ def test_a_rank_that_the_run_does_not_hold_is_an_error_that_names_its_ranks() ->
     assert caught.value.hint == "ranks here: 0, 1, 2"
 
 
+@pytest.mark.check
 def test_a_cause_that_only_another_rank_has_is_an_error_too() -> None:
     con = engine.connect_tables(simulate_job(LATE_RANK).canonical_tables())
     with pytest.raises(TraceAnalyzerError, match=r"'host.gc@1': rank 1 has no time of this cause"):
@@ -149,6 +153,7 @@ def test_a_device_without_launches_has_no_answer_and_a_reason() -> None:
 LATE_RANK = {"ranks": 3, "steps": 6, "kernels": 60, "comm_us": 500, "faults": {"rank": 2, "loader_us": 9_000}}
 
 
+@pytest.mark.check
 def test_one_late_rank_is_worth_the_same_to_all() -> None:
     con = engine.connect_tables(simulate_job(LATE_RANK).canonical_tables())
     told = what_if(con, Change(("host.dataloader@2", "host.dataloader@0")))

@@ -130,6 +130,7 @@ def test_sql_table_is_aligned_and_whole_in_a_pipe(ask: Asking) -> None:
     )
 
 
+@pytest.mark.check
 def test_sql_csv_is_exact_and_null_is_empty(ask: Asking) -> None:
     code, out, _ = ask("sql", "SELECT 'a,\"b' AS x, NULL AS y, 0.1::DOUBLE AS z, [1, 2] AS w", "--format", "csv")
     assert code == 0

@@ -173,6 +173,7 @@ def test_a_share_may_be_given_in_percent(stored: list[str], capsys: pytest.Captu
     assert "dataloader-bound" not in fired("70 %")
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("value", ["%", "half%", "110%", "-1%"])
 def test_a_percentage_that_is_none_or_out_of_range_is_an_error(
     value: str, stored: list[str], capsys: pytest.CaptureFixture[str]

@@ -131,6 +131,7 @@ def test_a_pipe_or_an_open_file_is_written_and_not_replaced(stored: list[str], t
     assert sorted(path.name for path in tmp_path.iterdir()) == ["book.xlsx", "pipe"]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("command", [["diagnose"], ["export", "perfetto"]])
 def test_a_folder_in_place_of_a_file_is_one_sentence(stored: list[str], tmp_path: Path, command: list[str]) -> None:
     done = asked([*command, *stored, "-o", str(tmp_path)])

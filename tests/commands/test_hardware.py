@@ -53,6 +53,7 @@ def peaks_of(run: Path, device: str | None) -> list[tuple[object, ...]]:
         return opened.sql(PEAKS).fetchall()
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("name", "sm_count", "fp32_tflops", "has_tensor_cores"),
     [
@@ -99,6 +100,7 @@ def test_a_device_with_a_name_keeps_it(named: Path) -> None:
     assert peaks_of(named, f"{H100}:132") == [("Acme X1", "trace", None, None)]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("device", "what", "hint"),
     [
@@ -120,6 +122,7 @@ def test_a_name_that_is_not_one_model_is_an_error(
     assert hint in err
 
 
+@pytest.mark.check
 def test_a_report_says_which_device_was_taken_and_who_said_so(
     nameless: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -220,6 +220,7 @@ def test_a_rule_that_does_not_exist_is_told() -> None:
     assert "dataloader-bound" in (raised.value.hint or "")
 
 
+@pytest.mark.check
 def test_a_rule_that_is_switched_off_is_not_asked_and_is_told() -> None:
     diagnosis = diagnosed(Settings(switched_off={"dataloader-bound": "being replaced"}))
     assert problems(diagnosis) == ["sync-in-step"]
@@ -254,12 +255,14 @@ def test_a_suppressed_finding_keeps_its_time_and_leaves_the_order_of_fixes() -> 
     assert "until 2999-12-31: PERF-41" in report(diagnosis)
 
 
+@pytest.mark.check
 def test_a_suppression_ends_on_its_day_and_says_so() -> None:
     diagnosis = diagnosed(Settings(suppressions=(Suppression("dataloader-bound", "PERF-41", PAST),)))
     assert problems(diagnosis)[0] == "dataloader-bound"
     assert "no longer suppressed" in report(diagnosis)
 
 
+@pytest.mark.check
 def test_a_suppression_of_another_rank_silences_nothing() -> None:
     diagnosis = diagnosed(Settings(suppressions=(Suppression("dataloader-bound", "PERF-41", FAR, rank=7),)))
     assert problems(diagnosis)[0] == "dataloader-bound"

@@ -268,6 +268,7 @@ def test_what_happens_in_built_in_functions_belongs_to_the_line_that_calls_them(
     ]
 
 
+@pytest.mark.check
 def test_a_question_without_any_value_says_why_and_shows_no_table() -> None:
     lines = """
     slice_id  thread_id  start_ns  dur_ns  category  name           op_id  stack_id

@@ -223,6 +223,7 @@ def test_a_summary_of_an_older_release_says_that_its_time_is_not_recorded() -> N
     assert "no time of its own is recorded" in " ".join(stream.getvalue().split())
 
 
+@pytest.mark.check
 def test_a_real_pair_says_what_became_of_its_promise(root: Path, tmp_path: Path) -> None:
     """The loader's wait of real PyTorch captures has no bound without GPU work, so nothing is promised."""
     sides = []

@@ -34,6 +34,7 @@ def schema(root: Path) -> dict[str, Any]:
     return loaded
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("name", EXPECTED)
 def test_diagnosis_is_the_reviewed_one(
     name: str, corpus: Path, schema: dict[str, Any], store_of: Callable[[Path], Path], golden: bool

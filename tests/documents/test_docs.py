@@ -15,22 +15,18 @@ import yaml
 from pages.parts import ROOT
 
 import traceanalyzer
-from traceanalyzer.query import engine
-from traceanalyzer.rules import load_rules
-from traceanalyzer.rules.schema import rule_tables
-from traceanalyzer.schema import canonical_tables
 
 _FENCED = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"`[^`\n]*`")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _SYSTEMS = {"macos-latest": "MacOS", "ubuntu-latest": "Linux"}
-SLOW_PAGES = ("README.md", "comparison.md")
+SLOW_PAGES = ("README.md", "comparison.md", "tour.md")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
 def markdown_files() -> list[Path]:
     """Return every document of the project."""
-    folders = (ROOT, ROOT / "docs", ROOT / "rules", ROOT / "sample_traces", *generate.PAGES)
+    folders = (ROOT, ROOT / "docs", ROOT / "rules", ROOT / "sample_traces")
     return [path for folder in folders for path in sorted(folder.glob("*.md"))]
 
 
@@ -64,9 +60,7 @@ def is_broken(document: Path, link: str) -> bool:
     "document",
     # Their screens are those of whole commands.
     [
-        pytest.param(
-            path, id=path.name, marks=[pytest.mark.check] if path.name in ("README.md", "comparison.md") else []
-        )
+        pytest.param(path, id=path.name, marks=[pytest.mark.check] if path.name in SLOW_PAGES else [])
         for path in generate.documents()
     ],
 )
@@ -74,30 +68,8 @@ def test_generated_parts_are_up_to_date(document: Path, golden: bool) -> None:
     assert not generate.renew(document, write=golden), "run `make docs`"
 
 
-@pytest.mark.long
-@pytest.mark.check
-@pytest.mark.parametrize("folder", generate.PAGES, ids=lambda path: path.name)
-def test_pages_are_up_to_date(folder: Path, golden: bool) -> None:
-    assert generate.renew_pages(folder, write=golden) == [], "run `make docs`"
-
-
 def test_the_manual_page_is_up_to_date(golden: bool) -> None:
     assert not generate.renew_manual_page(write=golden), "run `make docs`"
-
-
-def test_every_rule_has_a_page_and_no_page_is_left_over() -> None:
-    pages = {path.stem for path in (ROOT / "docs" / "rules").iterdir()}
-    assert pages == {"README", *(rule.id for rule in load_rules(tests=False))}
-
-
-def test_every_metric_and_table_has_a_page_and_no_page_is_left_over() -> None:
-    pages = {path.name.removesuffix(".md") for path in (ROOT / "docs" / "metrics").iterdir()}
-    names = {
-        f"{schema}.{name}" if name in engine.metrics() else name
-        for schema, tables in (("canonical", canonical_tables()), ("attribution", engine.derived_tables()))
-        for name in tables
-    }
-    assert pages == {"README", *engine.metrics(), *names, *rule_tables()}
 
 
 @pytest.mark.parametrize("document", generate.documents(), ids=lambda path: path.name)
@@ -133,8 +105,7 @@ def project() -> dict[str, Any]:
 
 def test_the_newest_release_of_the_changelog_is_the_version_of_the_package() -> None:
     versions = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
-    assert "Unreleased" not in versions[1:]
-    assert next(version for version in versions if version != "Unreleased") == traceanalyzer.__version__
+    assert versions[0] == traceanalyzer.__version__
 
 
 def test_continuous_integration_checks_every_python_and_system_that_the_package_promises(
@@ -148,3 +119,30 @@ def test_continuous_integration_checks_every_python_and_system_that_the_package_
     assert matrix["python"] == pythons
     assert {_SYSTEMS[name] for name in matrix["system"]} == systems
     assert job["steps"][-1]["run"] == ".ci/run"
+
+
+def test_the_citation_names_the_newest_release(root: Path) -> None:
+    cited = yaml.safe_load((root / "CITATION.cff").read_text(encoding="utf-8"))
+    (date,) = re.findall(
+        rf"^## {re.escape(cited['version'])} — (\S+)$", (root / "CHANGELOG.md").read_text(), re.MULTILINE
+    )
+    assert (cited["version"], str(cited["date-released"])) == (traceanalyzer.__version__, date)
+
+
+def test_every_issue_form_asks_for_the_inventory_without_names(root: Path) -> None:
+    forms = [path for path in (root / ".github" / "ISSUE_TEMPLATE").glob("*.yml") if path.name != "config.yml"]
+    assert len(forms) == 3
+    for form in forms:
+        fields = yaml.safe_load(form.read_text(encoding="utf-8"))["body"]
+        assert [field for field in fields if "info --anonymous" in field["attributes"]["label"]], form.name
+
+
+def test_the_readme_is_short(root: Path) -> None:
+    assert (root / "README.md").stat().st_size <= 10_000
+
+
+def test_fragments_of_the_changelog_have_a_type_that_a_release_knows(root: Path) -> None:
+    settings = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["towncrier"]
+    types = {item["directory"] for item in settings["type"]}
+    names = [path.name for path in (root / settings["directory"]).iterdir() if path.name != ".gitignore"]
+    assert [name for name in names if not re.fullmatch(rf"\+[a-z0-9-]+\.({'|'.join(types)})\.md", name)] == []

@@ -1,4 +1,4 @@
-"""What the README tells a new user to type works as it is written there."""
+"""What README and tour tell a new user to type works as it is written there."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ import pytest
 
 from traceanalyzer.cli import main
 
+DOCUMENTS = ("README.md", "docs/tour.md", "docs/recording.md", "docs/rule_tutorial.md")
+
 
 def blocks(root: Path, language: str) -> list[str]:
-    """Return the README's code blocks in a language."""
-    text = (root / "README.md").read_text(encoding="utf-8")
+    """Return the code blocks in a language, of the documents for new users."""
+    text = "\n".join((root / name).read_text(encoding="utf-8") for name in DOCUMENTS)
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture
 def rule(root: Path, tmp_path: Path) -> Path:
-    """The README's rule, saved under the name it says."""
+    """The tutorial's rule, saved under the name it says."""
     (text,) = blocks(root, "yaml")
     path = tmp_path / "long-gaps.yaml"
     path.write_text(text, encoding="utf-8")
@@ -28,13 +30,13 @@ def rule(root: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.check
-def test_rule_of_the_readme_passes_lint_and_its_tests(rule: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rule_of_the_tutorial_passes_lint_and_its_tests(rule: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["rules", "lint", str(rule)]) == 0, capsys.readouterr().out
     assert main(["rules", "test", str(rule)]) == 0, capsys.readouterr().out
 
 
 @pytest.mark.check
-def test_rule_of_the_readme_finds_something(
+def test_rule_of_the_tutorial_finds_something(
     rule: Path, root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = str(root / "sample_traces" / "slow_loader")
@@ -43,7 +45,7 @@ def test_rule_of_the_readme_finds_something(
 
 
 @pytest.mark.check
-def test_python_of_the_readme_runs(root: Path, tmp_path: Path) -> None:
+def test_python_of_the_tour_runs(root: Path, tmp_path: Path) -> None:
     (code,) = (block for block in blocks(root, "python") if "sample_traces/slow_loader" in block)
     code = code.replace('sample_traces/slow_loader"', f'sample_traces/slow_loader", store={str(tmp_path)!r}')
     done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=False)
@@ -51,7 +53,7 @@ def test_python_of_the_readme_runs(root: Path, tmp_path: Path) -> None:
     assert "dataloader-bound 0." in done.stdout
 
 
-def test_options_that_the_readme_names_exist(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_that_documents_name_exist(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for line in "\n".join(blocks(root, "sh")).splitlines():
         words = line.split("|")[0].split()
         if words[:1] != ["traceanalyzer"]:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import pytest
+
 import traceanalyzer
 
 PACKAGE = Path(traceanalyzer.__file__).parent
@@ -30,6 +32,7 @@ def imports(node: ast.AST) -> Iterator[str]:
         yield from imports(child)
 
 
+@pytest.mark.check
 def test_no_module_imports_itself_by_way_of_others() -> None:
     known = modules()
     graph: dict[str, set[str]] = {}

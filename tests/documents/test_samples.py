@@ -31,6 +31,7 @@ def script(samples: Path) -> ModuleType:
     return module
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("name", SIMULATED)
 def test_simulating_a_sample_again_gives_the_same_trace(
     name: str, samples: Path, script: ModuleType, tmp_path: Path

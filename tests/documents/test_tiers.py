@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import runpy
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from tiers import EIGHTHS, IN_CHECK, eighth_of_commit, examples, needed, selected, shard, share
+from tiers import EIGHTHS, IN_CHECK, cost_table, eighth_of_commit, examples, needed, selected, shard, share
 
 from traceanalyzer.rules import load_rules
 
@@ -78,7 +77,10 @@ def test_all_tests_are_collected_without_a_corpus(root: Path, tmp_path: Path) ->
 def test_the_longest_tests_begin_first(root: Path) -> None:
     found = ran(root, "tests/documents", "--collect-only").splitlines()
     first = [line for line in found if "::" in line][:2]
-    assert {name.split("::")[1].partition("[")[0] for name in first} == {"test_pages_are_up_to_date"}
+    assert {name.split("::")[1].partition("[")[0] for name in first} == {
+        "test_the_site_builds_with_a_page_for_every_rule_metric_and_table",
+        "test_what_is_built_holds_every_rule_and_query_and_runs_where_it_is_installed",
+    }
 
 
 def test_the_loop_tries_few_examples_and_the_check_sixty_or_more() -> None:
@@ -103,13 +105,20 @@ def test_the_tests_of_one_rule_are_all_of_its_own_and_no_other_ones(root: Path) 
     assert not [line for line in found.splitlines() if "[" in line and "[launch-bound" not in line]
 
 
+def test_the_table_of_costs_adds_up_and_begins_with_the_dearest_suite() -> None:
+    noted = [
+        ("tests/rules/test_a.py::b", 1.0),
+        ("tests/page/test_c.py::d[1]", 2.5),
+        ("tests/rules/x/test_e.py::f", 0.5),
+    ]
+    rows = ["| page | 1 | 2.5 |", "| rules | 2 | 1.5 |", "| all | 3 | 4.0 |"]
+    assert cost_table(noted)[2:] == rows
+
+
 @pytest.mark.check
-def test_the_cpu_seconds_of_a_suite_are_those_of_its_tests(root: Path, tmp_path: Path) -> None:
-    report = tmp_path / "report.xml"
-    ran(root, "tests/documents/test_tiers.py", "-k", "few_examples", f"--junitxml={report}")
-    tests, cpu_s = runpy.run_path(str(root / "tests/benchmarks/bench_tests.py"))["suite_costs"](report)
-    assert tests == {"documents": 1}
-    assert cpu_s["documents"] >= 0
+def test_a_tier_ends_with_its_table_of_costs(root: Path) -> None:
+    printed = ran(root, "--tier", "quick", "tests/documents/test_tiers.py", "-k", "few_examples")
+    assert re.search(r"^\| documents \| 1 \| \d+\.\d \|$", printed, re.MULTILINE)
 
 
 def ran(root: Path, *options: str) -> str:

@@ -39,6 +39,7 @@ def test_each_rank_and_step_has_its_own_time_and_the_slow_gpu_stands_out(
     assert "name a file that ends in .parquet or .csv" in capsys.readouterr().err
 
 
+@pytest.mark.check
 def test_a_run_of_one_rank_has_no_heat_map(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sample = str(root / "sample_traces" / "healthy")
     assert main(["export", "heatmap", sample, "-o", str(tmp_path / "map.csv"), "--store", str(tmp_path / "s")]) == 2

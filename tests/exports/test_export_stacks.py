@@ -38,6 +38,7 @@ def test_the_file_follows_the_schema_of_speedscope(profile: dict[str, object]) -
     jsonschema.validate(profile, schema)
 
 
+@pytest.mark.check
 def test_every_profile_is_in_order_and_balanced(profile: dict[str, object]) -> None:
     profiles = profile["profiles"]
     assert isinstance(profiles, list) and len(profiles) >= 2

@@ -248,6 +248,7 @@ def _wait_for(holds: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.check
 def test_signals_that_the_caller_ignores_stay_ignored(run_folder: Path) -> None:
     arguments = ["sh", "-c", 'trap "" HUP; exec "$@"', "sh"]
     work = "time.sleep(1); sys.exit(7)"

@@ -134,6 +134,7 @@ def test_a_password_behind_p_is_masked_among_arguments() -> None:
 LONGEST_S = 20  # 60,000 characters take a part of a second, and those that a pattern visits for each other minutes
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     "part",
     [

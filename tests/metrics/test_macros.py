@@ -53,6 +53,7 @@ def islands(instants: Covered) -> list[Interval]:
     return found
 
 
+@pytest.mark.check
 def test_equal_intervals_count_once_however_often_they_are_merged(macros: duckdb.DuckDBPyConnection) -> None:
     # DuckDB puts equal rows in an order of its own in each window, differently in one query of twenty.
     macros.execute(
@@ -360,6 +361,40 @@ def test_frames_of_calls_themselves_are_no_python_lines(
     macros: duckdb.DuckDBPyConnection, name: str, is_line: bool
 ) -> None:
     assert macros.execute("SELECT is_python_line($name)", {"name": name}).fetchall() == [(is_line,)]
+
+
+@pytest.mark.parametrize(
+    ("category", "raw_category", "name", "does"),
+    [
+        ("annotation", "user_annotation", "ProfilerStep#3", True),
+        ("annotation", "step_num", "train 3", True),
+        ("annotation", None, "train 3", False),
+        ("cpu_op", None, "ProfilerStep#3", False),
+        ("annotation", None, "ProfilerStep#3 of 4", False),
+    ],
+)
+def test_steps_are_marked_by_the_profilers_own_annotations(
+    macros: duckdb.DuckDBPyConnection, category: str, raw_category: str | None, name: str, does: bool
+) -> None:
+    values = {"category": category, "raw": raw_category, "name": name}
+    assert macros.execute("SELECT marks_step($category, $raw, $name)", values).fetchall() == [(does,)]
+
+
+@pytest.mark.parametrize(
+    ("name", "base"),
+    [
+        ("aten::add.Tensor", "aten::add"),
+        ("aten::add_", "aten::add_"),
+        ("my::op.out_mode", "my::op"),
+        ("train.py", "train.py"),
+        ("a::b.c.d", "a::b.c.d"),
+        (None, None),
+    ],
+)
+def test_the_overload_is_no_part_of_an_operators_name(
+    macros: duckdb.DuckDBPyConnection, name: str | None, base: str | None
+) -> None:
+    assert macros.execute("SELECT operator_base($name)", {"name": name}).fetchall() == [(base,)]
 
 
 # Macros that one metric alone reads are tested with it.

@@ -85,6 +85,7 @@ def test_any_value_of_any_column_leaves_other_rows_alone(values: dict[tuple[str,
     assert 1000 in {later - earlier for earlier in starts_ns for later in starts_ns}
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("value", ["odd one", b"\x00odd", 1.5e300, math.inf, -math.inf, -1e19, "inf", "nan"])
 def test_a_wrong_type_of_any_column_of_numbers_is_counted(tmp_path: Path, value: str | bytes | float) -> None:
     tables = dict(whole_export())
@@ -101,6 +102,7 @@ def test_a_wrong_type_of_any_column_of_numbers_is_counted(tmp_path: Path, value:
     assert all(value is None or math.isfinite(value) for value in found.column("counters", "value"))
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("value", ["9" * 25, "-" + "9" * 4000, b"9" * 25])
 def test_a_text_of_too_many_digits_alone_in_its_table_is_counted(tmp_path: Path, value: str | bytes) -> None:
     tables = dict(whole_export())
@@ -115,6 +117,7 @@ def test_a_text_of_too_many_digits_alone_in_its_table_is_counted(tmp_path: Path,
     assert found.column("gpu_ops", "dur_ns").count(400) == 2
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     "odd",
     [
@@ -133,6 +136,7 @@ def test_a_column_of_parquet_of_an_odd_type_is_unknown_and_counted(tmp_path: Pat
     assert found.column("gpu_ops", "dur_ns").count(400) == 2
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     "odd", [pa.array([2**64 - 1], pa.uint64()), pa.array(["9" * 30], pa.large_string()), pa.array([True]), pa.nulls(1)]
 )
@@ -153,6 +157,7 @@ def odd_parquet(tmp_path: Path, odd: pa.Array[Any]) -> Path:
     return folder
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("taken", [None, "x", 2**62])
 def test_a_cpu_sample_without_a_time_is_left_out_and_counted(tmp_path: Path, taken: object) -> None:
     sample = {"id": 1, "start": 5000, "globalTid": global_tid(10)}

@@ -27,6 +27,8 @@ from nsys_export import (
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import IngestOptions
 from traceanalyzer.ingest.nsys import NsysIngester
+from traceanalyzer.ingest.nsys.defects import Defects
+from traceanalyzer.ingest.nsys.facts import count_diagnostics
 from traceanalyzer.report.secrets import MASK
 
 
@@ -103,6 +105,7 @@ def test_what_nsys_complained_about_is_a_defect(tmp_path: Path) -> None:
     assert len(json.loads({r["key"]: r["value"] for r in found.rows("metadata")}["nsys.diagnostics"])) == 4
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("environment", "rank", "world_size"),
     [
@@ -187,6 +190,7 @@ def test_an_export_without_gpu_work_keeps_its_host_events(tmp_path: Path) -> Non
     assert "no-gpu-work" in found.notes()
 
 
+@pytest.mark.check
 def test_a_parquet_folder_gives_the_same_as_sqlite(tmp_path: Path) -> None:
     tables = {**launched(3), "NVTX_EVENTS": [nvtx(0, 5, "wörk"), nvtx(6, 9, "more", domainId=1)]}
     sqlite = ingest(tmp_path, tables)
@@ -298,3 +302,17 @@ def _nccl_init(*, rank: int, ranks: int, device: int) -> dict[str, Any]:
             for place, (name, kind, offset) in enumerate(entries)
         ],
     }
+
+
+@pytest.mark.parametrize(
+    ("text", "defect"),
+    [
+        ("CPU IP/backtrace sampling not supported, disabling.", "profiler-warning"),
+        ("ActivityFlushAll returned 2: CUPTI_ERROR_INVALID_DEVICE", "profiler-error"),
+        ("CUDA device sampling is not supported on this CPU", "profiler-error"),
+    ],
+)
+def test_what_is_missing_of_the_host_is_no_loss(text: str, defect: str) -> None:
+    defects = Defects()
+    count_diagnostics([{"severity": 3, "text": text}], defects)
+    assert defects.counts == {defect: 1}

@@ -61,6 +61,7 @@ def test_kernels(opened: Run) -> None:
     ]
 
 
+@pytest.mark.check
 def test_calls_lose_the_suffix_of_four_digits(opened: Run) -> None:
     assert opened.sql("SELECT name, time_percent, sum_ns, call_count, stddev_ns FROM cuda_api_sum").fetchall() == [
         ("cudaLaunchKernel", 85.7, 240, 2, 113.1),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from nsys_export import STRINGS, Rows, global_pid, global_tid, ingest, launched
 
 
@@ -99,6 +100,7 @@ def test_calls_of_the_runtime_and_the_interpreter_are_not_the_programs(tmp_path:
     assert whole.column("cpu_samples", "own_function") == ["fill(float*)"]
 
 
+@pytest.mark.check
 def test_samples_do_not_count_as_events(tmp_path: Path) -> None:
     tables = launched(2)
     sampled = {

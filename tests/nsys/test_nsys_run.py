@@ -91,6 +91,7 @@ def test_both_formats_are_one_run(both: tuple[Run, Diagnosis]) -> None:
     ]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     "query",
     [

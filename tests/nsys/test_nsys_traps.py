@@ -283,6 +283,34 @@ def test_calls_that_share_a_correlation_id_launch_once(tmp_path: Path) -> None:
     assert found.defects() == {"duplicate-correlation": 1}
 
 
+def test_kernels_that_share_a_plain_launch_are_tied_to_none(tmp_path: Path) -> None:
+    tables = launched(3)
+    shared = [{**row, "correlationId": 1} if row["correlationId"] == 2 else row for row in tables[KERNEL]]
+    found = ingest(tmp_path, {**tables, KERNEL: shared})
+    calls = {row["correlation"]: row["slice_id"] for row in found.rows("host_slices")}
+    assert found.column("gpu_ops", "launch_id") == [None, None, calls[3]]
+    assert found.column("gpu_ops", "correlation") == [1, 1, 3]
+
+
+def test_kernels_of_a_replayed_graph_share_its_launch(tmp_path: Path) -> None:
+    tables = launched(3)
+    nodes = [{**row, "correlationId": 1, "graphNodeId": 5 + at} for at, row in enumerate(tables[KERNEL])]
+    calls = [{**row, "nameId": name_id("cudaGraphLaunch_v10000")} for row in tables[RUNTIME]]
+    found = ingest(tmp_path, {**tables, KERNEL: nodes, RUNTIME: calls})
+    assert len(set(found.column("gpu_ops", "launch_id"))) == 1
+    assert None not in found.column("gpu_ops", "launch_id")
+
+
+@pytest.mark.parametrize("number", [0, 4_294_967_295])
+def test_numbers_that_stand_for_no_id_tie_nothing(tmp_path: Path, number: int) -> None:
+    tables = launched(2)
+    nameless = [{**row, "correlationId": number} if row["correlationId"] == 1 else row for row in tables[KERNEL]]
+    calls = [{**row, "correlationId": number} if row["correlationId"] == 1 else row for row in tables[RUNTIME]]
+    found = ingest(tmp_path, {**tables, KERNEL: nameless, RUNTIME: calls})
+    assert [launch is None for launch in found.column("gpu_ops", "launch_id")] == [True, False]
+    assert found.column("gpu_ops", "correlation") == [None, 2]
+
+
 def test_names_are_missing_where_there_are_no_strings(tmp_path: Path) -> None:
     tables = {name: rows for name, rows in launched(2).items() if name != "StringIds"}
     found = ingest(tmp_path, tables)

@@ -77,6 +77,7 @@ def test_page_of_a_run_has_every_section_that_it_can_fill(run: Run, diagnosis: D
     assert page(diagnosis, run) == text
 
 
+@pytest.mark.check
 def test_page_holds_no_table_when_it_is_done_and_can_be_made_again(run: Run, diagnosis: Diagnosis) -> None:
     tables = "SELECT schema_name || '.' || table_name FROM duckdb_tables()"
     with run.connected(queries()) as connection:
@@ -86,6 +87,7 @@ def test_page_holds_no_table_when_it_is_done_and_can_be_made_again(run: Run, dia
         assert page_of(diagnosis, connection) == first
 
 
+@pytest.mark.check
 def test_page_says_the_numbers_of_the_diagnosis(run: Run, diagnosis: Diagnosis) -> None:
     root = parsed(page(diagnosis, run))
     assert numbers_of(root, "data-bucket") == dict(diagnosis.ledgers[0].buckets)
@@ -95,6 +97,7 @@ def test_page_says_the_numbers_of_the_diagnosis(run: Run, diagnosis: Diagnosis) 
     assert cards == {finding.rule: finding.saving_ns for finding in diagnosis.findings}
 
 
+@pytest.mark.check
 def test_timeline_shows_the_evidence_and_the_thread_that_causes_it(run: Run, diagnosis: Diagnosis) -> None:
     data = data_of(page(diagnosis, run))
     excerpt = data["excerpts"][0]

@@ -65,6 +65,7 @@ def test_a_place_in_the_file_is_told_instead_of_an_example() -> None:
     assert "1e999" not in text
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("operators", [[], [{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 1, "dur": 5}]])
 def test_a_trace_of_gpu_activity_alone_is_told_what_records_operators(
     operators: list[dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -9,6 +9,7 @@ import pytest
 from traceanalyzer.cli import main
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("report", ["terminal", "markdown", "html"])
 def test_a_rank_that_is_unknown_has_no_name(
     root: Path, report: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -31,6 +31,7 @@ def explained(rule: str, sim: Mapping[str, object]) -> Explanation:
     return found
 
 
+@pytest.mark.check
 def test_a_new_rule_passes_its_lint_and_fails_its_first_test_with_a_reason(tmp_path: Path) -> None:
     file = new_rule("slow-thing", tmp_path / "ours")
     assert lint([file]) == []
@@ -51,6 +52,7 @@ def test_a_new_rule_replaces_no_file_and_has_an_id_that_can_be_typed(tmp_path: P
         new_rule("Slow Thing", tmp_path)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("old", "new", "key", "told"),
     [
@@ -95,6 +97,7 @@ def test_lint_tells_all_mistakes_of_a_rule_at_once(tmp_path: Path) -> None:
     assert "'min_share' is not used" in told
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("command", [["rules", "lint"], ["rules", "list", "--rules"]], ids=["lint", "load"])
 def test_each_mistake_has_its_line_and_its_hint_another(
     command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -110,6 +113,7 @@ def test_each_mistake_has_its_line_and_its_hint_another(
     assert [line.strip()[: len(str(file))] for line in lines if "forged" in line] == [str(file)]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
@@ -190,6 +194,7 @@ AND /* in most steps, or (a few)
 of them */ ms_per_step >= $min_ms -- '-- the end"""
 
 
+@pytest.mark.check
 def test_comments_in_a_condition_change_neither_the_verdict_nor_the_explanation() -> None:
     loader = rule_called("dataloader-bound", load_rules())
     plain, told = (
@@ -230,6 +235,7 @@ FOLDED = """when: >
 """
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("text", "wrong"),
     [
@@ -290,6 +296,7 @@ def test_an_explanation_tells_what_other_ranks_hide() -> None:
     assert "Every condition holds, but it saves 45.3 % here and 0.0 % of the run" in stream.getvalue()
 
 
+@pytest.mark.check
 def test_an_explanation_of_a_rule_about_the_run_stands_once() -> None:
     job = {"ranks": 2, "steps": 8, "kernels": 40, "comm_us": 400, "comm_blocking": True}
     rule = rule_called("rank-compute-imbalance", load_rules())

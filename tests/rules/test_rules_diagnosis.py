@@ -143,6 +143,7 @@ def test_a_message_names_calls_as_programs_write_them() -> None:
     assert "the longest in cudaGraphInstantiate (60.0 µs)" in message_of(rule, rule.values(), row)
 
 
+@pytest.mark.check
 def test_two_fixes_for_one_time_are_alternatives_and_own_it_once() -> None:
     diagnosis = diagnosed_once(LOADER_OR_SYNC)
     loader, sync = of(diagnosis, "dataloader-bound"), of(diagnosis, "sync-in-step")
@@ -220,6 +221,7 @@ COSTS_AFTER_SYNC: dict[str, Any] = {
 }
 
 
+@pytest.mark.check
 def test_a_fix_that_makes_the_window_longer_after_others_is_said_to_and_the_order_adds_up() -> None:
     run = simulate(COSTS_AFTER_SYNC)
     con = engine.connect_tables(run.canonical_tables(), readers=readers(RULES))
@@ -238,6 +240,7 @@ def test_a_fix_that_makes_the_window_longer_after_others_is_said_to_and_the_orde
     assert re.search(r"h2d-exposed +\S+ ms +\+3\.8 %  delays nothing", stream.getvalue())
 
 
+@pytest.mark.check
 def test_what_only_matters_after_another_fix_is_told_as_that() -> None:
     sim = {"steps": 6, "kernels": 40, "kernel_us": 800, "precision": "fp32", "loader_us": 60000}
     diagnosis = diagnosed(sim)
@@ -250,6 +253,7 @@ def test_what_only_matters_after_another_fix_is_told_as_that() -> None:
     assert outcome.detail == "saves time once dataloader-bound is fixed"
 
 
+@pytest.mark.check
 def test_limits_as_strong_as_each_other_are_told_together() -> None:
     sim = {"steps": 11, "kernels": 60, "pinned_gb_per_s": 20.0, "device": "H200", "loader_us": 11102, "comm_us": 2038}
     sim |= {"attention_us": 900, "attention": "unfused", "attention_layers": 5}
@@ -294,6 +298,7 @@ def test_a_verdict_does_not_depend_on_other_rules() -> None:
     assert alone <= everything
 
 
+@pytest.mark.check
 def test_a_trace_without_gpu_work_leaves_nothing_clear() -> None:
     diagnosis = diagnosed({"steps": 4, "kernels": 20, "no_gpu": True})
     worst = diagnosis.findings[0]
@@ -303,6 +308,7 @@ def test_a_trace_without_gpu_work_leaves_nothing_clear() -> None:
     assert all(o.unlock for o in diagnosis.outcomes if o.state == "abstained")
 
 
+@pytest.mark.check
 def test_an_empty_run_is_no_error() -> None:
     diagnosis = diagnose(engine.connect_tables({}), RULES)
     assert (diagnosis.findings, diagnosis.ledgers) == ((), ())
@@ -317,6 +323,7 @@ def test_a_missing_capability_only_moves_verdicts_to_abstained() -> None:
     assert set(changed.values()) == {"abstained"}
 
 
+@pytest.mark.check
 def test_a_setting_moves_a_threshold_and_is_echoed() -> None:
     key = "dataloader-bound.min_share"
     assert "dataloader-bound" not in problems(diagnosed(LOADER, params={key: 0.9}))
@@ -325,6 +332,7 @@ def test_a_setting_moves_a_threshold_and_is_echoed() -> None:
         diagnosed(LOADER, params={"dataloader-bound.min_shares": 0.1})
 
 
+@pytest.mark.check
 def test_a_rule_that_raises_abstains_and_the_others_go_on() -> None:
     broken = replace(
         next(rule for rule in RULES if rule.id == "dataloader-bound"),
@@ -393,6 +401,7 @@ def test_a_saving_below_the_spread_of_the_steps_is_noise() -> None:
     assert (clear_if_little(quiet, 0.03).state, clear_if_little(quiet, 0.03).reason) == ("clear", "too-little")
 
 
+@pytest.mark.check
 def test_what_the_noise_of_the_steps_hides_is_told_as_that() -> None:
     uneven = {"steps": 14, "kernels": 60, "gc_us": 20_000, "gc_every": 3, "comm_us": 200, "item_per_step": 1}
     diagnosis = diagnosed(uneven, params={"comm-blocking.min_share": 0.01})
@@ -406,6 +415,7 @@ def test_what_the_noise_of_the_steps_hides_is_told_as_that() -> None:
     assert f"comm-blocking (−{hidden.saving_share:.1%}".replace("%", " %") in " ".join(stream.getvalue().split())
 
 
+@pytest.mark.check
 def test_what_even_steps_tell_is_not_below_their_noise() -> None:
     even = diagnosed({"steps": 14, "kernels": 60, "comm_us": 150}, params={"comm-blocking.min_share": 0.01})
     assert problems(even) == ["comm-blocking"]
@@ -420,6 +430,7 @@ def test_lost_records_lower_the_confidence_and_not_the_verdict() -> None:
     assert (whole.confidence, of(lossy, "dataloader-bound").confidence) == ("high", "medium")
 
 
+@pytest.mark.check
 def test_a_finding_that_another_says_more_exactly_is_folded_into_it() -> None:
     loader = next(rule for rule in RULES if rule.id == "dataloader-bound")
     finer = replace(loader, id="our-loader", refines=("dataloader-bound",))
@@ -432,6 +443,7 @@ def test_a_finding_that_another_says_more_exactly_is_folded_into_it() -> None:
     )
 
 
+@pytest.mark.check
 def test_a_finding_keeps_the_time_that_its_refinement_leaves() -> None:
     loader = next(rule for rule in RULES if rule.id == "dataloader-bound")
     half = replace(loader.claims, where="step % 2 = 0")
@@ -439,6 +451,7 @@ def test_a_finding_keeps_the_time_that_its_refinement_leaves() -> None:
     assert set(problems(diagnosed(LOADER, finer))) == {"dataloader-bound", "our-loader"}
 
 
+@pytest.mark.check
 def test_a_general_finding_behind_a_finer_one_says_what_is_left() -> None:
     short = {"repeat": 20, "do": [{"kernel": {"us": 5, "py_us": 24}}]}
     diagnosis = diagnosed({"steps": 20, "steps_marked": False, "program": [{"py": 800}, short]})
@@ -452,6 +465,7 @@ def test_a_general_finding_behind_a_finer_one_says_what_is_left() -> None:
     assert stretches[0].isdisjoint(stretches[1])
 
 
+@pytest.mark.check
 def test_a_blocker_makes_time_abstain_with_its_reason_and_memory_go_on() -> None:
     diagnosis = diagnosed({**LOADER, "drop_kernels": 0.2})
     blocker = diagnosis.findings[0]
@@ -481,6 +495,7 @@ def test_a_run_that_a_blocker_keeps_from_a_diagnosis_exits_with_three(
 CPU_OP = '{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1, "dur": 2}]}'
 
 
+@pytest.mark.check
 def test_a_trace_of_the_cpu_alone_exits_with_three(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trace = tmp_path / "trace.json"
     trace.write_text(CPU_OP)

@@ -73,6 +73,7 @@ def explanation_in(finding: Finding) -> AttachedExplanation:
     return next(item for item in finding.explanations if item.rule == "few-workers")
 
 
+@pytest.mark.check
 def test_an_explanation_is_told_under_its_finding_and_is_none_itself(why: Rule) -> None:
     diagnosis = diagnosed(LOADER, why)
     told = explanation_in(of(diagnosis, "dataloader-bound"))
@@ -90,6 +91,7 @@ def test_it_changes_nothing_but_its_finding(why: Rule) -> None:
     assert told.not_explained == plain.not_explained
 
 
+@pytest.mark.check
 def test_it_is_not_asked_where_there_is_nothing_to_explain(why: Rule) -> None:
     broken = replace(why, select="SELECT error('asked') AS trace, 0 AS device, 1 AS batch_count")
     (outcome,) = (o for o in diagnosed({"steps": 6, "kernels": 60}, broken).outcomes if o.rule == why.id)
@@ -97,6 +99,7 @@ def test_it_is_not_asked_where_there_is_nothing_to_explain(why: Rule) -> None:
     assert outcome.detail == "dataloader-bound was not found"
 
 
+@pytest.mark.check
 def test_what_explains_a_rule_explains_what_refines_it(why: Rule) -> None:
     loader = next(rule for rule in RULES if rule.id == "dataloader-bound")
     finer = replace(loader, id="our-loader", refines=("dataloader-bound",))
@@ -104,6 +107,7 @@ def test_what_explains_a_rule_explains_what_refines_it(why: Rule) -> None:
     assert told.rule == "few-workers"
 
 
+@pytest.mark.check
 def test_the_findings_own_fix_is_told_before_an_explanation_and_its_fix(why: Rule) -> None:
     diagnosis = diagnosed(LOADER, why)
     stream = io.StringIO()
@@ -116,6 +120,7 @@ def test_the_findings_own_fix_is_told_before_an_explanation_and_its_fix(why: Rul
     assert list(told).index("fixes") < list(told).index("explanations")
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("old", "new", "what"),
     [

@@ -123,6 +123,7 @@ def test_mistakes_of_all_files_are_told_at_once(tmp_path: Path) -> None:
     assert len(error.value.mistakes) == 3
 
 
+@pytest.mark.check
 def test_one_round_tells_what_is_missing_and_what_is_wrong_in_the_rest(tmp_path: Path) -> None:
     found = mistakes_of(
         tmp_path,
@@ -141,6 +142,7 @@ def test_one_round_tells_what_is_missing_and_what_is_wrong_in_the_rest(tmp_path:
     assert told[5:] == ["unknown cause: host.dataloadr"]
 
 
+@pytest.mark.check
 def test_what_a_missing_part_would_have_used_is_no_second_mistake(tmp_path: Path) -> None:
     without = [("when: bound_share >= $min_share\n", ""), ('message: "up to {bound_share:.0%} shorter"\n', "")]
     tests = GOOD[GOOD.index("tests:") :]
@@ -151,21 +153,25 @@ def test_what_a_missing_part_would_have_used_is_no_second_mistake(tmp_path: Path
     ]
 
 
+@pytest.mark.check
 def test_a_file_that_is_no_yaml_is_one_mistake_and_the_others_are_read(tmp_path: Path) -> None:
     write(tmp_path, "id: [broken", "broken.yaml")
     write(tmp_path, GOOD.replace("[steps]", "[stepz]"))
     assert [mistake.path.name for mistake in lint([tmp_path])] == ["broken.yaml", "slow-loader.yaml"]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("text", ["", "- a list", "just text", "\x00", "a: &a [*a]\nid: x"])
 def test_whatever_the_file_holds_is_told_without_a_traceback(tmp_path: Path, text: str) -> None:
     assert lint([write(tmp_path, text)]) != []
 
 
+@pytest.mark.check
 def test_a_key_written_twice_is_a_mistake(tmp_path: Path) -> None:
     assert any("key written twice: why" in m.what for m in mistakes_of(tmp_path, ("why: because", "why: a\nwhy: b")))
 
 
+@pytest.mark.check
 def test_two_files_with_one_id_are_a_mistake(tmp_path: Path) -> None:
     (tmp_path / "more").mkdir()
     write(tmp_path, GOOD)
@@ -173,6 +179,7 @@ def test_two_files_with_one_id_are_a_mistake(tmp_path: Path) -> None:
     assert any("is taken by" in mistake.what for mistake in lint([tmp_path]))
 
 
+@pytest.mark.check
 def test_an_unused_parameter_and_a_missing_test_are_told_by_lint_alone(tmp_path: Path) -> None:
     text = GOOD.replace("step_count < $min_count", "step_count < 3").replace("{state: clear}", "{state: fired}")
     path = write(tmp_path, text)
@@ -185,6 +192,7 @@ def test_a_missing_file_is_an_error_with_its_name(tmp_path: Path) -> None:
         load_rules([tmp_path / "none.yaml"])
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("key", "value", "what"),
     [

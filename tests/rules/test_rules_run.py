@@ -146,6 +146,7 @@ def test_what_other_ranks_hide_is_latent_and_says_so() -> None:
     assert states == {("latent", "after-other-fixes")}
 
 
+@pytest.mark.check
 def test_healthy_ranks_have_no_findings_and_no_plan() -> None:
     _, diagnosis = simulated("none")
     assert [f.rule for f in diagnosis.findings if f.kind == "finding"] == []
@@ -206,6 +207,7 @@ def test_the_report_shows_whom_the_run_waits_for(root: Path) -> None:
     jsonschema.validate(document(diagnosis), schema)
 
 
+@pytest.mark.check
 def test_one_device_has_no_ledger_of_the_run() -> None:
     job = simulate_job({"steps": 5, "kernels": 40, "loader_us": 9_000})
     assert diagnosed(job.canonical_tables()).run_ledger is None
@@ -216,6 +218,7 @@ def changed(table: pa.Table, column: str, values: pa.ChunkedArray[Any]) -> pa.Ta
     return table.set_column(at, table.schema.field(at), values)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(("scales", "rule"), [((1, 1, 1, 1), "pp-bubble"), ((1, 1, 1, 1.5), "pp-stage-imbalance")])
 def test_stages_are_compared_though_batched_messages_name_no_peer(scales: tuple[float, ...], rule: str) -> None:
     named = simulate_job(pipelined_job(4, scales)).canonical_tables()

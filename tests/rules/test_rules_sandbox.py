@@ -14,9 +14,9 @@ import pytest
 
 from traceanalyzer.diagnosis import Diagnosis, Outcome
 from traceanalyzer.query import engine
+from traceanalyzer.query.limits import memory_within
 from traceanalyzer.rules import Rule, diagnose, load_rules, rule_called
 from traceanalyzer.rules.evaluation import sandbox
-from traceanalyzer.rules.evaluation.limits import memory_within
 from traceanalyzer.rules.rule_file.model import EvidenceQuery
 from traceanalyzer.simulator import simulate
 
@@ -113,10 +113,12 @@ def test_an_endless_answer_is_stopped_while_it_is_read(locked: duckdb.DuckDBPyCo
     assert sandbox.query(locked, "SELECT x FROM t", {}).rows == ((1,),)
 
 
+@pytest.mark.check
 def test_an_answer_of_as_many_rows_as_allowed_is_whole(locked: duckdb.DuckDBPyConnection) -> None:
     assert len(sandbox.query(locked, "SELECT range FROM range($rows)", {"rows": sandbox.ROW_LIMIT}).rows) == 1_000_000
 
 
+@pytest.mark.check
 def test_on_a_busy_machine_the_clock_counts(locked: duckdb.DuckDBPyConnection) -> None:
     busy = threading.Event()
     others = [threading.Thread(target=_compute_until, args=(busy,)) for _ in range(4)]
@@ -145,6 +147,7 @@ def test_queries_of_one_diagnosis_have_a_limit_together(locked: duckdb.DuckDBPyC
     assert sandbox.query(locked, "SELECT x FROM t", {}).rows == ((1,),)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     "sql",
     [
@@ -224,6 +227,7 @@ def test_an_operation_that_a_rule_names_twice_is_shortened_by_the_larger_saving(
         assert diagnosed(replace(FP32, op_saving=both)).findings[0].saving_ns == diagnosed(FP32).findings[0].saving_ns
 
 
+@pytest.mark.check
 def test_a_select_of_too_many_rows_is_an_abstention_with_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox, "ROW_LIMIT", 50)
     many = replace(
@@ -238,6 +242,7 @@ def test_a_select_of_too_many_rows_is_an_abstention_with_the_limit(monkeypatch: 
     assert outcome.unlock == "aggregate them in the rule's query"
 
 
+@pytest.mark.check
 def test_a_query_without_end_is_an_abstention_with_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox, "TOTAL_TIMEOUT_S", 1.0)
     outcome = outcome_of(replace(FP32, op_saving=f"{FP32.op_saving} AND ({ENDLESS}) = 0"))
@@ -246,6 +251,7 @@ def test_a_query_without_end_is_an_abstention_with_the_limit(monkeypatch: pytest
     assert outcome.unlock is not None
 
 
+@pytest.mark.check
 def test_evidence_that_cannot_be_had_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox, "ROW_LIMIT", 50)
     evidence = (EvidenceQuery("All kernels", "SELECT range FROM range(60)"),)

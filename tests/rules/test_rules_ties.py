@@ -26,6 +26,7 @@ _UNORDERED = {
 _SORTED = ("list_sort(list(", "arg_max(used_bytes, step)", "arg_min(used_bytes, step)")
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("construct", _UNORDERED)
 def test_no_sql_of_a_rule_leaves_a_choice_to_the_order_of_rows(construct: str) -> None:
     pattern, instead = _UNORDERED[construct]

@@ -159,6 +159,7 @@ IN_TURN = [{"rank": r, "loader_us": [15_000 if s % 4 == r else 200 for s in rang
 AT_RANDOM = [{"rank": r, "loader_us": _RANDOM_LOADERS[r]} for r in range(4)]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("faults", "ranks", "percent"),
     [
@@ -180,6 +181,7 @@ def test_fixing_loaders_of_ranks_saves_what_the_reference_says(
     assert 100 * share == pytest.approx(percent, abs=0.2)
 
 
+@pytest.mark.check
 def test_behind_a_synchronisation_the_late_rank_costs_what_the_prototype_says() -> None:
     assert 100 * published(ONE, item=True).true_saving_share({3: (LOADER,)}) == pytest.approx(58.76, abs=0.2)
 

@@ -67,6 +67,7 @@ def assert_same_rows(run: SimulatedRun, folder: Path, tables: tuple[str, ...]) -
             assert database.sql("SELECT count(*) FROM read").fetchall() == [(expected[table].num_rows,)]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("scenario", "dialect"),
     [

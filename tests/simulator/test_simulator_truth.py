@@ -56,6 +56,7 @@ def test_removing_a_host_cause_saves_what_the_reference_says(
     assert 100 * reference(changes).true_saving_share(*causes) == pytest.approx(percent, abs=0.2)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("changes", "percent"),
     [

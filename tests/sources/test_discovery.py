@@ -117,6 +117,7 @@ def test_a_rank_in_a_name_is_below_the_world_size(tmp_path: Path) -> None:
     assert rows == [("rank1.json", 1), ("rank7.json", None)]
 
 
+@pytest.mark.check
 def test_digits_of_other_scripts_and_very_long_numbers_in_an_archive_end_no_command(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "run.zip", "w") as archive:
         for name in ("rank\u00b2", "\u00b2", "\u0663", "9" * 5000, "rank" + "8" * 5000):
@@ -192,6 +193,7 @@ def test_one_file_that_cannot_be_read_does_not_stop_the_others(tmp_path: Path) -
     assert told[1][1] == "holds no traceEvents"
 
 
+@pytest.mark.check
 def test_a_copy_in_another_folder_is_a_trace_of_its_own(tmp_path: Path) -> None:
     for rank in (0, 1):
         (tmp_path / f"rank{rank}").mkdir()

@@ -61,12 +61,14 @@ def test_a_copy_under_another_name_counts_once(tmp_path: Path) -> None:
     assert read(tmp_path) == (["rank0.json"], ["holds the same as rank0.json, which counts once"])
 
 
+@pytest.mark.check
 def test_ranks_whose_names_say_so_are_no_copies(tmp_path: Path) -> None:
     for rank in range(3):
         (tmp_path / f"rank{rank}.json").write_text(TRACE)
     assert read(tmp_path) == (["rank0.json", "rank1.json", "rank2.json"], [])
 
 
+@pytest.mark.check
 def test_other_recordings_of_a_rank_are_no_copies(tmp_path: Path) -> None:
     for number, start in enumerate((0, 5000)):
         (tmp_path / f"rank0.{number}.json").write_text(document(*work(start)))
@@ -95,6 +97,7 @@ def test_a_capture_given_alone_is_read(tmp_path: Path) -> None:
     assert read(tmp_path) == (["capture.json"], [])
 
 
+@pytest.mark.check
 def test_a_run_that_captures_and_replays_is_a_rank(tmp_path: Path) -> None:
     (tmp_path / "rank0.json").write_text(document(*work()))
     replayed = [*captured(), call("cudaGraphLaunch", 100, correlation=50), kernel(103, 50)]
@@ -102,6 +105,7 @@ def test_a_run_that_captures_and_replays_is_a_rank(tmp_path: Path) -> None:
     assert read(tmp_path) == (["rank0.json", "rank1.json"], [])
 
 
+@pytest.mark.check
 def test_a_rank_whose_kernels_were_not_recorded_is_a_rank(tmp_path: Path) -> None:
     (tmp_path / "rank0.json").write_text(document(*work()))
     calls = [call("cudaLaunchKernel", 10 * n, correlation=n + 1) for n in range(10)]
@@ -132,3 +136,75 @@ def test_links_to_files_are_no_losses(tmp_path: Path) -> None:
     (run_folder / "rank0.json").symlink_to(tmp_path / "rank0.json")
     with traceanalyzer.open_run(run_folder) as run:
         assert ([trace.trace for trace in run.traces], run.unreadable) == (["rank0.json"], ())
+
+
+LEFT_BEHIND = (
+    "rank0.json.tmp",
+    "rank0.json.gz.part",
+    "rank1.json.crdownload",
+    "rank0.json~",
+    "rank0.json.bak",
+    "rank0.json.orig",
+    "#rank0.json#",
+    "rank0 (1).json",
+    "rank0 - Copy.json",
+    "Copy of rank0.json",
+    "rank0.json.1",
+    "sub/rank0.json.old",
+)
+
+
+@pytest.mark.parametrize("name", LEFT_BEHIND)
+def test_a_file_left_behind_is_no_further_rank_whatever_it_holds(name: str, tmp_path: Path) -> None:
+    (tmp_path / "rank0.json").write_text(document(*work()))
+    file = tmp_path / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(document(*work(7)))
+    with traceanalyzer.open_run(tmp_path) as run:
+        assert [trace.trace for trace in run.traces] == ["rank0.json"]
+        assert [error.where for error in run.set_aside] == [str(file)]
+
+
+@pytest.mark.parametrize("name", ["rank0.json.tmp", "rank0 (1).json", "rank0.json.bak"])
+def test_a_file_left_behind_is_read_where_there_is_no_other(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(document(*work()))
+    assert read(tmp_path) == ([name], [])
+
+
+def test_a_second_download_beside_other_traces_is_a_trace(tmp_path: Path) -> None:
+    (tmp_path / "rank0.json").write_text(document(*work()))
+    (tmp_path / "rank1 (1).json").write_text(document(*work(7)))
+    assert read(tmp_path) == (["rank0.json", "rank1 (1).json"], [])
+
+
+def test_a_file_left_behind_is_read_where_it_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(document(*work()))
+    (tmp_path / "a.json.bak").write_text(document(*work(7)))
+    with traceanalyzer.open_run([tmp_path / "a.json", tmp_path / "a.json.bak"]) as run:
+        assert len(run.traces) == 2
+
+
+def test_hidden_parts_of_a_trace_are_named(tmp_path: Path) -> None:
+    (tmp_path / "rank0.json").write_text(document(*work()))
+    (tmp_path / ".rank0.json.swp").write_bytes(b"b0VIM 9.0")
+    (tmp_path / ".notes.txt.swp").write_bytes(b"b0VIM 9.0")
+    (tmp_path / "notes.txt~").write_bytes(b"text")
+    with traceanalyzer.open_run(tmp_path) as run:
+        assert [error.where for error in run.set_aside] == [str(tmp_path / ".rank0.json.swp")]
+
+
+@pytest.mark.parametrize("first", ["segments", "device_traces", "allocator_settings"])
+def test_a_snapshot_of_memory_is_named_with_what_reads_it(first: str, tmp_path: Path) -> None:
+    whole = {
+        "segments": [{"device": 0, "total_size": 2_097_152, "segment_type": "small"}],
+        "device_traces": [[{"action": "alloc", "addr": 1, "size": 512, "time_us": 1}]],
+        "allocator_settings": {},
+    }
+    snapshot = {first: whole.pop(first), **whole}
+    (tmp_path / "rank0.json").write_text(document(*work()))
+    (tmp_path / "memory.json").write_text(json.dumps(snapshot))
+    (tmp_path / "config.json").write_text('{"segments": 3}')
+    with traceanalyzer.open_run(tmp_path) as run:
+        assert [(error.where, error.hint) for error in run.set_aside] == [
+            (str(tmp_path / "memory.json"), "traceanalyzer memory FILE shows it")
+        ]

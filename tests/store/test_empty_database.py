@@ -26,6 +26,7 @@ def kept(cache: Path) -> list[Path]:
     return sorted(cache.glob("empty-*.duckdb"))
 
 
+@pytest.mark.check
 def test_it_is_made_once_and_has_all_that_a_connection_defines(cache: Path) -> None:
     with connect_empty() as connection:
         first = connection.execute(LISTED).fetchall()

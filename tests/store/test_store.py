@@ -350,6 +350,7 @@ sys.exit(main(["info", sys.argv[2], "--store", sys.argv[3]]))
 """
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("size_bytes", [300, 2_500, 40_000])
 def test_a_full_disk_names_the_store_and_leaves_nothing_behind(
     run_folder: Path, tmp_path: Path, size_bytes: int

@@ -14,6 +14,8 @@ import importlib
 import os
 import subprocess
 import zlib
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 
@@ -81,3 +83,23 @@ def shard(text: str) -> tuple[int, int]:
     if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
         raise ValueError(f"a shard is K/N with 1 <= K <= N, not {text!r}")
     return int(number) - 1, int(count)
+
+
+def cost_table(costs: Iterable[tuple[str, float]]) -> list[str]:
+    """Return the tests and CPU seconds of each suite, a folder of tests/, as lines of a table, the dearest first."""
+    counts: Counter[str] = Counter()
+    cpu_s: dict[str, float] = {}
+    for test, seconds in costs:
+        suite = test.split("/")[1] if test.count("/") > 1 else "tests"
+        counts[suite] += 1
+        cpu_s[suite] = cpu_s.get(suite, 0) + seconds
+    rows = [
+        f"| {suite} | {counts[suite]} | {seconds:.1f} |"
+        for suite, seconds in sorted(cpu_s.items(), key=lambda cost: -cost[1])
+    ]
+    return [
+        "| suite | tests | CPU s |",
+        "|---|---:|---:|",
+        *rows,
+        f"| all | {counts.total()} | {sum(cpu_s.values()):.1f} |",
+    ]

@@ -32,6 +32,7 @@ def test_ids_of_0_on_all_gpu_work_change_no_table(root: Path, sample: str) -> No
         assert without_args[0] == without_args[1]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("graph", "node", "kept"),
     [

@@ -71,6 +71,7 @@ CASES: dict[str, tuple[Callable[[], TorchProgram], str, str]] = {
 }
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("name", CASES)
 def test_the_lead_and_its_fix_are_those_of_the_same_program_on_another_device(name: str, tmp_path: Path) -> None:
     program, rule, says = CASES[name]
@@ -80,12 +81,14 @@ def test_the_lead_and_its_fix_are_those_of_the_same_program_on_another_device(na
     assert "cuda" not in words(leading)
 
 
+@pytest.mark.check
 def test_a_busy_device_is_healthy(tmp_path: Path) -> None:
     diagnosis = diagnosed(computing().write(tmp_path / "trace.json"))
     assert not [finding for finding in diagnosis.findings if finding.saving_share]
     assert "no rule found an issue" in judge(diagnosis).sentence
 
 
+@pytest.mark.check
 def test_every_argument_is_read(tmp_path: Path) -> None:
     program = copying_from_pageable_memory()
     move(program, 1_000_000, 40, pinned=True)
@@ -117,6 +120,7 @@ def test_a_wait_that_the_driver_records_too_is_one_wait(tmp_path: Path) -> None:
         ]
 
 
+@pytest.mark.check
 def test_a_recording_of_the_device_alone_shows_whose_device_it_is(tmp_path: Path) -> None:
     program = computing()
     program.events = [event for event in program.events if event["cat"] == "kernel"]
@@ -124,6 +128,7 @@ def test_a_recording_of_the_device_alone_shows_whose_device_it_is(tmp_path: Path
         assert run.sql("SELECT vendor FROM traces").fetchall() == [("intel",)]
 
 
+@pytest.mark.check
 def test_calls_for_memory_and_code_are_told_once_by_what_they_do(tmp_path: Path) -> None:
     program = computing()
     for _ in range(3):

@@ -39,6 +39,7 @@ def told(workers: str, change: Change) -> tuple[float, float, float]:
     return least_most_truth(attributed(workers), change)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("change", QUESTIONS, ids=str)
 @pytest.mark.parametrize("workers", CASES)
 def test_what_is_true_lies_between_the_least_and_the_most(workers: str, change: Change) -> None:
@@ -51,6 +52,7 @@ def test_uneven_workers_leave_open_what_a_host_that_comes_earlier_saves() -> Non
     assert most - least > 0.05
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("change", QUESTIONS, ids=str)
 def test_workers_that_cannot_keep_up_leave_nothing_to_win(change: Change) -> None:
     # But for what the batches that were ready at the window's ends make of it.

@@ -26,6 +26,7 @@ def test_decimal_commas_are_read_as_points() -> None:
     assert tables.defects == {"mended-text": 2}
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("word", ["inf", "-inf", "nan", "Infinity", "NaN"])
 @pytest.mark.parametrize("bad", [kernel("10.0", "-5.0"), kernel("10.0", '"x"')])
 def test_a_word_for_a_number_before_a_damaged_event_costs_no_event(word: str, bad: str) -> None:

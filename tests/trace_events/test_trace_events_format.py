@@ -47,6 +47,7 @@ def test_shapes_of_operators_are_told_as_both_dialects_write_them() -> None:
     assert tables["traces"][0]["has_shapes"]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("shapes", ['{"Input Dims": []}', '{"Input Dims": [2]}', '{"Input type": [[1]]}', "{}"])
 def test_operators_without_lists_of_lists_have_no_shapes(shapes: str) -> None:
     assert not read(events(slice_text("aten::mm", args=shapes)))["traces"][0]["has_shapes"]
@@ -134,12 +135,12 @@ def test_instants_keep_their_scope() -> None:
 def test_threads_are_never_folded() -> None:
     tables = read(
         events(
-            slice_text("a", pid=-1, tid=0),
-            slice_text("b", pid=0, tid=0),
-            slice_text("c", pid=0, tid=7),
-            slice_text("d", pid=1, tid=0),
-            slice_text("e", pid=1, tid=140_737_353_877_312),
-            slice_text("f", pid='"Spans"', tid='"PyTorch Profiler"'),
+            slice_text("a", pid=-1, tid=0, cat='"other"'),
+            slice_text("b", pid=0, tid=0, cat='"other"'),
+            slice_text("c", pid=0, tid=7, cat='"other"'),
+            slice_text("d", pid=1, tid=0, cat='"other"'),
+            slice_text("e", pid=1, tid=140_737_353_877_312, cat='"other"'),
+            slice_text("f", pid='"Spans"', tid='"PyTorch Profiler"', cat='"other"'),
             '{"ph": "X", "name": "g", "ts": 1, "dur": 1}',
         )
     )
@@ -174,6 +175,7 @@ def test_slices_nest_by_time_then_length_then_file_order() -> None:
     assert {r["name"]: r["depth"] for r in tables["host_slices"]} == {"outer": 0, "inner": 1, "next": 0}
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     "document", ["[{}]", '{{"traceEvents": [{}]}}', '{{"traceEvents": [{}], "otherData": {{"v": 1}}}}']
 )
@@ -272,6 +274,7 @@ def test_an_operator_without_external_id_is_found_by_nesting() -> None:
     assert tables["devices"][0]["vendor"] == "amd"
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(("launched_ns", "operator"), [(2, "aten::copy_"), (25, None)])
 def test_an_external_id_of_an_operator_at_another_time_is_not_believed(launched_ns: int, operator: str | None) -> None:
     #  host  [aten::copy_ 1 ------- 21) [call 25 - 31)  [aten::to 40 - 45)
@@ -407,6 +410,7 @@ def test_lost_times_do_not_stretch_the_trace() -> None:
     assert tables.defects == {"zero-timestamp": 1}
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     "first",
     [

@@ -60,6 +60,7 @@ def test_any_chunk_size_gives_the_same_tables(document: str) -> None:
         assert shown(read(document, chunk_bytes=chunk_bytes)) == expected, chunk_bytes
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("jobs", [2, 4])
 def test_any_number_of_jobs_gives_the_same_tables(jobs: int) -> None:
     document = events(*(slice_text(f"op {i}", ts=i * 10) for i in range(500)))

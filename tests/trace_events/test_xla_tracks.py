@@ -109,7 +109,46 @@ def test_names_alone_are_no_device_work() -> None:
     assert {row["category"] for row in tables["host_slices"]} == {"driver", "other"}
 
 
+@pytest.mark.check
 def test_what_is_no_number_or_no_description_is_counted() -> None:
     odd = {**call("cuLaunchKernel", 12.0, 5), "args": {**CONTEXT, "correlation_id": ["odd"], "device_id": "0"}}
     assert read(document(odd)).defects == {"bad-number": 1}
     assert read(document(work("fusion", 20.0, 5, kernel_details="odd"))).defects == {"bad-number": 1}
+
+
+@pytest.fixture(scope="module")
+def host_tables() -> Tables:
+    """A launch of 2020 has the arguments of the work, and calls of AMD have no context."""
+    step = {"ph": "X", "pid": 701, "tid": 99, "ts": 5.0, "dur": 90.0, "name": "train", "args": {"step_num": "41"}}
+    frame = {"ph": "X", "pid": 701, "tid": 99, "ts": 6.0, "dur": 1.0, "name": "$loader.py:12 read"}
+    launch = work("old_kernel", 10.0, 5, pid=701, kernel_details=KERNEL)
+    hip = {"ph": "X", "pid": 701, "tid": 99, "ts": 20.0, "dur": 1.0, "name": "hipLaunchKernel"}
+    hip["args"] = {"correlation_id": "6", "device_id": "22244"}
+    return read(
+        document(
+            step,
+            frame,
+            launch,
+            hip,
+            work("old_kernel", 30.0, 5, kernel_details=KERNEL),
+            work("k", 40.0, 6, kernel_details=KERNEL),
+        )
+    )
+
+
+def test_the_host_is_no_device_although_its_launches_look_like_work(host_tables: Tables) -> None:
+    slices = {row["slice_id"]: row["name"] for row in host_tables["host_slices"]}
+    assert [(op["device"], op["name"], slices[op["launch_id"]]) for op in host_tables["gpu_ops"]] == [
+        (0, "old_kernel", "old_kernel"),
+        (0, "k", "hipLaunchKernel"),
+    ]
+
+
+def test_steps_are_marks_with_their_number_and_frames_are_python(host_tables: Tables) -> None:
+    found = {row["name"]: (row["category"], row["raw_category"]) for row in host_tables["host_slices"]}
+    assert found == {
+        "train 41": ("annotation", "step_num"),
+        "$loader.py:12 read": ("python", None),
+        "old_kernel": ("driver", None),
+        "hipLaunchKernel": ("runtime", None),
+    }

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from traceanalyzer.commands.targets import check_target
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
 
 
@@ -32,5 +33,6 @@ def parse_also(texts: Sequence[str], formats: Sequence[str]) -> list[tuple[str, 
         if name not in formats:
             hint = suggestion(name, formats, f"known: {', '.join(formats)}")
             raise TraceAnalyzerError(f"unknown format {name!r}", "--also", hint)
+        check_target(Path(file))
         wanted.append((name, Path(file)))
     return wanted

@@ -11,6 +11,7 @@ import click
 from traceanalyzer.commands.output import written
 from traceanalyzer.commands.run_path import RunPath
 from traceanalyzer.commands.summaries import OpeningOptions, load_summaries, summary_options
+from traceanalyzer.commands.targets import TargetFile, check_before_work, force_option
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report.visible import visible
 
@@ -27,11 +28,12 @@ def baseline() -> None:
 
 
 @baseline.command()
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=TargetFile(), callback=check_before_work)
 @click.argument("runs", type=RunPath(), nargs=-1, required=True)
 @click.option("--add", is_flag=True, help="Add the captures to those in FILE.")
 @click.option("--label", metavar="TEXT", help="Call the captures TEXT, for example a commit.")
 @click.option("--keep", type=click.IntRange(min=1), metavar="N", help="Keep the N newest captures.")
+@force_option
 @summary_options
 def write(
     file: Path,

@@ -27,6 +27,7 @@ from traceanalyzer.commands.output import chosen_format, report_options, written
 from traceanalyzer.diagnosis import SEVERITIES
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report import formats
+from traceanalyzer.report.brief import brief_lines
 from traceanalyzer.report.visible import become_utf8, visible
 from traceanalyzer.settings.settings import NO_SETTINGS
 
@@ -84,6 +85,7 @@ _MOST_LISTED = 100_000
     metavar="N",
     help="Analyze this step alone, or the steps A-B, warm-up or not; by default all steps that the trace shows whole.",
 )
+@click.option("--brief", is_flag=True, help="Three lines alone: the verdict, its cause, and the fix.")
 @click.option("--rank", type=int, metavar="N", help="Show findings and ledger of this rank only; not for JSON.")
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="Show the first N findings only; not for JSON.")
 @click.option(
@@ -131,6 +133,7 @@ def diagnose(
     rule_paths: tuple[Path, ...],
     assignments: tuple[str, ...],
     steps: str | None,
+    brief: bool,
     rank: int | None,
     top: int | None,
     most_opened: int | None,
@@ -151,11 +154,13 @@ def diagnose(
     Exits with 3 where the traces allow no diagnosis: no GPU work is in them, or something makes one of them worthless.
     """
     format_ = chosen_format(layout, output, formats.DIAGNOSIS_FORMATS)
+    if brief and format_ != "terminal":
+        raise click.UsageError("--brief is text; it goes without --format and with an --output that implies none")
     params = dict(_assigned(text) for text in assignments)
     opening = _opening(most_opened, open_ranks, level)
     files = parse_also(further, formats.DIAGNOSIS_FORMATS)
     options = replace(options, steps=_chosen_steps(steps), with_settings=not no_settings, from_store=from_store)
-    with opened(options) as (run, activity):
+    with opened(options, shows_left_out=True) as (run, activity):
         activity.phase("ranking findings")
         diagnosis = run.diagnose(rule_paths, params, opening=opening)
         lacking = _lacking(run, diagnosis) if missing == "fail" else None
@@ -177,7 +182,10 @@ def diagnose(
                 write(also_format, stream)
         # The line about progress ends before the report begins.
         text = io.StringIO()
-        write(format_, text)
+        if brief:
+            text.writelines(f"{line}\n" for line in brief_lines(diagnosis))
+        else:
+            write(format_, text)
     with written(output) as stream:
         if format_ != "terminal":
             become_utf8(stream)

@@ -15,6 +15,7 @@ import click
 
 from traceanalyzer.commands.opening import RunOptions, opened, run_options
 from traceanalyzer.commands.output import written_bytes
+from traceanalyzer.commands.targets import output_option
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report.words import size
 
@@ -35,15 +36,7 @@ def export() -> None:
 
 
 def _output(command: Callable[..., Any]) -> Callable[..., Any]:
-    option = click.option(
-        "-o",
-        "--output",
-        type=click.Path(path_type=Path),
-        required=True,
-        metavar="FILE",
-        help="Write the export to FILE.",
-    )
-    return option(command)
+    return output_option("Write the export to FILE.", required=True)(command)
 
 
 def _part(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -8,6 +8,7 @@ import click
 
 from traceanalyzer.commands.opening import RunOptions, opened, run_options, step_options
 from traceanalyzer.commands.output import written, written_bytes
+from traceanalyzer.commands.targets import output_option
 from traceanalyzer.report import formats
 
 OF = ("device", "host", "idle", "memory")
@@ -47,13 +48,7 @@ DEFAULT_ROWS = 40
     show_default=formats.BY_SUFFIX.format("terminal"),
     help="A tree to read, the same as Markdown or a page, folded stacks, a file for speedscope.app, or a flame graph.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Write to FILE; x.folded, x.speedscope.json and x.svg say their format.",
-)
+@output_option("Write to FILE; x.folded, x.speedscope.json and x.svg say their format.")
 def flame(
     options: RunOptions, kind: str, rank: int | None, limit: int, layout: str | None, output: Path | None
 ) -> None:

@@ -29,9 +29,9 @@ def info(options: RunOptions, layout: str | None, output: Path | None, anonymous
         raise click.UsageError("--anonymous writes JSON to standard output; it goes with neither --format nor --output")
     from traceanalyzer.report.inventory import take_inventory
 
-    with opened(options) as (run, activity):
+    with opened(options, shows_left_out=True) as (run, activity):
         activity.phase("counting")
-        inventory = take_inventory(run.connection)
+        inventory = take_inventory(run.connection, run.left_out)
         name = run.name
     if anonymous:
         from traceanalyzer.report.inventory.anonymous import anonymous as without_names

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import click
 
+from traceanalyzer.answers.memory_files.kinds import memory_file_kind
 from traceanalyzer.commands.opening import RunOptions, opened, run_options, step_options
 from traceanalyzer.commands.output import report_options, write_screen
 from traceanalyzer.report import formats
 
 _MIB = 2**20
-_HEAD_BYTES = 2**12
 _LINES = 15
 FORMATS = (*formats.RENDERERS, "json")
 
@@ -28,34 +28,13 @@ def memory(options: RunOptions, layout: str | None, output: Path | None) -> None
     running anything in it, or a timeline that the profiler exported (`export_memory_timeline` to .raw.json.gz).
     """
     path = options.path
-    kind = _kind_of(path) if isinstance(path, Path) else "run"
+    kind = memory_file_kind(path) if isinstance(path, Path) else None
     if kind == "snapshot" and isinstance(path, Path):
         _show_snapshot(path)
     elif kind == "timeline" and isinstance(path, Path):
         _show_timeline(path)
     else:
         _show_run(options, layout, output)
-
-
-def _kind_of(path: Path) -> str:
-    """Return by its first bytes whether a file is a snapshot or an exported timeline; else it is a run."""
-    import gzip
-    import zlib
-
-    if not path.is_file():
-        return "run"
-    try:
-        with path.open("rb") as file:
-            head = file.read(2)
-        if head[:1] == b"\x80":
-            return "snapshot"
-        with gzip.open(path) if head == b"\x1f\x8b" else path.open("rb") as content:
-            start = b"".join(content.read(_HEAD_BYTES).split())
-    except (OSError, EOFError, zlib.error):
-        return "run"
-    if start.startswith(b'{"segments"'):
-        return "snapshot"
-    return "timeline" if start.startswith(b"[[-1,1,") else "run"
 
 
 def _show_run(options: RunOptions, layout: str | None, output: Path | None) -> None:
@@ -75,7 +54,10 @@ def _show_snapshot(path: Path) -> None:
     from traceanalyzer.answers.memory_files.snapshot_totals import snapshot_totals
     from traceanalyzer.report.visible import visible
 
-    for totals in snapshot_totals(read_snapshot(path)):
+    of_devices = snapshot_totals(read_snapshot(path))
+    if not of_devices:
+        sys.stdout.write("The snapshot lists no memory: it has neither segments nor events.\n")
+    for totals in of_devices:
         _line(f"device {totals.device}", "")
         _line("reserved", _mib(totals.reserved_bytes))
         _line("allocated", _mib(totals.allocated_bytes))

@@ -12,6 +12,7 @@ import click
 from traceanalyzer import renamed
 from traceanalyzer.commands.completion import completes, metric_names
 from traceanalyzer.commands.opening import RunOptions, opened, run_options, step_options
+from traceanalyzer.commands.targets import check_target, force_option
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
 from traceanalyzer.report import formats
 from traceanalyzer.report.visible import visible
@@ -82,6 +83,7 @@ def metric_page(name: str, *, as_sql: bool = False) -> list[Section]:
     show_default=True,
     help="Format of the files.",
 )
+@force_option
 def export_metrics(options: RunOptions, folder: Path, metric: tuple[str, ...], layout: str) -> None:
     """Write metrics of RUN as files into FOLDER, for notebooks and spreadsheets: all metrics, or those named.
 
@@ -94,6 +96,8 @@ def export_metrics(options: RunOptions, folder: Path, metric: tuple[str, ...], l
     for name in metric:
         if name not in known:
             raise _not_exported(name, known)
+    for name in metric or known:
+        check_target(folder / f"{name}.{layout}")
     with opened(options, attribution=False) as (run, activity):
         activity.phase("computing metrics")
         files = run.export(folder, metric, layout)

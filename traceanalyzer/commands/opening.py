@@ -177,8 +177,12 @@ def _executor(options: RunOptions) -> Iterator[Executor | None]:
 
 
 @contextmanager
-def opened(options: RunOptions, *, attribution: bool = True, catalog: bool = False) -> Iterator[tuple[Run, Activity]]:
+def opened(
+    options: RunOptions, *, attribution: bool = True, catalog: bool = False, shows_left_out: bool = False
+) -> Iterator[tuple[Run, Activity]]:
     """Open a run and ingest what is new in it; progress goes to standard error if that is a terminal.
+
+    Files that are set aside are named there, unless the command's own output names them.
 
     With `--plan`, it is only said what there is to do, and the command ends.
     """
@@ -215,7 +219,7 @@ def opened(options: RunOptions, *, attribution: bool = True, catalog: bool = Fal
             for error in run.unreadable:
                 hint = f" ({visible(error.hint)})" if error.hint else ""
                 click.echo(f"warning: left out {visible(str(error))}{hint}", err=True)
-            for left_out in () if options.quiet else run.set_aside:
+            for left_out in () if options.quiet or shows_left_out else run.set_aside:
                 hint = f" ({visible(left_out.hint)})" if left_out.hint else ""
                 click.echo(f"note: left out {visible(str(left_out))}{hint}", err=True)
             if run.ignored_store is not None and not options.quiet:

@@ -14,6 +14,7 @@ from typing import IO, Any, TextIO
 
 import click
 
+from traceanalyzer.commands.targets import check_target, output_option
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report import formats
 from traceanalyzer.report.visible import visible_lines
@@ -75,9 +76,7 @@ def report_options(known: Sequence[str], meaning: str, noun: str = "page") -> Ca
         show_default=formats.BY_SUFFIX.format(known[0]),
         help=meaning,
     )
-    output = click.option(
-        "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help=f"Write the {noun} to FILE."
-    )
+    output = output_option(f"Write the {noun} to FILE.")
     return lambda command: layout(output(command))
 
 
@@ -100,14 +99,17 @@ def check_for_browser(layout: str, path: Path | None) -> None:
 
 
 @contextmanager
-def written_bytes(path: Path | None) -> Iterator[IO[bytes]]:
-    """Yield a binary stream: standard output, or a file that appears under its name once it is complete."""
+def written_bytes(path: Path | None, *, is_own: bool = False) -> Iterator[IO[bytes]]:
+    """Yield a binary stream: standard output, or a file that appears under its name once it is complete.
+
+    `is_own` is a file of the store: nobody loses an older one.
+    """
     if path is None or str(path) == "-":
         with _named("standard output"):
             yield sys.stdout.buffer
             sys.stdout.buffer.flush()
         return
-    with _replacing(path) as file, file.open("wb") as stream:
+    with _replacing(path, is_own=is_own) as file, file.open("wb") as stream:
         yield stream
 
 
@@ -118,19 +120,27 @@ def _is_step_summary(path: Path) -> bool:
 
 
 @contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    """Yield what to write: a file that takes the place of `path` at the end; of a device or a pipe itself."""
+def _replacing(path: Path, *, is_own: bool = False) -> Iterator[Path]:
+    """Yield what to write: a file that takes the place of `path` at the end; of a device or a pipe itself.
+
+    Where `path` is a link, the file behind it is replaced.
+    """
     if path.is_dir():
         raise TraceAnalyzerError("is a folder", path, "name a file in it")
     if _is_of_the_system(path):
         with _named(path):
             yield path
         return
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    if not is_own:
+        check_target(path)
+    file = Path(os.path.realpath(path))
+    temporary = file.with_name(f".{file.name}.{os.getpid()}.part")
     with _named(path), unfinished(temporary):
+        if file.is_symlink():
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
         try:
             yield temporary
-            temporary.replace(path)
+            temporary.replace(file)
         finally:
             temporary.unlink(missing_ok=True)
 

@@ -24,6 +24,7 @@ from traceanalyzer.commands.opening import (
 if TYPE_CHECKING:
     from traceanalyzer.comparison.summary import Summary
     from traceanalyzer.remote.location import Location
+    from traceanalyzer.run import Run
 
 
 @dataclass(frozen=True)
@@ -76,13 +77,34 @@ def load_summaries(paths: Sequence[Path | Location], opening: OpeningOptions) ->
         if isinstance(path, Path) and is_summary_file(path):
             summaries += read_summaries(path)
         else:
-            summaries.append(_summarize(path, opening))
+            summaries += _summaries(path, opening)
     return sorted(summaries, key=lambda item: (item.taken_at or "", item.label, repr(item)))
 
 
-def _summarize(path: Path | Location, opening: OpeningOptions) -> Summary:
+def _summaries(path: Path | Location, opening: OpeningOptions) -> list[Summary]:
+    """Return the summary of a run; where its ranks were recorded several times, one of each time."""
+    whole, captures = _summarize((path,), opening)
+    return [_summarize(files, opening)[0] for files in captures] if len(captures) > 1 else [whole]
+
+
+def _captures(run: Run) -> list[tuple[Path, ...]]:
+    """Return the files of each recording, where every rank was recorded as often and each time into its own files."""
+    rows = run.connection.execute(
+        "SELECT session, path, recording_count FROM recordings JOIN canonical.traces USING (trace_id) ORDER BY trace_id"
+    ).fetchall()
+    files: dict[int, list[Path]] = {}
+    for session, path, _ in rows:
+        files.setdefault(session, []).append(Path(path))
+    is_apart = len({path for _, path, _ in rows}) == len(rows) and all(Path(path).is_file() for _, path, _ in rows)
+    return (
+        [tuple(files[session]) for session in sorted(files)] if is_apart and len({row[2] for row in rows}) == 1 else []
+    )
+
+
+def _summarize(paths: Sequence[Path | Location], opening: OpeningOptions) -> tuple[Summary, list[tuple[Path, ...]]]:
     from traceanalyzer.comparison.summarizing import summarize
 
+    path = paths[0]
     store = opening.store / _store_name(path) if isinstance(opening.store, Path) else opening.store
     options = RunOptions(
         path,
@@ -93,12 +115,13 @@ def _summarize(path: Path | Location, opening: OpeningOptions) -> Summary:
         step_pattern=opening.step_pattern,
         with_settings=not opening.no_settings,
         trust=opening.trust,
+        inputs=tuple(paths),
     )
     with opened(options) as (run, activity):
         activity.phase("ranking findings")
         diagnosis = run.diagnose()
         activity.phase("summarizing")
-        return summarize(run, diagnosis)
+        return summarize(run, diagnosis), _captures(run)
 
 
 def _store_name(path: Path | Location) -> str:

@@ -79,7 +79,7 @@ def _view_perfetto(options: RunOptions, *, rank: int | None, at: str | None, ope
         part = next((part for name in names for part in parts if part.trace.trace == name), parts[0])
         asked_ns = None if at is None else at_window(part, at).window_ns
         file = run.store / "perfetto.json.gz"
-        with written_bytes(file) as stream:
+        with written_bytes(file, is_own=True) as stream:
             write_trace(run, part, diagnosis, stream, from_tables=False, plain=False)
         activity.stop()
         went_out = hand_over(

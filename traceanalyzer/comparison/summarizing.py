@@ -54,7 +54,9 @@ def summarize(run: Run, diagnosis: Diagnosis, label: str | None = None) -> Summa
 
         facts, device_steps = rows("facts"), rows("device_steps")
         on_host = not any(trace.gpu_op_count for trace in diagnosis.traces)
-        devices = _host_times(rows("host_steps")) if on_host else _device_times(diagnosis, device_steps)
+        devices = (
+            _host_times(rows("host_steps"), rows("host_buckets")) if on_host else _device_times(diagnosis, device_steps)
+        )
         kernels, operators = rows("kernels"), rows("operators")
     step_count = sum(max(device.step_count, 1) for device in devices) or 1
     trace_steps = _steps_of_traces(diagnosis, devices, on_host=on_host)
@@ -114,17 +116,15 @@ def _device_times(diagnosis: Diagnosis, device_steps: Sequence[Row]) -> list[Dev
     return sorted(times, key=_place)
 
 
-def _host_times(rows: Sequence[Row]) -> list[DeviceTimes]:
-    by_trace: dict[tuple[str, int | None], list[Row]] = defaultdict(list)
-    for row in rows:
-        by_trace[(row["trace"], row["rank"])].append(row)
+def _host_times(steps: Sequence[Row], buckets: Sequence[Row]) -> list[DeviceTimes]:
+    by_trace: dict[tuple[str, int | None], list[int]] = defaultdict(list)
+    for row in steps:
+        by_trace[(row["trace"], row["rank"])].append(row["dur_ns"])
     times = []
-    for (_, rank), marked in by_trace.items():
+    for (trace, rank), marked in by_trace.items():
         kept = marked[1:] if len(marked) >= _WARM_UP_FROM else marked
-        window_ns, loader_ns, op_ns = (sum(row[key] for row in kept) for key in ("dur_ns", "loader_ns", "op_ns"))
-        buckets = {"host.dataloader": loader_ns, "host.op": op_ns, "host.python": window_ns - loader_ns - op_ns}
-        held = {name: dur_ns for name, dur_ns in buckets.items() if dur_ns}
-        times.append(DeviceTimes(rank, None, window_ns, len(kept), tuple(row["dur_ns"] for row in kept), held))
+        held = {row["bucket"]: row["dur_ns"] for row in buckets if row["trace"] == trace}
+        times.append(DeviceTimes(rank, None, sum(kept), len(kept), tuple(kept), held))
     return sorted(times, key=_place)
 
 

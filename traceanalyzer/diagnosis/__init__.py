@@ -16,17 +16,19 @@ from traceanalyzer.diagnosis.findings import (
     Outcome,
 )
 from traceanalyzer.diagnosis.fix_plan import Enabling, FixPlan, PlannedFix, plan_of_finding
-from traceanalyzer.diagnosis.inputs import Override, TraceDefect, TraceSummary
+from traceanalyzer.diagnosis.inputs import LeftOut, Override, TraceDefect, TraceSummary
 from traceanalyzer.diagnosis.kernel_counters import CountedKernel, KernelCounters, ModelDisagreement
 from traceanalyzer.diagnosis.ledgers import (
     DeviceLedger,
     HostFunction,
+    HostLedger,
     KernelClass,
     RankSteps,
     RunLedger,
     Screening,
     StandsOut,
     TopKernel,
+    TopOperator,
 )
 
 __all__ = [
@@ -44,8 +46,10 @@ __all__ = [
     "Fix",
     "FixPlan",
     "HostFunction",
+    "HostLedger",
     "KernelClass",
     "KernelCounters",
+    "LeftOut",
     "ModelDisagreement",
     "Outcome",
     "Override",
@@ -55,6 +59,7 @@ __all__ = [
     "Screening",
     "StandsOut",
     "TopKernel",
+    "TopOperator",
     "TraceDefect",
     "TraceSummary",
     "plan_of_finding",

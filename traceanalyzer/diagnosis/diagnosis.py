@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from traceanalyzer.diagnosis.findings import BelowNoise, Finding, Outcome
 from traceanalyzer.diagnosis.fix_plan import FixPlan
-from traceanalyzer.diagnosis.inputs import Override, TraceDefect, TraceSummary
+from traceanalyzer.diagnosis.inputs import LeftOut, Override, TraceDefect, TraceSummary
 from traceanalyzer.diagnosis.kernel_counters import KernelCounters
-from traceanalyzer.diagnosis.ledgers import DeviceLedger, HostFunction, RankSteps, RunLedger, Screening
+from traceanalyzer.diagnosis.ledgers import DeviceLedger, HostFunction, HostLedger, RankSteps, RunLedger, Screening
 from traceanalyzer.display import OpenTables, display
 
 if TYPE_CHECKING:
@@ -38,9 +38,11 @@ class Diagnosis:
     run_ledger: RunLedger | None = None  # None: one device, or ranks that cannot be followed together
     ranks: tuple[RankSteps, ...] = ()  # of runs with four devices and more whose steps are known
     host_functions: tuple[HostFunction, ...] = ()  # most samples first
+    host_ledgers: tuple[HostLedger, ...] = ()  # of a run without GPU work
     host_hint: str | None = None  # how to record what the host does between recorded calls
     screening: Screening | None = None  # None: all ranks are opened
     kernel_counters: KernelCounters | None = None  # None: no table of Nsight Compute is read with the run
+    left_out: tuple[LeftOut, ...] = ()  # files beside the traces that the run does not count
     schema_version: int = SCHEMA_VERSION
 
     def table(self, name: str) -> pa.Table:

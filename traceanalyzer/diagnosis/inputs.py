@@ -18,6 +18,19 @@ class TraceSummary:
     truncated: bool
     recorder: str | None = None  # canonical table traces
     framework: str | None = None
+    rank_id: int = 0  # metric recordings
+    recording: int = 1
+    recording_count: int = 1
+    is_overlapping: bool = False
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A file of the run's folder that is none of its recordings, or cannot be read."""
+
+    file: str  # its path below the run's folder
+    reason: str
+    hint: str | None
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,28 @@ class DeviceLedger:
 
 
 @dataclass(frozen=True)
+class TopOperator:
+    """One of the operators that take most of the window of a thread, without the operators inside them."""
+
+    name: str
+    self_ns: int
+    share: float  # of the window
+    call_count: int
+
+
+@dataclass(frozen=True)
+class HostLedger:
+    """The steps of the thread that runs them, in a trace of a run without GPU work, cut into buckets that add up."""
+
+    trace: str
+    rank: int | None
+    window_ns: int
+    step_count: int  # 0: none are marked
+    buckets: tuple[tuple[str, int], ...]  # (bucket, ns), largest first; sums to window_ns
+    top_operators: tuple[TopOperator, ...] = ()  # at most ten, largest first
+
+
+@dataclass(frozen=True)
 class StandsOut:
     """By how much a device's own time exceeds the median of its role, and in what."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from glob import escape
@@ -11,16 +12,27 @@ from pathlib import Path
 from pkgutil import resolve_name
 
 from traceanalyzer.discovery.heads import HEAD_BYTES, read_head
+from traceanalyzer.discovery.leftovers import left_behind, name_without_mark
 from traceanalyzer.discovery.naming import natural_key
-from traceanalyzer.discovery.other_formats import hint_for_folder, is_ncu_report, other_format, unknown
+from traceanalyzer.discovery.other_formats import (
+    hint_for_folder,
+    is_ncu_report,
+    memory_snapshot,
+    other_format,
+    unknown,
+)
+from traceanalyzer.discovery.profiler_sessions import newest_session, without_copies
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import Ingester
+from traceanalyzer.ingest.amd import OneTableIngester
 from traceanalyzer.ingest.ncu import WAYS
 from traceanalyzer.ingest.packed import ArchiveIngester, CompressedIngester
 
 # The ingesters of formats, in the order in which they look at a file: module and class below traceanalyzer.ingest.
 _FORMATS = (
+    "amd:AmdIngester",
     "nsys:NsysIngester",
+    "xla:XlaIngester",
     "trace_events:TraceEventIngester",
     "ncu:NcuIngester",
     "ncu.reports:NcuReportIngester",
@@ -30,7 +42,9 @@ _FIRST_BYTES = 2**16
 # Files whose heads are read at once.
 _READERS = 16
 _NAMED_LIKE_A_TRACE = re.compile(
-    r"\.(?:json|sqlite)(?:\.(?:gz|zst|xz|bz2|lz4|7z|zip))?(?:\.tmp)?$|\.pftrace$|\.perfetto-trace$", re.IGNORECASE
+    r"\.(?:json|sqlite)(?:\.(?:gz|zst|xz|bz2|lz4|7z|zip))?(?:\.tmp)?$|\.pftrace$|\.perfetto-trace$"
+    r"|\.xplane\.(?:pb(?:\.gz)?|riegeli)$",
+    re.IGNORECASE,
 )
 _BEGINS_JSON = re.compile(rb"(?:\xef\xbb\xbf)?\s*[\[{]")
 
@@ -48,10 +62,13 @@ class Discovery:
 
     sources: tuple[tuple[Path, Ingester], ...]  # in natural order of their names
     unreadable: tuple[TraceAnalyzerError, ...] = ()
+    set_aside: tuple[TraceAnalyzerError, ...] = ()  # files that are none of the run, and why
 
 
 def discover(path: Path) -> Discovery:
     """Return the trace files of a run, a file or a folder, which is searched one level deep.
+
+    Of a folder of TensorBoard's logs, the newest recording is the run.
 
     Hidden files and files of unknown formats are skipped; files that are named like a trace but cannot be read as one
     are listed. Raises TraceAnalyzerError where no file can be read.
@@ -61,22 +78,51 @@ def discover(path: Path) -> Discovery:
     if not (path.is_file() or path.is_dir()):
         raise TraceAnalyzerError("is a device or a pipe", path, "pipe it into the command, and give - as the run")
     if path.is_file() or _ingester_of(path) is not None:
-        ingester = _ingester_of(path) or _archive_ingester_of(path)
+        ingester = _ingester_of(path) or _ingester_of_part(path) or _archive_ingester_of(path)
         if ingester is None:
             raise TraceAnalyzerError(*unknown(path))
         return Discovery(((path, ingester),))
-    folders, files, others = _entries(path)
+    session, older = newest_session(path)
+    folders, files, others, hidden = _entries(session)
+    files = without_copies(files)
     # A remote disk answers many requests at once as fast as one.
     with ThreadPoolExecutor(_READERS) as pool:
         looks = list(pool.map(look, files))
-    readable = [(file, ingester) for file, (ingester, _) in zip(files, looks, strict=True) if ingester is not None]
-    sources = [*folders, *readable]
-    if not sources:
+    readable = {file: ingester for file, (ingester, _) in zip(files, looks, strict=True) if ingester is not None}
+    if not folders and not readable:
         raise TraceAnalyzerError("no traces in this folder", path, hint_for_folder(files))
+    named = {file.relative_to(path).as_posix(): file for file in (*files, *hidden)}
+    traces = (file for file, ingester in readable.items() if not ingester.name.startswith("ncu"))
+    left = left_behind(named, (file.relative_to(path).as_posix() for file in traces))
+    aside = {named[name]: TraceAnalyzerError(why.what, named[name], why.hint) for name, why in left.items()}
+    sources = [*folders, *((file, ingester) for file, ingester in readable.items() if file not in aside)]
+    errors = [error for file, (_, error) in zip(files, looks, strict=True) if error is not None and file not in aside]
+    snapshots = [note for file in files if file not in readable and (note := _snapshot(file)) is not None]
     return Discovery(
         tuple(sorted(sources, key=lambda item: natural_key(item[0].relative_to(path).as_posix()))),
-        (*(error for _, error in looks if error is not None), *(_no_file(other) for other in others)),
+        (*errors, *(_no_file(other) for other in others)),
+        (
+            *older,
+            *(note for file, note in aside.items() if file in readable or _is_left_of_a_trace(file.name)),
+            *snapshots,
+        ),
     )
+
+
+def _is_left_of_a_trace(name: str) -> bool:
+    """Return whether a file was left behind of another that is named like a trace."""
+    original = name_without_mark(name.removeprefix("."))
+    return original is not None and _NAMED_LIKE_A_TRACE.search(original) is not None
+
+
+def _snapshot(file: Path) -> TraceAnalyzerError | None:
+    """Return what a snapshot of memory is that is named like a trace; None for other files."""
+    if _NAMED_LIKE_A_TRACE.search(file.name) is None or file.stat().st_size == 0:
+        return None
+    with suppress(TraceAnalyzerError):
+        found = memory_snapshot(read_head(file, HEAD_BYTES))
+        return None if found is None else TraceAnalyzerError(found[0], file, found[1])
+    return None
 
 
 def find_sources(path: Path) -> list[tuple[Path, Ingester]]:
@@ -84,13 +130,18 @@ def find_sources(path: Path) -> list[tuple[Path, Ingester]]:
     return list(discover(path).sources)
 
 
-def _entries(folder: Path) -> tuple[list[tuple[Path, Ingester]], list[Path], list[Path]]:
-    """Return the folders in a folder that are traces, the files in it and in its other folders, and what is neither."""
+def _entries(folder: Path) -> tuple[list[tuple[Path, Ingester]], list[Path], list[Path], list[Path]]:
+    """Return the folders in a folder that are traces, the files in it and in its other folders, and what is neither.
+
+    Last come hidden files that were left behind of others.
+    """
     folders: list[tuple[Path, Ingester]] = []
     files: list[Path] = []
     others: list[Path] = []
+    hidden: list[Path] = []
     for entry in folder.iterdir():
         if _hidden(entry):
+            hidden += [entry] if name_without_mark(entry.name[1:]) is not None and entry.is_file() else []
             continue
         if entry.is_file():
             files.append(entry)
@@ -104,7 +155,7 @@ def _entries(folder: Path) -> tuple[list[tuple[Path, Ingester]], list[Path], lis
                 others += [file for file in inner if not (file.is_file() or file.is_dir())]
         else:
             others.append(entry)
-    return folders, sorted(files), sorted(others)
+    return folders, sorted(files), sorted(others), sorted(hidden)
 
 
 def _no_file(entry: Path) -> TraceAnalyzerError:
@@ -152,12 +203,23 @@ def _hidden(path: Path) -> bool:
     return path.name.startswith(".")
 
 
+def is_trace_folder(folder: Path) -> bool:
+    """Return whether a folder as a whole is one trace, such as an export with a file for each table."""
+    return _ingester_of(folder) is not None
+
+
 def _ingester_of(path: Path) -> Ingester | None:
     return _ingester_of_head(b"" if path.is_dir() else read_head(path), path)
 
 
 def _ingester_of_head(head: bytes, path: Path) -> Ingester | None:
     return next((ingester for ingester in ingesters() if ingester.sniff(head, path)), None)
+
+
+def _ingester_of_part(path: Path) -> Ingester | None:
+    """Return what reads one file of several that belong together. In a folder, another one stands for all of them."""
+    part = OneTableIngester()
+    return part if part.sniff(read_head(path, _FIRST_BYTES), path) else None
 
 
 def _archive_ingester_of(path: Path) -> Ingester | None:

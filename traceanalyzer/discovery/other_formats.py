@@ -8,6 +8,7 @@ from pathlib import Path
 
 from traceanalyzer.discovery.heads import read_head
 from traceanalyzer.ingest.ncu import EXPORT
+from traceanalyzer.ingest.unread_formats import unread_database
 
 _PACKED = "compressed in another way than gzip"
 _UNPACK = "decompress it first"
@@ -20,11 +21,17 @@ _OTHER_FORMATS = (
         "an Nsight Compute report of single kernels",
         f"record the job with nsys or torch.profiler, and write the counters as a table beside that trace: {EXPORT}",
     ),
+    (
+        r"\.xplane\.riegeli",
+        "a continuous capture of xprof (Riegeli records)",
+        "record one session: jax.profiler.trace(folder) writes the .xplane.pb that is read",
+    ),
     (r"\.(?:pftrace|perfetto-trace)", "a binary Perfetto trace", "convert it: traceconv json {} trace.json"),
     (r"\.(?:zip|tar|tgz|tar\.\w+)", "an archive", _GIVE_ALONE),
     (r"\.(?:zst|xz|bz2|lz4|7z)", _PACKED, _UNPACK),
     (r"\.(?:pickle|pkl)", "a pickle, such as a CUDA memory snapshot", "record the job with torch.profiler"),
 )
+_PICKLES = (b"\x02", b"\x03", b"\x04", b"\x05")
 # The same by their first bytes, whatever they are called.
 _OTHER_CONTENTS = (
     (b"\xfd7zXZ\0", _PACKED, _UNPACK),
@@ -33,12 +40,22 @@ _OTHER_CONTENTS = (
     (b"\x04\x22M\x18", _PACKED, _UNPACK),
     (b"7z\xbc\xaf\x27\x1c", _PACKED, _UNPACK),
     (b"PK\x03\x04", "an archive", _GIVE_ALONE),
+    *(
+        (b"\x80" + version, "a pickle, such as a CUDA memory snapshot", "show it: traceanalyzer memory FILE")
+        for version in _PICKLES
+    ),
     (b"\xff\xfe", "text in UTF-16", "convert it: iconv -f UTF-16 -t UTF-8"),
     (b"\xfe\xff", "text in UTF-16", "convert it: iconv -f UTF-16 -t UTF-8"),
     (b"{\0", "text in UTF-16", "convert it: iconv -f UTF-16LE -t UTF-8"),
     (b"\0{", "text in UTF-16", "convert it: iconv -f UTF-16BE -t UTF-8"),
     (b"[\0", "text in UTF-16", "convert it: iconv -f UTF-16LE -t UTF-8"),
     (b"\0[", "text in UTF-16", "convert it: iconv -f UTF-16BE -t UTF-8"),
+)
+# What PyTorch's allocator holds, which `torch.cuda.memory._snapshot` returns and some write as JSON.
+_MEMORY_SNAPSHOT = re.compile(
+    rb'^\s*\{\s*"(?:segments|device_traces|allocator_settings|external_annotations)"\s*:'
+    rb'(?=.{0,65536}?"(?:segment_type|device_traces|allocator_settings|total_size|segments)")',
+    re.DOTALL,
 )
 _EXECUTION_TRACE = re.compile(rb'^\s*\{\s*"schema"\s*:\s*"[\d.]+-chakra')
 
@@ -53,7 +70,8 @@ def unknown(path: Path) -> tuple[str, Path, str]:
     return (
         "is no trace that traceanalyzer reads",
         path,
-        "expected PyTorch profiler or Chrome trace JSON (plain or gzip), or an Nsight Systems SQLite export",
+        "expected PyTorch profiler or Chrome trace JSON (plain or gzip), an Nsight Systems SQLite export, or a profile "
+        "of XLA (.xplane.pb)",
     )
 
 
@@ -73,13 +91,22 @@ def other_format(path: Path) -> tuple[str, str] | None:
             return what, hint
     if _EXECUTION_TRACE.search(head):
         return "an execution trace of PyTorch without times on the device", "record the job with torch.profiler"
-    return None
+    return unread_database(path, head)
+
+
+def memory_snapshot(head: bytes) -> tuple[str, str] | None:
+    """Return what a snapshot of memory in JSON is, and what reads it; None for other JSON."""
+    if _MEMORY_SNAPSHOT.search(head) is None:
+        return None
+    return "is a snapshot of GPU memory, not a trace", "traceanalyzer memory FILE shows it"
 
 
 def hint_for_folder(files: Sequence[Path]) -> str:
     full = (file for file in files if file.stat().st_size > 0)
     others = [(file.name, other) for file in full if (other := other_format(file)) is not None]
     if not others:
-        return "expected PyTorch profiler JSON (.json, .json.gz) or Nsight Systems SQLite"
+        return (
+            "expected PyTorch profiler JSON (.json, .json.gz), Nsight Systems SQLite, or a profile of XLA (.xplane.pb)"
+        )
     name, (what, hint) = others[0]
     return f"{name} is {what}: {hint}"

@@ -16,6 +16,8 @@ from traceanalyzer.discovery.naming import natural_key
 from traceanalyzer.discovery.other_formats import is_ncu_report
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import Ingester
+from traceanalyzer.ingest.amd import OneTableIngester
+from traceanalyzer.ingest.amd.csv_sets import leader_of
 from traceanalyzer.ingest.ncu import EXPORT, WAYS, NcuIngester
 from traceanalyzer.ingest.ncu.reports import NcuReportIngester
 
@@ -32,6 +34,7 @@ class RunSources:
     root: Path | Location
     sources: tuple[tuple[Path | RemoteObject, Ingester], ...]
     unreadable: tuple[TraceAnalyzerError, ...]  # files that are named like traces and cannot be read as one
+    set_aside: tuple[TraceAnalyzerError, ...] = ()  # files that are none of the run, and why
 
     def name(self, source: Path | RemoteObject) -> str:
         """Return what a trace file is called in the run: its path below the run's folder."""
@@ -54,12 +57,22 @@ def find_run(inputs: Sequence[Path]) -> RunSources:
     paths = [path for given in inputs for path in _expanded(given)]
     sources: dict[str, tuple[Path, Ingester]] = {}
     unreadable: dict[str, TraceAnalyzerError] = {}
+    set_aside: dict[str, TraceAnalyzerError] = {}
     for path in paths:
         found = discover(path)
         for source, ingester in found.sources:
             sources.setdefault(str(source.resolve()), (source, ingester))
         unreadable |= {str(error): error for error in found.unreadable}
-    return RunSources(_root_of(paths), tuple(sources.values()), tuple(unreadable.values()))
+        set_aside |= {str(error): error for error in found.set_aside}
+    read = {source.resolve() for source, _ in sources.values()}
+    kept = [(source, ingester) for source, ingester in sources.values() if not _is_read_with(source, ingester, read)]
+    return RunSources(_root_of(paths), tuple(kept), tuple(unreadable.values()), tuple(set_aside.values()))
+
+
+def _is_read_with(source: Path, ingester: Ingester, read: set[Path]) -> bool:
+    """Return whether another source of the run stands for this table, too."""
+    leader = leader_of(source) if isinstance(ingester, OneTableIngester) else None
+    return leader is not None and leader != source and leader.resolve() in read
 
 
 def with_ncu_tables(found: RunSources, files: Sequence[Path]) -> RunSources:

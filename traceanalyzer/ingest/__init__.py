@@ -67,6 +67,7 @@ class Ingester(Protocol):
     def ingest(self, path: Path, folder: Path, options: IngestOptions) -> None:
         """Write every trace of the file into a subfolder of `folder`; see TraceSink.
 
-        The subfolder of a file with one trace is `0`; a file with several processes gives one subfolder per process,
-        such as `pid111` and `pid112`. Raises TraceAnalyzerError if the file cannot be read at all.
+        The subfolder of a file with one trace is `0`; a file with several processes or ranks gives one subfolder for
+        each, such as `pid111` and `pid112`, or `rank0` and `rank1`. Raises TraceAnalyzerError if the file cannot be
+        read at all.
         """

@@ -2,6 +2,7 @@
 
 `content` is a hash of all that was read, whatever the file was called and however it was packed. `role` is `capture`
 where the trace holds launches that were recorded into graphs, and hardly any work: such a trace is no rank of its run.
+It is `unread`, followed by what the trace is and what to do, where it holds work of a device that no ingester reads.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from traceanalyzer.ingest.unread_formats import unread_device_work
+
 CONTENT, ROLE, CAPTURE = "traceanalyzer.content", "traceanalyzer.role", "capture"
+UNREAD = "unread\n"
 # Work that a capture may hold beside its launches: copies before it, and the profiler's own.
 _MOST_WORK_SHARE = 0.1
 _LEAST_CAPTURED_SHARE = 0.9
@@ -51,7 +55,8 @@ FROM placed
 def marks_of(folder: Path) -> dict[str, str]:
     """Return the marks of a trace whose tables, other than `traces`, are finished."""
     marks = {CONTENT: _content(folder)}
-    return marks | ({ROLE: CAPTURE} if _is_capture(folder) else {})
+    role = CAPTURE if _is_capture(folder) else _unread_work(folder)
+    return marks | ({ROLE: role} if role else {})
 
 
 def marks_in(metadata: Mapping[bytes, bytes] | None) -> tuple[str, str]:
@@ -85,6 +90,23 @@ def _is_capture(folder: Path) -> bool:
     launches, captured, replays = rows[0]
     is_captured = captured > 0 and captured >= _LEAST_CAPTURED_SHARE * launches
     return bool(is_captured and not replays and op_count <= _MOST_WORK_SHARE * launches)
+
+
+def _unread_work(folder: Path) -> str:
+    """Return the role of a trace without GPU work whose slices are work of a device; empty for all others."""
+    slices, threads = folder / "host_slices.parquet", folder / "threads.parquet"
+    if _row_count(folder / "gpu_ops.parquet") or not _row_count(slices) or not _row_count(threads):
+        return ""
+    import duckdb
+
+    with duckdb.connect() as connection:
+        rows = connection.execute(
+            "SELECT DISTINCT process_name, CASE WHEN category = 'other' THEN raw_category END "
+            "FROM read_parquet($slices) JOIN read_parquet($threads) USING (thread_id)",
+            {"slices": str(slices), "threads": str(threads)},
+        ).fetchall()
+    known = unread_device_work((process for process, _ in rows), (category for _, category in rows))
+    return UNREAD + "\n".join(known) if known else ""
 
 
 def _row_count(file: Path) -> int:

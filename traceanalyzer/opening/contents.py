@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 # As `ingest.marks` writes it: that module takes Arrow, which takes long to start.
 _CAPTURE = "capture"
+_UNREAD = "unread\n"
 
 
 class Contents(NamedTuple):
@@ -57,7 +58,9 @@ def traces_of(keeper: Store, found: RunSources, folders: Sequence[tuple[Path | R
 
 
 def _without_others(traces: Sequence[StoredTrace], recorded: Mapping[Path, _Recorded]) -> Contents:
-    """Tell captures of graphs from the traces, and set aside second copies: both are no ranks of the run."""
+    """Tell captures of graphs from the traces, and set aside what is no rank of the run: these, second copies of a
+    trace, and traces of a device's work that is not read. Raises TraceAnalyzerError where nothing else is there.
+    """
     kept: list[StoredTrace] = []
     captures: list[StoredTrace] = []
     set_aside: list[TraceAnalyzerError] = []
@@ -66,7 +69,10 @@ def _without_others(traces: Sequence[StoredTrace], recorded: Mapping[Path, _Reco
     for trace in traces:
         known = recorded[trace.folder]
         twin = first.setdefault(known.content or str(trace.folder), trace)
-        if known.role == _CAPTURE and has_work and twin is trace:
+        if known.role.startswith(_UNREAD):
+            what, hint = known.role.removeprefix(_UNREAD).split("\n", 1)
+            set_aside.append(TraceAnalyzerError(what, str(trace.path), hint))
+        elif known.role == _CAPTURE and has_work and twin is trace:
             captures.append(trace)
             what = "holds launches that were recorded into graphs, not work of the run"
             hint = "its operators count for the graphs' work; give it alone to look at it"
@@ -75,6 +81,8 @@ def _without_others(traces: Sequence[StoredTrace], recorded: Mapping[Path, _Reco
             set_aside.append(TraceAnalyzerError(f"holds the same as {twin.trace}, which counts once", str(trace.path)))
         else:
             kept.append(trace)
+    if set_aside and not kept:
+        raise set_aside[0]
     return Contents(kept, set_aside, captures)
 
 

@@ -23,8 +23,9 @@ def derived_place(
     keeper: Store, traces: Sequence[StoredTrace], options: AttributionOptions, captures: Sequence[StoredTrace] = ()
 ) -> Path:
     """Return where the attribution tables of some traces lie, once they are there."""
-    # Ranks may come from the files' names, which the folders of traces do not depend on.
-    asked = f"{options.key()} {[trace.rank for trace in traces]}"
+    # Ranks, and which traces are recordings of one, may come from the files' names, on which no trace's folder depends.
+    ranks = [trace.trace if trace.rank is None else trace.rank for trace in traces]
+    asked = f"{options.key()} {ranks}"
     if captures:
         asked += f" captures {[capture.rank for capture in captures]}"
     return keeper.derived_place([trace.folder for trace in (*traces, *captures)], asked)

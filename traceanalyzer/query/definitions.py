@@ -15,6 +15,7 @@ from traceanalyzer.metrics import in_reading_order, metrics, metrics_in_order
 from traceanalyzer.query.kernel_patterns import pattern_macros
 from traceanalyzer.renamed import COLUMNS
 
+NOT_COMPUTED = "was not computed, as it takes longer than"
 _CALLED = re.compile(r"(\w+)\s*\(")
 
 
@@ -45,6 +46,15 @@ def define_metric(
         connection.execute(f"CREATE OR REPLACE {kind} main.{name} AS {query}")
     except (duckdb.CatalogException, duckdb.BinderException, duckdb.ParserException) as error:
         raise ValueError(f"metric {name}: {error}") from error
+
+
+def define_not_computed(connection: duckdb.DuckDBPyConnection, name: str, limit_s: float) -> None:
+    """Define a metric whose rows could not be had in time: every query of it fails with these words."""
+    why = f"'the metric {name} {NOT_COMPUTED} {limit_s:g} s'"
+    columns = ", ".join(f"CAST(NULL AS {column.type}) AS {column.name}" for column in metrics()[name].columns)
+    connection.execute(
+        f"CREATE OR REPLACE VIEW main.{name} AS SELECT {columns} FROM range(1) WHERE error({why}) IS NULL"
+    )
 
 
 def add_pass_through(connection: duckdb.DuckDBPyConnection, schema: str, names: Iterable[str]) -> None:

@@ -24,8 +24,9 @@ from traceanalyzer.query.canonical import (
     those,
 )
 from traceanalyzer.query.captured_work import captured_work
-from traceanalyzer.query.definitions import add_macros, add_pass_through, define_metric
+from traceanalyzer.query.definitions import add_macros, add_pass_through, define_metric, define_not_computed
 from traceanalyzer.query.empty import connect_empty
+from traceanalyzer.query.limits import interrupted_after
 from traceanalyzer.schema import TableSchema, canonical_tables, derived_tables
 from traceanalyzer.store.stored_trace import NcuTable, StoredTrace
 
@@ -53,6 +54,8 @@ __all__ = [
     "undone",
 ]
 
+# By the clock. The longest metric of a gigabyte takes a tenth of it.
+METRIC_LIMIT_S = 120.0
 _WORD = re.compile(r"[a-z_]\w*")
 _RELATIONS = "SELECT table_schema, table_name FROM information_schema.tables"
 
@@ -235,9 +238,16 @@ def add_attribution(connection: duckdb.DuckDBPyConnection, derived: Path, needed
 def compute_once(
     connection: duckdb.DuckDBPyConnection, name: str, replaced: Mapping[str, str] = MappingProxyType({})
 ) -> None:
-    """Turn a metric into a table, where several others read it and each would compute it again."""
+    """Turn a metric into a table, where several others read it and each would compute it again.
+
+    One that takes longer than METRIC_LIMIT_S is not computed: reading it is an error that says so, and rules abstain.
+    """
     connection.execute(f"DROP VIEW main.{name}")
-    define_metric(connection, name, "TABLE", replaced)
+    try:
+        with interrupted_after(METRIC_LIMIT_S, connection):
+            define_metric(connection, name, "TABLE", replaced)
+    except duckdb.InterruptException:
+        define_not_computed(connection, name, METRIC_LIMIT_S)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 
 from traceanalyzer.discovery import RunSources, discover, ingesters, natural_key
 from traceanalyzer.discovery.finding import look
+from traceanalyzer.discovery.leftovers import left_behind
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest.nsys.export.report_file import is_report
 from traceanalyzer.ingest.packed import ArchiveIngester
@@ -139,7 +140,11 @@ def recognise(run: RemoteRun, keeper: Store) -> RunSources:
     if not sources:
         hint = "expected PyTorch profiler JSON (.json, .json.gz) or Nsight Systems SQLite"
         raise unreadable[0] if unreadable else TraceAnalyzerError("no traces in this folder", str(run.root), hint)
-    return RunSources(run.root, sources, unreadable)
+    named = {item.run_name: item for item, _ in sources if item.url not in run.named}
+    left = left_behind(named, (item.run_name for item, reader in sources if not reader.name.startswith("ncu")))
+    kept = tuple((item, reader) for item, reader in sources if item.url in run.named or item.run_name not in left)
+    aside = (TraceAnalyzerError(why.what, named[name].url, why.hint) for name, why in left.items())
+    return RunSources(run.root, kept, unreadable, tuple(aside))
 
 
 @dataclass(frozen=True)

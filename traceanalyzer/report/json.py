@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, TextIO
 
-from traceanalyzer.diagnosis import DeviceLedger, Diagnosis, RunLedger
+from traceanalyzer.diagnosis import DeviceLedger, Diagnosis, HostLedger, RunLedger
 from traceanalyzer.renamed import FORMER_BUCKETS
 from traceanalyzer.report.formats import Context
 from traceanalyzer.report.verdict import judge
@@ -32,6 +32,7 @@ def document(diagnosis: Diagnosis) -> dict[str, Any]:
         "traces": plain["traces"],
         "ledgers": [_ledger(ledger) for ledger in diagnosis.ledgers],
         "run_ledger": None if diagnosis.run_ledger is None else _run_ledger(diagnosis.run_ledger),
+        "host_ledgers": [_ledger(ledger) for ledger in diagnosis.host_ledgers],
         "ranks": plain["ranks"],
         "findings": plain["findings"],
         "plans": plain["plans"],
@@ -45,10 +46,11 @@ def document(diagnosis: Diagnosis) -> dict[str, Any]:
         "kernel_counters": plain["kernel_counters"],
         "suppressed": plain["suppressed"],
         "overrides": plain["overrides"],
+        "left_out": plain["left_out"],
     }
 
 
-def _ledger(ledger: DeviceLedger) -> dict[str, Any]:
+def _ledger(ledger: DeviceLedger | HostLedger) -> dict[str, Any]:
     plain: dict[str, Any] = plain_value(dataclasses.asdict(ledger))
     plain["buckets"] = [
         _bucket(bucket, dur_ns) | {"share": dur_ns / ledger.window_ns if ledger.window_ns else 0.0}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from traceanalyzer.diagnosis import DeviceLedger, Diagnosis, RunLedger
+from traceanalyzer.diagnosis import DeviceLedger, Diagnosis, HostLedger, RunLedger
 from traceanalyzer.report.words import percent, tenths_of_percent
 
 # Buckets below this share, and those after the first few, are added up in one line.
@@ -10,7 +10,7 @@ SMALL_SHARE = 0.01
 MOST_BUCKETS = 8
 
 
-def shares_words(ledger: DeviceLedger | RunLedger) -> dict[str, str]:
+def shares_words(ledger: DeviceLedger | RunLedger | HostLedger) -> dict[str, str]:
     """Say the share of each bucket that has a line, so that they add up; what is not nothing never reads 0."""
     rows = ledger_rows(ledger)
     tenths = tenths_of_percent([dur_ns for _, dur_ns in rows])
@@ -19,11 +19,11 @@ def shares_words(ledger: DeviceLedger | RunLedger) -> dict[str, str]:
     return {bucket: percent(share) for (bucket, _), share in zip(rows, shares, strict=True)}
 
 
-def ledger_rows(ledger: DeviceLedger | RunLedger) -> list[tuple[str, int]]:
+def ledger_rows(ledger: DeviceLedger | RunLedger | HostLedger) -> list[tuple[str, int]]:
     """Return the buckets worth a line, compute first and then by size, and the rest added up."""
-    compute = ("compute", dict(ledger.buckets).get("compute", 0))
+    compute = [] if isinstance(ledger, HostLedger) else [("compute", dict(ledger.buckets).get("compute", 0))]
     waits = sorted((b for b in ledger.buckets if b[1] > 0 and b[0] != "compute"), key=lambda b: (-b[1], b[0]))
-    large = [compute, *(b for b in waits if b[1] >= SMALL_SHARE * ledger.window_ns)][:MOST_BUCKETS]
+    large = [*compute, *(b for b in waits if b[1] >= SMALL_SHARE * ledger.window_ns)][:MOST_BUCKETS]
     small = [b for b in waits if b not in large]
     if len(small) == 1:
         return large + small

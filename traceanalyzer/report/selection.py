@@ -29,6 +29,7 @@ class Selection:
                 findings=tuple(finding for finding in diagnosis.findings if self._concerns(finding)),
                 ledgers=tuple(ledger for ledger in diagnosis.ledgers if ledger.rank == self.rank),
                 run_ledger=None,
+                host_ledgers=tuple(ledger for ledger in diagnosis.host_ledgers if ledger.rank == self.rank),
             )
         if self.top is not None:
             rules = list(dict.fromkeys(finding.rule for finding in problems(diagnosis)))[self.top :]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from traceanalyzer.diagnosis import SEVERITIES, DeviceLedger, Diagnosis, Finding, RunLedger, plan_of_finding
+from traceanalyzer.diagnosis import SEVERITIES, DeviceLedger, Diagnosis, Finding, HostLedger, RunLedger, plan_of_finding
 from traceanalyzer.report.ledger_shares import unexplained_share
-from traceanalyzer.report.words import bucket_words, duration, percent
+from traceanalyzer.report.words import bucket_words, duration, name_words, percent
 
 # A device that computes this much has little left to save outside its kernels.
 HEALTHY_COMPUTE_SHARE = 0.9
@@ -21,15 +22,27 @@ LIMITS_TRUST = SEVERITIES.index("warning")
 SMALL_SAVING_SHARE = 0.05
 # Time that no rule explains is named in the headline from this share of the windows on.
 LARGE_REST_SHARE = 0.25
+_HOST_WORDS = {
+    "host.dataloader": "the wait for the data loader",
+    "host.compile": "compilation",
+    "host.comm_cpu": "the exchange of data with other ranks, and the wait for them",
+    "host.op": "work of the framework's operators",
+    "host.python": "Python, or what was not recorded, outside operators",
+}
 _NO_LAUNCHES = "the calls that launched the GPU's work were not recorded"
+
+
+# Rules that say why a recording holds no GPU work, which is worth more than that it holds none.
+_SAY_WHY = frozenset({"tq-device-failed", "tq-cannot-record"})
 
 
 @dataclass(frozen=True)
 class RunVerdict:
-    """The state of the run (sick, healthy, clear, unexplained, blocked, no-gpu) and the sentence that says it.
+    """The state of the run (sick, healthy, clear, unexplained, blocked, host, no-gpu) and the sentence that says it.
 
     Healthy is a device that computes nearly all the time without a finding; its sentence says busy where no rule could
     judge what it computes. Clear is what would be healthy, were there not something about the trace that limits trust.
+    Host is a run without GPU work, of which the host was judged.
     """
 
     state: str
@@ -38,16 +51,18 @@ class RunVerdict:
 
 def judge(diagnosis: Diagnosis) -> RunVerdict:
     """Say in one sentence what a diagnosis comes to."""
-    if not _has_gpu_work(diagnosis):
-        return RunVerdict("no-gpu", "No GPU work was found, so nothing can be said about the GPU.")
     blocker = blocker_of(diagnosis)
+    if not _has_gpu_work(diagnosis) and (blocker is None or blocker.rule not in _SAY_WHY):
+        if judges_host(diagnosis):
+            return RunVerdict("host", _host(diagnosis))
+        return RunVerdict("no-gpu", "No GPU work was found, so nothing can be said about the GPU.")
     if blocker is not None:
         what = "This trace" if len(diagnosis.traces) == 1 else "This run"
         return RunVerdict("blocked", f"{what} cannot be judged: {_lower(blocker.title)}.")
     timed = time_findings(diagnosis)
     if timed:
         return RunVerdict("sick", _sick(diagnosis, timed))
-    compute = _compute_words(diagnosis.ledgers)
+    compute = _compute_words(diagnosis)
     if problems(diagnosis):
         sentence = f"{compute}; {_lower(problems(diagnosis)[0].title)}."
         return RunVerdict("sick", sentence + _rest_sentence(diagnosis, LARGE_REST_SHARE))
@@ -99,9 +114,33 @@ def _has_gpu_work(diagnosis: Diagnosis) -> bool:
     return any(trace.gpu_op_count for trace in diagnosis.traces)
 
 
+def judges_host(diagnosis: Diagnosis) -> bool:
+    """Return whether a run without GPU work says what its host does, and nothing says that GPU work is missing."""
+    return bool(diagnosis.host_ledgers) and blocker_of(diagnosis) is None
+
+
+def _host(diagnosis: Diagnosis) -> str:
+    """Say what limits a run without GPU work, else what takes most of its time."""
+    unsure = any(SEVERITIES.index(finding.severity) >= LIMITS_TRUST for finding in quality_findings(diagnosis))
+    opening = "No GPU work was recorded" if unsure else "No GPU was used"
+    timed = sorted(time_findings(diagnosis), key=lambda finding: -worth_share(finding))
+    if timed:
+        share = worth_share(timed[0])
+        return f"{opening}. {timed[0].title}: fixing it saves up to {percent(share)} ({speedup(share)})."
+    ledger = max(diagnosis.host_ledgers, key=step_ns)
+    bucket, dur_ns = ledger.buckets[0]
+    words = (
+        f"{opening}. Most of {span_words((ledger,))}, {percent(dur_ns / ledger.window_ns)}, is {_HOST_WORDS[bucket]}"
+    )
+    top = ledger.top_operators[0] if bucket == "host.op" and ledger.top_operators else None
+    return f"{words}, with {name_words(top.name)} ahead ({percent(top.share)})." if top else f"{words}."
+
+
 def has_unjudged_traces(diagnosis: Diagnosis) -> bool:
-    """Return whether the run holds no GPU work, or a trace that a blocker makes worthless."""
-    return not _has_gpu_work(diagnosis) or any(finding.severity == "blocker" for finding in diagnosis.findings)
+    """Return whether nothing can be said of the run, or of a trace that a blocker makes worthless."""
+    return not (_has_gpu_work(diagnosis) or judges_host(diagnosis)) or any(
+        finding.severity == "blocker" for finding in diagnosis.findings
+    )
 
 
 def ran_no_kernels(diagnosis: Diagnosis) -> bool:
@@ -123,7 +162,7 @@ def compute_share(ledger: DeviceLedger) -> float:
     return dict(ledger.buckets).get("compute", 0) / ledger.window_ns if ledger.window_ns else 0.0
 
 
-def step_ns(ledger: DeviceLedger | RunLedger) -> float:
+def step_ns(ledger: DeviceLedger | RunLedger | HostLedger) -> float:
     """Return the mean length of a step, or the whole window where no steps are known."""
     return ledger.window_ns / max(ledger.step_count, 1)
 
@@ -150,11 +189,11 @@ def quality_findings(diagnosis: Diagnosis) -> list[Finding]:
     return sorted(quality, key=lambda finding: -SEVERITIES.index(finding.severity))
 
 
-def ledger_of(diagnosis: Diagnosis, finding: Finding) -> DeviceLedger | None:
+def ledger_of(diagnosis: Diagnosis, finding: Finding) -> DeviceLedger | HostLedger | None:
     """Return the ledger of the device that a finding is about, else the slowest of its trace or of the run."""
-    ledgers = diagnosis.ledgers
+    ledgers: tuple[DeviceLedger | HostLedger, ...] = (*diagnosis.ledgers, *diagnosis.host_ledgers)
     for same in (
-        [x for x in ledgers if (x.trace, x.device) == (finding.trace, finding.device)],
+        [x for x in diagnosis.ledgers if (x.trace, x.device) == (finding.trace, finding.device)],
         [x for x in ledgers if x.trace == finding.trace],
         list(ledgers),
     ):
@@ -168,14 +207,32 @@ def speedup(share: float) -> str:
     return f"{1 / (1 - share):.2f}× faster" if share < 0.95 else "over 20× faster"
 
 
-def span_words(ledgers: tuple[DeviceLedger, ...]) -> str:
+def span_words(ledgers: Sequence[DeviceLedger | HostLedger]) -> str:
     """Say what the ledgers' window is: steps where they are known."""
     if not all(ledger.step_count for ledger in ledgers):
         return "the time"
     return "the one step" if all(ledger.step_count == 1 for ledger in ledgers) else "each step"
 
 
-def _compute_words(ledgers: tuple[DeviceLedger, ...]) -> str:
+def is_recorded_again(diagnosis: Diagnosis) -> bool:
+    """Return whether the run holds several recordings of a rank."""
+    return any(trace.recording_count > 1 for trace in diagnosis.traces)
+
+
+def gpu_count(diagnosis: Diagnosis) -> int:
+    """Return how many GPUs worked in the run: several recordings of a rank show the same ones."""
+    of_trace: dict[str, set[int]] = {}
+    for ledger in diagnosis.ledgers:
+        of_trace.setdefault(ledger.trace, set()).add(ledger.device)
+    of_rank: dict[int, int] = {}
+    for trace in diagnosis.traces:
+        seen = of_rank.get(trace.rank_id, 0)
+        of_rank[trace.rank_id] = max(seen, len(of_trace.get(trace.trace, ())))
+    return sum(of_rank.values())
+
+
+def _compute_words(diagnosis: Diagnosis) -> str:
+    ledgers = diagnosis.ledgers
     shares = sorted(compute_share(ledger) for ledger in ledgers)
     if not shares:
         return "The GPU worked"
@@ -183,6 +240,9 @@ def _compute_words(ledgers: tuple[DeviceLedger, ...]) -> str:
     span = f"{span_words(ledgers)}{_marked_step_words(ledgers)}"
     if len(shares) == 1 or low == high:
         return f"GPU busy with compute {low} of {span}"
+    if gpu_count(diagnosis) == 1:
+        count = len({ledger.trace for ledger in ledgers})
+        return f"GPU busy with compute {low} to {high} of {span}, in {count} recordings"
     return f"GPUs busy with compute {low} to {high} of {span}"
 
 
@@ -204,7 +264,7 @@ def _sick(diagnosis: Diagnosis, timed: list[Finding]) -> str:
     share = worth_share(first)
     graver = _graver(diagnosis, timed)
     title = first.title.rstrip(".")
-    opening = f"{_compute_words(diagnosis.ledgers)}. {graver.title.rstrip('.') + '. ' if graver else ''}"
+    opening = f"{_compute_words(diagnosis)}. {graver.title.rstrip('.') + '. ' if graver else ''}"
     if first.fixes and first.fixes[0].effort == "recording":
         # The time is not in the next recording; the program is as fast as before.
         advice = first.fixes[0].text.partition(". ")[0].rstrip(".")

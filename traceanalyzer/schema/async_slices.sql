@@ -5,7 +5,7 @@ CREATE TABLE async_slices (
     event_id      BIGINT NOT NULL,   -- unique in the trace (position of the begin event); key of event_args
     pid           VARCHAR,           -- process as written
     tid           VARCHAR,           -- thread or stream as written
-    category      VARCHAR,           -- gpu_annotation, span, async, or other
+    category      VARCHAR,           -- gpu_annotation, span, async, derived (repeats other work), memory, or other
     raw_category  VARCHAR,           -- the category as written
     name          VARCHAR,           -- as written
     async_id      VARCHAR,           -- id that connects begin and end

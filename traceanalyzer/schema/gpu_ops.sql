@@ -6,7 +6,7 @@ CREATE TABLE gpu_ops (
     device        INTEGER NOT NULL,  -- devices.device
     stream        BIGINT,            -- stream as written; 0 is a real stream
     context       BIGINT,            -- device context
-    kind          VARCHAR NOT NULL,  -- kernel, memcpy, memset or graph
+    kind          VARCHAR NOT NULL,  -- kernel, memcpy, memset, graph, or op: an operation of a TPU
     is_comm       BOOLEAN NOT NULL,  -- a collective or point-to-point kernel: its name contains nccl, rccl or cross_device_reduce
     name          VARCHAR,           -- as written (demangled)
     start_ns      BIGINT NOT NULL,   -- start
@@ -17,7 +17,7 @@ CREATE TABLE gpu_ops (
     cpu_op_id     BIGINT,            -- operator that launched it (host_slices.slice_id)
     annotation_id BIGINT,            -- innermost annotation around the launch (host_slices.slice_id)
     python_id     BIGINT,            -- innermost Python frame around the launch (host_slices.slice_id)
-    link_source   VARCHAR,           -- how cpu_op_id was found: nesting, external_id; NULL: not found
+    link_source   VARCHAR,           -- how cpu_op_id was found: nesting, external_id; time: annotation_id is the step in which it was launched; NULL: not found
     graph_id      BIGINT,            -- CUDA graph; NULL: none, or not recorded
     graph_node_id BIGINT,            -- node of the CUDA graph; NULL: none, or not recorded
     size_bytes    BIGINT,            -- bytes of a copy or memset
@@ -43,5 +43,6 @@ CREATE TABLE gpu_ops (
     comm_dtype    VARCHAR,           -- element type
     in_elements   BIGINT,            -- elements sent
     out_elements  BIGINT,            -- elements received
-    comm_seq      BIGINT             -- sequence number of the collective in its group, where recorded
+    comm_seq      BIGINT,            -- sequence number of the collective in its group, where recorded
+    hlo_op        VARCHAR            -- XLA: operation of the compiled program that the work is of; NULL: not recorded
 );

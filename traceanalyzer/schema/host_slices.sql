@@ -6,7 +6,7 @@ CREATE TABLE host_slices (
     slice_id      BIGINT NOT NULL,   -- unique in the trace (the event's position in the file); key of event_args
     thread_id     INTEGER NOT NULL,  -- threads.thread_id
     category      VARCHAR NOT NULL,  -- cpu_op, annotation, python, runtime, driver, overhead, os, or other
-    raw_category  VARCHAR,           -- the category as written
+    raw_category  VARCHAR,           -- the category as written; step_num: a step that XLA's profiler was told of, with its number behind the name
     name          VARCHAR,           -- as written
     start_ns      BIGINT NOT NULL,   -- start
     dur_ns        BIGINT NOT NULL,   -- duration; 0 is a real length

@@ -1,13 +1,13 @@
--- One row per trace: one profiled process, as one file (or one process of a file) recorded it.
+-- One row per trace: one profiled process, as one file (or one process or rank of a file) recorded it.
 CREATE TABLE traces (
     trace_id      INTEGER NOT NULL,  -- position of the trace in its run, by rank and then by name; key of every other table
-    trace         VARCHAR NOT NULL,  -- name that is unique in the run: the file's path below the run folder, '#pid' appended where a file holds several processes
+    trace         VARCHAR NOT NULL,  -- name that is unique in the run: the file's path below the run folder, '#pid' or '#rank' appended where a file holds several processes
     path          VARCHAR NOT NULL,  -- the file as found
-    format        VARCHAR NOT NULL,  -- kineto, chrome or nsys
-    recorder      VARCHAR,           -- profiler that recorded it: kineto (PyTorch's own), nsys, rocprof, jax, tensorflow, or chrome: any other that writes trace-event JSON; NULL: unknown
+    format        VARCHAR NOT NULL,  -- kineto, chrome, nsys, xplane, rocpd, rpd, or rocprof (its JSON and CSV)
+    recorder      VARCHAR,           -- profiler that recorded it: kineto (PyTorch's own), nsys, rocprof (all of AMD's), torch_npu, unitrace, jax, tensorflow, torch_xla, or chrome: any other that writes trace-event JSON; NULL: unknown
     framework     VARCHAR,           -- what the program is written with, the most specific one that names in the trace show: sglang, vllm, tensorrt-llm, tensorrt, jax, tensorflow, pytorch, cupy, numba, openmp, openacc, hip or cuda; NULL: unknown
     producer      VARCHAR,           -- what wrote the file, as far as it says
-    vendor        VARCHAR,           -- of the devices: nvidia, amd, intel, mtia; NULL: unknown
+    vendor        VARCHAR,           -- of the devices: nvidia, amd, intel, mtia, google, ascend; NULL: unknown
     host          VARCHAR,           -- machine the trace was recorded on
     rank          INTEGER,           -- rank in the job; NULL: neither the metadata nor the file's name has it
     rank_source   VARCHAR,           -- metadata, name, or NULL

@@ -46,7 +46,7 @@ class Answers:
 
         `verbose` adds definitions, and for each skipped rule what to record. A skipped rule is no all-clear.
         """
-        with self._opened(run) as (opened, notes):
+        with self._opened(run, shows_left_out=True) as (opened, notes):
             diagnosis = opened.diagnose()
         stream = io.StringIO()
         formats.write_diagnosis(diagnosis, "json" if as_json else "markdown", stream, verbose=verbose)
@@ -142,8 +142,11 @@ class Answers:
             return bounded(notes + _rendered(explanation.sections(opened.explain(rule)), "markdown"))
 
     @contextmanager
-    def _opened(self, name: str) -> Iterator[tuple[Run, str]]:
-        """Open a run with a store in the user's cache; also gives the notes that a command would print."""
+    def _opened(self, name: str, *, shows_left_out: bool = False) -> Iterator[tuple[Run, str]]:
+        """Open a run with a store in the user's cache; also gives the notes that a command would print.
+
+        Files that are left out are among them unless the answer itself names them.
+        """
         from traceanalyzer.run import open_run
         from traceanalyzer.store.locating import cached_store
 
@@ -152,7 +155,8 @@ class Answers:
         if store is None:
             raise TraceAnalyzerError("the user's cache cannot be written", path, "set XDG_CACHE_HOME")
         with open_run(path, store=store) as run:
-            notes = [f"left out {error}" + (f" ({error.hint})" if error.hint else "") for error in run.unreadable]
+            errors = () if shows_left_out else (*run.unreadable, *run.set_aside)
+            notes = [f"left out {error}" + (f" ({error.hint})" if error.hint else "") for error in errors]
             notes += [f"settings not used, as they may be a stranger's: {file}" for file in run.settings_file.ignored]
             yield run, "".join(f"> {visible(note)}\n\n" for note in notes)
 

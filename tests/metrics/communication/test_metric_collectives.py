@@ -18,6 +18,7 @@ def moved(**of: object) -> tuple[Any, ...]:
     return ask(con, query)[0]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("collective", "kind", "size_bytes", "bus_factor"),
     [

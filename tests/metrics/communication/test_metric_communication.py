@@ -9,6 +9,7 @@ from text_tables import ask, connect
 from tiers import examples
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("collective", "name", "size", "factor"),
     [

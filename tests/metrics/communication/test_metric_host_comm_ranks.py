@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from text_tables import ask, connect
@@ -64,6 +65,7 @@ def test_asking_whether_something_arrived_is_no_call_that_ranks_share() -> None:
     assert asked([400, 0], name="gloo:all_reduce") != []
 
 
+@pytest.mark.check
 @settings(max_examples=15)
 @given(st.lists(st.integers(0, 900), min_size=2, max_size=5))
 def test_what_the_run_loses_is_no_more_than_the_slowest_rank_has_above_the_fastest(waits: list[int]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from text_tables import ask, connect
@@ -52,6 +53,7 @@ def test_traces_without_steps_have_no_row() -> None:
     assert ask(connect(gpu_ops=copies((10, "DtoH", 4), (20, "HtoD", 4))), QUERY) == []
 
 
+@pytest.mark.check
 @examples()
 @given(st.lists(st.tuples(st.sampled_from(["DtoH", "HtoD"]), st.integers(1, 3)), min_size=1, max_size=20))
 def test_the_nth_copy_of_a_size_returns_where_n_have_gone(drawn: list[tuple[str, int]]) -> None:

@@ -7,6 +7,7 @@ import statistics
 from pathlib import Path
 
 import duckdb
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from text_tables import ask, connect
@@ -70,6 +71,7 @@ def test_counters_of_nsight_systems_have_their_device_in_the_series() -> None:
     assert ask(con, "SELECT op_id, counter, sample_count FROM kernel_samples") == [(4, "DRAM Read [%]", 20)]
 
 
+@pytest.mark.check
 @given(
     samples=st.lists(st.tuples(st.integers(80, 320), st.integers(0, 2), st.integers(0, 9)), max_size=120),
 )

@@ -6,6 +6,7 @@ import pytest
 from text_tables import ask, connect
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("name", "sm_count", "half_tflops"),
     [
@@ -72,6 +73,7 @@ def test_rates_of_intels_parts_are_their_cores_at_the_highest_clock(name: str, c
     assert rates == pytest.approx((vector_tflops, vector_tflops, 8 * vector_tflops, 16 * vector_tflops), rel=1e-3)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("name", "sm_count", "cache_mib", "link_gb_per_s"),
     [

@@ -149,3 +149,35 @@ def test_a_region_that_was_compiled_again_says_so() -> None:
     assert ask(con, "SELECT kind, name, recompile_count, call_count, op_count FROM compiled_regions") == [
         ("region", "3/2", 2, 1, 0)
     ]
+
+
+def _replays(*starts_and_names: tuple[int, str], extra: str = "") -> list[tuple[object, ...]]:
+    ops = "\n".join(
+        f"{launch * 10 + at}  kernel  {name}  {start + 100 * at}  100  {launch}"
+        for launch, (start, names) in enumerate(starts_and_names, 1)
+        for at, name in enumerate(names)
+    )
+    con = connect(
+        "FROM graph_launches",
+        host_slices=[
+            {"slice_id": at, "category": "runtime", "name": "hipGraphLaunch", "start_ns": start - 50, "dur_ns": 9}
+            for at, (start, _) in enumerate(starts_and_names, 1)
+        ],
+        gpu_ops=f"op_id  kind  name  start_ns  dur_ns  launch_id\n{ops}\n{extra}",
+    )
+    return ask(con, "SELECT graph = max(graph) OVER (), is_under_recorded FROM graph_launches")
+
+
+def test_a_beginning_of_another_replay_and_then_nothing_is_under_recorded() -> None:
+    rows = _replays((1000, "abcdef"), (2000, "ab"), (3000, "abcdef"), (4000, "abc"))
+    assert rows == [(True, False), (True, True), (True, False), (True, True)]
+
+
+def test_a_beginning_that_is_followed_by_the_next_work_is_a_graph_of_its_own() -> None:
+    (first, second, third) = _replays((1000, "abcdef"), (2000, "ab"), (2250, "abcdef"))
+    assert (first[1], second[1], third[1]) == (False, False, False)
+    assert first[0] == third[0] != second[0]
+
+
+def test_other_names_are_another_graph() -> None:
+    assert [row[1] for row in _replays((1000, "abcdef"), (2000, "xb"), (3000, "abcdef"))] == [False] * 3

@@ -101,6 +101,7 @@ def test_a_window_in_which_no_kernel_computes_has_none() -> None:
     assert (found.kernel_classes, found.top_kernels) == ((), ())
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("name", "known"), [("NVIDIA H100 80GB HBM3", True), ("Unheard-of 9000", False), (None, False)]
 )
@@ -108,6 +109,7 @@ def test_peaks_are_known_for_known_models(name: str | None, known: bool) -> None
     assert ledger(devices=[{"name": name}]).peaks_known is known
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("name", "framework", "unjudged"),
     [
@@ -125,6 +127,7 @@ def test_a_kernel_of_the_programs_own_is_judged_by_no_rule(name: str, framework:
     assert ledger(gpu_ops=[kernel], traces=traces).unjudged_share == float(unjudged)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("source", "marked_ns"), [("ProfilerStep", 70), ("annotation", 70), ("optimizer", None), ("launches", None)]
 )

@@ -128,6 +128,7 @@ def test_the_example_of_every_pattern_is_decided_by_it() -> None:
     assert wrong == []
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("aspect", ["class", "precision", "tensor_core"])
 def test_the_macros_decide_as_the_table_says(aspect: str) -> None:
     con = engine.connect_tables({})
@@ -180,6 +181,7 @@ def test_wall_times_add_up_to_the_compute_time_of_a_simulated_window() -> None:
     assert abs(compute[0] - wall[0]) <= wall[1]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("name", "sm_count", "tf32"),
     [
@@ -200,6 +202,7 @@ def test_device_is_matched_by_name_and_size(name: str, sm_count: int, tf32: floa
     assert (row[0], row[1].startswith("https://")) == (tf32, True)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("name", "sm_count", "half_tflops", "memory_gb_per_s"),
     [
@@ -222,6 +225,7 @@ def test_variants_of_a_model_have_rates_of_their_own(
     assert row == (half_tflops, memory_gb_per_s)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("name", "sm_count", "link_gb_per_s"),
     [

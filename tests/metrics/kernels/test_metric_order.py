@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from traceanalyzer import metrics
 from traceanalyzer.cli import main
 from traceanalyzer.metrics import load_metrics, metrics_in_order, sources_in
+from traceanalyzer.query import engine
+from traceanalyzer.rules.evaluation import sandbox
+from traceanalyzer.rules.evaluation.sandbox import RuleLimitError
 from traceanalyzer.run import open_run
 
 SAMPLE = "sample_traces/slow_loader"
@@ -67,6 +72,8 @@ def misspelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
     folder = metric_files(
         tmp_path / "metrics", sound="SELECT start_ns FROM gpu_ops", wrong="SELECT strat_ns AS start_ns FROM gpu_ops"
     )
+    (source,) = Path(metrics.__file__).parent.rglob("recordings.sql")  # matching collectives reads it
+    shutil.copy(source, folder)
     monkeypatch.setattr(metrics, "load_metrics", lambda _: load_metrics(folder))
     forget_metrics()
     yield
@@ -78,6 +85,7 @@ def forget_metrics() -> None:
     metrics.metrics.cache_clear()
 
 
+@pytest.mark.check
 @pytest.mark.usefixtures("misspelled")
 @pytest.mark.parametrize("attribution", [True, False])
 def test_a_metric_that_does_not_bind_is_an_error_with_its_name(root: Path, tmp_path: Path, attribution: bool) -> None:
@@ -96,3 +104,14 @@ def test_the_command_line_names_a_metric_that_does_not_bind(
     assert 'internal error: ValueError: metric wrong: Binder Error: Referenced column "strat_ns"' in (
         capsys.readouterr().err
     )
+
+
+def test_a_metric_that_takes_too_long_is_named_by_all_that_read_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "METRIC_LIMIT_S", 0.2)
+    with engine.connect_empty() as connection:
+        endless = "SELECT sum(a.range + b.range) AS x FROM range(10_000_000) AS a, range(10_000_000) AS b"
+        engine.compute_once(connection, "kernel_summary", {"kernel_summary": endless})
+        with pytest.raises(duckdb.Error, match=r"kernel_summary was not computed, as it takes longer than 0.2 s"):
+            connection.execute("SELECT count(*) FROM kernel_summary").fetchall()
+        with pytest.raises(RuleLimitError, match=r"the metric kernel_summary was not computed"):
+            sandbox.query(connection, "SELECT name FROM kernel_summary", {})

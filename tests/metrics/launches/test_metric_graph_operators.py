@@ -83,6 +83,7 @@ def test_a_kernel_that_another_number_of_launches_names_stays_open() -> None:
     assert ask(con, COVERAGE) == [(4, 1, 1, 1, 0.25)]
 
 
+@pytest.mark.check
 def test_without_names_only_a_capture_of_as_many_launches_fits() -> None:
     launches = ((None, "aten::mm"), (None, "aten::add"))
     assert [row[2:4] for row in ask(run(replays("a", "b"), capture(*launches)), MATCHES)] == [

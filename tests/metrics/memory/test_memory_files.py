@@ -8,6 +8,7 @@ import pickle
 import re
 import subprocess
 import sys
+import tracemalloc
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -233,8 +234,84 @@ def test_a_damaged_or_endless_timeline_is_one_sentence(
         (rows[:-400], "is no exported memory timeline"),
         (b"[[-1,1," + b"9" * 4000 + b",0]]", "its rows are not four numbers"),
         (b"[[-1,1," + b"9" * 5000 + b",0]]", "is no exported memory timeline"),
-        (gzip.compress(b"[[-1,1," + b" " * 2**20), "is larger than 100,000 bytes"),
+        (gzip.compress(b"[[-1,1," + b" " * 2**20), "unpacks to more than 100,000 bytes"),
     ):
         monkeypatch.setattr("traceanalyzer.answers.memory_files.exported_timeline.MAX_BYTES", 100_000)
         assert main(["memory", str(written(tmp_path, content))]) == 2
         assert words in capsys.readouterr().err
+
+
+class _CountedFrames(list[Any]):
+    """A list that counts how often its frames are looked at."""
+
+    looks = 0
+
+    def __iter__(self) -> Any:
+        for frame in super().__iter__():
+            type(self).looks += 1
+            yield frame
+
+
+@pytest.mark.parametrize("key", ["frames", "history"])
+def test_blocks_that_share_frames_are_looked_at_once_and_no_further_than_the_program(key: str) -> None:
+    shared: list[Any] = _CountedFrames([FRAMES[0]] * 50 + [FRAMES[1]] + [FRAMES[0]] * 1000)
+    value = shared if key == "frames" else [{"frames": shared}]
+    blocks = [{"state": "active_allocated", "size": 1, key: value} for _ in range(1000)]
+    _CountedFrames.looks = 0
+    (totals,) = snapshot_totals({"segments": [{"device": 0, "total_size": 1000, "blocks": blocks}]})
+    assert totals.lines == {"net.py:22 forward": 1000}
+    assert _CountedFrames.looks == 51
+
+
+@pytest.mark.parametrize("noun", ["blocks", "events"])
+def test_lists_that_hold_more_than_the_file_has_bytes_are_refused(tmp_path: Path, noun: str) -> None:
+    shared = [{}] * 300
+    snapshot: dict[str, Any] = {"segments": [], "device_traces": []}
+    snapshot |= {"segments": [{"blocks": shared}] * 300} if noun == "blocks" else {"device_traces": [shared] * 300}
+    with pytest.raises(TraceAnalyzerError, match=f"lists 90,000 {noun}: the same ones again"):
+        read_snapshot(written(tmp_path, pickle.dumps(snapshot)))
+
+
+def test_an_absurd_number_in_json_costs_itself(tmp_path: Path) -> None:
+    text = json.dumps(SNAPSHOT).replace('"size": 10', '"size": 1' + "0" * 6000)
+    (totals,) = snapshot_totals(read_snapshot(written(tmp_path, text.encode())))
+    assert (totals.allocated_bytes, totals.unreadable_count) == (40, 1)
+
+
+def test_a_snapshot_without_memory_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["memory", str(written(tmp_path, pickle.dumps({"segments": [], "device_traces": [[]]})))]) == 0
+    assert "lists no memory" in capsys.readouterr().out
+
+
+def test_a_timeline_takes_a_few_times_its_text_and_a_packed_one_has_a_ratio(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = 20_000
+    text = b"[" + b",".join(b"[%d,2,8,0]" % at for at in range(count)) + b"]"
+    tracemalloc.start()
+    totals = timeline_totals(read_exported_timeline(written(tmp_path, text)))
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (totals.event_count, totals.peak_bytes) == (count, 8 * count)
+    assert peak_bytes < 2**23 + 6 * len(text)
+    monkeypatch.setattr("traceanalyzer.answers.memory_files.exported_timeline._SMALL_BYTES", 1000)
+    same = gzip.compress(b"[" + b",".join([b"[5,2,8,0]"] * count) + b"]")
+    with pytest.raises(TraceAnalyzerError, match="unpacks to more than 100 times its size"):
+        read_exported_timeline(written(tmp_path, same))
+
+
+@pytest.mark.parametrize(
+    "text", ["[[1,2,3]]", "[[1,2,3,8]]", "[[1,2,3,0]", "[[1,2,3,0]]]", "[[1,2,3,0] [1,2,3,0]]", "[[1,2,0.5,0]]", "["]
+)
+def test_what_is_no_timeline_is_an_error(tmp_path: Path, text: str) -> None:
+    with pytest.raises(TraceAnalyzerError, match="is no exported memory timeline"):
+        read_exported_timeline(written(tmp_path, text.encode()))
+
+
+@pytest.mark.parametrize("chunk_bytes", [20, 33, 2**18])
+def test_rows_are_the_same_in_any_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk_bytes: int) -> None:
+    monkeypatch.setattr("traceanalyzer.answers.memory_files.exported_timeline._CHUNK_BYTES", chunk_bytes)
+    rows = [[-1, 1, 512, 0], [2**60, 4, -512, 7], [3, 2, 0, 1]] * 20
+    path = written(tmp_path, json.dumps(rows, indent=1).encode() + b"\n")
+    assert read_exported_timeline(path).tolist() == rows
+    assert read_exported_timeline(written(tmp_path, b"[ ]")).tolist() == []

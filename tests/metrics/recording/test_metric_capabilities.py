@@ -12,6 +12,7 @@ op_id  kind    copy_kind  src_kind  name
 """
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("src_kind", "name", "available"),
     [

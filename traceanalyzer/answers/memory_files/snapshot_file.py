@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import pickle
 import pickletools
 import resource
@@ -19,6 +20,9 @@ MAX_BYTES = 8 * 2**30
 MAX_BLOCKS = 50_000_000
 # A byte of a pickle makes an empty dictionary, with its place in a list the largest of what a byte can make.
 _MOST_MEMORY_A_BYTE = 128
+# Texts as PyTorch writes them become 5 times as large in memory; nothing but empty lists would become 25 times so.
+_MOST_MEMORY_A_CHARACTER = 12
+_MOST_DIGITS = 100
 _SPARE_BYTES = 256 * 2**20
 _HINT = "a snapshot holds only numbers, texts, lists and dictionaries; this file would run code, so it is not read"
 # What builds objects out of names. A snapshot needs none of it.
@@ -65,22 +69,38 @@ def read_snapshot(path: Path) -> dict[str, Any]:
         content = path.read_bytes()
     except OSError as error:
         raise TraceAnalyzerError(f"cannot be read: {error.strerror}", path) from error
-    found = _json(content) if content.lstrip()[:1] == b"{" else _pickle(content, path)
+    found = _json(content, path) if content.lstrip()[:1] == b"{" else _pickle(content, path)
     if not isinstance(found, dict) or not isinstance(found.get("segments"), list):
         raise TraceAnalyzerError("is no memory snapshot: it has no list of segments", path)
-    block_count = sum(
-        len(blocks) for s in found["segments"] if isinstance(s, dict) and isinstance(blocks := s.get("blocks"), list)
-    )
-    if block_count > MAX_BLOCKS:
-        raise TraceAnalyzerError(f"lists {block_count:,} blocks: the same ones again and again", path)
+    _check_counts(found, len(content), path)
     return found
 
 
-def _json(content: bytes) -> Any:
+def _check_counts(snapshot: dict[str, Any], size_bytes: int, path: Path) -> None:
+    """Raise TraceAnalyzerError where lists hold more than the file has bytes: work is bounded by these."""
+    blocks = sum(
+        len(blocks) for s in snapshot["segments"] if isinstance(s, dict) and isinstance(blocks := s.get("blocks"), list)
+    )
+    traces = snapshot.get("device_traces")
+    events = sum(len(entries) for entries in traces if isinstance(entries, list)) if isinstance(traces, list) else 0
+    for count, noun in ((blocks, "blocks"), (events, "events")):
+        if count > min(MAX_BLOCKS, size_bytes):
+            raise TraceAnalyzerError(f"lists {count:,} {noun}: the same ones again and again", path)
+
+
+def _json(content: bytes, path: Path) -> Any:
     try:
-        return json.loads(content)
+        with _address_space(_MOST_MEMORY_A_CHARACTER * len(content) + _SPARE_BYTES):
+            return json.loads(content, parse_int=_integer)
+    except MemoryError as error:
+        raise TraceAnalyzerError("asks for more memory than a snapshot of its size needs", path) from error
     except (ValueError, RecursionError):
         return None
+
+
+def _integer(text: str) -> int | float:
+    """Return an integer; infinity for one of more digits than Python reads: it costs itself, not the snapshot."""
+    return int(text) if len(text) <= _MOST_DIGITS else math.inf
 
 
 def _pickle(content: bytes, path: Path) -> Any:

@@ -70,8 +70,9 @@ def _of_device(device: int, segments: list[Mapping[str, Any]], entries: list[Map
         if peak is None or level > peak:
             peak, peak_entry = level, number
     lines: Counter[str] = Counter()
+    line_of: dict[int, str] = {}
     for block in used:
-        lines[_line(block)] += _number(block.get("size"))
+        lines[_line(block, line_of)] += _number(block.get("size"))
     return SnapshotTotals(
         device,
         sum(_number(segment.get("total_size")) for segment in segments),
@@ -101,7 +102,7 @@ def _begins_late(entries: list[Mapping[str, Any]]) -> bool:
     known: set[Any] = set()
     for entry in entries:
         address = entry.get("addr")
-        if not isinstance(address, int):
+        if not _is_number(address):
             continue
         if entry.get("action") == "alloc":
             known.add(address)
@@ -110,17 +111,26 @@ def _begins_late(entries: list[Mapping[str, Any]]) -> bool:
     return False
 
 
-def _line(block: Mapping[str, Any]) -> str:
-    """Return the innermost frame of the program itself, as file:line function; older memory has none."""
-    frames = list(
-        _dicts(block.get("frames") or next((item.get("frames") for item in _dicts(block.get("history"))), None))
-    )
-    for frame in frames:
+def _line(block: Mapping[str, Any], known: dict[int, str]) -> str:
+    """Return the innermost frame of the program itself, as file:line function; older memory has none.
+
+    `known` holds the line of each list of frames that was met, by its identity: many blocks share one list.
+    """
+    frames, history = block.get("frames"), block.get("history")
+    key = id(frames) if frames else id(history)
+    if key not in known:
+        known[key] = _line_of_frames(frames or next((item.get("frames") for item in _dicts(history)), None))
+    return known[key]
+
+
+def _line_of_frames(frames: Any) -> str:
+    frame = None
+    for frame in _dicts(frames):
         file = _text(frame.get("filename"))
         if not any(part in file for part in _FRAMEWORK):
             line = frame.get("line")
             return f"{file}:{line if _is_number(line) else None} {_text(frame.get('name'))}"
-    return "(no frames: older than the history)" if not frames else "(only the framework's frames)"
+    return "(no frames: older than the history)" if frame is None else "(only the framework's frames)"
 
 
 def _rounding(block: Mapping[str, Any]) -> int:
@@ -139,7 +149,8 @@ def _dicts(values: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def _is_number(value: Any) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _LARGEST
+    # abs() would copy a number of a million digits, which many blocks may share.
+    return isinstance(value, int) and not isinstance(value, bool) and -_LARGEST <= value <= _LARGEST
 
 
 def _number(value: Any) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import duckdb
 import numpy as np
 
-from traceanalyzer.attribution.host.blocking_calls import BlockingCalls, waited_ops
+from traceanalyzer.attribution.host.blocking_calls import API_MIN_NS, BlockingCalls, waited_ops
 from traceanalyzer.attribution.records.device_ops import DeviceOps, as_launched
 from traceanalyzer.attribution.records.recorded_waits import load_recorded_waits
 from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW
@@ -64,10 +64,14 @@ def stream_predecessors(ops: DeviceOps) -> Ints:
     return before
 
 
-def _coincident(ops: DeviceOps, stream: Ints, other: Ints) -> None:
+def _coincident(ops: DeviceOps, calls: BlockingCalls, stream: Ints, other: Ints) -> None:
     """Fill in `other` for ops with an unexplained start: the op of another stream that ended just before."""
     lowest = np.iinfo(np.int64).min
-    ready = np.where(ops.linked, ops.launch_end, lowest)
+    # A call that returns once its copy is done asked for the copy when it began.
+    own_copy = (calls.copy_op != NO_ROW) & (calls.copy_device == ops.device)
+    blocking = np.isin(ops.op_id, calls.copy_op[own_copy])
+    asked_at = np.where(blocking, np.minimum(ops.launch_start + API_MIN_NS, ops.launch_end), ops.launch_end)
+    ready = np.where(ops.linked, asked_at, lowest)
     for before in (stream, other):
         ready = np.maximum(ready, np.where(before == NO_ROW, lowest, ops.end[before]))
     # If the launch of an op is not in the trace, at least the op before it in its stream must be.
@@ -197,7 +201,7 @@ def find_dependencies(
     awaited = {row: sorted(found.values(), key=lambda op: (-ops.end[op], op)) for row, found in waits.awaited.items()}
     other[list(awaited)] = [found[0] for found in awaited.values()]
     recorded = other != NO_ROW
-    _coincident(ops, stream, other)
+    _coincident(ops, calls, stream, other)
     more = {row: found[1:] for row, found in awaited.items()}
     if not waits.are_there:  # recorded waits make assumptions needless
         _collective_inputs(ops, other)

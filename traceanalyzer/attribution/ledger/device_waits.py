@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -10,12 +10,15 @@ import numpy as np
 from traceanalyzer.attribution.host.blocking_calls import BlockingCalls
 from traceanalyzer.attribution.host.host_timeline import Timeline
 from traceanalyzer.attribution.ledger.dependencies import UNEXPLAINED_NS, Dependencies
+from traceanalyzer.attribution.ledger.lateness import HostWaits
 from traceanalyzer.attribution.records.device_ops import DeviceOps
 from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW
 from traceanalyzer.attribution.vocabulary.buckets import (
     CODE,
     DISPATCH,
+    FIRST_HOST,
     GRAPH_GAP,
+    MESSAGE,
     STRAGGLER_WAIT,
     TRANSFER,
     UNRESOLVED,
@@ -43,6 +46,7 @@ class DeviceWaits:
 
 
 _TRANSFER, _STRAGGLER_WAIT = CODE[TRANSFER], CODE[STRAGGLER_WAIT]
+_OF_RANKS = (_TRANSFER, _STRAGGLER_WAIT, CODE[MESSAGE])
 
 
 def _producers(ops: DeviceOps, needs: Dependencies, rows: Ints, since: Ints) -> tuple[Ints, Flags]:
@@ -87,10 +91,11 @@ def _gaps(spans: _Spans) -> DeviceWaits:
     return DeviceWaits(spans.since, length, bucket, op, np.zeros(len(length), np.bool_))
 
 
-def _walk(ops: DeviceOps, needs: Dependencies, spans: _Spans) -> Iterator[DeviceWaits]:
-    """Cut waits into pieces, from their ends backwards along the ops that delayed them."""
+def _walk(
+    ops: DeviceOps, needs: Dependencies, spans: _Spans, producer: Ints, only_fits: Flags
+) -> Iterator[DeviceWaits]:
+    """Cut waits into pieces, from their ends backwards along the ops that delayed them, `producer` the last."""
     while len(spans.row):
-        producer, only_fits = _producers(ops, needs, spans.waiting, spans.since)
         held = producer != NO_ROW
         done = np.where(held, np.minimum(ops.end[producer], spans.until), spans.since)
         yield _gaps(replace(spans, since=done).some(done < spans.until))
@@ -108,6 +113,7 @@ def _walk(ops: DeviceOps, needs: Dependencies, spans: _Spans) -> Iterator[Device
         goes_on = began > spans.since
         yield _gaps(spans.some(tied & goes_on))
         spans = spans.some(~tied & goes_on)
+        producer, only_fits = _producers(ops, needs, spans.waiting, spans.since)
 
 
 def issued_late(ops: DeviceOps, needs: Dependencies, rows: Ints, since: Ints, latency: int) -> Flags:
@@ -127,8 +133,49 @@ def explain_waits(
     ops: DeviceOps, needs: Dependencies, rows: Ints, starts: Ints, ends: Ints, in_graph: Flags
 ) -> DeviceWaits:
     """Cut the waits [start, end) of some kernels into pieces by what they waited for."""
-    spans = _Spans(rows, rows, starts, ends, in_graph, _longest_gaps(ops, rows))
-    parts = list(_walk(ops, needs, spans.some(ends > starts)))
+    spans = _Spans(rows, rows, starts, ends, in_graph, _longest_gaps(ops, rows)).some(ends > starts)
+    return join_waits(_walk(ops, needs, spans, *_producers(ops, needs, spans.waiting, spans.since)))
+
+
+def explain_host_waits(
+    ops: DeviceOps, needs: Dependencies, calls: BlockingCalls, waits: HostWaits
+) -> tuple[DeviceWaits, DeviceWaits]:
+    """Cut the waits of a late host into time in collectives and messages, by their ops, and the rest, by its calls.
+
+    The host waited there for what the device waited for. Its wait for another rank is that rank's lateness, whatever
+    the kernel needs; a transfer counts only where the kernel waits for it on the device, too.
+    """
+    order = np.argsort(waits.start, kind="stable")
+    waits = HostWaits(*(getattr(waits, field.name)[order] for field in fields(HostWaits)))
+    no_graph = np.zeros(len(order), np.bool_)
+    spans = _Spans(waits.kernel, waits.kernel, waits.start, waits.end, no_graph, np.zeros(len(order), np.int64))
+    last = needs.of_calls[waits.call]
+    known = (last != NO_ROW) & (ops.producer[last] >= 0) & (ops.end[last] > waits.start)
+    before, only_fits = _producers(ops, needs, np.where(last == NO_ROW, waits.kernel, last), waits.start)
+    found = join_waits(_walk(ops, needs, spans, np.where(known, last, before), only_fits & ~known))
+    of_kernels = explain_waits(ops, needs, waits.kernel, waits.start, waits.end, no_graph)
+    wait = np.searchsorted(waits.start, found.start, side="right") - 1
+    of_ranks = found.start + found.dur <= ops.start[found.op] + ops.comm_wait[found.op]
+    # The first op of a step needs what the step before it reduced.
+    needed = np.isin(_keys(ops, waits, found), _keys(ops, waits, of_kernels)) | np.isin(found.op, needs.more[1])
+    met = np.isin(found.bucket, _OF_RANKS) & (of_ranks | needed)
+    calls_of_rest = waits.call[wait[~met]]
+    rest = replace(_some(found, ~met), bucket=FIRST_HOST + calls.cause[calls_of_rest], op=calls.row[calls_of_rest])
+    return _some(found, met), rest
+
+
+def _keys(ops: DeviceOps, waits: HostWaits, found: DeviceWaits) -> Ints:
+    """Return a number for each piece that names the wait in which it lies and the op that was waited for."""
+    return (np.searchsorted(waits.start, found.start, side="right") - 1) * ops.count + found.op
+
+
+def _some(found: DeviceWaits, which: Flags) -> DeviceWaits:
+    return DeviceWaits(*(getattr(found, field.name)[which] for field in fields(DeviceWaits)))
+
+
+def join_waits(pieces: Iterable[DeviceWaits]) -> DeviceWaits:
+    """Return the pieces of several cuts that are not empty."""
+    parts = list(pieces)
     found = [
         np.concatenate([getattr(part, field.name) for part in parts] or [np.zeros(0, np.int64)])
         for field in fields(DeviceWaits)

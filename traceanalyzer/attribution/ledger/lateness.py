@@ -20,7 +20,6 @@ from traceanalyzer.attribution.host.host_costs import cut, hand_over
 from traceanalyzer.attribution.host.host_timeline import Timeline
 from traceanalyzer.attribution.ledger.dependencies import Dependencies
 from traceanalyzer.attribution.records.device_ops import DeviceOps
-from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW
 from traceanalyzer.attribution.vocabulary.buckets import HOST, LIGHT_CODES, OTHER_CODE, SYNC_CODE, Flags, Ints
 
 
@@ -45,7 +44,7 @@ class WaitsInPauses:
     start: Ints
     end: Ints
     thread: Ints
-    row: Ints  # of host_slices
+    call: Ints  # of the blocking calls
 
 
 def waits_in_pauses(pauses: LateParts, calls: BlockingCalls, waited: Ints, threads: Ints) -> WaitsInPauses:
@@ -61,7 +60,7 @@ def waits_in_pauses(pauses: LateParts, calls: BlockingCalls, waited: Ints, threa
     # Of overlapping waits on several threads, each counts from the end of the one before it.
     before = np.where(np.append(True, owner[1:] != owner[:-1])[: len(owner)], pauses.start[owner], np.roll(end, 1))
     start = np.clip(release[at] - waited[real[at]], before, end)
-    return WaitsInPauses(owner, start, end, calls.thread[real[at]], calls.row[real[at]])
+    return WaitsInPauses(owner, start, end, calls.thread[real[at]], real[at])
 
 
 def cut_at_waits(pauses: LateParts, waits: WaitsInPauses) -> LateParts:
@@ -97,12 +96,26 @@ def _either(outer: Flags, values: Ints, of_waits: Ints, wait: Ints) -> Ints:
 
 
 @dataclass(frozen=True)
+class HostWaits:
+    """Parts of pauses in which the host waited in a blocking call: the kernel that ended the pause, and the call."""
+
+    kernel: Ints
+    start: Ints
+    end: Ints
+    call: Ints
+
+
+@dataclass(frozen=True)
 class LatenessShares:
-    """One row per part of a pause, one column per code of HOST: its share in ns, and the slice to blame."""
+    """One row per part of a pause, one column per code of HOST: its share in ns, and the slice to blame.
+
+    `waits` are the other parts of the pauses.
+    """
 
     start: Ints
     shares: Ints
     blames: Ints
+    waits: HostWaits
 
 
 @dataclass(frozen=True)
@@ -141,8 +154,7 @@ class _Carried:
     found: Flags
     until: Ints  # host time before this instant cost nothing
     thread: Ints
-    cause: Ints
-    row: Ints
+    call: Ints  # of the blocking calls
     waited: Ints  # without the time that compute was idle meanwhile, which the wait owns already
 
 
@@ -152,7 +164,7 @@ def _last_waits(calls: BlockingCalls, waited: Ints, threads: Ints, since: Ints, 
     real = real[np.argsort(calls.start[real], kind="stable")]
     if not len(real):
         none = np.zeros(len(since), np.int64)
-        return _Carried(none.astype(np.bool_), none, none, none, none, none)
+        return _Carried(none.astype(np.bool_), none, none, none, none)
     release = np.maximum.accumulate(calls.release[real])
     last = np.searchsorted(calls.start[real], idle_from, side="left") - 1
     first = np.searchsorted(release, since, side="right")
@@ -164,8 +176,7 @@ def _last_waits(calls: BlockingCalls, waited: Ints, threads: Ints, since: Ints, 
         found,
         release[at],
         calls.thread[real[at]],
-        calls.cause[real[at]].astype(np.int64),
-        calls.row[real[at]],
+        real[at],
         np.where(found, np.maximum(0, total[last + 1] - total[np.minimum(first, last + 1)] - missed), 0),
     )
 
@@ -191,7 +202,7 @@ def explain_lateness(
     """Split the lateness of kernels, for which compute waited from `idle_from` on, by cause."""
     if not len(late_rows):
         none = np.zeros((0, len(HOST)), np.int64)
-        return LatenessShares(none[:, 0], none, none)
+        return LatenessShares(none[:, 0], none, none, HostWaits(*(none[:, 0],) * 4))
     launches = _compute_launches(ops, span_start)
     by_id = np.argsort(launches.launch_id, kind="stable")
     at = by_id[np.searchsorted(launches.launch_id, ops.launch_id[late_rows], sorter=by_id)]
@@ -207,22 +218,21 @@ def explain_lateness(
     pauses = LateParts(np.arange(len(at)), since, end, since_thread, launches.thread[at], begins, idle_until)
     waits = waits_in_pauses(pauses, calls, waited, threads)
     parts = cut_at_waits(pauses, waits)
-    shares, blames = _shared(parts, timelines, carried)
+    shares, blames = _shared(parts, timelines, carried, calls)
     lasting = np.flatnonzero(begins > idle_from)
-    start = np.concatenate([waits.start, idle_from[lasting]])
-    dur = np.concatenate([waits.end, begins[lasting]]) - start
-    row = np.arange(len(start))
-    cause = np.concatenate([np.full(len(waits.owner), SYNC_CODE), carried.cause[lasting]])
-    own = np.zeros((len(start), len(HOST)), np.int64)
-    own[row, cause] = dur
-    own_blames = np.full_like(own, NO_ROW)
-    own_blames[row, cause] = np.concatenate([waits.row, carried.row[lasting]])
-    return LatenessShares(
-        np.concatenate([parts.start, start]), np.concatenate([shares, own]), np.concatenate([blames, own_blames])
+    owner = np.concatenate([waits.owner, lasting])
+    held = HostWaits(
+        kernel=late_rows[owner],
+        start=np.concatenate([waits.start, idle_from[lasting]]),
+        end=np.concatenate([waits.end, begins[lasting]]),
+        call=np.concatenate([waits.call, carried.call[lasting]]),
     )
+    return LatenessShares(parts.start, shares, blames, held)
 
 
-def _shared(parts: LateParts, timelines: Mapping[int, Timeline], carried: _Carried) -> tuple[Ints, Ints]:
+def _shared(
+    parts: LateParts, timelines: Mapping[int, Timeline], carried: _Carried, calls: BlockingCalls
+) -> tuple[Ints, Ints]:
     """Return the share of each cause in parts of pauses, and the slices to blame."""
     count, owner, late_ns = len(parts.owner), parts.owner, parts.end - parts.start
     stretches = hand_over(
@@ -241,7 +251,8 @@ def _shared(parts: LateParts, timelines: Mapping[int, Timeline], carried: _Carri
     keeps = np.divide(light_ns - passed, light_ns, out=np.ones(count), where=light_ns > 0)
     shares[:, light] *= keeps[:, None]
     taker = np.flatnonzero(passed > 0)
-    shares[taker, carried.cause[owner[taker]]] += passed[taker]
-    blames[taker, carried.cause[owner[taker]]] = carried.row[owner[taker]]
+    call = carried.call[owner[taker]]
+    shares[taker, calls.cause[call]] += passed[taker]
+    blames[taker, calls.cause[call]] = calls.row[call]
     assert shares.shape == (count, len(HOST))
     return _rounded(shares, late_ns), blames

@@ -10,7 +10,13 @@ import numpy as np
 from traceanalyzer.attribution.host.blocking_calls import BlockingCalls
 from traceanalyzer.attribution.host.host_timeline import Timeline
 from traceanalyzer.attribution.ledger.dependencies import Dependencies
-from traceanalyzer.attribution.ledger.device_waits import explain_waits, issued_late, waits_for_what_came_before
+from traceanalyzer.attribution.ledger.device_waits import (
+    explain_host_waits,
+    explain_waits,
+    issued_late,
+    join_waits,
+    waits_for_what_came_before,
+)
 from traceanalyzer.attribution.ledger.lateness import LatenessShares, explain_lateness
 from traceanalyzer.attribution.records.device_ops import DeviceOps, queued_before
 from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW
@@ -185,7 +191,9 @@ def build_ledger(
     lateness = explain_lateness(ops, needs, timelines, calls, op[late], start[late], late_ns, span_start)
     _add_lateness(parts, lateness)
     waits = np.flatnonzero(end > late_end)
-    found = explain_waits(ops, needs, op[waits], late_end[waits], end[waits], in_graph[waits])
+    of_ranks, of_calls = explain_host_waits(ops, needs, calls, lateness.waits)
+    parts.add(of_calls.start, of_calls.dur, of_calls.bucket, of_calls.op, False, RESOLVED)
+    found = join_waits([explain_waits(ops, needs, op[waits], late_end[waits], end[waits], in_graph[waits]), of_ranks])
     sure = np.where(found.coincident, COINCIDENT, RESOLVED)
     open_ones = np.flatnonzero(found.bucket == CODE[DEVICE_UNRESOLVED])
     sure[open_ones] = UNRESOLVED

@@ -17,6 +17,7 @@ import duckdb
 
 from traceanalyzer.attribution.matching.comm_calls import Call, Place, in_order
 from traceanalyzer.attribution.matching.message_matching import ENDS, is_message, load_peers, name_of, pair_messages
+from traceanalyzer.metrics import metrics
 
 # All members leave these together; some members of a broadcast or a reduction leave early.
 _SYNCHRONISING = re.compile(r"allreduce|allgather|reducescatter|alltoall|barrier|crossdevicereduce")
@@ -81,6 +82,7 @@ def match_collectives(con: duckdb.DuckDBPyConnection) -> list[Member]:
     groups: dict[_Group, dict[Place, list[Call]]] = defaultdict(lambda: defaultdict(list))
     messages: dict[_Group, list[Call]] = defaultdict(list)
     peers = load_peers(con)
+    sessions = dict(con.execute(f"SELECT trace_id, session FROM ({metrics()['recordings'].sql})").fetchall())
     listed = _listed_groups(con)
     sizes: dict[_Group, int | None] = {}
     ranks: dict[int, int | None] = {}
@@ -89,6 +91,8 @@ def match_collectives(con: duckdb.DuckDBPyConnection) -> list[Member]:
         called = name_of(kind, name, around)
         written = re.sub(r"[_ ]", "", called.lower())
         key, of_group = listed.get(list_id) or (("name", group or "", str(size)), ())
+        if sessions[trace_id] > 1:  # ranks that were recorded several times meet in each session by themselves
+            key = (*key, f"recording {sessions[trace_id]}")
         sizes[key] = len(of_group) or size
         ranks[trace_id] = rank
         signature = (written, dtype, sent, got)

@@ -31,7 +31,7 @@ WHERE trace_id = $trace_id
   AND (
     STARTS_WITH(name, 'ProfilerStep#')
     OR STARTS_WITH(name, 'Optimizer.step#')
-    OR (category = 'annotation' AND REGEXP_MATCHES(name, $pattern))
+    OR (category = 'annotation' AND (REGEXP_MATCHES(name, $pattern) OR COALESCE(raw_category = 'step_num', FALSE)))
   )
 ORDER BY thread_id, start_ns, dur_ns DESC, slice_id
 """

@@ -3,7 +3,7 @@
 from functools import cache
 from pathlib import Path
 
-NAMES = ("device_steps", "facts", "host_steps", "kernels", "operators")
+NAMES = ("device_steps", "facts", "host_buckets", "host_steps", "kernels", "operators")
 
 
 @cache

@@ -14,7 +14,7 @@ numbered AS (
         row_number() OVER (PARTITION BY trace_id ORDER BY start_ns, slice_id) AS position,
         count(*) OVER (PARTITION BY trace_id) AS step_count
     FROM host_slices
-    WHERE category = 'annotation' AND regexp_matches(name, '^ProfilerStep#\d+$')
+    WHERE marks_step(category, raw_category, name)
 ),
 -- Of four or more marked steps, the first is warm-up.
 marked AS (

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sqlite3
 import tempfile
-from contextlib import closing
 from pathlib import Path
-from urllib.parse import quote
 
+from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import IngestOptions
 from traceanalyzer.ingest.nsys.export.report_file import export_report, is_report
+from traceanalyzer.ingest.unread_formats import SQLITE_HEAD, tables_of, unread_database
 
-_SQLITE_HEAD = b"SQLite format 3\x00"
 # Every export holds the strings its names refer to.
 _STRINGS_TABLE = "StringIds"
 _EXPORT_TABLES = ("CUPTI_ACTIVITY_KIND_", "NVTX_EVENTS")
@@ -35,7 +33,7 @@ class NsysIngester:
             return _parquet_strings(path).exists() and not _sqlite_beside(path).exists()
         if is_report(path):
             return not _exported(path)
-        return head.startswith(_SQLITE_HEAD) and _is_export(path)
+        return head.startswith(SQLITE_HEAD) and _is_export(path, head)
 
     def ingest(self, path: Path, folder: Path, options: IngestOptions) -> None:
         """Write every trace of the export into a subfolder of `folder`; see Ingester."""
@@ -51,6 +49,7 @@ class NsysIngester:
         with tempfile.TemporaryDirectory(dir=folder, prefix=".export-") as scratch:
             defects = Defects()
             export = export_report(path, Path(scratch)) if is_report(path) else unpacked(path, Path(scratch), defects)
+            _refuse_others(export, path)
             ingest_export(export, path.name, folder, options, path, defects)
 
 
@@ -70,20 +69,18 @@ def _exported(report: Path) -> bool:
     )
 
 
-def _head(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(len(_SQLITE_HEAD))
+def _refuse_others(export: Path, path: Path) -> None:
+    """Raise TraceAnalyzerError for what turns out to be no export once it is unpacked."""
+    if _is_export(export, SQLITE_HEAD):
+        return
+    what, hint = unread_database(export, SQLITE_HEAD) or ("no export of nsys", "export the report with nsys")
+    raise TraceAnalyzerError(f"is {what}, and no trace that traceanalyzer reads", path, hint)
 
 
-def _is_export(path: Path) -> bool:
-    """Return whether a database is an export; a packed or damaged file counts as one until it is read."""
-    if not _head(path).startswith(_SQLITE_HEAD):
-        return True
-    uri = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
-    try:
-        with closing(sqlite3.connect(uri, uri=True)) as connection:
-            names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
-    except sqlite3.DatabaseError:
+def _is_export(path: Path, head: bytes) -> bool:
+    """Return whether a database is an export; one that cannot be read this far counts as one until it is read."""
+    names = tables_of(path, head)
+    if names is None:
         return True
     if _STRINGS_TABLE in names or any(name.startswith(_EXPORT_TABLES) for name in names):
         return True

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import pyarrow as pa
+
+from traceanalyzer.ingest.device_check import DEFECTS as DEVICE_DEFECTS
 
 # defect → (severity, what it means and what to do)
 KINDS = {
@@ -47,6 +51,10 @@ KINDS = {
     ),
     "invalid-utf8": ("repair", "text is no UTF-8; bad bytes were replaced"),
     "negative-duration": ("repair", "an event ends before it starts; its duration was set to zero"),
+    "far-timestamp": (
+        "loss",
+        "the time lies minutes to years outside the recording, where hardly anything else does; it was left out",
+    ),
     "no-times": ("loss", "an event has no start or no end; it was left out"),
     "backtrace-duplicate": (
         "repair",
@@ -89,12 +97,15 @@ KINDS = {
         "note",
         "the export holds no GPU work: CUDA tracing was off, the process ran nothing on a GPU, or CUPTI was not usable",
     ),
+    **DEVICE_DEFECTS,
 }
 
 
 @dataclass
 class Defects:
     """Counts defects by kind; the first of each kind is kept as its example."""
+
+    kinds: ClassVar[Mapping[str, tuple[str, str]]] = KINDS
 
     counts: dict[str, int] = field(default_factory=dict)
     examples: dict[str, str] = field(default_factory=dict)
@@ -116,9 +127,9 @@ class Defects:
         return pa.table(
             {
                 "defect": pa.array(kinds, pa.string()),
-                "severity": pa.array([KINDS[kind][0] for kind in kinds], pa.string()),
+                "severity": pa.array([self.kinds[kind][0] for kind in kinds], pa.string()),
                 "defect_count": pa.array([self.counts[kind] for kind in kinds], pa.int64()),
                 "example": pa.array([self.examples[kind][:300] or None for kind in kinds], pa.string()),
-                "advice": pa.array([KINDS[kind][1] for kind in kinds], pa.string()),
+                "advice": pa.array([self.kinds[kind][1] for kind in kinds], pa.string()),
             }
         )

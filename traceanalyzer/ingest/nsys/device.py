@@ -23,6 +23,40 @@ KERNEL_DETAILS = pa.schema(
     + [pa.field(name, pa.int32()) for name in _DETAILS]
 )
 
+# Nodes of a graph share the call that replays it.
+_SHARED_LAUNCHES = """
+CREATE OR REPLACE TEMP TABLE shared_launches AS
+SELECT launch_id AS slice_id
+FROM read_parquet($path)
+WHERE launch_id IS NOT NULL AND graph_id IS NULL AND graph_node_id IS NULL
+GROUP BY launch_id
+HAVING min(hash(stream, start_ns)) <> max(hash(stream, start_ns))
+"""
+_PLAIN_LAUNCHES = """
+CREATE OR REPLACE TEMP TABLE plain_launches AS
+SELECT slice_id AS launch_id
+FROM read_parquet($slices)
+WHERE slice_id IN (FROM shared_launches)
+    AND regexp_matches(name, '^(cuda|hip|cu)[A-Za-z]*Launch(Cooperative)?Kernel')
+    AND NOT contains(name, 'MultiDevice')
+"""
+_OPENED = """
+COPY (
+    SELECT
+        * EXCLUDE (file_row_number, is_known) REPLACE (
+            CASE WHEN is_known THEN launch_id END AS launch_id,
+            CASE WHEN is_known THEN cpu_op_id END AS cpu_op_id,
+            CASE WHEN is_known THEN annotation_id END AS annotation_id,
+            CASE WHEN is_known THEN link_source END AS link_source
+        )
+    FROM (
+        SELECT *, launch_id IS NULL OR launch_id NOT IN (FROM plain_launches) AS is_known
+        FROM read_parquet($path, file_row_number = true)
+    )
+    ORDER BY file_row_number
+) TO $opened (FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION v2)
+"""
+
 
 def own_file(sink: TraceSink, table: str) -> Path:
     """Return the file of a table that DuckDB writes, not the sink."""
@@ -61,6 +95,7 @@ class DeviceRows:
         """Write the GPU work and the synchronisations of the process that the variables name."""
         path = own_file(sink, "gpu_ops")
         self._stage.write("gpu_ops", path)
+        self._open_shared_launches(sink, path)
         self.enter(sink)
         (nameless,) = self._one("SELECT count(*) FROM read_parquet($path) WHERE name IS NULL", {"path": str(path)})
         self._stage.defects.add("missing-string", nameless, "of a kernel")
@@ -72,6 +107,20 @@ class DeviceRows:
                 "WHERE belongs(globalPid)"
             )
             self._stage.defects.add("sync-without-call", orphans)
+
+    def _open_shared_launches(self, sink: TraceSink, path: Path) -> None:
+        """Remove the links of work that shares a plain launch call with other work: it launches one kernel."""
+        connection = self._stage.connection
+        connection.execute(_SHARED_LAUNCHES, {"path": str(path)})
+        if self._one("SELECT count(*) FROM shared_launches") == (0,):
+            return
+        sink.finish("host_slices")
+        connection.execute(_PLAIN_LAUNCHES, {"slices": str(sink.path("host_slices"))})
+        if self._one("SELECT count(*) FROM plain_launches") == (0,):
+            return
+        opened = path.with_suffix(".opened")
+        connection.execute(_OPENED, {"path": str(path), "opened": str(opened)})
+        opened.replace(path)
 
     def enter(self, sink: TraceSink) -> None:
         """Note which devices and contexts the process of a written trace used."""

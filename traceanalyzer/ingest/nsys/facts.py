@@ -33,6 +33,10 @@ _SYSTEM_FACTS = frozenset(
 # The program of a process and its arguments, in their order.
 _ARGUMENT = re.compile(r"(?P<process>.*)(?:COMMAND|ARGUMENT_\d+)$")
 _DROPPED = re.compile(r"\b(drop\w*|lost|discard\w*|overflow\w*|not enough (buffer|memory)|buffer.{0,20}full)\b", re.I)
+# What is only about the host: nothing of the GPU is missing.
+_HOST_ONLY = re.compile(
+    r"\b(CPU|IP|backtraces?|context switch\w*|perf_event\w*)\b.{0,40}\b(sampl\w*|paranoid|trac\w*|support\w*)", re.I
+)
 # Severity levels of DIAGNOSTIC_EVENT.
 _WARNING, _ERROR = 2, 3
 # Tables without which the analysis knows less: table → how to record it.
@@ -85,7 +89,7 @@ def read_facts(stage: StagedExport) -> ExportFacts:
     diagnostics = [
         {key: row[key] for key in ("timestamp", "severity", "source", "text")} for row in _rows(stage, "diagnostic")
     ]
-    _count_diagnostics(diagnostics, stage.defects)
+    count_diagnostics(diagnostics, stage.defects)
     session = _rows(stage, "session")
     return ExportFacts(
         product_version=exporter.get("EXPORT_PRODUCT_VERSION"),
@@ -115,14 +119,15 @@ def _environment(options: Sequence[tuple[str, str]], system: Sequence[tuple[str,
     return environment
 
 
-def _count_diagnostics(diagnostics: Sequence[Mapping[str, object]], defects: Defects) -> None:
+def count_diagnostics(diagnostics: Sequence[Mapping[str, object]], defects: Defects) -> None:
+    """Count what nsys warned of while it recorded, and what it could not do."""
     for row in diagnostics:
         text = " ".join(str(row["text"]).split())
         if row["severity"] in (_WARNING, _ERROR) and _DROPPED.search(text):
             defects.add("events-dropped", example=text)
-        elif row["severity"] == _ERROR:
+        elif row["severity"] == _ERROR and not (_HOST_ONLY.search(text) and "CUDA" not in text):
             defects.add("profiler-error", example=text)
-        elif row["severity"] == _WARNING:
+        elif row["severity"] in (_WARNING, _ERROR):
             defects.add("profiler-warning", example=text)
 
 

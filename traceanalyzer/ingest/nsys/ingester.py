@@ -25,6 +25,7 @@ from traceanalyzer.ingest.nsys.host.nvtx import SCHEMA as NVTX_SCHEMA
 from traceanalyzer.ingest.nsys.host.slices import FAILED_CALLS, PROCESS_MASK, CallFilter, HostWriter, ThreadNumbers
 from traceanalyzer.ingest.nsys.payload import PayloadDecoder
 from traceanalyzer.ingest.nsys.ranks import Rank, RankEvidence, find_rank, mpi_ranks_of
+from traceanalyzer.ingest.nsys.times import check_times_of_devices
 from traceanalyzer.ingest.sink import TraceSink
 
 # Machine-wide samples can be many: written straight to the file.
@@ -209,6 +210,9 @@ class Export:
         for index, sink in enumerate(self._sinks):
             self._enter(index)
             devices.write(sink)
+            sink.finish("host_slices")
+            slices = sink.path("host_slices")
+            check_times_of_devices(self._stage.connection, own_file(sink, "gpu_ops"), slices, self._defects)
             rows = self._stage.connection.execute("SELECT DISTINCT device FROM gpu_contexts ORDER BY device").fetchall()
             used.append([device for (device,) in rows])
         if not any(used):

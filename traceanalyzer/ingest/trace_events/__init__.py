@@ -10,7 +10,7 @@ from pathlib import Path
 from traceanalyzer.ingest import IngestOptions, Source
 from traceanalyzer.ingest.trace_events.stream import BYTE_ORDER_MARK, CHUNK_BYTES, SPARE_PARSERS
 
-_LOOKS_LIKE_EVENTS = re.compile(rb'"(?:traceEvents|ph)"\s*:')
+_LOOKS_LIKE_EVENTS = re.compile(rb'"(?:traceEvents|ph|schemaVersion)"\s*:')
 # Chunks that are parsed at the same time lie in memory; spilling them would cost a fifth of the time.
 _CHUNK_LIMIT_MB = 128
 # Sorting needs a buffer for each run of rows that it put on disk: a little more for each further million of events.
@@ -31,12 +31,10 @@ class TraceEventIngester:
         text = head.removeprefix(BYTE_ORDER_MARK).lstrip()
         if not text.startswith((b"{", b"[")):
             return False
-        return (
-            _LOOKS_LIKE_EVENTS.search(text) is not None or b'"schemaVersion"' in text or text.strip() in (b"[]", b"[")
-        )
+        return _LOOKS_LIKE_EVENTS.search(text) is not None or text.strip() in (b"[]", b"[")
 
     def ingest(self, path: Source, folder: Path, options: IngestOptions) -> None:
-        """Read the file's one trace into `folder`/0."""
+        """Read the file's trace into `folder`/0, or those of ranks that were merged into it into `folder`/rank0 …"""
         import duckdb
 
         from traceanalyzer.ingest.sink import TraceSink
@@ -44,6 +42,7 @@ class TraceEventIngester:
         from traceanalyzer.ingest.trace_events.chunks import sql
         from traceanalyzer.ingest.trace_events.losses import Losses
         from traceanalyzer.ingest.trace_events.reader import EventReader
+        from traceanalyzer.ingest.trace_events.splitting import split_by_rank
 
         losses = Losses()
         jobs = max(1, options.jobs)
@@ -52,16 +51,14 @@ class TraceEventIngester:
             with duckdb.connect(config=_configuration(stage, jobs)) as database:
                 database.execute(sql("categories"))
                 database.execute(sql("macros"))
-                with TraceSink(folder / "0") as sink:
-                    reader = EventReader(
-                        path, database, stage, sink.path("event_args"), options, losses, self._chunk_bytes
-                    )
-                    parts = reader.read()
-                    database.execute(f"SET threads = {jobs}")
-                    database.execute(
-                        f"SET memory_limit = '{_ASSEMBLY_LIMIT_MB + parts.event_count // _EVENTS_PER_MB}MB'"
-                    )
-                    Assembler(database, stage, sink, parts, losses).assemble(path)
+                args_path = folder / "0" / "event_args.parquet"
+                args_path.parent.mkdir(parents=True, exist_ok=True)
+                parts = EventReader(path, database, stage, args_path, options, losses, self._chunk_bytes).read()
+                database.execute(f"SET threads = {jobs}")
+                database.execute(f"SET memory_limit = '{_ASSEMBLY_LIMIT_MB + parts.event_count // _EVENTS_PER_MB}MB'")
+                for own in split_by_rank(database, stage, folder, parts, losses):
+                    with TraceSink(folder / own.name) as sink:
+                        Assembler(database, own.stage, sink, own.parts, own.losses).assemble(path)
         finally:
             shutil.rmtree(stage, ignore_errors=True)
 

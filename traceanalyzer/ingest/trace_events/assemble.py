@@ -15,11 +15,18 @@ import numpy as np
 import pyarrow as pa
 
 from traceanalyzer.ingest import Source
+from traceanalyzer.ingest.far_records import SLOT_NS
 from traceanalyzer.ingest.frameworks import recognise_framework
 from traceanalyzer.ingest.nesting import NONE, Nester, Slices, name_hashes
 from traceanalyzer.ingest.sink import TraceSink
 from traceanalyzer.ingest.trace_events.begin_events import OpenBegins
 from traceanalyzer.ingest.trace_events.chunks import sql
+from traceanalyzer.ingest.trace_events.device_times import (
+    check_times_of_devices,
+    leave_out_far_events,
+    leave_out_far_marks,
+)
+from traceanalyzer.ingest.trace_events.dialects import ROCPROFV3, Recorder, find_recorder, recast
 from traceanalyzer.ingest.trace_events.facts import (
     Program,
     describe_devices,
@@ -29,12 +36,16 @@ from traceanalyzer.ingest.trace_events.facts import (
     name_recorder,
     whole_number,
 )
+from traceanalyzer.ingest.trace_events.frames import ROUNDING_NS, FrameEnds
 from traceanalyzer.ingest.trace_events.losses import Losses
 from traceanalyzer.ingest.trace_events.reader import Parts
 
 _BATCH_ROWS = 2**16
 # Times of zero are real where a trace begins near zero; where all others are a day away they are lost times.
 _FAR_FROM_ZERO_NS = 86_400 * 10**9
+# XLA's profiler leaves out what goes beyond, and does not say so.
+_XLA_EVENT_LIMIT = 1_000_000
+_XLA_RECORDERS = ("jax", "tensorflow", "torch_xla")
 _PLAIN_TABLES = ("syncs", "memory_events", "instants", "counters", "flows", "async_slices")
 # The kinds of events, as `kinds.sql` lists them, of which each query reads some; without them it has no rows.
 _KINDS_OF = {
@@ -65,21 +76,28 @@ class Assembler:
         drop_unusable_values(parts.document.metadata, losses)
         self._base_ns = whole_number(parts.document.metadata.get("baseTimeNanoseconds"))
         self._kinds: set[str] = set()
+        self._all_in_order = False  # no kernel may begin before what is ahead of it on its stream has ended
+        self._recorder: Recorder | None = None
         self._drop_zero = False  # times of zero are lost times; the span of all others shows it
 
     def assemble(self, path: Source) -> None:
         """Write every table."""
+        self._database.execute("SET preserve_insertion_order = true")
         self._type_gpu_work()
+        self._recast()
         self._kinds = {kind for (kind,) in self._query("kinds").fetchall()}
         self._close_begin_events()
         first_ns, last_ns, zeros, deviceless, has_hip, has_sycl, lost_count = self._query("span").fetchall()[0]
         self._drop_zero = zeros > 0 and first_ns is not None and first_ns > _FAR_FROM_ZERO_NS
+        if self._check_times(in_order=has_hip):
+            first_ns, last_ns = self._query("span").fetchall()[0][:2]
         if self._drop_zero:
             self._losses.add("zero-timestamp", None, count=zeros)
         if deviceless:
             self._losses.add("device-unknown", None, count=deviceless)
         if lost_count:
             self._losses.add("bad-number", None, count=lost_count)
+        self._end_open_frames()
         self._database.execute(sql("threads"), self._parameters("threads"))
         self._copy("threads", self._database.sql("FROM threads ORDER BY thread_id"))
         # One after the other: beside the sort of a large trace nothing else fits into the memory limit.
@@ -97,12 +115,17 @@ class Assembler:
         self._write_metadata()
         base = self._base_ns or 0
         span = (None, None) if first_ns is None else (first_ns + base, last_ns + base)
+        by_pytorch, has_shapes, by_rocprof = self._query("host_facts").fetchall()[0]
+        if by_rocprof and self._recorder is None:
+            self._recorder = ROCPROFV3
         vendor = "amd" if has_hip else "intel" if has_sycl else None
+        vendor = self._recorder.vendor if self._recorder is not None and self._recorder.vendor else vendor
         devices = describe_devices(self._parts.document.metadata, self._used_devices(), vendor)
         self._sink.append("devices", pa.Table.from_pylist(devices, self._sink.schema("devices")))
-        by_pytorch, has_shapes = self._query("host_facts").fetchall()[0]
         program = self._program(devices, has_pytorch_events=by_pytorch)
         recorded = self._recorded() | {"shapes": has_shapes}
+        if program.recorder in _XLA_RECORDERS and self._timed_count() >= _XLA_EVENT_LIMIT:
+            self._losses.add("event-limit", None)
         trace = describe_trace(path, self._parts, devices, span, self._base_ns, recorded, program)
         self._sink.append("traces", pa.Table.from_pylist([trace], self._sink.schema("traces")))
         self._sink.append("defects", pa.Table.from_pylist(self._losses.rows(), self._sink.schema("defects")))
@@ -125,7 +148,12 @@ class Assembler:
             "other": self._files("other"),
             "base_ns": self._base_ns or 0,
             "drop_zero": self._drop_zero,
+            "several_processes": "several-processes" in self._losses,
+            "launches_later": self._recorder is not None and self._recorder.launches_later,
             "slices": str(self._sink.path("host_slices")),
+            "rounding_ns": ROUNDING_NS,
+            "slot_ns": SLOT_NS,
+            "all_in_order": self._all_in_order,
         }
         return {key: value for key, value in known.items() if re.search(rf"\${key}\b", text)}
 
@@ -142,6 +170,12 @@ class Assembler:
         options = "FORMAT parquet, COMPRESSION lz4, PARQUET_VERSION V2"
         path = str(self._stage / "gpu-typed.parquet")
         self._database.execute(f"COPY ({rows}) TO $path ({options})", parameters | {"path": path})
+
+    def _recast(self) -> None:
+        """Rewrite the parts where a recorder wrote them whose processes and arrows have meanings of their own."""
+        self._recorder = find_recorder(self._database, self._files("other"))
+        if self._recorder is not None:
+            recast(self._database, self._stage, self._recorder, self._files, self._sink.files("event_args"))
 
     def _close_begin_events(self) -> None:
         """Turn begin and end events into slices: an end closes the innermost open slice of its name and category."""
@@ -168,6 +202,34 @@ class Assembler:
         self._database.register("begin_end_slices", pa.Table.from_pylist(slices, _BEGIN_END_SCHEMA))
         self._database.sql("FROM begin_end_slices").write_parquet(str(self._stage / "host-begin-end.parquet"))
         self._database.unregister("begin_end_slices")
+
+    def _check_times(self, *, in_order: bool) -> bool:
+        """Leave out what lies far outside the recording, and correct the times of devices; return whether any were."""
+        changed = leave_out_far_events(self._database, self._query, self._stage, self._losses)
+        if self._has("gpu_sorted"):
+            changed |= self._check_devices(in_order=in_order)
+        if changed:
+            leave_out_far_marks(self._database, self._query, self._stage)
+        return changed
+
+    def _check_devices(self, *, in_order: bool) -> bool:
+        """Correct the times of devices; return whether any were wrong."""
+        properties = self._parts.document.metadata.get("deviceProperties")
+        devices = describe_devices(self._parts.document.metadata, [], None) if properties else []
+        self._all_in_order = in_order or (bool(devices) and all((row["compute_major"] or 99) < 9 for row in devices))
+        for table in ("device_work", "device_waits"):
+            self._database.execute(sql(table), self._parameters(table))
+        corrected = check_times_of_devices(self._database, self._stage, self._losses)
+        self._database.execute("DROP TABLE device_work; DROP TABLE device_waits")
+        return corrected
+
+    def _end_open_frames(self) -> None:
+        """Find the ends of Python frames that were left open until the recording stopped."""
+        ends = FrameEnds()
+        if self._parts.has_stacks and self._query("has_open_frames").fetchall()[0][0]:
+            for batch in self._query("frames").to_arrow_reader(_BATCH_ROWS):
+                ends.feed(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+        self._database.register("ended_frames", ends.ended())
 
     def _count_lost(self, query: str, defect: str) -> None:
         count, example = self._query(query).fetchall()[0]
@@ -230,9 +292,31 @@ class Assembler:
         names = self._database.execute("SELECT DISTINCT unnest([process_name, pid]) FROM threads").fetchall()
         processes = [name for (name,) in names if name is not None]
         metadata = self._parts.document.metadata
-        by_pytorch = is_of_pytorch(metadata, devices, processes) or has_pytorch_events
+        recorder = self._recorder
+        by_pytorch = recorder is None and (is_of_pytorch(metadata, devices, processes) or has_pytorch_events)
         framework = recognise_framework(self._database, self._sink, processes, by_pytorch=by_pytorch)
-        return Program(name_recorder(processes, framework, by_pytorch=by_pytorch), framework, processes)
+        recorded_by = name_recorder(processes, framework, by_pytorch=by_pytorch)
+        if recorder is not None and recorder.recorder == "tensorflow" and framework in (None, "cuda"):
+            framework = "tensorflow"  # its timelines name operations, and no process that they would show it by
+        return Program(
+            recorded_by if recorder is None else recorder.recorder,
+            framework,
+            processes,
+            may_be_pytorch=recorder is None,
+        )
+
+    def _timed_count(self) -> int:
+        """Return how many events have a time."""
+        parts = [(part, self._files(part)) for part in ("host", "gpu_events", "other")]
+        counts = [
+            self._database.execute(
+                "SELECT count(*) FROM read_parquet($files)" + (" WHERE phase <> 'M'" if part == "other" else ""),
+                {"files": files},
+            ).fetchall()[0][0]
+            for part, files in parts
+            if files
+        ]
+        return int(sum(counts))
 
     def _recorded(self) -> dict[str, bool]:
         if not self._kinds - {"gpu"}:
@@ -246,9 +330,11 @@ class Assembler:
 
 
 _TEXTS = ("pid", "tid", "category", "raw_category", "name", "input_shapes")
-_NUMBERS = ("event_id", "start_ns", "dur_ns", "correlation", "external_id", "sequence", "forward_thread", "lost_values")
+_NUMBERS = ("event_id", "start_ns", "dur_ns", "correlation", "external_id", "sequence", "forward_thread")
+_FRAME_NUMBERS = ("frame_id", "caller_id", "lost_values")
 _BEGIN_END_SCHEMA = pa.schema(
-    [pa.field(name, pa.string()) for name in _TEXTS] + [pa.field(name, pa.int64()) for name in _NUMBERS]
+    [pa.field(name, pa.string()) for name in _TEXTS]
+    + [pa.field(name, pa.int64()) for name in (*_NUMBERS, *_FRAME_NUMBERS)]
 )
 _GROUP_SCHEMA = pa.schema([("group_name", pa.string()), ("ranks", pa.string())])
 

@@ -49,6 +49,7 @@ class Program:
     recorder: str
     framework: str | None
     processes: Sequence[str]
+    may_be_pytorch: bool = True  # no other recorder's processes are there
 
 
 def is_of_pytorch(metadata: dict[str, Any], devices: Sequence[object], processes: Iterable[str]) -> bool:
@@ -150,12 +151,14 @@ def describe_trace(
     metadata = parts.document.metadata
     info = metadata.get("distributedInfo")
     job: dict[str, Any] = info if isinstance(info, dict) else {}
-    rank = whole_number(job.get("rank"))
+    rank = whole_number(job.get("rank")) if parts.rank is None else parts.rank
     vendors = {device["vendor"] for device in devices} - {None}
     return {
         "trace": path.name,
         "path": str(path),
-        "format": "kineto" if is_of_pytorch(metadata, devices, program.processes) else "chrome",
+        "format": "kineto"
+        if program.may_be_pytorch and is_of_pytorch(metadata, devices, program.processes)
+        else "chrome",
         "recorder": program.recorder,
         "framework": program.framework,
         "producer": _producer(metadata),

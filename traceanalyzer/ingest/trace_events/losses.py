@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 
+from traceanalyzer.ingest.device_check import DEFECTS as DEVICE_DEFECTS
+
 _EXAMPLE_CHARS = 160
 
 
@@ -46,6 +48,9 @@ KINDS = {
         "the duration was negative and is read as 0; old profiler versions wrote such records",
     ),
     "zero-timestamp": Kind("loss", "the time is 0 where all others are far from it: the profiler lost it"),
+    "far-timestamp": Kind(
+        "loss", "the time lies minutes to years outside the recording, where hardly anything else does; it is damaged"
+    ),
     "unmatched-end": Kind("loss", "an end event has no open begin event on its thread"),
     "unfinished-begin": Kind("repair", "a begin event never ends; it is closed at the end of its thread"),
     "bad-counter": Kind("loss", "a counter sample holds no number"),
@@ -59,6 +64,11 @@ KINDS = {
     ),
     "bad-number": Kind(
         "loss", "a value is out of any range, or of another type than profilers write there, and is read as unknown"
+    ),
+    "event-limit": Kind(
+        "loss",
+        "XLA's profiler writes at most 1,000,000 events as JSON, and the file holds as many: others are missing; read "
+        "the .xplane.pb beside it, which holds all",
     ),
     "second-event-list": Kind("loss", "the file holds another `traceEvents` list; only the first was read"),
     "mended-text": Kind(
@@ -83,7 +93,14 @@ KINDS = {
     "bad-header": Kind("loss", "a part of the file outside the event list is no JSON and was skipped"),
     "trailing-data": Kind("loss", "bytes after the end of the document were not read"),
     "crossing-slices": Kind("note", "slices of one thread overlap without nesting; each keeps its own time"),
+    "merged-ranks": Kind("note", "several ranks were merged into the file; each is read as a trace of its own"),
+    "several-processes": Kind(
+        "note",
+        "the file holds the processes of several ranks, and nothing tells whose GPU work is whose: ids that more than "
+        "one of them uses link nothing; give the files that the ranks wrote",
+    ),
     "device-unknown": Kind("note", "GPU work without a device number is counted on device 0"),
+    **{defect: Kind(*kind) for defect, kind in DEVICE_DEFECTS.items()},
 }
 
 
@@ -121,6 +138,12 @@ class Losses:
         """Take over what another count has met."""
         for defect, met in other._met.items():
             self.add(defect, met.offset, met.example, met.count)
+
+    def copy(self) -> Losses:
+        """Return a count that goes on from here by itself."""
+        other = Losses()
+        other.merge(self)
+        return other
 
     def __contains__(self, defect: str) -> bool:
         return defect in self._met

@@ -37,6 +37,7 @@ class Parts:
     event_count: int = 0
     has_stacks: bool = False
     truncated: bool = False
+    rank: int | None = None  # where several ranks were merged into the file
 
 
 class EventReader:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from traceanalyzer.ingest.trace_events.document import LONE_SURROGATE
 from traceanalyzer.ingest.trace_events.losses import Losses
+from traceanalyzer.ingest.trace_events.raw_quotes import escape_raw_quotes
 
 # Between two events. Keys that also begin objects elsewhere (deviceProperties has "id" and "name") count only when
 # a phase follows soon.
@@ -25,9 +26,6 @@ _BARE_WORD = re.compile(r"(?<=[:\[,])(\s*)(?:N/A|[-+]?nan|[-+]?inf(?:inity)?)(?=
 _DECIMAL_COMMA = re.compile(r'("\s*:\s*[-+]?\d+),(\d+(?:[eE][-+]?\d+)?)(?=\s*[,}])')
 _BAD_ESCAPE = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
 _EMPTY_FRAGMENT = re.compile(r",(?=\s*[,}\]])|(?<=[{\[])\s*,")
-_RAW_QUOTES = re.compile(
-    r'("(?:name|cat)"\s*:\s*")(.*?)("\s*(?:,\s*"(?:ph|cat|name|pid|tid|ts|dur|args|id|s|bp)"\s*:|\}\s*\Z))', re.DOTALL
-)
 _MOST_DIGITS = 64
 # How much text is tried for one event where no other event follows soon: more and more of it.
 _WINDOWS = (4 * 2**10, 64 * 2**10, 2**20)
@@ -179,10 +177,6 @@ def _valid_start(data: bytes) -> str:
         return data[: error.start].decode()
 
 
-def _escape_raw_quotes(text: str) -> str:
-    return _RAW_QUOTES.sub(lambda field: field[1] + re.sub(r'(?<!\\)"', r"\"", field[2]) + field[3], text)
-
-
 # Tried one after the other, each on what the ones before it left.
 _REPAIRS: tuple[Callable[[str], str], ...] = (
     lambda text: text,
@@ -190,7 +184,7 @@ _REPAIRS: tuple[Callable[[str], str], ...] = (
     lambda text: _DECIMAL_COMMA.sub(r"\1.\2", text),
     lambda text: _BAD_ESCAPE.sub(r"\\\\", text),
     lambda text: _EMPTY_FRAGMENT.sub("", text),
-    _escape_raw_quotes,
+    escape_raw_quotes,
 )
 
 

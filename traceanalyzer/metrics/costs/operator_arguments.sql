@@ -3,7 +3,7 @@
 -- columns:
 --   trace_id        INTEGER  traces.trace_id
 --   slice_id        BIGINT   the call (host_slices.slice_id, or captured_calls.call_id)
---   operator        VARCHAR  operator
+--   operator        VARCHAR  operator, without the name of its overload
 --   family          VARCHAR  as in operator_models
 --   sequence        BIGINT   number that its node of the backward pass has, too; NULL: none
 --   input_shapes    VARCHAR  shapes of its inputs as written, a JSON list; NULL: not recorded
@@ -14,12 +14,12 @@ WITH calls AS MATERIALIZED (
     SELECT
         slices.trace_id,
         slices.slice_id,
-        slices.name AS operator,
+        models.operator,
         models.family,
         slices.sequence,
         slices.input_shapes
     FROM canonical.host_slices AS slices
-    JOIN operator_models AS models ON models.operator = slices.name
+    JOIN operator_models AS models ON models.operator = operator_base(slices.name)
     WHERE slices.category = 'cpu_op'
 ),
 captured AS MATERIALIZED (
@@ -28,11 +28,11 @@ captured AS MATERIALIZED (
         calls.call_id,
         calls.owner_id,
         calls.slice_id,
-        calls.name AS operator,
+        models.operator,
         models.family,
         calls.input_shapes
     FROM attribution.captured_calls AS calls
-    JOIN operator_models AS models ON models.operator = calls.name
+    JOIN operator_models AS models ON models.operator = operator_base(calls.name)
     WHERE calls.is_whole
 ),
 captured_args AS (

@@ -3,9 +3,9 @@
 --
 -- Operations and bytes are modelled: exact functions of the recorded arguments (shapes, types, options), never of the
 -- kernels. An addition or a multiplication is one operation. The least bytes count each input once and the output once.
--- Only the outermost of nested operators with a model counts (modelled_calls). A call owns the GPU work that it launched
--- on its thread, or in a replay of a graph that it was captured into. Where arguments are missing, numbers are NULL and `reason` says why: a total says nothing without its
--- coverage (cost_coverage).
+-- Of nested operators with a model one counts (modelled_calls). A call owns the GPU work that it launched on its thread,
+-- or in a replay of a graph that it was captured into. Where arguments are missing, numbers are NULL and `reason` says
+-- why: a total says nothing without its coverage (cost_coverage).
 --
 -- Recomputed: a forward operator that runs inside the backward pass, below the wrapper that a forward pass calls
 -- (aten::linear, aten::conv1d to aten::conv3d, aten::scaled_dot_product_attention). TorchScript writes its backward passes
@@ -18,7 +18,7 @@
 --   trace_id        INTEGER  traces.trace_id
 --   slice_id        BIGINT   the call (modelled_calls.slice_id)
 --   step            BIGINT   step of the device in which its first GPU operation starts; NULL: outside steps
---   operator        VARCHAR  operator
+--   operator        VARCHAR  operator, without the name of its overload
 --   family          VARCHAR  as in operator_models
 --   input_shapes    VARCHAR  shapes of its inputs as written, a JSON list
 --   input_types     VARCHAR  types of its inputs as written, a JSON list
@@ -209,7 +209,7 @@ enclosing AS (
     FROM canonical.host_slices
     WHERE category IN ('cpu_op', 'annotation', 'other')
       AND (
-          name IN (
+          operator_base(name) IN (
               'aten::linear',
               'aten::conv1d',
               'aten::conv2d',

@@ -17,7 +17,7 @@
 --   wait_id      BIGINT   operator around the call, else the copy call right before it, else the call
 --   kind         VARCHAR  device, stream or event: synchronisation; read_back: copy to the host; copy: synchronous copy
 --   call         VARCHAR  name of the call, without the version that nsys appends
---   operator     VARCHAR  innermost operator around the call; NULL: none
+--   operator     VARCHAR  innermost operator around the call, without the name of its overload; NULL: none
 --   annotation   VARCHAR  innermost annotation around the call; NULL: none
 --   python       VARCHAR  innermost Python frame around the call; NULL: none
 --   exchange     VARCHAR  MPI or gloo call that is the next call of its thread: what it sends, the wait is for; NULL:
@@ -80,7 +80,7 @@ SELECT
     coalesce(calls.op_id, if(calls.kind = 'stream', calls.copy_before_id, NULL), calls.slice_id) AS wait_id,
     calls.kind,
     calls.call,
-    operators.name AS operator,
+    operator_base(operators.name) AS operator,
     annotations.name AS annotation,
     frames.name AS python,
     calls.exchange,

@@ -15,7 +15,8 @@
 --                         other
 --   precision    VARCHAR  fp64, fp32, tf32, fp16, bf16, fp8 or unknown; NULL: not a matmul
 --   tensor_core  VARCHAR  yes, no or unknown; NULL: not a matmul
---   operator     VARCHAR  operator that launched it, in a replayed graph by its capture; NULL: not known
+--   operator     VARCHAR  operator that launched it, without the name of its overload, in a replayed graph by its capture;
+--                         NULL: not known
 --   operator_id  BIGINT   that operator (host_slices.slice_id, or captured_calls.call_id)
 --   stream       BIGINT   stream
 --   step         BIGINT   step of the device in which it starts; NULL: outside steps
@@ -98,7 +99,7 @@ SELECT
     coalesce(names.class, 'other') AS class,
     names.precision,
     names.tensor_core,
-    coalesce(calls.name, operators.name) AS operator,
+    operator_base(coalesce(calls.name, operators.name)) AS operator,
     coalesce(captured.call_id, ops.cpu_op_id) AS operator_id,
     ops.stream,
     steps.step,

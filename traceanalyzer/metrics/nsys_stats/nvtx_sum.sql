@@ -4,7 +4,8 @@
 -- percentage is of the total of all rows. Differences from NVIDIA's report: the domain has a column of its own, and a
 -- PyTorch operator has one row instead of one per call, because names lose the suffix of emit_nvtx (", seq = 12, op_id
 -- = 34, sizes = …", which host_slices and event_args keep). A range that was open when the capture stopped ends at the
--- last NVTX event.
+-- last NVTX event. PyTorch marks a range that it cut at the end of its window (finished: false): it counts, and is left out
+-- of mean, median, shortest, longest and deviation.
 --
 -- columns:
 --   trace        VARCHAR  name of the file
@@ -15,7 +16,7 @@
 --   time_percent DOUBLE   sum_ns in percent of all rows of the file
 --   sum_ns       BIGINT   sum of durations
 --   range_count  BIGINT   ranges
---   mean_ns      DOUBLE   mean duration
+--   mean_ns      DOUBLE   mean duration; NULL: all were cut
 --   median_ns    DOUBLE   median duration; for an even count the mean of the middle two
 --   min_ns       BIGINT   shortest
 --   max_ns       BIGINT   longest
@@ -36,6 +37,13 @@ domains AS (
     FROM event_args
     SEMI JOIN (FROM canonical.traces WHERE format = 'nsys') AS recorders USING (trace_id)
 ),
+cut AS (
+    SELECT trace_id, event_id
+    FROM event_args
+    WHERE event_id IN (SELECT event_id FROM drawn)
+      AND contains(args, '"finished"')
+      AND args ->> '$.finished' = 'false'
+),
 ranges AS (
     SELECT
         file,
@@ -45,24 +53,30 @@ ranges AS (
             'name': name,
             'style': CASE WHEN raw_category = 'NVTX start/end' THEN 'StartEnd' ELSE 'PushPop' END
         } AS key,
-        dur_ns
+        dur_ns,
+        cut.event_id IS NOT NULL AS is_cut
     FROM drawn
     JOIN trace_files USING (trace_id)
     LEFT JOIN domains USING (trace_id, event_id)
+    LEFT JOIN cut USING (trace_id, event_id)
+),
+whole_ranges AS (
+    FROM ranges WHERE NOT is_cut
 )
 SELECT
-    trace,
-    rank,
-    key.domain AS domain,
-    key.name AS name,
-    key.style AS style,
-    time_percent,
-    sum_ns,
-    row_count AS range_count,
-    mean_ns,
-    median_ns,
-    min_ns,
-    max_ns,
-    stddev_ns
-FROM duration_summary('ranges')
-ORDER BY trace, sum_ns DESC, domain, name, style
+    ranges.trace,
+    ranges.rank,
+    ranges.key.domain AS domain,
+    ranges.key.name AS name,
+    ranges.key.style AS style,
+    ranges.time_percent,
+    ranges.sum_ns,
+    ranges.row_count AS range_count,
+    whole.mean_ns,
+    whole.median_ns,
+    whole.min_ns,
+    whole.max_ns,
+    whole.stddev_ns
+FROM duration_summary('ranges') AS ranges
+LEFT JOIN duration_summary('whole_ranges') AS whole USING (trace, key)
+ORDER BY ranges.trace, ranges.sum_ns DESC, domain, name, style

@@ -14,7 +14,7 @@
 --   rank               INTEGER  rank in the job
 --   name               VARCHAR  operator
 --   input_shapes       VARCHAR  shapes of its inputs as written, a JSON list; NULL: not recorded
---   call_count         BIGINT   calls
+--   call_count         BIGINT   calls; of an operator that a compiler only traced (traced_calls): none
 --   host_sum_ns        BIGINT   sum of durations
 --   host_self_sum_ns   BIGINT   host_sum_ns without the operators, runtime and driver calls inside
 --   api_sum_ns         BIGINT   runtime and driver calls made by the operator itself
@@ -113,13 +113,14 @@ amounts AS (
         slice_id,
         name,
         input_shapes,
-        1 AS call_count,
+        if(traced.slice_id IS NULL, 1, 0) AS call_count,
         dur_ns AS host_ns,
         dur_ns AS host_self_ns,
         0::BIGINT AS api_ns,
         0::BIGINT AS device_ns,
         0::BIGINT AS device_self_ns
     FROM ops
+    LEFT JOIN traced_calls AS traced USING (trace_id, slice_id)
     UNION ALL
     SELECT trace_id, slice_id, ops.name, ops.input_shapes, 0, 0, -inner_ns, api_ns, device_ns, device_self_ns
     FROM parts

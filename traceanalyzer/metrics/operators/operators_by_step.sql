@@ -13,7 +13,7 @@
 --   step         BIGINT   step; NULL: outside steps
 --   kept         BOOLEAN  in the analysis window; of calls in a trace without steps: true
 --   name         VARCHAR  operator
---   call_count   BIGINT   calls
+--   call_count   BIGINT   calls; of an operator that a compiler only traced (traced_calls): none
 --   host_self_ns BIGINT   own time on the host
 --   launch_count BIGINT   GPU operations that it launched itself
 --   sum_ns       BIGINT   own time on devices
@@ -57,7 +57,7 @@ parts AS (
             ELSE coalesce(operators.start_ns < spans.end_ns AND spans.kept, false)
         END AS kept,
         operators.name,
-        1 AS call_count,
+        if(traced.slice_id IS NULL, 1, 0) AS call_count,
         operators.dur_ns - coalesce(inner_ns, 0) AS host_self_ns,
         0 AS launch_count,
         0 AS sum_ns,
@@ -65,6 +65,8 @@ parts AS (
     FROM operators
     ASOF LEFT JOIN spans ON spans.trace_id = operators.trace_id AND operators.start_ns >= spans.start_ns
     LEFT JOIN inner_time ON inner_time.trace_id = operators.trace_id AND inner_time.slice_id = operators.slice_id
+    LEFT JOIN traced_calls AS traced
+           ON traced.trace_id = operators.trace_id AND traced.slice_id = operators.slice_id
     UNION ALL
     SELECT ops.trace_id, gpu_op_steps.step, gpu_op_steps.kept, operators.name, 0, 0, 1, ops.dur_ns, 0
     FROM gpu_ops AS ops

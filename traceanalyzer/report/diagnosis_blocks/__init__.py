@@ -16,6 +16,7 @@ from traceanalyzer.report.diagnosis_blocks.headline import (
 )
 from traceanalyzer.report.diagnosis_blocks.kernels import kernels_shown
 from traceanalyzer.report.diagnosis_blocks.ledgers import ledger_sections, slowest_kernels
+from traceanalyzer.report.diagnosis_blocks.left_out import left_out_sections
 from traceanalyzer.report.diagnosis_blocks.overrides import override_sections
 from traceanalyzer.report.diagnosis_blocks.plan import plan_sections
 from traceanalyzer.report.diagnosis_blocks.ranks import rank_sections
@@ -54,6 +55,7 @@ def diagnosis_sections(
         *counter_sections(diagnosis, verbose=verbose),
         *(skipped_sections(diagnosis, verbose=verbose) if verbose or is_mute else []),
         *override_sections(diagnosis),
+        *left_out_sections(diagnosis.left_out, verbose=verbose),
         Section((footer(diagnosis, verbose=verbose, is_mute=is_mute),)),
     )
 
@@ -64,6 +66,7 @@ def _healthy(diagnosis: Diagnosis, verdict: RunVerdict) -> tuple[Section, ...]:
     head, foot = (healthy_headline(diagnosis, verdict), *kernels), healthy_footer(diagnosis)
     between = (*trust_blocks(diagnosis, verbose=False), *below_noise_blocks(diagnosis))
     more = [*counter_sections(diagnosis, verbose=False), *override_sections(diagnosis)]
+    more += left_out_sections(diagnosis.left_out)
     if not between and not more:
         return (Section((*head, foot)),)
     return (Section(head), *([Section(between)] if between else []), *more, Section((foot,)))

@@ -99,6 +99,10 @@ def inventory_words(diagnosis: Diagnosis) -> list[str]:
     world = max((trace.world_size or 0 for trace in diagnosis.traces), default=0)
     if ranks:
         words.append(f"rank{'' if len(set(ranks)) == 1 else 's'} {ranges(ranks)}" + (f" of {world}" if world else ""))
+    again = sorted({trace.recording_count for trace in diagnosis.traces})
+    if again and again[-1] > 1:
+        what = f"recorded {again[-1]} times" if again[0] == again[-1] else f"recorded {again[0]} to {again[-1]} times"
+        words[-1:] = [f"{words[-1]}, {what}"] if ranks else [words[-1], f"{_processes(diagnosis)}, {what}"]
     words.append(counted(sum(trace.event_count for trace in diagnosis.traces), "event"))
     steps = sorted({ledger.step_count for ledger in diagnosis.ledgers})
     if steps:
@@ -106,3 +110,8 @@ def inventory_words(diagnosis: Diagnosis) -> list[str]:
         words.append(count if steps[-1] else "no steps found")
     words += [change.what for change in diagnosis.overrides if change.kind == "steps"]
     return words
+
+
+def _processes(diagnosis: Diagnosis) -> str:
+    count = len({trace.rank_id for trace in diagnosis.traces})
+    return "one process" if count == 1 else f"{count} processes"

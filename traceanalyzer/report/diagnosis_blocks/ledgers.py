@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from traceanalyzer.diagnosis import DeviceLedger, Diagnosis, RunLedger
+from traceanalyzer.diagnosis import DeviceLedger, Diagnosis, HostLedger, RunLedger
 from traceanalyzer.report.blocks import Bar, BarPart, Block, Heading, Section, Table, Text
 from traceanalyzer.report.diagnosis_blocks.kernels import kernel_blocks, kernels_shown
 from traceanalyzer.report.diagnosis_blocks.places import devices_words
 from traceanalyzer.report.ledger_shares import SMALL_SHARE, ledger_rows, shares_words
-from traceanalyzer.report.verdict import compute_share, problems, step_ns
-from traceanalyzer.report.words import bucket_words, counted, duration, percent, short_names
+from traceanalyzer.report.verdict import compute_share, is_recorded_again, problems, step_ns
+from traceanalyzer.report.words import bucket_words, counted, duration, name_words, percent, short_names
 
 # Ledgers whose buckets all differ by less than this share are shown as one.
 ALIKE_SHARE = 0.02
 MOST_DEVICES = 6
+MOST_OPERATORS = 3
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def ledger_sections(diagnosis: Diagnosis, *, verbose: bool) -> list[Section]:
     named = short_names([x.trace for x in ledgers]) if len({(x.rank, x.device) for x in ledgers}) < len(ledgers) else {}
     run = [] if diagnosis.run_ledger is None else [_run_section(diagnosis.run_ledger)]
     most = kernels_shown(len(problems(diagnosis)), verbose=verbose)
-    if verbose:
+    if verbose and ledgers:
         devices = [_device_section(LedgerGroup(ledger, (ledger,)), ledgers, named) for ledger in ledgers]
         kernels = [kernel_blocks(ledger, most=most) for ledger in ledgers]
         return run + [
@@ -54,15 +55,46 @@ def ledger_sections(diagnosis: Diagnosis, *, verbose: bool) -> list[Section]:
             for section, blocks in zip(devices, kernels, strict=True)
         ]
     groups = alike(ledgers)
+    what = "recording" if is_recorded_again(diagnosis) else "device"
     if run:
         (section,) = run
-        table = _devices_table(groups, ledgers, named)
+        table = _devices_table(groups, ledgers, named, what)
         return [Section((*section.blocks, table, *slowest_kernels(diagnosis, most=most)), section.heading)]
     if not groups:
-        return []
+        return host_sections(diagnosis, verbose=verbose)
     section = _device_section(groups[0], ledgers, named)
-    rest = [_devices_table(groups[1:], ledgers, named)] if len(groups) > 1 else []
+    rest = [_devices_table(groups[1:], ledgers, named, what)] if len(groups) > 1 else []
     return [Section((*section.blocks, *rest, *slowest_kernels(diagnosis, most=most)), section.heading)]
+
+
+def host_sections(diagnosis: Diagnosis, *, verbose: bool) -> list[Section]:
+    """Return what the host does in its steps, in a run without GPU work: the slowest rank, or with `verbose` each."""
+    ledgers = sorted(diagnosis.host_ledgers, key=lambda ledger: -step_ns(ledger))
+    names = short_names([ledger.trace for ledger in ledgers])
+    sections = []
+    for ledger in ledgers if verbose else ledgers[:1]:
+        place = f"rank {ledger.rank}" if ledger.rank is not None else names[ledger.trace] if len(ledgers) > 1 else ""
+        notes = [place] if place else []
+        notes += [f"the slowest of {len(ledgers)}"] if len(ledgers) > 1 and not verbose else []
+        heading = Heading(
+            "Where the time goes", (_window(ledger), *(Text(note, "dim") for note in (*notes, "on the host")))
+        )
+        sections.append(Section((_bar(ledger), *_operators(ledger)), heading))
+    return sections
+
+
+def _operators(ledger: HostLedger) -> tuple[Block, ...]:
+    rows = tuple(
+        (
+            name_words(operator.name),
+            percent(operator.share),
+            f"{operator.call_count:,}",
+            duration(operator.self_ns / operator.call_count),
+        )
+        for operator in ledger.top_operators[:MOST_OPERATORS]
+    )
+    share = "of the step" if ledger.step_count else "of the time"
+    return (Table(("top operators", share, "calls", "mean"), rows, right=frozenset({1, 2, 3})),) if rows else ()
 
 
 def slowest_kernels(diagnosis: Diagnosis, *, most: int) -> tuple[Block, ...]:
@@ -98,7 +130,9 @@ def _device_section(group: LedgerGroup, ledgers: Sequence[DeviceLedger], named: 
     return Section((_bar(ledger),), heading)
 
 
-def _devices_table(groups: Sequence[LedgerGroup], ledgers: Sequence[DeviceLedger], named: Mapping[str, str]) -> Block:
+def _devices_table(
+    groups: Sequence[LedgerGroup], ledgers: Sequence[DeviceLedger], named: Mapping[str, str], what: str
+) -> Block:
     """Say of each group of devices how long its step is and what its slowest one waits for most."""
     rows = []
     for group in groups[:MOST_DEVICES]:
@@ -110,12 +144,12 @@ def _devices_table(groups: Sequence[LedgerGroup], ledgers: Sequence[DeviceLedger
         rows.append((place, duration(step_ns(ledger)), percent(compute_share(ledger)), worst))
     hidden = sum(len(group.members) for group in groups[MOST_DEVICES:])
     if hidden:
-        rows.append((f"{counted(hidden, 'more device')} with -v", "", "", ""))
+        rows.append((f"{counted(hidden, f'more {what}')} with -v", "", "", ""))
     time = "step time" if all(ledger.step_count for ledger in ledgers) else "window"
-    return Table(("device", time, "GPU busy", "largest wait"), tuple(rows), right=frozenset({1, 2}))
+    return Table((what, time, "GPU busy", "largest wait"), tuple(rows), right=frozenset({1, 2}))
 
 
-def _bar(ledger: DeviceLedger | RunLedger) -> Block:
+def _bar(ledger: DeviceLedger | RunLedger | HostLedger) -> Block:
     rows, shares = ledger_rows(ledger), shares_words(ledger)
     parts = []
     for bucket, dur_ns in rows:
@@ -125,7 +159,7 @@ def _bar(ledger: DeviceLedger | RunLedger) -> Block:
     return Bar(("time per step" if ledger.step_count else "time", "share"), tuple(parts))
 
 
-def _window(ledger: DeviceLedger | RunLedger) -> Text:
+def _window(ledger: DeviceLedger | RunLedger | HostLedger) -> Text:
     window = (
         f"step time {duration(step_ns(ledger))}" if ledger.step_count else f"{duration(ledger.window_ns)}, no steps"
     )

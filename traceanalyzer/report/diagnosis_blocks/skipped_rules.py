@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from traceanalyzer.diagnosis import Diagnosis, Outcome
 from traceanalyzer.recording import profiler_of
 from traceanalyzer.report.blocks import Bullets, Heading, Section, Text
+from traceanalyzer.report.verdict import judges_host
 from traceanalyzer.report.words import counted
 
 # The reason of a rule that has nothing to look for in a run.
 NOT_APPLICABLE = "not-applicable"
+_NO_GPU_WORK = "missing-capability:gpu_ops"
 # Reasons that another recording of the same job would not change.
 _NOT_RECORDABLE = frozenset(
     {"error", "limit-reached", "missing-capability:hw_peaks", "missing-capability:kernel_names"}
@@ -42,12 +44,17 @@ def skipped_sections(diagnosis: Diagnosis, *, verbose: bool) -> list[Section]:
 
 def skipped(diagnosis: Diagnosis) -> list[Outcome]:
     """Return the outcomes of rules that lacked data everywhere in the run."""
-    return [outcome for outcome in _abstained(diagnosis) if outcome.reason != NOT_APPLICABLE]
+    return [outcome for outcome in _abstained(diagnosis) if not _is_stranger(diagnosis, outcome)]
 
 
 def not_applicable(diagnosis: Diagnosis) -> list[Outcome]:
     """Return the outcomes of rules that have nothing to look for in the run."""
-    return [outcome for outcome in _abstained(diagnosis) if outcome.reason == NOT_APPLICABLE]
+    return [outcome for outcome in _abstained(diagnosis) if _is_stranger(diagnosis, outcome)]
+
+
+def _is_stranger(diagnosis: Diagnosis, outcome: Outcome) -> bool:
+    """Return whether a rule is about something else: rules about the GPU are, where the host was judged instead."""
+    return outcome.reason == NOT_APPLICABLE or (outcome.reason == _NO_GPU_WORK and judges_host(diagnosis))
 
 
 def checked_words(diagnosis: Diagnosis, *, skips: bool = True) -> str:

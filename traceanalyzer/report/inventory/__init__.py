@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,8 @@ from traceanalyzer.report.words import counted, percent, ranges
 
 if TYPE_CHECKING:
     import duckdb
+
+    from traceanalyzer.diagnosis import LeftOut
 
 Row = dict[str, Any]
 
@@ -42,9 +45,10 @@ class Inventory:
     metadata: list[Row]
     uncertainties: list[str]  # what limits trust, a sentence each
     missing: list[str]  # what was not recorded, and how to record it
+    left_out: list[Row] = field(default_factory=list)  # files that the run does not count, and why
 
 
-def take_inventory(con: duckdb.DuckDBPyConnection) -> Inventory:
+def take_inventory(con: duckdb.DuckDBPyConnection, left_out: Sequence[LeftOut] = ()) -> Inventory:
     """Return what the run of a connection holds."""
     traces = _rows(con, "traces")
     defects = _rows(con, "defects")
@@ -57,6 +61,7 @@ def take_inventory(con: duckdb.DuckDBPyConnection) -> Inventory:
         metadata,
         [*rank_uncertainties(traces), *_uncertainties(traces, defects)],
         _missing(traces),
+        [asdict(file) for file in left_out],
     )
 
 
@@ -80,7 +85,11 @@ def rank_uncertainties(traces: list[Row]) -> list[str]:
         uncertainties.append(
             f"{counted(len(absent), 'rank')} of {expected} absent ({ranges(absent)}): any of them may be a straggler"
         )
-    nameless = [trace["trace"] for trace in traces if trace["rank"] is None]
+    unranked = [trace for trace in traces if trace["rank"] is None]
+    for rank_id in dict.fromkeys(trace["rank_id"] for trace in unranked if trace["recording_count"] > 1):
+        again = [trace["trace"] for trace in unranked if trace["rank_id"] == rank_id]
+        uncertainties.append(f"one process of unknown rank, recorded {len(again)} times: {', '.join(again)}")
+    nameless = [trace["trace"] for trace in unranked if trace["recording_count"] == 1]
     if nameless and len(traces) > 1:
         uncertainties.append(f"{counted(len(nameless), 'trace')} without a rank: {', '.join(nameless[:3])}")
     return uncertainties

@@ -12,6 +12,7 @@ SELECT
     traces.trace,
     traces.rank,
     coalesce(devices.device, worked.device) AS device,
+    recordings.rank_id,
     devices.name,
     devices.vendor,
     devices.sm_count,
@@ -23,4 +24,5 @@ SELECT
 FROM canonical.devices
 FULL JOIN worked ON worked.trace_id = devices.trace_id AND worked.device = devices.device
 JOIN canonical.traces ON traces.trace_id = coalesce(devices.trace_id, worked.trace_id)
+JOIN recordings ON recordings.trace_id = traces.trace_id
 ORDER BY traces.trace_id, device

@@ -50,6 +50,8 @@ SELECT
     traces.rank,
     traces.rank_source,
     traces.world_size,
+    recordings.rank_id,
+    recordings.recording_count,
     traces.backend,
     traces.size_bytes,
     traces.event_count,
@@ -70,6 +72,7 @@ SELECT
     coalesce(steps.step_count, host_steps.step_count, 0) AS step_count,
     coalesce(windows.kept_step_count, 0) AS kept_step_count
 FROM canonical.traces
+JOIN recordings USING (trace_id)
 LEFT JOIN linked USING (trace_id)
 LEFT JOIN operators USING (trace_id)
 LEFT JOIN windows USING (trace_id)

@@ -7,8 +7,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import TextIO
 
+from traceanalyzer.diagnosis import LeftOut
 from traceanalyzer.report import visible
 from traceanalyzer.report.blocks import Block, Bullets, Code, Heading, Paragraph, Section, Table, Text
+from traceanalyzer.report.diagnosis_blocks.left_out import left_out_sections
 from traceanalyzer.report.inventory import Inventory, Row
 from traceanalyzer.report.words import counted, duration, percent, short_names, size
 
@@ -42,6 +44,7 @@ def sections(inventory: Inventory, run: str, *, verbose: bool = False) -> list[S
         Section(
             (Bullets(tuple(map(Text, inventory.uncertainties or ["no issues found"]))),), Heading("How far to trust it")
         ),
+        *left_out_sections([LeftOut(**file) for file in inventory.left_out], verbose=verbose),
         *_missing(inventory),
         defects_section(inventory, verbose=verbose),
         *_metadata(inventory, verbose=verbose),
@@ -95,11 +98,13 @@ def _devices(inventory: Inventory, *, verbose: bool) -> list[Section]:
     rows = []
     for (label, _), devices in groups.items():
         first = devices[0]
-        worked = [device for device in devices if device["gpu_op_count"]]
+        # Several recordings of a rank show the same devices.
+        all_ids = {(device["rank_id"], device["device"]) for device in devices}
+        worked = {(device["rank_id"], device["device"]) for device in devices if device["gpu_op_count"]}
         rows.append(
             (
                 label,
-                f"{first['trace']}, device {first['device']}" if verbose else f"{len(worked)} of {len(devices)}",
+                f"{first['trace']}, device {first['device']}" if verbose else f"{len(worked)} of {len(all_ids)}",
                 "–" if first["compute_major"] is None else f"{first['compute_major']}.{first['compute_minor']}",
                 "–" if first["sm_count"] is None else str(first["sm_count"]),
                 "–" if first["memory_bytes"] is None else size(first["memory_bytes"]),

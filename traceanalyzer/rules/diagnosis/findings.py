@@ -20,7 +20,7 @@ from traceanalyzer.rules.evaluation.removals import claim_values, claimed_sql
 from traceanalyzer.rules.evaluation.verdicts import Verdict
 from traceanalyzer.rules.fix_plan.fix_order import ALTERNATIVE, LATENT, PRIMARY, Ordered
 from traceanalyzer.rules.fix_plan.plan_context import SAME_SHARE, Key
-from traceanalyzer.rules.rule_file.model import QUALITY, RUN, EvidenceQuery, ParamValue, Rule, RuleFix
+from traceanalyzer.rules.rule_file.model import HOST, QUALITY, RUN, EvidenceQuery, ParamValue, Rule, RuleFix
 from traceanalyzer.rules.rule_file.template import render
 from traceanalyzer.rules.sql import read_query
 
@@ -50,6 +50,7 @@ def build_finding(
 ) -> Finding:
     """Return the finding of a verdict that fired, without what `with_evidence` adds."""
     rule, row, trace = verdict.rule, verdict.row, verdict.place.trace
+    of_host = rule.scope == HOST
     timed = not rule.claims.is_empty
     windows = run.windows.values() if rule.scope == RUN else [row]
     window_ns = sum(window.get("window_ns") or 0 for window in windows)
@@ -76,8 +77,8 @@ def build_finding(
         device=verdict.place.device,
         message=message,
         why=" ".join(rule.why.split()),
-        saving_ns=verdict.bound_ns,
-        saving_share=verdict.bound_share,
+        saving_ns=row["bound_ns"] if of_host else verdict.bound_ns,
+        saving_share=row["bound_share"] if of_host else verdict.bound_share,
         run_saving_ns=verdict.run_ns,
         run_saving_share=verdict.run_share,
         run_saving_least_ns=verdict.run_least_ns,

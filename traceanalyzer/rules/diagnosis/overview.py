@@ -11,9 +11,11 @@ import duckdb
 from traceanalyzer.diagnosis import (
     DeviceLedger,
     HostFunction,
+    HostLedger,
     KernelClass,
     RunLedger,
     TopKernel,
+    TopOperator,
     TraceDefect,
     TraceSummary,
 )
@@ -78,6 +80,31 @@ def run_ledger(con: duckdb.DuckDBPyConnection, devices: Sequence[DeviceLedger]) 
         ranks[rank] += dur_ns
     slowest = max(devices, key=lambda device: device.window_ns)
     return RunLedger(slowest.window_ns, slowest.step_count, tuple(buckets.most_common()), tuple(ranks.most_common()))
+
+
+def host_ledgers(con: duckdb.DuckDBPyConnection) -> tuple[HostLedger, ...]:
+    """Return what the threads that run the steps do, in a run without GPU work."""
+    rows = con.sql("FROM host_ledger").to_arrow_table().to_pylist()
+    operators: dict[str, list[dict[str, Any]]] = {}
+    for row in _rows(con, "host_operators") if rows else ():
+        operators.setdefault(row["trace"], []).append(row)
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        found.setdefault(row["trace"], []).append(row)
+    return tuple(
+        HostLedger(
+            trace,
+            buckets[0]["rank"],
+            buckets[0]["window_ns"],
+            buckets[0]["step_count"],
+            tuple((row["bucket"], row["dur_ns"]) for row in buckets),
+            tuple(
+                TopOperator(row["name"], row["self_ns"], row["self_ns"] / buckets[0]["window_ns"], row["call_count"])
+                for row in operators.get(trace, ())
+            ),
+        )
+        for trace, buckets in found.items()
+    )
 
 
 def defects(con: duckdb.DuckDBPyConnection) -> tuple[TraceDefect, ...]:

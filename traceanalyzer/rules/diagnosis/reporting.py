@@ -86,6 +86,7 @@ def build_diagnosis(
         not_explained=allocation.unexplained(con),
         defects=overview.defects(con),
         ranks=ranks,
+        host_ledgers=() if run.devices else overview.host_ledgers(con),
         host_hint=overview.host_hint(con),
         host_functions=overview.host_functions(con),
         suppressed=tuple(suppressed),

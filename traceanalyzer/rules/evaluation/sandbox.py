@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.rules.evaluation.limits import interrupted_after, memory_within
+from traceanalyzer.query.definitions import NOT_COMPUTED
+from traceanalyzer.query.limits import interrupted_after, memory_within
 
 TIMEOUT_S = 30.0
 TOTAL_TIMEOUT_S = 300.0
@@ -144,6 +145,8 @@ def limited(con: duckdb.DuckDBPyConnection, timeout_s: float = TIMEOUT_S) -> Ite
     except (duckdb.OutOfMemoryException, MemoryError) as error:
         raise RuleLimitError(f"the query needs more than {MEMORY_GIB:g} GiB of memory") from error
     except duckdb.Error as error:
+        if NOT_COMPUTED in str(error):
+            raise RuleLimitError(str(error).partition(": ")[2]) from error
         raise _query_error(error) from error
     finally:
         if not is_ours:

@@ -25,7 +25,7 @@ from traceanalyzer.rules.evaluation.removals import (
     find_removals,
     run_bounds,
 )
-from traceanalyzer.rules.rule_file.model import ABSTAINED, AUTO, CLEAR, FINDING, FIRED, QUALITY, RUN, Rule
+from traceanalyzer.rules.rule_file.model import ABSTAINED, AUTO, CLEAR, FINDING, FIRED, HOST, QUALITY, RUN, Rule
 from traceanalyzer.rules.rule_file.template import render
 
 _SEVERITY_SHARES = ((0.20, "critical"), (0.10, "high"), (0.03, "medium"), (0.01, "low"))
@@ -33,6 +33,8 @@ _SEVERITY_SHARES = ((0.20, "critical"), (0.10, "high"), (0.03, "medium"), (0.01,
 AUTO_SEVERITIES = (AUTO, *SEVERITIES)
 # What to do about ranks that cannot be compared.
 _UNLOCKS = {"missing-ranks": "write one trace per rank, all into one folder"}
+# The reason of a rule that has nothing to look for in a run.
+NOT_APPLICABLE = "not-applicable"
 _OWN = "_rule_"  # prefix of the columns that evaluation adds to a rule's row
 
 
@@ -115,7 +117,8 @@ def evaluate(
     apart = _apart(rule, run, question)
     if apart is not None:
         return [apart]
-    missing, open_places = ([], run.devices) if question.assume_requirements else _requirements(rule, run)
+    places = run.traces_without_devices if rule.scope == HOST else run.devices
+    missing, open_places = ([], places) if question.assume_requirements else _requirements(rule, run)
     if not open_places and rule.kind != QUALITY:
         return missing
     scan = None if rule.claims.is_empty else question.scan
@@ -151,10 +154,12 @@ def evaluate(
 
 
 def _apart(rule: Rule, run: RunPlaces, question: Question) -> Verdict | None:
-    """Return the abstention of a rule about the run where its ranks cannot be compared.
+    """Return the abstention of a rule about the host in a run on GPUs, and about a run whose ranks cannot be compared.
 
     How long stages of a pipeline compute and wait is known without the pairs of sends and receives.
     """
+    if rule.scope == HOST and run.devices:
+        return Verdict(rule, Place(), ABSTAINED, NOT_APPLICABLE, "the run has GPU work")
     why = None if question.run_savings is None or rule.scope != RUN else question.run_savings.abstains
     if why is None or not run.devices:
         return None
@@ -228,9 +233,9 @@ def severity_of(bound_share: float) -> str:
 
 
 def _requirements(rule: Rule, run: RunPlaces) -> tuple[list[Verdict], tuple[Place, ...]]:
-    # A device rule abstains once for each trace without devices.
+    # A device rule abstains once for each trace without devices, of which a rule about the host judges each.
     places = (*run.devices, *run.traces_without_devices) if rule.kind != QUALITY else ()
-    requires = tuple(dict.fromkeys(("gpu_ops", *rule.requires)))
+    requires = rule.requires if rule.scope == HOST else tuple(dict.fromkeys(("gpu_ops", *rule.requires)))
     missing, unmet = [], set()
     for place in places:
         first_missing = run.missing(place, requires)

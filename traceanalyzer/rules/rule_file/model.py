@@ -15,7 +15,7 @@ QUALITY = "quality"
 EXPLANATION = "explanation"
 KINDS = (FINDING, QUALITY, EXPLANATION)
 FINDINGS = "findings"
-DEVICE, RUN = SCOPES = ("device", "run")
+DEVICE, RUN, HOST = SCOPES = ("device", "run", "host")
 AUTO = "auto"
 CLAIMED = "claimed"
 EFFORTS = ("recording", "one-line", "config", "code", "redesign")
@@ -135,7 +135,7 @@ class Rule:
     id: str
     title: str
     kind: str
-    scope: str  # device: each is judged by itself; run: they are held against each other
+    scope: str  # device: each by itself; run: they are compared; host: a trace of a run without GPU work
     severity: str
     blocks: str  # of a blocker: findings, all that claim time where it fired; run, only what holds ranks together
     requires: tuple[str, ...]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from traceanalyzer.rules.rule_file.model import RUN, Param, Rule, RuleFix
+from traceanalyzer.rules.rule_file.model import DEVICE, HOST, RUN, Param, Rule, RuleFix
+
+_SCOPES = {DEVICE: "each device", RUN: "each rank against the others", HOST: "each trace of a run without GPU work"}
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ def rule_page(rule: Rule) -> RulePage:
         id=rule.id,
         title=rule.title,
         kind=rule.kind,
-        scope="each rank against the others" if rule.scope == RUN else "each device",
+        scope=_SCOPES[rule.scope],
         severity="from what it can save" if rule.severity == "auto" else rule.severity,
         confidence=rule.confidence,
         why=" ".join(rule.why.split()),

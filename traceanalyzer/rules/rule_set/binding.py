@@ -14,7 +14,7 @@ from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.evaluation.removals import claim_values
 from traceanalyzer.rules.evaluation.verdicts import AUTO_SEVERITIES
 from traceanalyzer.rules.evaluation.workspace import lock_workspace
-from traceanalyzer.rules.rule_file.model import FINDING, Mistake, Rule
+from traceanalyzer.rules.rule_file.model import FINDING, HOST, Mistake, Rule
 from traceanalyzer.rules.rule_file.template import format_value, template_fields
 
 # What evaluation itself makes of a finding's row.
@@ -155,6 +155,8 @@ def _split_hint(error: str) -> tuple[str, str | None]:
 
 
 def _needed(rule: Rule) -> tuple[str, ...]:
+    if rule.scope == HOST:
+        return ("trace",)
     of_findings = _NEEDED_BY_FINDINGS if rule.kind == FINDING else ()
     return of_findings if rule.claims.is_empty else (*of_findings, *_NEEDED_BY_CLAIMS)
 

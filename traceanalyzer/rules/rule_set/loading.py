@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
@@ -23,14 +24,14 @@ def load_rules(paths: Sequence[Path] = (), *, tests: bool = True) -> list[Rule]:
     Without `tests` the built-in ones come without theirs, which are most of each file. Raises RuleFilesError with every
     mistake of every file.
     """
-    builtin, mistakes = _parse([builtin_folder()], tests=tests)
+    builtin, mistakes = _builtin(tests=tests)
     extra, extra_mistakes = _parse(paths)
     extra_ids = {rule.id for rule in extra}
     rules = sorted([*(rule for rule in builtin if rule.id not in extra_ids), *extra], key=lambda rule: rule.id)
     # What ships is bound by `lint` and the tests; here that would cost every diagnosis half a second.
-    mistakes = [*mistakes, *extra_mistakes, *_doubles(extra), *_unknown_relatives(rules), *bind_rules(extra)]
-    if mistakes:
-        raise RuleFilesError(tuple(mistakes))
+    found = [*mistakes, *extra_mistakes, *_doubles(extra), *_unknown_relatives(rules), *bind_rules(extra)]
+    if found:
+        raise RuleFilesError(tuple(found))
     return rules
 
 
@@ -54,7 +55,7 @@ def rule_called(rule_id: str, rules: Sequence[Rule]) -> Rule:
 def lint(paths: Sequence[Path] = ()) -> list[Mistake]:
     """Return every mistake of the rules in `paths` (default: the built-in ones), style of tests and params included."""
     rules, mistakes = _parse(paths or [builtin_folder()])
-    known, _ = _parse([builtin_folder()])
+    known, _ = _builtin(tests=True)
     mistakes += [*_doubles(rules), *_unknown_relatives([*known, *rules]), *bind_rules(rules)]
     for rule in rules:
         mistakes += [*_unused_params(rule), *_missing_tests(rule), *_wrong_workloads(rule), *unit_mistakes(rule)]
@@ -75,6 +76,13 @@ def check_settings(rules: Sequence[Rule], settings: Mapping[str, ParamValue]) ->
             raise TraceAnalyzerError(f"the rule has no parameter '{name}'", key, f"its parameters: {known}")
         checked.setdefault(rule_id, {})[name] = _checked_value(key, params[name], value)
     return checked
+
+
+@cache
+def _builtin(*, tests: bool) -> tuple[tuple[Rule, ...], tuple[Mistake, ...]]:
+    """Return what ships: a process that diagnoses many runs reads it once."""
+    rules, mistakes = _parse([builtin_folder()], tests=tests)
+    return tuple(rules), tuple(mistakes)
 
 
 def _parse(paths: Sequence[Path], *, tests: bool = True) -> tuple[list[Rule], list[Mistake]]:

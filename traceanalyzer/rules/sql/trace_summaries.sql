@@ -8,6 +8,11 @@ SELECT
     (SELECT count(*) FROM gpu_ops WHERE gpu_ops.trace_id = traces.trace_id) AS gpu_op_count,
     traces.truncated,
     traces.recorder,
-    traces.framework
+    traces.framework,
+    recordings.rank_id,
+    recordings.recording,
+    recordings.recording_count,
+    recordings.is_overlapping
 FROM traces
+JOIN recordings USING (trace_id)
 ORDER BY traces.trace_id

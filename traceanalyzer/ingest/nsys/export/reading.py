@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from traceanalyzer.ingest.nsys.defects import Defects
 from traceanalyzer.ingest.nsys.export.ranges import finite, in_range, within_64_bits
-from traceanalyzer.ingest.nsys.export.source import ExportSource
+from traceanalyzer.ingest.nsys.export.source import RowSource
 from traceanalyzer.ingest.nsys.export.tables import ColumnSpec, TableLayout
 from traceanalyzer.ingest.nsys.masks import Column as Array
 from traceanalyzer.ingest.nsys.masks import above, count, known, less, negated, where
@@ -34,7 +34,7 @@ class Stream:
 
 
 def read_table(
-    source: ExportSource, layout: TableLayout, first_id: int, defects: Defects, hook: Hook | None = None
+    source: RowSource, layout: TableLayout, first_id: int, defects: Defects, hook: Hook | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Yield a table's rows in the schema of the mapping, rows without times left out, numbered from `first_id`."""
     stored = [column.name for column in layout.table.columns if column.name in layout.stored]

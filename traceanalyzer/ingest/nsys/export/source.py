@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Protocol
@@ -23,24 +24,33 @@ BATCH_ROWS = 16_384
 _ADBC_BATCH_ROWS = "adbc.sqlite.query.batch_rows"
 # No row of a table takes fewer bytes: a file that seems to hold more rows leads to some of them again and again.
 _LEAST_ROW_BYTES = 4
+_WHOLE_NUMBER = re.compile(r"[0-9]{1,9}")
 # The text of a schema may call functions where a table is read (of an index, say): only harmless ones.
 _DISTRUST = "PRAGMA trusted_schema = OFF"
 
+
+# Which tables are read, by relation, out of the columns and the numbers of rows of all.
+LayOut = Callable[[Mapping[str, list[str]], Mapping[str, int]], dict[str, TableLayout]]
+_EXPORT_AGAIN = "export the report again: nsys export --type sqlite report.nsys-rep"
 
 # Virtual tables have no page: what they give is computed, and need not end.
 _TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0"
 
 
-class ExportSource(Protocol):
+class RowSource(Protocol):
+    """What the rows of tables come from."""
+
+    def batches(self, layout: TableLayout, columns: Sequence[str], defects: Defects) -> Iterator[pa.RecordBatch]:
+        """Yield the named columns (ours, those that are stored) in the order of the file; text as bytes or text."""
+
+
+class ExportSource(RowSource, Protocol):
     """An export opened for reading: which tables it has, their rows, and what is wrong with the file as a whole."""
 
     path: Path
     layouts: dict[str, TableLayout]
     row_counts: dict[str, int]
     damage: str | None
-
-    def batches(self, layout: TableLayout, columns: Sequence[str], defects: Defects) -> Iterator[pa.RecordBatch]:
-        """Yield the named columns (ours, those that are stored) in the order of the file; text as bytes or text."""
 
     def distinct(self, layout: TableLayout, column: str) -> list[int]:
         """Return the different integers of a column."""
@@ -61,7 +71,8 @@ class SqliteSource:
     Python's own module, which costs two to three times as much.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, lay_out: LayOut = lay_out, again: str = _EXPORT_AGAIN) -> None:
+        """Open a database; `lay_out` says which of its tables are read, `again` how to get another file."""
         self.path = path
         # immutable: no lock, no journal and no -wal file beside an input that may lie on a read-only disk.
         self._uri = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
@@ -71,16 +82,16 @@ class SqliteSource:
         self._most_rows = path.stat().st_size // _LEAST_ROW_BYTES
         self.damage: str | None = None
         try:
-            self._tables = self._tables_despite_damage()
-            self.row_counts = {name: self._count(name) for name in self._tables}
+            self.tables = self._tables_despite_damage()
+            self.row_counts = {name: self._count(name) for name in self.tables}
         except sqlite3.DatabaseError as error:
             self.close()
             raise TraceAnalyzerError(
                 f"the SQLite database cannot be read: {error}",
                 path,
-                "export the report again: nsys export --type sqlite report.nsys-rep",
+                again,
             ) from error
-        self.layouts = lay_out(self._tables, self.row_counts)
+        self.layouts = lay_out(self.tables, self.row_counts)
 
     def _tables_despite_damage(self) -> dict[str, list[str]]:
         try:
@@ -116,12 +127,14 @@ class SqliteSource:
                     reached += 1
             return reached
 
-    def batches(self, layout: TableLayout, columns: Sequence[str], defects: Defects) -> Iterator[pa.RecordBatch]:
-        """Yield the named columns; see ExportSource."""
+    def batches(
+        self, layout: TableLayout, columns: Sequence[str], defects: Defects, condition: str = ""
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the named columns; see ExportSource. A `condition` is a WHERE clause of constants."""
         # The driver imports pandas, a fifth of a second that no other format should pay.
         import adbc_driver_manager
 
-        query = f"{self._select(layout, columns)} LIMIT {self._most_rows}"
+        query = f"{self._select(layout, columns)} {condition} LIMIT {self._most_rows}"
         count = 0
         try:
             for batch in self._adbc_batches(query):
@@ -190,6 +203,20 @@ class SqliteSource:
             return sorted(value for (value,) in values if isinstance(value, int))
         except sqlite3.DatabaseError:
             return []
+
+    def json_numbers(self, table: str, column: str, keys: Sequence[str]) -> dict[str, int]:
+        """Return the whole numbers that an object in the first row has under some keys; nothing else of it is read."""
+        terms = ", ".join("json_extract(value, ?)" for _ in keys)
+        query = (
+            f"SELECT {terms} FROM (SELECT CAST({_identifier(column)} AS TEXT) AS value FROM {_identifier(table)} "
+            "LIMIT 1) WHERE json_valid(value)"
+        )
+        try:
+            row = self._connection.execute(query, [f"$.{key}" for key in keys]).fetchone() or ()
+        except sqlite3.DatabaseError:
+            return {}
+        texts = [value.decode("ascii", "replace") if isinstance(value, bytes) else str(value) for value in row]
+        return {key: int(text) for key, text in zip(keys, texts, strict=False) if _WHOLE_NUMBER.fullmatch(text)}
 
     def close(self) -> None:
         """Close the database."""

@@ -80,7 +80,7 @@ class TableLayout:
         return tuple(column.name for column in self.table.columns if column.required and column.name not in self.stored)
 
 
-def _table(relation: str, name: str, columns: str, *aliases: str) -> NsysTable:
+def table_of(relation: str, name: str, columns: str, *aliases: str) -> NsysTable:
     """Build a table from 'name name! name* name:text now|then': ! is required, * is missed, | separates spellings."""
     parsed = []
     for word in columns.split():
@@ -96,8 +96,8 @@ _MPI = "start! end! globalTid textId|nameId commHandle"
 
 # The order gives every row its id: rows are numbered through the tables in this order.
 TABLES = (
-    _table("string_ids", "StringIds", "id! value:text!"),
-    _table(
+    table_of("string_ids", "StringIds", "id! value:text!"),
+    table_of(
         "kernel",
         _CUPTI + "KERNEL",
         f"start! end! {_WHERE} demangledName* shortName graphNodeId graphId registersPerThread gridX gridY gridZ "
@@ -105,79 +105,79 @@ TABLES = (
         "greenContextId clusterX clusterY clusterZ",
         _CUPTI + "CONCURRENT_KERNEL",
     ),
-    _table(
+    table_of(
         "memcpy",
         _CUPTI + "MEMCPY",
         f"start! end! {_WHERE} bytes* copyKind* srcKind* dstKind* graphNodeId migrationCause",
     ),
-    _table("memset", _CUPTI + "MEMSET", f"start! end! {_WHERE} bytes value memKind graphNodeId"),
-    _table("graph_trace", _CUPTI + "GRAPH_TRACE", f"start! end! {_WHERE} graphId graphExecId"),
+    table_of("memset", _CUPTI + "MEMSET", f"start! end! {_WHERE} bytes value memKind graphNodeId"),
+    table_of("graph_trace", _CUPTI + "GRAPH_TRACE", f"start! end! {_WHERE} graphId graphExecId"),
     # Before the calls: of a range and a call of the same times the range is the outer one.
-    _table(
+    table_of(
         "nvtx",
         "NVTX_EVENTS",
         "start! end eventType rangeId category text:text globalTid endGlobalTid textId domainId uint64Value "
         "int64Value doubleValue:real uint32Value int32Value floatValue:real jsonTextId jsonText:text "
         "binaryData:blob",
     ),
-    _table("runtime", _CUPTI + "RUNTIME", "start! end! eventClass globalTid* correlationId* nameId* returnValue"),
-    _table("sync", _CUPTI + "SYNCHRONIZATION", f"start! end! {_WHERE} syncType eventId eventSyncId"),
-    _table("cuda_event", _CUPTI + "CUDA_EVENT", f"{_WHERE} eventId eventSyncId"),
-    _table("overhead", _CUPTI + "OVERHEAD", "start! end! globalTid correlationId nameId overheadType"),
-    _table("profiler_overhead", "PROFILER_OVERHEAD", "start! end! globalTid nameId overheadType|returnValue"),
-    _table("osrt", "OSRT_API", "start! end! eventClass globalTid nameId returnValue nestingLevel"),
-    _table("syscall", "SYSCALL", "start! end! globalTid nameId returnValue", "SYSCALL_API"),
-    _table("sched", "SCHED_EVENTS", "start! cpu isSchedIn globalTid threadState threadBlock"),
-    _table("mpi_p2p", "MPI_P2P_EVENTS", f"{_MPI} tag remoteRank size requestHandle"),
-    _table("mpi_collective", "MPI_COLLECTIVES_EVENTS", f"{_MPI} rootRank size recvSize"),
-    _table("mpi_wait", "MPI_START_WAIT_EVENTS", "start! end! globalTid textId|nameId requestHandle"),
-    _table("mpi_other", "MPI_OTHER_EVENTS", "start! end! globalTid textId|nameId"),
-    _table("cudnn", "CUDNN_EVENTS", "start! end! globalTid nameId"),
-    _table("cublas", "CUBLAS_EVENTS", "start! end! globalTid nameId"),
-    _table("graph_event", "CUDA_GRAPH_EVENTS", "start! end! globalTid nameId graphId graphExecId"),
-    _table("graph_node_event", "CUDA_GRAPH_NODE_EVENTS", "start! end! globalTid nameId graphNodeId"),
-    _table("openacc_data", _CUPTI + "OPENACC_DATA", "start! end! globalTid nameId"),
-    _table("openacc_launch", _CUPTI + "OPENACC_LAUNCH", "start! end! globalTid nameId"),
-    _table("openacc_other", _CUPTI + "OPENACC_OTHER", "start! end! globalTid nameId"),
-    _table(
+    table_of("runtime", _CUPTI + "RUNTIME", "start! end! eventClass globalTid* correlationId* nameId* returnValue"),
+    table_of("sync", _CUPTI + "SYNCHRONIZATION", f"start! end! {_WHERE} syncType eventId eventSyncId"),
+    table_of("cuda_event", _CUPTI + "CUDA_EVENT", f"{_WHERE} eventId eventSyncId"),
+    table_of("overhead", _CUPTI + "OVERHEAD", "start! end! globalTid correlationId nameId overheadType"),
+    table_of("profiler_overhead", "PROFILER_OVERHEAD", "start! end! globalTid nameId overheadType|returnValue"),
+    table_of("osrt", "OSRT_API", "start! end! eventClass globalTid nameId returnValue nestingLevel"),
+    table_of("syscall", "SYSCALL", "start! end! globalTid nameId returnValue", "SYSCALL_API"),
+    table_of("sched", "SCHED_EVENTS", "start! cpu isSchedIn globalTid threadState threadBlock"),
+    table_of("mpi_p2p", "MPI_P2P_EVENTS", f"{_MPI} tag remoteRank size requestHandle"),
+    table_of("mpi_collective", "MPI_COLLECTIVES_EVENTS", f"{_MPI} rootRank size recvSize"),
+    table_of("mpi_wait", "MPI_START_WAIT_EVENTS", "start! end! globalTid textId|nameId requestHandle"),
+    table_of("mpi_other", "MPI_OTHER_EVENTS", "start! end! globalTid textId|nameId"),
+    table_of("cudnn", "CUDNN_EVENTS", "start! end! globalTid nameId"),
+    table_of("cublas", "CUBLAS_EVENTS", "start! end! globalTid nameId"),
+    table_of("graph_event", "CUDA_GRAPH_EVENTS", "start! end! globalTid nameId graphId graphExecId"),
+    table_of("graph_node_event", "CUDA_GRAPH_NODE_EVENTS", "start! end! globalTid nameId graphNodeId"),
+    table_of("openacc_data", _CUPTI + "OPENACC_DATA", "start! end! globalTid nameId"),
+    table_of("openacc_launch", _CUPTI + "OPENACC_LAUNCH", "start! end! globalTid nameId"),
+    table_of("openacc_other", _CUPTI + "OPENACC_OTHER", "start! end! globalTid nameId"),
+    table_of(
         "memory_usage",
         "CUDA_GPU_MEMORY_USAGE_EVENTS",
         "start! globalPid deviceId address bytes memKind memoryOperationType name|nameId correlationId",
     ),
-    _table("cpu_page_fault", "CUDA_UM_CPU_PAGE_FAULT_EVENTS", "start! globalPid address CpuInstruction"),
-    _table(
+    table_of("cpu_page_fault", "CUDA_UM_CPU_PAGE_FAULT_EVENTS", "start! globalPid address CpuInstruction"),
+    table_of(
         "gpu_page_fault", "CUDA_UM_GPU_PAGE_FAULT_EVENTS", "start! end! globalPid deviceId address numberOfPageFaults"
     ),
-    _table("gpu_metric", "GPU_METRICS", "timestamp|rawTimestamp! typeId metricId! value:real!"),
-    _table("gpu_metric_name", "TARGET_INFO_GPU_METRICS", "typeId metricId! typeName:text metricName:text!"),
-    _table("nic_metric", "NET_NIC_METRIC", "start! end globalId portNumber metricsListId metricsIdx! value:real!"),
-    _table("ib_switch_metric", "NET_IB_SWITCH_METRIC", "start! globalId metricsListId metricsIdx! value:real!"),
-    _table("eth_switch_metric", "NET_ETH_SWITCH_METRIC", "start! globalId metricsListId metricsIdx! value:real!"),
-    _table("net_metric_name", "TARGET_INFO_NETWORK_METRICS", "metricsListId metricsIdx! name:text!"),
-    _table("mpi_rank", "MPI_RANKS", "globalTid! rank!"),
-    _table("diagnostic", "DIAGNOSTIC_EVENT", "timestamp source severity text:text! globalPid"),
-    _table("process", "PROCESSES", "globalPid! pid name:text"),
-    _table("thread_name", "ThreadNames", "globalTid! nameId!"),
-    _table(
+    table_of("gpu_metric", "GPU_METRICS", "timestamp|rawTimestamp! typeId metricId! value:real!"),
+    table_of("gpu_metric_name", "TARGET_INFO_GPU_METRICS", "typeId metricId! typeName:text metricName:text!"),
+    table_of("nic_metric", "NET_NIC_METRIC", "start! end globalId portNumber metricsListId metricsIdx! value:real!"),
+    table_of("ib_switch_metric", "NET_IB_SWITCH_METRIC", "start! globalId metricsListId metricsIdx! value:real!"),
+    table_of("eth_switch_metric", "NET_ETH_SWITCH_METRIC", "start! globalId metricsListId metricsIdx! value:real!"),
+    table_of("net_metric_name", "TARGET_INFO_NETWORK_METRICS", "metricsListId metricsIdx! name:text!"),
+    table_of("mpi_rank", "MPI_RANKS", "globalTid! rank!"),
+    table_of("diagnostic", "DIAGNOSTIC_EVENT", "timestamp source severity text:text! globalPid"),
+    table_of("process", "PROCESSES", "globalPid! pid name:text"),
+    table_of("thread_name", "ThreadNames", "globalTid! nameId!"),
+    table_of(
         "gpu",
         "TARGET_INFO_GPU",
         "id|deviceId! name:text cuDevice totalMemory smCount computeMajor computeMinor "
         "threadsPerWarp maxWarpsPerSm busLocation:text isDiscrete",
     ),
-    _table("cuda_device", "TARGET_INFO_CUDA_DEVICE", "gpuId! cudaId! pid!"),
-    _table(
+    table_of("cuda_device", "TARGET_INFO_CUDA_DEVICE", "gpuId! cudaId! pid!"),
+    table_of(
         "cuda_context", "TARGET_INFO_CUDA_CONTEXT_INFO", "processId contextId deviceId", "TARGET_INFO_CUDA_NULL_STREAM"
     ),
-    _table("session", "TARGET_INFO_SESSION_START_TIME", "utcEpochNs!"),
-    _table("capture_span", "ANALYSIS_DETAILS", "duration startTime stopTime"),
-    _table("system_env", "TARGET_INFO_SYSTEM_ENV", "name:text! value:text devStateName:text"),
-    _table("capture_option", "META_DATA_CAPTURE", "name:text! value:text"),
-    _table("export_fact", "META_DATA_EXPORT", "name:text! value:text", "EXPORT_META_DATA"),
-    _table("payload_entry", "NVTX_PAYLOAD_SCHEMA_ENTRIES", "domainId schemaId! idx type name:text offset"),
-    _table("process_stream", "ProcessStreams", "globalPid filenameId! contentId!"),
+    table_of("session", "TARGET_INFO_SESSION_START_TIME", "utcEpochNs!"),
+    table_of("capture_span", "ANALYSIS_DETAILS", "duration startTime stopTime"),
+    table_of("system_env", "TARGET_INFO_SYSTEM_ENV", "name:text! value:text devStateName:text"),
+    table_of("capture_option", "META_DATA_CAPTURE", "name:text! value:text"),
+    table_of("export_fact", "META_DATA_EXPORT", "name:text! value:text", "EXPORT_META_DATA"),
+    table_of("payload_entry", "NVTX_PAYLOAD_SCHEMA_ENTRIES", "domainId schemaId! idx type name:text offset"),
+    table_of("process_stream", "ProcessStreams", "globalPid filenameId! contentId!"),
     # Not named `start`, because samples do not count as events.
-    _table("cpu_sample", "COMPOSITE_EVENTS", "id! taken|start! globalTid"),
-    _table("sample_frame", "SAMPLING_CALLCHAINS", "id! symbol! module stackDepth! kernelMode"),
+    table_of("cpu_sample", "COMPOSITE_EVENTS", "id! taken|start! globalTid"),
+    table_of("sample_frame", "SAMPLING_CALLCHAINS", "id! symbol! module stackDepth! kernelMode"),
 )
 
 BY_RELATION = {table.relation: table for table in TABLES}
@@ -199,13 +199,13 @@ def lay_out(stored_columns: Mapping[str, list[str]], row_counts: Mapping[str, in
             continue
         version = int(match["version"] or 1) if match and stored_name not in _BY_NAME else 1
         rank = (row_counts.get(stored_name, 0) > 0, version)
-        layout = TableLayout(table, stored_name, _match_columns(table, columns))
+        layout = TableLayout(table, stored_name, match_columns(table, columns))
         if table.relation not in found or rank > found[table.relation][0]:
             found[table.relation] = (rank, layout)
     return {table.relation: found[table.relation][1] for table in TABLES if table.relation in found}
 
 
-def _match_columns(table: NsysTable, columns: list[str]) -> dict[str, str]:
+def match_columns(table: NsysTable, columns: list[str]) -> dict[str, str]:
     """Pair our columns with theirs; SQLite names are case-insensitive, and users add columns of their own."""
     theirs = {column.lower(): column for column in reversed(columns)}
     stored = {}

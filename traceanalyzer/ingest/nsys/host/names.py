@@ -39,7 +39,7 @@ class SliceNamer:
             columns |= {column: pa.nulls(len(rows), pa.int64()) for column in ("sequence", "external_id")}
             columns |= {column: pa.nulls(len(rows), pa.string()) for column in ("input_shapes", "args")}
         else:
-            columns |= _as_operators(torch, columns["category"], name)
+            columns |= as_operators(torch, columns["category"], name)
         return pa.RecordBatch.from_pydict(columns)
 
     def _look_up(self, ids: Column) -> list[Column]:
@@ -68,7 +68,7 @@ def coded(column: Column) -> tuple[list[Any], npt.NDArray[np.integer[Any]]]:
     return encoded.dictionary.to_pylist(), encoded.indices.to_numpy(zero_copy_only=False)
 
 
-def _as_operators(torch: TorchRanges, category: Column, name: Column) -> dict[str, Column]:
+def as_operators(torch: TorchRanges, category: Column, name: Column) -> dict[str, Column]:
     """Return the columns in which PyTorch's ranges differ from others."""
     is_torch = np.zeros(len(name), np.bool_)
     is_torch[torch.rows] = True

@@ -159,7 +159,7 @@ SELECT
     END AS name,
     start + getvariable('base_ns') AS start_ns,
     "end" - start AS dur_ns,
-    nullif(correlationId, 0) AS correlation,
+    CASE WHEN correlationId NOT IN (0, -1, 4294967295) THEN correlationId END AS correlation,
     NULL::BIGINT AS external_id,
     launch_id,
     cpu_op_id,
@@ -191,6 +191,7 @@ SELECT
     NULL::VARCHAR AS comm_dtype,
     NULL::BIGINT AS in_elements,
     NULL::BIGINT AS out_elements,
-    NULL::BIGINT AS comm_seq
+    NULL::BIGINT AS comm_seq,
+    NULL::VARCHAR AS hlo_op
 FROM with_memory_kinds
 LEFT JOIN strings ON id = name_id;

@@ -15,8 +15,8 @@ WITH calls AS (
         END AS category,
         'CUPTI_ACTIVITY_KIND_RUNTIME' AS raw_category,
         nameId,
-        -- nsys numbers calls with 32 bits.
-        TRY_CAST(nullif(correlationId, 0) AS UINTEGER) AS correlation
+        -- nsys numbers calls with 32 bits; the first and the last of these numbers stand for none.
+        TRY_CAST(CASE WHEN correlationId NOT IN (0, 4294967295) THEN correlationId END AS UINTEGER) AS correlation
     FROM runtime
     LEFT JOIN (FROM strings WHERE is_runtime) AS names ON id = nameId
 ),

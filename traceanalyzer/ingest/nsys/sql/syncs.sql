@@ -91,7 +91,7 @@ SELECT
     "end" - start AS dur_ns,
     coalesce(contexts.device, deviceId)::INTEGER AS device,
     nullif(streamId, 4294967295) AS stream,
-    nullif(correlationId, 0) AS correlation,
+    CASE WHEN correlationId NOT IN (0, -1, 4294967295) THEN correlationId END AS correlation,
     coalesce(numbered_records.stream, handle_records.stream) AS wait_on_stream,
     coalesce(numbered_records.correlation, handle_records.correlation) AS wait_on_correlation,
     nullif(waits.eventId, 4294967295) AS event_id

@@ -22,7 +22,10 @@ WITH numbered AS (
         coalesce(
             greatest(strlen(name), strlen(cat), strlen(pid), strlen(tid), strlen(id), strlen(id2), strlen(bind_id)), 0
         ) > 65536 OR coalesce(strlen(args), 0) > 8388608 AS has_long_text,
-        CASE WHEN cat IS NULL AND phase = 'X' THEN rocprof_kind(name, args) END AS rocprof
+        CASE WHEN cat IS NULL AND phase = 'X' THEN rocprof_kind(name, args) END AS rocprof,
+        -- rocprofv3's Perfetto trace as JSON.
+        lower(cat) IN ('kernel_dispatch', 'memory_copy', 'hip_api', 'hsa_api', 'marker_api', 'rccl_api')
+            AND coalesce(contains(args, '"corr_id"'), FALSE) AS is_sdk
     FROM events_of($path, $object_bytes)
 )
 SELECT
@@ -30,7 +33,7 @@ SELECT
     phase,
     CASE
         WHEN phase <> 'X' THEN NULL
-        WHEN cat IS NULL AND (xla_work(name, args) IS NOT NULL OR rocprof IN ('kernel', 'memcpy', 'memset')) THEN 'gpu'
+        WHEN cat IS NULL AND (xla_work(name, args, pid) IS NOT NULL OR rocprof IN ('kernel', 'memcpy', 'memset')) THEN 'gpu'
         WHEN class = 'gpu' AND is_foreign(args, pid) THEN 'host'
         ELSE coalesce(class, 'host')
     END AS class,
@@ -39,19 +42,25 @@ SELECT
         WHEN category = 'cpu_op' AND regexp_matches(name, '^(ProfilerStep#|Optimizer\.|enumerate\(Data(Loader|Pipe)\)#)')
         THEN 'annotation'
         WHEN cat IS NULL AND phase = 'X'
-        THEN coalesce(xla_work(name, args), rocprof, if(is_xla_call(args), 'driver', 'other'))
+        THEN coalesce(xla_work(name, args, pid), rocprof, xla_host_category(name, args), 'other')
         ELSE coalesce(category, 'other')
     END AS category,
-    cat AS raw_category,
-    name,
+    if(is_xla_step(phase, cat, args), 'step_num', cat) AS raw_category,
+    if(is_xla_step(phase, cat, args), concat_ws(' ', name, args ->> '$.step_num'), name) AS name,
     -- Ranges of rocTX belong to the threads that call HIP; rocprof shows them as another process.
     CASE WHEN rocprof = 'annotation' AND pid = '0' THEN '2' ELSE pid END AS pid,
     tid,
     start_us,
-    CASE WHEN rocprof IS NULL THEN numbered.start_ns ELSE rocprof_ns(args ->> '$.BeginNs', numbered.start_ns) END
-        AS start_ns,
-    CASE WHEN rocprof IS NULL THEN numbered.dur_ns ELSE rocprof_ns(args ->> '$.DurationNs', numbered.dur_ns) END
-        AS dur_ns,
+    CASE
+        WHEN is_sdk THEN sdk_start_ns(args, numbered.start_ns)
+        WHEN rocprof IS NULL THEN numbered.start_ns
+        ELSE rocprof_ns(args ->> '$.BeginNs', numbered.start_ns)
+    END AS start_ns,
+    CASE
+        WHEN is_sdk THEN sdk_dur_ns(args, numbered.dur_ns)
+        WHEN rocprof IS NULL THEN numbered.dur_ns
+        ELSE rocprof_dur_ns(args ->> '$.BeginNs', args ->> '$.EndNs', numbered.dur_ns)
+    END AS dur_ns,
     coalesce(id, bind_id) AS id,
     id2,
     bp,

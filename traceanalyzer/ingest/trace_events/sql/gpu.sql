@@ -13,11 +13,12 @@ WITH parsed AS (
               "warps per SM": "VARCHAR", "est. achieved occupancy %": "VARCHAR", "Collective name": "VARCHAR",
               "Process Group Name": "VARCHAR", "Process Group ID": "VARCHAR", "Process Group Description": "VARCHAR",
               "Group size": "VARCHAR", "Process Group Ranks": "VARCHAR", "dtype": "VARCHAR",
-              "In msg nelems": "VARCHAR", "Out msg nelems": "VARCHAR", "Seq": "VARCHAR", "correlation_id": "VARCHAR",
+              "In msg nelems": "VARCHAR", "Out msg nelems": "VARCHAR", "Seq": "VARCHAR", "correlation_id": "VARCHAR", "hlo_op": "VARCHAR",
               "cuda_graph_id": "VARCHAR", "cuda_graph_node_id": "VARCHAR", "kernel_details": "VARCHAR",
               "memcpy_details": "VARCHAR", "Memset_details": "VARCHAR",
               "sycl queue": "VARCHAR", "dev-id": "VARCHAR", "gpu-id": "VARCHAR", "stream-id": "VARCHAR", "queue-id": "VARCHAR",
-              "Index": "VARCHAR"}'
+              "Index": "VARCHAR", "corr_id": "VARCHAR", "stream_ID": "VARCHAR", "agent": "VARCHAR",
+              "grid_size": "VARCHAR", "workgroup_size": "VARCHAR"}'
         ) AS known
     FROM read_parquet($gpu_events)
 ),
@@ -26,21 +27,39 @@ launches AS (
         *,
         -- XLA: 'regs:32 static_shared:0 dynamic_shared:0 grid:64,1,1 block:128,1,1' or 'kind_src:pageable size:64'.
         coalesce(known.kernel_details, known.memcpy_details, known.Memset_details) AS details,
-        launchable(coalesce(known.grid, known."grid dim", sides_of(regexp_extract(details, '\bgrid:([\d,]+)', 1))))
-            AS grid,
-        launchable(coalesce(known.block, known."block dim", sides_of(regexp_extract(details, '\bblock:([\d,]+)', 1))))
-            AS block,
+        launchable(
+            coalesce(
+                known.grid,
+                known."grid dim",
+                sides_of(regexp_extract(details, '\bgrid:([\d,]+)', 1)),
+                sdk_groups(known.grid_size, known.workgroup_size)
+            )
+        ) AS grid,
+        launchable(
+            coalesce(
+                known.block,
+                known."block dim",
+                sides_of(regexp_extract(details, '\bblock:([\d,]+)', 1)),
+                sdk_sides(known.workgroup_size)
+            )
+        ) AS block,
         coalesce(known."External id", args ->> '$."external id"') AS external_text,
-        coalesce(known.device, known."dev-id", known."gpu-id") AS device_text,
+        coalesce(known.device, known."dev-id", known."gpu-id", nullif(regexp_extract(known.agent, '\d+'), ''))
+            AS device_text,
         TRY_CAST(device_text AS INTEGER) AS known_device,
-        coalesce(known.stream, known."stream-id", known."queue-id") AS stream_text,
+        coalesce(known.stream, known."stream-id", known."queue-id", known."stream_ID") AS stream_text,
         TRY_CAST(stream_text AS BIGINT) AS known_stream,
         TRY_CAST(known.context AS BIGINT) AS context,
         TRY_CAST(known."sycl queue" AS BIGINT) AS sycl_queue,
         -- rocprof: the number of the call that launched the work of HIP.
-        coalesce(known.correlation, known.correlation_id, CASE WHEN known."dev-id" IS NOT NULL THEN known."Index" END)
-            AS correlation_text,
-        TRY_CAST(correlation_text AS BIGINT) AS correlation,
+        coalesce(
+            known.correlation,
+            known.correlation_id,
+            CASE WHEN known."dev-id" IS NOT NULL THEN known."Index" END,
+            known.corr_id
+        ) AS correlation_text,
+        TRY_CAST(correlation_text AS BIGINT) AS recorded_correlation,
+        known_id(recorded_correlation) AS correlation,
         -- 0 is no graph: Kineto writes both ids on all GPU work since 2026, XLA does so for longer.
         coalesce(known."graph id", known.cuda_graph_id) AS graph_text,
         TRY_CAST(graph_text AS BIGINT) AS recorded_graph_id,
@@ -130,8 +149,9 @@ SELECT
     in_elements,
     out_elements,
     comm_seq,
+    known.hlo_op AS hlo_op,
     is_lost(device_text, known_device) + is_lost(stream_text, known_stream) + is_lost(known.context, context)
-        + is_lost(correlation_text, correlation) + is_lost(external_text, external_id)
+        + is_id_lost(correlation_text, recorded_correlation) + is_id_lost(external_text, external_id)
         + is_lost(known."sycl queue", sycl_queue)
         + is_lost(graph_text, recorded_graph_id) + is_lost(graph_node_text, recorded_graph_node_id)
         + is_lost(details, nullif(regexp_matches(details, '(^|\s)\w+:\S'), FALSE))

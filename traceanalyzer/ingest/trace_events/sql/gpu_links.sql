@@ -1,13 +1,65 @@
 -- The host slices behind each piece of GPU work, in the order of `gpu_sorted`. The launching call has the same correlation
 -- id; the operator is the innermost around the call, else it has the external id: profilers of 2023 number operators
 -- twice, and an external id may name one that runs at another time. Annotation and Python frame lie around the call, else
--- around the operator. The first call and the innermost slice are aggregated as one number of fixed size
+-- around the operator. A plain launch call launches one kernel: an id that several operations have in common with it (ROCm)
+-- proves nothing, nor does their external id, which the profiler found by it. With $launches_later, another thread may launch
+-- an operator's work after the operator. The first call and the innermost slice are aggregated as one number of fixed size
 -- (time or depth, then the id): states of fixed size can spill to disk, rows cannot.
-WITH ops AS (
-    SELECT event_id, coalesce(tracks.device, gpu.device) AS device, stream, start_ns, correlation, external_id
+WITH recorded AS (
+    SELECT
+        event_id,
+        coalesce(tracks.device, gpu.device) AS device,
+        stream,
+        start_ns,
+        correlation,
+        external_id,
+        kind,
+        hash(stream, start_ns, name) AS work
     FROM read_parquet($gpu) AS gpu
     LEFT JOIN device_tracks AS tracks ON tracks.pid = gpu.track_pid
     WHERE NOT (start_ns = 0 AND $drop_zero)
+),
+shared AS (
+    SELECT correlation
+    FROM recorded
+    WHERE correlation IS NOT NULL
+    GROUP BY correlation
+    HAVING min(work) <> max(work)
+),
+plain_launches AS (
+    SELECT DISTINCT correlation
+    FROM read_parquet($slices)
+    WHERE category IN ('runtime', 'driver')
+        AND correlation IN (SELECT correlation FROM shared)
+        AND is_plain_launch(name)
+),
+-- Ranks number their launches alike: where their processes lie in one file, an id that several use proves nothing.
+ambiguous AS (
+    SELECT correlation
+    FROM read_parquet($slices)
+    JOIN threads USING (thread_id)
+    WHERE $several_processes
+        AND category IN ('runtime', 'driver')
+        AND correlation IN (SELECT correlation FROM recorded)
+    GROUP BY correlation
+    HAVING min(pid) <> max(pid)
+),
+unproven AS (
+    SELECT correlation FROM plain_launches
+    UNION
+    SELECT correlation FROM ambiguous
+),
+ops AS (
+    SELECT
+        event_id,
+        device,
+        stream,
+        start_ns,
+        kind,
+        CASE WHEN unproven.correlation IS NULL THEN recorded.correlation END AS correlation,
+        CASE WHEN unproven.correlation IS NULL AND NOT $several_processes THEN external_id END AS external_id
+    FROM recorded
+    LEFT JOIN unproven ON unproven.correlation = recorded.correlation
 ),
 first_calls AS (
     SELECT
@@ -43,12 +95,48 @@ operators AS (
     FROM read_parquet($slices) AS slices
     JOIN innermost ON innermost.op_id = slices.slice_id
     WHERE category = 'cpu_op'
+),
+-- Kernels without an id (RCCL's) are those of the launch calls in their operator that no other work names, one by one.
+nameless AS (
+    SELECT
+        event_id,
+        ops.start_ns,
+        innermost.op_id,
+        row_number() OVER (PARTITION BY innermost.op_id ORDER BY ops.start_ns, event_id) AS place,
+        count(*) OVER (PARTITION BY innermost.op_id) AS kernel_count
+    FROM ops
+    JOIN innermost ON innermost.external_id = ops.external_id
+    WHERE correlation IS NULL AND kind = 'kernel' AND innermost.op_id IS NOT NULL
+),
+unclaimed AS (
+    SELECT
+        slice_id,
+        start_ns,
+        op_id,
+        annotation_id,
+        python_id,
+        row_number() OVER (PARTITION BY op_id ORDER BY start_ns, slice_id) AS place,
+        count(*) OVER (PARTITION BY op_id) AS call_count
+    FROM read_parquet($slices)
+    WHERE category IN ('runtime', 'driver')
+        AND op_id IN (SELECT op_id FROM nameless)
+        AND is_plain_launch(name)
+        AND (correlation IS NULL OR correlation NOT IN (SELECT correlation FROM recorded WHERE correlation IS NOT NULL))
+),
+own_calls AS (
+    SELECT nameless.event_id, unclaimed.slice_id, unclaimed.annotation_id, unclaimed.python_id
+    FROM nameless
+    JOIN unclaimed ON unclaimed.op_id = nameless.op_id
+                  AND unclaimed.place = nameless.place
+                  AND unclaimed.call_count = nameless.kernel_count
+                  AND unclaimed.start_ns <= nameless.start_ns + $base_ns
 )
 SELECT
-    calls.slice_id AS launch_id,
+    coalesce(calls.slice_id, own_calls.slice_id) AS launch_id,
     coalesce(calls.op_id, operators.slice_id) AS cpu_op_id,
-    coalesce(calls.annotation_id, operators.annotation_id, innermost.annotation_id) AS annotation_id,
-    coalesce(calls.python_id, operators.python_id) AS python_id,
+    coalesce(calls.annotation_id, own_calls.annotation_id, operators.annotation_id, innermost.annotation_id)
+        AS annotation_id,
+    coalesce(calls.python_id, own_calls.python_id, operators.python_id) AS python_id,
     CASE
         WHEN coalesce(calls.op_id, operators.slice_id) = operators.slice_id THEN 'external_id'
         WHEN calls.op_id IS NOT NULL THEN 'nesting'
@@ -58,5 +146,6 @@ LEFT JOIN calls ON calls.correlation = ops.correlation
 LEFT JOIN innermost ON innermost.external_id = ops.external_id
 LEFT JOIN operators
        ON operators.external_id = ops.external_id
-      AND coalesce(calls.start_ns BETWEEN operators.start_ns AND operators.end_ns, TRUE)
+      AND ($launches_later OR coalesce(calls.start_ns BETWEEN operators.start_ns AND operators.end_ns, TRUE))
+LEFT JOIN own_calls ON own_calls.event_id = ops.event_id
 ORDER BY ops.device, ops.stream, ops.start_ns, ops.event_id;

@@ -7,9 +7,14 @@ WITH parsed AS (
             THEN from_json(
                 args,
                 '{"correlation": "VARCHAR", "correlation_id": "VARCHAR", "External id": "VARCHAR",
-                  "Sequence number": "VARCHAR", "Fwd thread id": "VARCHAR", "Input Dims": "VARCHAR", "Index": "VARCHAR"}'
+                  "Sequence number": "VARCHAR", "Fwd thread id": "VARCHAR", "Input Dims": "VARCHAR", "Index": "VARCHAR",
+                  "corr_id": "VARCHAR"}'
             )
-        END AS known
+        END AS known,
+        CASE
+            WHEN category = 'python'
+            THEN from_json(args, '{"Python id": "VARCHAR", "Python parent id": "VARCHAR"}')
+        END AS frame
     FROM chunk
     WHERE class = 'host' AND loss IS NULL
 ),
@@ -28,9 +33,11 @@ typed AS (
         CASE
             WHEN known.correlation IS NOT NULL THEN known.correlation
             WHEN category = 'driver' THEN known.correlation_id
-            WHEN category = 'runtime' AND raw_category IS NULL THEN known."Index"
+            WHEN category = 'runtime' AND raw_category IS NULL THEN coalesce(known.correlation_id, known."Index")
+            WHEN category IN ('runtime', 'driver') THEN known.corr_id
         END AS correlation_text,
-        TRY_CAST(correlation_text AS BIGINT) AS correlation,
+        TRY_CAST(correlation_text AS BIGINT) AS recorded_correlation,
+        known_id(recorded_correlation) AS correlation,
         TRY_CAST(external_text AS BIGINT) AS external_id,
         TRY_CAST(known."Sequence number" AS BIGINT) AS sequence,
         TRY_CAST(known."Fwd thread id" AS BIGINT) AS forward_thread,
@@ -51,7 +58,9 @@ SELECT
     sequence,
     nullif(forward_thread, 0) AS forward_thread,
     input_shapes,
-    is_lost(correlation_text, correlation) + is_lost(external_text, external_id)
+    TRY_CAST(frame."Python id" AS BIGINT) AS frame_id,
+    TRY_CAST(frame."Python parent id" AS BIGINT) AS caller_id,
+    is_id_lost(correlation_text, recorded_correlation) + is_id_lost(external_text, external_id)
         + is_lost(known."Sequence number", sequence) + is_lost(known."Fwd thread id", forward_thread)
         + is_lost(shapes_text, input_shapes) AS lost_values
 FROM typed;

@@ -3,5 +3,9 @@
 SELECT
     coalesce(bool_or(raw_category IN ('cpu_op', 'user_annotation', 'python_function', 'cuda_runtime', 'xpu_runtime')), FALSE)
         AS has_pytorch_events,
-    coalesce(bool_or(category = 'cpu_op' AND starts_with(input_shapes, '[[')), FALSE) AS has_shapes
+    coalesce(bool_or(category = 'cpu_op' AND starts_with(input_shapes, '[[')), FALSE) AS has_shapes,
+    coalesce(bool_or(raw_category IN ('hip_api', 'hsa_api', 'marker_api', 'rccl_api')), FALSE)
+        OR coalesce(
+            (SELECT bool_and(contains(args, '"corr_id"')) FROM (FROM read_parquet($gpu_events) LIMIT 10)), FALSE
+        ) AS has_rocprof_events
 FROM read_parquet($host);

@@ -30,9 +30,9 @@ counted AS (
         name,
         is_lost(known.device, TRY_CAST(known.device AS INTEGER))
             + is_lost(known.stream, stream_or_none(TRY_CAST(known.stream AS BIGINT)))
-            + is_lost(known.correlation, TRY_CAST(known.correlation AS BIGINT))
+            + is_id_lost(known.correlation, TRY_CAST(known.correlation AS BIGINT))
             + is_lost(known.wait_on_stream, stream_or_none(TRY_CAST(known.wait_on_stream AS BIGINT)))
-            + is_lost(
+            + is_id_lost(
                 known.wait_on_cuda_event_record_corr_id, TRY_CAST(known.wait_on_cuda_event_record_corr_id AS BIGINT)
             )
             + is_lost(known.wait_on_cuda_event_id, TRY_CAST(known.wait_on_cuda_event_id AS BIGINT)) AS lost

@@ -56,27 +56,41 @@ CREATE OR REPLACE MACRO is_foreign(args, pid) AS
     CASE
         WHEN coalesce(args, '{}') = '{}' OR NOT starts_with(args, '{')
         THEN NOT coalesce(regexp_full_match(pid, '\d{1,2}'), FALSE)
-        ELSE NOT regexp_matches(args, '"(stream|device|correlation)"')
+        ELSE NOT regexp_matches(args, '"(stream|device|correlation|corr_id)"')
     END;
 -- The kind of device work that an event without a category is: XLA's profiler (JAX, TensorFlow) describes the work of a
--- device in one argument, and calls copies and memsets by these names.
-CREATE OR REPLACE MACRO xla_work(name, args) AS
+-- device in one argument, and calls copies and memsets by these names. In 2020 the host's launches had the same
+-- arguments; the host is process 701, and what follows it.
+CREATE OR REPLACE MACRO xla_work(name, args, pid) AS
     CASE
+        WHEN TRY_CAST(pid AS BIGINT) >= 701 THEN NULL
         WHEN args IS NULL OR NOT contains(args, '_details"') THEN NULL
         WHEN contains(args, '"kernel_details"') THEN 'kernel'
         WHEN contains(args, '"memcpy_details"') AND regexp_matches(name, '^Memcpy([HDP]2[HDP]|Other)$') THEN 'memcpy'
         WHEN contains(args, '"Memset_details"') AND name = 'Memset' THEN 'memset'
     END;
--- The same profiler gives calls of the driver the number of the work that they launch, and no category.
-CREATE OR REPLACE MACRO is_xla_call(args) AS
-    coalesce(contains(args, '"correlation_id"') AND contains(args, '"context_id"'), FALSE);
+-- A step that the user told the same profiler of: an event with its number, whatever its name.
+CREATE OR REPLACE MACRO is_xla_step(phase, cat, args) AS
+    coalesce(phase = 'X' AND cat IS NULL AND contains(args, '"step_num"'), FALSE);
+-- What else the same profiler records of the host without a category: steps, Python frames, and calls, which have the
+-- number of the work that they launch.
+CREATE OR REPLACE MACRO xla_host_category(name, args) AS
+    CASE
+        WHEN contains(args, '"step_num"') THEN 'annotation'
+        WHEN regexp_matches(name, '^\$([^ ]+:\d+ |builtins |<unknown> )') THEN 'python'
+        WHEN NOT coalesce(contains(args, '"correlation_id"'), FALSE) THEN NULL
+        WHEN regexp_matches(name, '^(hip|cuda)[A-Z]') THEN 'runtime'
+        WHEN contains(args, '"context_id"') OR contains(args, '"device_id"') OR contains(args, '_details"')
+            OR regexp_matches(name, '^cu[A-Z]')
+        THEN 'driver'
+    END;
 -- The kind of an event of rocprof (versions 1 and 2), which writes no categories: work of a device has its number, calls
 -- have the names of HIP and HSA, and what else has times in nanoseconds is a range of rocTX. Copies that HSA reports
 -- name no device; those of HIP are the same ones. Barriers compute and move nothing.
 CREATE OR REPLACE MACRO rocprof_kind(name, args) AS
     CASE
         WHEN args IS NULL OR NOT contains(args, '"BeginNs"') THEN NULL
-        WHEN TRY_CAST(args ->> '$.BeginNs' AS BIGINT) IS NULL OR TRY_CAST(args ->> '$.DurationNs' AS BIGINT) IS NULL
+        WHEN TRY_CAST(args ->> '$.BeginNs' AS BIGINT) IS NULL OR TRY_CAST(args ->> '$.EndNs' AS BIGINT) IS NULL
         THEN NULL
         WHEN name IN ('async-copy', '<barrier packet>', '"<barrier packet>"') THEN 'other'
         WHEN contains(args, '"dev-id"') AND regexp_matches(name, '^(Copy|Memcpy)') THEN 'memcpy'
@@ -86,11 +100,37 @@ CREATE OR REPLACE MACRO rocprof_kind(name, args) AS
         WHEN starts_with(name, 'hsa') THEN 'driver'
         ELSE 'annotation'
     END;
--- A time of it in nanoseconds, which is among the arguments, where it is the time that is shown in whole microseconds.
+-- A start of it in nanoseconds, which is among the arguments, where it is the time that is shown in whole microseconds.
 CREATE OR REPLACE MACRO rocprof_ns(written, shown_ns) AS
     CASE
         WHEN TRY_CAST(written AS BIGINT) BETWEEN shown_ns AND shown_ns + 999 THEN CAST(written AS BIGINT)
         ELSE shown_ns
+    END;
+-- A length of it in nanoseconds. One below a microsecond is shown as a whole one.
+CREATE OR REPLACE MACRO rocprof_dur_ns(begins, ends, shown_ns) AS
+    CASE
+        WHEN TRY_CAST(ends AS BIGINT) - TRY_CAST(begins AS BIGINT) BETWEEN greatest(shown_ns - 1000, 0) AND shown_ns + 999
+        THEN CAST(ends AS BIGINT) - CAST(begins AS BIGINT)
+        ELSE shown_ns
+    END;
+-- A time of rocprofv3, which writes it in nanoseconds among the arguments; its events are those with a corr_id. In the
+-- timeline, kernels of one lane are shown so that none begins before the end of another.
+CREATE OR REPLACE MACRO sdk_start_ns(args, shown_ns) AS coalesce(TRY_CAST(args ->> '$.begin_ns' AS BIGINT), shown_ns);
+CREATE OR REPLACE MACRO sdk_dur_ns(args, shown_ns) AS
+    coalesce(
+        TRY_CAST(args ->> '$.end_ns' AS BIGINT) - TRY_CAST(args ->> '$.begin_ns' AS BIGINT),
+        shown_ns
+    );
+-- The three sides of a launch of rocprofv3, which counts the grid in work-items.
+CREATE OR REPLACE MACRO sdk_sides(text) AS
+    CASE
+        WHEN len(regexp_extract_all(text, '\d+')) = 3
+        THEN list_transform(regexp_extract_all(text, '\d+'), lambda digits: TRY_CAST(digits AS BIGINT))
+    END;
+CREATE OR REPLACE MACRO sdk_groups(items, groups) AS
+    CASE
+        WHEN least(sdk_sides(groups)[1], sdk_sides(groups)[2], sdk_sides(groups)[3]) > 0
+        THEN list_transform([1, 2, 3], lambda side: (sdk_sides(items)[side] + sdk_sides(groups)[side] - 1) // sdk_sides(groups)[side])
     END;
 -- The kind of memory at one end of a copy. Intel's profiler has words of its own, in capitals: for what malloc returns,
 -- for memory of the host that the device may read, and for memory that moves by itself.
@@ -122,6 +162,13 @@ CREATE OR REPLACE MACRO launchable(sides) AS
 -- 1 where something was written and nothing could be read from it.
 CREATE OR REPLACE MACRO is_lost(written, value) AS
     CASE WHEN value IS NULL AND written IS NOT NULL THEN CAST(1 AS TINYINT) ELSE CAST(0 AS TINYINT) END;
+-- Numbers that link records; these stand for none. In 64 bits without a sign, -1 is this text.
+CREATE OR REPLACE MACRO known_id(number) AS CASE WHEN number NOT IN (0, -1, 4294967295) THEN number END;
+CREATE OR REPLACE MACRO is_id_lost(written, number) AS
+    CASE WHEN written = '18446744073709551615' THEN CAST(0 AS TINYINT) ELSE is_lost(written, number) END;
+-- Whether a call launches one kernel.
+CREATE OR REPLACE MACRO is_plain_launch(name) AS
+    regexp_matches(name, '^(cuda|hip|cu)[A-Za-z]*Launch(Cooperative)?Kernel') AND NOT contains(name, 'MultiDevice');
 -- 1 where a launch has one of the lists, and not three numbers of it.
 CREATE OR REPLACE MACRO is_list_lost(args, word, keys, sides) AS
     CASE

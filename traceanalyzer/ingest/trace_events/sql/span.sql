@@ -1,6 +1,6 @@
 -- First and last instant of the trace's events, those at time zero left out; how many slices, flows and counters are at
 -- zero; and how many values of slices and GPU work are lost. The first instant is where viewers start to count, so events of every
--- kind count, except naming events.
+-- kind count, except naming events; the profiler's span of all counts only where it begins.
 SELECT
     min(start_ns) FILTER (WHERE start_ns <> 0) AS first_ns,
     max(start_ns + dur_ns) AS last_ns,
@@ -17,7 +17,7 @@ FROM (
     SELECT start_ns, dur_ns, device, true, false, is_sycl, NULL, lost_values
     FROM read_parquet($gpu)
     UNION ALL
-    SELECT start_ns, coalesce(dur_ns, 0), 0, false, phase IN ('i', 'I', 'R') OR coalesce(class, '') = 'async', false, NULL, 0
+    SELECT start_ns, if(category = 'span', 0, coalesce(dur_ns, 0)), 0, false, phase IN ('i', 'I', 'R') OR coalesce(class, '') = 'async', false, NULL, 0
     FROM read_parquet($other)
     WHERE phase <> 'M'
 );

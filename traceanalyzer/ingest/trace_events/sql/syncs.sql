@@ -23,9 +23,9 @@ SELECT
     dur_ns,
     TRY_CAST(known.device AS INTEGER) AS device,
     stream_number(TRY_CAST(known.stream AS BIGINT)) AS stream,
-    TRY_CAST(known.correlation AS BIGINT) AS correlation,
+    known_id(TRY_CAST(known.correlation AS BIGINT)) AS correlation,
     stream_number(TRY_CAST(known.wait_on_stream AS BIGINT)) AS wait_on_stream,
-    nullif(TRY_CAST(known.wait_on_cuda_event_record_corr_id AS BIGINT), 0) AS wait_on_correlation,
+    known_id(TRY_CAST(known.wait_on_cuda_event_record_corr_id AS BIGINT)) AS wait_on_correlation,
     TRY_CAST(known.wait_on_cuda_event_id AS BIGINT) AS event_id
 FROM parsed
 ORDER BY sync_id;

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from traceanalyzer.diagnosis import DeviceLedger, RunLedger
+from traceanalyzer.diagnosis import DeviceLedger, HostLedger, RunLedger
 from traceanalyzer.report.charts.ledger_bar import LedgerPart, ledger_bar
 from traceanalyzer.report.charts.palette import token_of
 from traceanalyzer.report.charts.svg import NARROW, WIDE
@@ -27,6 +27,8 @@ LEAST_KEY_SHARE = 0.01
 def section(source: PageSource) -> Part | None:
     """Return the ledgers, the run's on top where ranks wait for each other."""
     diagnosis = source.diagnosis
+    if diagnosis.host_ledgers:
+        return _host_part(diagnosis.host_ledgers)
     if not diagnosis.ledgers or ran_no_kernels(diagnosis):
         return None
     groups = alike(diagnosis.ledgers)
@@ -52,11 +54,21 @@ def section(source: PageSource) -> Part | None:
     return Part("time", title, filled("ledger.html", values), "Time", note)
 
 
-def ledger_parts(ledger: DeviceLedger | RunLedger) -> list[LedgerPart]:
+def _host_part(ledgers: Sequence[HostLedger]) -> Part:
+    """Return what the host does in its steps, in a run without GPU work: of the slowest rank."""
+    slowest = max(ledgers, key=step_ns)
+    values = {"bar": _bar(slowest), "others": [], "keys": [], "more": 0, "classes": "", "rank_words": ""}
+    place = "" if slowest.rank is None else f" · rank {slowest.rank}"
+    place += f", the slowest of {len(ledgers)}" if len(ledgers) > 1 else ""
+    note = f"{_window_words(slowest)}{place} · on the host"
+    return Part("time", "Where the time goes", filled("ledger.html", values), "Time", note)
+
+
+def ledger_parts(ledger: DeviceLedger | RunLedger | HostLedger) -> list[LedgerPart]:
     """Return every bucket that holds time, compute first and then by size; the shares add up."""
-    compute = dict(ledger.buckets).get("compute", 0)
+    compute = [] if isinstance(ledger, HostLedger) else [("compute", dict(ledger.buckets).get("compute", 0))]
     waits = sorted((b for b in ledger.buckets if b[1] > 0 and b[0] != "compute"), key=lambda b: (-b[1], b[0]))
-    buckets = [("compute", compute), *waits]
+    buckets = [*compute, *waits]
     tenths = tenths_of_percent([dur_ns for _, dur_ns in buckets])
     per_step = max(ledger.step_count, 1)
     return [
@@ -71,12 +83,12 @@ def ledger_parts(ledger: DeviceLedger | RunLedger) -> list[LedgerPart]:
     ]
 
 
-def ledger_says(ledger: DeviceLedger | RunLedger) -> str:
+def ledger_says(ledger: DeviceLedger | RunLedger | HostLedger) -> str:
     """Say a ledger's bar in words."""
     return "; ".join(f"{part.words} {part.share}" for part in ledger_parts(ledger))
 
 
-def _bar(ledger: DeviceLedger | RunLedger) -> Markup:
+def _bar(ledger: DeviceLedger | RunLedger | HostLedger) -> Markup:
     columns = ("time per step" if ledger.step_count else "time", "share")
     return bar_markup(ledger_parts(ledger), columns, ledger_says(ledger))
 
@@ -106,7 +118,7 @@ def _thin(group: LedgerGroup, source: PageSource, longest_ns: float) -> dict[str
     }
 
 
-def _window_words(ledger: DeviceLedger | RunLedger) -> str:
+def _window_words(ledger: DeviceLedger | RunLedger | HostLedger) -> str:
     return f"step time {duration(step_ns(ledger))}" if ledger.step_count else f"{duration(ledger.window_ns)}, no steps"
 
 

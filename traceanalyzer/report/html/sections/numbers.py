@@ -10,7 +10,15 @@ from traceanalyzer.report.diagnosis_blocks.skipped_rules import skipped
 from traceanalyzer.report.html.document import Part
 from traceanalyzer.report.html.markup import filled
 from traceanalyzer.report.html.source import PageSource
-from traceanalyzer.report.verdict import compute_share, problems, ran_no_kernels, speedup, step_ns
+from traceanalyzer.report.verdict import (
+    compute_share,
+    gpu_count,
+    is_recorded_again,
+    problems,
+    ran_no_kernels,
+    speedup,
+    step_ns,
+)
 from traceanalyzer.report.words import counted, duration, gain, percent
 
 # From this many steps on, their percentiles say something.
@@ -31,7 +39,7 @@ def section(source: PageSource) -> Part | None:
     if (
         not source.diagnosis.ledgers
         or ran_no_kernels(source.diagnosis)
-        or source.verdict.state in ("blocked", "no-gpu")
+        or source.verdict.state in ("blocked", "host", "no-gpu")
     ):
         return None
     tiles = [_step(source), _compute(source), _fixes(source), _findings(source)]
@@ -60,7 +68,10 @@ def _compute(source: PageSource) -> Tile:
     shares = sorted(map(compute_share, ledgers))
     names = sorted({ledger.device_name for ledger in ledgers if ledger.device_name})
     device = names[0] if len(names) == 1 else "" if not names else f"{len(names)} models"
-    note = f"{len(ledgers)} × {device}" if len(ledgers) > 1 and device else device or counted(len(ledgers), "device")
+    count = gpu_count(source.diagnosis)
+    note = f"{count} × {device}" if count > 1 and device else device or counted(count, "device")
+    if is_recorded_again(source.diagnosis):
+        note += f", in {counted(len({ledger.trace for ledger in ledgers}), 'recording')}"
     low, high = percent(shares[0]), percent(shares[-1])
     return Tile("GPU busy with compute", low if low == high else f"{low.removesuffix(' %')} to {high}", note)
 

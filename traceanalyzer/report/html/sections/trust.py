@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from traceanalyzer.report.blocks import Bullets, Heading, Section, Text
 from traceanalyzer.report.diagnosis_blocks.headline import trust_blocks
+from traceanalyzer.report.diagnosis_blocks.left_out import left_out_sections
 from traceanalyzer.report.diagnosis_blocks.overrides import override_sections
 from traceanalyzer.report.diagnosis_blocks.skipped_rules import checked_words, skipped_sections
 from traceanalyzer.report.diagnosis_blocks.unexplained import below_noise_blocks, unexplained_sections
@@ -29,6 +30,7 @@ def section(source: PageSource) -> Part | None:
     changed = [
         *([] if ran_no_kernels(diagnosis) else unexplained_sections(diagnosis)),
         *override_sections(diagnosis),
+        *left_out_sections(diagnosis.left_out, verbose=True),
         *(suppressed if diagnosis.suppressed else []),
         *([Section((Bullets(tuple(defects)),), Heading("Defects of the traces"))] if defects else []),
     ]

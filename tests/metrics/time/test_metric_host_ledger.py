@@ -1,0 +1,147 @@
+"""What the host does in its steps, where a run has no GPU work: each nanosecond of the steps is in one bucket."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tiers import examples
+
+import traceanalyzer as ta
+from traceanalyzer.cli import main
+
+LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+
+
+def event(name: str, start: int, end: int, category: str = "cpu_op", thread: int = 1) -> dict[str, Any]:
+    return {"ph": "X", "cat": category, "name": name, "pid": 1, "tid": thread, "ts": start, "dur": end - start}
+
+
+def steps(*ends: int) -> list[dict[str, Any]]:
+    """Return marked steps that follow each other from 0 on."""
+    spans = zip((0, *ends), ends, strict=False)
+    return [event(f"ProfilerStep#{at}", *span, "user_annotation") for at, span in enumerate(spans)]
+
+
+def written(folder: Path, events: list[dict[str, Any]], name: str = "trace.json") -> Path:
+    path = folder / name
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    return path
+
+
+def ledger(folder: Path, events: list[dict[str, Any]]) -> dict[str, int]:
+    with ta.open(written(folder, events), store=folder / "store") as run:
+        rows = run.sql("SELECT bucket, dur_ns, window_ns FROM host_ledger").fetchall()
+    assert not rows or sum(dur_ns for _, dur_ns, _ in rows) == rows[0][2]
+    return {bucket: dur_ns for bucket, dur_ns, _ in rows}
+
+
+def test_each_nanosecond_has_the_first_bucket_that_holds(tmp_path: Path) -> None:
+    events = [
+        *steps(100, 200),
+        event(LOADER, 10, 40, "user_annotation"),
+        event("aten::stack", 20, 30),  # in the loader
+        event("aten::mm", 50, 80),
+        event("aten::copy_", 60, 70),  # in the operator
+        event("compile_inner (dynamo_timed)", 110, 130),
+        event("aten::empty", 115, 120),  # in the compiler
+        event("gloo:all_reduce", 75, 160, "user_annotation", thread=2),  # seen where the steps do nothing else
+        event("aten::relu", 190, 230),  # runs over the end
+    ]
+    assert ledger(tmp_path, events) == {
+        "host.dataloader": 30_000,
+        "host.op": 30_000 + 10_000,
+        "host.compile": 20_000,
+        "host.comm_cpu": 30_000 + 30_000,
+        "host.python": 200_000 - 150_000,
+    }
+
+
+def test_the_first_of_four_steps_warms_up(tmp_path: Path) -> None:
+    events = [*steps(100, 110, 120, 130), event("aten::mm", 0, 90), event("aten::mm", 102, 104)]
+    assert ledger(tmp_path, events) == {"host.op": 2_000, "host.python": 28_000}
+
+
+def test_operators_of_other_threads_count_where_the_steps_do_nothing_else(tmp_path: Path) -> None:
+    events = [*steps(100, 200), event("aten::mm", 50, 80), event("dot", 70, 120, thread=3)]
+    assert ledger(tmp_path, events) == {"host.op": 70_000, "host.python": 130_000}
+
+
+def test_without_steps_the_window_is_that_of_the_busiest_threads_operators(tmp_path: Path) -> None:
+    events = [event("aten::mm", 10, 60), event("aten::mm", 80, 90), event("aten::mm", 0, 15, thread=2)]
+    assert ledger(tmp_path, events) == {"host.op": 60_000, "host.python": 20_000}
+
+
+def test_a_run_with_gpu_work_has_none(tmp_path: Path) -> None:
+    kernel = {**event("k", 10, 20, "kernel", 7), "pid": 0, "args": {"device": 0, "stream": 7, "correlation": 1}}
+    assert ledger(tmp_path, [*steps(100), event("aten::mm", 10, 20), kernel]) == {}
+
+
+SLICES = st.lists(
+    st.tuples(
+        st.sampled_from(["aten::mm", LOADER, "x (dynamo_timed)", "c10d::allreduce_", "gloo:all_reduce"]),
+        st.integers(0, 60),
+        st.integers(1, 20),
+    ),
+    max_size=8,
+)
+
+
+@pytest.mark.check
+@examples(60)
+@given(SLICES, st.lists(st.integers(1, 20), min_size=1, max_size=5))
+def test_the_ledger_is_what_looking_at_every_microsecond_gives(
+    tmp_path_factory: pytest.TempPathFactory, slices: list[tuple[str, int, int]], lengths: list[int]
+) -> None:
+    ends = [sum(lengths[: at + 1]) for at in range(len(lengths))]
+    # Another thread exchanges; on this one calls may lie in each other in any way.
+    events = [
+        event(name, start, start + dur, *(("user_annotation", 2) if name == "gloo:all_reduce" else ()))
+        if name != LOADER
+        else event(name, start, start + dur, "user_annotation")
+        for name, start, dur in slices
+    ]
+    order = [
+        (LOADER, "host.dataloader"),
+        ("x (dynamo_timed)", "host.compile"),
+        ("c10d::allreduce_", "host.comm_cpu"),
+        ("aten::mm", "host.op"),
+        ("gloo:all_reduce", "host.comm_cpu"),
+    ]
+    expected: Counter[str] = Counter()
+    for at in range(ends[0] if len(ends) >= 4 else 0, ends[-1]):
+        open_ = {name for name, start, dur in slices if start <= at < start + dur}
+        expected[next((bucket for name, bucket in order if name in open_), "host.python")] += 1000
+    assert ledger(tmp_path_factory.mktemp("ledger"), [*steps(*ends), *events]) == expected
+
+
+def test_a_run_on_the_cpu_alone_is_diagnosed(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = str(root / "sample_traces" / "torch_cpu_slow_loader")
+    assert main(["diagnose", run, "--store", str(tmp_path)]) == 0
+    told = capsys.readouterr().out
+    assert "No GPU was used. The program waits for its data loader: fixing it saves up to 89.5 %" in " ".join(
+        told.split()
+    )
+    assert re.search(r"waiting for the data loader +15\.70 ms +89\.5 %", told)
+    assert re.search(r"(\d+) of \1 rules checked", told)
+
+
+def test_what_takes_most_of_a_run_without_a_finding_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    events = [*steps(1000, 2000), event("aten::mm", 0, 950), event("aten::mm", 1050, 2000)]
+    path = written(tmp_path, events)
+    assert main(["diagnose", str(path), "--store", str(tmp_path / "store")]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "Most of each step, 95.0 %, is work of the framework's operators, with aten::mm ahead (95.0 %)." in told
+
+
+def test_launches_without_kernels_allow_no_diagnosis(tmp_path: Path) -> None:
+    events = [*steps(1000, 2000), event("aten::mm", 0, 950), event("cudaLaunchKernel", 10, 20, "cuda_runtime")]
+    assert main(["diagnose", str(written(tmp_path, events)), "--store", str(tmp_path / "store")]) == 3

@@ -1,0 +1,50 @@
+"""Rows of devices that contradict their stream or the host: damaged durations, far rows, clocks apart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nsys_export import KERNEL, RUNTIME, STRINGS, Rows, call, ingest, kernel
+
+COUNT = 12
+US = 1_000
+
+
+def recording(shift: int = 0, **changed: Any) -> dict[str, Rows]:
+    """Return a program that waits for every kernel; the sixth one has other values."""
+    kernels, calls = [], []
+    for at in range(COUNT):
+        start = 100 * US * (at + 1)
+        kernels.append(kernel(start + 10 * US + shift, start + 50 * US + shift, at + 1))
+        calls.append(call(start, start + 5 * US, at + 1))
+        calls.append(call(start + 6 * US, start + 55 * US, at + 101, "cudaDeviceSynchronize_v3020"))
+    kernels[5] |= changed
+    return {"StringIds": STRINGS, KERNEL: kernels, RUNTIME: calls}
+
+
+def test_a_duration_that_runs_over_the_next_kernels_is_that_of_equal_work(tmp_path: Path) -> None:
+    read = ingest(tmp_path, recording(end=10**12))
+    assert read.defects() == {"overrun-duration": 1}
+    assert set(read.column("gpu_ops", "dur_ns")) == {40 * US}
+    assert read.rows("traces")[0]["last_ns"] - read.rows("traces")[0]["first_ns"] < 10**7
+
+
+@pytest.mark.parametrize("shift", [-25_000 * US, 25_000 * US, 2 * 86_400 * 10**9])
+def test_a_clock_apart_is_moved_by_what_the_rows_prove(shift: int, tmp_path: Path) -> None:
+    read = ingest(tmp_path, recording(shift))
+    assert read.defects() == {"clock-shifted": 1}
+    starts = [row["start_ns"] - read.rows("traces")[0]["first_ns"] for row in read.rows("gpu_ops")]
+    assert all(0 <= start - 100 * US * at <= 15 * US for at, start in enumerate(starts))
+
+
+def test_a_kernel_a_year_ahead_is_left_out(tmp_path: Path) -> None:
+    year = 365 * 86_400 * 10**9
+    read = ingest(tmp_path, recording(start=year, end=year + 40 * US))
+    assert read.defects() == {"far-timestamp": 1}
+    assert len(read.rows("gpu_ops")) == COUNT - 1
+
+
+def test_sound_rows_stay_as_they_are(tmp_path: Path) -> None:
+    assert ingest(tmp_path, recording()).defects() == {}

@@ -1,0 +1,91 @@
+"""Ids that link GPU work to its launch: some stand for none, and a plain launch call launches one kernel."""
+
+from __future__ import annotations
+
+import pytest
+from trace_event_tables import events, read
+
+
+def call(correlation: object, ts: int, name: str = "hipLaunchKernel", category: str = "cuda_runtime") -> str:
+    """Return a call on a host thread as JSON."""
+    return (
+        f'{{"ph": "X", "cat": "{category}", "name": "{name}", "pid": 3241, "tid": 3241, "ts": {ts}, "dur": 2, '
+        f'"args": {{"correlation": {correlation}, "External id": 11}}}}'
+    )
+
+
+def operator(ts: int) -> str:
+    """Return an operator as JSON."""
+    return (
+        f'{{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 3241, "tid": 3241, "ts": {ts}, "dur": 5, '
+        '"args": {"External id": 11}}'
+    )
+
+
+def kernel(correlation: object, ts: int, name: str = "gemm", stream: int = 7, category: str = "kernel") -> str:
+    """Return an operation on a device as JSON."""
+    return (
+        f'{{"ph": "X", "cat": "{category}", "name": "{name}", "pid": 0, "tid": {stream}, "ts": {ts}, "dur": 3, "args": '
+        f'{{"device": 0, "stream": {stream}, "correlation": {correlation}, "External id": 11}}}}'
+    )
+
+
+@pytest.mark.parametrize("written", ["0", "-1", "4294967295", '"0"', "18446744073709551615"])
+def test_numbers_that_stand_for_no_id_link_nothing(written: str) -> None:
+    tables = read(events(call(written, 1, "hipGetDeviceProperties"), kernel(written, 5), call(8, 9), kernel(8, 12)))
+    first, second = tables["gpu_ops"]
+    assert (first["correlation"], first["launch_id"]) == (None, None)
+    assert (second["correlation"], second["launch_id"]) == (8, 2)
+    assert tables.defects == {}
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        pytest.param([kernel(8, 12, "add", 9)], id="another kernel on another stream"),
+        pytest.param([kernel(8, 12, "add")], id="another kernel"),
+        pytest.param([kernel(8, 12, stream=9)], id="the kernel on another stream"),
+        pytest.param([kernel(8, 12)], id="the kernel once more"),
+        pytest.param([kernel(8, 12, "Memcpy HtoD", category="gpu_memcpy")], id="a copy"),
+    ],
+)
+@pytest.mark.parametrize("name", ["hipExtModuleLaunchKernel", "hipLaunchKernel", "cuLaunchKernelEx"])
+def test_work_that_shares_the_id_of_a_plain_launch_stays_without_links(others: list[str], name: str) -> None:
+    tables = read(events(operator(1), call(8, 2, name), kernel(8, 5), *others, call(9, 20), kernel(9, 25)))
+    shared = [row for row in tables["gpu_ops"] if row["correlation"] == 8]
+    own = next(row for row in tables["gpu_ops"] if row["correlation"] == 9)
+    assert {(row["launch_id"], row["cpu_op_id"], row["link_source"]) for row in shared} == {(None, None, None)}
+    assert own["launch_id"] is not None
+
+
+@pytest.mark.parametrize(
+    "name", ["hipGraphLaunch", "cudaGraphLaunch", "cudaLaunchCooperativeKernelMultiDevice", "hipMemcpyAsync"]
+)
+def test_a_call_that_may_launch_more_keeps_its_links(name: str) -> None:
+    tables = read(events(call(8, 2, name), kernel(8, 5), kernel(8, 12, "add", 9)))
+    assert [row["launch_id"] for row in tables["gpu_ops"]] == [0, 0]
+
+
+def test_a_record_written_twice_is_one_kernel() -> None:
+    tables = read(events(call(8, 2), kernel(8, 5), kernel(8, 5)))
+    assert [row["launch_id"] for row in tables["gpu_ops"]] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("calls", "kernels", "linked"),
+    [
+        pytest.param([call(31, 2)], [kernel(0, 9)], [1], id="one of each"),
+        pytest.param([call(31, 2), call(32, 4)], [kernel(0, 9), kernel(0, 14)], [1, 2], id="in their order"),
+        pytest.param([call(31, 2), call(32, 4)], [kernel(0, 9), kernel(32, 14)], [1, 2], id="the other one has its id"),
+        pytest.param([call(31, 2), call(32, 4)], [kernel(0, 9)], [None], id="too many calls"),
+        pytest.param([call(31, 2)], [kernel(0, 9), kernel(0, 14)], [None, None], id="too many kernels"),
+        pytest.param([call(31, 2, "hipMemcpyAsync")], [kernel(0, 9)], [None], id="no launch"),
+        pytest.param([call(31, 2)], [kernel(0, 1)], [None], id="a kernel before the call"),
+    ],
+)
+def test_a_kernel_without_an_id_is_that_of_the_launch_in_its_operator(
+    calls: list[str], kernels: list[str], linked: list[int | None]
+) -> None:
+    tables = read(events(operator(1), *calls, *kernels))
+    assert [row["launch_id"] for row in tables["gpu_ops"]] == linked
+    assert {row["cpu_op_id"] for row in tables["gpu_ops"]} == {0}

@@ -1,0 +1,141 @@
+"""Records of devices that contradict their stream or the host: damaged durations, far records, clocks apart."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from trace_event_tables import Tables, events, read
+
+Event = dict[str, Any]
+COUNT = 12
+SHIFTS_US = [-25_000, 25_000, 2 * 86_400e6]
+
+
+def launched(at: int, call: str = "cudaLaunchKernel", **more: Any) -> list[Event]:
+    """Return a launch at 100, 200 … µs and its kernel, which runs for 40 µs from 10 µs later on."""
+    ts = 100.0 * (at + 1)
+    host = {"ph": "X", "cat": "cuda_runtime", "name": call, "pid": 1, "tid": 1, "ts": ts, "dur": 5}
+    kernel = {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": ts + 10, "dur": 40}
+    args = {"device": 0, "stream": 7, "correlation": at + 1}
+    return [host | {"args": {"correlation": at + 1}}, kernel | {"args": args} | more]
+
+
+def recording(*, call: str = "cudaLaunchKernel", waits: bool = True) -> list[Event]:
+    """Return a program that launches kernels, waiting for every third one."""
+    rows: list[Event] = []
+    for at in range(COUNT):
+        rows += launched(at, call)
+        if waits and at % 3 == 2:
+            name = "cudaDeviceSynchronize"
+            rows.append(
+                {"ph": "X", "cat": "cuda_runtime", "name": name, "pid": 1, "tid": 1, "ts": 100.0 * at + 106, "dur": 49}
+            )
+    return rows
+
+
+def tables(rows: list[Event]) -> Tables:
+    return read(events(*map(json.dumps, rows)))
+
+
+def kernels(found: Tables) -> list[tuple[float, float]]:
+    return sorted((row["start_ns"] / 1_000, row["dur_ns"] / 1_000) for row in found["gpu_ops"])
+
+
+def changed(rows: list[Event], at: int, **values: Any) -> list[Event]:
+    """Return a recording in which one kernel has other values."""
+    numbers = [place for place, row in enumerate(rows) if row["cat"] == "kernel"]
+    return [row | values if place == numbers[at] else row for place, row in enumerate(rows)]
+
+
+def test_a_sound_recording_stays_as_it_is() -> None:
+    found = tables(recording())
+    assert found.defects == {}
+    assert kernels(found) == [(100 * at + 110, 40) for at in range(COUNT)]
+
+
+@pytest.mark.parametrize("at", [0, 5, COUNT - 1])
+def test_a_duration_that_runs_over_what_waits_for_it_is_that_of_equal_work(at: int) -> None:
+    found = tables(changed(recording(), at, dur=400_000))
+    assert found.defects == {"overrun-duration": 1}
+    assert kernels(found) == kernels(tables(recording()))
+    assert found["traces"][0]["last_ns"] < 10_000_000
+
+
+def test_a_damaged_duration_without_equal_work_is_unknown() -> None:
+    found = tables(changed(recording(), 5, dur=400_000, name="only"))
+    assert found.defects == {"overrun-duration": 1}
+    assert kernels(found)[5] == (610, 0)
+
+
+@pytest.mark.check
+def test_copies_are_compared_with_copies_of_their_size() -> None:
+    rows = recording(waits=False)
+    for at in range(COUNT):
+        rows = changed(rows, at, dur=20.0 + at % 2, args={**launched(at)[1]["args"], "bytes": 1_000 * (at % 2)})
+    rows = changed(rows, 5, dur=3e6)
+    assert kernels(tables(rows))[5] == (610, 21)
+
+
+def test_dependent_launches_may_overlap() -> None:
+    rows = [row | {"dur": 120} if row["cat"] == "kernel" else row for row in recording(call="cudaLaunchKernelExC")]
+    rows = [row for row in rows if row["name"] != "cudaDeviceSynchronize"]
+    found = tables(rows)
+    assert found.defects == {}
+    assert {dur for _, dur in kernels(found)} == {120}
+
+
+def test_streams_whose_work_overlaps_again_and_again_are_in_no_order() -> None:
+    rows = [row | {"dur": 350} if row["cat"] == "kernel" else row for row in recording(waits=False)]
+    found = tables(rows)
+    assert "overrun-duration" not in found.defects
+
+
+@pytest.mark.parametrize("shift_us", SHIFTS_US)
+def test_a_clock_apart_is_moved_by_what_the_records_prove(shift_us: float) -> None:
+    rows = [row | {"ts": row["ts"] + shift_us} if row["cat"] == "kernel" else row for row in recording()]
+    found = tables(rows)
+    assert found.defects == {"clock-shifted": 1}
+    plain = kernels(tables(recording()))
+    assert all(abs(start - other) < 10 for (start, _), (other, _) in zip(kernels(found), plain, strict=True))
+    assert found["traces"][0]["last_ns"] < 10_000_000
+
+
+def test_a_clock_that_jumps_is_said_and_left() -> None:
+    number = iter(range(COUNT))
+
+    def jumping(row: Event) -> Event:
+        return row | {"ts": row["ts"] + (25_000 if next(number) % 2 else -25_000)} if row["cat"] == "kernel" else row
+
+    assert "clocks-contradict" in tables([jumping(row) for row in recording()]).defects
+
+
+YEAR_US = 365 * 86_400e6
+
+
+@pytest.mark.parametrize("ahead_us", [YEAR_US, -YEAR_US / 400, 2 * 86_400e6])
+@pytest.mark.parametrize("category", ["kernel", "cuda_runtime"])
+def test_a_far_record_is_named_and_left_out(ahead_us: float, category: str) -> None:
+    rows = [row | {"ts": row["ts"] + 1e12} for row in recording()]
+    rows += [
+        {"ph": "X", "cat": "cpu_op", "name": "op", "pid": 1, "tid": 2, "ts": 1e12 + 9 * at, "dur": 5}
+        for at in range(50)
+    ]
+    place = [at for at, row in enumerate(rows) if row["cat"] == category][4]
+    rows[place] = rows[place] | {"ts": rows[place]["ts"] + ahead_us}
+    found = tables(rows)
+    assert found.defects == {"far-timestamp": 1}
+    assert found["traces"][0]["last_ns"] - found["traces"][0]["first_ns"] < 10_000_000
+
+
+def test_a_pause_between_two_parts_of_a_recording_is_none() -> None:
+    def later(row: Event) -> Event:
+        return row | {
+            "ts": row["ts"] + 7_200e6,
+            "args": {**row.get("args", {}), "correlation": row.get("args", {}).get("correlation", 0) + 100},
+        }
+
+    found = tables([*recording(), *map(later, recording())])
+    assert found.defects == {}
+    assert len(found["gpu_ops"]) == 2 * COUNT

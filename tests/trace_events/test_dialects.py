@@ -1,0 +1,309 @@
+"""JSON of recorders whose processes, lanes and arrows have meanings of their own."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from trace_event_tables import Tables, read
+
+from traceanalyzer.ingest.trace_events.dialects import RECORDERS
+
+Event = dict[str, Any]
+
+
+def process(pid: object, name: str) -> Event:
+    return {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": name}}
+
+
+def lane(pid: object, tid: object, name: str) -> Event:
+    return {"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": name}}
+
+
+def drawn(pid: object, tid: object, name: str, ts: object, dur: object, **more: Any) -> Event:
+    return {"ph": "X", "pid": pid, "tid": tid, "name": name, "ts": ts, "dur": dur, **more}
+
+
+def arrow(phase: str, category: str, number: object, pid: object, tid: object, ts: object) -> Event:
+    return {"ph": phase, "cat": category, "name": "dep", "id": number, "pid": pid, "tid": tid, "ts": ts}
+
+
+def tables_of(*events: Event) -> Tables:
+    return read(json.dumps({"traceEvents": [{}, *events]}))
+
+
+def works(tables: Tables) -> list[tuple[Any, ...]]:
+    """Return what GPU work is, and the call that launched it."""
+    names = {row["slice_id"]: row["name"] for row in tables["host_slices"]}
+    ordered = sorted(tables["gpu_ops"], key=lambda op: op["start_ns"])
+    return [(op["kind"], op["name"], op["device"], op["dur_ns"], names.get(op["launch_id"])) for op in ordered]
+
+
+def categories(tables: Tables) -> dict[str, str]:
+    return {row["name"]: row["category"] for row in tables["host_slices"]}
+
+
+def recorded_by(tables: Tables) -> tuple[Any, ...]:
+    (trace,) = tables["traces"]
+    return trace["recorder"], trace["vendor"], trace["format"]
+
+
+# rocprof 1 ----------------------------------------------------------------------------------------------------------
+
+
+def rocprof1(section: int, tid: int, name: str, start_ns: int, end_ns: int, **args: str) -> Event:
+    """Return an event as the converter writes it: no Index, at least one whole microsecond."""
+    args = {"BeginNs": str(start_ns), "EndNs": str(end_ns), **args}
+    shown = max((end_ns - start_ns) // 1000, 1)
+    return drawn(section, tid, name, str(start_ns // 1000), str(shown), args=args)
+
+
+ROCPROF1 = [process(0, "Markers and Ranges"), process(2, "CPU HIP API"), process(7, "GPU1")]
+GPU1 = {"dev-id": "1", "queue-id": "3", "stream-id": "2", "DurationNs": "0"}
+
+
+def test_rocprof_links_by_arrows_alone() -> None:
+    tables = tables_of(
+        *ROCPROF1,
+        rocprof1(2, 9, "hipLaunchKernel", 1_000_000_100, 1_000_003_950),
+        rocprof1(2, 9, "hipLaunchKernel", 1_000_004_000, 1_000_008_000),
+        rocprof1(2, 9, "hipDeviceSynchronize", 1_000_009_000, 1_000_040_000),
+        rocprof1(7, 2, "early", 1_000_003_500, 1_000_003_900, **GPU1),
+        rocprof1(7, 2, "late", 1_000_020_000, 1_000_026_000, **GPU1),
+        arrow("s", "DataFlow", 0, 2, 9, 1_000_003),
+        arrow("t", "DataFlow", 0, 7, 2, 1_000_003),
+        arrow("s", "DataFlow", 1, 2, 9, 1_000_004),
+        arrow("t", "DataFlow", 1, 7, 2, 1_000_020),
+        # A wait: it ends on the host.
+        arrow("s", "DataFlow", 2, 7, 2, 1_000_020),
+        arrow("t", "DataFlow", 2, 2, 9, 1_000_009),
+    )
+    assert works(tables) == [
+        ("kernel", "early", 1, 400, "hipLaunchKernel"),
+        ("kernel", "late", 1, 6_000, "hipLaunchKernel"),
+    ]
+    assert recorded_by(tables) == ("rocprof", "amd", "chrome")
+
+
+def test_works_of_one_microsecond_belong_to_arrows_in_their_order() -> None:
+    tables = tables_of(
+        *ROCPROF1,
+        rocprof1(2, 9, "hipLaunchKernel", 1_000_000_000, 1_000_002_000),
+        rocprof1(2, 9, "hipExtModuleLaunchKernel", 1_000_003_000, 1_000_005_000),
+        rocprof1(7, 2, "first", 1_000_010_100, 1_000_010_200, **GPU1),
+        rocprof1(7, 2, "second", 1_000_010_500, 1_000_010_900, **GPU1),
+        arrow("s", "DataFlow", 0, 2, 9, 1_000_001),
+        arrow("t", "DataFlow", 0, 7, 2, 1_000_010),
+        arrow("s", "DataFlow", 1, 2, 9, 1_000_004),
+        arrow("t", "DataFlow", 1, 7, 2, 1_000_010),
+    )
+    assert [work[-1] for work in works(tables)] == ["hipLaunchKernel", "hipExtModuleLaunchKernel"]
+
+
+def test_ranges_of_rocprof_without_a_duration_are_annotations() -> None:
+    tables = tables_of(*ROCPROF1, rocprof1(0, 9, "step 1", 1_000_000_100, 1_000_090_000))
+    assert categories(tables) == {"step 1": "annotation"}
+    assert [row["dur_ns"] for row in tables["host_slices"]] == [89_900]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("__amd_rocclr_fillBufferAligned.kd", "memset"), ("__amd_rocclr_copyBuffer", "memcpy")]
+)
+def test_kernels_of_hip_fill_and_copy(name: str, kind: str) -> None:
+    tables = tables_of(*ROCPROF1, rocprof1(7, 2, name, 1_000_000_000, 1_000_002_000, **GPU1))
+    assert [op["kind"] for op in tables["gpu_ops"]] == [kind]
+
+
+# rocprofv2 ----------------------------------------------------------------------------------------------------------
+
+
+def test_rocprofv2_is_read_by_its_four_processes() -> None:
+    named = [process(pid, name) for pid, name in enumerate(("CPU", "GPU", "COPY", "HIPBLITKERNELS"), 1)]
+    tables = tables_of(
+        *named,
+        drawn(1, 5, "hipLaunchKernel", "1000000", "4", cat="CPU", args={"cid": 4294967297}),
+        drawn(1, 5, "hipMemcpyAsync", "1000005", "3", cat="CPU", args={"cid": 4294967298}),
+        drawn(2, 11, "gemm", "1000004", "7", cat="GPU", args={"cid": 4294967297}),
+        drawn(3, 1, "CopyHostToDevice", "1000012", "1", cat="COPY", args={"cid": 4294967298}),
+        drawn(4, 12, "__amd_rocclr_fillBufferAligned", "1000014", "1", cat="HIPBLITKERNELS", args={"cid": 0}),
+    )
+    assert works(tables) == [
+        ("kernel", "gemm", 0, 7_000, "hipLaunchKernel"),
+        ("memcpy", "CopyHostToDevice", 0, 1_000, "hipMemcpyAsync"),
+        ("memset", "__amd_rocclr_fillBufferAligned", 1, 1_000, None),
+    ]
+    assert recorded_by(tables) == ("rocprof", "amd", "chrome")
+
+
+def test_categories_of_rocprofv2_mean_nothing_elsewhere() -> None:
+    tables = tables_of(process(1, "CPU"), drawn(1, 5, "work", 1_000, 5, cat="GPU", args={"cid": 1}))
+    assert tables["gpu_ops"] == []
+
+
+# rocprofv3, by way of traceconv -------------------------------------------------------------------------------------
+
+
+def test_perfetto_traces_of_rocprofv3_are_read_with_their_own_times() -> None:
+    launch = {"begin_ns": 1_000_100, "end_ns": 1_005_100, "corr_id": 7}
+    dispatch = {"begin_ns": 1_010_000, "end_ns": 1_017_500, "corr_id": 7, "stream_ID": 3, "queue": 1, "agent": 0}
+    sizes = {"grid_size": "(1000, 2, 1)", "workgroup_size": "(256, 1, 1)"}
+    tables = tables_of(
+        process(5, "program"),
+        drawn(5, 6, "hipLaunchKernel", 1_000.1, 5.0, cat="hip_api", args=launch),
+        drawn(
+            5, 6, "roctx", 999.0, 9.0, cat="marker_api", args={"begin_ns": 999_000, "end_ns": 1_008_000, "corr_id": 1}
+        ),
+        drawn(5, 60, "gemm", 1_011.0, 6.5, cat="kernel_dispatch", args={**dispatch, **sizes}),
+    )
+    assert works(tables) == [("kernel", "gemm", 0, 7_500, "hipLaunchKernel")]
+    (kernel,) = tables["gpu_ops"]
+    assert (kernel["start_ns"], kernel["stream"]) == (1_010_000, 3)
+    assert [kernel[f"{side}_{axis}"] for side in ("grid", "block") for axis in "xyz"] == [4, 2, 1, 256, 1, 1]
+    assert categories(tables) == {"hipLaunchKernel": "runtime", "roctx": "annotation"}
+    assert recorded_by(tables)[:2] == ("rocprof", "amd")
+
+
+# RPD ----------------------------------------------------------------------------------------------------------------
+
+
+def test_rpd2tracing_shows_work_in_processes_of_gpus() -> None:
+    tables = tables_of(
+        process("2", "GPU2"),
+        drawn("40", "41", "hipLaunchKernel", "1000.100", "5.000", args={"desc": ""}),
+        drawn("40", "41", "aten::mm", "999.000", "9.000", args={"desc": "aten::mm"}),
+        drawn("40", "41", "hcc_activity_callback", "1100.000", "9.000", args={"desc": "count=3"}),
+        drawn("2", "0", "gemm", "1010.500", "7.250", args={"desc": "KernelExecution"}),
+        drawn("2", "0", "node", "1018.000", "1.000", args={"desc": "Task"}),
+        drawn("2", "0", "FillBuffer", "1020.000", "1.000", args={"desc": "FillBuffer"}),
+        drawn("2", "0", "CopyHostToDevice", "1022.000", "1.000", args={"desc": "CopyHostToDevice"}),
+        drawn("2", "0", "aten::mm", "1010.500", "7.250", args={"desc": "UserMarker frame: aten::mm"}),
+        arrow("s", "api_op", "1", "40", "41", "1004.100"),
+        arrow("f", "api_op", "1", "2", "0", "1010.500"),
+    )
+    assert works(tables) == [
+        ("kernel", "gemm", 2, 7_250, "hipLaunchKernel"),
+        ("kernel", "node", 2, 1_000, None),
+        ("memset", "FillBuffer", 2, 1_000, None),
+        ("memcpy", "CopyHostToDevice", 2, 1_000, None),
+    ]
+    assert categories(tables) == {
+        "hipLaunchKernel": "runtime",
+        "aten::mm": "cpu_op",
+        "hcc_activity_callback": "overhead",
+    }
+    assert recorded_by(tables) == ("rocprof", "amd", "chrome")
+
+
+# Ascend -------------------------------------------------------------------------------------------------------------
+
+
+def ascend(hardware: int, *events: Event) -> Tables:
+    named = [process(10, "Python"), process(20, "CANN"), process(hardware, "Ascend Hardware")]
+    named += [process(30, "Communication"), process(40, "Overlap Analysis"), lane(30, 1, "Group g0 Communication")]
+    return tables_of(*named, lane(30, 2, "Plane 0"), *events)
+
+
+def task(pid: int, name: str, ts: str, kind: str, dur: float = 5.0) -> Event:
+    return drawn(pid, 3, name, ts, dur, args={"Task Type": kind, "Stream Id": 3, "Task Id": 0, "connection_id": 1})
+
+
+@pytest.mark.parametrize(("hardware", "device"), [(800, 0), (803, 3), (4242 << 10 | 8 << 5 | 6, 6)])
+def test_ascend_hardware_names_its_device_in_the_number_of_the_process(hardware: int, device: int) -> None:
+    tables = ascend(hardware, task(hardware, "MatMul", "1700000000000000.125", "AI_CORE"))
+    assert [(op["device"], op["stream"], op["start_ns"]) for op in tables["gpu_ops"]] == [
+        (device, 3, 1_700_000_000_000_000_125)
+    ]
+    assert recorded_by(tables) == ("torch_npu", "ascend", "chrome")
+
+
+def test_ascend_tasks_are_launched_by_operators_and_by_calls() -> None:
+    tables = ascend(
+        800,
+        drawn(10, 10, "aten::mm", "1700000000000000.000", 30.0, cat="cpu_op"),
+        drawn(10, 10, "ProfilerStep#3", "1700000000000000.000", 90.0, cat="cpu_op"),
+        drawn(20, 11, "AscendCL@aclnnMm", "1700000000000040.000", 20.0),
+        drawn(20, 11, "Node@launch", "1700000000000045.000", 5.0),
+        task(800, "MatMul", "1700000000000060.000", "AI_CORE"),
+        arrow("s", "async_npu", "1", 10, 10, "1700000000000000.000"),
+        arrow("f", "async_npu", "1", 800, 3, "1700000000000060.000"),
+        arrow("s", "HostToDevice", "8", 20, 11, "1700000000000046.000"),
+        arrow("f", "HostToDevice", "8", 800, 3, "1700000000000060.000"),
+    )
+    names = {row["slice_id"]: row["name"] for row in tables["host_slices"]}
+    assert [(names[op["launch_id"]], names[op["cpu_op_id"]]) for op in tables["gpu_ops"]] == [
+        ("Node@launch", "aten::mm")
+    ]
+    assert categories(tables) == {
+        "aten::mm": "cpu_op",
+        "ProfilerStep#3": "annotation",
+        "AscendCL@aclnnMm": "runtime",
+        "Node@launch": "driver",
+    }
+
+
+def test_ascend_waits_and_analyses_are_no_work() -> None:
+    tables = ascend(
+        800,
+        task(800, "EVENT_WAIT", "1700000000000000.000", "EVENT_WAIT"),
+        task(800, "copy", "1700000000000010.000", "MEMCPY_ASYNC"),
+        drawn(30, 1, "hcom_allReduce__123_0_1", "1700000000000020.000", 9.0),
+        drawn(30, 2, "Reduce_Inline", "1700000000000021.000", 4.0),
+        drawn(40, 0, "Computing", "1700000000000010.000", 5.0),
+    )
+    assert [(op["kind"], op["is_comm"], op["collective"], op["group_name"]) for op in tables["gpu_ops"]] == [
+        ("memcpy", False, None, None),
+        ("kernel", True, "allreduce", "g0"),
+    ]
+    assert tables["host_slices"] == []
+
+
+# Intel --------------------------------------------------------------------------------------------------------------
+
+
+def test_unitrace_is_not_taken_for_pytorch() -> None:
+    device = 4_294_967_295
+    tables = tables_of(
+        process(device, "DEVICE<host0>[Intel Data Center GPU Max 1550] 0:41:0.0 #0"),
+        drawn(70, 70, "zeCommandListAppendLaunchKernel", 1_000.5, 4.0, cat="cpu_op", args={"id": 5}),
+        drawn(device, 1, "gemm[SIMD32 {16; 2; 1} {256; 1; 1}]", 1_010.25, 7.5, cat="gpu_op", args={"id": 5}),
+        drawn(device, 1, "zeCommandListAppendMemoryCopy(M2D)", 1_020.0, 1.0, cat="gpu_op", args={"id": 6}),
+        arrow("s", "Flow_H2D_5_0", 5, 70, 70, 1_000.5),
+        arrow("t", "Flow_H2D_5_0", 5, device, 1, 1_010.25),
+    )
+    assert works(tables) == [
+        ("kernel", "gemm", 0, 7_500, "zeCommandListAppendLaunchKernel"),
+        ("memcpy", "zeCommandListAppendMemoryCopy(M2D)", 0, 1_000, None),
+    ]
+    (kernel, copy) = sorted(tables["gpu_ops"], key=lambda op: op["start_ns"])
+    assert [kernel[f"{side}_{axis}"] for side in ("grid", "block") for axis in "xyz"] == [16, 2, 1, 256, 1, 1]
+    assert copy["copy_kind"] == "HtoD"
+    assert categories(tables) == {"zeCommandListAppendLaunchKernel": "runtime"}
+    assert recorded_by(tables) == ("unitrace", "intel", "chrome")
+
+
+# TensorFlow 1 -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("tracks", "found"),
+    [
+        (["/gpu:7 Compute"], ["op of /gpu:7"]),
+        (["/gpu:7 Compute", "/gpu:7/stream:all Compute", "/gpu:7/stream:3 Compute"], ["op of /gpu:7/stream:all"]),
+        (["/job:w/replica:0/task:0/device:GPU:7 Compute"], ["op of /job:w/replica:0/task:0/device:GPU:7"]),
+    ],
+)
+def test_timelines_of_tensorflow_count_work_once(tracks: list[str], found: list[str]) -> None:
+    named = [process(pid, name) for pid, name in enumerate([*tracks, "/cpu:0 Compute"])]
+    shown = [
+        drawn(pid, 0, f"op of {name.removesuffix(' Compute')}", 1_000, 5, cat="Op", args={"op": "MatMul"})
+        for pid, name in enumerate([*tracks, "/cpu:0 Compute"])
+    ]
+    tables = tables_of(*named, *shown)
+    assert [(op["name"], op["device"]) for op in tables["gpu_ops"]] == [(name, 7) for name in found]
+    assert recorded_by(tables)[0] == "tensorflow"
+
+
+def test_no_recorder_is_found_in_pytorchs_processes() -> None:
+    names = {"python", "python3 train.py", "GPU 0", "CPU", "Spans", "/host:CPU", "/device:GPU:0"}
+    assert [recorder.recorder for recorder in RECORDERS if recorder.is_it(names)] == []

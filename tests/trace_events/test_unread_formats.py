@@ -1,0 +1,105 @@
+"""Work of a device in a form that is not read: refused by the name of the format, never called absent."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.ingest.nsys import NsysIngester
+from traceanalyzer.ingest.unread_formats import unread_database, unread_device_work
+from traceanalyzer.run import open_run
+
+
+@pytest.mark.parametrize(
+    ("process", "what"),
+    [
+        ("GPU2", "rpd2tracing"),
+        ("Ascend Hardware", "Ascend"),
+        ("/job:localhost/replica:0/task:0/device:GPU:0/stream:all Compute", "TensorFlow 1"),
+        ("/gpu:7 Compute", "TensorFlow 1"),
+        ("GPU 0 (eBPF)", "another tool"),
+        ("NVIDIA GPU", "another tool"),
+    ],
+)
+def test_a_process_of_a_device_names_its_format(process: str, what: str) -> None:
+    known = unread_device_work(["python", None, process], [])
+    assert known is not None
+    assert what in known[0]
+    assert process in known[0]
+    assert known[1]
+
+
+@pytest.mark.parametrize(
+    "process", ["python", "gpu_burn", "GPUWorker", "python train_gpu.py", "browser", "CANN", "/host:CPU"]
+)
+def test_a_program_of_the_host_is_no_device(process: str) -> None:
+    assert unread_device_work([process], ["", "cpu_op", "kernel_launcher"]) is None
+
+
+@pytest.mark.parametrize("category", ["gpu_kernel", "GPU", "CUDA kernel"])
+def test_a_category_of_kernels_is_work_of_a_device(category: str) -> None:
+    assert unread_device_work(["python"], [category]) is not None
+
+
+def _trace(folder: Path, process: str) -> Path:
+    slices = {"ph": "X", "name": "task", "pid": 2, "tid": 1, "ts": 10, "dur": 5}
+    named = {"ph": "M", "name": "process_name", "pid": 2, "args": {"name": process}}
+    file = folder / "trace.json"
+    file.write_text(json.dumps([named, slices]))
+    return file
+
+
+@pytest.mark.check
+def test_a_run_of_unread_work_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TraceAnalyzerError, match="Ascend"):
+        open_run(_trace(tmp_path, "Ascend Hardware"), store=tmp_path / "store")
+    with open_run(_trace(tmp_path, "python"), store=tmp_path / "store") as run:
+        assert run.traces
+
+
+def _database(file: Path, *tables: str) -> Path:
+    with sqlite3.connect(file) as connection:
+        for table in tables:
+            connection.execute(f"CREATE TABLE {table} (id INTEGER)")
+    connection.close()
+    return file
+
+
+@pytest.mark.parametrize(
+    ("tables", "what"),
+    [
+        (("rocpd_op",), "RPD"),
+        (("rocpd_metadata_1", "rocpd_op_1"), "rocpd"),
+        (("a", "b"), "the tables a, b"),
+        ((), "without tables"),
+    ],
+)
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_a_database_of_another_tool_is_no_export(
+    tmp_path: Path, tables: tuple[str, ...], what: str, is_packed: bool
+) -> None:
+    file = _database(tmp_path / "results.db", *tables)
+    if not tables:
+        with sqlite3.connect(file) as connection:
+            connection.execute("PRAGMA user_version = 1")
+        connection.close()
+    head = file.read_bytes()
+    if is_packed:
+        file = file.with_name("results.db.gz")
+        file.write_bytes(gzip.compress(head))
+    assert not NsysIngester().sniff(head, file)
+    known = unread_database(file, head)
+    assert known is not None
+    assert what in known[0]
+
+
+def test_a_packed_export_stays_one(tmp_path: Path) -> None:
+    head = _database(tmp_path / "a.sqlite", "StringIds").read_bytes()
+    packed = tmp_path / "a.sqlite.gz"
+    packed.write_bytes(gzip.compress(head))
+    assert NsysIngester().sniff(head, packed)

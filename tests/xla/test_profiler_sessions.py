@@ -1,0 +1,81 @@
+"""Which files of TensorBoard's folders of logs are a run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from xspace import PlaneMaker, space
+
+from traceanalyzer.discovery import discover, find_run
+
+NEW, OLD = "2026_11_27_06_45_15", "2026_11_26_23_59_59"
+
+
+def profile(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(space(PlaneMaker("/host:CPU").line(1, "python", [(0, 1000, "load", {})])))
+    return path
+
+
+def json_file(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text('{"traceEvents": [{"ph": "X", "name": "a", "ts": 1, "dur": 1, "pid": 701, "tid": 1}, {}]}')
+    return path
+
+
+def found(path: Path) -> list[str]:
+    return [source.name for source, _ in discover(path).sources]
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    session = tmp_path / "logs" / "plugins" / "profile" / NEW
+    for host in ("host0", "host1"):
+        json_file(profile(session / f"{host}.xplane.pb").with_name(f"{host}.trace.json"))
+    json_file(session / "perfetto_trace.json")
+    profile(session.with_name(OLD) / "host0.xplane.pb")
+    (tmp_path / "logs" / "events.out.tfevents.1.host0").write_bytes(b"\x18\0\0\0")
+    return tmp_path / "logs"
+
+
+@pytest.mark.parametrize("below", [".", "plugins", "plugins/profile", f"plugins/profile/{NEW}"])
+def test_hosts_of_the_newest_recording_are_the_run_from_wherever_it_is_named(logs: Path, below: str) -> None:
+    assert found(logs / below) == ["host0.xplane.pb", "host1.xplane.pb"]
+
+
+def test_one_note_names_the_other_recordings(logs: Path) -> None:
+    (note,) = find_run([logs]).set_aside
+    assert note.what == f"holds 2 recordings; the newest is read, {NEW}, and not plugins/profile/{OLD}"
+    assert find_run([logs / "plugins" / "profile" / OLD]).set_aside == ()
+
+
+@pytest.mark.parametrize("part", ["train", "validation"])
+def test_recordings_of_keras_lie_below_the_part_of_the_job(tmp_path: Path, part: str) -> None:
+    profile(tmp_path / part / "plugins" / "profile" / NEW / "vm.xplane.pb")
+    assert found(tmp_path) == ["vm.xplane.pb"]
+
+
+def test_json_of_a_host_without_a_profile_is_read(logs: Path) -> None:
+    session = logs / "plugins" / "profile" / NEW
+    (session / "host1.xplane.pb").unlink()
+    assert found(logs) == ["host0.xplane.pb", "host1.trace.json"]
+
+
+def files(folder: Path, names: Sequence[str]) -> None:
+    for name in names:
+        json_file(folder / name)
+
+
+def test_json_alone_counts_once(tmp_path: Path) -> None:
+    files(tmp_path, ["vm.trace.json", "perfetto_trace.json"])
+    assert found(tmp_path) == ["vm.trace.json"]
+
+
+def test_names_without_a_time_are_ordered_by_their_files(tmp_path: Path) -> None:
+    for number, name in enumerate(["b", "a"]):
+        file = profile(tmp_path / "plugins" / "profile" / name / "vm.xplane.pb")
+        os.utime(file, (number, number))
+    assert [source.parent.name for source, _ in discover(tmp_path).sources] == ["a"]

@@ -1,0 +1,108 @@
+"""The devices that AMD's recorders describe, and the ranks that launchers give to processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+
+from traceanalyzer.ingest.amd.defects import AmdDefects
+from traceanalyzer.ingest.amd.recording import Lookup, ints
+from traceanalyzer.ingest.nesting import NONE, Int
+from traceanalyzer.ingest.nsys.masks import Column
+
+# Launchers' variables, in the order in which they are believed. No other variable of the environment is read.
+RANK_KEYS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
+SIZE_KEYS = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS")
+_LARGEST = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Agent:
+    """A processor or a GPU: the key by which rows name it, its kind, and what the tool says about it."""
+
+    key: int
+    kind: str  # CPU, GPU or NIC
+    number: int | None  # of the GPU among the GPUs
+    name: str | None
+    facts: Mapping[str, Any]
+
+
+class Agents:
+    """Finds devices by the keys of agents."""
+
+    def __init__(self, agents: Iterable[Agent], defects: AmdDefects) -> None:
+        self._defects = defects
+        keys, is_gpu, numbers = [], [], []
+        devices: dict[int, dict[str, object]] = {}
+        for agent in agents:
+            kind = agent.kind.upper()
+            if kind not in ("CPU", "GPU", "NIC"):
+                defects.add("unknown-agent", example=agent.kind)
+                kind = "GPU"
+            number = agent.number if agent.number is not None and 0 <= agent.number <= _LARGEST else len(devices)
+            keys.append(agent.key)
+            is_gpu.append(kind == "GPU")
+            numbers.append(number)
+            if kind == "GPU":
+                devices.setdefault(number, device_row(number, agent.name, agent.facts))
+        self.rows = [devices[number] for number in sorted(devices)]
+        self._at = Lookup(np.array(keys, np.int64))
+        # The last one stands for agents that are not described.
+        self._is_gpu = np.array([*is_gpu, False], np.bool_)
+        self._number = np.array([*numbers, NONE], np.int64)
+
+    def devices(self, keys: Column) -> Column:
+        """Return the devices of agents; NULL, and counted, for those that are not described."""
+        places = self._at.find(keys)
+        self._defects.add("missing-agent", int((places == NONE).sum()))
+        return ints(self._number[places])
+
+    def devices_of_copies(self, targets: Column, sources: Column) -> tuple[Column, Column]:
+        """Return the GPU at one end of copies, rather the target, and whether they go from one GPU to another."""
+        target, source = self._at.find(targets), self._at.find(sources)
+        on = np.where(self._is_gpu[target], target, np.where(self._is_gpu[source], source, NONE))
+        self._defects.add("missing-agent", int((on == NONE).sum()))
+        between = self._is_gpu[target] & self._is_gpu[source] & (target != source)
+        return ints(self._number[on]), cast("Column", pa.array(between))
+
+    def gpus(self, keys: Int) -> Int:
+        """Return the GPUs among agents; NONE for others."""
+        places = self._at.find(keys)
+        return np.where(self._is_gpu[places], self._number[places], NONE)
+
+
+def device_row(device: int, name: str | None, facts: Mapping[str, Any]) -> dict[str, object]:
+    """Return the row of a GPU in the table `devices`, from what the tool says about its agent."""
+    target = _number(facts.get("gfx_target_version"))
+    waves = _number(facts.get("max_waves_per_cu"))
+    if not waves:
+        waves = (_number(facts.get("max_waves_per_simd")) or 0) * (_number(facts.get("simd_per_cu")) or 0)
+    front = _number(facts.get("wave_front_size"))
+    return {
+        "device": device,
+        "name": name or None,
+        "vendor": "amd",
+        "sm_count": _number(facts.get("cu_count")),
+        "memory_bytes": _memory_bytes(facts),
+        "compute_major": target // 10_000 if target else None,
+        "compute_minor": target // 100 % 100 if target else None,
+        "warp_size": front,
+        "max_threads_per_sm": waves * front if waves and front and waves * front <= _LARGEST else None,
+    }
+
+
+def _memory_bytes(facts: Mapping[str, Any]) -> int | None:
+    banks = facts.get("mem_banks")
+    first = banks[0] if isinstance(banks, list) and banks else None
+    size = first.get("size_in_bytes") if isinstance(first, dict) else None
+    return _number(size, 2**50) or _number(facts.get("local_mem_size"), 2**50)
+
+
+def _number(value: object, largest: int = _LARGEST) -> int | None:
+    """Return a positive whole number that is no larger than any device's; None for all else."""
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    return value if is_whole and 0 < value <= largest else None  # type: ignore[operator,return-value]

@@ -1,0 +1,284 @@
+"""rocprofv3's CSV tables: those of one prefix are one trace."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pc_csv
+
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.ingest.amd.agents import device_row
+from traceanalyzer.ingest.amd.copies import copy_kinds
+from traceanalyzer.ingest.amd.csv_sets import leader_of, set_of
+from traceanalyzer.ingest.amd.defects import AmdDefects
+from traceanalyzer.ingest.amd.recording import (
+    CounterRows,
+    Identity,
+    NameCodes,
+    ProcessRecording,
+    call_batch,
+    category_of,
+    groups_of,
+    integers,
+    ints,
+    work_batch,
+)
+from traceanalyzer.ingest.nesting import NONE
+from traceanalyzer.ingest.nsys.masks import Column
+
+_AXES = ("x", "y", "z")
+_DIGITS = re.compile(r"\d{1,9}")
+_BLOCK_BYTES = 4 * 2**20
+
+
+def csv_recordings(path: Path) -> Iterator[ProcessRecording]:
+    """Yield the trace of a set of tables that one leads, or of one that is given alone."""
+    tables = set_of(path)
+    yield CsvRecording(tables if leader_of(path) == path else {path: tables[path]})
+
+
+class CsvRecording:
+    """One process, as a set of tables shows it."""
+
+    def __init__(self, tables: Mapping[Path, str]) -> None:
+        self._tables = tables
+        self.defects = AmdDefects()
+        self.folder = "0"
+        self.row_count = 0
+        self._agents = self._read_agents()
+        self.devices: Sequence[Mapping[str, object]] = self._gpus()
+        pids = [pid for file in self._of("api") for pid in self._first_numbers(file, "process_id")]
+        self.identity = Identity("rocprof", "rocprofv3, CSV", pids[0] if pids else None, None)
+        self.metadata: Mapping[str, object] = {"rocprof.tables": [file.name for file in tables]}
+        self._names, self._kinds = NameCodes(), NameCodes()
+        self._devices_by_number = False
+
+    @property
+    def truncated(self) -> bool:
+        """Whether rows could not be read."""
+        return self.defects.lost
+
+    def _of(self, kind: str) -> list[Path]:
+        return [file for file, known in self._tables.items() if known == kind]
+
+    def _batches(self, file: Path) -> Iterator[pa.RecordBatch]:
+        """Yield a table as texts, columns in small letters; rows of another length are left out and counted."""
+
+        def refuse(row: pc_csv.InvalidRow) -> str:
+            self.defects.add("unreadable-record", example=f"{file.name}: {row.text[:200]}")
+            return "skip"
+
+        try:
+            with file.open("rb") as opened:
+                header = next(iter(_header(file)), [])
+                names = [name.strip().lower() for name in header]
+                with pc_csv.open_csv(
+                    opened,
+                    pc_csv.ReadOptions(column_names=names, skip_rows=1, block_size=_BLOCK_BYTES),
+                    pc_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=refuse),
+                    pc_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False),
+                ) as reader:
+                    yield from reader
+        except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+            self.defects.add("unreadable-rows", example=f"{file.name}: {str(error)[:200]}")
+
+    def _first_numbers(self, file: Path, column: str) -> list[int]:
+        for batch in self._batches(file):
+            if column in batch.schema.names and batch.num_rows:
+                return [number for number in integers(_numbers(batch, column))[:1].tolist() if number >= 0]
+        return []
+
+    def _read_agents(self) -> list[dict[str, str]]:
+        rows: list[dict[str, str]] = []
+        for file in self._of("agent"):
+            for batch in self._batches(file):
+                rows += batch.to_pylist()
+        return rows
+
+    def _gpus(self) -> list[dict[str, object]]:
+        found: list[dict[str, object]] = []
+        for row in self._agents:
+            if row.get("agent_type", "").upper() == "GPU":
+                facts = {key: int(text) for key, text in row.items() if (text or "").isdigit() and len(text) < 18}
+                found.append(device_row(len(found), row.get("product_name") or row.get("name"), facts))
+        return found
+
+    def _device_of(self, agents: Column) -> Column:
+        """Return devices by the names of agents: numbered among all agents, or among GPUs."""
+        coded = agents.dictionary_encode()
+        known = [self._device_named(text or "") for text in coded.dictionary.to_pylist()] or [NONE]
+        found = np.array(known, np.int64)[coded.indices.fill_null(0).to_numpy(zero_copy_only=False)]
+        self.defects.add("missing-agent", int((found == NONE).sum()))
+        return ints(found)
+
+    def _device_named(self, text: str) -> int:
+        digits = _DIGITS.search(text)
+        if digits is None:
+            return NONE
+        number = int(digits[0])
+        if text.upper().startswith("GPU"):
+            return number
+        gpus = [row for row in self._agents if row.get("agent_type", "").upper() == "GPU"]
+        for key in ("node_id", "logical_node_id"):
+            places = [place for place, row in enumerate(gpus) if row.get(key) == digits[0]]
+            if places:
+                return places[0]
+        if not self._agents and not self._devices_by_number:
+            self._devices_by_number = True
+            self.defects.add("devices-by-number", example=text)
+        return number if not self._agents else NONE
+
+    def calls(self) -> Iterator[pa.RecordBatch]:
+        """Yield calls and ranges; see ProcessRecording."""
+        for file in self._of("api"):
+            for batch in self._batches(file):
+                functions, domains = batch.column("function"), batch.column("domain")
+                kinds = [self._kinds.code(domain) for domain in domains.to_pylist()]
+                start, end = _numbers(batch, "start_timestamp"), _numbers(batch, "end_timestamp")
+                first, last = integers(start), integers(end)
+                self.defects.add("no-times", int(((first <= 0) | (last <= 0)).sum()), file.name)
+                self.defects.add("negative-duration", int(((last < first) & (last > 0)).sum()), file.name)
+                correlation = integers(_numbers(batch, "correlation_id"))
+                columns: dict[str, Column] = {
+                    "slice_id": self._ids(batch.num_rows),
+                    "thread": _numbers(batch, "thread_id"),
+                    "start_ns": start,
+                    "dur_ns": pa.array(np.where((first > 0) & (last > first), last - first, 0)),
+                    "kind": pa.array(kinds, pa.int64()),
+                    "name_code": pa.array([self._names.code(name) for name in functions.to_pylist()], pa.int64()),
+                    "correlation": ints(np.where(correlation == 0, NONE, correlation)),
+                }
+                is_marker = pa.array(
+                    [category_of(domain) == "annotation" for domain in domains.to_pylist()], pa.bool_()
+                )
+                columns["text"] = pc.if_else(is_marker, functions, pa.scalar(None, pa.string()))
+                yield call_batch(batch.num_rows, columns)
+
+    def _ids(self, count: int) -> Column:
+        first = self.row_count + 1
+        self.row_count += count
+        return pa.array(np.arange(first, first + count, dtype=np.int64))
+
+    def names(self) -> Column:
+        """Return the names of calls; see ProcessRecording."""
+        return self._names.column()
+
+    def kinds(self) -> Sequence[tuple[str, str]]:
+        """Return the kinds of calls; see ProcessRecording."""
+        return [(category_of(name), name) for name in self._kinds.list()]
+
+    def thread_names(self) -> Mapping[int, str]:
+        """Return the threads that have names; see ProcessRecording."""
+        return {}
+
+    def work(self) -> Iterator[pa.RecordBatch]:
+        """Yield GPU work; see ProcessRecording."""
+        for file in self._of("kernel"):
+            for batch in self._batches(file):
+                columns = self._work_columns(batch, file) | {
+                    "device": self._device_of(batch.column("agent_id")),
+                    "queue": _numbers(batch, "queue_id"),
+                    "name": batch.column("kernel_name").dictionary_encode(),
+                    "registers_per_thread": _numbers(batch, "vgpr_count"),
+                    "shared_memory_bytes": _numbers(batch, "lds_block_size"),
+                    "scratch_bytes": _numbers(batch, "scratch_size"),
+                    "dispatch": _numbers(batch, "dispatch_id"),
+                    "graph_id": _unless_zero(_numbers(batch, "graph_exec_id")),
+                    "graph_node_id": _unless_zero(_numbers(batch, "graph_node_id")),
+                }
+                for axis in _AXES:
+                    block = _numbers(batch, f"workgroup_size_{axis}")
+                    columns[f"block_{axis}"] = block
+                    columns[f"grid_{axis}"] = groups_of(_numbers(batch, f"grid_size_{axis}"), block)
+                yield work_batch(batch.num_rows, columns)
+        for file in self._of("copy"):
+            for batch in self._batches(file):
+                yield self._copy_rows(batch, file)
+
+    def _copy_rows(self, batch: pa.RecordBatch, file: Path) -> pa.RecordBatch:
+        directions = batch.column("direction")
+        source, target = batch.column("source_agent_id"), batch.column("destination_agent_id")
+        to_device = pc.match_substring(directions, "TO_DEVICE")
+        columns = self._work_columns(batch, file) | {
+            "device": self._device_of(pc.if_else(to_device, target, source)),
+            "is_copy": pa.array([True] * batch.num_rows),
+            "name": directions.dictionary_encode(),
+            "copy_kind": copy_kinds(directions, pc.not_equal(source, target)),
+        }
+        return work_batch(batch.num_rows, columns)
+
+    def _work_columns(self, batch: pa.RecordBatch, file: Path) -> dict[str, Column]:
+        start, end = (_numbers(batch, f"{edge}_timestamp") for edge in ("start", "end"))
+        first, last = integers(start), integers(end)
+        self.defects.add("negative-duration", int(((last < first) & (first > 0)).sum()), file.name)
+        correlation = integers(_numbers(batch, "correlation_id"))
+        return {
+            "op_id": self._ids(batch.num_rows),
+            "stream": _numbers(batch, "stream_id"),
+            "start_ns": start,
+            "end_ns": pa.array(np.maximum(first, last)),
+            "correlation": ints(np.where(correlation == 0, NONE, correlation)),
+        }
+
+    def counters(self) -> CounterRows | None:
+        """Return None: the passes that count are other runs of the program; see others."""
+        return None
+
+    def others(self) -> Iterator[tuple[str, pa.Table]]:
+        """Yield what hardware counters counted, a row a dispatch and counter; see ProcessRecording."""
+        for file in self._of("counter"):
+            sums: dict[tuple[str, str, str, int], float] = {}
+            for batch in self._batches(file):
+                columns = ("dispatch_id", "counter_name", "kernel_name")
+                starts = integers(_numbers(batch, "start_timestamp")).tolist()
+                texts = [batch.column(name).to_pylist() if name in batch.schema.names else starts for name in columns]
+                for dispatch, counter, kernel, start, value in zip(
+                    *texts, starts, batch.column("counter_value").to_pylist(), strict=True
+                ):
+                    key = (str(dispatch), str(counter), str(kernel), start)
+                    try:
+                        sums[key] = sums.get(key, 0.0) + float(value)
+                    except ValueError:
+                        self.defects.add("mixed-types", example=f"{file.name}: {value[:80]}")
+            timed = {key: value for key, value in sums.items() if key[3] > 0}
+            yield (
+                "counters",
+                pa.table(
+                    {
+                        "event_id": self._ids(len(timed)),
+                        "name": pa.array([counter for _, counter, _, _ in timed], pa.string()),
+                        "series": pa.array([kernel for _, _, kernel, _ in timed], pa.string()),
+                        "start_ns": pa.array([start for *_, start in timed], pa.int64()),
+                        "value": pa.array(list(timed.values()), pa.float64()),
+                    }
+                ),
+            )
+
+
+def _header(file: Path) -> Iterator[list[str]]:
+    import csv
+
+    with file.open(encoding="utf-8-sig", errors="replace", newline="") as lines:
+        for row in csv.reader(lines):
+            yield row
+            return
+    raise TraceAnalyzerError("the file is empty", file, "record it again")
+
+
+def _numbers(batch: pa.RecordBatch, column: str) -> Column:
+    """Return a column of numbers; NULL where the table has no such column, and for what is no number."""
+    if column not in batch.schema.names:
+        return pa.nulls(batch.num_rows, pa.int64())
+    texts = pc.utf8_trim_whitespace(batch.column(column))
+    is_number = pc.match_substring_regex(texts, r"^-?\d{1,18}$")
+    return pc.if_else(is_number, texts, pa.scalar(None, pa.string())).cast(pa.int64())
+
+
+def _unless_zero(ids: Column) -> Column:
+    numbers = integers(ids)
+    return ints(np.where(numbers == 0, NONE, numbers))

@@ -1,0 +1,165 @@
+"""Calls and ranges: sorted by DuckDB, nested batch by batch, written; the calls that GPU work refers to."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from traceanalyzer.ingest.amd.recording import CALLS, ProcessRecording, coded_column, flags, integers, taken
+from traceanalyzer.ingest.nesting import ANCESTOR_CATEGORIES, NONE, Int, Nester, Slices, name_hashes
+from traceanalyzer.ingest.nsys.export.reading import Stream
+from traceanalyzer.ingest.nsys.host.launches import Calls, Launches
+from traceanalyzer.ingest.nsys.host.names import as_operators, coded
+from traceanalyzer.ingest.nsys.host.ordering import settle_ties
+from traceanalyzer.ingest.nsys.host.torch_ranges import take_apart
+from traceanalyzer.ingest.nsys.masks import Column, count, known
+from traceanalyzer.ingest.sink import TraceSink
+
+_BATCH_ROWS = 131_072
+_SORTED = """
+SELECT slice_id, coalesce(thread, -1) AS thread, start_ns, dur_ns, kind, name_code, text, correlation
+FROM calls
+ORDER BY thread, start_ns
+"""
+_OPERATOR, _ANNOTATION = "cpu_op", "annotation"
+# Operators as PyTorch's profiler names them; classes of programs, whose methods look alike, have capitals.
+_PLAIN_OPERATOR = r"^(aten|c10d|torch|prims?|[a-z_][a-z0-9_]*)::[a-z_]\w*$"
+_CALLS_OF = ("runtime", "driver", "other")
+
+
+class ProcessSlices:
+    """Writes the host slices of one process, notes its calls, and numbers its threads."""
+
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, sink: TraceSink, recording: ProcessRecording, launches: Launches
+    ) -> None:
+        self._connection = connection
+        self._sink = sink
+        self._recording = recording
+        self._launches = launches
+        self._threads: dict[int, int] = {}
+        self._nester = Nester()
+        self.has_shapes = False
+
+    def write(self) -> None:
+        """Write all slices; calls whose start is unknown are left out."""
+        rows = Stream(CALLS, self._recording.calls())
+        self._connection.register("incoming_calls", rows)
+        self._connection.execute("CREATE TABLE calls AS FROM incoming_calls WHERE start_ns > 0")
+        self._connection.unregister("incoming_calls")
+        names, kinds = self._recording.names(), self._recording.kinds()
+        for batch in settle_ties(self._connection.sql(_SORTED).to_arrow_reader(_BATCH_ROWS)):
+            self._write_batch(self._named(batch, names, kinds))
+        self._connection.execute("DROP TABLE calls")
+
+    def _named(self, batch: pa.RecordBatch, names: Column, kinds: object) -> dict[str, Column]:
+        """Return slices with their names and categories, in place of codes."""
+        listed = list(cast("list[tuple[str, str]]", kinds))
+        code = integers(batch.column("kind"))
+        categories = list(dict.fromkeys([*(category for category, _ in listed), _OPERATOR, _ANNOTATION]))
+        positions = np.array([categories.index(category) for category, _ in listed] or [0], np.int64)
+        category = coded_column(positions[code], pa.array(categories, pa.string()))
+        raw = pa.array([raw or None for _, raw in listed], pa.string())
+        texts = batch.column("text")
+        by_code = taken(names, np.maximum(integers(batch.column("name_code")), NONE))
+        name = cast("Column", pc.call_function("coalesce", [texts, by_code]))
+        columns: dict[str, Column] = {
+            key: batch.column(key) for key in ("slice_id", "thread", "start_ns", "dur_ns", "correlation")
+        }
+        columns |= {"name": name, "category": category, "raw_category": taken(raw, code)}
+        if texts.null_count == len(texts):
+            return columns
+        torch = take_apart(texts)
+        if torch is not None:
+            columns |= as_operators(torch, category, name)
+        columns["category"] = _with_plain_operators(columns["category"], columns["name"])
+        return columns
+
+    def _write_batch(self, columns: dict[str, Column]) -> None:
+        slice_id, thread, start, dur = (
+            integers(columns[name]) for name in ("slice_id", "thread", "start_ns", "dur_ns")
+        )
+        codes = _ancestor_codes(columns["category"])
+        nested = self._nester.feed(Slices(slice_id, thread, start, dur, codes, name_hashes(columns["name"])))
+        self._note_calls(columns, slice_id, start, nested.nearest)
+        rows = {name: column for name, column in columns.items() if name not in ("thread", "args")}
+        rows["category"] = cast(Any, columns["category"]).dictionary_decode()
+        rows["thread_id"] = pa.array(self._numbers(thread))
+        rows["depth"] = pa.array(nested.depth)
+        rows["parent_id"] = _ids(nested.parent_id)
+        for name, ids in zip(("op_id", "annotation_id", "python_id", "module_id"), nested.nearest, strict=True):
+            rows[name] = _ids(ids)
+        rows["stack_id"] = pa.array(nested.stack_id)
+        self._sink.append("host_slices", pa.table(rows))
+        self._write_args(columns)
+
+    def _write_args(self, columns: dict[str, Column]) -> None:
+        args = columns.get("args")
+        if args is not None and count(known(args)):
+            self.has_shapes = True
+            has_args = known(args)
+            rows = {"event_id": columns["slice_id"].filter(has_args), "args": args.filter(has_args)}
+            self._sink.append("event_args", pa.table(rows))
+
+    def _note_calls(self, columns: dict[str, Column], slice_id: Int, start: Int, nearest: tuple[Int, ...]) -> None:
+        names, codes = coded(columns["category"])
+        is_call = np.array([name in _CALLS_OF for name in names], np.bool_)[codes]
+        correlation = integers(columns["correlation"])
+        rows = np.flatnonzero(is_call & (correlation > 0))
+        if len(rows):
+            operator, annotation, *_ = (ids[rows] for ids in nearest)
+            found = Calls(correlation[rows], start[rows], (slice_id[rows], operator, annotation))  # type: ignore[arg-type]
+            self._launches.add(0, found)
+
+    def _numbers(self, thread: Int) -> Int:
+        distinct, inverse = np.unique(thread, return_inverse=True)
+        numbers = [self._threads.setdefault(one, len(self._threads)) for one in distinct.tolist()]
+        return np.array(numbers, np.int64)[inverse]
+
+    def with_threads(self, rows: pa.Table) -> pa.Table:
+        """Return rows with the numbers of their threads, where they name threads."""
+        if "thread" not in rows.column_names:
+            return rows
+        numbers = self._numbers(integers(rows.column("thread").combine_chunks().fill_null(NONE)))
+        return rows.drop_columns(["thread"]).append_column("thread_id", pa.array(numbers, pa.int32()))
+
+    def write_threads(self) -> None:
+        """Write the threads that were numbered."""
+        names = self._recording.thread_names()
+        pid = self._recording.identity.pid
+        rows = [
+            {
+                "thread_id": number,
+                "pid": None if pid is None else str(pid),
+                "tid": None if thread < 0 else str(thread),
+                "process_name": None,
+                "thread_name": names.get(thread),
+            }
+            for thread, number in self._threads.items()
+        ]
+        self._sink.append("threads", pa.Table.from_pylist(rows, self._sink.schema("threads")))
+
+
+def _with_plain_operators(category: Column, name: Column) -> Column:
+    """Return categories in which ranges that are called like operators of PyTorch are operators."""
+    names, codes = coded(category)
+    is_named = pc.call_function("match_substring_regex", [name], pc.MatchSubstringOptions(_PLAIN_OPERATOR))
+    changed = flags(is_named) & (codes == names.index(_ANNOTATION))
+    placed = np.where(changed, names.index(_OPERATOR), codes).astype(np.int64)
+    return cast("Column", coded_column(placed, pa.array(names, pa.string())))
+
+
+def _ancestor_codes(category: Column) -> Int:
+    names, codes = coded(category)
+    places = [ANCESTOR_CATEGORIES.index(name) if name in ANCESTOR_CATEGORIES else NONE for name in names]
+    found: Int = np.array(places, np.int64)[codes]
+    return found
+
+
+def _ids(ids: Int) -> Column:
+    """Return ids with NONE as NULL."""
+    return pa.array(ids, mask=ids == NONE)

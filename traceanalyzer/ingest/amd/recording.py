@@ -1,0 +1,238 @@
+"""The canonical rows of AMD's recorders: every container is read into these, and one writer makes tables of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from traceanalyzer.ingest.amd.defects import AmdDefects
+from traceanalyzer.ingest.nesting import NONE, Int
+from traceanalyzer.ingest.nsys.masks import Column
+
+_WORK: dict[str, pa.DataType] = {
+    "op_id": pa.int64(),
+    "event": pa.int64(),  # by which counters name a dispatch
+    "device": pa.int64(),  # NULL: not described
+    "stream": pa.int64(),
+    "queue": pa.int64(),
+    "is_copy": pa.bool_(),
+    "is_fill": pa.bool_(),
+    "name": pa.dictionary(pa.int32(), pa.string()),
+    "start_ns": pa.int64(),
+    "end_ns": pa.int64(),
+    "correlation": pa.int64(),
+    "size_bytes": pa.int64(),
+    "copy_kind": pa.dictionary(pa.int32(), pa.string()),
+    **{f"grid_{axis}": pa.int64() for axis in "xyz"},  # in work-groups
+    **{f"block_{axis}": pa.int64() for axis in "xyz"},
+    "registers_per_thread": pa.int64(),
+    "shared_memory_bytes": pa.int64(),
+    "scratch_bytes": pa.int64(),
+    "graph_id": pa.int64(),
+    "graph_node_id": pa.int64(),
+    "dispatch": pa.int64(),
+}
+# GPU work: kernels and copies.
+WORK = pa.schema(_WORK)
+_CALLS: dict[str, pa.DataType] = {
+    "slice_id": pa.int64(),
+    "thread": pa.int64(),
+    "start_ns": pa.int64(),
+    "dur_ns": pa.int64(),
+    "kind": pa.int64(),  # position in ProcessRecording.kinds
+    "name_code": pa.int64(),  # position in ProcessRecording.names
+    "text": pa.string(),  # the name where it is none of those
+    "correlation": pa.int64(),
+}
+# Intervals on host threads: calls and ranges.
+CALLS = pa.schema(_CALLS)
+# The category of host slices, by the beginning of what the recorder calls their kind.
+_CATEGORIES = (("HIP", "runtime"), ("HSA", "driver"), ("MARKER", "annotation"))
+
+
+def category_of(kind: str | None) -> str:
+    """Return the category of host slices of a kind, such as HIP_RUNTIME_API_EXT."""
+    return next((category for start, category in _CATEGORIES if (kind or "").startswith(start)), "other")
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a recording says about the process and the machine as a whole."""
+
+    format: str
+    producer: str
+    pid: int | None
+    host: str | None
+    rank: int | None = None
+    world_size: int | None = None
+    recorder: str = "rocprof"
+    vendor: str = "amd"
+
+
+class ProcessRecording(Protocol):
+    """One process as one recorder saw it; rows may be read once, the calls ahead of all else."""
+
+    folder: str  # that its tables go into: 0, or by process
+    defects: AmdDefects
+    identity: Identity
+    devices: Sequence[Mapping[str, object]]
+    metadata: Mapping[str, object]
+    row_count: int
+
+    @property
+    def truncated(self) -> bool:
+        """Whether rows could not be read."""
+
+    def calls(self) -> Iterator[pa.RecordBatch]:
+        """Yield calls and ranges, in the schema CALLS."""
+
+    def names(self) -> Column:
+        """Return the names to which name_code points; call it once all calls were read."""
+
+    def kinds(self) -> Sequence[tuple[str, str]]:
+        """Return the category and the raw category to which `kind` points; call it once all calls were read."""
+
+    def work(self) -> Iterator[pa.RecordBatch]:
+        """Yield GPU work, in the schema WORK."""
+
+    def others(self) -> Iterator[tuple[str, pa.Table]]:
+        """Yield rows of other canonical tables, with the table's name; drawn last."""
+
+    def thread_names(self) -> Mapping[int, str]:
+        """Return the threads that have names."""
+
+    def counters(self) -> CounterRows | None:
+        """Return what hardware counters counted in dispatches; None where there are none."""
+
+
+@dataclass(frozen=True)
+class CounterRows:
+    """Counters of dispatches: a row an instance of a counter, of which the value of the counter is the sum."""
+
+    names: Mapping[int, str]
+    batches: Iterator[pa.RecordBatch]  # event, counter, value
+
+
+_COUNTERS: dict[str, pa.DataType] = {"event": pa.int64(), "counter": pa.int64(), "value": pa.float64()}
+COUNTERS = pa.schema(_COUNTERS)
+
+
+class Lookup:
+    """Finds the places of ids among known ones, which may be in any order; the first of equal ones counts."""
+
+    def __init__(self, ids: Int) -> None:
+        self.count = len(ids)
+        # Ids that are counted without gaps need no search.
+        self._first = int(ids[0]) if self.count else 0
+        self._is_counted = self.count > 0 and bool((np.diff(ids) == 1).all())
+        self._order: npt.NDArray[Any] = np.empty(0, np.int64)
+        self._sorted: npt.NDArray[Any] = np.empty(0, np.int64)
+        if self.count and not self._is_counted:
+            self._order = np.argsort(ids, kind="stable")
+            self._sorted = ids[self._order]
+
+    def find(self, wanted: Column | Int) -> Int:
+        """Return the place of each id, NONE for those that are unknown or NULL."""
+        ids = wanted if isinstance(wanted, np.ndarray) else integers(wanted)
+        found = np.full(len(ids), NONE, np.int64)
+        if not self.count:
+            return found
+        if self._is_counted:
+            known = (ids >= self._first) & (ids < self._first + self.count)
+            found[known] = ids[known] - self._first
+            return found
+        at = np.minimum(np.searchsorted(self._sorted, ids), self.count - 1)
+        known = self._sorted[at] == ids
+        found[known] = self._order[at[known]]
+        return found
+
+
+_NULL = np.iinfo(np.int64).min
+
+
+def integers(column: Column) -> Int:
+    """Return a column of integers with NULL as the least integer, which no id is."""
+    filled = column.fill_null(_NULL) if column.null_count else column
+    found: Int = filled.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    return found
+
+
+def taken(values: Column, places: Int) -> Column:
+    """Return values by their places; NULL where the place is NONE."""
+    return values.take(array_of(places, places == NONE))
+
+
+def array_of(values: npt.NDArray[Any], unknown: npt.NDArray[np.bool_]) -> Any:
+    """Return an Arrow array in which the values of a mask are NULL."""
+    return pa.array(values, mask=unknown)
+
+
+def coded_column(codes: Int, values: Column) -> Any:
+    """Return a column of few different values by their places; NULL where the place is NONE."""
+    return pa.DictionaryArray.from_arrays(array_of(codes.astype(np.int32), codes == NONE), values)
+
+
+def flags(mask: object) -> npt.NDArray[np.bool_]:
+    """Return a column of truths, of which unknown counts as false."""
+    truths: npt.NDArray[np.bool_] = cast("pa.BooleanArray", mask).fill_null(False).to_numpy(zero_copy_only=False)
+    return truths
+
+
+def where(mask: object, column: Column) -> Column:
+    """Return a column with NULL where a mask does not hold."""
+    return cast("Column", pc.call_function("if_else", [mask, column, pa.scalar(None, column.type)]))
+
+
+def ints(numbers: Int) -> Column:
+    """Return a column of numbers, of which NONE and the least integer are NULL."""
+    return cast("Column", array_of(numbers, (numbers == NONE) | (numbers == _NULL)))
+
+
+class NameCodes:
+    """Numbers names in the order in which they come."""
+
+    def __init__(self) -> None:
+        self._codes: dict[str, int] = {}
+
+    def code(self, name: str) -> int:
+        """Return the number of a name."""
+        return self._codes.setdefault(name, len(self._codes))
+
+    def column(self) -> Column:
+        """Return the names in the order of their numbers."""
+        return pa.array(self._codes, pa.string())
+
+    def list(self) -> list[str]:
+        """Return the names in the order of their numbers."""
+        return list(self._codes)
+
+
+def groups_of(items: Column, group: Column) -> Column:
+    """Return how many work-groups a side of a grid has that is counted in work-items; NULL where it cannot be known."""
+    grid, block = integers(items), integers(group)
+    known = (block > 0) & (grid >= 0) & (grid <= 2**44)
+    groups = np.where(known, -(-grid // np.where(known, block, 1)), NONE)
+    return ints(groups)
+
+
+def work_batch(count: int, columns: Mapping[str, Column]) -> pa.RecordBatch:
+    """Return rows of work; columns that are not given are NULL."""
+    arrays = [
+        columns[field.name].cast(field.type) if field.name in columns else pa.nulls(count, field.type) for field in WORK
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=WORK)
+
+
+def call_batch(count: int, columns: Mapping[str, Column]) -> pa.RecordBatch:
+    """Return rows of calls; columns that are not given are NULL."""
+    arrays = [
+        columns[field.name].cast(field.type) if field.name in columns else pa.nulls(count, field.type)
+        for field in CALLS
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=CALLS)

@@ -1,0 +1,333 @@
+"""RPD: the database of rocmProfileData, AMD's recorder in vLLM and SGLang; one file for all processes of a job."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from traceanalyzer.ingest.amd.allocations import allocation_rows
+from traceanalyzer.ingest.amd.defects import AmdDefects
+from traceanalyzer.ingest.amd.recording import (
+    CounterRows,
+    Identity,
+    Lookup,
+    NameCodes,
+    ProcessRecording,
+    array_of,
+    call_batch,
+    integers,
+    ints,
+    taken,
+    work_batch,
+)
+from traceanalyzer.ingest.nesting import NONE, Int
+from traceanalyzer.ingest.nsys.export.reading import read_table
+from traceanalyzer.ingest.nsys.export.source import SqliteSource
+from traceanalyzer.ingest.nsys.export.tables import TableLayout, match_columns, table_of
+from traceanalyzer.ingest.nsys.masks import Column
+
+_AGAIN = "record it again, or take another copy: the recorder was perhaps killed while writing"
+TABLES = (
+    table_of("string", "rocpd_string", "id! string:text!"),
+    table_of("ustring", "rocpd_ustring", "id! string:text!"),
+    table_of("metadata", "rocpd_metadata", "tag:text! value:text"),
+    table_of("api", "rocpd_api", "id! pid tid start! end! apiName_id args_id"),
+    table_of("op", "rocpd_op", "id! gpuId queueId start! end! description_id opType_id"),
+    table_of("link", "rocpd_api_ops", "api_id! op_id!"),
+    table_of(
+        "launch",
+        "rocpd_kernelapi",
+        "api_ptr_id! groups_x|gridX groups_y|gridY groups_z|gridZ block_x|workgroupX block_y|workgroupY "
+        "block_z|workgroupZ lds|groupSegmentSize scratch|privateSegmentSize",
+    ),
+    table_of("moved", "rocpd_copyapi", "api_ptr_id! size"),
+    table_of("monitor", "rocpd_monitor", "start! deviceType:text deviceId monitorType:text value:text"),
+)
+_OF_EVENTS = ("api", "op", "monitor")
+_COPIES = {
+    "CopyHostToDevice": "HtoD",
+    "CopyDeviceToHost": "DtoH",
+    "CopyDeviceToDevice": "DtoD",
+    "CopyHostToHost": "HtoH",
+}
+_MARKER = "UserMarker"
+# The recorder's own work.
+_OVERHEAD = re.compile(r"::writeRows$|^hcc_activity_callback|^rpdflush")
+_KINDS = (
+    ("annotation", _MARKER),
+    ("runtime", "rocpd_api"),
+    ("driver", "rocpd_api"),
+    ("overhead", "rocpd_api"),
+    ("annotation", "rocpd_api"),
+)
+_ALLOCATION = re.compile(r"ptr\s*=\s*0x([0-9a-fA-F]+)(?:\s*\|\s*size\s*=\s*0x([0-9a-fA-F]+))?")
+
+
+def rpd_recordings(path: Path, original: Path, defects: AmdDefects) -> Iterator[ProcessRecording]:
+    """Yield every process of a database; `original` is the file that the user named."""
+    with closing(SqliteSource(path, _lay_out, _AGAIN)) as source:
+        if source.damage:
+            defects.add("unreadable-rows", example=source.damage)
+        for table in TABLES:
+            layout = source.layouts.get(table.relation)
+            if layout is not None and layout.unreadable and source.row_counts[layout.stored_name]:
+                defects.add("unreadable-table", example=f"{table.name} has no {', '.join(layout.unreadable)}")
+        api = source.layouts.get("api")
+        pids: list[int | None] = list(source.distinct(api, "pid")) if api and "pid" in api.stored else []
+        for pid in pids or [None]:
+            own = AmdDefects(dict(defects.counts), dict(defects.examples))
+            yield RpdRecording(source, pid, own, is_first=pid == (pids or [None])[0], many=len(pids) > 1)
+
+
+def _lay_out(tables: Mapping[str, list[str]], row_counts: Mapping[str, int]) -> dict[str, TableLayout]:
+    return {
+        table.relation: TableLayout(table, table.name, match_columns(table, tables[table.name]))
+        for table in TABLES
+        if table.name in tables
+    }
+
+
+class RpdRecording:
+    """One process of an RPD file; work that no call launched goes with the first one."""
+
+    def __init__(
+        self, source: SqliteSource, pid: int | None, defects: AmdDefects, *, is_first: bool, many: bool
+    ) -> None:
+        self._source = source
+        self._pid = pid
+        self._is_first = is_first
+        self.defects = defects
+        self._first_ids, self.row_count = self._number_rows()
+        facts = {row["tag"]: row["value"] for row in self._rows("metadata")}
+        version = facts.get("schema_version") or "unknown"
+        self.identity = Identity("rpd", f"rocmProfileData, schema {version}", pid, None)
+        self.folder = f"pid{pid}" if many else "0"
+        self.metadata: Mapping[str, object] = {
+            "rpd.schema_version": version,
+            "rpd.sessions": facts.get("session_count"),
+        }
+        self.devices: Sequence[Mapping[str, object]] = []
+        self._strings = self._read_strings("string")
+        # Since schema 3 arguments have a table of their own.
+        self._arguments = self._read_strings("ustring") if self._has("ustring") else self._strings
+        self._names = NameCodes()
+        self._allocations: list[dict[str, Any]] = []
+        self._own_calls = np.empty(0, np.int64)
+
+    @property
+    def truncated(self) -> bool:
+        """Whether rows could not be read."""
+        return self.defects.lost
+
+    def _number_rows(self) -> tuple[dict[str, int], int]:
+        first, firsts = 0, {}
+        for relation in _OF_EVENTS:
+            firsts[relation] = first
+            if self._has(relation):
+                first += self._source.row_counts[self._source.layouts[relation].stored_name]
+        return firsts, first
+
+    def _has(self, relation: str) -> bool:
+        layout = self._source.layouts.get(relation)
+        return layout is not None and not layout.unreadable
+
+    def _batches(self, relation: str) -> Iterator[pa.RecordBatch]:
+        if self._has(relation):
+            first_id = self._first_ids.get(relation, 0)
+            yield from read_table(self._source, self._source.layouts[relation], first_id, self.defects)
+
+    def _rows(self, relation: str) -> list[dict[str, Any]]:
+        return [row for batch in self._batches(relation) for row in batch.to_pylist()]
+
+    def _read_strings(self, relation: str) -> tuple[Lookup, Column]:
+        ids, texts = [np.empty(0, np.int64)], [pa.array([], pa.string())]
+        for batch in self._batches(relation):
+            ids.append(integers(batch.column("id")))
+            texts.append(batch.column("string"))  # type: ignore[arg-type]
+        return Lookup(np.concatenate(ids)), pa.concat_arrays(texts)
+
+    def calls(self) -> Iterator[pa.RecordBatch]:
+        """Yield calls and ranges; see ProcessRecording."""
+        own = []
+        for rows in self._batches("api"):
+            batch = rows
+            if self._pid is not None:
+                batch = rows.filter(pa.array(integers(rows.column("pid")) == self._pid))
+            own.append(integers(batch.column("id")))
+            yield self._call_rows(batch)
+        self._own_calls = np.concatenate([np.empty(0, np.int64), *own])
+
+    def _call_rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        names = _texts(self._strings, batch.column("apiName_id")).dictionary_encode()
+        distinct: list[str] = [name or "" for name in names.dictionary.to_pylist()] or [""]
+        place = names.indices.fill_null(0).to_numpy(zero_copy_only=False)
+        kind = np.array([_kind_of(name) for name in distinct], np.int64)[place]
+        code = np.array([self._names.code(name) for name in distinct], np.int64)[place]
+        self.defects.add("missing-string", names.null_count, "of a call")
+        is_marker = kind == 0
+        said = _texts(self._arguments, batch.column("args_id"))
+        ids = integers(batch.column("id"))
+        self._note_allocations(batch, np.array(distinct, object)[place], said)
+        start, end = batch.column("start"), batch.column("end")
+        columns: dict[str, Column] = {
+            "slice_id": batch.column("event_id"),
+            "thread": batch.column("tid"),
+            "start_ns": start,
+            "dur_ns": pa.array(end.to_numpy() - start.to_numpy()),
+            "kind": pa.array(kind),
+            "name_code": array_of(code, np.asarray(is_marker)),
+            "text": array_of(np.array(said.to_pylist(), object), ~is_marker).cast(pa.string()),
+            "correlation": ints(np.where(is_marker | (ids <= 0), NONE, ids)),
+        }
+        return call_batch(batch.num_rows, columns)
+
+    def _note_allocations(self, batch: pa.RecordBatch, names: Any, said: Column) -> None:
+        """Keep what calls that allocate and free memory say about it."""
+        for at in [at for at, name in enumerate(names) if name.startswith(("hipMalloc", "hipFree"))]:
+            found = _ALLOCATION.search(said[at].as_py() or "")
+            if found is None:
+                continue
+            is_free = names[at].startswith("hipFree")
+            self._allocations.append(
+                {
+                    "event_id": batch.column("event_id")[at].as_py(),
+                    "end": batch.column("end")[at].as_py(),
+                    "tid": batch.column("tid")[at].as_py(),
+                    "type": "FREE" if is_free else "ALLOC",
+                    "level": "REAL",
+                    "address": int(found[1], 16) & 2**63 - 1,
+                    "size": None if found[2] is None else min(int(found[2], 16), 2**44),
+                }
+            )
+
+    def names(self) -> Column:
+        """Return the names of calls; see ProcessRecording."""
+        return self._names.column()
+
+    def kinds(self) -> Sequence[tuple[str, str]]:
+        """Return the kinds of calls; see ProcessRecording."""
+        return _KINDS
+
+    def thread_names(self) -> Mapping[int, str]:
+        """Return the threads that have names; see ProcessRecording."""
+        return {}
+
+    def work(self) -> Iterator[pa.RecordBatch]:
+        """Yield GPU work; see ProcessRecording."""
+        links = self._columns("link", "op_id", "api_id")
+        link_at = Lookup(links[0])
+        own = Lookup(self._own_calls)
+        launches = self._columns("launch", *(column.name for column in TABLES[6].columns))
+        launch_at = Lookup(launches[0])
+        moved = self._columns("moved", "api_ptr_id", "size")
+        moved_at = Lookup(moved[0])
+        for rows in self._batches("op"):
+            api = _at(links[1], link_at.find(rows.column("id")))
+            is_own = own.find(api) != NONE
+            if self._is_first:
+                is_own |= api == NONE
+            batch, api = rows.filter(pa.array(is_own)), api[is_own]
+            types = _texts(self._strings, batch.column("opType_id")).fill_null("")
+            is_work = np.array([not kind.startswith("Barrier") for kind in types.to_pylist()], np.bool_)
+            batch, api, types = batch.filter(pa.array(is_work)), api[is_work], types.filter(pa.array(is_work))
+            yield self._work_rows(batch, api, types, (launch_at, launches), (moved_at, moved))
+
+    def _work_rows(
+        self,
+        batch: pa.RecordBatch,
+        api: Int,
+        types: Column,
+        launches: tuple[Lookup, Sequence[Int]],
+        moved: tuple[Lookup, Sequence[Int]],
+    ) -> pa.RecordBatch:
+        kinds: list[str] = types.to_pylist()  # type: ignore[assignment]
+        described = _texts(self._strings, batch.column("description_id"))
+        self.defects.add("missing-string", described.null_count, "of GPU work")
+        names = [what or kind for what, kind in zip(described.to_pylist(), kinds, strict=True)]
+        is_copy = np.array([kind.startswith("Copy") for kind in kinds], np.bool_)
+        is_fill = np.array([kind.startswith("Fill") for kind in kinds], np.bool_)
+        # Nodes of a graph have no launch of their own.
+        at = np.where(is_copy | is_fill | (types.to_numpy(zero_copy_only=False) == "Task"), NONE, launches[0].find(api))
+        _, *sides, lds, scratch = (ints(_at(column, at)) for column in launches[1])
+        columns: dict[str, Column] = {
+            "op_id": batch.column("event_id"),
+            "device": batch.column("gpuId"),
+            "stream": batch.column("queueId"),
+            "queue": batch.column("queueId"),
+            "is_copy": pa.array(is_copy),
+            "is_fill": pa.array(is_fill),
+            "name": pa.array(names, pa.string()).dictionary_encode(),
+            "start_ns": batch.column("start"),
+            "end_ns": batch.column("end"),
+            "correlation": ints(api),
+            "size_bytes": ints(_at(moved[1][1], np.where(is_copy, moved[0].find(api), NONE))),
+            "copy_kind": pa.array([_COPIES.get(kind) for kind in kinds], pa.string()).dictionary_encode(),
+            "shared_memory_bytes": lds,
+            "scratch_bytes": scratch,
+        }
+        columns |= dict(zip([f"{side}_{axis}" for side in ("grid", "block") for axis in "xyz"], sides, strict=True))
+        return work_batch(batch.num_rows, columns)
+
+    def _columns(self, relation: str, *names: str) -> list[Int]:
+        """Return columns of numbers of a whole table."""
+        pieces: list[list[Int]] = [[np.empty(0, np.int64)] for _ in names]
+        for batch in self._batches(relation):
+            for piece, name in zip(pieces, names, strict=True):
+                piece.append(integers(batch.column(name)))
+        return [np.concatenate(piece) for piece in pieces]
+
+    def counters(self) -> CounterRows | None:
+        """Return what hardware counters counted: RPD has none of dispatches."""
+        return None
+
+    def others(self) -> Iterator[tuple[str, pa.Table]]:
+        """Yield allocations, and what was sampled of the devices; see ProcessRecording."""
+        if self._allocations:
+            yield from allocation_rows(self._allocations, [0] * len(self._allocations))
+        for batch in self._batches("monitor") if self._is_first else ():
+            devices = zip(batch.column("deviceType").to_pylist(), batch.column("deviceId").to_pylist(), strict=True)
+            yield (
+                "counters",
+                pa.table(
+                    {
+                        "event_id": batch.column("event_id"),
+                        "name": batch.column("monitorType"),
+                        "series": pa.array([f"{(kind or '').upper()} {number}" for kind, number in devices]),
+                        "start_ns": batch.column("start"),
+                        "value": pa.array([_number(text) for text in batch.column("value").to_pylist()], pa.float64()),
+                    }
+                ),
+            )
+
+
+def _kind_of(name: str) -> int:
+    """Return the place among the kinds of calls."""
+    if name == _MARKER:
+        return 0
+    if name.startswith(("hip", "__hip")):
+        return 1
+    if name.startswith("hsa_"):
+        return 2
+    return 3 if _OVERHEAD.search(name) else 4
+
+
+def _texts(strings: tuple[Lookup, Column], ids: Column) -> Column:
+    return taken(strings[1], strings[0].find(ids))
+
+
+def _at(values: Int, places: Int) -> Int:
+    """Return values by their places; NONE where the place is NONE."""
+    return np.where(places == NONE, NONE, np.append(values, NONE)[places])
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        return float(text or "")
+    except ValueError:
+        return None

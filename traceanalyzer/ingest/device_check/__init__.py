@@ -1,0 +1,133 @@
+"""Whether the records of devices fit together: with the order of their streams, and with the clock of the host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import duckdb
+
+# Times are rounded, some of them to whole microseconds.
+_ROUNDING_NS = 1_000
+# Real recordings have operations that overlap with the next one of their stream by some 10 µs.
+_OVERLAP_NS = 100_000
+# Profilers align the clocks of host and device to a few microseconds.
+_CLOCK_NS = 50_000
+# So many records of a stream may be damaged before it is the order of the stream that is unknown.
+_FEW, _FEW_SHARE = 3, 0.05
+# The strictest of so many bounds are taken for those of damaged records, but for the last of them.
+_OUTLIERS = 3
+# No work starts sooner after its launch was called, and no call returns sooner after the work that it waits for.
+_LAUNCH_NS, _RETURN_NS = 5_000, 4_000
+# Nothing is queued for so long.
+_NEVER_QUEUED_NS = 3_600 * 10**9
+
+# defect → (severity, what it means)
+DEFECTS = {
+    "overrun-duration": (
+        "repair",
+        "work on a device is recorded as running when work that waits for it had begun, or when a call that waits for "
+        "it had returned: its duration is damaged, and read as that of equal work",
+    ),
+    "clock-shifted": (
+        "repair",
+        "the clocks of host and device differ: calls return before the work that they wait for ends, or work starts "
+        "before its launch; all times of the device were moved by what these records prove",
+    ),
+    "clocks-contradict": (
+        "loss",
+        "the clocks of host and device differ, and not always by the same: times of the two cannot be compared",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What is wrong: `shifts_ns` by which clocks of devices are ahead, durations of damaged operations, defects."""
+
+    shifts_ns: dict[int, int]
+    durations_ns: dict[int, int]  # by op_id
+    defects: dict[str, tuple[int, str]]  # count and example
+
+    def __bool__(self) -> bool:
+        return bool(self.shifts_ns or self.durations_ns)
+
+
+def check_device_records(database: duckdb.DuckDBPyConnection) -> Findings:
+    """Return what is wrong with the records of the views `device_work` and `device_waits`.
+
+    `device_work` has a row an operation: op_id, device, stream, lane (whose operations run in order), name, size_bytes,
+    start_ns, end_ns, is_ordered (it starts after what is ahead of it in its lane), is_read_back (its call returns after
+    it), and call_start_ns and call_end_ns of its launch. `device_waits` has a row a call that returns after work on a
+    stream, or on all of a device (NULL), that was launched before: device, stream, start_ns, end_ns.
+    """
+    defects: dict[str, tuple[int, str]] = {}
+    database.execute(_sql("bounded_work"))
+    _find_overruns(database, clocks_agree=False)
+    shifts, apart, contradicted = _clocks(database)
+    if apart:
+        defects["clocks-contradict"] = (contradicted, apart)
+    for device, shift_ns in shifts.items():
+        sooner = "UPDATE bounded_work SET start_ns = start_ns - $ns, end_ns = end_ns - $ns, next_ns = next_ns - $ns, "
+        database.execute(
+            sooner + "next_end_ns = next_end_ns - $ns WHERE device = $device", {"ns": shift_ns, "device": device}
+        )
+    if shifts:
+        text = "; ".join(f"device {device}: {_signed_s(shift_ns)}" for device, shift_ns in sorted(shifts.items()))
+        defects["clock-shifted"] = (len(shifts), text)
+    if not apart:
+        _find_overruns(database, clocks_agree=True)
+    damaged = database.execute("SELECT op_id, name, recorded_ns, dur_ns FROM overruns ORDER BY op_id").fetchall()
+    if damaged:
+        _, name, recorded_ns, _ = max(damaged, key=lambda row: row[2])
+        defects["overrun-duration"] = (len(damaged), f"{recorded_ns / 1e6:,.3f} ms of {name}")
+    database.execute("DROP TABLE bounded_work; DROP TABLE overruns")
+    return Findings(shifts, {op_id: dur_ns for op_id, _, _, dur_ns in damaged}, defects)
+
+
+def _find_overruns(database: duckdb.DuckDBPyConnection, *, clocks_agree: bool) -> None:
+    database.execute(
+        _sql("overruns"),
+        {
+            "rounding_ns": _ROUNDING_NS,
+            "overlap_ns": _OVERLAP_NS,
+            "clock_ns": _CLOCK_NS,
+            "clocks_agree": clocks_agree,
+            "few": _FEW,
+            "few_share": _FEW_SHARE,
+        },
+    )
+
+
+def _clocks(database: duckdb.DuckDBPyConnection) -> tuple[dict[int, int], str, int]:
+    """Return by how much clocks of devices are ahead, which of them contradict themselves, and in how many records."""
+    shifts: dict[int, int] = {}
+    apart: list[str] = []
+    contradicted = 0
+    rows = database.execute(_sql("clock_bounds"), {"outliers": _OUTLIERS, "clock_ns": _CLOCK_NS}).fetchall()
+    for device, least_ns, most_ns, work_count, early_count, late_count in rows:
+        if most_ns is None:
+            continue
+        is_early, is_late = most_ns < -_CLOCK_NS, least_ns is not None and least_ns > _CLOCK_NS
+        if (is_early or is_late) and least_ns is not None and least_ns > most_ns + _CLOCK_NS:
+            if max(early_count, late_count) > max(_FEW, _FEW_SHARE * work_count):
+                apart.append(f"device {device}: between {_signed_s(most_ns)} and {_signed_s(least_ns)}")
+                contradicted += early_count + late_count
+        elif is_early:
+            shifts[device] = most_ns - _LAUNCH_NS if least_ns is None else max(most_ns - _LAUNCH_NS, least_ns)
+        elif is_late:
+            is_narrow = most_ns - least_ns <= _CLOCK_NS  # a launch tells more: returns of the last work were left out
+            shifts[device] = max(most_ns - _LAUNCH_NS, least_ns) if is_narrow else least_ns + _RETURN_NS
+        elif least_ns is None and most_ns > _NEVER_QUEUED_NS:
+            shifts[device] = most_ns
+    return shifts, "; ".join(apart), contradicted
+
+
+def _signed_s(time_ns: int) -> str:
+    return f"{abs(time_ns) / 1e9:,.6f} s {'ahead of' if time_ns > 0 else 'behind'} the host"
+
+
+@cache
+def _sql(name: str) -> str:
+    return (Path(__file__).parent / f"{name}.sql").read_text(encoding="utf-8")

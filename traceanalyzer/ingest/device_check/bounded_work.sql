@@ -1,0 +1,38 @@
+-- Work of devices with what bounds its end, as a table: the start of the next operation of its stream that waits for it,
+-- and the return of the first call that was made after its launch and waits for it. NULL: nothing does.
+-- Kernels that a graph or a dependent launch starts may run beside what is ahead of them on their stream.
+CREATE OR REPLACE TEMP TABLE bounded_work AS
+WITH in_order AS (
+    SELECT
+        *,
+        lead(CASE WHEN is_ordered THEN start_ns END IGNORE NULLS) OVER after_it AS next_ns,
+        min(CASE WHEN is_ordered THEN end_ns END) OVER (
+            PARTITION BY lane ORDER BY start_ns, end_ns, op_id ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING
+        ) AS next_end_ns
+    FROM device_work
+    WINDOW after_it AS (PARTITION BY lane ORDER BY start_ns, end_ns, op_id)
+),
+of_devices AS (
+    SELECT device, start_ns, end_ns
+    FROM device_waits
+    WHERE stream IS NULL
+        AND device IS NOT NULL
+),
+of_streams AS (
+    SELECT device, stream, start_ns, end_ns
+    FROM device_waits
+    WHERE stream IS NOT NULL
+        AND device IS NOT NULL
+)
+SELECT
+    work.*,
+    least(
+        of_devices.end_ns,
+        of_streams.end_ns,
+        CASE WHEN work.is_read_back THEN work.call_end_ns END
+    ) AS returned_ns
+FROM in_order AS work
+ASOF LEFT JOIN of_devices
+    ON of_devices.device = work.device AND of_devices.start_ns >= work.call_end_ns
+ASOF LEFT JOIN of_streams
+    ON of_streams.device = work.device AND of_streams.stream = work.stream AND of_streams.start_ns >= work.call_end_ns;

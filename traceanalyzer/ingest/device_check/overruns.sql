@@ -1,0 +1,54 @@
+-- Records that run into what waits for them, as a table: operations of a stream that outlast a later one, or overlap with
+-- it for longer than clocks err; and those that end after the return of a call that waits for them. Of lanes of which
+-- many do, the order is unknown: there, none is damaged.
+CREATE OR REPLACE TEMP TABLE overruns AS
+WITH bounds AS (
+    SELECT
+        *,
+        CASE
+            WHEN next_ns > start_ns AND end_ns > next_ns + $rounding_ns
+                AND (end_ns > next_end_ns + $rounding_ns OR end_ns > next_ns + $overlap_ns)
+            THEN next_ns
+        END AS ordered_end_ns,
+        -- What starts after the return has another clock or a damaged start: its duration tells nothing.
+        CASE
+            WHEN $clocks_agree AND returned_ns > start_ns AND end_ns > returned_ns + $clock_ns THEN returned_ns
+        END AS waited_end_ns
+    FROM bounded_work
+),
+damaged AS (
+    SELECT
+        *,
+        least(ordered_end_ns, waited_end_ns) - start_ns AS most_ns,
+        count(*) FILTER (WHERE ordered_end_ns IS NOT NULL OR waited_end_ns IS NOT NULL) OVER (PARTITION BY lane) AS damaged_count,
+        count(*) OVER (PARTITION BY lane) AS lane_count
+    FROM bounds
+),
+few AS (
+    FROM damaged
+    WHERE most_ns IS NOT NULL
+        AND damaged_count <= greatest($few, lane_count * $few_share)
+),
+sound AS (
+    SELECT device, name, size_bytes, CAST(median(end_ns - start_ns) AS BIGINT) AS dur_ns
+    FROM bounded_work
+    ANTI JOIN few USING (op_id)
+    SEMI JOIN few USING (device, name)
+    GROUP BY GROUPING SETS ((device, name, size_bytes), (device, name))
+    -- Rows of the second set have no size: they are for operations that have none of their size.
+),
+by_size AS (
+    SELECT device, name, size_bytes, min(dur_ns) AS dur_ns
+    FROM sound
+    GROUP BY ALL
+)
+SELECT
+    few.op_id,
+    few.name,
+    few.end_ns - few.start_ns AS recorded_ns,
+    least(few.most_ns, coalesce(same.dur_ns, alike.dur_ns, 0)) AS dur_ns
+FROM few
+LEFT JOIN by_size AS same
+       ON same.device = few.device AND same.name = few.name AND same.size_bytes = few.size_bytes
+LEFT JOIN by_size AS alike
+       ON alike.device = few.device AND alike.name = few.name AND alike.size_bytes IS NULL;

@@ -1,0 +1,61 @@
+"""Records that lie far outside a recording, each with a damaged time: they would stretch it to days or years."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+# Records are counted by this much time.
+SLOT_NS = 60 * 10**9
+# A few records are far where nothing happened for so long, and for so many times the length of the recording.
+_SILENCE_NS = 600 * 10**9
+_SILENCE_LENGTHS = 100
+_FEW, _FEW_SHARE = 3, 0.001
+
+
+@dataclass(frozen=True)
+class Slot:
+    """The records that start in one slot of time: how many, the first and the last."""
+
+    count: int
+    first_ns: int
+    last_ns: int
+
+
+def recording_of(slots: Iterable[Slot], *, least_count: int = 10) -> tuple[int, int] | None:
+    """Return the first and the last start that belongs to a recording; None: there are no records.
+
+    Of fewer records than `least_count` in one place, all belong to it.
+    """
+    ordered = sorted(slots, key=lambda slot: slot.first_ns)
+    if not ordered:
+        return None
+    total = sum(slot.count for slot in ordered)
+    groups: list[Slot] = []
+    for slot in ordered:
+        if groups and slot.first_ns - groups[-1].last_ns < _SILENCE_NS:
+            before = groups.pop()
+            slot = Slot(before.count + slot.count, before.first_ns, slot.last_ns)
+        groups.append(slot)
+    main = max(range(len(groups)), key=lambda at: groups[at].count)
+    if groups[main].count < least_count:
+        return groups[0].first_ns, groups[-1].last_ns
+    far_ns = silence_ns(groups[main].last_ns - groups[main].first_ns)
+    most = max(_FEW, int(_FEW_SHARE * total))
+    first = last = main
+    while first > 0 and not _is_far(groups[:first], groups[first].first_ns - groups[first - 1].last_ns, far_ns, most):
+        first -= 1
+    while last + 1 < len(groups) and not _is_far(
+        groups[last + 1 :], groups[last + 1].first_ns - groups[last].last_ns, far_ns, most
+    ):
+        last += 1
+    return groups[first].first_ns, groups[last].last_ns
+
+
+def silence_ns(length_ns: int) -> int:
+    """Return how far from a recording of a length a record lies that has a damaged time."""
+    return max(_SILENCE_NS, _SILENCE_LENGTHS * length_ns)
+
+
+def _is_far(beyond: list[Slot], gap_ns: int, far_ns: int, most: int) -> bool:
+    return gap_ns >= far_ns and sum(group.count for group in beyond) <= most

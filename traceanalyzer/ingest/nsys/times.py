@@ -1,0 +1,67 @@
+"""Times of devices in an export, as the records prove them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+
+from traceanalyzer.ingest.device_check import check_device_records
+from traceanalyzer.ingest.far_records import SLOT_NS, Slot, recording_of
+from traceanalyzer.ingest.nsys.defects import Defects
+from traceanalyzer.ingest.nsys.export.stage import sql
+
+
+def check_times_of_devices(
+    database: duckdb.DuckDBPyConnection, operations: Path, slices: Path, defects: Defects
+) -> None:
+    """Rewrite the GPU work of one trace where its times contradict its streams or the host; `slices` are finished."""
+    paths = {"ops": str(operations), "slices": str(slices)}
+    _leave_out_far_work(database, operations, defects)
+    database.execute(sql("device_work"), paths)
+    database.execute(sql("device_waits"), {"slices": paths["slices"]})
+    found = check_device_records(database)
+    database.execute("DROP TABLE device_work; DROP TABLE device_waits")
+    for defect, (count, example) in found.defects.items():
+        defects.add(defect, count, example)
+    if not found:
+        return
+    database.execute("CREATE TEMP TABLE device_fixes (op_id BIGINT, fixed_ns BIGINT)")
+    for fix in found.durations_ns.items():
+        database.execute("INSERT INTO device_fixes VALUES ($1, $2)", list(fix))
+    database.execute("CREATE TEMP TABLE device_shifts (shifted INTEGER, shift_ns BIGINT)")
+    for shift in found.shifts_ns.items():
+        database.execute("INSERT INTO device_shifts VALUES ($1, $2)", list(shift))
+    target = operations.with_name(f".new-{operations.name}")
+    database.execute(
+        "COPY (SELECT ops.* EXCLUDE (file_row_number) REPLACE ("
+        "start_ns - coalesce(shift_ns, 0) AS start_ns, coalesce(fixed_ns, dur_ns) AS dur_ns) "
+        "FROM read_parquet($ops, file_row_number = true) AS ops LEFT JOIN device_fixes USING (op_id) "
+        "LEFT JOIN device_shifts ON shifted = device ORDER BY ops.file_row_number) TO $target (FORMAT parquet)",
+        {"ops": paths["ops"], "target": str(target)},
+    )
+    target.replace(operations)
+    database.execute("DROP TABLE device_fixes; DROP TABLE device_shifts")
+
+
+def _leave_out_far_work(database: duckdb.DuckDBPyConnection, operations: Path, defects: Defects) -> None:
+    """Rewrite the GPU work of one trace without what lies far outside of it."""
+    values = {"ops": str(operations)}
+    query = (
+        "SELECT count(*), min(start_ns), max(start_ns) FROM read_parquet($ops) "
+        "WHERE start_ns IS NOT NULL GROUP BY start_ns // $slot"
+    )
+    slots = [Slot(*row) for row in database.execute(query, values | {"slot": SLOT_NS}).fetchall()]
+    span = recording_of(slots)
+    if span is None or sum(slot.count for slot in slots if slot.first_ns < span[0] or slot.last_ns > span[1]) == 0:
+        return
+    bounds = {"first": span[0], "last": span[1]}
+    far = "SELECT count(*), min(name) FROM read_parquet($ops) WHERE start_ns NOT BETWEEN $first AND $last"
+    count, example = database.execute(far, values | bounds).fetchall()[0]
+    defects.add("far-timestamp", count, example or "")
+    target = operations.with_name(f".new-{operations.name}")
+    database.execute(
+        "COPY (FROM read_parquet($ops) WHERE start_ns BETWEEN $first AND $last) TO $target (FORMAT parquet)",
+        values | bounds | {"target": str(target)},
+    )
+    target.replace(operations)

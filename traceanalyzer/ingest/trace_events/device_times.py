@@ -1,0 +1,126 @@
+"""Parts of a trace without far records, and with the times of devices that the records prove."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import duckdb
+
+from traceanalyzer.ingest.device_check import Findings, check_device_records
+from traceanalyzer.ingest.far_records import Slot, recording_of, silence_ns
+from traceanalyzer.ingest.trace_events.losses import Losses
+
+_OPTIONS = "FORMAT parquet, COMPRESSION lz4, PARQUET_VERSION V2"
+# Rows of devices besides their work: annotations drawn on them, synchronisations, the ends of launches.
+_DEVICE_ROWS = (
+    "class = 'sync' OR category = 'gpu_annotation' OR (phase = 'f' AND raw_category IN ('ac2g', 'async_cpu_to_gpu'))"
+)
+
+_KEPT = "start_ns BETWEEN $first AND $last OR start_ns = 0 OR start_ns IS NULL"
+
+# A few slices of the host may be all that a program marks; work of devices comes in numbers.
+_LEAST_COUNT = {"host": 50, "gpu": 10}
+
+Query = Callable[[str], duckdb.DuckDBPyRelation]
+
+
+def leave_out_far_events(database: duckdb.DuckDBPyConnection, query: Query, stage: Path, losses: Losses) -> bool:
+    """Rewrite the parts of a trace without slices and device work that lie far outside; return whether any did."""
+    left_out = False
+    for part, slots in _slots(query).items():
+        span = recording_of(slots, least_count=_LEAST_COUNT[part])
+        if span is None or span == _all_of(slots):
+            continue
+        for count, example in _keep(database, stage, part, span):
+            losses.add("far-timestamp", None, example, count)
+            left_out = True
+    return left_out
+
+
+def leave_out_far_marks(database: duckdb.DuckDBPyConnection, query: Query, stage: Path) -> None:
+    """Rewrite the other events of a trace without those far outside of all slices and work: marks of the profiler."""
+    spans = [_all_of(slots) for slots in _slots(query).values()]
+    if spans:
+        margin_ns = silence_ns(max(last for _, last in spans) - min(first for first, _ in spans))
+        around = min(first for first, _ in spans) - margin_ns, max(last for _, last in spans) + margin_ns
+        list(_keep(database, stage, "other", around))
+
+
+def _slots(query: Query) -> dict[str, list[Slot]]:
+    slots: dict[str, list[Slot]] = defaultdict(list)
+    for part, count, first_ns, last_ns in query("slots").fetchall():
+        slots[part].append(Slot(count, first_ns, last_ns))
+    return slots
+
+
+def _keep(
+    database: duckdb.DuckDBPyConnection, stage: Path, part: str, span: tuple[int, int]
+) -> Iterator[tuple[int, str | None]]:
+    """Leave out what starts outside a span; give how many and an example, a file."""
+    for path in _files(stage, part):
+        values = {"path": str(path), "first": span[0], "last": span[1]}
+        lost, example = database.execute(
+            f"SELECT count(*), min(name) FROM read_parquet($path) WHERE NOT ({_KEPT})", values
+        ).fetchall()[0]
+        if lost:
+            _rewrite(database, path, f"SELECT * FROM read_parquet($path) WHERE {_KEPT}", values)
+            yield lost, example
+
+
+def check_times_of_devices(database: duckdb.DuckDBPyConnection, stage: Path, losses: Losses) -> bool:
+    """Rewrite the parts of a trace with what the records of devices prove; return whether anything was wrong.
+
+    The tables `device_work` and `device_waits` are there, and dropped.
+    """
+    found = check_device_records(database)
+    for defect, (count, example) in found.defects.items():
+        losses.add(defect, None, example, count)
+    if found:
+        _correct(database, stage, found)
+    return bool(found)
+
+
+def _correct(database: duckdb.DuckDBPyConnection, stage: Path, found: Findings) -> None:
+    database.execute("CREATE TEMP TABLE device_fixes (event_id BIGINT, fixed_ns BIGINT)")
+    for fix in found.durations_ns.items():
+        database.execute("INSERT INTO device_fixes VALUES ($1, $2)", list(fix))
+    database.execute("CREATE TEMP TABLE device_shifts (shifted INTEGER, shift_ns BIGINT)")
+    for shift in found.shifts_ns.items():
+        database.execute("INSERT INTO device_shifts VALUES ($1, $2)", list(shift))
+    for path in _files(stage, "gpu"):
+        _rewrite(
+            database,
+            path,
+            "SELECT part.* REPLACE ("
+            "start_ns - coalesce(shift_ns, 0) AS start_ns, coalesce(fixed_ns, dur_ns) AS dur_ns) "
+            "FROM read_parquet($path) AS part LEFT JOIN device_fixes USING (event_id) "
+            "LEFT JOIN device_shifts ON shifted = coalesce(device, 0)",
+        )
+    for path in _files(stage, "other") if found.shifts_ns else ():
+        _rewrite(
+            database,
+            path,
+            "SELECT part.* REPLACE (start_ns - coalesce(shift_ns, 0) AS start_ns) FROM read_parquet($path) AS part "
+            f"LEFT JOIN device_shifts ON shifted = TRY_CAST(pid AS INTEGER) AND ({_DEVICE_ROWS})",
+        )
+    database.execute("DROP TABLE device_fixes; DROP TABLE device_shifts")
+
+
+def _rewrite(
+    database: duckdb.DuckDBPyConnection, path: Path, rows: str, values: Mapping[str, object] | None = None
+) -> None:
+    target = path.with_name(f"new-{path.name}")
+    database.execute(
+        f"COPY ({rows}) TO $target ({_OPTIONS})", {"path": str(path), "target": str(target), **(values or {})}
+    )
+    target.replace(path)
+
+
+def _files(stage: Path, part: str) -> list[Path]:
+    return sorted(stage.glob(f"{part}-*.parquet"))
+
+
+def _all_of(slots: list[Slot]) -> tuple[int, int]:
+    return min(slot.first_ns for slot in slots), max(slot.last_ns for slot in slots)

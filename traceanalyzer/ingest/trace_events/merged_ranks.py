@@ -1,0 +1,331 @@
+"""Which ranks the processes of a file belong to, where tools merged the traces of several ranks into it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+# Words that stand before the number of a rank, in labels of processes and in their names.
+_DIMENSION = re.compile(r"(?i)(?<![a-z])(rank|tp|dp|pp|ep|cp|sp|r)(?:[ _:#=-]*rank)?[ _:#=-]*(\d{1,9})(?!\d)")
+_NAMED_RANK = re.compile(r"(?i)(?<![a-z])(?<!local[ _-])rank[ _:#=-]*(\d{1,9})(?!\d)")
+# A label before or behind the number of a process: [TP00-PP01] 3241, rank 0: 3241, 3241 (rank 0), 0/3241.
+_LABELS = (
+    re.compile(r"^\s*(?P<label>\[[^\]]*\]|\([^)]*\)|<[^>]*>)[ :/_-]*(?P<own>.*)$"),
+    re.compile(r"(?i)^\s*(?P<label>(?:[ _/.-]*(?:rank|tp|dp|pp|ep|cp|sp|r)[ _:#=-]*\d+)+)(?:[ :/_.-]+(?P<own>.*))?$"),
+    re.compile(r"^(?P<own>.*?)[ :/_-]*(?P<label>\[[^\]]*\]|\([^)]*\))$"),
+    re.compile(r"(?i)^(?P<own>\d+|\w*?)[ :/_@.-]+(?P<label>(?:[ _/.-]*(?:rank|tp|dp|pp|ep|cp|sp|r)[ _:#=-]*\d+)+)$"),
+    re.compile(r"^(?P<label>\d+)[:/_.-](?P<own>\d+)$"),
+)
+_WHOLE_NUMBER = re.compile(r"-?\d{1,18}")
+# No operating system numbers its processes so high, and no tool that shifts them for each rank shifts them by less.
+_LEAST_SHIFT = 10_000
+_MOST_RANK = 2**31 - 1
+# Of a device's work, how much one process launched at least: the first launches may lie before the recording.
+_LEAST_OWN_SHARE = 0.9
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process of the file; the places of its slices are numbers of events."""
+
+    pid: str | None
+    first_id: int
+    call_count: int
+    operator_count: int
+    gpu_count: int
+    slices: tuple[int, int] | None  # first and last
+    names: Sequence[str]
+
+    @property
+    def works(self) -> bool:
+        """Whether it has what a profiler of PyTorch records of a rank."""
+        return self.call_count + self.operator_count + self.gpu_count > 0
+
+    @property
+    def is_host(self) -> bool:
+        """Whether it has operators or calls of a runtime."""
+        return self.call_count + self.operator_count > 0
+
+
+@dataclass(frozen=True)
+class DeviceProcess:
+    """A process that stands for a device: its number if all its work names the same, and the places of its work."""
+
+    device: int | None
+    first_id: int
+    last_id: int
+
+
+@dataclass(frozen=True)
+class Member:
+    """Events of a process that are one rank's, from the first to the last, and the process's number in that rank."""
+
+    pid: str | None
+    own_pid: str | None
+    group: int
+    first_id: int = 0
+    last_id: int = 2**62
+
+
+@dataclass(frozen=True)
+class Merged:
+    """The ranks of a file, and the processes of each; `ranks` are in the order of the groups."""
+
+    ranks: tuple[int, ...]
+    members: tuple[Member, ...]
+    reason: str
+
+
+class SeveralRanksError(Exception):
+    """The file holds the processes of several ranks, and nothing tells whose work is whose."""
+
+
+Devices = Mapping[str | None, DeviceProcess]
+# Of each process that stands for a device, how much of its work has the id of a call of which process.
+Launches = Mapping[str | None, Mapping[str | None, int]]
+
+
+def find_ranks(
+    processes: Sequence[Process],
+    devices: Callable[[], Devices],
+    launches: Callable[[], Launches],
+    first_rank: int | None,
+) -> Merged | None:
+    """Return the ranks that were merged into a file; None where it holds one rank, as files do.
+
+    What takes long to read is asked for where it is needed. `first_rank` is the rank that the file's header has: tools
+    that merge keep the first header. Raises SeveralRanksError where there are several ranks whose work cannot be told
+    apart.
+    """
+    hosts = [process for process in processes if process.call_count] or [p for p in processes if p.is_host]
+    labelled = _by_label(processes) or _by_name(processes)
+    if labelled is not None:
+        return labelled
+    shifted = any((_number(process.pid) or 0) >= _LEAST_SHIFT for process in processes if process.gpu_count)
+    if len(hosts) < 2 and not shifted:
+        return None
+    device_of = devices()
+    found = _by_shift(processes, device_of, first_rank)
+    if found is None and len(hosts) > 1:
+        if not device_of:
+            return _by_host(processes, hosts, first_rank)
+        found = _by_ids(processes, hosts, launches(), first_rank) or _by_place(processes, hosts, device_of, first_rank)
+        if found is None:
+            raise SeveralRanksError(f"processes {', '.join(str(host.pid) for host in hosts[:8])}")
+    return found
+
+
+def _by_label(processes: Sequence[Process]) -> Merged | None:
+    """Sort processes by the label that the text of their number has, as the merger of SGLang writes it."""
+    working = [process for process in processes if process.works]
+    for pattern in _LABELS:
+        labels: dict[str, tuple[tuple[str, int], ...]] = {}
+        own: dict[str | None, tuple[str, str]] = {}
+        for process in processes:
+            match = pattern.match(process.pid or "")
+            parts = _dimensions(match["label"]) if match else ()
+            if match and parts:
+                labels[match["label"].strip()] = parts
+                own[process.pid] = match["label"].strip(), (match["own"] or "").strip()
+        used = {own[process.pid][0] for process in working if process.pid in own}
+        if len(used) < 2 or any(process.pid not in own for process in working):
+            continue
+        names = [label for label in labels if label in used]
+        ranks = _numbered([labels[name] for name in names])
+        if ranks is None:
+            continue
+        group_of = {name: group for group, name in enumerate(names)}
+        known = {pid: Member(pid, text, group_of[label]) for pid, (label, text) in own.items() if label in group_of}
+        shown = ", ".join(names[:4]) + (" …" if len(names) > 4 else "")
+        return _merged(processes, known, ranks, f"their processes are labelled {shown}")
+    return None
+
+
+def _by_name(processes: Sequence[Process]) -> Merged | None:
+    """Sort processes by the rank in their names, as TraceLens and HTA write it."""
+    ranks: dict[str | None, int] = {}
+    shown: list[str] = []
+    for process in processes:
+        found = {int(match[1]): name for name in process.names for match in _NAMED_RANK.finditer(name or "")}
+        if len(found) > 1:
+            return None  # the ranks share the process
+        for rank, name in found.items():
+            ranks[process.pid] = rank
+            shown.append(name)
+    working = [process for process in processes if process.works]
+    used = sorted({ranks[process.pid] for process in working if process.pid in ranks})
+    if len(used) < 2 or max(used) > _MOST_RANK or any(process.pid not in ranks for process in working):
+        return None
+    known = {pid: Member(pid, pid, used.index(rank)) for pid, rank in ranks.items() if rank in used}
+    names = ", ".join(f"“{name}”" for name in shown[:2]) + " …"
+    return _merged(processes, known, used, f"their processes are called {names}")
+
+
+def _by_shift(processes: Sequence[Process], devices: Devices, first_rank: int | None) -> Merged | None:
+    """Sort processes by what was added to their numbers: without it, a device's process has the device's number."""
+    shifts: dict[str | None, int] = {}
+    for pid, device in devices.items():
+        number = _number(pid)
+        if number is None or device.device is None:
+            return None
+        shifts[pid] = number - device.device
+    used = sorted(set(shifts.values()))
+    gaps = [later - earlier for earlier, later in pairwise(used)]
+    if not gaps or min(gaps) < _LEAST_SHIFT or used[0] < 0:
+        return None
+    known: dict[str | None, Member] = {}
+    for process in processes:
+        number = _number(process.pid)
+        if number is None:
+            continue
+        below = [shift for shift in used if shift <= number]
+        shift = shifts.get(process.pid, below[-1] if below else used[0])
+        known[process.pid] = Member(process.pid, str(number - shift), used.index(shift))
+    if any(process.works and process.pid not in known for process in processes):
+        return None
+    hosts = [known[process.pid].group for process in processes if process.is_host]
+    if len(hosts) != len(set(hosts)):
+        return None  # further ranks, without work on a device, may be among them
+    stride = min(gaps)
+    regular = all(shift % stride == 0 for shift in used)
+    ranks = [shift // stride if regular else at for at, shift in enumerate(used)]
+    # The header is that of the file which comes first; without it, the lowest is the first rank.
+    begun = min((process.first_id, known[process.pid].group) for process in processes if process.works)[1]
+    first = first_rank - ranks[begun] if first_rank is not None else -ranks[0]
+    ranks = [rank + first for rank in ranks]
+    if min(ranks) < 0 or max(ranks) > _MOST_RANK:
+        return None
+    words = ", ".join(f"{shift:,}" for shift in used[:4]) + (" …" if len(used) > 4 else "")
+    return _merged(processes, known, ranks, f"the numbers of their processes are shifted by {words}")
+
+
+def _by_ids(
+    processes: Sequence[Process], hosts: Sequence[Process], launches: Launches, first_rank: int | None
+) -> Merged | None:
+    """Sort the processes of devices by who launched their work, where the ranks have ids of their own."""
+    group_of = {host.pid: group for group, host in enumerate(hosts)}
+    known = {pid: Member(pid, pid, group) for pid, group in group_of.items()}
+    reached: set[int] = set()
+    for process in processes:
+        if not process.gpu_count:
+            continue
+        counts = launches.get(process.pid, {})
+        most = max(counts, key=lambda pid: counts[pid], default=None)
+        if process.pid in known or most not in group_of:
+            return None
+        if counts[most] < _LEAST_OWN_SHARE * max(process.gpu_count, sum(counts.values())):
+            return None
+        known[process.pid] = Member(process.pid, process.pid, group_of[most])
+        reached.add(group_of[most])
+    if len(reached) < len(hosts):
+        return None
+    ranks = range(first_rank or 0, (first_rank or 0) + len(hosts))
+    return _merged(processes, known, ranks, "each device runs the work of one process")
+
+
+def _by_place(
+    processes: Sequence[Process],
+    hosts: Sequence[Process],
+    devices: Devices,
+    first_rank: int | None,
+) -> Merged | None:
+    """Sort events by their place: the files of the ranks were written one after the other into this one."""
+    ordered = sorted(hosts, key=lambda host: host.first_id)
+    places = [host.slices for host in ordered if host.slices is not None]
+    if any(later[0] <= earlier[1] for earlier, later in pairwise(places)):
+        return None
+    # Each file begins with the names of its process.
+    begins = [0, *(host.first_id for host in ordered[1:])]
+    if any(begin <= earlier[1] for begin, earlier in zip(begins[1:], places, strict=False)):
+        return None
+    ends = [*(begin - 1 for begin in begins[1:]), 2**62]
+    bounds = list(zip(begins, ends, strict=True))
+    reached = {
+        group
+        for group, (begin, end) in enumerate(bounds)
+        if any(device.first_id <= end and device.last_id >= begin for device in devices.values())
+    }
+    if len(reached) < len(bounds):
+        return None  # a rank without work on a device: it lies elsewhere
+    members = tuple(
+        Member(process.pid, process.pid, group, begin, end)
+        for process in processes
+        for group, (begin, end) in enumerate(bounds)
+    )
+    ranks = tuple((first_rank or 0) + group for group in range(len(bounds)))
+    pids = ", ".join(str(host.pid) for host in ordered[:4]) + (" …" if len(ordered) > 4 else "")
+    reason = f"the events of processes {pids} lie one after the other"
+    return Merged(ranks, members, f"{len(ranks)} ranks: {reason}")
+
+
+def _by_host(processes: Sequence[Process], hosts: Sequence[Process], first_rank: int | None) -> Merged:
+    """Take each process that has operators for a rank, where no work on a device has to be sorted."""
+    known = {host.pid: Member(host.pid, host.pid, group) for group, host in enumerate(hosts)}
+    ranks = range(first_rank or 0, (first_rank or 0) + len(hosts))
+    return _merged(processes, known, ranks, "each of their processes has operators of its own")
+
+
+def _merged(
+    processes: Sequence[Process], known: Mapping[str | None, Member], ranks: Sequence[int], reason: str
+) -> Merged:
+    """Return the ranks, each with the processes that are known to be its own, and others by their place in the file."""
+    members = list(known.values())
+    places = sorted((process.first_id, known[process.pid].group) for process in processes if process.pid in known)
+    rest = [process for process in processes if process.pid not in known]
+    if rest:
+        firsts = _first_places(places)
+        for process in rest:  # the profiler's own marks: they have no work, and each file has its own
+            for group, (begin, end) in firsts.items():
+                members.append(Member(process.pid, process.pid, group, begin, end))
+    return Merged(tuple(ranks), tuple(members), f"{len(ranks)} ranks: {reason}")
+
+
+def _first_places(places: Iterable[tuple[int, int]]) -> dict[int, tuple[int, int]]:
+    """Return the events from the first of each group to that of the next one."""
+    firsts: dict[int, int] = {}
+    for place, group in places:
+        firsts.setdefault(group, place)
+    ordered = sorted(firsts.items(), key=lambda item: item[1])
+    begins = [0, *(place for _, place in ordered[1:])]
+    ends = [*(begin - 1 for begin in begins[1:]), 2**62]
+    return {group: bounds for (group, _), bounds in zip(ordered, zip(begins, ends, strict=True), strict=True)}
+
+
+def _dimensions(label: str) -> tuple[tuple[str, int], ...]:
+    """Return what a label says of a rank: (("tp", 0), ("pp", 1)), or its only number."""
+    found = tuple((match[1].lower(), int(match[2])) for match in _DIMENSION.finditer(label))
+    if found:
+        return found
+    numbers = re.findall(r"\d{1,9}", label)
+    return (("rank", int(numbers[0])),) if len(numbers) == 1 else ()
+
+
+def _numbered(labels: Sequence[tuple[tuple[str, int], ...]]) -> list[int] | None:
+    """Return the ranks that labels mean: a number that says so, else the place in the grid of the dimensions."""
+    sides = [dict(label) for label in labels]
+    if len({frozenset(side.items()) for side in sides}) < len(sides):
+        return None
+    for word in ("rank", "r"):
+        named = [side.get(word) for side in sides]
+        if None not in named and len(set(named)) == len(named):
+            return [number for number in named if number is not None]
+    varying = [word for word in ("dp", "pp", "cp", "sp", "tp", "ep") if len({side.get(word) for side in sides}) > 1]
+    # Dimensions that follow from others, such as experts on the ranks of tensor parallelism, say nothing more.
+    telling = varying
+    for word in ("ep", "sp", "cp", "dp"):
+        fewer = [other for other in telling if other != word]
+        if fewer and len({tuple(side.get(other) for other in fewer) for side in sides}) == len(sides):
+            telling = fewer
+    ranks = []
+    for side in sides:
+        rank = 0
+        for word in telling:
+            rank = rank * (max(other.get(word, 0) for other in sides) + 1) + side.get(word, 0)
+        ranks.append(rank)
+    return ranks if len(set(ranks)) == len(ranks) and max(ranks) <= _MOST_RANK else None
+
+
+def _number(pid: str | None) -> int | None:
+    return int(pid) if pid is not None and _WHOLE_NUMBER.fullmatch(pid) else None

@@ -1,0 +1,42 @@
+-- Work on devices, with the calls that launched it, as `device_check` wants it. Some tools write ids that are none, and
+-- launches of several kernels under one id: what they say of calls is not used.
+CREATE OR REPLACE TEMP TABLE device_work AS
+WITH launched AS (
+    SELECT correlation
+    FROM read_parquet($gpu)
+    WHERE correlation > 0
+        AND correlation <> 4294967295
+        AND graph_id IS NULL
+    GROUP BY correlation
+    HAVING count(*) = 1
+),
+calls AS (
+    SELECT correlation, min_by(name, start_ns) AS name, min(start_ns) AS start_ns, min_by(start_ns + dur_ns, start_ns) AS end_ns
+    FROM read_parquet($host)
+    SEMI JOIN launched USING (correlation)
+    WHERE category IN ('runtime', 'driver')
+        AND NOT (start_ns = 0 AND $drop_zero)
+    GROUP BY correlation
+)
+SELECT
+    event_id AS op_id,
+    coalesce(device, 0) AS device,
+    stream,
+    concat_ws('/', coalesce(device, 0), track_pid, context, stream) AS lane,
+    gpu.name,
+    size_bytes,
+    gpu.start_ns,
+    gpu.start_ns + dur_ns AS end_ns,
+    graph_id IS NULL
+    AND (
+        kind <> 'kernel'
+        OR coalesce(NOT regexp_matches(calls.name, 'LaunchKernelEx|GraphLaunch'), $all_in_order)
+    ) AS is_ordered,
+    kind = 'memcpy' AND copy_kind = 'DtoH' AND (NOT contains(calls.name, 'Async') OR dst_kind = 'pageable')
+        AS is_read_back,
+    calls.start_ns AS call_start_ns,
+    calls.end_ns AS call_end_ns
+FROM read_parquet($gpu) AS gpu
+LEFT JOIN calls ON calls.correlation = gpu.correlation
+WHERE stream IS NOT NULL
+    AND NOT (gpu.start_ns = 0 AND $drop_zero);

@@ -1,0 +1,41 @@
+-- The processes of a file, in the order of their first event: which have calls of a runtime, operators and GPU work, and
+-- what they are called. The places of host slices and of GPU work are numbers of events.
+WITH seen AS (
+    SELECT
+        pid,
+        min(event_id) AS first_id,
+        count(*) FILTER (WHERE category IN ('runtime', 'driver') AND raw_category IS NOT NULL) AS call_count,
+        count(*) FILTER (WHERE category = 'cpu_op') AS operator_count,
+        0 AS gpu_count,
+        min(event_id) AS first_slice_id,
+        max(event_id) AS last_slice_id
+    FROM read_parquet($host)
+    GROUP BY pid
+    UNION ALL
+    SELECT pid, min(event_id), 0, 0, count(*), NULL, NULL
+    FROM read_parquet($gpu_events)
+    GROUP BY pid
+    UNION ALL
+    SELECT pid, min(event_id), 0, 0, 0, NULL, NULL
+    FROM read_parquet($other)
+    GROUP BY pid
+),
+names AS (
+    SELECT pid, list(DISTINCT args ->> if(name = 'process_name', '$.name', '$.labels')) AS names
+    FROM read_parquet($other)
+    WHERE phase = 'M' AND name IN ('process_name', 'process_labels')
+    GROUP BY pid
+)
+SELECT
+    seen.pid,
+    CAST(min(first_id) AS BIGINT) AS first_id,
+    CAST(sum(call_count) AS BIGINT) AS call_count,
+    CAST(sum(operator_count) AS BIGINT) AS operator_count,
+    CAST(sum(gpu_count) AS BIGINT) AS gpu_count,
+    min(first_slice_id) AS first_slice_id,
+    max(last_slice_id) AS last_slice_id,
+    coalesce(any_value(names.names), []) AS names
+FROM seen
+LEFT JOIN names ON names.pid IS NOT DISTINCT FROM seen.pid
+GROUP BY seen.pid
+ORDER BY min(first_id);

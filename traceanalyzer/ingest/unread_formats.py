@@ -1,0 +1,133 @@
+"""Traces of other tools that hold work of devices in a form that no ingester reads: what they are, and what to do.
+
+An ingester that learns to read one of them makes its row here needless: what is read is never looked up.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import tempfile
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+SQLITE_HEAD = b"SQLite format 3\x00"
+_RECORD_TORCH = "record the job with torch.profiler"
+_SHOWN_TABLES = 4
+
+
+@dataclass(frozen=True)
+class UnreadFormat:
+    """A format by what shows it: names of processes of a JSON trace, or names of tables of a database."""
+
+    what: str
+    shown_by: re.Pattern[str]
+    hint: str
+
+
+# Processes of JSON traces whose slices are work of a device.
+_DEVICE_PROCESSES = (
+    UnreadFormat(
+        "JSON of rpd2tracing (AMD's rocmProfileData)",
+        re.compile(r"^GPU\d+$"),
+        "record with torch.profiler, or with rocprofv3 --output-format rocpd",
+    ),
+    UnreadFormat(
+        "a trace_view.json of Ascend's profiler",
+        re.compile(r"^(Ascend Hardware|HCCL)\b"),
+        "look at it in MindStudio Insight",
+    ),
+    UnreadFormat(
+        "a timeline of TensorFlow 1",
+        re.compile(r"(/(device:)?gpu:\d+(/stream:\S+)? Compute\b|/gpu:\d+/(memcpy|stream:\S+)\b)", re.IGNORECASE),
+        "record with the profiler of TensorFlow 2 or with nsys profile -t cuda,nvtx",
+    ),
+    UnreadFormat(
+        "a Chrome trace of JAX or TensorFlow",
+        re.compile(r"/device:[GT]PU:\d+"),
+        "record with nsys profile -t cuda,nvtx",
+    ),
+    UnreadFormat(
+        "a Chrome trace of another tool",
+        re.compile(r"\b(GPU|NPU|TPU|XPU|HPU|CUDA|HIP|ROCm|Level Zero|OpenCL)\b|^(GPU|NPU)[ _#:-]?\d*\b"),
+        f"{_RECORD_TORCH}, or with nsys profile -t cuda,nvtx",
+    ),
+)
+# Categories under which other tools write the work of a GPU.
+_DEVICE_CATEGORY = re.compile(r"(?i)^(gpu|cuda|hip|npu)?[ _.-]?kernels?$|^(gpu|npu)([ _.-].*)?$")
+_DATABASES = (
+    UnreadFormat(
+        "a database of rocprofv3 (rocpd)", re.compile(r"^rocpd_metadata|^rocpd_kernel_dispatch"), _RECORD_TORCH
+    ),
+    UnreadFormat("a database of rocmProfileData (RPD)", re.compile(r"^rocpd_(op|api)$"), _RECORD_TORCH),
+    UnreadFormat("a database of rocprof", re.compile(r"^(KERN|HIP|HSA)$"), _RECORD_TORCH),
+    UnreadFormat(
+        "a database of Ascend's profiler",
+        re.compile(r"^(STRING_IDS|CANN_API|TASK)$"),
+        "look at it in MindStudio Insight",
+    ),
+    UnreadFormat("a database of nvprof", re.compile(r"^StringTable$"), "record the job with nsys profile -t cuda,nvtx"),
+)
+
+
+def unread_device_work(processes: Iterable[str | None], categories: Iterable[str | None]) -> tuple[str, str] | None:
+    """Return what a JSON trace is whose slices are work of a device that was not read as its work, and what to do.
+
+    `processes` and `categories` are the names of the processes and the categories of its slices; None: no name speaks
+    of a device.
+    """
+    names = sorted({name for name in processes if name})
+    for known in _DEVICE_PROCESSES:
+        for name in names:
+            if known.shown_by.search(name):
+                return _unread(known, f"process “{name}”")
+    for category in sorted({name for name in categories if name}):
+        if _DEVICE_CATEGORY.search(category):
+            return _unread(_DEVICE_PROCESSES[-1], f"category “{category}”")
+    return None
+
+
+def _unread(known: UnreadFormat, shown_by: str) -> tuple[str, str]:
+    return f"is {known.what}: its work of a device ({shown_by}) is none that traceanalyzer reads", known.hint
+
+
+def unread_database(path: Path, head: bytes) -> tuple[str, str] | None:
+    """Return what an SQLite database of another tool is, and what to do; `head` are its first bytes, unpacked."""
+    if not head.startswith(SQLITE_HEAD):
+        return None
+    names = tables_of(path, head)
+    if names is None:
+        return None
+    for known in _DATABASES:
+        if any(known.shown_by.search(name) for name in names):
+            return known.what, known.hint
+    shown = ", ".join(names[:_SHOWN_TABLES]) + ", …" * (len(names) > _SHOWN_TABLES)
+    holds = f"with the tables {shown}" if names else "without tables"
+    return (
+        f"an SQLite database {holds}, of which none is of nsys",
+        "export the report: nsys export --type sqlite REPORT",
+    )
+
+
+def tables_of(path: Path, head: bytes) -> list[str] | None:
+    """Return the names in a database, also a packed one, of which the first bytes count; None: they cannot be read."""
+    with path.open("rb") as file:
+        is_plain = file.read(len(SQLITE_HEAD)) == SQLITE_HEAD
+    if is_plain:
+        return _names_in(path)
+    with tempfile.TemporaryDirectory() as scratch:
+        beginning = Path(scratch) / "beginning"
+        beginning.write_bytes(head)
+        return _names_in(beginning)
+
+
+def _names_in(path: Path) -> list[str] | None:
+    uri = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
+    try:
+        with closing(sqlite3.connect(uri, uri=True)) as connection:
+            return [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type <> 'index'")]
+    except sqlite3.DatabaseError:
+        return None

@@ -1,0 +1,388 @@
+"""Work of devices: streams of GPUs and operations of TPUs, each piece with the call that launched it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from traceanalyzer.ingest.nesting import NONE
+from traceanalyzer.ingest.sink import TraceSink
+from traceanalyzer.ingest.xla import gpu_names
+from traceanalyzer.ingest.xla.arguments import ArgumentWriter
+from traceanalyzer.ingest.xla.events import Events, dur_ns, read_events, start_ns
+from traceanalyzer.ingest.xla.launches import Launches
+from traceanalyzer.ingest.xla.space import LineHead, Plane, Space
+from traceanalyzer.ingest.xla.stats import Picker, Value
+from traceanalyzer.ingest.xla.wire import Int
+
+GPU, TPU = re.compile(r"/device:GPU:(\d{1,6})"), re.compile(r"/device:TPU:(\d{1,6})")
+_DERIVED_NAMES = {
+    "Steps",
+    "XLA Modules",
+    "XLA Ops",
+    "TensorFlow Ops",
+    "TensorFlow Name Scope",
+    "Framework Ops",
+    "Framework Name Scope",
+    "Launch Stats",
+    "Source code",
+    "XLA TraceMe",
+    "Async XLA Ops",
+    "Host Offload Ops",
+}
+_FIRST_DERIVED_ID, _LAST_DERIVED_ID = 0xDEADBEEF, 0xDEADBFFF
+_MEMORY_VALUES = ("memalloc_details", "MemFree_details", "MemoryResidency_details")
+_TPU_OPS = "XLA Ops"
+_COLLECTIVES = re.compile(
+    r"all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute|collective-broadcast|send|recv|ragged-all-to-all"
+)
+
+
+@dataclass
+class DeviceFacts:
+    """What the devices' planes show beside their work."""
+
+    rows: dict[int, dict[str, object]] = field(default_factory=dict)
+    op_count: int = 0
+    first_ns: int | None = None
+    last_ns: int | None = None
+    vendor: str | None = None
+
+
+def is_derived(line: LineHead) -> bool:
+    """Return whether a line of a GPU repeats the work of others."""
+    return line.name in _DERIVED_NAMES or _FIRST_DERIVED_ID <= line.id % 2**32 <= _LAST_DERIVED_ID
+
+
+class DeviceWriter:
+    """Writes the work of devices, and their other lines as slices on no thread."""
+
+    def __init__(self, space: Space, sink: TraceSink, base_ns: int, launches: Launches) -> None:
+        self._space = space
+        self._sink = sink
+        self._base_ns = base_ns
+        self._launches = launches
+        self.facts = DeviceFacts()
+
+    def write(self, plane: Plane) -> None:
+        """Write a plane of a device."""
+        gpu, tpu = GPU.fullmatch(plane.name), TPU.fullmatch(plane.name)
+        found = gpu or tpu
+        device = int(found[1]) if found else None
+        if device is not None:
+            self._describe(plane, device, is_tpu=tpu is not None)
+        arguments = ArgumentWriter(self._space, plane)
+        for start, end in zip(plane.line_starts.tolist(), plane.line_ends.tolist(), strict=True):
+            line = self._space.line(start, end)
+            for events in read_events(self._space, plane, line, self._base_ns):
+                self._sink.append("event_args", arguments.rows(events))
+                if device is None:
+                    self._write_async(plane, events, "span")
+                elif tpu:
+                    self._write_tpu_line(plane, events, device)
+                elif is_derived(line):
+                    self._write_async(plane, events, "derived")
+                elif line.name == "_counters_":
+                    self._write_counters(plane, events)
+                else:
+                    self._write_stream(plane, events, device)
+
+    def _describe(self, plane: Plane, device: int, *, is_tpu: bool) -> None:
+        stats = plane.stats
+        vendor = _vendor(stats.get("device_vendor"), is_tpu=is_tpu)
+        if vendor is None and stats.get("gpu_device_name") is not None:
+            vendor = "nvidia"
+        self.facts.vendor = self.facts.vendor or vendor
+        row = {
+            "device": device,
+            "name": _name(stats.get("gpu_device_name")) or _name(stats.get("device_type_string")),
+            "vendor": vendor,
+            "sm_count": _whole(stats.get("core_count"), 2**31),
+            "memory_bytes": _whole(stats.get("memory_size"), 2**50),
+            "compute_major": _whole(stats.get("compute_cap_major"), 2**16),
+            "compute_minor": _whole(stats.get("compute_cap_minor"), 2**16),
+        }
+        known = self.facts.rows.setdefault(device, row)
+        known.update({key: value for key, value in row.items() if known[key] is None})
+
+    def _write_stream(self, plane: Plane, events: Events, device: int) -> None:
+        """Write what is work on a stream, and put the rest where it belongs."""
+        kinds, kind_names = self._kinds(plane, events)
+        is_work = np.isin(kinds, [place for place, kind in enumerate(kind_names) if kind in gpu_names.WORK])
+        is_work |= (kinds == kind_names.index(gpu_names.MANAGED)) & self._moves_bytes(plane, events)
+        work = np.flatnonzero(is_work)
+        if len(work):
+            self._write_work(plane, events, device, work, [kind_names[place] for place in kinds[work].tolist()])
+        for kind, category in ((gpu_names.OVERHEAD, "span"), (gpu_names.MEMORY, "memory")):
+            rows = np.flatnonzero(kinds == kind_names.index(kind))
+            if len(rows):
+                self._write_async(plane, events, category, rows)
+        self._write_managed(plane, events, device, np.flatnonzero(kinds == kind_names.index(gpu_names.MANAGED)))
+
+    def _kinds(self, plane: Plane, events: Events) -> tuple[Int, list[str]]:
+        picker = events.picker
+        is_memory = np.zeros(len(events), np.bool_)
+        for name in _MEMORY_VALUES:
+            is_memory |= picker.has(name)
+        seen = (
+            is_memory,
+            picker.has("cuda_graph_exec_id"),
+            picker.has("memcpy_details"),
+            picker.has("Memset_details"),
+        )
+        code = events.name * 16 + sum(flag.astype(np.int64) << bit for bit, flag in enumerate(seen))
+        different, place = np.unique(code, return_inverse=True)
+        names = [*gpu_names.WORK, gpu_names.MEMORY, gpu_names.OVERHEAD, gpu_names.MANAGED]
+        found = []
+        for number in different.tolist():
+            presence = gpu_names.Presence(*(bool(number >> bit & 1) for bit in range(4)))
+            found.append(names.index(gpu_names.kind_of(plane.event_names[number // 16], events.line.name, presence)))
+        return np.array(found, np.int64)[place.reshape(-1)] if found else place, names
+
+    def _moves_bytes(self, plane: Plane, events: Events) -> npt.NDArray[np.bool_]:
+        moves = np.array(["BYTES_TRANSFER" in name for name in plane.event_names] or [False], np.bool_)
+        return moves[events.name]
+
+    def _write_work(self, plane: Plane, events: Events, device: int, work: Int, kinds: list[str]) -> None:
+        picker, launches = events.picker, self._launches
+        correlation, has_correlation = np.zeros(len(events), np.int64), np.zeros(len(events), np.bool_)
+        owner, numbers = picker.integers("correlation_id")
+        correlation[owner], has_correlation[owner] = numbers, True
+        at = launches.find(correlation[work], has_correlation[work])
+        launch_names = launches.names.take(pa.array(np.maximum(at, 0), mask=at == NONE)).to_pylist()
+        names = [plane.event_names[place] for place in events.name[work].tolist()]
+        starts = start_ns(events.line, events.offset_ps[work], self._base_ns)
+        lengths = dur_ns(events.offset_ps[work], events.dur_ps[work])
+        details = self._details(events, work, kinds)
+        annotation = launches.column("annotation_id", at)
+        by_time = np.where((at != NONE) & (annotation == NONE), launches.step_at(launches.column("start_ns", at)), NONE)
+        is_copy = [kind == gpu_names.COPY or kind == gpu_names.MANAGED for kind in kinds]
+        hlo_codes, hlo_ops = picker.codes("hlo_op")
+        columns: dict[str, object] = {
+            "op_id": pa.array(events.event_id[work]),
+            "device": pa.array(np.full(len(work), device)),
+            "stream": pa.array(np.full(len(work), events.line.id)),
+            "context": self._context(events, work),
+            "kind": pa.array(["memcpy" if kind == gpu_names.MANAGED else kind for kind in kinds], pa.string()),
+            "is_comm": pa.array(
+                [kind == gpu_names.KERNEL and gpu_names.is_comm(name) for kind, name in zip(kinds, names, strict=True)]
+            ),
+            "name": pa.array(names, pa.string()),
+            "start_ns": pa.array(starts),
+            "dur_ns": pa.array(lengths),
+            "correlation": pa.array(correlation[work], mask=~has_correlation[work]),
+            "launch_id": _ids(launches.column("slice_id", at)),
+            "cpu_op_id": _ids(launches.column("op_id", at)),
+            "annotation_id": _ids(np.where(annotation == NONE, by_time, annotation)),
+            "python_id": _ids(launches.column("python_id", at)),
+            "link_source": pa.array(["time", None]).take(pa.array(np.where(by_time != NONE, 0, 1))),
+            "graph_id": self._number(events, work, "cuda_graph_id", kinds),
+            "graph_node_id": self._number(events, work, "cuda_graph_node_id", kinds),
+            "copy_kind": pa.array(
+                [
+                    gpu_names.copy_kind(name, launch) if moves else None
+                    for name, launch, moves in zip(names, launch_names, is_copy, strict=True)
+                ],
+                pa.string(),
+            ),
+            "hlo_op": pa.array(hlo_ops, pa.string()).take(pa.array(hlo_codes[work])),
+        }
+        columns |= details
+        self._sink.append("gpu_ops", pa.table(columns))
+        self._note_span(starts, lengths)
+
+    def _details(self, events: Events, work: Int, kinds: list[str]) -> dict[str, object]:
+        """Return grid, block, registers, memory and size of each piece of work."""
+        picker = events.picker
+        chosen: list[str | None] = [None] * len(work)
+        for name in ("Memset_details", "memcpy_details", "kernel_details"):
+            codes, texts = picker.codes(name)
+            for place, code in enumerate(codes[work].tolist()):
+                chosen[place] = texts[code] or chosen[place]
+        found = [gpu_names.details_of(text) for text in chosen]
+        unset = sum(detail.is_unset for detail in found)
+        self._space.defects.add(
+            "unset-launch-values", unset, next((t or "" for t, d in zip(chosen, found, strict=True) if d.is_unset), "")
+        )
+        is_amd = self.facts.vendor == "amd"
+        is_copy = [kind in (gpu_names.COPY, gpu_names.SET) for kind in kinds]
+        occupancy = picker.doubles("theoretical_occupancy_pct")
+        shares = [occupancy.get(event) for event in work.tolist()]
+        return {
+            **{
+                f"{what}_{side}": pa.array([getattr(detail, what)[number] for detail in found], pa.int64())
+                for what in ("grid", "block")
+                for number, side in enumerate("xyz")
+            },
+            "registers_per_thread": pa.array([detail.registers for detail in found], pa.int64()),
+            "shared_memory_bytes": pa.array([detail.shared_bytes for detail in found], pa.int64()),
+            "size_bytes": pa.array(
+                [
+                    detail.size_bytes if moves and not (is_amd and detail.size_bytes == 0) else None
+                    for detail, moves in zip(found, is_copy, strict=True)
+                ],
+                pa.int64(),
+            ),
+            "src_kind": pa.array([d.source if m else None for d, m in zip(found, is_copy, strict=True)], pa.string()),
+            "dst_kind": pa.array([d.target if m else None for d, m in zip(found, is_copy, strict=True)], pa.string()),
+            "occupancy_percent": pa.array([share or None for share in shares], pa.float64()),
+        }
+
+    def _context(self, events: Events, work: Int) -> pa.Array:
+        codes, texts = events.picker.codes("context_id")
+        numbers = [
+            int(text.strip("$")) if text and text.strip("$").isdigit() and len(text) < 20 else None for text in texts
+        ]
+        return pa.array(numbers, pa.int64()).take(pa.array(codes[work]))
+
+    def _number(self, events: Events, work: Int, name: str, kinds: list[str]) -> pa.Array:
+        """Return a number of graphs; 0 is none."""
+        values = np.zeros(len(events), np.int64)
+        owner, numbers = events.picker.integers(name)
+        values[owner] = numbers
+        if name == "cuda_graph_id" and gpu_names.GRAPH in kinds:
+            owner, numbers = events.picker.integers("cuda_graph_exec_id")
+            values[owner] = np.where(values[owner] == 0, numbers, values[owner])
+        return pa.array(values[work], mask=values[work] == 0)
+
+    def _write_managed(self, plane: Plane, events: Events, device: int, rows: Int) -> None:
+        if not len(rows):
+            return
+        names = [plane.event_names[place] for place in events.name[rows].tolist()]
+        kinds = [
+            "move" if "BYTES_TRANSFER" in name else "cpu_fault" if "CPU" in name else "gpu_fault" for name in names
+        ]
+        self._sink.append(
+            "managed_memory",
+            pa.table(
+                {
+                    "event_id": pa.array(events.event_id[rows]),
+                    "kind": pa.array(kinds, pa.string()),
+                    "device": pa.array([None if kind == "cpu_fault" else device for kind in kinds], pa.int64()),
+                    "start_ns": pa.array(start_ns(events.line, events.offset_ps[rows], self._base_ns)),
+                    "dur_ns": pa.array(dur_ns(events.offset_ps[rows], events.dur_ps[rows])),
+                    "copy_kind": pa.array(
+                        ["HtoD" if "HTOD" in name else "DtoH" if "DTOH" in name else None for name in names],
+                        pa.string(),
+                    ),
+                }
+            ),
+        )
+
+    def _write_counters(self, plane: Plane, events: Events) -> None:
+        names = [plane.event_names[place] for place in events.name.tolist()]
+        values: list[float | None] = [None] * len(events)
+        for name in set(names):
+            for event, value in events.picker.doubles(name).items():
+                if names[event] == name:
+                    values[event] = value
+        self._sink.append(
+            "counters",
+            pa.table(
+                {
+                    "event_id": pa.array(events.event_id),
+                    "pid": pa.array([plane.name] * len(events)),
+                    "name": pa.array(names, pa.string()),
+                    "series": pa.array(names, pa.string()),
+                    "start_ns": pa.array(start_ns(events.line, events.offset_ps, self._base_ns)),
+                    "value": pa.array(values, pa.float64()),
+                }
+            ),
+        )
+
+    def _write_tpu_line(self, plane: Plane, events: Events, device: int) -> None:
+        if events.line.name != _TPU_OPS:
+            self._write_async(plane, events, "span" if events.line.name != "Steps" else "derived")
+            return
+        offset_ps, dur_ps = self._device_clock(events)
+        starts = start_ns(events.line, offset_ps, self._base_ns)
+        lengths = dur_ns(offset_ps, dur_ps)
+        labels = [plane.label(place) for place in range(len(plane.event_names))]
+        categories = _of_names(self._space, plane, "hlo_category")
+        comm = [
+            categories.get(place) is not None and _COLLECTIVES.match(str(categories[place])) is not None
+            for place in range(len(labels))
+        ]
+        self._sink.append(
+            "gpu_ops",
+            pa.table(
+                {
+                    "op_id": pa.array(events.event_id),
+                    "device": pa.array(np.full(len(events), device)),
+                    "kind": pa.array(["op"] * len(events)),
+                    "is_comm": pa.array(np.array(comm or [False], np.bool_)[events.name]),
+                    "name": pa.array(labels, pa.string()).take(pa.array(events.name)),
+                    "start_ns": pa.array(starts),
+                    "dur_ns": pa.array(lengths),
+                    "hlo_op": pa.array(labels, pa.string()).take(pa.array(events.name)),
+                }
+            ),
+        )
+        self._note_span(starts, lengths)
+
+    def _device_clock(self, events: Events) -> tuple[Int, Int]:
+        """Return starts and lengths by the device's own clock, where an operation has both."""
+        offset_ps, dur_ps = events.offset_ps.copy(), events.dur_ps.copy()
+        owner, offsets = events.picker.integers("device_offset_ps")
+        measured, lengths = events.picker.integers("device_duration_ps")
+        rows, mine, theirs = np.intersect1d(owner, measured, return_indices=True)
+        if len(rows):
+            since = offsets[mine] - events.line.timestamp_ns * 1000
+            far = np.maximum(np.abs(since - offset_ps[rows]), np.abs(lengths[theirs] - dur_ps[rows]))
+            self._space.defects.add("device-clock-mapped", len(rows), f"{int(far.max()) / 1e9:.1f} ms")
+            offset_ps[rows], dur_ps[rows] = since, np.maximum(lengths[theirs], 0)
+        return offset_ps, dur_ps
+
+    def _write_async(self, plane: Plane, events: Events, category: str, rows: Int | None = None) -> None:
+        rows = np.arange(len(events)) if rows is None else rows
+        labels = pa.array([plane.label(place) for place in range(len(plane.event_names))], pa.string())
+        self._sink.append(
+            "async_slices",
+            pa.table(
+                {
+                    "event_id": pa.array(events.event_id[rows]),
+                    "pid": pa.array([plane.name] * len(rows)),
+                    "tid": pa.array([str(events.line.id)] * len(rows)),
+                    "category": pa.array([category] * len(rows)),
+                    "raw_category": pa.array([events.line.name] * len(rows)),
+                    "name": labels.take(pa.array(events.name[rows])),
+                    "start_ns": pa.array(start_ns(events.line, events.offset_ps[rows], self._base_ns)),
+                    "dur_ns": pa.array(dur_ns(events.offset_ps[rows], events.dur_ps[rows])),
+                }
+            ),
+        )
+
+    def _note_span(self, starts: Int, lengths: Int) -> None:
+        facts = self.facts
+        facts.op_count += len(starts)
+        if len(starts):
+            first, last = int(starts.min()), int((starts + lengths).max())
+            facts.first_ns = first if facts.first_ns is None else min(facts.first_ns, first)
+            facts.last_ns = last if facts.last_ns is None else max(facts.last_ns, last)
+
+
+def _of_names(space: Space, plane: Plane, key: str) -> dict[int, Value]:
+    return Picker(space, plane, plane.event_stats, len(plane.event_names)).values(key)
+
+
+def _vendor(written: Value, *, is_tpu: bool) -> str | None:
+    if is_tpu:
+        return "google"
+    known = str(written or "").lower()
+    return known if known in ("nvidia", "amd", "intel") else None
+
+
+def _name(value: Value) -> str | None:
+    return str(value) if value else None
+
+
+def _whole(value: Value, most: int) -> int | None:
+    return value if isinstance(value, int) and 0 <= value < most else None
+
+
+def _ids(ids: Int) -> pa.Array:
+    return pa.array(ids, mask=ids == NONE)

@@ -1,0 +1,172 @@
+"""The ingester: one profile in, the canonical tables of one trace out."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.ingest import IngestOptions, Progress
+from traceanalyzer.ingest.frameworks import recognise_framework
+from traceanalyzer.ingest.sink import TraceSink
+from traceanalyzer.ingest.xla.defects import Defects
+from traceanalyzer.ingest.xla.device import DeviceWriter, Launches
+from traceanalyzer.ingest.xla.host import HostWriter
+from traceanalyzer.ingest.xla.space import Plane, Space, read_space
+from traceanalyzer.ingest.xla.stats import Value
+
+_TASK, _PROGRAMS, _SCOPES = "Task Environment", "/host:metadata", "/host:__ScopeRangeCallStack__"
+_DROPPED = re.compile(r"(\d+) (?:\w+ )?events? dropped")
+_VERSIONS = (("jax_version", "jax"), ("jaxlib_version", "jaxlib"))
+# What names show which framework recorded the profile; from the most specific to the least.
+_RECORDERS = (
+    ("torch_xla", re.compile(r"tf_pytorchxla/|PjRtComputationClient::")),
+    ("jax", re.compile(r"PjitFunction\(")),
+    ("tensorflow", re.compile(r"EagerExecute|FunctionRun|ExecutorState::Process")),
+)
+_FRAMEWORKS = {"torch_xla": "pytorch", "jax": "jax", "tensorflow": "tensorflow"}
+
+
+class XlaTrace:
+    """One profile on its way into canonical tables."""
+
+    def __init__(
+        self, content: memoryview, path: Path, sink: TraceSink, options: IngestOptions, defects: Defects
+    ) -> None:
+        self._path = path
+        self._sink = sink
+        self._options = options
+        self._defects = defects
+        self._size = path.stat().st_size
+        self._space = read_space(np.frombuffer(content, np.uint8), content, path, defects)
+        self._event_count = 0
+
+    def write(self) -> None:
+        """Write all tables: the host first, because GPU work refers to it."""
+        space = self._space
+        planes = [space.plane(start, end) for start, end in space.planes]
+        self._check_names(planes)
+        task = next((plane.stats for plane in planes if plane.name == _TASK), {})
+        base_ns = _start_of(task)
+        if base_ns is None:
+            self._defects.add("unknown-clock")
+        about = next((plane.stats for plane in planes if plane.name == _PROGRAMS and plane.stats), {})
+        pid = str(about.get("process_id", "/host:CPU"))
+        host = HostWriter(space, self._sink, base_ns or 0, self._tell)
+        for plane in planes:
+            if plane.name.startswith("/host:") and plane.name not in (_PROGRAMS, _SCOPES):
+                host.write(plane, pid)
+        host.finish()
+        device = DeviceWriter(space, self._sink, base_ns or 0, Launches(host.facts))
+        for plane in planes:
+            if plane.name.startswith("/device:"):
+                device.write(plane)
+        self._defects.add("mixed-clock-base", min(space.epoch_lines, space.relative_lines))
+        self._note_messages()
+        self._finish(planes, host, device, base_ns, about)
+
+    def _finish(
+        self, planes: list[Plane], host: HostWriter, device: DeviceWriter, base_ns: int | None, about: dict[str, Value]
+    ) -> None:
+        sink = self._sink
+        rows = [device.facts.rows[number] for number in sorted(device.facts.rows)]
+        sink.append("devices", pa.Table.from_pylist(rows, sink.schema("devices")))
+        sink.append("metadata", pa.Table.from_pylist(_metadata(planes, self._space), sink.schema("metadata")))
+        sink.finish("host_slices")
+        sink.finish("gpu_ops")
+        recorder = _recorder(planes, host.line_names, about)
+        times = [time for time in (host.facts.first_ns, device.facts.first_ns) if time is not None]
+        ends = [time for time in (host.facts.last_ns, device.facts.last_ns) if time is not None]
+        hostnames = self._space.hostnames
+        trace = {
+            "trace": self._path.name,
+            "path": str(self._path),
+            "format": "xplane",
+            "recorder": recorder,
+            "framework": _FRAMEWORKS.get(recorder or "") or self._framework(),
+            "producer": _producer(about),
+            "vendor": device.facts.vendor,
+            "host": hostnames[0].strip().partition(":")[0] or None if hostnames else None,
+            "base_ns": base_ns,
+            "first_ns": min(times, default=None),
+            "last_ns": max(ends, default=None),
+            "size_bytes": self._size,
+            "event_count": self._event_count,
+            "truncated": self._space.is_cut,
+            "has_shapes": False,
+            "has_stacks": host.facts.has_stacks,
+            "has_memory": host.facts.has_memory,
+            "has_sync_events": False,
+        }
+        trace["event_count"] = self._space.event_count
+        sink.append("traces", pa.Table.from_pylist([trace], sink.schema("traces")))
+        sink.append("defects", self._defects.table())
+        self._options.report(Progress(self._path, self._size, self._size, self._space.event_count))
+
+    def _framework(self) -> str | None:
+        with duckdb.connect() as connection:
+            return recognise_framework(connection, self._sink)
+
+    def _tell(self, read_bytes: int) -> None:
+        self._options.report(Progress(self._path, min(read_bytes, self._size), self._size, self._space.event_count))
+
+    def _check_names(self, planes: list[Plane]) -> None:
+        names = [plane.name for plane in planes]
+        if not any(name.startswith(("/host:", "/device:")) or name == _TASK for name in names):
+            hint = "give the .xplane.pb that the profiler wrote"
+            raise TraceAnalyzerError(
+                "is no profile of XLA: none of its planes is of a host or a device", self._path, hint
+            )
+        repeated = {name for name in names if names.count(name) > 1}
+        self._defects.add("duplicate-plane", len(repeated), ", ".join(sorted(repeated)))
+
+    def _note_messages(self) -> None:
+        for text in self._space.warnings:
+            dropped = [int(number) for number in _DROPPED.findall(text) if len(number) < 19]
+            if "dropped" in text:
+                self._defects.add("events-dropped", sum(dropped) or 1, text)
+            else:
+                self._defects.add("profiler-warning", 1, text)
+        for text in self._space.errors:
+            dropped = [int(number) for number in _DROPPED.findall(text) if len(number) < 19]
+            self._defects.add("events-dropped" if dropped else "profiler-error", sum(dropped) or 1, text)
+
+
+def _start_of(task: dict[str, Value]) -> int | None:
+    start = task.get("profile_start_time")
+    return start if isinstance(start, int) and 0 < start < 4 * 10**18 else None
+
+
+def _recorder(planes: list[Plane], line_names: Collection[str], about: dict[str, Value]) -> str | None:
+    names = set(line_names)
+    for plane in planes:
+        if plane.name.startswith("/host:") and plane.name not in (_PROGRAMS, _SCOPES):
+            names.update(plane.event_names)
+    if "jax_version" in about and not any(_RECORDERS[0][1].match(name) for name in names):
+        return "jax"
+    return next((found for found, pattern in _RECORDERS if any(pattern.match(name) for name in names)), None)
+
+
+def _producer(about: dict[str, Value]) -> str | None:
+    return ", ".join(f"{label} {about[key]}" for key, label in _VERSIONS if about.get(key) is not None) or None
+
+
+def _metadata(planes: list[Plane], space: Space) -> list[dict[str, str]]:
+    """Return what planes say about themselves, as JSON."""
+    rows = [
+        {"key": f"{plane.name} {key}", "value": json.dumps(value, ensure_ascii=False)}
+        for plane in planes
+        if plane.name != _SCOPES
+        for key, value in plane.stats.items()
+        if value is not None
+    ]
+    for label, texts in (("warnings", space.warnings), ("errors", space.errors), ("hostnames", space.hostnames)):
+        if texts:
+            rows.append({"key": label, "value": json.dumps(texts, ensure_ascii=False)})
+    return rows

@@ -1,0 +1,70 @@
+"""The calls that work may name, by correlation id, and the steps in which they were made."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from traceanalyzer.ingest.nesting import NONE
+from traceanalyzer.ingest.xla.host import HostFacts
+from traceanalyzer.ingest.xla.wire import Int
+
+
+class Launches:
+    """Finds the call that launched work: the first one of its correlation id."""
+
+    def __init__(self, facts: HostFacts) -> None:
+        empty = np.empty(0, np.int64)
+        pieces = facts.calls
+        columns = {
+            name: np.concatenate([piece[name] for piece in pieces]) if pieces else empty  # type: ignore[arg-type]
+            for name in ("correlation", "slice_id", "start_ns", "op_id", "annotation_id", "python_id")
+        }
+        order = np.lexsort((columns["slice_id"], columns["start_ns"], columns["correlation"]))
+        ordered = columns["correlation"][order]
+        order = order[np.append(True, ordered[1:] != ordered[:-1])] if len(order) else order
+        self._columns = {name: column[order] for name, column in columns.items()}
+        names = (
+            pa.chunked_array([piece["name"] for piece in pieces], pa.string())
+            if pieces
+            else pa.chunked_array([[]], pa.string())
+        )
+        self.names = names.take(pa.array(order))
+        self._marks = _step_marks(facts)
+
+    def find(self, correlation: Int, known: npt.NDArray[np.bool_]) -> Int:
+        """Return the place of the launch of each piece of work, or NONE."""
+        ids = self._columns["correlation"]
+        if not len(ids):
+            return np.full(len(correlation), NONE, np.int64)
+        at = np.minimum(np.searchsorted(ids, correlation), len(ids) - 1)
+        return np.where(known & (ids[at] == correlation), at, NONE)
+
+    def column(self, name: str, at: Int) -> Int:
+        """Return a column of the launches at places, NONE where there is none."""
+        values = self._columns[name]
+        return (
+            np.where(at != NONE, values[np.maximum(at, 0)], NONE) if len(values) else np.full(len(at), NONE, np.int64)
+        )
+
+    def step_at(self, starts: Int) -> Int:
+        """Return the step mark in which each instant lies, or NONE."""
+        ids, begins, ends = self._marks
+        if not len(ids):
+            return np.full(len(starts), NONE, np.int64)
+        at = np.searchsorted(begins, starts, side="right") - 1
+        inside = (at >= 0) & (starts < ends[np.maximum(at, 0)])
+        return np.where(inside, ids[np.maximum(at, 0)], NONE)
+
+
+def _step_marks(facts: HostFacts) -> tuple[Int, Int, Int]:
+    """Return the outermost marks of the thread that has most of them."""
+    empty = np.empty(0, np.int64)
+    best = (empty, empty, empty)
+    for ids, starts, ends in facts.marks.values():
+        until = np.maximum.accumulate(ends) if len(ends) else ends
+        outer = np.append(True, starts[1:] >= until[:-1]) if len(ends) else np.empty(0, np.bool_)
+        if int(outer.sum()) > len(best[0]):
+            best = (ids[outer], starts[outer], ends[outer])
+    return best

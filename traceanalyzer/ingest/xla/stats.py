@@ -1,0 +1,212 @@
+"""The values that events carry: who has which, in columns, and as JSON."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from traceanalyzer.ingest.xla.wire import BLOCK, FIXED64, VARINT, Decoder, Int
+
+if TYPE_CHECKING:
+    from traceanalyzer.ingest.xla.space import Plane, Space
+
+Value: TypeAlias = "float | int | str | None"
+
+# The field of a stat that holds its value: its kind.
+DOUBLE, UINT, INT, TEXT, BYTES, REF, PACKED_TEXT = range(2, 9)
+_WIRES = {DOUBLE: FIXED64, UINT: VARINT, INT: VARINT, TEXT: BLOCK, BYTES: BLOCK, REF: VARINT, PACKED_TEXT: BLOCK}
+_IS_VALUE_TAG = np.isin(np.arange(PACKED_TEXT + 2 << 3), [kind << 3 | wire for kind, wire in _WIRES.items()])
+_MOST_PACKED_BYTES = 2**20
+
+
+@dataclass
+class Stats:
+    """Values of events (or of names of events), event by event and in order as written."""
+
+    owner: Int  # place of the event
+    key: Int  # id of the name as written, then its place among the plane's names
+    kind: Int
+    value: Int  # 64 bits of a number; of a text where it starts in the file; of a reference the id it names
+    length: Int  # of a text
+
+    @staticmethod
+    def none() -> Stats:
+        """Return no values."""
+        return Stats(*(np.empty(0, np.int64) for _ in range(5)))
+
+    def taken(self, rows: Int) -> Stats:
+        """Return some rows."""
+        return Stats(self.owner[rows], self.key[rows], self.kind[rows], self.value[rows], self.length[rows])
+
+    def __len__(self) -> int:
+        return len(self.owner)
+
+
+def decode_stats(decoder: Decoder, owner: Int, starts: Int, ends: Int) -> Stats:
+    """Return the values that messages from `starts` to `ends` hold, with the ids of their names as keys."""
+    columns = decoder.columns(starts, ends)
+    count = len(starts)
+    key = columns.last(1, count)
+    rows = np.flatnonzero(_IS_VALUE_TAG[np.minimum(columns.tag, len(_IS_VALUE_TAG) - 1)])
+    kind, value, length = (np.zeros(count, np.int64) for _ in range(3))
+    at = columns.owner[rows]
+    kind[at], value[at], length[at] = columns.tag[rows] >> 3, columns.value[rows], columns.length[rows]
+    if (kind == 0).any():
+        known = np.flatnonzero(kind)
+        return Stats(owner, key, kind, value, length).taken(known)
+    return Stats(owner, key, kind, value, length)
+
+
+def one_value(space: Space, plane: Plane, stats: Stats, row: int) -> Value:
+    """Return a value as Python has it; None for bytes."""
+    kind, value, length = int(stats.kind[row]), int(stats.value[row]), int(stats.length[row])
+    if kind == DOUBLE:
+        return float(stats.value[row : row + 1].view(np.float64)[0])
+    if kind == UINT:
+        return value % 2**64
+    if kind == INT:
+        return value
+    if kind == TEXT:
+        return space.text(value, value + length)
+    if kind == REF:
+        return plane.stat_names[int(plane.stat_places(np.array([value]))[0])]
+    if kind == PACKED_TEXT:
+        return _unpacked(space, value, length)
+    return None
+
+
+def _unpacked(space: Space, start: int, length: int) -> str | None:
+    """Return a text that was packed with gzip, as far as it is of a length that profilers write."""
+    reader = zlib.decompressobj(wbits=31)
+    try:
+        return reader.decompress(bytes(space.view[start : start + length]), _MOST_PACKED_BYTES).decode(errors="replace")
+    except (zlib.error, gzip.BadGzipFile):
+        return None
+
+
+class Picker:
+    """Picks single values of a batch of events by the name of the value; the first of a name counts in each event."""
+
+    def __init__(self, space: Space, plane: Plane, stats: Stats, count: int) -> None:
+        self._space = space
+        self._plane = plane
+        self._stats = stats
+        self._count = count
+        self._by_name: dict[str, list[int]] = {}
+        for place, name in enumerate(plane.stat_names):
+            self._by_name.setdefault(name, []).append(place)
+        self._used = np.bincount(stats.key, minlength=len(plane.stat_names)) if len(stats) else None
+
+    def rows(self, name: str) -> Int:
+        """Return the rows of the first value of a name in each event, in the order of events."""
+        places = [place for place in self._by_name.get(name, ()) if self._used is not None and self._used[place]]
+        if not places:
+            return np.empty(0, np.int64)
+        rows = np.flatnonzero(np.isin(self._stats.key, places) if len(places) > 1 else self._stats.key == places[0])
+        owner = self._stats.owner[rows]
+        is_first = np.append(True, owner[1:] != owner[:-1])
+        return rows if is_first.all() else rows[is_first]
+
+    def has(self, name: str) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """Return which events have a value of a name."""
+        found = np.zeros(self._count, np.bool_)
+        found[self._stats.owner[self.rows(name)]] = True
+        return found
+
+    def integers(self, name: str) -> tuple[Int, Int]:
+        """Return the events that have a whole number of a name, also as text, and the numbers modulo 2^64."""
+        rows = self.rows(name)
+        kinds = self._stats.kind[rows]
+        if ((kinds == INT) | (kinds == UINT)).all():
+            return self._stats.owner[rows], self._stats.value[rows]
+        owner: list[int] = []
+        numbers: list[int] = []
+        for row in rows.tolist():
+            number = _whole(one_value(self._space, self._plane, self._stats, row))
+            if number is not None:
+                owner.append(int(self._stats.owner[row]))
+                numbers.append(number)
+        return np.array(owner, np.int64), np.array(numbers, np.int64)
+
+    def doubles(self, name: str) -> dict[int, float]:
+        """Return the numbers of a name by event."""
+        values = self.values(name)
+        return {event: float(value) for event, value in values.items() if isinstance(value, (int, float))}
+
+    def values(self, name: str) -> dict[int, Value]:
+        """Return the values of a name by event."""
+        rows = self.rows(name)
+        if not len(rows):
+            return {}
+        stats = self._stats.taken(rows)
+        places, values = distinct_values(self._space, self._plane, stats)
+        return {owner: values[place] for owner, place in zip(stats.owner.tolist(), places.tolist(), strict=True)}
+
+    def codes(self, name: str) -> tuple[Int, list[str | None]]:
+        """Return for each event a place in a list of texts; the last one of the list is for events that have none."""
+        rows = self.rows(name)
+        texts: list[str | None] = []
+        codes = np.full(self._count, -1, np.int64)
+        if len(rows):
+            place, values = distinct_values(self._space, self._plane, self._stats.taken(rows))
+            texts = [None if value is None else str(value) for value in values]
+            codes[self._stats.owner[rows]] = place
+        codes[codes < 0] = len(texts)
+        return codes, [*texts, None]
+
+
+def distinct_values(space: Space, plane: Plane, stats: Stats) -> tuple[Int, list[Value]]:
+    """Return for each value its place in a list that holds each value once, or nearly so."""
+    places = np.empty(len(stats), np.int64)
+    values: list[Value] = []
+    is_text = stats.kind == TEXT
+    rows = np.flatnonzero(is_text)
+    if len(rows):
+        coded = _gathered(space, stats.value[rows], stats.length[rows]).dictionary_encode()
+        places[rows] = coded.indices.to_numpy()
+        values += [_decoded(space, text) for text in coded.dictionary.to_pylist()]
+    rows = np.flatnonzero(~is_text)
+    if len(rows):
+        # A number and a reference are known by their bits, a packed text by its place.
+        with np.errstate(over="ignore"):
+            mixed = stats.value[rows] * 16 + stats.kind[rows]
+        _, first, place = np.unique(mixed, return_index=True, return_inverse=True)
+        if ((stats.value[rows] >> 58) != (stats.value[rows] >> 63)).any():
+            pairs = np.stack([stats.value[rows], stats.kind[rows]], axis=1)
+            _, first, place = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
+        places[rows] = place.reshape(-1) + len(values)
+        values += [one_value(space, plane, stats, row) for row in rows[first].tolist()]
+    return places, values
+
+
+def _gathered(space: Space, starts: Int, lengths: Int) -> pa.Array[Any]:
+    """Return stretches of the file as one array; longer ones than profilers write are cut."""
+    lengths = np.minimum(lengths, space.most_text_bytes)
+    bounds = np.concatenate([[0], np.cumsum(lengths)])
+    where = np.repeat(starts - bounds[:-1], lengths) + np.arange(bounds[-1])
+    content = space.data[where]
+    return pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(), len(starts), [None, pa.py_buffer(bounds), pa.py_buffer(content)]
+    )
+
+
+def _decoded(space: Space, content: bytes) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        space.defects.add("invalid-utf8", example=content.decode(errors="replace"))
+        return content.decode(errors="replace")
+
+
+def _whole(value: Value) -> int | None:
+    from traceanalyzer.ingest.xla.wire import signed
+
+    try:
+        return None if value is None else signed(int(value))
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,157 @@
+-- One row per bucket of a trace without GPU work: what the thread that runs its steps does in them.
+--
+-- The thread is the one with most marked steps (ProfilerStep#N, or XLA's step_num), else the one with most time in operators. The window is
+-- its steps, without the first of four or more, which warms up; without marked steps it is the time from the first to
+-- the last operator of the thread. Each nanosecond of the window has one bucket, the first of these that holds:
+-- host.dataloader, inside the iterator of a DataLoader; host.compile, inside torch.compile's own work; host.comm_cpu, in
+-- a call that exchanges data with other ranks, or in no operator while another thread of the process exchanges;
+-- host.op, inside an operator, or in none while another thread is in one (XLA's thread pool); host.python, in none of
+-- these: the program's own code, and what was not recorded.
+--
+-- columns:
+--   trace       VARCHAR  name of the trace
+--   rank        INTEGER  rank in the job
+--   trace_id    INTEGER  key of the canonical tables
+--   thread_id   INTEGER  thread that runs the steps
+--   step_count  BIGINT   steps in the window; 0: none are marked
+--   window_ns   BIGINT   length of the window; the buckets add up to it
+--   bucket      VARCHAR  what the thread does
+--   dur_ns      BIGINT   time in it
+--   share       DOUBLE   part of the window
+WITH host_traces AS (
+    SELECT trace_id, trace, rank
+    FROM traces
+    ANTI JOIN gpu_ops USING (trace_id)
+),
+marked AS (
+    SELECT
+        trace_id,
+        thread_id,
+        start_ns,
+        start_ns + dur_ns AS end_ns,
+        row_number() OVER (PARTITION BY trace_id, thread_id ORDER BY start_ns) AS position,
+        count(*) OVER (PARTITION BY trace_id, thread_id) AS step_count
+    FROM host_slices
+    SEMI JOIN host_traces USING (trace_id)
+    WHERE marks_step(category, raw_category, name)
+),
+busy AS (
+    SELECT
+        trace_id,
+        thread_id,
+        min(start_ns) AS start_ns,
+        max(start_ns + dur_ns) AS end_ns,
+        sum(dur_ns) FILTER (WHERE op_id IS NULL) AS op_ns
+    FROM host_slices
+    SEMI JOIN host_traces USING (trace_id)
+    WHERE category = 'cpu_op'
+    GROUP BY trace_id, thread_id
+),
+threads_with_steps AS (
+    SELECT trace_id, arg_max(thread_id, (step_count, -thread_id)) AS thread_id
+    FROM marked
+    GROUP BY trace_id
+),
+step_threads AS (
+    FROM threads_with_steps
+    UNION ALL
+    SELECT trace_id, arg_max(thread_id, (op_ns, -thread_id))
+    FROM busy
+    ANTI JOIN threads_with_steps USING (trace_id)
+    GROUP BY trace_id
+),
+windows AS (
+    SELECT trace_id, thread_id, start_ns, end_ns, 1 AS is_step
+    FROM marked
+    SEMI JOIN step_threads USING (trace_id, thread_id)
+    WHERE position > 1 OR step_count < 4
+    UNION ALL
+    SELECT trace_id, thread_id, start_ns, end_ns, 0
+    FROM busy
+    SEMI JOIN step_threads USING (trace_id, thread_id)
+    ANTI JOIN threads_with_steps USING (trace_id)
+),
+held AS (
+    SELECT
+        slices.trace_id,
+        slices.start_ns,
+        slices.start_ns + slices.dur_ns AS end_ns,
+        CASE
+            WHEN slices.thread_id <> step_threads.thread_id AND exchanges_on_host(slices.name) THEN 'exchange'
+            WHEN slices.thread_id <> step_threads.thread_id THEN 'elsewhere'
+            WHEN slices.category = 'annotation' AND starts_with(slices.name, 'enumerate(DataLoader)') THEN 'loader'
+            WHEN ends_with(slices.name, '(dynamo_timed)') THEN 'compile'
+            WHEN starts_with(slices.name, 'c10d::') OR exchanges_on_host(slices.name) THEN 'comm'
+            WHEN slices.category = 'cpu_op' AND slices.op_id IS NULL THEN 'op'
+        END AS what
+    FROM host_slices AS slices
+    JOIN step_threads USING (trace_id)
+    WHERE slices.dur_ns > 0
+      AND slices.category IN ('cpu_op', 'annotation', 'other')
+      AND (
+          slices.thread_id = step_threads.thread_id
+          OR exchanges_on_host(slices.name)
+          OR (slices.category = 'cpu_op' AND slices.op_id IS NULL)
+      )
+),
+intervals AS (
+    SELECT trace_id, start_ns, end_ns, what FROM held WHERE what IS NOT NULL
+    UNION ALL
+    SELECT trace_id, start_ns, end_ns, 'window' FROM windows
+),
+bounds AS (
+    SELECT trace_id, what, unnest([start_ns, end_ns]) AS at_ns, unnest([1, -1]) AS opened
+    FROM intervals
+),
+instants AS (
+    SELECT
+        trace_id,
+        at_ns,
+        sum(opened) FILTER (WHERE what = 'window') AS window_opened,
+        sum(opened) FILTER (WHERE what = 'loader') AS loader_opened,
+        sum(opened) FILTER (WHERE what = 'compile') AS compile_opened,
+        sum(opened) FILTER (WHERE what = 'comm') AS comm_opened,
+        sum(opened) FILTER (WHERE what = 'op') AS op_opened,
+        sum(opened) FILTER (WHERE what = 'exchange') AS exchange_opened,
+        sum(opened) FILTER (WHERE what = 'elsewhere') AS elsewhere_opened
+    FROM bounds
+    GROUP BY trace_id, at_ns
+),
+stretches AS (
+    SELECT
+        trace_id,
+        lead(at_ns) OVER later - at_ns AS dur_ns,
+        sum(window_opened) OVER later > 0 AS in_window,
+        CASE
+            WHEN sum(loader_opened) OVER later > 0 THEN 'host.dataloader'
+            WHEN sum(compile_opened) OVER later > 0 THEN 'host.compile'
+            WHEN sum(comm_opened) OVER later > 0 THEN 'host.comm_cpu'
+            WHEN sum(op_opened) OVER later > 0 THEN 'host.op'
+            WHEN sum(exchange_opened) OVER later > 0 THEN 'host.comm_cpu'
+            WHEN sum(elsewhere_opened) OVER later > 0 THEN 'host.op'
+            ELSE 'host.python'
+        END AS bucket
+    FROM instants
+    WINDOW later AS (PARTITION BY trace_id ORDER BY at_ns)
+),
+totals AS (
+    SELECT trace_id, any_value(thread_id) AS thread_id, sum(is_step) AS step_count, sum(end_ns - start_ns) AS window_ns
+    FROM windows
+    GROUP BY trace_id
+)
+SELECT
+    host_traces.trace,
+    host_traces.rank,
+    stretches.trace_id,
+    any_value(totals.thread_id) AS thread_id,
+    any_value(totals.step_count)::BIGINT AS step_count,
+    any_value(totals.window_ns)::BIGINT AS window_ns,
+    stretches.bucket,
+    sum(stretches.dur_ns)::BIGINT AS dur_ns,
+    sum(stretches.dur_ns) / any_value(totals.window_ns) AS share
+FROM stretches
+JOIN totals USING (trace_id)
+JOIN host_traces USING (trace_id)
+WHERE stretches.in_window AND stretches.dur_ns > 0
+GROUP BY host_traces.trace, host_traces.rank, stretches.trace_id, stretches.bucket
+ORDER BY stretches.trace_id, dur_ns DESC, stretches.bucket
