@@ -18,7 +18,7 @@ ENDS: dict[str, list[dict[str, Any]]] = {
     "item after a kernel": [MEET, {"kernel": {"us": 500}}, {"item": 1}],
     "pageable copy": [MEET, {"d2h": {"mb": 1, "pinned": False, "blocking": True}}],
 }
-LATE = {"kernels": {"kernel_scale": 1.1667}, "loader": {"loader_us": 3_000}}
+LATE: dict[str, dict[str, Any]] = {"kernels": {"kernel_scale": 1.1667}, "loader": {"loader_us": 3_000}}
 QUICK = ("item", "device")
 
 

@@ -68,9 +68,15 @@ def run(tmp_path: Path) -> Path:
     for i in range(6):
         rows += [
             slice_text(f"phase {'ab'[i % 2]}", ts=100 * i, dur=90, cat='"user_annotation"'),
-            slice_text("cudaLaunchKernel", ts=100 * i + 5, dur=5, cat='"cuda_runtime"', args=f'{{"correlation": {i}}}'),
             slice_text(
-                "k", ts=100 * i + 20, dur=50, cat='"kernel"', args=f'{{"device": 0, "stream": 7, "correlation": {i}}}'
+                "cudaLaunchKernel", ts=100 * i + 5, dur=5, cat='"cuda_runtime"', args=f'{{"correlation": {i + 1}}}'
+            ),
+            slice_text(
+                "k",
+                ts=100 * i + 20,
+                dur=50,
+                cat='"kernel"',
+                args=f'{{"device": 0, "stream": 7, "correlation": {i + 1}}}',
             ),
         ]
     (tmp_path / "trace.json").write_text(events(*rows))

@@ -139,3 +139,11 @@ def _own_of_chains(rows: list, root: Frame) -> int:  # type: ignore[type-arg]
         rest += 0 if id(frame) in shown else frame.own
         waiting += frame.inside.values()
     return rest
+
+
+def test_a_kernel_without_a_name_has_a_frame(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kernel = {"ph": "X", "cat": "kernel", "pid": 0, "tid": 7, "ts": 10, "dur": 5, "args": {"device": 0, "stream": 7}}
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": [kernel]}))
+    assert main(["flame", str(path), "--of", "device", "--store", str(tmp_path / "store")]) == 0
+    assert "(no name)" in capsys.readouterr().out

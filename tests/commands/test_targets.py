@@ -111,6 +111,7 @@ def test_force_means_it(tmp_path: Path, traces: dict[str, Path]) -> None:
     assert main(arguments) == 0, "a result is written over without a question"
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("is_there", [True, False])
 def test_a_link_stays_a_link(tmp_path: Path, traces: dict[str, Path], is_there: bool) -> None:
     behind, link = tmp_path / "folder" / "result.json", tmp_path / "latest.json"
@@ -178,7 +179,7 @@ def test_everything_that_is_hard_to_get_back_is_kept(tmp_path: Path, name: str, 
         ("rows.json", b'[{"name": "gemm", "dur_ns": 3}]'),
         ("rows.parquet", b"PAR1"),
         ("book.xlsx", b"PK\x03\x04"),
-        ("baseline.jsonl", b"{}\n"),
+        ("baseline.jsonl", b'{"summary_version": 1, "captures": [\n]}\n'),
         ("empty.json", b""),
     ],
 )

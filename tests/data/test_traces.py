@@ -65,6 +65,7 @@ def test_slices_and_their_nanoseconds_are_those_of_the_file(name: str, query: Ca
     }
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("name", SINGLE)
 def test_steps_are_the_profilers_and_nothing_is_lost(name: str, query: Callable[[str], Query]) -> None:
     ask = query(name)
@@ -106,6 +107,7 @@ def test_two_recordings_of_one_process_are_one_rank(capsys: pytest.CaptureFixtur
     assert re.search(r"recorded (2 times|twice)", capsys.readouterr().out)
 
 
+@pytest.mark.check
 def test_ranks_of_gloo_are_two_ranks(query: Callable[[str], Query]) -> None:
     ask = query("gloo")
     assert ask("SELECT rank FROM traces ORDER BY rank") == [(0,), (1,)]

@@ -240,11 +240,14 @@ def test_half_a_surrogate_pair_outside_the_events_is_replaced_and_counted(key: s
 KINDS_OF_FILES = {
     "chunk": (),  # of rocprof alone, as in macros
     "device_tracks": ("process",),
+    "device_waits": ("sync",),
     "gpu": ("kernel", "copy"),
     "host": ("operator", "call"),
     "lost_values": ("sync", "memory"),
     "macros": (),
     "memory_events": ("memory",),
+    "process_devices": (),  # of kernels in files of several ranks, as in gpu
+    "process_launches": (),
     "syncs": ("sync",),
     "threads": ("name",),
 }
@@ -257,6 +260,9 @@ ARGUMENTS_OF_KINDS = sorted(
     - {(kind, "correlation_id") for kind in ("operator", "call")}
     # The same of rocprof: tests/trace_events/test_rocprof.py.
     - {(kind, key) for kind in KINDS for key in ("dev-id", "gpu-id", "stream-id", "queue-id", "Index")}
+    - {(kind, key) for kind in KINDS for key in ("agent", "grid_size", "stream_ID", "workgroup_size", "corr_id")}
+    # Of Python frames alone, which end where they are recorded to end without them.
+    - {(kind, key) for kind in KINDS for key in ("Python id", "Python parent id")}
 )
 
 

@@ -62,7 +62,7 @@ def _described(path: Path) -> dict[str, Any]:
     source = SqliteSource(path)
     try:
         known = {name for table in TABLES for name in (table.name, *table.aliases)}
-        stored = {name: columns for name, columns in source._tables.items() if not name.startswith("ENUM_")}
+        stored = {name: columns for name, columns in source.tables.items() if not name.startswith("ENUM_")}
         counts = {name: min(source.row_counts[name], 1) for name in stored}
         kept = {name: columns for name, columns in stored.items() if counts[name] or name in known}
         version = next(

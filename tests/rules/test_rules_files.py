@@ -201,6 +201,9 @@ def test_a_missing_file_is_an_error_with_its_name(tmp_path: Path) -> None:
         ("slow-loader.min_share", "much", "is no float"),
         ("slow-loader.min_share", "1.5", "out of range"),
         ("slow-loader.min_count", "2.5", "is no int"),
+        ("slow-loader.min_share", "nan", "is no float"),
+        ("slow-loader.min_share", "inf", "is no float"),
+        ("slow-loader.min_count", "nan", "is no int"),
     ],
 )
 def test_a_setting_is_checked_by_name_type_and_range(tmp_path: Path, key: str, value: str, what: str) -> None:

@@ -154,6 +154,7 @@ LEFT_BEHIND = (
 )
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("name", LEFT_BEHIND)
 def test_a_file_left_behind_is_no_further_rank_whatever_it_holds(name: str, tmp_path: Path) -> None:
     (tmp_path / "rank0.json").write_text(document(*work()))
@@ -165,18 +166,21 @@ def test_a_file_left_behind_is_no_further_rank_whatever_it_holds(name: str, tmp_
         assert [error.where for error in run.set_aside] == [str(file)]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("name", ["rank0.json.tmp", "rank0 (1).json", "rank0.json.bak"])
 def test_a_file_left_behind_is_read_where_there_is_no_other(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(document(*work()))
     assert read(tmp_path) == ([name], [])
 
 
+@pytest.mark.check
 def test_a_second_download_beside_other_traces_is_a_trace(tmp_path: Path) -> None:
     (tmp_path / "rank0.json").write_text(document(*work()))
     (tmp_path / "rank1 (1).json").write_text(document(*work(7)))
     assert read(tmp_path) == (["rank0.json", "rank1 (1).json"], [])
 
 
+@pytest.mark.check
 def test_a_file_left_behind_is_read_where_it_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(document(*work()))
     (tmp_path / "a.json.bak").write_text(document(*work(7)))
@@ -193,6 +197,7 @@ def test_hidden_parts_of_a_trace_are_named(tmp_path: Path) -> None:
         assert [error.where for error in run.set_aside] == [str(tmp_path / ".rank0.json.swp")]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("first", ["segments", "device_traces", "allocator_settings"])
 def test_a_snapshot_of_memory_is_named_with_what_reads_it(first: str, tmp_path: Path) -> None:
     whole = {

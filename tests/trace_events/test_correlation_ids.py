@@ -30,6 +30,7 @@ def kernel(correlation: object, ts: int, name: str = "gemm", stream: int = 7, ca
     )
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("written", ["0", "-1", "4294967295", '"0"', "18446744073709551615"])
 def test_numbers_that_stand_for_no_id_link_nothing(written: str) -> None:
     tables = read(events(call(written, 1, "hipGetDeviceProperties"), kernel(written, 5), call(8, 9), kernel(8, 12)))
@@ -39,6 +40,7 @@ def test_numbers_that_stand_for_no_id_link_nothing(written: str) -> None:
     assert tables.defects == {}
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     "others",
     [
@@ -58,6 +60,7 @@ def test_work_that_shares_the_id_of_a_plain_launch_stays_without_links(others: l
     assert own["launch_id"] is not None
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     "name", ["hipGraphLaunch", "cudaGraphLaunch", "cudaLaunchCooperativeKernelMultiDevice", "hipMemcpyAsync"]
 )
@@ -71,6 +74,7 @@ def test_a_record_written_twice_is_one_kernel() -> None:
     assert [row["launch_id"] for row in tables["gpu_ops"]] == [0, 0]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("calls", "kernels", "linked"),
     [

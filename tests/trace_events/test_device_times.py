@@ -55,6 +55,7 @@ def test_a_sound_recording_stays_as_it_is() -> None:
     assert kernels(found) == [(100 * at + 110, 40) for at in range(COUNT)]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("at", [0, 5, COUNT - 1])
 def test_a_duration_that_runs_over_what_waits_for_it_is_that_of_equal_work(at: int) -> None:
     found = tables(changed(recording(), at, dur=400_000))

@@ -1,4 +1,4 @@
-"""Quotes that a recorder did not escape: the event stays, with its name as it was given."""
+"""Quotes that a recorder did not escape: the event stays, and its name holds them."""
 
 from __future__ import annotations
 

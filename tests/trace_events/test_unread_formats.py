@@ -57,7 +57,7 @@ def _trace(folder: Path, process: str) -> Path:
 @pytest.mark.check
 def test_a_run_of_unread_work_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TraceAnalyzerError, match="Ascend"):
-        open_run(_trace(tmp_path, "Ascend Hardware"), store=tmp_path / "store")
+        open_run(_trace(tmp_path, "HCCL"), store=tmp_path / "store")
     with open_run(_trace(tmp_path, "python"), store=tmp_path / "store") as run:
         assert run.traces
 
@@ -73,8 +73,8 @@ def _database(file: Path, *tables: str) -> Path:
 @pytest.mark.parametrize(
     ("tables", "what"),
     [
-        (("rocpd_op",), "RPD"),
-        (("rocpd_metadata_1", "rocpd_op_1"), "rocpd"),
+        (("rocpd_op",), "rocmProfileData"),
+        (("rocpd_metadata_1", "rocpd_op_1"), "rocprofv3"),
         (("a", "b"), "the tables a, b"),
         ((), "without tables"),
     ],

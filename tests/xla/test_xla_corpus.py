@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from xspace import Tables, read
 
-from traceanalyzer.ingest.xla.defects import Defects
-from traceanalyzer.ingest.xla.events import Events, read_events
+from traceanalyzer.ingest.xla.defects import ProfileDefects
+from traceanalyzer.ingest.xla.events import LineEvents, read_events
 from traceanalyzer.ingest.xla.space import LineHead, Plane, Space, read_space
 from traceanalyzer.ingest.xla.wire import Int
 
@@ -46,7 +46,7 @@ def union(starts: Int, ends: Int) -> int:
     return int((np.append(ends[first[1:] - 1], ends[-1]) - starts[first]).sum())
 
 
-def numbers_of_line(line: LineHead, batches: list[Events]) -> dict[str, Any]:
+def numbers_of_line(line: LineHead, batches: list[LineEvents]) -> dict[str, Any]:
     starts = (
         np.concatenate([batch.offset_ps for batch in batches] or [np.empty(0, np.int64)]) + line.timestamp_ns * 1000
     )
@@ -92,7 +92,7 @@ def test_every_line_has_the_times_of_an_independent_reader(
 ) -> None:
     content = (corpus / "xla" / f"{name}.xplane.pb").read_bytes()
     wanted = expected[f"{name}.xplane.pb"]
-    defects = Defects()
+    defects = ProfileDefects()
     space = read_space(np.frombuffer(content, np.uint8), memoryview(content), name, defects)
     assert (space.hostnames, space.errors, space.warnings) == (
         wanted["hostnames"],

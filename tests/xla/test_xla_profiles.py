@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from xspace import MS, START_NS, US, PlaneMaker, Ref, Tables, block_field, number_field, read, space
@@ -43,7 +44,7 @@ def gpu_plane() -> PlaneMaker:
 
 def host_plane() -> PlaneMaker:
     plane = PlaneMaker("/host:CPU")
-    launches = [
+    launches: list[tuple[int, int, str, dict[str, Any]]] = [
         (100 * US, 6 * US, "cuMemcpyHtoDAsync_v2", {"correlation_id": 8, "device_id": 44}),
         (200 * US, 6 * US, "cuLaunchKernel", {"correlation_id": 7}),
         (300 * US, 6 * US, "cuMemsetD32Async", {"correlation_id": 9}),
@@ -159,7 +160,8 @@ def test_the_trace_and_its_device_are_described(tables: Tables) -> None:
         (0, "NVIDIA H100 80GB HBM3", 132)
     ]
     assert [(row["defect"], row["severity"], row["defect_count"]) for row in tables["defects"]] == [
-        ("events-dropped", "loss", 12)
+        ("command-buffer", "note", 1),
+        ("events-dropped", "loss", 12),
     ]
 
 
@@ -198,7 +200,9 @@ def test_a_line_that_counts_from_1970_is_not_moved(tmp_path: Path) -> None:
 
 
 def test_fields_are_defaults_ids_are_of_planes_and_what_is_odd_is_counted(tmp_path: Path) -> None:
-    event = lambda *fields: block_field(4, b"".join(fields))  # noqa: E731
+    def event(*fields: bytes) -> bytes:
+        return block_field(4, b"".join(fields))
+
     line = (
         event(number_field(2, 5 * US), number_field(3, 7 * US))  # no name: id 0
         + event(number_field(1, 99), number_field(2, 20 * US), number_field(3, US))

@@ -36,7 +36,8 @@ def export() -> None:
 
 
 def _output(command: Callable[..., Any]) -> Callable[..., Any]:
-    return output_option("Write the export to FILE.", required=True)(command)
+    decorated: Callable[..., Any] = output_option("Write the export to FILE.", required=True)(command)
+    return decorated
 
 
 def _part(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -91,6 +91,7 @@ def _is_same(target: Path, given: Path) -> bool:
 def _what_it_is(file: Path) -> str | None:
     """Return what an existing file is that nobody wants to lose; None: a result, or a file of an unknown kind."""
     from traceanalyzer.answers.memory_files.kinds import memory_file_kind
+    from traceanalyzer.comparison.summary_file import is_summary_file
     from traceanalyzer.discovery.finding import is_trace_folder, look
     from traceanalyzer.discovery.heads import read_head
     from traceanalyzer.discovery.other_formats import other_format
@@ -99,6 +100,8 @@ def _what_it_is(file: Path) -> str | None:
 
     if (noun := _WRITTEN_BY_HAND.get(file.suffix.lower())) is not None:
         return f"holds {noun}"
+    if is_summary_file(file):
+        return None
     ingester, unreadable = look(file)
     if ingester is not None or is_report(file):
         return "is a trace"

@@ -42,7 +42,7 @@ _FIRST_BYTES = 2**16
 # Files whose heads are read at once.
 _READERS = 16
 _NAMED_LIKE_A_TRACE = re.compile(
-    r"\.(?:json|sqlite)(?:\.(?:gz|zst|xz|bz2|lz4|7z|zip))?(?:\.tmp)?$|\.pftrace$|\.perfetto-trace$"
+    r"\.(?:json|sqlite|rpd)(?:\.(?:gz|zst|xz|bz2|lz4|7z|zip))?(?:\.tmp)?$|\.pftrace$|\.perfetto-trace$"
     r"|\.xplane\.(?:pb(?:\.gz)?|riegeli)$",
     re.IGNORECASE,
 )
@@ -180,7 +180,8 @@ def look(file: Path) -> tuple[Ingester | None, TraceAnalyzerError | None]:
     if is_ncu_report(file) and ingester is None:
         what = "is a report of Nsight Compute, which only NVIDIA's programs read"
         return None, TraceAnalyzerError(what, file, WAYS.format(file.name))
-    is_missed = is_named and ingester is None and not _is_other_json(head, file)
+    is_known = file.suffix == ".db" and ingester is None and bool(head) and other_format(file) is not None
+    is_missed = is_known or (is_named and ingester is None and not _is_other_json(head, file))
     return ingester, TraceAnalyzerError(*unknown(file)) if is_missed else None
 
 

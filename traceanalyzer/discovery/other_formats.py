@@ -14,6 +14,7 @@ _PACKED = "compressed in another way than gzip"
 _UNPACK = "decompress it first"
 _GIVE_ALONE = "give it by itself; where that fails, unpack it and give the folder"
 _NCU_REPORT = r"\.ncu-rep"
+_EXPORT_SQLITE = "export the report again: nsys export --type sqlite report.nsys-rep"
 # Other files that profilers write, by the end of their name: what they are, and how to get a trace.
 _OTHER_FORMATS = (
     (
@@ -26,7 +27,22 @@ _OTHER_FORMATS = (
         "a continuous capture of xprof (Riegeli records)",
         "record one session: jax.profiler.trace(folder) writes the .xplane.pb that is read",
     ),
-    (r"\.(?:pftrace|perfetto-trace)", "a binary Perfetto trace", "convert it: traceconv json {} trace.json"),
+    (
+        r"\.pftrace",
+        "a binary Perfetto trace",
+        "rocprofv3 writes a database of the same recording where it is left at its default format, and that is exact; "
+        "other tools: traceconv json {} trace.json",
+    ),
+    (r"\.perfetto-trace", "a binary Perfetto trace", "convert it: traceconv json {} trace.json"),
+    (r"\.(?:arrow|h5|hdf5?)|_arwdir", "an export of Nsight Systems in another format", _EXPORT_SQLITE),
+    (r"\.jsonl|\.json-?lines", "JSON line by line, such as an export of Nsight Systems", _EXPORT_SQLITE),
+    (r"\.otf2", "an OTF2 archive", "rocprofv3 writes a database by default: rocprofv3 --runtime-trace -- ./program"),
+    (
+        r"\.hatchet",
+        "a tree of sums by Triton's Proton, without times",
+        "record the job with torch.profiler or rocprofv3",
+    ),
+    (r"\.(?:nvvp|nvprof)", "a profile of nvprof", "record the job with Nsight Systems: nsys profile -t cuda,nvtx"),
     (r"\.(?:zip|tar|tgz|tar\.\w+)", "an archive", _GIVE_ALONE),
     (r"\.(?:zst|xz|bz2|lz4|7z)", _PACKED, _UNPACK),
     (r"\.(?:pickle|pkl)", "a pickle, such as a CUDA memory snapshot", "record the job with torch.profiler"),
@@ -70,8 +86,8 @@ def unknown(path: Path) -> tuple[str, Path, str]:
     return (
         "is no trace that traceanalyzer reads",
         path,
-        "expected PyTorch profiler or Chrome trace JSON (plain or gzip), an Nsight Systems SQLite export, or a profile "
-        "of XLA (.xplane.pb)",
+        "expected PyTorch profiler or Chrome trace JSON (plain or gzip), an Nsight Systems SQLite export, a database "
+        "of rocprofv3, or a profile of XLA (.xplane.pb)",
     )
 
 

@@ -60,10 +60,20 @@ _DEVICE_PROCESSES = (
 _DEVICE_CATEGORY = re.compile(r"(?i)^(gpu|cuda|hip|npu)?[ _.-]?kernels?$|^(gpu|npu)([ _.-].*)?$")
 _DATABASES = (
     UnreadFormat(
-        "a database of rocprofv3 (rocpd)", re.compile(r"^rocpd_metadata|^rocpd_kernel_dispatch"), _RECORD_TORCH
+        "a database of rocprofv3 or rocmProfileData that lacks the tables of kernels and calls",
+        re.compile(r"^rocpd_"),
+        "record it again: rocprofv3 --runtime-trace -- ./program",
     ),
-    UnreadFormat("a database of rocmProfileData (RPD)", re.compile(r"^rocpd_(op|api)$"), _RECORD_TORCH),
-    UnreadFormat("a database of rocprof", re.compile(r"^(KERN|HIP|HSA)$"), _RECORD_TORCH),
+    UnreadFormat(
+        "an analysis of ROCm Compute Profiler, without times",
+        re.compile(r"^compute_\w+"),
+        "record the job with rocprofv3 --runtime-trace",
+    ),
+    UnreadFormat(
+        "a database of rocprof 1",
+        re.compile(r"^(KERN|HIP|HSA)$"),
+        "give the JSON that rocprof writes beside it, or record with rocprofv3 --runtime-trace",
+    ),
     UnreadFormat(
         "a database of Ascend's profiler",
         re.compile(r"^(STRING_IDS|CANN_API|TASK)$"),

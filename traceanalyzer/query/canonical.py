@@ -96,7 +96,7 @@ def _define(connection: duckdb.DuckDBPyConnection, traces: Mapping[int, StoredTr
         table = trace_tables()[name]
         if name == "traces":
             connection.execute(in_schema(table, "canonical").replace("CREATE TABLE", "CREATE OR REPLACE TABLE"))
-            _insert_traces(connection, traces)
+            insert_traces(connection, traces)
         else:
             connection.execute(_stored_view(table, traces))
 
@@ -130,7 +130,7 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _insert_traces(connection: duckdb.DuckDBPyConnection, traces: Mapping[int, StoredTrace]) -> None:
+def insert_traces(connection: duckdb.DuckDBPyConnection, traces: Mapping[int, StoredTrace]) -> None:
     """Fill the table of traces: in one statement, as each one waits for the disk where the connection is a file."""
     if not traces:
         return
@@ -170,21 +170,28 @@ def _stored_view(table: TableSchema, traces: Mapping[int, StoredTrace], stored_a
     """Return the view of a table over every trace's Parquet files, with the trace's number put in front."""
     if not traces:
         return _empty_view(table)
+    files = [part for stored in traces.values() for part in parts(stored.folder, stored_as or table.name)]
+    return f"CREATE OR REPLACE VIEW canonical.{table.name} AS {numbered_rows(table, traces, files)}"
+
+
+def parts(folder: Path, name: str) -> list[Path]:
+    """Return the Parquet files of a table in a folder, in their order."""
+    return sorted(folder.glob(f"{name}*.parquet"))
+
+
+def numbered_rows(table: TableSchema, traces: Mapping[int, StoredTrace], files: Sequence[Path]) -> str:
+    """Return the query of a table's rows in files of traces, with the trace's number put in front."""
     columns = ", ".join(f'"{column.name}"' for column in table.columns if column.name != table.key)
     # Named one by one: a folder's own name may hold what is a wildcard in a pattern.
-    parts = (
-        part for stored in traces.values() for part in sorted(stored.folder.glob(f"{stored_as or table.name}*.parquet"))
-    )
-    files = ", ".join(map(literal, parts))
+    listed = ", ".join(map(literal, files))
     if len(traces) == 1:
-        trace_id, source = str(*traces), f"read_parquet([{files}])"
+        trace_id, source = str(*traces), f"read_parquet([{listed}])"
     else:
         # DuckDB binds one scan of many files in a third of a union's time, and reads no file of other traces.
         numbers = ", ".join(f"{literal(stored.folder)}: {number}" for number, stored in traces.items())
         trace_id = f"MAP {{{numbers}}}[parse_dirpath(filename)]"
-        source = f"read_parquet([{files}], filename = true)"
-    numbered = f"CAST({trace_id} AS INTEGER) AS {table.key}"
-    return f"CREATE OR REPLACE VIEW canonical.{table.name} AS SELECT {numbered}, {columns} FROM {source}"
+        source = f"read_parquet([{listed}], filename = true)"
+    return f"SELECT CAST({trace_id} AS INTEGER) AS {table.key}, {columns} FROM {source}"
 
 
 def _ncu_view(table: TableSchema, ncu_tables: Sequence[NcuTable]) -> str:

@@ -27,6 +27,7 @@ from traceanalyzer.query.captured_work import captured_work
 from traceanalyzer.query.definitions import add_macros, add_pass_through, define_metric, define_not_computed
 from traceanalyzer.query.empty import connect_empty
 from traceanalyzer.query.limits import interrupted_after
+from traceanalyzer.query.small_runs import copy_run, is_small
 from traceanalyzer.schema import TableSchema, canonical_tables, derived_tables
 from traceanalyzer.store.stored_trace import NcuTable, StoredTrace
 
@@ -81,6 +82,25 @@ def connect(
     """
     needed = named_in(readers)
     connection = connect_empty(database)
+    if derived is not None and needed is not None and not (ncu_tables or captures) and is_small(traces, derived):
+        copy_run(connection, traces, derived, needed)
+    else:
+        _define_views(connection, traces, derived, needed, ncu_tables, captures)
+    for name in replaced:
+        define_metric(connection, name, "VIEW", replaced)
+    _compute_once(connection, readers, replaced)
+    return connection
+
+
+def _define_views(
+    connection: duckdb.DuckDBPyConnection,
+    traces: Sequence[StoredTrace],
+    derived: Path | None,
+    needed: Set[str] | None,
+    ncu_tables: Sequence[NcuTable],
+    captures: Sequence[StoredTrace],
+) -> None:
+    """Put views of a run's files in the place of a connection's empty tables."""
     for schema, tables in (("canonical", canonical_tables()), ("attribution", derived_tables())):
         for name in tables:
             connection.execute(f"DROP TABLE {schema}.{name}")
@@ -89,10 +109,6 @@ def connect(
         _leave_attribution_out(connection)
     else:
         add_attribution(connection, derived, needed)
-    for name in replaced:
-        define_metric(connection, name, "VIEW", replaced)
-    _compute_once(connection, readers, replaced)
-    return connection
 
 
 def _leave_attribution_out(connection: duckdb.DuckDBPyConnection) -> None:

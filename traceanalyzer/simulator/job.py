@@ -119,6 +119,10 @@ class SimulatedJob:
             for rank, run in enumerate(self.ranks)
         ]
 
+    def write_rocpd(self, folder: Path | str) -> list[Path]:
+        """Write one database of rocprofv3 a rank into a folder: rank0_results.db, …; returns the paths."""
+        return [run.write_rocpd(Path(folder) / f"rank{rank}_results.db") for rank, run in enumerate(self.ranks)]
+
 
 def _ends_of_steps(run: SimulatedRun) -> tuple[int, ...]:
     """Return the end of each step's last communication; nothing where a step has none."""

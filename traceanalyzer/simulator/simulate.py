@@ -27,6 +27,7 @@ from traceanalyzer.simulator.scenario.program import ACTIONS
 from traceanalyzer.simulator.scenario.scenario import Scenario, parse_scenario
 from traceanalyzer.simulator.writers.kineto import Dialect, write_kineto
 from traceanalyzer.simulator.writers.nsys import write_nsys
+from traceanalyzer.simulator.writers.rocpd import write_rocpd
 from traceanalyzer.simulator.writers.tables import canonical_tables
 
 _SYNONYMS = {"loader": "next"}
@@ -135,6 +136,10 @@ class SimulatedRun:
     def write_nsys(self, path: Path | str, graph_mode: GraphMode = "node", schema: NsysSchema = "2026.2") -> Path:
         """Write the run as the SQLite export of an Nsight Systems report; return the path."""
         return write_nsys(Path(path), self.scenario, self.recorded, self.seed, graph_mode, schema)
+
+    def write_rocpd(self, path: Path | str, version: str = "3.0.2") -> Path:
+        """Write the run as the database of rocprofv3; return the path."""
+        return write_rocpd(Path(path), self.scenario, self.recorded, self.seed, version=version)
 
 
 def play(scenario: Scenario, seed: int, without: Counterfactual, meet: Meet | None = None) -> Recording:

@@ -109,6 +109,7 @@ COMPILING = [
 MEASURED = [{"op_id": 10, "kind": "kernel", "start_ns": 70, "dur_ns": 5, "launch_id": 4, "cpu_op_id": 3}]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     "phase",
     [

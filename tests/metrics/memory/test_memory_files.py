@@ -265,7 +265,7 @@ def test_blocks_that_share_frames_are_looked_at_once_and_no_further_than_the_pro
 
 @pytest.mark.parametrize("noun", ["blocks", "events"])
 def test_lists_that_hold_more_than_the_file_has_bytes_are_refused(tmp_path: Path, noun: str) -> None:
-    shared = [{}] * 300
+    shared: list[dict[str, Any]] = [{}] * 300
     snapshot: dict[str, Any] = {"segments": [], "device_traces": []}
     snapshot |= {"segments": [{"blocks": shared}] * 300} if noun == "blocks" else {"device_traces": [shared] * 300}
     with pytest.raises(TraceAnalyzerError, match=f"lists 90,000 {noun}: the same ones again"):

@@ -121,27 +121,30 @@ def test_the_ledger_is_what_looking_at_every_microsecond_gives(
     assert ledger(tmp_path_factory.mktemp("ledger"), [*steps(*ends), *events]) == expected
 
 
+@pytest.mark.check
 def test_a_run_on_the_cpu_alone_is_diagnosed(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = str(root / "sample_traces" / "torch_cpu_slow_loader")
     assert main(["diagnose", run, "--store", str(tmp_path)]) == 0
-    told = capsys.readouterr().out
+    printed = capsys.readouterr().out
     assert "No GPU was used. The program waits for its data loader: fixing it saves up to 89.5 %" in " ".join(
-        told.split()
+        printed.split()
     )
-    assert re.search(r"waiting for the data loader +15\.70 ms +89\.5 %", told)
-    assert re.search(r"(\d+) of \1 rules checked", told)
+    assert re.search(r"waiting for the data loader +15\.70 ms +89\.5 %", printed)
+    assert re.search(r"(\d+) of \1 rules checked", printed)
 
 
+@pytest.mark.check
 def test_what_takes_most_of_a_run_without_a_finding_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     events = [*steps(1000, 2000), event("aten::mm", 0, 950), event("aten::mm", 1050, 2000)]
     path = written(tmp_path, events)
     assert main(["diagnose", str(path), "--store", str(tmp_path / "store")]) == 0
-    told = " ".join(capsys.readouterr().out.split())
-    assert "Most of each step, 95.0 %, is work of the framework's operators, with aten::mm ahead (95.0 %)." in told
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "Most of each step, 95.0 %, is work of the framework's operators, with aten::mm ahead (95.0 %)." in printed
 
 
+@pytest.mark.check
 def test_launches_without_kernels_allow_no_diagnosis(tmp_path: Path) -> None:
     events = [*steps(1000, 2000), event("aten::mm", 0, 950), event("cudaLaunchKernel", 10, 20, "cuda_runtime")]
     assert main(["diagnose", str(written(tmp_path, events)), "--store", str(tmp_path / "store")]) == 3

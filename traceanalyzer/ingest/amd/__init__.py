@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from traceanalyzer.discovery.heads import read_head
 from traceanalyzer.ingest import IngestOptions
 from traceanalyzer.ingest.amd.csv_sets import leader_of, table_kind
 
@@ -39,6 +38,7 @@ class AmdIngester:
 
     def ingest(self, path: Path, folder: Path, options: IngestOptions) -> None:
         """Write every process of the file into a subfolder of `folder`; see Ingester."""
+        from traceanalyzer.discovery.heads import read_head  # it finds files with the help of this module
         from traceanalyzer.ingest.amd.csv_tables import csv_recordings
         from traceanalyzer.ingest.amd.defects import AmdDefects
         from traceanalyzer.ingest.amd.rocpd import rocpd_recordings

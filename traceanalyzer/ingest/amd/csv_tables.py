@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -69,7 +70,7 @@ class CsvRecording:
     def _batches(self, file: Path) -> Iterator[pa.RecordBatch]:
         """Yield a table as texts, columns in small letters; rows of another length are left out and counted."""
 
-        def refuse(row: pc_csv.InvalidRow) -> str:
+        def refuse(row: pc_csv.InvalidRow) -> Literal["skip"]:
             self.defects.add("unreadable-record", example=f"{file.name}: {row.text[:200]}")
             return "skip"
 
@@ -138,7 +139,7 @@ class CsvRecording:
         for file in self._of("api"):
             for batch in self._batches(file):
                 functions, domains = batch.column("function"), batch.column("domain")
-                kinds = [self._kinds.code(domain) for domain in domains.to_pylist()]
+                kinds = [self._kinds.code(str(domain)) for domain in domains.to_pylist()]
                 start, end = _numbers(batch, "start_timestamp"), _numbers(batch, "end_timestamp")
                 first, last = integers(start), integers(end)
                 self.defects.add("no-times", int(((first <= 0) | (last <= 0)).sum()), file.name)
@@ -150,7 +151,7 @@ class CsvRecording:
                     "start_ns": start,
                     "dur_ns": pa.array(np.where((first > 0) & (last > first), last - first, 0)),
                     "kind": pa.array(kinds, pa.int64()),
-                    "name_code": pa.array([self._names.code(name) for name in functions.to_pylist()], pa.int64()),
+                    "name_code": pa.array([self._names.code(str(name)) for name in functions.to_pylist()], pa.int64()),
                     "correlation": ints(np.where(correlation == 0, NONE, correlation)),
                 }
                 is_marker = pa.array(
@@ -276,7 +277,8 @@ def _numbers(batch: pa.RecordBatch, column: str) -> Column:
         return pa.nulls(batch.num_rows, pa.int64())
     texts = pc.utf8_trim_whitespace(batch.column(column))
     is_number = pc.match_substring_regex(texts, r"^-?\d{1,18}$")
-    return pc.if_else(is_number, texts, pa.scalar(None, pa.string())).cast(pa.int64())
+    numbers: Column = pc.if_else(is_number, texts, pa.scalar(None, pa.string())).cast(pa.int64())
+    return numbers
 
 
 def _unless_zero(ids: Column) -> Column:

@@ -43,6 +43,7 @@ def crossing_rows(rows: pa.RecordBatch, names: Column, kinds: Column, pid: int |
     )
 
 
-def _shown(rows: pa.RecordBatch, names: Column) -> object:
+def _shown(rows: pa.RecordBatch, names: Column) -> Column:
     by_code = taken(names, np.maximum(integers(rows.column("name_code")), NONE))
-    return pc.call_function("coalesce", [rows.column("text"), by_code])
+    shown: Column = pc.call_function("coalesce", [rows.column("text"), by_code])
+    return shown

@@ -14,7 +14,7 @@ from traceanalyzer.ingest.amd.agents import RANK_KEYS, SIZE_KEYS, Agent, Agents
 from traceanalyzer.ingest.amd.allocations import allocation_rows
 from traceanalyzer.ingest.amd.defects import AmdDefects
 from traceanalyzer.ingest.amd.recording import COUNTERS, CounterRows, Identity, ProcessRecording
-from traceanalyzer.ingest.amd.rocpd_events import Events, parsed
+from traceanalyzer.ingest.amd.rocpd_events import RocpdEvents, parsed
 from traceanalyzer.ingest.amd.rocpd_host import HostRows
 from traceanalyzer.ingest.amd.rocpd_reading import ProcessTables, ids_of
 from traceanalyzer.ingest.amd.rocpd_tables import suffixes_of
@@ -70,7 +70,7 @@ class RocpdRecording:
         }
         self._agents = Agents(_agents_in(tables), self.defects)
         self.devices: Sequence[Mapping[str, object]] = self._agents.rows
-        self._events = Events(tables.batches("event"))
+        self._events = RocpdEvents(tables.batches("event"))
         self._host = HostRows(tables, self._events, pid)
 
     @property

@@ -18,7 +18,7 @@ from traceanalyzer.ingest.nsys.masks import Column
 _NARROW = np.iinfo(np.uint32).max
 
 
-class Events:
+class RocpdEvents:
     """Holds the category and the stack id of every event, in as few bytes as their numbers take."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
@@ -74,7 +74,7 @@ class Events:
         return taken(self._said[key], self._said_at[key].find(places))
 
 
-def event_places(events: Events, batch: pa.RecordBatch, defects: AmdDefects) -> Int:
+def event_places(events: RocpdEvents, batch: pa.RecordBatch, defects: AmdDefects) -> Int:
     """Return where the events of rows lie; those that are named and not there are counted."""
     places = events.places(batch.column("source"))
     defects.add("missing-event", max(int((places == NONE).sum()) - batch.column("source").null_count, 0))

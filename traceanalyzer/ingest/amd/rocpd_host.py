@@ -20,7 +20,7 @@ from traceanalyzer.ingest.amd.recording import (
     ints,
     taken,
 )
-from traceanalyzer.ingest.amd.rocpd_events import Events, event_places
+from traceanalyzer.ingest.amd.rocpd_events import RocpdEvents, event_places
 from traceanalyzer.ingest.amd.rocpd_reading import ProcessTables, ids_of
 from traceanalyzer.ingest.nesting import NONE, Int
 from traceanalyzer.ingest.nsys.masks import Column, count, either, known, negated
@@ -31,7 +31,7 @@ _CALLS = ("runtime", "driver")
 class HostRows:
     """Reads what the host did; marks, and ranges that begin on one thread and end on another, are kept aside."""
 
-    def __init__(self, tables: ProcessTables, events: Events, pid: int | None) -> None:
+    def __init__(self, tables: ProcessTables, events: RocpdEvents, pid: int | None) -> None:
         self._tables = tables
         self._events = events
         self._pid = pid

@@ -10,19 +10,19 @@ import pyarrow as pa
 from traceanalyzer.ingest.amd.agents import Agents
 from traceanalyzer.ingest.amd.copies import copy_kinds
 from traceanalyzer.ingest.amd.recording import Lookup, coded_column, groups_of, integers, ints, taken, work_batch
-from traceanalyzer.ingest.amd.rocpd_events import Events, event_places
+from traceanalyzer.ingest.amd.rocpd_events import RocpdEvents, event_places
 from traceanalyzer.ingest.amd.rocpd_reading import ProcessTables, ids_of
 from traceanalyzer.ingest.nesting import NONE
 from traceanalyzer.ingest.nsys.masks import Column, count, negated
 
 
-def work_of(tables: ProcessTables, events: Events, agents: Agents) -> Iterator[pa.RecordBatch]:
+def work_of(tables: ProcessTables, events: RocpdEvents, agents: Agents) -> Iterator[pa.RecordBatch]:
     """Yield GPU work, in the schema WORK."""
     yield from _dispatches(tables, events, agents)
     yield from _copies(tables, events, agents)
 
 
-def _dispatches(tables: ProcessTables, events: Events, agents: Agents) -> Iterator[pa.RecordBatch]:
+def _dispatches(tables: ProcessTables, events: RocpdEvents, agents: Agents) -> Iterator[pa.RecordBatch]:
     symbols = tables.rows("symbol")
     symbol_at = Lookup(ids_of(symbols))
     names = pa.array([row["display_name"] or row["kernel_name"] or None for row in symbols], pa.string())
@@ -62,7 +62,7 @@ def _without_replays(rows: pa.RecordBatch, tables: ProcessTables) -> pa.RecordBa
     return rows.filter(negated(repeated)) if count(repeated) else rows
 
 
-def _copies(tables: ProcessTables, events: Events, agents: Agents) -> Iterator[pa.RecordBatch]:
+def _copies(tables: ProcessTables, events: RocpdEvents, agents: Agents) -> Iterator[pa.RecordBatch]:
     for batch in tables.batches("copy"):
         names = tables.strings(batch.column("name_id"))
         tables.defects.add("missing-string", names.null_count, "of a copy")

@@ -234,7 +234,7 @@ class RpdRecording:
                 is_own |= api == NONE
             batch, api = rows.filter(pa.array(is_own)), api[is_own]
             types = _texts(self._strings, batch.column("opType_id")).fill_null("")
-            is_work = np.array([not kind.startswith("Barrier") for kind in types.to_pylist()], np.bool_)
+            is_work = np.array([not str(kind).startswith("Barrier") for kind in types.to_pylist()], np.bool_)
             batch, api, types = batch.filter(pa.array(is_work)), api[is_work], types.filter(pa.array(is_work))
             yield self._work_rows(batch, api, types, (launch_at, launches), (moved_at, moved))
 

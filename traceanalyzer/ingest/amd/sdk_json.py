@@ -147,7 +147,9 @@ class SdkRecording:
         """Return the kind of a record and its operation, whose numbers differ between versions."""
         kinds = self._facts.get("strings", {}).get("buffer_records", [])
         kind, operation = record["kind"], record["operation"]
-        known = kinds[kind] if isinstance(kind, int) and 0 <= kind < len(kinds) else {"kind": "", "operations": []}
+        known: Mapping[str, Any] = (
+            kinds[kind] if isinstance(kind, int) and 0 <= kind < len(kinds) else {"kind": "", "operations": []}
+        )
         operations = known["operations"]
         if not 0 <= operation < len(operations):
             self.defects.add("unknown-operation", example=f"{known['kind']} {operation}")

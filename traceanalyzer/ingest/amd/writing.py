@@ -77,6 +77,7 @@ class _TraceWriter:
                 sink.finish("gpu_ops")
                 sink.finish("memory_events")
                 row = self._trace_row(sink, host)
+                recording.defects.add("clock-since-boot")
                 if not work.count:
                     recording.defects.add("no-gpu-work")
                 sink.append("defects", recording.defects.table())

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from traceanalyzer.ingest.device_check import DEFECTS as DEVICE_DEFECTS
+from traceanalyzer.ingest.device_check import DEVICE_DEFECTS
 
 # defect → (severity, what it means and what to do)
 KINDS = {
@@ -62,7 +62,7 @@ KINDS = {
     ),
     "open-range": (
         "repair",
-        "a range was still open when the capture stopped; it was ended at the last NVTX event",
+        "a range was still open when the capture stopped; it was ended there",
     ),
     "graph-replay-seen-twice": (
         "repair",

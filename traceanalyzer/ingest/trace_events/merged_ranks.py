@@ -59,7 +59,7 @@ class DeviceProcess:
 
 
 @dataclass(frozen=True)
-class Member:
+class RankPart:
     """Events of a process that are one rank's, from the first to the last, and the process's number in that rank."""
 
     pid: str | None
@@ -74,7 +74,7 @@ class Merged:
     """The ranks of a file, and the processes of each; `ranks` are in the order of the groups."""
 
     ranks: tuple[int, ...]
-    members: tuple[Member, ...]
+    members: tuple[RankPart, ...]
     reason: str
 
 
@@ -110,7 +110,7 @@ def find_ranks(
     found = _by_shift(processes, device_of, first_rank)
     if found is None and len(hosts) > 1:
         if not device_of:
-            return _by_host(processes, hosts, first_rank)
+            return None  # a program of several processes
         found = _by_ids(processes, hosts, launches(), first_rank) or _by_place(processes, hosts, device_of, first_rank)
         if found is None:
             raise SeveralRanksError(f"processes {', '.join(str(host.pid) for host in hosts[:8])}")
@@ -137,7 +137,7 @@ def _by_label(processes: Sequence[Process]) -> Merged | None:
         if ranks is None:
             continue
         group_of = {name: group for group, name in enumerate(names)}
-        known = {pid: Member(pid, text, group_of[label]) for pid, (label, text) in own.items() if label in group_of}
+        known = {pid: RankPart(pid, text, group_of[label]) for pid, (label, text) in own.items() if label in group_of}
         shown = ", ".join(names[:4]) + (" …" if len(names) > 4 else "")
         return _merged(processes, known, ranks, f"their processes are labelled {shown}")
     return None
@@ -158,7 +158,7 @@ def _by_name(processes: Sequence[Process]) -> Merged | None:
     used = sorted({ranks[process.pid] for process in working if process.pid in ranks})
     if len(used) < 2 or max(used) > _MOST_RANK or any(process.pid not in ranks for process in working):
         return None
-    known = {pid: Member(pid, pid, used.index(rank)) for pid, rank in ranks.items() if rank in used}
+    known = {pid: RankPart(pid, pid, used.index(rank)) for pid, rank in ranks.items() if rank in used}
     names = ", ".join(f"“{name}”" for name in shown[:2]) + " …"
     return _merged(processes, known, used, f"their processes are called {names}")
 
@@ -175,14 +175,14 @@ def _by_shift(processes: Sequence[Process], devices: Devices, first_rank: int | 
     gaps = [later - earlier for earlier, later in pairwise(used)]
     if not gaps or min(gaps) < _LEAST_SHIFT or used[0] < 0:
         return None
-    known: dict[str | None, Member] = {}
+    known: dict[str | None, RankPart] = {}
     for process in processes:
         number = _number(process.pid)
         if number is None:
             continue
         below = [shift for shift in used if shift <= number]
         shift = shifts.get(process.pid, below[-1] if below else used[0])
-        known[process.pid] = Member(process.pid, str(number - shift), used.index(shift))
+        known[process.pid] = RankPart(process.pid, str(number - shift), used.index(shift))
     if any(process.works and process.pid not in known for process in processes):
         return None
     hosts = [known[process.pid].group for process in processes if process.is_host]
@@ -206,7 +206,7 @@ def _by_ids(
 ) -> Merged | None:
     """Sort the processes of devices by who launched their work, where the ranks have ids of their own."""
     group_of = {host.pid: group for group, host in enumerate(hosts)}
-    known = {pid: Member(pid, pid, group) for pid, group in group_of.items()}
+    known = {pid: RankPart(pid, pid, group) for pid, group in group_of.items()}
     reached: set[int] = set()
     for process in processes:
         if not process.gpu_count:
@@ -217,7 +217,7 @@ def _by_ids(
             return None
         if counts[most] < _LEAST_OWN_SHARE * max(process.gpu_count, sum(counts.values())):
             return None
-        known[process.pid] = Member(process.pid, process.pid, group_of[most])
+        known[process.pid] = RankPart(process.pid, process.pid, group_of[most])
         reached.add(group_of[most])
     if len(reached) < len(hosts):
         return None
@@ -250,7 +250,7 @@ def _by_place(
     if len(reached) < len(bounds):
         return None  # a rank without work on a device: it lies elsewhere
     members = tuple(
-        Member(process.pid, process.pid, group, begin, end)
+        RankPart(process.pid, process.pid, group, begin, end)
         for process in processes
         for group, (begin, end) in enumerate(bounds)
     )
@@ -260,15 +260,8 @@ def _by_place(
     return Merged(ranks, members, f"{len(ranks)} ranks: {reason}")
 
 
-def _by_host(processes: Sequence[Process], hosts: Sequence[Process], first_rank: int | None) -> Merged:
-    """Take each process that has operators for a rank, where no work on a device has to be sorted."""
-    known = {host.pid: Member(host.pid, host.pid, group) for group, host in enumerate(hosts)}
-    ranks = range(first_rank or 0, (first_rank or 0) + len(hosts))
-    return _merged(processes, known, ranks, "each of their processes has operators of its own")
-
-
 def _merged(
-    processes: Sequence[Process], known: Mapping[str | None, Member], ranks: Sequence[int], reason: str
+    processes: Sequence[Process], known: Mapping[str | None, RankPart], ranks: Sequence[int], reason: str
 ) -> Merged:
     """Return the ranks, each with the processes that are known to be its own, and others by their place in the file."""
     members = list(known.values())
@@ -278,7 +271,7 @@ def _merged(
         firsts = _first_places(places)
         for process in rest:  # the profiler's own marks: they have no work, and each file has its own
             for group, (begin, end) in firsts.items():
-                members.append(Member(process.pid, process.pid, group, begin, end))
+                members.append(RankPart(process.pid, process.pid, group, begin, end))
     return Merged(tuple(ranks), tuple(members), f"{len(ranks)} ranks: {reason}")
 
 

@@ -35,10 +35,10 @@ class XlaIngester:
         """Read the file's one trace into `folder`/0."""
         # Only where there is a profile to read: what reads it takes a tenth of a second to import.
         from traceanalyzer.ingest.sink import TraceSink
-        from traceanalyzer.ingest.xla.defects import Defects
+        from traceanalyzer.ingest.xla.defects import ProfileDefects
         from traceanalyzer.ingest.xla.ingester import XlaTrace
 
-        defects = Defects()
+        defects = ProfileDefects()
         with _unpacked(path, folder, defects) as plain:
             content = _mapped(plain, path)
             _refuse_others(content, path)

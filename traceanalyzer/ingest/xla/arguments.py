@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from traceanalyzer.ingest.xla.events import Events
+from traceanalyzer.ingest.xla.events import LineEvents
+from traceanalyzer.ingest.xla.ids import indices
 from traceanalyzer.ingest.xla.space import Plane, Space
 from traceanalyzer.ingest.xla.stats import BYTES, INT, UINT, Stats, Value, distinct_values, one_value
 from traceanalyzer.ingest.xla.wire import Int
 
-_SCHEMA = pa.schema([("event_id", pa.int64()), ("args", pa.string())])
+_FIELDS: dict[str, pa.DataType] = {"event_id": pa.int64(), "args": pa.string()}
+_SCHEMA = pa.schema(_FIELDS)
 
 
 class ArgumentWriter:
@@ -26,7 +29,7 @@ class ArgumentWriter:
         self._plane = plane
         self._of_names: dict[int, list[tuple[str, str]]] = {}
 
-    def rows(self, events: Events) -> pa.Table:
+    def rows(self, events: LineEvents) -> pa.Table:
         """Return the rows of the canonical table of events that carry anything."""
         stats = _first_of_each(events.stats.taken(np.flatnonzero(events.stats.kind != BYTES)), self._plane)
         has_stats = np.zeros(len(events), np.bool_)
@@ -36,7 +39,7 @@ class ArgumentWriter:
             return _SCHEMA.empty_table()
         return self._joined(events, stats, ends, has_stats)
 
-    def _ends(self, events: Events, stats: Stats, has_stats: npt.NDArray[np.bool_]) -> tuple[Int, list[str]]:
+    def _ends(self, events: LineEvents, stats: Stats, has_stats: npt.NDArray[np.bool_]) -> tuple[Int, list[str]]:
         """Return for each event a place in a list of texts: what its name carries, without what it carries itself."""
         names = events.name
         carried = np.isin(names, self._plane.event_stats.owner)
@@ -71,7 +74,7 @@ class ArgumentWriter:
         return self._of_names[name]
 
     def _joined(
-        self, events: Events, stats: Stats, ends: tuple[Int, list[str]], has_stats: npt.NDArray[np.bool_]
+        self, events: LineEvents, stats: Stats, ends: tuple[Int, list[str]], has_stats: npt.NDArray[np.bool_]
     ) -> pa.Table:
         """Lay all pieces of all events behind each other: an object is then a stretch of one text."""
         place, texts = ends
@@ -87,19 +90,19 @@ class ArgumentWriter:
         slots = np.arange(len(stats)) + new_place[stats.owner]
         order[slots] = order_of_piece
         order[last] = len(pieces) + place[kept]
-        whole = pa.concat_arrays([pieces, closing]).take(pa.array(order))
+        whole: Any = pa.concat_arrays([pieces, closing]).take(indices(order))
         bounds = np.frombuffer(whole.buffers()[1], np.int64, count=len(order) + 1)
-        content = np.frombuffer(whole.buffers()[2], np.uint8).copy()
-        starts = np.concatenate([[0], bounds[last + 1]])
+        content: Any = np.frombuffer(whole.buffers()[2], np.uint8).copy()
+        starts: Any = np.concatenate([[0], bounds[last + 1]])
         # Each piece begins with a comma: that of the first one opens the object.
         content[starts[:-1]] = ord("{")
         args = pa.LargeStringArray.from_buffers(len(kept), pa.py_buffer(starts), pa.py_buffer(content))
         return pa.table({"event_id": pa.array(events.event_id[kept]), "args": args.cast(pa.string())})
 
-    def _pieces(self, stats: Stats) -> tuple[pa.Array, Int]:
+    def _pieces(self, stats: Stats) -> tuple[pa.Array[Any], Int]:
         """Return texts, and for each value the place of its text."""
         order = np.empty(len(stats), np.int64)
-        parts: list[pa.Array] = []
+        parts: list[pa.Array[Any]] = []
         done = 0
         is_number = (stats.kind == INT) | (stats.kind == UINT)
         for rows, make in (
@@ -113,21 +116,19 @@ class ArgumentWriter:
                 parts.append(texts)
         return (pa.concat_arrays(parts) if parts else pa.array([], pa.large_string())), order
 
-    def _number_pieces(self, stats: Stats) -> tuple[pa.Array, Int]:
-        prefixes = pa.array(
+    def _number_pieces(self, stats: Stats) -> tuple[pa.Array[Any], Int]:
+        prefixes: Any = pa.array(
             [f",{json.dumps(name, ensure_ascii=False)}:" for name in self._plane.stat_names], pa.large_string()
         )
         is_large = (stats.kind == UINT) & (stats.value < 0)
-        texts = pc.cast(pa.array(stats.value), pa.large_string())
+        texts: Any = pc.cast(pa.array(stats.value), pa.large_string())
         if is_large.any():
             large = pc.cast(pa.array(stats.value.view(np.uint64)), pa.large_string())
             texts = pc.if_else(pa.array(is_large), large, texts)
-        joined = pc.binary_join_element_wise(
-            prefixes.take(pa.array(stats.key)), texts, pa.scalar("", pa.large_string())
-        )
+        joined = pc.binary_join_element_wise(prefixes.take(indices(stats.key)), texts, pa.scalar("", pa.large_string()))
         return joined, np.arange(len(stats))
 
-    def _text_pieces(self, stats: Stats) -> tuple[pa.Array, Int]:
+    def _text_pieces(self, stats: Stats) -> tuple[pa.Array[Any], Int]:
         """Return the texts of other values, each once: references and doubles repeat, and texts are few."""
         places, values = distinct_values(self._space, self._plane, stats)
         pairs = places * len(self._plane.stat_names) + stats.key

@@ -59,7 +59,7 @@ _EXAMPLE_CHARS = 300
 
 
 @dataclass
-class Defects:
+class ProfileDefects:
     """Counts defects by kind; the first of each kind is kept as its example."""
 
     counts: dict[str, int] = field(default_factory=dict)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,35 +12,22 @@ import pyarrow as pa
 
 from traceanalyzer.ingest.nesting import NONE
 from traceanalyzer.ingest.sink import TraceSink
-from traceanalyzer.ingest.xla import gpu_names
+from traceanalyzer.ingest.xla import gpu_names, tpu
 from traceanalyzer.ingest.xla.arguments import ArgumentWriter
-from traceanalyzer.ingest.xla.events import Events, dur_ns, read_events, start_ns
-from traceanalyzer.ingest.xla.launches import Launches
+from traceanalyzer.ingest.xla.events import LineEvents, dur_ns, read_events, start_ns
+from traceanalyzer.ingest.xla.ids import indices
+from traceanalyzer.ingest.xla.launches import ModuleLaunches
 from traceanalyzer.ingest.xla.space import LineHead, Plane, Space
-from traceanalyzer.ingest.xla.stats import Picker, Value
+from traceanalyzer.ingest.xla.stats import Value
 from traceanalyzer.ingest.xla.wire import Int
 
 GPU, TPU = re.compile(r"/device:GPU:(\d{1,6})"), re.compile(r"/device:TPU:(\d{1,6})")
-_DERIVED_NAMES = {
-    "Steps",
-    "XLA Modules",
-    "XLA Ops",
-    "TensorFlow Ops",
-    "TensorFlow Name Scope",
-    "Framework Ops",
-    "Framework Name Scope",
-    "Launch Stats",
-    "Source code",
-    "XLA TraceMe",
-    "Async XLA Ops",
-    "Host Offload Ops",
-}
+_DERIVED_NAMES = re.compile(
+    "Steps|XLA Modules|XLA Ops|XLA TraceMe|Async XLA Ops|Host Offload Ops|TensorFlow Ops|TensorFlow Name Scope"
+    "|Framework Ops|Framework Name Scope|Launch Stats|Source code"
+)
 _FIRST_DERIVED_ID, _LAST_DERIVED_ID = 0xDEADBEEF, 0xDEADBFFF
 _MEMORY_VALUES = ("memalloc_details", "MemFree_details", "MemoryResidency_details")
-_TPU_OPS = "XLA Ops"
-_COLLECTIVES = re.compile(
-    r"all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute|collective-broadcast|send|recv|ragged-all-to-all"
-)
 
 
 @dataclass
@@ -55,13 +43,13 @@ class DeviceFacts:
 
 def is_derived(line: LineHead) -> bool:
     """Return whether a line of a GPU repeats the work of others."""
-    return line.name in _DERIVED_NAMES or _FIRST_DERIVED_ID <= line.id % 2**32 <= _LAST_DERIVED_ID
+    return _DERIVED_NAMES.fullmatch(line.name) is not None or _FIRST_DERIVED_ID <= line.id % 2**32 <= _LAST_DERIVED_ID
 
 
 class DeviceWriter:
     """Writes the work of devices, and their other lines as slices on no thread."""
 
-    def __init__(self, space: Space, sink: TraceSink, base_ns: int, launches: Launches) -> None:
+    def __init__(self, space: Space, sink: TraceSink, base_ns: int, launches: ModuleLaunches) -> None:
         self._space = space
         self._sink = sink
         self._base_ns = base_ns
@@ -70,11 +58,14 @@ class DeviceWriter:
 
     def write(self, plane: Plane) -> None:
         """Write a plane of a device."""
-        gpu, tpu = GPU.fullmatch(plane.name), TPU.fullmatch(plane.name)
-        found = gpu or tpu
+        gpu_plane, tpu_plane = GPU.fullmatch(plane.name), TPU.fullmatch(plane.name)
+        found = gpu_plane or tpu_plane
         device = int(found[1]) if found else None
         if device is not None:
-            self._describe(plane, device, is_tpu=tpu is not None)
+            self._describe(plane, device, is_tpu=tpu_plane is not None)
+        if tpu_plane is not None and device is not None:
+            self._write_tpu(plane, device)
+            return
         arguments = ArgumentWriter(self._space, plane)
         for start, end in zip(plane.line_starts.tolist(), plane.line_ends.tolist(), strict=True):
             line = self._space.line(start, end)
@@ -82,8 +73,6 @@ class DeviceWriter:
                 self._sink.append("event_args", arguments.rows(events))
                 if device is None:
                     self._write_async(plane, events, "span")
-                elif tpu:
-                    self._write_tpu_line(plane, events, device)
                 elif is_derived(line):
                     self._write_async(plane, events, "derived")
                 elif line.name == "_counters_":
@@ -97,7 +86,7 @@ class DeviceWriter:
         if vendor is None and stats.get("gpu_device_name") is not None:
             vendor = "nvidia"
         self.facts.vendor = self.facts.vendor or vendor
-        row = {
+        row: dict[str, object] = {
             "device": device,
             "name": _name(stats.get("gpu_device_name")) or _name(stats.get("device_type_string")),
             "vendor": vendor,
@@ -109,7 +98,7 @@ class DeviceWriter:
         known = self.facts.rows.setdefault(device, row)
         known.update({key: value for key, value in row.items() if known[key] is None})
 
-    def _write_stream(self, plane: Plane, events: Events, device: int) -> None:
+    def _write_stream(self, plane: Plane, events: LineEvents, device: int) -> None:
         """Write what is work on a stream, and put the rest where it belongs."""
         kinds, kind_names = self._kinds(plane, events)
         is_work = np.isin(kinds, [place for place, kind in enumerate(kind_names) if kind in gpu_names.WORK])
@@ -123,7 +112,7 @@ class DeviceWriter:
                 self._write_async(plane, events, category, rows)
         self._write_managed(plane, events, device, np.flatnonzero(kinds == kind_names.index(gpu_names.MANAGED)))
 
-    def _kinds(self, plane: Plane, events: Events) -> tuple[Int, list[str]]:
+    def _kinds(self, plane: Plane, events: LineEvents) -> tuple[Int, list[str]]:
         picker = events.picker
         is_memory = np.zeros(len(events), np.bool_)
         for name in _MEMORY_VALUES:
@@ -143,17 +132,17 @@ class DeviceWriter:
             found.append(names.index(gpu_names.kind_of(plane.event_names[number // 16], events.line.name, presence)))
         return np.array(found, np.int64)[place.reshape(-1)] if found else place, names
 
-    def _moves_bytes(self, plane: Plane, events: Events) -> npt.NDArray[np.bool_]:
+    def _moves_bytes(self, plane: Plane, events: LineEvents) -> npt.NDArray[np.bool_]:
         moves = np.array(["BYTES_TRANSFER" in name for name in plane.event_names] or [False], np.bool_)
         return moves[events.name]
 
-    def _write_work(self, plane: Plane, events: Events, device: int, work: Int, kinds: list[str]) -> None:
+    def _write_work(self, plane: Plane, events: LineEvents, device: int, work: Int, kinds: list[str]) -> None:
         picker, launches = events.picker, self._launches
         correlation, has_correlation = np.zeros(len(events), np.int64), np.zeros(len(events), np.bool_)
         owner, numbers = picker.integers("correlation_id")
         correlation[owner], has_correlation[owner] = numbers, True
         at = launches.find(correlation[work], has_correlation[work])
-        launch_names = launches.names.take(pa.array(np.maximum(at, 0), mask=at == NONE)).to_pylist()
+        launch_names = launches.names.take(indices(np.maximum(at, 0), mask=at == NONE)).to_pylist()
         names = [plane.event_names[place] for place in events.name[work].tolist()]
         starts = start_ns(events.line, events.offset_ps[work], self._base_ns)
         lengths = dur_ns(events.offset_ps[work], events.dur_ps[work])
@@ -162,7 +151,9 @@ class DeviceWriter:
         by_time = np.where((at != NONE) & (annotation == NONE), launches.step_at(launches.column("start_ns", at)), NONE)
         is_copy = [kind == gpu_names.COPY or kind == gpu_names.MANAGED for kind in kinds]
         hlo_codes, hlo_ops = picker.codes("hlo_op")
-        columns: dict[str, object] = {
+        graph_id = self._number(events, work, "cuda_graph_id", kinds)
+        self._note_command_buffers(graph_id, [hlo_ops[code] for code in hlo_codes[work].tolist()])
+        columns: dict[str, Any] = {
             "op_id": pa.array(events.event_id[work]),
             "device": pa.array(np.full(len(work), device)),
             "stream": pa.array(np.full(len(work), events.line.id)),
@@ -179,8 +170,8 @@ class DeviceWriter:
             "cpu_op_id": _ids(launches.column("op_id", at)),
             "annotation_id": _ids(np.where(annotation == NONE, by_time, annotation)),
             "python_id": _ids(launches.column("python_id", at)),
-            "link_source": pa.array(["time", None]).take(pa.array(np.where(by_time != NONE, 0, 1))),
-            "graph_id": self._number(events, work, "cuda_graph_id", kinds),
+            "link_source": pa.array(["time", None]).take(indices(np.where(by_time != NONE, 0, 1))),
+            "graph_id": graph_id,
             "graph_node_id": self._number(events, work, "cuda_graph_node_id", kinds),
             "copy_kind": pa.array(
                 [
@@ -189,13 +180,22 @@ class DeviceWriter:
                 ],
                 pa.string(),
             ),
-            "hlo_op": pa.array(hlo_ops, pa.string()).take(pa.array(hlo_codes[work])),
+            "hlo_op": pa.array(hlo_ops, pa.string()).take(indices(hlo_codes[work])),
         }
         columns |= details
         self._sink.append("gpu_ops", pa.table(columns))
         self._note_span(starts, lengths)
 
-    def _details(self, events: Events, work: Int, kinds: list[str]) -> dict[str, object]:
+    def _note_command_buffers(self, graph_id: pa.Array[Any], hlo_ops: list[str | None]) -> None:
+        """Count work of graphs that does not say of which operation it is."""
+        of_graph = graph_id.is_valid().to_pylist()
+        count = sum(
+            bool(in_graph) and (op is None or op.startswith("command_buffer"))
+            for in_graph, op in zip(of_graph, hlo_ops, strict=True)
+        )
+        self._space.defects.add("command-buffer", count)
+
+    def _details(self, events: LineEvents, work: Int, kinds: list[str]) -> dict[str, Any]:
         """Return grid, block, registers, memory and size of each piece of work."""
         picker = events.picker
         chosen: list[str | None] = [None] * len(work)
@@ -232,14 +232,14 @@ class DeviceWriter:
             "occupancy_percent": pa.array([share or None for share in shares], pa.float64()),
         }
 
-    def _context(self, events: Events, work: Int) -> pa.Array:
+    def _context(self, events: LineEvents, work: Int) -> pa.Array[Any]:
         codes, texts = events.picker.codes("context_id")
         numbers = [
             int(text.strip("$")) if text and text.strip("$").isdigit() and len(text) < 20 else None for text in texts
         ]
-        return pa.array(numbers, pa.int64()).take(pa.array(codes[work]))
+        return pa.array(numbers, pa.int64()).take(indices(codes[work]))
 
-    def _number(self, events: Events, work: Int, name: str, kinds: list[str]) -> pa.Array:
+    def _number(self, events: LineEvents, work: Int, name: str, kinds: list[str]) -> pa.Array[Any]:
         """Return a number of graphs; 0 is none."""
         values = np.zeros(len(events), np.int64)
         owner, numbers = events.picker.integers(name)
@@ -249,7 +249,7 @@ class DeviceWriter:
             values[owner] = np.where(values[owner] == 0, numbers, values[owner])
         return pa.array(values[work], mask=values[work] == 0)
 
-    def _write_managed(self, plane: Plane, events: Events, device: int, rows: Int) -> None:
+    def _write_managed(self, plane: Plane, events: LineEvents, device: int, rows: Int) -> None:
         if not len(rows):
             return
         names = [plane.event_names[place] for place in events.name[rows].tolist()]
@@ -273,7 +273,7 @@ class DeviceWriter:
             ),
         )
 
-    def _write_counters(self, plane: Plane, events: Events) -> None:
+    def _write_counters(self, plane: Plane, events: LineEvents) -> None:
         names = [plane.event_names[place] for place in events.name.tolist()]
         values: list[float | None] = [None] * len(events)
         for name in set(names):
@@ -294,50 +294,47 @@ class DeviceWriter:
             ),
         )
 
-    def _write_tpu_line(self, plane: Plane, events: Events, device: int) -> None:
-        if events.line.name != _TPU_OPS:
-            self._write_async(plane, events, "span" if events.line.name != "Steps" else "derived")
-            return
-        offset_ps, dur_ps = self._device_clock(events)
-        starts = start_ns(events.line, offset_ps, self._base_ns)
-        lengths = dur_ns(offset_ps, dur_ps)
-        labels = [plane.label(place) for place in range(len(plane.event_names))]
-        categories = _of_names(self._space, plane, "hlo_category")
-        comm = [
-            categories.get(place) is not None and _COLLECTIVES.match(str(categories[place])) is not None
-            for place in range(len(labels))
+    def _write_tpu(self, plane: Plane, device: int) -> None:
+        """Write the operations of a TPU, and its other lines as slices on no thread; runs of programs come first."""
+        lines = [
+            self._space.line(start, end)
+            for start, end in zip(plane.line_starts.tolist(), plane.line_ends.tolist(), strict=True)
         ]
+        arguments = ArgumentWriter(self._space, plane)
+        runs = tpu.ProgramRuns()
+        for line in sorted(lines, key=lambda line: line.name != tpu.RUNS):
+            ops = tpu.TpuOps(self._space, plane, device, self._base_ns, runs)
+            for events in read_events(self._space, plane, line, self._base_ns):
+                self._sink.append("event_args", arguments.rows(events))
+                if line.name == tpu.OPS:
+                    ops.add(events)
+                    continue
+                if line.name == tpu.RUNS:
+                    runs.add(events)
+                    self._write_ends_of_flows(events)
+                self._write_async(plane, events, "derived" if line.name == "Steps" else "span")
+            self._note_span(*ops.write(self._sink))
+
+    def _write_ends_of_flows(self, events: LineEvents) -> None:
+        """Write the flows that lead from the calls of the host to the runs of programs."""
+        owner, ids = events.picker.integers("_c")
+        kinds = events.picker.values("_ct")
+        starts = start_ns(events.line, events.offset_ps, self._base_ns)
         self._sink.append(
-            "gpu_ops",
+            "flows",
             pa.table(
                 {
-                    "op_id": pa.array(events.event_id),
-                    "device": pa.array(np.full(len(events), device)),
-                    "kind": pa.array(["op"] * len(events)),
-                    "is_comm": pa.array(np.array(comm or [False], np.bool_)[events.name]),
-                    "name": pa.array(labels, pa.string()).take(pa.array(events.name)),
-                    "start_ns": pa.array(starts),
-                    "dur_ns": pa.array(lengths),
-                    "hlo_op": pa.array(labels, pa.string()).take(pa.array(events.name)),
+                    "event_id": pa.array(events.event_id[owner]),
+                    "flow_id": pa.array(ids.view(np.uint64)).cast(pa.string()),
+                    "category": pa.array([_name(kinds.get(event)) for event in owner.tolist()], pa.string()),
+                    "phase": pa.array(["f"] * len(owner), pa.string()),
+                    "start_ns": pa.array(starts[owner]),
+                    "binds_enclosing": pa.array(np.ones(len(owner), np.bool_)),
                 }
             ),
         )
-        self._note_span(starts, lengths)
 
-    def _device_clock(self, events: Events) -> tuple[Int, Int]:
-        """Return starts and lengths by the device's own clock, where an operation has both."""
-        offset_ps, dur_ps = events.offset_ps.copy(), events.dur_ps.copy()
-        owner, offsets = events.picker.integers("device_offset_ps")
-        measured, lengths = events.picker.integers("device_duration_ps")
-        rows, mine, theirs = np.intersect1d(owner, measured, return_indices=True)
-        if len(rows):
-            since = offsets[mine] - events.line.timestamp_ns * 1000
-            far = np.maximum(np.abs(since - offset_ps[rows]), np.abs(lengths[theirs] - dur_ps[rows]))
-            self._space.defects.add("device-clock-mapped", len(rows), f"{int(far.max()) / 1e9:.1f} ms")
-            offset_ps[rows], dur_ps[rows] = since, np.maximum(lengths[theirs], 0)
-        return offset_ps, dur_ps
-
-    def _write_async(self, plane: Plane, events: Events, category: str, rows: Int | None = None) -> None:
+    def _write_async(self, plane: Plane, events: LineEvents, category: str, rows: Int | None = None) -> None:
         rows = np.arange(len(events)) if rows is None else rows
         labels = pa.array([plane.label(place) for place in range(len(plane.event_names))], pa.string())
         self._sink.append(
@@ -349,7 +346,7 @@ class DeviceWriter:
                     "tid": pa.array([str(events.line.id)] * len(rows)),
                     "category": pa.array([category] * len(rows)),
                     "raw_category": pa.array([events.line.name] * len(rows)),
-                    "name": labels.take(pa.array(events.name[rows])),
+                    "name": labels.take(indices(events.name[rows])),
                     "start_ns": pa.array(start_ns(events.line, events.offset_ps[rows], self._base_ns)),
                     "dur_ns": pa.array(dur_ns(events.offset_ps[rows], events.dur_ps[rows])),
                 }
@@ -363,10 +360,6 @@ class DeviceWriter:
             first, last = int(starts.min()), int((starts + lengths).max())
             facts.first_ns = first if facts.first_ns is None else min(facts.first_ns, first)
             facts.last_ns = last if facts.last_ns is None else max(facts.last_ns, last)
-
-
-def _of_names(space: Space, plane: Plane, key: str) -> dict[int, Value]:
-    return Picker(space, plane, plane.event_stats, len(plane.event_names)).values(key)
 
 
 def _vendor(written: Value, *, is_tpu: bool) -> str | None:
@@ -384,5 +377,5 @@ def _whole(value: Value, most: int) -> int | None:
     return value if isinstance(value, int) and 0 <= value < most else None
 
 
-def _ids(ids: Int) -> pa.Array:
+def _ids(ids: Int) -> pa.Array[Any]:
     return pa.array(ids, mask=ids == NONE)

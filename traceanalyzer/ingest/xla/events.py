@@ -21,7 +21,7 @@ _MOST_OFFSET_PS = 2**62
 
 
 @dataclass
-class Events:
+class LineEvents:
     """Events of one line, in order of the file. Times are on the line's clock: see `start_ns`."""
 
     line: LineHead
@@ -47,7 +47,7 @@ def dur_ns(offset_ps: Int, dur_ps: Int) -> Int:
     return (offset_ps + dur_ps) // 1000 - offset_ps // 1000
 
 
-def read_events(space: Space, plane: Plane, line: LineHead, base_ns: int) -> Iterator[Events]:
+def read_events(space: Space, plane: Plane, line: LineHead, base_ns: int) -> Iterator[LineEvents]:
     """Yield the events of a line that have a time; the others are counted as defects."""
     if len(line.starts) and line.timestamp_ns > EPOCH_NS:
         space.epoch_lines += 1
@@ -58,7 +58,7 @@ def read_events(space: Space, plane: Plane, line: LineHead, base_ns: int) -> Ite
         yield _batch(space, plane, line, starts, ends, base_ns)
 
 
-def _batch(space: Space, plane: Plane, line: LineHead, starts: Int, ends: Int, base_ns: int) -> Events:
+def _batch(space: Space, plane: Plane, line: LineHead, starts: Int, ends: Int, base_ns: int) -> LineEvents:
     defects = space.defects
     space.event_count += len(starts)
     columns = space.decoder.columns(starts, ends)
@@ -96,4 +96,4 @@ def _batch(space: Space, plane: Plane, line: LineHead, starts: Int, ends: Int, b
         stats = stats.taken(np.flatnonzero(kept[stats.owner]))
         stats.owner = new_place[stats.owner]
         event_id, places, offset_ps, dur_ps = event_id[rows], places[rows], offset_ps[rows], dur_ps[rows]
-    return Events(line, event_id, places, offset_ps, dur_ps, stats, Picker(space, plane, stats, len(event_id)))
+    return LineEvents(line, event_id, places, offset_ps, dur_ps, stats, Picker(space, plane, stats, len(event_id)))

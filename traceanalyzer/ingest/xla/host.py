@@ -14,7 +14,8 @@ import pyarrow as pa
 from traceanalyzer.ingest.nesting import ANCESTOR_CATEGORIES, NONE, Nester, Slices, name_hashes
 from traceanalyzer.ingest.sink import TraceSink
 from traceanalyzer.ingest.xla.arguments import ArgumentWriter
-from traceanalyzer.ingest.xla.events import Events, dur_ns, read_events, start_ns
+from traceanalyzer.ingest.xla.events import LineEvents, dur_ns, read_events, start_ns
+from traceanalyzer.ingest.xla.ids import indices
 from traceanalyzer.ingest.xla.space import LineHead, Plane, Space
 from traceanalyzer.ingest.xla.wire import Int
 
@@ -66,7 +67,7 @@ class HostFacts:
     marks: dict[int, tuple[Int, Int, Int]] = field(default_factory=dict)
 
 
-class HostWriter:
+class HostPlaneWriter:
     """Writes the lines of host planes, one thread each."""
 
     def __init__(self, space: Space, sink: TraceSink, base_ns: int, report: Callable[[int], None]) -> None:
@@ -137,9 +138,11 @@ class HostWriter:
         if len(marks[0]):
             facts.marks[thread_id] = (marks[0], marks[1], marks[2])
 
-    def _write_batch(self, rows: _SliceRows, at: Int, names: pa.Array, thread_id: int, marks: list[Int]) -> list[Int]:
+    def _write_batch(
+        self, rows: _SliceRows, at: Int, names: pa.Array[Any], thread_id: int, marks: list[Int]
+    ) -> list[Int]:
         category = rows.category[at]
-        named = names.take(pa.array(rows.name[at]))
+        named = names.take(indices(rows.name[at]))
         is_mark = rows.is_mark[at]
         if is_mark.any():
             named = self._with_numbers(named, rows, at, is_mark)
@@ -152,11 +155,11 @@ class HostWriter:
             name_hashes(named),
         )
         nested = self._nester.feed(slices)
-        columns: dict[str, object] = {
+        columns: dict[str, Any] = {
             "slice_id": pa.array(slices.slice_id),
             "thread_id": pa.array(slices.thread_id),
-            "category": pa.DictionaryArray.from_arrays(pa.array(category), pa.array(CATEGORIES)).cast(pa.string()),
-            "raw_category": pa.array([STEP_MARK, None]).take(pa.array(np.where(is_mark, 0, 1))),
+            "category": pa.DictionaryArray.from_arrays(indices(category), pa.array(CATEGORIES)).cast(pa.string()),
+            "raw_category": pa.array([STEP_MARK, None]).take(indices(np.where(is_mark, 0, 1))),
             "name": named,
             "start_ns": pa.array(slices.start_ns),
             "dur_ns": pa.array(slices.dur_ns),
@@ -178,7 +181,7 @@ class HostWriter:
                     "op_id": nested.nearest[0][calls],
                     "annotation_id": nested.nearest[1][calls],
                     "python_id": nested.nearest[2][calls],
-                    "name": named.take(pa.array(calls)),
+                    "name": named.take(indices(calls)),
                 }
             )
         found = np.flatnonzero(is_mark)
@@ -186,14 +189,16 @@ class HostWriter:
         for_marks = (slices.slice_id[found], slices.start_ns[found], ends[found])
         return [np.concatenate([old, new]) for old, new in zip(marks, for_marks, strict=True)]
 
-    def _with_numbers(self, named: pa.Array, rows: _SliceRows, at: Int, is_mark: npt.NDArray[np.bool_]) -> pa.Array:
+    def _with_numbers(
+        self, named: pa.Array[Any], rows: _SliceRows, at: Int, is_mark: npt.NDArray[np.bool_]
+    ) -> pa.Array[Any]:
         """Return names with the number of the step behind those of marks."""
         texts = named.to_pylist()
         for place in np.flatnonzero(is_mark).tolist():
             texts[place] = f"{texts[place]} {rows.step_number[int(rows.event_id[at[place]])]}"
         return pa.array(texts, pa.string())
 
-    def _write_flows(self, events: Events, starts: Int, thread_id: int) -> None:
+    def _write_flows(self, events: LineEvents, starts: Int, thread_id: int) -> None:
         for id_name, type_name, phase in (("_p", "_pt", "s"), ("_c", "_ct", "f")):
             owner, ids = events.picker.integers(id_name)
             if not len(owner):
@@ -214,7 +219,7 @@ class HostWriter:
                 ),
             )
 
-    def _write_memory(self, plane: Plane, events: Events, starts: Int, thread_id: int) -> npt.NDArray[np.bool_]:
+    def _write_memory(self, plane: Plane, events: LineEvents, starts: Int, thread_id: int) -> npt.NDArray[np.bool_]:
         """Write allocator events, and return which events they are."""
         kinds = [_ALLOCATIONS.get(name) for name in plane.event_names]
         is_memory = np.array([kind is not None for kind in kinds], np.bool_)[events.name] if kinds else None
@@ -276,10 +281,10 @@ class _LineRows:
     """Collects what slices need of the batches of one line."""
 
     def __init__(self) -> None:
-        self._columns: list[list[npt.NDArray[np.generic]]] = [[] for _ in range(8)]
+        self._columns: list[list[npt.NDArray[Any]]] = [[] for _ in range(8)]
         self._step_number: dict[int, object] = {}
 
-    def add(self, plane: Plane, events: Events, starts: Int, kept: npt.NDArray[np.bool_]) -> None:
+    def add(self, plane: Plane, events: LineEvents, starts: Int, kept: npt.NDArray[np.bool_]) -> None:
         picker = events.picker
         count = len(events)
         correlation, has_correlation = np.zeros(count, np.int64), np.zeros(count, np.bool_)
@@ -307,12 +312,17 @@ class _LineRows:
         """Return all rows, or None where there are none."""
         if not self._columns[0]:
             return None
-        columns = [np.concatenate(pieces) for pieces in self._columns]
-        return _SliceRows(*columns, self._step_number) if len(columns[0]) else None  # type: ignore[arg-type]
+        columns: list[Any] = [np.concatenate(pieces) for pieces in self._columns]
+        if not len(columns[0]):
+            return None
+        event_id, name, start, dur, category, correlation, has_correlation, is_mark = columns
+        return _SliceRows(
+            event_id, name, start, dur, category, correlation, has_correlation, is_mark, self._step_number
+        )
 
 
 def _categories(
-    plane: Plane, events: Events, is_mark: npt.NDArray[np.bool_], has_correlation: npt.NDArray[np.bool_]
+    plane: Plane, events: LineEvents, is_mark: npt.NDArray[np.bool_], has_correlation: npt.NDArray[np.bool_]
 ) -> Int:
     """Return the category of each event; whether a line has annotations of the user at all shows at its end."""
     by_name = np.array([_category_of_name(name) for name in plane.event_names], np.int64)
@@ -347,10 +357,10 @@ def _text(value: object) -> str | None:
     return None if value is None else str(value)
 
 
-def _known(values: Int, known: npt.NDArray[np.bool_], rows: Int) -> pa.Array:
+def _known(values: Int, known: npt.NDArray[np.bool_], rows: Int) -> pa.Array[Any]:
     return pa.array(values[rows], mask=~known[rows])
 
 
-def _ids(ids: Int) -> pa.Array:
+def _ids(ids: Int) -> pa.Array[Any]:
     """Return ids with NONE as NULL."""
     return pa.array(ids, mask=ids == NONE)

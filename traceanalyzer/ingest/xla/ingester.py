@@ -15,9 +15,10 @@ from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import IngestOptions, Progress
 from traceanalyzer.ingest.frameworks import recognise_framework
 from traceanalyzer.ingest.sink import TraceSink
-from traceanalyzer.ingest.xla.defects import Defects
-from traceanalyzer.ingest.xla.device import DeviceWriter, Launches
-from traceanalyzer.ingest.xla.host import HostWriter
+from traceanalyzer.ingest.xla.defects import ProfileDefects
+from traceanalyzer.ingest.xla.device import DeviceWriter
+from traceanalyzer.ingest.xla.host import HostPlaneWriter
+from traceanalyzer.ingest.xla.launches import ModuleLaunches
 from traceanalyzer.ingest.xla.space import Plane, Space, read_space
 from traceanalyzer.ingest.xla.stats import Value
 
@@ -37,7 +38,7 @@ class XlaTrace:
     """One profile on its way into canonical tables."""
 
     def __init__(
-        self, content: memoryview, path: Path, sink: TraceSink, options: IngestOptions, defects: Defects
+        self, content: memoryview, path: Path, sink: TraceSink, options: IngestOptions, defects: ProfileDefects
     ) -> None:
         self._path = path
         self._sink = sink
@@ -58,12 +59,12 @@ class XlaTrace:
             self._defects.add("unknown-clock")
         about = next((plane.stats for plane in planes if plane.name == _PROGRAMS and plane.stats), {})
         pid = str(about.get("process_id", "/host:CPU"))
-        host = HostWriter(space, self._sink, base_ns or 0, self._tell)
+        host = HostPlaneWriter(space, self._sink, base_ns or 0, self._tell)
         for plane in planes:
             if plane.name.startswith("/host:") and plane.name not in (_PROGRAMS, _SCOPES):
                 host.write(plane, pid)
         host.finish()
-        device = DeviceWriter(space, self._sink, base_ns or 0, Launches(host.facts))
+        device = DeviceWriter(space, self._sink, base_ns or 0, ModuleLaunches(host.facts))
         for plane in planes:
             if plane.name.startswith("/device:"):
                 device.write(plane)
@@ -72,7 +73,12 @@ class XlaTrace:
         self._finish(planes, host, device, base_ns, about)
 
     def _finish(
-        self, planes: list[Plane], host: HostWriter, device: DeviceWriter, base_ns: int | None, about: dict[str, Value]
+        self,
+        planes: list[Plane],
+        host: HostPlaneWriter,
+        device: DeviceWriter,
+        base_ns: int | None,
+        about: dict[str, Value],
     ) -> None:
         sink = self._sink
         rows = [device.facts.rows[number] for number in sorted(device.facts.rows)]

@@ -8,17 +8,18 @@ import pyarrow as pa
 
 from traceanalyzer.ingest.nesting import NONE
 from traceanalyzer.ingest.xla.host import HostFacts
+from traceanalyzer.ingest.xla.ids import indices
 from traceanalyzer.ingest.xla.wire import Int
 
 
-class Launches:
+class ModuleLaunches:
     """Finds the call that launched work: the first one of its correlation id."""
 
     def __init__(self, facts: HostFacts) -> None:
         empty = np.empty(0, np.int64)
         pieces = facts.calls
         columns = {
-            name: np.concatenate([piece[name] for piece in pieces]) if pieces else empty  # type: ignore[arg-type]
+            name: np.concatenate([piece[name] for piece in pieces]) if pieces else empty
             for name in ("correlation", "slice_id", "start_ns", "op_id", "annotation_id", "python_id")
         }
         order = np.lexsort((columns["slice_id"], columns["start_ns"], columns["correlation"]))
@@ -30,7 +31,7 @@ class Launches:
             if pieces
             else pa.chunked_array([[]], pa.string())
         )
-        self.names = names.take(pa.array(order))
+        self.names = names.take(indices(order))
         self._marks = _step_marks(facts)
 
     def find(self, correlation: Int, known: npt.NDArray[np.bool_]) -> Int:

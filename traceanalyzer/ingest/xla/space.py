@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.ingest.xla.defects import Defects
+from traceanalyzer.ingest.xla.defects import ProfileDefects
+from traceanalyzer.ingest.xla.ids import NamePlaces
 from traceanalyzer.ingest.xla.stats import Stats, Value, decode_stats, one_value
 from traceanalyzer.ingest.xla.wire import BLOCK, VARINT, Bytes, DamageError, Decoder, Int, blocks, fields, signed
 
@@ -37,16 +37,15 @@ class Plane:
 
     name: str
     id: int
-    event_ids: Int  # in order
+    event_ids: NamePlaces
     event_names: list[str]
     display_names: list[str]
     event_stats: Stats  # of event names: the owner is the place of a name
-    stat_ids: Int  # in order
+    stat_ids: NamePlaces
     stat_names: list[str]
     stats: dict[str, Value]
     line_starts: Int
     line_ends: Int
-    lost_lines: int = 0
 
     def label(self, place: int) -> str:
         """Return the short name of an event's name."""
@@ -54,45 +53,16 @@ class Plane:
 
     def event_places(self, ids: Int) -> Int:
         """Return the places of names by their ids; new places are made for ids that the plane does not define."""
-        places, unknown = _places(self.event_ids, ids)
-        if len(unknown):
-            self.event_ids, order = _merged(self.event_ids, unknown)
-            self.event_names = _reordered([*self.event_names, *(f"?{number}" for number in unknown.tolist())], order)
-            self.display_names = _reordered([*self.display_names, *("" for _ in unknown)], order)
-            back = np.empty(len(order), np.int64)
-            back[order] = np.arange(len(order))
-            self.event_stats.owner = back[self.event_stats.owner]
-            by_owner = np.argsort(self.event_stats.owner, kind="stable")
-            self.event_stats = self.event_stats.taken(by_owner)
-            places = np.searchsorted(self.event_ids, ids)
+        places, unknown = self.event_ids.find(ids)
+        self.event_names += [f"?{number}" for number in unknown.tolist()]
+        self.display_names += [""] * len(unknown)
         return places
 
     def stat_places(self, ids: Int) -> Int:
         """Return the places of names of stats by their ids, as `event_places` does."""
-        places, unknown = _places(self.stat_ids, ids)
-        if len(unknown):
-            self.stat_ids, order = _merged(self.stat_ids, unknown)
-            self.stat_names = _reordered([*self.stat_names, *(f"?{number}" for number in unknown.tolist())], order)
-            places = np.searchsorted(self.stat_ids, ids)
+        places, unknown = self.stat_ids.find(ids)
+        self.stat_names += [f"?{number}" for number in unknown.tolist()]
         return places
-
-
-def _places(known: Int, ids: Int) -> tuple[Int, Int]:
-    """Return the place of each id among those known, and the ids that are not."""
-    if not len(known):
-        return np.zeros(len(ids), np.int64), np.unique(ids)
-    places = np.minimum(np.searchsorted(known, ids), len(known) - 1)
-    return places, np.unique(ids[known[places] != ids])
-
-
-def _merged(known: Int, more: Int) -> tuple[Int, Int]:
-    both = np.concatenate([known, more])
-    order = np.argsort(both, kind="stable")
-    return both[order], order
-
-
-def _reordered(names: Sequence[str], order: Int) -> list[str]:
-    return [names[place] for place in order.tolist()]
 
 
 @dataclass
@@ -102,7 +72,7 @@ class Space:
     data: Bytes
     view: memoryview
     decoder: Decoder
-    defects: Defects
+    defects: ProfileDefects
     planes: list[tuple[int, int]] = field(default_factory=list)  # where each starts and ends
     errors: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -143,11 +113,11 @@ class Space:
         plane = Plane(
             name=name,
             id=plane_id,
-            event_ids=np.empty(0, np.int64),
+            event_ids=NamePlaces(np.empty(0, np.int64)),
             event_names=[],
             display_names=[],
             event_stats=Stats.none(),
-            stat_ids=stat_ids,
+            stat_ids=NamePlaces(stat_ids),
             stat_names=stat_names,
             stats={},
             line_starts=line_starts,
@@ -214,7 +184,8 @@ class Space:
                 columns.owner[rows].tolist(), columns.value[rows].tolist(), ends_of_texts.tolist(), strict=True
             ):
                 texts[owner] = self.text(begin, stop)
-        plane.event_ids, plane.event_names = self._unique(keys, names)
+        ids, plane.event_names = self._unique(keys, names)
+        plane.event_ids = NamePlaces(ids)
         _, plane.display_names = self._unique(keys, displays)
         rows = columns.of(_STATS, BLOCK)
         stats = decode_stats(
@@ -222,7 +193,7 @@ class Space:
         )
         last = {key: place for place, key in enumerate(keys.tolist())}
         place_of = np.full(len(keys), -1, np.int64)
-        place_of[[last[key] for key in plane.event_ids.tolist()]] = np.arange(len(plane.event_ids))
+        place_of[[last[key] for key in ids.tolist()]] = np.arange(len(ids))
         stats.owner = place_of[stats.owner]
         stats = stats.taken(np.flatnonzero(stats.owner >= 0))
         stats = stats.taken(np.argsort(stats.owner, kind="stable"))
@@ -263,7 +234,7 @@ class Space:
             self.defects.add("damaged-message", offset=damage.offset)
 
 
-def read_space(data: Bytes, view: memoryview, path: object, defects: Defects) -> Space:
+def read_space(data: Bytes, view: memoryview, path: object, defects: ProfileDefects) -> Space:
     """Return the planes of a file. Raises TraceAnalyzerError where it holds none."""
     space = Space(data, view, Decoder(data, view), defects)
     size = len(view)

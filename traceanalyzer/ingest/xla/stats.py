@@ -5,15 +5,38 @@ from __future__ import annotations
 import gzip
 import zlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from traceanalyzer.ingest.xla.wire import BLOCK, FIXED64, VARINT, Decoder, Int
+from traceanalyzer.ingest.xla.wire import BLOCK, FIXED64, VARINT, Bytes, Decoder, Int
 
 if TYPE_CHECKING:
-    from traceanalyzer.ingest.xla.space import Plane, Space
+    from traceanalyzer.ingest.xla.defects import ProfileDefects
+
+
+class HasText(Protocol):
+    """The file that values lie in."""
+
+    @property
+    def data(self) -> Bytes: ...
+    @property
+    def view(self) -> memoryview: ...
+    @property
+    def defects(self) -> ProfileDefects: ...
+    @property
+    def most_text_bytes(self) -> int: ...
+    def text(self, start: int, end: int) -> str: ...
+
+
+class HasNames(Protocol):
+    """The plane whose names values may refer to."""
+
+    @property
+    def stat_names(self) -> list[str]: ...
+    def stat_places(self, ids: Int) -> Int: ...
+
 
 Value: TypeAlias = "float | int | str | None"
 
@@ -62,7 +85,7 @@ def decode_stats(decoder: Decoder, owner: Int, starts: Int, ends: Int) -> Stats:
     return Stats(owner, key, kind, value, length)
 
 
-def one_value(space: Space, plane: Plane, stats: Stats, row: int) -> Value:
+def one_value(space: HasText, plane: HasNames, stats: Stats, row: int) -> Value:
     """Return a value as Python has it; None for bytes."""
     kind, value, length = int(stats.kind[row]), int(stats.value[row]), int(stats.length[row])
     if kind == DOUBLE:
@@ -80,7 +103,7 @@ def one_value(space: Space, plane: Plane, stats: Stats, row: int) -> Value:
     return None
 
 
-def _unpacked(space: Space, start: int, length: int) -> str | None:
+def _unpacked(space: HasText, start: int, length: int) -> str | None:
     """Return a text that was packed with gzip, as far as it is of a length that profilers write."""
     reader = zlib.decompressobj(wbits=31)
     try:
@@ -92,7 +115,7 @@ def _unpacked(space: Space, start: int, length: int) -> str | None:
 class Picker:
     """Picks single values of a batch of events by the name of the value; the first of a name counts in each event."""
 
-    def __init__(self, space: Space, plane: Plane, stats: Stats, count: int) -> None:
+    def __init__(self, space: HasText, plane: HasNames, stats: Stats, count: int) -> None:
         self._space = space
         self._plane = plane
         self._stats = stats
@@ -160,7 +183,7 @@ class Picker:
         return codes, [*texts, None]
 
 
-def distinct_values(space: Space, plane: Plane, stats: Stats) -> tuple[Int, list[Value]]:
+def distinct_values(space: HasText, plane: HasNames, stats: Stats) -> tuple[Int, list[Value]]:
     """Return for each value its place in a list that holds each value once, or nearly so."""
     places = np.empty(len(stats), np.int64)
     values: list[Value] = []
@@ -169,7 +192,7 @@ def distinct_values(space: Space, plane: Plane, stats: Stats) -> tuple[Int, list
     if len(rows):
         coded = _gathered(space, stats.value[rows], stats.length[rows]).dictionary_encode()
         places[rows] = coded.indices.to_numpy()
-        values += [_decoded(space, text) for text in coded.dictionary.to_pylist()]
+        values += [_decoded(space, text or b"") for text in coded.dictionary.to_pylist()]
     rows = np.flatnonzero(~is_text)
     if len(rows):
         # A number and a reference are known by their bits, a packed text by its place.
@@ -184,18 +207,18 @@ def distinct_values(space: Space, plane: Plane, stats: Stats) -> tuple[Int, list
     return places, values
 
 
-def _gathered(space: Space, starts: Int, lengths: Int) -> pa.Array[Any]:
+def _gathered(space: HasText, starts: Int, lengths: Int) -> pa.Array[Any]:
     """Return stretches of the file as one array; longer ones than profilers write are cut."""
     lengths = np.minimum(lengths, space.most_text_bytes)
-    bounds = np.concatenate([[0], np.cumsum(lengths)])
+    bounds: Any = np.concatenate([[0], np.cumsum(lengths)])
     where = np.repeat(starts - bounds[:-1], lengths) + np.arange(bounds[-1])
-    content = space.data[where]
+    content: Any = space.data[where]
     return pa.LargeBinaryArray.from_buffers(
         pa.large_binary(), len(starts), [None, pa.py_buffer(bounds), pa.py_buffer(content)]
     )
 
 
-def _decoded(space: Space, content: bytes) -> str:
+def _decoded(space: HasText, content: bytes) -> str:
     try:
         return content.decode()
     except UnicodeDecodeError:

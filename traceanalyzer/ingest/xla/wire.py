@@ -359,4 +359,5 @@ def _in_order(steps: list[_Found], counts: Int, rest: _Found, damaged: Bool) -> 
         place = first[rest.owner] + counts[rest.owner] + rank
         for column, values in zip(columns, rest[1:], strict=True):
             column[place] = values
-    return Columns(np.repeat(np.arange(len(counts)), own_counts), *columns, damaged)
+    tag, value, length = columns
+    return Columns(np.repeat(np.arange(len(counts)), own_counts), tag, value, length, damaged)

@@ -23,7 +23,7 @@ nodes AS MATERIALIZED (
         trace_id,
         stack_id,
         parent_stack_id,
-        translate(name, e';\n\r', ':  ') AS frame,
+        translate(coalesce(name, '(no name)'), e';\n\r', ':  ') AS frame,
         host_self_ns,
         idle_self_ns
     FROM call_tree
@@ -44,11 +44,11 @@ paths AS (
     JOIN nodes ON nodes.trace_id = paths.trace_id AND nodes.parent_stack_id = paths.stack_id
 ),
 captured_paths AS (
-    SELECT trace_id, call_id, translate(name, e';\n\r', ':  ') || ' (in the capture)' AS stack
+    SELECT trace_id, call_id, translate(coalesce(name, '(no name)'), e';\n\r', ':  ') || ' (in the capture)' AS stack
     FROM attribution.captured_calls
     WHERE parent_id IS NULL OR parent_id >= 0
     UNION ALL
-    SELECT inner_calls.trace_id, inner_calls.call_id, captured_paths.stack || ';' || translate(inner_calls.name, e';\n\r', ':  ')
+    SELECT inner_calls.trace_id, inner_calls.call_id, captured_paths.stack || ';' || translate(coalesce(inner_calls.name, '(no name)'), e';\n\r', ':  ')
     FROM captured_paths
     JOIN attribution.captured_calls AS inner_calls
       ON inner_calls.trace_id = captured_paths.trace_id AND inner_calls.parent_id = captured_paths.call_id
@@ -58,7 +58,7 @@ device_work AS (
         ops.trace_id,
         slices.stack_id,
         captured_paths.stack || ';' AS captured,
-        ops.name,
+        coalesce(ops.name, '(no name)') AS name,
         sum(ops.dur_ns) AS value
     FROM canonical.gpu_ops AS ops
     LEFT JOIN attribution.captured_owners AS owners ON owners.trace_id = ops.trace_id AND owners.op_id = ops.op_id

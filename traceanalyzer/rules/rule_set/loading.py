@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -114,7 +115,7 @@ def _checked_value(key: str, param: Param, value: ParamValue) -> ParamValue:
             # A count may be given as 5.0 and a share as 1, but not a count as 2.5.
             number = _number(param, value) if kind in (int, float) else 0.0
             typed = kind(number) if kind in (int, float) else str(value)
-            if kind is int and typed != number:
+            if not math.isfinite(number) or (kind is int and typed != number):
                 raise ValueError
     except (ValueError, KeyError) as error:
         raise TraceAnalyzerError(f"{value!r} is no {kind.__name__}", key, f"its default is {param.default}") from error

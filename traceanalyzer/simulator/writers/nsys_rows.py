@@ -182,7 +182,7 @@ class ExportedRows:
                 details = {"eventClass": words.RUNTIME_CLASS, "correlationId": taken.correlation, "nameId": name}
                 return CUPTI + "RUNTIME", {**row, **details, "returnValue": taken.return_value}
             case "cpu_op" | "annotation":
-                return "NVTX_EVENTS", {**row, **_range(_nvtx_text(taken))}
+                return "NVTX_EVENTS", {**row, **_range(marker_text(taken))}
             case "python" if taken.name == "Python GC":
                 return "NVTX_EVENTS", {**row, **_range(taken.name)}
             case "os":
@@ -249,7 +249,7 @@ def _range(text: str) -> Row:
     return {"eventType": words.PUSH_POP, "text": text, "domainId": 0}
 
 
-def _nvtx_text(taken: HostSlice) -> str:
+def marker_text(taken: HostSlice) -> str:
     """Return what PyTorch's emit_nvtx writes for an operator, or a range of the user's own without any of it.
 
     The profiler's steps do not exist under nsys; who marks steps there does so with a range.

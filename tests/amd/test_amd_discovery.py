@@ -1,0 +1,80 @@
+"""Which files are AMD's, and what is said of files that are of other tools."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from traceanalyzer.discovery import find_run
+from traceanalyzer.discovery.other_formats import other_format
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.ingest.amd.csv_sets import set_of
+
+KERNELS = "Kind,Agent_Id,Kernel_Name,Correlation_Id,Start_Timestamp,End_Timestamp\n"
+CALLS = '"Domain","Function","Process_Id","Thread_Id","Correlation_Id","Start_Timestamp","End_Timestamp"\n'
+
+
+def database(path: Path, *tables: str) -> Path:
+    with closing(sqlite3.connect(path)) as connection:
+        for table in tables:
+            connection.execute(f'CREATE TABLE "{table}" (id INTEGER)')
+        connection.commit()
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("report.h5", "nsys export --type sqlite"),
+        ("report.arrow", "nsys export --type sqlite"),
+        ("report.jsonl", "nsys export --type sqlite"),
+        ("out.pftrace", "database"),
+        ("trace.otf2", "rocprofv3"),
+        ("proton.hatchet", "without times"),
+        ("old.nvvp", "nsys profile"),
+        ("old.nvprof", "nsys profile"),
+    ],
+)
+def test_files_of_other_tools_have_a_hint(tmp_path: Path, name: str, said: str) -> None:
+    file = tmp_path / name
+    file.write_bytes(b"\x0a\x01")
+    assert said in " ".join(other_format(file) or ())
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [("compute_workload", "ROCm Compute Profiler"), ("KERN", "rocprof 1"), ("STRING_IDS", "Ascend")],
+)
+def test_databases_of_other_tools_are_refused_by_name(tmp_path: Path, table: str, said: str) -> None:
+    file = database(tmp_path / "results.db", table)
+    with pytest.raises(TraceAnalyzerError, match=said):
+        find_run([file])
+
+
+def test_databases_are_told_apart_by_their_tables(tmp_path: Path) -> None:
+    guid = "_0000cffb_c705_7dba_a6bc_8787feeb5e5b"
+    database(tmp_path / "a.db", f"rocpd_metadata{guid}", f"rocpd_region{guid}")
+    database(tmp_path / "b.db", "rocpd_op", "rocpd_api", "rocpd_metadata")
+    database(tmp_path / "c.db", "users")
+    assert [source.name for source, _ in find_run([tmp_path]).sources] == ["a.db", "b.db"]
+
+
+def test_tables_of_one_prefix_are_one_source(tmp_path: Path) -> None:
+    for name, head in (("a_kernel_trace", KERNELS), ("a_hip_api_trace", CALLS), ("b_hip_api_trace", CALLS)):
+        (tmp_path / f"{name}.csv").write_text(head)
+    (tmp_path / "a_kernel_stats.csv").write_text("Name,Calls\n")
+    found = [source.name for source, _ in find_run([tmp_path]).sources]
+    assert found == ["a_kernel_trace.csv", "b_hip_api_trace.csv"]
+    assert [source.name for source, _ in find_run([tmp_path / "a_hip_api_trace.csv"]).sources] == [
+        "a_hip_api_trace.csv"
+    ]
+
+
+def test_a_pipe_beside_tables_is_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "1_kernel_trace.csv").write_text(KERNELS)
+    os.mkfifo(tmp_path / "1_hip_api_trace.csv")
+    assert list(set_of(tmp_path / "1_kernel_trace.csv")) == [tmp_path / "1_kernel_trace.csv"]

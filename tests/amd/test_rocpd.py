@@ -1,0 +1,259 @@
+"""rocpd databases: what rows mean, and what becomes of rows that are not as AMD's writer makes them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+import tempfile
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.ingest import IngestOptions
+from traceanalyzer.ingest.amd import AmdIngester
+from traceanalyzer.schema import trace_tables
+from traceanalyzer.simulator import simulate
+from traceanalyzer.simulator.writers.rocpd import write_rocpd
+
+SUFFIX = "_0000cffb_c705_7dba_a6bc_8787feeb5e5b"
+OTHER = "_0000cffc_c705_7dba_a6bc_8787feeb5e5b"
+BASE = 10**15
+TOKEN = "hf_" + "x" * 30
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = simulate({"device": "MI300X", "steps": 2, "kernels": 4, "item_per_step": 1})
+    return run.write_rocpd(tmp_path_factory.mktemp("rocpd") / "1_results.db")
+
+
+@pytest.fixture
+def database(simulated: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(simulated, tmp_path / "1_results.db"))
+
+
+def change(database: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(database)) as connection:
+        for statement in statements:
+            connection.execute(statement.replace("{s}", SUFFIX))
+        connection.commit()
+
+
+def insert(database: Path, table: str, **row: Any) -> None:
+    with closing(sqlite3.connect(database)) as connection:
+        names, marks = ", ".join(f'"{name}"' for name in row), ", ".join("?" * len(row))
+        connection.execute(f"INSERT INTO rocpd_{table}{SUFFIX} ({names}) VALUES ({marks})", list(row.values()))
+        connection.commit()
+
+
+def ask(database: Path, *queries: str) -> list[list[tuple[Any, ...]]]:
+    """Return what queries say about the canonical tables of all traces of a file."""
+    folder = Path(tempfile.mkdtemp(dir=database.parent, prefix="tables"))
+    AmdIngester().ingest(database, folder, IngestOptions())
+    with duckdb.connect() as connection:
+        for table in trace_tables():
+            files = [str(file) for file in folder.glob(f"*/{table}*.parquet")]
+            connection.from_parquet(files, union_by_name=True).create_view(table)
+        return [connection.execute(query).fetchall() for query in queries]
+
+
+# Every recording has the note about its clock.
+DEFECTS = "SELECT defect, defect_count FROM defects WHERE defect <> 'clock-since-boot'"
+REPEATED = """UPDATE rocpd_kernel_dispatch{s}
+    SET dispatch_id = (SELECT max(dispatch_id) FROM rocpd_kernel_dispatch{s}) WHERE id = 1"""
+WORKS = "SELECT count(*), count(launch_id), count(name), min(dur_ns) >= 0 FROM gpu_ops"
+
+
+def test_a_database_is_a_trace_of_its_process(database: Path) -> None:
+    change(
+        database,
+        f"""UPDATE rocpd_info_process{{s}} SET environment = '{json.dumps({"RANK": "3", "HF_TOKEN": TOKEN})}'""",
+    )
+    traces, devices, kinds = ask(
+        database,
+        "SELECT format, recorder, vendor, host, rank, base_ns FROM traces",
+        "SELECT device, name, sm_count, warp_size, memory_bytes, max_threads_per_sm FROM devices",
+        "SELECT DISTINCT category, raw_category FROM host_slices ORDER BY ALL",
+    )
+    assert traces == [("rocpd", "rocprof", "amd", "host0", 3, None)]
+    assert devices == [(0, "AMD Instinct MI300X", 304, 64, 206_141_652_992, 2048)]
+    assert kinds == [
+        ("annotation", "MARKER_CORE_RANGE_API"),
+        ("cpu_op", "MARKER_CORE_RANGE_API"),
+        ("runtime", "HIP_RUNTIME_API_EXT"),
+    ]
+    for file in database.parent.rglob("*/*"):
+        assert not file.is_file() or TOKEN.encode() not in file.read_bytes()
+
+
+# What is wrong with it, and the defect that counts it.
+@pytest.mark.check
+@pytest.mark.parametrize(
+    ("statement", "defect"),
+    [
+        ("UPDATE rocpd_kernel_dispatch{s} SET kernel_id = 99 WHERE id = 1", ("missing-kernel", 1)),
+        ("UPDATE rocpd_kernel_dispatch{s} SET agent_id = 99 WHERE id = 1", ("missing-agent", 1)),
+        ("UPDATE rocpd_kernel_dispatch{s} SET event_id = 9999 WHERE id = 1", ("missing-event", 1)),
+        ("UPDATE rocpd_kernel_dispatch{s} SET start = 0 WHERE id = 1", ("no-times", 1)),
+        ('UPDATE rocpd_kernel_dispatch{s} SET "end" = start - 5 WHERE id = 1', ("negative-duration", 1)),
+        ("UPDATE rocpd_kernel_dispatch{s} SET start = 9223372036854775807 WHERE id = 1", ("number-out-of-range", 1)),
+        (
+            REPEATED,
+            ("repeated-dispatch", 1),
+        ),
+        ("UPDATE rocpd_kernel_dispatch{s} SET group_segment_size = 'many' WHERE id = 1", ("mixed-types", 1)),
+        ("UPDATE rocpd_region{s} SET name_id = 9999, event_id = NULL WHERE id = 1", ("missing-string", 1)),
+        ("UPDATE rocpd_info_agent{s} SET type = 'TPU' WHERE type = 'GPU'", ("unknown-agent", 1)),
+        ("UPDATE rocpd_info_agent{s} SET extdata = '{broken' WHERE type = 'GPU'", ("bad-json", 1)),
+        ("DROP TABLE rocpd_info_kernel_symbol{s}", ("missing-table", 1)),
+        ("ALTER TABLE rocpd_region{s} DROP COLUMN start", ("unreadable-table", 1)),
+    ],
+)
+def test_a_bad_row_is_one_defect(database: Path, statement: str, defect: tuple[str, int]) -> None:
+    ((before,),) = ask(database, WORKS)
+    change(database, statement)
+    (defects, (works,)) = ask(database, DEFECTS, WORKS)
+    assert defect in defects
+    lost = 1 if defect[0] in ("no-times", "number-out-of-range") else 0
+    assert works[0] == before[0] - lost
+    assert works[3]
+
+
+def test_rows_that_are_odd_and_allowed_raise_nothing(database: Path) -> None:
+    change(
+        database,
+        "UPDATE rocpd_kernel_dispatch{s} SET tid = NULL, grid_size_x = 0, workgroup_size_x = 0 WHERE id = 1",
+        "CREATE VIEW rocpd_kernel_dispatch AS SELECT * FROM rocpd_kernel_dispatch{s} WHERE id < 3",
+        "CREATE VIEW kernels AS SELECT abs(-9223372036854775808) AS id",
+        "CREATE TRIGGER rocpd_event{s}_trigger AFTER INSERT ON rocpd_event{s} BEGIN SELECT 1; END",
+        "CREATE TABLE rocpd_event_operation{s} (id INTEGER, operation TEXT)",
+    )
+    defects, works = ask(database, DEFECTS, WORKS)
+    assert defects == []
+    assert works[0][0] == works[0][1] > 8
+
+
+def test_ranges_marks_and_allocations(database: Path) -> None:
+    event = {"category_id": 900, "stack_id": 0}
+    insert(database, "string", id=900, string="MARKER_CORE_API")
+    insert(database, "string", id=901, string="roctxProcessRangeA")
+    insert(database, "event", id=9001, **event, extdata='{"message": "mark"}')
+    insert(database, "event", id=9002, **event, extdata='{"message": "request 7"}')
+    insert(database, "track", id=1, tid=7, name_id=900)
+    insert(database, "sample", id=1, track_id=1, timestamp=BASE, event_id=9001)
+    times = {"start": BASE, "end": BASE + 50}
+    insert(database, "region", id=5001, tid=7, name_id=901, event_id=9002, **times)
+    memory = {"tid": 7, "level": "REAL", "address": 4096}
+    insert(database, "memory_allocate", **memory, **times, type="ALLOC", size=1024, agent_id=2)
+    later = {"start": BASE + 60, "end": BASE + 70}
+    insert(database, "memory_allocate", **memory, **later, type="FREE", size=0, agent_id=None)
+    insert(database, "memory_allocate", **(memory | {"level": "SCRATCH"}), **later, type="ALLOC", size=9, agent_id=2)
+    marks, crossing, allocations = ask(
+        database,
+        "SELECT name, start_ns FROM instants",
+        "SELECT name, dur_ns, category FROM async_slices",
+        "SELECT kind, device, size_bytes, start_ns FROM memory_events ORDER BY start_ns",
+    )
+    assert marks == [("mark", BASE)]
+    assert crossing == [("request 7", 50, "async")]
+    assert allocations == [("alloc", 0, 1024, BASE + 50), ("free", 0, -1024, BASE + 70)]
+
+
+def test_counters_are_sums_over_the_instances_of_the_hardware(database: Path) -> None:
+    insert(database, "info_pmc", id=4, name="SQ_WAVES", symbol="SQ_WAVES")
+    event = "(SELECT event_id FROM rocpd_kernel_dispatch{s} WHERE id = 2)"
+    change(
+        database,
+        *[
+            f"INSERT INTO rocpd_pmc_event{{s}} (event_id, pmc_id, value) VALUES ({event}, 4, {value})"
+            for value in (3, 4)
+        ],
+    )
+    (counters,) = ask(database, "SELECT name, value, start_ns > 0, series <> '' FROM counters")
+    assert counters == [("SQ_WAVES", 7.0, True, True)]
+
+
+def test_repetitions_of_a_dispatch_are_no_work(database: Path) -> None:
+    change(
+        database,
+        "ALTER TABLE rocpd_kernel_dispatch{s} ADD COLUMN replay_pass INTEGER DEFAULT 0",
+        "UPDATE rocpd_kernel_dispatch{s} SET replay_pass = 1 WHERE id IN (1, 2)",
+    )
+    (defects,) = ask(database, DEFECTS)
+    assert ("replayed-dispatch", 2) in defects
+
+
+def test_kernels_of_hip_and_copies_between_devices(database: Path) -> None:
+    insert(database, "info_kernel_symbol", id=801, display_name="__amd_rocclr_copyBuffer")
+    insert(database, "string", id=900, string="MEMORY_COPY_DEVICE_TO_DEVICE")
+    insert(database, "info_agent", id=9, type="GPU", type_index=4, product_name="AMD Instinct MI300X")
+    times = {"start": BASE, "end": BASE + 50}
+    insert(database, "kernel_dispatch", **times, agent_id=9, kernel_id=801, dispatch_id=801)
+    insert(database, "memory_copy", **times, src_agent_id=2, dst_agent_id=9, name_id=900, size=64)
+    (works,) = ask(
+        database, f"SELECT kind, copy_kind, size_bytes, device FROM gpu_ops WHERE start_ns = {BASE} ORDER BY ALL"
+    )
+    assert works == [("memcpy", "PtoP", 64, 4), ("memcpy", None, None, 4)]
+
+
+def test_a_merged_file_has_a_trace_for_each_process(database: Path, tmp_path: Path) -> None:
+    run = simulate({"device": "MI300X", "steps": 1, "kernels": 3})
+    other = write_rocpd(tmp_path / "other.db", run.scenario, run.recorded, run.seed, suffix=OTHER)
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("ATTACH ? AS s", (str(other),))
+        for name, text in connection.execute("SELECT name, sql FROM s.sqlite_master WHERE type = 'table'").fetchall():
+            connection.execute(text)
+            connection.execute(f'INSERT INTO main."{name}" SELECT * FROM s."{name}"')
+        connection.commit()
+    other.unlink()
+    (traces,) = ask(database, "SELECT count(*), count(DISTINCT trace) FROM traces")
+    assert traces == [(2, 2)]
+
+
+@pytest.mark.parametrize("table", ["kernel_dispatch", "region", "event"])
+def test_an_empty_table_is_no_error(database: Path, table: str) -> None:
+    change(database, f"DELETE FROM rocpd_{table}{{s}}")
+    defects, works = ask(database, DEFECTS, WORKS)
+    assert (works[0][0] > 0) or ("no-gpu-work", 1) in defects
+
+
+@pytest.mark.parametrize(
+    "sign",
+    [
+        "UPDATE rocpd_metadata{s} SET value = '4.1.0' WHERE tag = 'schema_version'",
+        "INSERT INTO rocpd_metadata{s} (tag, value) VALUES ('compression', 'lz4-frame-v1')",
+    ],
+)
+def test_schema_4_is_refused_by_name(database: Path, sign: str) -> None:
+    change(database, sign)
+    with pytest.raises(TraceAnalyzerError, match="schema"):
+        ask(database, DEFECTS)
+
+
+def test_a_database_that_was_cut_gives_what_can_be_read_or_one_error(database: Path) -> None:
+    whole = database.read_bytes()
+    for share in (0.3, 0.9):
+        database.write_bytes(whole[: int(len(whole) * share)])
+        try:
+            (defects,) = ask(database, DEFECTS)
+        except TraceAnalyzerError:
+            continue
+        assert "unreadable-rows" in dict(defects)
+
+
+def test_rows_in_any_order_give_the_same(database: Path) -> None:
+    query = "SELECT name, start_ns, dur_ns, correlation FROM gpu_ops ORDER BY ALL"
+    (before,) = ask(database, query)
+    change(
+        database,
+        "CREATE TABLE shuffled AS SELECT * FROM rocpd_kernel_dispatch{s} ORDER BY id DESC",
+        "DELETE FROM rocpd_kernel_dispatch{s}",
+        "UPDATE shuffled SET id = 1000 - id",
+        "INSERT INTO rocpd_kernel_dispatch{s} SELECT * FROM shuffled ORDER BY id",
+    )
+    assert ask(database, query) == [before]

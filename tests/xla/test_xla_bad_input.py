@@ -1,0 +1,124 @@
+"""Profiles of XLA that are cut, damaged or none: each has its sentence or its counted defect, and none crashes."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from test_xla_profiles import gpu_plane, host_plane
+from xspace import US, PlaneMaker, Tables, block_field, number_field, read, space
+
+from traceanalyzer.discovery import discover
+from traceanalyzer.errors import TraceAnalyzerError
+
+GOOD = space(gpu_plane(), host_plane())
+
+
+def defects(tables: Tables) -> dict[str, str]:
+    return {row["defect"]: row["severity"] for row in tables["defects"]}
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"this is no profile\n", "is text, and no profile of XLA"),
+        (b"\xff\xfe\x00\x01", "is no profile of XLA: its first byte is no field of one"),
+        (
+            GOOD.decode("utf-8", "replace").encode() if b"\xff" in GOOD else None,
+            "was saved as text (UTF-8), which destroyed it",
+        ),
+        (block_field(1, block_field(2, "a note")), "is no profile of XLA: none of its planes is of a host or a device"),
+        (block_field(4, "host0"), "is no profile of XLA: it holds no planes"),
+    ],
+)
+def test_what_is_no_profile_is_refused_with_what_it_is(tmp_path: Path, content: bytes | None, sentence: str) -> None:
+    with pytest.raises(TraceAnalyzerError) as error:
+        read(content if content is not None else b"\n\xc0\x80", tmp_path)
+    assert error.value.what == sentence
+
+
+def test_an_empty_file_is_said_to_be_empty(tmp_path: Path) -> None:
+    (tmp_path / "vm.xplane.pb").write_bytes(b"")
+    with pytest.raises(TraceAnalyzerError, match="the file is empty"):
+        discover(tmp_path / "vm.xplane.pb")
+
+
+def test_a_continuous_capture_is_named(tmp_path: Path) -> None:
+    (tmp_path / "vm.xplane.riegeli").write_bytes(b"\x83\xaf\x70\xd1\x0d\x88\x4a\x3f")
+    with pytest.raises(TraceAnalyzerError, match="continuous capture of xprof"):
+        discover(tmp_path / "vm.xplane.riegeli")
+
+
+@pytest.mark.parametrize("packed", [GOOD, gzip.compress(GOOD, mtime=0)])
+def test_a_packed_profile_is_read_as_the_plain_one(tmp_path: Path, packed: bytes) -> None:
+    assert len(read(packed, tmp_path)["gpu_ops"]) == 4
+
+
+def test_a_cut_plane_keeps_its_events_under_their_ids(tmp_path: Path) -> None:
+    """Names come after lines, so of a plane that is cut behind its lines only times are left."""
+    plane = PlaneMaker("/device:GPU:0").line(7, "Stream #7", [(US, US, "a", {}), (3 * US, US, "b", {})])
+    content = space(gpu_plane()) + block_field(1, plane.content())
+    cut = content[: content.rindex(b"Stream #7") + 9 + 20]
+    tables = read(cut, tmp_path)
+    assert [op["name"] for op in tables["gpu_ops"]] == ["fusion_1", "Memset 3", "node", "MemcpyH2D", "?1"]
+    assert defects(tables)["truncated"] == "loss"
+    assert tables["traces"][0]["truncated"]
+
+
+@pytest.mark.parametrize("more", [b"\0" * 7, b"\x0b\x0c"])
+def test_bytes_behind_the_end_are_counted(tmp_path: Path, more: bytes) -> None:
+    tables = read(GOOD + more, tmp_path)
+    assert len(tables["gpu_ops"]) == 4
+    assert defects(tables)["trailing-data"] == "loss"
+
+
+def test_joined_profiles_are_read_plane_by_plane(tmp_path: Path) -> None:
+    tables = read(GOOD + GOOD, tmp_path)
+    assert len(tables["gpu_ops"]) == 8
+    assert len({op["op_id"] for op in tables["gpu_ops"]}) == 8
+    assert defects(tables)["duplicate-plane"] == "note"
+
+
+def test_numbers_beyond_any_clock_leave_the_others(tmp_path: Path) -> None:
+    events: list[tuple[int, int, str, dict[str, Any]]] = [
+        (2**63 - 1, US, "late", {}),
+        (US, 2**63 - 1, "long", {}),
+        (2 * US, US, "fine", {}),
+    ]
+    tables = read(space(PlaneMaker("/device:GPU:0").line(1, "Stream #1", events)), tmp_path)
+    assert [op["name"] for op in tables["gpu_ops"]] == ["fine"]
+    assert {"bad-duration", "bad-timestamp"} <= defects(tables).keys()
+
+
+def test_many_lines_and_long_texts_are_bounded(tmp_path: Path) -> None:
+    plane = PlaneMaker("/host:CPU").line(1, "python", [(US, US, "x" * 10**6, {"note": "y" * 10**6})])
+    plane.lines += [number_field(1, number) for number in range(20_000)]
+    tables = read(space(plane), tmp_path)
+    assert len(tables["threads"]) == 20_001
+    assert len(tables["host_slices"][0]["name"]) == 65_536
+    assert defects(tables)["long-text"] == "loss"
+
+
+def test_one_event_of_many_values_is_read(tmp_path: Path) -> None:
+    values = {f"key{number}": number for number in range(500)}
+    tables = read(space(PlaneMaker("/device:GPU:0").line(1, "Stream #1", [(US, US, "a", values)] * 40)), tmp_path)
+    assert len(tables["event_args"]) == 40
+
+
+@pytest.mark.check
+@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_any_damage_is_a_sentence_or_a_defect(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    content = bytearray(GOOD)
+    for _ in range(data.draw(st.integers(1, 6))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    end = data.draw(st.one_of(st.just(len(content)), st.integers(1, len(content))))
+    try:
+        tables = read(bytes(content[:end]), tmp_path_factory.mktemp("damaged"))
+    except TraceAnalyzerError:
+        return
+    assert len(tables["traces"]) == 1
