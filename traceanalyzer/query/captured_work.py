@@ -7,11 +7,10 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from traceanalyzer.metrics import with_those_below
+from traceanalyzer.metrics import CAPTURED_TABLES, with_those_below
 from traceanalyzer.query.definitions import add_macros, add_pass_through, define_metric
 from traceanalyzer.schema import canonical_tables, derived_tables
 
-TABLES = ("captured_owners", "captured_calls")  # in this order: the first numbers the calls of the second
 _SCRATCH = ("captured_places", "captured_chains", "captured_numbers")
 _READS = ("captured_launches", "graph_launches", "graph_operators")
 _SQL = Path(__file__).parent / "captured"
@@ -31,14 +30,14 @@ def captured_work(connection: duckdb.DuckDBPyConnection) -> dict[str, pa.Table]:
     The connection holds canonical tables. It gets the metrics that compare graphs with captures, if it has none.
     """
     if not connection.execute(_HAS_CAPTURES).fetchall()[0][0]:
-        return {name: derived_tables()[name].arrow_schema().empty_table() for name in TABLES}
+        return {name: derived_tables()[name].arrow_schema().empty_table() for name in CAPTURED_TABLES}
     if not connection.execute("FROM duckdb_views() WHERE view_name = 'graph_operators'").fetchall():
         add_pass_through(connection, "canonical", canonical_tables())
         add_macros(connection)
         for name in with_those_below(_READS):
             define_metric(connection, name, "VIEW")
     found: dict[str, pa.Table] = {}
-    for name in TABLES:
+    for name in CAPTURED_TABLES:  # in this order: the first numbers the calls of the second
         steps, _, query = (_SQL / f"{name}.sql").read_text(encoding="utf-8").rpartition(";\n")
         connection.execute(steps)
         found[name] = connection.sql(query).to_arrow_table()

@@ -78,9 +78,26 @@ def test_the_order_of_nodes_counts_before_that_of_starts() -> None:
 
 
 def test_a_kernel_that_another_number_of_launches_names_stays_open() -> None:
-    con = run(replays("a", "b", "b", "c"), capture(("a", "aten::mm"), ("b", "aten::add"), ("d", "aten::mul")))
-    assert [(row[1], row[3]) for row in ask(con, MATCHES)] == [("a", "aten::mm"), ("b", None), ("b", None), ("c", None)]
-    assert ask(con, COVERAGE) == [(4, 1, 1, 1, 0.25)]
+    launches = (("a", "aten::mm"), ("e", "aten::bmm"), ("b", "aten::add"))
+    con = run(replays("a", "e", "b", "b"), capture(*launches, ("d", "aten::mul")))
+    known = [("a", "aten::mm", None), ("e", "aten::bmm", None), ("b", None, None), ("b", None, None)]
+    assert [(row[1], *row[3:]) for row in ask(con, MATCHES)] == known
+    assert ask(con, COVERAGE) == [(4, 2, 2, 1, 0.5)]
+
+
+def test_a_capture_of_another_graph_matches_nothing() -> None:
+    con = run(replays("a", "b", "c"), capture(("a", "aten::mm"), ("d", "aten::add"), ("e", "aten::mul")))
+    assert ask(con, COVERAGE) == [(3, 0, 0, 0, 0.0)]
+    con = run(replays("a"), capture(("a", "aten::mm"), ("d", "aten::add"), ("e", "aten::mul")))
+    assert ask(con, COVERAGE) == [(1, 0, 0, 0, 0.0)]
+
+
+def test_of_captures_with_the_same_kernels_the_one_in_the_same_order_counts() -> None:
+    other = capture(("a", "aten::mm"), ("a", "aten::mm"), ("b", "aten::add"), ("c", "aten::mul"), shape=1)
+    same = capture(("a", "aten::mm"), ("b", "aten::add"), ("a", "aten::mm"), ("c", "aten::mul"), shape=2, first=500)
+    con = run(replays("a", "b", "a", "c"), other, same)
+    assert {row[4] for row in ask(con, MATCHES)} == {"[[2]]"}
+    assert ask(con, COVERAGE) == [(4, 4, 4, 1, 1.0)]
 
 
 @pytest.mark.check

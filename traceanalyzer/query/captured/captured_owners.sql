@@ -34,7 +34,6 @@ SELECT
     replayed.op_id,
     matched.owner_id,
     matched.captured_id,
-    matched.capture_count,
     matched.operator,
     matched.input_shapes,
     matched.module,
@@ -76,14 +75,14 @@ WITH sizes AS (
     FROM captured_chains
     GROUP BY owner_id, slice_id
 ),
--- Where captures that fit equally differ in shapes anywhere in the graph, arguments of none are known.
+-- Where captures that fit equally differ in shapes anywhere in the graph, or only parts match, arguments of none are known.
 differing AS (
     SELECT DISTINCT trace_id, launch_id
     FROM captured_places AS places
     JOIN recorded_slices() AS calls ON calls.owner_id = places.owner_id AND calls.slice_id = places.captured_id
     JOIN recorded_slices() AS operators ON operators.owner_id = places.owner_id AND operators.slice_id = calls.op_id
-    WHERE places.capture_count > 1
-      AND (places.operator IS NULL OR operators.input_shapes IS DISTINCT FROM places.input_shapes)
+    WHERE places.operator IS NULL
+       OR operators.input_shapes IS DISTINCT FROM places.input_shapes
 ),
 counted AS (
     SELECT
