@@ -78,9 +78,9 @@ def connect(
 
     `derived` is the folder with the run's attribution tables as Parquet; without it the connection has neither these
     tables nor the metrics that read them, but for the tables of captured work, which are computed. `database` makes the
-    connection a file instead of memory: the catalogue. `readers` are the texts that will read the connection, where they
-    are known: then it has no other tables, and a metric that they read more than once is computed once. `replaced` are
-    queries that take the place of metrics', by name.
+    connection a file instead of memory: the catalogue. `readers` are the texts that will read it, where they are known:
+    then it has no other tables, and a metric that they read more than once is computed once. `replaced` are queries
+    that take the place of metrics', by name.
     """
     needed = named_in(readers)
     connection = connect_empty(database)
