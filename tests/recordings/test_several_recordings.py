@@ -90,6 +90,7 @@ def test_files_of_one_device_at_different_times_are_recordings(
     assert "look like" not in first_screen(tmp_path / "run", tmp_path / "store")
 
 
+@pytest.mark.check
 def test_files_of_one_device_at_one_time_are_not(trace: Document, tmp_path: Path) -> None:
     rewritten.write(trace, tmp_path / "run" / "first.json.gz")
     rewritten.write(later(trace, 1_000), tmp_path / "run" / "second.json.gz")
