@@ -18,7 +18,7 @@ from traceanalyzer.attribution.vocabulary.buckets import CODE, Codes, Flags, Int
 
 _QUERY = """
 SELECT o.op_id, o.device, COALESCE(o.stream, -1) AS stream, o.kind, o.is_comm, o.name,
-       o.start_ns, o.start_ns + o.dur_ns AS end_ns, o.copy_kind, o.dst_kind, o.src_kind, o.collective,
+       o.start_ns, o.start_ns + o.dur_ns AS end_ns, o.run_id, o.copy_kind, o.dst_kind, o.src_kind, o.collective,
        o.cpu_op_id, o.annotation_id, o.python_id,
        o.grid_x * o.grid_y * o.grid_z AS blocks, o.block_x * o.block_y * o.block_z AS threads,
        o.registers_per_thread, o.shared_memory_bytes,
@@ -40,6 +40,9 @@ LEFT JOIN (
 ) AS named
   ON named.trace_id = o.trace_id AND named.op_id = o.op_id
 WHERE o.trace_id = $trace_id
+  -- A loop or call of a TPU computes nothing itself: what it runs are operations, too.
+  AND o.self_ns IS NULL
+  AND NOT (o.kind = 'op' AND o.dur_ns = 0)  -- what takes no time delays nothing
 ORDER BY o.device, o.start_ns, end_ns, o.op_id
 """
 
@@ -77,6 +80,8 @@ class DeviceOps:
     launch_return: Ints  # later than launch_end where the call then waits for its kernel
     launch_name: NamedRows
     name: Texts
+    of_program: Flags  # operations of a TPU: one call starts a whole program, and they follow each other
+    run: Ints  # run of a program; NO_ROW: not known
     match_id: Ints  # collective all of whose ranks are known; NO_ROW: none
     comm_wait: Ints  # time at its beginning in which it waited for the last rank; 0: not known
     last_rank: Ints  # rank that it waited for; NO_ROW: not known
@@ -102,7 +107,8 @@ def _comm_names(table: pa.Table, talks: Ints) -> list[str]:
 def _producers(kinds: NamedRows, copies: NamedRows, talks: Ints, names: list[str]) -> Codes:
     codes = np.full(len(kinds.codes), _NO_PRODUCER, dtype=np.int8)
     codes[kinds.where(lambda kind: kind == "memset")] = CODE["dev.memset"]
-    is_copy = kinds.where(lambda kind: kind == "memcpy")
+    waits = kinds.where(lambda kind: kind == "op") & copies.where(lambda copy: copy is not None)
+    is_copy = kinds.where(lambda kind: kind == "memcpy") | waits
     bucket = np.asarray([CODE[_COPY_BUCKETS.get(copy or "", "dev.d2d")] for copy in copies.names], np.int8)
     codes[is_copy] = bucket[copies.codes[is_copy]]
     codes[talks] = np.where(_flags(names, is_message), CODE["dev.comm_p2p"], CODE["dev.comm_transfer"])
@@ -123,8 +129,10 @@ def _device(table: pa.Table, device: int, residence: Residence | None) -> Device
     comm = flag_column(table, "is_comm")
     kinds, copies = NamedRows.of(table["kind"]), NamedRows.of(table["copy_kind"])
     opaque = kinds.where(lambda kind: kind == "graph")
-    compute = (kinds.where(lambda kind: kind == "kernel") & ~comm) | opaque
-    talks = np.flatnonzero(comm & kinds.where(lambda kind: kind == "kernel"))
+    of_program = kinds.where(lambda kind: kind == "op")
+    works = of_program & ~copies.where(lambda copy: copy is not None)
+    compute = ((kinds.where(lambda kind: kind == "kernel") | works) & ~comm) | opaque
+    talks = np.flatnonzero(comm & (kinds.where(lambda kind: kind == "kernel") | of_program))
     names = _comm_names(table, talks)
     gathers = np.zeros(table.num_rows, np.bool_)
     gathers[talks] = _flags(names, lambda name: bool(_GATHER.search(name)))
@@ -152,6 +160,8 @@ def _device(table: pa.Table, device: int, residence: Residence | None) -> Device
         launch_return=column(table, "launch_end"),
         launch_name=NamedRows.of(table["launch_name"]),
         name=table["name"].combine_chunks(),
+        of_program=of_program,
+        run=column(table, "run_id"),
         match_id=np.full(table.num_rows, NO_ROW),
         comm_wait=np.zeros(table.num_rows, np.int64),
         last_rank=np.full(table.num_rows, NO_ROW),
