@@ -33,7 +33,7 @@ NO_COUNTS = {
 
 
 def fires_in(test: RuleTest) -> bool:
-    return test.expect["state"] == "fired"
+    return bool(test.expect["state"] == "fired")
 
 
 def is_simulated(test: RuleTest) -> bool:

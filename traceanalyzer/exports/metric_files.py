@@ -14,9 +14,10 @@ from types import MappingProxyType
 import duckdb
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.metrics import metrics, with_those_below
+from traceanalyzer.metrics import Metric, metrics, with_those_below
 from traceanalyzer.query import engine
 from traceanalyzer.query.canonical import literal
+from traceanalyzer.report.csv_rows import cell_sql
 from traceanalyzer.store.stored_trace import NcuTable, StoredTrace
 from traceanalyzer.unfinished import unfinished
 
@@ -54,10 +55,7 @@ def export_metrics(
             parts = {name: Path(scratch) / file.name for name, file in files.items()}
 
             def write(connection: duckdb.DuckDBPyConnection, name: str, query: str) -> None:
-                wide = [column.name for column in metrics()[name].columns if column.type in _WIDE]
-                if wide:
-                    exact = ", ".join(f'"{name}"::DECIMAL(38, 0) AS "{name}"' for name in wide)
-                    query = f"SELECT * REPLACE ({exact}) FROM ({query})"
+                query = _as_written(metrics()[name], query, layout)
                 connection.execute(f"COPY ({query}) TO {literal(parts[name])} ({LAYOUTS[layout]})")
 
             compute_metrics(traces, attribute, wanted, write, jobs, replaced, ncu_tables, captures)
@@ -70,6 +68,15 @@ def export_metrics(
         hint = "make room there, or name another folder" if full else "name another folder"
         raise TraceAnalyzerError(f"metrics cannot be written: {what}", folder, hint) from error
     return files
+
+
+def _as_written(metric: Metric, query: str, layout: str) -> str:
+    """Return the query of a metric with the columns that a file cannot hold as they are."""
+    replaced = {column.name: f'"{column.name}"::DECIMAL(38, 0)' for column in metric.columns if column.type in _WIDE}
+    if layout == "csv":
+        replaced |= {column.name: cell_sql(f'"{column.name}"') for column in metric.columns if column.type == "VARCHAR"}
+    terms = ", ".join(f'{term} AS "{name}"' for name, term in replaced.items())
+    return f"SELECT * REPLACE ({terms}) FROM ({query})" if terms else query
 
 
 def compute_metrics(

@@ -78,10 +78,9 @@ def connect(
 
     `derived` is the folder with the run's attribution tables as Parquet; without it the connection has neither these
     tables nor the metrics that read them, but for the tables of captured work, which are computed. `database` makes the
-    connection a file instead of memory: the catalogue.
-    `readers` are the texts that will read the connection, where they are known: then it has no other tables, and a
-    metric that they read more than once is computed once. `replaced` are queries that take the place of metrics', by
-    name.
+    connection a file instead of memory: the catalogue. `readers` are the texts that will read it, where they are known:
+    then it has no other tables, and a metric that they read more than once is computed once. `replaced` are queries
+    that take the place of metrics', by name.
     """
     needed = named_in(readers)
     connection = connect_empty(database)
@@ -137,7 +136,7 @@ def _add_captured_work(
 def connect_unattributed(
     traces: Sequence[StoredTrace], ncu_tables: Sequence[NcuTable] = (), captures: Sequence[StoredTrace] = ()
 ) -> duckdb.DuckDBPyConnection:
-    """Return a connection over stored traces with macros and captured work, without metrics and other attribution."""
+    """Return a connection over stored traces with the macros and captured work, without other metrics."""
     connection = connect_canonical(traces, ncu_tables, captures=captures)
     connection.execute("CREATE SCHEMA attribution")
     add_pass_through(connection, "canonical", canonical_tables())

@@ -246,7 +246,12 @@ def pooled_ledger(diagnosis: Diagnosis) -> RunLedger | None:
 
 
 def gpu_count(diagnosis: Diagnosis) -> int:
-    """Return how many GPUs worked in the run: several recordings of a rank show the same ones."""
+    """Return how many GPUs worked in the run: several recordings of a rank, or processes that share, show the same."""
+    shared = [ledger.shared_gpu.gpu for ledger in diagnosis.ledgers if ledger.shared_gpu is not None]
+    return _device_count(diagnosis) - len(shared) + len(set(shared))
+
+
+def _device_count(diagnosis: Diagnosis) -> int:
     of_trace: dict[str, set[int]] = {}
     for ledger in diagnosis.ledgers:
         of_trace.setdefault(ledger.trace, set()).add(ledger.device)
@@ -266,6 +271,13 @@ def _compute_words(diagnosis: Diagnosis) -> str:
     if not shares[-1] and noun == "GPU":
         return "No compute kernels were recorded"
     low, high = percent(shares[0]), percent(shares[-1])
+    shared = [ledger.shared_gpu for ledger in ledgers if ledger.shared_gpu is not None]
+    if len(shared) == len(ledgers) and len({one.gpu for one in shared}) == 1:
+        gpu, own = shared[0], low if low == high else f"{low} to {high}"
+        return (
+            f"GPU busy {percent(gpu.busy_ns / gpu.span_ns)} of the time, shared by {gpu.process_count} processes, "
+            f"each of which computes {own} of {span_words(ledgers)}"
+        )
     span = f"{span_words(ledgers)}{_marked_step_words(ledgers)}"
     if (pooled := pooled_ledger(diagnosis)) is not None:
         busy = percent(compute_share(pooled))

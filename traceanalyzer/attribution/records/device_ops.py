@@ -37,9 +37,9 @@ LEFT JOIN (
 ) AS named
   ON named.trace_id = o.trace_id AND named.op_id = o.op_id
 WHERE o.trace_id = $trace_id
-  -- A loop or call of a TPU computes nothing itself: what it runs are operations, too. What takes no time delays none.
+  -- A loop or call of a TPU computes nothing itself: what it runs are operations, too.
   AND o.self_ns IS NULL
-  AND NOT (o.kind = 'op' AND o.dur_ns = 0)
+  AND NOT (o.kind = 'op' AND o.dur_ns = 0)  -- what takes no time delays nothing
 ORDER BY o.device, o.start_ns, end_ns, o.op_id
 """
 
