@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from traceanalyzer.discovery import find_run
 from traceanalyzer.discovery.other_formats import other_format
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.ingest.amd.csv_sets import set_of
 
 KERNELS = "Kind,Agent_Id,Kernel_Name,Correlation_Id,Start_Timestamp,End_Timestamp\n"
 CALLS = '"Domain","Function","Process_Id","Thread_Id","Correlation_Id","Start_Timestamp","End_Timestamp"\n'
@@ -70,3 +72,9 @@ def test_tables_of_one_prefix_are_one_source(tmp_path: Path) -> None:
     assert [source.name for source, _ in find_run([tmp_path / "a_hip_api_trace.csv"]).sources] == [
         "a_hip_api_trace.csv"
     ]
+
+
+def test_a_pipe_beside_tables_is_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "1_kernel_trace.csv").write_text(KERNELS)
+    os.mkfifo(tmp_path / "1_hip_api_trace.csv")
+    assert list(set_of(tmp_path / "1_kernel_trace.csv")) == [tmp_path / "1_kernel_trace.csv"]

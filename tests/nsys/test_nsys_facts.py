@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -231,6 +232,41 @@ def test_a_database_that_was_cut_short_is_read_up_to_the_cut(tmp_path: Path) -> 
     found = Ingested(whole, tmp_path / "store")
     assert count // 4 < len(found.rows("gpu_ops")) < count
     assert found.rows("traces")[0]["truncated"] is True
+
+
+def _cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-20])
+
+
+def _replace_by_pipe(file: Path) -> None:
+    file.unlink()
+    os.mkfifo(file)
+
+
+def _damage_pages(file: Path) -> None:
+    data = file.read_bytes()
+    file.write_bytes(b"PAR1" + bytes(len(data) // 2) + data[4 + len(data) // 2 :])
+
+
+@pytest.mark.parametrize("harm", [_cut, _replace_by_pipe, _damage_pages])
+def test_a_parquet_table_that_cannot_be_read_costs_itself(harm: Callable[[Path], None], tmp_path: Path) -> None:
+    tables = {**launched(3), "NVTX_EVENTS": [nvtx(0, 5, "range")], "OSRT_API": [call(0, 5, 1)]}
+    folder = write_parquet_folder(tmp_path / "report_pqtdir", tables)
+    harm(folder / "NVTX_EVENTS.parquet")
+    found = Ingested(folder, tmp_path / "store")
+    assert len(found.rows("gpu_ops")) == 3
+    assert "range" not in found.column("host_slices", "name")
+    assert found.rows("traces")[0]["truncated"] is True
+    (defect,) = [row for row in found.rows("defects") if row["defect"] == "unreadable-rows"]
+    assert defect["example"].startswith("NVTX_EVENTS.parquet: ")
+
+
+def test_a_parquet_export_without_a_readable_table_is_an_error(tmp_path: Path) -> None:
+    folder = write_parquet_folder(tmp_path / "report_pqtdir", launched(3))
+    for file in folder.iterdir():
+        _cut(file)
+    with pytest.raises(TraceAnalyzerError, match="no Parquet file can be read"):
+        Ingested(folder, tmp_path / "store")
 
 
 def test_a_database_that_cannot_be_read_at_all_is_an_error(tmp_path: Path) -> None:

@@ -323,6 +323,30 @@ def test_a_header_that_is_too_long_is_not_read(tmp_path: Path) -> None:
         unpacked(tarred({"x" * 50_000: b""}), tmp_path, header_bytes=10_000)
 
 
+DAMAGED_RECORDS = (
+    {"GNU.sparse.major": "1", "GNU.sparse.minor": "0"},
+    {"GNU.sparse.map": "0,1,x"},
+    {"GNU.sparse.size": "1e9"},
+)
+
+
+@pytest.mark.parametrize("record", DAMAGED_RECORDS, ids=lambda record: next(iter(record)))
+def test_a_damaged_record_of_a_tar_file_is_a_damaged_archive(record: dict[str, str], tmp_path: Path) -> None:
+    target = io.BytesIO()
+    with tarfile.open(fileobj=target, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        header = tarfile.TarInfo("a.json")
+        header.pax_headers = record
+        archive.addfile(header)
+    with pytest.raises(TraceAnalyzerError, match="the archive is damaged"):
+        unpacked(target.getvalue(), tmp_path)
+
+
+def test_a_damaged_name_in_a_zip_file_is_a_damaged_archive(tmp_path: Path) -> None:
+    data = zipped({"é.json": trace(0)})
+    with pytest.raises(TraceAnalyzerError, match="the archive is damaged"):
+        unpacked(data.replace("é".encode(), b"\xc3("), tmp_path)
+
+
 def test_a_compressed_bomb_ends_at_its_ratio(tmp_path: Path) -> None:
     file = tmp_path / "a.json.xz"
     file.write_bytes(lzma.compress(trace(0)[:-1] + b" " * 2_000_000 + b"}"))

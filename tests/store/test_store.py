@@ -6,6 +6,7 @@ import errno
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,10 +20,12 @@ from trace_event_tables import events, slice_text
 
 import traceanalyzer
 from traceanalyzer.cli import main
+from traceanalyzer.commands.summaries import OpeningOptions, load_summaries
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.store.folders import is_sealed
 from traceanalyzer.store.inputs import digest_of
 from traceanalyzer.store.locating import STORE_NAME, locate_store
+from traceanalyzer.store.owner import MARK_NAME, PARTS
 from traceanalyzer.store.store import Store
 
 KERNEL = '{"device": 0, "stream": 7, "correlation": 1}'
@@ -343,6 +346,7 @@ from pathlib import Path
 import duckdb, pyarrow.parquet
 import traceanalyzer.attribution, traceanalyzer.run, traceanalyzer.commands.ingest
 from traceanalyzer.cli import main
+from traceanalyzer.commands.summaries import OpeningOptions, load_summaries
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), resource.RLIM_INFINITY))
@@ -405,3 +409,23 @@ def test_a_full_disk_leaves_no_trace_out(run_folder: Path, monkeypatch: pytest.M
     monkeypatch.setattr(Store, "_publish", full_for_one)
     with pytest.raises(TraceAnalyzerError, match="the store cannot be written: No space left on device"):
         op_count(run_folder)
+
+
+def test_the_store_of_a_comparison_serves_a_single_run_too(run_folder: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    opening = OpeningOptions(store, 1, None, no_settings=True, trust=False, quiet=True)
+    load_summaries([run_folder], opening)
+    assert op_count(run_folder, store) == (3, False)
+    # Earlier versions left the folder above the runs' stores without a mark.
+    (store / MARK_NAME).unlink()
+    for part in PARTS:
+        shutil.rmtree(store / part, ignore_errors=True)
+    assert op_count(run_folder, store) == (3, False)
+
+
+def test_the_store_of_a_comparison_is_never_a_folder_with_other_files(run_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "store" / "own").mkdir(parents=True)
+    opening = OpeningOptions(tmp_path / "store", 1, None, no_settings=True, trust=False, quiet=True)
+    with pytest.raises(TraceAnalyzerError, match="did not write"):
+        load_summaries([run_folder], opening)
+    assert [path.name for path in (tmp_path / "store").iterdir()] == ["own"]

@@ -22,6 +22,28 @@ class TraceSummary:
     recording: int = 1
     recording_count: int = 1
     is_overlapping: bool = False
+    kernel_count: int = 0  # of the GPU operations: kernels and recorded graphs, without communication
+    kernel_sum_ns: int = 0
+
+
+@dataclass(frozen=True)
+class Recording:
+    """The steps of one device in one of several recordings of its rank, and whether the report is about them."""
+
+    trace: str
+    rank: int | None
+    device: int
+    rank_id: int  # metric recordings
+    recording: int  # of its rank, from 1, by time
+    recording_count: int
+    session: int  # recordings of several ranks with the same number were made together
+    step_count: int
+    window_ns: int
+    step_mean_ns: int | None  # None: no steps are known
+    step_min_ns: int | None
+    step_max_ns: int | None
+    is_judged: bool  # its steps are those of the report, alone or pooled with other recordings; else it is only listed
+    apart_because: str | None  # why its steps are not pooled with those that are judged; None: they are
 
 
 @dataclass(frozen=True)

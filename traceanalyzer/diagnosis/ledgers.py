@@ -117,12 +117,16 @@ class Screening:
 
 @dataclass(frozen=True)
 class RunLedger:
-    """The run's time, all ranks together: at each moment that of the rank which the others wait for."""
+    """The run's time, all ranks together: at each moment that of the rank which the others wait for.
 
-    window_ns: int  # of the slowest device
+    Of ranks that were recorded several times, all recordings whose steps are pooled.
+    """
+
+    window_ns: int  # of the slowest device; the sum over pooled recordings
     step_count: int
     buckets: tuple[tuple[str, int], ...]  # (bucket, ns), largest first
     ranks: tuple[tuple[int | None, int], ...]  # (rank, ns for which the run waited for it), longest first
+    recording_count: int = 1  # whose steps are pooled
 
 
 @dataclass(frozen=True)

@@ -33,14 +33,18 @@ _KEY_BYTES = 32
 
 
 def claim_store(folder: Path, key: bytes) -> str | None:
-    """Return why a folder cannot be this user's store; None when it is: new or empty before, or marked earlier."""
+    """Return why a folder cannot be this user's store; None when it is.
+
+    It is where it was new or empty before, was marked earlier, or holds nothing but stores of this user: as of the runs
+    that a comparison read.
+    """
     try:
         if not os.path.lexists(folder):
             folder.mkdir(mode=OWN_FOLDER_MODE, parents=True, exist_ok=True)
         if not is_own_folder(folder):
             return NOT_A_FOLDER
         if not is_marked(folder, key):
-            if all(entry.name.startswith(MARK_NAME) for entry in folder.iterdir()):
+            if all(entry.name.startswith(MARK_NAME) or _is_store(entry, key) for entry in folder.iterdir()):
                 folder.chmod(OWN_FOLDER_MODE)
                 _write_mark(folder, key)
             elif not is_marked(folder, key):  # read again: another command may have marked the folder since
@@ -57,6 +61,10 @@ def claim_store(folder: Path, key: bytes) -> str | None:
 def is_marked(folder: Path, key: bytes) -> bool:
     """Return whether a folder has this user's mark."""
     return hmac.compare_digest((read_own_text(folder / MARK_NAME) or "").encode(), _mark(folder, key).encode())
+
+
+def _is_store(entry: Path, key: bytes) -> bool:
+    return is_own_folder(entry) and is_marked(entry, key)
 
 
 def _write_mark(folder: Path, key: bytes) -> None:

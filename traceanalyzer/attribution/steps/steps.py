@@ -231,7 +231,7 @@ def device_steps(ops: DeviceOps, host: HostSteps) -> tuple[DeviceStep, ...]:
             # The host was done with it, and had launched nothing since.
             end, is_open = max(work_end, host.steps[i + 1].start), False
         steps.append(DeviceStep(step, start, end, at[i + 1] - at[i], is_open, first, following))
-    return _with_lead_in(_with_dropped(steps), ops, host.source)
+    return _with_lead_in(drop_steps(steps), ops, host.source)
 
 
 def _with_lead_in(steps: tuple[DeviceStep, ...], ops: DeviceOps, source: str | None) -> tuple[DeviceStep, ...]:
@@ -254,7 +254,8 @@ def _with_lead_in(steps: tuple[DeviceStep, ...], ops: DeviceOps, source: str | N
     return (replace(step, start=begins, leads_in_from=step.host.start if begins < step.start else None), *steps[1:])
 
 
-def _with_dropped(steps: list[DeviceStep]) -> tuple[DeviceStep, ...]:
+def drop_steps(steps: list[DeviceStep]) -> tuple[DeviceStep, ...]:
+    """Return steps with why the window drops them: no work, the first one that warms up, a last one that is cut."""
     for i, step in enumerate(steps):
         if step.start is None or step.end == step.start:
             steps[i] = replace(step, drop_reason="no GPU work")

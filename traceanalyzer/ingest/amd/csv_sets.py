@@ -65,5 +65,7 @@ def _belongs(name: str, prefix: str) -> bool:
 
 
 def _head(path: Path) -> bytes:
+    if not path.is_file():  # a pipe would be waited for
+        return b""
     with path.open("rb") as file:
         return file.read(_HEAD_BYTES)

@@ -33,6 +33,9 @@ _WITHOUT_CONTENT = (
     *(tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE),
 )
 
+# What Python's readers of archives raise beside their own errors where numbers or texts of a header are damaged.
+_MALFORMED = (ValueError, ArithmeticError, LookupError, TypeError, AttributeError, struct.error)
+
 
 def is_archive(head: bytes) -> bool:
     """Return whether plain bytes begin a zip or tar archive."""
@@ -57,6 +60,8 @@ def members(path: Path, limits: UnpackLimits) -> Iterator[tuple[str, Reader]]:
                 yield readable, stream
     except BROKEN as error:
         raise damaged(path, error) from error
+    except _MALFORMED as error:
+        raise damaged(path, f"a header of a member cannot be read ({error})") from error
     except (RuntimeError, NotImplementedError) as error:  # encrypted, or packed in a way that Python does not know
         raise TraceAnalyzerError(f"cannot be unpacked: {error}", path, HINT) from error
 

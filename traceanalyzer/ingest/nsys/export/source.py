@@ -28,6 +28,8 @@ _WHOLE_NUMBER = re.compile(r"[0-9]{1,9}")
 # The text of a schema may call functions where a table is read (of an index, say): only harmless ones.
 _DISTRUST = "PRAGMA trusted_schema = OFF"
 
+# What Arrow raises for files that are damaged, or forged: also for more bytes than there are, and for a name twice.
+_UNREADABLE = (pa.ArrowException, OSError, MemoryError, KeyError, ValueError)
 
 # Which tables are read, by relation, out of the columns and the numbers of rows of all.
 LayOut = Callable[[Mapping[str, list[str]], Mapping[str, int]], dict[str, TableLayout]]
@@ -240,33 +242,45 @@ def _array(values: Sequence[object], kind: str, layout: TableLayout, column: str
 
 
 class ParquetSource:
-    """Reads a folder of `<TABLE>.parquet` files, as `nsys export --type parquetdir` writes it."""
+    """Reads a folder of `<TABLE>.parquet` files, as `nsys export --type parquetdir` writes it.
+
+    A file that cannot be read costs its table.
+    """
 
     def __init__(self, path: Path) -> None:
+        """Open a folder; raise TraceAnalyzerError where none of its files can be read."""
         self.path = path
-        self.damage: str | None = None
         self._files: dict[str, Path] = {}
         columns: dict[str, list[str]] = {}
         self.row_counts = {}
+        damages: list[str] = []
         for file in sorted(path.glob("*.parquet")):
+            if not file.is_file():  # a pipe would be waited for
+                damages.append(f"{file.name}: no regular file")
+                continue
             try:
                 with pq.ParquetFile(file) as parquet:
                     columns[file.stem] = list(parquet.schema_arrow.names)
                     self.row_counts[file.stem] = parquet.metadata.num_rows
-            except (pa.ArrowInvalid, OSError) as error:
-                raise TraceAnalyzerError(
-                    f"the Parquet file cannot be read: {error}", file, "export it again"
-                ) from error
+            except _UNREADABLE as error:
+                damages.append(f"{file.name}: {error}")
+                continue
             self._files[file.stem] = file
+        self.damage = "; ".join(damages) or None
+        if not self._files:
+            raise TraceAnalyzerError(f"no Parquet file can be read: {self.damage}", path, _EXPORT_AGAIN)
         self.layouts = lay_out(columns, self.row_counts)
 
     def batches(self, layout: TableLayout, columns: Sequence[str], defects: Defects) -> Iterator[pa.RecordBatch]:
-        """Yield the named columns; see ExportSource."""
-        with pq.ParquetFile(self._files[layout.stored_name]) as parquet:
-            for batch in parquet.iter_batches(BATCH_ROWS, columns=[layout.stored[column] for column in columns]):
-                yield pa.RecordBatch.from_arrays(
-                    [_decoded(batch.column(layout.stored[column])) for column in columns], list(columns)
-                )
+        """Yield the named columns up to where the file is damaged; see ExportSource."""
+        stored = [layout.stored[column] for column in columns]
+        try:
+            with pq.ParquetFile(self._files[layout.stored_name]) as parquet:
+                for batch in parquet.iter_batches(BATCH_ROWS, columns=stored):
+                    arrays = [_decoded(batch.column(name)) for name in stored]
+                    yield pa.RecordBatch.from_arrays(arrays, list(columns))
+        except _UNREADABLE as error:
+            defects.add("unreadable-rows", example=f"{layout.stored_name}.parquet: {error}")
 
     def distinct(self, layout: TableLayout, column: str) -> list[int]:
         """Return the different integers of a column."""
