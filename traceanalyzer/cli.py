@@ -32,32 +32,54 @@ _REPORT_IT = "this is a bug in traceanalyzer; please report it with the tracebac
 _MAKE_ROOM = "make room there; --store DIR keeps computed tables on another disk"
 
 
-# Each command with its module in traceanalyzer.commands.
-_COMMANDS = {
-    "diagnose": "diagnose",
-    "diff": "diff",
-    "baseline": "baseline",
-    "view": "view",
-    "whatif": "whatif",
-    "top": "top",
-    "flame": "flame",
-    "info": "info",
-    "memory": "memory",
-    "sql": "sql",
-    "ingest": "ingest",
-    "part": "part",
-    "store": "store",
-    "metrics": "metrics",
-    "rules": "rules",
-    "record": "record",
-    "export": "export",
-    "crosscheck": "crosscheck",
-    "config": "config",
-    "mcp": "mcp",
-    "completion": "completion",
-    "man": "man",
-    "help": "help",
-    "version": "help",
+# What `--help` shows, by what people want; each command has a module of its name in traceanalyzer.commands.
+_SECTIONS = {
+    "What limits a run": ("diagnose", "info", "top", "flame", "memory", "whatif", "view"),
+    "Two runs": ("diff", "baseline"),
+    "Own questions": ("sql", "metrics", "rules"),
+    "Recording and other programs": ("record", "export", "mcp"),
+    "Stores": ("store",),
+}
+# Former names, which work until 0.3, and the commands that they are now.
+_FORMER = {
+    "config": "rules settings",
+    "crosscheck": "metrics crosscheck",
+    "ingest": "store ingest",
+    "part": "store part",
+}
+# What people try before options, and what packages of systems call: by their modules.
+_ASIDE = {"help": "help", "version": "help", "man": "man", "completion": "completion"}
+_SHOWN = [name for names in _SECTIONS.values() for name in names]
+_COMMANDS = dict.fromkeys(_SHOWN) | dict.fromkeys(_FORMER) | _ASIDE
+# Words that people try, with the command that answers.
+SYNONYMS = {
+    "analyse": "diagnose",
+    "analyze": "diagnose",
+    "check": "diagnose --fail-on high",
+    "compare": "diff",
+    "convert": "export",
+    "critical-path": "export critical-path",
+    "idle": "flame --of idle",
+    "list": "info",
+    "profile": "record",
+    "query": "sql",
+    "report": "diagnose -o report.html",
+    "roofline": "top operators --by headroom",
+    "serve": "mcp",
+    "show": "info",
+    "stacks": "flame",
+    "stats": "top kernels",
+    "summary": "diagnose --brief",
+    "timeline": "view --perfetto",
+    "trace": "record",
+    **{
+        f"{kind}{end}": f"top {kind}s"
+        for kind in ("kernel", "operator", "module", "layer", "line")
+        for end in ("", "s")
+    },
+    "collectives": "top collectives",
+    "copies": "top copies",
+    "ops": "top operators",
 }
 
 
@@ -65,13 +87,13 @@ class Commands(click.Group):
     """All commands; the module of one is read when it is asked for, as reading all would take longer than most do."""
 
     def list_commands(self, ctx: click.Context | None) -> list[str]:
-        """Return the names of all commands."""
-        return sorted(_COMMANDS)
+        """Return the names of the commands that help shows, in its order."""
+        return list(_SHOWN)
 
     def get_command(self, ctx: click.Context | None, cmd_name: str) -> click.Command | None:
-        """Return a command by its name; None for a name that is none."""
+        """Return the command of a name, a former one too, or None."""
         if cmd_name not in self.commands and cmd_name in _COMMANDS:
-            module = import_module(f"traceanalyzer.commands.{_COMMANDS[cmd_name]}")
+            module = import_module(f"traceanalyzer.commands.{_COMMANDS[cmd_name] or cmd_name}")
             command: click.Command = getattr(module, "help_" if cmd_name == "help" else cmd_name)
             _show_whole_summary(command)
             self.add_command(command)
@@ -84,10 +106,19 @@ class Commands(click.Group):
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-"):
             hint = suggestion(name, list(_COMMANDS), "`traceanalyzer --help` lists all")
+            if name.lower() in SYNONYMS:
+                hint = f"`traceanalyzer {SYNONYMS[name.lower()]}` does that"
             if Path(name).exists():
                 hint = "to diagnose a run: traceanalyzer diagnose " + shlex.quote(name)
             raise TraceAnalyzerError("no such command", name, hint)
         return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands in sections."""
+        for title, names in _SECTIONS.items():
+            with formatter.section(title):
+                commands = [(name, self.get_command(ctx, name)) for name in names]
+                formatter.write_dl([(name, command.short_help or "") for name, command in commands if command])
 
 
 def _show_whole_summary(command: click.Command) -> None:

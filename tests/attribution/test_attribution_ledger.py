@@ -363,8 +363,92 @@ def test_kernel_of_no_length_still_ends_a_pause() -> None:
 
 
 def test_what_follows_the_last_kernel_is_the_tail() -> None:
-    drawn = Drawn.of(LAUNCHES.format(5, 10), KERNELS.format(100, 200).replace("91 7      kernel", "91 7      d2h   "))
+    drawn = Drawn.of(LAUNCHES.format(5, 10), KERNELS.format(100, 200).replace("91 7      kernel", "91 7      memset"))
     assert drawn.ledger() == ["100-200 edge.tail"]
+
+
+def test_copies_behind_the_last_kernel_are_copies_and_no_tail() -> None:
+    # stream 7  [ 90 ]...[== 91 d2h ==].........[ memset ]
+    # stream 8               [==== 92 h2d ====]
+    drawn = Drawn.of(
+        LAUNCHES.format(5, 10),
+        """
+        id stream kind   start end launch
+        90 7      kernel 10    100 1
+        91 7      d2h    120   160 2
+        92 8      h2d    150   180 -
+        93 7      memset 190   195 -
+        """,
+    )
+    assert drawn.ledger() == [
+        "100-120 edge.tail",
+        "120-160 dev.d2h",
+        "160-180 dev.h2d",
+        "180-195 edge.tail",
+    ]
+
+
+@pytest.mark.parametrize("kind", ["h2d", "d2h", "d2d"])
+@pytest.mark.parametrize("call", ["cudaStreamSynchronize", "cudaDeviceSynchronize", "hipStreamSynchronize"])
+def test_host_that_waits_while_a_long_copy_runs_waits_for_the_copy(kind: str, call: str) -> None:
+    # host   L.C.[== sync ==============].L
+    # gpu      [ 90 ][=== 92 copy ===]......[ 91 ]
+    drawn = Drawn.of(
+        f"""
+        id thread category name             start end
+        1  0      runtime  cudaLaunchKernel 0     5
+        3  0      runtime  cudaMemcpyAsync  6     9
+        4  0      runtime  {call}           10    605
+        2  0      runtime  cudaLaunchKernel 610   615
+        """,
+        f"""
+        id stream kind   start end launch
+        90 7      kernel 10    100 1
+        92 7      {kind} 101   601 3
+        91 7      kernel 618   700 2
+        """,
+    )
+    assert drawn.ledger() == ["100-101 host.sync", f"101-601 dev.{kind}", "601-618 host.sync"]
+
+
+def test_host_that_waits_while_a_short_copy_runs_reads_a_value() -> None:
+    drawn = Drawn.of(
+        """
+        id thread category name                  start end
+        1  0      runtime  cudaLaunchKernel      0     5
+        3  0      runtime  cudaMemcpyAsync       6     9
+        4  0      runtime  cudaStreamSynchronize 10    204
+        2  0      runtime  cudaLaunchKernel      210   215
+        """,
+        """
+        id stream kind   start end launch
+        90 7      kernel 10    100 1
+        92 7      d2h    101   200 3
+        91 7      kernel 218   300 2
+        """,
+    )
+    assert drawn.ledger() == ["100-218 host.sync"]
+
+
+def test_wait_that_returns_just_before_its_kernel_ends_is_for_that_kernel() -> None:
+    # host   L.[=== sync ===].L      by the host's clock the wait ends 5 us before the kernel does
+    # gpu      [ 90 ==========].[ 91 ]
+    drawn = Drawn.of(
+        """
+        id thread category name                  start end
+        3  0      runtime  cudaMemcpy            0     200
+        1  0      runtime  cudaLaunchKernel      210   215
+        4  0      runtime  cudaDeviceSynchronize 216   995
+        2  0      runtime  cudaLaunchKernel      1010  1015
+        """,
+        """
+        id stream kind   start end  launch
+        92 7      h2d    10    198  3
+        90 7      kernel 220   1000 1
+        91 7      kernel 1020  1100 2
+        """,
+    )
+    assert Bounds.load(drawn.con).bound(0, 0, frozenset({"host.memcpy_block", "dev.h2d"})) > 150_000
 
 
 def test_device_that_only_copies_has_no_compute_to_wait_for() -> None:

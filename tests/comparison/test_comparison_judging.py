@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +16,9 @@ from tiers import examples
 
 from traceanalyzer.comparison import statistics
 from traceanalyzer.comparison.comparing import compare
+from traceanalyzer.comparison.gate import check_diff
 from traceanalyzer.comparison.judging import judge
+from traceanalyzer.comparison.summary import DeviceTimes
 from traceanalyzer.errors import TraceAnalyzerError
 
 TRIALS = 1000
@@ -175,3 +178,30 @@ def test_what_is_not_taken_from_scipy_stats_equals_it(base: list[int], new: list
         assert statistics.mann_whitney(*many) == pytest.approx(expected, rel=1e-9)
     shown = [bool(p <= statistics.ALPHA) for p in stats.false_discovery_control(p_values)]
     assert statistics.false_discoveries(p_values) == shown
+
+
+@pytest.mark.parametrize(("new", "verdict"), [(40.0, "faster"), (77.0, "unsure"), (130.0, "unsure"), (160.0, "slower")])
+def test_one_capture_a_side_shows_a_change_that_no_captures_differ_by(new: float, verdict: str) -> None:
+    found = judge([100.0], [new], min_effect_share=0.02)
+    assert found.verdict == verdict
+    assert found.could_be_slower(0.02) is (verdict != "faster")
+    assert found.because.startswith("one capture a side does not show how much captures")
+    assert ("by how much cannot be known closer" in found.because) is (verdict != "unsure")
+
+
+def test_one_capture_a_side_shows_nothing_where_the_work_is_not_known() -> None:
+    assert judge([100.0], [40.0], min_effect_share=0.02, is_unit_sure=False).verdict == "unsure"
+
+
+@pytest.mark.parametrize(("change", "state"), [(0.4, "passed"), (0.9, "unsure"), (1.15, "unsure"), (1.6, "failed")])
+def test_a_gate_passes_and_fails_with_one_capture_a_side(change: float, state: str) -> None:
+    base = capture()
+    new = replace(base, devices=tuple(_longer(device, change) for device in base.devices), run=None, label="new")
+    (check,) = check_diff(compare([replace(base, run=None)], [new]), (), ["slower"]).checks
+    assert check.state == state
+
+
+def _longer(device: DeviceTimes, factor: float) -> DeviceTimes:
+    buckets = {name: round(ns * factor) for name, ns in (device.buckets or {}).items()}
+    steps = tuple(round(ns * factor) for ns in device.steps_ns)
+    return replace(device, window_ns=sum(buckets.values()), buckets=buckets, steps_ns=steps)

@@ -108,4 +108,6 @@ def test_every_metric_can_be_written_as_csv() -> None:
     for name, metric in metrics().items():
         columns = ", ".join(f'NULL::{column.type} AS "{column.name}"' for column in metric.columns)
         query = _as_written(metric, f"SELECT {columns}", "csv")
-        assert duckdb.sql(query).columns == [column.name for column in metric.columns], name
+        written = duckdb.sql(query)
+        assert written is not None
+        assert written.columns == [column.name for column in metric.columns], name

@@ -389,12 +389,24 @@ def test_domains_are_named_by_their_creation_or_by_what_nccl_draws(tmp_path: Pat
     assert "plain" not in said
 
 
-def test_open_ranges_end_at_the_last_nvtx_event(tmp_path: Path) -> None:
-    ranges = [nvtx(100, None, "forever"), nvtx(200, 700, "last")]
-    found = ingest(tmp_path, {**launched(1), "NVTX_EVENTS": ranges})
+@pytest.mark.parametrize(
+    ("ranges", "kernel_end", "dur_ns"),
+    [
+        ([nvtx(100, None, "forever"), nvtx(200, 700, "last")], 900, 800),
+        ([nvtx(100, None, "forever"), nvtx(200, 1700, "last")], 900, 1600),
+        ([nvtx(100, None, "forever")], 900, 800),
+        ([nvtx(100, None, "forever")], 10**18, 100),  # a kernel of 30 years has a damaged end
+    ],
+)
+def test_open_ranges_end_with_the_capture(
+    tmp_path: Path, ranges: list[dict[str, Any]], kernel_end: int, dur_ns: int
+) -> None:
+    tables = {**launched(1), "NVTX_EVENTS": ranges}
+    tables[KERNEL] = [{**tables[KERNEL][0], "end": kernel_end}]
+    found = ingest(tmp_path, tables)
     forever = next(row for row in found.rows("host_slices") if row["name"] == "forever")
-    assert forever["dur_ns"] == 600
-    assert found.defects() == {"open-range": 1}
+    assert forever["dur_ns"] == dur_ns
+    assert found.defects()["open-range"] == 1
     assert _args(found.rows("event_args"), found.rows("host_slices"))["forever"] == {"open": True}
 
 

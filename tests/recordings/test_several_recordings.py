@@ -14,8 +14,11 @@ from conftest import ROOT
 from rewritten_trace import Document
 
 from traceanalyzer.cli import cli
+from traceanalyzer.comparison.loading import diff
 from traceanalyzer.report import formats
+from traceanalyzer.report.selection import Selection
 from traceanalyzer.run import open_run
+from traceanalyzer.self_check import closing
 from traceanalyzer.simulator import simulate_job
 
 DATA = ROOT / "tests" / "data"
@@ -57,7 +60,8 @@ def test_cycles_of_one_process_are_recordings_of_one_rank(tmp_path: Path) -> Non
     assert recordings(CYCLES, tmp_path / "store") == [(0, n, 3, "name", False) for n in (1, 2, 3)]
     screen = first_screen(CYCLES, tmp_path / "store")
     assert "one process, recorded 3 times" in screen
-    assert "GPU busy with compute 12.6 % to 16.3 % of each step, in 3 recordings" in screen
+    assert "GPU busy with compute 14.7 % of each step, in 3 recordings" in screen
+    assert "The steps of all 3 recordings are pooled: 6 steps of 1.11 ms to 2.36 ms" in " ".join(screen.split())
     assert "are not the ranks of one run" not in screen
 
 
@@ -86,6 +90,7 @@ def test_files_of_one_device_at_different_times_are_recordings(
     assert "look like" not in first_screen(tmp_path / "run", tmp_path / "store")
 
 
+@pytest.mark.check
 def test_files_of_one_device_at_one_time_are_not(trace: Document, tmp_path: Path) -> None:
     rewritten.write(trace, tmp_path / "run" / "first.json.gz")
     rewritten.write(later(trace, 1_000), tmp_path / "run" / "second.json.gz")
@@ -124,9 +129,171 @@ def test_ranks_that_were_recorded_twice_meet_in_each_session(tmp_path: Path) -> 
         assert "ranks 0, 1 of 2, recorded 2 times" in formats_of(run).replace("\\", "")
 
 
-@pytest.mark.check
-def test_diff_takes_the_recordings_of_a_folder_as_captures(tmp_path: Path) -> None:
-    command = ["diff", str(CYCLES), str(CYCLES), "--store", str(tmp_path), "--format", "json"]
+def compared(base: Path, new: Path, store: Path, *more: str) -> tuple[int, dict[str, Any]]:
+    command = ["diff", str(base), str(new), "--store", str(store), "--format", "json", "-q", *more]
     result = CliRunner().invoke(cli, command)
-    assert result.exit_code == 0, result.output
-    assert [len(json.loads(result.stdout)[side]) for side in ("base", "new")] == [3, 3]
+    return result.exit_code, json.loads(result.stdout)
+
+
+def test_diff_takes_the_recordings_of_a_folder_as_captures(tmp_path: Path) -> None:
+    code, found = compared(CYCLES, CYCLES, tmp_path)
+    assert code == 0
+    assert [len(found[side]) for side in ("base", "new")] == [3, 3]
+
+
+@pytest.mark.check
+def test_a_gate_decides_by_the_recordings_of_two_folders(tmp_path: Path) -> None:
+    slow, same, fast = (
+        cycles(tmp_path / name, *({**SLOW, "loader_us": loader_us + at * 10} for at in range(3)))
+        for name, loader_us in (("slow", 9_000), ("same", 9_005), ("fast", 6_000))
+    )
+    for base, new, code, verdict in ((slow, fast, 0, "faster"), (fast, slow, 1, "slower"), (slow, same, 0, "same")):
+        exit_code, found = compared(base, new, tmp_path / "store", "--fail-on", "slower")
+        assert (exit_code, found["judgement"]["verdict"]) == (code, verdict)
+        assert [len(found[side]) for side in ("base", "new")] == [3, 3]
+
+
+@pytest.mark.check
+def test_recordings_of_other_work_are_no_captures(tmp_path: Path) -> None:
+    base, new = cycles(tmp_path / "base", SLOW, SLOW, OTHER), cycles(tmp_path / "new", SLOW)
+    command = ["diff", str(base), str(new), "--store", str(tmp_path / "store"), "--format", "json"]
+    result = CliRunner().invoke(cli, command)
+    assert [len(json.loads(result.stdout)[side]) for side in ("base", "new")] == [2, 1]
+    assert "note: not compared: node1_4242" in result.stderr
+    assert "its steps run other kernels" in result.stderr
+
+
+@pytest.mark.check
+def test_python_takes_the_recordings_of_a_folder_as_captures(tmp_path: Path) -> None:
+    found = diff(cycles(tmp_path / "base", SLOW, SLOWER), cycles(tmp_path / "new", SLOW, SLOWER))
+    assert [len(side) for side in (found.base, found.new)] == [2, 2]
+
+
+def in_json(path: Path | list[Path], store: Path) -> dict[str, Any]:
+    with open_run(path, store=store, with_settings=False) as run:
+        found: dict[str, Any] = json.loads(run.diagnose().to_json())
+    return found
+
+
+def cycles(folder: Path, *jobs: dict[str, Any]) -> Path:
+    """Write one simulated job after the other as recordings of one process."""
+    for at, job in enumerate(jobs):
+        (file,) = simulate_job(job).write_kineto(folder.parent / f"job{at}")
+        document = later(rewritten.read(file), at * 60e6)
+        rewritten.write(document, folder / f"node1_4242.{1_767_190_000_123_456_789 + at}.pt.trace.json.gz")
+    return folder
+
+
+SLOW = {"steps": 4, "kernels": 12, "loader_us": 9_000}
+SLOWER = SLOW | {"loader_us": 12_000}
+OTHER = {"steps": 4, "kernels": 40, "kernel_us": 300, "loader_us": 9_000}
+
+
+def test_steps_of_alike_recordings_are_pooled(tmp_path: Path) -> None:
+    found = in_json(cycles(tmp_path / "run", SLOW, SLOWER), tmp_path / "store")
+    alone = [in_json(cycles(tmp_path / f"run{at}", job), tmp_path / "store") for at, job in enumerate((SLOW, SLOWER))]
+    pooled, parts = found["run_ledger"], [item["ledgers"][0] for item in alone]
+    assert pooled["recording_count"] == 2
+    assert pooled["window_ns"] == sum(part["window_ns"] for part in parts)
+    assert pooled["step_count"] == sum(part["step_count"] for part in parts)
+    assert sum(bucket["dur_ns"] for bucket in pooled["buckets"]) == pooled["window_ns"]
+    (loader,) = [item for item in found["findings"] if item["rule"] == "dataloader-bound"]
+    of_each = [item for part in alone for item in part["findings"] if item["rule"] == "dataloader-bound"]
+    assert loader["run_saving_ns"] == sum(item["saving_ns"] for item in of_each)
+    assert loader["run_saving_share"] == pytest.approx(loader["run_saving_ns"] / pooled["window_ns"])
+    assert loader["step_count"] == pooled["step_count"]
+    assert f"saves up to {100 * loader['run_saving_share']:.1f} %" in loader["message"]
+    (plan,) = found["plans"]
+    assert (plan["trace"], plan["window_ns"], plan["step_count"]) == (None, pooled["window_ns"], pooled["step_count"])
+    assert [(item["is_judged"], item["apart_because"]) for item in found["recordings"]] == [(True, None)] * 2
+
+
+@pytest.mark.check
+def test_the_same_recording_again_changes_no_share(tmp_path: Path) -> None:
+    once = in_json(cycles(tmp_path / "once", SLOW), tmp_path / "store")
+    twice = in_json(cycles(tmp_path / "twice", SLOW, SLOW), tmp_path / "store")
+    shares = {item["rule"]: item["saving_share"] for item in once["findings"]}
+    assert {item["rule"]: item["run_saving_share"] for item in twice["findings"]} == pytest.approx(shares)
+
+
+def test_recordings_of_other_work_are_listed_and_one_is_judged(tmp_path: Path) -> None:
+    run = cycles(tmp_path / "run", SLOW, SLOWER, OTHER)
+    found = in_json(run, tmp_path / "store")
+    assert [(item["is_judged"], item["apart_because"]) for item in found["recordings"]] == [
+        (True, None),
+        (True, None),
+        (False, "its steps run other kernels"),
+    ]
+    assert len(found["ledgers"]) == found["run_ledger"]["recording_count"] == 2
+    assert {finding["trace"] for finding in found["findings"]} <= {item["trace"] for item in found["ledgers"]} | {None}
+    screen = " ".join(first_screen(run, tmp_path / "store").replace("\\", "").split())
+    assert "The steps of 2 of 3 recordings are pooled" in screen
+    assert "The other is only listed: its steps run other kernels." in screen
+    page = formats_as(run, tmp_path / "store", "html")
+    assert "The steps of 2 of 3 recordings are pooled" in page
+    assert "not judged" in page
+
+
+def test_of_two_recordings_of_other_work_the_latest_is_judged(tmp_path: Path) -> None:
+    run = cycles(tmp_path / "run", SLOW, OTHER)
+    found = in_json(run, tmp_path / "store")
+    assert [item["is_judged"] for item in found["recordings"]] == [False, True]
+    assert found["run_ledger"] is None
+    assert [ledger["trace"] for ledger in found["ledgers"]] == [found["recordings"][1]["trace"]]
+    not_compute = sum(part["dur_ns"] for part in found["ledgers"][0]["buckets"] if part["bucket"] != "compute")
+    assert sum(part["dur_ns"] for part in found["not_explained"]) <= not_compute
+    screen = " ".join(first_screen(run, tmp_path / "store").replace("\\", "").split())
+    assert "Of 2 recordings node1_4242.1767190000123456790 is judged, the latest" in screen
+
+
+@pytest.mark.check
+def test_two_recordings_of_a_real_rank_are_pooled(corpus: Path, tmp_path: Path) -> None:
+    found = in_json(corpus / "kineto" / "resnet50_num_workers_0", tmp_path / "store")
+    assert (found["run_ledger"]["step_count"], found["run_ledger"]["window_ns"]) == (8, 702_584_000 + 606_255_000)
+    assert "GPU busy with compute 60.3 % of each step, in 2 recordings" in found["verdict"]["sentence"]
+    assert next(item for item in found["findings"] if item["rule"] == "dataloader-bound")["confidence"] == "high"
+
+
+def formats_as(path: Path, store: Path, layout: str) -> str:
+    stream = io.StringIO()
+    with open_run(path, store=store, with_settings=False) as run:
+        formats.write_diagnosis(run.diagnose(), layout, stream)
+    return stream.getvalue()
+
+
+def test_few_steps_of_many_recordings_are_enough(tmp_path: Path) -> None:
+    run = cycles(tmp_path / "run", *[{**SLOW, "steps": 3}] * 3)
+    with open_run(run, store=tmp_path / "store", with_settings=False) as opened:
+        found = opened.diagnose()
+        page = opened.to_html(tmp_path / "page.html").read_text()
+    assert {item.step_count for item in found.recordings} <= {1, 2}
+    assert "tq-too-few-steps" not in {item.rule for item in found.findings}
+    assert "3 recordings, one after the other" in page
+
+
+@pytest.mark.check
+def test_two_runs_on_two_devices_are_said_with_the_command_that_compares_them(tmp_path: Path) -> None:
+    (file,) = simulate_job(SLOW).write_kineto(tmp_path / "job")
+    document = rewritten.read(file)
+    on_other = {**document, "traceEvents": [_on_device(event, 1) for event in later(document, 90e6)["traceEvents"]]}
+    a = rewritten.write(document, tmp_path / "before" / "trace.json.gz")
+    b = rewritten.write(on_other, tmp_path / "after" / "trace.json.gz")
+    screen = " ".join(first_screen([a, b], tmp_path / "store").replace("\\", "").split())
+    assert "are not the ranks of one run" in screen
+    assert f"traceanalyzer diff {a} {b}" in screen
+
+
+def _on_device(event: dict[str, Any], device: int) -> dict[str, Any]:
+    args = event.get("args")
+    if event.get("cat") not in rewritten.DEVICE_ROWS or not isinstance(args, dict):
+        return event
+    return {**event, "pid": device, "args": {**args, "device": device}}
+
+
+@pytest.mark.check
+def test_pooled_recordings_close(tmp_path: Path) -> None:
+    with open_run(cycles(tmp_path / "run", SLOW, SLOWER), store=tmp_path / "store", with_settings=False) as run:
+        diagnosis = run.diagnose()
+    assert closing.marginals(diagnosis) == ()
+    of_rank = Selection(rank=None).of(diagnosis)
+    assert of_rank.run_ledger == diagnosis.run_ledger

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
 import report_diagnoses as diagnoses
@@ -15,7 +16,7 @@ from traceanalyzer.run import open_run
 ARGS = '{"device": 0, "stream": 7, "correlation": 1}'
 
 
-def idle(**changes: int) -> str:
+def idle(**changes: Any) -> str:
     trace = dataclasses.replace(diagnoses.trace(), **changes)
     return judge(diagnoses.sick(traces=(trace,), ledgers=(diagnoses.ledger(host__python=1.0),), findings=())).sentence
 

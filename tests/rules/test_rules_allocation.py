@@ -59,7 +59,7 @@ def owned(*verdicts: Verdict) -> tuple[dict[str, int], dict[str, int]]:
     con = open_fixture(None, {"ledger_rows": rows, "windows": [{"window_ns": 635}]})
     values = {verdict.rule.id: verdict.rule.values() for verdict in verdicts}
     shares = allocation.total_owned(allocation.share_out(con, read_places(con), verdicts, values))
-    return {rule: ns for (rule, _), ns in shares.items()}, dict(allocation.unexplained(con))
+    return {rule: ns for (rule, _), ns in shares.items()}, dict(allocation.unexplained(con, read_places(con)))
 
 
 @pytest.mark.check

@@ -19,6 +19,8 @@ from traceanalyzer.attribution.ledger.ledger import LedgerRows, build_ledger
 from traceanalyzer.attribution.matching.collective_matching import CommWaits
 from traceanalyzer.attribution.records.device_ops import DeviceOps, load_device_ops, with_waits
 from traceanalyzer.attribution.records.host_slices import HostSlices, load_host_slices
+from traceanalyzer.attribution.steps.program_runs import SOURCE as PROGRAM_RUNS
+from traceanalyzer.attribution.steps.program_runs import program_steps
 from traceanalyzer.attribution.steps.recurring_launches import recurring_steps
 from traceanalyzer.attribution.steps.steps import (
     DeviceStep,
@@ -104,10 +106,17 @@ def attribute_trace(
         host_steps = unmarked_steps(recurring_steps(devices, slices, calls))
     mode = load_mode(con, trace_id)
     for ops in devices:
-        steps = chosen_steps(device_steps(ops, host_steps), options.steps)
+        found, source = device_steps(ops, host_steps), host_steps.source
+        if options.step_pattern is None and (runs := program_steps(con, trace_id, ops)):
+            found, source = runs, PROGRAM_RUNS
+        steps = chosen_steps(found, options.steps)
         check_chosen(steps, options.steps, ops.device)
-        window = device_window(ops, steps, host_steps.source, mode)
-        begins = [(step.first_op, step.host.start) for step in steps if step.first_op is not None]
+        window = device_window(ops, steps, source, mode)
+        begins = [
+            (step.first_op, step.host.start)
+            for step in steps
+            if step.first_op is not None and not ops.of_program[step.first_op]
+        ]
         needs = find_dependencies(con, trace_id, ops, calls, begins)
         queue = find_full_queue(ops)
         ledger = build_ledger(ops, needs, timelines, calls, window.latency, queue.waited, window.start)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import click
 
 from traceanalyzer.commands.opening import (
     RunOptions,
@@ -20,6 +23,7 @@ from traceanalyzer.commands.opening import (
     store_option,
     trust_option,
 )
+from traceanalyzer.report.visible import visible
 
 if TYPE_CHECKING:
     from traceanalyzer.comparison.summary import Summary
@@ -81,29 +85,20 @@ def load_summaries(paths: Sequence[Path | Location], opening: OpeningOptions) ->
     return sorted(summaries, key=lambda item: (item.taken_at or "", item.label, repr(item)))
 
 
-def _summaries(path: Path | Location, opening: OpeningOptions) -> list[Summary]:
-    """Return the summary of a run; where its ranks were recorded several times, one of each time."""
-    whole, captures = _summarize((path,), opening)
-    return [_summarize(files, opening)[0] for files in captures] if len(captures) > 1 else [whole]
+def _summaries(path: Path | Location, opening: OpeningOptions) -> Sequence[Summary]:
+    """Return the summary of a run; where its ranks were recorded several times, one of each recording."""
+    from traceanalyzer.comparison.captures import captures_of
+
+    with _opened((path,), opening) as run:
+        captures = captures_of(run, lambda files: _opened(files, opening))
+    if not opening.quiet:
+        for words in captures.left_out:
+            click.echo(visible(f"note: not compared: {words}"), err=True)
+    return captures.summaries
 
 
-def _captures(run: Run) -> list[tuple[Path, ...]]:
-    """Return the files of each recording, where every rank was recorded as often and each time into its own files."""
-    rows = run.connection.execute(
-        "SELECT session, path, recording_count FROM recordings JOIN canonical.traces USING (trace_id) ORDER BY trace_id"
-    ).fetchall()
-    files: dict[int, list[Path]] = {}
-    for session, path, _ in rows:
-        files.setdefault(session, []).append(Path(path))
-    is_apart = len({path for _, path, _ in rows}) == len(rows) and all(Path(path).is_file() for _, path, _ in rows)
-    return (
-        [tuple(files[session]) for session in sorted(files)] if is_apart and len({row[2] for row in rows}) == 1 else []
-    )
-
-
-def _summarize(paths: Sequence[Path | Location], opening: OpeningOptions) -> tuple[Summary, list[tuple[Path, ...]]]:
-    from traceanalyzer.comparison.summarizing import summarize
-
+@contextmanager
+def _opened(paths: Sequence[Path | Location], opening: OpeningOptions) -> Iterator[Run]:
     path = paths[0]
     store = _store_of_run(path, opening.store)
     options = RunOptions(
@@ -119,9 +114,7 @@ def _summarize(paths: Sequence[Path | Location], opening: OpeningOptions) -> tup
     )
     with opened(options) as (run, activity):
         activity.phase("ranking findings")
-        diagnosis = run.diagnose()
-        activity.phase("summarizing")
-        return summarize(run, diagnosis), _captures(run)
+        yield run
 
 
 def _store_of_run(path: Path | Location, store: Path | Location | None) -> Path | Location | None:

@@ -149,6 +149,7 @@ def _judge(
         min_effect_share=options.min_effect_share,
         capture_spread=options.capture_spread,
         identical=identical,
+        is_unit_sure=alignment.confidence != "low" and alignment.problem is None,
     )
 
 

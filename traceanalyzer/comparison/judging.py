@@ -14,6 +14,9 @@ from traceanalyzer.comparison import statistics
 
 # So many captures of one side predict the next one.
 LEAST_HISTORY = 2
+# As much as captures of one program on one machine were measured to differ: two of them by 11 % and by 14 %.
+# One capture a side has no spread of its own, and a change that is beyond this one is no chance.
+ASSUMED_SPREAD = 0.10
 # Changes of which a report says how many captures a side would show them.
 SHOWN_EFFECTS = (0.05, 0.10, 0.20)
 
@@ -54,8 +57,12 @@ def judge(
     min_effect_share: float,
     capture_spread: float | None = None,
     identical: bool = False,
+    is_unit_sure: bool = True,
 ) -> Judgement:
-    """Return the verdict on captures with these mean steps; `steps_ns` are those of one capture a side."""
+    """Return the verdict on captures with these mean steps; `steps_ns` are those of one capture a side.
+
+    Where it is not sure that a unit of both sides holds the same work, one capture a side says little.
+    """
     if identical:
         return Judgement("same", 0.0, 0.0, 0.0, because="both sides are the same captures")
     if min(*base_ns, *new_ns) <= 0:
@@ -71,7 +78,8 @@ def judge(
     elif capture_spread is not None:
         interval, test = statistics.known_spread(change, capture_spread), "the given spread between captures"
     else:
-        return _of_two_captures(change, steps_ns, floor)
+        far = _far_apart(change, floor) if is_unit_sure else None
+        return far or _of_two_captures(change, steps_ns, floor)
     spread = statistics.pooled_spread((base, new)) if capture_spread is None else capture_spread
     return Judgement(
         _verdict(interval, floor),
@@ -98,6 +106,25 @@ def _verdict(interval: statistics.Interval, floor: float) -> str:
     if interval.high < 0 and interval.change <= -floor:
         return "faster"
     return "same" if -floor <= interval.low and interval.high <= floor else "unsure"
+
+
+def _far_apart(change: float, floor: float) -> Judgement | None:
+    """Return the verdict on a change that is too large for the spread of captures elsewhere; None: it is not."""
+    interval = statistics.known_spread(change, ASSUMED_SPREAD)
+    verdict = _verdict(interval, floor)
+    if verdict not in ("slower", "faster"):
+        return None
+    return Judgement(
+        verdict,
+        _share(change),
+        _share(interval.low),
+        _share(interval.high),
+        test=f"captures assumed to differ by {ASSUMED_SPREAD:.0%}, standard deviation".replace("%", " %"),
+        because=(
+            "one capture a side does not show how much captures of this program differ by chance; the new side is "
+            f"{verdict} even if they differ as much as any that were measured, and by how much cannot be known closer"
+        ),
+    )
 
 
 def _of_two_captures(change: float, steps_ns: tuple[Sequence[float], Sequence[float]], floor: float) -> Judgement:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
+from traceanalyzer.comparison.captures import captures_of
 from traceanalyzer.comparison.comparing import Diff, compare
 from traceanalyzer.comparison.options import DEFAULT_COMPARE_OPTIONS, CompareOptions
-from traceanalyzer.comparison.summarizing import summarize
 from traceanalyzer.comparison.summary import Summary
 from traceanalyzer.comparison.summary_file import is_summary_file, read_summaries
-from traceanalyzer.run import open_run
+from traceanalyzer.run import Run, open_run
 
 Captures = str | Path | Summary
 
@@ -29,7 +30,7 @@ def diff(
 
 
 def load(captures: Captures | Sequence[Captures]) -> list[Summary]:
-    """Return the summaries of captures, in their order."""
+    """Return the summaries of captures, in their order; each recording of a rank in a run is one."""
     loaded: list[Summary] = []
     for item in [captures] if isinstance(captures, str | Path | Summary) else captures:
         if isinstance(item, Summary):
@@ -38,5 +39,9 @@ def load(captures: Captures | Sequence[Captures]) -> list[Summary]:
             loaded += read_summaries(Path(item))
         else:
             with open_run(item) as run:
-                loaded.append(summarize(run, run.diagnose()))
+                loaded += captures_of(run, partial(_reopened, run)).summaries
     return loaded
+
+
+def _reopened(run: Run, files: Sequence[Path]) -> Run:
+    return open_run(list(files), store=run.shared_store or run.store)

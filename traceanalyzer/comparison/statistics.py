@@ -12,6 +12,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 from traceanalyzer.errors import TraceAnalyzerError
@@ -71,7 +72,7 @@ def prediction(many: Sequence[float], one: float) -> Interval:
 
 def known_spread(change: float, spread: float) -> Interval:
     """Return the interval of a change between two single values whose standard deviation is known."""
-    half = float(scipy("special").ndtri(1 - ALPHA / 2)) * spread * math.sqrt(2)
+    half = NormalDist().inv_cdf(1 - ALPHA / 2) * spread * math.sqrt(2)
     return Interval(change, change - half, change + half)
 
 

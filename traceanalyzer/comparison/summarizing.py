@@ -44,7 +44,9 @@ Row = dict[str, Any]
 
 def summarize(run: Run, diagnosis: Diagnosis, label: str | None = None) -> Summary:
     """Return the summary of an open run and its diagnosis; `label` replaces the name of the run's folder."""
-    with engine.connect(run.traces, run.derived, readers=[read_query(name) for name in NAMES]) as connection:
+    with engine.connect(
+        run.traces, run.derived, readers=[read_query(name) for name in NAMES], captures=run.captures
+    ) as connection:
 
         def rows(name: str) -> list[Row]:
             table: list[Row] = connection.sql(read_query(name)).to_arrow_table().to_pylist()
@@ -176,7 +178,7 @@ def _named_times(rows: Sequence[Row], most: int, most_bytes: int, step_count: in
 
 
 def _findings(diagnosis: Diagnosis) -> tuple[FindingSummary, ...]:
-    from traceanalyzer.report.verdict import ledger_of, worth_share
+    from traceanalyzer.report.verdict import worth_share
 
     worst: dict[str, tuple[Finding, str]] = {}
     visible = [(finding, finding.status) for finding in diagnosis.findings]
@@ -188,7 +190,6 @@ def _findings(diagnosis: Diagnosis) -> tuple[FindingSummary, ...]:
             worst[finding.rule] = finding, status
     summaries = []
     for finding, status in worst.values():
-        ledger = ledger_of(diagnosis, finding)
         of_run = finding.run_saving_share is not None
         summaries.append(
             FindingSummary(
@@ -199,11 +200,22 @@ def _findings(diagnosis: Diagnosis) -> tuple[FindingSummary, ...]:
                 "run" if finding.trace is None else "rank" if finding.device is None else "device",
                 finding.run_saving_ns if of_run else finding.saving_ns,
                 finding.run_saving_share if of_run else finding.saving_share,
-                0 if ledger is None else ledger.step_count,
+                _steps_of(diagnosis, finding),
                 finding.owned_buckets,
             )
         )
     return tuple(summaries)
+
+
+def _steps_of(diagnosis: Diagnosis, finding: Finding) -> int:
+    """Return the steps in which a finding's saving lies: those of its device, or of all recordings that are pooled."""
+    from traceanalyzer.report.verdict import ledger_of, pooled_ledger
+
+    pooled = pooled_ledger(diagnosis)
+    if pooled is not None and finding.run_saving_share is not None:
+        return pooled.step_count
+    ledger = ledger_of(diagnosis, finding)
+    return 0 if ledger is None else ledger.step_count
 
 
 def _outcomes(diagnosis: Diagnosis) -> dict[str, str]:
@@ -218,7 +230,8 @@ def _outcomes(diagnosis: Diagnosis) -> dict[str, str]:
 def _joint_saving_ns(diagnosis: Diagnosis) -> int | None:
     """Return what all fixes together save per step of the plan with most to save, times its steps."""
     plans = [plan for plan in diagnosis.plans if plan.fixes]
-    if not plans:
+    # A plan of pooled recordings has the steps of all of them, which are no device's.
+    if not plans or (diagnosis.run_ledger is not None and diagnosis.run_ledger.recording_count > 1):
         return None
     return max(sum(fix.saving_ns for fix in plan.fixes) for plan in plans)
 

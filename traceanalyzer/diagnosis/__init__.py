@@ -16,7 +16,7 @@ from traceanalyzer.diagnosis.findings import (
     Outcome,
 )
 from traceanalyzer.diagnosis.fix_plan import Enabling, FixPlan, PlannedFix, plan_of_finding
-from traceanalyzer.diagnosis.inputs import LeftOut, Override, TraceDefect, TraceSummary
+from traceanalyzer.diagnosis.inputs import LeftOut, Override, Recording, TraceDefect, TraceSummary
 from traceanalyzer.diagnosis.kernel_counters import CountedKernel, KernelCounters, ModelDisagreement
 from traceanalyzer.diagnosis.ledgers import (
     DeviceLedger,
@@ -26,6 +26,7 @@ from traceanalyzer.diagnosis.ledgers import (
     RankSteps,
     RunLedger,
     Screening,
+    SharedGpu,
     StandsOut,
     TopKernel,
     TopOperator,
@@ -55,8 +56,10 @@ __all__ = [
     "Override",
     "PlannedFix",
     "RankSteps",
+    "Recording",
     "RunLedger",
     "Screening",
+    "SharedGpu",
     "StandsOut",
     "TopKernel",
     "TopOperator",

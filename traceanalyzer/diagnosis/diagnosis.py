@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from traceanalyzer.diagnosis.findings import BelowNoise, Finding, Outcome
 from traceanalyzer.diagnosis.fix_plan import FixPlan
-from traceanalyzer.diagnosis.inputs import LeftOut, Override, TraceDefect, TraceSummary
+from traceanalyzer.diagnosis.inputs import LeftOut, Override, Recording, TraceDefect, TraceSummary
 from traceanalyzer.diagnosis.kernel_counters import KernelCounters
 from traceanalyzer.diagnosis.ledgers import DeviceLedger, HostFunction, HostLedger, RankSteps, RunLedger, Screening
 from traceanalyzer.display import OpenTables, display
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Diagnosis:
     """Everything that a report says about a run."""
 
@@ -36,6 +36,7 @@ class Diagnosis:
     plans: tuple[FixPlan, ...] = ()
     below_noise: tuple[BelowNoise, ...] = ()  # largest first
     run_ledger: RunLedger | None = None  # None: one device, or ranks that cannot be followed together
+    recordings: tuple[Recording, ...] = ()  # of runs in which a rank was recorded several times
     ranks: tuple[RankSteps, ...] = ()  # of runs with four devices and more whose steps are known
     host_functions: tuple[HostFunction, ...] = ()  # most samples first
     host_ledgers: tuple[HostLedger, ...] = ()  # of a run without GPU work
@@ -62,6 +63,9 @@ class Diagnosis:
         file = Path(path)
         file.write_text(display().diagnosis_page(self, run), encoding="utf-8")
         return file
+
+    def __repr__(self) -> str:
+        return f"<Diagnosis of {self.run}: {len(self.traces)} traces, {len(self.findings)} findings>"
 
     def __str__(self) -> str:
         return display().diagnosis_text(self, "terminal")

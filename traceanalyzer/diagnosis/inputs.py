@@ -27,6 +27,26 @@ class TraceSummary:
 
 
 @dataclass(frozen=True)
+class Recording:
+    """The steps of one device in one of several recordings of its rank, and whether the report is about them."""
+
+    trace: str
+    rank: int | None
+    device: int
+    rank_id: int  # metric recordings
+    recording: int  # of its rank, from 1, by time
+    recording_count: int
+    session: int  # recordings of several ranks with the same number were made together
+    step_count: int
+    window_ns: int
+    step_mean_ns: int | None  # None: no steps are known
+    step_min_ns: int | None
+    step_max_ns: int | None
+    is_judged: bool  # its steps are those of the report, alone or pooled with other recordings; else it is only listed
+    apart_because: str | None  # why its steps are not pooled with those that are judged; None: they are
+
+
+@dataclass(frozen=True)
 class LeftOut:
     """A file of the run's folder that is none of its recordings, or cannot be read."""
 

@@ -39,12 +39,13 @@ def export_metrics(
     jobs: int | None = None,
     replaced: Mapping[str, str] = MappingProxyType({}),
     ncu_tables: Sequence[NcuTable] = (),
+    captures: Sequence[StoredTrace] = (),
 ) -> dict[str, Path]:
     """Write metrics into a folder, all of them unless `names` names some; return the file of each.
 
     All files appear at the end and replace those of an earlier export; none appears where one cannot be computed.
-    `attribute`, `jobs`, `replaced` and `ncu_tables` are as in `compute_metrics`. Raises TraceAnalyzerError where the
-    folder cannot be written.
+    `attribute`, `jobs`, `replaced`, `ncu_tables` and `captures` are as in `compute_metrics`. Raises TraceAnalyzerError
+    where the folder cannot be written.
     """
     wanted = list(names) or list(metrics())
     files = {name: folder / f"{name}.{layout}" for name in wanted}
@@ -57,7 +58,7 @@ def export_metrics(
                 query = _as_written(metrics()[name], query, layout)
                 connection.execute(f"COPY ({query}) TO {literal(parts[name])} ({LAYOUTS[layout]})")
 
-            compute_metrics(traces, attribute, wanted, write, jobs, replaced, ncu_tables)
+            compute_metrics(traces, attribute, wanted, write, jobs, replaced, ncu_tables, captures)
             for name, part in parts.items():
                 part.replace(files[name])
     except (OSError, duckdb.IOException) as error:
@@ -86,13 +87,14 @@ def compute_metrics(
     jobs: int | None = None,
     replaced: Mapping[str, str] = MappingProxyType({}),
     ncu_tables: Sequence[NcuTable] = (),
+    captures: Sequence[StoredTrace] = (),
 ) -> None:
     """Compute metrics and pass each to `take`: a connection, the metric's name, and the query that returns its rows.
 
     A metric that others read is computed once. `attribute` returns the folder of the attribution tables; it is called
     only where a metric needs them, while the other metrics are computed. `jobs` is the number of cores to use, all by
     default; that many threads call `take`. `replaced` are queries that take the place of metrics', by name;
-    `ncu_tables` are tables that lie beside the traces.
+    `ncu_tables` are tables that lie beside the traces, and `captures` are of the graphs that these replay.
     """
     workers = jobs or os.cpu_count() or 1
     wanted = with_those_below(names)
@@ -102,7 +104,10 @@ def compute_metrics(
         waits_for[_ATTRIBUTION] = frozenset()  # first, because it takes longest
     for name, metric in wanted.items():
         waits_for[name] = metric.reads | ({_ATTRIBUTION} if metric.needs_attribution else frozenset())
-    with engine.connect_unattributed(traces, ncu_tables=ncu_tables) as connection, ThreadPoolExecutor(workers) as pool:
+    with (
+        engine.connect_unattributed(traces, ncu_tables, captures) as connection,
+        ThreadPoolExecutor(workers) as pool,
+    ):
         # Many queries at once use the cores better than one query on many.
         connection.execute("SET threads = 1")
 

@@ -32,6 +32,7 @@ def document(diagnosis: Diagnosis) -> dict[str, Any]:
         "traces": plain["traces"],
         "ledgers": [_ledger(ledger) for ledger in diagnosis.ledgers],
         "run_ledger": None if diagnosis.run_ledger is None else _run_ledger(diagnosis.run_ledger),
+        "recordings": plain["recordings"],
         "host_ledgers": [_ledger(ledger) for ledger in diagnosis.host_ledgers],
         "ranks": plain["ranks"],
         "findings": plain["findings"],
@@ -73,6 +74,7 @@ def _run_ledger(ledger: RunLedger) -> dict[str, Any]:
     return {
         "window_ns": window_ns,
         "step_count": ledger.step_count,
+        "recording_count": ledger.recording_count,
         "buckets": [_bucket(name, dur_ns) | {"share": share(dur_ns)} for name, dur_ns in ledger.buckets],
         "ranks": [{"rank": rank, "dur_ns": dur_ns, "share": share(dur_ns)} for rank, dur_ns in ledger.ranks],
     }

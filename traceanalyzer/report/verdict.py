@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from traceanalyzer.diagnosis import SEVERITIES, DeviceLedger, Diagnosis, Finding, HostLedger, RunLedger, plan_of_finding
 from traceanalyzer.report.ledger_shares import unexplained_share
-from traceanalyzer.report.words import bucket_words, counted, duration, name_words, percent
+from traceanalyzer.report.words import bucket_words, counted, duration, is_tpu, name_words, percent
 
 # A device that computes this much has little left to save outside its kernels.
 HEALTHY_COMPUTE_SHARE = 0.9
@@ -65,7 +65,8 @@ def judge(diagnosis: Diagnosis) -> RunVerdict:
     compute = _compute_words(diagnosis)
     if problems(diagnosis):
         sentence = f"{compute}; {_lower(problems(diagnosis)[0].title)}."
-        return RunVerdict("sick", sentence + _rest_sentence(diagnosis, LARGE_REST_SHARE))
+        rest = "" if has_no_compute(diagnosis) else _rest_sentence(diagnosis, LARGE_REST_SHARE)
+        return RunVerdict("sick", sentence + rest)
     if not diagnosis.ledgers:
         return RunVerdict("unexplained", "GPU work was recorded, but no window of it could be analyzed.")
     if has_no_compute(diagnosis):
@@ -146,9 +147,14 @@ def has_unjudged_traces(diagnosis: Diagnosis) -> bool:
 
 
 def has_no_compute(diagnosis: Diagnosis) -> bool:
-    """Return whether no compute time is known and nothing was found: shares of a window without it say nothing."""
+    """Return whether no compute time is known and none explained: shares of a window without it say nothing."""
     computes = any(map(compute_share, diagnosis.ledgers))
-    return bool(diagnosis.ledgers) and not computes and not problems(diagnosis)
+    is_explained = any(not bucket.startswith("edge.") for ledger in diagnosis.ledgers for bucket, _ in ledger.buckets)
+    return (
+        bool(diagnosis.ledgers)
+        and not computes
+        and (not problems(diagnosis) or not (is_explained or time_findings(diagnosis)))
+    )
 
 
 def _without_compute(diagnosis: Diagnosis) -> str:
@@ -171,7 +177,7 @@ def blocker_of(diagnosis: Diagnosis) -> Finding | None:
     return blockers[0] if blockers and everywhere else None
 
 
-def compute_share(ledger: DeviceLedger) -> float:
+def compute_share(ledger: DeviceLedger | RunLedger) -> float:
     """Return the share of the window in which the device computes."""
     return dict(ledger.buckets).get("compute", 0) / ledger.window_ns if ledger.window_ns else 0.0
 
@@ -233,8 +239,19 @@ def is_recorded_again(diagnosis: Diagnosis) -> bool:
     return any(trace.recording_count > 1 for trace in diagnosis.traces)
 
 
+def pooled_ledger(diagnosis: Diagnosis) -> RunLedger | None:
+    """Return the ledger of all steps of a rank that was recorded several times; None: no steps are pooled."""
+    ledger = diagnosis.run_ledger
+    return ledger if ledger is not None and ledger.recording_count > 1 else None
+
+
 def gpu_count(diagnosis: Diagnosis) -> int:
-    """Return how many GPUs worked in the run: several recordings of a rank show the same ones."""
+    """Return how many GPUs worked in the run: several recordings of a rank, or processes that share, show the same."""
+    shared = [ledger.shared_gpu.gpu for ledger in diagnosis.ledgers if ledger.shared_gpu is not None]
+    return _device_count(diagnosis) - len(shared) + len(set(shared))
+
+
+def _device_count(diagnosis: Diagnosis) -> int:
     of_trace: dict[str, set[int]] = {}
     for ledger in diagnosis.ledgers:
         of_trace.setdefault(ledger.trace, set()).add(ledger.device)
@@ -250,14 +267,27 @@ def _compute_words(diagnosis: Diagnosis) -> str:
     shares = sorted(compute_share(ledger) for ledger in ledgers)
     if not shares:
         return "The GPU worked"
+    noun = "TPU" if all(is_tpu(ledger.device_name) for ledger in ledgers) else "GPU"
+    if not shares[-1] and noun == "GPU":
+        return "No compute kernels were recorded"
     low, high = percent(shares[0]), percent(shares[-1])
+    shared = [ledger.shared_gpu for ledger in ledgers if ledger.shared_gpu is not None]
+    if len(shared) == len(ledgers) and len({one.gpu for one in shared}) == 1:
+        gpu, own = shared[0], low if low == high else f"{low} to {high}"
+        return (
+            f"GPU busy {percent(gpu.busy_ns / gpu.span_ns)} of the time, shared by {gpu.process_count} processes, "
+            f"each of which computes {own} of {span_words(ledgers)}"
+        )
     span = f"{span_words(ledgers)}{_marked_step_words(ledgers)}"
+    if (pooled := pooled_ledger(diagnosis)) is not None:
+        busy = percent(compute_share(pooled))
+        return f"{noun} busy with compute {busy} of {span}, in {pooled.recording_count} recordings"
     if len(shares) == 1 or low == high:
-        return f"GPU busy with compute {low} of {span}"
+        return f"{noun} busy with compute {low} of {span}"
     if gpu_count(diagnosis) == 1:
         count = len({ledger.trace for ledger in ledgers})
-        return f"GPU busy with compute {low} to {high} of {span}, in {count} recordings"
-    return f"GPUs busy with compute {low} to {high} of {span}"
+        return f"{noun} busy with compute {low} to {high} of {span}, in {count} recordings"
+    return f"{noun}s busy with compute {low} to {high} of {span}"
 
 
 def _marked_step_words(ledgers: tuple[DeviceLedger, ...]) -> str:

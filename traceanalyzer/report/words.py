@@ -47,6 +47,14 @@ BUCKET_WORDS = {
     "edge.tail": "tail",
 }
 
+# The same for a TPU, which runs whole programs.
+_TPU_WORDS = {
+    "compute": "TPU busy with compute",
+    "dev.dispatch": "gap between operations",
+    "edge.no_launch": "idle between programs",
+    "edge.head": "before the first operation",
+}
+
 # What limits a call (operator_floors); the roofs that it comes close to have their own names.
 _LIMIT_WORDS = {
     "launch": "host launches",
@@ -70,9 +78,15 @@ _ADDRESS = re.compile(r" at 0x[0-9a-f]+(?=>$)")  # Python's built-in methods: of
 _ENDINGS = re.compile(r"(?:\.pt\.trace|\.trace)?\.(?:json|sqlite|nsys-rep)(?:\.gz)?$")
 
 
-def bucket_words(bucket: str) -> str:
-    """Say what a bucket of the time ledger means; one that has no words is shown by its name."""
-    return BUCKET_WORDS.get(bucket, bucket)
+def bucket_words(bucket: str, device_name: str | None = None) -> str:
+    """Say what a bucket of the time ledger of a device means; one that has no words is shown by its name."""
+    words = BUCKET_WORDS.get(bucket, bucket)
+    return _TPU_WORDS.get(bucket, words) if is_tpu(device_name) else words
+
+
+def is_tpu(device_name: str | None) -> bool:
+    """Return whether a device is a TPU, by the name that its profiler gives it."""
+    return device_name is not None and device_name.startswith("TPU")
 
 
 def with_bucket_words(text: str) -> str:

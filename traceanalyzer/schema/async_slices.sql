@@ -10,5 +10,5 @@ CREATE TABLE async_slices (
     name          VARCHAR,           -- as written
     async_id      VARCHAR,           -- id that connects begin and end
     start_ns      BIGINT NOT NULL,   -- start
-    dur_ns        BIGINT             -- duration; NULL: it never ended
+    dur_ns        BIGINT             -- duration; of one that never ended, until the recording ended
 );

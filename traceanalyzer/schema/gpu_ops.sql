@@ -7,7 +7,7 @@ CREATE TABLE gpu_ops (
     stream        BIGINT,            -- stream as written; 0 is a real stream
     context       BIGINT,            -- device context
     kind          VARCHAR NOT NULL,  -- kernel, memcpy, memset, graph, or op: an operation of a TPU
-    is_comm       BOOLEAN NOT NULL,  -- a collective or point-to-point kernel: its name contains nccl, rccl or cross_device_reduce
+    is_comm       BOOLEAN NOT NULL,  -- a collective or point-to-point kernel: its name contains nccl, rccl or cross_device_reduce; of a TPU by its category
     name          VARCHAR,           -- as written (demangled)
     start_ns      BIGINT NOT NULL,   -- start
     dur_ns        BIGINT NOT NULL,   -- duration; 0 is a real length
@@ -21,7 +21,7 @@ CREATE TABLE gpu_ops (
     graph_id      BIGINT,            -- CUDA graph; NULL: none, or not recorded
     graph_node_id BIGINT,            -- node of the CUDA graph; NULL: none, or not recorded
     size_bytes    BIGINT,            -- bytes of a copy or memset
-    copy_kind     VARCHAR,           -- HtoD, DtoH, DtoD, PtoP, HtoH; NULL: not a copy, or unknown
+    copy_kind     VARCHAR,           -- HtoD, DtoH, DtoD, PtoP, HtoH; NULL: not a copy, or unknown; op: it starts a copy, waits for one, or for an infeed
     src_kind      VARCHAR,           -- kind of a copy's source memory: pageable, pinned, device, managed, array, host (kind unknown)
     dst_kind      VARCHAR,           -- kind of the destination memory of a copy or memset
     grid_x        BIGINT,            -- launch grid
@@ -44,5 +44,7 @@ CREATE TABLE gpu_ops (
     in_elements   BIGINT,            -- elements sent
     out_elements  BIGINT,            -- elements received
     comm_seq      BIGINT,            -- sequence number of the collective in its group, where recorded
-    hlo_op        VARCHAR            -- XLA: operation of the compiled program that the work is of; NULL: not recorded
+    hlo_op        VARCHAR,           -- XLA: operation of the compiled program that the work is of; NULL: not recorded
+    self_ns       BIGINT,            -- TPU: time of a loop or call in which none of the operations inside it runs; NULL: it contains none
+    run_id        BIGINT             -- TPU: run of a program that it belongs to (async_slices.event_id); NULL: not recorded
 );

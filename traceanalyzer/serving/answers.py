@@ -15,7 +15,7 @@ from traceanalyzer.report.visible import as_json, visible
 from traceanalyzer.serving.folders import MOST_RUNS, ServedFolders
 
 if TYPE_CHECKING:
-    from traceanalyzer.comparison.summary import Summary
+    from traceanalyzer.comparison.captures import RunCaptures
     from traceanalyzer.report.blocks import Section
     from traceanalyzer.run import Run
 
@@ -57,24 +57,30 @@ class Answers:
     def diff(self, base: list[str], new: list[str], verbose: bool = False, as_json: bool = False) -> str:
         """Say what changed between two sides and how sure that is; each side is one run or several captures of one.
 
-        Captures of one program differ by themselves: a verdict needs several a side, else it says that it is unsure.
+        Captures of one program differ by themselves: a verdict needs several a side, unless the change is very large.
+        A folder in which a rank was recorded several times holds as many captures.
         """
         from traceanalyzer.comparison.comparing import compare
 
-        sides = [[self._summary(run) for run in runs] for runs in (base, new)]
+        loaded = [[self._captures(run) for run in runs] for runs in (base, new)]
+        sides = [[summary for run in side for summary in run.summaries] for side in loaded]
         for name, side in zip(("base", "new"), sides, strict=True):
             if not side:
                 raise TraceAnalyzerError("no run was given", name, "name at least one run a side")
         stream = io.StringIO()
         result = compare(sides[0], sides[1])
         formats.write_diff(result, None, "json" if as_json else "markdown", stream, verbose=verbose)
-        return _whole(stream.getvalue(), "ask without as_json") if as_json else bounded(stream.getvalue())
+        if as_json:
+            return _whole(stream.getvalue(), "ask without as_json")
+        left_out = [words for side in loaded for run in side for words in run.left_out]
+        return bounded("".join(f"> not compared: {visible(words)}\n\n" for words in left_out) + stream.getvalue())
 
-    def _summary(self, run: str) -> Summary:
-        from traceanalyzer.comparison.summarizing import summarize
+    def _captures(self, run: str) -> RunCaptures:
+        from traceanalyzer.comparison.captures import captures_of
+        from traceanalyzer.run import open_run
 
         with self._opened(run) as (opened, _):
-            return summarize(opened, opened.diagnose())
+            return captures_of(opened, lambda files: open_run(list(files), store=opened.store))
 
     def top(
         self,

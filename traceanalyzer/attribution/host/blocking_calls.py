@@ -39,7 +39,7 @@ READ_BACK_COPY_MIN_NS = 100_000
 STAGED_SHARE = 0.5
 # A call that waits for nothing returns within this.
 UNKNOWN_WAIT_NS = 50_000
-# A call returns at most this long after the op that it waited for.
+# A call returns at most this long after the op that it waited for, or, by clocks that differ a little, before it ends.
 RETURN_MAX_NS = 20_000
 # A call returns this long after the op that it waited for.
 RETURN_NS = 4_000
@@ -309,9 +309,22 @@ def waited_ops(calls: BlockingCalls, ops: DeviceOps, waits: RecordedWaits) -> In
 
     The streams that a call waits for are empty when it returns, so this is the op on them that ended last. A call that
     waits for an event may return while its stream still has work; then it is the last op that had ended. A call that
-    waits for a stream also waits for everything that the stream itself had to wait for.
+    waits for a stream also waits for everything that the stream itself had to wait for. A long wait that nothing
+    explains was for the op that ended just after it.
     """
-    end = calls.end + CLOCK_ERROR_NS
+    long = ~calls.of_event & (calls.end - calls.start > UNKNOWN_WAIT_NS)
+    target = _waited_until(calls, ops, waits, calls.end + CLOCK_ERROR_NS)
+    open_ones = (target == NO_ROW) & long
+    if open_ones.any():
+        target = np.where(open_ones, _waited_until(calls, ops, waits, calls.end + RETURN_MAX_NS), target)
+    own = (calls.copy_op != NO_ROW) & (calls.copy_device == ops.device)
+    copies = np.flatnonzero(calls.copy_op != NO_ROW)
+    target[copies] = np.where(own[copies], RowsById(ops.op_id).of(calls.copy_op[copies]), NO_ROW)
+    return target
+
+
+def _waited_until(calls: BlockingCalls, ops: DeviceOps, waits: RecordedWaits, end: Ints) -> Ints:
+    """Return the op that each call waited for last, of those that ended up to an instant; NO_ROW: none."""
     target = np.full(calls.count, NO_ROW)
     target_end = np.full(calls.count, np.iinfo(np.int64).min)
     for stream in np.unique(ops.stream).tolist():
@@ -333,9 +346,6 @@ def waited_ops(calls: BlockingCalls, ops: DeviceOps, waits: RecordedWaits) -> In
         for op in waits.waits_for(int(calls.stream[at]), int(calls.until[at])).values():
             if target_end[at] < ops.end[op] <= end[at]:
                 target[at], target_end[at] = op, ops.end[op]
-    own = (calls.copy_op != NO_ROW) & (calls.copy_device == ops.device)
-    copies = np.flatnonzero(calls.copy_op != NO_ROW)
-    target[copies] = np.where(own[copies], RowsById(ops.op_id).of(calls.copy_op[copies]), NO_ROW)
     return target
 
 

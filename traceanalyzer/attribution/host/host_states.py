@@ -28,7 +28,8 @@ _API_STATES = (
 _SLICE_STATES = (
     (
         r"^enumerate\(Data(Loader|Pipe)\)#|utils/data/(dataloader|_utils/fetch)\.py\(\d+\): (__next__|fetch|_next_data)"
-        r"|^IteratorGetNext|^(?!aten::)(?i:.*\b(data_?load(er|ing)?|(next|load|get|fetch)_batch|load_data)\b)",
+        r"|^IteratorGetNext|^(?!aten::)(?i:.*\b(data_?load(er|ing)?|(next|load|get|fetch)_batch|load_data)\b)"
+        r"|(?i:^((data|batch|input)s?[ _](wait|waiting|fetch|iter)|wait[ _]for[ _](data|batch|input)s?)$)",
         "host.dataloader",
     ),
     (r"(?i)tokeniz(e|er|ation|ing)\b|/tokenization_|batch_decode|tokenizers/", "host.tokenize"),
@@ -41,7 +42,9 @@ _SLICE_STATES = (
     ),
     (
         r"\(dynamo_timed\)$|entire_frame_compile|^CachingAutotuner|compile_fx|torch/_dynamo/convert_frame\.py\(\d+\): "
-        r"_?(compile|convert_frame)|triton/compiler/compiler\.py\(\d+\): compile|autotuner\.py\(\d+\): _bench",
+        r"_?(compile|convert_frame)|triton/compiler/compiler\.py\(\d+\): compile|autotuner\.py\(\d+\): _bench"
+        # XLA and its frameworks.
+        r"|^lower_sharding_computation$|^backend_compile|(Client|Compiler|CompilationCache)::Compile|^trace_to_jaxpr",
         "host.compile",
     ),
     (
@@ -84,6 +87,8 @@ _OVERHEAD = ((re.compile(r"Module Loading|Function Loading"), HOST_CODE["host.mo
 # A full queue is caused by the device.
 QUEUE_FULL = re.compile(r"(?i)command buffer full")
 AUTOGRAD = re.compile(r"^autograd::engine::")
+# Threads on which TensorFlow and XLA run operators; between these they wait for work, and run no Python.
+EXECUTOR = re.compile(r"ExecutorState::|ThunkExecutor::")
 
 COPY_CALL = re.compile(r"Memcpy|AppendMemoryCopy")
 # The state of one of these ranges holds for everything inside it, except for calls that have a cost of their own.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from traceanalyzer.attribution.host.blocking_calls import BlockingCalls
+from traceanalyzer.attribution.host.blocking_calls import READ_BACK_COPY_MIN_NS, BlockingCalls
 from traceanalyzer.attribution.host.host_timeline import Timeline
 from traceanalyzer.attribution.ledger.dependencies import UNEXPLAINED_NS, Dependencies
 from traceanalyzer.attribution.ledger.lateness import HostWaits
@@ -15,11 +15,13 @@ from traceanalyzer.attribution.records.device_ops import DeviceOps
 from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW
 from traceanalyzer.attribution.vocabulary.buckets import (
     CODE,
+    COPIES,
     DISPATCH,
     FIRST_HOST,
     GRAPH_GAP,
     MESSAGE,
     STRAGGLER_WAIT,
+    SYNC_CODE,
     TRANSFER,
     UNRESOLVED,
     Flags,
@@ -47,6 +49,7 @@ class DeviceWaits:
 
 _TRANSFER, _STRAGGLER_WAIT = CODE[TRANSFER], CODE[STRAGGLER_WAIT]
 _OF_RANKS = (_TRANSFER, _STRAGGLER_WAIT, CODE[MESSAGE])
+_COPIES = [CODE[copy] for copy in COPIES]
 
 
 def _producers(ops: DeviceOps, needs: Dependencies, rows: Ints, since: Ints) -> tuple[Ints, Flags]:
@@ -140,10 +143,11 @@ def explain_waits(
 def explain_host_waits(
     ops: DeviceOps, needs: Dependencies, calls: BlockingCalls, waits: HostWaits
 ) -> tuple[DeviceWaits, DeviceWaits]:
-    """Cut the waits of a late host into time in collectives and messages, by their ops, and the rest, by its calls.
+    """Cut the waits of a late host into time in collectives, messages and copies, by op, and the rest, by its calls.
 
     The host waited there for what the device waited for. Its wait for another rank is that rank's lateness, whatever
-    the kernel needs; a transfer counts only where the kernel waits for it on the device, too.
+    the kernel needs; a transfer counts only where the kernel waits for it on the device, too. A synchronisation that
+    waits while a long copy runs waits for that copy; a short copy costs less than the wait.
     """
     order = np.argsort(waits.start, kind="stable")
     waits = HostWaits(*(getattr(waits, field.name)[order] for field in fields(HostWaits)))
@@ -159,6 +163,8 @@ def explain_host_waits(
     # The first op of a step needs what the step before it reduced.
     needed = np.isin(_keys(ops, waits, found), _keys(ops, waits, of_kernels)) | np.isin(found.op, needs.more[1])
     met = np.isin(found.bucket, _OF_RANKS) & (of_ranks | needed)
+    copying = np.isin(found.bucket, _COPIES) & (calls.cause[waits.call[wait]] == SYNC_CODE)
+    met |= copying & (ops.end[found.op] - ops.start[found.op] > READ_BACK_COPY_MIN_NS)
     calls_of_rest = waits.call[wait[~met]]
     rest = replace(
         _some(found, ~met), bucket=FIRST_HOST + calls.cause[calls_of_rest].astype(np.int64), op=calls.row[calls_of_rest]

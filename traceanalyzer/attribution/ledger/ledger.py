@@ -23,6 +23,7 @@ from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW
 from traceanalyzer.attribution.vocabulary.buckets import (
     CODE,
     COMPUTE,
+    COPIES,
     FIRST_HOST,
     HEAD,
     HOST,
@@ -35,6 +36,7 @@ from traceanalyzer.attribution.vocabulary.buckets import (
 )
 from traceanalyzer.attribution.vocabulary.buckets import UNRESOLVED as DEVICE_UNRESOLVED
 
+_COPIES = [CODE[copy] for copy in COPIES]
 RESOLVED, COINCIDENT, UNRESOLVED = 0, 1, 2
 CONFIDENCES = ("resolved", "coincident", "unresolved")
 
@@ -156,6 +158,33 @@ def _add_lateness(parts: _Parts, found: LatenessShares) -> None:
     )
 
 
+def _add_tail(parts: _Parts, ops: DeviceOps, needs: Dependencies, begin: int, *, computed: bool) -> None:
+    """Add what follows the last compute: copies while they run, and the rest as the tail.
+
+    Where nothing computed at all, all is tail. The programs of a TPU are done only when what they wait for is.
+    """
+    last = int(np.argmax(ops.end))
+    if ops.of_program[last] and ops.producer[last] >= 0 and ops.end[last] > begin:
+        _add_program_tail(parts, ops, needs, last, begin)
+        return
+    copies = np.flatnonzero(np.isin(ops.producer, _COPIES) & (ops.end > begin) & computed)
+    copies = copies[np.argsort(ops.start[copies], kind="stable")]
+    ends = np.maximum.accumulate(np.append(begin, ops.end[copies]))
+    start = np.maximum(ops.start[copies], ends[:-1])
+    parts.add(start, np.maximum(ends[1:] - start, 0), ops.producer[copies].astype(np.int64), copies, True, RESOLVED)
+    until = np.append(start, ops.end.max())
+    parts.add(ends, np.maximum(until - ends, 0), CODE[TAIL], NO_ROW, False, UNRESOLVED)
+
+
+def _add_program_tail(parts: _Parts, ops: DeviceOps, needs: Dependencies, last: int, since: int) -> None:
+    begins = max(int(ops.start[last]), since)
+    row = np.asarray([last])
+    parts.add(np.asarray([begins]), ops.end[row] - begins, int(ops.producer[last]), last, True, RESOLVED)
+    before = explain_waits(ops, needs, row, np.asarray([since]), np.asarray([begins]), np.asarray([False]))
+    bucket = np.where(before.bucket == CODE[DEVICE_UNRESOLVED], CODE[TAIL], before.bucket)
+    parts.add(before.start, before.dur, bucket, before.op, True, np.where(bucket == CODE[TAIL], UNRESOLVED, RESOLVED))
+
+
 def build_ledger(
     ops: DeviceOps,
     needs: Dependencies,
@@ -170,11 +199,11 @@ def build_ledger(
     span_start = min(int(ops.start.min()), window_start)
     islands = compute_islands(ops)
     parts.add(islands.start, islands.end - islands.start, CODE[COMPUTE], NO_ROW, False, RESOLVED)
-    tail = np.asarray([islands.end[-1] if len(islands.end) else span_start])
-    parts.add(tail, ops.end.max() - tail, CODE[TAIL], NO_ROW, False, UNRESOLVED)
+    computed = len(islands.end) > 0
+    _add_tail(parts, ops, needs, int(islands.end[-1]) if computed else span_start, computed=computed)
     pauses = _pauses(islands, span_start)
-    # Work launched before the trace began was issued in time.
-    linked = (ops.linked | queued_before(ops))[pauses.op]
+    # Work launched before the trace began was issued in time, and so was what follows in the run of a program.
+    linked = (ops.linked | queued_before(ops) | ops.of_program)[pauses.op]
     lost = _Pauses(pauses.start[~linked], pauses.end[~linked], pauses.op[~linked])
     edge = np.where(lost.start == span_start, CODE[HEAD], CODE[NO_LAUNCH])
     parts.add(lost.start, lost.end - lost.start, edge, lost.op, True, UNRESOLVED)

@@ -17,7 +17,7 @@ from traceanalyzer.attribution.vocabulary.buckets import CODE, Codes, Flags, Int
 
 _QUERY = """
 SELECT o.op_id, o.device, COALESCE(o.stream, -1) AS stream, o.kind, o.is_comm, o.name,
-       o.start_ns, o.start_ns + o.dur_ns AS end_ns, o.copy_kind, o.dst_kind, o.src_kind, o.collective,
+       o.start_ns, o.start_ns + o.dur_ns AS end_ns, o.run_id, o.copy_kind, o.dst_kind, o.src_kind, o.collective,
        o.cpu_op_id, o.annotation_id, o.python_id,
        named.comm_annotation,
        l.slice_id AS launch_id, l.thread_id AS launch_thread, l.name AS launch_name,
@@ -37,6 +37,9 @@ LEFT JOIN (
 ) AS named
   ON named.trace_id = o.trace_id AND named.op_id = o.op_id
 WHERE o.trace_id = $trace_id
+  -- A loop or call of a TPU computes nothing itself: what it runs are operations, too.
+  AND o.self_ns IS NULL
+  AND NOT (o.kind = 'op' AND o.dur_ns = 0)  -- what takes no time delays nothing
 ORDER BY o.device, o.start_ns, end_ns, o.op_id
 """
 
@@ -73,6 +76,8 @@ class DeviceOps:
     launch_return: Ints  # later than launch_end where the call then waits for its kernel
     launch_name: NamedRows
     name: Texts
+    of_program: Flags  # operations of a TPU: one call starts a whole program, and they follow each other
+    run: Ints  # run of a program; NO_ROW: not known
     match_id: Ints  # collective all of whose ranks are known; NO_ROW: none
     comm_wait: Ints  # time at its beginning in which it waited for the last rank; 0: not known
     last_rank: Ints  # rank that it waited for; NO_ROW: not known
@@ -98,7 +103,8 @@ def _comm_names(table: pa.Table, talks: Ints) -> list[str]:
 def _producers(kinds: NamedRows, copies: NamedRows, talks: Ints, names: list[str]) -> Codes:
     codes = np.full(len(kinds.codes), _NO_PRODUCER, dtype=np.int8)
     codes[kinds.where(lambda kind: kind == "memset")] = CODE["dev.memset"]
-    is_copy = kinds.where(lambda kind: kind == "memcpy")
+    waits = kinds.where(lambda kind: kind == "op") & copies.where(lambda copy: copy is not None)
+    is_copy = kinds.where(lambda kind: kind == "memcpy") | waits
     bucket = np.asarray([CODE[_COPY_BUCKETS.get(copy or "", "dev.d2d")] for copy in copies.names], np.int8)
     codes[is_copy] = bucket[copies.codes[is_copy]]
     codes[talks] = np.where(_flags(names, is_message), CODE["dev.comm_p2p"], CODE["dev.comm_transfer"])
@@ -119,7 +125,9 @@ def _device(table: pa.Table, device: int) -> DeviceOps:
     comm = flag_column(table, "is_comm")
     kinds, copies = NamedRows.of(table["kind"]), NamedRows.of(table["copy_kind"])
     opaque = kinds.where(lambda kind: kind == "graph")
-    talks = np.flatnonzero(comm & kinds.where(lambda kind: kind == "kernel"))
+    of_program = kinds.where(lambda kind: kind == "op")
+    works = of_program & ~copies.where(lambda copy: copy is not None)
+    talks = np.flatnonzero(comm & (kinds.where(lambda kind: kind == "kernel") | of_program))
     names = _comm_names(table, talks)
     gathers = np.zeros(table.num_rows, np.bool_)
     gathers[talks] = _flags(names, lambda name: bool(_GATHER.search(name)))
@@ -129,7 +137,7 @@ def _device(table: pa.Table, device: int) -> DeviceOps:
         stream=column(table, "stream"),
         start=column(table, "start_ns"),
         end=column(table, "end_ns"),
-        compute=(kinds.where(lambda kind: kind == "kernel") & ~comm) | opaque,
+        compute=((kinds.where(lambda kind: kind == "kernel") | works) & ~comm) | opaque,
         opaque=opaque,
         gathers=gathers,
         producer=_producers(kinds, copies, talks, names),
@@ -146,6 +154,8 @@ def _device(table: pa.Table, device: int) -> DeviceOps:
         launch_return=column(table, "launch_end"),
         launch_name=NamedRows.of(table["launch_name"]),
         name=table["name"].combine_chunks(),
+        of_program=of_program,
+        run=column(table, "run_id"),
         match_id=np.full(table.num_rows, NO_ROW),
         comm_wait=np.zeros(table.num_rows, np.int64),
         last_rank=np.full(table.num_rows, NO_ROW),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import NamedTuple
 
 import duckdb
 import numpy as np
@@ -24,7 +25,7 @@ BUSY_BEFORE_SHARE = 0.5
 NOT_CHOSEN = "not chosen"
 
 _QUERY = """
-SELECT thread_id, category, name, start_ns, start_ns + dur_ns AS end_ns
+SELECT thread_id, name, start_ns, start_ns + dur_ns AS end_ns, slice_id
 FROM canonical.host_slices
 WHERE trace_id = $trace_id
   AND category NOT IN ('runtime', 'driver', 'python', 'os')
@@ -37,12 +38,24 @@ ORDER BY thread_id, start_ns, dur_ns DESC, slice_id
 """
 # Traces before 2022 record the ranges of record_function as operators.
 _QUERY_OF_PATTERN = """
-SELECT thread_id, category, name, start_ns, start_ns + dur_ns AS end_ns
+SELECT thread_id, name, start_ns, start_ns + dur_ns AS end_ns, slice_id
 FROM canonical.host_slices
 WHERE trace_id = $trace_id
   AND category IN ('annotation', 'cpu_op')
   AND REGEXP_MATCHES(name, $pattern)
 ORDER BY thread_id, start_ns, dur_ns DESC, slice_id
+"""
+
+_CUT_QUERY = """
+SELECT event_id
+FROM canonical.event_args
+WHERE trace_id = $trace_id
+  AND event_id IN (SELECT UNNEST($ids))
+  -- As the macro is_cut, which connections do not have before a trace is attributed.
+  AND (
+    CONTAINS(args, '"finished"') AND args ->> '$.finished' = 'false'
+    OR CONTAINS(args, '"open"') AND args ->> '$.open' = 'true'
+  )
 """
 
 
@@ -54,6 +67,7 @@ class HostStep:
     name: str
     start: int
     end: int
+    is_cut: bool = False  # it was open when the recording stopped
 
 
 @dataclass(frozen=True)
@@ -82,16 +96,44 @@ class HostSteps:
 _Mark = tuple[str, int, int]
 
 
-def _outermost(marks: list[_Mark]) -> list[_Mark]:
-    """Drop marks that begin inside another mark, such as a step recorded in two categories."""
-    kept: list[_Mark] = []
+class _Slice(NamedTuple):
+    name: str
+    start: int
+    end: int
+    slice_id: int
+
+
+def _cut_slices(con: duckdb.DuckDBPyConnection, trace_id: int, marks: list[_Slice]) -> set[int]:
+    """Return which marks were open when the recording stopped: the last ones, or ones that hold a later mark."""
+    ids = [mark.slice_id for mark, after in pairwise(marks) if mark.end > after.start]
+    ids += [mark.slice_id for mark in marks[-1:]]
+    if not ids:
+        return set()
+    return {slice_id for (slice_id,) in con.execute(_CUT_QUERY, {"trace_id": trace_id, "ids": ids}).fetchall()}
+
+
+def _outermost(marks: list[_Slice], cut: set[int]) -> tuple[list[_Mark], bool]:
+    """Drop marks that begin inside another mark, such as a step recorded in two categories.
+
+    A mark whose end was lost ends where the next one of its kind begins. Also return whether the last mark is open.
+    """
+    kept: list[_Slice] = []
     for mark in marks:
-        if not kept or mark[1] >= kept[-1][2]:
-            kept.append(mark)
-    return kept
+        if kept and mark.start < kept[-1].end:
+            if kept[-1].slice_id not in cut or not _counts_on(kept[-1].name, mark.name):
+                continue
+            kept[-1] = kept[-1]._replace(end=mark.start)
+        kept.append(mark)
+    is_open = bool(kept) and kept[-1].slice_id in cut
+    return [(mark.name, mark.start, mark.end) for mark in kept], is_open
 
 
-def _busiest_thread(marks: dict[int, list[_Mark]]) -> list[_Mark]:
+def _counts_on(name: str, later: str) -> bool:
+    """Return whether two names differ, and only in their numbers."""
+    return name != later and re.sub(r"\d+", "", name) == re.sub(r"\d+", "", later)
+
+
+def _busiest_thread(marks: dict[int, list[_Slice]]) -> list[_Slice]:
     chosen = max(marks, key=lambda thread: (len(marks[thread]), -thread), default=None)
     return [] if chosen is None else marks[chosen]
 
@@ -119,22 +161,24 @@ def load_host_steps(con: duckdb.DuckDBPyConnection, trace_id: int, pattern: str 
 
     With a pattern, the steps are the annotations that match it, and nothing else.
     """
-    by_source: dict[str, dict[int, list[_Mark]]] = {"ProfilerStep": {}, "annotation": {}, "optimizer": {}}
+    by_source: dict[str, dict[int, list[_Slice]]] = {"ProfilerStep": {}, "annotation": {}, "optimizer": {}}
     query = _QUERY if pattern is None else _QUERY_OF_PATTERN
     rows = con.execute(query, {"trace_id": trace_id, "pattern": pattern or STEP_PATTERN}).fetchall()
-    for thread, _, name, start, end in rows:
+    for thread, name, start, end, slice_id in rows:
         source = "annotation"
         if pattern is None and name.startswith("ProfilerStep#"):
             source = "ProfilerStep"
         elif pattern is None and name.startswith("Optimizer.step#"):
             source = "optimizer"
-        by_source[source].setdefault(thread, []).append((name, start, end))
+        by_source[source].setdefault(thread, []).append(_Slice(name, start, end, slice_id))
     for source, by_thread in by_source.items():
-        marks = _outermost(_busiest_thread(by_thread))
+        found = _busiest_thread(by_thread)
+        marks, is_open = _outermost(found, _cut_slices(con, trace_id, found))
         if source == "optimizer":
-            marks = _between_ends(marks)
+            marks, is_open = _between_ends(marks[:-1] if is_open else marks), False
         if marks:
-            return HostSteps(source, _numbered(marks))
+            steps = _numbered(marks)
+            return HostSteps(source, (*steps[:-1], replace(steps[-1], is_cut=is_open)))
     return HostSteps(None, ())
 
 
@@ -173,6 +217,8 @@ def device_steps(ops: DeviceOps, host: HostSteps) -> tuple[DeviceStep, ...]:
         return tuple(DeviceStep(step, None, None, 0, False, None, None, "no GPU work") for step in host.steps)
     edges = [step.start for step in host.steps] + [host.steps[-1].end]
     firsts = _first_launched(ops, _main_stream(ops), edges)
+    if host.steps[-1].is_cut:
+        firsts[-1] = None  # no work belongs to what came after the recording
     work_end = int(ops.end[ops.linked].max())
     at = np.searchsorted(np.sort(ops.launch_start[ops.linked]), edges).tolist()
     steps = []
@@ -181,8 +227,11 @@ def device_steps(ops: DeviceOps, host: HostSteps) -> tuple[DeviceStep, ...]:
         start = None if first is None else int(ops.start[first])
         end = None if first is None else work_end if following is None else int(ops.start[following])
         is_open = first is not None and following is None
+        if is_open and i + 1 < len(host.steps) and host.steps[i + 1].is_cut:
+            # The host was done with it, and had launched nothing since.
+            end, is_open = max(work_end, host.steps[i + 1].start), False
         steps.append(DeviceStep(step, start, end, at[i + 1] - at[i], is_open, first, following))
-    return _with_lead_in(_with_dropped(steps), ops, host.source)
+    return _with_lead_in(drop_steps(steps), ops, host.source)
 
 
 def _with_lead_in(steps: tuple[DeviceStep, ...], ops: DeviceOps, source: str | None) -> tuple[DeviceStep, ...]:
@@ -205,15 +254,18 @@ def _with_lead_in(steps: tuple[DeviceStep, ...], ops: DeviceOps, source: str | N
     return (replace(step, start=begins, leads_in_from=step.host.start if begins < step.start else None), *steps[1:])
 
 
-def _with_dropped(steps: list[DeviceStep]) -> tuple[DeviceStep, ...]:
+def drop_steps(steps: list[DeviceStep]) -> tuple[DeviceStep, ...]:
+    """Return steps with why the window drops them: no work, the first one that warms up, a last one that is cut."""
     for i, step in enumerate(steps):
         if step.start is None or step.end == step.start:
             steps[i] = replace(step, drop_reason="no GPU work")
+        elif step.host.is_cut:
+            steps[i] = replace(step, drop_reason="cut short")
     kept = [i for i, step in enumerate(steps) if step.drop_reason is None]
     if len(kept) >= WARM_UP_FROM_STEPS:
         steps[kept[0]] = replace(steps[kept[0]], drop_reason="warm-up")
         kept = kept[1:]
-    if len(kept) > MIN_KEPT_STEPS:
+    if len(kept) > MIN_KEPT_STEPS and not steps[-1].host.is_cut:
         last = kept[-1]
         median = float(np.median([steps[i].op_count for i in kept[:-1]]))
         if steps[last].op_count < CUT_SHORT_SHARE * median:

@@ -86,9 +86,9 @@ def load_mode(con: duckdb.DuckDBPyConnection, trace_id: int) -> str:
 
 
 def link_share(ops: DeviceOps) -> float | None:
-    """Return the share of compute time whose launch is known, without ops queued before the trace."""
+    """Return the share of compute time whose launch is known, without ops queued before the trace and those of TPUs."""
     dur: Ints = ops.end - ops.start
-    asked = ops.compute & ~queued_before(ops)
+    asked = ops.compute & ~queued_before(ops) & ~ops.of_program
     total = int(dur[asked].sum())
     return int(dur[asked & ops.linked].sum()) / total if total else None
 
@@ -129,6 +129,8 @@ def _abstains(
 ) -> str | None:
     if not ops.compute.any():
         return "not-applicable: no compute kernels"
+    if ops.of_program.any():
+        return None
     busy = _compute_ns(ops, start, end) >= BUSY_WITHOUT_LINKS_SHARE * (end - start)
     if (share is None or share < MIN_LINK_SHARE) and not busy:
         return f"low-link-rate: {100 * (share or 0.0):.0f} % of compute time has its launch in the trace"

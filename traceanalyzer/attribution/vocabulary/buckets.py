@@ -41,6 +41,7 @@ OTHER_CODE = HOST_CODE["host.other"]
 
 # Reasons to wait for an op. A collective with all its ranks in the run is split into transfer and straggler wait.
 PRODUCERS = ("dev.comm_transfer", "dev.comm_p2p", "dev.h2d", "dev.d2h", "dev.d2d", "dev.memset")
+COPIES = ("dev.h2d", "dev.d2h", "dev.d2d")
 TRANSFER, STRAGGLER_WAIT, MESSAGE = "dev.comm_transfer", "dev.straggler_wait", "dev.comm_p2p"
 DISPATCH = "dev.dispatch"
 GRAPH_GAP = "dev.graph_gap"

@@ -8,4 +8,11 @@ SELECT threads.trace, threads.rank, slices.dur_ns
 FROM host_slices AS slices
 JOIN threads USING (trace_id, thread_id)
 WHERE marks_step(slices.category, slices.raw_category, slices.name)
+  -- The step in which the recording stopped is left out.
+  AND (slices.trace_id, slices.slice_id) NOT IN (
+      SELECT (arguments.trace_id, arguments.event_id)
+      FROM event_args AS arguments
+      SEMI JOIN threads USING (trace_id)
+      WHERE is_cut(arguments.args)
+  )
 ORDER BY threads.trace_id, slices.start_ns

@@ -62,7 +62,7 @@ KINDS = {
     ),
     "open-range": (
         "repair",
-        "a range was still open when the capture stopped; it was ended at the last NVTX event",
+        "a range was still open when the capture stopped; it was ended there",
     ),
     "graph-replay-seen-twice": (
         "repair",

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -28,6 +28,8 @@ from traceanalyzer.ingest.nsys.ranks import Rank, RankEvidence, find_rank, mpi_r
 from traceanalyzer.ingest.nsys.times import check_times_of_devices
 from traceanalyzer.ingest.sink import TraceSink
 
+_HOST_RELATIONS = ("runtime", "osrt")
+_LONGEST_WORK_NS = 3_600 * 10**9
 # Machine-wide samples can be many: written straight to the file.
 _SAMPLES = ("gpu_metric", "nic_metric", "ib_switch_metric", "eth_switch_metric")
 
@@ -72,6 +74,18 @@ def find_processes(source: ExportSource, defects: Defects) -> Processes:
     hosts = {thread & PROCESS_MASK for thread in callers}
     fill = hosts.pop() if len(hosts) == 1 else min(scopes, default=0)
     return Processes((fill,), fill)
+
+
+def last_end_of(stage: StagedExport) -> int | None:
+    """Return when the last call of the host or the work that it launched ended; None: the export has no calls.
+
+    Work that ends longer after the last call than work may take has a damaged time.
+    """
+    hosts = [last for last in map(stage.last_end, _HOST_RELATIONS) if last is not None]
+    work = [last for last in map(stage.last_end, GPU_RELATIONS) if last is not None]
+    if not hosts:
+        return max(work, default=None)
+    return max([*hosts, *(last for last in work if last - max(hosts) <= _LONGEST_WORK_NS)])
 
 
 def ingest_export(
@@ -137,6 +151,7 @@ class Export:
             if facts.base_ns is None:
                 self._defects.add("unknown-clock")
             self._stage.set(base_ns=facts.base_ns or 0, sync_numbering=facts.sync_numbering, scope=None)
+            self._stage.set(host=facts.host or self._name)
             self._stage.set(gpu_scopes=list(self._processes.scopes), takes_foreign=True, pid=None)
             self._stage.run("macros")
             splitter = self._write_host()
@@ -171,7 +186,7 @@ class Export:
         calls = CallFilter(self._defects)
         entries = pa.Table.from_batches(stage.rows("payload_entry"), BY_RELATION["payload_entry"].schema)
         self._decoder = PayloadDecoder(entries)
-        splitter = NvtxSplitter(self._defects, self._decoder)
+        splitter = NvtxSplitter(self._defects, self._decoder, partial(last_end_of, stage))
         stage.stream("runtime", calls)
         stage.stream("nvtx", splitter.split, last=splitter.held())
         stage.stream("osrt")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -19,7 +18,12 @@ from traceanalyzer.ingest.far_records import SLOT_NS
 from traceanalyzer.ingest.frameworks import recognise_framework
 from traceanalyzer.ingest.nesting import NONE, Nester, Slices, name_hashes
 from traceanalyzer.ingest.sink import TraceSink
-from traceanalyzer.ingest.trace_events.begin_events import OpenBegins
+from traceanalyzer.ingest.trace_events.begin_events import (
+    BEGIN_END_PART,
+    end_open_slices,
+    match_begins,
+    say_that_open,
+)
 from traceanalyzer.ingest.trace_events.chunks import sql
 from traceanalyzer.ingest.trace_events.device_times import (
     check_times_of_devices,
@@ -79,6 +83,8 @@ class Assembler:
         self._all_in_order = False  # no kernel may begin before what is ahead of it on its stream has ended
         self._recorder: Recorder | None = None
         self._drop_zero = False  # times of zero are lost times; the span of all others shows it
+        self._open_ids: list[int] = []  # events that began and never ended
+        self._last_ns = 0
 
     def assemble(self, path: Source) -> None:
         """Write every table."""
@@ -91,6 +97,8 @@ class Assembler:
         self._drop_zero = zeros > 0 and first_ns is not None and first_ns > _FAR_FROM_ZERO_NS
         if self._check_times(in_order=has_hip):
             first_ns, last_ns = self._query("span").fetchall()[0][:2]
+        self._last_ns = last_ns or 0
+        self._end_open_events()
         if self._drop_zero:
             self._losses.add("zero-timestamp", None, count=zeros)
         if deviceless:
@@ -154,6 +162,7 @@ class Assembler:
             "rounding_ns": ROUNDING_NS,
             "slot_ns": SLOT_NS,
             "all_in_order": self._all_in_order,
+            "last_ns": self._last_ns,
         }
         return {key: value for key, value in known.items() if re.search(rf"\${key}\b", text)}
 
@@ -181,27 +190,21 @@ class Assembler:
         """Turn begin and end events into slices: an end closes the innermost open slice of its name and category."""
         if not self._has("begin_end"):
             return
-        slices: list[dict[str, object]] = []
-        rows = self._query("begin_end").fetchall()
-        open_by_thread: dict[tuple[str, str], OpenBegins] = defaultdict(OpenBegins)
-        last_ns: dict[tuple[str, str], int] = {}
-        for row in rows:
-            _, phase, category, name, pid, tid, start_ns = row
-            begins = open_by_thread[pid, tid]
-            last_ns[pid, tid] = start_ns
-            if phase == "B":
-                begins.add(row, name, category)
-            elif (begin := begins.take(name, category)) is None:
-                self._losses.add("unmatched-end", None, name)
-            else:
-                slices.append(_slice(begin, start_ns))
-        for thread, begins in open_by_thread.items():
-            for row in begins.left():
-                self._losses.add("unfinished-begin", None, row[3])
-                slices.append(_slice(row, last_ns[thread]))
+        slices, self._open_ids = match_begins(self._query("begin_end").fetchall(), self._losses)
         self._database.register("begin_end_slices", pa.Table.from_pylist(slices, _BEGIN_END_SCHEMA))
-        self._database.sql("FROM begin_end_slices").write_parquet(str(self._stage / "host-begin-end.parquet"))
+        self._database.sql("FROM begin_end_slices").write_parquet(str(self._stage / BEGIN_END_PART))
         self._database.unregister("begin_end_slices")
+
+    def _end_open_events(self) -> None:
+        """End events that never ended where the recording ends, and have their arguments say so."""
+        if self._open_ids:
+            end_open_slices(self._database, self._stage, self._open_ids, self._last_ns)
+        if self._has("async_slices"):
+            for event_id, name in self._query("open_asyncs").fetchall():
+                self._losses.add("unfinished-begin", None, name)
+                self._open_ids.append(event_id)
+        if self._open_ids:
+            say_that_open(self._database, self._sink, self._open_ids)
 
     def _check_times(self, *, in_order: bool) -> bool:
         """Leave out what lies far outside the recording, and correct the times of devices; return whether any were."""
@@ -337,20 +340,6 @@ _BEGIN_END_SCHEMA = pa.schema(
     + [pa.field(name, pa.int64()) for name in (*_NUMBERS, *_FRAME_NUMBERS)]
 )
 _GROUP_SCHEMA = pa.schema([("group_name", pa.string()), ("ranks", pa.string())])
-
-
-def _slice(begin: tuple[Any, ...], end_ns: int) -> dict[str, object]:
-    event_id, _, category, name, pid, tid, start_ns = begin
-    return {
-        "event_id": event_id,
-        "pid": pid,
-        "tid": tid,
-        "category": "other",
-        "raw_category": category,
-        "name": name,
-        "start_ns": start_ns,
-        "dur_ns": end_ns - start_ns,
-    }
 
 
 def _nested_rows(nester: Nester, batch: pa.Table) -> pa.Table:

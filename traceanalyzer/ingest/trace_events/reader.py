@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -27,6 +28,9 @@ _LONG_FRACTION = re.compile(rb'"ts"\s*:\s*"?-?\d{13,}\.(\d+)')
 _DOUBLE_FRACTIONS = frozenset({b"0", b"25", b"5", b"75"})
 # With padded nanoseconds one fraction in ten begins with 0: this many without one are no accident.
 _ENOUGH_FRACTIONS = 100
+_DECODER = json.JSONDecoder()
+_COMMA = re.compile(r"\s*,\s*")
+_CLOSED = re.compile(rb"\s*\]")
 
 
 @dataclass
@@ -151,6 +155,7 @@ class EventReader:
             text = memoryview(block)[:filled]
             end = _end_of_an_event(text)
             if end is not None:
+                end += _last_event_bytes(text[end:]) if self._at_end else 0
                 chunk = Chunk(text[:end], self._offset, block)
                 self._buffer = bytes(text[end:])
                 self._offset += end
@@ -160,6 +165,7 @@ class EventReader:
         while True:
             end = _end_of_an_event(self._buffer)
             if end is not None:
+                end += _last_event_bytes(self._buffer[end:]) if self._at_end else 0
                 chunk = Chunk(self._buffer[:end], self._offset)
                 self._drop(end)
                 return chunk
@@ -252,6 +258,10 @@ class EventReader:
 
     def _read_last(self, parts: Parts) -> None:
         """Read the last events, up to the end of the list."""
+        if parts.event_count and (closed := _CLOSED.match(self._buffer)):
+            self._drop(closed.end())
+            self._list_ended = True
+            return
         while not self._idle:
             self._await_parser()
         chunk = Chunk(self._buffer, self._offset)
@@ -274,6 +284,20 @@ class EventReader:
             read_trailer(self._buffer, document, self._losses, self._offset, cut=self._stream.cut)
         elif document.is_object and not self._stream.cut and "truncated" not in self._losses:
             self._losses.add("truncated", self._offset, "the event list is not closed")
+
+
+def _last_event_bytes(rest: bytes | memoryview) -> int:
+    """Return the length of an event that ends the list, with its comma; 0 where it is another or a damaged one.
+
+    Alone in a chunk it would cost as much as thousands of events.
+    """
+    text = bytes(rest).decode("latin-1")  # one character a byte
+    comma = _COMMA.match(text)
+    try:
+        _, end = _DECODER.raw_decode(text, comma.end() if comma else 0)
+    except ValueError:
+        return 0
+    return end if _CLOSED.match(rest, end) else 0
 
 
 def _end_of_an_event(buffer: bytes | memoryview) -> int | None:

@@ -12,13 +12,13 @@ import pyarrow as pa
 
 from traceanalyzer.ingest.nesting import NONE
 from traceanalyzer.ingest.sink import TraceSink
-from traceanalyzer.ingest.xla import gpu_names
+from traceanalyzer.ingest.xla import gpu_names, tpu
 from traceanalyzer.ingest.xla.arguments import ArgumentWriter
 from traceanalyzer.ingest.xla.events import LineEvents, dur_ns, read_events, start_ns
 from traceanalyzer.ingest.xla.ids import indices
 from traceanalyzer.ingest.xla.launches import ModuleLaunches
 from traceanalyzer.ingest.xla.space import LineHead, Plane, Space
-from traceanalyzer.ingest.xla.stats import Picker, Value
+from traceanalyzer.ingest.xla.stats import Value
 from traceanalyzer.ingest.xla.wire import Int
 
 GPU, TPU = re.compile(r"/device:GPU:(\d{1,6})"), re.compile(r"/device:TPU:(\d{1,6})")
@@ -28,10 +28,6 @@ _DERIVED_NAMES = re.compile(
 )
 _FIRST_DERIVED_ID, _LAST_DERIVED_ID = 0xDEADBEEF, 0xDEADBFFF
 _MEMORY_VALUES = ("memalloc_details", "MemFree_details", "MemoryResidency_details")
-_TPU_OPS = "XLA Ops"
-_COLLECTIVES = re.compile(
-    r"all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute|collective-broadcast|send|recv|ragged-all-to-all"
-)
 
 
 @dataclass
@@ -62,11 +58,14 @@ class DeviceWriter:
 
     def write(self, plane: Plane) -> None:
         """Write a plane of a device."""
-        gpu, tpu = GPU.fullmatch(plane.name), TPU.fullmatch(plane.name)
-        found = gpu or tpu
+        gpu_plane, tpu_plane = GPU.fullmatch(plane.name), TPU.fullmatch(plane.name)
+        found = gpu_plane or tpu_plane
         device = int(found[1]) if found else None
         if device is not None:
-            self._describe(plane, device, is_tpu=tpu is not None)
+            self._describe(plane, device, is_tpu=tpu_plane is not None)
+        if tpu_plane is not None and device is not None:
+            self._write_tpu(plane, device)
+            return
         arguments = ArgumentWriter(self._space, plane)
         for start, end in zip(plane.line_starts.tolist(), plane.line_ends.tolist(), strict=True):
             line = self._space.line(start, end)
@@ -74,8 +73,6 @@ class DeviceWriter:
                 self._sink.append("event_args", arguments.rows(events))
                 if device is None:
                     self._write_async(plane, events, "span")
-                elif tpu:
-                    self._write_tpu_line(plane, events, device)
                 elif is_derived(line):
                     self._write_async(plane, events, "derived")
                 elif line.name == "_counters_":
@@ -297,48 +294,45 @@ class DeviceWriter:
             ),
         )
 
-    def _write_tpu_line(self, plane: Plane, events: LineEvents, device: int) -> None:
-        if events.line.name != _TPU_OPS:
-            self._write_async(plane, events, "span" if events.line.name != "Steps" else "derived")
-            return
-        offset_ps, dur_ps = self._device_clock(events)
-        starts = start_ns(events.line, offset_ps, self._base_ns)
-        lengths = dur_ns(offset_ps, dur_ps)
-        labels = [plane.label(place) for place in range(len(plane.event_names))]
-        categories = _of_names(self._space, plane, "hlo_category")
-        comm = [
-            categories.get(place) is not None and _COLLECTIVES.match(str(categories[place])) is not None
-            for place in range(len(labels))
+    def _write_tpu(self, plane: Plane, device: int) -> None:
+        """Write the operations of a TPU, and its other lines as slices on no thread; runs of programs come first."""
+        lines = [
+            self._space.line(start, end)
+            for start, end in zip(plane.line_starts.tolist(), plane.line_ends.tolist(), strict=True)
         ]
+        arguments = ArgumentWriter(self._space, plane)
+        runs = tpu.ProgramRuns()
+        for line in sorted(lines, key=lambda line: line.name != tpu.RUNS):
+            ops = tpu.TpuOps(self._space, plane, device, self._base_ns, runs)
+            for events in read_events(self._space, plane, line, self._base_ns):
+                self._sink.append("event_args", arguments.rows(events))
+                if line.name == tpu.OPS:
+                    ops.add(events)
+                    continue
+                if line.name == tpu.RUNS:
+                    runs.add(events)
+                    self._write_ends_of_flows(events)
+                self._write_async(plane, events, "derived" if line.name == "Steps" else "span")
+            self._note_span(*ops.write(self._sink))
+
+    def _write_ends_of_flows(self, events: LineEvents) -> None:
+        """Write the flows that lead from the calls of the host to the runs of programs."""
+        owner, ids = events.picker.integers("_c")
+        kinds = events.picker.values("_ct")
+        starts = start_ns(events.line, events.offset_ps, self._base_ns)
         self._sink.append(
-            "gpu_ops",
+            "flows",
             pa.table(
                 {
-                    "op_id": pa.array(events.event_id),
-                    "device": pa.array(np.full(len(events), device)),
-                    "kind": pa.array(["op"] * len(events)),
-                    "is_comm": pa.array(np.array(comm or [False], np.bool_)[events.name]),
-                    "name": pa.array(labels, pa.string()).take(indices(events.name)),
-                    "start_ns": pa.array(starts),
-                    "dur_ns": pa.array(lengths),
-                    "hlo_op": pa.array(labels, pa.string()).take(indices(events.name)),
+                    "event_id": pa.array(events.event_id[owner]),
+                    "flow_id": pa.array(ids.view(np.uint64)).cast(pa.string()),
+                    "category": pa.array([_name(kinds.get(event)) for event in owner.tolist()], pa.string()),
+                    "phase": pa.array(["f"] * len(owner), pa.string()),
+                    "start_ns": pa.array(starts[owner]),
+                    "binds_enclosing": pa.array(np.ones(len(owner), np.bool_)),
                 }
             ),
         )
-        self._note_span(starts, lengths)
-
-    def _device_clock(self, events: LineEvents) -> tuple[Int, Int]:
-        """Return starts and lengths by the device's own clock, where an operation has both."""
-        offset_ps, dur_ps = events.offset_ps.copy(), events.dur_ps.copy()
-        owner, offsets = events.picker.integers("device_offset_ps")
-        measured, lengths = events.picker.integers("device_duration_ps")
-        rows, mine, theirs = np.intersect1d(owner, measured, return_indices=True)
-        if len(rows):
-            since = offsets[mine] - events.line.timestamp_ns * 1000
-            far = np.maximum(np.abs(since - offset_ps[rows]), np.abs(lengths[theirs] - dur_ps[rows]))
-            self._space.defects.add("device-clock-mapped", len(rows), f"{int(far.max()) / 1e9:.1f} ms")
-            offset_ps[rows], dur_ps[rows] = since, np.maximum(lengths[theirs], 0)
-        return offset_ps, dur_ps
 
     def _write_async(self, plane: Plane, events: LineEvents, category: str, rows: Int | None = None) -> None:
         rows = np.arange(len(events)) if rows is None else rows
@@ -366,10 +360,6 @@ class DeviceWriter:
             first, last = int(starts.min()), int((starts + lengths).max())
             facts.first_ns = first if facts.first_ns is None else min(facts.first_ns, first)
             facts.last_ns = last if facts.last_ns is None else max(facts.last_ns, last)
-
-
-def _of_names(space: Space, plane: Plane, key: str) -> dict[int, Value]:
-    return Picker(space, plane, plane.event_stats, len(plane.event_names)).values(key)
 
 
 def _vendor(written: Value, *, is_tpu: bool) -> str | None:

@@ -3,9 +3,9 @@
 -- Times are those of the ranges on the host. Nested ranges count in full, so rows do not add up to wall time; the
 -- percentage is of the total of all rows. Differences from NVIDIA's report: the domain has a column of its own, and a
 -- PyTorch operator has one row instead of one per call, because names lose the suffix of emit_nvtx (", seq = 12, op_id
--- = 34, sizes = …", which host_slices and event_args keep). A range that was open when the capture stopped ends at the
--- last NVTX event. PyTorch marks a range that it cut at the end of its window (finished: false): it counts, and is left out
--- of mean, median, shortest, longest and deviation.
+-- = 34, sizes = …", which host_slices and event_args keep). A range that was open when the capture stopped (of PyTorch:
+-- finished: false) ends with the capture, where NVIDIA's report ends it at the last NVTX event: it counts, and is left
+-- out of mean, median, shortest, longest and deviation.
 --
 -- columns:
 --   trace        VARCHAR  name of the file
@@ -41,8 +41,7 @@ cut AS (
     SELECT trace_id, event_id
     FROM event_args
     WHERE event_id IN (SELECT event_id FROM drawn)
-      AND contains(args, '"finished"')
-      AND args ->> '$.finished' = 'false'
+      AND is_cut(args)
 ),
 ranges AS (
     SELECT

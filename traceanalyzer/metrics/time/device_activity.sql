@@ -17,7 +17,7 @@ WITH work AS (
         device,
         kind,
         is_comm,
-        coalesce(copy_kind, '') AS copy_kind,
+        CASE WHEN self_ns IS NOT NULL THEN 'loop' ELSE coalesce(copy_kind, '') END AS copy_kind,
         coalesce(name LIKE 'Memcpy UVM %', FALSE) AS is_managed,
         start_ns,
         start_ns + dur_ns AS end_ns

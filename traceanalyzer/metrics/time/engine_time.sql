@@ -41,7 +41,7 @@ sorts AS (
         device,
         kind,
         is_comm,
-        copy_kind,
+        CASE WHEN self_ns IS NOT NULL THEN 'loop' ELSE copy_kind END AS copy_kind,
         coalesce(name LIKE 'Memcpy UVM %', FALSE) AS is_managed,
         count(*) AS op_count,
         sum(dur_ns) AS sum_ns,

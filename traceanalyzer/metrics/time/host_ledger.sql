@@ -6,10 +6,12 @@
 -- The thread is the one with most marked steps (ProfilerStep#N, or XLA's step_num), else the one with most time in
 -- operators. The window is its steps, without the first of four or more, which warms up; without marked steps it is the time from the first to
 -- the last operator of the thread. Each nanosecond of the window has one bucket, the first of these that holds:
--- host.dataloader, inside the iterator of a DataLoader; host.compile, inside torch.compile's own work; host.comm_cpu, in
--- a call that exchanges data with other ranks, or in no operator while another thread of the process exchanges;
--- host.op, inside an operator, or in none while another thread is in one (XLA's thread pool); host.python, in none of
--- these: the program's own code, and what was not recorded.
+-- host.dataloader, inside the iterator of a DataLoader, or what is named after the next batch (waits_for_input);
+-- host.compile, where torch.compile or XLA traces or compiles (compiles_program); host.comm_cpu, in a call that exchanges
+-- data with other ranks, or in no operator while another thread of the process exchanges; host.op, inside an operator, or
+-- in none while another thread is in one (XLA's thread pool) or while it runs a function of TensorFlow; host.python, in none of these: the program's own code, and
+-- what was not recorded. While the thread runs a program of TensorFlow or XLA and no thread is in an operator, it also
+-- waits for a thread that takes the next batch or compiles.
 --
 -- columns:
 --   trace       VARCHAR  name of the trace
@@ -29,6 +31,18 @@ WITH host_traces AS (
     ANTI JOIN (SELECT trace_id FROM async_slices WHERE category = 'accelerator') USING (trace_id)
     WHERE vendor IS NULL
 ),
+-- The step in which the recording stopped.
+cut_steps AS (
+    SELECT trace_id, event_id AS slice_id
+    FROM event_args
+    WHERE is_cut(args)
+      AND (trace_id, event_id) IN (
+          SELECT (trace_id, slice_id)
+          FROM host_slices
+          SEMI JOIN host_traces USING (trace_id)
+          WHERE marks_step(category, raw_category, name)
+      )
+),
 marked AS (
     SELECT
         trace_id,
@@ -39,6 +53,7 @@ marked AS (
         count(*) OVER (PARTITION BY trace_id, thread_id) AS step_count
     FROM host_slices
     SEMI JOIN host_traces USING (trace_id)
+    ANTI JOIN cut_steps USING (trace_id, slice_id)
     WHERE marks_step(category, raw_category, name)
 ),
 busy AS (
@@ -84,21 +99,21 @@ held AS (
         slices.start_ns + slices.dur_ns AS end_ns,
         CASE
             WHEN slices.thread_id <> step_threads.thread_id AND exchanges_on_host(slices.name) THEN 'exchange'
-            WHEN slices.thread_id <> step_threads.thread_id THEN 'elsewhere'
-            WHEN slices.category = 'annotation' AND starts_with(slices.name, 'enumerate(DataLoader)') THEN 'loader'
-            WHEN ends_with(slices.name, '(dynamo_timed)') THEN 'compile'
+            WHEN slices.thread_id <> step_threads.thread_id AND waits_for_input(slices.category, slices.name) THEN 'loader elsewhere'
+            WHEN slices.thread_id <> step_threads.thread_id AND compiles_program(slices.name) THEN 'compile elsewhere'
+            WHEN slices.thread_id <> step_threads.thread_id AND slices.category = 'cpu_op' AND slices.op_id IS NULL THEN 'elsewhere'
+            WHEN slices.thread_id <> step_threads.thread_id THEN NULL
+            WHEN waits_for_input(slices.category, slices.name) THEN 'loader'
+            WHEN compiles_program(slices.name) THEN 'compile'
+            WHEN regexp_matches(slices.name, '^(FunctionRun$|EagerLocalExecute)') THEN 'function'
+            WHEN regexp_matches(slices.name, '^(PjitFunction\(|SyncTensorsGraph)') THEN 'call'
             WHEN starts_with(slices.name, 'c10d::') OR exchanges_on_host(slices.name) THEN 'comm'
             WHEN slices.category = 'cpu_op' AND slices.op_id IS NULL THEN 'op'
         END AS what
     FROM host_slices AS slices
     JOIN step_threads USING (trace_id)
     WHERE slices.dur_ns > 0
-      AND slices.category IN ('cpu_op', 'annotation', 'other')
-      AND (
-          slices.thread_id = step_threads.thread_id
-          OR exchanges_on_host(slices.name)
-          OR (slices.category = 'cpu_op' AND slices.op_id IS NULL)
-      )
+      AND slices.category IN ('cpu_op', 'annotation', 'python', 'other')
 ),
 intervals AS (
     SELECT trace_id, start_ns, end_ns, what FROM held WHERE what IS NOT NULL
@@ -119,7 +134,11 @@ instants AS (
         sum(opened) FILTER (WHERE what = 'comm') AS comm_opened,
         sum(opened) FILTER (WHERE what = 'op') AS op_opened,
         sum(opened) FILTER (WHERE what = 'exchange') AS exchange_opened,
-        sum(opened) FILTER (WHERE what = 'elsewhere') AS elsewhere_opened
+        sum(opened) FILTER (WHERE what = 'elsewhere') AS elsewhere_opened,
+        sum(opened) FILTER (WHERE what IN ('call', 'function')) AS call_opened,
+        sum(opened) FILTER (WHERE what = 'function') AS function_opened,
+        sum(opened) FILTER (WHERE what = 'loader elsewhere') AS loader_elsewhere_opened,
+        sum(opened) FILTER (WHERE what = 'compile elsewhere') AS compile_elsewhere_opened
     FROM bounds
     GROUP BY trace_id, at_ns
 ),
@@ -135,6 +154,9 @@ stretches AS (
             WHEN sum(op_opened) OVER later > 0 THEN 'host.op'
             WHEN sum(exchange_opened) OVER later > 0 THEN 'host.comm_cpu'
             WHEN sum(elsewhere_opened) OVER later > 0 THEN 'host.op'
+            WHEN sum(call_opened) OVER later > 0 AND sum(loader_elsewhere_opened) OVER later > 0 THEN 'host.dataloader'
+            WHEN sum(call_opened) OVER later > 0 AND sum(compile_elsewhere_opened) OVER later > 0 THEN 'host.compile'
+            WHEN sum(function_opened) OVER later > 0 THEN 'host.op'
             ELSE 'host.python'
         END AS bucket
     FROM instants

@@ -39,7 +39,7 @@
 -- edge.no_launch       the launch of the kernel is not in the trace
 -- edge.head            … and the kernel is the first of the span
 -- edge.queued_before_trace  the kernel is the first of its stream and waited for work from before the trace
--- edge.tail            no compute kernel follows
+-- edge.tail            no compute kernel follows, and no copy runs
 --
 -- columns:
 --   trace        VARCHAR  name of the trace

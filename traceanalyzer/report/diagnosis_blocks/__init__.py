@@ -20,6 +20,7 @@ from traceanalyzer.report.diagnosis_blocks.left_out import left_out_sections
 from traceanalyzer.report.diagnosis_blocks.overrides import override_sections
 from traceanalyzer.report.diagnosis_blocks.plan import plan_sections
 from traceanalyzer.report.diagnosis_blocks.ranks import rank_sections
+from traceanalyzer.report.diagnosis_blocks.recordings import recordings_blocks
 from traceanalyzer.report.diagnosis_blocks.skipped_rules import skipped_sections
 from traceanalyzer.report.diagnosis_blocks.unexplained import below_noise_blocks, unexplained_sections
 from traceanalyzer.report.selection import EVERYTHING, Selection
@@ -64,7 +65,7 @@ def _healthy(diagnosis: Diagnosis, verdict: RunVerdict) -> tuple[Section, ...]:
     """Return the verdict, what the GPU computes, and what was checked; what limits trust and was changed between."""
     kernels = slowest_kernels(diagnosis, most=kernels_shown(0, verbose=False))
     head, foot = (healthy_headline(diagnosis, verdict), *kernels), healthy_footer(diagnosis)
-    between = (*trust_blocks(diagnosis, verbose=False), *below_noise_blocks(diagnosis))
+    between = (*recordings_blocks(diagnosis), *trust_blocks(diagnosis, verbose=False), *below_noise_blocks(diagnosis))
     more = [*counter_sections(diagnosis, verbose=False), *override_sections(diagnosis)]
     more += left_out_sections(diagnosis.left_out)
     if not between and not more:

@@ -17,7 +17,7 @@ from traceanalyzer.diagnosis import (
 )
 from traceanalyzer.report.blocks import Block, Code, Facts, Heading, Link, Paragraph, Section, Table, Text
 from traceanalyzer.report.diagnosis_blocks.places import finding_place
-from traceanalyzer.report.verdict import ledger_of, problems, worth_share
+from traceanalyzer.report.verdict import ledger_of, pooled_ledger, problems, worth_share
 from traceanalyzer.report.words import (
     column_words,
     confidence_words,
@@ -241,6 +241,9 @@ def saving_words(diagnosis: Diagnosis, finding: Finding) -> str:
     when = _latent_words(diagnosis, finding) if finding.status == "latent" else ""
     own = f"−{percent(finding.saving_share)}"
     run_share = finding.run_saving_share
+    pooled = pooled_ledger(diagnosis)
+    if pooled is not None and run_share is not None:
+        return f"{when}up to −{percent(run_share)}, {duration((finding.run_saving_ns or 0) / pooled.step_count)}{unit}"
     if run_share is None or abs(run_share - finding.saving_share) <= SAME_SHARE:
         return f"{when}up to {own}, {duration(finding.saving_ns / max(ledger.step_count, 1))}{unit}"
     run_ns = (finding.run_saving_ns or 0) / max(ledger.step_count, 1)

@@ -9,8 +9,9 @@ from traceanalyzer.report.blocks import Block, Code, Heading, Paragraph, Section
 from traceanalyzer.report.diagnosis_blocks.findings import left_out
 from traceanalyzer.report.diagnosis_blocks.ledgers import alike
 from traceanalyzer.report.diagnosis_blocks.places import quality_place
+from traceanalyzer.report.diagnosis_blocks.recordings import recordings_blocks
 from traceanalyzer.report.diagnosis_blocks.skipped_rules import checked_words, record_words, skipped
-from traceanalyzer.report.verdict import LIMITS_TRUST, RunVerdict, quality_findings, step_ns
+from traceanalyzer.report.verdict import LIMITS_TRUST, RunVerdict, pooled_ledger, quality_findings, step_ns
 from traceanalyzer.report.words import counted, duration, listed, ranges, short_names
 
 MOST_LOSSES = 3
@@ -22,7 +23,7 @@ def headline(diagnosis: Diagnosis, verdict: RunVerdict) -> Section:
     inventory = tuple(Text(words, "dim") for words in inventory_words(diagnosis))
     sentence = Paragraph(verdict.sentence, role=_ROLES.get(verdict.state, "caution"))
     screened = (Paragraph(words, role="dim"),) if (words := screening_words(diagnosis)) else ()
-    return Section((Heading(run_name(diagnosis), inventory), sentence, *screened))
+    return Section((Heading(run_name(diagnosis), inventory), sentence, *recordings_blocks(diagnosis), *screened))
 
 
 def screening_words(diagnosis: Diagnosis) -> str:
@@ -80,7 +81,7 @@ def footer(diagnosis: Diagnosis, *, verbose: bool, is_mute: bool) -> Paragraph:
 
 def healthy_footer(diagnosis: Diagnosis) -> Paragraph:
     """Return how many rules were checked, and over how many steps."""
-    slowest = alike(diagnosis.ledgers)[0].worst
+    slowest = pooled_ledger(diagnosis) or alike(diagnosis.ledgers)[0].worst
     steps = f"{counted(slowest.step_count, 'step')} of {duration(step_ns(slowest))}"
     window = steps if slowest.step_count else f"{duration(slowest.window_ns)}, no steps"
     return Paragraph(f"{checked_words(diagnosis)}; {window}; -v shows more.{record_words(diagnosis)}", role="dim")
@@ -104,7 +105,8 @@ def inventory_words(diagnosis: Diagnosis) -> list[str]:
         what = f"recorded {again[-1]} times" if again[0] == again[-1] else f"recorded {again[0]} to {again[-1]} times"
         words[-1:] = [f"{words[-1]}, {what}"] if ranks else [words[-1], f"{_processes(diagnosis)}, {what}"]
     words.append(counted(sum(trace.event_count for trace in diagnosis.traces), "event"))
-    steps = sorted({ledger.step_count for ledger in diagnosis.ledgers})
+    pooled = pooled_ledger(diagnosis)
+    steps = sorted({ledger.step_count for ledger in (diagnosis.ledgers if pooled is None else [pooled])})
     if steps:
         count = counted(steps[-1], "step") if steps[0] == steps[-1] else f"{steps[0]}-{steps[-1]} steps"
         words.append(count if steps[-1] else "no steps found")

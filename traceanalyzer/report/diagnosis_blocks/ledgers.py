@@ -9,9 +9,10 @@ from traceanalyzer.diagnosis import DeviceLedger, Diagnosis, HostLedger, RunLedg
 from traceanalyzer.report.blocks import Bar, BarPart, Block, Heading, Section, Table, Text
 from traceanalyzer.report.diagnosis_blocks.kernels import kernel_blocks, kernels_shown
 from traceanalyzer.report.diagnosis_blocks.places import devices_words
+from traceanalyzer.report.diagnosis_blocks.recordings import recordings_table
 from traceanalyzer.report.ledger_shares import SMALL_SHARE, ledger_rows, shares_words
-from traceanalyzer.report.verdict import compute_share, is_recorded_again, problems, step_ns
-from traceanalyzer.report.words import bucket_words, counted, duration, name_words, percent, short_names
+from traceanalyzer.report.verdict import compute_share, problems, step_ns
+from traceanalyzer.report.words import bucket_words, counted, duration, is_tpu, name_words, percent, short_names
 
 # Ledgers whose buckets all differ by less than this share are shown as one.
 ALIKE_SHARE = 0.02
@@ -45,25 +46,28 @@ def ledger_sections(diagnosis: Diagnosis, *, verbose: bool) -> list[Section]:
     ledgers = diagnosis.ledgers
     # Only their names distinguish two traces of one rank.
     named = short_names([x.trace for x in ledgers]) if len({(x.rank, x.device) for x in ledgers}) < len(ledgers) else {}
-    run = [] if diagnosis.run_ledger is None else [_run_section(diagnosis.run_ledger)]
+    run = [] if diagnosis.run_ledger is None else [_run_section(diagnosis.run_ledger, diagnosis)]
+    recorded = recordings_table(diagnosis, verbose=verbose)
     most = kernels_shown(len(problems(diagnosis)), verbose=verbose)
     if verbose and ledgers:
         devices = [_device_section(LedgerGroup(ledger, (ledger,)), ledgers, named) for ledger in ledgers]
         kernels = [kernel_blocks(ledger, most=most) for ledger in ledgers]
+        if recorded is not None:
+            run = [*run[:-1], Section((*run[-1].blocks, recorded), run[-1].heading)] if run else [Section((recorded,))]
         return run + [
             Section((*section.blocks, *blocks), section.heading)
             for section, blocks in zip(devices, kernels, strict=True)
         ]
     groups = alike(ledgers)
-    what = "recording" if is_recorded_again(diagnosis) else "device"
     if run:
         (section,) = run
-        table = _devices_table(groups, ledgers, named, what)
+        table = recorded or _devices_table(groups, ledgers, named)
         return [Section((*section.blocks, table, *slowest_kernels(diagnosis, most=most)), section.heading)]
     if not groups:
         return host_sections(diagnosis, verbose=verbose)
     section = _device_section(groups[0], ledgers, named)
-    rest = [_devices_table(groups[1:], ledgers, named, what)] if len(groups) > 1 else []
+    rest = [_devices_table(groups[1:], ledgers, named)] if len(groups) > 1 else []
+    rest = [recorded] if recorded is not None else rest
     return [Section((*section.blocks, *rest, *slowest_kernels(diagnosis, most=most)), section.heading)]
 
 
@@ -108,7 +112,12 @@ def slowest_kernels(diagnosis: Diagnosis, *, most: int) -> tuple[Block, ...]:
     return kernel_blocks(slowest, most=most, place=place)
 
 
-def _run_section(ledger: RunLedger) -> Section:
+def _run_section(ledger: RunLedger, diagnosis: Diagnosis) -> Section:
+    if ledger.recording_count > 1:
+        said = [devices_words(diagnosis.ledgers), f"{ledger.recording_count} recordings pooled"]
+        said += sorted({item.device_name for item in diagnosis.ledgers if item.device_name})
+        heading = Heading("Where the time goes", (_window(ledger), *(Text(words, "dim") for words in said)))
+        return Section((_bar(ledger),), heading)
     waited = [(rank, dur_ns / ledger.window_ns) for rank, dur_ns in ledger.ranks if ledger.window_ns]
     ranks = ", ".join(
         f"rank {rank} {share:.0%}".replace("%", " %")
@@ -130,30 +139,29 @@ def _device_section(group: LedgerGroup, ledgers: Sequence[DeviceLedger], named: 
     return Section((_bar(ledger),), heading)
 
 
-def _devices_table(
-    groups: Sequence[LedgerGroup], ledgers: Sequence[DeviceLedger], named: Mapping[str, str], what: str
-) -> Block:
+def _devices_table(groups: Sequence[LedgerGroup], ledgers: Sequence[DeviceLedger], named: Mapping[str, str]) -> Block:
     """Say of each group of devices how long its step is and what its slowest one waits for most."""
     rows = []
     for group in groups[:MOST_DEVICES]:
         ledger = group.worst
         shares = shares_words(ledger)
         waits = [bucket for bucket, _ in ledger_rows(ledger) if bucket != "compute"]
-        worst = f"{bucket_words(waits[0])} {shares[waits[0]]}" if waits else "–"
+        worst = f"{bucket_words(waits[0], ledger.device_name)} {shares[waits[0]]}" if waits else "–"
         place = named[ledger.trace] if named and len(group.members) == 1 else _place(group, ledgers, named)
         rows.append((place, duration(step_ns(ledger)), percent(compute_share(ledger)), worst))
     hidden = sum(len(group.members) for group in groups[MOST_DEVICES:])
     if hidden:
-        rows.append((f"{counted(hidden, f'more {what}')} with -v", "", "", ""))
+        rows.append((f"{counted(hidden, 'more device')} with -v", "", "", ""))
     time = "step time" if all(ledger.step_count for ledger in ledgers) else "window"
-    return Table((what, time, "GPU busy", "largest wait"), tuple(rows), right=frozenset({1, 2}))
+    busy = "TPU busy" if all(is_tpu(ledger.device_name) for ledger in ledgers) else "GPU busy"
+    return Table(("device", time, busy, "largest wait"), tuple(rows), right=frozenset({1, 2}))
 
 
 def _bar(ledger: DeviceLedger | RunLedger | HostLedger) -> Block:
     rows, shares = ledger_rows(ledger), shares_words(ledger)
     parts = []
     for bucket, dur_ns in rows:
-        words = bucket_words(bucket)
+        words = bucket_words(bucket, ledger.device_name if isinstance(ledger, DeviceLedger) else None)
         cells = (duration(dur_ns / max(ledger.step_count, 1)), shares[bucket])
         parts.append(BarPart(bucket, words, dur_ns, cells, bucket if words != bucket else ""))
     return Bar(("time per step" if ledger.step_count else "time", "share"), tuple(parts))

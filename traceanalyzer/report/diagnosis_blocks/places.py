@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from traceanalyzer.diagnosis import DeviceLedger, Diagnosis, Finding
+from traceanalyzer.report.verdict import is_recorded_again
 from traceanalyzer.report.words import ranges, short_names
 
 
@@ -38,8 +39,10 @@ def finding_place(diagnosis: Diagnosis, finding: Finding) -> str:
     names = short_names([trace.trace for trace in diagnosis.traces])
     where = names.get(finding.trace or "", "the run")
     if len(finding.same_on_traces) > 1:
-        found = len(finding.same_on_traces)
-        traces = "all traces" if found == len(names) else f"{found} of {len(names)} traces"
+        found, again = len(finding.same_on_traces), is_recorded_again(diagnosis)
+        judged = len({ledger.trace for ledger in diagnosis.ledgers}) if again else len(names)
+        what = "recordings" if again else "traces"
+        traces = f"all {what}" if found == judged else f"{found} of {judged} {what}"
         return f"in {traces}, worst in {where}"
     if finding.rank is None:
         return device if len(names) == 1 else f"{device} in {where}"

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from traceanalyzer.diagnosis import Diagnosis, FixPlan, PlannedFix, plan_of_finding
 from traceanalyzer.report.blocks import Block, Heading, Paragraph, Section, Table, Text
-from traceanalyzer.report.verdict import time_findings
-from traceanalyzer.report.words import duration, gain, listed, short_names
+from traceanalyzer.report.verdict import pooled_ledger, time_findings
+from traceanalyzer.report.words import counted, duration, gain, listed, short_names
 
 
 def leading_plan(diagnosis: Diagnosis) -> FixPlan | None:
@@ -49,7 +49,10 @@ def together_words(plan: FixPlan) -> list[str]:
 def plan_notes(diagnosis: Diagnosis, plan: FixPlan) -> list[str]:
     """Say of what an order of fixes is."""
     notes = ["at best"]
-    if plan.trace is None:
+    pooled = pooled_ledger(diagnosis)
+    if pooled is not None:
+        notes.append(f"of all {counted(pooled.step_count, 'step')} in {pooled.recording_count} recordings")
+    elif plan.trace is None:
         notes.append("of the run, whose ranks wait for each other")
     elif len(diagnosis.plans) > 1:
         notes.append(short_names([trace.trace for trace in diagnosis.traces]).get(plan.trace, plan.trace))

@@ -98,13 +98,16 @@ def _devices(inventory: Inventory, *, verbose: bool) -> list[Section]:
     rows = []
     for (label, _), devices in groups.items():
         first = devices[0]
-        # Several recordings of a rank show the same devices.
-        all_ids = {(device["rank_id"], device["device"]) for device in devices}
-        worked = {(device["rank_id"], device["device"]) for device in devices if device["gpu_op_count"]}
+        all_ids = {_gpu_of(device) for device in devices}
+        worked = {_gpu_of(device) for device in devices if device["gpu_op_count"]}
+        sharing = max(device["process_count"] for device in devices)
+        shared = ", shared" if sharing > 1 else ""
         rows.append(
             (
                 label,
-                f"{first['trace']}, device {first['device']}" if verbose else f"{len(worked)} of {len(all_ids)}",
+                f"{first['trace']}, device {first['device']}"
+                if verbose
+                else f"{len(worked)} of {len(all_ids)}{shared}",
                 "–" if first["compute_major"] is None else f"{first['compute_major']}.{first['compute_minor']}",
                 "–" if first["sm_count"] is None else str(first["sm_count"]),
                 "–" if first["memory_bytes"] is None else size(first["memory_bytes"]),
@@ -114,6 +117,11 @@ def _devices(inventory: Inventory, *, verbose: bool) -> list[Section]:
     place = "place" if verbose else "in use"
     columns = ("device", place, "compute capability", "SMs or CUs", "memory", "operations")
     return [Section((Table(columns, tuple(rows), right=frozenset({3, 4, 5})),), Heading("Devices"))]
+
+
+def _gpu_of(device: Row) -> object:
+    """Return what is equal for one GPU: several recordings of a rank, or processes that share it, show it."""
+    return device["gpu"] if device["process_count"] > 1 else (device["rank_id"], device["device"])
 
 
 def _links(traces: Sequence[Row]) -> list[Section]:

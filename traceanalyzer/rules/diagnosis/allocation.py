@@ -73,9 +73,10 @@ def _refined_by(verdict: Verdict, verdicts: Sequence[Verdict], owned: Mapping[Ke
     return None if best is None or not owned.get(key_of(best)) else best.rule.id
 
 
-def unexplained(con: duckdb.DuckDBPyConnection) -> tuple[tuple[str, int], ...]:
+def unexplained(con: duckdb.DuckDBPyConnection, run: RunPlaces) -> tuple[tuple[str, int], ...]:
     """Return the time of the analysis windows that is no compute and that no finding owns, by bucket, largest first."""
-    rows = sandbox.query(con, read_query("unexplained_time"), {}, sandbox.UNLIMITED).rows
+    known = {"unjudged": [run.trace_ids[trace] for trace in sorted(run.unjudged)]}
+    rows = sandbox.query(con, read_query("unexplained_time"), known, sandbox.UNLIMITED).rows
     return tuple((bucket, int(dur_ns)) for bucket, dur_ns in rows)
 
 

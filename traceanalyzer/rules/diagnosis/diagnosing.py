@@ -30,12 +30,14 @@ from traceanalyzer.rules.diagnosis.joining import join_ranks
 from traceanalyzer.rules.diagnosis.opening import Opening, check_ranks
 from traceanalyzer.rules.diagnosis.planning import plan_fixes
 from traceanalyzer.rules.diagnosis.quality import abstain_where_blocked, judge_quality, lower_confidence, run_blocker
+from traceanalyzer.rules.diagnosis.recordings import read_recordings, with_recordings
 from traceanalyzer.rules.diagnosis.reporting import Results, build_diagnosis
 from traceanalyzer.rules.diagnosis.sharing import clear_behind_other_devices
 from traceanalyzer.rules.diagnosis.sure_savings import with_lower_bounds
 from traceanalyzer.rules.diagnosis.weighing import measure_run_savings
 from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.evaluation.places import read_places
+from traceanalyzer.rules.evaluation.pooled_savings import PooledSavings
 from traceanalyzer.rules.evaluation.removals import RememberedScan
 from traceanalyzer.rules.evaluation.run_savings import RunSavings
 from traceanalyzer.rules.evaluation.workspace import lock_workspace
@@ -73,7 +75,8 @@ def diagnose(
     rules, values = _in_force(rules, overrides)
     bounds = attribution.Bounds.load(con, scans_of)
     lock_workspace(con)
-    run = read_places(con)
+    recordings = read_recordings(con)
+    run = with_recordings(read_places(con), recordings)
     check_ranks(opening, run.ranks)
     evaluator = Evaluator(con, run, RememberedScan(bounds), RunSavings(bounds), values, min_impact_share)
     evaluator.prepare(rules)
@@ -92,7 +95,7 @@ def diagnose(
     planned = plan_fixes(evaluator, context, overrides, quality, verdicts)
     explained = attach_explanations(rules, verdicts, planned.fired, evaluator.evaluate)
     results = Results(quality, verdicts, planned, explained)
-    return build_diagnosis(evaluator, context, rules, overrides, results, run_name, opening)
+    return build_diagnosis(evaluator, context, rules, overrides, results, run_name, opening, recordings)
 
 
 def _in_force(
@@ -107,6 +110,8 @@ def _in_force(
 
 def _with_run_savings(evaluator: Evaluator, run_savings: RunSavings) -> tuple[Evaluator, PlanContext]:
     """Return an evaluator that knows what fixes save of the run, and what fixes are put in order by."""
-    of_run = run_savings if run_savings.abstains is None else None
+    of_run: RunSavings | PooledSavings | None = run_savings if run_savings.abstains is None else None
+    if evaluator.run.pooled:
+        of_run = PooledSavings(evaluator.run, evaluator.scan)
     context = PlanContext(evaluator.run, evaluator.scan, of_run, evaluator.min_impact_share)
     return replace(evaluator, run_savings=run_savings), context

@@ -47,15 +47,19 @@ def build_finding(
     owned_buckets: Mapping[str, int],
     ordered: Ordered | None,
     explanations: tuple[AttachedExplanation, ...] = (),
+    said: Mapping[str, Any] | None = None,
 ) -> Finding:
-    """Return the finding of a verdict that fired, without what `with_evidence` adds."""
+    """Return the finding of a verdict that fired, without what `with_evidence` adds.
+
+    The message takes its numbers from the row `said`, where there is one, instead of the verdict's.
+    """
     rule, row, trace = verdict.rule, verdict.row, verdict.place.trace
     of_host = rule.scope == HOST
     timed = not rule.claims.is_empty
     windows = run.windows.values() if rule.scope == RUN else [row]
     window_ns = sum(window.get("window_ns") or 0 for window in windows)
     owned = sum(owned_buckets.values()) if timed else None
-    message = message_of(rule, values, row)
+    message = message_of(rule, values, row if said is None else said)
     if ordered is not None and ordered.after:
         verb = "is" if len(ordered.after) == 1 else "are"
         message = f"Once {' and '.join(ordered.after)} {verb} fixed: {message}"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from traceanalyzer.diagnosis import BelowNoise, Diagnosis, Finding, Outcome, Screening
+from traceanalyzer.diagnosis import BelowNoise, Diagnosis, Finding, Outcome, Recording, Screening
 from traceanalyzer.rules.diagnosis import allocation, overview
 from traceanalyzer.rules.diagnosis.attaching import Explained
 from traceanalyzer.rules.diagnosis.findings import (
@@ -20,7 +20,9 @@ from traceanalyzer.rules.diagnosis.firing import BELOW_NOISE, Evaluator
 from traceanalyzer.rules.diagnosis.opening import Opening, choose_opened
 from traceanalyzer.rules.diagnosis.planning import Planned
 from traceanalyzer.rules.diagnosis.ranks import rank_steps
+from traceanalyzer.rules.diagnosis.recordings import judged_ledgers, pooled_ledger
 from traceanalyzer.rules.evaluation.places import Place, RunPlaces
+from traceanalyzer.rules.evaluation.pooled_savings import selected_over_all
 from traceanalyzer.rules.evaluation.verdicts import Verdict
 from traceanalyzer.rules.fix_plan.fix_order import LATENT, FixOrder, Ordered
 from traceanalyzer.rules.fix_plan.ordering import plan_of
@@ -49,6 +51,7 @@ def build_diagnosis(
     results: Results,
     run_name: str,
     opening: Opening,
+    recordings: Sequence[Recording] = (),
 ) -> Diagnosis:
     """Return the diagnosis; reads the claims that `share_out` left in the connection."""
     con, run = evaluator.con, evaluator.run
@@ -68,8 +71,10 @@ def build_diagnosis(
     plans = tuple(
         plan_of(context, place, order) for place, order in sorted(results.planned.orders.items(), key=_place_order)
     )
-    ledgers = overview.ledgers(con)
-    run_ledger = overview.run_ledger(con, ledgers) if context.run_savings is not None else None
+    ledgers = judged_ledgers(run, overview.ledgers(con))
+    run_ledger = pooled_ledger(run, ledgers)
+    if run_ledger is None and context.run_savings is not None:
+        run_ledger = overview.run_ledger(con, ledgers)
     ranks = rank_steps(con, ledgers)
     found = [_findings(evaluator, visible, results, ranked), _findings(evaluator, silent, results, {})]
     screening = choose_opened(opening, run.ranks, ranks, run_ledger, sort_findings(found[0], plans))
@@ -83,7 +88,8 @@ def build_diagnosis(
         findings=tuple(sort_findings(findings, plans)),
         outcomes=tuple(outcomes),
         below_noise=_below_noise(run, [verdict for verdict in results.verdicts if key_of(verdict) not in latent]),
-        not_explained=allocation.unexplained(con),
+        not_explained=allocation.unexplained(con, run),
+        recordings=tuple(recordings),
         defects=overview.defects(con),
         ranks=ranks,
         host_ledgers=() if run.devices else overview.host_ledgers(con),
@@ -114,7 +120,8 @@ def _findings(
         under = results.explained.under.get(key, ())
         explanations = tuple(build_explanation(run, item, values[item.rule.id]) for item in under)
         owned, ordered = results.planned.owned.get(key, {}), ranked.get(key)
-        findings.append(build_finding(run, verdict, values[verdict.rule.id], owned, ordered, explanations))
+        said = selected_over_all(evaluator.con, run, verdict, values[verdict.rule.id])
+        findings.append(build_finding(run, verdict, values[verdict.rule.id], owned, ordered, explanations, said))
     return merge_ranks(findings)
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from traceanalyzer.rules.diagnosis.firing import TOO_LITTLE
 from traceanalyzer.rules.evaluation.places import Place
+from traceanalyzer.rules.evaluation.pooled_savings import pooled_row
 from traceanalyzer.rules.evaluation.verdicts import Verdict, severity_of
 from traceanalyzer.rules.fix_plan.fix_order import Candidate
 from traceanalyzer.rules.fix_plan.plan_context import SAME_SHARE, PlanContext, group_by_rule
@@ -28,16 +30,24 @@ def measure_run_savings(context: PlanContext, verdicts: Sequence[Verdict]) -> li
     saved = {rule: run_savings.saved_ns(removals[rule]) if rule in removals else None for rule in timed}
     open_ns = {rule: run_savings.open_ns(Candidate(tuple(own), 0).removals) for rule, own in timed.items()}
     worst = {rule: max(verdict.bound_share or 0.0 for verdict in own) for rule, own in timed.items()}
+    pooled_rows = {
+        rule: pooled_row(context.run, own, saved[rule] or 0) for rule, own in timed.items() if rule in removals
+    }
     weighed = []
     timed_ids = {id(verdict) for own in timed.values() for verdict in own}
     for verdict in verdicts:
         if id(verdict) in timed_ids:
             run_ns = saved[verdict.rule.id]
             verdict = _weighed(context, verdict, verdict.bound_ns if run_ns is None else run_ns, worst[verdict.rule.id])
+            verdict = replace(verdict, pooled=pooled_rows.get(verdict.rule.id, {}))
             if open_ns[verdict.rule.id]:
                 verdict = replace(verdict, run_least_ns=max(0, (verdict.run_ns or 0) - open_ns[verdict.rule.id]))
         weighed.append(verdict)
     return weighed
+
+
+def _hidden_by(context: PlanContext) -> str:
+    return TOO_LITTLE if context.run.pooled else "hidden-by-other-ranks"
 
 
 def _weighed(context: PlanContext, verdict: Verdict, run_ns: int | None, worst_share: float) -> Verdict:
@@ -47,8 +57,9 @@ def _weighed(context: PlanContext, verdict: Verdict, run_ns: int | None, worst_s
     weighed = replace(verdict, run_ns=run_ns, run_share=share)
     if run_ns < context.floor_ns(Place()):
         own = verdict.bound_share or 0.0
-        detail = f"saves {own:.1%} here and {share:.1%} of the run: other ranks are what it waits for"
-        return replace(weighed, state=CLEAR, reason="hidden-by-other-ranks", detail=detail.replace("%", " %"))
+        rest = "of all recordings" if context.run.pooled else "of the run: other ranks are what it waits for"
+        detail = f"saves {own:.1%} here and {share:.1%} {rest}"
+        return replace(weighed, state=CLEAR, reason=_hidden_by(context), detail=detail.replace("%", " %"))
     if verdict.rule.severity != AUTO:
         return weighed
     own = verdict.bound_share or 0.0

@@ -49,6 +49,8 @@ class RunPlaces:
     capabilities: dict[tuple[str, int | None, str], Capability]
     # By trace: hip where the program calls HIP itself, xpu where it runs on Intel's devices.
     dialects: dict[str, str] = field(default_factory=dict)
+    unjudged: frozenset[str] = frozenset()  # traces: recordings of a rank that are only listed
+    pooled: tuple[tuple[int, int], ...] = ()  # (trace_id, device) of the recordings of one rank whose steps are pooled
 
     def key(self, place: Place) -> tuple[int, int]:
         """Return the id of a place's trace, and its device."""

@@ -174,7 +174,7 @@ class DeviceBound:
     @property
     def noise_share(self) -> float:
         """The share of the window below which a bound may be the spread of the steps."""
-        step_spread, step_count = self.window["step_spread"], self.window["step_count"] or 0
+        step_spread, step_count = self.window["step_spread"], _steps_in_all(self.window)
         return 0.0 if not step_spread else min(_MAX_NOISE_SHARE, 2 * step_spread / step_count**0.5)
 
     def row(self, claimed: Mapping[str, Any]) -> dict[str, Any]:
@@ -205,6 +205,11 @@ class DeviceBound:
             "noise_share": self.noise_share,
             "per": "a step" if step_count else "in the window",
         }
+
+
+def _steps_in_all(window: Mapping[str, Any]) -> int:
+    """Return the kept steps of a window, with those of other recordings that are pooled with it."""
+    return int(window.get("steps_in_all") or window["step_count"] or 0)
 
 
 def device_bounds(
@@ -268,13 +273,17 @@ def fill_bound(
     What rules `beside` it claim (by id) is not its own; `allocation.share_out` has to have written their claims.
     """
     claimed = _claimed(con, rule, values, beside) if with_claims else {}
+    write_bound(con, [bound.row(claimed.get(place, {})) for place, bound in bounds.items()])
+
+
+def write_bound(con: duckdb.DuckDBPyConnection, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Make these the rows of the table `bound`."""
     con.execute("DELETE FROM bound")
     columns = [column.name for column in rule_tables()["bound"].columns]
-    rows = [bound.row(claimed.get(place, {})) for place, bound in bounds.items()]
     if rows:
         # One statement for all: one for each row takes milliseconds a rank.
         values_of = ", ".join(f"unnest(${name})" for name in columns)
-        by_column = {name: [row[name] for row in rows] for name in columns}
+        by_column = {name: [row.get(name) for row in rows] for name in columns}
         con.execute(f"INSERT INTO bound ({', '.join(columns)}) SELECT {values_of}", by_column)
 
 

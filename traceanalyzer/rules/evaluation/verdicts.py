@@ -44,7 +44,7 @@ class Verdict:
 
     `removals` is what its fix takes away, by device; of a finding about the whole run on each. `run_ns` is what the
     rule's fix saves of the run if it is made everywhere that the rule fired; None: the ranks cannot be compared; it is
-    exact, or there is a `run_least_ns`. Ranks
+    exact, or there is a `run_least_ns`. Of recordings of one rank whose steps are pooled, it is what all save. Ranks
     that hold up the others `in_turn` save little one by one, and are parts of one finding. `sure_share` is what is
     saved even if what the trace leaves open (`uncertainty`) turns out against the fix; None: about as much.
     """
@@ -66,6 +66,7 @@ class Verdict:
     in_turn: bool = False
     sure_share: float | None = None
     uncertainty: str | None = None
+    pooled: Mapping[str, Any] = field(default_factory=dict)  # columns of `row` over all pooled recordings
 
     @property
     def bound_ns(self) -> int | None:
@@ -140,17 +141,31 @@ def evaluate(
     closed = {verdict.place for verdict in missing}
     for row in rows:
         place = Place(row.get("trace"), row.get("device"))
-        if place in seen or _is_closed(place, closed, open_places):
+        is_listed_only = rule.kind != QUALITY and place.trace in run.unjudged
+        if place in seen or is_listed_only or _is_closed(place, closed, open_places):
             continue
         seen.add(place)
         distrust = None if scan is None or place.device is None else scan.abstains(*run.key(place))
-        verdicts.append(_verdict(rule, place, row, distrust, _removals(rule, run, place, row, bounds), values))
+        window = run.windows.get(run.key(place), {}) if place.device is not None else {}
+        removals = _removals(rule, run, place, row, bounds)
+        verdicts.append(_verdict(rule, place, row, distrust, removals, values, window.get("steps_in_all")))
     # A query without an order returns its rows in any order: of equal places the first one counts for all.
     verdicts.sort(key=lambda verdict: run.key(verdict.place))
     by_device = rule.kind == FINDING and rule.scope != RUN
     unseen = [place for place in open_places if place not in seen] if by_device else []
-    silent = "the rule's select returned no row for this device"
-    return [*missing, *verdicts, *(Verdict(rule, place, ABSTAINED, "no-row", silent) for place in unseen)]
+    return [*missing, *verdicts, *(_without_row(rule, run, place) for place in unseen)]
+
+
+def _without_row(rule: Rule, run: RunPlaces, place: Place) -> Verdict:
+    """Return the abstention of a rule whose select has no row for a place.
+
+    The host of a trace has none where GPU work may be missing: its waits would look like work.
+    """
+    gpu = run.missing(place, ("gpu_ops",)) if rule.scope == HOST else None
+    if gpu is None:
+        return Verdict(rule, place, ABSTAINED, "no-row", "the rule's select returned no row for this device")
+    name, capability = gpu
+    return Verdict(rule, place, ABSTAINED, f"missing-capability:{name}", capability.detail, capability.unlock)
 
 
 def _apart(rule: Rule, run: RunPlaces, question: Question) -> Verdict | None:
@@ -262,7 +277,9 @@ def _verdict(
     distrust: str | None,
     removals: Mapping[Device, Removal],
     values: Mapping[str, Any],
+    steps_in_all: int | None,
 ) -> Verdict:
+    """Return the verdict of a row; `steps_in_all` are those of all recordings that are pooled with it."""
     own = {name.removeprefix(_OWN): row.pop(name) for name in list(row) if name.startswith(_OWN)}
     seen = {**values, **row}
     for index, item in enumerate(rule.abstain):
@@ -280,7 +297,11 @@ def _verdict(
         FIRED if own["fires"] else CLEAR,
         row=row,
         severity=_severity(rule, row, own),
-        confidence=confidence_of(rule, row, [at for at in range(len(rule.lower)) if own[f"lower_{at}"]]),
+        confidence=confidence_of(
+            rule,
+            row if steps_in_all is None else {**row, "step_count": steps_in_all},
+            [at for at in range(len(rule.lower)) if own[f"lower_{at}"]],
+        ),
         fix_order=fixes or tuple(range(len(rule.fixes))),
         removals=removals,
     )

@@ -78,7 +78,8 @@ def after_fixes(context: PlanContext, place: Place, fired: Sequence[Verdict], do
     if context.run_savings is not None:
         window_ns = context.window_ns(place)
         share = added_ns / window_ns if window_ns else 0.0
-        verdicts = [replace(verdict, run_ns=added_ns, run_share=share) for verdict in fix.verdicts]
+        verdicts = context.pooled(fix.verdicts, added_ns)
+        verdicts = [replace(verdict, run_ns=added_ns, run_share=share) for verdict in verdicts]
         verdicts = [replace(v, severity=severity_of(share)) if v.rule.severity == AUTO else v for v in verdicts]
         fix = replace(fix, verdicts=tuple(verdicts))
     return replace(fix, bound_ns=added_ns)

@@ -64,6 +64,6 @@ def _rest(
         severity = severity_of(share) if rule.severity == AUTO else None
         verdicts = [
             replace(verdict, run_ns=item.marginal_ns, run_share=share, severity=severity or verdict.severity)
-            for verdict in verdicts
+            for verdict in context.pooled(verdicts, item.marginal_ns)
         ]
     return replace(item, candidate=replace(item.candidate, verdicts=tuple(verdicts)), after=before)

@@ -35,9 +35,6 @@ def _candidate(verdicts: Sequence[Verdict], savings_of: SavingsOf) -> Candidate:
 
 def plan_of(context: PlanContext, place: Place, order: FixOrder) -> FixPlan:
     """Return an order of fixes as a report shows it."""
-    windows = context.run.windows
-    slowest = max(windows, key=lambda key: windows[key]["window_ns"])
-    window = windows[slowest if context.run_savings is not None else context.run.key(place)]
     left_ns = context.window_ns(place)
     fixes = []
     for item in order.items:
@@ -54,7 +51,7 @@ def plan_of(context: PlanContext, place: Place, order: FixOrder) -> FixPlan:
         rank=context.run.ranks.get(place.trace or ""),
         device=place.device,
         window_ns=context.window_ns(place),
-        step_count=window["step_count"] or 0,
+        step_count=context.step_count(place),
         fixes=tuple(fixes),
         enablers=enablers,
     )

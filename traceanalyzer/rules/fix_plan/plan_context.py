@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from traceanalyzer.rules.evaluation.places import Place, RunPlaces
+from traceanalyzer.rules.evaluation.pooled_savings import PooledSavings, pooled_row
 from traceanalyzer.rules.evaluation.removals import Device, LeadScan, Removal
 from traceanalyzer.rules.evaluation.run_savings import Removals, RunSavings, joined
 from traceanalyzer.rules.evaluation.verdicts import Verdict
@@ -28,7 +29,8 @@ class PlanContext:
 
     run: RunPlaces
     scan: LeadScan
-    run_savings: RunSavings | None  # None: ranks cannot be compared, and each device has an order of its own
+    # None: ranks cannot be compared, and each device has an order of its own.
+    run_savings: RunSavings | PooledSavings | None
     min_impact_share: float
 
     def place_of(self, verdict: Verdict) -> Place:
@@ -46,6 +48,19 @@ class PlanContext:
         if self.run_savings is not None:
             return self.run_savings.window_ns
         return int(self.run.windows[self.run.key(place)]["window_ns"])
+
+    def step_count(self, place: Place) -> int:
+        """Return the kept steps of that window."""
+        if isinstance(self.run_savings, PooledSavings):
+            return self.run_savings.step_count
+        windows = self.run.windows
+        slowest = max(windows, key=lambda key: windows[key]["window_ns"])
+        return int(windows[slowest if self.run_savings is not None else self.run.key(place)]["step_count"] or 0)
+
+    def pooled(self, verdicts: Sequence[Verdict], saved_ns: int) -> list[Verdict]:
+        """Return the verdicts of one rule, whose messages have the numbers of all pooled recordings."""
+        row = pooled_row(self.run, verdicts, saved_ns) if verdicts else {}
+        return [replace(verdict, pooled=row) for verdict in verdicts]
 
     def floor_ns(self, place: Place) -> float:
         """Return the least saving worth a word."""
@@ -102,7 +117,9 @@ def fired_after(
     """
     groups = list(groups)
     on_run: Sequence[dict[Device, int] | None] = [None] * len(groups)
-    if context.run_savings is not None:
+    if isinstance(context.run_savings, PooledSavings):
+        on_run = _added_to_recordings(context, context.run_savings, groups, done)
+    elif context.run_savings is not None:
         on_run = _added_on_run(context, context.run_savings, groups, done)
     for waiting, added in zip(groups, on_run, strict=True):
         saves = any(_saves_more(context, verdict, done) for verdict in waiting) if added is None else bool(added)
@@ -121,6 +138,18 @@ def _saves_more(context: PlanContext, verdict: Verdict, done: Removals) -> bool:
     added_ns = verdict.removals[device].added_ns(context.scan, device, done.get(device))
     floor_ns = max(1.0, context.min_impact_share * context.run.windows[device]["window_ns"])
     return added_ns >= floor_ns and added_ns != verdict.bound_ns
+
+
+def _added_to_recordings(
+    context: PlanContext, savings: PooledSavings, groups: Sequence[Sequence[Verdict]], done: Removals
+) -> list[dict[Device, int]]:
+    """Return, by rule, what each pooled recording gains if it is fixed wherever it is clear; empty if it is little."""
+    asked = [{context.run.key(verdict.place): verdict for verdict in waiting} for waiting in groups]
+    removals = [{device: of[device].removals[device] for device in of} for of in asked]
+    savings.prepare([done, *(joined(done, of_rule) for of_rule in removals)])
+    floor_ns = context.floor_ns(Place())
+    added = [savings.added_ns(of_rule, done) for of_rule in removals]
+    return [of_rule if sum(of_rule.values()) >= floor_ns else {} for of_rule in added]
 
 
 def _added_on_run(

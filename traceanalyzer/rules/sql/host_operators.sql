@@ -14,6 +14,13 @@ marked AS (
     FROM host_slices AS slices
     SEMI JOIN ledgers USING (trace_id, thread_id)
     WHERE marks_step(slices.category, slices.raw_category, slices.name)
+      -- The step in which the recording stopped is left out.
+      AND (slices.trace_id, slices.slice_id) NOT IN (
+          SELECT (arguments.trace_id, arguments.event_id)
+          FROM event_args AS arguments
+          SEMI JOIN ledgers USING (trace_id)
+          WHERE is_cut(arguments.args)
+      )
 ),
 spans AS (
     SELECT trace_id, min(start_ns) AS start_ns, max(end_ns) AS end_ns

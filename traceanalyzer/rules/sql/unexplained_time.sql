@@ -1,9 +1,10 @@
--- One row per bucket: time of the analysis windows without compute that no finding owns.
+-- One row per bucket: time of the analysis windows without compute that no finding owns; not of unjudged traces.
 SELECT
     ledger_rows.bucket,
     sum(ledger_rows.dur_ns)::BIGINT AS dur_ns
 FROM ledger_rows
 WHERE ledger_rows.kept
+  AND NOT list_contains($unjudged::INTEGER[], ledger_rows.trace_id)
   AND ledger_rows.bucket <> 'compute'
   AND NOT EXISTS (
       FROM claims

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from traceanalyzer.ingest.nsys.defects import Defects
 from traceanalyzer.ingest.nsys.export.reading import Hook, Stream, read_table
@@ -100,6 +101,14 @@ class StagedExport:
             defects = Defects() if relation in self._read else self.defects
             self._read.add(relation)
             yield from read_table(self.source, layout, self.first_ids[relation], defects, hook)
+
+    def last_end(self, relation: str) -> int | None:
+        """Return when the last row of a table ends; None: it has no rows with ends."""
+        layout = self.source.layouts.get(relation)
+        if not self.has_rows(relation) or layout is None or "end" not in layout.stored:
+            return None
+        ends = (pc.max(batch.column(0)).as_py() for batch in self.source.batches(layout, ["end"], Defects()))
+        return max((end for end in ends if isinstance(end, int)), default=None)
 
     def stream(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -26,10 +26,11 @@ class NvtxSplitter:
 
     `split` returns the ranges that begin and end on one thread. `other` collects domains, names and marks, `crossing`
     the ranges that end on another thread, `details` every range that says more than its name. Ranges that were open
-    when the capture stopped are held until all rows were seen, and end at the last NVTX event.
+    when the capture stopped are held until all rows were seen, and end with the capture: at the last NVTX event or, if
+    that is later, at the time that `last_of_others` returns.
     """
 
-    def __init__(self, defects: Defects, decoder: PayloadDecoder) -> None:
+    def __init__(self, defects: Defects, decoder: PayloadDecoder, last_of_others: Callable[[], int | None]) -> None:
         self.other: list[pa.RecordBatch] = []
         self.crossing: list[pa.RecordBatch] = []
         self.details: list[pa.RecordBatch] = []
@@ -37,6 +38,7 @@ class NvtxSplitter:
         self._last_ns: int | None = None
         self._defects = defects
         self._decoder = decoder
+        self._last_of_others = last_of_others
 
     def split(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows that are finished ranges of one thread."""
@@ -46,10 +48,11 @@ class NvtxSplitter:
         return self._finished(rows, is_open=False)
 
     def held(self) -> Iterator[pa.RecordBatch]:
-        """Yield the ranges that never ended, ended at the last NVTX event; drawn after the last batch."""
+        """Yield the ranges that never ended, ended with the capture; drawn after the last batch."""
+        lasts = [last for last in (self._last_ns, self._last_of_others() if self._open else None) if last is not None]
         for rows in self._open:
             place = SCHEMA.get_field_index("end")
-            ends = pa.array([self._last_ns] * rows.num_rows, pa.int64())
+            ends = pa.array([max(lasts, default=None)] * rows.num_rows, pa.int64())
             ended = rows.set_column(place, SCHEMA.field(place), ends)
             self._defects.add("open-range", rows.num_rows, rows.column("text")[0].as_py() or "")
             yield self._finished(ended, is_open=True)

@@ -1,5 +1,6 @@
 -- Slices on no thread: annotations on the device, the profiler's spans, accelerator rows, and async begin and end
--- events, which nest among those of one category, id and name (and process, where the id is local to it).
+-- events, which nest among those of one category, id and name (and process, where the id is local to it). Those that
+-- never end are open until the recording ends.
 WITH marks AS (
     SELECT
         *,
@@ -36,7 +37,7 @@ SELECT
     name,
     async_id,
     start_ns + $base_ns AS start_ns,
-    CASE WHEN NOT next_begins THEN next_ns - start_ns END AS dur_ns
+    coalesce(CASE WHEN NOT next_begins THEN next_ns END, greatest($last_ns, start_ns)) - start_ns AS dur_ns
 FROM pairs
 WHERE begins
 UNION ALL

@@ -23,6 +23,8 @@ WITH numbered AS (
             greatest(strlen(name), strlen(cat), strlen(pid), strlen(tid), strlen(id), strlen(id2), strlen(bind_id)), 0
         ) > 65536 OR coalesce(strlen(args), 0) > 8388608 AS has_long_text,
         CASE WHEN cat IS NULL AND phase = 'X' THEN rocprof_kind(name, args) END AS rocprof,
+        CASE WHEN cat IS NULL AND phase = 'X' THEN xla_work(name, args, pid) END AS xla,
+        is_xla_step(phase, cat, args) AS is_step,
         -- rocprofv3's Perfetto trace as JSON.
         lower(cat) IN ('kernel_dispatch', 'memory_copy', 'hip_api', 'hsa_api', 'marker_api', 'rccl_api')
             AND coalesce(contains(args, '"corr_id"'), FALSE) AS is_sdk
@@ -33,7 +35,7 @@ SELECT
     phase,
     CASE
         WHEN phase <> 'X' THEN NULL
-        WHEN cat IS NULL AND (xla_work(name, args, pid) IS NOT NULL OR rocprof IN ('kernel', 'memcpy', 'memset')) THEN 'gpu'
+        WHEN cat IS NULL AND (xla IS NOT NULL OR rocprof IN ('kernel', 'memcpy', 'memset')) THEN 'gpu'
         WHEN class = 'gpu' AND is_foreign(args, pid) THEN 'host'
         ELSE coalesce(class, 'host')
     END AS class,
@@ -42,11 +44,11 @@ SELECT
         WHEN category = 'cpu_op' AND regexp_matches(name, '^(ProfilerStep#|Optimizer\.|enumerate\(Data(Loader|Pipe)\)#)')
         THEN 'annotation'
         WHEN cat IS NULL AND phase = 'X'
-        THEN coalesce(xla_work(name, args, pid), rocprof, xla_host_category(name, args), 'other')
+        THEN coalesce(xla, rocprof, xla_host_category(name, args), 'other')
         ELSE coalesce(category, 'other')
     END AS category,
-    if(is_xla_step(phase, cat, args), 'step_num', cat) AS raw_category,
-    if(is_xla_step(phase, cat, args), concat_ws(' ', name, args ->> '$.step_num'), name) AS name,
+    if(is_step, 'step_num', cat) AS raw_category,
+    if(is_step, concat_ws(' ', name, args ->> '$.step_num'), name) AS name,
     -- Ranges of rocTX belong to the threads that call HIP; rocprof shows them as another process.
     CASE WHEN rocprof = 'annotation' AND pid = '0' THEN '2' ELSE pid END AS pid,
     tid,

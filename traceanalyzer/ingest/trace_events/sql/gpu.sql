@@ -22,35 +22,18 @@ WITH parsed AS (
         ) AS known
     FROM read_parquet($gpu_events)
 ),
-launches AS (
+-- Each stage has names for what the next one uses more than once: a name in its own stage is planned anew at each use.
+texts AS (
     SELECT
         *,
         -- XLA: 'regs:32 static_shared:0 dynamic_shared:0 grid:64,1,1 block:128,1,1' or 'kind_src:pageable size:64'.
         coalesce(known.kernel_details, known.memcpy_details, known.Memset_details) AS details,
-        launchable(
-            coalesce(
-                known.grid,
-                known."grid dim",
-                sides_of(regexp_extract(details, '\bgrid:([\d,]+)', 1)),
-                sdk_groups(known.grid_size, known.workgroup_size)
-            )
-        ) AS grid,
-        launchable(
-            coalesce(
-                known.block,
-                known."block dim",
-                sides_of(regexp_extract(details, '\bblock:([\d,]+)', 1)),
-                sdk_sides(known.workgroup_size)
-            )
-        ) AS block,
+        sdk_sides(known.grid_size) AS sdk_items,
+        sdk_sides(known.workgroup_size) AS sdk_block,
         coalesce(known."External id", args ->> '$."external id"') AS external_text,
         coalesce(known.device, known."dev-id", known."gpu-id", nullif(regexp_extract(known.agent, '\d+'), ''))
             AS device_text,
-        TRY_CAST(device_text AS INTEGER) AS known_device,
         coalesce(known.stream, known."stream-id", known."queue-id", known."stream_ID") AS stream_text,
-        TRY_CAST(stream_text AS BIGINT) AS known_stream,
-        TRY_CAST(known.context AS BIGINT) AS context,
-        TRY_CAST(known."sycl queue" AS BIGINT) AS sycl_queue,
         -- rocprof: the number of the call that launched the work of HIP.
         coalesce(
             known.correlation,
@@ -58,36 +41,58 @@ launches AS (
             CASE WHEN known."dev-id" IS NOT NULL THEN known."Index" END,
             known.corr_id
         ) AS correlation_text,
-        TRY_CAST(correlation_text AS BIGINT) AS recorded_correlation,
-        known_id(recorded_correlation) AS correlation,
         -- 0 is no graph: Kineto writes both ids on all GPU work since 2026, XLA does so for longer.
         coalesce(known."graph id", known.cuda_graph_id) AS graph_text,
+        coalesce(known."graph node id", known.cuda_graph_node_id) AS graph_node_text
+    FROM parsed
+),
+numbers AS (
+    SELECT
+        *,
+        coalesce(
+            known.grid,
+            known."grid dim",
+            sides_of(regexp_extract(details, '\bgrid:([\d,]+)', 1)),
+            sdk_groups(sdk_items, sdk_block)
+        ) AS written_grid,
+        coalesce(
+            known.block,
+            known."block dim",
+            sides_of(regexp_extract(details, '\bblock:([\d,]+)', 1)),
+            sdk_block
+        ) AS written_block,
+        TRY_CAST(device_text AS INTEGER) AS known_device,
+        TRY_CAST(stream_text AS BIGINT) AS known_stream,
+        TRY_CAST(known.context AS BIGINT) AS context,
+        TRY_CAST(known."sycl queue" AS BIGINT) AS sycl_queue,
+        TRY_CAST(external_text AS BIGINT) AS external_id,
+        TRY_CAST(correlation_text AS BIGINT) AS recorded_correlation,
         TRY_CAST(graph_text AS BIGINT) AS recorded_graph_id,
-        nullif(recorded_graph_id, 0) AS graph_id,
-        coalesce(known."graph node id", known.cuda_graph_node_id) AS graph_node_text,
         TRY_CAST(graph_node_text AS BIGINT) AS recorded_graph_node_id,
-        CASE WHEN graph_id IS NOT NULL THEN recorded_graph_node_id END AS graph_node_id,
         coalesce(known.bytes, nullif(regexp_extract(details, '\b(?:size|num_bytes):(\d+)', 1), '')) AS bytes_text,
-        memory_size(TRY_CAST(bytes_text AS BIGINT)) AS size_bytes,
         coalesce(known."registers per thread", nullif(regexp_extract(details, '\bregs:(\d+)', 1), ''))
             AS registers_text,
-        TRY_CAST(registers_text AS INTEGER) AS registers_per_thread,
-        at_most(TRY_CAST(known."shared memory" AS BIGINT), 2147483647) AS shared_memory_bytes,
         finite(known."blocks per SM") AS blocks_per_sm,
         finite(known."warps per SM") AS warps_per_sm,
         finite(known."est. achieved occupancy %") AS occupancy_percent,
         at_most(TRY_CAST(known."Group size" AS INTEGER), 1048576) AS group_size,
         at_most(TRY_CAST(known."In msg nelems" AS BIGINT), 274877906944) AS in_elements,
         at_most(TRY_CAST(known."Out msg nelems" AS BIGINT), 274877906944) AS out_elements,
+        at_most(TRY_CAST(known."shared memory" AS BIGINT), 2147483647) AS shared_memory_bytes,
         TRY_CAST(known.Seq AS BIGINT) AS comm_seq,
         kind = 'kernel' AND regexp_matches(coalesce(name, ''), 'nccl|rccl|cross_device_reduce', 'i') AS is_comm
-    FROM parsed
+    FROM texts
 ),
 typed AS (
     SELECT
         *,
-        TRY_CAST(external_text AS BIGINT) AS external_id
-    FROM launches
+        launchable(written_grid) AS grid,
+        launchable(written_block) AS block,
+        known_id(recorded_correlation) AS correlation,
+        nullif(recorded_graph_id, 0) AS graph_id,
+        memory_size(TRY_CAST(bytes_text AS BIGINT)) AS size_bytes,
+        TRY_CAST(registers_text AS INTEGER) AS registers_per_thread
+    FROM numbers
 )
 SELECT
     event_id,
@@ -103,7 +108,7 @@ SELECT
     correlation,
     external_id,
     graph_id,
-    graph_node_id,
+    CASE WHEN graph_id IS NOT NULL THEN recorded_graph_node_id END AS graph_node_id,
     size_bytes,
     CASE
         WHEN kind <> 'memcpy' THEN NULL

@@ -127,10 +127,10 @@ CREATE OR REPLACE MACRO sdk_sides(text) AS
         WHEN len(regexp_extract_all(text, '\d+')) = 3
         THEN list_transform(regexp_extract_all(text, '\d+'), lambda digits: TRY_CAST(digits AS BIGINT))
     END;
-CREATE OR REPLACE MACRO sdk_groups(items, groups) AS
+CREATE OR REPLACE MACRO sdk_groups(items, block) AS
     CASE
-        WHEN least(sdk_sides(groups)[1], sdk_sides(groups)[2], sdk_sides(groups)[3]) > 0
-        THEN list_transform([1, 2, 3], lambda side: (sdk_sides(items)[side] + sdk_sides(groups)[side] - 1) // sdk_sides(groups)[side])
+        WHEN least(block[1], block[2], block[3]) > 0
+        THEN list_transform([1, 2, 3], lambda side: (items[side] + block[side] - 1) // block[side])
     END;
 -- The kind of memory at one end of a copy. Intel's profiler has words of its own, in capitals: for what malloc returns,
 -- for memory of the host that the device may read, and for memory that moves by itself.

@@ -12,7 +12,9 @@ from traceanalyzer.report.charts.palette import token_of
 from traceanalyzer.report.charts.svg import NARROW, WIDE
 from traceanalyzer.report.diagnosis_blocks.kernels import classes_words
 from traceanalyzer.report.diagnosis_blocks.ledgers import LedgerGroup, alike, group_place
-from traceanalyzer.report.html.block_markup import bar_markup
+from traceanalyzer.report.diagnosis_blocks.places import devices_words
+from traceanalyzer.report.diagnosis_blocks.recordings import recordings_table
+from traceanalyzer.report.html.block_markup import bar_markup, blocks_markup
 from traceanalyzer.report.html.document import Part
 from traceanalyzer.report.html.markup import filled
 from traceanalyzer.report.html.source import PageSource
@@ -42,22 +44,33 @@ def section(source: PageSource) -> Part | None:
         "keys": _further_keys(top, thin),
         "more": sum(len(group.members) for group in groups[MOST_BARS:]),
         "classes": classes_words(slowest),
-        "rank_words": "" if run is None else _rank_words(run),
+        "recordings": blocks_markup([table] if (table := recordings_table(diagnosis)) is not None else []),
+        "rank_words": "" if run is None or run.recording_count > 1 else _rank_words(run),
     }
     note = _window_words(top)
+    if run is not None and run.recording_count > 1:
+        note += f" · {devices_words(diagnosis.ledgers)} · {run.recording_count} recordings pooled"
     if run is None:
         note += f" · {group_place(groups[0], diagnosis.ledgers)}"
         if len(groups[0].members) > 1:
             note += ", alike within 2 %; this is the slowest"
         note += f" · {slowest.device_name}" if slowest.device_name else ""
-    title = "Where the time goes" if run is None else "Where the run’s time goes"
+    title = "Where the time goes" if run is None or run.recording_count > 1 else "Where the run’s time goes"
     return Part("time", title, filled("ledger.html", values), "Time", note)
 
 
 def _host_part(ledgers: Sequence[HostLedger]) -> Part:
     """Return what the host does in its steps, in a run without GPU work: of the slowest rank."""
     slowest = max(ledgers, key=step_ns)
-    values = {"bar": _bar(slowest), "others": [], "keys": [], "more": 0, "classes": "", "rank_words": ""}
+    values = {
+        "bar": _bar(slowest),
+        "others": [],
+        "keys": [],
+        "more": 0,
+        "classes": "",
+        "rank_words": "",
+        "recordings": "",
+    }
     place = "" if slowest.rank is None else f" · rank {slowest.rank}"
     place += f", the slowest of {len(ledgers)}" if len(ledgers) > 1 else ""
     note = f"{_window_words(slowest)}{place} · on the host"

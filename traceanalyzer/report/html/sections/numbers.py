@@ -15,6 +15,7 @@ from traceanalyzer.report.verdict import (
     gpu_count,
     has_no_compute,
     is_recorded_again,
+    pooled_ledger,
     problems,
     speedup,
     step_ns,
@@ -47,6 +48,9 @@ def section(source: PageSource) -> Part | None:
 
 
 def _step(source: PageSource) -> Tile:
+    if (pooled := pooled_ledger(source.diagnosis)) is not None:
+        note = f"mean of {pooled.step_count} in {pooled.recording_count} recordings"
+        return Tile("Step time", duration(step_ns(pooled)), note)
     slowest = alike(source.diagnosis.ledgers)[0].worst
     if not slowest.step_count:
         return Tile("Window", duration(slowest.window_ns), "no steps found")
@@ -65,7 +69,8 @@ def _step(source: PageSource) -> Tile:
 
 def _compute(source: PageSource) -> Tile:
     ledgers = source.diagnosis.ledgers
-    shares = sorted(map(compute_share, ledgers))
+    pooled = pooled_ledger(source.diagnosis)
+    shares = sorted(map(compute_share, ledgers)) if pooled is None else [compute_share(pooled)]
     names = sorted({ledger.device_name for ledger in ledgers if ledger.device_name})
     device = names[0] if len(names) == 1 else "" if not names else f"{len(names)} models"
     count = gpu_count(source.diagnosis)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from traceanalyzer.report.diagnosis_blocks.headline import inventory_words, trust_blocks
+from traceanalyzer.report.diagnosis_blocks.recordings import recordings_blocks
 from traceanalyzer.report.html.block_markup import blocks_markup
 from traceanalyzer.report.html.document import Part
 from traceanalyzer.report.html.markup import filled
@@ -20,6 +21,8 @@ def section(source: PageSource) -> Part | None:
         "state": source.verdict.state,
         "headline": headline + stop.strip(),
         "lead": rest,
-        "warnings": blocks_markup(trust_blocks(source.diagnosis, verbose=False)),
+        "warnings": blocks_markup(
+            [*recordings_blocks(source.diagnosis), *trust_blocks(source.diagnosis, verbose=False)]
+        ),
     }
     return Part("verdict", "", filled("verdict.html", values))

@@ -1,0 +1,20 @@
+"""Times with a zone need no package beside DuckDB."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from traceanalyzer.query import engine
+from traceanalyzer.rules.evaluation import sandbox
+
+
+def test_a_time_with_a_zone_is_read_without_pytz(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pytz", None)
+    rows, _ = sandbox.first_rows(engine.connect_tables({}), "SELECT now() AS at, [now()] AS several", 1)
+    ((at, several),) = rows.rows
+    assert at == several[0]
+    assert at.tzinfo is not None
+    arrow = engine.connect_tables({}).sql("SELECT now() AS at").to_arrow_table()
+    assert arrow["at"][0].as_py().tzinfo is not None

@@ -1,0 +1,160 @@
+"""What a TPU waits for: copies to and from the host, input, other chips; on made-up profiles and a public one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from xla_profiles import DEVICE, TO_DEVICE, TO_HOST, Op, diagnose, rules_of, tpu_space
+from xspace import MS, PlaneMaker, Ref, read, space
+
+from traceanalyzer.ingest.xla.hlo_text import is_collective, moved_by
+from traceanalyzer.report.verdict import judge
+
+COMPUTE: Op = ("%fusion.1", "loop fusion", 3.0, "")
+OFFLOADS: list[Op] = [
+    ("%copy-start", "copy-start", 0.0, f"({DEVICE}, f32[1024,1024]{{1,0:S(5)}}, u32[]) copy-start(%p)"),
+    COMPUTE,
+    ("%copy-done", "copy-done", 50.0, TO_DEVICE),
+    ("%fusion.2", "loop fusion", 2.0, ""),
+    ("%copy-done.1", "copy-done", 45.0, TO_HOST),
+]
+
+
+def shares(content: bytes, folder: Path) -> dict[str, float]:
+    (ledger,) = diagnose(content, folder).ledgers
+    return {bucket: round(ns / ledger.window_ns, 3) for bucket, ns in ledger.buckets if ns}
+
+
+@pytest.mark.parametrize(
+    ("category", "label", "text", "wanted"),
+    [
+        ("copy-done", "copy-done.4", f"%copy-done.4 = {TO_DEVICE}", ("HtoD", 4194304)),
+        ("copy-done", "copy-done.1", f"%copy-done.1 = {TO_HOST}", ("DtoH", 4194304)),
+        (
+            "copy-done",
+            "copy-done",
+            f"%copy-done = {DEVICE} copy-done(({DEVICE}, {DEVICE}, u32[]) %s)",
+            ("DtoD", 4194304),
+        ),
+        (
+            "copy-start",
+            "copy-start",
+            f"%copy-start = ({DEVICE}, {DEVICE}, u32[]) copy-start({DEVICE} %p)",
+            ("DtoD", None),
+        ),
+        (None, "copy-done.9", "", ("DtoD", None)),
+        ("infeed", "infeed.1", "%infeed.1 = ((bf16[8,128]{1,0}, s32[8]{0}), token[]) infeed(%t)", ("HtoD", 2080)),
+        ("outfeed", "outfeed", "%outfeed = token[] outfeed(f32[8] %a)", ("DtoH", None)),
+        ("async-done", "slice-done.2", f"%slice-done.2 = {DEVICE} async-done(%s)", ("DtoD", 4194304)),
+        ("loop fusion", "copy_fusion", "%copy_fusion = f32[8] fusion(%p)", None),
+        ("copy", "copy.3", "%copy.3 = f32[8] copy(%p)", None),
+        ("data formatting", "transpose", "%transpose = f32[8] transpose(%p)", None),
+    ],
+)
+def test_the_text_of_an_operation_says_what_it_moves(
+    category: str | None, label: str, text: str, wanted: tuple[str, int | None] | None
+) -> None:
+    assert moved_by(category, label, text) == wanted
+
+
+@pytest.mark.parametrize(
+    ("category", "label", "wanted"),
+    [
+        ("all-reduce", "all-reduce.1", True),
+        ("all-gather-done", "all-gather-done", True),
+        ("async-done", "all-to-all-done.3", True),
+        ("async-done", "slice-done.3", False),
+        ("all-reduce fusion", "fusion.7", True),
+        ("send-done", "send-done", True),
+        ("loop fusion", "all-reduce-scatter-like", False),
+        (None, "collective-permute.2", True),
+    ],
+)
+def test_collectives_are_known_by_their_category(category: str | None, label: str, wanted: bool) -> None:
+    assert is_collective(category, label) is wanted
+
+
+def test_waits_for_copies_are_exposed_time_by_direction_and_no_compute(tmp_path: Path) -> None:
+    content = tpu_space(OFFLOADS, warm_up_ms=200)
+    assert shares(content, tmp_path) == {"compute": 0.05, "dev.h2d": 0.5, "dev.d2h": 0.45}
+
+
+def test_a_program_that_offloads_is_bound_by_its_copies(tmp_path: Path) -> None:
+    diagnosis = diagnose(tpu_space(OFFLOADS, warm_up_ms=200), tmp_path)
+    assert rules_of(diagnosis) == ["program-offload"]
+    (finding,) = diagnosis.findings
+    assert "for 95 % of the time" in finding.message.replace("95%", "95 %")
+    assert "jax." in (finding.fixes[0].code or "")
+    assert judge(diagnosis).sentence.startswith("TPU busy with compute 5.0 % of each step.")
+
+
+def test_steps_are_the_runs_of_the_program_with_most_time_and_idle_before_them_is_warm_up(tmp_path: Path) -> None:
+    (ledger,) = diagnose(tpu_space([COMPUTE], warm_up_ms=500), tmp_path).ledgers
+    assert (ledger.step_count, ledger.window_ns) == (5, 15_000_000)
+
+
+def test_idle_between_runs_is_idle_and_charged_to_no_copy(tmp_path: Path) -> None:
+    assert shares(tpu_space([COMPUTE], gap_ms=1.0), tmp_path) == pytest.approx(
+        {"compute": 15 / 19, "edge.no_launch": 4 / 19}, abs=1e-3
+    )
+
+
+def test_collectives_and_infeed_are_waits_of_their_own(tmp_path: Path) -> None:
+    ops: list[Op] = [
+        ("%infeed", "infeed", 4.0, f"({DEVICE}, token[]) infeed(%t)"),
+        COMPUTE,
+        ("%all-reduce", "all-reduce", 3.0, f"{DEVICE} all-reduce(%f)"),
+    ]
+    content = tpu_space([*ops, ("%fusion.9", "loop fusion", 0.0, "")])
+    assert shares(content, tmp_path) == {"compute": 0.3, "dev.h2d": 0.4, "dev.comm_transfer": 0.3}
+
+
+def test_a_loop_that_contains_operations_hides_no_wait_in_it(tmp_path: Path) -> None:
+    """
+    while   [-----------------------]
+    inside  [fusion][copy-done      ]
+    """
+    plane = PlaneMaker("/device:TPU:0")
+    names = {"%while": "while", "%fusion": "loop fusion", f"%copy-done = {TO_DEVICE}": "copy-done"}
+    plane.name_stats = {name: {"hlo_category": Ref(category)} for name, category in names.items()}
+    loop, fusion, wait = names
+    events: list[Any] = [
+        (0, 10 * MS, loop, {}),
+        (0, 2 * MS, fusion, {}),
+        (2 * MS, 8 * MS, wait, {}),
+        (10 * MS, MS, fusion, {}),
+    ]
+    plane.line(3, "XLA Ops", events, 0)
+    tables = read(space(plane), tmp_path)
+    assert [(op["name"], op["self_ns"], op["copy_kind"]) for op in tables["gpu_ops"]] == [
+        ("while", 0, None),
+        ("fusion", None, None),
+        ("copy-done", None, "HtoD"),
+        ("fusion", None, None),
+    ]
+    assert shares(space(plane), tmp_path) == pytest.approx({"compute": 3 / 11, "dev.h2d": 8 / 11}, abs=1e-3)
+
+
+def test_operations_know_their_run_and_runs_the_call_that_started_them(tmp_path: Path) -> None:
+    tables = read(tpu_space([COMPUTE], runs=2), tmp_path)
+    runs = {row["event_id"]: row["name"] for row in tables["async_slices"] if row["raw_category"] == "XLA Modules"}
+    assert [runs[op["run_id"]] for op in tables["gpu_ops"]] == ["jit_init(7)", "jit_step(8)", "jit_step(8)"]
+    assert [(row["flow_id"], row["phase"]) for row in tables["flows"]] == [("0", "f"), ("1", "f"), ("2", "f")]
+
+
+@pytest.mark.check
+def test_the_public_profile_of_four_chips_is_bound_by_copies_to_the_hosts_memory(corpus: Path, tmp_path: Path) -> None:
+    path = corpus / "xla" / "jax_tpu_v6e4_host_offload.xplane.pb"
+    if not path.is_file():
+        pytest.skip(f"no {path}")
+    diagnosis = diagnose(path, tmp_path)
+    assert rules_of(diagnosis) == ["program-offload"]
+    (finding,) = diagnosis.findings
+    assert "5.0 GiB in 182 to 194 ms: 28 to 29 GB/s" in finding.message
+    for ledger in diagnosis.ledgers:
+        waited = sum(ns for bucket, ns in ledger.buckets if bucket in ("dev.h2d", "dev.d2h"))
+        assert 0.96 < waited / ledger.window_ns < 0.975
+        assert round(ledger.window_ns / ledger.step_count / 1e6) == 784
+        assert 0.98 * ledger.window_ns < 99 * 784.2e6

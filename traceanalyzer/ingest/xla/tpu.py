@@ -1,0 +1,145 @@
+"""Operations of a TPU: the runs of programs that they belong to, on the device's own clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from traceanalyzer.ingest.nesting import NONE, Nester, Slices
+from traceanalyzer.ingest.sink import TraceSink
+from traceanalyzer.ingest.xla.events import LineEvents, dur_ns, start_ns
+from traceanalyzer.ingest.xla.hlo_text import Moved, is_collective, moved_by
+from traceanalyzer.ingest.xla.ids import indices
+from traceanalyzer.ingest.xla.space import Plane, Space
+from traceanalyzer.ingest.xla.stats import Picker, Value
+from traceanalyzer.ingest.xla.wire import Int
+
+OPS, RUNS = "XLA Ops", "XLA Modules"
+
+
+@dataclass
+class ProgramRuns:
+    """The runs of programs on a device, by the host's clock; they follow each other."""
+
+    pieces: list[tuple[Int, Int, Int]] = field(default_factory=list)
+
+    def add(self, events: LineEvents) -> None:
+        """Take the events of the line of runs."""
+        begins = events.offset_ps + events.line.timestamp_ns * 1000
+        self.pieces.append((events.event_id, begins, begins + events.dur_ps))
+
+    def find(self, at_ps: Int) -> Int:
+        """Return the run in which each instant lies, or NONE."""
+        if not self.pieces:
+            return np.full(len(at_ps), NONE, np.int64)
+        ids, begins, ends = (np.concatenate(column) for column in zip(*self.pieces, strict=True))
+        order = np.argsort(begins, kind="stable")
+        ids, begins, ends = ids[order], begins[order], ends[order]
+        place = np.maximum(np.searchsorted(begins, at_ps, side="right") - 1, 0)
+        inside = (begins[place] <= at_ps) & (at_ps <= ends[place])
+        return np.where(inside, ids[place], NONE)
+
+
+@dataclass(frozen=True)
+class _Meaning:
+    """What the names of a plane mean, by their places."""
+
+    labels: list[str]
+    is_comm: list[bool]
+    moves: list[Moved | None]
+
+
+class TpuOps:
+    """Collects the operations of one line, and writes them once it is known which of them contain others."""
+
+    def __init__(self, space: Space, plane: Plane, device: int, base_ns: int, runs: ProgramRuns) -> None:
+        self._space = space
+        self._plane = plane
+        self._device = device
+        self._base_ns = base_ns
+        self._runs = runs
+        self._pieces: list[tuple[Int, ...]] = []
+
+    def add(self, events: LineEvents) -> None:
+        """Take a batch of events of the line."""
+        offset_ps, dur_ps = self._device_clock(events)
+        run = self._runs.find(events.offset_ps + events.line.timestamp_ns * 1000)
+        starts = start_ns(events.line, offset_ps, self._base_ns)
+        self._pieces.append((events.event_id, events.name, starts, dur_ns(offset_ps, dur_ps), run))
+
+    def write(self, sink: TraceSink) -> tuple[Int, Int]:
+        """Write all operations; return their starts and lengths."""
+        if not self._pieces:
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        event_id, name, starts, lengths, run = (np.concatenate(column) for column in zip(*self._pieces, strict=True))
+        meaning = _meaning(self._space, self._plane)
+        inside = _time_inside(event_id, starts, lengths)
+        kinds = [moved.copy_kind if moved else None for moved in meaning.moves]
+        sizes = [moved.size_bytes if moved else None for moved in meaning.moves]
+        labels: Any = pa.array(meaning.labels, pa.string()).take(indices(name))
+        sink.append(
+            "gpu_ops",
+            pa.table(
+                {
+                    "op_id": pa.array(event_id),
+                    "device": pa.array(np.full(len(event_id), self._device)),
+                    "kind": pa.array(["op"] * len(event_id)),
+                    "is_comm": pa.array(np.array(meaning.is_comm or [False], np.bool_)[name]),
+                    "name": labels,
+                    "start_ns": pa.array(starts),
+                    "dur_ns": pa.array(lengths),
+                    "self_ns": pa.array(np.maximum(lengths - inside, 0), mask=inside == 0),
+                    "run_id": pa.array(run, mask=run == NONE),
+                    "size_bytes": pa.array(sizes, pa.int64()).take(indices(name)),
+                    "copy_kind": pa.array(kinds, pa.string()).take(indices(name)),
+                    "hlo_op": labels,
+                }
+            ),
+        )
+        return starts, lengths
+
+    def _device_clock(self, events: LineEvents) -> tuple[Int, Int]:
+        """Return starts and lengths by the device's own clock, where an operation has both."""
+        offset_ps, dur_ps = events.offset_ps.copy(), events.dur_ps.copy()
+        owner, offsets = events.picker.integers("device_offset_ps")
+        measured, lengths = events.picker.integers("device_duration_ps")
+        rows, mine, theirs = np.intersect1d(owner, measured, return_indices=True)
+        if len(rows):
+            since = offsets[mine] - events.line.timestamp_ns * 1000
+            far = np.maximum(np.abs(since - offset_ps[rows]), np.abs(lengths[theirs] - dur_ps[rows]))
+            self._space.defects.add("device-clock-mapped", len(rows), f"{int(far.max()) / 1e9:.1f} ms")
+            offset_ps[rows], dur_ps[rows] = since, np.maximum(lengths[theirs], 0)
+        return offset_ps, dur_ps
+
+
+def _meaning(space: Space, plane: Plane) -> _Meaning:
+    labels = [plane.label(place).removeprefix("%").partition(" = ")[0] for place in range(len(plane.event_names))]
+    categories = values_of_names(space, plane, "hlo_category")
+    known = [str(categories[place]) if categories.get(place) is not None else None for place in range(len(labels))]
+    comm = [is_collective(category, label) for category, label in zip(known, labels, strict=True)]
+    moves = [
+        None if talks else moved_by(category, label, text)
+        for talks, category, label, text in zip(comm, known, labels, plane.event_names, strict=True)
+    ]
+    return _Meaning(labels, comm, moves)
+
+
+def _time_inside(event_id: Int, starts: Int, lengths: Int) -> Int:
+    """Return for each operation the time of those that run directly in it: loops and calls contain what they run."""
+    order = np.lexsort((event_id, -lengths, starts))
+    none = np.full(len(order), NONE, np.int64)
+    zero = np.zeros(len(order), np.int64)
+    nested = Nester().feed(Slices(order, zero, starts[order], lengths[order], none, zero))
+    ends = starts + lengths
+    has_parent = (nested.parent_id != NONE) & (ends[order] <= ends[nested.parent_id])
+    inside = np.zeros(len(order), np.int64)
+    np.add.at(inside, nested.parent_id[has_parent], lengths[order][has_parent])
+    return inside
+
+
+def values_of_names(space: Space, plane: Plane, key: str) -> dict[int, Value]:
+    """Return what the names of a plane carry under a key, by their places."""
+    return Picker(space, plane, plane.event_stats, len(plane.event_names)).values(key)
