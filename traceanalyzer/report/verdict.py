@@ -34,6 +34,9 @@ _NO_LAUNCHES = "the calls that launched the GPU's work were not recorded"
 
 # Rules that say why a recording holds no GPU work, which is worth more than that it holds none.
 _SAY_WHY = frozenset({"tq-device-failed", "tq-cannot-record", "tq-empty-profile"})
+# Finds that what happens once outweighs what repeats.
+_TOO_LITTLE = "tq-too-little-work"
+_WITHOUT_WORK = frozenset({"blocked", "host", "no-gpu"})
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,20 @@ class RunVerdict:
 
 
 def judge(diagnosis: Diagnosis) -> RunVerdict:
-    """Say in one sentence what a diagnosis comes to."""
+    """Say in one sentence what a diagnosis comes to; without a percentage where too little was recorded to judge."""
+    verdict = _judge(diagnosis)
+    small = _everywhere(diagnosis, [finding for finding in diagnosis.findings if finding.rule == _TOO_LITTLE])
+    if small is None or verdict.state in _WITHOUT_WORK:
+        return verdict
+    lead = leading_finding(diagnosis)
+    now = f" In this recording: {_lower(lead.title)}." if lead else ""
+    return RunVerdict(
+        verdict.state,
+        f"Too little GPU work was recorded to judge the program.{now} Warm up, and record the part that repeats.",
+    )
+
+
+def _judge(diagnosis: Diagnosis) -> RunVerdict:
     blocker = blocker_of(diagnosis)
     if not _has_gpu_work(diagnosis) and (blocker is None or blocker.rule not in _SAY_WHY):
         if judges_host(diagnosis):
@@ -171,10 +187,14 @@ def _without_compute(diagnosis: Diagnosis) -> str:
 
 def blocker_of(diagnosis: Diagnosis) -> Finding | None:
     """Return what makes every trace of the run worthless for a diagnosis; None: something can be said."""
-    blockers = [finding for finding in diagnosis.findings if finding.severity == "blocker"]
-    blocked = {name for item in blockers for name in (item.same_on_traces or (item.trace,))}
-    everywhere = None in blocked or blocked >= {trace.trace for trace in diagnosis.traces}
-    return blockers[0] if blockers and everywhere else None
+    return _everywhere(diagnosis, [finding for finding in diagnosis.findings if finding.severity == "blocker"])
+
+
+def _everywhere(diagnosis: Diagnosis, found: Sequence[Finding]) -> Finding | None:
+    """Return the first of some findings about traces if together they are about every trace of the run."""
+    traces = {name for item in found for name in (item.same_on_traces or (item.trace,))}
+    everywhere = None in traces or traces >= {trace.trace for trace in diagnosis.traces}
+    return found[0] if found and everywhere else None
 
 
 def compute_share(ledger: DeviceLedger | RunLedger) -> float:
