@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from traceanalyzer.rules.diagnosis.findings import fits_xla
