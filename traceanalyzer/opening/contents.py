@@ -75,7 +75,7 @@ def _without_others(traces: Sequence[StoredTrace], recorded: Mapping[Path, _Reco
         elif known.role == _CAPTURE and has_work and twin is trace:
             captures.append(trace)
             what = "holds launches that were recorded into graphs, not work of the run"
-            hint = "its operators count for the graphs' work; give it alone to look at it"
+            hint = "where the run replays its graphs, its operators count for them; give it alone to look at it"
             set_aside.append(TraceAnalyzerError(what, str(trace.path), hint))
         elif twin is not trace and (trace.rank is None or trace.rank == twin.rank):
             set_aside.append(TraceAnalyzerError(f"holds the same as {twin.trace}, which counts once", str(trace.path)))

@@ -19,7 +19,10 @@ SELECT
     EXISTS (FROM canonical.host_slices WHERE contains(name, 'GraphLaunch') AND category IN ('runtime', 'driver'))
     AND (
         EXISTS (FROM canonical.capture_files)
-        OR EXISTS (FROM canonical.host_slices WHERE contains(name, 'StreamBeginCapture'))
+        OR EXISTS (
+            FROM canonical.host_slices
+            WHERE contains(name, 'StreamBeginCapture') OR contains(name, ': capture_begin')
+        )
     )
 """
 

@@ -27,10 +27,11 @@ marks AS (
         start_ns,
         start_ns + dur_ns AS end_ns,
         slice_id,
-        contains(name, 'StreamEndCapture') AS is_end
+        contains(name, 'StreamEndCapture') OR contains(name, 'capture_end') AS is_end
     FROM recorded_slices()
-    WHERE category IN ('runtime', 'driver')
-      AND (contains(name, 'StreamBeginCapture') OR contains(name, 'StreamEndCapture'))
+    WHERE contains(name, 'Capture') AND category IN ('runtime', 'driver') AND regexp_matches(name, 'Stream(Begin|End)Capture')
+       -- PyTorch's function, where the profiler left the calls out.
+       OR contains(name, 'capture_') AND category = 'python' AND regexp_matches(name, 'torch/cuda/graphs.py.*: capture_(begin|end)$')
 ),
 followed AS (
     SELECT

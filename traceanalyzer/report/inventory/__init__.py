@@ -46,6 +46,7 @@ class Inventory:
     uncertainties: list[str]  # what limits trust, a sentence each
     missing: list[str]  # what was not recorded, and how to record it
     left_out: list[Row] = field(default_factory=list)  # files that the run does not count, and why
+    captures: list[Row] = field(default_factory=list)  # captures of graphs, and how many replayed kernels each explains
 
 
 def take_inventory(con: duckdb.DuckDBPyConnection, left_out: Sequence[LeftOut] = ()) -> Inventory:
@@ -63,6 +64,7 @@ def take_inventory(con: duckdb.DuckDBPyConnection, left_out: Sequence[LeftOut] =
         [*rank_uncertainties(traces), *_shared_gpus(devices), *_uncertainties(traces, defects)],
         _missing(traces),
         [asdict(file) for file in left_out],
+        _rows(con, "captures") if con.execute("FROM canonical.capture_files LIMIT 1").fetchall() else [],
     )
 
 

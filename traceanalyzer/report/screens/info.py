@@ -40,6 +40,7 @@ def sections(inventory: Inventory, run: str, *, verbose: bool = False) -> list[S
         _traces(shown, len(traces) - len(shown)),
         *_devices(inventory, verbose=verbose),
         *_links(shown),
+        *_captures(inventory.captures, verbose=verbose),
         *_events(inventory),
         Section(
             (Bullets(tuple(map(Text, inventory.uncertainties or ["no issues found"]))),), Heading("How far to trust it")
@@ -140,6 +141,27 @@ def _links(traces: Sequence[Row]) -> list[Section]:
     ]
     heading = Heading("GPU operations linked to their origin", (Text("share of all operations", "dim"),))
     return [Section((Table(columns, tuple(rows), right=frozenset(range(1, 6))),), heading)]
+
+
+def _captures(captures: Sequence[Row], *, verbose: bool) -> list[Section]:
+    """Return how much of the replayed graphs each capture explains; those that explain nothing say so."""
+    if not captures:
+        return []
+    whole = captures[0]
+    if whole["kernel_count"]:
+        share = f", {percent(whole['explained_share'])} of their time" if whole["explained_share"] is not None else ""
+        note = f"operators for {whole['explained_count']:,} of {whole['kernel_count']:,} kernels of graphs{share}"
+    else:
+        note = "no replay of a graph was recorded node by node"
+    shown = captures if verbose else captures[:MOST_TRACES]
+    blocks = tuple(Paragraph(_explained(capture), label=Text(capture["capture"], "label")) for capture in shown)
+    return [Section((*blocks, *_more(len(captures) - len(shown))), Heading("Captures of graphs", (Text(note, "dim"),)))]
+
+
+def _explained(capture: Row) -> str:
+    if capture["matched_count"]:
+        return f"{counted(capture['matched_count'], 'kernel')} of graphs"
+    return "matches no graph: it is of another graph, model or rank, or fits no better than another capture"
 
 
 def _events(inventory: Inventory) -> list[Section]:
