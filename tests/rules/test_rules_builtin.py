@@ -29,6 +29,8 @@ NO_COUNTS = {
     "trace_count",
     "who",
     "piece_count",
+    "process_count",
+    "collective_count",
 }
 
 

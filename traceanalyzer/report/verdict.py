@@ -33,7 +33,7 @@ _NO_LAUNCHES = "the calls that launched the GPU's work were not recorded"
 
 
 # Rules that say why a recording holds no GPU work, which is worth more than that it holds none.
-_SAY_WHY = frozenset({"tq-device-failed", "tq-cannot-record"})
+_SAY_WHY = frozenset({"tq-device-failed", "tq-cannot-record", "tq-empty-profile"})
 
 
 @dataclass(frozen=True)

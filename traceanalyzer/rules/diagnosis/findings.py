@@ -279,12 +279,30 @@ def ranged(messages: Sequence[str]) -> str:
     return _NUMBER.sub(range_of, messages[0])
 
 
+_OF_XLA = re.compile(r"\bjax\b|\bJAX\b|\bjnp\.|\bgrain\b|\btf\.|TensorFlow|torch_xla|XLA|jit_compile")
+_OF_OTHERS = re.compile(
+    r"(?i:torch|cuda|cudnn|cublas|nccl|nvtx|nvidia|\bnsys|\bncu\b|nsight|cupy|numba|triton|trtexec|tensorrt|vllm|sglang|deepspeed|fsdp)"
+    r"|DataLoader|prof_schedule|ProfilerActivity|with profile\(|<<<|#pragma|\bmodel\.|GradScaler|\bDDP\b"
+)
+
+
 def _fixes(run: RunPlaces, verdict: Verdict) -> tuple[Fix, ...]:
-    """Return the fixes that apply, for HIP and Intel's devices with their names, which follow from CUDA's."""
+    """Return the fixes that apply, for HIP and Intel's devices with their names, which follow from CUDA's.
+
+    A program that XLA compiles gets no fix that is written for PyTorch or CUDA.
+    """
     trace = verdict.place.trace
     dialect = run.dialects.get(trace) if trace is not None else next(iter(run.dialects.values()), None)
-    fixes = (verdict.rule.fixes[index] for index in verdict.fix_order)
+    fixes = [verdict.rule.fixes[index] for index in verdict.fix_order]
+    if dialect == "xla":
+        fixes = [fix for fix in fixes if fits_xla(fix.text, fix.code)]
     return tuple(_fix(fix, _DIALECTS.get((dialect, fix.lang), str)) for fix in fixes)
+
+
+def fits_xla(text: str, code: str | None) -> bool:
+    """Return whether a fix is for programs that XLA compiles, or for any program."""
+    both = f"{text}\n{code or ''}"
+    return _OF_XLA.search(both) is not None or _OF_OTHERS.search(both) is None
 
 
 def _fix(fix: RuleFix, named: Callable[[str], str]) -> Fix:

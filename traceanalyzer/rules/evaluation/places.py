@@ -47,7 +47,7 @@ class RunPlaces:
     traces_without_devices: tuple[Place, ...]
     windows: dict[tuple[int, int], dict[str, Any]]  # (trace_id, device) → its analysis window
     capabilities: dict[tuple[str, int | None, str], Capability]
-    # By trace: hip where the program calls HIP itself, xpu where it runs on Intel's devices.
+    # By trace: hip where the program calls HIP itself, xpu where it runs on Intel's devices, xla where XLA compiles it.
     dialects: dict[str, str] = field(default_factory=dict)
     unjudged: frozenset[str] = frozenset()  # traces: recordings of a rank that are only listed
     pooled: tuple[tuple[int, int], ...] = ()  # (trace_id, device) of the recordings of one rank whose steps are pooled
@@ -70,9 +70,19 @@ class RunPlaces:
         return None
 
 
+def _dialect(framework: str | None, vendor: str | None, recorder: str | None) -> str | None:
+    if recorder in ("jax", "tensorflow", "torch_xla"):
+        return "xla"
+    if framework == "hip":
+        return "hip"
+    return "xpu" if vendor == "intel" else None
+
+
 def read_places(con: duckdb.DuckDBPyConnection, *, with_capabilities: bool = True) -> RunPlaces:
     """Return the traces and devices of a run, and its capabilities unless nobody will ask for them."""
-    traces = con.execute("SELECT trace, trace_id, rank, framework, vendor FROM traces ORDER BY trace_id").fetchall()
+    traces = con.execute(
+        "SELECT trace, trace_id, rank, framework, vendor, recorder FROM traces ORDER BY trace_id"
+    ).fetchall()
     windows = sandbox.query(con, read_query("bound_windows"), {}, sandbox.UNLIMITED).dicts()
     columns = "trace, device, capability, available, detail, unlock"
     capabilities = con.execute(f"SELECT {columns} FROM capabilities").fetchall() if with_capabilities else []
@@ -88,8 +98,8 @@ def read_places(con: duckdb.DuckDBPyConnection, *, with_capabilities: bool = Tru
             for trace, device, name, available, detail, unlock in capabilities
         },
         dialects={
-            trace: "hip" if framework == "hip" else "xpu"
-            for trace, _, _, framework, vendor in traces
-            if framework == "hip" or vendor == "intel"
+            trace: dialect
+            for trace, _, _, framework, vendor, recorder in traces
+            if (dialect := _dialect(framework, vendor, recorder)) is not None
         },
     )
