@@ -96,7 +96,7 @@ def test_of_captures_of_several_sizes_the_one_with_the_graphs_kernels_counts(tmp
 def test_connections_without_attribution_know_operators_of_graphs_too(tmp_path: Path) -> None:
     job = simulate_job(scenario("H100"))
     folder = written(job, tmp_path / "run", "H100")
-    names = ["op_summary", "operator_costs", "modelled_calls", "captured_launches"]
+    names = ["op_summary", "modelled_calls", "operator_arguments", "captured_launches"]
     with open_run(folder, store=tmp_path / "store", attribution=False) as run:
         bare = {name: run.sql(f"FROM {name} ORDER BY ALL").fetchall() for name in names}
         run.export(tmp_path / "exported", names)
