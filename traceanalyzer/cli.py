@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 
 import click
@@ -22,9 +23,12 @@ from traceanalyzer.version import __version__
 
 # What a shell reports for a program that SIGPIPE ended.
 EXIT_BROKEN_PIPE = 141
-_NO_MEMORY = ("not enough memory", "use fewer --jobs, or a machine with more memory")
+_NO_MEMORY = "not enough memory"
+# DuckDB's errors that less work at once, or a larger disk, prevents.
+_ERRORS_OF_ROOM = ("OutOfMemoryException", "IOException")
 # Said by Python for the stack of a thread, by the system for a library, and by DuckDB.
 _SIGNS_OF_NO_MEMORY = ("can't start new thread", "failed to map", "annot allocate memory", "Out of Memory Error")
+_REPORT_IT = "this is a bug in traceanalyzer; please report it with the traceback that TRACEANALYZER_TRACEBACK=1 adds"
 _MAKE_ROOM = "make room there; --store DIR keeps computed tables on another disk"
 
 
@@ -204,13 +208,19 @@ def _run(arguments: list[str]) -> int:
         hint = _MAKE_ROOM if error.errno in (errno.ENOSPC, errno.EDQUOT) else None
         return _report(f"{error.filename or 'input or output'}: {error.strerror or error}", hint)
     except MemoryError:
-        return _report(*_NO_MEMORY)
+        return _report(_NO_MEMORY, _memory_hint(arguments))
     except Exception as error:
-        return _unforeseen(error)
+        return _unforeseen(error, arguments)
     return 0
 
 
-def _unforeseen(error: Exception) -> int:
+def _memory_hint(arguments: Sequence[str]) -> str:
+    """Say what takes less memory: one job is the fewest."""
+    has_one_job = "--jobs=1" in arguments or ("--jobs", "1") in pairwise(arguments)
+    return "use a machine with more memory" if has_one_job else "use fewer --jobs, or a machine with more memory"
+
+
+def _unforeseen(error: Exception, arguments: Sequence[str]) -> int:
     """Report an error of DuckDB, or an error of this program as internal."""
     words = str(error).strip().splitlines()[0] if str(error).strip() else ""
     if words == "Query interrupted":
@@ -219,11 +229,12 @@ def _unforeseen(error: Exception) -> int:
     if os.environ.get("TRACEANALYZER_TRACEBACK"):
         raise error
     if any(sign in str(error) for sign in _SIGNS_OF_NO_MEMORY):
-        return _report(*_NO_MEMORY)
+        return _report(_NO_MEMORY, _memory_hint(arguments))
     if type(error).__module__.split(".")[0] in ("duckdb", "_duckdb"):
-        return _report(f"DuckDB gave up: {words}", "fewer --jobs need less memory; --store DIR can name a larger disk")
-    hint = "this is a bug in traceanalyzer; please report it with the traceback that TRACEANALYZER_TRACEBACK=1 adds"
-    return _report(f"internal error: {type(error).__name__}: {words}", hint)
+        is_of_room = type(error).__name__ in _ERRORS_OF_ROOM
+        hint = f"{_memory_hint(arguments)}; --store DIR can name a larger disk" if is_of_room else _REPORT_IT
+        return _report(f"DuckDB gave up: {words}", hint)
+    return _report(f"internal error: {type(error).__name__}: {words}", _REPORT_IT)
 
 
 def _report(what: str, hint: str | None) -> int:

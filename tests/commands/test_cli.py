@@ -415,7 +415,7 @@ def test_ascii_terminal_costs_characters_not_the_report(run: Path) -> None:
 
 def test_no_command_shows_the_help_as_it_is_laid_out(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
-    assert "\n\nCommands:\n  baseline" in capsys.readouterr().err
+    assert "\n\nWhat limits a run:\n  diagnose" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from traceanalyzer.simulator import SimulatedJob, simulate_job
 
 SEED = 0
 # `tables` leaves out writing and reading files: what they hold is the same, which the simulator's own tests show.
-Way = Literal["kineto", "nsys", "tables"]
+Way = Literal["kineto", "nsys", "rocpd", "tables"]
 _KEPT = "SELECT min(step), max(step) FROM attribution.steps WHERE kept"
 
 
@@ -69,9 +69,10 @@ def examine(scenario: Scenario, way: Way = "kineto", lost_ranks: tuple[int, ...]
     """Simulate a scenario and diagnose it, without the traces of `lost_ranks`."""
     job = simulate_job(scenario, SEED)
     if way == "tables":
-        return _examine_tables(job, lost_ranks)
+        return examine_recorded(job, lost_ranks)
     with tempfile.TemporaryDirectory() as folder:
-        paths = job.write_nsys(folder) if way == "nsys" else job.write_kineto(folder)
+        write = {"kineto": job.write_kineto, "nsys": job.write_nsys, "rocpd": job.write_rocpd}[way]
+        paths = write(folder)
         for rank in lost_ranks:
             paths[rank].unlink()
         return examine_folder(job, Path(folder))
@@ -83,7 +84,7 @@ def examine_folder(job: SimulatedJob, folder: Path) -> Examined:
         return Examined(job, run.diagnose(), _kept_steps(run.connection), _noise_share(run.connection))
 
 
-def _examine_tables(job: SimulatedJob, lost_ranks: tuple[int, ...]) -> Examined:
+def examine_recorded(job: SimulatedJob, lost_ranks: tuple[int, ...]) -> Examined:
     left = replace(job, ranks=tuple(run for rank, run in enumerate(job.ranks) if rank not in lost_ranks))
     with engine.connect_tables(left.canonical_tables(), readers=readers(rules())) as con:
         steps, noise_share = _kept_steps(con), _noise_share(con)

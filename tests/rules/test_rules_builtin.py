@@ -29,11 +29,13 @@ NO_COUNTS = {
     "trace_count",
     "who",
     "piece_count",
+    "process_count",
+    "collective_count",
 }
 
 
 def fires_in(test: RuleTest) -> bool:
-    return test.expect["state"] == "fired"
+    return bool(test.expect["state"] == "fired")
 
 
 def is_simulated(test: RuleTest) -> bool:

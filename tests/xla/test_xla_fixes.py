@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from traceanalyzer.rules.diagnosis.findings import fits_xla
+from traceanalyzer.diagnosis import Fix
+from traceanalyzer.rules.dialects import XLA, is_possible
 
 
 @pytest.mark.parametrize(
@@ -26,4 +27,4 @@ from traceanalyzer.rules.diagnosis.findings import fits_xla
     ],
 )
 def test_a_fix_fits_programs_of_xla_unless_it_is_for_others(text: str, code: str | None, wanted: bool) -> None:
-    assert fits_xla(text, code) is wanted
+    assert is_possible(Fix(text, code), XLA) is wanted

@@ -62,7 +62,7 @@ SUFFIXES = {
     ".parquet": "parquet",
 }
 # What no command writes, and a reader of text would take for damage.
-_OTHERS = frozenset({".doc", ".docx", ".gif", ".gz", ".jpeg", ".jpg", ".pdf", ".png", ".pptx", ".xls", ".xlsx", ".zip"})
+_OTHERS = frozenset({".doc", ".docx", ".gif", ".jpeg", ".jpg", ".pdf", ".png", ".pptx", ".xls", ".xlsx"})
 BY_SUFFIX = "by the suffix of -o, else {}"
 
 

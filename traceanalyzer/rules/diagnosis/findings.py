@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from traceanalyzer.attribution.lead_scan.scan import LOADER_WORKERS, STREAM_WAIT
 from traceanalyzer.diagnosis import SEVERITIES, AttachedExplanation, Evidence, Finding, Fix, FixPlan, plan_of_finding
 from traceanalyzer.mangled_names import readable
 from traceanalyzer.rules.diagnosis.step_spread import StepSpread, step_spread
+from traceanalyzer.rules.dialects import in_dialect, is_possible, read_on, spoken
 from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.evaluation.places import Place, RunPlaces
 from traceanalyzer.rules.evaluation.removals import claim_values, claimed_sql
@@ -26,8 +27,6 @@ from traceanalyzer.rules.sql import read_query
 
 EVIDENCE_ROWS = 20
 # nsys names a call with the version of its interface: cudaLaunchKernel_v7000.
-_CUDA_NAME = re.compile(r"\bcuda(?=[A-Z])")
-_CUDA_OF_PYTORCH = re.compile(r"(?<=\btorch\.)cuda\b|(?<=[\"'])cuda(?=[:\"'])")
 _CALL_VERSION = re.compile(r"\b(cu[A-Za-z]\w*?)_v\d{4,}\b")
 # A number by itself: digits in names (rank0.json, H200) and in versions distinguish things.
 _NUMBER = re.compile(r"(?<![\w.,-])\d+(?:,\d{3})*(?:\.\d+)?(?![\w-]|[.,]\w)")
@@ -54,12 +53,13 @@ def build_finding(
     The message takes its numbers from the row `said`, where there is one, instead of the verdict's.
     """
     rule, row, trace = verdict.rule, verdict.row, verdict.place.trace
+    dialect = _dialect(run, trace)
     of_host = rule.scope == HOST
     timed = not rule.claims.is_empty
     windows = run.windows.values() if rule.scope == RUN else [row]
     window_ns = sum(window.get("window_ns") or 0 for window in windows)
     owned = sum(owned_buckets.values()) if timed else None
-    message = message_of(rule, values, row if said is None else said)
+    message = message_of(rule, values, row if said is None else said, dialect)
     if ordered is not None and ordered.after:
         verb = "is" if len(ordered.after) == 1 else "are"
         message = f"Once {' and '.join(ordered.after)} {verb} fixed: {message}"
@@ -71,7 +71,7 @@ def build_finding(
         message = f"{message} What the run saves lies between {100 * least_share:.1f} % and what is said here."
     return Finding(
         rule=rule.id,
-        title=rule.title,
+        title=spoken(rule.title, dialect),
         kind=rule.kind,
         severity=verdict.severity or "info",
         confidence=verdict.confidence.level,
@@ -80,7 +80,7 @@ def build_finding(
         rank=row.get("rank", run.ranks.get(trace or "")),
         device=verdict.place.device,
         message=message,
-        why=" ".join(rule.why.split()),
+        why=spoken(" ".join(rule.why.split()), dialect),
         saving_ns=row["bound_ns"] if of_host else verdict.bound_ns,
         saving_share=row["bound_share"] if of_host else verdict.bound_share,
         run_saving_ns=verdict.run_ns,
@@ -96,7 +96,7 @@ def build_finding(
         alternatives=() if ordered is None else ordered.alternatives,
         explanations=explanations,
         fixes=_fixes(run, verdict),
-        references=references_of(rule, verdict.fix_order),
+        references=read_on(references_of(rule, verdict.fix_order), dialect),
         params=dict(values),
     )
 
@@ -104,26 +104,27 @@ def build_finding(
 def build_explanation(run: RunPlaces, verdict: Verdict, values: Mapping[str, ParamValue]) -> AttachedExplanation:
     """Return the explanation of a verdict, to stand under the finding that it explains, without its evidence."""
     rule, row, trace = verdict.rule, verdict.row, verdict.place.trace
+    dialect = _dialect(run, trace)
     return AttachedExplanation(
         rule=rule.id,
-        title=rule.title,
+        title=spoken(rule.title, dialect),
         confidence=verdict.confidence.level,
         confidence_because=verdict.confidence.because,
         trace=trace,
         rank=row.get("rank", run.ranks.get(trace or "")),
         device=verdict.place.device,
-        message=message_of(rule, values, row),
-        why=" ".join(rule.why.split()),
+        message=message_of(rule, values, row, dialect),
+        why=spoken(" ".join(rule.why.split()), dialect),
         fixes=_fixes(run, verdict),
-        references=references_of(rule, verdict.fix_order),
+        references=read_on(references_of(rule, verdict.fix_order), dialect),
         params=dict(values),
     )
 
 
-def message_of(rule: Rule, values: Mapping[str, ParamValue], row: Mapping[str, Any]) -> str:
+def message_of(rule: Rule, values: Mapping[str, ParamValue], row: Mapping[str, Any], dialect: str | None = None) -> str:
     """Return a rule's message with the values of its parameters and of a row, and calls as programs write them."""
     names = {column: readable(value) for column, value in row.items() if isinstance(value, str)}
-    return _CALL_VERSION.sub(r"\1", render(rule.message, {**values, **row, **names}))
+    return _CALL_VERSION.sub(r"\1", render(spoken(rule.message, dialect), {**values, **row, **names}))
 
 
 def references_of(rule: Rule, fix_order: Sequence[int]) -> tuple[str, ...]:
@@ -279,49 +280,19 @@ def ranged(messages: Sequence[str]) -> str:
     return _NUMBER.sub(range_of, messages[0])
 
 
-_OF_XLA = re.compile(r"\bjax\b|\bJAX\b|\bjnp\.|\bgrain\b|\btf\.|TensorFlow|torch_xla|XLA|jit_compile")
-_OF_OTHERS = re.compile(
-    r"(?i:torch|cuda|cudnn|cublas|nccl|nvtx|nvidia|\bnsys|\bncu\b|nsight|cupy|numba|triton|trtexec|tensorrt|vllm|sglang|deepspeed|fsdp)"
-    r"|DataLoader|prof_schedule|ProfilerActivity|with profile\(|<<<|#pragma|\bmodel\.|GradScaler|\bDDP\b"
-)
+def _dialect(run: RunPlaces, trace: str | None) -> str | None:
+    return run.dialects.get(trace) if trace is not None else next(iter(run.dialects.values()), None)
 
 
 def _fixes(run: RunPlaces, verdict: Verdict) -> tuple[Fix, ...]:
-    """Return the fixes that apply, for HIP and Intel's devices with their names, which follow from CUDA's.
-
-    A program that XLA compiles gets no fix that is written for PyTorch or CUDA.
-    """
-    trace = verdict.place.trace
-    dialect = run.dialects.get(trace) if trace is not None else next(iter(run.dialects.values()), None)
-    fixes = [verdict.rule.fixes[index] for index in verdict.fix_order]
-    if dialect == "xla":
-        fixes = [fix for fix in fixes if fits_xla(fix.text, fix.code)]
-    return tuple(_fix(fix, _DIALECTS.get((dialect, fix.lang), str)) for fix in fixes)
+    """Return the fixes that apply, in the names of the device's vendor."""
+    dialect = _dialect(run, verdict.place.trace)
+    fixes = (in_dialect(_fix(verdict.rule.fixes[index]), dialect) for index in verdict.fix_order)
+    return tuple(fix for fix in fixes if is_possible(fix, dialect))
 
 
-def fits_xla(text: str, code: str | None) -> bool:
-    """Return whether a fix is for programs that XLA compiles, or for any program."""
-    both = f"{text}\n{code or ''}"
-    return _OF_XLA.search(both) is not None or _OF_OTHERS.search(both) is None
-
-
-def _fix(fix: RuleFix, named: Callable[[str], str]) -> Fix:
-    return Fix(named(" ".join(fix.text.split())), fix.code and named(fix.code), fix.lang, fix.effort)
-
-
-def _hip_names(text: str) -> str:
-    return _CUDA_NAME.sub("hip", text.replace("cudaMallocHost", "hipHostMalloc"))
-
-
-def _xpu_names(text: str) -> str:
-    return _CUDA_OF_PYTORCH.sub("xpu", text.replace("CUDAGraph", "XPUGraph").replace(":nccl", ":xccl"))
-
-
-# By dialect and language of the fix.
-_DIALECTS: dict[tuple[str | None, str], Callable[[str], str]] = {
-    ("hip", "cpp"): _hip_names,
-    ("xpu", "python"): _xpu_names,
-}
+def _fix(fix: RuleFix) -> Fix:
+    return Fix(" ".join(fix.text.split()), fix.code, fix.lang, fix.effort)
 
 
 def _default_evidence(rule: Rule) -> tuple[EvidenceQuery, ...]:

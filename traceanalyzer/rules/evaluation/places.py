@@ -8,6 +8,7 @@ from typing import Any
 
 import duckdb
 
+from traceanalyzer.rules.dialects import dialect_of
 from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.sql import read_query
 
@@ -47,7 +48,7 @@ class RunPlaces:
     traces_without_devices: tuple[Place, ...]
     windows: dict[tuple[int, int], dict[str, Any]]  # (trace_id, device) → its analysis window
     capabilities: dict[tuple[str, int | None, str], Capability]
-    # By trace: hip where the program calls HIP itself, xpu where it runs on Intel's devices, xla where XLA compiles it.
+    # By trace: hip on AMD's devices, xpu on Intel's, xla where XLA compiles the program.
     dialects: dict[str, str] = field(default_factory=dict)
     unjudged: frozenset[str] = frozenset()  # traces: recordings of a rank that are only listed
     pooled: tuple[tuple[int, int], ...] = ()  # (trace_id, device) of the recordings of one rank whose steps are pooled
@@ -68,14 +69,6 @@ class RunPlaces:
             if capability is None or not capability.available:
                 return name, capability or Capability(False, None, None)
         return None
-
-
-def _dialect(framework: str | None, vendor: str | None, recorder: str | None) -> str | None:
-    if recorder in ("jax", "tensorflow", "torch_xla"):
-        return "xla"
-    if framework == "hip":
-        return "hip"
-    return "xpu" if vendor == "intel" else None
 
 
 def read_places(con: duckdb.DuckDBPyConnection, *, with_capabilities: bool = True) -> RunPlaces:
@@ -100,6 +93,6 @@ def read_places(con: duckdb.DuckDBPyConnection, *, with_capabilities: bool = Tru
         dialects={
             trace: dialect
             for trace, _, _, framework, vendor, recorder in traces
-            if (dialect := _dialect(framework, vendor, recorder)) is not None
+            if (dialect := dialect_of(framework, vendor, recorder)) is not None
         },
     )

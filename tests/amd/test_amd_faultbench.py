@@ -1,0 +1,62 @@
+"""A rule that fires on a job recorded by PyTorch's profiler fires on the same job recorded by rocprofv3."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from faultbench.bench import FAULTS, HEALTHY_JOBS
+from faultbench.examining import Examined, examine_folder, examine_recorded
+from faultbench.planted import Scenario
+
+from traceanalyzer.simulator import simulate_job
+
+# What a database of rocprofv3 cannot hold: rules that need it abstain, and say so.
+NOT_RECORDED = {
+    "mem_events": "PyTorch's allocator tells rocprofv3 nothing: only what it takes from the driver is there",
+    "collective_sizes": "a kernel of RCCL does not say how much it moves",
+    "collective_types": "a kernel of RCCL does not say of which type its values are",
+    "stacks": "no Python frames",
+    "shapes": "ROCTX ranges of operators have no shapes in the databases that are written here",
+}
+# PyTorch's profiler records its own work, rocprofv3 does not.
+_ABOUT_THE_PROFILER = {"tq-profiler-overhead"}
+_QUICK = ("9",)
+
+
+def jobs() -> Iterator[pytest.ParameterSet]:
+    """Yield the jobs of the bench; twins and healthy jobs are there to raise no alarm that Kineto does not."""
+    for fault in FAULTS:
+        if fault.only_nsys:
+            continue
+        quick = () if fault.number in _QUICK else (pytest.mark.check,)
+        yield pytest.param(fault.scenario, fault.lost_ranks, id=f"{fault.number} {fault.name}", marks=quick)
+        if fault.twin is not None:
+            yield pytest.param(fault.twin, (), id=f"twin of {fault.number}", marks=pytest.mark.check)
+    for case in HEALTHY_JOBS:
+        yield pytest.param(case.scenario, (), id=f"{case.number} {case.name}", marks=pytest.mark.check)
+
+
+@pytest.mark.parametrize(("scenario", "lost_ranks"), jobs())
+def test_the_database_tells_what_the_profiler_tells(scenario: Scenario, lost_ranks: tuple[int, ...]) -> None:
+    job = simulate_job({**scenario, "device": "MI300X"})
+    by_kineto = examine_recorded(job, lost_ranks)
+    with tempfile.TemporaryDirectory() as folder:
+        paths = job.write_rocpd(folder)
+        for rank in lost_ranks:
+            paths[rank].unlink()
+        by_rocpd = examine_folder(job, Path(folder))
+    assert fired(by_kineto) - fired(by_rocpd) <= abstaining(by_rocpd) | _ABOUT_THE_PROFILER
+    assert fired(by_rocpd) <= fired(by_kineto)
+
+
+def fired(seen: Examined) -> set[str]:
+    return {outcome.rule for outcome in seen.diagnosis.outcomes if outcome.state == "fired"}
+
+
+def abstaining(seen: Examined) -> set[str]:
+    """Return the rules that lack what rocprofv3 cannot record."""
+    reasons = {f"missing-capability:{name}" for name in NOT_RECORDED}
+    return {outcome.rule for outcome in seen.diagnosis.outcomes if outcome.reason in reasons}

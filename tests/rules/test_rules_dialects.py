@@ -1,0 +1,70 @@
+"""Rules are written with NVIDIA's names; what they say of other devices has the names of their vendor."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from traceanalyzer.diagnosis import Fix
+from traceanalyzer.rules import load_rules
+from traceanalyzer.rules.dialects import HIP, dialect_of, in_dialect, is_possible, read_on, spoken
+
+# NVIDIA's parts, tools and functions. PyTorch's own names (torch.cuda, "cuda", ProfilerActivity.CUDA) hold on ROCm.
+_OF_NVIDIA = re.compile(
+    r"\b(nsys|nvidia-smi|ncu|dcgmi|Nsight|CUPTI|SMs?|warps?|NVLink|NVTX|cuBLAS|cuDNN|[Tt]ensor cores?|cuda[A-Z]\w*)\b"
+    r"|(?<![\w.])NCCL\b(?!_)|(?<![\w.])CUDA(?![\w.])"
+)
+# These read what only NVIDIA's tools write.
+_FOR_NVIDIA_ALONE = {"tq-cannot-record", "tq-program-failed"}
+
+
+@pytest.mark.parametrize(
+    ("framework", "vendor", "recorder", "dialect"),
+    [
+        ("hip", None, "rocprof", "hip"),
+        ("pytorch", "amd", "kineto", "hip"),
+        (None, "intel", None, "xpu"),
+        ("cuda", "nvidia", "nsys", None),
+        ("jax", "amd", "jax", "xla"),
+    ],
+)
+def test_the_device_decides_or_who_compiles(
+    framework: str | None, vendor: str | None, recorder: str | None, dialect: str | None
+) -> None:
+    assert dialect_of(framework, vendor, recorder) == dialect
+
+
+@pytest.mark.parametrize(
+    ("said", "of_amd"),
+    [
+        ("CUDA graphs run on few SMs.", "HIP graphs run on few compute units."),
+        ("It calls cudaMalloc, and NCCL waits.", "It calls hipMalloc, and RCCL waits."),
+        ("Set NCCL_DEBUG, or torch.cuda.CUDAGraph.", "Set NCCL_DEBUG, or torch.cuda.CUDAGraph."),
+    ],
+)
+def test_prose_names_the_parts_of_the_device(said: str, of_amd: str) -> None:
+    assert spoken(said, HIP) == of_amd
+    assert spoken(said, None) == said
+
+
+def test_commands_are_those_of_the_device() -> None:
+    code = "nvidia-smi -q\namd-smi metric --clock  # AMD"
+    assert in_dialect(Fix("x", code, "bash"), HIP).code == "amd-smi metric --clock"
+    assert in_dialect(Fix("x", "nvidia-smi topo -m  # NV#; AMD: rocm-smi --showtopo", "bash"), HIP).code == (
+        "rocm-smi --showtopo"
+    )
+    assert in_dialect(Fix("x", "cudaMallocHost(&a, 1);", "cpp"), HIP).code == "hipHostMalloc(&a, 1);"
+    assert in_dialect(Fix("x", 'y.to("cuda")', "python"), HIP).code == 'y.to("cuda")'
+    assert not is_possible(Fix("x", "nsys profile ./program", "bash"), HIP)
+    assert read_on(["https://docs.nvidia.com/x", "https://rocm.docs.amd.com"], HIP) == ("https://rocm.docs.amd.com",)
+
+
+def test_no_rule_speaks_of_nvidia_about_an_amd_device() -> None:
+    wrong = set()
+    for rule in load_rules(tests=False):
+        fixes = [in_dialect(Fix(fix.text, fix.code, fix.lang), HIP) for fix in rule.fixes]
+        texts = [spoken(text, HIP) for text in (rule.title, rule.message, rule.why)]
+        texts += [f"{fix.text} {fix.code if fix.lang != 'python' else ''}" for fix in fixes if is_possible(fix, HIP)]
+        wrong |= {(rule.id, found[0]) for text in texts for found in _OF_NVIDIA.finditer(text)}
+    assert {(rule, word) for rule, word in wrong if rule not in _FOR_NVIDIA_ALONE} == set()

@@ -1,0 +1,112 @@
+"""What rules say, in the names of the vendor whose device a trace is of: rules are written with NVIDIA's.
+
+PyTorch calls AMD's devices `cuda`, and RCCL reads the variables of NCCL: code in Python and variables stay as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from traceanalyzer.diagnosis import Fix
+
+HIP, XPU, XLA = "hip", "xpu", "xla"
+_OF_XLA = re.compile(r"\bjax\b|\bJAX\b|\bjnp\.|\bgrain\b|\btf\.|TensorFlow|torch_xla|XLA|jit_compile")
+_OF_OTHERS = re.compile(
+    r"(?i:torch|cuda|cudnn|cublas|nccl|nvtx|nvidia|\bnsys|\bncu\b|nsight|cupy|numba|triton|trtexec|tensorrt|vllm|sglang|deepspeed|fsdp)"
+    r"|DataLoader|prof_schedule|ProfilerActivity|with profile\(|<<<|#pragma|\bmodel\.|GradScaler|\bDDP\b"
+)
+_CUDA_NAME = re.compile(r"\bcuda(?=[A-Z])")
+_CUDA_OF_PYTORCH = re.compile(r"(?<=\btorch\.)cuda\b|(?<=[\"'])cuda(?=[:\"'])")
+_WORDS = {
+    "NVTX": "ROCTX",
+    "tensor cores": "matrix cores",
+    "Tensor cores": "Matrix cores",
+    "tensor core": "matrix core",
+    "SMs": "compute units",
+    "SM": "compute unit",
+    "warps": "wavefronts",
+    "warp": "wavefront",
+    "NVLink": "Infinity Fabric",
+    "NCCL": "RCCL",
+    "CUDA": "HIP",
+    "cuBLAS": "hipBLAS",
+    "cuDNN": "MIOpen",
+}
+_WORD = re.compile(rf"(?<![\w.])({'|'.join(_WORDS)})(?![\w.]*\w)")
+# A command of NVIDIA's tools, with that of AMD's behind it.
+_INSTEAD = re.compile(r"^.*\bAMD: ")
+_ONLY_AMD = re.compile(r"\s+# AMD$")
+_OF_NVIDIA = re.compile(r"^(nvidia-smi|dcgmi|nsys)\b")
+_TOOL_OF_NVIDIA = re.compile(r"\b(nsys|nvidia-smi|ncu|compute-sanitizer|CUPTI|Nsight|\w*ProgrammaticStream\w*)\b")
+_DRIVER = "nvidia-smi --query-gpu=driver_version --format=csv"
+_HIP_CODE = {
+    "cudaMallocHost": "hipHostMalloc",
+    "cudaDevAttrMultiProcessorCount": "hipDeviceAttributeMultiprocessorCount",
+    "nvcc -arch=native": "hipcc --offload-arch=native",
+    "program.cu": "program.hip",
+    "CUDA_MODULE_LOADING=EAGER": "HIP_ENABLE_DEFERRED_LOADING=0",
+    _DRIVER: "amd-smi version",
+}
+
+
+def dialect_of(framework: str | None, vendor: str | None, recorder: str | None) -> str | None:
+    """Return the dialect in which a trace is spoken of; None: the one in which rules are written."""
+    if recorder in ("jax", "tensorflow", "torch_xla"):
+        return XLA
+    if vendor == "amd" or framework == "hip":
+        return HIP
+    return XPU if vendor == "intel" else None
+
+
+def spoken(text: str, dialect: str | None) -> str:
+    """Return prose in a dialect."""
+    if dialect != HIP:
+        return text
+    return _hip_names(_WORD.sub(lambda found: _WORDS[found[0]], text))
+
+
+def is_possible(fix: Fix, dialect: str | None) -> bool:
+    """Return whether a fix needs no tool that another vendor's devices lack, and no framework that is not used.
+
+    A program that XLA compiles gets no fix that is written for PyTorch or CUDA.
+    """
+    if dialect == XLA:
+        both = f"{fix.text}\n{fix.code or ''}"
+        return _OF_XLA.search(both) is not None or _OF_OTHERS.search(both) is None
+    return dialect != HIP or not _TOOL_OF_NVIDIA.search(f"{fix.text} {fix.code}")
+
+
+def in_dialect(fix: Fix, dialect: str | None) -> Fix:
+    """Return a fix in a dialect."""
+    named = _CODE.get((dialect, fix.lang), str)
+    text = fix.text if dialect == HIP else named(fix.text)
+    return Fix(spoken(text, dialect), fix.code and named(fix.code), fix.lang, fix.effort)
+
+
+def read_on(addresses: Sequence[str], dialect: str | None) -> tuple[str, ...]:
+    """Return where to read on: pages about the tools of another vendor help nobody."""
+    return tuple(address for address in addresses if dialect in (None, XLA) or "nvidia.com" not in address)
+
+
+def _hip_names(text: str) -> str:
+    for name, own in _HIP_CODE.items():
+        text = text.replace(name, own)
+    return _CUDA_NAME.sub("hip", text)
+
+
+def _hip_commands(code: str) -> str:
+    lines = [_ONLY_AMD.sub("", _INSTEAD.sub("", line)) for line in _hip_names(code).splitlines()]
+    return "\n".join([line for line in lines if not _OF_NVIDIA.match(line)] or lines)
+
+
+def _xpu_names(text: str) -> str:
+    return _CUDA_OF_PYTORCH.sub("xpu", text.replace("CUDAGraph", "XPUGraph").replace(":nccl", ":xccl"))
+
+
+# By dialect and language of the fix.
+_CODE: Mapping[tuple[str | None, str], Callable[[str], str]] = {
+    (HIP, "cpp"): _hip_names,
+    (HIP, "bash"): _hip_commands,
+    (XPU, "python"): _xpu_names,
+}
