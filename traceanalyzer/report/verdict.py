@@ -300,8 +300,8 @@ def _compute_words(diagnosis: Diagnosis) -> str:
         )
     span = f"{span_words(ledgers)}{_marked_step_words(ledgers)}"
     if (pooled := pooled_ledger(diagnosis)) is not None:
-        busy = percent(compute_share(pooled))
-        return f"{noun} busy with compute {busy} of {span}, in {pooled.recording_count} recordings"
+        share = percent(compute_share(pooled))
+        return f"{noun} busy with compute {share} of {span}, in {pooled.recording_count} recordings"
     if len(shares) == 1 or low == high:
         return f"{noun} busy with compute {low} of {span}"
     if gpu_count(diagnosis) == 1:
