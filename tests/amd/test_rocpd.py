@@ -201,6 +201,12 @@ def test_kernels_of_hip_and_copies_between_devices(database: Path) -> None:
     assert works == [("memcpy", "PtoP", 64, 4), ("memcpy", None, None, 4)]
 
 
+def test_a_simulated_copy_between_devices_names_both(tmp_path: Path) -> None:
+    run = simulate({"device": "MI300X", "steps": 1, "kernels": 2, "program": [{"kernel": {}}, {"p2p": {"mb": 4}}]})
+    (works,) = ask(run.write_rocpd(tmp_path / "1_results.db"), "SELECT kind, copy_kind FROM gpu_ops WHERE kind = 'memcpy'")
+    assert works == [("memcpy", "PtoP")]
+
+
 def test_a_merged_file_has_a_trace_for_each_process(database: Path, tmp_path: Path) -> None:
     run = simulate({"device": "MI300X", "steps": 1, "kernels": 3})
     other = write_rocpd(tmp_path / "other.db", run.scenario, run.recorded, run.seed, suffix=OTHER)

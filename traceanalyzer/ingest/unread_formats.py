@@ -1,6 +1,6 @@
 """Traces of other tools that hold work of devices in a form that no ingester reads: what they are, and what to do.
 
-An ingester that learns to read one of them makes its row here needless: what is read is never looked up.
+What is read is never looked up: a row of a format that is read speaks of files in which no work is found.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _DEVICE_PROCESSES = (
     UnreadFormat(
         "JSON of rpd2tracing (AMD's rocmProfileData)",
         re.compile(r"^GPU\d+$"),
-        "record with torch.profiler, or with rocprofv3 --output-format rocpd",
+        "give the .rpd file itself, or record with rocprofv3 --runtime-trace",
     ),
     UnreadFormat(
         "a trace_view.json of Ascend's profiler",
         re.compile(r"^(Ascend Hardware|HCCL)\b"),
-        "look at it in MindStudio Insight",
+        "record it again with NPU activity, and give the trace_view.json as the profiler wrote it",
     ),
     UnreadFormat(
         "a timeline of TensorFlow 1",
@@ -101,7 +101,7 @@ def unread_device_work(processes: Iterable[str | None], categories: Iterable[str
 
 
 def _unread(known: UnreadFormat, shown_by: str) -> tuple[str, str]:
-    return f"is {known.what}: its work of a device ({shown_by}) is none that traceanalyzer reads", known.hint
+    return f"is {known.what}, in which no work of a device ({shown_by}) could be read", known.hint
 
 
 def unread_database(path: Path, head: bytes) -> tuple[str, str] | None:

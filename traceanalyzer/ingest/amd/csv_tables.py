@@ -27,6 +27,7 @@ from traceanalyzer.ingest.amd.recording import (
     groups_of,
     integers,
     ints,
+    unless_zero,
     work_batch,
 )
 from traceanalyzer.ingest.nesting import NONE
@@ -144,7 +145,7 @@ class CsvRecording:
                 first, last = integers(start), integers(end)
                 self.defects.add("no-times", int(((first <= 0) | (last <= 0)).sum()), file.name)
                 self.defects.add("negative-duration", int(((last < first) & (last > 0)).sum()), file.name)
-                correlation = integers(_numbers(batch, "correlation_id"))
+                correlation = _numbers(batch, "correlation_id")
                 columns: dict[str, Column] = {
                     "slice_id": self._ids(batch.num_rows),
                     "thread": _numbers(batch, "thread_id"),
@@ -152,7 +153,7 @@ class CsvRecording:
                     "dur_ns": pa.array(np.where((first > 0) & (last > first), last - first, 0)),
                     "kind": pa.array(kinds, pa.int64()),
                     "name_code": pa.array([self._names.code(str(name)) for name in functions.to_pylist()], pa.int64()),
-                    "correlation": ints(np.where(correlation == 0, NONE, correlation)),
+                    "correlation": unless_zero(correlation),
                 }
                 is_marker = pa.array(
                     [category_of(domain) == "annotation" for domain in domains.to_pylist()], pa.bool_()
@@ -189,8 +190,8 @@ class CsvRecording:
                     "shared_memory_bytes": _numbers(batch, "lds_block_size"),
                     "scratch_bytes": _numbers(batch, "scratch_size"),
                     "dispatch": _numbers(batch, "dispatch_id"),
-                    "graph_id": _unless_zero(_numbers(batch, "graph_exec_id")),
-                    "graph_node_id": _unless_zero(_numbers(batch, "graph_node_id")),
+                    "graph_id": unless_zero(_numbers(batch, "graph_exec_id")),
+                    "graph_node_id": unless_zero(_numbers(batch, "graph_node_id")),
                 }
                 for axis in _AXES:
                     block = _numbers(batch, f"workgroup_size_{axis}")
@@ -217,13 +218,13 @@ class CsvRecording:
         start, end = (_numbers(batch, f"{edge}_timestamp") for edge in ("start", "end"))
         first, last = integers(start), integers(end)
         self.defects.add("negative-duration", int(((last < first) & (first > 0)).sum()), file.name)
-        correlation = integers(_numbers(batch, "correlation_id"))
+        correlation = _numbers(batch, "correlation_id")
         return {
             "op_id": self._ids(batch.num_rows),
             "stream": _numbers(batch, "stream_id"),
             "start_ns": start,
             "end_ns": pa.array(np.maximum(first, last)),
-            "correlation": ints(np.where(correlation == 0, NONE, correlation)),
+            "correlation": unless_zero(correlation),
         }
 
     def counters(self) -> CounterRows | None:
@@ -279,8 +280,3 @@ def _numbers(batch: pa.RecordBatch, column: str) -> Column:
     is_number = pc.match_substring_regex(texts, r"^-?\d{1,18}$")
     numbers: Column = pc.if_else(is_number, texts, pa.scalar(None, pa.string())).cast(pa.int64())
     return numbers
-
-
-def _unless_zero(ids: Column) -> Column:
-    numbers = integers(ids)
-    return ints(np.where(numbers == 0, NONE, numbers))

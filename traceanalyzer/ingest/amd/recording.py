@@ -194,6 +194,12 @@ def ints(numbers: Int) -> Column:
     return cast("Column", array_of(numbers, (numbers == NONE) | (numbers == _NULL)))
 
 
+def unless_zero(ids: Column) -> Column:
+    """Return ids, of which 0 is NULL."""
+    numbers = integers(ids)
+    return ints(np.where(numbers == 0, NONE, numbers))
+
+
 class NameCodes:
     """Numbers names in the order in which they come."""
 

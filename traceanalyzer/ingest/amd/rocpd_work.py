@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
 import pyarrow as pa
 
 from traceanalyzer.ingest.amd.agents import Agents
 from traceanalyzer.ingest.amd.copies import copy_kinds
-from traceanalyzer.ingest.amd.recording import Lookup, coded_column, groups_of, integers, ints, taken, work_batch
+from traceanalyzer.ingest.amd.recording import (
+    Lookup,
+    coded_column,
+    groups_of,
+    integers,
+    ints,
+    taken,
+    unless_zero,
+    work_batch,
+)
 from traceanalyzer.ingest.amd.rocpd_events import RocpdEvents, event_places
 from traceanalyzer.ingest.amd.rocpd_reading import ProcessTables, ids_of
 from traceanalyzer.ingest.nesting import NONE
@@ -44,8 +52,8 @@ def _dispatches(tables: ProcessTables, events: RocpdEvents, agents: Agents) -> I
             "registers_per_thread": taken(registers, kernel),
             "shared_memory_bytes": batch.column("group_segment_size"),
             "scratch_bytes": batch.column("private_segment_size"),
-            "graph_id": _unless_zero(batch.column("graph_exec_id")),
-            "graph_node_id": _unless_zero(batch.column("graph_node_id")),
+            "graph_id": unless_zero(batch.column("graph_exec_id")),
+            "graph_node_id": unless_zero(batch.column("graph_node_id")),
             "dispatch": batch.column("dispatch_id"),
         }
         for axis in "xyz":
@@ -80,12 +88,7 @@ def _copies(tables: ProcessTables, events: RocpdEvents, agents: Agents) -> Itera
             "correlation": ints(events.stack_ids(event_places(events, batch, tables.defects))),
             "size_bytes": batch.column("size"),
             "copy_kind": copy_kinds(names, between),
-            "graph_id": _unless_zero(batch.column("graph_exec_id")),
-            "graph_node_id": _unless_zero(batch.column("graph_node_id")),
+            "graph_id": unless_zero(batch.column("graph_exec_id")),
+            "graph_node_id": unless_zero(batch.column("graph_node_id")),
         }
         yield work_batch(batch.num_rows, columns)
-
-
-def _unless_zero(ids: Column) -> Column:
-    numbers = integers(ids)
-    return ints(np.where(numbers == 0, NONE, numbers))

@@ -15,6 +15,16 @@ from traceanalyzer.ingest.amd.allocations import allocation_rows
 from traceanalyzer.ingest.amd.copies import copy_kinds
 from traceanalyzer.ingest.amd.defects import AmdDefects
 from traceanalyzer.ingest.amd.json_records import CutError, ToolRecords
+from traceanalyzer.ingest.amd.json_values import (
+    handle_of,
+    kernel_name,
+    number_or_none,
+    object_of,
+    objects_of,
+    text_or_none,
+    time_of,
+    whole_number,
+)
 from traceanalyzer.ingest.amd.ranges import ACROSS_THREADS, MARK, crossing_rows, mark_rows
 from traceanalyzer.ingest.amd.recording import (
     COUNTERS,
@@ -30,6 +40,7 @@ from traceanalyzer.ingest.amd.recording import (
     integers,
     ints,
     taken,
+    unless_zero,
     work_batch,
 )
 from traceanalyzer.ingest.amd.spool import RowSpool
@@ -145,48 +156,46 @@ class SdkRecording:
 
     def _named(self, record: Mapping[str, Any]) -> tuple[str, str]:
         """Return the kind of a record and its operation, whose numbers differ between versions."""
-        kinds = self._facts.get("strings", {}).get("buffer_records", [])
-        kind, operation = record["kind"], record["operation"]
-        known: Mapping[str, Any] = (
-            kinds[kind] if isinstance(kind, int) and 0 <= kind < len(kinds) else {"kind": "", "operations": []}
-        )
-        operations = known["operations"]
-        if not 0 <= operation < len(operations):
-            self.defects.add("unknown-operation", example=f"{known['kind']} {operation}")
-            return known["kind"], ""
-        return known["kind"], operations[operation]
+        kinds = objects_of(object_of(self._facts.get("strings")).get("buffer_records"))
+        kind, operation = record["kind"], whole_number(record["operation"])
+        known = kinds[kind] if isinstance(kind, int) and 0 <= kind < len(kinds) else {}
+        name, operations = str(known.get("kind") or ""), known.get("operations")
+        if not isinstance(operations, list) or not 0 <= operation < len(operations):
+            self.defects.add("unknown-operation", example=f"{name} {operation}")
+            return name, ""
+        return name, str(operations[operation])
 
     def _take_call(self, record: Mapping[str, Any]) -> None:
         kind, operation = self._named(record)
         self.row_count += 1
         row = (
             self.row_count,
-            _number(record["thread_id"]),
-            _number(record["start_timestamp"]),
-            _number(record["end_timestamp"]),
+            whole_number(record["thread_id"]),
+            time_of(record["start_timestamp"]),
+            time_of(record["end_timestamp"]),
             self._kinds.code(kind),
             self._names.code(operation) if operation else NONE,
-            _number(record["correlation_id"]["internal"]),
+            whole_number(record["correlation_id"]["internal"]),
         )
         place = {MARK: "marks", ACROSS_THREADS: "crossing"}.get(operation, "calls")
         self._spools[place].add(row)
 
     def _add_dispatch(self, place: str, record: Mapping[str, Any], info: Mapping[str, Any]) -> None:
         self.row_count += 1
-        sides = [_number(info[name][axis]) for name in ("grid_size", "workgroup_size") for axis in _AXES]
+        sides = [whole_number(info[name][axis]) for name in ("grid_size", "workgroup_size") for axis in _AXES]
         self._spools[place].add(
             (
                 self.row_count,
-                _handle(info["agent_id"]),
-                _handle(record.get("stream_id")),
-                _handle(info["queue_id"]),
-                _number(info["kernel_id"]),
-                _number(info["dispatch_id"]),
-                _number(record["start_timestamp"]),
-                _number(record["end_timestamp"]),
-                _number(record["correlation_id"]["internal"]),
-                _number(info.get("group_segment_size", 0)),
-                _number(info.get("private_segment_size", 0)),
+                handle_of(info["agent_id"]),
+                handle_of(record.get("stream_id")),
+                handle_of(info["queue_id"]),
+                whole_number(info["kernel_id"]),
+                whole_number(info["dispatch_id"]),
+                time_of(record["start_timestamp"]),
+                time_of(record["end_timestamp"]),
+                whole_number(record["correlation_id"]["internal"]),
+                whole_number(info.get("group_segment_size", 0)),
+                whole_number(info.get("private_segment_size", 0)),
                 *sides,
             )
         )
@@ -197,14 +206,14 @@ class SdkRecording:
         self._spools["copies"].add(
             (
                 self.row_count,
-                _handle(record["dst_agent_id"]),
-                _handle(record["src_agent_id"]),
-                _handle(record.get("stream_id")),
+                handle_of(record["dst_agent_id"]),
+                handle_of(record["src_agent_id"]),
+                handle_of(record.get("stream_id")),
                 self._names.code(operation),
-                _number(record["start_timestamp"]),
-                _number(record["end_timestamp"]),
-                _number(record["correlation_id"]["internal"]),
-                _number(record["bytes"]),
+                time_of(record["start_timestamp"]),
+                time_of(record["end_timestamp"]),
+                whole_number(record["correlation_id"]["internal"]),
+                whole_number(record["bytes"]),
             )
         )
 
@@ -215,13 +224,13 @@ class SdkRecording:
         self._allocations.append(
             {
                 "event_id": self.row_count,
-                "tid": _number(record["thread_id"]),
-                "end": _number(record["end_timestamp"]),
+                "tid": whole_number(record["thread_id"]),
+                "end": time_of(record["end_timestamp"]),
                 "type": "FREE" if "FREE" in operation else "ALLOC",
                 "level": "REAL",
-                "address": _number(int(address, 0) if isinstance(address, str) else _handle(address)),
-                "size": _number(record.get("allocation_size", 0)),
-                "agent": _handle(record.get("agent_id")),
+                "address": whole_number(int(address, 0) if isinstance(address, str) else handle_of(address)),
+                "size": whole_number(record.get("allocation_size", 0)),
+                "agent": handle_of(record.get("agent_id")),
             }
         )
 
@@ -230,22 +239,22 @@ class SdkRecording:
             self.defects.add("unknown-kind", example=key)
             return
         data = record["dispatch_data"]
-        dispatch = _number(data["dispatch_info"]["dispatch_id"])
+        dispatch = whole_number(data["dispatch_info"]["dispatch_id"])
         if dispatch not in self._counted:
             self._counted.add(dispatch)
             self._add_dispatch("counted", data, data["dispatch_info"])
         for one in record["records"]:
-            self._counts.add((dispatch, _handle(one["counter_id"]), float(one["value"])))
+            self._counts.add((dispatch, handle_of(one["counter_id"]), float(one["value"])))
 
     def finish(self, number: int) -> None:
         """Say what the process is, once all of it was read."""
         for spool in (*self._spools.values(), self._counts):
             spool.close()
-        metadata = _object(self._facts.get("metadata"))
-        node = _object(metadata.get("node"))
-        pid = metadata.get("pid") if isinstance(metadata.get("pid"), int) else None
+        metadata = object_of(self._facts.get("metadata"))
+        node = object_of(metadata.get("node"))
+        pid = number_or_none(metadata.get("pid"))
         command = metadata.get("command")
-        self.identity = Identity("rocprof", "rocprofv3, JSON", pid, node.get("hostname") or None)
+        self.identity = Identity("rocprof", "rocprofv3, JSON", pid, text_or_none(node.get("hostname")))
         self.folder = "0" if number == 0 else f"pid{pid}-{number}"
         self.metadata = {
             "rocprof.node": {key: value for key, value in node.items() if value not in (None, "", 0)},
@@ -260,12 +269,13 @@ class SdkRecording:
             self.defects.add("serialised-by-counters", example=f"{len(self._counted)} dispatches")
 
     def _agents_in(self) -> Iterator[Agent]:
-        for agent in self._facts.get("agents") or ():
+        for agent in objects_of(self._facts.get("agents")):
             try:
                 kind = _AGENT_KINDS.get(agent["type"], str(agent["type"]))
-                name = agent.get("product_name") or agent.get("name")
-                yield Agent(_handle(agent["id"]), kind, agent.get("logical_node_type_id"), name, agent)
-            except (KeyError, TypeError, AttributeError):
+                name = text_or_none(agent.get("product_name")) or text_or_none(agent.get("name"))
+                number = number_or_none(agent.get("logical_node_type_id"))
+                yield Agent(handle_of(agent["id"]), kind, number, name, agent)
+            except (KeyError, TypeError):
                 self.defects.add("unreadable-record", example=f"agent: {str(agent)[:200]}")
 
     # Rows ------------------------------------------------------------------------------------------------------------
@@ -276,9 +286,9 @@ class SdkRecording:
 
     def _call_batches(self, place: str) -> Iterator[pa.RecordBatch]:
         messages = [
-            (one["key"], str(one["value"]))
-            for one in _object(self._facts.get("strings")).get("marker_api") or ()
-            if isinstance(one, dict) and isinstance(one.get("key"), int) and one.get("value") is not None
+            (key, str(one["value"]))
+            for one in objects_of(object_of(self._facts.get("strings")).get("marker_api"))
+            if (key := number_or_none(one.get("key"))) is not None and one.get("value") is not None
         ]
         message_at = Lookup(np.array([key for key, _ in messages], np.int64))
         texts = pa.array([text for _, text in messages], pa.string())
@@ -293,9 +303,7 @@ class SdkRecording:
                 "dur_ns": pa.array(np.maximum(end - start, 0)),
                 "name_code": ints(integers(rows.column("name_code"))),
                 "text": taken(texts, at),
-                "correlation": ints(
-                    np.where(integers(rows.column("correlation")) == 0, NONE, integers(rows.column("correlation")))
-                ),
+                "correlation": unless_zero(rows.column("correlation")),
             }
             yield call_batch(rows.num_rows, columns)
 
@@ -313,10 +321,14 @@ class SdkRecording:
 
     def work(self) -> Iterator[pa.RecordBatch]:
         """Yield GPU work; see ProcessRecording."""
-        symbols = [one for one in self._facts.get("kernel_symbols") or () if isinstance(one, dict)]
-        symbol_at = Lookup(np.array([_number(one.get("kernel_id", NONE)) for one in symbols], np.int64))
-        names = pa.array([_kernel_name(one) for one in symbols], pa.string())
-        registers = pa.array([_number(one.get("arch_vgpr_count", NONE)) for one in symbols], pa.int64())
+        symbols = [
+            one
+            for one in objects_of(self._facts.get("kernel_symbols"))
+            if number_or_none(one.get("kernel_id")) is not None
+        ]
+        symbol_at = Lookup(np.array([one["kernel_id"] for one in symbols], np.int64))
+        names = pa.array([kernel_name(one) for one in symbols], pa.string())
+        registers = pa.array([number_or_none(one.get("arch_vgpr_count")) for one in symbols], pa.int64())
         for rows in self._spools["dispatches"].batches():
             kernel = symbol_at.find(rows.column("kernel"))
             self.defects.add("missing-kernel", int((kernel == NONE).sum()))
@@ -354,15 +366,15 @@ class SdkRecording:
             "stream": ints(integers(rows.column("stream"))),
             "start_ns": rows.column("start_ns"),
             "end_ns": pa.array(np.maximum(start, end)),
-            "correlation": _unless_zero(rows.column("correlation")),
+            "correlation": unless_zero(rows.column("correlation")),
         }
 
     def counters(self) -> CounterRows | None:
         """Return what hardware counters counted; see ProcessRecording."""
         if not self._counts.count:
             return None
-        listed = [one for one in self._facts.get("counters") or () if isinstance(one, dict)]
-        names = {_handle(one.get("id")): str(one.get("name") or "") for one in listed}
+        listed = objects_of(self._facts.get("counters"))
+        names = {handle_of(one.get("id")): str(one.get("name") or "") for one in listed}
         batches = (
             pa.RecordBatch.from_arrays([rows.column(name) for name in ("event", "counter", "value")], schema=COUNTERS)
             for rows in self._counts.batches()
@@ -379,32 +391,3 @@ class SdkRecording:
         if self._allocations:
             agents = np.array([one["agent"] for one in self._allocations], np.int64)
             yield from allocation_rows(self._allocations, self._agents.gpus(agents).tolist())
-
-
-def _unless_zero(ids: Column) -> Column:
-    numbers = integers(ids)
-    return ints(np.where(numbers == 0, NONE, numbers))
-
-
-def _kernel_name(symbol: Mapping[str, Any]) -> str | None:
-    shown = symbol.get("formatted_kernel_name") or symbol.get("demangled_kernel_name") or symbol.get("kernel_name")
-    return str(shown).removesuffix(" [clone .kd]") if shown else None
-
-
-def _number(value: Any) -> int:
-    """Return a number of 64 bits. Raises ValueError where it is none."""
-    if isinstance(value, bool) or not isinstance(value, int) or not -(2**63) <= value < 2**63:
-        raise ValueError(value)
-    return value
-
-
-def _handle(value: Any) -> int:
-    """Return a handle, of which some have their highest bit set; NONE where there is none."""
-    number = value.get("handle") if isinstance(value, dict) else value
-    if not isinstance(number, int) or number >= 2**64:
-        return NONE
-    return number - 2**64 if number >= 2**63 else number
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}

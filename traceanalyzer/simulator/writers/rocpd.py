@@ -23,7 +23,7 @@ _NODE = 1
 # The machine has run for so long; its two processors come before its GPUs.
 BOOTED_NS = 3_000_000_000_000_000
 _PROCESSORS = 2
-_COPIES = {"HtoD": "HOST_TO_DEVICE", "DtoH": "DEVICE_TO_HOST", "DtoD": "DEVICE_TO_DEVICE"}
+_COPIES = {"HtoD": "HOST_TO_DEVICE", "DtoH": "DEVICE_TO_HOST", "DtoD": "DEVICE_TO_DEVICE", "PtoP": "DEVICE_TO_DEVICE"}
 _FILL = "__amd_rocclr_fillBufferAligned"
 
 
@@ -65,6 +65,7 @@ class _DatabaseRows:
         self._strings = Strings()
         self._kernels: dict[str, Row] = {}
         self._tables: dict[str, list[Row]] = {}
+        self._gpu_count = 1
         # Stack ids count calls; ranges are numbered behind them.
         self._last_stack = max((taken.correlation or 0 for taken in recording.slices), default=0)
 
@@ -100,7 +101,10 @@ class _DatabaseRows:
             "gfx_target_version": device.compute_major * 10_000 + device.compute_minor * 100,
             "mem_banks": [{"size_in_bytes": device.memory_bytes}],
         }
-        for number in range(conditions.device_count):
+        # Copies from one GPU to another name both.
+        has_peers = any(op.copy is not None and op.copy.copy_kind == "PtoP" for op in self._ops)
+        self._gpu_count = max(conditions.device_count, 2 if has_peers else 1)
+        for number in range(self._gpu_count):
             agent = {"id": _PROCESSORS + number, **where, "type": "GPU", "type_index": number}
             self._put("info_agent", agent | {"product_name": device.name, "extdata": json.dumps(facts)})
         threads = sorted({taken.thread for taken in self._recording.slices} - {OVERHEAD_THREAD})
@@ -134,7 +138,9 @@ class _DatabaseRows:
             kind = op.copy.copy_kind
             row = {**where, **times, **lane, "size": op.size_bytes, "queue_id": None}
             row["name_id"] = self._strings(f"MEMORY_COPY_{_COPIES[kind]}")
-            row |= {"src_agent_id": 0 if kind == "HtoD" else agent, "dst_agent_id": 0 if kind == "DtoH" else agent}
+            peer = _PROCESSORS + (op.device + 1) % self._gpu_count
+            row["src_agent_id"] = 0 if kind == "HtoD" else peer if kind == "PtoP" else agent
+            row["dst_agent_id"] = 0 if kind == "DtoH" else agent
             self._put("memory_copy", row | {"event_id": self._event("MEMORY_COPY", op.correlation)})
             return
         kernel = op.kernel

@@ -1,0 +1,189 @@
+"""Whatever a file of AMD's recorders holds, reading it ends in tables with counted defects, or in one clear error."""
+
+from __future__ import annotations
+
+import json
+import random
+import sqlite3
+import tempfile
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from fuzz.mutating import mutate_bytes, mutate_sqlite
+
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.ingest import IngestOptions
+from traceanalyzer.ingest.amd import AmdIngester
+from traceanalyzer.schema import trace_tables
+from traceanalyzer.simulator import simulate
+
+SEEDS = range(40)
+KERNELS = ",".join(
+    ("Kind", "Agent_Id", "Queue_Id", "Stream_Id", "Kernel_Name", "Correlation_Id", "Start_Timestamp", "End_Timestamp")
+)
+ROW = 'KERNEL_DISPATCH,Agent 1,1,1,"void k<int, float>(int)",{0},{1},{2}'
+CALLS = '"Domain","Function","Process_Id","Thread_Id","Correlation_Id","Start_Timestamp","End_Timestamp"'
+CALL = 'HIP_RUNTIME_API,hipLaunchKernel,7,7,{0},"{1}",{2}'
+
+
+def rocpd(folder: Path) -> Path:
+    return simulate({"device": "MI300X", "steps": 2, "kernels": 4, "item_per_step": 1}).write_rocpd(folder / "a.db")
+
+
+def tool(**changes: Any) -> dict[str, Any]:
+    """Return one process as rocprofv3's JSON has it."""
+    operations = {"kind": "HIP_RUNTIME_API", "operations": ["hipLaunchKernel"]}
+    copies = {"kind": "MEMORY_COPY", "operations": ["MEMORY_COPY_NONE", "MEMORY_COPY_HOST_TO_DEVICE"]}
+    kernels = {"kind": "KERNEL_DISPATCH", "operations": ["KERNEL_DISPATCH_COMPLETE"]}
+    side = {"x": 256, "y": 1, "z": 1}
+    info = {"agent_id": {"handle": 9}, "queue_id": {"handle": 1}, "kernel_id": 5, "dispatch_id": 1}
+    info |= {"private_segment_size": 0, "group_segment_size": 0, "workgroup_size": side, "grid_size": side}
+
+    def at(start: int, kind: int, operation: int = 0, **more: Any) -> dict[str, Any]:
+        ids = {"internal": 1, "external": 0}
+        record = {"kind": kind, "operation": operation, "thread_id": 7, "correlation_id": ids}
+        return {**record, "start_timestamp": start, "end_timestamp": start + 50, **more}
+
+    return {
+        "metadata": {"pid": 7, "node": {"hostname": "host0"}, "command": ["./program"]},
+        "agents": [{"id": {"handle": 9}, "type": 2, "logical_node_type_id": 0, "product_name": "AMD Instinct MI300X"}],
+        "kernel_symbols": [{"kernel_id": 5, "formatted_kernel_name": "gemm", "arch_vgpr_count": 32}],
+        "strings": {"buffer_records": [operations, copies, kernels], "marker_api": []},
+        "buffer_records": {
+            "kernel_dispatch": [at(1_000, 2, dispatch_info=info, stream_id={"handle": 1})],
+            "hip_api": [at(900, 0)],
+            "memory_copy": [
+                at(
+                    2_000,
+                    1,
+                    1,
+                    dst_agent_id={"handle": 9},
+                    src_agent_id={"handle": 3},
+                    bytes=64,
+                    stream_id={"handle": 1},
+                )
+            ],
+        },
+        **changes,
+    }
+
+
+def sdk_json(folder: Path) -> Path:
+    file = folder / "a_results.json"
+    file.write_text(json.dumps({"rocprofiler-sdk-tool": [tool()]}))
+    return file
+
+
+def csv_set(folder: Path) -> Path:
+    times = [(number, 1_000 + 100 * number, 1_050 + 100 * number) for number in range(1, 9)]
+    (folder / "a_hip_api_trace.csv").write_text("\n".join([CALLS, *(CALL.format(*row) for row in times)]))
+    file = folder / "a_kernel_trace.csv"
+    file.write_text("\n".join([KERNELS, *(ROW.format(*row) for row in times)]))
+    return file
+
+
+def rpd(folder: Path) -> Path:
+    file = folder / "a.rpd"
+    with closing(sqlite3.connect(file)) as connection:
+        connection.executescript(
+            """
+            CREATE TABLE rocpd_string (id INTEGER PRIMARY KEY, string TEXT);
+            CREATE TABLE rocpd_metadata (id INTEGER PRIMARY KEY, tag TEXT, value TEXT);
+            CREATE TABLE rocpd_api (id INTEGER PRIMARY KEY, pid INTEGER, tid INTEGER, start INTEGER, "end" INTEGER,
+                apiName_id INTEGER, args_id INTEGER);
+            CREATE TABLE rocpd_op (id INTEGER PRIMARY KEY, gpuId INTEGER, queueId INTEGER, sequenceId INTEGER,
+                completionSignal TEXT, start INTEGER, "end" INTEGER, description_id INTEGER, opType_id INTEGER);
+            CREATE TABLE rocpd_api_ops (id INTEGER PRIMARY KEY, api_id INTEGER, op_id INTEGER);
+            INSERT INTO rocpd_string VALUES (1, 'hipLaunchKernel'), (2, ''), (3, 'KernelExecution'), (4, 'gemm'),
+                (5, 'hipMalloc'), (6, 'ptr=0x10 | size=0x40');
+            INSERT INTO rocpd_metadata VALUES (1, 'schema_version', '2');
+            INSERT INTO rocpd_api VALUES (1, 7, 7, 900, 950, 1, 2), (2, 7, 7, 800, 850, 5, 6),
+                (3, 8, 8, 900, 950, 1, 2);
+            INSERT INTO rocpd_op VALUES (1, 0, 0, 0, '', 1000, 1050, 4, 3), (2, 1, 0, 0, '', 1000, 1050, 4, 3);
+            INSERT INTO rocpd_api_ops VALUES (1, 1, 1), (2, 3, 2);
+            """
+        )
+        connection.commit()
+    return file
+
+
+CONTAINERS: dict[str, Callable[[Path], Path]] = {"rocpd": rocpd, "json": sdk_json, "csv": csv_set, "rpd": rpd}
+
+
+def read(file: Path) -> dict[str, list[dict[str, Any]]] | str:
+    """Return the tables of all traces of a file, or the one sentence that says why there are none."""
+    folder = Path(tempfile.mkdtemp(dir=file.parent, prefix="tables"))
+    try:
+        AmdIngester().ingest(file, folder, IngestOptions())
+    except TraceAnalyzerError as error:
+        return str(error)
+    found = {}
+    with duckdb.connect() as connection:
+        for table in trace_tables():
+            files = [str(path) for path in folder.glob(f"*/{table}*.parquet")]
+            found[table] = (
+                connection.from_parquet(files, union_by_name=True).to_arrow_table().to_pylist() if files else []
+            )
+    assert all(row["dur_ns"] >= 0 for table in ("gpu_ops", "host_slices") for row in found[table])
+    return found
+
+
+def changed_json(text: bytes, chosen: random.Random) -> bytes:
+    """Return JSON with one value replaced, or with its bytes changed."""
+    document = json.loads(text)
+    places: list[tuple[Any, Any]] = []
+
+    def walk(value: Any) -> None:
+        for key in list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+            places.append((value, key))
+            walk(value[key])
+
+    walk(document["rocprofiler-sdk-tool"])
+    holder, key = chosen.choice(places)
+    holder[key] = chosen.choice(
+        [None, -1, 2**63, 2**64, 1.5, "x", [], {}, True, 10**30, "é\u202e", [[]], {"handle": "x"}]
+    )
+    return json.dumps(document).encode()
+
+
+def mutated(container: str, file: Path, seed: int) -> None:
+    """Change the values of a file, or its bytes, or cut it."""
+    chosen = random.Random(seed)
+    data = file.read_bytes()
+    way = chosen.randrange(3)
+    if way == 0:
+        data = data[: chosen.randrange(len(data))]
+    elif way == 1:
+        data = mutate_bytes(data, chosen)
+    elif container == "json":
+        data = changed_json(data, chosen)
+    elif container in ("rocpd", "rpd"):
+        data = mutate_sqlite(data, chosen, file).data
+    else:
+        words = data.split(b",")
+        words[chosen.randrange(len(words))] = chosen.choice([b"", b'"', b"x\n", b"-1", b"9" * 30, b"\xff\xfe", b"\x00"])
+        data = b",".join(words)
+    file.write_bytes(data)
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_a_whole_file_is_read(container: str, tmp_path: Path) -> None:
+    tables = read(CONTAINERS[container](tmp_path))
+    assert not isinstance(tables, str)
+    assert tables["gpu_ops"]
+    assert all(op["launch_id"] is not None for op in tables["gpu_ops"] if op["kind"] == "kernel")
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_damaged_files_are_one_error_or_counted_defects(container: str, tmp_path: Path) -> None:
+    for seed in SEEDS:
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        file = CONTAINERS[container](folder)
+        mutated(container, file, seed)
+        read(file)
