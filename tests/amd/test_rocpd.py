@@ -203,7 +203,8 @@ def test_kernels_of_hip_and_copies_between_devices(database: Path) -> None:
 
 def test_a_simulated_copy_between_devices_names_both(tmp_path: Path) -> None:
     run = simulate({"device": "MI300X", "steps": 1, "kernels": 2, "program": [{"kernel": {}}, {"p2p": {"mb": 4}}]})
-    (works,) = ask(run.write_rocpd(tmp_path / "1_results.db"), "SELECT kind, copy_kind FROM gpu_ops WHERE kind = 'memcpy'")
+    query = "SELECT kind, copy_kind FROM gpu_ops WHERE kind = 'memcpy'"
+    (works,) = ask(run.write_rocpd(tmp_path / "1_results.db"), query)
     assert works == [("memcpy", "PtoP")]
 
 
