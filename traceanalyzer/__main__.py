@@ -9,6 +9,10 @@ from traceanalyzer.limited_memory import fit_into_limited_memory
 
 # HTA, with which this command compares, needs pandas.
 _WITH_PANDAS = "crosscheck"
+_STUCK = (
+    "error: query: a query of a rule reached its time limit and cannot be stopped\n"
+    "hint: -v names rules that are not built in; make the query cheaper, or switch the rule off\n"
+)
 
 
 def _keep_stream_numbers() -> None:
@@ -28,7 +32,11 @@ def start() -> None:
         from traceanalyzer.without_pandas import hide_pandas
 
         hide_pandas()
+    from traceanalyzer.errors import EXIT_ERROR
+    from traceanalyzer.query.limits import end_process_when_stuck
     from traceanalyzer.unfinished import interrupted, leave_on_signals
+
+    end_process_when_stuck(_STUCK, EXIT_ERROR)
 
     try:
         leave_on_signals()

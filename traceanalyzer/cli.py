@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 
 import click
@@ -22,38 +23,63 @@ from traceanalyzer.version import __version__
 
 # What a shell reports for a program that SIGPIPE ended.
 EXIT_BROKEN_PIPE = 141
-_NO_MEMORY = ("not enough memory", "use fewer --jobs, or a machine with more memory")
+_NO_MEMORY = "not enough memory"
+# DuckDB's errors that less work at once, or a larger disk, prevents.
+_ERRORS_OF_ROOM = ("OutOfMemoryException", "IOException")
 # Said by Python for the stack of a thread, by the system for a library, and by DuckDB.
 _SIGNS_OF_NO_MEMORY = ("can't start new thread", "failed to map", "annot allocate memory", "Out of Memory Error")
+_REPORT_IT = "this is a bug in traceanalyzer; please report it with the traceback that TRACEANALYZER_TRACEBACK=1 adds"
 _MAKE_ROOM = "make room there; --store DIR keeps computed tables on another disk"
 
 
-# Each command with its module in traceanalyzer.commands.
-_COMMANDS = {
-    "diagnose": "diagnose",
-    "diff": "diff",
-    "baseline": "baseline",
-    "view": "view",
-    "whatif": "whatif",
-    "top": "top",
-    "flame": "flame",
-    "info": "info",
-    "memory": "memory",
-    "sql": "sql",
-    "ingest": "ingest",
-    "part": "part",
-    "store": "store",
-    "metrics": "metrics",
-    "rules": "rules",
-    "record": "record",
-    "export": "export",
-    "crosscheck": "crosscheck",
-    "config": "config",
-    "mcp": "mcp",
-    "completion": "completion",
-    "man": "man",
-    "help": "help",
-    "version": "help",
+# What `--help` shows, by what people want; each command has a module of its name in traceanalyzer.commands.
+_SECTIONS = {
+    "What limits a run": ("diagnose", "info", "top", "flame", "memory", "whatif", "view"),
+    "Two runs": ("diff", "baseline"),
+    "Own questions": ("sql", "metrics", "rules"),
+    "Recording and other programs": ("record", "export", "mcp"),
+    "Stores": ("store",),
+}
+# Former names, which work until 0.3, and the commands that they are now.
+_FORMER = {
+    "config": "rules settings",
+    "crosscheck": "metrics crosscheck",
+    "ingest": "store ingest",
+    "part": "store part",
+}
+# What people try before options, and what packages of systems call: by their modules.
+_ASIDE = {"help": "help", "version": "help", "man": "man", "completion": "completion"}
+_SHOWN = [name for names in _SECTIONS.values() for name in names]
+_COMMANDS = dict.fromkeys(_SHOWN) | dict.fromkeys(_FORMER) | _ASIDE
+# Words that people try, with the command that answers.
+SYNONYMS = {
+    "analyse": "diagnose",
+    "analyze": "diagnose",
+    "check": "diagnose --fail-on high",
+    "compare": "diff",
+    "convert": "export",
+    "critical-path": "export critical-path",
+    "idle": "flame --of idle",
+    "list": "info",
+    "profile": "record",
+    "query": "sql",
+    "report": "diagnose -o report.html",
+    "roofline": "top operators --by headroom",
+    "serve": "mcp",
+    "show": "info",
+    "stacks": "flame",
+    "stats": "top kernels",
+    "summary": "diagnose --brief",
+    "timeline": "view --perfetto",
+    "trace": "record",
+    **{
+        f"{kind}{end}": f"top {kind}s"
+        for kind in ("kernel", "operator", "module", "layer", "line")
+        for end in ("", "s")
+    },
+    "collectives": "top collectives",
+    "copies": "top copies",
+    "ops": "top operators",
 }
 
 
@@ -61,13 +87,13 @@ class Commands(click.Group):
     """All commands; the module of one is read when it is asked for, as reading all would take longer than most do."""
 
     def list_commands(self, ctx: click.Context | None) -> list[str]:
-        """Return the names of all commands."""
-        return sorted(_COMMANDS)
+        """Return the names of the commands that help shows, in its order."""
+        return list(_SHOWN)
 
     def get_command(self, ctx: click.Context | None, cmd_name: str) -> click.Command | None:
-        """Return a command by its name; None for a name that is none."""
+        """Return the command of a name, a former one too, or None."""
         if cmd_name not in self.commands and cmd_name in _COMMANDS:
-            module = import_module(f"traceanalyzer.commands.{_COMMANDS[cmd_name]}")
+            module = import_module(f"traceanalyzer.commands.{_COMMANDS[cmd_name] or cmd_name}")
             command: click.Command = getattr(module, "help_" if cmd_name == "help" else cmd_name)
             _show_whole_summary(command)
             self.add_command(command)
@@ -80,10 +106,19 @@ class Commands(click.Group):
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-"):
             hint = suggestion(name, list(_COMMANDS), "`traceanalyzer --help` lists all")
+            if name.lower() in SYNONYMS:
+                hint = f"`traceanalyzer {SYNONYMS[name.lower()]}` does that"
             if Path(name).exists():
                 hint = "to diagnose a run: traceanalyzer diagnose " + shlex.quote(name)
             raise TraceAnalyzerError("no such command", name, hint)
         return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands in sections."""
+        for title, names in _SECTIONS.items():
+            with formatter.section(title):
+                commands = [(name, self.get_command(ctx, name)) for name in names]
+                formatter.write_dl([(name, command.short_help or "") for name, command in commands if command])
 
 
 def _show_whole_summary(command: click.Command) -> None:
@@ -173,13 +208,19 @@ def _run(arguments: list[str]) -> int:
         hint = _MAKE_ROOM if error.errno in (errno.ENOSPC, errno.EDQUOT) else None
         return _report(f"{error.filename or 'input or output'}: {error.strerror or error}", hint)
     except MemoryError:
-        return _report(*_NO_MEMORY)
+        return _report(_NO_MEMORY, _memory_hint(arguments))
     except Exception as error:
-        return _unforeseen(error)
+        return _unforeseen(error, arguments)
     return 0
 
 
-def _unforeseen(error: Exception) -> int:
+def _memory_hint(arguments: Sequence[str]) -> str:
+    """Say what takes less memory: one job is the fewest."""
+    has_one_job = "--jobs=1" in arguments or ("--jobs", "1") in pairwise(arguments)
+    return "use a machine with more memory" if has_one_job else "use fewer --jobs, or a machine with more memory"
+
+
+def _unforeseen(error: Exception, arguments: Sequence[str]) -> int:
     """Report an error of DuckDB, or an error of this program as internal."""
     words = str(error).strip().splitlines()[0] if str(error).strip() else ""
     if words == "Query interrupted":
@@ -188,11 +229,12 @@ def _unforeseen(error: Exception) -> int:
     if os.environ.get("TRACEANALYZER_TRACEBACK"):
         raise error
     if any(sign in str(error) for sign in _SIGNS_OF_NO_MEMORY):
-        return _report(*_NO_MEMORY)
+        return _report(_NO_MEMORY, _memory_hint(arguments))
     if type(error).__module__.split(".")[0] in ("duckdb", "_duckdb"):
-        return _report(f"DuckDB gave up: {words}", "fewer --jobs need less memory; --store DIR can name a larger disk")
-    hint = "this is a bug in traceanalyzer; please report it with the traceback that TRACEANALYZER_TRACEBACK=1 adds"
-    return _report(f"internal error: {type(error).__name__}: {words}", hint)
+        is_of_room = type(error).__name__ in _ERRORS_OF_ROOM
+        hint = f"{_memory_hint(arguments)}; --store DIR can name a larger disk" if is_of_room else _REPORT_IT
+        return _report(f"DuckDB gave up: {words}", hint)
+    return _report(f"internal error: {type(error).__name__}: {words}", _REPORT_IT)
 
 
 def _report(what: str, hint: str | None) -> int:

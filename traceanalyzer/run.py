@@ -78,6 +78,7 @@ class Run:
     kept: ExitStack | None = None  # what is removed when the run is closed
     executor: Executor | None = None  # as in `open_run`
     set_aside: tuple[TraceAnalyzerError, ...] = ()  # files and traces that are none of the run's ranks, and why
+    captures: tuple[StoredTrace, ...] = ()  # of these, what shows how the run's graphs were captured
 
     @property
     def name(self) -> str:
@@ -103,6 +104,7 @@ class Run:
             readers=readers,
             replaced=project.hardware.queries(),
             ncu_tables=self.ncu_tables,
+            captures=self.captures,
         )
         try:
             project.hardware.check(connection)
@@ -191,7 +193,7 @@ class Run:
         project = self._project(settings)
         store = Store(self.store)
         opening = opening or Opening()
-        tables = (self.root, self.traces, self.derived, self.ncu_tables)
+        tables = (self.root, self.traces, self.derived, self.ncu_tables, self.captures)
         asked = kept_diagnosis.question(tables, project, rule_paths, params or {}, opening)
         diagnosis = kept_diagnosis.recall(store, asked)
         if diagnosis is None:
@@ -257,12 +259,22 @@ class Run:
 
         replaced = self._project(None).hardware.queries()
         return export_metrics(
-            self.traces, self._attributed, Path(folder), names, layout, self.jobs, replaced, self.ncu_tables
+            self.traces,
+            self._attributed,
+            Path(folder),
+            names,
+            layout,
+            self.jobs,
+            replaced,
+            self.ncu_tables,
+            self.captures,
         )
 
     def _attributed(self) -> Path:
         options = with_names(self.options, self.settings_file)
-        return self.derived or derived_of(open_store(self.shared_store or self.store), self.traces, options, self.jobs)
+        return self.derived or derived_of(
+            open_store(self.shared_store or self.store), self.traces, options, self.jobs, captures=self.captures
+        )
 
     def close(self) -> None:
         """Close the connection, if there is one, see the catalogue finished, and remove what standard input left."""
@@ -334,18 +346,18 @@ def open_run(
         cores = jobs or os.cpu_count() or 1
         ingested = ingest_all(found.sources.sources, keeper, cores, report, unreadable, executor, from_store)
         folders = [(item.source, item.folder) for item in ingested]
-        traces, set_aside = traces_of(keeper, found.sources, folders)
+        traces, set_aside, captures = traces_of(keeper, found.sources, folders)
         ncu_tables = ncu_tables_of(found.sources, folders)
         if not traces:
             raise unreadable[0] if unreadable else no_trace_beside(ncu_tables, root)
         reused = all(item.was_there for item in ingested)
-        derived = derived_of(keeper, traces, options, jobs, executor) if attribution else None
+        derived = derived_of(keeper, traces, options, jobs, executor, captures) if attribution else None
         recorded_first = None
         if keeper.shared is not None and derived is not None:
             from traceanalyzer.store.run_records import record_run, run_record
 
             recorded_first = record_run(keeper.shared, run_record(root, traces, unreadable, derived, options.key()))
-        writing = renew_catalog(keeper, traces, derived, reused, ncu_tables, asked=catalog)
+        writing = renew_catalog(keeper, traces, derived, reused, ncu_tables, captures, asked=catalog)
         return Run(
             root,
             keeper.folder,
@@ -365,4 +377,5 @@ def open_run(
             kept.pop_all(),
             executor,
             (*found.sources.set_aside, *set_aside),
+            tuple(captures),
         )

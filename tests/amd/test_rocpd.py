@@ -92,6 +92,7 @@ def test_a_database_is_a_trace_of_its_process(database: Path) -> None:
 
 
 # What is wrong with it, and the defect that counts it.
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("statement", "defect"),
     [

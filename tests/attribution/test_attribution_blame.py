@@ -30,6 +30,7 @@ def test_a_long_wait_is_blamed_on_what_holds_most_of_it() -> None:
     assert drawn.rows(LATE_BLAME.format("host.dataloader")) == [("enumerate(DataLoader)#_Single.__next__",)]
 
 
+@pytest.mark.check
 def test_of_frames_inside_each_other_the_innermost_one_that_holds_most_is_to_blame() -> None:
     # train( step( log( fmt write fmt write ) ) )
     inner = "\n".join(f"{10 + i} 0 python {'fmt' if i % 2 else 'write'} {50 + 50 * i} {95 + 50 * i}" for i in range(6))

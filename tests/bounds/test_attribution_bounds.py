@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from bound_against_truth import Attributed, attributed
 from drawn_timeline import Drawn
+from drawn_timeline import tables as drawn_tables
 from workloads.workloads import WORKLOADS
 
 from traceanalyzer.attribution import Bounds, WhatIf
 from traceanalyzer.query import engine
+from traceanalyzer.schema import canonical_tables
 from traceanalyzer.simulator.simulate import simulate
 
 
@@ -217,3 +220,62 @@ def test_unknown_devices_have_no_bounds() -> None:
     made = attributed("healthy")
     assert made.bounds.bound(0, 9, frozenset({"host.sync"})) == 0
     assert made.bounds.abstains(0, 9) is not None
+
+
+# Eighteen kernels on streams of their own, one launched after the other was waited for.
+_WAITED_KERNELS = (
+    "id thread category name start end\n"
+    + "\n".join(
+        f"{n} 0 runtime cudaLaunchKernel {100 * n} {100 * n + 5}\n"
+        f"{n + 500} 0 runtime cudaDeviceSynchronize {100 * n + 5} {100 * n + 95}"
+        for n in range(1, 19)
+    ),
+    "id stream kind start end launch\n"
+    + "\n".join(f"{n + 900} {n} kernel {100 * n + 6} {100 * n + 91} {n}" for n in range(1, 19)),
+)
+
+
+def with_grids(tables: dict[str, pa.Table], blocks: int, sm_count: int) -> dict[str, pa.Table]:
+    """Return the tables of a T4, whose SMs hold 16 blocks of 64 threads, with the same grid for every kernel."""
+    shape = dict(
+        zip(("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z"), (blocks, 1, 1, 64, 1, 1), strict=True)
+    )
+    ops = [op | shape | {"registers_per_thread": 32} for op in tables["gpu_ops"].to_pylist()]
+    device = {"trace_id": 0, "device": 0, "name": "Tesla T4", "vendor": "nvidia", "sm_count": sm_count}
+    device |= {"compute_major": 7, "compute_minor": 5, "warp_size": 32, "max_threads_per_sm": 1024}
+    made = {"gpu_ops": ops, "devices": [device]}
+    return tables | {
+        name: pa.Table.from_pylist(rows, canonical_tables()[name].arrow_schema()) for name, rows in made.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("blocks", "least_left_us"),
+    [(2560, 18 * 85), (2048, 18 * 85 * 0.8), (64, 85)],
+    ids=["four full waves", "three waves and a fifth", "a tenth of a wave"],
+)
+def test_kernels_that_fill_the_device_do_not_run_at_once(blocks: int, least_left_us: float) -> None:
+    con = engine.connect_tables(with_grids(drawn_tables(*_WAITED_KERNELS), blocks, 40))
+    bounds = Bounds.load(con)
+    left_ns = bounds.devices[0, 0].window_ns - bounds.bound(0, 0, frozenset({"host.sync", "host.launch_api"}))
+    assert left_ns >= least_left_us * 1_000
+    assert left_ns < max(3 * 85_000, 1.05 * least_left_us * 1_000)
+
+
+def test_copies_in_one_direction_do_not_run_at_once_on_several_streams() -> None:
+    # Four times, each on a stream of its own: a copy to the device, a kernel, and a longer copy back.
+    slices, ops = ["id thread category name start end"], ["id stream kind start end launch"]
+    for n in range(4):
+        at, call = 110 * n, 5 * n
+        slices += [f"{call + k} 0 runtime cudaMemcpyAsync {at + k} {at + k + 1}" for k in (1, 3)]
+        slices.append(f"{call + 2} 0 runtime cudaLaunchKernel {at + 2} {at + 3}")
+        slices.append(f"{call + 4} 0 runtime cudaStreamSynchronize {at + 4} {at + 108}")
+        ops.append(f"{call + 91} {n + 1} h2d {at + 5} {at + 45} {call + 1}")
+        ops.append(f"{call + 92} {n + 1} kernel {at + 46} {at + 50} {call + 2}")
+        ops.append(f"{call + 93} {n + 1} d2h {at + 51} {at + 104} {call + 3}")
+    bounds = Bounds.load(engine.connect_tables(drawn_tables("\n".join(slices), "\n".join(ops))))
+    window_ns, sync = bounds.devices[0, 0].window_ns, frozenset({"host.sync"})
+    assert window_ns - bounds.bound(0, 0, sync | {"dev.h2d"}) == 4 * 53_000
+    assert window_ns - bounds.bound(0, 0, sync, {5 * n + 91: 35_000 for n in range(4)}) == 4 * 53_000
+    # Removing both directions leaves neither to wait for.
+    assert window_ns - bounds.bound(0, 0, sync | {"dev.h2d", "dev.d2h"}) < 4 * 53_000

@@ -14,7 +14,8 @@ import click
 import pytest
 from generate import MANUAL_PAGE
 
-from traceanalyzer.cli import cli, main
+import traceanalyzer
+from traceanalyzer.cli import SYNONYMS, cli, main
 from traceanalyzer.commands import COMPLETION_VARIABLE
 from traceanalyzer.commands.man import manual_page
 
@@ -37,7 +38,7 @@ def test_help_and_version_are_also_words(capsys: pytest.CaptureFixture[str]) -> 
     assert main(["rules", "show", "--help"]) == 0
     assert capsys.readouterr().out == as_word
     assert main(["help"]) == 0
-    assert "Commands:" in capsys.readouterr().out
+    assert "What limits a run:" in capsys.readouterr().out
 
 
 def test_help_of_a_command_that_is_not_there_names_the_one_that_was_meant(capsys: pytest.CaptureFixture[str]) -> None:
@@ -182,6 +183,7 @@ def test_a_percentage_that_is_none_or_out_of_range_is_an_error(
     assert "dataloader-bound.min_share" in capsys.readouterr().err
 
 
+@pytest.mark.check
 def test_what_has_a_unit_takes_no_percentage(stored: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["diagnose", *stored, "--set", "dataloader-bound.min_ms=50%"]) == 2
     assert "'50%' is no float" in capsys.readouterr().err
@@ -242,3 +244,67 @@ def test_the_prompt_shows_a_mistake_as_the_command_does_and_goes_on(
         assert as_prompt.replace(";", "") == as_command
         assert as_prompt.startswith("error: query: ")
         assert rows == ["x", "─", "1"]
+
+
+def test_help_lists_commands_by_what_people_want(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    out = capsys.readouterr().out
+    titles = ("What limits a run:", "Two runs:", "Own questions:", "Recording and other programs:", "Stores:")
+    assert [line for line in out.splitlines() if line in titles] == list(titles)
+    assert not {"version", "help", "man", "completion", "crosscheck", "part"} & set(cli.list_commands(None))
+
+
+@pytest.mark.parametrize("former", [["ingest"], ["part"], ["crosscheck"], ["config", "show"], ["man"], ["help"]])
+def test_a_former_command_still_works(former: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*former, "--help"]) == 0
+    assert f"Usage: traceanalyzer {' '.join(former)}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "now", [["store", "ingest"], ["store", "part"], ["metrics", "crosscheck"], ["rules", "settings"]]
+)
+def test_a_command_has_its_place_below_another(now: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*now, "--help"]) == 0
+    assert f"Usage: traceanalyzer {' '.join(now)}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("word", "command"),
+    [("report", "diagnose"), ("compare", "diff"), ("summary", "diagnose"), ("kernels", "top"), ("Kernel", "top")],
+)
+def test_a_word_that_people_try_has_a_hint(word: str, command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([word, "run"]) == 2
+    assert f"hint: `traceanalyzer {command}" in capsys.readouterr().err
+
+
+def test_every_hint_names_a_command_and_options_that_there_are() -> None:
+    for words in SYNONYMS.values():
+        first, *more = words.split()
+        command = cli.get_command(None, first)
+        assert command is not None, words
+        if isinstance(command, click.Group) and more:
+            assert command.get_command(click.Context(command), more[0]) is not None, words
+            continue
+        known = {name for option in command.params for name in option.opts}
+        assert {word for word in more if word.startswith("-")} <= known, words
+
+
+def test_top_takes_the_word_for_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["top", "kernel"]) == 2
+    assert "Missing argument 'RUN'" in capsys.readouterr().err
+
+
+def test_a_report_is_no_pdf(stored: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diagnose", *stored, "-o", str(tmp_path / "report.pdf")]) == 2
+    assert "this command writes no pdf" in capsys.readouterr().err
+
+
+def test_a_command_that_fails_says_why_also_when_quiet(stored: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diagnose", *stored, "--fail-on", "low", "-q", "--brief"]) == 1
+    assert "failed on low or worse" in capsys.readouterr().err
+
+
+def test_a_diagnosis_in_a_debugger_is_one_line(stored: list[str]) -> None:
+    run, _, store = stored
+    with traceanalyzer.open(run, store=store) as opened:
+        assert len(repr(opened.diagnose())) < 200

@@ -37,7 +37,7 @@ ON_A_GPU = {"gpu_ops", "api_calls", "sync_edges"}
 def test_every_recipe_can_be_pasted_whatever_the_folder_is_called(profiler: str, folder: str) -> None:
     text = recipe(profiler, folder)
     assert "@FOLDER@" not in text
-    if profiler in ("torch", "jax"):
+    if profiler in ("torch", "jax", "tensorflow", "torch_xla"):
         compile(text, profiler, "exec")
     else:
         checked = subprocess.run(["bash", "-n"], input=text, text=True, capture_output=True, check=False)
@@ -49,6 +49,13 @@ def test_a_shell_makes_the_very_folder_that_was_named(profiler: str, tmp_path: P
     making = next(line for line in recipe(profiler, "it's; $HOME").splitlines() if line.startswith("mkdir"))
     subprocess.run(["bash", "-c", making], cwd=tmp_path, check=True)
     assert [entry.name for entry in tmp_path.iterdir()] == ["it's; $HOME"]
+
+
+@pytest.mark.parametrize("profiler", ["jax", "tensorflow", "torch_xla"])
+def test_a_recipe_of_xla_keeps_processes_apart_and_marks_steps(profiler: str) -> None:
+    text = recipe(profiler)
+    assert 'f"rank{' in text
+    assert "step_num=step" in text
 
 
 def test_the_command_prints_the_recipe_and_nothing_else() -> None:
@@ -70,7 +77,8 @@ def test_the_last_line_names_the_recipe_of_what_recorded_the_trace() -> None:
     lacking = Outcome("memory-growth", "Memory grows", "abstained", reason="missing-capability:mem_events")
     model = Outcome("hw", "Peaks", "abstained", reason="missing-capability:hw_peaks")
     (trace, *_) = sick().traces
-    for recorder, words in (("kineto", "torch"), ("nsys", "nsys"), ("jax", "jax"), ("rocprof", "rocprof")):
+    own = [("kineto", "torch"), *((name, name) for name in ("nsys", "jax", "tensorflow", "torch_xla", "rocprof"))]
+    for recorder, words in own:
         diagnosis = replace(sick(), traces=(replace(trace, recorder=recorder),), outcomes=(lacking,))
         assert record_words(diagnosis) == f" To record what is missing: traceanalyzer record {words}"
         # No recording makes a device known whose peaks are in no list.

@@ -111,6 +111,7 @@ def test_force_means_it(tmp_path: Path, traces: dict[str, Path]) -> None:
     assert main(arguments) == 0, "a result is written over without a question"
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("is_there", [True, False])
 def test_a_link_stays_a_link(tmp_path: Path, traces: dict[str, Path], is_there: bool) -> None:
     behind, link = tmp_path / "folder" / "result.json", tmp_path / "latest.json"

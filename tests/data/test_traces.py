@@ -107,6 +107,7 @@ def test_two_recordings_of_one_process_are_one_rank(capsys: pytest.CaptureFixtur
     assert re.search(r"recorded (2 times|twice)", capsys.readouterr().out)
 
 
+@pytest.mark.check
 def test_ranks_of_gloo_are_two_ranks(query: Callable[[str], Query]) -> None:
     ask = query("gloo")
     assert ask("SELECT rank FROM traces ORDER BY rank") == [(0,), (1,)]

@@ -146,3 +146,15 @@ def test_fragments_of_the_changelog_have_a_type_that_a_release_knows(root: Path)
     types = {item["directory"] for item in settings["type"]}
     names = [path.name for path in (root / settings["directory"]).iterdir() if path.name != ".gitignore"]
     assert [name for name in names if not re.fullmatch(rf"\+[a-z0-9-]+\.({'|'.join(types)})\.md", name)] == []
+
+
+def test_architecture_names_only_what_is_there() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    paths = {path for path in re.findall(r"`(traceanalyzer/[a-z_/.]*)", text) if not path.endswith(".")}
+    missing = sorted(path for path in paths if not (ROOT / path).exists())
+    beside = re.search(r"^Some modules stand beside the packages:(.*?)\n\n", text, re.MULTILINE | re.DOTALL)
+    assert beside is not None
+    modules = re.findall(r"`(\w+)`", beside[1])
+    assert len(modules) > 4
+    missing += [name for name in modules if not (ROOT / "traceanalyzer" / f"{name}.py").exists()]
+    assert missing == []

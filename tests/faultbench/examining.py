@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -71,8 +72,12 @@ def examine(scenario: Scenario, way: Way = "kineto", lost_ranks: tuple[int, ...]
     if way == "tables":
         return examine_recorded(job, lost_ranks)
     with tempfile.TemporaryDirectory() as folder:
-        write = {"kineto": job.write_kineto, "nsys": job.write_nsys, "rocpd": job.write_rocpd}[way]
-        paths = write(folder)
+        writers: dict[str, Callable[[str], list[Path]]] = {
+            "kineto": job.write_kineto,
+            "nsys": job.write_nsys,
+            "rocpd": job.write_rocpd,
+        }
+        paths = writers[way](folder)
         for rank in lost_ranks:
             paths[rank].unlink()
         return examine_folder(job, Path(folder))

@@ -16,7 +16,8 @@ import traceanalyzer as ta
 from traceanalyzer.cli import main
 from traceanalyzer.serving.answers import MOST_CHARACTERS, Answers
 from traceanalyzer.serving.folders import served_folders
-from traceanalyzer.serving.server import TOOLS, _explaining
+from traceanalyzer.serving.server import TOOLS
+from traceanalyzer.serving.workers import ToolFailedError, explained
 
 pytestmark = pytest.mark.check  # what is broken or hostile takes minutes
 
@@ -46,15 +47,19 @@ def assert_harmless(shown: str) -> None:
     assert not any(line.startswith("error: forged") for line in shown.splitlines())
 
 
+class Asked(Answers):
+    """Answers to one of the questions by its name."""
+
+    def ask(self, question: str, run: str) -> str:
+        return QUESTIONS[question](self, run)
+
+
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_no_answer_to_an_assistant_has_a_text_raw(run_folder: Path, question: str) -> None:  # noqa: F811
-    from mcp.server.mcpserver.exceptions import ToolError
-
-    answers = Answers(served_folders([run_folder.parent]))
-    ask = _explaining(lambda: QUESTIONS[question](answers, run_folder.name))
+    answers = Asked(served_folders([run_folder.parent]))
     try:
-        answer = ask()
-    except ToolError as error:
+        answer = explained("ask", answers, {"question": question, "run": run_folder.name})
+    except ToolFailedError as error:
         answer = str(error)
     assert answer
     assert_harmless(answer)

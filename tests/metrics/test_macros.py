@@ -25,8 +25,7 @@ intervals = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 12), st.int
 
 @pytest.fixture(scope="module")
 def macros() -> Iterator[duckdb.DuckDBPyConnection]:
-    with duckdb.connect() as connection:
-        engine.add_macros(connection)
+    with engine.connect_tables({}) as connection:
         yield connection
 
 
@@ -397,6 +396,63 @@ def test_the_overload_is_no_part_of_an_operators_name(
     assert macros.execute("SELECT operator_base($name)", {"name": name}).fetchall() == [(base,)]
 
 
+@pytest.mark.parametrize(
+    ("name", "does"),
+    [
+        ("_compile.compile_inner (dynamo_timed)", True),
+        ("PjRtStreamExecutorClient::CompileAndLoad", True),
+        ("GpuCompiler::RunBackend", True),
+        ("backend_compile_and_load", True),
+        ("$pxla.py:2150 lower_sharding_computation", True),
+        ("aten::compile", False),
+        ("$train.py:10 compile", False),
+    ],
+)
+def test_a_slice_that_compiles_a_program_is_known_by_its_name(
+    macros: duckdb.DuckDBPyConnection, name: str, does: bool
+) -> None:
+    assert macros.execute("SELECT compiles_program($name)", {"name": name}).fetchall() == [(does,)]
+
+
+@pytest.mark.parametrize(
+    ("category", "name", "does"),
+    [
+        ("annotation", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", True),
+        ("annotation", "load_batch", True),
+        ("annotation", "data wait", True),
+        ("annotation", "load_model", False),
+        ("annotation", "data_parallel", False),
+        ("python", "$dataloader.py:630 __next__", True),
+        ("python", "$train.py:12 get_next_batch", True),
+        ("python", "$train.py:12 train_step", False),
+        ("other", "IteratorGetNext", True),
+        ("other", "load_batch", False),
+    ],
+)
+def test_a_slice_that_waits_for_input_is_known_by_its_name(
+    macros: duckdb.DuckDBPyConnection, category: str, name: str, does: bool
+) -> None:
+    values = {"category": category, "name": name}
+    assert macros.execute("SELECT waits_for_input($category, $name)", values).fetchall() == [(does,)]
+
+
+@pytest.mark.parametrize(
+    ("args", "is_cut"),
+    [
+        ('{"finished": "false"}', True),
+        ('{"finished": false}', True),
+        ('{"finished": true}', False),
+        ('{"open": true}', True),
+        ('{"opened": true}', False),
+        ("{}", False),
+    ],
+)
+def test_a_range_that_was_open_when_the_recording_stopped_says_so(
+    macros: duckdb.DuckDBPyConnection, args: str, is_cut: bool
+) -> None:
+    assert macros.execute("SELECT is_cut($args)", {"args": args}).fetchall() == [(is_cut,)]
+
+
 # Macros that one metric alone reads are tested with it.
 TESTED_WITH_THEIR_METRIC = {
     *(
@@ -409,7 +465,7 @@ TESTED_WITH_THEIR_METRIC = {
         "tensor_costs",
     ),
     *("read_signatures", "vector_costs"),
-    *("kernel_base", "kernel_identity", "without_nested"),
+    *("kernel_base", "kernel_identity", "recorded_slices", "without_nested"),
 }
 
 

@@ -76,6 +76,7 @@ shapes = st.lists(st.lists(st.integers(-1, 2**40), max_size=4), min_size=1, max_
 inputs = st.lists(st.tuples(st.integers(1, 2**40), st.integers(-1, 9)), max_size=4)
 
 
+@pytest.mark.check
 @examples(100)
 @given(st.text(min_size=1), st.none() | st.integers(0, 2**50), st.integers(1, 2**50), st.none() | shapes, inputs)
 def test_what_pytorch_writes_comes_back_whatever_the_name(

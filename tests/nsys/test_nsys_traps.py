@@ -402,7 +402,7 @@ def test_open_ranges_end_with_the_capture(
     tmp_path: Path, ranges: list[dict[str, Any]], kernel_end: int, dur_ns: int
 ) -> None:
     tables = {**launched(1), "NVTX_EVENTS": ranges}
-    tables[KERNEL] = [tables[KERNEL][0] | {"end": kernel_end}]
+    tables[KERNEL] = [{**tables[KERNEL][0], "end": kernel_end}]
     found = ingest(tmp_path, tables)
     forever = next(row for row in found.rows("host_slices") if row["name"] == "forever")
     assert forever["dur_ns"] == dur_ns

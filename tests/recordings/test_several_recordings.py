@@ -16,7 +16,9 @@ from rewritten_trace import Document
 from traceanalyzer.cli import cli
 from traceanalyzer.comparison.loading import diff
 from traceanalyzer.report import formats
+from traceanalyzer.report.selection import Selection
 from traceanalyzer.run import open_run
+from traceanalyzer.self_check import closing
 from traceanalyzer.simulator import simulate_job
 
 DATA = ROOT / "tests" / "data"
@@ -88,6 +90,7 @@ def test_files_of_one_device_at_different_times_are_recordings(
     assert "look like" not in first_screen(tmp_path / "run", tmp_path / "store")
 
 
+@pytest.mark.check
 def test_files_of_one_device_at_one_time_are_not(trace: Document, tmp_path: Path) -> None:
     rewritten.write(trace, tmp_path / "run" / "first.json.gz")
     rewritten.write(later(trace, 1_000), tmp_path / "run" / "second.json.gz")
@@ -256,3 +259,41 @@ def formats_as(path: Path, store: Path, layout: str) -> str:
     with open_run(path, store=store, with_settings=False) as run:
         formats.write_diagnosis(run.diagnose(), layout, stream)
     return stream.getvalue()
+
+
+def test_few_steps_of_many_recordings_are_enough(tmp_path: Path) -> None:
+    run = cycles(tmp_path / "run", *[{**SLOW, "steps": 3}] * 3)
+    with open_run(run, store=tmp_path / "store", with_settings=False) as opened:
+        found = opened.diagnose()
+        page = opened.to_html(tmp_path / "page.html").read_text()
+    assert {item.step_count for item in found.recordings} <= {1, 2}
+    assert "tq-too-few-steps" not in {item.rule for item in found.findings}
+    assert "3 recordings, one after the other" in page
+
+
+@pytest.mark.check
+def test_two_runs_on_two_devices_are_said_with_the_command_that_compares_them(tmp_path: Path) -> None:
+    (file,) = simulate_job(SLOW).write_kineto(tmp_path / "job")
+    document = rewritten.read(file)
+    on_other = {**document, "traceEvents": [_on_device(event, 1) for event in later(document, 90e6)["traceEvents"]]}
+    a = rewritten.write(document, tmp_path / "before" / "trace.json.gz")
+    b = rewritten.write(on_other, tmp_path / "after" / "trace.json.gz")
+    screen = " ".join(first_screen([a, b], tmp_path / "store").replace("\\", "").split())
+    assert "are not the ranks of one run" in screen
+    assert f"traceanalyzer diff {a} {b}" in screen
+
+
+def _on_device(event: dict[str, Any], device: int) -> dict[str, Any]:
+    args = event.get("args")
+    if event.get("cat") not in rewritten.DEVICE_ROWS or not isinstance(args, dict):
+        return event
+    return {**event, "pid": device, "args": {**args, "device": device}}
+
+
+@pytest.mark.check
+def test_pooled_recordings_close(tmp_path: Path) -> None:
+    with open_run(cycles(tmp_path / "run", SLOW, SLOWER), store=tmp_path / "store", with_settings=False) as run:
+        diagnosis = run.diagnose()
+    assert closing.marginals(diagnosis) == ()
+    of_rank = Selection(rank=None).of(diagnosis)
+    assert of_rank.run_ledger == diagnosis.run_ledger

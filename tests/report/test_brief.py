@@ -14,6 +14,7 @@ def lines(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], sample
     return capsys.readouterr().out.splitlines()
 
 
+@pytest.mark.check
 def test_a_slow_run_has_verdict_cause_and_fix(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     verdict, cause, fix = lines(root, tmp_path, capsys, "slow_loader")
     assert verdict.startswith(
@@ -25,6 +26,7 @@ def test_a_slow_run_has_verdict_cause_and_fix(root: Path, tmp_path: Path, capsys
     assert fix.startswith("fix: ") and "num_workers=8" in fix
 
 
+@pytest.mark.check
 def test_a_healthy_run_has_one_line(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (verdict,) = lines(root, tmp_path, capsys, "healthy")
     assert verdict == "healthy: Healthy: GPU busy with compute 99.6 % of each step and no rule found an issue."

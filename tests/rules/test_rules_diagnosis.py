@@ -198,6 +198,7 @@ def test_owned_time_unexplained_time_and_marginals_add_up(sim: dict[str, Any]) -
     assert sorted(f.marginal_order or 0 for f in timed) == list(range(1, len(timed) + 1))
 
 
+@pytest.mark.check
 def test_marginals_sum_to_the_joint_bound() -> None:
     con = open_fixture(LOADER_OR_SYNC, {}, readers(RULES))
     timed = [finding for finding in diagnosed_once(LOADER_OR_SYNC).findings if finding.kind == "finding"]

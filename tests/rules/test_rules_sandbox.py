@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import subprocess
 import sys
 import threading
 import time
@@ -105,6 +106,35 @@ def test_a_query_that_sleeps_is_stopped(locked: duckdb.DuckDBPyConnection) -> No
     with pytest.raises(sandbox.RuleQueryError, match=r"took longer than 0\.02 s"):
         sandbox.query(locked, "SELECT sleep_ms(60000)", {}, timeout_s=0.02)
     assert sandbox.query(locked, "SELECT x FROM t", {}).rows == ((1,),)
+
+
+def test_a_query_of_many_characters_is_not_read(locked: duckdb.DuckDBPyConnection) -> None:
+    with pytest.raises(sandbox.RuleLimitError, match="may have 200,000"):
+        sandbox.query(locked, f"SELECT '{'x' * sandbox.LONGEST_QUERY}'", {})
+    with pytest.raises(sandbox.RuleLimitError, match="may have 200,000"):
+        sandbox.columns(locked, f"SELECT '{'x' * sandbox.LONGEST_QUERY}'", {})
+
+
+# A function without side effects is worked out while its query is planned, where nothing looks for an interruption.
+STUCK = """
+import time, duckdb
+from traceanalyzer.query import limits
+from traceanalyzer.rules.evaluation import sandbox
+def slow(x: int) -> int:
+    time.sleep(60 * x)
+    return x
+con = duckdb.connect()
+con.create_function("slow", slow)
+con.execute("SELECT slow(0)")  # so that the limit meets the sleep
+limits.STUCK_AFTER_S = 0.2
+limits.end_process_when_stuck("cannot be stopped", 2)
+sandbox.query(con, "SELECT slow(1)", {}, timeout_s=1)
+"""
+
+
+def test_a_query_that_cannot_be_stopped_ends_its_program() -> None:
+    answer = subprocess.run([sys.executable, "-c", STUCK], capture_output=True, text=True, timeout=50)
+    assert (answer.returncode, answer.stderr) == (2, "cannot be stopped")
 
 
 def test_an_endless_answer_is_stopped_while_it_is_read(locked: duckdb.DuckDBPyConnection) -> None:

@@ -213,6 +213,7 @@ def test_a_pipe_or_a_device_is_one_sentence(tmp_path: Path) -> None:
             find_sources(path)
 
 
+@pytest.mark.check
 def test_files_of_the_system_do_not_block() -> None:
     if not Path("/proc/self").is_dir():
         pytest.skip("no /proc here")

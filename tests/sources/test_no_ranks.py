@@ -173,12 +173,14 @@ def test_a_file_left_behind_is_read_where_there_is_no_other(name: str, tmp_path:
     assert read(tmp_path) == ([name], [])
 
 
+@pytest.mark.check
 def test_a_second_download_beside_other_traces_is_a_trace(tmp_path: Path) -> None:
     (tmp_path / "rank0.json").write_text(document(*work()))
     (tmp_path / "rank1 (1).json").write_text(document(*work(7)))
     assert read(tmp_path) == (["rank0.json", "rank1 (1).json"], [])
 
 
+@pytest.mark.check
 def test_a_file_left_behind_is_read_where_it_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(document(*work()))
     (tmp_path / "a.json.bak").write_text(document(*work(7)))

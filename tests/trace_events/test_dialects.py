@@ -208,6 +208,7 @@ def task(pid: int, name: str, ts: str, kind: str, dur: float = 5.0) -> Event:
     return drawn(pid, 3, name, ts, dur, args={"Task Type": kind, "Stream Id": 3, "Task Id": 0, "connection_id": 1})
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(("hardware", "device"), [(800, 0), (803, 3), (4242 << 10 | 8 << 5 | 6, 6)])
 def test_ascend_hardware_names_its_device_in_the_number_of_the_process(hardware: int, device: int) -> None:
     tables = ascend(hardware, task(hardware, "MatMul", "1700000000000000.125", "AI_CORE"))
@@ -285,6 +286,7 @@ def test_unitrace_is_not_taken_for_pytorch() -> None:
 # TensorFlow 1 -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("tracks", "found"),
     [

@@ -274,6 +274,7 @@ def rows_of(folder: Path, table: str) -> list[dict[str, Any]]:
     return [row for file in sorted(folder.glob(f"{table}*.parquet")) for row in pq.read_table(file).to_pylist()]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("chunk_bytes", [2**20, 700])
 def test_each_rank_is_a_trace_whose_ids_are_its_own(tmp_path: Path, chunk_bytes: int) -> None:
     rows = rank_events("[TP00] 3241", "[TP00] 0") + rank_events("[TP01] 3241", "[TP01] 0", 3.0)

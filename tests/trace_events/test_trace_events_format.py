@@ -92,9 +92,9 @@ def test_async_ranges_pair_by_category_id_and_name_over_threads() -> None:
     rows = [(r["name"], r["async_id"], r["start_ns"], r["dur_ns"]) for r in tables["async_slices"]]
     assert rows == [
         ("read", "1", 10_000, 20_000),
-        ("read", "0x2", 11_000, None),
+        ("read", "0x2", 11_000, 19_000),
         ("mark", "1", 12_000, 0),
-        ("read", "7", 13_000, None),
+        ("read", "7", 13_000, 17_000),
     ]
 
 

@@ -47,9 +47,9 @@ _FAN_IN: list[dict[str, Any]] = [
     {"event_record": {"stream": "compute", "event": "done"}},
     *({"stream_wait": {"on": told["stream"], "event": "done"}} for told in _SIDE_STREAMS.values()),
 ]
-# The host is so late that two streams never meet. The one that begins the step waits for none.
+# The host is so late that two streams never meet; one of them leaves the device to the other. The first waits for none.
 _BY_TURNS: list[dict[str, Any]] = [
-    {"repeat": 55, "do": [{"kernel": {"class": "conv", "us": 100, "py_us": 3, "stream": 31}}]},
+    {"repeat": 55, "do": [{"kernel": {"class": "reduce", "us": 100, "py_us": 3, "stream": 31}}]},
     {"event_record": {"stream": 31, "event": "half"}},
     {"py": 6_000},
     {"stream_wait": {"on": "compute", "event": "half"}},

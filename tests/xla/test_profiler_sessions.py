@@ -79,3 +79,20 @@ def test_names_without_a_time_are_ordered_by_their_files(tmp_path: Path) -> None
         file = profile(tmp_path / "plugins" / "profile" / name / "vm.xplane.pb")
         os.utime(file, (number, number))
     assert [source.parent.name for source, _ in discover(tmp_path).sources] == ["a"]
+
+
+@pytest.mark.parametrize("place", ["rank{}/plugins/profile/" + NEW, "plugins/profile/rank{}_vm"])
+def test_processes_with_sessions_of_their_own_are_the_ranks_of_one_run(tmp_path: Path, place: str) -> None:
+    for rank in range(3):
+        profile(tmp_path / place.format(rank) / "vm.xplane.pb")
+    assert len(found(tmp_path)) == 3
+    assert find_run([tmp_path]).set_aside == ()
+
+
+def test_of_each_rank_the_newest_recording_is_read(tmp_path: Path) -> None:
+    for rank in range(2):
+        for session in (OLD, NEW):
+            profile(tmp_path / f"rank{rank}" / "plugins" / "profile" / session / "vm.xplane.pb")
+    assert {source.parent.name for source, _ in discover(tmp_path).sources} == {NEW}
+    (note,) = find_run([tmp_path]).set_aside
+    assert "holds 4 recordings; the newest of each rank is read" in note.what

@@ -26,7 +26,7 @@ from traceanalyzer.attribution.matching.collective_matching import CommWaits, Me
 from traceanalyzer.attribution.matching.comm_calls import Place
 from traceanalyzer.attribution.run_tables import Owned, bound_tables, table_of
 from traceanalyzer.attribution.steps.steps import check_pattern
-from traceanalyzer.attribution.steps.windows import busiest_stream
+from traceanalyzer.attribution.steps.windows import busiest_stream, copy_time, full_device
 from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW, array_of, coded, named, optional
 from traceanalyzer.attribution.vocabulary.buckets import BUCKETS, CAUSES, CODE, COMPUTE, HOST, STRAGGLER_WAIT, Ints
 from traceanalyzer.attribution.vocabulary.options import DEFAULT_OPTIONS, AttributionOptions
@@ -36,7 +36,7 @@ from traceanalyzer.schema.parquet_files import parquet_options
 # The tables of attribution with many rows a rank.
 PER_RANK = ("steps", "ledger_rows", "lead_events", "lead_costs", "lead_needs")
 # The canonical tables that attribution reads of each trace.
-READS = frozenset({"event_args", "gpu_ops", "host_slices", "syncs", "traces"})
+READS = frozenset({"devices", "event_args", "gpu_ops", "host_slices", "syncs", "traces"})
 _TRACES = "SELECT DISTINCT trace_id FROM canonical.gpu_ops ORDER BY trace_id"
 _Columns = dict[str, Any]
 # In the order of the columns; `astuple` would copy every value.
@@ -212,6 +212,9 @@ def _windows(device: AttributedDevice) -> _Columns:
         "window_ns": [window.length],
         "compute_ns": [int(device.pieces.dur[device.pieces.kept & computes].sum())],
         "busiest_stream_ns": [busiest_stream(device.ops, window)],
+        "full_device_ns": [full_device(device.ops, window)],
+        "h2d_ns": [copy_time(device.ops, window, "dev.h2d")],
+        "d2h_ns": [copy_time(device.ops, window, "dev.d2h")],
         "step_count": [window.step_count],
         "step_source": [window.source],
         "step_mean_ns": [window.length // window.step_count if window.step_count else None],

@@ -1,4 +1,4 @@
-"""`traceanalyzer config`: which settings are in force, and from where."""
+"""`traceanalyzer rules settings`: which settings are in force, and from where."""
 
 from __future__ import annotations
 
@@ -23,12 +23,14 @@ def config() -> None:
     """Show which settings are in force, and from where."""
 
 
-@config.command()
+@config.command("show")
 @click.argument("run", type=RunPath(), default=".", required=False)
 @trust_option
 @device_option
 @report_options(FORMATS, "A page to read, the same as Markdown or as a page for a browser, or everything as JSON.")
-def show(run: Path | Location, trust: bool, device: str | None, layout: str | None, output: Path | None) -> None:
+def show_settings(
+    run: Path | Location, trust: bool, device: str | None, layout: str | None, output: Path | None
+) -> None:
     """Show every setting that holds for RUN (by default the current folder), and the file or variable it is from.
 
     Reads no trace. Mistakes in the settings are errors here, as they are for `diagnose`.

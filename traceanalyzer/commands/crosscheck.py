@@ -1,4 +1,4 @@
-"""`traceanalyzer crosscheck`: our numbers beside those of Holistic Trace Analysis, with reasons for differences."""
+"""`traceanalyzer metrics crosscheck`: our numbers beside those of Holistic Trace Analysis, and why they differ."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ _MOST_LISTED = 100_000
     help="Exit with 3 where a rank of the job is missing or a file cannot be read (fail); else the report says so.",
 )
 @click.option(
-    "--from-store", is_flag=True, help="Read no trace: leave out what `part` jobs have not put into the store."
+    "--from-store", is_flag=True, help="Read no trace: leave out what `store part` jobs have not put into the store."
 )
 @no_settings_option
 @click.option(
@@ -195,7 +195,7 @@ def diagnose(
         sys.stdout.flush()
         click.echo(f"failed on missing ranks: {lacking}", err=True)
         click.get_current_context().exit(EXIT_BLOCKED)
-    click.get_current_context().exit(_exit_code(diagnosis, fail_on, gate, quiet=options.quiet))
+    click.get_current_context().exit(_exit_code(diagnosis, fail_on, gate))
 
 
 def _opening(most: int | None, listed: str | None, level: str) -> Opening:
@@ -246,7 +246,7 @@ def _lacking(run: Run, diagnosis: Diagnosis) -> str | None:
     return "; ".join(words) or None
 
 
-def _exit_code(diagnosis: Diagnosis, fail_on: str | None, gate: GateResult | None, *, quiet: bool) -> int:
+def _exit_code(diagnosis: Diagnosis, fail_on: str | None, gate: GateResult | None) -> int:
     """Return the command's exit code, and say on standard error what failed."""
     from traceanalyzer.report.verdict import has_unjudged_traces
 
@@ -255,14 +255,13 @@ def _exit_code(diagnosis: Diagnosis, fail_on: str | None, gate: GateResult | Non
     reached = {} if fail_on is None else _reached(diagnosis, fail_on)
     if reached:
         sys.stdout.flush()
-        if not quiet:
-            rules = ", ".join(f"{rule} ({severity})" for rule, severity in reached.items())
-            click.echo(f"failed on {fail_on} or worse: {visible(rules)}", err=True)
+        rules = ", ".join(f"{rule} ({severity})" for rule, severity in reached.items())
+        click.echo(f"failed on {fail_on} or worse: {visible(rules)}", err=True)
         return EXIT_FINDING
     if gate is None:
         return 0
     sys.stdout.flush()
-    tell_gate(gate, quiet=quiet)
+    tell_gate(gate)
     return gate.exit_code()
 
 

@@ -173,7 +173,7 @@ def diff(
             formats.write_diff(result, gate, name, stream, verbose=verbose, unsure=unsure)
     if gate is not None:
         sys.stdout.flush()
-        tell_gate(gate, quiet=opening.quiet)
+        tell_gate(gate)
         click.get_current_context().exit(gate.exit_code(unsure))
 
 

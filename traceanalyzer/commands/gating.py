@@ -29,13 +29,13 @@ def check_budgets(run: Run, diagnosis: Diagnosis) -> GateResult:
     return check_run(summarize(run, diagnosis), budgets)
 
 
-def tell_gate(gate: GateResult, *, quiet: bool) -> None:
-    """Write every check that does not pass to standard error."""
+def tell_gate(gate: GateResult) -> None:
+    """Write every check that does not pass to standard error: a command that fails says why, also a quiet one."""
     from traceanalyzer.comparison.gate import PASSED
     from traceanalyzer.report.diff_blocks.gate import limit_words, measured_words, note
     from traceanalyzer.report.visible import visible
 
     for check in gate.checks:
-        if check.state != PASSED and not quiet:
+        if check.state != PASSED:
             words = f"{check.state}: {check.name}: {measured_words(check)}, {limit_words(check)}"
             click.echo(visible(words + (f" ({note(check)})" if note(check) else "")), err=True)

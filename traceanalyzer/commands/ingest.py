@@ -1,4 +1,4 @@
-"""`traceanalyzer ingest`: read a run's traces into its store, and nothing else."""
+"""`traceanalyzer store ingest`: read a run's traces into its store, and nothing else."""
 
 from __future__ import annotations
 

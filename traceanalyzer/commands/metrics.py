@@ -11,6 +11,7 @@ import click
 
 from traceanalyzer import renamed
 from traceanalyzer.commands.completion import completes, metric_names
+from traceanalyzer.commands.crosscheck import crosscheck
 from traceanalyzer.commands.opening import RunOptions, opened, run_options, step_options
 from traceanalyzer.commands.targets import check_target, force_option
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
@@ -29,6 +30,9 @@ ALL_METRICS = "`traceanalyzer metrics list` lists all"
 @click.group()
 def metrics() -> None:
     """List, show and export what `sql` can query."""
+
+
+metrics.add_command(crosscheck)
 
 
 @metrics.command("list")

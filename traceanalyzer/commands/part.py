@@ -1,4 +1,4 @@
-"""`traceanalyzer part`: a share of a run's work, for array jobs."""
+"""`traceanalyzer store part`: a share of a run's work, for array jobs."""
 
 from __future__ import annotations
 

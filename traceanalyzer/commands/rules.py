@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from traceanalyzer.commands.completion import completes, rule_names
+from traceanalyzer.commands.config import show_settings
 from traceanalyzer.commands.opening import (
     device_option,
     note_ignored_settings,
@@ -38,7 +39,10 @@ _extra = click.option(
 
 @click.group()
 def rules() -> None:
-    """List, show, explain, write and test the rules of `diagnose`."""
+    """List, show, explain, write and test the rules of `diagnose`, and show the settings in force."""
+
+
+rules.add_command(show_settings, "settings")
 
 
 @rules.command("list")

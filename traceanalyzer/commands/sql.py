@@ -6,7 +6,7 @@ import shutil
 import sys
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 # Interval at which a query is interrupted until it stops.
 _TICK_S = 0.05
+
+# More than any query has; a file may have no end.
+MOST_CHARACTERS = 10_000_000
 
 FORMATS = ("table", "csv", "json", "parquet")
 
@@ -63,14 +66,25 @@ def _query(query: str | None, file: Path | None) -> str | None:
         raise TraceAnalyzerError("a query and --file were both given", "sql", "give one of them")
     if file is not None and str(file) != "-":
         try:
-            return file.read_text(encoding="utf-8")
+            with file.open(encoding="utf-8") as stream:
+                return _bounded(stream, str(file))
         except OSError as error:
             raise TraceAnalyzerError(f"cannot be read: {error.strerror}", file) from error
+        except UnicodeDecodeError as error:
+            raise TraceAnalyzerError("holds no text in UTF-8", file) from error
     if query is not None and query != "-":
         return query
     if file is None and query is None and sys.stdin.isatty():
         return None
-    return sys.stdin.read()
+    return _bounded(sys.stdin, "standard input")
+
+
+def _bounded(stream: TextIO, where: str) -> str:
+    """Return a text; raise TraceAnalyzerError where it has no end, or is no query."""
+    text = stream.read(MOST_CHARACTERS + 1)
+    if len(text) > MOST_CHARACTERS:
+        raise TraceAnalyzerError(f"is longer than {MOST_CHARACTERS:,} characters", where, "is it a query?")
+    return text
 
 
 def _run(con: duckdb.DuckDBPyConnection, text: str, layout: str, output: Path | None, activity: Activity) -> None:

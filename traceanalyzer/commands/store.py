@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from traceanalyzer.commands.ingest import ingest
+from traceanalyzer.commands.part import part
 from traceanalyzer.commands.run_path import RunPath
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report.visible import visible
@@ -18,7 +20,11 @@ if TYPE_CHECKING:
 
 @click.group()
 def store() -> None:
-    """Look after a store: the place of computed tables that --store names."""
+    """Fill and look after a store: the place of computed tables that --store names."""
+
+
+store.add_command(ingest)
+store.add_command(part)
 
 
 @store.command()

@@ -44,7 +44,9 @@ Row = dict[str, Any]
 
 def summarize(run: Run, diagnosis: Diagnosis, label: str | None = None) -> Summary:
     """Return the summary of an open run and its diagnosis; `label` replaces the name of the run's folder."""
-    with engine.connect(run.traces, run.derived, readers=[read_query(name) for name in NAMES]) as connection:
+    with engine.connect(
+        run.traces, run.derived, readers=[read_query(name) for name in NAMES], captures=run.captures
+    ) as connection:
 
         def rows(name: str) -> list[Row]:
             table: list[Row] = connection.sql(read_query(name)).to_arrow_table().to_pylist()

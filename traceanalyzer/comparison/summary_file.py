@@ -42,7 +42,8 @@ def text_of(summaries: Sequence[Summary]) -> str:
 def read_summaries(path: Path) -> list[Summary]:
     """Return the captures in a file; raises TraceAnalyzerError with the field that is missing or wrong."""
     try:
-        content = path.read_bytes()
+        with path.open("rb") as file:  # which may have no end
+            content = file.read(MAX_FILE_BYTES + 1)
         if len(content) > MAX_FILE_BYTES:
             raise TraceAnalyzerError(f"is larger than {MAX_FILE_BYTES:,} bytes", path, "is it a trace?")
         document = json.loads(content.decode("utf-8"))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Diagnosis:
     """Everything that a report says about a run."""
 
@@ -63,6 +63,9 @@ class Diagnosis:
         file = Path(path)
         file.write_text(display().diagnosis_page(self, run), encoding="utf-8")
         return file
+
+    def __repr__(self) -> str:
+        return f"<Diagnosis of {self.run}: {len(self.traces)} traces, {len(self.findings)} findings>"
 
     def __str__(self) -> str:
         return display().diagnosis_text(self, "terminal")

@@ -59,6 +59,7 @@ class Finding:
     `marginal_ns` is what it adds when fixed after the findings before it; marginals add up to the joint bound.
     A negative one says that the window is longer with the fix, as its first step then begins earlier.
     Times are NULL (None) for quality findings. Shares are of the analysis window, and the run's is its slowest rank's.
+    Of one rank that was recorded several times, the run is all recordings whose steps are pooled.
     """
 
     rule: str

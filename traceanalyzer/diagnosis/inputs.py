@@ -22,6 +22,8 @@ class TraceSummary:
     recording: int = 1
     recording_count: int = 1
     is_overlapping: bool = False
+    kernel_count: int = 0  # of the GPU operations: kernels and recorded graphs, without communication
+    kernel_sum_ns: int = 0
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,19 @@ class TopKernel:
 
 
 @dataclass(frozen=True)
+class SharedGpu:
+    """The time of a GPU that several processes use, and the part of one of them."""
+
+    gpu: str  # its UUID, else its bus and host
+    process_count: int  # processes whose work it ran
+    span_ns: int  # from the start of their first operation to the end of their last
+    busy_ns: int  # time in which an operation of any of them runs
+    kernel_ns: int  # time in which a kernel of any of them runs
+    own_busy_ns: int  # time in which an operation of this process runs
+    overlapped_ns: int  # part of own_busy_ns in which an operation of another process runs, too
+
+
+@dataclass(frozen=True)
 class DeviceLedger:
     """The analysis window of one device, cut into buckets that add up to it, and what computes in it."""
 
@@ -44,6 +57,7 @@ class DeviceLedger:
     top_kernels: tuple[TopKernel, ...] = ()  # at most ten, largest first
     peaks_known: bool = False  # peak rates of the device are known, so rules could judge its kernels
     unjudged_share: float = 1.0  # of the time in which kernels compute, in kernels that no rule knows by name
+    shared_gpu: SharedGpu | None = None  # None: no other process of the run is known to use the GPU
 
 
 @dataclass(frozen=True)

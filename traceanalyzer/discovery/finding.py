@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from glob import escape
+from itertools import chain
 from pathlib import Path
 from pkgutil import resolve_name
 
@@ -21,7 +22,7 @@ from traceanalyzer.discovery.other_formats import (
     other_format,
     unknown,
 )
-from traceanalyzer.discovery.profiler_sessions import newest_session, without_copies
+from traceanalyzer.discovery.profiler_sessions import newest_sessions, without_copies
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import Ingester
 from traceanalyzer.ingest.amd import OneTableIngester
@@ -82,8 +83,8 @@ def discover(path: Path) -> Discovery:
         if ingester is None:
             raise TraceAnalyzerError(*unknown(path))
         return Discovery(((path, ingester),))
-    session, older = newest_session(path)
-    folders, files, others, hidden = _entries(session)
+    sessions, older = newest_sessions(path)
+    folders, files, others, hidden = ([*chain(*part)] for part in zip(*map(_entries, sessions), strict=True))
     files = without_copies(files)
     # A remote disk answers many requests at once as fast as one.
     with ThreadPoolExecutor(_READERS) as pool:

@@ -15,22 +15,32 @@ _EVENTS = re.compile(r"\.trace\.json(?:\.gz)?$")
 _SAME_AGAIN = re.compile(r"perfetto_trace\.json(?:\.gz)?$")
 # The local time at which a recording ended.
 _STAMP = re.compile(r"\d{4}(?:_\d\d){5}$")
+_RANK = re.compile(r"(?:^|[/_.-])(?:rank|process|worker)[_-]?(\d{1,9})(?=$|[/_.-])", re.IGNORECASE)
 _MOST_NAMED = 5
 
 
-def newest_session(folder: Path) -> tuple[Path, tuple[TraceAnalyzerError, ...]]:
-    """Return the newest recording below a folder of logs, and one note of the others; other folders as they are."""
+def newest_sessions(folder: Path) -> tuple[tuple[Path, ...], tuple[TraceAnalyzerError, ...]]:
+    """Return the newest recording below a folder of logs, and one note of the others; other folders as they are.
+
+    Processes that record into folders or sessions of their own, named after their rank, are parts of one recording.
+    """
     sessions = _sessions(folder)
     if not sessions:
-        return folder, ()
-    newest = max(sessions, key=_age)
-    others = sorted((session for session in sessions if session != newest), key=_age, reverse=True)
+        return (folder,), ()
+    by_rank: dict[str, list[Path]] = {}
+    for session in sessions:
+        found = _RANK.search(session.relative_to(folder.parent).as_posix())
+        by_rank.setdefault(found[1] if found else "", []).append(session)
+    newest = {rank: max(recorded, key=_age) for rank, recorded in by_rank.items()}
+    read = tuple(sorted(newest.values(), key=lambda session: natural_key(session.as_posix())))
+    others = sorted((session for session in sessions if session not in read), key=_age, reverse=True)
     if not others:
-        return newest, ()
+        return read, ()
     names = [other.relative_to(folder).as_posix() for other in others[:_MOST_NAMED]]
     more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
-    what = f"holds {len(sessions)} recordings; the newest is read, {newest.name}, and not {', '.join(names)}{more}"
-    return newest, (TraceAnalyzerError(what, folder, "give the folder of another recording to read it"),)
+    which = f"the newest is read, {read[0].name}" if len(read) == 1 else "the newest of each rank is read"
+    what = f"holds {len(sessions)} recordings; {which}, and not {', '.join(names)}{more}"
+    return read, (TraceAnalyzerError(what, folder, "give the folder of another recording to read it"),)
 
 
 def _sessions(folder: Path) -> list[Path]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import io
 from itertools import pairwise
 from typing import IO
 
 from traceanalyzer.exports.overlay import BoxPlace, Overlay, OverlayBox, Track
 from traceanalyzer.hta.critical_path import CriticalPath
+from traceanalyzer.report.csv_rows import CsvRows
 from traceanalyzer.report.words import duration, percent
 
 COLUMNS = ("position", "kind", "from", "from_event_id", "to", "to_event_id", "start_ns", "end_ns", "weight_ns")
@@ -56,10 +56,10 @@ def critical_path_words(path: CriticalPath) -> str:
 def write_critical_path_table(path: CriticalPath, target: IO[bytes]) -> None:
     """Write the parts of a path as CSV, in order, with what no part counts as a last row of kind left_out."""
     text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerow(COLUMNS)
+    written = CsvRows(text)
+    written.add(COLUMNS)
     for position, part in enumerate(path.parts):
-        writer.writerow(
+        written.add(
             (
                 position,
                 part.kind,
@@ -73,5 +73,5 @@ def write_critical_path_table(path: CriticalPath, target: IO[bytes]) -> None:
             )
         )
     span = path.window.start_ns, path.window.start_ns + path.span_ns
-    writer.writerow((len(path.parts), "left_out", "", "", "", "", *span, path.kind_ns["left_out"]))
+    written.add((len(path.parts), "left_out", "", "", "", "", *span, path.kind_ns["left_out"]))
     target.write(text.getvalue().encode())

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.report.csv_rows import as_cell
 from traceanalyzer.run import Run
 
 LAYOUTS = (".parquet", ".csv")
@@ -60,6 +61,8 @@ def heat_map_table(run: Run, diagnosis: Diagnosis) -> pa.Table:
 def write_heat_map(table: pa.Table, layout: str, target: IO[bytes]) -> None:
     """Write the table as one of `LAYOUTS`."""
     if layout == ".csv":
-        pyarrow.csv.write_csv(table, target)
+        position = table.schema.get_field_index("trace")
+        names = pa.array(map(as_cell, table.column(position).to_pylist()), pa.string())
+        pyarrow.csv.write_csv(table.set_column(position, "trace", names), target)
     else:
         pq.write_table(table, target, compression="zstd")

@@ -14,9 +14,10 @@ from types import MappingProxyType
 import duckdb
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.metrics import metrics, with_those_below
+from traceanalyzer.metrics import Metric, metrics, with_those_below
 from traceanalyzer.query import engine
 from traceanalyzer.query.canonical import literal
+from traceanalyzer.report.csv_rows import cell_sql
 from traceanalyzer.store.stored_trace import NcuTable, StoredTrace
 from traceanalyzer.unfinished import unfinished
 
@@ -38,12 +39,13 @@ def export_metrics(
     jobs: int | None = None,
     replaced: Mapping[str, str] = MappingProxyType({}),
     ncu_tables: Sequence[NcuTable] = (),
+    captures: Sequence[StoredTrace] = (),
 ) -> dict[str, Path]:
     """Write metrics into a folder, all of them unless `names` names some; return the file of each.
 
     All files appear at the end and replace those of an earlier export; none appears where one cannot be computed.
-    `attribute`, `jobs`, `replaced` and `ncu_tables` are as in `compute_metrics`. Raises TraceAnalyzerError where the
-    folder cannot be written.
+    `attribute`, `jobs`, `replaced`, `ncu_tables` and `captures` are as in `compute_metrics`. Raises TraceAnalyzerError
+    where the folder cannot be written.
     """
     wanted = list(names) or list(metrics())
     files = {name: folder / f"{name}.{layout}" for name in wanted}
@@ -53,13 +55,10 @@ def export_metrics(
             parts = {name: Path(scratch) / file.name for name, file in files.items()}
 
             def write(connection: duckdb.DuckDBPyConnection, name: str, query: str) -> None:
-                wide = [column.name for column in metrics()[name].columns if column.type in _WIDE]
-                if wide:
-                    exact = ", ".join(f'"{name}"::DECIMAL(38, 0) AS "{name}"' for name in wide)
-                    query = f"SELECT * REPLACE ({exact}) FROM ({query})"
+                query = _as_written(metrics()[name], query, layout)
                 connection.execute(f"COPY ({query}) TO {literal(parts[name])} ({LAYOUTS[layout]})")
 
-            compute_metrics(traces, attribute, wanted, write, jobs, replaced, ncu_tables)
+            compute_metrics(traces, attribute, wanted, write, jobs, replaced, ncu_tables, captures)
             for name, part in parts.items():
                 part.replace(files[name])
     except (OSError, duckdb.IOException) as error:
@@ -71,6 +70,15 @@ def export_metrics(
     return files
 
 
+def _as_written(metric: Metric, query: str, layout: str) -> str:
+    """Return the query of a metric with the columns that a file cannot hold as they are."""
+    replaced = {column.name: f'"{column.name}"::DECIMAL(38, 0)' for column in metric.columns if column.type in _WIDE}
+    if layout == "csv":
+        replaced |= {column.name: cell_sql(f'"{column.name}"') for column in metric.columns if column.type == "VARCHAR"}
+    terms = ", ".join(f'{term} AS "{name}"' for name, term in replaced.items())
+    return f"SELECT * REPLACE ({terms}) FROM ({query})" if terms else query
+
+
 def compute_metrics(
     traces: Sequence[StoredTrace],
     attribute: Callable[[], Path],
@@ -79,13 +87,14 @@ def compute_metrics(
     jobs: int | None = None,
     replaced: Mapping[str, str] = MappingProxyType({}),
     ncu_tables: Sequence[NcuTable] = (),
+    captures: Sequence[StoredTrace] = (),
 ) -> None:
     """Compute metrics and pass each to `take`: a connection, the metric's name, and the query that returns its rows.
 
     A metric that others read is computed once. `attribute` returns the folder of the attribution tables; it is called
     only where a metric needs them, while the other metrics are computed. `jobs` is the number of cores to use, all by
     default; that many threads call `take`. `replaced` are queries that take the place of metrics', by name;
-    `ncu_tables` are tables that lie beside the traces.
+    `ncu_tables` are tables that lie beside the traces, and `captures` are of the graphs that these replay.
     """
     workers = jobs or os.cpu_count() or 1
     wanted = with_those_below(names)
@@ -95,7 +104,10 @@ def compute_metrics(
         waits_for[_ATTRIBUTION] = frozenset()  # first, because it takes longest
     for name, metric in wanted.items():
         waits_for[name] = metric.reads | ({_ATTRIBUTION} if metric.needs_attribution else frozenset())
-    with engine.connect_unattributed(traces, ncu_tables=ncu_tables) as connection, ThreadPoolExecutor(workers) as pool:
+    with (
+        engine.connect_unattributed(traces, ncu_tables, captures) as connection,
+        ThreadPoolExecutor(workers) as pool,
+    ):
         # Many queries at once use the cores better than one query on many.
         connection.execute("SET threads = 1")
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from traceanalyzer.schema import Column, derived_tables
 
+# Of the attribution tables, those that every connection has: graphs and their captures alone tell them.
+CAPTURED_TABLES = ("captured_owners", "captured_calls")
 _COLUMN = re.compile(r"^--   (?P<name>\w+) +(?P<type>[A-Z]+) +(?P<comment>.+)$")
 _MORE = re.compile(r"^--    +(?P<comment>\S.*)$")
 _COMMENT = re.compile(r"--.*")
@@ -31,7 +33,7 @@ class Metric:
     columns: tuple[Column, ...]
     sql: str
     reads: frozenset[str]  # other metrics that its query reads itself
-    needs_attribution: bool  # whether its query, or that of a metric below it, reads attribution tables
+    needs_attribution: bool  # whether it, or a metric below it, reads attribution tables other than CAPTURED_TABLES
 
 
 @cache
@@ -62,8 +64,9 @@ def load_metrics(folder: Path) -> dict[str, Metric]:
     """
     paths = {path.stem: path for path in sorted(folder.rglob("*.sql"))}
     sources = {name: frozenset(sources_in(path.read_text(encoding="utf-8"))) for name, path in paths.items()}
+    tables = derived_tables().keys() - CAPTURED_TABLES
     # A metric hides a table of the same name; the table then needs its schema.
-    attribution = {f"attribution.{table}" for table in derived_tables()} | (derived_tables().keys() - paths.keys())
+    attribution = {f"attribution.{table}" for table in tables} | (tables - paths.keys())
     loaded: dict[str, Metric] = {}
     for name in in_reading_order({name: read & paths.keys() for name, read in sources.items()}):
         reads = sources[name] & paths.keys()

@@ -20,6 +20,7 @@ def renew_catalog(
     derived: Path | None,
     reused: bool,
     ncu_tables: Sequence[NcuTable],
+    captures: Sequence[StoredTrace] = (),
     *,
     asked: bool,
 ) -> Future[None] | None:
@@ -37,16 +38,20 @@ def renew_catalog(
     shows = ("" if derived is None else derived.name) + beside_traces
     beside = ThreadPoolExecutor(1)
     writing = beside.submit(
-        keeper.catalog.replace, shows, lambda file: _write_catalog(file, traces, derived, ncu_tables)
+        keeper.catalog.replace, shows, lambda file: _write_catalog(file, traces, derived, ncu_tables, captures)
     )
     beside.shutdown(wait=False)
     return writing
 
 
 def _write_catalog(
-    file: Path, traces: Sequence[StoredTrace], derived: Path | None, ncu_tables: Sequence[NcuTable]
+    file: Path,
+    traces: Sequence[StoredTrace],
+    derived: Path | None,
+    ncu_tables: Sequence[NcuTable],
+    captures: Sequence[StoredTrace],
 ) -> None:
     from traceanalyzer.query import engine
 
-    with engine.connect(traces, derived, file, ncu_tables=ncu_tables) as connection:
+    with engine.connect(traces, derived, file, ncu_tables=ncu_tables, captures=captures) as connection:
         engine.add_comments(connection)

@@ -24,10 +24,19 @@ _UNREAD = "unread\n"
 
 
 class Contents(NamedTuple):
-    """The traces of a run, by rank and then by name, and why others in its files are none of the run."""
+    """The traces of a run, by rank and then by name, why others in its files are none of the run, and its captures.
+
+    Captures hold launches that were recorded into the graphs that the traces replay: they are no ranks of the run.
+    """
 
     traces: list[StoredTrace]
     set_aside: list[TraceAnalyzerError]
+    captures: list[StoredTrace]
+
+    def below(self, store: Path) -> Contents:
+        """Return them with the whole paths of their folders, for a process that works in another folder."""
+        traces, captures = ([one.below(store) for one in those] for those in (self.traces, self.captures))
+        return self._replace(traces=traces, captures=captures)
 
 
 def traces_of(keeper: Store, found: RunSources, folders: Sequence[tuple[Path | RemoteObject, Path]]) -> Contents:
@@ -49,10 +58,11 @@ def traces_of(keeper: Store, found: RunSources, folders: Sequence[tuple[Path | R
 
 
 def _without_others(traces: Sequence[StoredTrace], recorded: Mapping[Path, _Recorded]) -> Contents:
-    """Set aside what is no rank of the run: a second copy of a trace, launches that were recorded into graphs, and
-    traces of a device's work that is not read. Raises TraceAnalyzerError where nothing else is there.
+    """Tell captures of graphs from the traces, and set aside what is no rank of the run: these, second copies of a
+    trace, and traces of a device's work that is not read. Raises TraceAnalyzerError where nothing else is there.
     """
     kept: list[StoredTrace] = []
+    captures: list[StoredTrace] = []
     set_aside: list[TraceAnalyzerError] = []
     first: dict[str, StoredTrace] = {}
     has_work = any(recorded[trace.folder].role != _CAPTURE for trace in traces)
@@ -62,16 +72,18 @@ def _without_others(traces: Sequence[StoredTrace], recorded: Mapping[Path, _Reco
         if known.role.startswith(_UNREAD):
             what, hint = known.role.removeprefix(_UNREAD).split("\n", 1)
             set_aside.append(TraceAnalyzerError(what, str(trace.path), hint))
-        elif known.role == _CAPTURE and has_work:
+        elif known.role == _CAPTURE and has_work and twin is trace:
+            captures.append(trace)
             what = "holds launches that were recorded into graphs, not work of the run"
-            set_aside.append(TraceAnalyzerError(what, str(trace.path), "give it alone to look at it"))
+            hint = "where the run replays its graphs, its operators count for them; give it alone to look at it"
+            set_aside.append(TraceAnalyzerError(what, str(trace.path), hint))
         elif twin is not trace and (trace.rank is None or trace.rank == twin.rank):
             set_aside.append(TraceAnalyzerError(f"holds the same as {twin.trace}, which counts once", str(trace.path)))
         else:
             kept.append(trace)
     if set_aside and not kept:
         raise set_aside[0]
-    return Contents(kept, set_aside)
+    return Contents(kept, set_aside, captures)
 
 
 class _Recorded(NamedTuple):

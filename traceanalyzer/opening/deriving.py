@@ -19,12 +19,16 @@ def with_names(options: AttributionOptions, settings_file: SettingsFile) -> Attr
     return options if options.names is not None else replace(options, names=settings_file.read().names)
 
 
-def derived_place(keeper: Store, traces: Sequence[StoredTrace], options: AttributionOptions) -> Path:
+def derived_place(
+    keeper: Store, traces: Sequence[StoredTrace], options: AttributionOptions, captures: Sequence[StoredTrace] = ()
+) -> Path:
     """Return where the attribution tables of some traces lie, once they are there."""
     # Ranks, and which traces are recordings of one, may come from the files' names, on which no trace's folder depends.
     ranks = [trace.trace if trace.rank is None else trace.rank for trace in traces]
     asked = f"{options.key()} {ranks}"
-    return keeper.derived_place([trace.folder for trace in traces], asked)
+    if captures:
+        asked += f" captures {[capture.rank for capture in captures]}"
+    return keeper.derived_place([trace.folder for trace in (*traces, *captures)], asked)
 
 
 def derived_of(
@@ -33,12 +37,13 @@ def derived_of(
     options: AttributionOptions,
     jobs: int | None,
     executor: Executor | None = None,
+    captures: Sequence[StoredTrace] = (),
 ) -> Path:
     """Return the folder of the attribution tables of some traces, computed if the store lacks them.
 
     An `executor` runs the tasks, by default threads of this process.
     """
-    target = derived_place(keeper, traces, options)
+    target = derived_place(keeper, traces, options, captures)
 
     def compute(scratch: Path) -> None:
         import pyarrow.parquet as pq
@@ -55,11 +60,11 @@ def derived_of(
             attributed = in_processes(keeper, target.name, traces, options, executor)
         elif len(traces) > 1 or matched is not None:
             attributed = in_threads(keeper, target.name, traces, options, jobs or os.cpu_count() or 1)
-        with connect_canonical(traces) as connection:
+        with connect_canonical(traces, captures=captures) as connection:
             folder = scratch if len(traces) > HELD_DEVICES else None
             scans_of = scans_of_run(scratch, executor, keeper.place, target.name)
             tables = engine.compute_derived(connection, options, matched, attributed, folder, scans_of)
             for name, table in tables.items():
                 pq.write_table(table, scratch / f"{name}.parquet", **parquet_options(table.schema))
 
-    return keeper.derived_folder(target, [trace.folder for trace in traces], compute)
+    return keeper.derived_folder(target, [trace.folder for trace in (*traces, *captures)], compute)

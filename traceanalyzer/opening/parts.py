@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from traceanalyzer.attribution.vocabulary.options import AttributionOptions
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import Progress
-from traceanalyzer.opening.contents import traces_of
+from traceanalyzer.opening.contents import Contents, traces_of
 from traceanalyzer.opening.deriving import derived_place
 from traceanalyzer.opening.finding import FoundRun, find
 from traceanalyzer.opening.ingesting import Ingested, fetch_held, held_sources, ignore, ingest_each
@@ -25,7 +25,6 @@ from traceanalyzer.store.inputs import stamp_of
 
 if TYPE_CHECKING:
     from traceanalyzer.remote.location import Location
-    from traceanalyzer.store.stored_trace import StoredTrace
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,7 @@ def do_part(
         return PartDone(read, there, tuple(failed), missing, attributed.count(False), attributed.count(True))
 
 
-def _traces(run: FoundRun, held: Sequence[Path | None], cores: int) -> list[StoredTrace]:
+def _traces(run: FoundRun, held: Sequence[Path | None], cores: int) -> Contents:
     """Return the traces of the folders that the store holds; from a shared one, their tables are not fetched for it."""
     pairs = [
         (source, folder) for (source, _), folder in zip(run.sources.sources, held, strict=True) if folder is not None
@@ -100,7 +99,7 @@ def _traces(run: FoundRun, held: Sequence[Path | None], cores: int) -> list[Stor
     if None in cards:
         _fetch(run, held)
     known = [(source, card or folder) for (source, folder), card in zip(pairs, cards, strict=True)]
-    return [trace.below(run.keeper.folder) for trace in traces_of(run.keeper, run.sources, known).traces]
+    return traces_of(run.keeper, run.sources, known).below(run.keeper.folder)
 
 
 def _fetch(run: FoundRun, held: Sequence[Path | None]) -> None:
@@ -111,8 +110,8 @@ def _fetch(run: FoundRun, held: Sequence[Path | None]) -> None:
 
 def _attribute(run: FoundRun, held: Sequence[Path | None], share: Share, cores: int) -> list[bool]:
     """Attribute a share of a run's traces; return of each whether it was there."""
-    traces = _traces(run, held, cores)
-    target = derived_place(run.keeper, traces, run.options)
+    traces, _, captures = _traces(run, held, cores)
+    target = derived_place(run.keeper, traces, run.options, captures)
     if run.keeper.has(target):
         return [True for _ in traces[share.index :: share.of]]
     from traceanalyzer.attribution import Matched, match

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from traceanalyzer.attribution.vocabulary.options import AttributionOptions
-from traceanalyzer.opening.contents import traces_of
+from traceanalyzer.opening.contents import Contents, traces_of
 from traceanalyzer.opening.deriving import derived_place
 from traceanalyzer.opening.finding import FoundRun, find
 from traceanalyzer.opening.ingesting import held_sources
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from traceanalyzer.cluster.address import ClusterAddress
     from traceanalyzer.remote.location import Location
     from traceanalyzer.remote.remote_object import RemoteObject
-    from traceanalyzer.store.stored_trace import StoredTrace
 
 # CPU seconds of a task and of each GB of JSON, measured on traces of 1 MB to 1 GB; dense GPU work takes longer.
 _READING_S, _READING_S_PER_GB = 0.3, 9.7
@@ -84,18 +83,19 @@ def _request_words(found: Requests) -> list[str]:
 
 def _to_attribute(run: FoundRun, held: Sequence[Path | None]) -> int:
     """Return how many traces are not attributed: all, unless the store holds everything."""
-    traces = _traces(run, held)
-    if traces is None:
+    found = _traces(run, held)
+    if found is None:
         return len(held)
-    target = derived_place(run.keeper, traces, run.options)
+    traces = found.traces
+    target = derived_place(run.keeper, traces, run.options, found.captures)
     if run.keeper.has(target):
         return 0
     ranks = run.keeper.folder / "ranks" / target.name
     return sum(not run.keeper.has(ranks / str(number)) for number in range(len(traces)))
 
 
-def _traces(run: FoundRun, held: Sequence[Path | None]) -> list[StoredTrace] | None:
-    """Return the traces of a run, without fetching their tables; None where the store lacks one."""
+def _traces(run: FoundRun, held: Sequence[Path | None]) -> Contents | None:
+    """Return the traces of a run and its captures, without fetching their tables; None where the store lacks one."""
     folders = [folder for folder in held if folder is not None]
     if len(folders) < len(held):
         return None
@@ -104,7 +104,7 @@ def _traces(run: FoundRun, held: Sequence[Path | None]) -> list[StoredTrace] | N
     if len(cards) < len(held):
         return None
     pairs = [(source, card) for (source, _), card in zip(run.sources.sources, cards, strict=True)]
-    return [trace.below(run.keeper.folder) for trace in traces_of(run.keeper, run.sources, pairs).traces]
+    return traces_of(run.keeper, run.sources, pairs).below(run.keeper.folder)
 
 
 def _files(sources: Sequence[Path | RemoteObject]) -> str:

@@ -9,20 +9,27 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from traceanalyzer.schema import TableSchema, run_tables, trace_tables
+from traceanalyzer.schema import TableSchema, capture_tables, run_tables, trace_tables
 from traceanalyzer.store.stored_trace import NcuTable, StoredTrace
+
+# The files of a trace that the tables of captures are read from.
+_OF_CAPTURES = {"capture_slices": "host_slices", "capture_args": "event_args", "capture_ops": "gpu_ops"}
 
 
 def connect_canonical(
-    traces: Sequence[StoredTrace], ncu_tables: Sequence[NcuTable] = (), needed: Set[str] | None = None
+    traces: Sequence[StoredTrace],
+    ncu_tables: Sequence[NcuTable] = (),
+    needed: Set[str] | None = None,
+    captures: Sequence[StoredTrace] = (),
 ) -> duckdb.DuckDBPyConnection:
     """Return a connection over the canonical tables of stored traces, all or those needed.
 
-    Traces are numbered in their order. `ncu_tables` are tables that lie beside the traces.
+    Traces are numbered in their order. `ncu_tables` are tables that lie beside the traces, `captures` are traces of
+    launches that were recorded into graphs.
     """
     connection = new_connection(None)
     connection.execute("CREATE SCHEMA canonical")
-    define_canonical(connection, traces, needed, ncu_tables)
+    define_canonical(connection, traces, needed, ncu_tables, captures)
     return connection
 
 
@@ -31,11 +38,20 @@ def define_canonical(
     traces: Sequence[StoredTrace],
     needed: Set[str] | None,
     ncu_tables: Sequence[NcuTable],
+    captures: Sequence[StoredTrace] = (),
 ) -> None:
     """Define the tables of `connect_canonical`, all or those needed, in a connection that has an empty schema."""
     _define(connection, dict(enumerate(traces)), needed)
     for name in those(run_tables(), needed):
         connection.execute(_ncu_view(run_tables()[name], ncu_tables))
+    numbered = dict(enumerate(captures, len(traces)))
+    for name in those(capture_tables(), needed):
+        table = capture_tables()[name]
+        if name in _OF_CAPTURES:
+            connection.execute(_stored_view(table, numbered, _OF_CAPTURES[name]))
+        else:
+            connection.execute(in_schema(table, "canonical"))
+            _insert_captures(connection, numbered)
 
 
 class OneTraceConnections:
@@ -144,11 +160,17 @@ def insert_traces(connection: duckdb.DuckDBPyConnection, traces: Mapping[int, St
     )
 
 
-def _stored_view(table: TableSchema, traces: Mapping[int, StoredTrace]) -> str:
+def _insert_captures(connection: duckdb.DuckDBPyConnection, captures: Mapping[int, StoredTrace]) -> None:
+    for number, stored in captures.items():
+        row = [number, stored.trace, str(stored.path), stored.rank]
+        connection.execute("INSERT INTO canonical.capture_files VALUES (?, ?, ?, ?)", row)
+
+
+def _stored_view(table: TableSchema, traces: Mapping[int, StoredTrace], stored_as: str | None = None) -> str:
     """Return the view of a table over every trace's Parquet files, with the trace's number put in front."""
     if not traces:
         return _empty_view(table)
-    files = [part for stored in traces.values() for part in parts(stored.folder, table.name)]
+    files = [part for stored in traces.values() for part in parts(stored.folder, stored_as or table.name)]
     return f"CREATE OR REPLACE VIEW canonical.{table.name} AS {numbered_rows(table, traces, files)}"
 
 
@@ -159,7 +181,7 @@ def parts(folder: Path, name: str) -> list[Path]:
 
 def numbered_rows(table: TableSchema, traces: Mapping[int, StoredTrace], files: Sequence[Path]) -> str:
     """Return the query of a table's rows in files of traces, with the trace's number put in front."""
-    columns = ", ".join(f'"{column.name}"' for column in table.columns if column.name != "trace_id")
+    columns = ", ".join(f'"{column.name}"' for column in table.columns if column.name != table.key)
     # Named one by one: a folder's own name may hold what is a wildcard in a pattern.
     listed = ", ".join(map(literal, files))
     if len(traces) == 1:
@@ -169,7 +191,7 @@ def numbered_rows(table: TableSchema, traces: Mapping[int, StoredTrace], files: 
         numbers = ", ".join(f"{literal(stored.folder)}: {number}" for number, stored in traces.items())
         trace_id = f"MAP {{{numbers}}}[parse_dirpath(filename)]"
         source = f"read_parquet([{listed}], filename = true)"
-    return f"SELECT CAST({trace_id} AS INTEGER) AS trace_id, {columns} FROM {source}"
+    return f"SELECT CAST({trace_id} AS INTEGER) AS {table.key}, {columns} FROM {source}"
 
 
 def _ncu_view(table: TableSchema, ncu_tables: Sequence[NcuTable]) -> str:

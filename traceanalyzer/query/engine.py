@@ -18,11 +18,13 @@ from traceanalyzer.metrics import metrics, metrics_in_order, sources_in
 from traceanalyzer.query.canonical import (
     connect_canonical,
     define_canonical,
+    in_schema,
     insert,
     literal,
     quoted,
     those,
 )
+from traceanalyzer.query.captured_work import captured_work
 from traceanalyzer.query.definitions import add_macros, add_pass_through, define_metric, define_not_computed
 from traceanalyzer.query.empty import connect_empty
 from traceanalyzer.query.limits import interrupted_after
@@ -58,6 +60,7 @@ __all__ = [
 METRIC_LIMIT_S = 120.0
 _WORD = re.compile(r"[a-z_]\w*")
 _RELATIONS = "SELECT table_schema, table_name FROM information_schema.tables"
+_KINDS = "SELECT table_schema, table_name, if(table_type = 'VIEW', 'VIEW', 'TABLE') FROM information_schema.tables"
 
 
 def connect(
@@ -67,21 +70,24 @@ def connect(
     readers: Sequence[str] | None = None,
     replaced: Mapping[str, str] = MappingProxyType({}),
     ncu_tables: Sequence[NcuTable] = (),
+    captures: Sequence[StoredTrace] = (),
 ) -> duckdb.DuckDBPyConnection:
-    """Return a connection over stored traces, numbered in their order, and tables of Nsight Compute beside them.
+    """Return a connection over stored traces, numbered in their order, and what lies beside them.
+
+    Beside traces lie tables of Nsight Compute and captures of graphs.
 
     `derived` is the folder with the run's attribution tables as Parquet; without it the connection has neither these
-    tables nor the metrics that read them. `database` makes the connection a file instead of memory: the catalogue.
-    `readers` are the texts that will read the connection, where they are known: then it has no other tables, and a
-    metric that they read more than once is computed once. `replaced` are queries that take the place of metrics', by
-    name.
+    tables nor the metrics that read them, but for the tables of captured work, which are computed. `database` makes the
+    connection a file instead of memory: the catalogue. `readers` are the texts that will read it, where they are known:
+    then it has no other tables, and a metric that they read more than once is computed once. `replaced` are queries
+    that take the place of metrics', by name.
     """
     needed = named_in(readers)
     connection = connect_empty(database)
-    if derived is not None and needed is not None and not ncu_tables and is_small(traces, derived):
+    if derived is not None and needed is not None and not (ncu_tables or captures) and is_small(traces, derived):
         copy_run(connection, traces, derived, needed)
     else:
-        _define_views(connection, traces, derived, needed, ncu_tables)
+        _define_views(connection, traces, derived, needed, ncu_tables, captures)
     for name in replaced:
         define_metric(connection, name, "VIEW", replaced)
     _compute_once(connection, readers, replaced)
@@ -94,14 +100,16 @@ def _define_views(
     derived: Path | None,
     needed: Set[str] | None,
     ncu_tables: Sequence[NcuTable],
+    captures: Sequence[StoredTrace],
 ) -> None:
     """Put views of a run's files in the place of a connection's empty tables."""
     for schema, tables in (("canonical", canonical_tables()), ("attribution", derived_tables())):
         for name in tables:
             connection.execute(f"DROP TABLE {schema}.{name}")
-    define_canonical(connection, traces, needed, ncu_tables)
+    define_canonical(connection, traces, needed, ncu_tables, captures)
     if derived is None:
         _leave_attribution_out(connection)
+        _add_captured_work(connection, traces, captures)
     else:
         add_attribution(connection, derived, needed)
 
@@ -113,14 +121,27 @@ def _leave_attribution_out(connection: duckdb.DuckDBPyConnection) -> None:
         connection.execute(f"DROP VIEW main.{name}")
 
 
+def _add_captured_work(
+    connection: duckdb.DuckDBPyConnection, traces: Sequence[StoredTrace], captures: Sequence[StoredTrace]
+) -> None:
+    """Compute the tables of captured work, which need no attribution, into a connection without attribution tables."""
+    with connect_canonical(traces, captures=captures) as own:
+        found = captured_work(own)
+    for name, rows in found.items():
+        connection.execute(in_schema(derived_tables()[name], "attribution"))
+        insert(connection, f"attribution.{name}", rows)
+    add_pass_through(connection, "attribution", found)
+
+
 def connect_unattributed(
-    traces: Sequence[StoredTrace], ncu_tables: Sequence[NcuTable] = ()
+    traces: Sequence[StoredTrace], ncu_tables: Sequence[NcuTable] = (), captures: Sequence[StoredTrace] = ()
 ) -> duckdb.DuckDBPyConnection:
-    """Return a connection over stored traces with the macros, but without attribution and metrics."""
-    connection = connect_canonical(traces, ncu_tables)
+    """Return a connection over stored traces with the macros and captured work, without other metrics."""
+    connection = connect_canonical(traces, ncu_tables, captures=captures)
     connection.execute("CREATE SCHEMA attribution")
     add_pass_through(connection, "canonical", canonical_tables())
     add_macros(connection)
+    _add_captured_work(connection, traces, captures)
     return connection
 
 
@@ -225,6 +246,7 @@ def compute_derived(
 
     options = options or attribution.AttributionOptions()
     tables = attribution.compute(connection, options, matched, attributed, folder, scans_of)
+    tables = {**tables, **captured_work(connection)}
     return {name: _in_order(tables[name], table) for name, table in derived_tables().items() if name in tables}
 
 
@@ -237,8 +259,9 @@ def _in_order(rows: pa.Table, table: TableSchema) -> pa.Table:
 
 
 def add_attribution(connection: duckdb.DuckDBPyConnection, derived: Path, needed: Set[str] | None = None) -> None:
-    """Define the attribution tables as views of the files in a folder."""
-    names = those(derived_tables(), needed)
+    """Define the attribution tables as views of the files in a folder, but for those that are there."""
+    there = {name for schema, name in connection.execute(_RELATIONS).fetchall() if schema == "attribution"}
+    names = [name for name in those(derived_tables(), needed) if name not in there]
     for name in names:
         file = literal(derived / f"{name}.parquet")
         connection.execute(f"CREATE VIEW attribution.{name} AS FROM read_parquet({file})")
@@ -289,15 +312,14 @@ def _words(text: str) -> set[str]:
 
 def add_comments(connection: duckdb.DuckDBPyConnection) -> None:
     """Copy the descriptions of tables, metrics and columns into the catalogue."""
-    there = {(schema, name) for schema, name in connection.execute(_RELATIONS).fetchall()}
+    kinds = {(schema, name): kind for schema, name, kind in connection.execute(_KINDS).fetchall()}
     documented = [("canonical", t.name, t.comment, t.columns) for t in canonical_tables().values()]
     documented += [("attribution", t.name, t.comment, t.columns) for t in derived_tables().values()]
     documented += [("main", metric.name, metric.text, metric.columns) for metric in metrics().values()]
     statements = ["BEGIN"]  # one write for all instead of one each
     for schema, name, comment, columns in documented:
-        if (schema, name) not in there:
+        if (kind := kinds.get((schema, name))) is None:
             continue
-        kind = "TABLE" if (schema, name) == ("canonical", "traces") else "VIEW"
         statements.append(f"COMMENT ON {kind} {schema}.{name} IS {quoted(comment)}")
         for column in columns:
             statements.append(f"COMMENT ON COLUMN {schema}.{name}.{column.name} IS {quoted(column.comment)}")

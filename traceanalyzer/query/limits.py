@@ -5,16 +5,20 @@ from __future__ import annotations
 import atexit
 import itertools
 import math
+import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
 # How late an interruption may come; nothing wakes up more often than this while a query runs.
 _TICK_S = 0.05
+# DuckDB looks for an interruption between pieces of work, and what is constant in a query is one piece, worked out
+# while the query is planned. So much later the query counts as one that cannot be stopped.
+STUCK_AFTER_S = 30.0
 
 
 class Interruptible(Protocol):
@@ -35,6 +39,17 @@ def interrupted_after(timeout_s: float, con: Interruptible) -> Iterator[None]:
         yield
     finally:
         _WATCH.remove(key)
+
+
+def end_process_when_stuck(message: str, code: int) -> None:
+    """End this process, with a message on standard error, once a query cannot be stopped: for programs of our own."""
+
+    def end() -> None:
+        # The thread that runs the query may hold the lock of the stream.
+        os.write(2, message.encode())
+        os._exit(code)
+
+    _WATCH.when_stuck = end
 
 
 # The limit is the process's: of queries that run at once, the first sets it and sets it back.
@@ -74,6 +89,7 @@ class _Watch:
         self._thread: threading.Thread | None = None
         self._is_idle = False
         self._ended = False
+        self.when_stuck: Callable[[], None] | None = None
 
     def add(self, con: Interruptible, deadline_s: float) -> int:
         key = next(self._keys)
@@ -109,6 +125,8 @@ class _Watch:
                 for con, deadline_s in self._running.values():
                     if now_s >= deadline_s:
                         con.interrupt()
+                    if now_s >= deadline_s + STUCK_AFTER_S and self.when_stuck is not None:
+                        self.when_stuck()
 
 
 _WATCH = _Watch()

@@ -10,11 +10,18 @@ from traceanalyzer.diagnosis import TraceSummary
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
 
 DEFAULT_FOLDER = "runs/run42"
-PROFILERS = ("torch", "nsys", "ncu", "dynolog", "jax", "rocprof")
-_IN_PYTHON = ("torch", "jax")
+PROFILERS = ("torch", "nsys", "ncu", "dynolog", "jax", "tensorflow", "torch_xla", "rocprof")
+_IN_PYTHON = ("torch", "jax", "tensorflow", "torch_xla")
 _FOLDER_MARK = "@FOLDER@"
 # By traces.recorder. What any other program writes has no options that are known here.
-_BY_RECORDER = {"kineto": "torch", "nsys": "nsys", "jax": "jax", "rocprof": "rocprof"}
+_BY_RECORDER = {
+    "kineto": "torch",
+    "nsys": "nsys",
+    "jax": "jax",
+    "tensorflow": "tensorflow",
+    "torch_xla": "torch_xla",
+    "rocprof": "rocprof",
+}
 
 
 def recipe(profiler: str, folder: str = DEFAULT_FOLDER) -> str:

@@ -61,6 +61,8 @@ SUFFIXES = {
     ".md": "markdown",
     ".parquet": "parquet",
 }
+# What no command writes, and a reader of text would take for damage.
+_OTHERS = frozenset({".doc", ".docx", ".gif", ".jpeg", ".jpg", ".pdf", ".png", ".pptx", ".xls", ".xlsx"})
 BY_SUFFIX = "by the suffix of -o, else {}"
 
 
@@ -81,7 +83,8 @@ def chosen(layout: str | None, output: Path | None, known: Sequence[str]) -> str
     """
     if layout is not None:
         return layout
-    asked = SUFFIXES.get(output.suffix.lower()) if output is not None else None
+    suffix = "" if output is None else output.suffix.lower()
+    asked = suffix[1:] if suffix in _OTHERS else SUFFIXES.get(suffix)
     if asked is None:
         return known[0]
     if asked not in known:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from traceanalyzer.diagnosis import Diagnosis, Finding
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.report.verdict import problems
+from traceanalyzer.report.verdict import pooled_ledger, problems
 from traceanalyzer.report.words import counted, ranges
 
 
@@ -28,7 +28,7 @@ class Selection:
                 diagnosis,
                 findings=tuple(finding for finding in diagnosis.findings if self._concerns(finding)),
                 ledgers=tuple(ledger for ledger in diagnosis.ledgers if ledger.rank == self.rank),
-                run_ledger=None,
+                run_ledger=pooled_ledger(diagnosis),
                 host_ledgers=tuple(ledger for ledger in diagnosis.host_ledgers if ledger.rank == self.rank),
             )
         if self.top is not None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from traceanalyzer.diagnosis import SEVERITIES, DeviceLedger, Diagnosis, Finding, HostLedger, RunLedger, plan_of_finding
 from traceanalyzer.report.ledger_shares import unexplained_share
-from traceanalyzer.report.words import bucket_words, duration, is_tpu, name_words, percent
+from traceanalyzer.report.words import bucket_words, counted, duration, is_tpu, name_words, percent
 
 # A device that computes this much has little left to save outside its kernels.
 HEALTHY_COMPUTE_SHARE = 0.9
@@ -33,7 +33,10 @@ _NO_LAUNCHES = "the calls that launched the GPU's work were not recorded"
 
 
 # Rules that say why a recording holds no GPU work, which is worth more than that it holds none.
-_SAY_WHY = frozenset({"tq-device-failed", "tq-cannot-record"})
+_SAY_WHY = frozenset({"tq-device-failed", "tq-cannot-record", "tq-empty-profile"})
+# Finds that what happens once outweighs what repeats.
+_TOO_LITTLE = "tq-too-little-work"
+_WITHOUT_WORK = frozenset({"blocked", "host", "no-gpu"})
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,20 @@ class RunVerdict:
 
 
 def judge(diagnosis: Diagnosis) -> RunVerdict:
-    """Say in one sentence what a diagnosis comes to."""
+    """Say in one sentence what a diagnosis comes to; without a percentage where too little was recorded to judge."""
+    verdict = _judge(diagnosis)
+    small = _everywhere(diagnosis, [finding for finding in diagnosis.findings if finding.rule == _TOO_LITTLE])
+    if small is None or verdict.state in _WITHOUT_WORK:
+        return verdict
+    lead = leading_finding(diagnosis)
+    now = f" In this recording: {_lower(lead.title)}." if lead else ""
+    return RunVerdict(
+        verdict.state,
+        f"Too little GPU work was recorded to judge the program.{now} Warm up, and record the part that repeats.",
+    )
+
+
+def _judge(diagnosis: Diagnosis) -> RunVerdict:
     blocker = blocker_of(diagnosis)
     if not _has_gpu_work(diagnosis) and (blocker is None or blocker.rule not in _SAY_WHY):
         if judges_host(diagnosis):
@@ -65,12 +81,12 @@ def judge(diagnosis: Diagnosis) -> RunVerdict:
     compute = _compute_words(diagnosis)
     if problems(diagnosis):
         sentence = f"{compute}; {_lower(problems(diagnosis)[0].title)}."
-        return RunVerdict("sick", sentence + _rest_sentence(diagnosis, LARGE_REST_SHARE))
+        rest = "" if has_no_compute(diagnosis) else _rest_sentence(diagnosis, LARGE_REST_SHARE)
+        return RunVerdict("sick", sentence + rest)
     if not diagnosis.ledgers:
         return RunVerdict("unexplained", "GPU work was recorded, but no window of it could be analyzed.")
-    if ran_no_kernels(diagnosis):
-        what = "only copies, memsets or communication (traceanalyzer top copies, top collectives)"
-        return RunVerdict("unexplained", f"The GPU ran no kernels, {what}.")
+    if has_no_compute(diagnosis):
+        return RunVerdict("unexplained", _without_compute(diagnosis))
     nothing = "no rule found an issue" + " above the noise of the steps" * bool(diagnosis.below_noise)
     if min(map(compute_share, diagnosis.ledgers)) >= HEALTHY_COMPUTE_SHARE:
         if any(SEVERITIES.index(finding.severity) >= LIMITS_TRUST for finding in quality_findings(diagnosis)):
@@ -146,18 +162,39 @@ def has_unjudged_traces(diagnosis: Diagnosis) -> bool:
     )
 
 
-def ran_no_kernels(diagnosis: Diagnosis) -> bool:
-    """Return whether no device computed and nothing was found: shares of a window without kernels say nothing."""
+def has_no_compute(diagnosis: Diagnosis) -> bool:
+    """Return whether no compute time is known and none explained: shares of a window without it say nothing."""
     computes = any(map(compute_share, diagnosis.ledgers))
-    return bool(diagnosis.ledgers) and not computes and not problems(diagnosis)
+    is_explained = any(not bucket.startswith("edge.") for ledger in diagnosis.ledgers for bucket, _ in ledger.buckets)
+    return (
+        bool(diagnosis.ledgers)
+        and not computes
+        and (not problems(diagnosis) or not (is_explained or time_findings(diagnosis)))
+    )
+
+
+def _without_compute(diagnosis: Diagnosis) -> str:
+    """Say why no window has compute time: there are no kernels, their lengths are not known, or they lie elsewhere."""
+    count = sum(trace.kernel_count for trace in diagnosis.traces)
+    if not count:
+        what = "only copies, memsets or communication (traceanalyzer top copies, top collectives)"
+        return f"The GPU ran no kernels, {what}."
+    kernels = counted(count, "kernel")
+    if not any(trace.kernel_sum_ns for trace in diagnosis.traces):
+        return f"{kernels} ran, recorded with a length of 0 ns: how long the GPU computed is not known."
+    return f"The GPU does not compute in the analyzed window: its {kernels} ran before or after it."
 
 
 def blocker_of(diagnosis: Diagnosis) -> Finding | None:
     """Return what makes every trace of the run worthless for a diagnosis; None: something can be said."""
-    blockers = [finding for finding in diagnosis.findings if finding.severity == "blocker"]
-    blocked = {name for item in blockers for name in (item.same_on_traces or (item.trace,))}
-    everywhere = None in blocked or blocked >= {trace.trace for trace in diagnosis.traces}
-    return blockers[0] if blockers and everywhere else None
+    return _everywhere(diagnosis, [finding for finding in diagnosis.findings if finding.severity == "blocker"])
+
+
+def _everywhere(diagnosis: Diagnosis, found: Sequence[Finding]) -> Finding | None:
+    """Return the first of some findings about traces if together they are about every trace of the run."""
+    traces = {name for item in found for name in (item.same_on_traces or (item.trace,))}
+    everywhere = None in traces or traces >= {trace.trace for trace in diagnosis.traces}
+    return found[0] if found and everywhere else None
 
 
 def compute_share(ledger: DeviceLedger | RunLedger) -> float:
@@ -229,7 +266,12 @@ def pooled_ledger(diagnosis: Diagnosis) -> RunLedger | None:
 
 
 def gpu_count(diagnosis: Diagnosis) -> int:
-    """Return how many GPUs worked in the run: several recordings of a rank show the same ones."""
+    """Return how many GPUs worked in the run: several recordings of a rank, or processes that share, show the same."""
+    shared = [ledger.shared_gpu.gpu for ledger in diagnosis.ledgers if ledger.shared_gpu is not None]
+    return _device_count(diagnosis) - len(shared) + len(set(shared))
+
+
+def _device_count(diagnosis: Diagnosis) -> int:
     of_trace: dict[str, set[int]] = {}
     for ledger in diagnosis.ledgers:
         of_trace.setdefault(ledger.trace, set()).add(ledger.device)
@@ -246,12 +288,20 @@ def _compute_words(diagnosis: Diagnosis) -> str:
     if not shares:
         return "The GPU worked"
     noun = "TPU" if all(is_tpu(ledger.device_name) for ledger in ledgers) else "GPU"
+    if not shares[-1] and noun == "GPU":
+        return "No compute kernels were recorded"
     low, high = percent(shares[0]), percent(shares[-1])
+    shared = [ledger.shared_gpu for ledger in ledgers if ledger.shared_gpu is not None]
+    if len(shared) == len(ledgers) and len({one.gpu for one in shared}) == 1:
+        gpu, own = shared[0], low if low == high else f"{low} to {high}"
+        return (
+            f"GPU busy {percent(gpu.busy_ns / gpu.span_ns)} of the time, shared by {gpu.process_count} processes, "
+            f"each of which computes {own} of {span_words(ledgers)}"
+        )
     span = f"{span_words(ledgers)}{_marked_step_words(ledgers)}"
     if (pooled := pooled_ledger(diagnosis)) is not None:
-        return (
-            f"GPU busy with compute {percent(compute_share(pooled))} of {span}, in {pooled.recording_count} recordings"
-        )
+        share = percent(compute_share(pooled))
+        return f"{noun} busy with compute {share} of {span}, in {pooled.recording_count} recordings"
     if len(shares) == 1 or low == high:
         return f"{noun} busy with compute {low} of {span}"
     if gpu_count(diagnosis) == 1:

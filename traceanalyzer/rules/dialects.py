@@ -10,7 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from traceanalyzer.diagnosis import Fix
 
-HIP, XPU = "hip", "xpu"
+HIP, XPU, XLA = "hip", "xpu", "xla"
+_OF_XLA = re.compile(r"\bjax\b|\bJAX\b|\bjnp\.|\bgrain\b|\btf\.|TensorFlow|torch_xla|XLA|jit_compile")
+_OF_OTHERS = re.compile(
+    r"(?i:torch|cuda|cudnn|cublas|nccl|nvtx|nvidia|\bnsys|\bncu\b|nsight|cupy|numba|triton|trtexec|tensorrt|vllm|sglang|deepspeed|fsdp)"
+    r"|DataLoader|prof_schedule|ProfilerActivity|with profile\(|<<<|#pragma|\bmodel\.|GradScaler|\bDDP\b"
+)
 _CUDA_NAME = re.compile(r"\bcuda(?=[A-Z])")
 _CUDA_OF_PYTORCH = re.compile(r"(?<=\btorch\.)cuda\b|(?<=[\"'])cuda(?=[:\"'])")
 _WORDS = {
@@ -45,8 +50,10 @@ _HIP_CODE = {
 }
 
 
-def dialect_of(framework: str | None, vendor: str | None) -> str | None:
+def dialect_of(framework: str | None, vendor: str | None, recorder: str | None) -> str | None:
     """Return the dialect in which a trace is spoken of; None: the one in which rules are written."""
+    if recorder in ("jax", "tensorflow", "torch_xla"):
+        return XLA
     if vendor == "amd" or framework == "hip":
         return HIP
     return XPU if vendor == "intel" else None
@@ -60,7 +67,13 @@ def spoken(text: str, dialect: str | None) -> str:
 
 
 def is_possible(fix: Fix, dialect: str | None) -> bool:
-    """Return whether a fix needs no tool that another vendor's devices lack."""
+    """Return whether a fix needs no tool that another vendor's devices lack, and no framework that is not used.
+
+    A program that XLA compiles gets no fix that is written for PyTorch or CUDA.
+    """
+    if dialect == XLA:
+        both = f"{fix.text}\n{fix.code or ''}"
+        return _OF_XLA.search(both) is not None or _OF_OTHERS.search(both) is None
     return dialect != HIP or not _TOOL_OF_NVIDIA.search(f"{fix.text} {fix.code}")
 
 
@@ -73,7 +86,7 @@ def in_dialect(fix: Fix, dialect: str | None) -> Fix:
 
 def read_on(addresses: Sequence[str], dialect: str | None) -> tuple[str, ...]:
     """Return where to read on: pages about the tools of another vendor help nobody."""
-    return tuple(address for address in addresses if dialect is None or "nvidia.com" not in address)
+    return tuple(address for address in addresses if dialect in (None, XLA) or "nvidia.com" not in address)
 
 
 def _hip_names(text: str) -> str:

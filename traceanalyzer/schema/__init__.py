@@ -48,6 +48,11 @@ class TableSchema:
         """Whether its rows are of traces; else they are of tables that lie beside the traces."""
         return self.key == "trace_id"
 
+    @property
+    def is_of_capture(self) -> bool:
+        """Whether its rows are of captures of graphs, which are no traces of the run."""
+        return self.key == "capture_id"
+
     def arrow_schema(self, *, without: frozenset[str] = frozenset()) -> pa.Schema:
         """Return the table's columns as an Arrow schema, those named in `without` left out."""
         return pa.schema(
@@ -88,7 +93,12 @@ def trace_tables() -> dict[str, TableSchema]:
 
 def run_tables() -> dict[str, TableSchema]:
     """Return the canonical tables whose rows are of other files of the run, by name."""
-    return {name: table for name, table in canonical_tables().items() if not table.is_of_trace}
+    return {name: table for name, table in canonical_tables().items() if not (table.is_of_trace or table.is_of_capture)}
+
+
+def capture_tables() -> dict[str, TableSchema]:
+    """Return the canonical tables whose rows are of captures of graphs, by name."""
+    return {name: table for name, table in canonical_tables().items() if table.is_of_capture}
 
 
 def derived_tables() -> dict[str, TableSchema]:

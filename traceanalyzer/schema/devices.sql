@@ -10,5 +10,6 @@ CREATE TABLE devices (
     compute_minor INTEGER,           -- compute capability
     warp_size     INTEGER,           -- threads per warp or wavefront
     max_threads_per_sm INTEGER,      -- most resident threads per SM
-    is_integrated BOOLEAN            -- it shares the host's memory, as on Jetson boards; NULL: unknown
+    is_integrated BOOLEAN,           -- it shares the host's memory, as on Jetson boards; NULL: unknown
+    gpu           VARCHAR            -- which GPU it is: its UUID, else its bus and host; equal in every recording of it. NULL: not recorded
 );

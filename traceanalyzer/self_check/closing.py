@@ -119,6 +119,8 @@ def marginals(diagnosis: Diagnosis) -> tuple[str, ...]:
     """
     windows = {(ledger.trace, ledger.device): ledger.window_ns for ledger in diagnosis.ledgers}
     run_ns = max(windows.values(), default=0)
+    if diagnosis.run_ledger is not None and diagnosis.run_ledger.recording_count > 1:
+        run_ns = diagnosis.run_ledger.window_ns
     together: dict[_Place, int] = defaultdict(int)
     gained: dict[_Place, int] = defaultdict(int)
     best: dict[_Place, int] = defaultdict(int)

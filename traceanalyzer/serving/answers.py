@@ -120,6 +120,7 @@ class Answers:
         from traceanalyzer.rules.evaluation import sandbox
         from traceanalyzer.rules.evaluation.workspace import lock_workspace
 
+        sandbox.check_length(query)
         limit = min(max(limit, 1), MOST_ROWS)
         with self._opened(run) as (opened, _), sandbox.total_time():
             con = opened.connection

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import os
-import threading
 from collections.abc import Callable
 from typing import Any
 
-import duckdb
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
 
-from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.report.visible import visible
-from traceanalyzer.serving.answers import MOST_CHARACTERS, Answers, bounded
+from traceanalyzer.serving.answers import Answers
 from traceanalyzer.serving.folders import ServedFolders
+from traceanalyzer.serving.workers import ToolFailedError, Worker, explained
 from traceanalyzer.version import __version__
 
 # A tool is a method of Answers and its name here; its docstring and types are what a client sees.
@@ -27,37 +25,39 @@ INSTRUCTIONS = (
     "Check a claim with `rules`, `top` or `sql`."
 )
 _READ_ONLY = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
-# Queries share limits of the process, and one analysis already uses every core.
-_ONE_AT_A_TIME = threading.Lock()
+# Of the others, these answer at once where they name no run.
+_WITHOUT_RUN = ("runs", "metrics", "rules")
 
 
 def serve(folders: ServedFolders) -> None:
-    """Answer a client on standard input and output until it leaves."""
+    """Answer a client on standard input and output until it leaves.
+
+    One process answers queries, and one reads runs for all other tools, so that none waits for a long query.
+    """
     os.environ.pop("FORCE_COLOR", None)
     server: MCPServer[Any] = MCPServer(
         "traceanalyzer", instructions=INSTRUCTIONS, version=__version__, log_level="ERROR"
     )
     answers = Answers(folders)
+    queries, others = Worker(answers), Worker(answers)
     for name in TOOLS:
-        server.add_tool(_explaining(getattr(answers, name)), name, annotations=_READ_ONLY, structured_output=False)
+        tool = _tool(name, answers, queries if name == "sql" else others)
+        server.add_tool(tool, name, annotations=_READ_ONLY, structured_output=False)
     server.run("stdio")
 
 
-def _explaining(tool: Callable[..., str]) -> Callable[..., str]:
+def _tool(name: str, answers: Answers, worker: Worker) -> Callable[..., str]:
     """Return a tool whose errors a client sees as the command line words them."""
+    method = getattr(answers, name)
 
-    @functools.wraps(tool)
-    def explained(*arguments: Any, **named: Any) -> str:
-        with _ONE_AT_A_TIME:
-            try:
-                return tool(*arguments, **named)
-            except TraceAnalyzerError as error:
-                hint = f"\nhint: {visible(error.hint)}" if error.hint else ""
-                raise ToolError(bounded(visible(str(error)), MOST_CHARACTERS - len(hint)) + hint) from None
-            except duckdb.Error as error:
-                said = visible(str(error).strip().split("\n")[0])
-                raise ToolError(bounded(f"DuckDB gave up: {said}")) from None
-            except (OSError, MemoryError) as error:
-                raise ToolError(bounded(visible(str(error)) or "not enough memory")) from None
+    @functools.wraps(method)
+    def tool(*arguments: Any, **named: Any) -> str:
+        named |= dict(zip(inspect.signature(method).parameters, arguments, strict=False))
+        try:
+            if name in _WITHOUT_RUN and named.get("run") is None:
+                return explained(name, answers, named)
+            return worker.answer(name, named)
+        except ToolFailedError as error:
+            raise ToolError(str(error)) from None
 
-    return explained
+    return tool

@@ -107,7 +107,15 @@ class SimulatedJob:
         return {name: pa.concat_tables([part[name] for part in parts]) for name in parts[0]}
 
     def write_kineto(self, folder: Path | str, dialect: Dialect = "2025", suffix: str = ".json") -> list[Path]:
-        """Write one file a rank into a folder: rank0.json, rank1.json, …; returns the paths."""
+        """Write one file a rank into a folder: rank0.json, rank1.json, …; returns the paths.
+
+        Captures of graphs lie in `capture_traces` in this folder, under the same names.
+        """
+        for rank, run in enumerate(self.ranks):
+            if run.capture is not None:
+                captures = Path(folder) / "capture_traces"
+                captures.mkdir(exist_ok=True)
+                run.capture.write_kineto(captures / f"rank{rank}{suffix}", dialect)
         return [run.write_kineto(Path(folder) / f"rank{rank}{suffix}", dialect) for rank, run in enumerate(self.ranks)]
 
     def write_nsys(

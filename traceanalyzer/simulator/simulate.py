@@ -68,6 +68,14 @@ class SimulatedRun:
         """Return the recording with the times of the rank's own clock."""
         return self.recording.on_drifting_clock(self.scenario.conditions.clock_drift_ppm)
 
+    @cached_property
+    def capture(self) -> SimulatedRun | None:
+        """Return the run that recorded how the graph of the scenario's `captured` was captured; None without one."""
+        if not self.scenario.captured:
+            return None
+        scenario = self.scenario.of_capture()
+        return SimulatedRun(scenario, self.seed, Counterfactual(), play(scenario, self.seed, Counterfactual()))
+
     @property
     def window_ns(self) -> int:
         """Return the length from the first compute kernel of the first step to that of the last step."""
@@ -148,6 +156,9 @@ def play(scenario: Scenario, seed: int, without: Counterfactual, meet: Meet | No
     machine = Machine(scenario.device, scenario.costs(), without, seed, meet)
     recorded = Recorded(conditions.shapes, conditions.stacks, conditions.memory)
     machine.tape.cached_bytes = round(conditions.cached_mb * MIB)
+    if scenario.captured:
+        graph = play(scenario.of_capture(), seed, Counterfactual()).captured
+        machine.graph = [(launch.kernel, launch.dur_ns) for launch in graph]
     communicator = Communicator(conditions.rank, scenario.groups)
     stage = Stage(machine, recorded, scenario.precision, HANDLERS, communicator, conditions.device_count)
     for number in range(conditions.steps):

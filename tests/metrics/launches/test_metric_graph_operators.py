@@ -57,7 +57,8 @@ def run(*parts: dict[str, Any], traces: list[dict[str, Any]] = TRACES) -> duckdb
     for part in parts:
         for name, rows in part.items():
             tables[name] = tables.get(name, []) + rows
-    return connect("FROM graph_operators; FROM graph_operator_coverage", traces=traces, **tables)
+    readers = "graph_operators graph_operator_coverage op_summary operators_by_step op_owners flame operator_costs"
+    return connect(f"{readers} cost_coverage captured_owners captured_calls", traces=traces, **tables)
 
 
 def test_operations_of_a_graph_are_matched_by_name_in_the_order_of_the_capture() -> None:
@@ -77,9 +78,26 @@ def test_the_order_of_nodes_counts_before_that_of_starts() -> None:
 
 
 def test_a_kernel_that_another_number_of_launches_names_stays_open() -> None:
-    con = run(replays("a", "b", "b", "c"), capture(("a", "aten::mm"), ("b", "aten::add"), ("d", "aten::mul")))
-    assert [(row[1], row[3]) for row in ask(con, MATCHES)] == [("a", "aten::mm"), ("b", None), ("b", None), ("c", None)]
-    assert ask(con, COVERAGE) == [(4, 1, 1, 1, 0.25)]
+    launches = (("a", "aten::mm"), ("e", "aten::bmm"), ("b", "aten::add"))
+    con = run(replays("a", "e", "b", "b"), capture(*launches, ("d", "aten::mul")))
+    known = [("a", "aten::mm", None), ("e", "aten::bmm", None), ("b", None, None), ("b", None, None)]
+    assert [(row[1], *row[3:]) for row in ask(con, MATCHES)] == known
+    assert ask(con, COVERAGE) == [(4, 2, 2, 1, 0.5)]
+
+
+def test_a_capture_of_another_graph_matches_nothing() -> None:
+    con = run(replays("a", "b", "c"), capture(("a", "aten::mm"), ("d", "aten::add"), ("e", "aten::mul")))
+    assert ask(con, COVERAGE) == [(3, 0, 0, 0, 0.0)]
+    con = run(replays("a"), capture(("a", "aten::mm"), ("d", "aten::add"), ("e", "aten::mul")))
+    assert ask(con, COVERAGE) == [(1, 0, 0, 0, 0.0)]
+
+
+def test_of_captures_with_the_same_kernels_the_one_in_the_same_order_counts() -> None:
+    other = capture(("a", "aten::mm"), ("a", "aten::mm"), ("b", "aten::add"), ("c", "aten::mul"), shape=1)
+    same = capture(("a", "aten::mm"), ("b", "aten::add"), ("a", "aten::mm"), ("c", "aten::mul"), shape=2, first=500)
+    con = run(replays("a", "b", "a", "c"), other, same)
+    assert {row[4] for row in ask(con, MATCHES)} == {"[[2]]"}
+    assert ask(con, COVERAGE) == [(4, 4, 4, 1, 1.0)]
 
 
 @pytest.mark.check
@@ -154,13 +172,97 @@ def test_launches_of_a_capture_are_numbered_with_their_module_and_line() -> None
     ],
 )
 def test_graphs_of_real_servers_are_matched_whole(
-    corpus: Path, replayed: str, captured: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    corpus: Path, replayed: str, captured: str, count: int, tmp_path: Path
 ) -> None:
-    # A run leaves captures out as they are no work of a rank; here both are its traces.
-    monkeypatch.setattr("traceanalyzer.opening.contents._CAPTURE", "no role")
     paths = [corpus / f"{name}.json.gz" for name in (replayed, captured)]
     with open_run(paths, store=tmp_path) as opened:
+        # The capture is no rank of the run, and tells the operators of its graph all the same.
+        assert (len(opened.traces), len(opened.captures), len(opened.set_aside)) == (1, 1, 1)
         rows = opened.sql("SELECT op_count, matched_count, operator_count, matched_share FROM graph_operator_coverage")
         assert rows.fetchall() == [(count, count, count, 1.0)]
         lines = opened.sql("SELECT count(input_shapes), count(module), count(python) FROM graph_operators").fetchall()
         assert lines == [(count, count, count)]
+        assert opened.sql("SELECT count(call_id), count(module_id) FROM captured_owners").fetchall() == [(count, count)]
+
+
+def capture_file(*launches: tuple[str | None, str], shape: int = 32) -> dict[str, Any]:
+    """Return the tables of a capture that lies beside the traces, as `capture` does."""
+    made = capture(*launches, trace_id=7, shape=shape)
+    renamed = {"host_slices": "capture_slices", "event_args": "capture_args"}
+    left_out = {"trace_id"}
+    tables = {
+        renamed[name]: [
+            {"capture_id": 7} | {key: value for key, value in row.items() if key not in left_out} for row in table
+        ]
+        for name, table in made.items()
+    }
+    return tables | {"capture_files": [{"capture_id": 7, "trace": "capture_traces/bs1", "path": "bs1", "rank": 0}]}
+
+
+MATMULS = (("gemm", "aten::mm"), ("add", "aten::add"), ("gemm", "aten::mm"))
+
+
+def test_operators_of_a_replayed_graph_are_those_of_its_capture() -> None:
+    con = run(replays("gemm", "add", "gemm", count=2), capture_file(*MATMULS), traces=TRACES[:1])
+    calls = "SELECT name, call_count, device_self_sum_ns, host_sum_ns FROM op_summary ORDER BY name"
+    assert ask(con, calls) == [("aten::add", 2, 20, 0), ("aten::mm", 4, 40, 0)]
+    by_step = "SELECT name, call_count, launch_count, sum_ns FROM operators_by_step ORDER BY name"
+    assert ask(con, by_step) == [("aten::add", 2, 2, 20), ("aten::mm", 4, 4, 40)]
+    owners = "SELECT op_id, owner_id, operator_id < 0, module_link FROM op_owners ORDER BY op_id LIMIT 2"
+    assert ask(con, owners) == [(0, 7, True, None), (1, 7, True, None)]
+    stacks = "SELECT stack, value FROM flame WHERE kind = 'device' ORDER BY stack"
+    assert ask(con, stacks) == [
+        ("(not linked);aten::add (in the capture);add", 20),
+        ("(not linked);aten::mm (in the capture);gemm", 40),
+    ]
+
+
+def test_without_a_capture_the_launches_of_a_graph_stay_without_operators() -> None:
+    con = run(replays("gemm", "add", "gemm", count=2), traces=TRACES[:1])
+    assert ask(con, "FROM op_summary") == ask(con, "FROM operators_by_step") == []
+    assert ask(con, "SELECT DISTINCT owner_id, operator_id FROM op_owners") == [(0, None)]
+    assert ask(con, "SELECT status, op_count FROM cost_coverage") == [("graph", 6)]
+    assert ask(con, "SELECT stack FROM flame WHERE kind = 'device' ORDER BY 1") == [
+        ("(not linked);add",),
+        ("(not linked);gemm",),
+    ]
+
+
+def test_calls_of_a_graph_have_costs_where_all_of_their_work_is_there() -> None:
+    shapes = "[[32, 64], [64, 16]]"
+    beside = capture_file(("gemm", "aten::mm"), ("tail", "aten::mm"))
+    for row in beside["capture_slices"]:
+        row |= {"input_shapes": shapes} if row["category"] == "cpu_op" else {}
+    types = '{"Input type": ["float", "float"]}'
+    operators = [row["slice_id"] for row in beside["capture_slices"] if row["category"] == "cpu_op"]
+    beside["capture_args"] += [{"capture_id": 7, "event_id": number, "args": types} for number in operators]
+    con = run(replays("gemm", "tail", count=2), beside, traces=TRACES[:1])
+    costs = "SELECT operator, flops, size_bytes, dur_ns, host_dur_ns FROM operator_costs"
+    assert ask(con, costs) == [("aten::mm", 2 * 32 * 64 * 16, 4 * (32 * 64 + 64 * 16 + 32 * 16), 10, 0)] * 4
+    assert ask(con, "SELECT status, call_count, op_count FROM cost_coverage") == [("modelled", 4, 4)]
+    # Both kernels of one operator, of which the graph has the first alone.
+    for row in beside["capture_slices"]:
+        row |= {"op_id": operators[0]} if row.get("op_id") else {}
+    con = run(replays("gemm", "other"), beside, traces=TRACES[:1])
+    assert ask(con, costs) == []
+    assert ask(con, "SELECT status, op_count FROM cost_coverage ORDER BY 1") == [("graph", 1), ("no model", 1)]
+
+
+def test_captures_that_differ_in_shapes_tell_operators_without_costs() -> None:
+    launches = (("gemm", "aten::mm"),)
+    con = run(replays("gemm"), capture(*launches, shape=1), capture(*launches, shape=2, first=500))
+    rows = "SELECT name, input_shapes, is_whole FROM captured_calls"
+    assert ask(con, rows) == [("aten::mm", None, False)]
+    assert ask(con, "FROM operator_costs WHERE slice_id < 0") == []
+
+
+def test_of_a_replay_that_is_cut_only_nodes_tell_the_place() -> None:
+    def cut(tables: dict[str, Any]) -> dict[str, Any]:
+        return tables | {"gpu_ops": [op | {"graph_id": 5} for op in tables["gpu_ops"] if op["op_id"] != 200]}
+
+    three = (("a", "aten::mm"), ("a", "aten::bmm"))
+    known = "SELECT op_id FROM captured_owners WHERE op_id >= 200"
+    con = run(cut(replays("a", "a", count=3, nodes=(1, 2))), capture_file(*three), traces=TRACES[:1])
+    assert ask(con, known) == [(201,)]
+    con = run(cut(replays("a", "a", count=3)), capture_file(*three), traces=TRACES[:1])
+    assert ask(con, known) == []

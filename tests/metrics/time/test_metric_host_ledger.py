@@ -133,6 +133,7 @@ def test_a_run_on_the_cpu_alone_is_diagnosed(root: Path, tmp_path: Path, capsys:
     assert re.search(r"(\d+) of \1 rules checked", printed)
 
 
+@pytest.mark.check
 def test_what_takes_most_of_a_run_without_a_finding_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -143,6 +144,7 @@ def test_what_takes_most_of_a_run_without_a_finding_is_named(
     assert "Most of each step, 95.0 %, is work of the framework's operators, with aten::mm ahead (95.0 %)." in printed
 
 
+@pytest.mark.check
 def test_launches_without_kernels_allow_no_diagnosis(tmp_path: Path) -> None:
     events = [*steps(1000, 2000), event("aten::mm", 0, 950), event("cudaLaunchKernel", 10, 20, "cuda_runtime")]
     assert main(["diagnose", str(written(tmp_path, events)), "--store", str(tmp_path / "store")]) == 3

@@ -87,6 +87,8 @@ _OVERHEAD = ((re.compile(r"Module Loading|Function Loading"), HOST_CODE["host.mo
 # A full queue is caused by the device.
 QUEUE_FULL = re.compile(r"(?i)command buffer full")
 AUTOGRAD = re.compile(r"^autograd::engine::")
+# Threads on which TensorFlow and XLA run operators; between these they wait for work, and run no Python.
+EXECUTOR = re.compile(r"ExecutorState::|ThunkExecutor::")
 
 COPY_CALL = re.compile(r"Memcpy|AppendMemoryCopy")
 # The state of one of these ranges holds for everything inside it, except for calls that have a cost of their own.

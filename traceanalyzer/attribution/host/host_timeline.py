@@ -15,6 +15,7 @@ from traceanalyzer.attribution.host.blocking_calls import BlockingCalls
 from traceanalyzer.attribution.host.graph_captures import find_captures
 from traceanalyzer.attribution.host.host_states import (
     AUTOGRAD,
+    EXECUTOR,
     NEUTRAL,
     PREPROCESS_CODE,
     STICKY,
@@ -182,8 +183,11 @@ class _Edges:
 def _unrecorded(slices: HostSlices, thread: int) -> int:
     first, last = np.searchsorted(slices.thread, [thread, thread + 1])
     codes = np.flatnonzero(np.bincount(slices.name_code[first:last])).tolist()
+    names = [slices.names[code] for code in codes]
+    if any(EXECUTOR.match(name) for name in names):
+        return HOST_CODE["host.other"]
     return unrecorded_state(
-        frozenset(slices.categories[code] for code in codes), any(AUTOGRAD.search(slices.names[code]) for code in codes)
+        frozenset(slices.categories[code] for code in codes), any(AUTOGRAD.search(name) for name in names)
     )
 
 

@@ -134,7 +134,8 @@ def window_savings(scan: Scan, window: Mapping[str, Any], what_ifs: Sequence[Wha
         saved = (leads.start(scan.position_of[measure_at_op]) - first) * scale
     # A what-if saves no more than it takes out of the window, however much lead it has from before the window.
     limits = [
-        min(_limit(window, what_if), round(taken * scale)) for what_if, taken in zip(what_ifs, leads.taken, strict=True)
+        min(_limit(scan, window, what_if), round(taken * scale))
+        for what_if, taken in zip(what_ifs, leads.taken, strict=True)
     ]
     savings = zip(saved.tolist(), (first * scale).tolist(), limits, strict=True)
     return [WindowSaving(min(max(int(ns), 0), limit), int(earlier_ns)) for ns, earlier_ns, limit in savings]
@@ -146,7 +147,7 @@ def whole_savings(scan: Scan, window: Mapping[str, Any], leads: Ints, what_ifs: 
     `window` is its row of `windows`.
     """
     saved = _ends_earlier(scan, leads).tolist()
-    return [min(max(ns, 0), _limit(window, what_if)) for ns, what_if in zip(saved, what_ifs, strict=True)]
+    return [min(max(ns, 0), _limit(scan, window, what_if)) for ns, what_if in zip(saved, what_ifs, strict=True)]
 
 
 def _ends_earlier(scan: Scan, leads: Ints) -> Ints:
@@ -156,12 +157,17 @@ def _ends_earlier(scan: Scan, leads: Ints) -> Ints:
     return saved
 
 
-def _limit(window: Mapping[str, Any], what_if: WhatIf) -> int:
-    """Return the most that a what-if can save: the busiest compute stream's idle time, and what ops get shorter.
+def _limit(scan: Scan, window: Mapping[str, Any], what_if: WhatIf) -> int:
+    """Return the most that a what-if can save: the idle time of the busiest engine, and what its ops get shorter.
 
-    Streams that took turns may run at once, but no stream gets faster than its own work.
+    Streams that took turns may run at once, but no stream gets faster than its own work, the blocks of all kernels
+    share the device's SMs, and the copies in one direction share the link.
     """
-    savings = (what_if.savings or {}).values()
-    shorter = int(np.maximum(np.fromiter(savings, np.int64, len(savings)), 0).sum())
+    shorter = scan.shorter_ns(what_if.savings or {})
     window_ns = int(window["window_ns"])
-    return min(window_ns, window_ns - int(window["busiest_stream_ns"]) + shorter)
+    compute_ns = max(int(window["busiest_stream_ns"]), int(window["full_device_ns"]))
+    needed = [compute_ns - shorter.get(None, 0)]
+    for cause, column in (("dev.h2d", "h2d_ns"), ("dev.d2h", "d2h_ns")):
+        if cause not in what_if.removed:
+            needed.append(int(window[column]) - shorter.get(cause, 0))
+    return window_ns - max(0, *needed)

@@ -302,6 +302,17 @@ class Scan:
                 change[~self.in_window] = 0
         return Changes(gain, wait_removed, earlier, shorter)
 
+    def shorter_ns(self, savings: Savings) -> dict[str | None, int]:
+        """Return how much savings shorten ops in all, by the dev.* cause of the ops; None: compute."""
+        ops = [(at, ns) for op, ns in savings.items() if (at := self.position_of.get(op)) is not None]
+        if not ops:
+            return {}
+        positions, saving = np.asarray(ops, np.int64).T
+        codes = self.cause_of_op.codes[positions]
+        saving = np.minimum(np.maximum(saving, 0), self.dur[positions])
+        names = self.cause_of_op.names
+        return {names[code]: int(saving[codes == code].sum()) for code in np.unique(codes).tolist()}
+
     def _before(self, ops: Sequence[int]) -> Flags:
         """Return which events belong to one of these ops (by id): the op and the waits since the op before it."""
         at = np.asarray(sorted(self.position_of[op] for op in ops if op in self.position_of), np.int64)

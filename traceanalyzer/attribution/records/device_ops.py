@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from traceanalyzer.attribution.matching.collective_matching import CommWaits
 from traceanalyzer.attribution.matching.message_matching import is_message, name_of
+from traceanalyzer.attribution.records.resident_blocks import Residence, Shares, device_shares, load_residence
 from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW, NamedRows, Texts, array_of, column, flag_column
 from traceanalyzer.attribution.vocabulary.buckets import CODE, Codes, Flags, Ints
 
@@ -19,6 +20,8 @@ _QUERY = """
 SELECT o.op_id, o.device, COALESCE(o.stream, -1) AS stream, o.kind, o.is_comm, o.name,
        o.start_ns, o.start_ns + o.dur_ns AS end_ns, o.run_id, o.copy_kind, o.dst_kind, o.src_kind, o.collective,
        o.cpu_op_id, o.annotation_id, o.python_id,
+       o.grid_x * o.grid_y * o.grid_z AS blocks, o.block_x * o.block_y * o.block_z AS threads,
+       o.registers_per_thread, o.shared_memory_bytes,
        named.comm_annotation,
        l.slice_id AS launch_id, l.thread_id AS launch_thread, l.name AS launch_name,
        l.start_ns AS launch_start, l.start_ns + l.dur_ns AS launch_end
@@ -37,9 +40,9 @@ LEFT JOIN (
 ) AS named
   ON named.trace_id = o.trace_id AND named.op_id = o.op_id
 WHERE o.trace_id = $trace_id
-  -- A loop or call of a TPU computes nothing itself: what it runs are operations, too. What takes no time delays none.
+  -- A loop or call of a TPU computes nothing itself: what it runs are operations, too.
   AND o.self_ns IS NULL
-  AND NOT (o.kind = 'op' AND o.dur_ns = 0)
+  AND NOT (o.kind = 'op' AND o.dur_ns = 0)  -- what takes no time delays nothing
 ORDER BY o.device, o.start_ns, end_ns, o.op_id
 """
 
@@ -61,6 +64,7 @@ class DeviceOps:
     end: Ints
     compute: Flags  # kernels except communication, and graph replays
     opaque: Flags  # whole graph replays
+    device_share: Shares  # part of the device that a kernel needs while it runs; 0: not known, and of all else
     gathers: Flags  # all-gathers: their input (parameters) may be older than the work before them
     producer: Codes  # dev.* bucket of a wait for this op; -1 for compute
     read_back: Flags  # copies to the host
@@ -121,12 +125,13 @@ def _flags(names: list[str], say: Callable[[str], bool]) -> Flags:
     return np.asarray([say(name) for name in names], np.bool_)
 
 
-def _device(table: pa.Table, device: int) -> DeviceOps:
+def _device(table: pa.Table, device: int, residence: Residence | None) -> DeviceOps:
     comm = flag_column(table, "is_comm")
     kinds, copies = NamedRows.of(table["kind"]), NamedRows.of(table["copy_kind"])
     opaque = kinds.where(lambda kind: kind == "graph")
     of_program = kinds.where(lambda kind: kind == "op")
     works = of_program & ~copies.where(lambda copy: copy is not None)
+    compute = ((kinds.where(lambda kind: kind == "kernel") | works) & ~comm) | opaque
     talks = np.flatnonzero(comm & (kinds.where(lambda kind: kind == "kernel") | of_program))
     names = _comm_names(table, talks)
     gathers = np.zeros(table.num_rows, np.bool_)
@@ -137,8 +142,9 @@ def _device(table: pa.Table, device: int) -> DeviceOps:
         stream=column(table, "stream"),
         start=column(table, "start_ns"),
         end=column(table, "end_ns"),
-        compute=((kinds.where(lambda kind: kind == "kernel") | works) & ~comm) | opaque,
+        compute=compute,
         opaque=opaque,
+        device_share=np.where(compute, device_shares(table, residence), 0.0),
         gathers=gathers,
         producer=_producers(kinds, copies, talks, names),
         read_back=copies.where(lambda copy: copy == "DtoH"),
@@ -165,11 +171,12 @@ def _device(table: pa.Table, device: int) -> DeviceOps:
 def load_device_ops(con: duckdb.DuckDBPyConnection, trace_id: int) -> list[DeviceOps]:
     """Read the GPU work of a trace, one element per device."""
     table = con.sql(_QUERY, params={"trace_id": trace_id}).to_arrow_table()
+    residence = load_residence(con, trace_id)
     devices = column(table, "device")
     numbers, first = np.unique(devices, return_index=True)
     last = np.append(first[1:], len(devices))
     return [
-        _device(table.slice(low, high - low), device)
+        _device(table.slice(low, high - low), device, residence.get(device))
         for device, low, high in zip(numbers.tolist(), first.tolist(), last.tolist(), strict=True)
     ]
 

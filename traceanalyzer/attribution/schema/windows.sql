@@ -10,6 +10,9 @@ CREATE TABLE windows (
     window_ns     BIGINT NOT NULL,   -- end_ns - start_ns
     compute_ns    BIGINT NOT NULL,   -- time of the window in which compute ran
     busiest_stream_ns BIGINT NOT NULL, -- the same for the stream that computes most: removing causes cannot save it, only faster kernels can
+    full_device_ns BIGINT NOT NULL,  -- time for which the blocks of its kernels need the whole device, in whatever order: resident blocks at a time; 0: grids or the number of SMs not known
+    h2d_ns        BIGINT NOT NULL,   -- time of the window in which copies to the device ran
+    d2h_ns        BIGINT NOT NULL,   -- time of the window in which copies to the host ran
     step_count    BIGINT NOT NULL,   -- kept steps; 0: no steps were found
     step_source   VARCHAR,           -- source of the steps: ProfilerStep, annotation, optimizer, launches (a recurring sequence), programs (runs of the program with most time, on a TPU); NULL: no steps found
     step_mean_ns  BIGINT,            -- window_ns / step_count; NULL without steps

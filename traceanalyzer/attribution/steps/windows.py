@@ -9,7 +9,7 @@ import numpy as np
 
 from traceanalyzer.attribution.records.device_ops import DeviceOps, queued_before
 from traceanalyzer.attribution.steps.steps import DeviceStep
-from traceanalyzer.attribution.vocabulary.buckets import Flags, Ints
+from traceanalyzer.attribution.vocabulary.buckets import CODE, Flags, Ints
 
 MIN_LINK_SHARE = 0.9
 # Of a device that computes for this share of its window, missing launches can explain only the small rest.
@@ -110,6 +110,27 @@ def busiest_stream(ops: DeviceOps, window: Window) -> int:
     since, until = (np.clip(at, window.start, window.end)[ops.compute] for at in (ops.start, ops.end))
     stream = ops.stream[ops.compute]
     return max((_covered(since[stream == one], until[stream == one]) for one in np.unique(stream).tolist()), default=0)
+
+
+def full_device(ops: DeviceOps, window: Window) -> int:
+    """Return how long kernels need the whole device within the window, however they are ordered.
+
+    Kernels on several streams share the device: what their blocks need adds up to all of it at most.
+    """
+    running = ops.device_share > 0
+    since, until = (np.clip(at, window.start, window.end)[running] for at in (ops.start, ops.end))
+    share = ops.device_share[running]
+    times = np.concatenate([since, until])
+    order = np.argsort(times, kind="stable")
+    needed = np.cumsum(np.concatenate([share, -share])[order])
+    return int((np.minimum(needed[:-1], 1.0) * np.diff(times[order])).sum()) if len(share) else 0
+
+
+def copy_time(ops: DeviceOps, window: Window, bucket: str) -> int:
+    """Return how long copies in one direction run within the window: they share the link in this direction."""
+    chosen = ops.producer == CODE[bucket]
+    since, until = (np.clip(at, window.start, window.end)[chosen] for at in (ops.start, ops.end))
+    return _covered(since, until)
 
 
 def _compute_ns(ops: DeviceOps, start: int, end: int) -> int:

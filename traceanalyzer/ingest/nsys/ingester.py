@@ -151,6 +151,7 @@ class Export:
             if facts.base_ns is None:
                 self._defects.add("unknown-clock")
             self._stage.set(base_ns=facts.base_ns or 0, sync_numbering=facts.sync_numbering, scope=None)
+            self._stage.set(host=facts.host or self._name)
             self._stage.set(gpu_scopes=list(self._processes.scopes), takes_foreign=True, pid=None)
             self._stage.run("macros")
             splitter = self._write_host()

@@ -104,7 +104,7 @@ def end_open_slices(database: duckdb.DuckDBPyConnection, stage: Path, open_ids: 
 
 def say_that_open(database: duckdb.DuckDBPyConnection, sink: TraceSink, open_ids: list[int]) -> None:
     """Add to the arguments of events that they never ended."""
-    known = {"ids": open_ids}
+    known: dict[str, object] = {"ids": open_ids}
     with_args: set[int] = set()
     for file in sink.files("event_args"):
         known |= {"path": file}

@@ -16,6 +16,9 @@ _Holder = TypeVar("_Holder", dict[str, Any], list[Any])
 _AMD = re.compile(r"\b(amd|instinct|radeon|gfx\d)", re.IGNORECASE)
 _NVIDIA = re.compile(r"nvidia|tesla|geforce|quadro|rtx", re.IGNORECASE)
 _INTEL = re.compile(r"intel|data center gpu|arc\b", re.IGNORECASE)
+# What recorders may call the identity of a device, and its place in its host.
+_UUIDS = ("uuid", "UUID", "gpuUuid", "gpu_uuid")
+_BUSES = ("pciBusId", "pci_bus_id", "busLocation", "busId", "bus_id")
 # The numbers that describe a trace, its job and its devices, and the largest that the tables hold. The sum of a base
 # time and the latest time of an event fits into 64 bits.
 _TRACE_NUMBERS = {"baseTimeNanoseconds": 4 * 10**18}
@@ -218,7 +221,18 @@ def _device(device: int, properties: dict[str, Any], metadata: dict[str, Any], v
         "compute_minor": whole_number(properties.get("computeMinor")),
         "warp_size": whole_number(properties.get("warpSize")),
         "max_threads_per_sm": whole_number(properties.get("maxThreadsPerMultiprocessor")),
+        "gpu": _identity(properties, metadata),
     }
+
+
+def _identity(properties: dict[str, Any], metadata: dict[str, Any]) -> str | None:
+    """Return which GPU a device is: its UUID, else its bus and host; None: not recorded."""
+    uuid = next((text for key in _UUIDS if (text := _text(properties.get(key)))), None)
+    if uuid is not None:
+        return uuid.lower().removeprefix("gpu-")
+    bus = next((text for key in _BUSES if (text := _text(properties.get(key)))), None)
+    host = _text(metadata.get("host_name") or metadata.get("hostname"))
+    return None if bus is None or host is None else f"{bus.lower()} {host}"
 
 
 def _vendor(name: str | None, properties: dict[str, Any], metadata: dict[str, Any], seen: str | None) -> str | None:

@@ -28,7 +28,7 @@ class Moved(NamedTuple):
 
 
 def is_collective(category: str | None, label: str) -> bool:
-    """Return whether an operation is a collective, its start or its end: by its category, else by its name."""
+    """Return whether an operation is a collective, or starts or ends one, by its category, else by its name."""
     if category is None or category.startswith("async-"):
         return COLLECTIVE.match(label) is not None
     return COLLECTIVE.match(category) is not None

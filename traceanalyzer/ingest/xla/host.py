@@ -45,6 +45,11 @@ _OWN_NAME = re.compile(
     r"|custom-call|memcpy|memset|copy$"
     r"|.*fusion[._\d]*$|[a-z][\w-]*\.\d+$"
 )
+# An operator of TensorFlow: its place in the model, and its type. What feeds the model, or moves values, is none.
+_TENSORFLOW_OP = re.compile(
+    r"(?P<place>[^\s:]+):_?(?P<type>(?!(?:Eager)?PyFunc|Iterator|MultiDeviceIterator|RemoteCall|Optional|(?:Host)?Recv|(?:Host)?Send)"
+    r"(?!\w*Dataset)[A-Z]\w*)"
+)
 # Values by which XLA's own events are known.
 _OWN_VALUES = ("_src", "hlo_op", "correlation_id", "_p", "_c", "allocator_name", "tf_function_call")
 _ALLOCATIONS = {"MemoryAllocation": "alloc", "MemoryDeallocation": "free"}
@@ -344,7 +349,15 @@ def _category_of_name(name: str) -> int:
         return _RUNTIME
     if _DRIVER_NAME.match(name):
         return _DRIVER
+    if _is_tensorflow_op(name):
+        return _CPU_OP
     return _OTHER if _OWN_NAME.match(name) or not name else _ANNOTATION
+
+
+def _is_tensorflow_op(name: str) -> bool:
+    """Return whether a name is that of an operator: `model/dense/MatMul:MatMul`, `mul:Mul`, and not `phase:Train`."""
+    found = _TENSORFLOW_OP.fullmatch(name)
+    return found is not None and ("/" in found["place"] or found["place"].lower().startswith(found["type"].lower()))
 
 
 def _device_of_allocator(name: str | None) -> int:

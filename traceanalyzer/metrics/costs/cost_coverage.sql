@@ -10,8 +10,8 @@
 --   device      INTEGER  device
 --   status      VARCHAR  modelled; a reason of operator_costs; or communication (its kernel moves data between devices:
 --                        see collective_efficiency), compiled code (a kernel of Triton, in no modelled operator: see
---                        triton_kernels), no model (an operator without one launched it), graph (a graph's replay: no
---                        operator), no operator (its launch lies in none), no launch (the call that launched it is not in
+--                        triton_kernels), no model (an operator without one launched it), graph (a graph's replay of
+--                        which no capture tells the operator), no operator (its launch lies in none), no launch (the call that launched it is not in
 --                        the trace)
 --   family      VARCHAR  as in operator_models; NULL: no modelled operator
 --   call_count  BIGINT   modelled calls that launched it; NULL: none did
@@ -25,14 +25,18 @@ WITH ops AS (
         ops.dur_ns,
         owned.slice_id,
         CASE
-            WHEN ops.graph_id IS NOT NULL OR launch.slice_id IS NOT NULL OR ops.kind = 'graph' THEN 'graph'
+            WHEN captured.call_id IS NULL
+             AND (ops.graph_id IS NOT NULL OR launch.slice_id IS NOT NULL OR ops.kind = 'graph')
+            THEN 'graph'
             WHEN ops.launch_id IS NULL AND ops.cpu_op_id IS NULL THEN 'no launch'
             WHEN ops.is_comm THEN 'communication'
             WHEN ops.kind = 'kernel' AND starts_with(ops.name, 'triton_') THEN 'compiled code'
-            WHEN ops.cpu_op_id IS NULL THEN 'no operator'
+            WHEN coalesce(captured.call_id, ops.cpu_op_id) IS NULL THEN 'no operator'
             ELSE 'no model'
         END AS without_model
     FROM canonical.gpu_ops AS ops
+    LEFT JOIN attribution.captured_owners AS captured
+           ON captured.trace_id = ops.trace_id AND captured.op_id = ops.op_id
     LEFT JOIN modelled_ops AS owned ON owned.trace_id = ops.trace_id AND owned.op_id = ops.op_id
     LEFT JOIN (FROM canonical.host_slices WHERE name ILIKE '%GraphLaunch%') AS launch
            ON launch.trace_id = ops.trace_id AND launch.slice_id = ops.launch_id

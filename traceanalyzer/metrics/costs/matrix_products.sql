@@ -25,7 +25,7 @@ WITH products AS (
         operators.input_shapes AS dims,
         CASE WHEN kernels.operator IN ('aten::mm', 'aten::bmm') THEN 0 ELSE 1 END AS first_operand
     FROM kernel_class AS kernels
-    JOIN host_slices AS operators
+    JOIN operator_arguments AS operators
       ON operators.trace_id = kernels.trace_id AND operators.slice_id = kernels.operator_id
     WHERE kernels.class = 'gemm'
       AND kernels.operator IN ('aten::mm', 'aten::addmm', 'aten::bmm', 'aten::baddbmm')

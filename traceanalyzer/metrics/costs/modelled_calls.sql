@@ -4,14 +4,15 @@
 -- that calls itself once with the same shapes only prepares this call: autocast writes an operator with the types that it
 -- gets, the casts inside, and the operator again with the types that run. The inner call counts, and the casts for
 -- themselves. Operators that a compiler runs on tensors without data (inside a range of torch.compile's compilation,
--- without GPU work inside it) are no calls.
+-- without GPU work inside it) are no calls. Calls that a capture shows in a replayed graph (captured_calls) count in each
+-- replay that holds all of their work.
 --
 -- columns:
 --   trace_id   INTEGER  traces.trace_id
---   slice_id   BIGINT   the call (host_slices.slice_id)
---   thread_id  INTEGER  its thread
---   start_ns   BIGINT   start
---   end_ns     BIGINT   end
+--   slice_id   BIGINT   the call (host_slices.slice_id, or captured_calls.call_id)
+--   thread_id  INTEGER  its thread; NULL: in a replayed graph
+--   start_ns   BIGINT   start; in a replayed graph that of the graph's launch
+--   end_ns     BIGINT   end; in a replayed graph the start
 --   operator   VARCHAR  operator, without the name of its overload
 --   family     VARCHAR  as in operator_models
 WITH candidates AS MATERIALIZED (
@@ -19,16 +20,36 @@ WITH candidates AS MATERIALIZED (
         slices.trace_id,
         slices.slice_id,
         slices.thread_id,
+        NULL::BIGINT AS launch_id,
+        NULL::INTEGER AS owner_id,
         slices.start_ns,
         slices.start_ns + slices.dur_ns AS end_ns,
         slices.depth,
-        slices.op_id,
+        slices.op_id AS around_id,
         slices.input_shapes,
         models.operator,
         models.family
     FROM canonical.host_slices AS slices
     JOIN operator_models AS models ON models.operator = operator_base(slices.name)
     WHERE slices.category = 'cpu_op'
+    UNION ALL
+    -- Their times are those of the capture.
+    SELECT
+        calls.trace_id,
+        calls.call_id,
+        NULL,
+        calls.launch_id,
+        calls.owner_id,
+        calls.start_ns,
+        calls.start_ns + calls.dur_ns,
+        calls.slice_id,
+        calls.parent_id,
+        calls.input_shapes,
+        models.operator,
+        models.family
+    FROM attribution.captured_calls AS calls
+    JOIN operator_models AS models ON models.operator = operator_base(calls.name)
+    WHERE calls.is_whole
 ),
 preparing AS (
     SELECT
@@ -37,9 +58,11 @@ preparing AS (
     FROM candidates AS inside
     JOIN candidates AS outside
       ON outside.trace_id = inside.trace_id
-     AND outside.slice_id = inside.op_id
+     AND outside.slice_id = inside.around_id
      AND outside.operator = inside.operator
      AND outside.input_shapes IS NOT DISTINCT FROM inside.input_shapes
+    -- An operator that launches the graph is no call of what the graph does.
+    WHERE (outside.launch_id IS NULL) = (inside.launch_id IS NULL)
     GROUP BY outside.trace_id, outside.slice_id
     HAVING count(*) = 1
 ),
@@ -51,20 +74,26 @@ placed AS (
     ANTI JOIN preparing ON preparing.trace_id = candidates.trace_id AND preparing.slice_id = candidates.slice_id
     LEFT JOIN traced_calls AS traced
            ON traced.trace_id = candidates.trace_id AND traced.slice_id = candidates.slice_id
+),
+outermost AS (
+    SELECT *
+    FROM placed
+    WHERE NOT is_traced
+    WINDOW before AS (
+        PARTITION BY trace_id, thread_id, launch_id, owner_id
+        ORDER BY start_ns, end_ns DESC, depth, slice_id
+        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+    )
+    QUALIFY NOT coalesce(max(end_ns) OVER before >= end_ns AND max(end_ns) OVER before > start_ns, FALSE)
 )
 SELECT
-    trace_id,
-    slice_id,
-    thread_id,
-    start_ns,
-    end_ns,
-    operator,
-    family
-FROM placed
-WHERE NOT is_traced
-WINDOW before AS (
-    PARTITION BY trace_id, thread_id
-    ORDER BY start_ns, end_ns DESC, depth, slice_id
-    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-)
-QUALIFY NOT coalesce(max(end_ns) OVER before >= end_ns AND max(end_ns) OVER before > start_ns, FALSE)
+    calls.trace_id,
+    calls.slice_id,
+    calls.thread_id,
+    coalesce(launches.start_ns, calls.start_ns) AS start_ns,
+    coalesce(launches.start_ns, calls.end_ns) AS end_ns,
+    calls.operator,
+    calls.family
+FROM outermost AS calls
+LEFT JOIN canonical.host_slices AS launches
+       ON launches.trace_id = calls.trace_id AND launches.slice_id = calls.launch_id

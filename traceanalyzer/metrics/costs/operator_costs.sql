@@ -3,9 +3,9 @@
 --
 -- Operations and bytes are modelled: exact functions of the recorded arguments (shapes, types, options), never of the
 -- kernels. An addition or a multiplication is one operation. The least bytes count each input once and the output once.
--- Of nested operators with a model one counts (modelled_calls). A call owns the GPU work that it launched
--- on its thread. Where arguments are missing, numbers are NULL and `reason` says why: a total says nothing without its
--- coverage (cost_coverage).
+-- Of nested operators with a model one counts (modelled_calls). A call owns the GPU work that it launched on its thread,
+-- or in a replay of a graph that it was captured into. Where arguments are missing, numbers are NULL and `reason` says
+-- why: a total says nothing without its coverage (cost_coverage).
 --
 -- Recomputed: a forward operator that runs inside the backward pass, below the wrapper that a forward pass calls
 -- (aten::linear, aten::conv1d to aten::conv3d, aten::scaled_dot_product_attention). TorchScript writes its backward passes
@@ -16,7 +16,7 @@
 --   rank            INTEGER  rank in the job
 --   device          INTEGER  device of its GPU work; NULL: it launched none
 --   trace_id        INTEGER  traces.trace_id
---   slice_id        BIGINT   the call (host_slices.slice_id)
+--   slice_id        BIGINT   the call (modelled_calls.slice_id)
 --   step            BIGINT   step of the device in which its first GPU operation starts; NULL: outside steps
 --   operator        VARCHAR  operator, without the name of its overload
 --   family          VARCHAR  as in operator_models
@@ -37,7 +37,7 @@
 --   op_sum_ns       BIGINT   sum of their durations
 --   kernel_sum_ns   BIGINT   sum of the kernels' durations, without copies and memsets
 --   dur_ns          BIGINT   time in which at least one of them runs; NULL: it launched none
---   host_dur_ns     BIGINT   duration of the call on the host
+--   host_dur_ns     BIGINT   duration of the call on the host; 0 in a replayed graph
 --   start_ns        BIGINT   start of the first of them; NULL: it launched none
 --   uses_tf32       BOOLEAN  a kernel of it names TF32
 WITH work AS (

@@ -15,8 +15,9 @@
 --                         other
 --   precision    VARCHAR  fp64, fp32, tf32, fp16, bf16, fp8 or unknown; NULL: not a matmul
 --   tensor_core  VARCHAR  yes, no or unknown; NULL: not a matmul
---   operator     VARCHAR  operator that launched it, without the name of its overload; NULL: not in the trace
---   operator_id  BIGINT   that operator (host_slices.slice_id)
+--   operator     VARCHAR  operator that launched it, without the name of its overload, in a replayed graph by its capture;
+--                         NULL: not known
+--   operator_id  BIGINT   that operator (host_slices.slice_id, or captured_calls.call_id)
 --   stream       BIGINT   stream
 --   step         BIGINT   step of the device in which it starts; NULL: outside steps
 --   start_ns     BIGINT   start
@@ -98,8 +99,8 @@ SELECT
     coalesce(names.class, 'other') AS class,
     names.precision,
     names.tensor_core,
-    operator_base(operators.name) AS operator,
-    ops.cpu_op_id AS operator_id,
+    operator_base(coalesce(calls.name, operators.name)) AS operator,
+    coalesce(captured.call_id, ops.cpu_op_id) AS operator_id,
     ops.stream,
     steps.step,
     ops.start_ns,
@@ -110,6 +111,9 @@ JOIN traces USING (trace_id)
 LEFT JOIN kernel_class_names AS names USING (name)
 LEFT JOIN host_slices AS operators
        ON operators.trace_id = ops.trace_id AND operators.slice_id = ops.cpu_op_id AND operators.category = 'cpu_op'
+LEFT JOIN attribution.captured_owners AS captured ON captured.trace_id = ops.trace_id AND captured.op_id = ops.op_id
+LEFT JOIN attribution.captured_calls AS calls
+       ON calls.trace_id = captured.trace_id AND calls.call_id = captured.call_id
 LEFT JOIN clocks AS starts
        ON starts.trace_id = ops.trace_id AND starts.device = ops.device AND starts.at_ns = ops.start_ns
 LEFT JOIN clocks AS ends

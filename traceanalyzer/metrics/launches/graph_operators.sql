@@ -4,8 +4,11 @@
 -- graph's nodes, else of their starts. They are compared with every capture of the run whose trace may be the same
 -- rank's (captured_launches). Where the profiler recorded the kernels' names there, the nth kernel of a name in the
 -- graph is the nth of that name in a capture that has as many of them; copies and memsets likewise. Without names, a
--- capture fits whose kernels, copies and memsets are as many as the graph's. The capture with most of the operations
--- counts; where several have as many, only what they agree on. Without a capture, nothing is matched.
+-- capture fits whose kernels, copies and memsets are as many as the graph's. A capture of another graph fits none: at
+-- least half of both must match, half of these in the same order. The capture with most of the operations counts, then the
+-- one with fewest other launches, then the one most in order; where several are alike, only what they agree on. Shapes are
+-- known only where all of the graph or all of the capture matched: a graph of another batch size runs some of the same
+-- kernels. Without a capture, nothing is matched.
 --
 -- columns:
 --   trace          VARCHAR  name of the trace
@@ -21,6 +24,9 @@
 --   matched_by     VARCHAR  name: the captured kernel has its name; order: only its number tells; NULL: not matched
 --   capture_count  BIGINT   captures that fit the graph equally well
 --   capture_trace  VARCHAR  trace of the capture; NULL: not matched, or several
+--   op_id          BIGINT   the operation in that first replay (gpu_ops.op_id)
+--   owner_id       INTEGER  where the first of the fitting captures lies: traces.trace_id or capture_files.capture_id
+--   captured_id    BIGINT   its launch there (capture_slices.slice_id or host_slices.slice_id)
 --   operator       VARCHAR  operator that launched it in the capture
 --   input_shapes   VARCHAR  shapes of its inputs, a JSON list
 --   module         VARCHAR  innermost module around the launch
@@ -76,7 +82,8 @@ captures AS (
         captured.trace,
         captured.rank,
         captured.capture,
-        count(captured.kernel) > 0 AS has_names
+        count(captured.kernel) > 0 AS has_names,
+        count(*) AS captured_count
     FROM captured_launches AS captured
     GROUP BY captured.trace_id, captured.trace, captured.rank, captured.capture
 ),
@@ -116,6 +123,10 @@ node_keys AS (
         named.has_names,
         if(named.has_names AND nodes.kind = 'kernel', nodes.name, nodes.kind) AS key,
         row_number() OVER (in_graph ORDER BY nodes.graph_node_id, nodes.start_ns, nodes.op_id) AS nth,
+        row_number() OVER (
+            PARTITION BY nodes.trace_id, nodes.graph, named.has_names
+            ORDER BY nodes.graph_node_id, nodes.start_ns, nodes.op_id
+        ) AS place,
         count(*) OVER in_graph AS key_count
     FROM nodes
     CROSS JOIN (SELECT unnest([TRUE, FALSE]) AS has_names) AS named
@@ -133,15 +144,18 @@ matches AS (
         pairs.capture,
         pairs.has_names,
         captured.trace AS capture_trace,
+        captured.launch_id AS captured_id,
         captured.kernel,
         captured.operator,
         captured.input_shapes,
         captured.module,
         captured.python,
-        count(*) OVER (
-            PARTITION BY pairs.trace_id, pairs.graph, pairs.capture_trace_id, pairs.capture
-        ) AS matched_count
+        captures.captured_count,
+        count(*) OVER in_pair AS matched_count,
+        row_number() OVER (in_pair ORDER BY node_keys.place) = row_number() OVER (in_pair ORDER BY captured.position)
+            AS is_in_order
     FROM pairs
+    JOIN captures ON captures.trace_id = pairs.capture_trace_id AND captures.capture = pairs.capture
     JOIN node_keys
       ON node_keys.trace_id = pairs.trace_id
      AND node_keys.graph = pairs.graph
@@ -152,18 +166,37 @@ matches AS (
      AND captured.key = node_keys.key
      AND captured.nth = node_keys.nth
      AND captured.key_count = node_keys.key_count
+    WINDOW in_pair AS (PARTITION BY pairs.trace_id, pairs.graph, pairs.capture_trace_id, pairs.capture)
 ),
 sizes AS (
     SELECT trace_id, graph, count(*) AS op_count
     FROM nodes
     GROUP BY trace_id, graph
 ),
-fitting AS (
-    SELECT matches.*
+ordered AS (
+    SELECT
+        matches.*,
+        sizes.op_count,
+        count_if(matches.is_in_order) OVER in_pair AS in_order_count
     FROM matches
     JOIN sizes USING (trace_id, graph)
-    WHERE matches.has_names OR matches.matched_count = sizes.op_count
-    QUALIFY matches.matched_count = max(matches.matched_count) OVER (PARTITION BY matches.trace_id, matches.graph)
+    WINDOW in_pair AS (
+        PARTITION BY matches.trace_id, matches.graph, matches.capture_trace_id, matches.capture
+    )
+),
+fitting AS (
+    SELECT
+        * REPLACE (
+            -- Another size of a batch runs some of the same kernels on other shapes.
+            CASE WHEN matched_count IN (op_count, captured_count) THEN input_shapes END AS input_shapes
+        )
+    FROM ordered
+    WHERE if(has_names, 2 * matched_count >= greatest(op_count, captured_count), matched_count = op_count)
+      AND 2 * in_order_count >= matched_count
+    QUALIFY rank() OVER (
+        PARTITION BY trace_id, graph
+        ORDER BY matched_count DESC, captured_count, in_order_count DESC
+    ) = 1
 ),
 -- Where fitting captures differ in a column, or some have nothing there, it is NULL.
 agreed AS (
@@ -172,6 +205,7 @@ agreed AS (
         graph,
         position,
         if(count(kernel) = count(*), 'name', 'order') AS matched_by,
+        arg_min((capture_trace_id, captured_id), (capture_trace_id, capture)) AS first_capture,
         if(count(DISTINCT capture_trace_id) = 1, any_value(capture_trace), NULL) AS capture_trace,
         if(count(operator) = count(*) AND count(DISTINCT operator) = 1, any_value(operator), NULL) AS operator,
         if(count(input_shapes) = count(*) AND count(DISTINCT input_shapes) = 1, any_value(input_shapes), NULL) AS input_shapes,
@@ -199,6 +233,9 @@ SELECT
     agreed.matched_by,
     coalesce(capture_counts.capture_count, 0) AS capture_count,
     agreed.capture_trace,
+    nodes.op_id,
+    agreed.first_capture[1] AS owner_id,
+    agreed.first_capture[2] AS captured_id,
     agreed.operator,
     agreed.input_shapes,
     agreed.module,

@@ -4,7 +4,8 @@
 -- becomes a colon and a line break a space. Values are of the stack itself, so that those of a kind add up:
 -- device: durations of GPU operations, below the stack of their launch call, with the operation's name as last frame; work
 -- whose launch is not in the trace lies below (not linked), so that the sum is that of all GPU operations; 0 where they
--- took no time.
+-- took no time. Work of a replayed graph lies below the stack of the graph's launch and the operators that launched it when
+-- the graph was captured (captured_calls), the outermost marked "in the capture".
 -- host: self time of host slices. idle: time that devices waited for the host, on the stack of the slice that is to blame;
 -- what the ledger blames on no host slice lies below (no host stack), by its bucket. memory: bytes that the framework
 -- allocated on devices, on the stack of the operator that made them.
@@ -42,13 +43,27 @@ paths AS (
     FROM paths
     JOIN nodes ON nodes.trace_id = paths.trace_id AND nodes.parent_stack_id = paths.stack_id
 ),
+captured_paths AS (
+    SELECT trace_id, call_id, translate(coalesce(name, '(no name)'), e';\n\r', ':  ') || ' (in the capture)' AS stack
+    FROM attribution.captured_calls
+    WHERE parent_id IS NULL OR parent_id >= 0
+    UNION ALL
+    SELECT inner_calls.trace_id, inner_calls.call_id, captured_paths.stack || ';' || translate(coalesce(inner_calls.name, '(no name)'), e';\n\r', ':  ')
+    FROM captured_paths
+    JOIN attribution.captured_calls AS inner_calls
+      ON inner_calls.trace_id = captured_paths.trace_id AND inner_calls.parent_id = captured_paths.call_id
+),
 device_work AS (
     SELECT
         ops.trace_id,
         slices.stack_id,
+        captured_paths.stack || ';' AS captured,
         coalesce(ops.name, '(no name)') AS name,
         sum(ops.dur_ns) AS value
     FROM canonical.gpu_ops AS ops
+    LEFT JOIN attribution.captured_owners AS owners ON owners.trace_id = ops.trace_id AND owners.op_id = ops.op_id
+    LEFT JOIN captured_paths
+           ON captured_paths.trace_id = owners.trace_id AND captured_paths.call_id = owners.call_id
     LEFT JOIN canonical.host_slices AS slices
            ON slices.trace_id = ops.trace_id AND slices.slice_id = coalesce(ops.launch_id, ops.cpu_op_id)
     GROUP BY ALL
@@ -87,7 +102,7 @@ flames AS (
     SELECT
         device_work.trace_id,
         'device' AS kind,
-        coalesce(paths.stack, '(not linked)') || ';' || translate(device_work.name, e';\n\r', ':  ') AS stack,
+        coalesce(paths.stack, '(not linked)') || ';' || coalesce(device_work.captured, '') || translate(device_work.name, e';\n\r', ':  ') AS stack,
         device_work.value
     FROM device_work
     LEFT JOIN paths ON paths.trace_id = device_work.trace_id AND paths.stack_id = device_work.stack_id

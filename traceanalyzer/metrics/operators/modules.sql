@@ -4,8 +4,9 @@
 -- which the profiler names it. All numbers of the device include the modules inside. The backward pass of a module is
 -- the GPU work whose forward operator ran in it (op_owners). Modules that activation checkpointing runs again in the
 -- backward pass count as recomputed, and below the module that the profiler saw around them there. Work that belongs to
--- no module (accumulated gradients, optimizers, communication hooks) has no row. Without Python stacks (with_stack)
--- there are no rows.
+-- no module (accumulated gradients, optimizers, communication hooks) has no row. Work of a replayed graph belongs to the
+-- module around its captured launch, as forward work; such a replay is no call of the module. Without Python stacks
+-- (with_stack) there are no rows.
 --
 -- columns:
 --   trace           VARCHAR  name of the trace
@@ -26,20 +27,42 @@
 --   flops           HUGEINT  operations of its calls with a known cost (operator_costs), executed
 --   modelled_ns     BIGINT   device time of those calls; compare with the sum of forward, backward and recomputed
 WITH RECURSIVE
+owners AS MATERIALIZED (
+    SELECT trace_id, op_id, owner_id, module_id, module_link, is_backward
+    FROM op_owners
+    WHERE module_id IS NOT NULL
+),
+-- A capture's modules are those of each trace that replays a graph of it.
 frames AS MATERIALIZED (
     SELECT
         trace_id,
+        trace_id AS owner_id,
         slice_id,
         module_id,
         replace(name, 'nn.Module: ', '') AS module,
-        dur_ns
+        dur_ns,
+        1 AS call_count
     FROM canonical.host_slices
     WHERE category = 'python' AND starts_with(name, 'nn.Module: ')
+    UNION ALL
+    SELECT
+        pairs.trace_id,
+        pairs.owner_id,
+        slices.slice_id,
+        slices.module_id,
+        replace(slices.name, 'nn.Module: ', ''),
+        0,
+        0
+    FROM (SELECT DISTINCT trace_id, owner_id FROM owners WHERE owner_id <> trace_id) AS pairs
+    JOIN canonical.capture_slices AS slices ON slices.capture_id = pairs.owner_id
+    WHERE slices.category = 'python' AND starts_with(slices.name, 'nn.Module: ')
 ),
 placed AS (
     SELECT
         trace_id,
+        owner_id,
         slice_id,
+        call_count,
         module AS path,
         CAST(NULL AS VARCHAR) AS parent_path,
         0 AS depth,
@@ -50,21 +73,26 @@ placed AS (
     UNION ALL
     SELECT
         frames.trace_id,
+        frames.owner_id,
         frames.slice_id,
+        frames.call_count,
         placed.path || '/' || frames.module,
         placed.path,
         placed.depth + 1,
         frames.module,
         frames.dur_ns
     FROM placed
-    JOIN frames ON frames.trace_id = placed.trace_id AND frames.module_id = placed.slice_id
+    JOIN frames
+      ON frames.trace_id = placed.trace_id
+     AND frames.owner_id = placed.owner_id
+     AND frames.module_id = placed.slice_id
 ),
 calls AS MATERIALIZED (FROM placed),
 inner_time AS (
-    SELECT trace_id, module_id AS slice_id, sum(dur_ns) AS inner_ns
+    SELECT trace_id, owner_id, module_id AS slice_id, sum(dur_ns) AS inner_ns
     FROM frames
     WHERE module_id IS NOT NULL
-    GROUP BY trace_id, module_id
+    GROUP BY trace_id, owner_id, module_id
 ),
 host AS (
     SELECT
@@ -73,22 +101,18 @@ host AS (
         any_value(calls.parent_path) AS parent_path,
         any_value(calls.depth) AS depth,
         any_value(calls.module) AS module,
-        count(*) AS call_count,
+        CAST(sum(calls.call_count) AS BIGINT) AS call_count,
         CAST(sum(calls.dur_ns) AS BIGINT) AS host_sum_ns,
         CAST(sum(greatest(calls.dur_ns - coalesce(inner_time.inner_ns, 0), 0)) AS BIGINT) AS host_self_ns
     FROM calls
-    LEFT JOIN inner_time USING (trace_id, slice_id)
+    LEFT JOIN inner_time USING (trace_id, owner_id, slice_id)
     GROUP BY calls.trace_id, calls.path
-),
-owners AS MATERIALIZED (
-    SELECT trace_id, op_id, module_id, module_link, is_backward
-    FROM op_owners
-    WHERE module_id IS NOT NULL
 ),
 owned_costs AS (
     SELECT
         owned.trace_id,
         owned.slice_id,
+        any_value(owners.owner_id) AS owner_id,
         any_value(owners.module_id) AS module_id
     FROM modelled_ops AS owned
     JOIN owners USING (trace_id, op_id)
@@ -102,7 +126,10 @@ costs AS (
         sum(operator_costs.op_sum_ns) FILTER (WHERE operator_costs.flops IS NOT NULL) AS modelled_ns
     FROM owned_costs
     JOIN operator_costs USING (trace_id, slice_id)
-    JOIN calls ON calls.trace_id = owned_costs.trace_id AND calls.slice_id = owned_costs.module_id
+    JOIN calls
+      ON calls.trace_id = owned_costs.trace_id
+     AND calls.owner_id = owned_costs.owner_id
+     AND calls.slice_id = owned_costs.module_id
     GROUP BY calls.trace_id, calls.path
 ),
 device_work AS (
@@ -115,7 +142,10 @@ device_work AS (
         count(*) AS op_count
     FROM owners
     JOIN canonical.gpu_ops AS ops USING (trace_id, op_id)
-    JOIN calls ON calls.trace_id = owners.trace_id AND calls.slice_id = owners.module_id
+    JOIN calls
+      ON calls.trace_id = owners.trace_id
+     AND calls.owner_id = owners.owner_id
+     AND calls.slice_id = owners.module_id
     GROUP BY calls.trace_id, calls.path
 ),
 own AS MATERIALIZED (
@@ -184,4 +214,6 @@ SELECT
 FROM host
 JOIN totals USING (trace_id, path)
 JOIN canonical.traces AS traces USING (trace_id)
+-- A capture also shows modules that launch nothing into a graph of the run.
+WHERE host.call_count > 0 OR totals.op_count > 0
 ORDER BY host.trace_id, host.path

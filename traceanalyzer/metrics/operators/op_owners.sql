@@ -3,7 +3,8 @@
 -- Owners enclose the launch call on its thread or, where that call is not in the trace, the operator that the operation
 -- names. A backward operation has no module around it: it belongs to the module around the forward operator with the
 -- same sequence number. Of several, the last to start counts; where forward operators of two threads have that number,
--- there is none. Accumulated gradients, optimizers and communication hooks belong to no module. NULL: there is none, or
+-- there is none. The owners of an operation in a replayed graph are those that a capture of the graph shows around its
+-- launch (captured_owners): they lie where owner_id says, and thread, stack and outermost operator are then NULL. Accumulated gradients, optimizers and communication hooks belong to no module. NULL: there is none, or
 -- it was not recorded.
 --
 -- columns:
@@ -12,17 +13,21 @@
 --   device             INTEGER  device
 --   trace_id           INTEGER  traces.trace_id
 --   op_id              BIGINT   gpu_ops.op_id
+--   owner_id           INTEGER  where the slices lie that follow: trace_id, or of a captured launch the capture
+--                               (capture_files.capture_id)
 --   thread_id          INTEGER  thread of the launch call or operator; NULL: neither is in the trace
 --   at_id              BIGINT   that launch call, else that operator (host_slices.slice_id)
 --   stack_id           BIGINT   the stack of host slices that ends with it (host_slices.stack_id)
---   operator_id        BIGINT   innermost operator (host_slices.slice_id)
+--   operator_id        BIGINT   innermost operator (host_slices.slice_id); of a captured launch the call
+--                               (captured_calls.call_id)
 --   outer_operator_id  BIGINT   outermost operator on that thread (host_slices.slice_id)
 --   autograd_id        BIGINT   outermost node of the backward pass that runs around it (host_slices.slice_id)
 --   forward_id         BIGINT   forward operator of that node (host_slices.slice_id)
 --   python_id          BIGINT   innermost Python frame (host_slices.slice_id)
 --   module_id          BIGINT   innermost module, of a backward operation that of its forward operator
 --                               (host_slices.slice_id)
---   module_link        VARCHAR  stack: the module is around the launch; forward: around the forward operator; NULL: none
+--   module_link        VARCHAR  stack: the module is around the launch; forward: around the forward operator; capture: around
+--                               the captured launch; NULL: none
 --   is_backward        BOOLEAN  an autograd node runs around it
 WITH anchors AS MATERIALIZED (
     SELECT
@@ -109,6 +114,7 @@ SELECT
     ops.device,
     ops.trace_id,
     ops.op_id,
+    ops.trace_id AS owner_id,
     ops.thread_id,
     ops.at_id,
     ops.stack_id,
@@ -124,3 +130,26 @@ FROM around_anchors AS ops
 JOIN canonical.traces AS traces USING (trace_id)
 LEFT JOIN forward_operators AS forward
        ON forward.trace_id = ops.trace_id AND forward.sequence = ops.sequence
+ANTI JOIN attribution.captured_owners AS captured ON captured.trace_id = ops.trace_id AND captured.op_id = ops.op_id
+UNION ALL
+SELECT
+    traces.trace,
+    traces.rank,
+    ops.device,
+    ops.trace_id,
+    ops.op_id,
+    captured.owner_id,
+    NULL,
+    captured.at_id,
+    NULL,
+    captured.call_id,
+    NULL,
+    NULL,
+    NULL,
+    captured.python_id,
+    captured.module_id,
+    CASE WHEN captured.module_id IS NOT NULL THEN 'capture' END,
+    FALSE
+FROM attribution.captured_owners AS captured
+JOIN canonical.gpu_ops AS ops USING (trace_id, op_id)
+JOIN canonical.traces AS traces USING (trace_id)

@@ -5,7 +5,8 @@
 -- minus the operators that it calls directly and minus its own runtime and driver calls (api_sum_ns). Self time on the
 -- device is the durations of the kernels, copies and memsets that the operator itself launched. A call whose only child
 -- operator has the same name is merged with that child, and has its shapes. Operators are the framework's (cpu_op);
--- annotations are not operators.
+-- annotations are not operators. Calls that a capture shows in a replayed graph (captured_calls) count once a replay, with
+-- no time on the host.
 -- Source: torch-tb-profiler 0.4.3, node.py and op_agg.py, the operator view grouped by operator and input shape.
 --
 -- columns:
@@ -30,6 +31,9 @@ WITH RECURSIVE ops AS MATERIALIZED (
     FROM host_slices
     JOIN canonical.traces USING (trace_id)
     WHERE category = 'cpu_op'
+    UNION ALL
+    SELECT trace_id, call_id, parent_id, name, input_shapes, 0
+    FROM attribution.captured_calls
 ),
 -- Operators that are merged with the one around them, and the shapes that they take from it.
 only_children AS (
@@ -65,10 +69,11 @@ apis AS (
     GROUP BY trace_id, op_id
 ),
 own_work AS (
-    SELECT trace_id, cpu_op_id AS slice_id, sum(dur_ns) AS device_self_ns
+    SELECT gpu_ops.trace_id, coalesce(captured.call_id, gpu_ops.cpu_op_id) AS slice_id, sum(dur_ns) AS device_self_ns
     FROM gpu_ops
-    WHERE cpu_op_id IS NOT NULL
-    GROUP BY trace_id, cpu_op_id
+    LEFT JOIN attribution.captured_owners AS captured USING (trace_id, op_id)
+    WHERE coalesce(captured.call_id, gpu_ops.cpu_op_id) IS NOT NULL
+    GROUP BY ALL
 ),
 handed_up AS (
     SELECT trace_id, slice_id, device_self_ns AS device_ns

@@ -3,7 +3,9 @@
 -- Own time on the host is the duration without the operators directly inside. Own time on devices is the sum of durations
 -- of the GPU operations that the operator itself launched. Idle time is the time without compute that the ledger charges
 -- to work inside the operator (ledger_rows.blame_op). On the host an operator belongs to the step whose interval on the
--- host contains its start, GPU operations and idle time to the device's step. Operators are the framework's (cpu_op).
+-- host contains its start, GPU operations and idle time to the device's step. Operators are the framework's (cpu_op). An
+-- operator that a capture shows in a replayed graph (captured_owners) has a call in each replay, in the step of its first
+-- GPU operation, and no time on the host.
 --
 -- columns:
 --   trace        VARCHAR  name of the trace
@@ -32,6 +34,20 @@ inner_time AS (
     WHERE parent_id IS NOT NULL
     GROUP BY trace_id, parent_id
 ),
+captured_work AS MATERIALIZED (
+    SELECT
+        ops.trace_id,
+        ops.op_id,
+        steps.step,
+        steps.kept,
+        calls.name,
+        ops.dur_ns,
+        row_number() OVER (PARTITION BY ops.trace_id, calls.call_id ORDER BY ops.start_ns, ops.op_id) AS nth
+    FROM attribution.captured_owners AS owners
+    JOIN attribution.captured_calls AS calls USING (trace_id, call_id)
+    JOIN gpu_ops AS ops USING (trace_id, op_id)
+    JOIN gpu_op_steps AS steps USING (trace_id, op_id)
+),
 parts AS (
     SELECT
         operators.trace_id,
@@ -56,6 +72,10 @@ parts AS (
     FROM gpu_ops AS ops
     JOIN gpu_op_steps USING (trace_id, op_id)
     JOIN operators ON operators.trace_id = ops.trace_id AND operators.slice_id = ops.cpu_op_id
+    ANTI JOIN captured_work AS captured ON captured.trace_id = ops.trace_id AND captured.op_id = ops.op_id
+    UNION ALL
+    SELECT trace_id, step, kept, name, if(nth = 1, 1, 0), 0, 1, dur_ns, 0
+    FROM captured_work
     UNION ALL
     SELECT trace_id, step, kept, blame_op, 0, 0, 0, 0, dur_ns
     FROM attribution.ledger_rows

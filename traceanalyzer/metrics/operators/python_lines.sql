@@ -3,7 +3,7 @@
 -- A line is a frame of the interpreter with file, line and function. Frames of built-in functions have neither, those named
 -- nn.Module are the profiler's marks, and some of PyTorch only pass a call on (__torch_function__, _call_impl, an operator's
 -- __call__): what happens in them belongs to the line around them, and so do operators and calls of the runtime. A GPU
--- operation belongs to the innermost line around its launch; idle time to the innermost line around the slice that is to
+-- operation belongs to the innermost line around its launch, in a replayed graph around the launch that was captured; idle time to the innermost line around the slice that is to
 -- blame for it (time_ledger).
 --
 -- columns:
@@ -50,19 +50,51 @@ climbing AS (
     FROM climbing
     JOIN stacks ON stacks.trace_id = climbing.trace_id AND stacks.stack_id = climbing.next_id
     WHERE NOT climbing.is_line
+),
+-- What is a captured line's is not that of the line that launches the graph.
+captured AS (
+    SELECT
+        owners.trace_id,
+        owners.python AS name,
+        launches.stack_id,
+        sum(ops.dur_ns) AS device_ns
+    FROM attribution.captured_owners AS owners
+    JOIN canonical.gpu_ops AS ops USING (trace_id, op_id)
+    JOIN canonical.host_slices AS launches
+      ON launches.trace_id = ops.trace_id AND launches.slice_id = ops.launch_id
+    WHERE owners.python IS NOT NULL
+    GROUP BY ALL
+),
+parts AS (
+    SELECT
+        lines.trace_id,
+        lines.name,
+        if(stacks.is_line, stacks.call_count, 0) AS call_count,
+        stacks.host_self_ns,
+        stacks.device_self_ns AS device_ns,
+        stacks.idle_self_ns AS idle_ns
+    FROM climbing AS lines
+    JOIN stacks USING (trace_id, stack_id)
+    WHERE lines.is_line
+    UNION ALL
+    SELECT captured.trace_id, lines.name, 0, 0, -captured.device_ns, 0
+    FROM captured
+    JOIN climbing AS lines USING (trace_id, stack_id)
+    WHERE lines.is_line
+    UNION ALL
+    SELECT trace_id, name, 0, 0, device_ns, 0
+    FROM captured
 )
 SELECT
     traces.trace,
     traces.rank,
     lines.trace_id,
     lines.name,
-    CAST(coalesce(sum(stacks.call_count) FILTER (WHERE stacks.is_line), 0) AS BIGINT) AS call_count,
-    CAST(sum(stacks.host_self_ns) AS BIGINT) AS host_self_ns,
-    CAST(sum(stacks.device_self_ns) AS BIGINT) AS device_ns,
-    CAST(sum(stacks.idle_self_ns) AS BIGINT) AS idle_ns
-FROM climbing AS lines
-JOIN stacks USING (trace_id, stack_id)
+    CAST(sum(lines.call_count) AS BIGINT) AS call_count,
+    CAST(sum(lines.host_self_ns) AS BIGINT) AS host_self_ns,
+    CAST(sum(lines.device_ns) AS BIGINT) AS device_ns,
+    CAST(sum(lines.idle_ns) AS BIGINT) AS idle_ns
+FROM parts AS lines
 JOIN canonical.traces AS traces USING (trace_id)
-WHERE lines.is_line
 GROUP BY traces.trace, traces.rank, lines.trace_id, lines.name
 ORDER BY lines.trace_id, device_ns DESC, idle_ns DESC, lines.name

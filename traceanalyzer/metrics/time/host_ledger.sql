@@ -9,7 +9,7 @@
 -- host.dataloader, inside the iterator of a DataLoader, or what is named after the next batch (waits_for_input);
 -- host.compile, where torch.compile or XLA traces or compiles (compiles_program); host.comm_cpu, in a call that exchanges
 -- data with other ranks, or in no operator while another thread of the process exchanges; host.op, inside an operator, or
--- in none while another thread is in one (XLA's thread pool); host.python, in none of these: the program's own code, and
+-- in none while another thread is in one (XLA's thread pool) or while it runs a function of TensorFlow; host.python, in none of these: the program's own code, and
 -- what was not recorded. While the thread runs a program of TensorFlow or XLA and no thread is in an operator, it also
 -- waits for a thread that takes the next batch or compiles.
 --
@@ -105,7 +105,8 @@ held AS (
             WHEN slices.thread_id <> step_threads.thread_id THEN NULL
             WHEN waits_for_input(slices.category, slices.name) THEN 'loader'
             WHEN compiles_program(slices.name) THEN 'compile'
-            WHEN regexp_matches(slices.name, '^(PjitFunction\(|FunctionRun$|EagerLocalExecute|SyncTensorsGraph)') THEN 'call'
+            WHEN regexp_matches(slices.name, '^(FunctionRun$|EagerLocalExecute)') THEN 'function'
+            WHEN regexp_matches(slices.name, '^(PjitFunction\(|SyncTensorsGraph)') THEN 'call'
             WHEN starts_with(slices.name, 'c10d::') OR exchanges_on_host(slices.name) THEN 'comm'
             WHEN slices.category = 'cpu_op' AND slices.op_id IS NULL THEN 'op'
         END AS what
@@ -134,7 +135,8 @@ instants AS (
         sum(opened) FILTER (WHERE what = 'op') AS op_opened,
         sum(opened) FILTER (WHERE what = 'exchange') AS exchange_opened,
         sum(opened) FILTER (WHERE what = 'elsewhere') AS elsewhere_opened,
-        sum(opened) FILTER (WHERE what = 'call') AS call_opened,
+        sum(opened) FILTER (WHERE what IN ('call', 'function')) AS call_opened,
+        sum(opened) FILTER (WHERE what = 'function') AS function_opened,
         sum(opened) FILTER (WHERE what = 'loader elsewhere') AS loader_elsewhere_opened,
         sum(opened) FILTER (WHERE what = 'compile elsewhere') AS compile_elsewhere_opened
     FROM bounds
@@ -154,6 +156,7 @@ stretches AS (
             WHEN sum(elsewhere_opened) OVER later > 0 THEN 'host.op'
             WHEN sum(call_opened) OVER later > 0 AND sum(loader_elsewhere_opened) OVER later > 0 THEN 'host.dataloader'
             WHEN sum(call_opened) OVER later > 0 AND sum(compile_elsewhere_opened) OVER later > 0 THEN 'host.compile'
+            WHEN sum(function_opened) OVER later > 0 THEN 'host.op'
             ELSE 'host.python'
         END AS bucket
     FROM instants

@@ -24,7 +24,7 @@ from traceanalyzer.report.diagnosis_blocks.recordings import recordings_blocks
 from traceanalyzer.report.diagnosis_blocks.skipped_rules import skipped_sections
 from traceanalyzer.report.diagnosis_blocks.unexplained import below_noise_blocks, unexplained_sections
 from traceanalyzer.report.selection import EVERYTHING, Selection
-from traceanalyzer.report.verdict import RunVerdict, judge, quality_findings, ran_no_kernels
+from traceanalyzer.report.verdict import RunVerdict, has_no_compute, judge, quality_findings
 
 
 def diagnosis_sections(
@@ -42,7 +42,7 @@ def diagnosis_sections(
     trust, noise = trust_blocks(diagnosis, verbose=verbose), below_noise_blocks(diagnosis)
     # Where nothing can be said and nothing says why, what to record is the answer.
     is_mute = verdict.state in ("blocked", "no-gpu") and not any(map(limits_trust, quality_findings(diagnosis)))
-    is_empty = ran_no_kernels(diagnosis)
+    is_empty = has_no_compute(diagnosis)
     return (
         headline(diagnosis, verdict),
         *([Section(trust)] if trust else []),

@@ -18,7 +18,7 @@ from traceanalyzer.report.html.block_markup import blocks_markup
 from traceanalyzer.report.html.markup import filled, shown_name
 from traceanalyzer.report.html.sections.ledger import ledger_parts, ledger_says
 from traceanalyzer.report.html.sections.savings import plan_drops
-from traceanalyzer.report.verdict import judge, problems, ran_no_kernels
+from traceanalyzer.report.verdict import has_no_compute, judge, problems
 from traceanalyzer.report.words import value_words
 
 MOST_FINDINGS = 6
@@ -29,7 +29,7 @@ LONGEST_NAME = 120
 def diagnosis_html(diagnosis: Diagnosis) -> str:
     """Return the verdict, ledger, savings and findings of a diagnosis as HTML that stands in another page."""
     verdict = judge(diagnosis)
-    ledgers = [] if ran_no_kernels(diagnosis) else diagnosis.ledgers
+    ledgers = [] if has_no_compute(diagnosis) else diagnosis.ledgers
     shown = (diagnosis.run_ledger or alike(ledgers)[0].worst) if ledgers else None
     parts = ledger_parts(shown) if shown else []
     plan = leading_plan(diagnosis)

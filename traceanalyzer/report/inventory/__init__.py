@@ -46,22 +46,25 @@ class Inventory:
     uncertainties: list[str]  # what limits trust, a sentence each
     missing: list[str]  # what was not recorded, and how to record it
     left_out: list[Row] = field(default_factory=list)  # files that the run does not count, and why
+    captures: list[Row] = field(default_factory=list)  # captures of graphs, and how many replayed kernels each explains
 
 
 def take_inventory(con: duckdb.DuckDBPyConnection, left_out: Sequence[LeftOut] = ()) -> Inventory:
     """Return what the run of a connection holds."""
     traces = _rows(con, "traces")
+    devices = _rows(con, "devices")
     defects = _rows(con, "defects")
     metadata = [{**row, "value": redacted(row["key"], row["value"])} for row in _rows(con, "metadata")]
     return Inventory(
         traces,
-        _rows(con, "devices"),
+        devices,
         _rows(con, "events"),
         defects,
         metadata,
-        [*rank_uncertainties(traces), *_uncertainties(traces, defects)],
+        [*rank_uncertainties(traces), *_shared_gpus(devices), *_uncertainties(traces, defects)],
         _missing(traces),
         [asdict(file) for file in left_out],
+        _rows(con, "captures") if con.execute("FROM canonical.capture_files LIMIT 1").fetchall() else [],
     )
 
 
@@ -93,6 +96,23 @@ def rank_uncertainties(traces: list[Row]) -> list[str]:
     if nameless and len(traces) > 1:
         uncertainties.append(f"{counted(len(nameless), 'trace')} without a rank: {', '.join(nameless[:3])}")
     return uncertainties
+
+
+def _shared_gpus(devices: list[Row]) -> list[str]:
+    """Say which GPUs are shared: what a trace shows as idle time may be time in which the GPU works for another."""
+    gpus: dict[str, list[Row]] = {}
+    for device in devices:
+        if device["process_count"] > 1:
+            gpus.setdefault(device["gpu"], []).append(device)
+    return [_shared_words(gpu, users[0]) for gpu, users in gpus.items()]
+
+
+def _shared_words(gpu: str, user: Row) -> str:
+    count, name, share = user["process_count"], user["name"] or gpu, percent(user["gpu_busy_share"])
+    return (
+        f"{counted(count, 'process', 'processes')} share one GPU ({name}), which works {share} of the time; "
+        "where it is idle in one trace, it may work for another"
+    )
 
 
 def _uncertainties(traces: list[Row], defects: list[Row]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby
@@ -10,6 +9,7 @@ from typing import TextIO
 
 from traceanalyzer.hta.crosscheck import DEVIATIONS, Agreement, Comparison
 from traceanalyzer.report.blocks import Heading, Paragraph, Section, Table, Text
+from traceanalyzer.report.csv_rows import CsvRows
 from traceanalyzer.report.words import counted
 
 _COLUMNS = ("number", "ours", "HTA", "unit", "")
@@ -37,10 +37,10 @@ def sections(comparisons: Sequence[Comparison]) -> list[Section]:
 
 def write_csv(comparisons: Sequence[Comparison], stream: TextIO) -> None:
     """Write one line for each number."""
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(("trace", "rank", "analysis", "number", "unit", "ours", "hta", "verdict", "why"))
+    written = CsvRows(stream)
+    written.add(("trace", "rank", "analysis", "number", "unit", "ours", "hta", "verdict", "why"))
     for c in comparisons:
-        writer.writerow((c.trace, c.rank, c.analysis, c.name, c.unit, c.ours, c.theirs, c.agreement, c.why))
+        written.add((c.trace, c.rank, c.analysis, c.name, c.unit, c.ours, c.theirs, c.agreement, c.why))
 
 
 def _remark(comparison: Comparison) -> str:

@@ -40,6 +40,7 @@ def sections(inventory: Inventory, run: str, *, verbose: bool = False) -> list[S
         _traces(shown, len(traces) - len(shown)),
         *_devices(inventory, verbose=verbose),
         *_links(shown),
+        *_captures(inventory.captures, verbose=verbose),
         *_events(inventory),
         Section(
             (Bullets(tuple(map(Text, inventory.uncertainties or ["no issues found"]))),), Heading("How far to trust it")
@@ -98,13 +99,16 @@ def _devices(inventory: Inventory, *, verbose: bool) -> list[Section]:
     rows = []
     for (label, _), devices in groups.items():
         first = devices[0]
-        # Several recordings of a rank show the same devices.
-        all_ids = {(device["rank_id"], device["device"]) for device in devices}
-        worked = {(device["rank_id"], device["device"]) for device in devices if device["gpu_op_count"]}
+        all_ids = {_gpu_of(device) for device in devices}
+        worked = {_gpu_of(device) for device in devices if device["gpu_op_count"]}
+        sharing = max(device["process_count"] for device in devices)
+        shared = ", shared" if sharing > 1 else ""
         rows.append(
             (
                 label,
-                f"{first['trace']}, device {first['device']}" if verbose else f"{len(worked)} of {len(all_ids)}",
+                f"{first['trace']}, device {first['device']}"
+                if verbose
+                else f"{len(worked)} of {len(all_ids)}{shared}",
                 "–" if first["compute_major"] is None else f"{first['compute_major']}.{first['compute_minor']}",
                 "–" if first["sm_count"] is None else str(first["sm_count"]),
                 "–" if first["memory_bytes"] is None else size(first["memory_bytes"]),
@@ -114,6 +118,11 @@ def _devices(inventory: Inventory, *, verbose: bool) -> list[Section]:
     place = "place" if verbose else "in use"
     columns = ("device", place, "compute capability", "SMs or CUs", "memory", "operations")
     return [Section((Table(columns, tuple(rows), right=frozenset({3, 4, 5})),), Heading("Devices"))]
+
+
+def _gpu_of(device: Row) -> object:
+    """Return what is equal for one GPU: several recordings of a rank, or processes that share it, show it."""
+    return device["gpu"] if device["process_count"] > 1 else (device["rank_id"], device["device"])
 
 
 def _links(traces: Sequence[Row]) -> list[Section]:
@@ -132,6 +141,27 @@ def _links(traces: Sequence[Row]) -> list[Section]:
     ]
     heading = Heading("GPU operations linked to their origin", (Text("share of all operations", "dim"),))
     return [Section((Table(columns, tuple(rows), right=frozenset(range(1, 6))),), heading)]
+
+
+def _captures(captures: Sequence[Row], *, verbose: bool) -> list[Section]:
+    """Return how much of the replayed graphs each capture explains; those that explain nothing say so."""
+    if not captures:
+        return []
+    whole = captures[0]
+    if whole["kernel_count"]:
+        share = f", {percent(whole['explained_share'])} of their time" if whole["explained_share"] is not None else ""
+        note = f"operators for {whole['explained_count']:,} of {whole['kernel_count']:,} kernels of graphs{share}"
+    else:
+        note = "no replay of a graph was recorded node by node"
+    shown = captures if verbose else captures[:MOST_TRACES]
+    blocks = tuple(Paragraph(_explained(capture), label=Text(capture["capture"], "label")) for capture in shown)
+    return [Section((*blocks, *_more(len(captures) - len(shown))), Heading("Captures of graphs", (Text(note, "dim"),)))]
+
+
+def _explained(capture: Row) -> str:
+    if capture["matched_count"]:
+        return f"{counted(capture['matched_count'], 'kernel')} of graphs"
+    return "matches no graph: it is of another graph, model or rank, or fits no better than another capture"
 
 
 def _events(inventory: Inventory) -> list[Section]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import datetime
 import decimal
 import math
@@ -10,6 +9,7 @@ from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING, Any, TextIO
 
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.report.csv_rows import CsvRows
 from traceanalyzer.report.secrets import masked
 from traceanalyzer.report.visible import as_json, visible
 
@@ -46,13 +46,11 @@ def write_table(result: duckdb.DuckDBPyConnection, stream: TextIO, *, width: int
 def write_csv(result: duckdb.DuckDBPyConnection, stream: TextIO) -> None:
     """Write a header and rows; NULL is an empty field. On a terminal, characters that steer it are escapes."""
     shown = _visible_cell if stream.isatty() else _masked_cell
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(map(shown, column_names(result)))
+    written = CsvRows(stream)
+    written.add(map(shown, column_names(result)))
     for rows in _batches(result):
-        writer.writerows(
-            [as_json(_plain(value)) if isinstance(value, list | dict) else shown(value) for value in row]
-            for row in rows
-        )
+        for row in rows:
+            written.add(as_json(_plain(value)) if isinstance(value, list | dict) else shown(value) for value in row)
 
 
 def write_json(result: duckdb.DuckDBPyConnection, stream: TextIO) -> None:

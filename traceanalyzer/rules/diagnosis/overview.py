@@ -14,6 +14,7 @@ from traceanalyzer.diagnosis import (
     HostLedger,
     KernelClass,
     RunLedger,
+    SharedGpu,
     TopKernel,
     TopOperator,
     TraceDefect,
@@ -30,6 +31,7 @@ def traces(con: duckdb.DuckDBPyConnection) -> tuple[TraceSummary, ...]:
 def ledgers(con: duckdb.DuckDBPyConnection) -> tuple[DeviceLedger, ...]:
     """Return the analysis window of each device, cut into buckets that add up to it, with what computes in it."""
     kernels = {(row["trace"], row["device"]): row for row in _rows(con, "device_kernels")}
+    shared = {(row.pop("trace"), row.pop("device")): SharedGpu(**row) for row in _rows(con, "shared_gpu_times")}
     devices = []
     for row in _rows(con, "device_ledgers"):
         buckets = tuple(zip(row.pop("names"), row.pop("durations"), strict=True))
@@ -42,6 +44,7 @@ def ledgers(con: duckdb.DuckDBPyConnection) -> tuple[DeviceLedger, ...]:
                 top_kernels=_top_kernels(found["top_kernels"], row["window_ns"]),
                 peaks_known=found["peaks_known"],
                 unjudged_share=found["unjudged_share"],
+                shared_gpu=shared.get((row["trace"], row["device"])),
             )
         )
     return tuple(devices)

@@ -67,7 +67,7 @@ def _spread(run: RunPlaces, pooled: Sequence[Device]) -> float | None:
         # The spread of one recording is that of a sample.
         within = (count - 1) * ((window["step_spread"] or 0.0) * own_ns) ** 2
         squares += within + count * (own_ns - mean_ns) ** 2
-    return math.sqrt(squares / (steps - 1)) / mean_ns
+    return float(math.sqrt(squares / (steps - 1)) / mean_ns)
 
 
 def judged_ledgers(run: RunPlaces, ledgers: Sequence[DeviceLedger]) -> tuple[DeviceLedger, ...]:

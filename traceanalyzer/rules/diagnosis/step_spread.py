@@ -39,7 +39,7 @@ def step_spread(
     Of recordings whose steps are pooled, over the steps of all: where its rule claims none, each has none of the time.
     """
     sql = claimed_sql(verdict.rule)
-    recordings = [[device] for device in run.pooled] or [verdict.devices(run)]
+    recordings: list[Sequence[Device]] = [(device,) for device in run.pooled] or [verdict.devices(run)]
     if sql is None:
         return StepSpread()
     known = claim_values(verdict.rule, values)

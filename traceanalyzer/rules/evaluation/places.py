@@ -48,7 +48,7 @@ class RunPlaces:
     traces_without_devices: tuple[Place, ...]
     windows: dict[tuple[int, int], dict[str, Any]]  # (trace_id, device) → its analysis window
     capabilities: dict[tuple[str, int | None, str], Capability]
-    # By trace: hip on AMD's devices, xpu on Intel's.
+    # By trace: hip on AMD's devices, xpu on Intel's, xla where XLA compiles the program.
     dialects: dict[str, str] = field(default_factory=dict)
     unjudged: frozenset[str] = frozenset()  # traces: recordings of a rank that are only listed
     pooled: tuple[tuple[int, int], ...] = ()  # (trace_id, device) of the recordings of one rank whose steps are pooled
@@ -73,7 +73,9 @@ class RunPlaces:
 
 def read_places(con: duckdb.DuckDBPyConnection, *, with_capabilities: bool = True) -> RunPlaces:
     """Return the traces and devices of a run, and its capabilities unless nobody will ask for them."""
-    traces = con.execute("SELECT trace, trace_id, rank, framework, vendor FROM traces ORDER BY trace_id").fetchall()
+    traces = con.execute(
+        "SELECT trace, trace_id, rank, framework, vendor, recorder FROM traces ORDER BY trace_id"
+    ).fetchall()
     windows = sandbox.query(con, read_query("bound_windows"), {}, sandbox.UNLIMITED).dicts()
     columns = "trace, device, capability, available, detail, unlock"
     capabilities = con.execute(f"SELECT {columns} FROM capabilities").fetchall() if with_capabilities else []
@@ -90,7 +92,7 @@ def read_places(con: duckdb.DuckDBPyConnection, *, with_capabilities: bool = Tru
         },
         dialects={
             trace: dialect
-            for trace, _, _, framework, vendor in traces
-            if (dialect := dialect_of(framework, vendor)) is not None
+            for trace, _, _, framework, vendor, recorder in traces
+            if (dialect := dialect_of(framework, vendor, recorder)) is not None
         },
     )

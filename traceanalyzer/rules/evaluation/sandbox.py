@@ -1,7 +1,8 @@
 """Runs a rule's SQL so that it can be wrong or slow, but cannot read a file, reach the network, or hang the run.
 
 A query has half a minute, the queries of one diagnosis five minutes together, a few GiB of memory beside the tables of
-the run, and a million rows of answer. A query that reaches a limit raises RuleLimitError; no answer is ever cut.
+the run, 200,000 characters, and a million rows of answer. A query that reaches a limit raises
+RuleLimitError; no answer is ever cut.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ TOTAL_TIMEOUT_S = 300.0
 UNLIMITED = math.inf
 ROW_LIMIT = 1_000_000
 MEMORY_GIB = 4.0
+# Reading a query takes time that has no limit: those of the built-in rules have a tenth of this.
+LONGEST_QUERY = 200_000
 
 _FEWER = "diagnose fewer traces or steps, make the rule's query cheaper, or switch the rule off"
 _GIB = 1 << 30
@@ -205,6 +208,13 @@ def arrays(con: duckdb.DuckDBPyConnection, sql: str, values: Mapping[str, Any]) 
     return {name: np.asarray(values_of) for name, values_of in columns_of.items()}
 
 
+def check_length(sql: str) -> None:
+    """Raise RuleLimitError for a text that is too long to be read as a query."""
+    if len(sql) > LONGEST_QUERY:
+        what = f"the query has {len(sql):,} characters, and may have {LONGEST_QUERY:,}"
+        raise RuleLimitError(what, "put fewer constants into the query")
+
+
 # Parsed texts are bound to no connection, and the same few are asked again and again.
 _PARSED: dict[str, duckdb.Statement] = {}
 
@@ -213,6 +223,7 @@ def _parsed(con: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statement:
     """Return the one SELECT that a text is."""
     if sql in _PARSED:
         return _PARSED[sql]
+    check_length(sql)
     try:
         statements = con.extract_statements(sql)
     except duckdb.Error as error:

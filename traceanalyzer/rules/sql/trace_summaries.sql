@@ -1,18 +1,30 @@
 -- One row per trace of the run, in its order.
+WITH work AS (
+    SELECT
+        trace_id,
+        count(*) AS gpu_op_count,
+        count(*) FILTER (computes) AS kernel_count,
+        coalesce(sum(dur_ns) FILTER (computes), 0)::BIGINT AS kernel_sum_ns
+    FROM (SELECT trace_id, dur_ns, kind NOT IN ('memcpy', 'memset') AND NOT is_comm AS computes FROM gpu_ops)
+    GROUP BY trace_id
+)
 SELECT
     traces.trace,
     traces.format,
     traces.rank,
     traces.world_size,
     traces.event_count,
-    (SELECT count(*) FROM gpu_ops WHERE gpu_ops.trace_id = traces.trace_id) AS gpu_op_count,
+    coalesce(work.gpu_op_count, 0) AS gpu_op_count,
     traces.truncated,
     traces.recorder,
     traces.framework,
     recordings.rank_id,
     recordings.recording,
     recordings.recording_count,
-    recordings.is_overlapping
+    recordings.is_overlapping,
+    coalesce(work.kernel_count, 0) AS kernel_count,
+    coalesce(work.kernel_sum_ns, 0) AS kernel_sum_ns
 FROM traces
 JOIN recordings USING (trace_id)
+LEFT JOIN work USING (trace_id)
 ORDER BY traces.trace_id

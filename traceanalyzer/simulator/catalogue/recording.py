@@ -195,6 +195,17 @@ class MemoryRecord:
 
 
 @dataclass(frozen=True)
+class CapturedLaunch:
+    """One launch that was recorded into a graph, and the operator that made it."""
+
+    correlation: int
+    kernel: Kernel
+    dur_ns: int  # of its kernel when the graph is replayed
+    operator: str | None
+    input_shapes: Any  # of the operator; None: not recorded
+
+
+@dataclass(frozen=True, slots=True)
 class Recording:
     """Everything recorded in one simulated process, and when its steps began on the host."""
 
@@ -205,6 +216,7 @@ class Recording:
     step_starts_ns: tuple[int, ...]
     end_ns: int
     migrations: tuple[Migration, ...] = ()
+    captured: tuple[CapturedLaunch, ...] = ()
 
     def on_drifting_clock(self, drift_ppm: float) -> Recording:
         """Return the same recording with the times of a clock that starts right and then runs fast."""

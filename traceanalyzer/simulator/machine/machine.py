@@ -18,6 +18,7 @@ from traceanalyzer.simulator.catalogue.kernels import Kernel
 from traceanalyzer.simulator.catalogue.recording import (
     COMPUTE_STREAM,
     STREAMS_A_DEVICE,
+    CapturedLaunch,
     Collective,
     Copy,
     GpuOp,
@@ -57,6 +58,7 @@ class Machine:
         self._completions: list[int] = []  # end of each launch's last op, in launch order: the launch queue
         self._syncs: list[SyncRecord] = []
         self._migrations: list[Migration] = []
+        self._captured: list[CapturedLaunch] = []
         self._streams = Streams(costs.kernel_gap_ns)
         self._lateness = Lateness()
         self._step_starts: list[int] = []
@@ -129,7 +131,9 @@ class Machine:
         """
         if self.capturing:
             self.graph.append((kernel, dur_ns))
-            self.call("LaunchKernel", self.costs.launch_ns, "host.launch_api")
+            operator = self.tape.operator
+            correlation = self.call("LaunchKernel", self.costs.launch_ns, "host.launch_api")
+            self._captured.append(CapturedLaunch(correlation, kernel, dur_ns, *operator))
             return
         dur_ns = self.vary(dur_ns, kernel.kernel_class)
         if collective is not None:
@@ -283,6 +287,7 @@ class Machine:
             tuple(self._step_starts),
             self.tape.now_ns,
             tuple(self._migrations),
+            tuple(self._captured),
         )
 
     # Inside --------------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +15,8 @@ class _Open:
     thread: int
     category: str
     external_id: int | None
+    name: str
+    args: Mapping[str, Any]
 
 
 class Tape:
@@ -44,7 +46,7 @@ class Tape:
             self._external_id += 1
             external_id = self._external_id
         order, thread, start_ns = self.reserve(), self.thread, self.now_ns
-        self._open.append(_Open(thread, category, external_id))
+        self._open.append(_Open(thread, category, external_id, name, fields.get("args", {})))
         yield
         self._open.pop()
         self._slices.append(
@@ -126,9 +128,19 @@ class Tape:
     @property
     def external_id(self) -> int | None:
         """Return the id of the innermost operator open on the current thread."""
+        opened = self._operator()
+        return None if opened is None else opened.external_id
+
+    @property
+    def operator(self) -> tuple[str | None, Any]:
+        """Return the innermost operator open on the current thread, and the shapes of its inputs where recorded."""
+        opened = self._operator()
+        return (None, None) if opened is None else (opened.name, opened.args.get("Input Dims"))
+
+    def _operator(self) -> _Open | None:
         for opened in reversed(self._open):
             if opened.category == "cpu_op" and opened.thread == self.thread:
-                return opened.external_id
+                return opened
         return None
 
     def slices(self) -> tuple[HostSlice, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from traceanalyzer.errors import TraceAnalyzerError
@@ -77,6 +77,12 @@ class Scenario:
     precision: str
     program: tuple[Action, ...]
     groups: tuple[ProcessGroup, ...]
+    captured: tuple[Action, ...] = ()  # what was recorded into the graph that steps replay, before the recording began
+
+    def of_capture(self) -> Scenario:
+        """Return the scenario of the recording that shows how the graph was captured."""
+        conditions = replace(self.conditions, steps=1, steps_marked=False, truncate=0.0, carry_in=0, drop_kernels=0.0)
+        return replace(self, conditions=conditions, program=(Action("capture", {}, self.captured),), captured=())
 
     def costs(self) -> Costs:
         """Return what things cost."""
@@ -136,7 +142,7 @@ def parse_scenario(mapping: Mapping[str, Any]) -> Scenario:
     """Check a scenario and spell it out as a program; raises with the nearest valid key where one is unknown."""
     shorthand = {field.name: field.default for field in fields(Shorthand)}
     conditions = {field.name: field.default for field in fields(Conditions)}
-    known = {*shorthand, *conditions, "device", "program", "faults", "name", "scenario", "groups"}
+    known = {*shorthand, *conditions, "device", "program", "faults", "name", "scenario", "groups", "captured"}
     faults = mapping.get("faults") or {}
     reject_unknown_keys(mapping, known, "the scenario")
     reject_unknown_keys(faults, known, "faults")
@@ -159,7 +165,8 @@ def parse_scenario(mapping: Mapping[str, Any]) -> Scenario:
     program = _faulty(given["program"], short, faults) if "program" in given else spell_out(Shorthand(**short))
     device = parse_device(given.get("device", DEFAULT_DEVICE))
     groups = parse_groups(mapping.get("groups"), how.world_size)
-    return Scenario(device, how, short.get("precision", "bf16"), program, groups)
+    captured = parse_program(given["captured"]) if "captured" in given else ()
+    return Scenario(device, how, short.get("precision", "bf16"), program, groups, captured)
 
 
 def _faulty(program: object, short: Mapping[str, Any], faults: Mapping[str, Any]) -> tuple[Action, ...]:

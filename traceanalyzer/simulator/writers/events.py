@@ -9,6 +9,7 @@ from typing import Any
 
 from traceanalyzer.simulator.actions.comm import collective_args
 from traceanalyzer.simulator.catalogue.devices import Device
+from traceanalyzer.simulator.catalogue.kernels import Kernel
 from traceanalyzer.simulator.catalogue.recording import (
     COMM_STREAM,
     COMPUTE_STREAM,
@@ -163,6 +164,8 @@ def _activity(scenario: Scenario, recording: Recording, ops: Mapping[int, GpuOp]
     launched: dict[int, list[GpuOp]] = {}
     for op in ops.values():
         launched.setdefault(op.correlation, []).append(op)
+    kernels = {correlation: works[0].kernel for correlation, works in launched.items()}
+    kernels |= {launch.correlation: launch.kernel for launch in recording.captured}
     hidden = queued_before(scenario, recording)
     conditions = scenario.conditions
     syncs = (
@@ -182,21 +185,20 @@ def _activity(scenario: Scenario, recording: Recording, ops: Mapping[int, GpuOp]
         if taken.correlation in hidden:
             continue
         call = taken.name.removeprefix("cuda").removeprefix("hip")
-        yield _host_slice_event(taken, _runtime_args(taken, call, scenario.device, launched))
+        yield _host_slice_event(taken, _runtime_args(taken, call, scenario.device, kernels.get(taken.correlation)))
         phase = "s" if call.startswith(_FLOW_STARTS) else "f"
         yield TraceEvent(phase, "ac2g", "ac2g", HOST_PID, taken.thread, taken.start_ns, flow_id=taken.correlation)
 
 
-def _runtime_args(taken: HostSlice, call: str, device: Device, launched: Mapping[int, list[GpuOp]]) -> dict[str, Any]:
+def _runtime_args(taken: HostSlice, call: str, device: Device, kernel: Kernel | None) -> dict[str, Any]:
     args: dict[str, Any] = {} if taken.external_id is None else {"External id": taken.external_id}
     number = _CALLBACK_IDS.get(call, 0)
     args["cid" if device.vendor == "amd" else "cbid"] = number
     args["correlation"] = taken.correlation
-    first = next(iter(launched.get(taken.correlation or 0, ())), None)
-    if device.vendor == "amd" and first is not None and first.kernel is not None:
-        args["kernel"] = first.kernel.name
-        args["grid"], args["block"] = list(first.kernel.grid), list(first.kernel.block)
-        args["shared memory"] = first.kernel.shared_memory_bytes
+    if device.vendor == "amd" and kernel is not None:
+        args["kernel"] = kernel.name
+        args["grid"], args["block"] = list(kernel.grid), list(kernel.block)
+        args["shared memory"] = kernel.shared_memory_bytes
     return args
 
 

@@ -162,9 +162,9 @@ TABLES = (
         "gpu",
         "TARGET_INFO_GPU",
         "id|deviceId! name:text cuDevice totalMemory smCount computeMajor computeMinor "
-        "threadsPerWarp maxWarpsPerSm busLocation:text isDiscrete",
+        "threadsPerWarp maxWarpsPerSm busLocation:text isDiscrete uuid:text",
     ),
-    table_of("cuda_device", "TARGET_INFO_CUDA_DEVICE", "gpuId! cudaId! pid!"),
+    table_of("cuda_device", "TARGET_INFO_CUDA_DEVICE", "gpuId! cudaId! pid! uuid:text"),
     table_of(
         "cuda_context", "TARGET_INFO_CUDA_CONTEXT_INFO", "processId contextId deviceId", "TARGET_INFO_CUDA_NULL_STREAM"
     ),

@@ -7,6 +7,7 @@ ordinals AS (
     SELECT
         coalesce(cuda_device.cudaId, gpu.cuDevice, gpu.id) AS device,
         gpu.*,
+        cuda_device.uuid AS own_uuid,
         cuda_device.cudaId IS NOT NULL AS is_recorded
     FROM gpu
     LEFT JOIN cuda_device
@@ -28,7 +29,15 @@ SELECT
     computeMinor::INTEGER AS compute_minor,
     threadsPerWarp::INTEGER AS warp_size,
     (maxWarpsPerSm * threadsPerWarp)::INTEGER AS max_threads_per_sm,
-    isDiscrete = 0 AS is_integrated
+    isDiscrete = 0 AS is_integrated,
+    -- Without a record of which process sees which GPU, a number of the process is a GPU only where there is one.
+    CASE
+        WHEN is_recorded OR (SELECT count(*) FROM gpu) = 1
+        THEN coalesce(
+            nullif(regexp_replace(lower(coalesce(nullif(own_uuid, ''), uuid)), '^gpu-', ''), ''),
+            lower(nullif(busLocation, '')) || ' ' || getvariable('host')
+        )
+    END AS gpu
 FROM described
 FULL JOIN used USING (device)
 WHERE device IS NOT NULL

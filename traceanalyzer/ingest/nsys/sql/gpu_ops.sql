@@ -192,6 +192,8 @@ SELECT
     NULL::BIGINT AS in_elements,
     NULL::BIGINT AS out_elements,
     NULL::BIGINT AS comm_seq,
-    NULL::VARCHAR AS hlo_op
+    NULL::VARCHAR AS hlo_op,
+    NULL::BIGINT AS self_ns,
+    NULL::BIGINT AS run_id
 FROM with_memory_kinds
 LEFT JOIN strings ON id = name_id;

@@ -18,7 +18,7 @@ from traceanalyzer.report.html.block_markup import bar_markup, blocks_markup
 from traceanalyzer.report.html.document import Part
 from traceanalyzer.report.html.markup import filled
 from traceanalyzer.report.html.source import PageSource
-from traceanalyzer.report.verdict import compute_share, ran_no_kernels, step_ns
+from traceanalyzer.report.verdict import compute_share, has_no_compute, step_ns
 from traceanalyzer.report.words import bucket_words, duration, percent, tenths_of_percent
 
 MOST_BARS = 16
@@ -31,7 +31,7 @@ def section(source: PageSource) -> Part | None:
     diagnosis = source.diagnosis
     if diagnosis.host_ledgers:
         return _host_part(diagnosis.host_ledgers)
-    if not diagnosis.ledgers or ran_no_kernels(diagnosis):
+    if not diagnosis.ledgers or has_no_compute(diagnosis):
         return None
     groups = alike(diagnosis.ledgers)
     run, slowest = diagnosis.run_ledger, groups[0].worst

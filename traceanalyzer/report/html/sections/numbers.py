@@ -13,10 +13,10 @@ from traceanalyzer.report.html.source import PageSource
 from traceanalyzer.report.verdict import (
     compute_share,
     gpu_count,
+    has_no_compute,
     is_recorded_again,
     pooled_ledger,
     problems,
-    ran_no_kernels,
     speedup,
     step_ns,
 )
@@ -39,7 +39,7 @@ def section(source: PageSource) -> Part | None:
     """Return the numbers; none of a run without a window to speak of."""
     if (
         not source.diagnosis.ledgers
-        or ran_no_kernels(source.diagnosis)
+        or has_no_compute(source.diagnosis)
         or source.verdict.state in ("blocked", "host", "no-gpu")
     ):
         return None

@@ -12,6 +12,7 @@ from traceanalyzer.report.html.block_markup import blocks_markup
 from traceanalyzer.report.html.document import Part
 from traceanalyzer.report.html.markup import filled
 from traceanalyzer.report.html.source import PageSource
+from traceanalyzer.report.verdict import pooled_ledger
 from traceanalyzer.report.words import bucket_words, counted, duration, gain
 
 LEAST_STEPS = 2
@@ -25,14 +26,19 @@ def section(source: PageSource) -> Part | None:
     if not source.diagnosis.ledgers:
         return None
     group = alike(source.diagnosis.ledgers)[0]
-    steps = step_times(source.rows("step_ledgers", [group.worst.trace, group.worst.device]))
+    pooled = pooled_ledger(source.diagnosis)
+    shown = [group.worst] if pooled is None else source.diagnosis.ledgers
+    of_each = [source.rows("step_ledgers", [ledger.trace, ledger.device]) for ledger in shown]
+    steps = [step for rows in of_each for step in step_times(rows)]
     if len(steps) < LEAST_STEPS:
         return None
     kept = [step for step in steps if not step.dropped]
     spread = _spread(kept)
     says = f"{counted(len(steps), 'step')}, {len(kept)} of them counted: {spread or 'none counted'}"
     note = note_of(steps)
-    if len(source.diagnosis.ledgers) > 1:
+    if pooled is not None:
+        note = f"of {pooled.recording_count} recordings, one after the other: {note}"
+    elif len(source.diagnosis.ledgers) > 1:
         note = f"{group_place(group, source.diagnosis.ledgers)}, the slowest is shown: {note}"
     values = {
         "wide": step_columns(steps, says),

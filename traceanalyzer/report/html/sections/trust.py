@@ -12,7 +12,7 @@ from traceanalyzer.report.html.block_markup import blocks_markup
 from traceanalyzer.report.html.document import Part
 from traceanalyzer.report.html.markup import filled, shown_name
 from traceanalyzer.report.html.source import PageSource
-from traceanalyzer.report.verdict import ran_no_kernels
+from traceanalyzer.report.verdict import has_no_compute
 
 LONGEST_EXAMPLE = 240
 
@@ -28,7 +28,7 @@ def section(source: PageSource) -> Part | None:
         )
     ]
     changed = [
-        *([] if ran_no_kernels(diagnosis) else unexplained_sections(diagnosis)),
+        *([] if has_no_compute(diagnosis) else unexplained_sections(diagnosis)),
         *override_sections(diagnosis),
         *left_out_sections(diagnosis.left_out, verbose=True),
         *(suppressed if diagnosis.suppressed else []),

@@ -20,11 +20,19 @@ _FOR_NVIDIA_ALONE = {"tq-cannot-record", "tq-program-failed"}
 
 
 @pytest.mark.parametrize(
-    ("framework", "vendor", "dialect"),
-    [("hip", None, "hip"), ("pytorch", "amd", "hip"), (None, "intel", "xpu"), ("cuda", "nvidia", None)],
+    ("framework", "vendor", "recorder", "dialect"),
+    [
+        ("hip", None, "rocprof", "hip"),
+        ("pytorch", "amd", "kineto", "hip"),
+        (None, "intel", None, "xpu"),
+        ("cuda", "nvidia", "nsys", None),
+        ("jax", "amd", "jax", "xla"),
+    ],
 )
-def test_the_device_decides(framework: str | None, vendor: str | None, dialect: str | None) -> None:
-    assert dialect_of(framework, vendor) == dialect
+def test_the_device_decides_or_who_compiles(
+    framework: str | None, vendor: str | None, recorder: str | None, dialect: str | None
+) -> None:
+    assert dialect_of(framework, vendor, recorder) == dialect
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,142 @@
+"""What holds of the samples holds of real traces: the properties of `test_properties`, each trace diagnosed once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import rewritten_trace as rewritten
+from rewritten_trace import Document
+from test_properties import (
+    SAME,
+    SHIFTS_US,
+    Found,
+    assert_alike_but_for,
+    diagnosed,
+    diagnosis_of,
+    fired,
+    numbers,
+    quality,
+    same,
+)
+
+# The smallest ones: each is diagnosed eight times.
+TRACES = (
+    "kineto/triton_example",
+    "kineto/cuda_event_sync_multi_stream",
+    "kineto/mi250_rocm6",
+    "kineto/cuda_sync_events_2023",
+    "more/h100_small_transformer",
+    "kineto/mi210_gpu_only",
+    "kineto/mi300_vllm_full_graph",
+    "more/mi300_sglang_decode",
+    "kineto/distributed_info_without_rank",
+    "kineto/no_distributed_info",
+    "more/a4000_shift_vit",
+)
+every_trace = pytest.mark.parametrize("name", TRACES)
+
+
+def of_name(name: str, items: list[Any]) -> Any:
+    """Return one of some variants, by the trace's place: each trace tries one, all traces together try all."""
+    return items[TRACES.index(name) % len(items)]
+
+
+@pytest.fixture(scope="module")
+def document(corpus: Path) -> Callable[[str], Document]:
+    """The events of a trace."""
+    return lambda name: rewritten.read(corpus / f"{name}.json.gz")
+
+
+@pytest.fixture(scope="module")
+def plain(document: Callable[[str], Document], tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Found]:
+    """The diagnosis of a trace as it is."""
+    return cache(lambda name: diagnosis_of(document(name), tmp_path_factory.mktemp("plain") / "as_it_is"))
+
+
+@every_trace
+@pytest.mark.parametrize("change", ["graph id 0", "correlations"])
+def test_the_same_in_other_ids_is_diagnosed_alike(
+    name: str, change: str, document: Callable[[str], Document], plain: Callable[[str], Found], tmp_path: Path
+) -> None:
+    if change == "correlations":
+        change = of_name(name, ["correlations permuted", "correlations from one"])
+    same(diagnosis_of(SAME[change](document(name)), tmp_path / "changed"), plain(name))
+
+
+@every_trace
+def test_the_name_of_the_file_changes_no_number(
+    name: str, document: Callable[[str], Document], plain: Callable[[str], Found], tmp_path: Path
+) -> None:
+    folder = rewritten.written_as([document(name)], tmp_path / "run", of_name(name, [*rewritten.NAMES]))
+    found = diagnosed(folder, tmp_path / "store")
+    assert numbers(found) == numbers(plain(name))
+    said = document(name).get("distributedInfo", {}).get("rank")
+    assert [trace["rank"] for trace in found["traces"]] == [said]
+
+
+@every_trace
+def test_files_that_are_no_recordings_change_no_number(
+    name: str, document: Callable[[str], Document], plain: Callable[[str], Found], tmp_path: Path
+) -> None:
+    folder = rewritten.write(document(name), tmp_path / "run" / "rank0.json.gz").parent
+    add = of_name(name, [rewritten.add_captures, partial(rewritten.add_no_recordings, document=document(name))])
+    names = add(folder)
+    found = diagnosed(folder, tmp_path / "store")
+    assert len(found["traces"]) == 1
+    assert numbers(found) == numbers(plain(name))
+    assert sorted(file["file"] for file in found["left_out"]) == sorted(name for name in names if name != "config.json")
+
+
+@every_trace
+def test_a_damaged_record_changes_no_other_number(
+    name: str, document: Callable[[str], Document], plain: Callable[[str], Found], tmp_path: Path
+) -> None:
+    trace = document(name)
+    found = _lonely_kernel(trace)
+    if found is None:
+        pytest.skip("no kernel runs alone between two others")
+    at, spared_us = found
+    damage = of_name(name, [*rewritten.DAMAGES])
+    changed = diagnosis_of(rewritten.damaged(trace, at, damage), tmp_path / "damaged")
+    assert_alike_but_for(changed, plain(name), int(spared_us * 1_000) + 1)
+
+
+def _lonely_kernel(trace: Document) -> tuple[int, float] | None:
+    """Return the number of the kernel nearest to the middle that no other operation of its device overlaps.
+
+    With it comes the time from the end of the operation before it to the start of the next.
+    """
+    kernels = [
+        (event["ts"], event["dur"], at, event["pid"])
+        for at, event in enumerate(trace["traceEvents"])
+        if rewritten.is_operation(event) and event.get("dur", 0) > 0
+    ]
+    found = [item for item in _alone(sorted(kernels)) if trace["traceEvents"][item[0]]["cat"].lower() == "kernel"]
+    return found[len(found) // 2] if found else None
+
+
+def _alone(operations: list[tuple[float, float, int, object]]) -> Iterator[tuple[int, float]]:
+    reached = 0.0
+    for before, own, after in zip(operations, operations[1:], operations[2:], strict=False):
+        reached = max(reached, before[0] + before[1])
+        one_device = before[3] == own[3] == after[3]
+        if one_device and reached <= own[0] and own[0] + own[1] <= after[0]:
+            yield own[2], after[0] - reached
+
+
+@every_trace
+def test_clocks_apart_are_named_and_nothing_is_concluded(
+    name: str, document: Callable[[str], Document], plain: Callable[[str], Found], tmp_path: Path
+) -> None:
+    trace = document(name)
+    kinds = {event.get("cat") for event in trace["traceEvents"]}
+    if not (kinds & rewritten.RUNTIME_CALLS and kinds & rewritten.OPERATIONS):
+        pytest.skip("no two clocks are in the trace")
+    shift = of_name(name, [*SHIFTS_US])
+    found = diagnosis_of(rewritten.with_device_clock(trace, SHIFTS_US[shift]), tmp_path / "shifted")
+    assert fired(found) <= fired(plain(name))
+    assert quality(found) > quality(plain(name))
