@@ -24,7 +24,6 @@ NOT_RECORDED = {
 }
 # PyTorch's profiler records its own work, rocprofv3 does not.
 _ABOUT_THE_PROFILER = {"tq-profiler-overhead"}
-_QUICK = ("9",)
 
 
 def jobs() -> Iterator[pytest.ParameterSet]:
@@ -32,8 +31,7 @@ def jobs() -> Iterator[pytest.ParameterSet]:
     for fault in FAULTS:
         if fault.only_nsys:
             continue
-        quick = () if fault.number in _QUICK else (pytest.mark.check,)
-        yield pytest.param(fault.scenario, fault.lost_ranks, id=f"{fault.number} {fault.name}", marks=quick)
+        yield pytest.param(fault.scenario, fault.lost_ranks, id=f"{fault.number} {fault.name}", marks=pytest.mark.check)
         if fault.twin is not None:
             yield pytest.param(fault.twin, (), id=f"twin of {fault.number}", marks=pytest.mark.check)
     for case in HEALTHY_JOBS:
