@@ -38,6 +38,7 @@ def jobs() -> Iterator[pytest.ParameterSet]:
         yield pytest.param(case.scenario, (), id=f"{case.number} {case.name}", marks=pytest.mark.check)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(("scenario", "lost_ranks"), jobs())
 def test_the_database_tells_what_the_profiler_tells(scenario: Scenario, lost_ranks: tuple[int, ...]) -> None:
     job = simulate_job({**scenario, "device": "MI300X"})

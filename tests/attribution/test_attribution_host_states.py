@@ -276,6 +276,7 @@ def test_range_that_outlives_the_frame_it_began_in_keeps_its_inside() -> None:
     assert states(drawn, 12) == [*[python] * 4, "host.other", python, op, op, op, python, python, "host.other"]
 
 
+@pytest.mark.check
 @examples(150)
 @given(st.lists(st.tuples(st.integers(0, 25), st.integers(0, 15), st.sampled_from("opa")), min_size=1, max_size=12))
 def test_the_slice_that_began_last_and_is_open_decides(drawn: list[tuple[int, int, str]]) -> None:

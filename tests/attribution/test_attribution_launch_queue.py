@@ -24,6 +24,7 @@ def test_copies_that_block_until_they_are_done_do_not_fill_the_queue(steps: int)
     assert bound_ns / window_ns == pytest.approx(truth, abs=0.002)
 
 
+@pytest.mark.check
 def test_a_short_queue_still_shows_itself() -> None:
     run = simulate({"steps": 7, "kernels": 100, "kernel_us": 80, "queue_depth": 16, "loader_us": 3_000})
     con = engine.connect_tables(run.canonical_tables())

@@ -219,6 +219,7 @@ def test_short_gap_is_dispatch_and_a_long_one_is_unresolved() -> None:
     assert Drawn.of(launches, KERNELS.format(130, 200)).ledger() == ["100-130 dev.unresolved"]
 
 
+@pytest.mark.check
 def test_hip_takes_longer_between_two_kernels() -> None:
     launches = LAUNCHES.format(5, 10)
     assert Drawn.of(launches, KERNELS.format(115, 200)).ledger() == ["100-115 dev.unresolved"]

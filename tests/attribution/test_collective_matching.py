@@ -61,12 +61,14 @@ def members(made: dict[str, pa.Table]) -> list[tuple[Any, ...]]:
     return engine.connect_tables(made).sql(MEMBERS).fetchall()
 
 
+@pytest.mark.check
 def test_what_each_rank_waits_is_what_the_simulator_let_it_wait() -> None:
     job = simulate_job(LATE)
     truth = [(rank, op.waited_ns) for rank, run in enumerate(job.ranks) for op in run.recording.ops if op.collective]
     assert [(trace, wait) for trace, _, wait, _ in members(job.canonical_tables())] == truth
 
 
+@pytest.mark.check
 def test_the_late_rank_is_named_where_it_costs_time() -> None:
     con = engine.connect_tables(tables())
     rows = con.sql(
@@ -104,6 +106,7 @@ def test_ranks_that_did_different_things_are_not_matched() -> None:
     assert {wait for _, _, wait, _ in members(found)} == {None}
 
 
+@pytest.mark.check
 def test_without_one_rank_nothing_is_split_and_the_run_abstains() -> None:
     whole = tables()
     part = {name: table.filter(pc.less(table["trace_id"], 3)) for name, table in whole.items()}

@@ -50,6 +50,7 @@ def kineto(tmp_path: Path, closed: int, last: list[dict[str, Any]], *, launches_
     return path
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("launches_in_last", [True, False])
 @pytest.mark.parametrize("args", [{}, {"mark": [1]}])
 def test_begin_without_end_is_the_step_in_which_the_recording_stopped(
@@ -70,6 +71,7 @@ def test_begin_without_end_is_the_step_in_which_the_recording_stopped(
     assert found[2] == (2, 420, False, "cut short") if launches_in_last else found[2][2:] == (False, "no GPU work")
 
 
+@pytest.mark.check
 def test_range_that_pytorch_says_is_not_finished_is_cut(tmp_path: Path) -> None:
     path = kineto(tmp_path, 2, [complete("ProfilerStep#2", 2010, 420, finished=False)])
     assert steps_of(path, tmp_path / "store")[2] == (2, 420, False, "cut short")
@@ -90,6 +92,7 @@ def test_step_whose_end_was_lost_ends_where_the_next_one_begins(tmp_path: Path) 
     assert [step[:2] for step in steps_of(path, tmp_path / "store")] == [(0, 1000), (1, 980), (2, 980)]
 
 
+@pytest.mark.check
 def test_async_begin_without_end_is_open_until_the_recording_ends(tmp_path: Path) -> None:
     begin = {"ph": "b", "cat": "request", "name": "request", "id": 4, "pid": 1, "tid": 1, "ts": 1000}
     path = kineto(tmp_path, 2, [begin])
@@ -100,6 +103,7 @@ def test_async_begin_without_end_is_open_until_the_recording_ends(tmp_path: Path
     assert found == [("unfinished-begin", 1)]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("event_type", [59, 60])
 @pytest.mark.parametrize("launches_in_last", [True, False])
 def test_open_range_of_nsys_is_the_step_in_which_the_capture_stopped(

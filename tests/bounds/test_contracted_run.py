@@ -105,6 +105,7 @@ def differences(run: JointScan, asked: Sequence[Sequence[WhatIf]], rounds: int =
     return worst, int(found.off_ns.max(initial=0))
 
 
+@pytest.mark.check
 def test_a_job_with_jitter_is_scanned_exactly() -> None:
     bounds = bounds_of(JITTER)
     assert differences(joint(bounds), questions(bounds)) == (0, 0)
@@ -117,6 +118,7 @@ def test_leads_of_one_round_say_how_far_off_they_may_be() -> None:
     assert 0 < worst <= stated
 
 
+@pytest.mark.check
 def test_collectives_in_another_order_on_each_rank_are_left_out_alike() -> None:
     bounds = bounds_of(JITTER)
     scans = list(joint(bounds).scans)

@@ -64,6 +64,7 @@ def test_the_limit_of_one_rank_alone_holds_in_every_job(name: str) -> None:
     check_limits(bounds_of(JOBS[name]))
 
 
+@pytest.mark.check
 def test_ranks_that_never_come_last_alone_are_known_to_save_the_run_nothing() -> None:
     bounds = bounds_of({**wide_job(8, late=5, collectives=4), "steps": 3})
     assert [place for place in bounds.places if bounds.most_alone_ns(place)] == [(5, 0)]

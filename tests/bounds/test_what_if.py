@@ -43,6 +43,7 @@ def test_parts_that_win_the_same_time_are_counted_once() -> None:
     assert max(loader, sync) <= device.saved_ns < loader + sync
 
 
+@pytest.mark.check
 def test_faster_kernels_win_what_a_rerun_with_faster_kernels_wins() -> None:
     run = simulate(LOADER_AND_ITEM | {"loader_us": 200})
     (device,) = what_if(engine.connect_tables(run.canonical_tables()), Change((), (Faster("compute", 2),))).devices
@@ -64,6 +65,7 @@ def test_operators_at_their_roof_win_what_a_rerun_at_the_peak_rate_wins() -> Non
     assert [(part.change, part.saved_ns) for part in device.parts] == [("operators at their roof", device.saved_ns)]
 
 
+@pytest.mark.check
 def test_a_product_at_its_roof_takes_its_operations_over_the_peak_rate() -> None:
     con = engine.connect_tables(simulate(BUSY).canonical_tables())
     ((op_id, m, dur_ns),) = con.sql("""
@@ -116,6 +118,7 @@ def test_a_family_stands_for_all_its_causes() -> None:
     assert all(cause.startswith("dev.") for cause in causes_named(["dev"]))
 
 
+@pytest.mark.check
 def test_what_the_run_does_not_hold_is_told_apart_from_what_is_worth_nothing() -> None:
     (device,) = answer(Change(("host.python",))).devices
     assert [part.seen for part in device.parts] == [True]

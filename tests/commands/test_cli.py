@@ -150,6 +150,7 @@ def test_sql_json_without_rows_is_an_empty_array(ask: Asking) -> None:
     assert json.loads(ask("sql", "SELECT 1 AS x WHERE false", "--format", "json")[1]) == []
 
 
+@pytest.mark.check
 def test_sql_parquet_keeps_types(ask: Asking, tmp_path: Path) -> None:
     path = tmp_path / "ops.parquet"
     code, out, _ = ask("sql", "SELECT op_id, name FROM gpu_ops", "--format", "parquet", "--output", str(path))
@@ -301,6 +302,7 @@ def test_only_names_that_are_alike_are_suggested(name: str, hint: str, capsys: p
     assert hint in capsys.readouterr().err
 
 
+@pytest.mark.check
 def test_every_metric_and_table_can_be_shown(capsys: pytest.CaptureFixture[str]) -> None:
     from traceanalyzer.query.engine import derived_tables, metrics
 

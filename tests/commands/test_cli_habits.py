@@ -299,6 +299,7 @@ def test_a_report_is_no_pdf(stored: list[str], tmp_path: Path, capsys: pytest.Ca
     assert "this command writes no pdf" in capsys.readouterr().err
 
 
+@pytest.mark.check
 def test_a_command_that_fails_says_why_also_when_quiet(stored: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["diagnose", *stored, "--fail-on", "low", "-q", "--brief"]) == 1
     assert "failed on low or worse" in capsys.readouterr().err

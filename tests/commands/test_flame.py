@@ -141,6 +141,7 @@ def _own_of_chains(rows: list, root: Frame) -> int:  # type: ignore[type-arg]
     return rest
 
 
+@pytest.mark.check
 def test_a_kernel_without_a_name_has_a_frame(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kernel = {"ph": "X", "cat": "kernel", "pid": 0, "tid": 7, "ts": 10, "dur": 5, "args": {"device": 0, "stream": 7}}
     path = tmp_path / "trace.json"

@@ -172,6 +172,7 @@ def test_peaks_in_the_settings_reach_every_command(
         file.unlink()
 
 
+@pytest.mark.check
 def test_hardware_leaves_stored_tables_as_they_are(nameless: Path) -> None:
     with open_run(nameless) as without, open_run(nameless, device="A100") as with_device_:
         assert with_device_.derived == without.derived
@@ -189,6 +190,7 @@ def test_own_peaks_win_over_built_in_ones(nameless: Path) -> None:
 DETAILS = "SELECT cache_bytes, link_gb_per_s, int8_tops FROM device_details"
 
 
+@pytest.mark.check
 def test_a_named_device_has_links_and_caches_of_its_model(nameless: Path) -> None:
     with open_run(nameless) as run:
         assert run.sql(DETAILS).fetchall() == [(None, None, None)]

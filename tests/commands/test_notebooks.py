@@ -82,6 +82,7 @@ def test_table_of_a_run_comes_as_arrow_and_pandas(run: ta.Run) -> None:
     assert str(run.root) in repr(run) and "rank0" in run._repr_html_()
 
 
+@pytest.mark.check
 def test_polars_is_asked_for_where_it_is_not_installed(run: ta.Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "polars", None)
     with pytest.raises(ta.TraceAnalyzerError, match="polars is not installed") as error:

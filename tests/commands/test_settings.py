@@ -214,6 +214,7 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
     assert all(word in raised.value.what for word in ("unknown key: x", "rules.a needs", "suppress[0] needs"))
 
 
+@pytest.mark.check
 def test_a_rule_that_does_not_exist_is_told() -> None:
     with pytest.raises(TraceAnalyzerError) as raised:
         diagnosed(Settings(switched_off={"dataloader-bond": "because"}))

@@ -103,6 +103,7 @@ def test_an_input_that_is_no_trace_is_kept_too(tmp_path: Path, traces: dict[str,
     assert query.read_text() == "SELECT 1"
 
 
+@pytest.mark.check
 def test_force_means_it(tmp_path: Path, traces: dict[str, Path]) -> None:
     target = traces["T"]
     arguments = ["info", str(traces["A"]), "--format", "json", "-o", str(target), "--store", str(tmp_path / "store")]
@@ -125,6 +126,7 @@ def test_a_link_stays_a_link(tmp_path: Path, traces: dict[str, Path], is_there: 
     assert [entry.name for entry in behind.parent.iterdir()] == ["result.json"]
 
 
+@pytest.mark.check
 def test_a_link_to_a_trace_is_a_trace_and_a_loop_is_an_error(
     tmp_path: Path, traces: dict[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -82,6 +82,7 @@ def test_an_operator_without_a_gpu_still_has_its_time_on_the_host() -> None:
     ]
 
 
+@pytest.mark.check
 def test_the_window_is_the_sum_of_its_kept_steps(job: duckdb.DuckDBPyConnection) -> None:
     kept = [step for (step,) in job.sql("SELECT DISTINCT step FROM attribution.steps WHERE kept").fetchall()]
     for what in (what for what, question in QUESTIONS.items() if question.has_steps):
@@ -103,6 +104,7 @@ def test_what_is_not_shown_is_counted(job: duckdb.DuckDBPyConnection) -> None:
     assert largest.left_out_count == len(whole.rows) - 1
 
 
+@pytest.mark.check
 def test_rows_are_in_the_order_that_was_asked_for(job: duckdb.DuckDBPyConnection) -> None:
     for what, question in QUESTIONS.items():
         for by, column in question.by.items():

@@ -82,6 +82,7 @@ def test_every_check_holds_on_a_real_run(path: Path, corpus: Path, store_of: Cal
     assert {check.claim: check.broken for check in checks if check.broken} == {}
 
 
+@pytest.mark.check
 def test_times_of_another_scale_have_the_same_shares(monkeypatch: pytest.MonkeyPatch) -> None:
     # Thresholds are times too: with all of them a thousand times as long nothing else may know the unit.
     tables = simulate(SIMULATED["loader or sync"]).canonical_tables()

@@ -49,6 +49,7 @@ def query(store_of: Callable[[Path], Path]) -> Callable[[str], Query]:
     return opened
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("name", SINGLE)
 def test_slices_and_their_nanoseconds_are_those_of_the_file(name: str, query: Callable[[str], Query]) -> None:
     counts: Counter[str] = Counter()
@@ -102,6 +103,7 @@ def test_allocator_events_add_up_to_what_is_in_use(query: Callable[[str], Query]
     assert [(count, int(total)) for count, total in found] == [(len(raw), bytes_)]
 
 
+@pytest.mark.check
 def test_two_recordings_of_one_process_are_one_rank(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["info", str(FOLDER / "cycles"), "--store", str(tmp_path)]) == 0
     assert re.search(r"recorded (2 times|twice)", capsys.readouterr().out)

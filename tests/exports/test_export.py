@@ -45,6 +45,7 @@ def test_attribution_that_is_there_is_taken(root: Path, tmp_path: Path, monkeypa
     assert rows_of(file)
 
 
+@pytest.mark.check
 def test_attribution_is_not_computed_for_metrics_that_do_without(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -60,6 +61,7 @@ def test_one_core_is_enough(root: Path, tmp_path: Path) -> None:
         assert len(run.export(tmp_path / "metrics")) == len(engine.metrics())
 
 
+@pytest.mark.check
 def test_named_metrics_are_written_as_csv(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "csv"
     arguments = ["metrics", "export", str(root / SAMPLE), str(folder), "device_time", "comm_share"]
@@ -81,6 +83,7 @@ def test_a_name_that_no_metric_has_is_told(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.check
 def test_a_folder_that_cannot_be_written_is_told_and_nothing_is_left(root: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     with open_run(root / SAMPLE, store=tmp_path / "store", attribution=False) as run:

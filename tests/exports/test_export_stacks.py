@@ -78,6 +78,7 @@ def test_folded_stacks_add_up_to_the_outermost_slices_and_to_the_gpu(tmp_path: P
     assert any("dataset.py(27): __getitem__" in line for line in host)
 
 
+@pytest.mark.check
 def test_a_slice_that_outlives_the_frame_that_opened_it_is_not_inside(tmp_path: Path) -> None:
     slices = [
         slice_text("main", ts=0, dur=1000, cat='"cpu_op"'),

@@ -33,6 +33,7 @@ def created(folder: Path, contexts: Sequence[int], *records: tuple[int, str]) ->
     return [(row["context"], row["device"], row["created_ns"]) for row in ingest(folder, tables).rows("contexts")]
 
 
+@pytest.mark.check
 def test_each_context_has_the_instant_that_the_profiler_noted(tmp_path: Path) -> None:
     assert created(tmp_path, [1, 2], (40, MANAGED), (50, CREATED), (70, CREATED)) == [(1, 0, 50), (2, 1, 70)]
 

@@ -39,6 +39,7 @@ def test_a_clock_apart_is_moved_by_what_the_rows_prove(shift: int, tmp_path: Pat
     assert all(0 <= start - 100 * US * at <= 15 * US for at, start in enumerate(starts))
 
 
+@pytest.mark.check
 def test_a_kernel_a_year_ahead_is_left_out(tmp_path: Path) -> None:
     year = 365 * 86_400 * 10**9
     read = ingest(tmp_path, recording(start=year, end=year + 40 * US))

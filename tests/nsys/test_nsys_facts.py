@@ -126,6 +126,7 @@ def test_the_launchers_environment_tells_the_rank(
     assert (trace["rank"], trace["world_size"]) == (rank, world_size)
 
 
+@pytest.mark.check
 def test_under_one_launcher_the_environment_is_nobodys(tmp_path: Path) -> None:
     first, second = launched(1, pid=10), launched(1, pid=20)
     tables = {
@@ -201,6 +202,7 @@ def test_a_parquet_folder_gives_the_same_as_sqlite(tmp_path: Path) -> None:
         assert parquet.rows(table) == sqlite.rows(table)
 
 
+@pytest.mark.check
 def test_a_damaged_database_is_read_up_to_the_damage(tmp_path: Path) -> None:
     count = 20_000
     tables = {
@@ -219,6 +221,7 @@ def test_a_damaged_database_is_read_up_to_the_damage(tmp_path: Path) -> None:
     assert "unreadable-rows" in found.defects()
 
 
+@pytest.mark.check
 def test_a_database_that_was_cut_short_is_read_up_to_the_cut(tmp_path: Path) -> None:
     count = 20_000
     tables = {

@@ -69,6 +69,7 @@ def test_calls_lose_the_suffix_of_four_digits(opened: Run) -> None:
     ]
 
 
+@pytest.mark.check
 def test_copies(opened: Run) -> None:
     assert opened.sql("SELECT operation, sum_ns, operation_count FROM cuda_gpu_mem_time_sum").fetchall() == [
         ("[CUDA memcpy HtoD]", 50, 1)

@@ -78,6 +78,7 @@ def test_a_frame_without_a_mode_is_the_programs_as_older_versions_write_it(tmp_p
     assert sample["stack"] == "main;a:b();__cudart516;memset"
 
 
+@pytest.mark.check
 def test_calls_of_the_runtime_and_the_interpreter_are_not_the_programs(tmp_path: Path) -> None:
     system = [
         "cudaMemcpy",

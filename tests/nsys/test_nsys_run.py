@@ -114,6 +114,7 @@ def test_metrics_agree(both: tuple[Run, Diagnosis], query: str) -> None:
     assert kineto
 
 
+@pytest.mark.check
 def test_one_rule_fires_on_both(both: tuple[Run, Diagnosis]) -> None:
     _, diagnosis = both
     fired = [finding for finding in diagnosis.findings if finding.rule == "dataloader-bound"]

@@ -66,6 +66,7 @@ def test_page_of_a_diagnosis_alone_is_whole(diagnosis: Diagnosis) -> None:
     assert headline.get("data-state") == judge(diagnosis).state
 
 
+@pytest.mark.check
 def test_page_of_a_run_has_every_section_that_it_can_fill(run: Run, diagnosis: Diagnosis) -> None:
     text = page(diagnosis, run)
     root = check_page(text)

@@ -36,6 +36,7 @@ def diagnosed(path: Path, store: Path) -> tuple[dict[str, Any], str]:
     return json.loads(diagnosis.to_json()), " ".join(stream.getvalue().split())
 
 
+@pytest.mark.check
 def test_the_last_rank_is_named_where_nothing_but_collectives_is_recorded(tmp_path: Path) -> None:
     for rank, file in enumerate(simulate_job(JOB).write_kineto(tmp_path / "job")):
         rewritten.write(communication_alone(rewritten.read(file)), tmp_path / "run" / f"rank{rank}.json.gz")

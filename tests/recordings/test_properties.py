@@ -133,6 +133,7 @@ def test_the_same_in_other_ids_is_diagnosed_alike(
     same(diagnosis_of(SAME[change](sample(name)), tmp_path / "changed"), plain(name))
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("way", few(rewritten.MERGES, ["labels"]))
 def test_ranks_in_one_file_are_read_as_ranks_in_a_folder(
     way: str, ranks: list[Document], plain_ranks: Found, tmp_path: Path
@@ -204,6 +205,7 @@ def test_names_of_files_change_no_number(names: str, ranks: list[Document], plai
     assert [trace["rank"] for trace in found["traces"]] == [0, 1]  # the traces say so
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("names", few(rewritten.NAMES, ["pids"]))
 def test_a_number_in_a_name_is_no_rank(names: str, plain: Callable[[str], Found], tmp_path: Path) -> None:
     folder = rewritten.written_as([sample("slow_loader")], tmp_path / "run", names)

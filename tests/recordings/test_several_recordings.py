@@ -135,6 +135,7 @@ def compared(base: Path, new: Path, store: Path, *more: str) -> tuple[int, dict[
     return result.exit_code, json.loads(result.stdout)
 
 
+@pytest.mark.check
 def test_diff_takes_the_recordings_of_a_folder_as_captures(tmp_path: Path) -> None:
     code, found = compared(CYCLES, CYCLES, tmp_path)
     assert code == 0
@@ -189,6 +190,7 @@ SLOWER = SLOW | {"loader_us": 12_000}
 OTHER = {"steps": 4, "kernels": 40, "kernel_us": 300, "loader_us": 9_000}
 
 
+@pytest.mark.check
 def test_steps_of_alike_recordings_are_pooled(tmp_path: Path) -> None:
     found = in_json(cycles(tmp_path / "run", SLOW, SLOWER), tmp_path / "store")
     alone = [in_json(cycles(tmp_path / f"run{at}", job), tmp_path / "store") for at, job in enumerate((SLOW, SLOWER))]
@@ -216,6 +218,7 @@ def test_the_same_recording_again_changes_no_share(tmp_path: Path) -> None:
     assert {item["rule"]: item["run_saving_share"] for item in twice["findings"]} == pytest.approx(shares)
 
 
+@pytest.mark.check
 def test_recordings_of_other_work_are_listed_and_one_is_judged(tmp_path: Path) -> None:
     run = cycles(tmp_path / "run", SLOW, SLOWER, OTHER)
     found = in_json(run, tmp_path / "store")
@@ -234,6 +237,7 @@ def test_recordings_of_other_work_are_listed_and_one_is_judged(tmp_path: Path) -
     assert "not judged" in page
 
 
+@pytest.mark.check
 def test_of_two_recordings_of_other_work_the_latest_is_judged(tmp_path: Path) -> None:
     run = cycles(tmp_path / "run", SLOW, OTHER)
     found = in_json(run, tmp_path / "store")
@@ -261,6 +265,7 @@ def formats_as(path: Path, store: Path, layout: str) -> str:
     return stream.getvalue()
 
 
+@pytest.mark.check
 def test_few_steps_of_many_recordings_are_enough(tmp_path: Path) -> None:
     run = cycles(tmp_path / "run", *[{**SLOW, "steps": 3}] * 3)
     with open_run(run, store=tmp_path / "store", with_settings=False) as opened:

@@ -44,6 +44,7 @@ def shared(path: Path, store: Path) -> list[Row]:
 BOTH = [(2, 2600, 1800, 1200, 600)] * 2
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("gpus", "of_processes", "expected"),
     [
@@ -61,6 +62,7 @@ def test_processes_of_one_export_share_a_gpu(
     assert shared(nsys(tmp_path, gpus, of_processes), tmp_path / "store") == expected
 
 
+@pytest.mark.check
 def test_info_and_diagnosis_say_that_a_gpu_is_shared(tmp_path: Path) -> None:
     path = nsys(tmp_path, [gpu(0, uuid="GPU-aa")], {10: 0, 11: 0})
     with open_run(path, store=tmp_path / "store", jobs=1) as run:

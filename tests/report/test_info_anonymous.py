@@ -32,6 +32,7 @@ def events() -> list[dict[str, object]]:
     ]
 
 
+@pytest.mark.check
 def test_nothing_names_a_file_a_host_a_user_or_an_operator(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "secretrun"
     folder.mkdir()

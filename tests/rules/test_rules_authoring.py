@@ -181,6 +181,7 @@ def test_a_condition_is_cut_where_and_joins_its_parts(condition: str, parts: lis
     assert and_parts(condition) == parts
 
 
+@pytest.mark.check
 def test_an_explanation_shows_each_condition_with_its_values() -> None:
     found = explained("dataloader-bound", LOADER)
     assert found.verdict.state == "fired"
@@ -274,6 +275,7 @@ def test_an_explanation_runs_a_select_whose_fix_would_save_nothing() -> None:
     assert found.verdict.row["waits_per_step"] == 0
 
 
+@pytest.mark.check
 def test_an_explanation_of_a_rule_that_could_not_look_says_what_is_missing() -> None:
     found = explained("fsdp-prefetch", {**LOADER, "steps_marked": False, "mode": "inference"})
     assert [name for name, there, _ in found.requirements if not there] == ["steps"]

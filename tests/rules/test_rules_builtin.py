@@ -85,6 +85,7 @@ def test_a_count_that_may_be_one_brings_its_word(rule: Rule) -> None:
     assert {name for text in texts for name in OF_MANY.findall(" ".join(text.split()))} <= NO_COUNTS
 
 
+@pytest.mark.check
 def test_evidence_at_a_place_says_how_long_it_is() -> None:
     # A timeline is drawn around the place; without its length it would show an instant and what is near.
     con = engine.connect_tables({})

@@ -154,6 +154,7 @@ def test_two_fixes_for_one_time_are_alternatives_and_own_it_once() -> None:
     assert (loader.owned_ns or 0) + (sync.owned_ns or 0) <= 0.01 * window_ns + (loader.saving_ns or 0)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     "sim",
     [

@@ -222,6 +222,7 @@ def test_the_order_in_which_ranks_run_changes_nothing() -> None:
     assert runs[0].ranks[0].recording != runs[0].ranks[1].recording
 
 
+@pytest.mark.check
 def test_reading_the_files_of_all_ranks_gives_the_tables_built_directly(tmp_path: Path) -> None:
     job = simulate_job(
         {

@@ -108,6 +108,7 @@ def test_a_folder_of_pytorchs_own_names_is_read(tmp_path: Path) -> None:
         assert run.sql("SELECT rank, rank_source FROM canonical.traces").fetchall() == [(None, None)] * 2
 
 
+@pytest.mark.check
 def test_a_rank_in_a_name_is_below_the_world_size(tmp_path: Path) -> None:
     job = ', "distributedInfo": {"world_size": 2}}'
     for name in ("rank1.json", "rank7.json"):

@@ -44,6 +44,7 @@ def read(folder: Path) -> tuple[list[str], list[str]]:
         return [trace.trace for trace in run.traces], [error.what for error in run.set_aside]
 
 
+@pytest.mark.check
 def test_a_trace_beside_its_packed_copy_counts_once(tmp_path: Path) -> None:
     text = document(*work(), distributedInfo={"rank": 0, "world_size": 2})
     (tmp_path / "rank0.json").write_text(text)
@@ -75,6 +76,7 @@ def test_other_recordings_of_a_rank_are_no_copies(tmp_path: Path) -> None:
     assert read(tmp_path) == (["rank0.0.json", "rank0.1.json"], [])
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     "marks",
     [

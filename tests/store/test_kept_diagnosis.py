@@ -129,6 +129,7 @@ def test_a_diagnosis_that_a_limit_cut_is_made_again(trace: Path, made: list[Run]
     assert kept_diagnosis.recall(store, "whole") == whole
 
 
+@pytest.mark.check
 def test_old_answers_make_room(trace: Path) -> None:
     with open_run(trace) as run:
         store = Store(run.store)

@@ -49,6 +49,7 @@ def run_folder(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.check
 def test_a_second_command_reads_parquet_only(run_folder: Path) -> None:
     assert op_count(run_folder) == (3, False)
     assert op_count(run_folder) == (3, True)
@@ -397,6 +398,7 @@ def contents_of(store: Path) -> dict[str, bytes]:
     return {str(path.relative_to(store)): path.read_bytes() for path in sorted(store.rglob("*.parquet"))}
 
 
+@pytest.mark.check
 def test_a_full_disk_leaves_no_trace_out(run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (run_folder / "rank1.json").write_text(trace(4))
     publish = Store._publish
@@ -411,6 +413,7 @@ def test_a_full_disk_leaves_no_trace_out(run_folder: Path, monkeypatch: pytest.M
         op_count(run_folder)
 
 
+@pytest.mark.check
 def test_the_store_of_a_comparison_serves_a_single_run_too(run_folder: Path, tmp_path: Path) -> None:
     store = tmp_path / "store"
     opening = OpeningOptions(store, 1, None, no_settings=True, trust=False, quiet=True)

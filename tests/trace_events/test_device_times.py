@@ -93,6 +93,7 @@ def test_streams_whose_work_overlaps_again_and_again_are_in_no_order() -> None:
     assert "overrun-duration" not in found.defects
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("shift_us", SHIFTS_US)
 def test_a_clock_apart_is_moved_by_what_the_records_prove(shift_us: float) -> None:
     rows = [row | {"ts": row["ts"] + shift_us} if row["cat"] == "kernel" else row for row in recording()]

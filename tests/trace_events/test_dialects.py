@@ -262,6 +262,7 @@ def test_ascend_waits_and_analyses_are_no_work() -> None:
 # Intel --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.check
 def test_unitrace_is_not_taken_for_pytorch() -> None:
     device = 4_294_967_295
     tables = tables_of(

@@ -21,6 +21,7 @@ def with_graph_ids(document: dict[str, Any], graph: object, node: object) -> str
     return json.dumps(document)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("sample", ["launch_bound", "slow_loader"])
 def test_ids_of_0_on_all_gpu_work_change_no_table(root: Path, sample: str) -> None:
     document = json.loads(gzip.decompress((root / "sample_traces" / sample / "rank0.json.gz").read_bytes()))

@@ -113,6 +113,7 @@ def test_every_argument_is_read(tmp_path: Path) -> None:
         assert run.sql(launches).fetchall() == [("urEnqueueKernelLaunch",), ("urEnqueueUSMMemcpy",)]
 
 
+@pytest.mark.check
 def test_a_wait_that_the_driver_records_too_is_one_wait(tmp_path: Path) -> None:
     with open_run(reading_values().write(tmp_path / "trace.json"), store=tmp_path / "store", jobs=1) as run:
         assert run.sql("SELECT call, kind, count(*) FROM host_waits GROUP BY ALL").fetchall() == [

@@ -47,6 +47,7 @@ def test_what_is_true_lies_between_the_least_and_the_most(workers: str, change: 
     assert least - 0.01 <= max(0, truth) <= most + 0.01
 
 
+@pytest.mark.check
 def test_uneven_workers_leave_open_what_a_host_that_comes_earlier_saves() -> None:
     least, most, _ = told("uneven", QUESTIONS[0])
     assert most - least > 0.05

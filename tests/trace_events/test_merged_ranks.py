@@ -295,6 +295,7 @@ def test_each_rank_is_a_trace_whose_ids_are_its_own(tmp_path: Path, chunk_bytes:
         assert "[TP00], [TP01]" in defect["example"]
 
 
+@pytest.mark.check
 def test_ranks_with_ids_of_their_own_are_told_apart_by_their_launches(tmp_path: Path) -> None:
     other = [
         {**row, "args": {**row["args"], "correlation": 100 + row["args"]["correlation"]}}

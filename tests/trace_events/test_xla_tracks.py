@@ -51,6 +51,7 @@ def tables() -> Tables:
     )
 
 
+@pytest.mark.check
 def test_work_lies_on_the_device_that_the_process_is_named_after(tables: Tables) -> None:
     assert sorted((op["device"], op["stream"], op["name"], op["kind"]) for op in tables["gpu_ops"]) == [
         (0, 13, "MemcpyH2D", "memcpy"),

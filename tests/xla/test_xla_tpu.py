@@ -76,11 +76,13 @@ def test_collectives_are_known_by_their_category(category: str | None, label: st
     assert is_collective(category, label) is wanted
 
 
+@pytest.mark.check
 def test_waits_for_copies_are_exposed_time_by_direction_and_no_compute(tmp_path: Path) -> None:
     content = tpu_space(OFFLOADS, warm_up_ms=200)
     assert shares(content, tmp_path) == {"compute": 0.05, "dev.h2d": 0.5, "dev.d2h": 0.45}
 
 
+@pytest.mark.check
 def test_a_program_that_offloads_is_bound_by_its_copies(tmp_path: Path) -> None:
     diagnosis = diagnose(tpu_space(OFFLOADS, warm_up_ms=200), tmp_path)
     assert rules_of(diagnosis) == ["program-offload"]
@@ -90,17 +92,20 @@ def test_a_program_that_offloads_is_bound_by_its_copies(tmp_path: Path) -> None:
     assert judge(diagnosis).sentence.startswith("TPU busy with compute 5.0 % of each step.")
 
 
+@pytest.mark.check
 def test_steps_are_the_runs_of_the_program_with_most_time_and_idle_before_them_is_warm_up(tmp_path: Path) -> None:
     (ledger,) = diagnose(tpu_space([COMPUTE], warm_up_ms=500), tmp_path).ledgers
     assert (ledger.step_count, ledger.window_ns) == (5, 15_000_000)
 
 
+@pytest.mark.check
 def test_idle_between_runs_is_idle_and_charged_to_no_copy(tmp_path: Path) -> None:
     assert shares(tpu_space([COMPUTE], gap_ms=1.0), tmp_path) == pytest.approx(
         {"compute": 15 / 19, "edge.no_launch": 4 / 19}, abs=1e-3
     )
 
 
+@pytest.mark.check
 def test_collectives_and_infeed_are_waits_of_their_own(tmp_path: Path) -> None:
     ops: list[Op] = [
         ("%infeed", "infeed", 4.0, f"({DEVICE}, token[]) infeed(%t)"),
@@ -111,6 +116,7 @@ def test_collectives_and_infeed_are_waits_of_their_own(tmp_path: Path) -> None:
     assert shares(content, tmp_path) == {"compute": 0.3, "dev.h2d": 0.4, "dev.comm_transfer": 0.3}
 
 
+@pytest.mark.check
 def test_a_loop_that_contains_operations_hides_no_wait_in_it(tmp_path: Path) -> None:
     """
     while   [-----------------------]

@@ -45,6 +45,7 @@ def test_every_kernel_is_of_one_class() -> None:
     assert told == counted.fetchall()
 
 
+@pytest.mark.check
 def test_the_run_wins_what_all_ranks_win_together() -> None:
     con = engine.connect_tables(simulate_job(ALL_LATE).canonical_tables())
     shares = con.sql("SELECT run_share FROM cause_savings WHERE cause = 'host.dataloader'").fetchall()
@@ -52,6 +53,7 @@ def test_the_run_wins_what_all_ranks_win_together() -> None:
     assert [share for (share,) in shares] == [pytest.approx(truth, abs=0.01)] * 3
 
 
+@pytest.mark.check
 def test_a_rank_that_only_waits_owns_nothing_of_the_cause_and_wins_with_the_run() -> None:
     con = engine.connect_tables(simulate_job(ONE_LATE).canonical_tables())
     rows = con.sql(

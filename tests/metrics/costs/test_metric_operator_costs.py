@@ -365,6 +365,7 @@ def on_device(ops: str, **traces: Any) -> duckdb.DuckDBPyConnection:
     )
 
 
+@pytest.mark.check
 def test_time_of_a_call_is_the_union_and_its_floor_comes_from_the_data_sheet() -> None:
     #      |---100---|            kernel
     #           |---100---|       kernel
@@ -423,6 +424,7 @@ def test_a_batch_norm_may_have_no_weight_whatever_its_mode() -> None:
     assert rows == [(4 * 2 * 96,), (4 * (2 * 96 + 2 * 3),)]
 
 
+@pytest.mark.check
 def test_faster_than_the_data_sheet_is_suspect_and_not_clipped() -> None:
     con = on_device("""
         op_id  kind    start_ns  dur_ns  launch_id  cpu_op_id  name

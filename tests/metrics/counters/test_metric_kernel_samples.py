@@ -88,6 +88,7 @@ def test_each_kernel_has_what_a_search_through_all_samples_finds(samples: list[t
         assert abs(mean - expected[op_id][1]) < 1e-9
 
 
+@pytest.mark.check
 def test_counters_of_a_profile_are_read_with_their_device(tmp_path: Path) -> None:
     kernel = {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 100, "dur": 100}
     samples = [

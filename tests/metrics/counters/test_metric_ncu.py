@@ -321,6 +321,7 @@ def test_fewer_bytes_than_caches_can_hide_are_impossible() -> None:
     ]
 
 
+@pytest.mark.check
 def test_one_launch_for_two_shapes_is_compared_with_neither() -> None:
     con = model({**NO_FLOPS, FADD: FLOPS}, shapes=([[3, 5], [5, 7]], [[3, 9], [9, 7]]))
     assert ask(con, "SELECT measured_flops, disagrees, reason FROM ncu_model") == [(None, False, "several shapes")] * 2

@@ -96,6 +96,7 @@ def test_a_metric_that_does_not_bind_is_an_error_with_its_name(root: Path, tmp_p
         run.sql("FROM sound")
 
 
+@pytest.mark.check
 @pytest.mark.usefixtures("misspelled")
 def test_the_command_line_names_a_metric_that_does_not_bind(
     root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

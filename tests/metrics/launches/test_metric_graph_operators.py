@@ -61,6 +61,7 @@ def run(*parts: dict[str, Any], traces: list[dict[str, Any]] = TRACES) -> duckdb
     return connect(f"{readers} cost_coverage captured_owners captured_calls", traces=traces, **tables)
 
 
+@pytest.mark.check
 def test_operations_of_a_graph_are_matched_by_name_in_the_order_of_the_capture() -> None:
     con = run(replays("a", "b", "a", count=3), capture(("a", "aten::mm"), ("b", "aten::add"), ("a", "aten::bmm")))
     assert ask(con, MATCHES) == [
@@ -77,6 +78,7 @@ def test_the_order_of_nodes_counts_before_that_of_starts() -> None:
     assert [row[3] for row in ask(con, MATCHES)] == ["aten::bmm", "aten::mm"]
 
 
+@pytest.mark.check
 def test_a_kernel_that_another_number_of_launches_names_stays_open() -> None:
     launches = (("a", "aten::mm"), ("e", "aten::bmm"), ("b", "aten::add"))
     con = run(replays("a", "e", "b", "b"), capture(*launches, ("d", "aten::mul")))
@@ -85,6 +87,7 @@ def test_a_kernel_that_another_number_of_launches_names_stays_open() -> None:
     assert ask(con, COVERAGE) == [(4, 2, 2, 1, 0.5)]
 
 
+@pytest.mark.check
 def test_a_capture_of_another_graph_matches_nothing() -> None:
     con = run(replays("a", "b", "c"), capture(("a", "aten::mm"), ("d", "aten::add"), ("e", "aten::mul")))
     assert ask(con, COVERAGE) == [(3, 0, 0, 0, 0.0)]
@@ -92,6 +95,7 @@ def test_a_capture_of_another_graph_matches_nothing() -> None:
     assert ask(con, COVERAGE) == [(1, 0, 0, 0, 0.0)]
 
 
+@pytest.mark.check
 def test_of_captures_with_the_same_kernels_the_one_in_the_same_order_counts() -> None:
     other = capture(("a", "aten::mm"), ("a", "aten::mm"), ("b", "aten::add"), ("c", "aten::mul"), shape=1)
     same = capture(("a", "aten::mm"), ("b", "aten::add"), ("a", "aten::mm"), ("c", "aten::mul"), shape=2, first=500)
@@ -126,6 +130,7 @@ def test_the_capture_with_most_of_the_operations_counts() -> None:
     assert [row[4] for row in ask(con, MATCHES)] == ["[[2]]", "[[2]]"]
 
 
+@pytest.mark.check
 def test_a_capture_of_another_rank_or_none_matches_nothing() -> None:
     traces = [TRACES[0], TRACES[1] | {"rank": 1}]
     con = run(replays("a"), capture(("a", "aten::mm")), traces=traces)
@@ -133,6 +138,7 @@ def test_a_capture_of_another_rank_or_none_matches_nothing() -> None:
     assert ask(run(replays("a")), COVERAGE) == [(1, 0, 0, 0, 0.0)]
 
 
+@pytest.mark.check
 def test_a_graph_may_be_captured_in_the_trace_of_its_replays() -> None:
     con = run(replays("a"), capture(("a", "aten::mm"), trace_id=0), traces=TRACES[:1])
     assert [row[3] for row in ask(con, MATCHES)] == ["aten::mm"]
@@ -228,6 +234,7 @@ def test_without_a_capture_the_launches_of_a_graph_stay_without_operators() -> N
     ]
 
 
+@pytest.mark.check
 def test_calls_of_a_graph_have_costs_where_all_of_their_work_is_there() -> None:
     shapes = "[[32, 64], [64, 16]]"
     beside = capture_file(("gemm", "aten::mm"), ("tail", "aten::mm"))
@@ -256,6 +263,7 @@ def test_captures_that_differ_in_shapes_tell_operators_without_costs() -> None:
     assert ask(con, "FROM operator_costs WHERE slice_id < 0") == []
 
 
+@pytest.mark.check
 def test_of_a_replay_that_is_cut_only_nodes_tell_the_place() -> None:
     def cut(tables: dict[str, Any]) -> dict[str, Any]:
         return tables | {"gpu_ops": [op | {"graph_id": 5} for op in tables["gpu_ops"] if op["op_id"] != 200]}

@@ -283,6 +283,7 @@ def test_a_snapshot_without_memory_says_so(tmp_path: Path, capsys: pytest.Captur
     assert "lists no memory" in capsys.readouterr().out
 
 
+@pytest.mark.check
 def test_a_timeline_takes_a_few_times_its_text_and_a_packed_one_has_a_ratio(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

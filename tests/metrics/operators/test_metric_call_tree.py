@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from drawn_timeline import tables
 from text_tables import ask, connect
 
@@ -75,6 +76,7 @@ def test_a_slice_that_outlasts_its_parent_is_not_inside_it() -> None:
     assert stacks == [("step",), ("step;enter",), ("step;mark",)]
 
 
+@pytest.mark.check
 def test_a_module_has_the_time_of_the_modules_inside_and_of_its_backward_pass() -> None:
     con = connect(
         "FROM modules",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from text_tables import ask, connect
 
 #  Net_0   [0 - 100)
@@ -26,6 +27,7 @@ op_id  kind    start_ns  dur_ns  launch_id
 """
 
 
+@pytest.mark.check
 def test_modules_of_one_class_at_one_place_are_one_layer() -> None:
     columns = "path, parent_path, depth, module_count, call_count, host_sum_ns, host_self_ns, forward_ns, op_count"
     con = connect("FROM layers", host_slices=SLICES, gpu_ops=OPS)
@@ -36,6 +38,7 @@ def test_modules_of_one_class_at_one_place_are_one_layer() -> None:
     ]
 
 
+@pytest.mark.check
 def test_layers_add_up_to_the_modules() -> None:
     con = connect("FROM layers JOIN modules USING (trace_id)", host_slices=SLICES, gpu_ops=OPS)
     sums = "sum(host_self_ns)::BIGINT, sum(forward_ns)::BIGINT, sum(op_count)::BIGINT, sum(call_count)::BIGINT"

@@ -42,6 +42,7 @@ def ledger(folder: Path, events: list[dict[str, Any]]) -> dict[str, int]:
     return {bucket: dur_ns for bucket, dur_ns, _ in rows}
 
 
+@pytest.mark.check
 def test_each_nanosecond_has_the_first_bucket_that_holds(tmp_path: Path) -> None:
     events = [
         *steps(100, 200),
@@ -63,21 +64,25 @@ def test_each_nanosecond_has_the_first_bucket_that_holds(tmp_path: Path) -> None
     }
 
 
+@pytest.mark.check
 def test_the_first_of_four_steps_warms_up(tmp_path: Path) -> None:
     events = [*steps(100, 110, 120, 130), event("aten::mm", 0, 90), event("aten::mm", 102, 104)]
     assert ledger(tmp_path, events) == {"host.op": 2_000, "host.python": 28_000}
 
 
+@pytest.mark.check
 def test_operators_of_other_threads_count_where_the_steps_do_nothing_else(tmp_path: Path) -> None:
     events = [*steps(100, 200), event("aten::mm", 50, 80), event("dot", 70, 120, thread=3)]
     assert ledger(tmp_path, events) == {"host.op": 70_000, "host.python": 130_000}
 
 
+@pytest.mark.check
 def test_without_steps_the_window_is_that_of_the_busiest_threads_operators(tmp_path: Path) -> None:
     events = [event("aten::mm", 10, 60), event("aten::mm", 80, 90), event("aten::mm", 0, 15, thread=2)]
     assert ledger(tmp_path, events) == {"host.op": 60_000, "host.python": 20_000}
 
 
+@pytest.mark.check
 def test_a_run_with_gpu_work_has_none(tmp_path: Path) -> None:
     kernel = {**event("k", 10, 20, "kernel", 7), "pid": 0, "args": {"device": 0, "stream": 7, "correlation": 1}}
     assert ledger(tmp_path, [*steps(100), event("aten::mm", 10, 20), kernel]) == {}
