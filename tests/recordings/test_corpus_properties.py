@@ -111,7 +111,7 @@ def _lonely_kernel(trace: Document) -> tuple[int, float] | None:
     With it comes the time from the end of the operation before it to the start of the next.
     """
     kernels = [
-        (event["ts"], event["dur"], at, event["pid"])
+        (event["ts"], event["dur"], at, (event["pid"], event["tid"]))
         for at, event in enumerate(trace["traceEvents"])
         if rewritten.is_operation(event) and event.get("dur", 0) > 0
     ]
@@ -119,11 +119,12 @@ def _lonely_kernel(trace: Document) -> tuple[int, float] | None:
     return found[len(found) // 2] if found else None
 
 
-def _alone(operations: list[tuple[float, float, int, object]]) -> Iterator[tuple[int, float]]:
+def _alone(operations: list[tuple[float, float, int, tuple[object, object]]]) -> Iterator[tuple[int, float]]:
     reached = 0.0
     for before, own, after in zip(operations, operations[1:], operations[2:], strict=False):
         reached = max(reached, before[0] + before[1])
-        one_device = before[3] == own[3] == after[3]
+        # Only the next operation of its stream shows that a duration is wrong.
+        one_device = before[3][0] == own[3][0] and own[3] == after[3]
         if one_device and reached <= own[0] and own[0] + own[1] <= after[0]:
             yield own[2], after[0] - reached
 
