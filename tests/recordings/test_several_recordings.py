@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from traceanalyzer.report import formats
 from traceanalyzer.report.selection import Selection
 from traceanalyzer.run import open_run
 from traceanalyzer.self_check import closing
-from traceanalyzer.simulator import simulate_job
+from traceanalyzer.simulator import simulate, simulate_job
 
 DATA = ROOT / "tests" / "data"
 CYCLES, TWO_CYCLES = DATA / "device" / "cycles", DATA / "recordings" / "default_names_two_cycles"
@@ -214,7 +215,9 @@ def test_steps_of_alike_recordings_are_pooled(tmp_path: Path) -> None:
 def test_the_same_recording_again_changes_no_share(tmp_path: Path) -> None:
     once = in_json(cycles(tmp_path / "once", SLOW), tmp_path / "store")
     twice = in_json(cycles(tmp_path / "twice", SLOW, SLOW), tmp_path / "store")
-    shares = {item["rule"]: item["saving_share"] for item in once["findings"]}
+    # Quality is another matter: the steps of both together are enough.
+    shares = {item["rule"]: item["saving_share"] for item in once["findings"] if item["kind"] == "finding"}
+    assert "dataloader-bound" in shares
     assert {item["rule"]: item["run_saving_share"] for item in twice["findings"]} == pytest.approx(shares)
 
 
@@ -302,3 +305,26 @@ def test_pooled_recordings_close(tmp_path: Path) -> None:
     assert closing.marginals(diagnosis) == ()
     of_rank = Selection(rank=None).of(diagnosis)
     assert of_rank.run_ledger == diagnosis.run_ledger
+
+
+@pytest.mark.check
+def test_as_much_is_sure_of_a_saving_whether_a_program_was_recorded_once_or_twice(tmp_path: Path) -> None:
+    program = [
+        {"h2d": {"mb": 100, "us": 6_000, "pinned": True, "stream": 31, "wait": False}},
+        {"event_record": {"stream": 31, "event": "batch"}},
+        {"py": 6_300},
+        {"stream_wait": {"on": "compute", "event": "batch"}},
+        {"repeat": 50, "do": [{"kernel": {"class": "gemm", "us": 80, "py_us": 3}}]},
+        {"sync": {"kind": "stream"}},
+    ]
+    document = rewritten.read(simulate({"steps": 6, "program": program}, seed=1).write_kineto(tmp_path / "a.json.gz"))
+    rewritten.write(document, tmp_path / "once" / "first.json.gz")
+    rewritten.write(document, tmp_path / "twice" / "first.json.gz")
+    rewritten.write(later(document, 60e6), tmp_path / "twice" / "second.json.gz")
+    sure = []
+    for name in ("once", "twice"):
+        with open_run(tmp_path / name, store=tmp_path / f"store_{name}", with_settings=False) as run:
+            messages = {finding.rule: finding.message for finding in run.diagnose().findings}
+        sure.append([re.findall(r"Only (.*?) is sure", messages[rule]) for rule in ("host-stalls", "sync-in-step")])
+    assert sure[0] == sure[1]
+    assert len(sure[0][0]) == 1  # what the compute stream was waiting for is open

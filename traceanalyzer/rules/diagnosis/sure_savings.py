@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from traceanalyzer.attribution.lead_scan.scan import LOADER_WORKERS, UNCERTAINTIES
 from traceanalyzer.rules.evaluation.confidence import Confidence, least
 from traceanalyzer.rules.evaluation.places import Place
+from traceanalyzer.rules.evaluation.pooled_savings import PooledSavings
 from traceanalyzer.rules.evaluation.removals import RememberedScan
 from traceanalyzer.rules.evaluation.run_savings import Removals, RunSavings
 from traceanalyzer.rules.evaluation.verdicts import Verdict
@@ -39,11 +40,7 @@ def with_lower_bounds(context: PlanContext, bounds: Bounds, verdicts: Sequence[V
     """
     uncertainties = [item for item in UNCERTAINTIES if item != LOADER_WORKERS or bounds.waits_for_workers]
     contexts = {
-        uncertainty: replace(
-            context,
-            scan=RememberedScan(at_least),
-            run_savings=None if context.run_savings is None else RunSavings(at_least),
-        )
+        uncertainty: _measured_by(context, at_least)
         for uncertainty, at_least in bounds.lower_bounds(uncertainties).items()
     }
     if not contexts:
@@ -65,6 +62,17 @@ def with_lower_bounds(context: PlanContext, bounds: Bounds, verdicts: Sequence[V
             lower = _LowerBound(left_ns / context.window_ns(place), max(falls, key=falls.__getitem__), is_little)
             lower_bounds |= {id(verdict): lower for verdict in own}
     return [_with(context, item, lower_bounds[id(item)]) if id(item) in lower_bounds else item for item in verdicts]
+
+
+def _measured_by(context: PlanContext, bounds: Bounds) -> PlanContext:
+    """Return the context with other bounds: of devices, and of the run or the pooled recordings, as it has them."""
+    scan = RememberedScan(bounds)
+    of_run: RunSavings | PooledSavings | None = None
+    if isinstance(context.run_savings, PooledSavings):
+        of_run = PooledSavings(context.run, scan)
+    elif context.run_savings is not None:
+        of_run = RunSavings(bounds)
+    return replace(context, scan=scan, run_savings=of_run)
 
 
 def _at_least(context: PlanContext, place: Place, removals: Removals) -> int:

@@ -35,7 +35,7 @@ class PooledSavings:
         )
 
     def open_ns(self, removals: Removals) -> int:
-        """Return how much less than `saved_ns` it may be: the scan of one device is exact."""
+        """Return how much less than `saved_ns` it may be for want of a finer scan: each recording is scanned whole."""
         return 0
 
     def prepare(self, asked: Iterable[Removals]) -> None:
