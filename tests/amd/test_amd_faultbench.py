@@ -15,7 +15,7 @@ from traceanalyzer.simulator import simulate_job
 
 # What a database of rocprofv3 cannot hold: rules that need it abstain, and say so.
 NOT_RECORDED = {
-    "mem_events": "PyTorch's allocator tells rocprofv3 nothing: only what it takes from the driver is there",
+    "mem_events": "rocprofv3 does not see PyTorch's allocator, only what it takes from the driver",
     "failed_allocations": "nor that it ran out of memory",
     "collective_sizes": "a kernel of RCCL does not say how much it moves",
     "collective_types": "a kernel of RCCL does not say of which type its values are",

@@ -1,4 +1,4 @@
-"""Processes that use one GPU are told from processes that each have one, by what the recording says of the GPU."""
+"""Processes that use one GPU, and processes that each have one: the identity of the GPU in the recording decides."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import pytest
 
 from traceanalyzer.diagnosis import Fix
 from traceanalyzer.rules import load_rules
-from traceanalyzer.rules.dialects import HIP, dialect_of, in_dialect, is_possible, read_on, spoken
+from traceanalyzer.rules.dialects import CUDA, HIP, dialect_of, in_dialect, is_possible, read_on, spoken
 
 # NVIDIA's parts, tools and functions. PyTorch's own names (torch.cuda, "cuda", ProfilerActivity.CUDA) hold on ROCm.
 _OF_NVIDIA = re.compile(
@@ -25,7 +25,8 @@ _FOR_NVIDIA_ALONE = {"tq-cannot-record", "tq-program-failed"}
         ("hip", None, "rocprof", "hip"),
         ("pytorch", "amd", "kineto", "hip"),
         (None, "intel", None, "xpu"),
-        ("cuda", "nvidia", "nsys", None),
+        ("cuda", "nvidia", "nsys", "cuda"),
+        ("cuda", None, "nsys", None),
         ("jax", "amd", "jax", "xla"),
     ],
 )
@@ -57,6 +58,11 @@ def test_commands_are_those_of_the_device() -> None:
     assert in_dialect(Fix("x", "cudaMallocHost(&a, 1);", "cpp"), HIP).code == "hipHostMalloc(&a, 1);"
     assert in_dialect(Fix("x", 'y.to("cuda")', "python"), HIP).code == 'y.to("cuda")'
     assert not is_possible(Fix("x", "nsys profile ./program", "bash"), HIP)
+    assert in_dialect(Fix("x", code, "bash"), CUDA).code == "nvidia-smi -q"
+    assert in_dialect(Fix("x", "nvidia-smi topo -m  # NV#; AMD: rocm-smi --showtopo", "bash"), CUDA).code == (
+        "nvidia-smi topo -m  # NV#"
+    )
+    assert in_dialect(Fix("x", code, "bash"), None).code == code
     assert read_on(["https://docs.nvidia.com/x", "https://rocm.docs.amd.com"], HIP) == ("https://rocm.docs.amd.com",)
 
 

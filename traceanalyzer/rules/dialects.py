@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from traceanalyzer.diagnosis import Fix
 
-HIP, XPU, XLA = "hip", "xpu", "xla"
+CUDA, HIP, XPU, XLA = "cuda", "hip", "xpu", "xla"
 _OF_XLA = re.compile(r"\bjax\b|\bJAX\b|\bjnp\.|\bgrain\b|\btf\.|TensorFlow|torch_xla|XLA|jit_compile")
 _OF_OTHERS = re.compile(
     r"(?i:torch|cuda|cudnn|cublas|nccl|nvtx|nvidia|\bnsys|\bncu\b|nsight|cupy|numba|triton|trtexec|tensorrt|vllm|sglang|deepspeed|fsdp)"
@@ -37,6 +37,7 @@ _WORD = re.compile(rf"(?<![\w.])({'|'.join(_WORDS)})(?![\w.]*\w)")
 # A command of NVIDIA's tools, with that of AMD's behind it.
 _INSTEAD = re.compile(r"^.*\bAMD: ")
 _ONLY_AMD = re.compile(r"\s+# AMD$")
+_FOR_AMD_TOO = re.compile(r"(\s+#|;) AMD: .*$", re.MULTILINE)
 _OF_NVIDIA = re.compile(r"^(nvidia-smi|dcgmi|nsys)\b")
 _TOOL_OF_NVIDIA = re.compile(r"\b(nsys|nvidia-smi|ncu|compute-sanitizer|CUPTI|Nsight|\w*ProgrammaticStream\w*)\b")
 _DRIVER = "nvidia-smi --query-gpu=driver_version --format=csv"
@@ -56,7 +57,7 @@ def dialect_of(framework: str | None, vendor: str | None, recorder: str | None) 
         return XLA
     if vendor == "amd" or framework == "hip":
         return HIP
-    return XPU if vendor == "intel" else None
+    return {"nvidia": CUDA, "intel": XPU}.get(vendor or "")
 
 
 def spoken(text: str, dialect: str | None) -> str:
@@ -80,13 +81,13 @@ def is_possible(fix: Fix, dialect: str | None) -> bool:
 def in_dialect(fix: Fix, dialect: str | None) -> Fix:
     """Return a fix in a dialect."""
     named = _CODE.get((dialect, fix.lang), str)
-    text = fix.text if dialect == HIP else named(fix.text)
+    text = named(fix.text) if dialect == XPU else fix.text
     return Fix(spoken(text, dialect), fix.code and named(fix.code), fix.lang, fix.effort)
 
 
 def read_on(addresses: Sequence[str], dialect: str | None) -> tuple[str, ...]:
     """Return where to read on: pages about the tools of another vendor help nobody."""
-    return tuple(address for address in addresses if dialect in (None, XLA) or "nvidia.com" not in address)
+    return tuple(address for address in addresses if dialect in (None, CUDA, XLA) or "nvidia.com" not in address)
 
 
 def _hip_names(text: str) -> str:
@@ -100,12 +101,18 @@ def _hip_commands(code: str) -> str:
     return "\n".join([line for line in lines if not _OF_NVIDIA.match(line)] or lines)
 
 
+def _cuda_commands(code: str) -> str:
+    lines = code.splitlines()
+    return _FOR_AMD_TOO.sub("", "\n".join([line for line in lines if not _ONLY_AMD.search(line)] or lines))
+
+
 def _xpu_names(text: str) -> str:
     return _CUDA_OF_PYTORCH.sub("xpu", text.replace("CUDAGraph", "XPUGraph").replace(":nccl", ":xccl"))
 
 
 # By dialect and language of the fix.
 _CODE: Mapping[tuple[str | None, str], Callable[[str], str]] = {
+    (CUDA, "bash"): _cuda_commands,
     (HIP, "cpp"): _hip_names,
     (HIP, "bash"): _hip_commands,
     (XPU, "python"): _xpu_names,

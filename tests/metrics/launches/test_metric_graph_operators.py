@@ -182,7 +182,7 @@ def test_graphs_of_real_servers_are_matched_whole(
 ) -> None:
     paths = [corpus / f"{name}.json.gz" for name in (replayed, captured)]
     with open_run(paths, store=tmp_path) as opened:
-        # The capture is no rank of the run, and tells the operators of its graph all the same.
+        # The capture is no rank of the run, and its operators count for the graph all the same.
         assert (len(opened.traces), len(opened.captures), len(opened.set_aside)) == (1, 1, 1)
         rows = opened.sql("SELECT op_count, matched_count, operator_count, matched_share FROM graph_operator_coverage")
         assert rows.fetchall() == [(count, count, count, 1.0)]

@@ -11,7 +11,7 @@
 --   status      VARCHAR  modelled; a reason of operator_costs; or communication (its kernel moves data between devices:
 --                        see collective_efficiency), compiled code (a kernel of Triton, in no modelled operator: see
 --                        triton_kernels), no model (an operator without one launched it), graph (a graph's replay of
---                        which no capture tells the operator), no operator (its launch lies in none), no launch (the call that launched it is not in
+--                        whose operator is in no capture), no operator (its launch lies in none), no launch (the call that launched it is not in
 --                        the trace)
 --   family      VARCHAR  as in operator_models; NULL: no modelled operator
 --   call_count  BIGINT   modelled calls that launched it; NULL: none did

@@ -16,19 +16,6 @@ SELECT
     module_id,
     input_shapes
 FROM canonical.host_slices
-UNION ALL
-SELECT
-    capture_id,
-    slice_id,
-    thread_id,
-    category,
-    name,
-    start_ns,
-    dur_ns,
-    parent_id,
-    op_id,
-    annotation_id,
-    python_id,
-    module_id,
-    input_shapes
+UNION ALL BY NAME
+SELECT * RENAME (capture_id AS owner_id)
 FROM canonical.capture_slices;

@@ -229,7 +229,7 @@ def _often(finding: Finding) -> str:
     if finding.step_p90_ns < LIKE_SAVING_SHARE * (finding.saving_ns or 0) / finding.step_count:
         return ""  # most of the saving is time that shows elsewhere today
     alike = finding.step_p90_ns <= (1 + ALIKE_SHARE) * finding.step_p10_ns
-    return "about the same in every step" if alike else f"{low} to {high} in 8 of 10 steps"
+    return "about the same in every step" if alike else f"{low} to {high} in 80 % of the steps"
 
 
 def saving_words(diagnosis: Diagnosis, finding: Finding) -> str:

@@ -166,6 +166,37 @@ CREATE OR REPLACE MACRO is_lost(written, value) AS
 CREATE OR REPLACE MACRO known_id(number) AS CASE WHEN number NOT IN (0, -1, 4294967295) THEN number END;
 CREATE OR REPLACE MACRO is_id_lost(written, number) AS
     CASE WHEN written = '18446744073709551615' THEN CAST(0 AS TINYINT) ELSE is_lost(written, number) END;
+-- The async begin events of parts of a file, each with the next event of its level among those of one category, id and
+-- name (and process, where the id is local to it): its end, unless that begins, too.
+CREATE OR REPLACE MACRO async_begins(files) AS TABLE (
+    WITH marks AS (
+        SELECT
+            *,
+            coalesce(id, id2 ->> '$.global', id2 ->> '$.local') AS async_id,
+            CASE WHEN id2 ->> '$.local' IS NOT NULL THEN pid END AS scope_pid,
+            phase IN ('b', 'S') AS begins
+        FROM read_parquet(files)
+        WHERE phase IN ('b', 'e', 'S', 'F')
+    ),
+    levels AS (
+        SELECT
+            *,
+            sum(CASE WHEN begins THEN 1 ELSE -1 END) OVER (
+                PARTITION BY raw_category, async_id, name, scope_pid ORDER BY start_ns, event_id ROWS UNBOUNDED PRECEDING
+            ) + CASE WHEN begins THEN 0 ELSE 1 END AS level
+        FROM marks
+    ),
+    pairs AS (
+        SELECT *, lead(start_ns) OVER same_level AS next_ns, lead(begins) OVER same_level AS next_begins
+        FROM levels
+        WINDOW same_level AS (
+            PARTITION BY raw_category, async_id, name, scope_pid, level ORDER BY start_ns, event_id
+        )
+    )
+    SELECT * EXCLUDE (begins, level, next_ns, next_begins), CASE WHEN NOT next_begins THEN next_ns END AS end_ns
+    FROM pairs
+    WHERE begins
+);
 -- Whether a call launches one kernel.
 CREATE OR REPLACE MACRO is_plain_launch(name) AS
     regexp_matches(name, '^(cuda|hip|cu)[A-Za-z]*Launch(Cooperative)?Kernel') AND NOT contains(name, 'MultiDevice');
