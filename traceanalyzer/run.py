@@ -24,7 +24,6 @@ from traceanalyzer.opening.finding import find
 from traceanalyzer.opening.ingesting import ingest_all
 from traceanalyzer.opening.ncu_tables import ncu_tables_of, no_trace_beside
 from traceanalyzer.remote.location import Location
-from traceanalyzer.renamed import with_new_names
 from traceanalyzer.settings.hardware import with_device
 from traceanalyzer.settings.settings import NO_SETTINGS_FILE, SettingsFile
 from traceanalyzer.store.locating import open_store
@@ -128,7 +127,7 @@ class Run:
         from traceanalyzer.query.errors import query_error
 
         try:
-            return self.connection.sql(with_new_names(query))
+            return self.connection.sql(query)
         except duckdb.Error as error:
             raise query_error(str(error)) from error
 
@@ -138,7 +137,6 @@ class Run:
         Raises TraceAnalyzerError for a name that is none.
         """
         known = [row[0] for row in self.connection.execute("SHOW TABLES").fetchall()]
-        name = with_new_names(f"FROM {name}").removeprefix("FROM ")
         if name not in known:
             hint = suggestion(name, known, "`run.sql('SHOW TABLES')` lists metrics and tables")
             raise TraceAnalyzerError(f"no metric or table is called {name!r}", "run.table", hint)
@@ -157,7 +155,7 @@ class Run:
             raise TraceAnalyzerError(
                 "no change was given", "run.whatif", "for example run.whatif('host.dataloader', faster={'gemm': 2})"
             )
-        causes = tuple(dict.fromkeys(map(with_new_names, removed)))
+        causes = tuple(dict.fromkeys(removed))
         causes_named(causes)
         speedups = tuple(parse_faster(f"{what}={factor:g}x") for what, factor in (faster or {}).items())
         answer = what_if(self.connection, Change(causes, speedups, at_roof), self.scans_of())

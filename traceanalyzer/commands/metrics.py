@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from traceanalyzer import renamed
 from traceanalyzer.commands.completion import completes, metric_names
 from traceanalyzer.commands.crosscheck import crosscheck
 from traceanalyzer.commands.opening import RunOptions, opened, run_options, step_options
@@ -21,10 +20,6 @@ from traceanalyzer.report.words import counted, size
 
 if TYPE_CHECKING:
     from traceanalyzer.metrics import Metric
-    from traceanalyzer.report.blocks import Section
-    from traceanalyzer.schema import TableSchema
-
-ALL_METRICS = "`traceanalyzer metrics list` lists all"
 
 
 @click.group()
@@ -38,17 +33,9 @@ metrics.add_command(crosscheck)
 @metrics.command("list")
 def list_metrics() -> None:
     """List every metric and every table, each with the meaning of one row."""
-    formats.render(list_page(), "terminal", sys.stdout)
+    from traceanalyzer.report.screens import metric as page
 
-
-def list_page() -> list[Section]:
-    """Return every metric and every table, each with the meaning of one row."""
-    from traceanalyzer.metrics import metrics as load_metrics
-    from traceanalyzer.report.screens import metric as report
-
-    known = load_metrics()
-    tables = {name: table for name, table in _tables().items() if name not in known}
-    return report.list_sections(known, tables)
+    formats.render(page.list_sections(), "terminal", sys.stdout)
 
 
 @metrics.command("show")
@@ -56,22 +43,9 @@ def list_page() -> list[Section]:
 @click.option("--sql", "as_sql", is_flag=True, help="Also print the metric's SQL.")
 def show_metric(name: str, as_sql: bool) -> None:
     """Show the meaning of a metric or table: its rows, its definitions, and its columns."""
-    formats.render(metric_page(name, as_sql=as_sql), "terminal", sys.stdout)
+    from traceanalyzer.report.screens import metric as page
 
-
-def metric_page(name: str, *, as_sql: bool = False) -> list[Section]:
-    """Return what a metric or table means; raises TraceAnalyzerError where there is none of this name."""
-    from traceanalyzer.metrics import metrics as load_metrics
-    from traceanalyzer.report.screens import metric as report
-
-    known, tables = load_metrics(), _tables()
-    name = renamed.METRICS.get(name, name)
-    table_name = name.removeprefix("canonical.").removeprefix("attribution.")
-    if name in known:
-        return report.metric_sections(known[name], as_sql=as_sql)
-    if table_name in tables:
-        return report.table_sections(tables[table_name])
-    raise _unknown(name, known, tables)
+    formats.render(page.page(name, as_sql=as_sql), "terminal", sys.stdout)
 
 
 @metrics.command("export")
@@ -96,7 +70,6 @@ def export_metrics(options: RunOptions, folder: Path, metric: tuple[str, ...], l
     from traceanalyzer.metrics import metrics as load_metrics
 
     known = load_metrics()
-    metric = tuple(renamed.METRICS.get(name, name) for name in metric)
     for name in metric:
         if name not in known:
             raise _not_exported(name, known)
@@ -110,25 +83,15 @@ def export_metrics(options: RunOptions, folder: Path, metric: tuple[str, ...], l
         click.echo(f"{counted(len(files), 'metric')}, {size(size_bytes)}: {visible(str(folder))}")
 
 
-def _tables() -> dict[str, TableSchema]:
-    from traceanalyzer.rules.schema import rule_tables
-    from traceanalyzer.schema import canonical_tables, derived_tables
-
-    return {**canonical_tables(), **derived_tables(), **rule_tables()}
-
-
 def _not_exported(name: str, known: Mapping[str, Metric]) -> TraceAnalyzerError:
+    from traceanalyzer.report.screens.metric import ALL_METRICS, all_tables
     from traceanalyzer.rules.schema import rule_tables
 
     if name in rule_tables():
         return TraceAnalyzerError(
             "is a table that only rules read", name, "`traceanalyzer rules explain ID RUN` shows it"
         )
-    if name in _tables():
+    if name in all_tables():
         hint = f'write it with `traceanalyzer sql RUN "FROM {name}" --format parquet --output FILE`'
         return TraceAnalyzerError("is a table, not a metric", name, hint)
     return TraceAnalyzerError("no such metric", name, suggestion(name, known, ALL_METRICS))
-
-
-def _unknown(name: str, known: Mapping[str, Metric], tables: Mapping[str, TableSchema]) -> TraceAnalyzerError:
-    return TraceAnalyzerError("no such metric or table", name, suggestion(name, [*known, *tables], ALL_METRICS))

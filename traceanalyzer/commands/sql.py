@@ -15,7 +15,6 @@ from traceanalyzer.commands.opening import RunOptions, opened, run_options, step
 from traceanalyzer.commands.output import chosen_format, report_options, show_error, written, written_bytes
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.query.errors import query_error
-from traceanalyzer.renamed import with_new_names
 
 if TYPE_CHECKING:
     import duckdb
@@ -125,7 +124,7 @@ def _executed(con: duckdb.DuckDBPyConnection, text: str) -> duckdb.DuckDBPyConne
         raise TraceAnalyzerError("the query is empty", "sql", "for example: SELECT * FROM device_time")
     # In a thread of its own, because DuckDB may compute for minutes before it checks for Ctrl-C.
     with ThreadPoolExecutor(1) as pool:
-        job = pool.submit(con.execute, with_new_names(text))
+        job = pool.submit(con.execute, text)
         try:
             return job.result()
         except duckdb.Error as error:

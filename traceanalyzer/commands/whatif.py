@@ -10,7 +10,6 @@ from traceanalyzer.commands.completion import cause_names, completes
 from traceanalyzer.commands.opening import RunOptions, opened, several_run_options, step_options
 from traceanalyzer.commands.output import chosen_format, report_options, write_screen
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.renamed import with_new_names
 from traceanalyzer.report import formats
 
 FORMATS = (*formats.RENDERERS, "json")
@@ -63,7 +62,6 @@ def whatif(
         raise TraceAnalyzerError(
             "no change was given", "whatif", "for example --remove host.dataloader, --faster gemm=2x, or --at-roof"
         )
-    removed = tuple(map(with_new_names, removed))
     causes_named(removed)
     change = Change(tuple(dict.fromkeys(removed)), tuple(parse_faster(text) for text in faster), at_roof)
     with opened(options) as (run, activity):

@@ -13,7 +13,6 @@ import duckdb
 
 from traceanalyzer.metrics import in_reading_order, metrics, metrics_in_order
 from traceanalyzer.query.kernel_patterns import pattern_macros
-from traceanalyzer.renamed import COLUMNS
 
 NOT_COMPUTED = "was not computed, as it takes longer than"
 _CALLED = re.compile(r"(\w+)\s*\(")
@@ -61,6 +60,4 @@ def add_pass_through(connection: duckdb.DuckDBPyConnection, schema: str, names: 
     """Let queries name tables without their schema, except where a metric has the same name."""
     for name in names:
         if name not in metrics():
-            former = COLUMNS.get(name, {}) if schema == "attribution" else {}
-            columns = ", ".join(["*", *(f"{new} AS {old}" for old, new in former.items())])
-            connection.execute(f"CREATE OR REPLACE VIEW main.{name} AS SELECT {columns} FROM {schema}.{name}")
+            connection.execute(f"CREATE OR REPLACE VIEW main.{name} AS FROM {schema}.{name}")

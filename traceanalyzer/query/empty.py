@@ -20,7 +20,6 @@ from traceanalyzer.metrics import metrics_in_order
 from traceanalyzer.query.canonical import in_schema, literal, new_connection
 from traceanalyzer.query.definitions import add_macros, add_pass_through, define_metric, macro_files
 from traceanalyzer.query.kernel_patterns import pattern_sources
-from traceanalyzer.renamed import COLUMNS
 from traceanalyzer.schema import canonical_tables, derived_tables
 from traceanalyzer.store.folders import is_own_file
 from traceanalyzer.store.owner import user_cache
@@ -95,7 +94,6 @@ def _version() -> str:
     digest = hashlib.blake2b(duckdb.__version__.encode(), digest_size=8)
     texts = [table.sql for tables in (canonical_tables(), derived_tables()) for table in tables.values()]
     texts += [
-        str(COLUMNS),
         *macro_files().values(),
         *pattern_sources(),
         *(metric.sql for metric in metrics_in_order().values()),

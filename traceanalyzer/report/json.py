@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Any, TextIO
 
 from traceanalyzer.diagnosis import DeviceLedger, Diagnosis, HostLedger, RunLedger
-from traceanalyzer.renamed import FORMER_BUCKETS
 from traceanalyzer.report.formats import Context
 from traceanalyzer.report.verdict import judge
 from traceanalyzer.report.visible import write_json
@@ -61,8 +60,7 @@ def _ledger(ledger: DeviceLedger | HostLedger) -> dict[str, Any]:
 
 
 def _bucket(name: str, dur_ns: int) -> dict[str, Any]:
-    former = FORMER_BUCKETS.get(name)
-    return {"bucket": name, "dur_ns": dur_ns} | ({"former_bucket": former} if former else {})
+    return {"bucket": name, "dur_ns": dur_ns}
 
 
 def _run_ledger(ledger: RunLedger) -> dict[str, Any]:

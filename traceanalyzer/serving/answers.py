@@ -116,7 +116,6 @@ class Answers:
         `metrics` lists what can be queried. No file can be read, and a query has half a minute. `is_complete` is false
         where there are more rows than `limit`, at most 1,000, or than an answer holds.
         """
-        from traceanalyzer.renamed import with_new_names
         from traceanalyzer.rules.evaluation import sandbox
         from traceanalyzer.rules.evaluation.workspace import lock_workspace
 
@@ -125,14 +124,14 @@ class Answers:
         with self._opened(run) as (opened, _), sandbox.total_time():
             con = opened.connection
             lock_workspace(con)
-            rows, is_complete = sandbox.first_rows(con, with_new_names(query), limit)
+            rows, is_complete = sandbox.first_rows(con, query, limit)
         return _table(rows.columns, rows.rows, is_complete=is_complete)
 
     def metrics(self, name: str | None = None) -> str:
         """List every metric and table that `sql` can query; with `name`, its definitions and columns."""
-        from traceanalyzer.commands.metrics import list_page, metric_page
+        from traceanalyzer.report.screens import metric as report
 
-        return _page(list_page() if name is None else metric_page(name))
+        return _page(report.list_sections() if name is None else report.page(name))
 
     def rules(self, rule: str | None = None, run: str | None = None) -> str:
         """List every rule; with `rule`, what it finds and how to fix it; with `run` too, why it fires there or not."""

@@ -31,7 +31,6 @@ DERIVED_SOURCES = (
     "store/owner.py",
     "store/__init__.py",
     "store/stored_trace.py",
-    "renamed.py",
     "attribution",
     "metrics/__init__.py",
     "metrics/kernels/kernel_class_*.sql",

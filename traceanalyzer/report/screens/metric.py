@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from textwrap import indent
 
-from traceanalyzer.metrics import Metric
+from traceanalyzer.errors import TraceAnalyzerError, suggestion
+from traceanalyzer.metrics import Metric, metrics
 from traceanalyzer.report.blocks import Block, Code, Heading, Paragraph, Section, Text
-from traceanalyzer.schema import Column, TableSchema
+from traceanalyzer.rules.schema import rule_tables
+from traceanalyzer.schema import Column, TableSchema, canonical_tables, derived_tables
+
+ALL_METRICS = "`traceanalyzer metrics list` lists all"
 
 # A paragraph with aligned columns is a list, and keeps its lines.
 _LIST = "   "
 
 
-def list_sections(metrics: Mapping[str, Metric], tables: Mapping[str, TableSchema]) -> list[Section]:
+def list_sections() -> list[Section]:
     """Return every metric, and the tables below them, each with what one row is."""
-    width = max(map(len, [*metrics, *tables]))
+    known = metrics()
+    tables = {name: table for name, table in all_tables().items() if name not in known}
+    width = max(map(len, [*known, *tables]))
     listed = (
-        ("Metrics", {name: metric.summary for name, metric in metrics.items()}),
+        ("Metrics", {name: metric.summary for name, metric in known.items()}),
         ("Tables below them", {name: table.comment.split(". ")[0].rstrip(".") + "." for name, table in tables.items()}),
     )
     hint = "`traceanalyzer metrics show NAME` lists columns; `traceanalyzer sql RUN` queries them."
@@ -33,7 +38,23 @@ def list_sections(metrics: Mapping[str, Metric], tables: Mapping[str, TableSchem
     ]
 
 
-def metric_sections(metric: Metric, *, as_sql: bool) -> list[Section]:
+def page(name: str, *, as_sql: bool = False) -> list[Section]:
+    """Return what a metric or table means; raises TraceAnalyzerError where there is none of this name."""
+    known, tables = metrics(), all_tables()
+    table_name = name.removeprefix("canonical.").removeprefix("attribution.")
+    if name in known:
+        return _metric_sections(known[name], as_sql=as_sql)
+    if table_name in tables:
+        return _table_sections(tables[table_name])
+    raise TraceAnalyzerError("no such metric or table", name, suggestion(name, [*known, *tables], ALL_METRICS))
+
+
+def all_tables() -> dict[str, TableSchema]:
+    """Return the tables that queries and rules read, by name."""
+    return {**canonical_tables(), **derived_tables(), **rule_tables()}
+
+
+def _metric_sections(metric: Metric, *, as_sql: bool) -> list[Section]:
     """Return what a metric holds, with its SQL where that is asked for."""
     paragraphs = metric.text.split("\n\n")[1:]
     return [
@@ -44,7 +65,7 @@ def metric_sections(metric: Metric, *, as_sql: bool) -> list[Section]:
     ]
 
 
-def table_sections(table: TableSchema) -> list[Section]:
+def _table_sections(table: TableSchema) -> list[Section]:
     """Return what a table holds."""
     return [Section((Heading(table.name), Paragraph(table.comment))), _columns(table.columns)]
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import yaml
 
-from traceanalyzer.renamed import with_new_names
 from traceanalyzer.rules.rule_file.model import Mistake
 
 # libyaml's is eight times faster; the wheels of PyYAML have it.
@@ -92,7 +91,7 @@ def _read_text(path: Path) -> str:
     if len(content) > MAX_FILE_BYTES:
         what = f"the file is larger than {MAX_FILE_BYTES:,} bytes"
         raise _LimitReachedError(1, what, "a rule file holds one rule with its tests")
-    return with_new_names(content.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n"))
+    return content.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _check_depth(text: str) -> None:
