@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from traceanalyzer.simulator import SimulatedRun, simulate
+from tracesim import SimulatedRun, simulate
 
 HOST = {"py_us": 4, "op_us": 5}
 

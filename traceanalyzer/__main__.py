@@ -7,8 +7,6 @@ import sys
 
 from traceanalyzer.limited_memory import fit_into_limited_memory
 
-# HTA, with which this command compares, needs pandas.
-_WITH_PANDAS = "crosscheck"
 _STUCK = (
     "error: query: a query of a rule reached its time limit and cannot be stopped\n"
     "hint: -v names rules that are not built in; make the query cheaper, or switch the rule off\n"
@@ -28,14 +26,12 @@ def start() -> None:
     """Run the command line and leave with its exit code."""
     _keep_stream_numbers()
     fit_into_limited_memory()
-    if _WITH_PANDAS not in sys.argv[1:]:
-        from traceanalyzer.without_pandas import hide_pandas
-
-        hide_pandas()
     from traceanalyzer.errors import EXIT_ERROR
     from traceanalyzer.query.limits import end_process_when_stuck
     from traceanalyzer.unfinished import interrupted, leave_on_signals
+    from traceanalyzer.without_pandas import hide_pandas
 
+    hide_pandas()
     end_process_when_stuck(_STUCK, EXIT_ERROR)
 
     try:

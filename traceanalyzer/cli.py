@@ -43,7 +43,6 @@ _SECTIONS = {
 # Former names, which work until 0.3, and the commands that they are now.
 _FORMER = {
     "config": "rules settings",
-    "crosscheck": "metrics crosscheck",
     "ingest": "store ingest",
     "part": "store part",
 }

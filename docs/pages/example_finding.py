@@ -15,7 +15,7 @@ from traceanalyzer.report.renderers import markdown
 from traceanalyzer.rules import Rule, diagnose, readers, run_rule_test
 from traceanalyzer.rules.rule_file.model import EXPLANATION, FIRED, QUALITY, RuleTest
 from traceanalyzer.rules.rule_file.template import render
-from traceanalyzer.simulator import simulate_job
+from tracesim import simulate_job
 
 
 @dataclass(frozen=True)

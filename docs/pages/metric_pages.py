@@ -16,7 +16,7 @@ from traceanalyzer.query import engine
 from traceanalyzer.rules.schema import rule_tables
 from traceanalyzer.run import open_run
 from traceanalyzer.schema import Column, canonical_tables
-from traceanalyzer.simulator import simulate_job
+from tracesim import simulate_job
 
 SAMPLE = "sample_traces/slow_loader"
 # What one rank of a job without allocator events and unfused attention cannot show.

@@ -19,7 +19,7 @@ from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import IngestOptions
 from traceanalyzer.ingest.amd import AmdIngester
 from traceanalyzer.schema import trace_tables
-from traceanalyzer.simulator import simulate
+from tracesim import simulate
 
 SEEDS = range(40)
 KERNELS = ",".join(

@@ -11,7 +11,7 @@ from faultbench.bench import FAULTS, HEALTHY_JOBS
 from faultbench.examining import Examined, examine_folder, examine_recorded
 from faultbench.planted import Scenario
 
-from traceanalyzer.simulator import simulate_job
+from tracesim import simulate_job
 
 # What a database of rocprofv3 cannot hold: rules that need it abstain, and say so.
 NOT_RECORDED = {

@@ -17,8 +17,8 @@ from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import IngestOptions
 from traceanalyzer.ingest.amd import AmdIngester
 from traceanalyzer.schema import trace_tables
-from traceanalyzer.simulator import simulate
-from traceanalyzer.simulator.writers.rocpd import write_rocpd
+from tracesim import simulate
+from tracesim.writers.rocpd import write_rocpd
 
 SUFFIX = "_0000cffb_c705_7dba_a6bc_8787feeb5e5b"
 OTHER = "_0000cffc_c705_7dba_a6bc_8787feeb5e5b"

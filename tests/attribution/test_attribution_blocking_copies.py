@@ -7,7 +7,7 @@ from drawn_timeline import Drawn
 
 from traceanalyzer.attribution import Bounds
 from traceanalyzer.query import engine
-from traceanalyzer.simulator import simulate
+from tracesim import simulate
 
 BLOCK = "host.memcpy_block"
 # The host could run ahead of the collector's pauses, were it not held by each step's copy and the wait behind it.

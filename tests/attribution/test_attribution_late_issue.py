@@ -6,7 +6,7 @@ import pytest
 from drawn_timeline import Drawn
 
 from traceanalyzer.query import engine
-from traceanalyzer.simulator import simulate
+from tracesim import simulate
 
 HELD = "SELECT bucket, late_issue FROM attribution.ledger_rows WHERE bucket LIKE 'dev.%' AND dur_ns > 50000"
 ANY_LATE = "SELECT DISTINCT bucket FROM attribution.ledger_rows WHERE late_issue"

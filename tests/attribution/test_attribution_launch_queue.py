@@ -6,7 +6,7 @@ import pytest
 
 from traceanalyzer.attribution import Bounds
 from traceanalyzer.query import engine
-from traceanalyzer.simulator import simulate
+from tracesim import simulate
 
 TRANSFER = "dev.comm_transfer"
 # Each step's copy waits for the work before it, always with as many launches outstanding as there ever are.

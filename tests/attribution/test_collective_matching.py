@@ -21,7 +21,7 @@ from traceanalyzer.attribution.matching.comm_calls import Call
 from traceanalyzer.attribution.matching.message_matching import is_message, name_of, pair_messages
 from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW, NamedRows
 from traceanalyzer.query import engine
-from traceanalyzer.simulator import simulate_job
+from tracesim import simulate_job
 
 pc: Any = pyarrow.compute
 LATE = {

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from traceanalyzer.query import engine
-from traceanalyzer.simulator import simulate_job
+from tracesim import simulate_job
 
 COMPUTE, MEET = {"repeat": 20, "do": [{"kernel": {"us": 900}}]}, {"comm": {"us": 2_000}}
 ENDS: dict[str, list[dict[str, Any]]] = {

@@ -18,7 +18,7 @@ from workloads.workloads import WORKLOADS
 from traceanalyzer.attribution.steps.recurring_launches import StretchHashes
 from traceanalyzer.query import engine
 from traceanalyzer.run import open_run
-from traceanalyzer.simulator import simulate
+from tracesim import simulate
 
 pc: Any = pyarrow.compute
 WINDOWS = "SELECT step_source, step_count, step_mean_ns FROM windows"

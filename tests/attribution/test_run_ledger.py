@@ -9,7 +9,7 @@ from bound_against_truth import attributed_job
 from workloads.workloads import JOBS, WORKLOADS
 
 from traceanalyzer.query import engine
-from traceanalyzer.simulator import simulate, simulate_job
+from tracesim import simulate, simulate_job
 
 TOTAL = "SELECT sum(dur_ns)::BIGINT FROM run_ledger"
 WINDOW = "SELECT max(window_ns) FROM windows"

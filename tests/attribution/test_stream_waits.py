@@ -16,7 +16,7 @@ from traceanalyzer.attribution.lead_scan.scan import STREAM_WAITS
 from traceanalyzer.attribution.lead_scan.what_if import Change, Faster, what_if
 from traceanalyzer.rules import diagnose, load_rules
 from traceanalyzer.run import open_run
-from traceanalyzer.simulator import simulate, simulate_job
+from tracesim import simulate, simulate_job
 
 # The copy of the batch has just ended when the compute stream is told to wait for it: the host is late, and no wait is
 # to be seen. A host that came earlier would have to wait for the copy, though no engine is busy for most of the step.

@@ -44,7 +44,7 @@ def job_folder(jobs: Path, ranks: int) -> Path:
     if not folder.exists():
         from workloads.wide_jobs import wide_job
 
-        from traceanalyzer.simulator import simulate_job
+        from tracesim import simulate_job
 
         late, slow = culprits(ranks)
         fresh = jobs / f"fresh{ranks}"

@@ -22,7 +22,7 @@ from bench_nsys import write_export
 
 from traceanalyzer.ingest import IngestOptions
 from traceanalyzer.ingest.amd import AmdIngester
-from traceanalyzer.simulator import simulate
+from tracesim import simulate
 
 _ROUNDS = 2
 _SUFFIX = "_0000cffb_c705_7dba_a6bc_8787feeb5e5b"

@@ -67,7 +67,7 @@ def planted(jobs: Path, ranks: int, *, healthy: bool = False) -> Path:
     if not folder.exists():
         from workloads.wide_jobs import planted_job
 
-        from traceanalyzer.simulator import simulate_job
+        from tracesim import simulate_job
 
         fresh = jobs / f"fresh{ranks}"
         fresh.mkdir(parents=True)

@@ -16,7 +16,7 @@ from traceanalyzer.attribution.lead_scan.scan import UNCERTAINTIES
 from traceanalyzer.attribution.lead_scan.walk import Walk
 from traceanalyzer.attribution.vocabulary.buckets import Ints
 from traceanalyzer.query import engine
-from traceanalyzer.simulator import simulate_job
+from tracesim import simulate_job
 
 # Devices with different numbers of events, which wait for one, two and more ops, for the host and for workers.
 NAMES = ("ranks: pipeline", "ranks: starving workers on one", "ranks: groups", "ranks: gathering ahead")

@@ -14,7 +14,7 @@ from workloads.workloads import WORKLOADS
 from traceanalyzer.attribution import Bounds, WhatIf
 from traceanalyzer.query import engine
 from traceanalyzer.schema import canonical_tables
-from traceanalyzer.simulator.simulate import simulate
+from tracesim.simulate import simulate
 
 
 def test_single_causes_of_the_table_are_the_bounds_asked_for() -> None:

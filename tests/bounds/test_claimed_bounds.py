@@ -11,7 +11,7 @@ import pytest
 from traceanalyzer.diagnosis import Finding
 from traceanalyzer.query import engine
 from traceanalyzer.rules import Rule, diagnose, load_rules
-from traceanalyzer.simulator import simulate
+from tracesim import simulate
 
 Program = list[dict[str, Any]]
 RULES = {rule.id: rule for rule in load_rules(tests=False)}

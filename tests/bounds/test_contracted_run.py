@@ -27,7 +27,7 @@ from traceanalyzer.attribution.lead_scan.run_scan import JointScan
 from traceanalyzer.attribution.lead_scan.scan import UNCERTAINTIES
 from traceanalyzer.attribution.lead_scan.stored_scans import StoredScans
 from traceanalyzer.query import engine
-from traceanalyzer.simulator import simulate_job
+from tracesim import simulate_job
 
 OF_RANKS = [name for name in JOBS if name.startswith("ranks: ")]
 WITHOUT_STEPS = {

@@ -14,7 +14,7 @@ from workloads.counterfactuals import LOCKED_WHAT_IFS, RUN_WHAT_IFS, WHAT_IFS, Q
 from workloads.workloads import JOBS, LOCKED, WORKLOADS
 
 from traceanalyzer.run import open_run
-from traceanalyzer.simulator import simulate
+from tracesim import simulate
 
 # The truth of removing a synchronisation leaves all of `.item()` out, its copy's launch and the shortest call included;
 # the bound only what was waited. A dependency that was not recorded and never held anything up cannot be known.

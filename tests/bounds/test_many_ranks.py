@@ -15,7 +15,7 @@ from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report import formats
 from traceanalyzer.rules.diagnosis.opening import Opening, choose_opened
 from traceanalyzer.run import open_run
-from traceanalyzer.simulator import simulate_job
+from tracesim import simulate_job
 
 RANKS = 256
 MISSING = 100

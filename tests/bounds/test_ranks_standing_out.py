@@ -16,7 +16,7 @@ from traceanalyzer.report import formats
 from traceanalyzer.rules import diagnose, load_rules, readers
 from traceanalyzer.rules.diagnosis.overview import ledgers
 from traceanalyzer.rules.diagnosis.ranks import rank_steps
-from traceanalyzer.simulator import simulate_job
+from tracesim import simulate_job
 
 MOST_LINES = 150
 RULES = load_rules(tests=False)

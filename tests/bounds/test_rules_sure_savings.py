@@ -10,7 +10,7 @@ import pytest
 from traceanalyzer.diagnosis import Finding
 from traceanalyzer.query import engine
 from traceanalyzer.rules import diagnose, load_rules, readers
-from traceanalyzer.simulator import simulate, simulate_job
+from tracesim import simulate, simulate_job
 
 RULES = load_rules()
 SYNC: dict[str, Any] = {"steps": 14, "kernels": 100, "kernel_us": 80, "loader_us": 50, "item_per_step": 4}

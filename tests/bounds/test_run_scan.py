@@ -14,7 +14,7 @@ from workloads.workloads import JOBS
 
 from traceanalyzer.attribution import Bounds, WhatIf
 from traceanalyzer.query import engine
-from traceanalyzer.simulator import simulate_job
+from tracesim import simulate_job
 
 
 def bounds_of(scenario: Any, seed: int = 0) -> Bounds:

@@ -12,7 +12,7 @@ import pytest
 from traceanalyzer.attribution import Bounds, WhatIf
 from traceanalyzer.query import engine
 from traceanalyzer.rules import diagnose, load_rules
-from traceanalyzer.simulator import simulate_job
+from tracesim import simulate_job
 
 pytestmark = pytest.mark.check
 

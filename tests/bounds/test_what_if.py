@@ -24,7 +24,7 @@ from traceanalyzer.cli import main
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.query import engine
 from traceanalyzer.run import open_run
-from traceanalyzer.simulator import simulate, simulate_job
+from tracesim import simulate, simulate_job
 
 pc: Any = pyarrow.compute
 

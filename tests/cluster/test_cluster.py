@@ -21,7 +21,7 @@ import traceanalyzer
 from traceanalyzer.cli import main
 from traceanalyzer.report.json import document
 from traceanalyzer.run import open_run
-from traceanalyzer.simulator import simulate_job
+from tracesim import simulate_job
 
 RANKS = 4
 

@@ -18,7 +18,7 @@ from workloads.wide_jobs import wide_job
 
 from traceanalyzer.report.json import document
 from traceanalyzer.run import open_run
-from traceanalyzer.simulator import simulate_job
+from tracesim import simulate_job
 
 pytestmark = pytest.mark.check
 

@@ -13,7 +13,7 @@ from traceanalyzer.cli import main
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.opening import attributing, ingesting
 from traceanalyzer.run import open_run
-from traceanalyzer.simulator import simulate_job
+from tracesim import simulate_job
 
 PARTS = 3
 

@@ -23,7 +23,7 @@ from traceanalyzer.attribution.lead_scan.contracted_run import ContractedRun
 from traceanalyzer.attribution.lead_scan.rank_scans import Asked, RankScans
 from traceanalyzer.report.json import document
 from traceanalyzer.run import open_run
-from traceanalyzer.simulator import simulate_job
+from tracesim import simulate_job
 
 pytestmark = pytest.mark.check
 

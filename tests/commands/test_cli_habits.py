@@ -251,18 +251,16 @@ def test_help_lists_commands_by_what_people_want(capsys: pytest.CaptureFixture[s
     out = capsys.readouterr().out
     titles = ("What limits a run:", "Two runs:", "Own questions:", "Recording and other programs:", "Stores:")
     assert [line for line in out.splitlines() if line in titles] == list(titles)
-    assert not {"version", "help", "man", "completion", "crosscheck", "part"} & set(cli.list_commands(None))
+    assert not {"version", "help", "man", "completion", "part"} & set(cli.list_commands(None))
 
 
-@pytest.mark.parametrize("former", [["ingest"], ["part"], ["crosscheck"], ["config", "show"], ["man"], ["help"]])
+@pytest.mark.parametrize("former", [["ingest"], ["part"], ["config", "show"], ["man"], ["help"]])
 def test_a_former_command_still_works(former: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*former, "--help"]) == 0
     assert f"Usage: traceanalyzer {' '.join(former)}" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    "now", [["store", "ingest"], ["store", "part"], ["metrics", "crosscheck"], ["rules", "settings"]]
-)
+@pytest.mark.parametrize("now", [["store", "ingest"], ["store", "part"], ["rules", "settings"]])
 def test_a_command_has_its_place_below_another(now: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*now, "--help"]) == 0
     assert f"Usage: traceanalyzer {' '.join(now)}" in capsys.readouterr().out

@@ -32,7 +32,7 @@ from traceanalyzer.settings.settings import (
     locate_settings,
     read_settings,
 )
-from traceanalyzer.simulator import simulate
+from tracesim import simulate
 
 LOADER_OR_SYNC = {"steps": 6, "kernels": 120, "kernel_us": 60, "loader_us": 9000, "item_per_step": 1}
 FAR = datetime.date(2999, 12, 31)

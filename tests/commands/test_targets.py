@@ -42,7 +42,6 @@ COMMANDS = (
     "memory A -o T",
     "whatif A -o T",
     "config show A -o T",
-    "crosscheck A -o T",
     "baseline write T B",
 )
 

@@ -16,7 +16,7 @@ from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.query import engine
 from traceanalyzer.report.renderers import terminal
 from traceanalyzer.report.screens.top import sections
-from traceanalyzer.simulator import simulate_job
+from tracesim import simulate_job
 
 SAMPLE = "sample_traces/slow_loader"
 JOB = {"ranks": 2, "steps": 5, "kernels": 40, "comm_us": 300, "loader_us": 2_000, "item_per_step": 1}

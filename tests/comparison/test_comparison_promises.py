@@ -18,7 +18,7 @@ from traceanalyzer.comparison.summarizing import summarize
 from traceanalyzer.comparison.summary import NamedTime, NamedTimes, Summary
 from traceanalyzer.comparison.verification import Promise, Verification
 from traceanalyzer.report import formats
-from traceanalyzer.simulator import simulate_job
+from tracesim import simulate_job
 
 HEALTHY: dict[str, Any] = {"steps": 11, "kernels": 60, "pinned_gb_per_s": 20.0, "device": "H200"}
 # Each with its fault: what the job has with it, and what it has once it is fixed.

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
-import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hta_crosscheck import DEVIATIONS, Comparison, crosscheck, page
+from hta_crosscheck.hta_numbers import hta_numbers
 from tiers import needed
 
 import traceanalyzer
-from traceanalyzer.cli import main
-from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.hta import critical_path
-from traceanalyzer.hta.crosscheck import DEVIATIONS, Comparison, crosscheck
-from traceanalyzer.hta.crosscheck.hta_numbers import hta_numbers
+from traceanalyzer.report import formats
 
 pytestmark = pytest.mark.check
 
@@ -263,101 +261,8 @@ def test_two_devices_are_one_timeline_to_hta(hta: None, tmp_path: Path) -> None:
     assert (found["idle time"].ours, found["idle time"].theirs, found["idle time"].reasons) == (0, 20, ("devices",))
 
 
-def test_the_page_tells_numbers_and_reasons(
-    hta: None, corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = str(corpus / "kineto" / SYNCS)
-    assert main(["crosscheck", run, "--store", str(tmp_path), "-q"]) == 0
-    page = capsys.readouterr().out
-    assert "  kernel time              16,025,575  16,464,339  µs    syncs\n" in page
-    assert "  syncs   HTA counts synchronisation records as GPU work\n" in page
-    assert main(["crosscheck", run, "--store", str(tmp_path), "-q", "--format", "csv"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "trace,rank,analysis,number,unit,ours,hta,verdict,why"
-    assert f"{SYNCS},0,temporal breakdown,kernel time,us,16025575.0,16464339.0,explained,{DEVIATIONS['syncs']}" in lines
-
-
-def test_a_missing_hta_is_one_clear_sentence(
-    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setitem(sys.modules, "hta", None)
-    assert main(["crosscheck", str(root / "sample_traces" / "healthy")]) == 2
-    assert capsys.readouterr().err == (
-        "error: Holistic Trace Analysis (HTA) is not installed, or cannot be imported\n"
-        "hint: it comes with the extra `hta`: pip install 'gpu-traceanalyzer[hta]'\n"
-    )
-
-
-def test_a_run_without_gpu_work_has_nothing_to_compare(hta: None, tmp_path: Path) -> None:
-    with pytest.raises(TraceAnalyzerError, match="no trace to compare"):
-        compared(tmp_path, [event("cpu_op", "aten::add", 0, 5)])
-
-
-@pytest.mark.filterwarnings("ignore")  # of pandas about HTA
-@pytest.mark.parametrize("trace", [*WHOLE, SYNCS, TIES])
-def test_idle_time_of_streams_by_htas_definition_equals_htas(
-    hta: None, corpus: Path, store_of: Callable[[Path], Path], trace: str
-) -> None:
-    from hta.trace_analysis import TraceAnalysis
-
-    path = corpus / "kineto" / trace
-    analysis = TraceAnalysis(trace_files={0: str(path)}, trace_dir="", include_last_profiler_step=True)
-    theirs, _ = analysis.get_idle_time_breakdown(ranks=[0], visualize=False)
-    categories = {"host_wait": "host_wait_ns", "kernel_wait": "kernel_wait_ns", "other": "other_wait_ns"}
-    with traceanalyzer.open(path, store=store_of(path)) as run:
-        ours = {row["stream"]: row for row in run.sql("FROM stream_idle_hta").arrow().read_all().to_pylist()}
-    # HTA has no row for a cause that does not occur.
-    found = {
-        (row.stream, row.idle_category): ours[row.stream][categories[row.idle_category]] / 1000
-        for row in theirs.itertuples()
-        if row.stream in ours
-    }
-    assert found == {
-        (row.stream, row.idle_category): row.idle_time for row in theirs.itertuples() if row.stream in ours
-    }
-
-
-@pytest.mark.filterwarnings("ignore")  # of pandas about HTA
-@pytest.mark.parametrize(
-    ("trace", "annotation", "length_us", "released_us"),
-    [
-        (TIES, "", 1178, 1178),
-        ("two_ranks_2023/rank-1.json.gz", "ProfilerStep", 304041, 272736),
-        (NANOSECONDS, "ProfilerStep", 191994.468, 101892.386),
-    ],
-)
-def test_the_critical_path_of_the_released_hta_is_ours_without_what_came_later(
-    hta: None,
-    corpus: Path,
-    store_of: Callable[[Path], Path],
-    monkeypatch: pytest.MonkeyPatch,
-    trace: str,
-    annotation: str,
-    length_us: float,
-    released_us: float,
-) -> None:
-    from hta.trace_analysis import TraceAnalysis
-
-    networkx, pandas = pytest.importorskip("networkx"), pytest.importorskip("pandas")
-
-    drop = pandas.DataFrame.drop
-
-    def drop_as_before(frame: Any, *labels: Any, axis: int = 0, **by: Any) -> Any:
-        return drop(frame, *labels, axis=axis, **by) if labels else drop(frame, **by)
-
-    # HTA 0.5.0 names an axis and columns, which pandas 3 refuses.
-    monkeypatch.setattr(pandas.DataFrame, "drop", drop_as_before)
-    monkeypatch.setenv("HTA_DISABLE_NS_ROUNDING", "1")
-    path = corpus / "kineto" / trace
-    analysis = TraceAnalysis(trace_files={0: str(path)}, trace_dir="")
-    graph, has_path = analysis.critical_path_analysis(rank=0, annotation=annotation, instance_id=0)
-    assert has_path
-    assert networkx.dag_longest_path_length(graph) == pytest.approx(released_us, abs=0.1)
-    with traceanalyzer.open(path, store=store_of(path)) as run:
-        assert critical_path.critical_path(run.connection, 0, annotation).length_ns == length_us * 1000
-        # The lock of the runtime, one chain of forward and backward, and the longest gap are of f4d0062.
-        monkeypatch.setattr(critical_path.path, "add_lock_edges", lambda graph: None)
-        monkeypatch.setattr(critical_path.host_edges, "_share_lock", lambda *events: False)
-        monkeypatch.setattr(critical_path.records, "_merged_threads", lambda *window: {})
-        monkeypatch.setattr(critical_path.device_edges, "MOST_GAP_NS", 2**62)
-        assert critical_path.critical_path(run.connection, 0, annotation).length_ns == released_us * 1000
+def test_the_page_gives_numbers_and_reasons(check: Check) -> None:
+    shown = io.StringIO()
+    formats.render(page.sections(list(check(SYNCS).values())), "terminal", shown)
+    assert "  kernel time              16,025,575  16,464,339  µs    syncs\n" in shown.getvalue()
+    assert "  syncs   HTA counts synchronisation records as GPU work\n" in shown.getvalue()

@@ -12,16 +12,15 @@ import duckdb
 import pyarrow as pa
 import pytest
 from conftest import corpus_path
+from self_check import changed_tables, check_run, closing, invariance
+from self_check.bounding import shrinking
 from workloads.step_programs import data_parallel, kernels
 
 from traceanalyzer.attribution import Bounds
-from traceanalyzer.cli import main
 from traceanalyzer.query import engine
 from traceanalyzer.rules import diagnose, load_rules, readers
 from traceanalyzer.run import open_run
-from traceanalyzer.self_check import changed_tables, check_run, closing, invariance
-from traceanalyzer.self_check.bounding import shrinking
-from traceanalyzer.simulator import simulate, simulate_job
+from tracesim import simulate, simulate_job
 
 SIMULATED: dict[str, dict[str, Any]] = {
     "loader or sync": {"steps": 6, "kernels": 60, "kernel_us": 80, "loader_us": 6000, "item_per_step": 1},
@@ -182,14 +181,6 @@ def test_bounds_that_abstain_are_not_asked() -> None:
     con = engine.connect_tables(thin, readers=readers(RULES))
     assert Bounds.load(con).abstains(0, 0) is not None
     assert not any(check.broken for check in check_run(con, diagnose(con, RULES)))
-
-
-@pytest.mark.check
-def test_the_command_tells_every_check(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["diagnose", str(root / "sample_traces/healthy"), "--store", str(tmp_path), "--self-check"]) == 0
-    told = capsys.readouterr().err.splitlines()
-    assert all(line.startswith("self-check  holds ") for line in told)
-    assert len(told) >= 12
 
 
 @pytest.mark.check

@@ -25,7 +25,6 @@ _EXTRAS = {
     ("cluster", "dask"),
     ("cluster", "dask_jobqueue"),
     ("cluster", "distributed"),
-    ("crosscheck", "hta"),
     ("torch.py", "torch"),
     ("serving", "mcp"),
     ("serving", "mcp_types"),

@@ -16,10 +16,9 @@ import pytest
 from traceanalyzer.exports.critical_path import write_critical_path_table
 from traceanalyzer.exports.heat_map import write_heat_map
 from traceanalyzer.exports.metric_files import LAYOUTS, _as_written
-from traceanalyzer.hta.crosscheck.comparing import Comparison
 from traceanalyzer.metrics import Metric, metrics
 from traceanalyzer.report.csv_rows import CsvRows
-from traceanalyzer.report.screens import crosscheck, result_set
+from traceanalyzer.report.screens import result_set
 
 FORMULAS = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "＝1"]
 PLAIN = ["a=1", "", "'", "aten::mm", "void f<1, 2>()", 'a"b', "a\rb", "a\r\nb", "a\nb", " =1"]
@@ -57,12 +56,6 @@ def by_metric(names: list[str]) -> str:
         return Path(file.name).read_bytes().decode().removeprefix("name,n\n")
 
 
-def by_crosscheck(names: list[str]) -> str:
-    target = io.StringIO()
-    crosscheck.write_csv([Comparison(name, 1, "a", "b", "ns", 1, 1, ()) for name in names], target)
-    return target.getvalue()
-
-
 def by_path(names: list[str]) -> str:
     part = {"kind": "op", "target": "t", "source_position": 0, "target_position": 1}
     times = {"start_ns": 0, "end_ns": 1, "weight_ns": 1}
@@ -84,7 +77,6 @@ WRITERS: dict[str, tuple[Any, int, int, int]] = {
     "rows": (by_rows, 0, 0, 0),
     "sql": (by_sql, 0, 0, 0),
     "metrics export": (by_metric, 0, 0, 0),
-    "crosscheck": (by_crosscheck, 1, 0, 0),
     "critical-path": (by_path, 1, 1, 2),
     "heatmap": (by_heat_map, 1, 0, 1),
 }

@@ -11,7 +11,7 @@ from workloads.wide_jobs import wide_job
 
 from traceanalyzer.cli import main
 from traceanalyzer.run import open_run
-from traceanalyzer.simulator import simulate_job
+from tracesim import simulate_job
 
 RANKS = 4
 

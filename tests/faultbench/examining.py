@@ -17,7 +17,7 @@ from traceanalyzer.diagnosis import Diagnosis, Finding
 from traceanalyzer.query import engine
 from traceanalyzer.rules import diagnose, load_rules, readers
 from traceanalyzer.rules.rule_file.model import Rule
-from traceanalyzer.simulator import SimulatedJob, simulate_job
+from tracesim import SimulatedJob, simulate_job
 
 SEED = 0
 # `tables` leaves out writing and reading files: what they hold is the same, which the simulator's own tests show.

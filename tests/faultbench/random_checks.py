@@ -14,7 +14,7 @@ from faultbench.judging import LOUD, promised_share
 from faultbench.planted import Scenario, Without
 from faultbench.random_jobs import ISSUING, RandomJob
 from traceanalyzer.diagnosis import SEVERITIES, Finding
-from traceanalyzer.simulator import simulate_job
+from tracesim import simulate_job
 
 _APART = 0.01
 _SURE = re.compile(r"(?:([\d.]+) %|(Nothing)) is sure to be saved")

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from faultbench.planted import Scenario
-from traceanalyzer.simulator import SimulatedJob, simulate_job
-from traceanalyzer.simulator.catalogue.nsys_vocabulary import GraphMode, NsysSchema
-from traceanalyzer.simulator.writers.kineto import Dialect
+from tracesim import SimulatedJob, simulate_job
+from tracesim.catalogue.nsys_vocabulary import GraphMode, NsysSchema
+from tracesim.writers.kineto import Dialect
 
 HEALTHY_COUNT = SICK_COUNT = 60
 # A healthy job is one in which no cause is worth that much.

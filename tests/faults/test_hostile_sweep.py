@@ -85,7 +85,6 @@ COMMANDS = {
     "diagnose": ["diagnose", "RUN", "-v"],
     "diagnose as Markdown": ["diagnose", "RUN", "-v", "--format", "markdown"],
     "diagnose as JSON": ["diagnose", "RUN", "--format", "json"],
-    "diagnose and check": ["diagnose", "RUN", "--self-check"],
     "whatif": ["whatif", "RUN", "--remove", "host.python"],
     "ingest": ["ingest", "RUN", "-v"],
     "slices": ["sql", "RUN", "SELECT name, raw_category FROM host_slices"],

@@ -11,7 +11,7 @@ from nsys_export import STRINGS, Rows, global_tid, ingest, launched
 
 from traceanalyzer.run import open_run
 from traceanalyzer.settings.settings import NO_SETTINGS
-from traceanalyzer.simulator import simulate
+from tracesim import simulate
 
 CREATED, MANAGED = "CUDA profiling data flush on context created", "CUPTI: Resource Management"
 TEXTS: Rows = [*STRINGS, {"id": 100, "value": CREATED}, {"id": 101, "value": MANAGED}]

@@ -9,7 +9,7 @@ from nsys_export import MEMCPY, STRINGS, global_pid, ingest, launched
 
 from traceanalyzer.run import open_run
 from traceanalyzer.settings.settings import NO_SETTINGS
-from traceanalyzer.simulator import simulate
+from tracesim import simulate
 
 READ_BACK = {
     "steps": 4,

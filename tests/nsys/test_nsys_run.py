@@ -13,7 +13,7 @@ from nsys_export import Rows, Tables, global_pid, global_tid, launched, write_pa
 
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.run import Run, open_run
-from traceanalyzer.simulator import SimulatedRun, simulate
+from tracesim import SimulatedRun, simulate
 
 _COPY_KINDS = {"HtoD": 1, "DtoH": 2, "DtoD": 8}
 _MEMORY_KINDS = {"pageable": 0, "pinned": 1, "device": 2}

@@ -11,7 +11,7 @@ from traceanalyzer.query import engine
 from traceanalyzer.query.small_runs import copy_run
 from traceanalyzer.report.json import document
 from traceanalyzer.run import open_run
-from traceanalyzer.simulator import simulate_job
+from tracesim import simulate_job
 
 RUN = {"ranks": 2, "steps": 3, "kernels": 20, "comm_us": 400, "shapes": True, "stacks": True}
 

@@ -13,7 +13,7 @@ from rewritten_trace import Document
 
 from traceanalyzer.report import formats
 from traceanalyzer.run import open_run
-from traceanalyzer.simulator import simulate_job
+from tracesim import simulate_job
 
 JOB = {"ranks": 2, "steps": 12, "kernels": 4, "comm_us": 500, "faults": {"rank": 1, "loader_us": 9_000}}
 

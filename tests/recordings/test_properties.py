@@ -15,7 +15,7 @@ from rewritten_trace import Document, Rewrite
 
 from traceanalyzer.report.json import document as as_json
 from traceanalyzer.run import open_run
-from traceanalyzer.simulator import simulate_job
+from tracesim import simulate_job
 
 SAMPLES = ("healthy", "launch_bound", "slow_loader")
 TWO_RANKS = {"ranks": 2, "steps": 4, "kernels": 12, "comm_us": 500, "faults": {"rank": 1, "loader_us": 9_000}}

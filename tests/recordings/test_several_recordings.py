@@ -13,14 +13,14 @@ import rewritten_trace as rewritten
 from click.testing import CliRunner
 from conftest import ROOT
 from rewritten_trace import Document
+from self_check import closing
 
 from traceanalyzer.cli import cli
 from traceanalyzer.comparison.loading import diff
 from traceanalyzer.report import formats
 from traceanalyzer.report.selection import Selection
 from traceanalyzer.run import open_run
-from traceanalyzer.self_check import closing
-from traceanalyzer.simulator import simulate, simulate_job
+from tracesim import simulate, simulate_job
 
 DATA = ROOT / "tests" / "data"
 CYCLES, TWO_CYCLES = DATA / "device" / "cycles", DATA / "recordings" / "default_names_two_cycles"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from traceanalyzer.cli import main
-from traceanalyzer.simulator import simulate_job
+from tracesim import simulate_job
 
 LATE_RANK = {
     "ranks": 3,

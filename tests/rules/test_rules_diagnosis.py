@@ -15,6 +15,7 @@ import duckdb
 import pytest
 from _pytest.mark import ParameterSet
 from report_diagnoses import loader_finding, plan, precision_finding, quality_finding
+from self_check import closing
 from text_tables import connect
 
 import traceanalyzer.rules
@@ -31,8 +32,7 @@ from traceanalyzer.rules.diagnosis.findings import message_of, references_of, so
 from traceanalyzer.rules.diagnosis.firing import clear_if_little
 from traceanalyzer.rules.evaluation.places import Place
 from traceanalyzer.rules.evaluation.verdicts import Verdict
-from traceanalyzer.self_check import closing
-from traceanalyzer.simulator import simulate
+from tracesim import simulate
 
 RULES = load_rules()
 LOADER = {"steps": 8, "kernels": 120, "kernel_us": 60, "loader_us": 9000}

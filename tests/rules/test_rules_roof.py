@@ -13,7 +13,7 @@ from traceanalyzer.diagnosis import Finding
 from traceanalyzer.query import engine
 from traceanalyzer.rules import diagnose, load_rules, readers
 from traceanalyzer.run import Run
-from traceanalyzer.simulator import simulate
+from tracesim import simulate
 
 __all__ = ["run_of"]
 RULES = load_rules(tests=False)

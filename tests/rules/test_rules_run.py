@@ -21,7 +21,7 @@ from traceanalyzer.query import engine
 from traceanalyzer.report import formats
 from traceanalyzer.report.json import document
 from traceanalyzer.rules import diagnose, load_rules, readers
-from traceanalyzer.simulator import SimulatedJob, simulate_job
+from tracesim import SimulatedJob, simulate_job
 
 pc: Any = pyarrow.compute
 RULES = load_rules()

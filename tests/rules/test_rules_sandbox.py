@@ -19,7 +19,7 @@ from traceanalyzer.query.limits import memory_within
 from traceanalyzer.rules import Rule, diagnose, load_rules, rule_called
 from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.rule_file.model import EvidenceQuery
-from traceanalyzer.simulator import simulate
+from tracesim import simulate
 
 ENDLESS = "SELECT count(*) FROM range(10000000) a, range(10000000) b WHERE a.range * b.range = 7"
 SLOW_MATMULS = {"steps": 6, "kernels": 40, "kernel_us": 800, "precision": "fp32"}

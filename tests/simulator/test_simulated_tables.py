@@ -13,7 +13,7 @@ import pytest
 import simulated_tables
 from simulated_tables import MADE_OF, PACKAGE, remembered
 
-from traceanalyzer.simulator import simulate_job
+from tracesim import simulate_job
 
 WORKLOAD = json.dumps({"ranks": 2, "steps": 2, "kernels": 5, "comm_us": 100})
 

@@ -9,7 +9,7 @@ import pytest
 from faultbench.bench import FAULTS as PLANTED
 from workloads.bases import BASES
 
-from traceanalyzer.simulator import simulate_job
+from tracesim import simulate_job
 
 pytestmark = pytest.mark.check
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from traceanalyzer.run import open_run
-from traceanalyzer.simulator.job import SimulatedJob, simulate_job
+from tracesim.job import SimulatedJob, simulate_job
 
 _CLASSES = {"aten::mm": "gemm", "aten::add": "elementwise", "aten::mul": "elementwise", "aten::softmax": "softmax"}
 # By kernel names where the profiler records these in a capture (HIP), else by their order alone.

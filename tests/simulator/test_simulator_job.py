@@ -14,8 +14,8 @@ import pytest
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import IngestOptions
 from traceanalyzer.ingest.trace_events import TraceEventIngester
-from traceanalyzer.simulator import SimulatedJob, simulate_job
-from traceanalyzer.simulator.catalogue.recording import GpuOp
+from tracesim import SimulatedJob, simulate_job
+from tracesim.catalogue.recording import GpuOp
 
 KERNEL = {"kernel": {"class": "elementwise", "us": 10}}
 LOADER = "host.dataloader"

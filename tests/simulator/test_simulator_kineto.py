@@ -13,8 +13,8 @@ import pytest
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import IngestOptions
 from traceanalyzer.ingest.trace_events import TraceEventIngester
-from traceanalyzer.simulator import SimulatedRun, simulate
-from traceanalyzer.simulator.writers.kineto import Dialect
+from tracesim import SimulatedRun, simulate
+from tracesim.writers.kineto import Dialect
 
 EVERYTHING: dict[str, Any] = {
     "steps": 3,

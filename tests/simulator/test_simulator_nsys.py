@@ -12,7 +12,7 @@ import pytest
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.run import Run, open_run
-from traceanalyzer.simulator import simulate, simulate_job
+from tracesim import simulate, simulate_job
 
 BASE: dict[str, Any] = {"steps": 6, "kernels": 60}
 SCENARIOS: dict[str, dict[str, Any]] = {

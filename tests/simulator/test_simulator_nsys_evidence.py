@@ -10,7 +10,7 @@ import pytest
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.run import open_run
 from traceanalyzer.settings.settings import NO_SETTINGS
-from traceanalyzer.simulator import simulate, simulate_job
+from tracesim import simulate, simulate_job
 
 WORK = [{"repeat": 20, "do": [{"kernel": {"us": 100, "class": "gemm", "prec": "bf16"}}]}]
 SAMPLED: dict[str, Any] = {"steps": 6, "steps_marked": False, "stacks": True, "sample_us": 200}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.simulator import simulate
+from tracesim import simulate
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from traceanalyzer.simulator import SimulatedRun, simulate
+from tracesim import SimulatedRun, simulate
 
 KERNEL = {"kernel": {"class": "elementwise", "us": 10}}
 

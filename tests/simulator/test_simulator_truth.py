@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tiers import examples
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.simulator import SimulatedRun, simulate
+from tracesim import SimulatedRun, simulate
 
 # One GPU, compute and copy stream, all kernels from the main thread: the reference's workload.
 REFERENCE: dict[str, Any] = {"steps": 12, "mode": "inference", "h2d_us": 100, "loader_us": 200}

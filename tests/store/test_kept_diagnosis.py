@@ -15,8 +15,8 @@ from traceanalyzer.opening import kept_diagnosis
 from traceanalyzer.rules.diagnosis import diagnosing
 from traceanalyzer.run import Run, open_run
 from traceanalyzer.settings.settings import NO_SETTINGS, read_settings
-from traceanalyzer.simulator import simulate
 from traceanalyzer.store.store import Store
+from tracesim import simulate
 
 SCENARIO = {"steps": 4, "kernels": 10, "loader_us": 3000}
 

@@ -12,7 +12,7 @@ from workloads.workloads import JOBS, WORKLOADS
 
 from traceanalyzer.attribution import Bounds
 from traceanalyzer.query import engine
-from traceanalyzer.simulator import SimulatedJob, SimulatedRun, simulate, simulate_job
+from tracesim import SimulatedJob, SimulatedRun, simulate, simulate_job
 
 SEED = 3
 # What is asked besides bounds and the ledger: those of what-if questions.

@@ -11,7 +11,7 @@ from open_bounds import check_many_at_once, check_told, least_most_truth
 
 from traceanalyzer.attribution.lead_scan.scan import LOADER_WORKERS
 from traceanalyzer.attribution.lead_scan.what_if import Change, Faster, what_if
-from traceanalyzer.simulator import simulate, simulate_job
+from tracesim import simulate, simulate_job
 
 BASE: dict[str, Any] = {"steps": 14, "kernels": 100, "kernel_us": 80, "loader_us": 50, "item_per_step": 1}
 UNEVEN = (9_000, 4_000, 31_000, 6_000, 14_000, 3_000, 22_000)

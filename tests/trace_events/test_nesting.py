@@ -14,7 +14,7 @@ from tiers import examples
 
 from traceanalyzer.ingest import nesting
 from traceanalyzer.ingest.nesting import ANCESTOR_CATEGORIES, NONE, Nested, Nester, Slices, name_hashes
-from traceanalyzer.simulator.writers.ancestry import stack_below
+from tracesim.writers.ancestry import stack_below
 
 Row = tuple[int, int, int, int]  # thread, start, dur, category
 PYTHON, MODULE = (ANCESTOR_CATEGORIES.index(name) for name in ("python", "module"))

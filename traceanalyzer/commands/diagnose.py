@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import re
 import sys
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -29,16 +28,13 @@ from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report import formats
 from traceanalyzer.report.brief import brief_lines
 from traceanalyzer.report.visible import become_utf8, visible
-from traceanalyzer.settings.settings import NO_SETTINGS
 
 if TYPE_CHECKING:
-    from traceanalyzer.commands.activity import Activity
     from traceanalyzer.comparison.gate import GateResult
     from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.report.selection import Selection
     from traceanalyzer.rules.diagnosis.opening import Opening
     from traceanalyzer.run import Run
-    from traceanalyzer.self_check import CheckResult
 
 EXIT_FINDING = 1
 EXIT_BLOCKED = 3
@@ -121,9 +117,6 @@ _MOST_LISTED = 100_000
     metavar="DIR",
     help="Folder of the program's sources, for SARIF; by default the repository's root.",
 )
-@click.option(
-    "--self-check", is_flag=True, help="Also check the result itself, and list the checks; takes much longer."
-)
 def diagnose(
     options: RunOptions,
     layout: str | None,
@@ -144,7 +137,6 @@ def diagnose(
     no_settings: bool,
     with_budgets: bool,
     source_root: Path | None,
-    self_check: bool,
 ) -> None:
     """Say what limits a run, how to fix it, and how much time each fix can save.
 
@@ -164,7 +156,6 @@ def diagnose(
         activity.phase("ranking findings")
         diagnosis = run.diagnose(rule_paths, params, opening=opening)
         lacking = _lacking(run, diagnosis) if missing == "fail" else None
-        checks = _checked(run, rule_paths, params, activity) if self_check else []
         gate = check_budgets(run, diagnosis) if with_budgets else None
         write = partial(
             formats.write_diagnosis,
@@ -190,7 +181,6 @@ def diagnose(
         if format_ != "terminal":
             become_utf8(stream)
         stream.write(text.getvalue())
-    _show_checks(checks)
     if lacking is not None:
         sys.stdout.flush()
         click.echo(f"failed on missing ranks: {lacking}", err=True)
@@ -263,32 +253,6 @@ def _exit_code(diagnosis: Diagnosis, fail_on: str | None, gate: GateResult | Non
     sys.stdout.flush()
     tell_gate(gate)
     return gate.exit_code()
-
-
-def _checked(
-    run: Run, rule_paths: tuple[Path, ...], params: Mapping[str, str], activity: Activity
-) -> list[CheckResult]:
-    from traceanalyzer.self_check import check_run
-
-    activity.phase("checking the result")
-    # What a project silences is tested, too; a device that the user names is left out on both sides.
-    bare = replace(run, device=None).diagnose(rule_paths, params, NO_SETTINGS)
-    return check_run(run.connection, bare, rule_paths, params, run.options)
-
-
-def _show_checks(checks: Sequence[CheckResult]) -> None:
-    """Write the checks to standard error; raises where one of them fails."""
-    for check in checks:
-        state = "skipped" if check.skipped else "broken" if check.broken else "holds"
-        why = f": {check.skipped or '; '.join(check.broken)}" if check.skipped or check.broken else ""
-        click.echo(visible(f"self-check  {state:<7}  {check.claim}{why}"), err=True)
-    broken = sum(bool(check.broken) for check in checks)
-    if broken:
-        raise TraceAnalyzerError(
-            f"{broken} of {len(checks)} self-checks failed",
-            "--self-check",
-            "this is a mistake in traceanalyzer; please report it, with the trace if you can",
-        )
 
 
 def _assigned(text: str) -> tuple[str, str]:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import click
 
 from traceanalyzer.commands.completion import completes, metric_names
-from traceanalyzer.commands.crosscheck import crosscheck
 from traceanalyzer.commands.opening import RunOptions, opened, run_options, step_options
 from traceanalyzer.commands.targets import check_target, force_option
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
@@ -25,9 +24,6 @@ if TYPE_CHECKING:
 @click.group()
 def metrics() -> None:
     """List, show and export what `sql` can query."""
-
-
-metrics.add_command(crosscheck)
 
 
 @metrics.command("list")

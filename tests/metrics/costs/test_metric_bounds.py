@@ -7,7 +7,7 @@ import pytest
 
 from traceanalyzer.attribution import Bounds
 from traceanalyzer.query import engine
-from traceanalyzer.simulator import simulate, simulate_job
+from tracesim import simulate, simulate_job
 
 BEHIND_LOADER = {"steps": 7, "kernels": 100, "kernel_us": 80, "loader_us": 15_000}
 ALL_LATE = {"ranks": 3, "steps": 6, "kernels": 60, "comm_us": 500, "faults": {"loader_us": 9_000}}

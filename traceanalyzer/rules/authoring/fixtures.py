@@ -117,7 +117,7 @@ def _simulated(sim: str | None) -> tuple[Mapping[str, pa.Table], Mapping[str, pa
 def simulated_tables(sim: str) -> Mapping[str, pa.Table]:
     """Return the canonical tables of a workload, which is JSON."""
     # Only tests need it, and a diagnosis should not wait for it.
-    from traceanalyzer.simulator import simulate_job
+    from tracesim import simulate_job
 
     return simulate_job(json.loads(sim)).canonical_tables()
 

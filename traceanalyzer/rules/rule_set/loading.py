@@ -180,8 +180,8 @@ def _missing_tests(rule: Rule) -> list[Mistake]:
 
 
 def _wrong_workloads(rule: Rule) -> list[Mistake]:
-    from traceanalyzer.simulator.scenario.ranks import scenarios_of_ranks
-    from traceanalyzer.simulator.scenario.scenario import parse_scenario
+    from tracesim.scenario.ranks import scenarios_of_ranks
+    from tracesim.scenario.scenario import parse_scenario
 
     mistakes = []
     for test in rule.tests:
