@@ -16,9 +16,9 @@ import duckdb
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.metrics import Metric, metrics, with_those_below
 from traceanalyzer.query import engine
-from traceanalyzer.query.canonical import literal
 from traceanalyzer.report.csv_rows import cell_sql
 from traceanalyzer.store.stored_trace import NcuTable, StoredTrace
+from traceanalyzer.text.sql_text import literal
 from traceanalyzer.unfinished import unfinished
 
 LAYOUTS = {"parquet": "FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION V2", "csv": "FORMAT csv, HEADER"}

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from traceanalyzer.schema import TableSchema, capture_tables, run_tables, trace_tables
 from traceanalyzer.store.stored_trace import NcuTable, StoredTrace
+from traceanalyzer.text.sql_text import literal, quoted
 
 # The files of a trace that the tables of captures are read from.
 _OF_CAPTURES = {"capture_slices": "host_slices", "capture_args": "event_args", "capture_ops": "gpu_ops"}
@@ -118,16 +119,6 @@ def insert(connection: duckdb.DuckDBPyConnection, target: str, rows: pa.Table) -
     connection.register("incoming_rows", rows)
     connection.execute(f"INSERT INTO {target} BY NAME FROM incoming_rows")
     connection.unregister("incoming_rows")
-
-
-def literal(path: Path) -> str:
-    """Return a path of our own store as a SQL text; views cannot have parameters."""
-    return quoted(str(path))
-
-
-def quoted(text: str) -> str:
-    """Return a text of our own as a SQL text, for statements that take no parameters."""
-    return "'" + text.replace("'", "''") + "'"
 
 
 def insert_traces(connection: duckdb.DuckDBPyConnection, traces: Mapping[int, StoredTrace]) -> None:

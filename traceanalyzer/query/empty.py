@@ -17,12 +17,13 @@ from pathlib import Path
 import duckdb
 
 from traceanalyzer.metrics import metrics_in_order
-from traceanalyzer.query.canonical import in_schema, literal, new_connection
+from traceanalyzer.query.canonical import in_schema, new_connection
 from traceanalyzer.query.definitions import add_macros, add_pass_through, define_metric, macro_files
 from traceanalyzer.query.kernel_patterns import pattern_sources
 from traceanalyzer.schema import canonical_tables, derived_tables
 from traceanalyzer.store.folders import is_own_file
 from traceanalyzer.store.owner import user_cache
+from traceanalyzer.text.sql_text import literal
 from traceanalyzer.unfinished import unfinished
 
 _PREFIX = "empty-"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import duckdb
 
-from traceanalyzer.query.canonical import quoted
+from traceanalyzer.text.sql_text import quoted
 
 _PATTERNS = Path(__file__).parents[1] / "metrics" / "kernels" / "kernel_class_patterns.sql"
 _ASPECTS = ("class", "precision", "tensor_core")
