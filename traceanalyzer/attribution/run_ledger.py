@@ -15,7 +15,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from traceanalyzer.attribution.matching.comm_calls import Place
+from traceanalyzer.attribution.lead_scan.stored_scans import Place
 from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW, array_of, codes_of, column, named, optional
 from traceanalyzer.attribution.vocabulary.buckets import BUCKETS, CODE, HEAD, MESSAGE, STRAGGLER_WAIT, Ints
 

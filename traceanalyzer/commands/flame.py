@@ -66,16 +66,16 @@ def flame(
         stacks = folded_stacks(run.connection, kind, rank)
         name = run.name
     if format_ == "folded":
-        from traceanalyzer.exports.folded import write_stacks
+        from traceanalyzer.exports.folded import write_folded_flame
 
         with written_bytes(output) as binary:
-            write_stacks(stacks, binary)
+            write_folded_flame(stacks, binary)
         return
     if format_ == "speedscope":
-        from traceanalyzer.exports.speedscope import write_stacks as write_speedscope
+        from traceanalyzer.exports.speedscope import write_speedscope_flame
 
         with written_bytes(output) as binary:
-            write_speedscope(stacks, f"{name}: {kind}", "bytes" if kind == "memory" else "nanoseconds", binary)
+            write_speedscope_flame(stacks, f"{name}: {kind}", "bytes" if kind == "memory" else "nanoseconds", binary)
         return
     from traceanalyzer.answers.flame import largest_rows, put_together, tree_of
     from traceanalyzer.report.screens import flame as report

@@ -119,10 +119,10 @@ def _sides(side: Sequence[Summary], name: str) -> set[str]:
 
 
 def _fact(side: Sequence[Summary], key: str) -> str:
-    return " or ".join(sorted({_words(key, item.fingerprint.get(key)) for item in side} - {""}))
+    return " or ".join(sorted({_fact_words(key, item.fingerprint.get(key)) for item in side} - {""}))
 
 
-def _words(key: str, fact: Fact) -> str:
+def _fact_words(key: str, fact: Fact) -> str:
     if fact is None:
         return ""
     if key == "memory_bytes" and not isinstance(fact, bool | str | tuple):

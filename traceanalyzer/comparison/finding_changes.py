@@ -43,7 +43,7 @@ def compare_findings(base: Sequence[Summary], new: Sequence[Summary]) -> tuple[F
 
 
 def _change(rule: str, base: Sequence[Summary], new: Sequence[Summary]) -> FindingChange | None:
-    sides = _findings(rule, base), _findings(rule, new)
+    sides = _findings_of_rule(rule, base), _findings_of_rule(rule, new)
     there = [len(found) * 2 >= len(side) for found, side in zip(sides, (base, new), strict=True)]
     shares = [_mean_share(found) if is_there else None for found, is_there in zip(sides, there, strict=True)]
     if not any(there):
@@ -73,7 +73,7 @@ def _change(rule: str, base: Sequence[Summary], new: Sequence[Summary]) -> Findi
     )
 
 
-def _findings(rule: str, side: Sequence[Summary]) -> list[FindingSummary]:
+def _findings_of_rule(rule: str, side: Sequence[Summary]) -> list[FindingSummary]:
     return [item for summary in side for item in summary.findings if item.rule == rule and item.status != "suppressed"]
 
 

@@ -13,10 +13,10 @@ from traceanalyzer.report.diff_blocks.headline import sentence
 
 def write_diff_xlsx(diff: Diff, target: IO[bytes]) -> None:
     """Write the workbook of a comparison."""
-    write_workbook(_sheets(diff), _summary(diff), target)
+    write_workbook(_diff_sheets(diff), _diff_summary(diff), target)
 
 
-def _sheets(diff: Diff) -> dict[str, Rows]:
+def _diff_sheets(diff: Diff) -> dict[str, Rows]:
     sheets: dict[str, Rows] = {
         "ledger": (
             ("bucket", *_sides("time_ns"), "sure"),
@@ -88,7 +88,7 @@ def _compared(base: float | None, new: float | None) -> tuple[float | None, ...]
     return base, new, new - base, new / base - 1 if base else None
 
 
-def _summary(diff: Diff) -> list[Sequence[Any]]:
+def _diff_summary(diff: Diff) -> list[Sequence[Any]]:
     unit = "a step" if diff.alignment.kind == "steps" else "a unit of work"
     base, new, difference, change = _compared(diff.base_ns, diff.new_ns)
     return [

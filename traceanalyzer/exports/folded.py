@@ -39,7 +39,7 @@ def _frame(name: str) -> str:
     return visible(_BETWEEN.sub(" ", name).strip()) or "?"
 
 
-def write_stacks(stacks: Sequence[tuple[str, int]], target: IO[bytes]) -> None:
+def write_folded_flame(stacks: Sequence[tuple[str, int]], target: IO[bytes]) -> None:
     """Write stacks that are folded already, as the metric flame has them, in the order of their names."""
     for stack, value in sorted(stacks):
         target.write(f"{';'.join(map(_frame, stack.split(';')))} {value}\n".encode())

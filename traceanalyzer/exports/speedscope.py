@@ -42,7 +42,7 @@ def write_speedscope(run: Run, parts: Sequence[TracePart], target: IO[bytes]) ->
     _write(run.name, frames, profiles, target)
 
 
-def write_stacks(stacks: Sequence[tuple[str, int]], name: str, unit: str, target: IO[bytes]) -> None:
+def write_speedscope_flame(stacks: Sequence[tuple[str, int]], name: str, unit: str, target: IO[bytes]) -> None:
     """Write folded stacks with their values as one profile; `unit` is nanoseconds or bytes."""
     frames: dict[str, int] = {}
     samples = [[frames.setdefault(frame, len(frames)) for frame in stack.split(";")] for stack, _ in stacks]

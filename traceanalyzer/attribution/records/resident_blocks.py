@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from traceanalyzer.attribution.vocabulary.arrow_columns import column
 from traceanalyzer.attribution.vocabulary.buckets import Ints
 
-_QUERY = """
+_RESIDENCE_QUERY = """
 SELECT device, vendor, sm_count, max_threads_per_sm, compute_major, compute_minor, warp_size
 FROM canonical.devices
 WHERE trace_id = $trace_id AND sm_count > 0
@@ -70,7 +70,7 @@ def load_residence(con: duckdb.DuckDBPyConnection, trace_id: int) -> dict[int, R
     """Return the limits of each device whose number of SMs is known."""
     found = {}
     for device, vendor, sm_count, threads, major, minor, warp_size in con.execute(
-        _QUERY, {"trace_id": trace_id}
+        _RESIDENCE_QUERY, {"trace_id": trace_id}
     ).fetchall():
         is_amd = vendor == "amd"
         blocks, shared = _LIMITS.get((major, minor), (_MOST_BLOCKS, _MOST_SHARED)) if not is_amd else (64, _MOST_SHARED)

@@ -13,13 +13,13 @@ def override_sections(diagnosis: Diagnosis) -> list[Section]:
     sections = []
     for origin in dict.fromkeys(override.origin for override in diagnosis.overrides):
         place = Path(origin).name if origin.endswith(".toml") else origin
-        items = [_item(override) for override in diagnosis.overrides if override.origin == origin]
+        items = [_override_words(override) for override in diagnosis.overrides if override.origin == origin]
         notes = (Text(origin, "dim"),) if place != origin else ()
         sections.append(Section((Bullets(tuple(items)),), Heading(f"Changed by {place}", notes)))
     return sections
 
 
-def _item(override: Override) -> Text:
+def _override_words(override: Override) -> Text:
     name = f"{override.rule} " if override.rule else ""
     until = f" until {override.until}" if override.kind == "suppressed" else ""
     reason = f": {override.reason}" if override.reason else ""

@@ -71,11 +71,11 @@ def build_diagnosis(
     plans = tuple(
         plan_of(context, place, order) for place, order in sorted(results.planned.orders.items(), key=_place_order)
     )
-    ledgers = judged_ledgers(run, overview.ledgers(con))
-    run_ledger = pooled_ledger(run, ledgers)
+    device_ledgers = judged_ledgers(run, overview.ledgers(con))
+    run_ledger = pooled_ledger(run, device_ledgers)
     if run_ledger is None and context.run_savings is not None:
-        run_ledger = overview.run_ledger(con, ledgers)
-    ranks = rank_steps(con, ledgers)
+        run_ledger = overview.run_ledger(con, device_ledgers)
+    ranks = rank_steps(con, device_ledgers)
     found = [_findings(evaluator, visible, results, ranked), _findings(evaluator, silent, results, {})]
     screening = choose_opened(opening, run.ranks, ranks, run_ledger, sort_findings(found[0], plans))
     findings, suppressed = (_proven(evaluator, of_kind, results, screening) for of_kind in found)
@@ -83,7 +83,7 @@ def build_diagnosis(
     return Diagnosis(
         run=run_name,
         traces=overview.traces(con),
-        ledgers=ledgers,
+        ledgers=device_ledgers,
         run_ledger=run_ledger,
         findings=tuple(sort_findings(findings, plans)),
         outcomes=tuple(outcomes),

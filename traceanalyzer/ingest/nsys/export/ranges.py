@@ -13,7 +13,7 @@ from traceanalyzer.ingest.nsys.masks import Column, Mask, both, count, either, f
 
 # Sums and differences of times up to 2096, doubled, fit into 64 bits. nsys counts from the begin of the capture.
 EARLIEST_NS, LATEST_NS = -4 * 10**17, 4 * 10**18
-_TIMES = frozenset({"start", "end", "timestamp", "taken", "utcEpochNs"})
+_TIME_COLUMNS = frozenset({"start", "end", "timestamp", "taken", "utcEpochNs"})
 _OF_32_BITS = frozenset(
     {"deviceId", "registersPerThread", "launchType", "localMemoryPerThread", "greenContextId"}
     | {"clusterX", "clusterY", "clusterZ", "gpuId", "cudaId", "cuDevice", "smCount", "computeMajor", "computeMinor"}
@@ -30,7 +30,7 @@ _LARGEST = {
 
 def in_range(array: Column, column: str, relation: str, layout: TableLayout, defects: Defects) -> Column:
     """Return a column of integers with those out of range as NULL."""
-    if column in _TIMES:
+    if column in _TIME_COLUMNS:
         low, high = EARLIEST_NS, LATEST_NS
     elif column in _OF_32_BITS or (relation == "gpu" and column == "id"):
         low, high = -(2**31), 2**31 - 1
