@@ -72,19 +72,19 @@ def build_diagnosis(
         plan_of(context, place, order) for place, order in sorted(results.planned.orders.items(), key=_place_order)
     )
     device_ledgers = judged_ledgers(run, overview.ledgers(con))
-    run_ledger = pooled_ledger(run, device_ledgers)
-    if run_ledger is None and context.run_savings is not None:
-        run_ledger = overview.run_ledger(con, device_ledgers)
+    ledger_of_run = pooled_ledger(run, device_ledgers)
+    if ledger_of_run is None and context.run_savings is not None:
+        ledger_of_run = overview.run_ledger(con, device_ledgers)
     ranks = rank_steps(con, device_ledgers)
     found = [_findings(evaluator, visible, results, ranked), _findings(evaluator, silent, results, {})]
-    screening = choose_opened(opening, run.ranks, ranks, run_ledger, sort_findings(found[0], plans))
+    screening = choose_opened(opening, run.ranks, ranks, ledger_of_run, sort_findings(found[0], plans))
     findings, suppressed = (_proven(evaluator, of_kind, results, screening) for of_kind in found)
     suppressed = sort_findings(suppressed)
     return Diagnosis(
         run=run_name,
         traces=overview.traces(con),
         ledgers=device_ledgers,
-        run_ledger=run_ledger,
+        run_ledger=ledger_of_run,
         findings=tuple(sort_findings(findings, plans)),
         outcomes=tuple(outcomes),
         below_noise=_below_noise(run, [verdict for verdict in results.verdicts if key_of(verdict) not in latent]),
