@@ -31,19 +31,19 @@ __all__ = [
 
 # Imported on first use: a run whose tables are stored needs none of the code that computes them.
 _MODULES = {
-    "AttributionOptions": "vocabulary.options",
-    "Bounds": "lead_scan.bounds",
-    "WhatIf": "lead_scan.scan",
-    "READS": "tables",
-    "Matched": "tables",
-    "RankTables": "tables",
-    "attribute": "tables",
-    "compute": "tables",
-    "match": "tables",
+    "AttributionOptions": "traceanalyzer.attribution.vocabulary.options",
+    "Bounds": "traceanalyzer.attribution.lead_scan.bounds",
+    "WhatIf": "traceanalyzer.attribution.lead_scan.scan",
+    "READS": "traceanalyzer.attribution.tables",
+    "Matched": "traceanalyzer.attribution.tables",
+    "RankTables": "traceanalyzer.attribution.tables",
+    "attribute": "traceanalyzer.attribution.tables",
+    "compute": "traceanalyzer.attribution.tables",
+    "match": "traceanalyzer.attribution.tables",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(name)
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    return getattr(import_module(_MODULES[name]), name)

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from traceanalyzer.rules.rule_set.loading import check_settings, lint, load_rules, read_rules, rule_called
 
 _MODULES = {
-    "authoring.testing": ("RuleTestResult", "run_rule_test", "run_rule_tests"),
-    "diagnosis.diagnosing": ("diagnose",),
-    "diagnosis.explaining": ("Explanation", "explain"),
-    "evaluation.workspace": ("readers",),
-    "rule_file.model": ("Mistake", "Rule", "RuleFilesError"),
-    "rule_file.page": ("RulePage", "rule_page"),
-    "rule_set.loading": ("check_settings", "lint", "load_rules", "read_rules", "rule_called"),
+    "traceanalyzer.rules.authoring.testing": ("RuleTestResult", "run_rule_test", "run_rule_tests"),
+    "traceanalyzer.rules.diagnosis.diagnosing": ("diagnose",),
+    "traceanalyzer.rules.diagnosis.explaining": ("Explanation", "explain"),
+    "traceanalyzer.rules.evaluation.workspace": ("readers",),
+    "traceanalyzer.rules.rule_file.model": ("Mistake", "Rule", "RuleFilesError"),
+    "traceanalyzer.rules.rule_file.page": ("RulePage", "rule_page"),
+    "traceanalyzer.rules.rule_set.loading": ("check_settings", "lint", "load_rules", "read_rules", "rule_called"),
 }
 
 __all__ = [
@@ -50,5 +50,5 @@ def __getattr__(name: str) -> Any:
 
     for module, names in _MODULES.items():
         if name in names:
-            return getattr(import_module(f"traceanalyzer.rules.{module}"), name)
+            return getattr(import_module(module), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
