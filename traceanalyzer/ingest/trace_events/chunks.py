@@ -7,8 +7,10 @@ import re
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import duckdb
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from traceanalyzer.ingest.trace_events.losses import Losses
@@ -28,6 +30,16 @@ _PARTS = ("host", "gpu_events", "other")
 # Where values end matters, not what they are: Python refuses to convert numbers of thousands of digits.
 _DECODER = json.JSONDecoder(strict=False, parse_int=len)
 _STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+
+
+# As the tables of the store; only the ids are looked for.
+_ARGS_OPTIONS: dict[str, Any] = {
+    "compression": "zstd",
+    "compression_level": 1,
+    "use_dictionary": False,
+    "column_encoding": {"event_id": "DELTA_BINARY_PACKED"},
+    "write_statistics": ["event_id"],
+}
 
 
 @cache
@@ -90,7 +102,9 @@ class ChunkParser:
 
     def parse(self, chunk: Chunk) -> ChunkFacts | None:
         """Parse a chunk that is valid JSON into the rows it holds; None where it is not."""
-        scanned = self._scanner and self._scanner.scan(chunk.data, look_for_stacks=not self.has_stacks)
+        scanned = None
+        if self._scanner is not None:
+            scanned = self._scanner.scan(chunk.data, look_for_stacks=not self.has_stacks)
         self.is_scanned = scanned is not None
         if scanned is not None:
             self.has_stacks |= scanned.has_stacks
@@ -149,9 +163,11 @@ class ChunkParser:
         if self._scanner is not None and self.is_scanned:
             for part, rows in self._scanner.tables(first_event_id).items():
                 if part == "args":
-                    pq.write_table(rows, args, compression="zstd", compression_level=1, use_dictionary=False)
+                    pq.write_table(rows, args, **_ARGS_OPTIONS)
                 elif part != "gpu_events" or not first_event_id or facts.has_gpu_work:
-                    pq.write_table(rows, stage / f"{part}-{key}.parquet", compression="lz4")
+                    texts = [field.name for field in rows.schema if pa.types.is_dictionary(field.type)]
+                    path = stage / f"{part}-{key}.parquet"
+                    pq.write_table(rows, path, compression="none", use_dictionary=texts, write_statistics=False)
             return
         for part in _PARTS:
             # One file without GPU work has to show the columns.

@@ -251,7 +251,7 @@ class NativeScanner:
         if not count:
             return pa.array([], pa.string())
         places = pa.foreign_buffer(offsets, (count + 1) * 4, self)
-        size = int(np.frombuffer(places, np.int32)[-1])
+        size = int(np.frombuffer(memoryview(places), np.int32)[-1])
         return pa.Array.from_buffers(pa.string(), count, [None, places, pa.foreign_buffer(content, size, self)])
 
 

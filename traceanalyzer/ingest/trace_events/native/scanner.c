@@ -133,14 +133,21 @@ enum { HOST, GPU, SYNC, ASYNC, REFUSED };
 /* The categories that the scanner knows by meaning; the caller numbers all others behind them. */
 enum { OTHER, CPU_OP, ANNOTATION, PYTHON, RUNTIME, DRIVER, OVERHEAD };
 
+/* A word that texts are compared with: its first eight bytes, or what there is of them, as one number. */
+struct word {
+    const char *text;
+    int64_t size;
+    uint64_t head;
+};
+
 struct slice {
     const byte *start;
     int64_t size; /* negative: there is none */
 };
 
 enum field { PH, CAT, NAME, PID, TID, ID, ID2, BP, SCOPE, BIND_ID, TEXT_FIELDS, TS = TEXT_FIELDS, DUR, FLOW_IN, FLOW_OUT, ARGS, FIELDS };
-static const char *const FIELD_NAMES[FIELDS] = {
-    "ph", "cat", "name", "pid", "tid", "id", "id2", "bp", "s", "bind_id", "ts", "dur", "flow_in", "flow_out", "args"};
+static const char *const FIELD_NAMES[FIELDS] = {"ph", "cat", "name", "pid", "tid", "id", "id2", "bp", "s", "bind_id",
+                                                "ts", "dur", "flow_in", "flow_out", "args"};
 
 /* Arguments that columns are made of. */
 enum argument {
@@ -187,10 +194,12 @@ struct scanner {
     bool look_for_stacks, has_stacks;
     /* What the times of the chunk are like, which decides between digits and doubles. */
     bool has_large_time, has_long_fraction, has_inexact_double, has_inner_time;
+    struct word fields[FIELDS], arguments[ARGUMENTS];
     int category_count;
     struct {
         char name[MOST_CATEGORY_BYTES];
-        int size, class, category;
+        struct word word;
+        int class, category;
     } categories[MOST_CATEGORIES];
 };
 
@@ -347,15 +356,33 @@ static bool set_text(struct table *table, int at, struct slice text) {
 
 static const uint64_t ONES = 0x0101010101010101u, HIGH_BITS = 0x8080808080808080u;
 
-static const byte *skip_blanks(const byte *at, const byte *end) {
+/* How many bytes of a word come before the lowest high bit that is set; of words that begin at their lowest byte. */
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+static inline int bytes_before(uint64_t bits) { return __builtin_ctzll(bits) / 8; }
+#else
+static inline int bytes_before(uint64_t bits) { return bits ? 0 : WORD; }
+#endif
+
+static const byte *skip_several_blanks(const byte *at, const byte *end) {
     for (;;) {
-        while (end - at >= WORD && load_word(at) == ONES * ' ') at += WORD;
+        while (end - at >= WORD) {
+            uint64_t other = load_word(at) ^ ONES * ' ';
+            if (other) {
+                at += bytes_before(other);
+                break;
+            }
+            at += WORD;
+        }
         if (at == end || (*at != ' ' && *at != '\n' && *at != '\r' && *at != '\t')) return at;
         at++;
     }
 }
 
-static bool is_digit(const byte *at, const byte *end) { return at < end && *at >= '0' && *at <= '9'; }
+static inline const byte *skip_blanks(const byte *at, const byte *end) {
+    return at < end && *at > ' ' ? at : skip_several_blanks(at, end);
+}
+
+static inline bool is_digit(const byte *at, const byte *end) { return at < end && *at >= '0' && *at <= '9'; }
 
 static bool is_plain(byte sign) { return sign >= ' ' && sign < 0x80 && sign != '"' && sign != '\\'; }
 
@@ -370,7 +397,14 @@ static uint64_t not_plain(uint64_t word) {
 
 /* Where the plain characters end. */
 static const byte *skip_plain(const byte *at, const byte *end) {
-    while (end - at >= WORD && !not_plain(load_word(at))) at += WORD;
+    while (end - at >= WORD) {
+        uint64_t found = not_plain(load_word(at));
+        if (found) {
+            at += bytes_before(found);
+            break;
+        }
+        at += WORD;
+    }
     while (at < end && is_plain(*at)) at++;
     return at;
 }
@@ -442,9 +476,11 @@ static const byte *copy_text(const byte *at, const byte *end, byte **out, bool a
         while (end - at >= WORD) {
             uint64_t word = load_word(at);
             memcpy(to, &word, WORD);
-            if (not_plain(word)) break;
-            at += WORD;
-            to += WORD;
+            uint64_t found = not_plain(word);
+            int plain = found ? bytes_before(found) : WORD;
+            at += plain;
+            to += plain;
+            if (found) break;
         }
         while (at < end && is_plain(*at)) *to++ = *at++;
         if (at == end || *at < ' ') return NULL;
@@ -564,14 +600,38 @@ static bool equals(const byte *start, int64_t size, const char *text) {
     return size == (int64_t)strlen(text) && !memcmp(start, text, (size_t)size);
 }
 
+/* The first bytes of a text as one number: texts of one size that differ there have different ones. */
+static uint64_t head_of(const byte *start, int64_t size) {
+    uint32_t first = 0, last = 0;
+    if (size >= WORD) return load_word(start);
+    if (size >= 4) {
+        memcpy(&first, start, 4);
+        memcpy(&last, start + size - 4, 4);
+    } else {
+        for (int64_t at = 0; at < size; at++) first = first << 8 | start[at];
+    }
+    return (uint64_t)last << 32 | first;
+}
+
+static struct word word_of(const char *text) {
+    int64_t size = (int64_t)strlen(text);
+    return (struct word){text, size, head_of((const byte *)text, size)};
+}
+
+static inline bool is_word(const byte *start, int64_t size, uint64_t head, const struct word *word) {
+    return head == word->head && size == word->size && (size <= WORD || !memcmp(start, word->text, (size_t)size));
+}
+
 /* Notes the key of a value within an event's values, and returns which of the arguments it names at their first level. */
 static int note_key(struct scanner *scanner, const byte *start, int64_t size, bool has_escape, bool of_arguments) {
     struct event *event = &scanner->event;
-    if (has_escape || equals(start, size, "ts") || equals(start, size, "dur")) scanner->has_inner_time = true;
-    if (has_escape || equals(start, size, "Call stack")) event->has_stack_key = true;
+    if (has_escape || (size == 2 && equals(start, size, "ts")) || (size == 3 && equals(start, size, "dur")))
+        scanner->has_inner_time = true;
+    if (has_escape || (size == 10 && equals(start, size, "Call stack"))) event->has_stack_key = true;
     if (!of_arguments || size < 7 || size > 16) return ARGUMENTS;
     int found = 0;
-    while (found < ARGUMENTS && !equals(start, size, ARGUMENT_NAMES[found])) found++;
+    uint64_t head = head_of(start, size);
+    while (found < ARGUMENTS && !is_word(start, size, head, &scanner->arguments[found])) found++;
     return found;
 }
 
@@ -809,8 +869,9 @@ static bool classify(const struct scanner *scanner, char phase, int *class, int 
         byte sign = raw.start[at];
         folded[at] = (char)(sign >= 'A' && sign <= 'Z' ? sign + 32 : sign);
     }
+    uint64_t head = head_of((const byte *)folded, raw.size);
     for (int at = 0; at < scanner->category_count; at++) {
-        if (scanner->categories[at].size == raw.size && !memcmp(scanner->categories[at].name, folded, (size_t)raw.size)) {
+        if (is_word((const byte *)folded, raw.size, head, &scanner->categories[at].word)) {
             *class = scanner->categories[at].class;
             *category = scanner->categories[at].category;
             break;
@@ -1011,9 +1072,10 @@ static bool add_event(struct scanner *scanner) {
     return true;
 }
 
-static int field_of(const byte *start, int64_t size) {
+static int field_of(const struct scanner *scanner, const byte *start, int64_t size) {
     int found = 0;
-    while (found < FIELDS && !equals(start, size, FIELD_NAMES[found])) found++;
+    uint64_t head = head_of(start, size);
+    while (found < FIELDS && !is_word(start, size, head, &scanner->fields[found])) found++;
     return found;
 }
 
@@ -1071,7 +1133,7 @@ static const byte *read_event(struct scanner *scanner, const byte *at, const byt
         const byte *key = at + 1;
         at = skip_plain(key, end);
         if (at == end || *at != '"') return NULL;
-        int field = field_of(key, at - key);
+        int field = field_of(scanner, key, at - key);
         at = skip_blanks(at + 1, end);
         if (at == end || *at != ':') return NULL;
         at = read_field(scanner, field, skip_blanks(at + 1, end), end, &scratch);
@@ -1128,11 +1190,13 @@ struct scanner *scanner_new(int category_count, const char *const *names, const 
         size_t size = strlen(names[at]);
         if (size >= MOST_CATEGORY_BYTES) goto failed;
         memcpy(scanner->categories[at].name, names[at], size);
-        scanner->categories[at].size = (int)size;
+        scanner->categories[at].word = word_of(scanner->categories[at].name);
         scanner->categories[at].class = classes[at];
         scanner->categories[at].category = categories[at];
     }
     scanner->category_count = category_count;
+    for (int at = 0; at < FIELDS; at++) scanner->fields[at] = word_of(FIELD_NAMES[at]);
+    for (int at = 0; at < ARGUMENTS; at++) scanner->arguments[at] = word_of(ARGUMENT_NAMES[at]);
     scanner->scratch = malloc(MOST_EVENT_BYTES + SPARE_BYTES + WORD);
     if (scanner->scratch == NULL) goto failed;
     for (int kind = 0; kind < TABLE_COUNT; kind++) {
