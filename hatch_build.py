@@ -26,15 +26,15 @@ _OPTIONS = ("-std=c11", "-O2", "-fPIC", "-shared", "-ffp-contract=off")
 
 def build_library(root: Path, options: tuple[str, ...] = _OPTIONS, target: Path | None = None) -> Path | None:
     """Build the library in place, or as `target`; None where that is not possible."""
-    source = root / FOLDER / "scanner.c"
+    sources = [root / FOLDER / name for name in ("columns.h", "words.h", "scanner.c")]
     target = target or root / FOLDER / "scanner.so"
     made = target.with_name(f"{target.name}.{os.getpid()}")
     compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
-    mark = f"-DSCANNER_SOURCE={zlib.crc32(source.read_bytes())}u"
+    mark = f"-DSCANNER_SOURCE={zlib.crc32(b''.join(path.read_bytes() for path in sources))}u"
     for command in (compiler, ["cc"], ["gcc"], ["clang"]):
         try:
             subprocess.run(
-                [*command[:1], *options, mark, "-o", str(made), str(source)],
+                [*command[:1], *options, mark, "-o", str(made), str(sources[-1])],
                 check=True,
                 capture_output=True,
                 timeout=300,

@@ -191,8 +191,8 @@ def test_a_reader_that_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch)
 def test_a_library_of_another_source_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     need_library()
     changed = tmp_path / "scanner.c"
-    changed.write_bytes(native.SOURCE.read_bytes() + b"\n")
-    monkeypatch.setattr(native, "SOURCE", changed)
+    changed.write_bytes(native.SOURCES[-1].read_bytes() + b"\n")
+    monkeypatch.setattr(native, "SOURCES", [*native.SOURCES[:-1], changed])
     assert native._library.__wrapped__() is None
 
 

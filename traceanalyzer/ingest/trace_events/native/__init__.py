@@ -23,7 +23,7 @@ from traceanalyzer.errors import TraceAnalyzerError
 # Names the reader of chunks: `duckdb`, or `native` to have an error where the library is missing.
 READER_VARIABLE = "TRACEANALYZER_READER"
 READERS = {"native": "native, and DuckDB for unusual chunks", "duckdb": "DuckDB"}
-SOURCE = Path(__file__).with_name("scanner.c")
+SOURCES = [Path(__file__).with_name(name) for name in ("columns.h", "words.h", "scanner.c")]
 LIBRARY = Path(__file__).with_name("scanner.so")
 
 _ARGS, _HOST, _GPU, _OTHER = range(4)
@@ -114,7 +114,7 @@ def _library() -> ctypes.CDLL | None:
     try:
         library = ctypes.CDLL(str(LIBRARY))
         library.scanner_source.restype = ctypes.c_uint32
-        if library.scanner_source() != zlib.crc32(SOURCE.read_bytes()):
+        if library.scanner_source() != zlib.crc32(b"".join(path.read_bytes() for path in SOURCES)):
             return None
     except (OSError, AttributeError):
         return None

@@ -14,111 +14,34 @@
  *   - Nothing recurses; values nest at most MOST_LEVELS deep, one bit a level.
  *   - A scanner keeps its memory from chunk to chunk; its columns are valid until its next scan.
  */
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-typedef uint8_t byte;
+#include "columns.h"
+#include "words.h"
 
 enum {
     MOST_LEVELS = 64,
     MOST_EVENT_BYTES = 1 << 20,
     MOST_TEXT_BYTES = 1 << 16,  /* longer texts are shortened, and are defects */
-    MOST_CHUNK_BYTES = 1 << 30, /* offsets of texts have 32 bits */
     MOST_CATEGORIES = 64,
     MOST_CATEGORY_BYTES = 32,
-    SPARE_BYTES = 1 << 16, /* by which numbers of a chunk may grow when they are written out */
-    WORD = 8
-};
-
-/* -- Columns ------------------------------------------------------------------------------------------------------ */
-
-/* The distinct texts of a column: the text of code i lies at bytes[offsets[i]] up to bytes[offsets[i + 1]]. */
-struct texts {
-    byte *bytes;
-    int32_t *offsets;
-    uint64_t *hashes;
-    int32_t *slots; /* open addressing: code + 1, or 0 */
-    int64_t count, capacity, byte_capacity, slot_count;
-    int32_t last; /* the code that was asked for last, or -1 */
-};
-
-/* One value a row, of `width` bytes: a number, or the code of a text. The bits of `valid` say which are there. */
-struct column {
-    byte *data, *valid;
-    int width;
-    struct texts *texts;
-};
-
-enum { MOST_COLUMNS = 22 };
-struct table {
-    int64_t row_count, capacity;
-    int column_count;
-    struct column columns[MOST_COLUMNS];
+    SPARE_BYTES = 1 << 16 /* by which numbers of a chunk may grow when they are written out */
 };
 
 /* A column's place in its table; native/__init__.py has the same lists. Each time is there twice, as a decimal and as a
  * double would hold it: which of the two the reference takes shows at the end of the chunk. */
 enum { ARGS_POSITION, ARGS_NAMING, ARGS_COLUMNS };
 enum {
-    HOST_POSITION,
-    HOST_PID,
-    HOST_TID,
-    HOST_CATEGORY,
-    HOST_RAW_CATEGORY,
-    HOST_NAME,
-    HOST_START,
-    HOST_START_DOUBLE,
-    HOST_DUR,
-    HOST_DUR_DOUBLE,
-    HOST_CORRELATION,
-    HOST_EXTERNAL_ID,
-    HOST_SEQUENCE,
-    HOST_FORWARD_THREAD,
-    HOST_INPUT_SHAPES,
-    HOST_FRAME_ID,
-    HOST_CALLER_ID,
-    HOST_LOST_VALUES,
-    HOST_COLUMNS
+    HOST_POSITION, HOST_PID, HOST_TID, HOST_CATEGORY, HOST_RAW_CATEGORY, HOST_NAME, HOST_START, HOST_START_DOUBLE,
+    HOST_DUR, HOST_DUR_DOUBLE, HOST_CORRELATION, HOST_EXTERNAL_ID, HOST_SEQUENCE, HOST_FORWARD_THREAD,
+    HOST_INPUT_SHAPES, HOST_FRAME_ID, HOST_CALLER_ID, HOST_LOST_VALUES, HOST_COLUMNS
 };
 enum {
-    GPU_POSITION,
-    GPU_CATEGORY,
-    GPU_NAME,
-    GPU_PID,
-    GPU_TID,
-    GPU_START,
-    GPU_START_DOUBLE,
-    GPU_DUR,
-    GPU_DUR_DOUBLE,
-    GPU_ARGS,
-    GPU_COLUMNS
+    GPU_POSITION, GPU_CATEGORY, GPU_NAME, GPU_PID, GPU_TID, GPU_START, GPU_START_DOUBLE, GPU_DUR, GPU_DUR_DOUBLE,
+    GPU_ARGS, GPU_COLUMNS
 };
 enum {
-    OTHER_POSITION,
-    OTHER_CLASS,
-    OTHER_PHASE,
-    OTHER_RAW_CATEGORY,
-    OTHER_CATEGORY,
-    OTHER_NAME,
-    OTHER_PID,
-    OTHER_TID,
-    OTHER_START,
-    OTHER_START_DOUBLE,
-    OTHER_DUR,
-    OTHER_DUR_DOUBLE,
-    OTHER_ID,
-    OTHER_ID2,
-    OTHER_BP,
-    OTHER_SCOPE,
-    OTHER_FLOW_IN,
-    OTHER_FLOW_OUT,
-    OTHER_LOST_FLOWS,
-    OTHER_ARGS,
-    OTHER_COLUMNS
+    OTHER_POSITION, OTHER_CLASS, OTHER_PHASE, OTHER_RAW_CATEGORY, OTHER_CATEGORY, OTHER_NAME, OTHER_PID, OTHER_TID,
+    OTHER_START, OTHER_START_DOUBLE, OTHER_DUR, OTHER_DUR_DOUBLE, OTHER_ID, OTHER_ID2, OTHER_BP, OTHER_SCOPE,
+    OTHER_FLOW_IN, OTHER_FLOW_OUT, OTHER_LOST_FLOWS, OTHER_ARGS, OTHER_COLUMNS
 };
 enum { TABLE_ARGS, TABLE_HOST, TABLE_GPU, TABLE_OTHER, TABLE_COUNT };
 
@@ -140,29 +63,14 @@ struct word {
     uint64_t head;
 };
 
-struct slice {
-    const byte *start;
-    int64_t size; /* negative: there is none */
-};
-
 enum field { PH, CAT, NAME, PID, TID, ID, ID2, BP, SCOPE, BIND_ID, TEXT_FIELDS, TS = TEXT_FIELDS, DUR, FLOW_IN, FLOW_OUT, ARGS, FIELDS };
 static const char *const FIELD_NAMES[FIELDS] = {"ph", "cat", "name", "pid", "tid", "id", "id2", "bp", "s", "bind_id",
                                                 "ts", "dur", "flow_in", "flow_out", "args"};
 
 /* Arguments that columns are made of. */
 enum argument {
-    CORRELATION,
-    CORRELATION_ID,
-    CORR_ID,
-    EXTERNAL_ID,
-    EXTERNAL_ID_2021,
-    SEQUENCE,
-    FORWARD_THREAD,
-    INPUT_DIMS,
-    INPUT_DIMS_2021,
-    FRAME_ID,
-    CALLER_ID,
-    ARGUMENTS
+    CORRELATION, CORRELATION_ID, CORR_ID, EXTERNAL_ID, EXTERNAL_ID_2021, SEQUENCE, FORWARD_THREAD, INPUT_DIMS,
+    INPUT_DIMS_2021, FRAME_ID, CALLER_ID, ARGUMENTS
 };
 static const char *const ARGUMENT_NAMES[ARGUMENTS] = {
     "correlation", "correlation_id", "corr_id", "External id", "external id", "Sequence number",
@@ -202,397 +110,6 @@ struct scanner {
         int class, category;
     } categories[MOST_CATEGORIES];
 };
-
-/* -- Memory ------------------------------------------------------------------------------------------------------- */
-
-static bool grow(void *pointer, size_t size) {
-    void **memory = pointer;
-    void *larger = realloc(*memory, size);
-    if (larger == NULL) return false;
-    *memory = larger;
-    return true;
-}
-
-static bool texts_grow(struct texts *texts, int64_t count, int64_t bytes) {
-    if (count > texts->capacity) {
-        int64_t capacity = texts->capacity ? 2 * texts->capacity : 64;
-        if (!grow(&texts->offsets, (size_t)(capacity + 1) * sizeof(int32_t))) return false;
-        if (!grow(&texts->hashes, (size_t)capacity * sizeof(uint64_t))) return false;
-        if (!grow(&texts->slots, (size_t)capacity * 2 * sizeof(int32_t))) return false;
-        texts->capacity = capacity;
-        texts->slot_count = 2 * capacity;
-        texts->offsets[0] = 0;
-        memset(texts->slots, 0, (size_t)texts->slot_count * sizeof(int32_t));
-        for (int64_t code = 0; code < texts->count; code++) {
-            uint64_t slot = texts->hashes[code] & (uint64_t)(texts->slot_count - 1);
-            while (texts->slots[slot]) slot = (slot + 1) & (uint64_t)(texts->slot_count - 1);
-            texts->slots[slot] = (int32_t)(code + 1);
-        }
-    }
-    if (bytes > texts->byte_capacity) {
-        int64_t capacity = 2 * bytes + 1024;
-        if (!grow(&texts->bytes, (size_t)capacity)) return false;
-        texts->byte_capacity = capacity;
-    }
-    return true;
-}
-
-static void texts_clear(struct texts *texts) {
-    if (texts->count) memset(texts->slots, 0, (size_t)texts->slot_count * sizeof(int32_t));
-    texts->count = 0;
-    texts->last = -1;
-}
-
-static bool table_grow(struct table *table) {
-    int64_t capacity = table->capacity ? 2 * table->capacity : 256;
-    for (int at = 0; at < table->column_count; at++) {
-        struct column *column = &table->columns[at];
-        if (!grow(&column->data, (size_t)(capacity * column->width))) return false;
-        if (!grow(&column->valid, (size_t)(capacity / 8))) return false;
-        memset(column->valid + table->capacity / 8, 0, (size_t)((capacity - table->capacity) / 8));
-    }
-    table->capacity = capacity;
-    return true;
-}
-
-static void table_clear(struct table *table) {
-    for (int at = 0; at < table->column_count; at++) {
-        if (table->capacity) memset(table->columns[at].valid, 0, (size_t)((table->row_count + 7) / 8));
-        if (table->columns[at].texts) texts_clear(table->columns[at].texts);
-    }
-    table->row_count = 0;
-}
-
-/* -- Values of a row: that of the table's last row, which add_row began with nothing in it -------------------------- */
-
-static bool add_row(struct table *table) {
-    if (table->row_count == table->capacity && !table_grow(table)) return false;
-    table->row_count++;
-    return true;
-}
-
-static void set_valid(struct table *table, int at) {
-    int64_t row = table->row_count - 1;
-    table->columns[at].valid[row / 8] |= (byte)(1 << (row % 8));
-}
-
-static void set_number(struct table *table, int at, int64_t number) {
-    ((int64_t *)table->columns[at].data)[table->row_count - 1] = number;
-    set_valid(table, at);
-}
-
-static void set_code(struct table *table, int at, int32_t code) {
-    ((int32_t *)table->columns[at].data)[table->row_count - 1] = code;
-    set_valid(table, at);
-}
-
-static void set_small(struct table *table, int at, int number) {
-    ((int8_t *)table->columns[at].data)[table->row_count - 1] = (int8_t)number;
-    set_valid(table, at);
-}
-
-/* A value of an absent row entry is never looked at; it is set so that no memory is read that nothing was written to. */
-static void set_nothing(struct table *table, int at) {
-    struct column *column = &table->columns[at];
-    memset(column->data + (table->row_count - 1) * column->width, 0, (size_t)column->width);
-}
-
-static void set_number_or_nothing(struct table *table, int at, bool known, int64_t number) {
-    if (known) set_number(table, at, number);
-    else set_nothing(table, at);
-}
-
-static uint64_t load_word(const byte *at) {
-    uint64_t word;
-    memcpy(&word, at, WORD);
-    return word;
-}
-
-static uint64_t hash_of(const byte *start, int64_t size) {
-    uint64_t hash = (uint64_t)size * 0x9E3779B97F4A7C15u, word;
-    for (; size >= WORD; start += WORD, size -= WORD) {
-        hash = (hash ^ load_word(start)) * 0x9E3779B97F4A7C15u;
-        hash ^= hash >> 29;
-    }
-    word = 0;
-    memcpy(&word, start, (size_t)size);
-    hash = (hash ^ word) * 0x9E3779B97F4A7C15u;
-    return hash ^ hash >> 32;
-}
-
-static bool texts_have(const struct texts *texts, int32_t code, struct slice text) {
-    int32_t offset = texts->offsets[code];
-    return texts->offsets[code + 1] - offset == text.size && !memcmp(texts->bytes + offset, text.start, (size_t)text.size);
-}
-
-static bool set_text(struct table *table, int at, struct slice text) {
-    struct texts *texts = table->columns[at].texts;
-    if (text.size < 0) {
-        set_nothing(table, at);
-        return true;
-    }
-    if (texts->last < 0 || !texts_have(texts, texts->last, text)) {
-        int64_t used = texts->count ? texts->offsets[texts->count] : 0;
-        if (used + text.size > MOST_CHUNK_BYTES || !texts_grow(texts, texts->count + 1, used + text.size + 1)) return false;
-        uint64_t hash = hash_of(text.start, text.size), slot = hash & (uint64_t)(texts->slot_count - 1);
-        int32_t found;
-        while ((found = texts->slots[slot]) != 0) {
-            if (texts->hashes[found - 1] == hash && texts_have(texts, found - 1, text)) break;
-            slot = (slot + 1) & (uint64_t)(texts->slot_count - 1);
-        }
-        if (!found) {
-            memcpy(texts->bytes + used, text.start, (size_t)text.size);
-            texts->hashes[texts->count] = hash;
-            texts->offsets[texts->count + 1] = (int32_t)(used + text.size);
-            found = texts->slots[slot] = (int32_t)(++texts->count);
-        }
-        texts->last = found - 1;
-    }
-    set_code(table, at, texts->last);
-    return true;
-}
-
-/* -- Words of JSON ------------------------------------------------------------------------------------------------ */
-
-static const uint64_t ONES = 0x0101010101010101u, HIGH_BITS = 0x8080808080808080u;
-
-/* How many bytes of a word come before the lowest high bit that is set; of words that begin at their lowest byte. */
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-static inline int bytes_before(uint64_t bits) { return __builtin_ctzll(bits) / 8; }
-#else
-static inline int bytes_before(uint64_t bits) { return bits ? 0 : WORD; }
-#endif
-
-static const byte *skip_several_blanks(const byte *at, const byte *end) {
-    for (;;) {
-        while (end - at >= WORD) {
-            uint64_t other = load_word(at) ^ ONES * ' ';
-            if (other) {
-                at += bytes_before(other);
-                break;
-            }
-            at += WORD;
-        }
-        if (at == end || (*at != ' ' && *at != '\n' && *at != '\r' && *at != '\t')) return at;
-        at++;
-    }
-}
-
-static inline const byte *skip_blanks(const byte *at, const byte *end) {
-    return at < end && *at > ' ' ? at : skip_several_blanks(at, end);
-}
-
-static inline bool is_digit(const byte *at, const byte *end) { return at < end && *at >= '0' && *at <= '9'; }
-
-static bool is_plain(byte sign) { return sign >= ' ' && sign < 0x80 && sign != '"' && sign != '\\'; }
-
-/* The bytes of a word that are not plain, as high bits; exact in the lowest of them. */
-static uint64_t not_plain(uint64_t word) {
-    uint64_t quote = word ^ ONES * '"', backslash = word ^ ONES * '\\';
-    uint64_t found = (quote - ONES) & ~quote;
-    found |= (backslash - ONES) & ~backslash;
-    found |= (word - ONES * ' ') & ~word;
-    return (found | word) & HIGH_BITS;
-}
-
-/* Where the plain characters end. */
-static const byte *skip_plain(const byte *at, const byte *end) {
-    while (end - at >= WORD) {
-        uint64_t found = not_plain(load_word(at));
-        if (found) {
-            at += bytes_before(found);
-            break;
-        }
-        at += WORD;
-    }
-    while (at < end && is_plain(*at)) at++;
-    return at;
-}
-
-/* The length of the UTF-8 character of several bytes, or 0 where there is none. */
-static int character_size(const byte *at, const byte *end) {
-    int size = *at >= 0xF0 ? 4 : *at >= 0xE0 ? 3 : 2;
-    if (*at < 0xC2 || *at > 0xF4 || end - at < size) return 0;
-    for (int tail = 1; tail < size; tail++) {
-        if ((at[tail] & 0xC0) != 0x80) return 0;
-    }
-    if (*at == 0xE0 && at[1] < 0xA0) return 0; /* longer than needed */
-    if (*at == 0xED && at[1] > 0x9F) return 0; /* half of a pair */
-    if (*at == 0xF0 && at[1] < 0x90) return 0;
-    if (*at == 0xF4 && at[1] > 0x8F) return 0; /* beyond the last character */
-    return size;
-}
-
-/* Four hexadecimal digits, or -1. */
-static int hex_code(const byte *at, const byte *end) {
-    int code = 0;
-    if (end - at < 4) return -1;
-    for (int digit = 0; digit < 4; digit++) {
-        byte sign = at[digit];
-        int value = sign >= '0' && sign <= '9' ? sign - '0' : (sign | 32) >= 'a' && (sign | 32) <= 'f' ? (sign | 32) - 'a' + 10 : -1;
-        if (value < 0) return -1;
-        code = 16 * code + value;
-    }
-    return code;
-}
-
-/* Copies the character that a backslash at `at` begins: as itself, or as JSON if `as_json`. */
-static const byte *copy_escape(const byte *at, const byte *end, byte **out, bool as_json) {
-    static const char SIGNS[] = "\"\\/bfnrt", MEANT[] = "\"\\/\b\f\n\r\t";
-    byte *to = *out;
-    if (end - at < 2) return NULL;
-    byte sign = at[1];
-    at += 2;
-    if (sign != 'u') {
-        const char *found = sign ? strchr(SIGNS, sign) : NULL;
-        if (found == NULL) return NULL;
-        if (as_json && sign != '/') {
-            *to++ = '\\';
-            *to++ = sign;
-        } else {
-            *to++ = (byte)MEANT[found - SIGNS];
-        }
-    } else {
-        int code = hex_code(at, end);
-        if (code < ' ' || (code >= 0xD800 && code <= 0xDFFF)) return NULL;
-        at += 4;
-        if (code < 0x80) {
-            if (as_json && (code == '"' || code == '\\')) *to++ = '\\';
-            *to++ = (byte)code;
-        } else {
-            if (code >= 0x800) *to++ = (byte)(0xE0 | code >> 12);
-            *to++ = (byte)(code >= 0x800 ? 0x80 | (code >> 6 & 0x3F) : 0xC0 | code >> 6);
-            *to++ = (byte)(0x80 | (code & 0x3F));
-        }
-    }
-    *out = to;
-    return at;
-}
-
-/* Copies a text from behind its opening quote up to its closing one, and returns what is behind that. */
-static const byte *copy_text(const byte *at, const byte *end, byte **out, bool as_json) {
-    byte *to = *out;
-    for (;;) {
-        while (end - at >= WORD) {
-            uint64_t word = load_word(at);
-            memcpy(to, &word, WORD);
-            uint64_t found = not_plain(word);
-            int plain = found ? bytes_before(found) : WORD;
-            at += plain;
-            to += plain;
-            if (found) break;
-        }
-        while (at < end && is_plain(*at)) *to++ = *at++;
-        if (at == end || *at < ' ') return NULL;
-        if (*at == '"') {
-            *out = to;
-            return at + 1;
-        }
-        if (*at == '\\') {
-            at = copy_escape(at, end, &to, as_json);
-            if (at == NULL) return NULL;
-        } else {
-            int size = character_size(at, end);
-            if (!size) return NULL;
-            while (size--) *to++ = *at++;
-        }
-    }
-}
-
-/* Writes a double by the fewest digits that tell it apart, as the reference does; where that has an exponent, refuses. */
-static bool write_double(struct scanner *scanner, const byte *start, int64_t size, byte **out) {
-    char text[64], written[40], *stop, *digits = written + 1;
-    if (size >= (int64_t)sizeof text || scanner->spare_bytes < (int64_t)sizeof written) return false;
-    memcpy(text, start, (size_t)size);
-    text[size] = '\0';
-    double value = strtod(text, &stop);
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    bits &= ((uint64_t)1 << 52) - 1;
-    if (*stop || value == 0 || value - value != 0) return false;
-    value = value < 0 ? -value : value;
-    for (int decimals = 14; decimals <= 16; decimals++) {
-        snprintf(written, sizeof written, "%.*e", decimals, value);
-        if (strtod(written, NULL) == value) break;
-        if (!bits) return false; /* the neighbours of a power of two are not equally far */
-    }
-    if (written[1] != '.') return false; /* of another locale */
-    char *exponent = strchr(written, 'e');
-    if (exponent == NULL) return false;
-    int64_t point = strtol(exponent + 1, NULL, 10) + 1, count = exponent - written - 1;
-    digits[0] = written[0];
-    while (count > 1 && digits[count - 1] == '0') count--;
-    if (point <= -6 || point > 21) return false;
-    byte *to = *out;
-    if (text[0] == '-') *to++ = '-';
-    if (point <= 0) *to++ = '0';
-    for (int64_t at = point < 0 ? point : 0; at < count || at <= point; at++) {
-        if (at == (point < 0 ? point : 0) && point <= 0) *to++ = '.';
-        else if (at == point) *to++ = '.';
-        *to++ = (byte)(at >= 0 && at < count ? digits[at] : '0');
-    }
-    int64_t growth = to - *out - size;
-    if (growth > 0) scanner->spare_bytes -= growth;
-    *out = to;
-    return true;
-}
-
-/* Copies a number as the reference writes it: a whole number of 64 bits as it is, a fraction of at most 15 digits, which
- * every double tells apart, without zeros at its end. */
-static const byte *copy_number(struct scanner *scanner, const byte *at, const byte *end, byte **out) {
-    const byte *start = at, *whole, *point, *last;
-    bool negative = at < end && *at == '-';
-    at += negative;
-    whole = at;
-    if (!is_digit(at, end)) return NULL;
-    if (*at == '0') at++;
-    else while (is_digit(at, end)) at++;
-    if (at == end || (*at != '.' && *at != 'e' && *at != 'E')) {
-        static const char LARGEST[] = "18446744073709551615", SMALLEST[] = "9223372036854775808";
-        int64_t digits = at - whole, most = negative ? 19 : 20;
-        if (digits > most || (digits == most && memcmp(whole, negative ? SMALLEST : LARGEST, (size_t)digits) > 0)) return NULL;
-        if (negative && *whole == '0') return NULL;
-        memcpy(*out, start, (size_t)(at - start));
-        *out += at - start;
-        return at;
-    }
-    bool is_plain_fraction = *at == '.';
-    point = at;
-    if (*at == '.') {
-        at++;
-        if (!is_digit(at, end)) return NULL;
-        while (is_digit(at, end)) at++;
-    }
-    last = at;
-    if (at < end && (*at == 'e' || *at == 'E')) {
-        is_plain_fraction = false;
-        at++;
-        if (at < end && (*at == '+' || *at == '-')) at++;
-        if (!is_digit(at, end)) return NULL;
-        while (is_digit(at, end)) at++;
-    }
-    while (is_plain_fraction && last[-1] == '0' && last > point + 2) last--;
-    bool is_zero = *whole == '0' && last == point + 2 && point[1] == '0';
-    if (is_plain_fraction && last - whole <= 16 && (*whole != '0' || point[1] != '0' || (is_zero && !negative))) {
-        memcpy(*out, start, (size_t)(last - start));
-        *out += last - start;
-        return at;
-    }
-    return write_double(scanner, start, at - start, out) ? at : NULL;
-}
-
-static const byte *copy_word(const byte *at, const byte *end, byte **out) {
-    static const char *const WORDS[] = {"true", "false", "null"};
-    for (int word = 0; word < 3; word++) {
-        size_t size = strlen(WORDS[word]);
-        if ((size_t)(end - at) >= size && !memcmp(at, WORDS[word], size)) {
-            memcpy(*out, at, size);
-            *out += size;
-            return at + size;
-        }
-    }
-    return NULL;
-}
 
 /* -- Values -------------------------------------------------------------------------------------------------------- */
 
@@ -667,7 +184,7 @@ value:
         at = copy_word(at, end, &to);
         break;
     default:
-        at = copy_number(scanner, at, end, &to);
+        at = copy_number(&scanner->spare_bytes, at, end, &to);
     }
     if (at == NULL) return NULL;
 
@@ -739,7 +256,7 @@ static const byte *read_text(struct scanner *scanner, const byte *at, const byte
     } else if (*at == 'n') {
         return copy_word(at, end, scratch);
     } else {
-        at = *at == 't' || *at == 'f' ? copy_word(at, end, scratch) : copy_number(scanner, at, end, scratch);
+        at = *at == 't' || *at == 'f' ? copy_word(at, end, scratch) : copy_number(&scanner->spare_bytes, at, end, scratch);
         *text = (struct slice){kept, *scratch - kept};
         if (at == NULL || memchr(kept, '.', (size_t)text->size)) return NULL; /* doubles have other texts here */
     }
