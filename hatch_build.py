@@ -8,6 +8,7 @@ builds it in place, as an installation does.
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shlex
 import subprocess
@@ -61,7 +62,9 @@ else:
                 return
             if version != "editable":
                 build_data["pure_python"] = False
-                build_data["tag"] = f"py3-none-{re.sub('[-.]', '_', sysconfig.get_platform())}"
+                # The compiler builds for this machine alone, also where Python itself is built for two.
+                system = sysconfig.get_platform().replace("universal2", platform.machine())
+                build_data["tag"] = f"py3-none-{re.sub('[-.]', '_', system)}"
                 build_data["artifacts"].append(str(FOLDER / "scanner.so"))
 
 

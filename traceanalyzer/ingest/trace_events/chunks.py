@@ -42,6 +42,12 @@ _ARGS_OPTIONS: dict[str, Any] = {
 }
 
 
+def _part_options(schema: pa.Schema) -> dict[str, Any]:
+    """Return how parts are written, which are read a few times and then removed."""
+    coded = [field.name for field in schema if pa.types.is_dictionary(field.type)]
+    return {"compression": "none", "use_dictionary": coded, "write_statistics": False}
+
+
 @cache
 def sql(name: str) -> str:
     """Return the text of one of the reader's SQL files."""
@@ -165,9 +171,7 @@ class ChunkParser:
                 if part == "args":
                     pq.write_table(rows, args, **_ARGS_OPTIONS)
                 elif part != "gpu_events" or not first_event_id or facts.has_gpu_work:
-                    texts = [field.name for field in rows.schema if pa.types.is_dictionary(field.type)]
-                    path = stage / f"{part}-{key}.parquet"
-                    pq.write_table(rows, path, compression="none", use_dictionary=texts, write_statistics=False)
+                    pq.write_table(rows, stage / f"{part}-{key}.parquet", **_part_options(rows.schema))
             return
         for part in _PARTS:
             # One file without GPU work has to show the columns.
