@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import weakref
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -166,6 +167,8 @@ class NativeScanner:
         self._scanner = library.scanner_new(count, names, classes, numbers)
         if not self._scanner:
             raise MemoryError
+        # Tables hold on to the scanner, whose memory they lie in.
+        self._free = weakref.finalize(self, library.scanner_free, self._scanner)
         self._by_doubles = False
 
     def scan(self, events: bytes | memoryview, *, look_for_stacks: bool) -> Scanned | None:
@@ -201,8 +204,7 @@ class NativeScanner:
 
     def close(self) -> None:
         """Free the memory of the last chunk; tables made of it must be gone."""
-        self._library.scanner_free(self._scanner)
-        self._scanner = None
+        self._free()
 
     def _row_count(self, table: int) -> int:
         count: int = self._library.scanner_row_count(self._scanner, table)
