@@ -1,7 +1,9 @@
 # The command alone: docker build -t traceanalyzer . && docker run --rm -v "$PWD:/data" traceanalyzer diagnose /data/run42
 FROM python:3.11-slim AS build
 WORKDIR /source
-COPY pyproject.toml README.md LICENSE ./
+# A C compiler makes the native reader.
+RUN apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev
+COPY pyproject.toml hatch_build.py README.md LICENSE ./
 COPY traceanalyzer traceanalyzer
 COPY rules rules
 COPY docs/traceanalyzer.1 docs/traceanalyzer.1

@@ -17,6 +17,7 @@ from tiers import IN_CHECK, examples
 from trace_event_tables import Tables, events, read, slice_text
 
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.ingest.trace_events import host_order
 from traceanalyzer.ingest.trace_events.assemble import Assembler
 from traceanalyzer.ingest.trace_events.chunks import sql
 
@@ -166,6 +167,7 @@ def test_no_join_holds_the_events_of_a_file_in_memory(monkeypatch: pytest.Monkey
         return query(self, name)
 
     monkeypatch.setattr(Assembler, "_query", explained)
+    monkeypatch.setattr(host_order, "MOST_SLICES", -1)
     read(RICH, chunk_bytes=200)
     joining = {name for name, parts in held.items() if parts}
     assert joining >= {"host_sorted", "flows", "memory_events", "instants", "gpu_sorted"}

@@ -26,6 +26,11 @@ def help_(command: tuple[str, ...]) -> None:
 
 
 @click.command()
-def version() -> None:
+@click.option("-v", "--verbose", is_flag=True, help="Show what reads JSON traces, too.")
+def version(verbose: bool) -> None:
     """Show the version, as --version does."""
     click.echo(f"traceanalyzer {__version__}")
+    if verbose:
+        from traceanalyzer.ingest.trace_events.native import READERS, reader_in_use
+
+        click.echo(f"reader of JSON traces: {READERS[reader_in_use()]}")

@@ -100,4 +100,4 @@ def engine_files(parts: Sequence[str]) -> list[Path]:
     """Return the files of code in parts of the package: files, patterns, and folders with all below them."""
     named = [path for part in parts for path in _PACKAGE.glob(part)]
     files = {file for path in named for file in (path.rglob("*") if path.is_dir() else [path])}
-    return sorted(file for file in files if file.suffix in (".py", ".sql"))
+    return sorted(file for file in files if file.suffix in (".py", ".sql", ".c", ".h"))

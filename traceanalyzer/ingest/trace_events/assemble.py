@@ -41,6 +41,7 @@ from traceanalyzer.ingest.trace_events.facts import (
     whole_number,
 )
 from traceanalyzer.ingest.trace_events.frames import ROUNDING_NS, FrameEnds
+from traceanalyzer.ingest.trace_events.host_order import sorted_slices
 from traceanalyzer.ingest.trace_events.losses import Losses
 from traceanalyzer.ingest.trace_events.reader import Parts
 
@@ -242,7 +243,7 @@ class Assembler:
     def _nest_host_slices(self) -> None:
         """Write host slices: one batch is fetched, another one nested and a third one written at the same time."""
         nester = Nester()
-        batches = _regular_batches(self._query("host_sorted").to_arrow_reader(_BATCH_ROWS))
+        batches = self._sorted_slices()
         with ThreadPoolExecutor(1) as fetching, ThreadPoolExecutor(1) as writing:
             written: Future[None] | None = None
             fetched = fetching.submit(next, batches, None)
@@ -257,6 +258,16 @@ class Assembler:
         if nester.crossing_count:
             self._losses.add("crossing-slices", None, count=nester.crossing_count)
         self._sink.finish("host_slices")
+
+    def _sorted_slices(self) -> Iterator[pa.Table]:
+        """Return the host slices in nesting order, batch by batch."""
+        threads = self._database.execute("SELECT thread_id, pid, tid FROM threads").fetchall()
+        ended = self._database.sql("FROM ended_frames").to_arrow_table()
+        host = self._files("host")
+        rows = sorted_slices(host, threads, ended, self._base_ns or 0, _BATCH_ROWS, drop_zero=self._drop_zero)
+        if rows is None:
+            rows = _regular_batches(self._query("host_sorted").to_arrow_reader(_BATCH_ROWS))
+        return rows
 
     def _link_gpu_ops(self) -> None:
         """Write GPU work beside its links; one query for both would hold joins and rows in memory at once."""
@@ -348,7 +359,8 @@ def _nested_rows(nester: Nester, batch: pa.Table) -> pa.Table:
         batch.column(name).to_numpy().astype(np.int64, copy=False)
         for name in ("slice_id", "thread_id", "start_ns", "dur_ns", "ancestor")
     ]
-    columns.append(name_hashes(batch.column("name")))
+    has_hashes = "name_hash" in batch.column_names
+    columns.append(batch.column("name_hash").to_numpy() if has_hashes else name_hashes(batch.column("name")))
     nested = nester.feed(Slices(*columns))
     found = {"parent_id": nested.parent_id}
     found |= dict(zip(("op_id", "annotation_id", "python_id", "module_id"), nested.nearest, strict=True))

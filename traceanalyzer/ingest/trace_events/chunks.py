@@ -1,4 +1,4 @@
-"""One chunk of the event list: parsed by DuckDB into typed rows, written as Parquet parts."""
+"""One chunk of the event list: parsed into typed rows, natively or by DuckDB, and written as Parquet parts."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ import re
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from traceanalyzer.ingest.trace_events.losses import Losses
+from traceanalyzer.ingest.trace_events.native import NativeScanner
 from traceanalyzer.ingest.trace_events.repair import SEPARATOR, repair
 
 # Below this many µs a double keeps three decimals apart.
@@ -26,6 +30,22 @@ _PARTS = ("host", "gpu_events", "other")
 # Where values end matters, not what they are: Python refuses to convert numbers of thousands of digits.
 _DECODER = json.JSONDecoder(strict=False, parse_int=len)
 _STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+
+
+# As the tables of the store; only the ids are looked for.
+_ARGS_OPTIONS: dict[str, Any] = {
+    "compression": "zstd",
+    "compression_level": 1,
+    "use_dictionary": False,
+    "column_encoding": {"event_id": "DELTA_BINARY_PACKED"},
+    "write_statistics": ["event_id"],
+}
+
+
+def _part_options(schema: pa.Schema) -> dict[str, Any]:
+    """Return how parts are written, which are read a few times and then removed."""
+    coded = [field.name for field in schema if pa.types.is_dictionary(field.type)]
+    return {"compression": "none", "use_dictionary": coded, "write_statistics": False}
 
 
 @cache
@@ -62,12 +82,24 @@ class ChunkFacts:
 
 
 class ChunkParser:
-    """Parses chunks on a DuckDB connection of its own; holds the rows of one chunk at a time."""
+    """Parses chunks on a DuckDB connection of its own; holds the rows of one chunk at a time.
+
+    A native scanner reads what it does not refuse.
+    """
 
     def __init__(
-        self, connection: duckdb.DuckDBPyConnection, scratch: Path, losses: Losses, list_start: int, *, unpadded: bool
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        scanner: NativeScanner | None,
+        scratch: Path,
+        losses: Losses,
+        list_start: int,
+        *,
+        unpadded: bool,
     ) -> None:
         self._connection = connection
+        self._scanner = scanner
+        self.is_scanned = False  # the scanner holds the rows
         self._scratch = scratch
         self._losses = losses
         self._list_start = list_start
@@ -76,12 +108,20 @@ class ChunkParser:
 
     def parse(self, chunk: Chunk) -> ChunkFacts | None:
         """Parse a chunk that is valid JSON into the rows it holds; None where it is not."""
+        scanned = None
+        if self._scanner is not None:
+            scanned = self._scanner.scan(chunk.data, look_for_stacks=not self.has_stacks)
+        self.is_scanned = scanned is not None
+        if scanned is not None:
+            self.has_stacks |= scanned.has_stacks
+            return ChunkFacts(scanned.event_count, scanned.has_gpu_work, 0, scanned.has_stacks, chunk.end)
         if not self._load(chunk.data):
             return None
         return self._facts(chunk.end)
 
     def parse_damaged(self, chunk: Chunk, following: bytes, losses: Losses, *, at_end: bool) -> ChunkFacts:
         """Parse a chunk that is no valid JSON, piece by piece; an event cut at its end goes on in `following`."""
+        self.is_scanned = False
         data = bytes(chunk.data) + following
         limit = len(chunk.data)
         offsets: list[int] = []
@@ -124,22 +164,33 @@ class ChunkParser:
 
     def write(self, chunk: Chunk, facts: ChunkFacts, first_event_id: int, stage: Path, args_path: Path) -> None:
         """Write the parsed rows as Parquet parts and count what they lack."""
-        cursor = self._connection
         key = f"{first_event_id:012d}"
+        args = args_path.with_name(f"{args_path.stem}-{key}.parquet")
+        if self._scanner is not None and self.is_scanned:
+            for part, rows in self._scanner.tables(first_event_id).items():
+                if part == "args":
+                    pq.write_table(rows, args, **_ARGS_OPTIONS)
+                elif part != "gpu_events" or not first_event_id or facts.has_gpu_work:
+                    pq.write_table(rows, stage / f"{part}-{key}.parquet", **_part_options(rows.schema))
+            return
         for part in _PARTS:
             # One file without GPU work has to show the columns.
             if part == "gpu_events" and first_event_id and not facts.has_gpu_work:
                 continue
             self._copy(part, first_event_id, stage / f"{part}-{key}.parquet", "COMPRESSION lz4, PARQUET_VERSION V2")
-        args = args_path.with_name(f"{args_path.stem}-{key}.parquet")
         self._copy("args", first_event_id, args, "COMPRESSION zstd, COMPRESSION_LEVEL 1")
-        for defect, count, position, example in cursor.execute(sql("losses")).fetchall() if facts.flawed_count else ():
+        for defect, count, position, example in self._defects() if facts.flawed_count else ():
             offset = facts.offsets[position] if facts.offsets else event_offset(chunk, position)
             self._losses.add(defect, offset, example, count)
 
     def close(self) -> None:
         """Free the rows of the last chunk."""
         self._connection.close()
+        if self._scanner is not None:
+            self._scanner.close()
+
+    def _defects(self) -> list[tuple[str, int, int, str]]:
+        return self._connection.execute(sql("losses")).fetchall()
 
     def _copy(self, part: str, first_event_id: int, path: Path, options: str) -> None:
         rows = sql(part).rstrip().removesuffix(";")

@@ -15,6 +15,7 @@ from traceanalyzer.ingest import IngestOptions, Progress, Source
 from traceanalyzer.ingest.trace_events.chunks import Chunk, ChunkFacts, ChunkParser
 from traceanalyzer.ingest.trace_events.document import HEADER_LIMIT_BYTES, TraceDocument, read_header, read_trailer
 from traceanalyzer.ingest.trace_events.losses import Losses
+from traceanalyzer.ingest.trace_events.native import NativeScanner, reader_in_use
 from traceanalyzer.ingest.trace_events.repair import SEPARATOR, end_of_list, next_event
 from traceanalyzer.ingest.trace_events.stream import CHUNK_BYTES, SMALL_CHUNKS, SPARE_PARSERS, ByteStream
 
@@ -80,9 +81,11 @@ class EventReader:
         try:
             parts = self._parts = Parts(self._read_header())
             unpadded = self._sample_times()
+            categories = self._categories() if reader_in_use() == "native" and not unpadded else None
             for number in range(max(1, self._options.jobs) + SPARE_PARSERS):
                 cursor, scratch = self._database.cursor(), self._stage / f"chunk-{number}.json"
-                self._idle.append(ChunkParser(cursor, scratch, self._losses, self._offset, unpadded=unpadded))
+                scanner = None if categories is None else NativeScanner(categories)
+                self._idle.append(ChunkParser(cursor, scanner, scratch, self._losses, self._offset, unpadded=unpadded))
             self._read_chunks(parts)
             if not self._list_ended:
                 self._read_last(parts)
@@ -140,6 +143,9 @@ class EventReader:
         sure = len(fractions) >= _ENOUGH_FRACTIONS
         self._losses.add("unpadded-fraction" if sure else "doubtful-fraction", None, short[0].decode())
         return sure
+
+    def _categories(self) -> list[tuple[str, str, str]]:
+        return self._database.execute("SELECT raw, class, category FROM categories").fetchall()
 
     def _next_chunk(self) -> Chunk | None:
         """Cut the next chunk of whole events, as far as its text shows; None where only the last events are left."""

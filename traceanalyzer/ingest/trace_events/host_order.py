@@ -1,0 +1,157 @@
+"""Host slices in nesting order, sorted with vectors where they fit into memory: the order of `host_sorted.sql`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from traceanalyzer.ingest.nesting import ANCESTOR_CATEGORIES, NONE, name_hashes
+
+Int = npt.NDArray[np.int64]
+
+# A slice takes about a hundred bytes. Where there are more, DuckDB sorts them, on disk if it must.
+MOST_SLICES = 2_000_000
+# Processes times threads, as a table says which thread each pair is.
+_MOST_PAIRS = 2**20
+_MODULE = "nn.Module: "
+_PYTHON, _MODULE_CODE = ANCESTOR_CATEGORIES.index("python"), ANCESTOR_CATEGORIES.index("module")
+_CALLS = ("runtime", "driver")
+_PLAIN_COLUMNS = (
+    "category",
+    "raw_category",
+    "name",
+    "correlation",
+    "external_id",
+    "sequence",
+    "forward_thread",
+    "input_shapes",
+)
+
+# thread_id, pid, tid
+Thread = tuple[int, str | None, str | None]
+
+
+def sorted_slices(
+    files: Sequence[str], threads: Sequence[Thread], ended: pa.Table, base_ns: int, batch_rows: int, *, drop_zero: bool
+) -> Iterator[pa.Table] | None:
+    """Return the host slices of parts of a trace, batch by batch; None where they are too many.
+
+    `ended` has the durations of Python frames that were left open. A column `name_hash` has the hashes of the names.
+    """
+    parts = [_opened(path) for path in files]
+    pids, tids = ({thread[at]: None for thread in threads} for at in (1, 2))
+    if sum(part.metadata.num_rows for part in parts) > MOST_SLICES or len(pids) * len(tids) > _MOST_PAIRS:
+        return None
+    return _batches(parts, threads, ended, base_ns, batch_rows, drop_zero=drop_zero)
+
+
+def _opened(path: str) -> pq.ParquetFile:
+    by_arrow = pq.ParquetFile(path, read_dictionary=["pid", "tid", *_PLAIN_COLUMNS])
+    return by_arrow if by_arrow.metadata.created_by.startswith("parquet-cpp") else pq.ParquetFile(path)
+
+
+def _batches(
+    parts: Sequence[pq.ParquetFile],
+    threads: Sequence[Thread],
+    ended: pa.Table,
+    base_ns: int,
+    batch_rows: int,
+    *,
+    drop_zero: bool,
+) -> Iterator[pa.Table]:
+    ids, start_ns, dur_ns = (_column(parts, name).to_numpy() for name in ("event_id", "start_ns", "dur_ns"))
+    dur_ns = _with_ends(ids, dur_ns, ended)
+    thread_id = _thread_ids(_column(parts, "pid"), _column(parts, "tid"), threads)
+    columns = {name: _column(parts, name) for name in _PLAIN_COLUMNS}
+    calls = _by_text(columns["category"], lambda category: category in _CALLS)
+    order = _nesting_order(thread_id, start_ns, dur_ns, calls[_codes(columns["category"])] == 1, ids)
+    if drop_zero:
+        order = order[start_ns[order] != 0]
+    modules = _by_text(columns["name"], lambda name: name is not None and name.startswith(_MODULE))
+    ancestors = _by_text(columns["category"], _ancestor_code)
+    names = columns["name"].dictionary
+    hashes = np.append(name_hashes(names), name_hashes(pa.array([None], pa.string())))
+    for first in range(0, len(order), batch_rows):
+        rows = order[first : first + batch_rows]
+        numbers = {"slice_id": ids, "thread_id": thread_id, "dur_ns": dur_ns}
+        taken: dict[str, Any] = {name: pa.array(values[rows]) for name, values in numbers.items()}
+        taken["start_ns"] = pa.array(start_ns[rows] + base_ns)
+        taken |= {name: column.take(pa.array(rows)) for name, column in columns.items()}
+        ancestor, name_codes = ancestors[_codes(taken["category"])], _codes(taken["name"])
+        ancestor[(ancestor == _PYTHON) & (modules[name_codes] == 1)] = _MODULE_CODE
+        yield pa.table(taken | {"ancestor": pa.array(ancestor), "name_hash": pa.array(hashes[name_codes])})
+
+
+def _column(parts: Sequence[pq.ParquetFile], name: str) -> Any:
+    """Return one column of all parts; texts with one list of those that there are."""
+    columns = [part.read([name], use_threads=False).column(0) for part in parts]
+    if any(column.type == pa.string() for column in columns):  # PyArrow cannot code all texts that DuckDB wrote
+        columns = [column.dictionary_encode() if column.type == pa.string() else column for column in columns]
+    whole = pa.chunked_array([chunk for column in columns for chunk in column.chunks], columns[0].type)
+    if pa.types.is_dictionary(whole.type):
+        whole = whole.unify_dictionaries()
+    return whole.combine_chunks() if whole.num_chunks else pa.array([], whole.type)
+
+
+def _codes(column: Any) -> Int:
+    """Return the place of each text in the column's list; no text is behind its end."""
+    codes: Int = pc.fill_null(column.indices, len(column.dictionary)).to_numpy(zero_copy_only=False)
+    return codes
+
+
+def _by_text(column: Any, number_of: Callable[[str | None], int]) -> Int:
+    """Return a number for each text of the column's list, and one for no text."""
+    return np.array([number_of(text) for text in [*column.dictionary.to_pylist(), None]], np.int64)
+
+
+def _ancestor_code(category: str | None) -> int:
+    return ANCESTOR_CATEGORIES.index(category) if category in ANCESTOR_CATEGORIES[:-1] else NONE
+
+
+def _thread_ids(pids: Any, tids: Any, threads: Sequence[Thread]) -> npt.NDArray[np.int32]:
+    """Return the number of each slice's thread."""
+    rows, columns = ({text: at for at, text in enumerate([*c.dictionary.to_pylist(), None])} for c in (pids, tids))
+    table = np.full((len(rows), len(columns)), NONE, np.int32)
+    for thread_id, pid, tid in threads:
+        if pid in rows and tid in columns:
+            table[rows[pid], columns[tid]] = thread_id
+    found: npt.NDArray[np.int32] = table[_codes(pids), _codes(tids)]
+    return found
+
+
+def _with_ends(ids: Int, dur_ns: Int, ended: pa.Table) -> Int:
+    if not len(ended):
+        return dur_ns
+    dur_ns = dur_ns.copy()
+    order = np.argsort(ids, kind="stable")
+    dur_ns[order[np.searchsorted(ids, ended.column("event_id").to_numpy(), sorter=order)]] = ended.column(
+        "dur_ns"
+    ).to_numpy()
+    return dur_ns
+
+
+def _nesting_order(
+    thread_id: npt.NDArray[np.int32], start_ns: Int, dur_ns: Int, is_call: npt.NDArray[np.bool_], ids: Int
+) -> Int:
+    """Return the order by thread, start, longer first, calls last, id."""
+    if not len(ids):
+        return np.empty(0, np.int64)
+    span = int(start_ns.max()) - int(start_ns.min()) + 1
+    if (int(thread_id.max()) + 1) * span >= 2**62:
+        return np.lexsort((ids, is_call, -dur_ns, start_ns, thread_id))
+    key = thread_id.astype(np.int64) * span
+    key += start_ns - start_ns.min()
+    # Files list the slices of a thread by their ends, or nearly so: sorting finds long runs that are in order.
+    order: Int = np.argsort(key, kind="stable")
+    key = key[order]
+    equals_next = np.append(key[1:] == key[:-1], False)
+    tied = np.flatnonzero(equals_next | np.roll(equals_next, 1))
+    rows = order[tied]
+    order[tied] = rows[np.lexsort((ids[rows], is_call[rows], -dur_ns[rows], key[tied]))]
+    return order

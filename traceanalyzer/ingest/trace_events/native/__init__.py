@@ -1,0 +1,266 @@
+"""A chunk of the event list read by a library in C, where it was built and the chunk holds nothing unusual.
+
+The library (`scanner.c`) fills the columns of `host.sql`, `gpu_events.sql`, `other.sql` and `args.sql`, equal to what
+DuckDB makes of the chunk, or refuses it; then DuckDB reads it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import weakref
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from traceanalyzer.errors import TraceAnalyzerError
+
+# Names the reader of chunks: `duckdb`, or `native` to have an error where the library is missing.
+READER_VARIABLE = "TRACEANALYZER_READER"
+READERS = {"native": "native, and DuckDB for unusual chunks", "duckdb": "DuckDB"}
+SOURCES = [Path(__file__).with_name(name) for name in ("columns.h", "words.h", "scanner.c")]
+LIBRARY = Path(__file__).with_name("scanner.so")
+
+_ARGS, _HOST, _GPU, _OTHER = range(4)
+# As the library numbers them.
+_CLASSES = ("host", "gpu", "sync", "async", "refused")
+_CATEGORIES = ("other", "cpu_op", "annotation", "python", "runtime", "driver", "overhead")
+_PHASES = tuple("XMBEiIRnbeSFstfC")
+# Dialects of their own where an event has a corr_id.
+_REFUSED = ("kernel_dispatch", "memory_copy", "hip_api", "hsa_api", "marker_api", "rccl_api")
+_NUMBER, _SMALL, _TRUTH, _TEXT, _CLASS, _CATEGORY, _PHASE = range(7)
+_HOST_COLUMNS = (
+    ("event_id", _NUMBER),
+    ("pid", _TEXT),
+    ("tid", _TEXT),
+    ("category", _CATEGORY),
+    ("raw_category", _TEXT),
+    ("name", _TEXT),
+    ("start_ns", _NUMBER),
+    ("start_double_ns", _NUMBER),
+    ("dur_ns", _NUMBER),
+    ("dur_double_ns", _NUMBER),
+    ("correlation", _NUMBER),
+    ("external_id", _NUMBER),
+    ("sequence", _NUMBER),
+    ("forward_thread", _NUMBER),
+    ("input_shapes", _TEXT),
+    ("frame_id", _NUMBER),
+    ("caller_id", _NUMBER),
+    ("lost_values", _SMALL),
+)
+_GPU_COLUMNS = (
+    ("event_id", _NUMBER),
+    ("category", _CATEGORY),
+    ("name", _TEXT),
+    ("pid", _TEXT),
+    ("tid", _TEXT),
+    ("start_ns", _NUMBER),
+    ("start_double_ns", _NUMBER),
+    ("dur_ns", _NUMBER),
+    ("dur_double_ns", _NUMBER),
+    ("args", _NUMBER),
+)
+_OTHER_COLUMNS = (
+    ("event_id", _NUMBER),
+    ("class", _CLASS),
+    ("phase", _PHASE),
+    ("raw_category", _TEXT),
+    ("category", _CATEGORY),
+    ("name", _TEXT),
+    ("pid", _TEXT),
+    ("tid", _TEXT),
+    ("start_ns", _NUMBER),
+    ("start_double_ns", _NUMBER),
+    ("dur_ns", _NUMBER),
+    ("dur_double_ns", _NUMBER),
+    ("id", _TEXT),
+    ("id2", _TEXT),
+    ("bp", _TEXT),
+    ("scope", _TEXT),
+    ("flow_in", _TRUTH),
+    ("flow_out", _TRUTH),
+    ("lost_flows", _SMALL),
+    ("args", _NUMBER),
+)
+_TYPES = {_NUMBER: pa.int64(), _SMALL: pa.int8(), _TRUTH: pa.int8()}
+_REFUSED_CHUNK, _DOUBLES = 0, 1
+
+
+def reader_in_use() -> str:
+    """Return what reads chunks of JSON traces: `native`, with DuckDB for unusual chunks, or `duckdb`.
+
+    Raises TraceAnalyzerError where the environment asks for a reader that is not there.
+    """
+    wanted = os.environ.get(READER_VARIABLE, "")
+    if wanted and wanted not in READERS:
+        raise TraceAnalyzerError(f"{READER_VARIABLE}={wanted} is no reader", hint="native and duckdb are")
+    if wanted == "native" and _library() is None:
+        raise TraceAnalyzerError(
+            "the native reader was not built here",
+            hint=f"install from source with a C compiler, or unset {READER_VARIABLE}",
+        )
+    return "duckdb" if wanted == "duckdb" or _library() is None else "native"
+
+
+@cache
+def _library() -> ctypes.CDLL | None:
+    """Return the library, where it was built from the source beside it."""
+    try:
+        library = ctypes.CDLL(str(LIBRARY))
+        library.scanner_source.restype = ctypes.c_uint32
+        if library.scanner_source() != zlib.crc32(b"".join(path.read_bytes() for path in SOURCES)):
+            return None
+    except (OSError, AttributeError):
+        return None
+    pointer, number, small = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int
+    of_column = [pointer, small, small]
+    for name, result, arguments in (
+        ("new", pointer, [small, ctypes.POINTER(ctypes.c_char_p), ctypes.POINTER(small), ctypes.POINTER(small)]),
+        ("free", None, [pointer]),
+        ("scan", small, [pointer, pointer, number, small]),
+        ("event_count", number, [pointer]),
+        ("has_stacks", small, [pointer]),
+        ("row_count", number, [pointer, small]),
+        ("data", pointer, of_column),
+        ("valid", pointer, of_column),
+        ("text_count", number, of_column),
+        ("text_offsets", pointer, of_column),
+        ("text_bytes", pointer, of_column),
+        ("args_offsets", pointer, [pointer]),
+        ("args_bytes", pointer, [pointer]),
+    ):
+        function = getattr(library, f"scanner_{name}")
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+@dataclass(frozen=True)
+class Scanned:
+    """What a chunk holds."""
+
+    event_count: int
+    has_gpu_work: bool
+    has_stacks: bool
+
+
+class NativeScanner:
+    """Scans chunks one after the other, in memory that it keeps; `categories` are the rows of that table."""
+
+    def __init__(self, categories: Sequence[tuple[str, str, str]]) -> None:
+        library = _library()
+        assert library is not None
+        meanings = [row for row in categories if row[0] not in _REFUSED]
+        meanings += [(raw, "refused", "other") for raw in _REFUSED]
+        self._categories = [*_CATEGORIES, *sorted({category for _, _, category in meanings} - set(_CATEGORIES))]
+        count = len(meanings)
+        names = (ctypes.c_char_p * count)(*(raw.encode() for raw, _, _ in meanings))
+        classes = (ctypes.c_int * count)(*(_CLASSES.index(kind) for _, kind, _ in meanings))
+        numbers = (ctypes.c_int * count)(*(self._categories.index(category) for _, _, category in meanings))
+        self._library = library
+        self._scanner = library.scanner_new(count, names, classes, numbers)
+        if not self._scanner:
+            raise MemoryError
+        # Tables hold on to the scanner, whose memory they lie in.
+        self._free = weakref.finalize(self, library.scanner_free, self._scanner)
+        self._by_doubles = False
+
+    def scan(self, events: bytes | memoryview, *, look_for_stacks: bool) -> Scanned | None:
+        """Scan a chunk; None where it is refused. What the chunk before held is gone."""
+        if not len(events):
+            return None
+        text = np.frombuffer(events, np.uint8)
+        result = self._library.scanner_scan(self._scanner, text.ctypes.data, len(text), look_for_stacks)
+        if result == _REFUSED_CHUNK:
+            return None
+        self._by_doubles = result == _DOUBLES
+        return Scanned(
+            self._library.scanner_event_count(self._scanner),
+            self._row_count(_GPU) > 0,
+            bool(self._library.scanner_has_stacks(self._scanner)),
+        )
+
+    def tables(self, first_event_id: int) -> dict[str, pa.Table]:
+        """Return the rows of the chunk by part, as the SQL files of the parts list them; valid until the next scan."""
+        offsets = self._library.scanner_args_offsets(self._scanner)
+        count = self._row_count(_ARGS)
+        texts = self._texts(count, offsets, self._library.scanner_args_bytes(self._scanner))
+        ids, kept = self._column(_ARGS, 0, pa.int64(), count), texts
+        is_naming = np.asarray(self._column(_ARGS, 1, pa.int8(), count)) != 0
+        if is_naming.any():
+            ids, kept = ids.filter(pa.array(~is_naming)), texts.filter(pa.array(~is_naming))
+        return {
+            "args": pa.table({"event_id": _shifted(ids, first_event_id), "args": _as_json(kept)}),
+            "host": self._part(_HOST, _HOST_COLUMNS, first_event_id, texts),
+            "gpu_events": self._part(_GPU, _GPU_COLUMNS, first_event_id, texts),
+            "other": self._part(_OTHER, _OTHER_COLUMNS, first_event_id, texts),
+        }
+
+    def close(self) -> None:
+        """Free the memory of the last chunk; tables made of it must be gone."""
+        self._free()
+
+    def _row_count(self, table: int) -> int:
+        count: int = self._library.scanner_row_count(self._scanner, table)
+        return count
+
+    def _part(self, table: int, columns: Sequence[tuple[str, int]], first_event_id: int, texts: Any) -> pa.Table:
+        count = self._row_count(table)
+        part: dict[str, Any] = {}
+        for at, (name, kind) in enumerate(columns):
+            if name.endswith("_ns") and name.endswith("_double_ns") != self._by_doubles:
+                continue
+            part[name.replace("_double_ns", "_ns")] = self._values(table, at, kind, count)
+        part["event_id"] = _shifted(part["event_id"], first_event_id)
+        if "args" in part:
+            part["args"] = _as_json(texts.take(part["args"]) if count else texts.slice(0, 0))
+        if "id2" in part:
+            part["id2"] = _as_json(part["id2"].dictionary_decode())
+        return pa.table(part)
+
+    def _values(self, table: int, at: int, kind: int, count: int) -> Any:
+        if kind in _TYPES:
+            values = self._column(table, at, _TYPES[kind], count)
+            return values.cast(pa.bool_()) if kind == _TRUTH else values
+        codes = self._column(table, at, pa.int32(), count)
+        known = {_CLASS: _CLASSES, _CATEGORY: self._categories, _PHASE: _PHASES}
+        if kind in known:
+            meanings = pa.array(known[kind], pa.string())
+        else:
+            library, column = self._library, (self._scanner, table, at)
+            meanings = self._texts(
+                library.scanner_text_count(*column),
+                library.scanner_text_offsets(*column),
+                library.scanner_text_bytes(*column),
+            )
+        return pa.DictionaryArray.from_arrays(codes, meanings, safe=False)
+
+    def _column(self, table: int, at: int, kind: pa.DataType, count: int) -> Any:
+        if not count:
+            return pa.array([], kind)
+        column = (self._scanner, table, at)
+        data = pa.foreign_buffer(self._library.scanner_data(*column), count * kind.bit_width // 8, self)
+        valid = pa.foreign_buffer(self._library.scanner_valid(*column), (count + 7) // 8, self)
+        return pa.Array.from_buffers(kind, count, [valid, data])
+
+    def _texts(self, count: int, offsets: int, content: int) -> Any:
+        if not count:
+            return pa.array([], pa.string())
+        places = pa.foreign_buffer(offsets, (count + 1) * 4, self)
+        size = int(np.frombuffer(memoryview(places), np.int32)[-1])
+        return pa.Array.from_buffers(pa.string(), count, [None, places, pa.foreign_buffer(content, size, self)])
+
+
+def _shifted(ids: Any, first_id: int) -> Any:
+    return pa.array(np.asarray(ids) + first_id, pa.int64())
+
+
+def _as_json(texts: Any) -> Any:
+    """Return texts of the type that DuckDB takes for JSON, where PyArrow has it."""
+    return pa.ExtensionArray.from_storage(pa.json_(pa.string()), texts) if hasattr(pa, "json_") else texts
