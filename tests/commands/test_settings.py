@@ -301,6 +301,9 @@ def test_names_of_the_project_stand_for_causes_and_are_told(tmp_path: Path) -> N
         ("[names]\nhost.datalaoder = ['x']", "did you mean 'host.dataloader'?"),
         ("[names]\n'host.io' = ['(']", "'(' is no regular expression of RE2: missing )"),
         ("[names]\n'host.io' = ['(?=save)']", "is no regular expression of RE2: invalid perl operator: (?="),
+        pytest.param(
+            f"[names]\n'host.io' = {['x'] * 60_000}", "has 60,000 patterns, and a cause may have 1,000", id="too_many"
+        ),
         ("[names]\n'host.io' = [3]", "must be a pattern or a list of them"),
         ("[names]\n'host.sync' = ['x']", "no cause that names stand for"),
     ],

@@ -273,6 +273,18 @@ def test_a_large_exports_slices_are_sorted_in_less_memory_to_the_same_end(
         assert spilled.rows(table) == whole.rows(table)
 
 
+@pytest.mark.check
+def test_slices_of_several_tables_spill_where_they_need_more_than_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = [call(10 * n, 10 * n + 5, n + 1) for n in range(100_000)]
+    ranges = [nvtx(10 * n, 10 * n + 9, f"aten::_to_copy, op_id = {n:020}") for n in range(400_000)]
+    monkeypatch.setattr(stage, "_SLICES_IN_MEMORY", 0)
+    monkeypatch.setattr(stage, "_SPILLING_LIMIT", "45MB")
+    found = ingest(tmp_path, {**launched(2), RUNTIME: calls, "NVTX_EVENTS": ranges})
+    assert found.rows("traces")[0]["event_count"] >= 500_000
+
+
 def test_calls_that_share_a_correlation_id_launch_once(tmp_path: Path) -> None:
     # A call inside another one ends first and may be written first.
     calls = [call(12, 18, 1, eventClass=1), call(10, 20, 1), call(30, 40, 2)]

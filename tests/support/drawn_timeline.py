@@ -76,6 +76,7 @@ def _ops(drawn: Sequence[dict[str, Any]], slices: Sequence[dict[str, Any]]) -> l
             | {"cpu_op_id": launch.get("op_id"), "annotation_id": launch.get("annotation_id")}
             | {"python_id": launch.get("python_id")}
             | _KINDS[r["kind"]]
+            | {column: r[column] for column in ("name", "graph_id") if column in r}
             | _times(r)
         )
     return found
@@ -85,7 +86,8 @@ def tables(slices: str, ops: str, syncs: str = "") -> dict[str, pa.Table]:
     """Return canonical tables of text tables.
 
     Slices have columns id, thread, category, name, start, end; ops id, stream, kind, start, end, launch and maybe
-    device; syncs have call, stream, wait_on_stream, wait_on_call and maybe kind (else a stream waits for another).
+    device, name and graph_id; syncs have call, stream, wait_on_stream, wait_on_call and maybe kind (else a stream
+    waits for another).
     """
     host = _slices(rows(slices) if slices.strip() else [])
     waits = [

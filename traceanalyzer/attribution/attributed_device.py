@@ -19,6 +19,7 @@ from traceanalyzer.attribution.ledger.ledger import LedgerRows, build_ledger
 from traceanalyzer.attribution.matching.collective_matching import CommWaits
 from traceanalyzer.attribution.records.device_ops import DeviceOps, load_device_ops, with_waits
 from traceanalyzer.attribution.records.host_slices import HostSlices, load_host_slices
+from traceanalyzer.attribution.records.partial_replays import with_missing_work
 from traceanalyzer.attribution.steps.program_runs import SOURCE as PROGRAM_RUNS
 from traceanalyzer.attribution.steps.program_runs import program_steps
 from traceanalyzer.attribution.steps.recurring_launches import recurring_steps
@@ -93,7 +94,9 @@ def attribute_trace(
     waits: Mapping[tuple[int, int], CommWaits],
 ) -> Iterator[AttributedDevice]:
     """Attribute every device of a trace; `waits` holds the waits in collectives by trace and device."""
-    launched = [split_blocking_launches(ops) for ops in load_device_ops(con, trace_id)]
+    launched = [
+        with_missing_work(con, trace_id, split_blocking_launches(ops)) for ops in load_device_ops(con, trace_id)
+    ]
     devices = [with_waits(ops, waits.get((trace_id, ops.device))) for ops in launched]
     threads = np.unique(np.concatenate([ops.launch_thread[ops.linked] for ops in devices])).tolist()
     slices = load_host_slices(con, trace_id, threads)

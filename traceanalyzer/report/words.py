@@ -45,6 +45,7 @@ BUCKET_WORDS = {
     "edge.head": "before the first compute kernel",
     "edge.queued_before_trace": "work queued before the trace",
     "edge.tail": "tail",
+    "edge.not_recorded": "graph work not recorded",
 }
 
 # The same for a TPU, which runs whole programs.

@@ -212,15 +212,21 @@ class _SettingsReader:
             elif not isinstance(patterns, list) or not all(isinstance(pattern, str) for pattern in patterns):
                 self.mistakes.append(f"{place} must be a pattern or a list of them")
             else:
-                yield from ((cause, pattern) for pattern in patterns if self._is_pattern(place, pattern))
+                yield from ((cause, pattern) for pattern in self._patterns(place, patterns))
 
-    def _is_pattern(self, where: str, pattern: str) -> bool:
-        from traceanalyzer.attribution.host.own_names import pattern_mistake
+    def _patterns(self, where: str, patterns: list[str]) -> list[str]:
+        """Return those that can be matched; too many could not all be in time."""
+        from traceanalyzer.attribution.host.own_names import MOST_PATTERNS, pattern_mistakes
 
-        if mistake := pattern_mistake(pattern):
-            self.mistakes.append(f"{where}: {pattern!r} is no regular expression of RE2: {mistake}")
-            return False
-        return True
+        if len(patterns) > MOST_PATTERNS:
+            most = f"{len(patterns):,} patterns, and a cause may have {MOST_PATTERNS:,}: join them with |"
+            self.mistakes.append(f"{where} has {most}")
+            return []
+        mistakes = pattern_mistakes(patterns)
+        for pattern, mistake in zip(patterns, mistakes, strict=True):
+            if mistake:
+                self.mistakes.append(f"{where}: {pattern!r} is no regular expression of RE2: {mistake}")
+        return [pattern for pattern, mistake in zip(patterns, mistakes, strict=True) if not mistake]
 
     def _hardware(self, value: Any) -> Hardware:
         table = self._table("devices", value)

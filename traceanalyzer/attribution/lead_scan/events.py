@@ -268,7 +268,7 @@ class _Draft:
             cause=self.cause,
             in_window=np.arange(len(op)) >= window_begins,
             end=self.end,
-            dur=np.where(is_op, self.ops.end[op] - self.ops.start[op], 0),
+            dur=np.where(is_op, self.ops.recorded_end[op] - self.ops.start[op], 0),
             host_slack=self.host_slack,
             lead_limit=self.lead_limit,
             pred1=pred1,

@@ -28,6 +28,7 @@ from traceanalyzer.attribution.vocabulary.buckets import (
     HEAD,
     HOST,
     NO_LAUNCH,
+    NOT_RECORDED,
     QUEUED_BEFORE,
     TAIL,
     Codes,
@@ -118,7 +119,7 @@ class _Parts:
         dur: Ints,
         bucket: Ints | int,
         blame: Ints | int,
-        blames_op: bool,
+        blames_op: Flags | bool,
         confidence: Ints | int,
         late_issue: Flags | bool = False,
     ) -> None:
@@ -236,4 +237,30 @@ def build_ledger(
     held = (ops.producer[found.op] == bucket) & (ops.comm_wait[found.op] == 0)
     late_issue = held & issued_late(ops, needs, found.op, since, latency)
     parts.add(found.start, found.dur, bucket, found.op, True, sure, late_issue)
+    return _overlay_missing(parts.rows(), ops)
+
+
+def _overlay_missing(rows: LedgerRows, ops: DeviceOps) -> LedgerRows:
+    """Return rows that name the time of work that was not recorded, whatever the rest says of it."""
+    if not len(ops.missing_start):
+        return rows
+    edges = np.unique(np.concatenate([rows.start, rows.start + rows.dur, ops.missing_start, ops.missing_end]))
+    start, end = edges[:-1], edges[1:]
+    of = np.searchsorted(rows.start, start, side="right") - 1
+    within = (of >= 0) & (start < (rows.start + rows.dur)[of])
+    start, end, of = start[within], end[within], of[within]
+    hole = np.searchsorted(ops.missing_start, start, side="right") - 1
+    missing = (hole >= 0) & (start < ops.missing_end[hole])
+    parts = _Parts([])
+    for which, there in ((missing, True), (~missing, False)):
+        kept = of[which]
+        parts.add(
+            start[which],
+            (end - start)[which],
+            CODE[NOT_RECORDED] if there else rows.bucket[kept].astype(np.int64),
+            NO_ROW if there else rows.blame[kept],
+            False if there else rows.blames_op[kept],
+            UNRESOLVED if there else rows.confidence[kept].astype(np.int64),
+            False if there else rows.late_issue[kept],
+        )
     return parts.rows()

@@ -61,7 +61,8 @@ class DeviceOps:
     op_id: Ints
     stream: Ints
     start: Ints
-    end: Ints
+    end: Ints  # later than recorded_end where the rest of a replay is missing
+    recorded_end: Ints
     compute: Flags  # kernels except communication, and graph replays
     opaque: Flags  # whole graph replays
     device_share: Shares  # part of the device that a kernel needs while it runs; 0: not known, and of all else
@@ -85,6 +86,8 @@ class DeviceOps:
     match_id: Ints  # collective all of whose ranks are known; NO_ROW: none
     comm_wait: Ints  # time at its beginning in which it waited for the last rank; 0: not known
     last_rank: Ints  # rank that it waited for; NO_ROW: not known
+    missing_start: Ints  # stretches in which work ran that was not recorded
+    missing_end: Ints
 
     @property
     def count(self) -> int:
@@ -142,6 +145,7 @@ def _device(table: pa.Table, device: int, residence: Residence | None) -> Device
         stream=column(table, "stream"),
         start=column(table, "start_ns"),
         end=column(table, "end_ns"),
+        recorded_end=column(table, "end_ns"),
         compute=compute,
         opaque=opaque,
         device_share=np.where(compute, device_shares(table, residence), 0.0),
@@ -165,6 +169,8 @@ def _device(table: pa.Table, device: int, residence: Residence | None) -> Device
         match_id=np.full(table.num_rows, NO_ROW),
         comm_wait=np.zeros(table.num_rows, np.int64),
         last_rank=np.full(table.num_rows, NO_ROW),
+        missing_start=np.zeros(0, np.int64),
+        missing_end=np.zeros(0, np.int64),
     )
 
 

@@ -118,7 +118,7 @@ def full_device(ops: DeviceOps, window: Window) -> int:
     Kernels on several streams share the device: what their blocks need adds up to all of it at most.
     """
     running = ops.device_share > 0
-    since, until = (np.clip(at, window.start, window.end)[running] for at in (ops.start, ops.end))
+    since, until = (np.clip(at, window.start, window.end)[running] for at in (ops.start, ops.recorded_end))
     share = ops.device_share[running]
     times = np.concatenate([since, until])
     order = np.argsort(times, kind="stable")
@@ -129,7 +129,7 @@ def full_device(ops: DeviceOps, window: Window) -> int:
 def copy_time(ops: DeviceOps, window: Window, bucket: str) -> int:
     """Return how long copies in one direction run within the window: they share the link in this direction."""
     chosen = ops.producer == CODE[bucket]
-    since, until = (np.clip(at, window.start, window.end)[chosen] for at in (ops.start, ops.end))
+    since, until = (np.clip(at, window.start, window.end)[chosen] for at in (ops.start, ops.recorded_end))
     return _covered(since, until)
 
 

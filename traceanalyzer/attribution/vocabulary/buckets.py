@@ -50,6 +50,7 @@ NO_LAUNCH = "edge.no_launch"
 HEAD = "edge.head"
 QUEUED_BEFORE = "edge.queued_before_trace"
 TAIL = "edge.tail"
+NOT_RECORDED = "edge.not_recorded"
 
 BUCKETS = (
     COMPUTE,
@@ -63,6 +64,7 @@ BUCKETS = (
     HEAD,
     QUEUED_BEFORE,
     TAIL,
+    NOT_RECORDED,
 )
 CODE = {name: code for code, name in enumerate(BUCKETS)}
 FIRST_HOST = CODE[HOST[0]]

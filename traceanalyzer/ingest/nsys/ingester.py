@@ -198,8 +198,8 @@ class Export:
             cache(splitter.detailed_ids),
             self._launches,
         )
-        with stage.room_for_slices():
-            writer.write()
+        with stage.sorted_slices() as slices:
+            writer.write(slices)
         self._with_shapes = writer.with_shapes
         self._defects.add("duplicate-correlation", self._launches.close())
         stage.put("failed_calls", FAILED_CALLS, iter(calls.failed))

@@ -75,17 +75,24 @@ calls AS MATERIALIZED (
         TRUE
     )
 ),
+-- Materialized: in one query with the next, calls are joined with all operations of their trace.
+call_launchers AS MATERIALIZED (
+    SELECT
+        trace_id,
+        slice_id,
+        launcher_id
+    FROM around
+    SEMI JOIN calls USING (trace_id, slice_id)
+),
 launched AS (
     SELECT
-        calls.trace_id,
-        calls.slice_id,
+        call_launchers.trace_id,
+        call_launchers.slice_id,
         list(ops.name ORDER BY ops.start_ns, ops.op_id) AS names,
         sum(ops.dur_ns) AS device_ns
-    FROM calls
-    JOIN around USING (trace_id, slice_id)
-    JOIN canonical.gpu_ops AS ops
-      ON ops.trace_id = around.trace_id AND ops.cpu_op_id = around.launcher_id
-    GROUP BY calls.trace_id, calls.slice_id
+    FROM call_launchers
+    JOIN canonical.gpu_ops AS ops ON ops.trace_id = call_launchers.trace_id AND ops.cpu_op_id = call_launchers.launcher_id
+    GROUP BY call_launchers.trace_id, call_launchers.slice_id
 ),
 sums AS (
     SELECT

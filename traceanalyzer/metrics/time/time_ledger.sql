@@ -40,6 +40,7 @@
 -- edge.head            … and the kernel is the first of the span
 -- edge.queued_before_trace  the kernel is the first of its stream and waited for work from before the trace
 -- edge.tail            no compute kernel follows, and no copy runs
+-- edge.not_recorded    operations of a replayed graph ran there that the profiler lost: other replays of it show them
 --
 -- columns:
 --   trace        VARCHAR  name of the trace

@@ -57,18 +57,22 @@ class StagedExport:
         self.first_ids, self.row_count = self._number_rows()
 
     @contextmanager
-    def room_for_slices(self) -> Iterator[None]:
-        """Provide for the sort of all host slices."""
+    def sorted_slices(self) -> Iterator[duckdb.DuckDBPyRelation]:
+        """Give all host slices by thread and start, with room for their sort."""
         counts = {
             relation: self.source.row_counts[layout.stored_name]
             for relation, layout in self.source.layouts.items()
             if relation not in _NO_SLICES
         }
+        slices = sql("host_slices").rstrip().removesuffix(";")
         if sum(counts.values()) + 2 * counts.get("nvtx", 0) <= _SLICES_IN_MEMORY:
-            yield
+            yield self.connection.sql(f"FROM ({slices}) ORDER BY thread, start_ns")
             return
         self.connection.execute(f"SET threads = 1; SET memory_limit = '{_SPILLING_LIMIT}'")
-        yield
+        # A sort of several sources (UNION ALL) does not spill those after the first: of a table, it does.
+        self.connection.execute(f"CREATE TABLE unsorted_slices AS {slices}")
+        yield self.connection.sql("FROM unsorted_slices ORDER BY thread, start_ns")
+        self.connection.execute("DROP TABLE unsorted_slices")
         self.connection.execute(f"SET memory_limit = '{_MEMORY_LIMIT}'; SET threads = {self._jobs}")
 
     def _number_rows(self) -> tuple[dict[str, int], int]:

@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from traceanalyzer.ingest.nesting import ANCESTOR_CATEGORIES, NONE, Int, Nested, Nester, Slices, name_hashes
 from traceanalyzer.ingest.nsys.defects import Defects
-from traceanalyzer.ingest.nsys.export.stage import sql
 from traceanalyzer.ingest.nsys.host.launches import Calls, Launches
 from traceanalyzer.ingest.nsys.host.names import SliceNamer, coded
 from traceanalyzer.ingest.nsys.host.ordering import settle_ties
@@ -85,7 +84,6 @@ class HostWriter:
         launches: Launches,
     ) -> None:
         self._writer = connection.cursor()  # the connection itself is busy with the sorted rows
-        self._reader = connection
         self._sink_of = sink_of
         self._threads = threads
         self._gpu_scopes = gpu_scopes
@@ -95,12 +93,11 @@ class HostWriter:
         self._nester = Nester()
         self.with_shapes: set[int] = set()
 
-    def write(self) -> None:
-        """Write all slices, note the calls, and fill the tables `sync_calls` and `operator_args`."""
+    def write(self, slices: duckdb.DuckDBPyRelation) -> None:
+        """Write all slices, which come sorted, and note the calls; fill the tables `sync_calls` and `operator_args`."""
         for name, schema in (("sync_calls", SYNC_CALLS), ("operator_args", ARGUMENTS)):
             self._insert(name, pa.Table.from_batches([], schema), create=True)
-        rows = self._reader.sql(sql("host_slices")).to_arrow_reader(_BATCH_ROWS)
-        for batch in settle_ties(rows):
+        for batch in settle_ties(slices.to_arrow_reader(_BATCH_ROWS)):
             self._write_batch(self._namer.complete(batch))
         self._writer.close()
 

@@ -1,5 +1,5 @@
--- Every interval on a host thread, by thread and start; the code after this query orders tied rows for nesting.
--- Sorted rows are kept narrow: categories are numbers and names are ids, except the texts of ranges.
+-- Every interval on a host thread; the code that sorts them by thread and start orders tied rows for nesting.
+-- Rows are kept narrow: categories are numbers and names are ids, except the texts of ranges.
 WITH calls AS (
     SELECT
         event_id,
@@ -114,5 +114,4 @@ SELECT
     nameId AS name_id,
     text,
     correlation
-FROM slices
-ORDER BY thread, start_ns;
+FROM slices;

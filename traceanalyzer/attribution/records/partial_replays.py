@@ -1,0 +1,163 @@
+"""Replays of graphs that were recorded in part: when the work ran that is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from traceanalyzer.attribution.records.device_ops import DeviceOps
+from traceanalyzer.attribution.vocabulary.arrow_columns import NamedRows
+from traceanalyzer.attribution.vocabulary.buckets import Flags, Ints
+from traceanalyzer.query.definitions import macro_files
+
+_MACROS = ("uncovered_ns", "graph_replays")
+_QUERY = """
+SELECT launch_id, usual_launch_id
+FROM graph_replays()
+WHERE trace_id = $trace_id AND is_under_recorded
+ORDER BY start_ns, launch_id
+"""
+# Calls that return when all work of a device, or of a stream, is done.
+_RETURNS_QUERY = """
+SELECT start_ns, start_ns + dur_ns AS end_ns
+FROM canonical.host_slices
+WHERE trace_id = $trace_id
+  AND category IN ('runtime', 'driver')
+  AND regexp_matches(name, '(Device|Stream|Ctx)Synchronize')
+ORDER BY end_ns, start_ns
+"""
+# A replay takes this much less time than usual, at most: a call that returns within it was waiting for the replay.
+JITTER_SHARE = 0.25
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """Disjoint stretches of time, in order."""
+
+    start: Ints
+    end: Ints
+
+
+@dataclass(frozen=True)
+class _Stretch:
+    """One replay from where its first operation should begin to where its last one should end."""
+
+    start: int
+    end: int
+    last: int  # row of the last operation that was recorded
+    ops: Ints
+
+
+def with_missing_work(con: duckdb.DuckDBPyConnection, trace_id: int, ops: DeviceOps) -> DeviceOps:
+    """Return ops whose last one of a partly recorded replay ends when the replay usually does: `recorded_end` stays.
+
+    What the replay delayed, work or a call of the host, waited for what is missing.
+    """
+    if not ops.launch_name.among(ops.linked).intersection(_graph_launches(ops)):
+        return ops
+    for name in _MACROS:
+        con.execute(macro_files()[name])
+    partial = con.execute(_QUERY, {"trace_id": trace_id}).fetchall()
+    if not partial:
+        return ops
+    returns = np.asarray(con.execute(_RETURNS_QUERY, {"trace_id": trace_id}).fetchall(), np.int64).reshape(-1, 2)
+    found = list(_stretches(ops, dict(partial), returns))
+    end = ops.end.copy()
+    for stretch in found:
+        end[stretch.last] = max(int(end[stretch.last]), stretch.end)
+    holes = _without_work(ops, found)
+    return replace(ops, end=end, missing_start=holes.start, missing_end=holes.end)
+
+
+def _graph_launches(ops: DeviceOps) -> set[str]:
+    return {name for name in ops.launch_name.names if name is not None and "GraphLaunch" in name}
+
+
+def _stretches(ops: DeviceOps, usual_of: dict[int, int], returns: Ints) -> Iterator[_Stretch]:
+    """Yield the partly recorded replays; `usual_of` holds a whole replay of the same graph for each of them."""
+    rows = np.flatnonzero(np.isin(ops.launch_id, [*usual_of, *usual_of.values()]))
+    rows = rows[np.argsort(ops.launch_id[rows], kind="stable")]
+    launches, first = np.unique(ops.launch_id[rows], return_index=True)
+    of_launch = dict(zip(launches.tolist(), np.split(rows, first[1:]), strict=True))
+    names = NamedRows.of(pa.chunked_array([ops.name])).codes
+    by_stream = {stream: np.flatnonzero(ops.stream == stream) for stream in np.unique(ops.stream[rows]).tolist()}
+    done = int(ops.end.max())
+    for launch, usual in usual_of.items():
+        mine, whole = of_launch.get(launch), of_launch.get(usual)
+        if mine is None or whole is None:
+            continue
+        missing = max(0, _span(ops, whole) - _span(ops, mine))
+        head, tail = _open_sides(names[mine], names[whole])
+        last = int(mine[np.argmax(ops.end[mine])])
+        begin, end = int(ops.start[mine[0]]), int(ops.end[last])
+        before, after = _neighbours(ops, mine, by_stream)
+        since = max(begin - missing, before, int(ops.launch_end[last])) if head else begin
+        until = min(end + missing, after, done) if tail else end
+        until = _returned(returns, int(ops.launch_start[last]), until, missing)
+        yield _Stretch(min(since, begin), max(until, end), last, mine)
+
+
+def _span(ops: DeviceOps, rows: Ints) -> int:
+    return int(ops.end[rows].max() - ops.start[rows].min())
+
+
+def _open_sides(names: Ints, usual: Ints) -> tuple[bool, bool]:
+    """Return whether the beginning and whether the end of a replay is missing."""
+    begins = np.array_equal(names, usual[: len(names)])
+    return bool(names[0] != usual[0]), bool(begins or names[-1] != usual[-1])
+
+
+def _neighbours(ops: DeviceOps, rows: Ints, by_stream: dict[int, Ints]) -> tuple[int, int]:
+    """Return the end of the work before a replay and the start of the work after it, on the streams where it ran."""
+    before, after = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+    for stream in np.unique(ops.stream[rows]).tolist():
+        of_stream = by_stream[stream]
+        at, until = np.searchsorted(of_stream, rows[0]), np.searchsorted(of_stream, rows[-1], side="right")
+        if at > 0:
+            before = max(before, int(ops.end[of_stream[at - 1]]))
+        if until < len(of_stream):
+            after = min(after, int(ops.start[of_stream[until]]))
+    return int(before), int(after)
+
+
+def _returned(returns: Ints, launched: int, until: int, missing: int) -> int:
+    """Return when a replay was over at the latest, by the calls that waited for it; `until` is when it usually is."""
+    at = int(np.searchsorted(returns[:, 1], until - JITTER_SHARE * missing))
+    for start, end in returns[at:].tolist():
+        if end >= until:
+            break
+        if start >= launched:
+            return int(end)
+    return until
+
+
+def _without_work(ops: DeviceOps, stretches: list[_Stretch]) -> Intervals:
+    """Return when, in some replays, nothing ran that was recorded: none of their operations, and no compute at all."""
+    works: Flags = ops.compute.copy()
+    for stretch in stretches:
+        works[stretch.ops] = True
+    hidden = _merged(
+        np.asarray([s.start for s in stretches], np.int64), np.asarray([s.end for s in stretches], np.int64)
+    )
+    seen = _merged(ops.start[works], ops.end[works])
+    # Stretches between two that are seen, cut by those that are hidden.
+    low = np.append(np.iinfo(np.int64).min, seen.end)
+    high = np.append(seen.start, np.iinfo(np.int64).max)
+    first = np.searchsorted(high, hidden.start, side="right")
+    last = np.searchsorted(low, hidden.end, side="left")
+    counts = np.maximum(last - first, 0)
+    of = np.repeat(np.arange(len(counts)), counts)
+    gap = np.arange(len(of)) - np.repeat(np.cumsum(counts) - counts, counts) + first[of]
+    return Intervals(np.maximum(low[gap], hidden.start[of]), np.minimum(high[gap], hidden.end[of]))
+
+
+def _merged(start: Ints, end: Ints) -> Intervals:
+    """Return the union of intervals."""
+    order = np.argsort(start, kind="stable")
+    start, end = start[order], np.maximum.accumulate(end[order])
+    first = np.flatnonzero(np.append(True, start[1:] > end[:-1])[: len(start)])
+    return Intervals(start[first], end[np.append(first[1:] - 1, len(start) - 1)] if len(first) else end)
