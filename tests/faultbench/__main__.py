@@ -83,7 +83,7 @@ def _real() -> list[str]:
     print(
         "No row is of a real GPU: none was to be had. sample_traces/capture_torch_gpu.py captures pairs where one is.\n"
     )
-    return [f"{row.number} {row.name}: {text}" for row in rows for text in row.wrong]
+    return [f"{row.number} {row.name}: {text}" for row in rows for text in (*row.wrong, *row.apart)]
 
 
 def _respond(index: int) -> list[str]:

@@ -1,7 +1,8 @@
 """Real traces of PyTorch on the CPU: the names that it really writes mean what rules take them for, and no GPU is seen.
 
-Without a GPU in the trace no rule promises a saving. What is measured is the share of the steps that the names give to
-a cause, beside what mending it truly saves of the steps' time without the profiler.
+Without a GPU in the trace only the rules about a run on the CPU judge. What is measured is the share of the steps that
+the names give to a cause, beside what mending it truly saves of the steps' time without the profiler: a table, and no
+test, because it depends on what else the machine does.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import json
 import statistics
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import traceanalyzer
@@ -59,6 +60,7 @@ class RealRow:
     share: float | None  # of the steps' time, by the names
     true_share: float | None  # that mending it saved without the profiler
     wrong: tuple[str, ...] = ()
+    apart: tuple[str, ...] = ()  # times that do not fit, on a machine that does nothing else
 
 
 @dataclass(frozen=True)
@@ -69,14 +71,15 @@ class RealPair:
     job: str
     name: str
     cause: str | None  # the host's state that the fault's time is read as
+    rule: str | None = None  # that finds the fault
 
 
 PAIRS: tuple[RealPair, ...] = (
-    RealPair("1", "loader", "starving loader", "host.dataloader"),
+    RealPair("1", "loader", "starving loader", "host.dataloader", "cpu-loader-bound"),
     RealPair("11", "leak", "24 MiB more in every step", None),
-    RealPair("12", "garbage", "garbage every fourth step", "host.gc"),
+    RealPair("12", "garbage", "garbage every fourth step", "host.gc", "cpu-python-bound"),
     RealPair("17", "reductions", "many small reductions, gloo on 2 processes", "host.comm_cpu"),
-    RealPair("21", "recompilation", "recompilation for every third batch", "host.compile"),
+    RealPair("21", "recompilation", "recompilation for every third batch", "host.compile", "cpu-compile-in-steps"),
 )
 
 
@@ -86,6 +89,8 @@ def run_pair(pair: RealPair) -> RealRow:
         folder = Path(name)
         ms = capturing.capture(pair.job, folder)
         fault, twin = (_read(folder / variant, pair) for variant in ("fault", "twin"))
+        if pair.rule and pair.rule not in fault.found:
+            fault = replace(fault, wrong=(*fault.wrong, f"{pair.rule} does not find the fault"))
     true_share = 1 - ms["twin"] / ms["fault"]
     if pair.cause == "host.comm_cpu":
         return _judge_reductions(pair, fault, twin, true_share)
@@ -94,10 +99,12 @@ def run_pair(pair: RealPair) -> RealRow:
         wrong = [] if 23 < fault.kept_mib < 25 and twin.kept_mib < 12 else [f"read {read}"]
         return RealRow(pair.number, pair.name, read, fault.verdict, None, None, (*wrong, *fault.wrong, *twin.wrong))
     read = f"{pair.cause} {fault.share:.0%} of the steps, twin {twin.share:.0%}"
-    wrong = [] if fault.share > 2 * twin.share else [f"read {read}"]
+    wrong = [] if fault.share > twin.share else [f"read {read}"]
     saved = 1 - (1 - fault.share) / (1 - twin.share)
-    wrong += [*_apart(saved, true_share), *fault.wrong, *twin.wrong]
-    return RealRow(pair.number, pair.name, read, fault.verdict, saved, true_share, tuple(wrong))
+    wrong += [*fault.wrong, *twin.wrong]
+    return RealRow(
+        pair.number, pair.name, read, fault.verdict, saved, true_share, tuple(wrong), _apart(saved, true_share)
+    )
 
 
 def _judge_reductions(pair: RealPair, fault: _Read, twin: _Read, true_share: float) -> RealRow:
@@ -108,14 +115,16 @@ def _judge_reductions(pair: RealPair, fault: _Read, twin: _Read, true_share: flo
     )
     wrong = [] if (fault.reductions, twin.reductions) == (MANY, 1) else [f"read {read}"]
     saved = fault.share * (1 - 1 / max(1, fault.reductions))
-    wrong += [*_apart(saved, true_share), *fault.wrong, *twin.wrong]
-    return RealRow(pair.number, pair.name, read, fault.verdict, saved, true_share, tuple(wrong))
+    wrong += [*fault.wrong, *twin.wrong]
+    return RealRow(
+        pair.number, pair.name, read, fault.verdict, saved, true_share, tuple(wrong), _apart(saved, true_share)
+    )
 
 
-def _apart(saved: float, true_share: float) -> list[str]:
+def _apart(saved: float, true_share: float) -> tuple[str, ...]:
     if _LEAST * true_share - _POINTS / POINTS <= saved <= _MOST * true_share + _POINTS / POINTS:
-        return []
-    return [f"the names give {saved:.0%}, mending it saved {true_share:.0%}"]
+        return ()
+    return (f"the names give {saved:.0%}, the fix saved {true_share:.0%}",)
 
 
 def run_without_gpu() -> RealRow:
@@ -152,16 +161,17 @@ class _Read:
     kept_mib: float
     reductions: float  # a step
     verdict: str
+    found: tuple[str, ...]
     wrong: tuple[str, ...]
 
 
 def _read(folder: Path, pair: RealPair) -> _Read:
     with traceanalyzer.open(folder) as run:
         diagnosis = run.diagnose()
-        told = [finding.rule for finding in diagnosis.findings if finding.kind == "finding"]
-        clear = sorted({o.rule for o in diagnosis.outcomes if o.state == "clear" and not o.rule.startswith("tq-")})
-        wrong = [f"{rule} is told without a GPU" for rule in told] + [
-            f"{rule} is clear without a GPU" for rule in clear
+        found = tuple(finding.rule for finding in diagnosis.findings if finding.kind == "finding")
+        judged = {outcome.rule for outcome in diagnosis.outcomes if outcome.state in {"clear", "fired"}}
+        wrong = [
+            f"{rule} judges a run without a GPU" for rule in sorted(judged) if not rule.startswith(("tq-", "cpu-"))
         ]
         share, kept, count = 0.0, 0.0, 0.0
         if pair.cause is None:
@@ -170,7 +180,7 @@ def _read(folder: Path, pair: RealPair) -> _Read:
             count, share = _reductions(run)
         else:
             share = state_share(run, pair.cause)
-        return _Read(share, kept, count, "skipped: no GPU", tuple(wrong))
+        return _Read(share, kept, count, ", ".join(found) or "nothing", found, tuple(wrong))
 
 
 def _severity(folder: Path) -> str:

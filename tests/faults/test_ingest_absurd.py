@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import duckdb
 import pytest
 from arguments_read import arguments_of, event_fields, files_that_read_arguments
 from hypothesis import given
@@ -15,6 +14,7 @@ from trace_event_tables import events, read, slice_text
 
 from traceanalyzer.attribution.steps.steps import load_host_steps
 from traceanalyzer.cli import main
+from traceanalyzer.rules.authoring.fixtures import open_fixture
 
 pytestmark = pytest.mark.check  # what is broken or hostile takes minutes
 
@@ -101,14 +101,10 @@ def test_a_long_number_of_an_unknown_key_costs_only_itself() -> None:
 
 @pytest.mark.parametrize("digits", ["9" * 60, DIGITS])
 def test_steps_with_absurd_numbers_are_counted_instead(digits: str) -> None:
-    rows = [("annotation", f"ProfilerStep#{digits}", 0), ("annotation", "ProfilerStep#7", 10)]
-    with duckdb.connect() as connection:
-        connection.execute("CREATE SCHEMA canonical")
-        connection.execute(
-            "CREATE TABLE canonical.host_slices (trace_id INT, slice_id INT, thread_id INT, category VARCHAR, "
-            "name VARCHAR, start_ns BIGINT, dur_ns BIGINT)"
-        )
-        connection.executemany("INSERT INTO canonical.host_slices VALUES (0, 0, 0, ?, ?, ?, 10)", rows)
+    names = [(0, f"ProfilerStep#{digits}"), (10, "ProfilerStep#7")]
+    rows = [{"start_ns": start_ns, "name": name} for start_ns, name in names]
+    slices = {"trace_id": 0, "slice_id": 0, "thread_id": 0, "category": "annotation", "dur_ns": 10, "depth": 0}
+    with open_fixture(None, {"host_slices": [slices | row for row in rows]}) as connection:
         steps = load_host_steps(connection, 0).steps
     assert [step.number for step in steps] == [0, 1]
 

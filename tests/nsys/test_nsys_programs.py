@@ -304,8 +304,8 @@ CASES: dict[str, Callable[[], Case]] = {
         "398 times in the window (longest in cudaMallocHost)",
         "cudaProfilerStart",
     ),
-    "copies in turns": lambda: ((in_turns(),), "d2h-large", "take 59 % of the time", "torch"),
-    "copies over the input": lambda: ((stencil(clears=False),), "d2d-exposed", "199 copies (49.8 GiB)", "torch"),
+    "copies in turns": lambda: ((in_turns(),), "d2h-large", "take 60 % of the time", "torch"),
+    "copies over the input": lambda: ((stencil(clears=False),), "d2d-exposed", "200 copies (50.0 GiB)", "torch"),
     "memsets in a loop": lambda: ((stencil(clears=True),), "d2d-exposed", "199 memsets (49.8 GiB)", "swap"),
     "small kernels in a full queue": lambda: (
         (many_small_kernels(),),
