@@ -5,7 +5,8 @@ thread works, and in a launch-bound loop the idle part falls into the launch cal
 each lateness is spread over the whole stretch of host time since the previous compute launch, in proportion to its
 causes. Time before a wait that began while compute was still running cost nothing, because the wait would have been
 longer. The wait also took away the lead that the host lacks afterwards: light causes pass their share on to the wait,
-up to its length. Code of the program that runs for a while without a call is no delay of a launch, and passes nothing on.
+up to its length. Code of the program that runs for a while without a call is no delay of a launch, and passes nothing
+on.
 """
 
 from __future__ import annotations

@@ -238,7 +238,8 @@ def _with_lead_in(steps: tuple[DeviceStep, ...], ops: DeviceOps, source: str | N
     """Let the first step begin where the host begins it, or where the device is done with what was queued before.
 
     A later step begins with its first op, so the time ahead of that op is part of the step before. So where another
-    step follows those that count, they hold a time ahead for each of them without that of the first. Steps found in launches begin with a launch, and have no time ahead of it.
+    step follows those that count, they hold a time ahead for each of them without that of the first. Steps found in
+    launches begin with a launch, and have no time ahead of it.
     """
     if not steps or source == "launches" or steps[0].drop_reason is not None:
         return steps

@@ -13,6 +13,7 @@ MOST_BUCKETS = 4
 LEAST_SHARE = 0.005
 # Time of the host of which nothing is in the trace; from this share on it is worth a recording.
 UNSEEN_HOST = "host.other"
+TAIL = "edge.tail"
 MUCH_UNSEEN_SHARE = 0.05
 # Characters of a function's name; those of templates are longer.
 MOST_NAME = 60
@@ -48,10 +49,16 @@ def unexplained_sections(diagnosis: Diagnosis) -> list[Section]:
         named = "; ".join(bucket_words(bucket) for bucket, _ in largest)
         named += f". Another {percent(rest.gone)} is in no finding either, but goes with the fixes above."
     blocks = [Paragraph(named, role="dim")]
+    blocks += [Paragraph(words, role="dim") for words in _tails(diagnosis) if TAIL in dict(largest)]
     if parts.get(UNSEEN_HOST, 0) >= MUCH_UNSEEN_SHARE * window_ns:
         blocks.append(Paragraph(_unseen_host(diagnosis), role="dim"))
     share = f"{percent(rest.left)} of the time"
     return [Section(tuple(blocks), Heading("Not explained by any rule", (Text(share),)))]
+
+
+def _tails(diagnosis: Diagnosis) -> list[str]:
+    """Say what the host did after the last kernel."""
+    return [finding.message for finding in diagnosis.findings if finding.rule == "tq-host-after-gpu"][:1]
 
 
 def _unseen_host(diagnosis: Diagnosis) -> str:
