@@ -24,6 +24,7 @@ WITH calls AS (
         start_ns,
         name,
         sum(dur_ns) OVER (PARTITION BY trace_id, name) AS name_ns,
+        count(*) OVER (PARTITION BY trace_id, name) AS name_count,
         regexp_matches(name, 'Host') AS pins
     FROM host_slices
     WHERE category IN ('runtime', 'driver')
@@ -41,7 +42,7 @@ SELECT
     count(calls.slice_id) FILTER (WHERE NOT pins) AS call_count,
     count(calls.slice_id) FILTER (WHERE NOT pins AND regexp_matches(calls.name, 'Free|Unmap')) AS free_count,
     count(DISTINCT 10 * (calls.start_ns - windows.start_ns) // windows.window_ns) FILTER (WHERE NOT pins) AS tenth_count,
-    arg_max(calls.name, (calls.name_ns, calls.name)) FILTER (WHERE NOT pins) AS api,
+    arg_min(calls.name, (-calls.name_ns, -calls.name_count, calls.name)) FILTER (WHERE NOT pins) AS api,
     count(calls.slice_id) FILTER (WHERE pins) AS pinned_call_count,
     count(DISTINCT 10 * (calls.start_ns - windows.start_ns) // windows.window_ns) FILTER (WHERE pins) AS pinned_tenth_count
 FROM attribution.windows AS windows
