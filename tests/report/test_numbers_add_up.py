@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -82,17 +83,17 @@ def check(diagnosis: Diagnosis) -> None:
 
 
 def saved_waits(diagnosis: Diagnosis) -> float:
-    """Return the share that the fixes of the first plan save besides shorter kernels."""
-    waits = {
+    """Return the share that the first fixes save, up to one that makes kernels shorter, of the device with least."""
+    shorter = {
         finding.rule
         for finding in diagnosis.findings
-        if any(not bucket.startswith("compute") for bucket in finding.owned_buckets)
+        if any(bucket.startswith("compute") for bucket in finding.owned_buckets)
     }
-    shares = [
-        sum(fix.saving_ns for fix in plan.fixes if fix.rule in waits) / plan.window_ns
-        for plan in diagnosis.plans
-        if plan.window_ns
-    ]
+    owning = {finding.rule for finding in diagnosis.findings if finding.owned_buckets}
+    shares = []
+    for plan in diagnosis.plans:
+        first = itertools.takewhile(lambda fix: fix.rule not in shorter, plan.fixes)
+        shares.append(sum(fix.saving_ns for fix in first if fix.rule in owning) / max(plan.window_ns, 1))
     return min(shares, default=0.0) if len(shares) == len(diagnosis.ledgers) or len(shares) == 1 else 0.0
 
 

@@ -6,6 +6,7 @@ What is printed as saved is not printed as unexplained, too.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from traceanalyzer.diagnosis import Diagnosis, FixPlan
@@ -33,25 +34,25 @@ def unexplained_rest(diagnosis: Diagnosis) -> UnexplainedRest:
 
 
 def _saved_waits(diagnosis: Diagnosis) -> float:
-    """Return the share of time without compute that all fixes save: of the run, or of the device that saves least."""
-    if not diagnosis.plans:
-        return 0.0
-    waits = {finding.rule for finding in diagnosis.findings if _saves_waits(finding.owned_buckets)}
-    shares = {}
-    for ledger in diagnosis.ledgers:
-        plan = next((plan for plan in diagnosis.plans if _is_of(plan, ledger.trace, ledger.device)), None)
-        shares[ledger.trace, ledger.device] = 0.0 if plan is None else _share(plan, waits)
-    return min(shares.values(), default=0.0)
+    """Return the share of time without compute that fixes save: of the run, or of the device that saves least."""
+    owned = {finding.rule: finding.owned_buckets for finding in reversed(diagnosis.findings)}
+    shares = [
+        max((_share(plan, owned) for plan in diagnosis.plans if _is_of(plan, ledger.trace, ledger.device)), default=0.0)
+        for ledger in diagnosis.ledgers
+    ]
+    return min(shares, default=0.0)
 
 
 def _is_of(plan: FixPlan, trace: str, device: int) -> bool:
     return plan.trace is None or (plan.trace, plan.device) == (trace, device)
 
 
-def _share(plan: FixPlan, waits: set[str]) -> float:
-    return sum(fix.saving_ns for fix in plan.fixes if fix.rule in waits) / max(plan.window_ns, 1)
-
-
-def _saves_waits(owned_buckets: dict[str, int]) -> bool:
-    """Return whether a finding owns other time than that of kernels, which a fix would make shorter."""
-    return any(not bucket.startswith(COMPUTE) for bucket in owned_buckets)
+def _share(plan: FixPlan, owned: Mapping[str, Mapping[str, int]]) -> float:
+    """Return what a plan saves up to its first fix that makes kernels shorter: behind it, waits take their place."""
+    saved_ns = 0
+    for fix in plan.fixes:
+        buckets = owned.get(fix.rule, {})
+        if any(bucket.startswith(COMPUTE) for bucket in buckets):
+            break
+        saved_ns += fix.saving_ns if buckets else 0
+    return saved_ns / max(plan.window_ns, 1)
