@@ -58,7 +58,7 @@ def test_steps_are_found_by_name(name: str, source: str) -> None:
 def test_optimizer_ends_stand_in_for_steps() -> None:
     drawn = loop(4, "Optimizer.step#SGD.step")
     assert drawn.rows("SELECT step_source FROM windows") == [("optimizer",)]
-    assert drawn.rows(STEPS) == [(0, 99, 220, None), (1, 220, 320, None), (2, 320, 370, "end not in the trace")]
+    assert drawn.rows(STEPS) == [(0, 120, 220, None), (1, 220, 320, None), (2, 320, 370, "end not in the trace")]
 
 
 def test_other_annotations_are_no_steps() -> None:
@@ -99,7 +99,26 @@ def test_copies_that_run_ahead_do_not_move_the_step() -> None:
             f"{i + 41} 7 kernel {200 + 100 * i} {300 + 100 * i} {i + 21}",
         ]
     drawn = Drawn.of("\n".join(slices), "\n".join(ops))
-    assert [row[1:3] for row in drawn.rows(STEPS)] == [(0, 300), (300, 400), (400, 500)]
+    assert [row[1:3] for row in drawn.rows(STEPS)] == [(200, 300), (300, 400), (400, 500)]
+
+
+@pytest.mark.parametrize(("steps", "lead_ins"), [(1, 1), (2, 2), (3, 2), (4, 2), (5, 3)])
+def test_steps_hold_as_many_times_ahead_of_a_first_kernel_as_there_are_steps(steps: int, lead_ins: int) -> None:
+    # Each step: 60 µs of the host, then a kernel of 30 µs, for which the host waits.
+    slices = ["id thread category name start end"]
+    ops = ["id stream kind start end launch"]
+    for i in range(steps):
+        slices += [
+            f"{i + 1} 0 annotation ProfilerStep#{i} {100 * i} {100 * i + 100}",
+            f"{i + 21} 0 runtime cudaLaunchKernel {100 * i + 60} {100 * i + 65}",
+            f"{i + 41} 0 runtime cudaDeviceSynchronize {100 * i + 65} {100 * i + 98}",
+        ]
+        ops.append(f"{i + 61} 7 kernel {100 * i + 66} {100 * i + 96} {i + 21}")
+    drawn = Drawn.of("\n".join(slices), "\n".join(ops))
+    assert drawn.rows("SELECT step_count FROM windows") == [(lead_ins,)]
+    idle = drawn.rows("SELECT sum(dur_ns) FROM ledger_rows WHERE kept AND bucket <> 'compute'")
+    assert drawn.rows("SELECT compute_ns FROM windows") == [(30_000 * lead_ins,)]
+    assert lead_ins * 60_000 <= idle[0][0] <= lead_ins * 70_000
 
 
 def test_step_that_launched_nothing_is_dropped_and_leaves_no_hole() -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from traceanalyzer.diagnosis import SEVERITIES, DeviceLedger, Diagnosis, Finding, HostLedger, RunLedger, plan_of_finding
 from traceanalyzer.report.ledger_shares import unexplained_share
+from traceanalyzer.report.unexplained_rest import unexplained_rest
 from traceanalyzer.report.words import bucket_words, counted, duration, is_tpu, name_words, percent
 
 # A device that computes this much has little left to save outside its kernels.
@@ -30,7 +31,6 @@ _HOST_WORDS = {
     "host.python": "Python, or what was not recorded, outside operators",
 }
 _NO_LAUNCHES = "the calls that launched the GPU's work were not recorded"
-
 
 # Rules that say why a recording holds no GPU work, which is worth more than that it holds none.
 _SAY_WHY = frozenset({"tq-device-failed", "tq-cannot-record", "tq-empty-profile"})
@@ -118,7 +118,8 @@ def _unjudged(ledgers: tuple[DeviceLedger, ...]) -> str:
 def _mostly(diagnosis: Diagnosis) -> str:
     """Say which bucket holds most of what no rule explains; nothing where none holds half of it."""
     bucket, dur_ns = _most_unexplained(diagnosis)
-    return f", mostly “{bucket_words(bucket)}” ({unexplained_share(diagnosis, bucket, dur_ns)})" if bucket else ""
+    share = "" if unexplained_rest(diagnosis).gone else f" ({unexplained_share(diagnosis, bucket, dur_ns)})"
+    return f", mostly “{bucket_words(bucket)}”{share}" if bucket else ""
 
 
 def _most_unexplained(diagnosis: Diagnosis) -> tuple[str, int]:
@@ -352,13 +353,12 @@ def _sick(diagnosis: Diagnosis, timed: list[Finding]) -> str:
 
 def _rest_sentence(diagnosis: Diagnosis, than_share: float) -> str:
     """Say what no rule explains where that is more than a share of the windows; else nothing."""
-    window_ns = sum(ledger.window_ns for ledger in diagnosis.ledgers)
-    rest_ns = sum(ns for _, ns in diagnosis.not_explained)
-    if not window_ns or rest_ns <= than_share * window_ns:
+    rest = unexplained_rest(diagnosis)
+    if rest.left <= than_share:
         return ""
     if _most_unexplained(diagnosis)[0] == "edge.no_launch":
-        return f" The cause of {percent(rest_ns / window_ns)} is unknown: {_NO_LAUNCHES}."
-    return f" No rule explains {percent(rest_ns / window_ns)}{_mostly(diagnosis)}."
+        return f" The cause of {percent(rest.left)} is unknown: {_NO_LAUNCHES}."
+    return f" No rule explains {percent(rest.left)}{_mostly(diagnosis)}."
 
 
 def _graver(diagnosis: Diagnosis, timed: list[Finding]) -> Finding | None:

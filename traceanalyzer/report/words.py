@@ -44,7 +44,7 @@ BUCKET_WORDS = {
     "edge.no_launch": "launch not in the trace",
     "edge.head": "before the first compute kernel",
     "edge.queued_before_trace": "work queued before the trace",
-    "edge.tail": "tail",
+    "edge.tail": "after the last kernel",
     "edge.not_recorded": "graph work not recorded",
 }
 

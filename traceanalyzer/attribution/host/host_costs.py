@@ -9,7 +9,7 @@ import numpy as np
 
 from traceanalyzer.attribution.host.host_timeline import Nesting, Timeline
 from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW
-from traceanalyzer.attribution.vocabulary.buckets import HOST, Codes, Ints
+from traceanalyzer.attribution.vocabulary.buckets import HOST, Codes, Floats, Ints
 
 # Below this amount the slice of the longest piece is blamed; above it, the slice that holds most of the time.
 HELD_MIN_NS = 100_000
@@ -39,6 +39,16 @@ class Pieces:
         key = self.owner * len(HOST) + self.state
         sums = np.bincount(key, weights=self.dur, minlength=owners * len(HOST))
         return sums.astype(np.int64).reshape(owners, len(HOST))
+
+    def long_part(self, owners: int, states: tuple[int, ...], least: int) -> Floats:
+        """Return the part of each cause, shaped as `amounts`, that lies in runs of `states` of a least length."""
+        key = self.owner * len(HOST) + self.state
+        run = np.cumsum(np.append(True, np.diff(key) != 0)) - 1 if len(key) else key
+        length = np.bincount(run, weights=self.dur)[run] if len(key) else self.dur
+        long = np.isin(self.state, states) & (length >= least)
+        sums = np.bincount(key[long], weights=self.dur[long], minlength=owners * len(HOST)).reshape(owners, len(HOST))
+        amounts = self.amounts(owners)
+        return np.divide(sums, amounts, out=np.zeros(sums.shape), where=amounts > 0)
 
     def blames(self, owners: int, nesting: Nesting) -> Ints:
         """Return the slice to blame for each cause, shaped as `amounts`; NO_ROW for none.

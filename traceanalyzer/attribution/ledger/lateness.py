@@ -5,7 +5,8 @@ thread works, and in a launch-bound loop the idle part falls into the launch cal
 each lateness is spread over the whole stretch of host time since the previous compute launch, in proportion to its
 causes. Time before a wait that began while compute was still running cost nothing, because the wait would have been
 longer. The wait also took away the lead that the host lacks afterwards: light causes pass their share on to the wait,
-up to its length.
+up to its length. Code of the program that runs for a while without a call is no delay of a launch, and passes nothing
+on.
 """
 
 from __future__ import annotations
@@ -20,7 +21,18 @@ from traceanalyzer.attribution.host.host_costs import cut, hand_over
 from traceanalyzer.attribution.host.host_timeline import Timeline
 from traceanalyzer.attribution.ledger.dependencies import Dependencies
 from traceanalyzer.attribution.records.device_ops import DeviceOps
-from traceanalyzer.attribution.vocabulary.buckets import HOST, LIGHT_CODES, OTHER_CODE, SYNC_CODE, Flags, Ints
+from traceanalyzer.attribution.vocabulary.buckets import (
+    HOST,
+    LIGHT_CODES,
+    OTHER_CODE,
+    OWN_CODE_CODES,
+    SYNC_CODE,
+    Flags,
+    Ints,
+)
+
+# A shorter stretch of the program's own code is what it does around a launch.
+LONG_CODE_NS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -244,12 +256,13 @@ def _shared(
     amounts[amounts.sum(axis=1) == 0, OTHER_CODE] = 1
     shares = amounts * (late_ns / amounts.sum(axis=1))[:, None]
     light = list(LIGHT_CODES)
-    light_ns = shares[:, light].sum(axis=1)
+    passable = (shares * (1 - pieces.long_part(count, OWN_CODE_CODES, LONG_CODE_NS)))[:, light]
+    light_ns = passable.sum(axis=1)
     # Only the first part of a cut pause follows a wait that began while compute ran.
     is_first = np.append(True, owner[1:] != owner[:-1])
     passed = np.where(is_first, np.minimum(light_ns, carried.waited[owner]), 0)
-    keeps = np.divide(light_ns - passed, light_ns, out=np.ones(count), where=light_ns > 0)
-    shares[:, light] *= keeps[:, None]
+    passes = np.divide(passed, light_ns, out=np.zeros(count), where=light_ns > 0)
+    shares[:, light] -= passable * passes[:, None]
     taker = np.flatnonzero(passed > 0)
     call = carried.call[owner[taker]]
     shares[taker, calls.cause[call]] += passed[taker]

@@ -1,8 +1,8 @@
 -- One row per step and device: its interval on the host and on the device, and whether the analysis window holds it.
 -- On the device a step begins with the first compute op, on the stream that computes most, that was launched at or
 -- after the step's host start, and ends where the next step begins. So neither host run-ahead nor prefetching streams
--- distort it, and no time falls between two steps. The first step of a trace, where it is kept, begins where
--- the host begins it, or where the device is done with what was queued before.
+-- distort it, and no time falls between two steps. The first step of a trace, where it is kept and no step follows
+-- the kept ones, begins where the host begins it, or where the device is done with what was queued before.
 CREATE TABLE steps (
     trace_id      INTEGER NOT NULL,  -- traces.trace_id
     device        INTEGER NOT NULL,  -- devices.device

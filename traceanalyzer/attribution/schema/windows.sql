@@ -1,7 +1,8 @@
 -- One row per trace and device with GPU work: the analysis window, which all shares and bounds refer to.
 -- The window consists of the kept steps, which are contiguous; without steps it is the span from the first GPU op's start
--- to the last one's end. Where the trace's first step is kept, the window begins where the host begins that step, or
--- where the device is done with what was queued before: the time ahead of the first GPU op belongs to the step.
+-- to the last one's end. Where the trace's first step is kept, and no step follows the kept ones, the window begins where
+-- the host begins that step, or where the device is done with what was queued before: the time ahead of the first GPU op
+-- belongs to the step. Where one follows, the last kept step ends with the time ahead of that one instead.
 CREATE TABLE windows (
     trace_id      INTEGER NOT NULL,  -- traces.trace_id
     device        INTEGER NOT NULL,  -- devices.device

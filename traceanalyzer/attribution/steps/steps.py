@@ -237,12 +237,15 @@ def device_steps(ops: DeviceOps, host: HostSteps) -> tuple[DeviceStep, ...]:
 def _with_lead_in(steps: tuple[DeviceStep, ...], ops: DeviceOps, source: str | None) -> tuple[DeviceStep, ...]:
     """Let the first step begin where the host begins it, or where the device is done with what was queued before.
 
-    A later step begins with its first op, so the time ahead of that op is part of the step before. Steps found in
+    A later step begins with its first op, so the time ahead of that op is part of the step before. So where another
+    step follows those that count, they hold a time ahead for each of them without that of the first. Steps found in
     launches begin with a launch, and have no time ahead of it.
     """
     if not steps or source == "launches" or steps[0].drop_reason is not None:
         return steps
-    step = steps[0]
+    step, last = steps[0], [step for step in steps if step.drop_reason is None][-1]
+    if last.next_op is not None and last.host != steps[-1].host:
+        return steps
     if step.start is None:
         return steps
     since = step.host.start

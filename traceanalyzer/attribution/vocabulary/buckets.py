@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 Codes = NDArray[np.int8]
 Flags = NDArray[np.bool_]
+Floats = NDArray[np.float64]
 
 COMPUTE = "compute"
 
@@ -35,6 +36,8 @@ LIGHT = ("host.launch_api", "host.op", "host.python", "host.other")
 HOST = (*HEAVY, SYNC, *LIGHT)
 HOST_CODE = {name: code for code, name in enumerate(HOST)}
 LIGHT_CODES = tuple(HOST_CODE[name] for name in LIGHT)
+# The program's own code, outside of operators and of calls into the driver.
+OWN_CODE_CODES = (HOST_CODE["host.python"], HOST_CODE["host.other"])
 SYNC_CODE = HOST_CODE[SYNC]
 LAUNCH_CODE = HOST_CODE["host.launch_api"]
 OTHER_CODE = HOST_CODE["host.other"]

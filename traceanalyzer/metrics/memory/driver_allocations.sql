@@ -14,7 +14,7 @@
 --   call_count          BIGINT   calls for the device's memory in the window
 --   free_count          BIGINT   part of them that frees or unmaps
 --   tenth_count         BIGINT   tenths of the window in which one of them begins, 0 to 10
---   api                 VARCHAR  the most frequent of them; NULL: none
+--   api                 VARCHAR  the one of them that takes most time in the trace; NULL: none
 --   pinned_call_count   BIGINT   calls for pinned memory in the window
 --   pinned_tenth_count  BIGINT   tenths of the window in which one of them begins, 0 to 10
 WITH calls AS (
@@ -23,6 +23,8 @@ WITH calls AS (
         slice_id,
         start_ns,
         name,
+        sum(dur_ns) OVER (PARTITION BY trace_id, name) AS name_ns,
+        count(*) OVER (PARTITION BY trace_id, name) AS name_count,
         regexp_matches(name, 'Host') AS pins
     FROM host_slices
     WHERE category IN ('runtime', 'driver')
@@ -40,7 +42,7 @@ SELECT
     count(calls.slice_id) FILTER (WHERE NOT pins) AS call_count,
     count(calls.slice_id) FILTER (WHERE NOT pins AND regexp_matches(calls.name, 'Free|Unmap')) AS free_count,
     count(DISTINCT 10 * (calls.start_ns - windows.start_ns) // windows.window_ns) FILTER (WHERE NOT pins) AS tenth_count,
-    mode(calls.name ORDER BY calls.name) FILTER (WHERE NOT pins) AS api,
+    arg_min(calls.name, (-calls.name_ns, -calls.name_count, calls.name)) FILTER (WHERE NOT pins) AS api,
     count(calls.slice_id) FILTER (WHERE pins) AS pinned_call_count,
     count(DISTINCT 10 * (calls.start_ns - windows.start_ns) // windows.window_ns) FILTER (WHERE pins) AS pinned_tenth_count
 FROM attribution.windows AS windows

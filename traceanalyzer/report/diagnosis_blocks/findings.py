@@ -117,7 +117,7 @@ def _short(diagnosis: Diagnosis, finding: Finding, others: Sequence[Finding], mo
 
 def _detailed(diagnosis: Diagnosis, finding: Finding, others: Sequence[Finding]) -> list[Block]:
     """Return everything about a finding, and the other places where its rule fired."""
-    blocks: list[Block] = [finding_facts(diagnosis, finding), Paragraph(finding.message)]
+    blocks: list[Block] = [finding_facts(diagnosis, finding, verbose=True), Paragraph(finding.message)]
     if finding.why:
         blocks.append(Paragraph(finding.why, label=Text("why", "dim")))
     blocks += _tables(finding.evidence, None)
@@ -146,9 +146,9 @@ def _fix(fix: Fix) -> Paragraph:
     return Paragraph(fix.text, label=_FIX, blocks=code)
 
 
-def finding_facts(diagnosis: Diagnosis, finding: Finding) -> Facts:
+def finding_facts(diagnosis: Diagnosis, finding: Finding, *, verbose: bool = False) -> Facts:
     """Return what a finding saves, how severe and how sure it is, where it holds and how often."""
-    saving = saving_words(diagnosis, finding)
+    saving = saving_words(diagnosis, finding, verbose=verbose)
     dim = [
         confidence_words(finding.confidence, finding.confidence_because),
         finding_place(diagnosis, finding),
@@ -232,8 +232,11 @@ def _often(finding: Finding) -> str:
     return "about the same in every step" if alike else f"{low} to {high} in 80 % of the steps"
 
 
-def saving_words(diagnosis: Diagnosis, finding: Finding) -> str:
-    """Say the bound of a finding per step: what removing its cause alone can save."""
+def saving_words(diagnosis: Diagnosis, finding: Finding, *, verbose: bool = False) -> str:
+    """Say the bound of a finding per step: what removing its cause alone can save, of the run where ranks wait.
+
+    With `verbose`, say also what the rank saves that it is about.
+    """
     ledger = ledger_of(diagnosis, finding)
     if finding.saving_ns is None or finding.saving_share is None or ledger is None:
         return ""
@@ -247,7 +250,8 @@ def saving_words(diagnosis: Diagnosis, finding: Finding) -> str:
     if run_share is None or abs(run_share - finding.saving_share) <= SAME_SHARE:
         return f"{when}up to {own}, {duration(finding.saving_ns / max(ledger.step_count, 1))}{unit}"
     run_ns = (finding.run_saving_ns or 0) / max(ledger.step_count, 1)
-    return f"{when}up to −{percent(run_share)} of the run, {duration(run_ns)}{unit} ({own} of its rank alone)"
+    alone = f" ({own} of its rank alone)" if verbose else ""
+    return f"{when}up to −{percent(run_share)} of the run, {duration(run_ns)}{unit}{alone}"
 
 
 def _latent_words(diagnosis: Diagnosis, finding: Finding) -> str:

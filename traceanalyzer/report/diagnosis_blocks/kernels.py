@@ -8,6 +8,7 @@ from traceanalyzer.report.words import duration, name_words, percent
 
 MOST_CLASSES = 4
 LEAST_CLASS_SHARE = 0.01
+MOSTLY_SHARE = 0.5
 MOST_KERNELS = 3
 MOST_KERNELS_VERBOSE = 5
 # With many findings each line counts, and these say less.
@@ -21,7 +22,12 @@ def kernel_blocks(ledger: DeviceLedger, *, most: int, place: str = "") -> tuple[
     if not ledger.top_kernels:
         return ()
     label = Text("What the GPU computes", "strong")
-    words = f"{f'{place}: ' if place else ''}{classes_words(ledger)}"
+    classes = classes_words(ledger)
+    other = next((item.share for item in ledger.kernel_classes if item.name == "other"), 0.0)
+    if MOSTLY_SHARE <= other < 1:
+        # The kernels themselves say more than such a class.
+        classes, most = f"mostly kernels of no known class ({percent(other)} of kernel time)", max(most, MOST_KERNELS)
+    words = f"{f'{place}: ' if place else ''}{classes}"
     rows = tuple(
         (name_words(kernel.name), percent(kernel.share), f"{kernel.call_count:,}", duration(kernel.mean_ns))
         for kernel in ledger.top_kernels[:most]

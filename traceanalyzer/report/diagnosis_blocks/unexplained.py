@@ -5,6 +5,7 @@ from __future__ import annotations
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.report.blocks import Block, Heading, Paragraph, Section, Text
 from traceanalyzer.report.ledger_shares import unexplained_share
+from traceanalyzer.report.unexplained_rest import unexplained_rest
 from traceanalyzer.report.words import bucket_words, gain, percent
 
 MOST_BUCKETS = 4
@@ -12,6 +13,7 @@ MOST_BUCKETS = 4
 LEAST_SHARE = 0.005
 # Time of the host of which nothing is in the trace; from this share on it is worth a recording.
 UNSEEN_HOST = "host.other"
+TAIL = "edge.tail"
 MUCH_UNSEEN_SHARE = 0.05
 # Characters of a function's name; those of templates are longer.
 MOST_NAME = 60
@@ -34,16 +36,29 @@ def unexplained_sections(diagnosis: Diagnosis) -> list[Section]:
     """Return the largest buckets of the ledger that no finding owns."""
     window_ns = sum(ledger.window_ns for ledger in diagnosis.ledgers)
     parts = {bucket: ns for bucket, ns in diagnosis.not_explained if window_ns and ns > 0}
-    if not parts or sum(parts.values()) < LEAST_SHARE * window_ns:
+    rest = unexplained_rest(diagnosis)
+    if not parts or rest.left < LEAST_SHARE:
         return []
     large, *more = sorted(parts.items(), key=lambda part: -part[1])[:MOST_BUCKETS]
     largest = [large, *(part for part in more if part[1] >= LEAST_SHARE * window_ns)]
-    named = "; ".join(f"{bucket_words(bucket)} {unexplained_share(diagnosis, bucket, ns)}" for bucket, ns in largest)
+    if rest.gone < LEAST_SHARE:
+        named = "; ".join(
+            f"{bucket_words(bucket)} {unexplained_share(diagnosis, bucket, ns)}" for bucket, ns in largest
+        )
+    else:
+        named = "; ".join(bucket_words(bucket) for bucket, _ in largest)
+        named += f". Another {percent(rest.gone)} is in no finding either, but goes with the fixes above."
     blocks = [Paragraph(named, role="dim")]
+    blocks += [Paragraph(words, role="dim") for words in _tails(diagnosis) if TAIL in dict(largest)]
     if parts.get(UNSEEN_HOST, 0) >= MUCH_UNSEEN_SHARE * window_ns:
         blocks.append(Paragraph(_unseen_host(diagnosis), role="dim"))
-    share = f"{percent(sum(parts.values()) / window_ns)} of the time"
+    share = f"{percent(rest.left)} of the time"
     return [Section(tuple(blocks), Heading("Not explained by any rule", (Text(share),)))]
+
+
+def _tails(diagnosis: Diagnosis) -> list[str]:
+    """Say what the host did after the last kernel."""
+    return [finding.message for finding in diagnosis.findings if finding.rule == "tq-host-after-gpu"][:1]
 
 
 def _unseen_host(diagnosis: Diagnosis) -> str:

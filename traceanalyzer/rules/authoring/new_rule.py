@@ -102,7 +102,14 @@ def _parts() -> dict[str, dict[str, Any]]:
         },
         "lower": {"when": _CONDITION, "to": {"enum": list(CONFIDENCES)}, "because": _TEXT},
         "evidence": {"title": _TEXT, "select": _SQL},
-        "fixes": {"text": _TEXT, "code": _TEXT, "lang": _TEXT, "effort": {"enum": list(EFFORTS)}, "when": _CONDITION},
+        "fixes": {
+            "text": _TEXT,
+            "code": _TEXT,
+            "lang": _TEXT,
+            "effort": {"enum": list(EFFORTS)},
+            "when": _CONDITION,
+            "names": {"type": "object", "additionalProperties": _TEXT, "description": "word of the fix: column"},
+        },
         "tests": {
             "name": _TEXT,
             "sim": {"type": "object"},

@@ -15,6 +15,7 @@ from traceanalyzer.rules.authoring.fixtures import rule_workspace
 from traceanalyzer.rules.diagnosis.explaining import unmet
 from traceanalyzer.rules.diagnosis.firing import MIN_IMPACT_SHARE, clear_if_little
 from traceanalyzer.rules.evaluation import sandbox
+from traceanalyzer.rules.evaluation.fix_names import with_trace_names
 from traceanalyzer.rules.evaluation.places import read_places
 from traceanalyzer.rules.evaluation.removals import RememberedScan
 from traceanalyzer.rules.evaluation.run_savings import RunSavings
@@ -122,7 +123,7 @@ def _failures(verdict: Verdict, rule: Rule, test: RuleTest) -> list[str]:
 def _headline_fix(verdict: Verdict) -> str | None:
     if not verdict.fix_order:
         return None
-    fix = verdict.rule.fixes[verdict.fix_order[0]]
+    fix = with_trace_names(verdict.rule.fixes[verdict.fix_order[0]], verdict.row)
     return " ".join(f"{fix.text} {fix.code or ''}".split())
 
 

@@ -16,6 +16,7 @@ from traceanalyzer.mangled_names import readable
 from traceanalyzer.rules.diagnosis.step_spread import StepSpread, step_spread
 from traceanalyzer.rules.dialects import in_dialect, is_possible, read_on, spoken
 from traceanalyzer.rules.evaluation import sandbox
+from traceanalyzer.rules.evaluation.fix_names import with_trace_names
 from traceanalyzer.rules.evaluation.places import Place, RunPlaces
 from traceanalyzer.rules.evaluation.removals import claim_values, claimed_sql
 from traceanalyzer.rules.evaluation.verdicts import Verdict
@@ -287,12 +288,13 @@ def _dialect(run: RunPlaces, trace: str | None) -> str | None:
 def _fixes(run: RunPlaces, verdict: Verdict) -> tuple[Fix, ...]:
     """Return the fixes that apply, in the names of the device's vendor."""
     dialect = _dialect(run, verdict.place.trace)
-    fixes = (in_dialect(_fix(verdict.rule.fixes[index]), dialect) for index in verdict.fix_order)
+    fixes = (in_dialect(_fix(verdict.rule.fixes[index], verdict.row), dialect) for index in verdict.fix_order)
     return tuple(fix for fix in fixes if is_possible(fix, dialect))
 
 
-def _fix(fix: RuleFix) -> Fix:
-    return Fix(" ".join(fix.text.split()), fix.code, fix.lang, fix.effort)
+def _fix(fix: RuleFix, row: Mapping[str, Any]) -> Fix:
+    named = with_trace_names(fix, row)
+    return Fix(" ".join(named.text.split()), named.code, fix.lang, fix.effort)
 
 
 def _default_evidence(rule: Rule) -> tuple[EvidenceQuery, ...]:

@@ -33,6 +33,7 @@ class YamlDocument:
     lines: dict[str, int]
     mistakes: tuple[Mistake, ...]
     folded: dict[str, str] = field(default_factory=dict)  # the lines of texts that YAML makes one of, by dotted path
+    cut: dict[str, str] = field(default_factory=dict)  # what YAML takes for a comment behind a text, by dotted path
 
     def line(self, key: str) -> int:
         """Return the line of a dotted path, or of the nearest one above it."""
@@ -69,7 +70,7 @@ def read_document(path: Path, *, up_to: str | None = None) -> YamlDocument:
         return _unreadable(path, mark.line + 1 if mark else 1, f"not YAML: {what}", hint)
     if not isinstance(values, dict):
         return _unreadable(path, 1, "a rule file is a mapping of keys to values")
-    return YamlDocument(path, values, reader.lines, tuple(reader.mistakes), reader.folded)
+    return YamlDocument(path, values, reader.lines, tuple(reader.mistakes), reader.folded, reader.cut)
 
 
 class _LimitReachedError(Exception):
@@ -118,6 +119,7 @@ class _Reader:
         self.loader = loader
         self.text = text
         self.folded: dict[str, str] = {}
+        self.cut: dict[str, str] = {}
         self.lines: dict[str, int] = {}
         self.mistakes: list[Mistake] = []
         self._value_count = 0
@@ -130,6 +132,10 @@ class _Reader:
         self.lines[key] = node.start_mark.line + (2 if is_block else 1)
         if isinstance(node, yaml.ScalarNode) and node.style != "|" and node.end_mark.line > node.start_mark.line:
             self.folded[key] = "\n".join(self.text[self.lines[key] - 1 : node.end_mark.line + (not is_block)])
+        if isinstance(node, yaml.ScalarNode) and not node.style:
+            behind = self.text[node.end_mark.line][node.end_mark.column :].strip() if self.text else ""
+            if behind.startswith("#"):
+                self.cut[key] = behind
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, key, depth)
         if isinstance(node, yaml.SequenceNode):

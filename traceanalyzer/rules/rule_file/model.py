@@ -111,6 +111,7 @@ class RuleFix:
     lang: str = "python"
     effort: str = "code"
     when: str | None = None
+    names: Mapping[str, str] = field(default_factory=dict)  # column of the fired row that says what a word stands for
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from traceanalyzer.rules.rule_file.model import (
     RuleTest,
 )
 from traceanalyzer.rules.rule_file.sql_text import swallowed_if_folded
-from traceanalyzer.rules.rule_file.template import template_fields
+from traceanalyzer.rules.rule_file.template import template_fields, with_name
 
 ID_PATTERN = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 ID_LENGTH = 40
@@ -64,7 +64,7 @@ KEYS = {
     "claims": ("causes", "where", "compute_ops", "charged_to"),
     "lower": ("when", "to", "because"),
     "evidence": ("title", "select"),
-    "fixes": ("text", "code", "lang", "effort", "when"),
+    "fixes": ("text", "code", "lang", "effort", "when", "names"),
     "tests": ("name", "sim", "tables", "params", "expect"),
 }
 # What a rule's select may read when it does not say: the engine's own table of the rule's bound.
@@ -312,6 +312,9 @@ class _Parser:
             code, lang = item.get("code"), str(item.get("lang", "python"))
             if code is not None and lang == "python":
                 self._check_python(f"{key}.code", str(code))
+            if f"{key}.code" in self.document.cut:
+                what = f"YAML takes '{_shortened(self.document.cut[f'{key}.code'])}' for a comment of the file"
+                self._mistake(f"{key}.code", what, "write the snippet after '|'")
             fixes.append(
                 RuleFix(
                     text=self._text(f"{key}.text", item.get("text")),
@@ -319,11 +322,23 @@ class _Parser:
                     lang=lang,
                     effort=self._choice(f"{key}.effort", item.get("effort", "code"), EFFORTS),
                     when=self._condition(f"{key}.when", item["when"]) if "when" in item else None,
+                    names=self._names(f"{key}.names", item),
                 )
             )
         if not fixes and "fixes" in self.document.values:
             self._mistake("fixes", "a rule names at least one fix")
         return tuple(fixes)
+
+    def _names(self, key: str, fix: Mapping[str, Any]) -> dict[str, str]:
+        names = fix.get("names", {})
+        if not isinstance(names, dict) or not all(isinstance(part, str) for item in names.items() for part in item):
+            self._mistake(key, "'names' must be a mapping of words in the fix to columns")
+            return {}
+        written = f"{fix.get('text')}\n{fix.get('code')}"
+        for word in names:
+            if with_name(written, word, "") == written:
+                self._mistake(f"{key}.{word}", f"the fix does not hold the word '{word}'")
+        return names
 
     def _check_python(self, key: str, code: str) -> None:
         try:

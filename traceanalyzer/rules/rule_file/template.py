@@ -44,6 +44,11 @@ def render(template: str, values: Mapping[str, Any]) -> str:
     return " ".join("".join(text).split())
 
 
+def with_name(text: str, word: str, name: str) -> str:
+    """Return a text in which a name stands for a word."""
+    return re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", lambda _: name, text)
+
+
 def format_value(value: Any, spec: str) -> str:
     """Return a value in a Python format, or as `bytes` (binary units), `dur` (nanoseconds) or `bucket` for people.
 

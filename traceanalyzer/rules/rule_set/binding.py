@@ -104,6 +104,11 @@ class _Binder:
         for index, abstention in enumerate(self.rule.abstain):
             yield from self._template(f"abstain.{index}.detail", abstention.detail or "", known)
         yield from self._template("message", self.rule.message, known)
+        for index, fix in enumerate(self.rule.fixes):
+            for word, column in fix.names.items():
+                if column not in known:
+                    what = f"no column or parameter is called '{column}'"
+                    yield self._mistake(f"fixes.{index}.names.{word}", what, suggestion(column, known))
         for index, item in enumerate(self.rule.evidence):
             if not item.select:
                 continue

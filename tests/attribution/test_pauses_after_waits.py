@@ -1,0 +1,41 @@
+"""A long stretch of the program's own code is one cause, whatever call came before it."""
+
+from __future__ import annotations
+
+import pytest
+from drawn_timeline import Drawn
+
+US = 1_000
+KERNEL_US = 57_000
+
+
+def pauses(code_us: int, wait: str | None) -> Drawn:
+    """Return five rounds: a kernel, a wait for it or none, and code of the program."""
+    slices = ["id thread category name start end"]
+    ops = ["id stream kind start end launch"]
+    begin_us = 0
+    for at in range(6):
+        slices.append(f"{at + 1} 0 runtime cudaLaunchKernel {begin_us} {begin_us + 10}")
+        ops.append(f"{at + 41} 7 kernel {begin_us + 12} {begin_us + 12 + KERNEL_US} {at + 1}")
+        done_us = begin_us + KERNEL_US + 20
+        if wait is not None:
+            slices.append(f"{at + 21} 0 runtime {wait} {begin_us + 20} {done_us}")
+        begin_us = done_us + code_us
+    return Drawn.of("\n".join(slices), "\n".join(ops))
+
+
+@pytest.mark.parametrize("wait", ["cudaDeviceSynchronize", "cudaStreamSynchronize", "cudaEventSynchronize", None])
+def test_code_of_the_program_is_that_after_a_wait_too(wait: str | None) -> None:
+    rows = pauses(84_000, wait).rows(
+        "SELECT cause, dur_ns FROM ledger_rows WHERE bucket <> 'compute' AND dur_ns > 1000000"
+    )
+    assert [cause for cause, _ in rows] == ["host.other"] * 5
+    assert all(dur_ns == pytest.approx(84_000 * US, rel=0.001) for _, dur_ns in rows)
+
+
+def test_work_around_a_launch_stays_with_the_wait_that_took_the_lead() -> None:
+    rows = pauses(200, "cudaDeviceSynchronize").rows(
+        "SELECT cause, sum(dur_ns) FROM ledger_rows WHERE bucket <> 'compute' GROUP BY cause ORDER BY 2 DESC"
+    )
+    assert rows[0][0] == "host.sync"
+    assert rows[0][1] >= 5 * 200 * US

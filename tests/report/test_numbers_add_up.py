@@ -1,0 +1,108 @@
+"""What a report prints adds up: busy, saved and not explained are parts of one window, and a wait has one number."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from conftest import corpus_runs
+from report_diagnoses import MS, sick
+
+from traceanalyzer.diagnosis import Diagnosis
+from traceanalyzer.report import formats
+from traceanalyzer.report.unexplained_rest import unexplained_rest
+from traceanalyzer.run import open_run
+from traceanalyzer.settings.settings import NO_SETTINGS
+
+SAMPLES = Path(__file__).parents[2] / "sample_traces"
+# Each of three numbers is rounded to a tenth of a per cent.
+ROUNDED = 0.2
+
+
+def test_time_that_goes_with_a_fix_is_not_unexplained_too() -> None:
+    window_ns = 6 * 177.6 * MS
+    # The loader's wait is 33 % of the time; without it 38 % goes, as later waits end with it.
+    plans = tuple(
+        replace(plan, fixes=(replace(plan.fixes[0], saving_ns=round(0.38 * window_ns)),)) for plan in sick().plans
+    )
+    owning = tuple(replace(item, owned_buckets={"host.dataloader": item.owned_ns or 0}) for item in sick().findings)
+    diagnosis = sick(plans=plans, findings=owning, not_explained=(("host.python", round(0.11 * window_ns)),))
+    rest = unexplained_rest(diagnosis)
+    busy = dict(diagnosis.ledgers[0].buckets)["compute"] / diagnosis.ledgers[0].window_ns
+    assert busy + 0.38 + rest.left <= 1 + 1e-6
+    assert rest.left + rest.gone == pytest.approx(0.11)
+    assert f"Not explained by any rule {100 * rest.left:.1f} %" in text_of(diagnosis)
+    assert "goes with the fixes above" in text_of(diagnosis)
+
+
+def test_fixes_that_make_kernels_shorter_leave_the_rest_alone() -> None:
+    diagnosis = sick()
+    plans = tuple(replace(plan, fixes=plan.fixes[1:]) for plan in diagnosis.plans)
+    shares = sum(ns for _, ns in diagnosis.not_explained) / diagnosis.ledgers[0].window_ns
+    assert unexplained_rest(replace(diagnosis, plans=plans)).left == pytest.approx(shares)
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("name", ["healthy", "launch_bound", "slow_loader"])
+def test_numbers_of_a_sample_trace_add_up(name: str, tmp_path: Path) -> None:
+    with open_run(SAMPLES / name, store=tmp_path) as run:
+        check(run.diagnose(settings=NO_SETTINGS))
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("path", list(corpus_runs()), ids=lambda path: path.name)
+def test_numbers_of_a_real_trace_add_up(path: Path, store_of: Callable[[Path], Path]) -> None:
+    with open_run(path, store=store_of(path)) as run:
+        check(run.diagnose(settings=NO_SETTINGS))
+
+
+def check(diagnosis: Diagnosis) -> None:
+    """Hold the numbers that a report prints to each other."""
+    text = text_of(diagnosis)
+    busy = numbers(r"busy with compute ([\d.]+) % (?!to)", text) or numbers(
+        r"busy with compute [\d.]+ % to ([\d.]+) %", text
+    )
+    left = numbers(r"Not explained by any rule\s+([\d.]+) %", text) or [0.0]
+    said = numbers(r"No rule explains ([\d.]+) %", text)
+    assert all(share == left[0] for share in said)
+    saved = 100 * saved_waits(diagnosis)
+    if busy:
+        assert busy[0] + saved + left[0] <= 100 + ROUNDED
+    for finding in diagnosis.findings:
+        share = finding.saving_share if finding.run_saving_share is None else finding.run_saving_share
+        if not share or finding.status != "primary" or len(finding.same_on_traces) > 1:
+            continue
+        promised = numbers(r"(?:saves?|saved?|for) up to (?:[\d.]+ \S+ \()?([\d.]+) %", finding.message)
+        own = [100 * one for one in (finding.saving_share, finding.run_saving_share) if one is not None]
+        assert all(min(abs(number - one) for one in own) <= 0.1 for number in promised), finding.rule
+
+
+def saved_waits(diagnosis: Diagnosis) -> float:
+    """Return the share that the first fixes save, up to one that makes kernels shorter, of the device with least."""
+    shorter = {
+        finding.rule
+        for finding in diagnosis.findings
+        if any(bucket.startswith("compute") for bucket in finding.owned_buckets)
+    }
+    owning = {finding.rule for finding in diagnosis.findings if finding.owned_buckets}
+    shares = []
+    for plan in diagnosis.plans:
+        first = itertools.takewhile(lambda fix: fix.rule not in shorter, plan.fixes)
+        shares.append(sum(fix.saving_ns for fix in first if fix.rule in owning) / max(plan.window_ns, 1))
+    return min(shares, default=0.0) if len(shares) == len(diagnosis.ledgers) or len(shares) == 1 else 0.0
+
+
+def text_of(diagnosis: Diagnosis) -> str:
+    """Return the report as one line."""
+    stream = io.StringIO()
+    formats.write_diagnosis(diagnosis, "terminal", stream)
+    return " ".join(stream.getvalue().split())
+
+
+def numbers(pattern: str, text: str) -> list[float]:
+    return [float(number) for number in re.findall(pattern, text)]

@@ -1,0 +1,70 @@
+"""Fixes take the names of what they are about from the trace, and only names that can be pasted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from traceanalyzer.rules.evaluation.fix_names import with_trace_names
+from traceanalyzer.rules.rule_file.document import read_document
+from traceanalyzer.rules.rule_file.model import Mistake, RuleFix
+from traceanalyzer.rules.rule_file.parsing import parse_rule
+
+COMMAND = RuleFix("Profile NAME.", "ncu --kernel-name regex:NAME -o kernel PROGRAM", "bash", names={"NAME": "kernel"})
+RULE = """
+id: a-rule
+title: Something is slow
+when: TRUE
+message: Something is slow.
+why: It is.
+references: https://example.org
+fixes:
+  - {fix}
+"""
+
+
+@pytest.mark.parametrize(
+    ("kernel", "named"),
+    [
+        ("add", "add"),
+        ("_Z3addiPfS_", "add"),
+        ("_ZN3lib4scanILi4EfEEvPT0_", "scan"),
+        (None, "NAME"),
+        ("two words", "NAME"),
+        ("x; rm -rf ~", "NAME"),
+        ("$(id)", "NAME"),
+        ("a" * 500, "NAME"),
+    ],
+)
+def test_a_fix_takes_names_that_can_be_pasted(kernel: str | None, named: str) -> None:
+    fix = with_trace_names(COMMAND, {"kernel": kernel})
+    assert fix.code == f"ncu --kernel-name regex:{named} -o kernel PROGRAM"
+    assert fix.text == f"Profile {named}."
+
+
+def test_a_name_replaces_whole_words_only() -> None:
+    fix = RuleFix("", "RENAME(NAME, NAMES)", names={"NAME": "kernel"})
+    assert with_trace_names(fix, {"kernel": "add"}).code == "RENAME(add, NAMES)"
+
+
+@pytest.mark.parametrize(
+    ("fix", "what"),
+    [
+        ("{text: Do it., code: f(x)}", None),
+        ("{text: Do it., names: {NAME: kernel}}", "the fix does not hold the word 'NAME'"),
+        ("{text: Do it., names: [NAME]}", "'names' must be a mapping of words in the fix to columns"),
+        ("text: Do it.\n    code: f(x)  # for some x", "YAML takes '# for some x' for a comment of the file"),
+        ("text: Do it.\n    code: f(x)\n    # a comment of the file", None),
+        ("text: Do it.\n    code: |\n      f(x)  # for some x", None),
+        ('text: Do it.\n    code: "f(x)  # for some x"', None),
+    ],
+)
+def test_mistakes_in_a_fix_are_found(tmp_path: Path, fix: str, what: str | None) -> None:
+    file = tmp_path / "a-rule.yaml"
+    file.write_text(RULE.replace("{fix}", fix))
+    assert [mistake.what for mistake in mistakes_of(file)] == ([] if what is None else [what])
+
+
+def mistakes_of(file: Path) -> list[Mistake]:
+    return parse_rule(read_document(file), tests=False)[1]
