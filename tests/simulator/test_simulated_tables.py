@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 import simulated_tables
-from simulated_tables import MADE_OF, PACKAGE, remembered
+from simulated_tables import ROOT, remembered
 
 from tracesim import simulate_job
 
@@ -52,20 +52,20 @@ def test_another_simulator_simulates_again(tmp_path: Path, monkeypatch: pytest.M
 
 def test_the_hash_covers_what_the_simulator_is_made_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def hash_of(**files: str) -> str:
-        monkeypatch.setattr(simulated_tables, "PACKAGE", tmp_path)
+        monkeypatch.setattr(simulated_tables, "ROOT", tmp_path)
         for name, text in files.items():
             path = tmp_path / name.replace("__", "/")
-            path.parent.mkdir(exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.with_suffix(".py").write_text(text)
         return simulated_tables.code_hash.__wrapped__()
 
-    hashes = [hash_of(simulator__job="a"), hash_of(simulator__job="b"), hash_of(schema__tables="a")]
+    hashes = [hash_of(tracesim__job="a"), hash_of(tracesim__job="b"), hash_of(traceanalyzer__schema__tables="a")]
     assert len(set(hashes)) == 3
-    assert hash_of(report__page="a") == hashes[-1]
+    assert hash_of(traceanalyzer__report__page="a") == hashes[-1]
 
 
 def test_the_simulator_is_made_of_nothing_else() -> None:
     imports = re.compile(r"^\s*(?:from traceanalyzer\.(\w+)|from traceanalyzer import (\w+))", re.MULTILINE)
-    imported = {found for path in (PACKAGE / "simulator").rglob("*.py") for found in imports.findall(path.read_text())}
+    imported = {found for path in (ROOT / "tracesim").rglob("*.py") for found in imports.findall(path.read_text())}
     # Errors are raised, and are in no table.
-    assert {one or other for one, other in imported} == {*MADE_OF, "errors"}
+    assert {one or other for one, other in imported} == {"errors", "schema"}

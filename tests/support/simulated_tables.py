@@ -14,11 +14,9 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-import traceanalyzer
-
 Tables = Mapping[str, pa.Table]
-PACKAGE = Path(traceanalyzer.__file__).parent
-MADE_OF = ("schema", "simulator")
+ROOT = Path(__file__).resolve().parents[2]
+MADE_OF = ("traceanalyzer/schema", "tracesim")
 KEPT_S = 86_400
 
 
@@ -33,9 +31,9 @@ def code_hash() -> str:
     """Return the hash of all that decides what the simulator's tables hold."""
     made_of = hashlib.sha256(f"{pa.__version__} {np.__version__}".encode())
     for part in MADE_OF:
-        for path in sorted((PACKAGE / part).rglob("*")):
+        for path in sorted((ROOT / part).rglob("*")):
             if path.suffix in (".py", ".sql"):
-                made_of.update(f"\n{path.relative_to(PACKAGE)}\n".encode() + path.read_bytes())
+                made_of.update(f"\n{path.relative_to(ROOT)}\n".encode() + path.read_bytes())
     return made_of.hexdigest()[:16]
 
 
