@@ -471,7 +471,7 @@ TESTED_WITH_THEIR_METRIC = {
 
 def test_every_macro_has_a_test(root: Path) -> None:
     text = Path(__file__).read_text()
-    macros = (root / "traceanalyzer" / "query" / "macros").glob("*.sql")
+    macros = (root / "traceanalyzer" / "macros").glob("*.sql")
     names = {path.stem for path in macros} - TESTED_WITH_THEIR_METRIC
     assert [name for name in sorted(names) if f"{name}(" not in text and f'"{name}"' not in text] == []
 

@@ -1,3 +1,3 @@
-"""Asking a run in SQL: `engine` opens the connection, `canonical` gives it tables, `macros/` functions, `errors` and
+"""Asking a run in SQL: `engine` opens the connection, `canonical` gives it tables, `errors` and
 `completion` help who writes queries.
 """

@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
-from functools import cache
-from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
 import duckdb
 
-from traceanalyzer.metrics import in_reading_order, metrics, metrics_in_order
+from traceanalyzer.macros import macro_files
+from traceanalyzer.metrics import metrics, metrics_in_order
 from traceanalyzer.query.kernel_patterns import pattern_macros
 
 NOT_COMPUTED = "was not computed, as it takes longer than"
-_CALLED = re.compile(r"(\w+)\s*\(")
 
 
 def add_macros(connection: duckdb.DuckDBPyConnection) -> None:
     """Define the macros."""
     for text in (macro_files() | pattern_macros()).values():
         connection.execute(text)
-
-
-@cache
-def macro_files() -> dict[str, str]:
-    """Return the definition of every macro that has a file by name, each after those that it calls."""
-    files = sorted((Path(__file__).parent / "macros").glob("*.sql"))
-    texts = {file.stem: file.read_text(encoding="utf-8") for file in files}
-    calls = {name: set(_CALLED.findall(text)) & texts.keys() - {name} for name, text in texts.items()}
-    return {name: texts[name] for name in in_reading_order(calls)}
 
 
 def define_metric(

@@ -16,9 +16,10 @@ from pathlib import Path
 
 import duckdb
 
+from traceanalyzer.macros import macro_files
 from traceanalyzer.metrics import metrics_in_order
 from traceanalyzer.query.canonical import in_schema, new_connection
-from traceanalyzer.query.definitions import add_macros, add_pass_through, define_metric, macro_files
+from traceanalyzer.query.definitions import add_macros, add_pass_through, define_metric
 from traceanalyzer.query.kernel_patterns import pattern_sources
 from traceanalyzer.schema import canonical_tables, derived_tables
 from traceanalyzer.store.folders import is_own_file

@@ -27,6 +27,7 @@ DERIVED_SOURCES = (
     "run.py",
     "opening",
     "query",
+    "macros",
     "store/folders.py",
     "store/owner.py",
     "store/__init__.py",

@@ -12,7 +12,7 @@ import pyarrow as pa
 from traceanalyzer.attribution.records.device_ops import DeviceOps
 from traceanalyzer.attribution.vocabulary.arrow_columns import NamedRows
 from traceanalyzer.attribution.vocabulary.buckets import Flags, Ints
-from traceanalyzer.query.definitions import macro_files
+from traceanalyzer.macros import macro_files
 
 _MACROS = ("uncovered_ns", "graph_replays")
 _QUERY = """
