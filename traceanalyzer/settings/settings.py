@@ -246,7 +246,7 @@ class _SettingsReader:
     def _peaks(self, pattern: str, value: Any) -> DevicePeaks:
         where, columns = f"devices.peaks.{pattern}", peak_columns()
         table = self._table(where, value)
-        self._is_pattern(where, pattern)
+        self._patterns(where, [pattern])
         self._check_keys(where, table, tuple(columns))
         for name in (name for name in table if name in columns and name != "source"):
             is_right = _is_count(table[name]) if columns[name] in ("INTEGER", "BIGINT") else _is_rate(table[name])
