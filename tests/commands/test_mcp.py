@@ -277,6 +277,13 @@ def test_a_run_beside_itself_is_the_same(answers: Answers) -> None:
         answers.diff([SLOW], [])
 
 
+def test_the_recordings_of_a_folder_are_captures_of_a_diff(root: Path) -> None:
+    answers = Answers(served_folders([root / "tests" / "data" / "device"]))
+    document = json.loads(answers.diff(["cycles"], ["cycles"], as_json=True))
+    assert [len(document[side]) for side in ("base", "new")] == [3, 3]
+    assert document["delta_ns"] == 0
+
+
 def test_a_real_client_gets_mistakes_as_the_command_words_them(served: Path, tmp_path: Path) -> None:
     (served / "torn").mkdir(exist_ok=True)
     (served / "torn" / "rank0.json.gz").write_bytes(gzip.compress(b"not a trace"))

@@ -35,7 +35,7 @@ JITTER_SHARE = 0.25
 
 
 @dataclass(frozen=True)
-class Intervals:
+class _Stretches:
     """Disjoint stretches of time, in order."""
 
     start: Ints
@@ -43,7 +43,7 @@ class Intervals:
 
 
 @dataclass(frozen=True)
-class _Stretch:
+class _PartialReplay:
     """One replay from where its first operation should begin to where its last one should end."""
 
     start: int
@@ -65,7 +65,7 @@ def with_missing_work(con: duckdb.DuckDBPyConnection, trace_id: int, ops: Device
     if not partial:
         return ops
     returns = np.asarray(con.execute(_RETURNS_QUERY, {"trace_id": trace_id}).fetchall(), np.int64).reshape(-1, 2)
-    found = list(_stretches(ops, dict(partial), returns))
+    found = list(_partial_replays(ops, dict(partial), returns))
     end = ops.end.copy()
     for stretch in found:
         end[stretch.last] = max(int(end[stretch.last]), stretch.end)
@@ -77,7 +77,7 @@ def _graph_launches(ops: DeviceOps) -> set[str]:
     return {name for name in ops.launch_name.names if name is not None and "GraphLaunch" in name}
 
 
-def _stretches(ops: DeviceOps, usual_of: dict[int, int], returns: Ints) -> Iterator[_Stretch]:
+def _partial_replays(ops: DeviceOps, usual_of: dict[int, int], returns: Ints) -> Iterator[_PartialReplay]:
     """Yield the partly recorded replays; `usual_of` holds a whole replay of the same graph for each of them."""
     rows = np.flatnonzero(np.isin(ops.launch_id, [*usual_of, *usual_of.values()]))
     rows = rows[np.argsort(ops.launch_id[rows], kind="stable")]
@@ -98,7 +98,7 @@ def _stretches(ops: DeviceOps, usual_of: dict[int, int], returns: Ints) -> Itera
         since = max(begin - missing, before, int(ops.launch_end[last])) if head else begin
         until = min(end + missing, after, done) if tail else end
         until = _returned(returns, int(ops.launch_start[last]), until, missing)
-        yield _Stretch(min(since, begin), max(until, end), last, mine)
+        yield _PartialReplay(min(since, begin), max(until, end), last, mine)
 
 
 def _span(ops: DeviceOps, rows: Ints) -> int:
@@ -135,7 +135,7 @@ def _returned(returns: Ints, launched: int, until: int, missing: int) -> int:
     return until
 
 
-def _without_work(ops: DeviceOps, stretches: list[_Stretch]) -> Intervals:
+def _without_work(ops: DeviceOps, stretches: list[_PartialReplay]) -> _Stretches:
     """Return when, in some replays, nothing ran that was recorded: none of their operations, and no compute at all."""
     works: Flags = ops.compute.copy()
     for stretch in stretches:
@@ -152,12 +152,12 @@ def _without_work(ops: DeviceOps, stretches: list[_Stretch]) -> Intervals:
     counts = np.maximum(last - first, 0)
     of = np.repeat(np.arange(len(counts)), counts)
     gap = np.arange(len(of)) - np.repeat(np.cumsum(counts) - counts, counts) + first[of]
-    return Intervals(np.maximum(low[gap], hidden.start[of]), np.minimum(high[gap], hidden.end[of]))
+    return _Stretches(np.maximum(low[gap], hidden.start[of]), np.minimum(high[gap], hidden.end[of]))
 
 
-def _merged(start: Ints, end: Ints) -> Intervals:
+def _merged(start: Ints, end: Ints) -> _Stretches:
     """Return the union of intervals."""
     order = np.argsort(start, kind="stable")
     start, end = start[order], np.maximum.accumulate(end[order])
     first = np.flatnonzero(np.append(True, start[1:] > end[:-1])[: len(start)])
-    return Intervals(start[first], end[np.append(first[1:] - 1, len(start) - 1)] if len(first) else end)
+    return _Stretches(start[first], end[np.append(first[1:] - 1, len(start) - 1)] if len(first) else end)

@@ -1,0 +1,68 @@
+"""Several ranks with several cycles each, in one folder under the default names of PyTorch's handler."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import rewritten_trace as rewritten
+from click.testing import CliRunner
+
+from traceanalyzer.cli import cli
+from traceanalyzer.run import open_run
+from traceanalyzer.simulator import simulate_job
+
+pytestmark = pytest.mark.check
+
+JOB = {"ranks": 2, "steps": 3, "kernels": 6, "comm_us": 400}
+MINUTE_US = 60e6
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Write 2 ranks, each a process of its own, in 2 cycles a minute apart."""
+    for rank, file in enumerate(simulate_job(JOB).write_kineto(tmp_path / "job")):
+        document = rewritten.read(file)
+        for cycle in range(2):
+            events = [
+                event
+                | {"pid": 5000 + rank if event.get("pid") == 4242 else event.get("pid")}
+                | ({"ts": event["ts"] + cycle * MINUTE_US} if "ts" in event else {})
+                for event in document["traceEvents"]
+            ]
+            name = f"node1_{5000 + rank}.17640000{cycle:02}000000{rank:03}.pt.trace.json.gz"
+            rewritten.write({**document, "traceEvents": events}, tmp_path / "run" / name)
+    return tmp_path / "run"
+
+
+def asked(*words: str | Path) -> str:
+    result = CliRunner().invoke(cli, [str(word) for word in words])
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_each_rank_is_one_rank_recorded_twice(folder: Path, tmp_path: Path) -> None:
+    with open_run(folder, store=tmp_path / "store") as run:
+        assert run.sql("SELECT rank, count(*) FROM traces GROUP BY rank ORDER BY rank").fetchall() == [(0, 2), (1, 2)]
+        met = run.sql("""
+            SELECT match_id, count(DISTINCT recordings.rank_id), count(DISTINCT recordings.session)
+            FROM attribution.collective_members JOIN recordings USING (trace_id) GROUP BY match_id
+        """).fetchall()
+        assert met
+        assert {row[1:] for row in met} == {(2, 1)}
+
+
+def test_every_command_counts_two_ranks(folder: Path, tmp_path: Path) -> None:
+    store = ("--store", tmp_path / "store")
+    assert "2 of 2" in asked("info", folder, *store)
+    page = tmp_path / "page.html"
+    for screen in (
+        asked("diagnose", folder, *store),
+        asked("diagnose", folder, *store, "-o", page) or page.read_text(),
+    ):
+        assert "recorded 2 times" in screen
+        assert "rank 2" not in screen
+        assert "have several traces" not in screen
+    found = json.loads(asked("diff", folder, folder, *store, "--format", "json", "-q"))
+    assert [len(found[side]) for side in ("base", "new")] == [2, 2]
