@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from traceanalyzer.limited_memory import fit_into_limited_memory
+from traceanalyzer.process import fit_into_limited_memory
 
 _STUCK = (
     "error: query: a query of a rule reached its time limit and cannot be stopped\n"
@@ -27,9 +27,8 @@ def start() -> None:
     _keep_stream_numbers()
     fit_into_limited_memory()
     from traceanalyzer.errors import EXIT_ERROR
+    from traceanalyzer.process import hide_pandas, interrupted, leave_on_signals
     from traceanalyzer.query.limits import end_process_when_stuck
-    from traceanalyzer.unfinished import interrupted, leave_on_signals
-    from traceanalyzer.without_pandas import hide_pandas
 
     hide_pandas()
     end_process_when_stuck(_STUCK, EXIT_ERROR)

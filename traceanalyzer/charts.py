@@ -17,7 +17,7 @@ from traceanalyzer.report.html.sections.ranks import rank_map
 from traceanalyzer.report.html.sections.savings import plan_drops
 from traceanalyzer.report.html.sections.steps import step_times
 from traceanalyzer.report.html.source import query
-from traceanalyzer.report.words import counted
+from traceanalyzer.text.words import counted
 
 if TYPE_CHECKING:
     from traceanalyzer.run import Run

@@ -17,8 +17,8 @@ import click
 from traceanalyzer.commands import COMPLETION_VARIABLE, PROGRAM
 from traceanalyzer.commands.output import show_error
 from traceanalyzer.errors import EXIT_ERROR, TraceAnalyzerError, suggestion
-from traceanalyzer.report.visible import visible
-from traceanalyzer.unfinished import interrupted
+from traceanalyzer.process import interrupted
+from traceanalyzer.text.visible import visible
 from traceanalyzer.version import __version__
 
 # What a shell reports for a program that SIGPIPE ended.

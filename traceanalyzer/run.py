@@ -13,16 +13,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from traceanalyzer.answers.run_table import RunTable
-from traceanalyzer.attribution.vocabulary.options import DEFAULT_OPTIONS, AttributionOptions
+from traceanalyzer.attribution.options import DEFAULT_OPTIONS, AttributionOptions
 from traceanalyzer.display import display
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
 from traceanalyzer.ingest import Progress
-from traceanalyzer.opening.catalog import renew_catalog
-from traceanalyzer.opening.contents import traces_of
-from traceanalyzer.opening.deriving import derived_of, with_names
+from traceanalyzer.opening.attributing import derived_of, with_names
+from traceanalyzer.opening.contents import ncu_tables_of, no_trace_beside, renew_catalog, traces_of
 from traceanalyzer.opening.finding import find
 from traceanalyzer.opening.ingesting import ingest_all
-from traceanalyzer.opening.ncu_tables import ncu_tables_of, no_trace_beside
 from traceanalyzer.remote.location import Location
 from traceanalyzer.settings.hardware import with_device
 from traceanalyzer.settings.settings import NO_SETTINGS_FILE, SettingsFile
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
     import duckdb
 
     from traceanalyzer.answers.what_if import ShownAnswer
-    from traceanalyzer.attribution.lead_scan.bounds import ScansOf
+    from traceanalyzer.attribution.replay.bounds import ScansOf
     from traceanalyzer.diagnosis import Diagnosis, KernelCounters, LeftOut
     from traceanalyzer.rules import Explanation
     from traceanalyzer.rules.diagnosis.opening import Opening
@@ -124,7 +122,7 @@ class Run:
         """
         import duckdb
 
-        from traceanalyzer.query.errors import query_error
+        from traceanalyzer.query.limits import query_error
 
         try:
             return self.connection.sql(query)
@@ -149,7 +147,7 @@ class Run:
         apply together. Raises TraceAnalyzerError for a name that is no cause, and without any change.
         """
         from traceanalyzer.answers.what_if import ShownAnswer
-        from traceanalyzer.attribution.lead_scan.what_if import Change, causes_named, parse_faster, what_if
+        from traceanalyzer.attribution.replay.what_if import Change, causes_named, parse_faster, what_if
 
         if not (removed or faster or at_roof):
             raise TraceAnalyzerError(
@@ -253,7 +251,7 @@ class Run:
         Attribution that is not there yet is computed beside the metrics that can do without. Raises TraceAnalyzerError
         where the folder cannot be written.
         """
-        from traceanalyzer.exports.metric_files import export_metrics
+        from traceanalyzer.query.metric_files import export_metrics
 
         replaced = self._project(None).hardware.queries()
         return export_metrics(
@@ -338,27 +336,29 @@ def open_run(
     """
     with ExitStack() as kept:
         found = find(path, store, options, kept, trust=trust, ncu=ncu, names=attribution, with_settings=with_settings)
-        root, keeper, options = found.root, found.keeper, found.options
-        keeper.claim_shared()
+        root, opened_store, options = found.root, found.opened_store, found.options
+        opened_store.claim_shared()
         unreadable = list(found.sources.unreadable)
         cores = jobs or os.cpu_count() or 1
-        ingested = ingest_all(found.sources.sources, keeper, cores, report, unreadable, executor, from_store)
+        ingested = ingest_all(found.sources.sources, opened_store, cores, report, unreadable, executor, from_store)
         folders = [(item.source, item.folder) for item in ingested]
-        traces, set_aside, captures = traces_of(keeper, found.sources, folders)
+        traces, set_aside, captures = traces_of(opened_store, found.sources, folders)
         ncu_tables = ncu_tables_of(found.sources, folders)
         if not traces:
             raise unreadable[0] if unreadable else no_trace_beside(ncu_tables, root)
         reused = all(item.was_there for item in ingested)
-        derived = derived_of(keeper, traces, options, jobs, executor, captures) if attribution else None
+        derived = derived_of(opened_store, traces, options, jobs, executor, captures) if attribution else None
         recorded_first = None
-        if keeper.shared is not None and derived is not None:
+        if opened_store.shared is not None and derived is not None:
             from traceanalyzer.store.run_records import record_run, run_record
 
-            recorded_first = record_run(keeper.shared, run_record(root, traces, unreadable, derived, options.key()))
-        writing = renew_catalog(keeper, traces, derived, reused, ncu_tables, captures, asked=catalog)
+            recorded_first = record_run(
+                opened_store.shared, run_record(root, traces, unreadable, derived, options.key())
+            )
+        writing = renew_catalog(opened_store, traces, derived, reused, ncu_tables, captures, asked=catalog)
         return Run(
             root,
-            keeper.folder,
+            opened_store.folder,
             tuple(traces),
             derived,
             reused,

@@ -17,9 +17,12 @@ from unittest.mock import patch
 
 import click
 
+from pages.import_graph import in_order, package_graph
 from pages.markdown import prose, table
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+# What nearly everything imports says nothing of a package.
+_EVERYWHERE = {"errors", "schema", "text"}
 SCREEN_WIDTH = 100
 # As wide as on a pipe, and without colours, whoever runs this.
 SCREEN = {"COLUMNS": str(SCREEN_WIDTH), "NO_COLOR": "1"}
@@ -84,22 +87,24 @@ def commands_table() -> str:
 
 def buckets_table() -> str:
     """Return every bucket of the time ledger with its words on screens, and whether a fix can remove its time."""
-    from traceanalyzer.attribution.vocabulary.buckets import BUCKETS, CAUSES
-    from traceanalyzer.report.words import bucket_words
+    from traceanalyzer.attribution.buckets import BUCKETS, CAUSES
+    from traceanalyzer.text.words import bucket_words
 
     rows = [(f"`{name}`", bucket_words(name), "yes" if name in CAUSES else "no") for name in BUCKETS]
     return table(("bucket", "on screens", "a cause that a fix can remove"), rows)
 
 
 def packages_table() -> str:
-    """Return every package below the top one with the first sentence of what it says of itself."""
+    """Return every package in the order of imports, with the first sentence of what it says of itself."""
+    graph = package_graph()
     rows = []
-    for file in sorted((ROOT / "traceanalyzer").rglob("__init__.py"), key=lambda file: file.parent.parts):
-        package = file.parent.relative_to(ROOT).as_posix()
+    for name in in_order(graph):
+        folder = ROOT / "traceanalyzer" / name
+        file = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
         text = " ".join((ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or "").split())
-        if "/" in package:
-            rows.append((f"`{package}`", prose(text.split(". ")[0].rstrip(".") + ".")))
-    return table(("package", "what it is for"), rows)
+        place = f"`traceanalyzer/{name}{'' if folder.is_dir() else '.py'}`"
+        rows.append((place, prose(text.split(". ")[0].rstrip(".") + "."), ", ".join(sorted(graph[name] - _EVERYWHERE))))
+    return table(("package", "what it is for", "imports"), rows)
 
 
 def json_tables() -> str:

@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiers import examples
 
+from traceanalyzer.attribution.buckets import HOST
 from traceanalyzer.attribution.host import host_timeline
 from traceanalyzer.attribution.host.blocking_calls import find_blocking_calls
 from traceanalyzer.attribution.host.host_states import NEUTRAL, overhead_state, slice_state
 from traceanalyzer.attribution.host.host_timeline import Timeline, build_timelines
 from traceanalyzer.attribution.records.device_ops import load_device_ops
 from traceanalyzer.attribution.records.host_slices import load_host_slices
-from traceanalyzer.attribution.vocabulary.buckets import HOST
 from traceanalyzer.query import engine
 
 GPU_OP = "id stream kind start end launch\n900 7 kernel 70 80 -"

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tiers import examples
 
 from traceanalyzer.attribution import Bounds, WhatIf
-from traceanalyzer.attribution.lead_scan import lanes
+from traceanalyzer.attribution.replay import walk
 from traceanalyzer.query.engine import derive
 
 KINDS = ("kernel", "kernel", "kernel", "comm", "h2d", "d2h", "memset", "graph")
@@ -136,7 +136,7 @@ def test_bounds_grow_with_what_is_removed_and_stay_inside_the_window(
 def test_many_scenarios_at_once_give_the_same_bounds_as_one_by_one(timeline: tuple[str, str]) -> None:
     found = derive(tables(*timeline))
     # Chains of any length, for those of a drawn timeline are short.
-    with mock.patch.object(lanes, "_CHAIN_FROM", 1):
+    with mock.patch.object(walk, "_CHAIN_FROM", 1):
         bounds = Bounds.of_tables(found["windows"], found["lead_events"], found["lead_costs"], found["lead_needs"])
     ops = found["lead_events"]["op_id"].to_pylist()
     savings = {op: 5_000 for op in ops if op is not None}

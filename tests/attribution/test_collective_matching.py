@@ -13,13 +13,12 @@ import pytest
 from workloads.bases import pipelined_job
 
 from traceanalyzer.attribution import Bounds, WhatIf
-from traceanalyzer.attribution.lead_scan.lanes import Stretch
-from traceanalyzer.attribution.lead_scan.run_scan import JointScan
-from traceanalyzer.attribution.lead_scan.scan import Scan
-from traceanalyzer.attribution.lead_scan.walk import NO_LIMIT, ScanEvents
-from traceanalyzer.attribution.matching.comm_calls import Call
-from traceanalyzer.attribution.matching.message_matching import is_message, name_of, pair_messages
-from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW, NamedRows
+from traceanalyzer.attribution.arrow_columns import NO_ROW, NamedRows
+from traceanalyzer.attribution.matching_calls import Call
+from traceanalyzer.attribution.matching_collectives import is_message, name_of, pair_messages
+from traceanalyzer.attribution.replay.run_scan import JointScan
+from traceanalyzer.attribution.replay.scan import Scan
+from traceanalyzer.attribution.replay.walk import NO_LIMIT, ScanEvents, Stretch
 from traceanalyzer.query import engine
 from tracesim import simulate_job
 
@@ -281,7 +280,7 @@ def scan_of(matches: list[int]) -> Scan:
 
 def test_ranks_that_issue_in_different_order_do_not_wait_for_ever() -> None:
     run = JointScan.of_scans([scan_of([1, 2, 3]), scan_of([2, 1, 3])], {1: 2, 2: 2, 3: 2})
-    met = [{position for _, position in meeting.members} for meeting in run.meetings]
+    met = [{position for _, position in sync_point.members} for sync_point in run.sync_points]
     assert len(met) == 2
     assert met[-1] == {2}
     assert run.leads([WhatIf(), WhatIf()]) == [None, None]
@@ -289,7 +288,7 @@ def test_ranks_that_issue_in_different_order_do_not_wait_for_ever() -> None:
 
 def test_a_collective_that_some_rank_has_outside_its_scan_is_no_meeting() -> None:
     run = JointScan.of_scans([scan_of([1, 2]), scan_of([1])], {1: 2, 2: 2})
-    assert len(run.meetings) == 1
+    assert len(run.sync_points) == 1
 
 
 @pytest.mark.check

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from drawn_timeline import Drawn
 
-from traceanalyzer.attribution.lead_scan.what_if import Change, what_if
+from traceanalyzer.attribution.replay.what_if import Change, what_if
 
 
 def drawn(*shown: tuple[int, int, str], more: str = "", graph_id: int | None = 5, others: str = "") -> Drawn:

@@ -12,8 +12,8 @@ from drawn_timeline import Drawn
 from open_bounds import check_many_at_once, check_told, least_most_truth
 from workloads.workloads import JOBS
 
-from traceanalyzer.attribution.lead_scan.scan import STREAM_WAITS
-from traceanalyzer.attribution.lead_scan.what_if import Change, Faster, what_if
+from traceanalyzer.attribution.replay.scan import STREAM_WAITS
+from traceanalyzer.attribution.replay.what_if import Change, Faster, what_if
 from traceanalyzer.rules import diagnose, load_rules
 from traceanalyzer.run import open_run
 from tracesim import simulate, simulate_job

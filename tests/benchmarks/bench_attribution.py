@@ -73,7 +73,7 @@ with open_run(sys.argv[1], store=sys.argv[2], attribution=False) as run:
 _EACH_METRIC = """
 import sys, json, tempfile, time
 from pathlib import Path
-from traceanalyzer.exports.metric_files import LAYOUTS, compute_metrics
+from traceanalyzer.query.metric_files import LAYOUTS, compute_metrics
 from traceanalyzer.metrics import metrics
 from traceanalyzer.run import open_run
 ends = {}

@@ -1,10 +1,10 @@
-"""What the coordinator of a run of thousands of ranks takes, without any trace: contracted ranks from one template.
+"""What the coordinator of a run of thousands of ranks takes, without any trace: reduced ranks from one template.
 
     python tests/benchmarks/bench_cards.py [--ranks 1024 4096 16384] [--calls 2400]
 
 Each rank has so many collectives, 24 of 25 within a group of eight and one with the same ranks of all groups; each size
 is a process of its own. A wave is four what-ifs that change something on every rank. What ranks send is made of one
-template with different waits, and their second pass says that all leads are right: contraction itself is timed by
+template with different waits, and their second pass says that all leads are right: reduced rank itself is timed by
 bench_scale.py, and compared with the scan of all events by tests/bounds/test_contracted_run.py.
 """
 
@@ -26,12 +26,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from processes import machine, own_peak_mb
 
-from traceanalyzer.attribution.lead_scan.contracted_run import ContractedRun
-from traceanalyzer.attribution.lead_scan.contraction import PREDECESSORS, Arrivals, Arrived
-from traceanalyzer.attribution.lead_scan.meetings import Meetings, RankCalls
-from traceanalyzer.attribution.lead_scan.rank_scans import Asked, RankScans
-from traceanalyzer.attribution.lead_scan.scan import WhatIf
-from traceanalyzer.attribution.vocabulary.buckets import Ints
+from traceanalyzer.attribution.buckets import Ints
+from traceanalyzer.attribution.replay.rank_scans import Asked, RankScans
+from traceanalyzer.attribution.replay.reduced_run import ReducedRun
+from traceanalyzer.attribution.replay.scan import WhatIf
+from traceanalyzer.attribution.replay.sync_points import PREDECESSORS, Arrivals, Arrived, RankCalls, SyncPoints
 
 GROUP = 8
 OF_ALL_EVERY = 25
@@ -53,7 +52,7 @@ def calls_of(rank: int, ranks: int, count: int, wait_ns: Ints) -> RankCalls:
 
 
 class TemplateScans(RankScans):
-    """Ranks that all have the same contraction, and arrive as it says."""
+    """Ranks that all have the same reduced rank, and arrive as it says."""
 
     def __init__(self, count: int) -> None:
         row, draw = np.arange(count)[:, None, None], np.random.default_rng(1)
@@ -68,7 +67,7 @@ class TemplateScans(RankScans):
             yield Arrivals(*(np.repeat(array, len(item.what_ifs), axis=-1) for array in self.one.arrays))
 
     def arrivals(self, asked: Sequence[Asked], leads: Sequence[Ints]) -> Iterator[Arrived]:
-        """Return how each rank arrives, as its contraction has it."""
+        """Return how each rank arrives, as its reduced rank has it."""
         one = self.one
         for left in leads:
             begun = np.repeat(one.limit_ns, left.shape[1], axis=1)
@@ -106,13 +105,13 @@ def measure(ranks: int, count: int) -> dict[str, float]:
     started = time.process_time()
     sizes = Counter(np.concatenate([own.match for own in calls]).tolist())
     scans = TemplateScans(count)
-    run = ContractedRun(Meetings.of_calls(calls, sizes), scans)
+    run = ReducedRun(SyncPoints.of_calls(calls, sizes), scans)
     ordered_s = time.process_time() - started
     started = time.process_time()
     asked = [[WhatIf(frozenset({f"cause {number}"}))] * ranks for number in range(SCENARIOS)]
-    ends = np.concatenate([run.meetings.first[:-1], run.meetings.first[1:] - 1])
+    ends = np.concatenate([run.sync_points.first[:-1], run.sync_points.first[1:] - 1])
     found = run.leads(asked, ends)
-    assert run.meetings.count == ranks * count
+    assert run.sync_points.count == ranks * count
     assert not found.off_ns.any()
     return {
         "ordered_s": ordered_s,

@@ -155,8 +155,8 @@ def _peak_mb(bench: Bench, folder: Path) -> float:
 
 def cluster(address: str) -> Executor:
     """Return the executor that `--cluster` makes of an address."""
-    from traceanalyzer.cluster.address import parse_cluster
     from traceanalyzer.cluster.dask_executor import DaskExecutor
+    from traceanalyzer.opening.planning import parse_cluster
 
     return DaskExecutor(parse_cluster(address))
 
@@ -215,14 +215,14 @@ def cards(bench: Bench) -> None:
     folder, store = copies(bench.jobs, template, CARDS), bench.stores / "cards"
     with open_run(template, store=store, attribution=False) as run_of_one:
         (trace,) = run_of_one.traces
-    keeper = Store(store)
+    opened_store = Store(store)
 
     def copy(scratch: Path) -> None:
         shutil.copytree(trace.folder, scratch / trace.folder.name)
 
     for source in folder.iterdir():
-        keeper.trace_folder(source, copy)
-    assert None not in held_sources(list(folder.iterdir()), keeper)
+        opened_store.trace_folder(source, copy)
+    assert None not in held_sources(list(folder.iterdir()), opened_store)
     for what in ("`ingest` that writes the catalogue alone", "second `ingest`, nothing new"):
         cost = run(command("ingest", folder, store))
         row(f"{what}, {CARDS:,} traces", "≤ 60 s", f"{cost.wall_s:.1f} s wall, {cost.cpu_s:.1f} s CPU")

@@ -1,4 +1,4 @@
-"""A pass over many devices abreast gives each meeting the lead that a pass over its own device gives it."""
+"""A pass over many devices at once gives each sync point the lead that a pass over its own device gives it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pytest
 from workloads.workloads import JOBS
 
 from traceanalyzer.attribution import Bounds, WhatIf
-from traceanalyzer.attribution.lead_scan import abreast
-from traceanalyzer.attribution.lead_scan.abreast import DevicePart, starts
-from traceanalyzer.attribution.lead_scan.scan import UNCERTAINTIES
-from traceanalyzer.attribution.lead_scan.walk import Walk
-from traceanalyzer.attribution.vocabulary.buckets import Ints
+from traceanalyzer.attribution.buckets import Ints
+from traceanalyzer.attribution.replay import batched
+from traceanalyzer.attribution.replay.batched import DevicePart, starts
+from traceanalyzer.attribution.replay.scan import UNCERTAINTIES
+from traceanalyzer.attribution.replay.walk import Walk
 from traceanalyzer.query import engine
 from tracesim import simulate_job
 
@@ -23,7 +23,7 @@ NAMES = ("ranks: pipeline", "ranks: starving workers on one", "ranks: groups", "
 
 
 def parts_of(name: str) -> Iterator[DevicePart]:
-    """Return a part of each device, surely and as it may be at worst; every seventh op stands for a meeting."""
+    """Return a part of each device, surely and as it may be at worst; every seventh op stands for a sync point."""
     with engine.connect_tables(simulate_job(JOBS[name]).canonical_tables()) as connection:
         bounds = Bounds.load(connection)
     for level in (bounds, *bounds.lower_bounds(UNCERTAINTIES).values()):
@@ -37,11 +37,11 @@ def parts_of(name: str) -> Iterator[DevicePart]:
 
 def one_by_one(part: DevicePart, left: Ints) -> Ints:
     found = np.empty_like(left)
-    for lane, leads in enumerate(left.T.tolist()):
-        walk = Walk(part.scan.events, part.changes[lane % len(part.changes)])
+    for scenario, leads in enumerate(left.T.tolist()):
+        walk = Walk(part.scan.events, part.changes[scenario % len(part.changes)])
         for row, (position, lead) in enumerate(zip(part.positions, leads, strict=True)):
             walk.advance(position + 1)
-            found[row, lane] = walk.starts[position]
+            found[row, scenario] = walk.starts[position]
             walk.ends[position] = lead
     return found
 
@@ -56,7 +56,7 @@ def parts() -> list[DevicePart]:
 def test_each_meeting_starts_as_in_the_pass_over_its_device(
     parts: list[DevicePart], block_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(abreast, "_BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(batched, "_BLOCK_BYTES", block_bytes)
     draw = np.random.default_rng(0)
     left = [draw.integers(0, 200_000, (len(part.positions), 2 * len(part.changes))) for part in parts]
     for part, of_part, found in zip(parts, left, starts(parts, left), strict=True):

@@ -1,4 +1,4 @@
-"""The scan over contracted ranks gives what the scan over all events gives, or says how far off it is at most."""
+"""The scan over reduced ranks gives what the scan over all events gives, or says how far off it is at most."""
 
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ from workloads.wide_jobs import wide_job
 from workloads.workloads import JOBS
 
 from traceanalyzer.attribution import Bounds, WhatIf
-from traceanalyzer.attribution.lead_scan.contracted_run import ROUNDS, ContractedRun
-from traceanalyzer.attribution.lead_scan.meetings import Meetings, RankCalls
-from traceanalyzer.attribution.lead_scan.rank_scans import RankScans, scans_in
-from traceanalyzer.attribution.lead_scan.run_scan import JointScan
-from traceanalyzer.attribution.lead_scan.scan import UNCERTAINTIES
-from traceanalyzer.attribution.lead_scan.stored_scans import StoredScans
+from traceanalyzer.attribution.replay.rank_scans import RankScans, StoredScans, scans_in
+from traceanalyzer.attribution.replay.reduced_run import ROUNDS, ReducedRun
+from traceanalyzer.attribution.replay.run_scan import JointScan
+from traceanalyzer.attribution.replay.scan import UNCERTAINTIES
+from traceanalyzer.attribution.replay.sync_points import RankCalls, SyncPoints
 from traceanalyzer.query import engine
 from tracesim import simulate_job
 
@@ -67,10 +66,14 @@ def joint(bounds: Bounds) -> JointScan:
     return bounds.together
 
 
-def contracted(run: JointScan) -> ContractedRun:
-    sizes = {int(run.scans[i].match[at]): len(meeting.members) for meeting in run.meetings for i, at in meeting.members}
-    return ContractedRun(
-        Meetings.of_calls([*map(RankCalls.of_scan, run.scans)], sizes), RankScans(run.scans.__getitem__, lambda _: {})
+def contracted(run: JointScan) -> ReducedRun:
+    sizes = {
+        int(run.scans[i].match[at]): len(sync_point.members)
+        for sync_point in run.sync_points
+        for i, at in sync_point.members
+    }
+    return ReducedRun(
+        SyncPoints.of_calls([*map(RankCalls.of_scan, run.scans)], sizes), RankScans(run.scans.__getitem__, lambda _: {})
     )
 
 
@@ -90,13 +93,15 @@ def questions(bounds: Bounds) -> list[list[WhatIf]]:
 
 
 def differences(run: JointScan, asked: Sequence[Sequence[WhatIf]], rounds: int = ROUNDS) -> tuple[int, int]:
-    """Return by how much a lead at a meeting differs at most, and the most that was stated; check each against it."""
+    """Return by how much a lead at a sync point differs at most, and the most that was stated; check each against
+    it.
+    """
     small = replace(contracted(run), rounds=rounds)
     found, whole = small.leads(asked), run.leads_at_once(asked)
-    assert small.meetings.count == sum(len(meeting.members) for meeting in run.meetings)
+    assert small.sync_points.count == sum(len(sync_point.members) for sync_point in run.sync_points)
     worst = 0
-    for scan, calls in enumerate(small.meetings.calls):
-        low, high = small.meetings.first[scan : scan + 2]
+    for scan, calls in enumerate(small.sync_points.calls):
+        low, high = small.sync_points.first[scan : scan + 2]
         of_scan = whole[scan]
         true = np.zeros((high - low, len(asked)), np.int64) if of_scan is None else of_scan[calls.position]
         difference = np.abs(found.lead_ns[low:high] - true)
@@ -126,7 +131,7 @@ def test_collectives_in_another_order_on_each_rank_are_left_out_alike() -> None:
     scans[1].match[at[[3, 4]]] = scans[1].match[at[[4, 3]]]
     sizes = dict(zip(*np.unique(np.concatenate([scan.match for scan in scans]), return_counts=True), strict=True))
     run = JointScan.of_scans(scans, {int(match): int(size) for match, size in sizes.items()})
-    small = Meetings.of_calls(
+    small = SyncPoints.of_calls(
         [*map(RankCalls.of_scan, scans)], {int(match): int(size) for match, size in sizes.items()}
     )
     assert [calls.position.tolist() for calls in small.calls] == [sorted(own) for own in run.positions]
@@ -164,7 +169,7 @@ def test_scans_that_are_read_when_asked_bound_the_run_as_held_ones_do(scenario: 
 def test_what_is_not_shown_to_be_exact_is_stated_as_an_interval_around_it(scenario: Any, tmp_path: Path) -> None:
     with engine.connect_tables(simulate_job(scenario).canonical_tables()) as connection:
         held, stored = Bounds.load(connection), stored_bounds(connection, tmp_path)
-        assert isinstance(stored.together, ContractedRun)
+        assert isinstance(stored.together, ReducedRun)
         hasty = replace(stored, together=replace(stored.together, rounds=1))
         asked = [dict(zip(held.places, what_ifs, strict=True)) for what_ifs in questions(held)]
         true, stated = held.runs(asked), hasty.runs(asked)

@@ -14,8 +14,8 @@ from traceanalyzer.diagnosis import Diagnosis, RankSteps, StandsOut
 from traceanalyzer.query import engine
 from traceanalyzer.report import formats
 from traceanalyzer.rules import diagnose, load_rules, readers
-from traceanalyzer.rules.diagnosis.overview import ledgers
 from traceanalyzer.rules.diagnosis.ranks import rank_steps
+from traceanalyzer.rules.diagnosis.reporting import ledgers
 from tracesim import simulate_job
 
 MOST_LINES = 150

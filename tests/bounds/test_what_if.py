@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute
 import pytest
 
-from traceanalyzer.attribution.lead_scan.what_if import (
+from traceanalyzer.attribution.replay.what_if import (
     Answer,
     Change,
     Faster,

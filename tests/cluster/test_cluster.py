@@ -49,8 +49,8 @@ def in_threads(run: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Executor]:
     needed("distributed")
-    from traceanalyzer.cluster.address import parse_cluster
     from traceanalyzer.cluster.dask_executor import DaskExecutor
+    from traceanalyzer.opening.planning import parse_cluster
 
     with DaskExecutor(parse_cluster("local:2")) as executor:
         yield executor
@@ -115,8 +115,8 @@ def test_a_file_that_ends_the_only_worker_takes_no_file_along_that_waits_behind_
     needed("distributed")
     import dask
 
-    from traceanalyzer.cluster.address import parse_cluster
     from traceanalyzer.cluster.dask_executor import DaskExecutor
+    from traceanalyzer.opening.planning import parse_cluster
 
     for point in POINTS:
         (tmp_path / point).touch()

@@ -66,8 +66,8 @@ def test_two_workers_that_read_from_a_bucket_behind_faults_give_the_diagnosis_of
     run: Path, proxy: Proxy, tmp_path: Path
 ) -> None:
     needed("distributed")
-    from traceanalyzer.cluster.address import parse_cluster
     from traceanalyzer.cluster.dask_executor import DaskExecutor
+    from traceanalyzer.opening.planning import parse_cluster
 
     with open_run(run, store=tmp_path / "here") as opened:
         here = document(opened.diagnose())

@@ -10,8 +10,8 @@ import pytest
 from trace_event_tables import two_ranks
 
 from traceanalyzer.cli import main
-from traceanalyzer.cluster.address import parse_cluster
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.opening.planning import parse_cluster
 from traceanalyzer.run import open_run
 
 

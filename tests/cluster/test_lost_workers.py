@@ -13,9 +13,9 @@ from dying_workers import GreedyWorkers
 from tiers import needed
 from trace_event_tables import two_ranks
 
-from traceanalyzer.cluster import watch
-from traceanalyzer.cluster.address import parse_cluster
+from traceanalyzer.cluster import dask_executor
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.opening.planning import parse_cluster
 from traceanalyzer.run import open_run
 
 # More than a worker that does nothing takes, and far less than what the greedy one does.
@@ -34,7 +34,7 @@ def test_a_scheduler_waits_for_workers_for_a_while_and_is_then_given_up(
     needed("distributed")
     from traceanalyzer.cluster.dask_executor import DaskExecutor
 
-    monkeypatch.setattr(watch, "PAUSE_S", 0.1)
+    monkeypatch.setattr(dask_executor, "PAUSE_S", 0.1)
     scheduler = tmp_path / "scheduler.json"
     with dask_scheduler(scheduler), DaskExecutor(parse_cluster(f"file:{scheduler}")) as executor:
         with dask_worker(scheduler):
@@ -43,7 +43,7 @@ def test_a_scheduler_waits_for_workers_for_a_while_and_is_then_given_up(
         with dask_worker(scheduler):
             assert late.result(60) == 8
             held = executor.submit(time.sleep, 600)
-        monkeypatch.setattr(watch, "PATIENCE_S", 1.0)
+        monkeypatch.setattr(dask_executor, "PATIENCE_S", 1.0)
         with pytest.raises(TraceAnalyzerError, match="the cluster lost all its workers, and none came back") as caught:
             held.result(60)
     assert caught.value.where == f"the Dask scheduler at {scheduler}"
@@ -51,15 +51,15 @@ def test_a_scheduler_waits_for_workers_for_a_while_and_is_then_given_up(
 
 
 def test_a_cluster_without_work_may_be_without_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "PATIENCE_S", 0.05)
-    monkeypatch.setattr(watch, "PAUSE_S", 0.01)
+    monkeypatch.setattr(dask_executor, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(dask_executor, "PAUSE_S", 0.01)
     looked = threading.Semaphore(0)
 
     def none() -> int:
         looked.release()
         return 0
 
-    watching = watch.Watch(none, lambda seconds: pytest.fail(f"{seconds}"))
+    watching = dask_executor.Watch(none, lambda seconds: pytest.fail(f"{seconds}"))
     for _ in range(20):
         assert looked.acquire(timeout=10)
     watching.end()

@@ -18,9 +18,9 @@ from tiers import needed
 from workloads.wide_jobs import wide_job
 
 from traceanalyzer.attribution import Bounds, WhatIf
-from traceanalyzer.attribution.lead_scan.bounds import HELD_DEVICES
-from traceanalyzer.attribution.lead_scan.contracted_run import ContractedRun
-from traceanalyzer.attribution.lead_scan.rank_scans import Asked, RankScans
+from traceanalyzer.attribution.replay.bounds import HELD_DEVICES
+from traceanalyzer.attribution.replay.rank_scans import Asked, RankScans
+from traceanalyzer.attribution.replay.reduced_run import ReducedRun
 from traceanalyzer.report.json import document
 from traceanalyzer.run import open_run
 from tracesim import simulate_job
@@ -36,7 +36,7 @@ setattr(resolve_name(place), name, lambda *_, **__: os.kill(os.getpid(), signal.
 from traceanalyzer.cli import main
 main(sys.argv[2:])
 """
-SCAN = "traceanalyzer.attribution.lead_scan.contracted_run:ContractedRun.leads"
+SCAN = "traceanalyzer.attribution.replay.reduced_run:ContractedRun.leads"
 SCREEN = "traceanalyzer.rules.diagnosis.reporting.choose_opened"
 
 
@@ -53,8 +53,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def from_cluster(run: Path) -> dict[str, Any]:
     """The diagnosis of a run that two worker processes read and attributed."""
     needed("distributed")
-    from traceanalyzer.cluster.address import parse_cluster
     from traceanalyzer.cluster.dask_executor import DaskExecutor
+    from traceanalyzer.opening.planning import parse_cluster
 
     with DaskExecutor(parse_cluster("local:2")) as executor:
         return diagnosed(run, executor)
@@ -90,7 +90,7 @@ def test_a_command_that_has_workers_reads_no_scan_itself(
         raise AssertionError("a scan was read in the command's own process")
 
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as executor:
-        monkeypatch.setattr("traceanalyzer.attribution.lead_scan.stored_scans.StoredScans.scan", read_here)
+        monkeypatch.setattr("traceanalyzer.attribution.replay.rank_scans.StoredScans.scan", read_here)
         assert diagnosed(run, executor) == from_cluster
 
 
@@ -101,7 +101,7 @@ def test_workers_say_what_devices_without_steps_lose(run: Path) -> None:
         open_run(run, store=store_of(run), executor=executor) as opened,
     ):
         together = Bounds.load(opened.connection, opened.scans_of()).together
-        assert isinstance(together, ContractedRun)
+        assert isinstance(together, ReducedRun)
         what_ifs = [WhatIf(frozenset({"host.dataloader"})), WhatIf(frozenset({"dev.comm_transfer"}))]
         asked = [Asked(at, what_ifs, positions) for at, positions in enumerate(together.positions)]
         leads = [np.arange(2 * len(item.positions)).reshape(-1, 2) * 1_000 for item in asked]

@@ -11,7 +11,7 @@ import pytest
 
 FULL_DISK = """
 import resource, signal, sys
-import traceanalyzer.attribution, traceanalyzer.run, traceanalyzer.exports.metric_files
+import traceanalyzer.attribution, traceanalyzer.run, traceanalyzer.query.metric_files
 from traceanalyzer.cli import main
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

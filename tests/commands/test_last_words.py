@@ -10,7 +10,7 @@ import pytest
 from traceanalyzer import cli
 from traceanalyzer.cli import main
 from traceanalyzer.commands import sql
-from traceanalyzer.comparison import summary_file
+from traceanalyzer.comparison import summary
 from traceanalyzer.errors import TraceAnalyzerError
 
 
@@ -34,7 +34,7 @@ def test_queries_and_summaries_without_an_end_are_not_read(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sql, "MOST_CHARACTERS", 1000)
-    monkeypatch.setattr(summary_file, "MAX_FILE_BYTES", 1000)
+    monkeypatch.setattr(summary, "MAX_FILE_BYTES", 1000)
     with pytest.raises(TraceAnalyzerError, match="longer than 1,000 characters"):
         sql._query(None, Path("/dev/zero"))
     assert main(["baseline", "show", "/dev/zero"]) == 2

@@ -14,9 +14,8 @@ import duckdb
 import pytest
 
 from traceanalyzer.attribution import AttributionOptions
-from traceanalyzer.attribution.host.host_states import NEUTRAL
-from traceanalyzer.attribution.host.own_names import own_states
-from traceanalyzer.attribution.vocabulary.buckets import HOST_CODE
+from traceanalyzer.attribution.buckets import HOST_CODE
+from traceanalyzer.attribution.host.host_states import NEUTRAL, own_states
 from traceanalyzer.cli import main
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.errors import TraceAnalyzerError

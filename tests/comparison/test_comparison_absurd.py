@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from tiers import examples
 
 from traceanalyzer.cli import main
-from traceanalyzer.comparison.summary import NamedTime, NamedTimes, RunTimes
-from traceanalyzer.comparison.summary_file import text_of
+from traceanalyzer.comparison.summary import NamedTime, NamedTimes, RunTimes, text_of
 from traceanalyzer.report import formats
 
 SECRET = "swordfish4711"

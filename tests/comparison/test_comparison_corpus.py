@@ -15,8 +15,7 @@ from test_comparison_differences import check_exact
 from traceanalyzer.comparison.comparing import Diff, compare
 from traceanalyzer.comparison.gate import check_diff
 from traceanalyzer.comparison.summarizing import summarize
-from traceanalyzer.comparison.summary import Summary
-from traceanalyzer.comparison.summary_file import read_summaries, text_of
+from traceanalyzer.comparison.summary import Summary, read_summaries, text_of
 from traceanalyzer.run import open_run
 from traceanalyzer.settings.budgets import Budget
 from traceanalyzer.settings.settings import NO_SETTINGS

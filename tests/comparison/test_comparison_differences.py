@@ -11,8 +11,7 @@ from tiers import examples
 
 from traceanalyzer.comparison.comparing import Diff, compare
 from traceanalyzer.comparison.differences import named_difference, plain_name, whole_ns
-from traceanalyzer.comparison.options import CompareOptions
-from traceanalyzer.comparison.sides import Named
+from traceanalyzer.comparison.sides import CompareOptions, Named
 from traceanalyzer.comparison.summary import Summary
 
 steps = st.lists(st.floats(0.001, 900), min_size=1, max_size=5)

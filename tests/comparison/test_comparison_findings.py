@@ -9,7 +9,7 @@ from typing import Any
 from drawn_summaries import FINGERPRINT, MS, capture, finding
 
 from traceanalyzer.comparison.comparing import Diff, compare
-from traceanalyzer.comparison.options import CompareOptions
+from traceanalyzer.comparison.sides import CompareOptions
 from traceanalyzer.comparison.summary import DeviceTimes, RunTimes, Summary
 
 LOADER = finding()

@@ -13,8 +13,7 @@ from drawn_summaries import MS, capture, finding
 from traceanalyzer.cli import main
 from traceanalyzer.comparison.comparing import compare
 from traceanalyzer.comparison.gate import Check, check_diff, check_run
-from traceanalyzer.comparison.summary import Summary
-from traceanalyzer.comparison.summary_file import text_of
+from traceanalyzer.comparison.summary import Summary, text_of
 from traceanalyzer.settings.budgets import Budget, read_budgets
 
 TODAY = datetime.date(2026, 11, 23)

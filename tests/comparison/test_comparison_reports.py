@@ -125,7 +125,7 @@ def test_json_is_as_its_schema_says(name: str, root: Path) -> None:
 
 def test_captures_in_another_order_give_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from traceanalyzer.cli import main
-    from traceanalyzer.comparison.summary_file import text_of
+    from traceanalyzer.comparison.summary import text_of
 
     for item in (*SLOW, *FAST):
         (tmp_path / f"{item.label}.json").write_text(text_of([item]), encoding="utf-8")

@@ -15,7 +15,7 @@ from tiers import examples
 
 import traceanalyzer
 from traceanalyzer.cli import main
-from traceanalyzer.comparison.summary_file import is_summary_file, read_summaries, text_of
+from traceanalyzer.comparison.summary import is_summary_file, read_summaries, text_of
 from traceanalyzer.errors import TraceAnalyzerError
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

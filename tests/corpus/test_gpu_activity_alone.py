@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import traceanalyzer as ta
-from traceanalyzer.report.verdict import judge
+from traceanalyzer.diagnosis.verdict import judge
 
 pytestmark = pytest.mark.check
 OF_GPU = {"kernel", "gpu_memcpy", "gpu_memset"}

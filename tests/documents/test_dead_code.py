@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import traceanalyzer
-from traceanalyzer.attribution.vocabulary.buckets import BUCKETS
+from traceanalyzer.attribution.buckets import BUCKETS
 from traceanalyzer.report.charts import palette
-from traceanalyzer.report.words import BUCKET_WORDS
+from traceanalyzer.text.words import BUCKET_WORDS
 
 PACKAGE = Path(traceanalyzer.__file__).parent
 # Called by name: actions of a workload, hooks of notebooks, and methods of the standard library that are replaced.

@@ -152,9 +152,4 @@ def test_architecture_names_only_what_is_there() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     paths = {path for path in re.findall(r"`(traceanalyzer/[a-z_/.]*)", text) if not path.endswith(".")}
     missing = sorted(path for path in paths if not (ROOT / path).exists())
-    beside = re.search(r"^Some modules stand beside the packages:(.*?)\n\n", text, re.MULTILINE | re.DOTALL)
-    assert beside is not None
-    modules = re.findall(r"`(\w+)`", beside[1])
-    assert len(modules) > 4
-    missing += [name for name in modules if not (ROOT / "traceanalyzer" / f"{name}.py").exists()]
     assert missing == []

@@ -1,4 +1,4 @@
-"""The worked example of the lead scan in docs/attribution.md: its drawing and its numbers are those of the code."""
+"""The worked example of the replay in docs/attribution.md: its drawing and its numbers are those of the code."""
 
 from __future__ import annotations
 

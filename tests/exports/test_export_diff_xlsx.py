@@ -12,9 +12,8 @@ from tiers import needed
 
 from traceanalyzer.cli import main
 from traceanalyzer.comparison.comparing import Diff, compare
-from traceanalyzer.comparison.summary import Summary
-from traceanalyzer.comparison.summary_file import text_of
-from traceanalyzer.exports.diff_xlsx import write_diff_xlsx
+from traceanalyzer.comparison.summary import Summary, text_of
+from traceanalyzer.exports.xlsx import write_diff_xlsx
 
 
 def side(ms: float, loader_ms: float, kernels: dict[str, tuple[int, float]], shares: list[float]) -> list[Summary]:

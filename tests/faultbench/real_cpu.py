@@ -17,8 +17,8 @@ from pathlib import Path
 import traceanalyzer
 from faultbench import capturing
 from faultbench.judging import POINTS
+from traceanalyzer.attribution.buckets import HOST_CODE
 from traceanalyzer.attribution.host.host_states import slice_state
-from traceanalyzer.attribution.vocabulary.buckets import HOST_CODE
 from traceanalyzer.run import Run
 
 _MIB = 2**20

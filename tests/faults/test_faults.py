@@ -27,7 +27,7 @@ from traceanalyzer.store.locating import STORE_NAME
 FAILING = """
 import errno, io, json, os, shutil, sys
 from contextlib import redirect_stderr, redirect_stdout
-import traceanalyzer.attribution, traceanalyzer.exports.metric_files, traceanalyzer.rules, traceanalyzer.run
+import traceanalyzer.attribution, traceanalyzer.query.metric_files, traceanalyzer.rules, traceanalyzer.run
 from traceanalyzer.cli import main
 
 folder, store, out, *arguments = sys.argv[1:]
@@ -172,7 +172,7 @@ def test_a_signal_ends_a_command_in_any_phase_and_nothing_is_left(
     module, function, work = PHASES[phase]
     if phase == "reading":
         (run_folder / "rank0.json").write_bytes(gzip.compress((run_folder / "rank0.json").read_bytes()))
-        module = "traceanalyzer.discovery.heads"
+        module = "traceanalyzer.ingest.heads"
     program = BUSY.format(module=module, function=function, work=work)
     arguments = command("diagnose", run_folder, "--format", "json", "-o", run_folder / "report.json", program=program)
     with started(arguments) as process:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traceanalyzer.report.secrets import MASK, masked, redacted
-from traceanalyzer.report.visible import visible
+from traceanalyzer.text.secrets import MASK, masked, redacted
+from traceanalyzer.text.visible import visible
 
 SHOWN = "swordfish-4711"
 

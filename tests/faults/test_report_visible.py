@@ -15,7 +15,7 @@ from report_diagnoses import ledger, loader_finding, quality_finding, sick, trac
 from traceanalyzer.cli import main
 from traceanalyzer.diagnosis import Evidence, Fix
 from traceanalyzer.report import formats
-from traceanalyzer.report.visible import one_line, visible
+from traceanalyzer.text.visible import one_line, visible
 
 HOSTILE = "\x1b]0;title\x07 \x1b[31m \u202egnp.exe \u2066x\u2069 a\u2028b\u2029c \x9b2J \ud800 \x00"
 STEERING = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")

@@ -19,10 +19,10 @@ from trace_event_tables import events, slice_text
 import traceanalyzer
 from traceanalyzer.cli import main
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.store.folders import held
 from traceanalyzer.store.locating import STORE_NAME, locate_store
 from traceanalyzer.store.owner import MARK_NAME, PARTS, user_key
 from traceanalyzer.store.store import Store
+from traceanalyzer.store.writing import held
 
 KERNEL = '{"device": 0, "stream": 7, "correlation": 1}'
 LONG_AGO_S = time.time() - 10 * 86_400

@@ -11,7 +11,7 @@ from cuda_program import A100, GH200, ORIN, CudaProgram, write_programs
 from program_findings import lead_of, words
 
 from traceanalyzer.diagnosis import Diagnosis
-from traceanalyzer.report.verdict import judge
+from traceanalyzer.diagnosis.verdict import judge
 
 pytestmark = pytest.mark.check
 

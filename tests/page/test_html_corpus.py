@@ -13,9 +13,9 @@ from browser import check_accessibility, opened_browser
 from conftest import corpus_runs
 from html_pages import check_page, drops_of, numbers_of
 
+from traceanalyzer.diagnosis.verdict import problems
 from traceanalyzer.report.diagnosis_blocks.plan import leading_plan
 from traceanalyzer.report.html.page import page
-from traceanalyzer.report.verdict import problems
 from traceanalyzer.run import open_run
 from traceanalyzer.settings.settings import NO_SETTINGS
 

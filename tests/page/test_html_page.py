@@ -16,21 +16,20 @@ from report_diagnoses import healthy, ledger, loader_finding, many_ranks, sick, 
 
 from traceanalyzer.cli import main
 from traceanalyzer.diagnosis import Diagnosis, Evidence
+from traceanalyzer.diagnosis.verdict import judge
 from traceanalyzer.query import engine
 from traceanalyzer.report import formats
 from traceanalyzer.report.blocks import Bar, BarPart, Heading, Paragraph, Section, Table, Text
 from traceanalyzer.report.charts.step_columns import MOST_COLUMNS, StepTime
 from traceanalyzer.report.html import page as html_page
-from traceanalyzer.report.html.block_markup import blocks_markup
-from traceanalyzer.report.html.excerpts import ExcerptPlace, ExcerptWindow, lanes_of
-from traceanalyzer.report.html.markup import address_markup, cell_markup, code_markup, prose_markup
+from traceanalyzer.report.html.excerpts import ExcerptPlace, ExcerptWindow, scenarios_of
+from traceanalyzer.report.html.markup import address_markup, blocks_markup, cell_markup, code_markup, prose_markup
 from traceanalyzer.report.html.page import page, page_of
 from traceanalyzer.report.html.sections.ranks import alike_words
 from traceanalyzer.report.html.sections.steps import note_of
 from traceanalyzer.report.html.sections.tables import operators
 from traceanalyzer.report.html.source import Limits, Names, PageSource, queries
 from traceanalyzer.report.html.tables import PageColumn, table_markup
-from traceanalyzer.report.verdict import judge
 from traceanalyzer.run import Run, open_run
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -178,7 +177,7 @@ def test_a_wait_for_the_allocator_is_shown_with_the_memory_in_use(tmp_path: Path
         with engine.connect(run.traces, run.derived, readers=queries()) as connection:
             source = PageSource(run.diagnose(), judge(run.diagnose()), connection, Limits(), Names(100))
             window = ExcerptWindow(first_ns, last_ns, last_ns, last_ns)
-            lanes = lanes_of(source, ExcerptPlace(trace_id, 0, first_ns, last_ns), window, 100)
+            lanes = scenarios_of(source, ExcerptPlace(trace_id, 0, first_ns, last_ns), window, 100)
     (lane,) = [lane for lane in lanes if lane.label == "Memory in use"]
     first, second = lane.line[::2]
     assert second - first == 9_950_000 and lane.line[1::2] == (2**20, 3 * 2**20) and lane.note == "at most 3.0 MiB"

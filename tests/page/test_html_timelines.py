@@ -21,8 +21,16 @@ from traceanalyzer.report.html.excerpts import (
     thinned,
     window_around,
 )
-from traceanalyzer.report.html.nesting import TOLERANCE_NS, rows_of, telling_rows
-from traceanalyzer.report.html.stacks import Frames, Numbers, grouped, pruned, unfolded
+from traceanalyzer.report.html.stacks import (
+    TOLERANCE_NS,
+    Frames,
+    Numbers,
+    grouped,
+    pruned,
+    rows_of,
+    telling_rows,
+    unfolded,
+)
 
 MS = 1_000_000
 # Clocks differ by less than this.

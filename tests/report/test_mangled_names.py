@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traceanalyzer.mangled_names import readable
-from traceanalyzer.report.words import name_words
+from traceanalyzer.text.mangled_names import readable
+from traceanalyzer.text.words import name_words
 
 
 @pytest.mark.parametrize(

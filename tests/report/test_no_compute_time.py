@@ -10,7 +10,7 @@ import pytest
 import report_diagnoses as diagnoses
 from trace_event_tables import events, slice_text
 
-from traceanalyzer.report.verdict import judge
+from traceanalyzer.diagnosis.verdict import judge
 from traceanalyzer.run import open_run
 
 ARGS = '{"device": 0, "stream": 7, "correlation": 1}'

@@ -23,12 +23,12 @@ from report_diagnoses import (
 )
 
 from traceanalyzer.diagnosis import Diagnosis, Fix, FixPlan, KernelClass, Outcome, PlannedFix
+from traceanalyzer.diagnosis.verdict import judge
 from traceanalyzer.report import formats
 from traceanalyzer.report.diagnosis_blocks.findings import other_place_words
 from traceanalyzer.report.diagnosis_blocks.kernels import classes_words
 from traceanalyzer.report.diagnosis_blocks.ledgers import alike
 from traceanalyzer.report.renderers.page import Page, aligned
-from traceanalyzer.report.verdict import judge
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 

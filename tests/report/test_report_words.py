@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traceanalyzer.report.words import (
+from traceanalyzer.text.words import (
     apportion,
     counted,
     duration,

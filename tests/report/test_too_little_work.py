@@ -7,7 +7,7 @@ from dataclasses import replace
 from report_diagnoses import healthy, quality_finding, sick
 
 from traceanalyzer.diagnosis import Diagnosis
-from traceanalyzer.report.verdict import judge
+from traceanalyzer.diagnosis.verdict import judge
 
 
 def with_little_work(diagnosis: Diagnosis) -> Diagnosis:

@@ -9,7 +9,7 @@ import pytest
 
 from traceanalyzer.rules import Rule, load_rules
 from traceanalyzer.rules.authoring.fixtures import open_fixture
-from traceanalyzer.rules.diagnosis import allocation
+from traceanalyzer.rules.diagnosis import planning
 from traceanalyzer.rules.evaluation.places import Place, read_places
 from traceanalyzer.rules.evaluation.removals import Device, Removal
 from traceanalyzer.rules.evaluation.run_savings import Removals
@@ -23,7 +23,7 @@ PLACE = Place("test", 0)
 
 @dataclass(frozen=True)
 class Savings:
-    """A lead scan in one line: fixing any cause of a group saves what the group is worth, once."""
+    """A replay in one line: fixing any cause of a group saves what the group is worth, once."""
 
     groups: Mapping[frozenset[str], int]
 
@@ -58,8 +58,8 @@ def owned(*verdicts: Verdict) -> tuple[dict[str, int], dict[str, int]]:
     ]
     con = open_fixture(None, {"ledger_rows": rows, "windows": [{"window_ns": 635}]})
     values = {verdict.rule.id: verdict.rule.values() for verdict in verdicts}
-    shares = allocation.total_owned(allocation.share_out(con, read_places(con), verdicts, values))
-    return {rule: ns for (rule, _), ns in shares.items()}, dict(allocation.unexplained(con, read_places(con)))
+    shares = planning.total_owned(planning.share_out(con, read_places(con), verdicts, values))
+    return {rule: ns for (rule, _), ns in shares.items()}, dict(planning.unexplained(con, read_places(con)))
 
 
 @pytest.mark.check

@@ -9,7 +9,7 @@ import pytest
 
 from traceanalyzer.query import engine
 from traceanalyzer.rules import load_rules
-from traceanalyzer.rules.evaluation.workspace import readers
+from traceanalyzer.rules.evaluation.sandbox import readers
 from traceanalyzer.rules.sql import read_query
 
 # What depends on the order in which DuckDB's threads meet rows; each has a form that does not.

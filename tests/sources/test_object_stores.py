@@ -20,9 +20,9 @@ from trace_event_tables import events, slice_text
 
 import traceanalyzer as ta
 from traceanalyzer.cli import main
+from traceanalyzer.discovery.remote_finding import list_run
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.remote import remote_object
-from traceanalyzer.remote.finding import list_run
 from traceanalyzer.remote.location import parse_url
 from traceanalyzer.remote.remote_object import Body
 from traceanalyzer.run import Run

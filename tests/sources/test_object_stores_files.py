@@ -11,8 +11,9 @@ from trace_event_tables import events, slice_text
 
 import traceanalyzer as ta
 from traceanalyzer.cli import main
+from traceanalyzer.discovery import remote_finding
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.remote import finding, remote_object
+from traceanalyzer.remote import remote_object
 from traceanalyzer.remote.client import Entry
 from traceanalyzer.remote.fsspec_client import FsspecClient
 from traceanalyzer.remote.remote_object import RemoteObject
@@ -83,7 +84,7 @@ def test_thousands_of_objects_are_looked_at_once(put: Put, monkeypatch: pytest.M
         heads.append(item.run_name)
         return remote_object.first_bytes(item, most)
 
-    monkeypatch.setattr(finding, "first_bytes", counted)
+    monkeypatch.setattr(remote_finding, "first_bytes", counted)
     for _ in range(2):
         with ta.open("memory://run42/", attribution=False) as run:
             assert [item.trace for item in run.traces] == ["rank0.json"]
@@ -98,7 +99,7 @@ def test_reading_is_given_up_where_many_objects_fail_alike(put: Put, monkeypatch
         asked.append(item.run_name)
         raise TraceAnalyzerError("cannot be read: 503 Service Unavailable", item.url, "try again later")
 
-    monkeypatch.setattr(finding, "first_bytes", refused)
+    monkeypatch.setattr(remote_finding, "first_bytes", refused)
     with pytest.raises(TraceAnalyzerError, match="reading was given up, as other objects fail alike"):
         ta.open("memory://run42/", attribution=False)
     assert 32 <= len(asked) < 64

@@ -26,7 +26,7 @@ from traceanalyzer.remote.bucket import Bucket
 from traceanalyzer.remote.location import Location, parse_url
 from traceanalyzer.report.json import document
 from traceanalyzer.run import open_run
-from traceanalyzer.store import sweeping
+from traceanalyzer.store import shared_store
 
 pytest_plugins = ("shared_store_machines",)
 pytestmark = pytest.mark.check
@@ -163,7 +163,7 @@ def test_a_sweep_takes_what_does_not_count(
     open_run(RUN, store=STORE).close()
     whole = {entry.key for entry in container.listing("team")}
     container.put("team/ta/traces/gone.json-0123456789abcdef/0123456789abcdef/0/traces.parquet", b"left")
-    monkeypatch.setattr(sweeping, "OLD_AFTER_S", -1)
+    monkeypatch.setattr(shared_store, "OLD_AFTER_S", -1)
     assert main(["store", "sweep", STORE]) == 0
     assert capsys.readouterr().out.count("1 object") == 1
     assert {entry.key for entry in container.listing("team")} == whole

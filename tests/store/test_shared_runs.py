@@ -18,7 +18,7 @@ from traceanalyzer.attribution import AttributionOptions
 from traceanalyzer.cli import main
 from traceanalyzer.report.json import document
 from traceanalyzer.run import open_run
-from traceanalyzer.store import sweeping
+from traceanalyzer.store import shared_store
 from traceanalyzer.store.writing import _scratch_prefix
 
 pytest_plugins = ("shared_store_machines",)
@@ -101,8 +101,8 @@ def test_workers_on_other_machines_give_the_same_diagnosis(
     bucket_proxy: Proxy,
 ) -> None:
     needed("distributed")
-    from traceanalyzer.cluster.address import parse_cluster
     from traceanalyzer.cluster.dask_executor import DaskExecutor
+    from traceanalyzer.opening.planning import parse_cluster
 
     workers = machine("workers")
     with DaskExecutor(parse_cluster("local:2")) as executor:
@@ -225,7 +225,7 @@ def test_a_sweep_takes_old_attempts_that_do_not_count_and_nothing_else(
 
     assert "0 objects of 0.0 MB removed" in sweep()
     assert set(published(bucket_server)) == everything
-    monkeypatch.setattr(sweeping, "OLD_AFTER_S", -1)
+    monkeypatch.setattr(shared_store, "OLD_AFTER_S", -1)
     assert f"{len(orphans) + len(ranks):,} objects of " in sweep()
     assert set(published(bucket_server)) == everything - orphans - ranks
     machine("there")

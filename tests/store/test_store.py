@@ -22,11 +22,11 @@ import traceanalyzer
 from traceanalyzer.cli import main
 from traceanalyzer.commands.summaries import OpeningOptions, load_summaries
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.store.folders import is_sealed
 from traceanalyzer.store.inputs import digest_of
 from traceanalyzer.store.locating import STORE_NAME, locate_store
 from traceanalyzer.store.owner import MARK_NAME, PARTS
 from traceanalyzer.store.store import Store
+from traceanalyzer.store.writing import is_sealed
 
 KERNEL = '{"device": 0, "stream": 7, "correlation": 1}'
 

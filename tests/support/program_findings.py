@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from traceanalyzer.diagnosis import AttachedExplanation, Diagnosis, Finding
-from traceanalyzer.report.verdict import leading_finding
+from traceanalyzer.diagnosis.verdict import leading_finding
 from traceanalyzer.run import open_run
 from traceanalyzer.settings.settings import NO_SETTINGS
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiers import examples
 
-from traceanalyzer.ingest.trace_events.begin_events import OpenBegins, Row
+from traceanalyzer.ingest.trace_events.frames import OpenBegins, Row
 
 WORDS = st.sampled_from([None, "a", "b"])
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from trace_event_tables import Tables, read
 
-from traceanalyzer.ingest.trace_events.dialects import RECORDERS
+from traceanalyzer.ingest.trace_events.facts import RECORDERS
 
 Event = dict[str, Any]
 

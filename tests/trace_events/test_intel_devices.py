@@ -9,7 +9,7 @@ import pytest
 from program_findings import diagnosed, lead_of, words
 from torch_program import PVC, TorchProgram
 
-from traceanalyzer.report.verdict import judge
+from traceanalyzer.diagnosis.verdict import judge
 from traceanalyzer.run import open_run
 
 ADD = (

@@ -11,7 +11,7 @@ from program_findings import lead_of, words
 from torch_program import A100, RTX_3090, RTX_4090, T4, V100, TorchProgram
 
 from traceanalyzer.diagnosis import Diagnosis
-from traceanalyzer.report.verdict import judge
+from traceanalyzer.diagnosis.verdict import judge
 from traceanalyzer.run import open_run
 
 pytestmark = pytest.mark.check

@@ -9,8 +9,8 @@ import pytest
 from bound_against_truth import Attributed, AttributedJob
 from open_bounds import check_many_at_once, check_told, least_most_truth
 
-from traceanalyzer.attribution.lead_scan.scan import LOADER_WORKERS
-from traceanalyzer.attribution.lead_scan.what_if import Change, Faster, what_if
+from traceanalyzer.attribution.replay.scan import LOADER_WORKERS
+from traceanalyzer.attribution.replay.what_if import Change, Faster, what_if
 from tracesim import simulate, simulate_job
 
 BASE: dict[str, Any] = {"steps": 14, "kernels": 100, "kernel_us": 80, "loader_us": 50, "item_per_step": 1}

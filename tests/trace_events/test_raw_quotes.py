@@ -7,7 +7,7 @@ import json
 import pytest
 from trace_event_tables import events, read
 
-from traceanalyzer.ingest.trace_events.raw_quotes import escape_raw_quotes
+from traceanalyzer.ingest.trace_events.repair import escape_raw_quotes
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from trace_event_tables import Tables, read
 
-from traceanalyzer.report.verdict import leading_finding
+from traceanalyzer.diagnosis.verdict import leading_finding
 from traceanalyzer.run import open_run
 
 PROCESS, THREAD = "4711", "4712"

@@ -24,7 +24,7 @@ import yaml
 from conftest import corpus_path
 
 from traceanalyzer.diagnosis import Diagnosis, Finding
-from traceanalyzer.report.verdict import judge, leading_finding, problems
+from traceanalyzer.diagnosis.verdict import judge, leading_finding, problems
 from traceanalyzer.run import open_run
 from traceanalyzer.settings.settings import NO_SETTINGS
 

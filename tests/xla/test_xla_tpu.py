@@ -9,8 +9,8 @@ import pytest
 from xla_profiles import DEVICE, TO_DEVICE, TO_HOST, Op, diagnose, rules_of, tpu_space
 from xspace import MS, PlaneMaker, Ref, read, space
 
-from traceanalyzer.ingest.xla.hlo_text import is_collective, moved_by
-from traceanalyzer.report.verdict import judge
+from traceanalyzer.diagnosis.verdict import judge
+from traceanalyzer.ingest.xla.tpu import is_collective, moved_by
 
 COMPUTE: Op = ("%fusion.1", "loop fusion", 3.0, "")
 OFFLOADS: list[Op] = [

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from xla_profiles import diagnose, rules_of
 
-from traceanalyzer.report.verdict import judge
+from traceanalyzer.diagnosis.verdict import judge
 
 pytestmark = pytest.mark.check
 

@@ -365,7 +365,7 @@ def check_step(con: duckdb.DuckDBPyConnection, step: int | None) -> None:
 
 
 def _check(con: duckdb.DuckDBPyConnection, kind: str, asked: int | None, query: str) -> None:
-    from traceanalyzer.report.words import ranges
+    from traceanalyzer.text.words import ranges
 
     if asked is None:
         return

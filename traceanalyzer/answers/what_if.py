@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from traceanalyzer.display import display
 
 if TYPE_CHECKING:
-    from traceanalyzer.attribution.lead_scan.what_if import Answer, Change, DeviceAnswer, RunAnswer
+    from traceanalyzer.attribution.replay.what_if import Answer, Change, DeviceAnswer, RunAnswer
 
 
 @dataclass(frozen=True, repr=False)

@@ -2,20 +2,20 @@
 
 `compute` fills the tables that `schema/` defines, from the canonical tables; `Bounds` answers what-if questions from
 them. A trace passes through the folders in this order: `records` reads operations and host calls; `host` finds what the
-issuing threads did; `steps` finds the steps and the analysis window; `matching` pairs collectives over ranks; `ledger`
-splits each pause between compute kernels into lateness of the host and waits on the device; `lead_scan` bounds what a
-fix can save. `attributed_device` does this for one device, `tables` for a run, `run_tables` and `run_ledger` for all
-its ranks together.
+issuing threads did; `steps` finds the steps and the analysis window; `matching_calls` and `matching_collectives` pair
+collectives over ranks; `ledger` splits each pause between compute kernels into launch delays of the host and waits on
+the device; `replay` bounds what a fix can save. `attributed_device` does this for one device, `tables` for a run, and
+`run_tables` for all its ranks together.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from traceanalyzer.attribution.lead_scan.bounds import Bounds
-    from traceanalyzer.attribution.lead_scan.scan import WhatIf
+    from traceanalyzer.attribution.options import AttributionOptions
+    from traceanalyzer.attribution.replay.bounds import Bounds
+    from traceanalyzer.attribution.replay.scan import WhatIf
     from traceanalyzer.attribution.tables import READS, Matched, RankTables, attribute, compute, match
-    from traceanalyzer.attribution.vocabulary.options import AttributionOptions
 
 __all__ = [
     "READS",
@@ -31,9 +31,9 @@ __all__ = [
 
 # Imported on first use: a run whose tables are stored needs none of the code that computes them.
 _MODULES = {
-    "AttributionOptions": "traceanalyzer.attribution.vocabulary.options",
-    "Bounds": "traceanalyzer.attribution.lead_scan.bounds",
-    "WhatIf": "traceanalyzer.attribution.lead_scan.scan",
+    "AttributionOptions": "traceanalyzer.attribution.options",
+    "Bounds": "traceanalyzer.attribution.replay.bounds",
+    "WhatIf": "traceanalyzer.attribution.replay.scan",
     "READS": "traceanalyzer.attribution.tables",
     "Matched": "traceanalyzer.attribution.tables",
     "RankTables": "traceanalyzer.attribution.tables",

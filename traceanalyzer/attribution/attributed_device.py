@@ -1,28 +1,35 @@
-"""The attribution of one device: the data of all its tables."""
+"""The attribution of one device: the data of all its tables.
+
+The host slice or GPU op to blame for a ledger row, with names that can be found in a trace viewer.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Self
 
 import duckdb
 import numpy as np
+import pyarrow.compute as pc
 
+from traceanalyzer.attribution.arrow_columns import NO_ROW, Texts, named, optional
+from traceanalyzer.attribution.buckets import CODE, HOST, Flags, Ints
+from traceanalyzer.attribution.host.batch_fetches import find_batch_fetches
 from traceanalyzer.attribution.host.blocking_calls import find_blocking_calls, split_blocking_launches
+from traceanalyzer.attribution.host.host_states import own_states
 from traceanalyzer.attribution.host.host_timeline import build_timelines, load_overheads
 from traceanalyzer.attribution.host.launch_queue import find_full_queue
-from traceanalyzer.attribution.host.loader_takes import find_loader_takes
-from traceanalyzer.attribution.host.own_names import own_states
-from traceanalyzer.attribution.lead_scan.events import LeadEvents, build_lead_events
 from traceanalyzer.attribution.ledger.dependencies import find_dependencies
 from traceanalyzer.attribution.ledger.ledger import LedgerRows, build_ledger
-from traceanalyzer.attribution.matching.collective_matching import CommWaits
+from traceanalyzer.attribution.matching_collectives import CommWaits
+from traceanalyzer.attribution.options import AttributionOptions
 from traceanalyzer.attribution.records.device_ops import DeviceOps, load_device_ops, with_waits
 from traceanalyzer.attribution.records.host_slices import HostSlices, load_host_slices
 from traceanalyzer.attribution.records.partial_replays import with_missing_work
-from traceanalyzer.attribution.steps.program_runs import SOURCE as PROGRAM_RUNS
-from traceanalyzer.attribution.steps.program_runs import program_steps
-from traceanalyzer.attribution.steps.recurring_launches import recurring_steps
+from traceanalyzer.attribution.replay.events import LeadEvents, build_lead_events
+from traceanalyzer.attribution.steps.recurring_launches import SOURCE as PROGRAM_RUNS
+from traceanalyzer.attribution.steps.recurring_launches import program_steps, recurring_steps
 from traceanalyzer.attribution.steps.steps import (
     DeviceStep,
     check_chosen,
@@ -32,9 +39,105 @@ from traceanalyzer.attribution.steps.steps import (
     unmarked_steps,
 )
 from traceanalyzer.attribution.steps.windows import Window, device_window, load_mode
-from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW
-from traceanalyzer.attribution.vocabulary.buckets import Flags, Ints
-from traceanalyzer.attribution.vocabulary.options import AttributionOptions
+
+_HOST_BUCKETS = np.asarray([CODE[name] for name in HOST])
+# Other tools than PyTorch give the ranges that they write no category.
+_RANGES = ("annotation", "other")
+_STEP = "ProfilerStep#"
+# No program nests as deep; a file may say that one does.
+_MOST_LEVELS = 1_000
+
+
+@dataclass(frozen=True)
+class Blames:
+    """One entry per ledger row; unknown names are NULL."""
+
+    event_id: Ints
+    kind: Ints  # 0 host slice, 1 GPU op, NO_ROW none
+    name: Texts
+    op: Texts
+    annotation: Texts
+    python: Texts
+
+    @classmethod
+    def of_rows(cls, device: AttributedDevice, rows: Ints) -> Self:
+        """Return the blame of some rows of a device's ledger."""
+        ops, slices = device.ops, device.slices
+        blame = device.ledger.blame[rows]
+        of_op = device.ledger.blames_op[rows] & (blame != NO_ROW)
+        of_slice = ~device.ledger.blames_op[rows] & (blame != NO_ROW)
+        op_row, slice_row = np.where(of_op, blame, NO_ROW), np.where(of_slice, blame, NO_ROW)
+        around = [
+            np.where(of_op, slices.rows_of(ids)[op_row], NO_ROW)
+            for ids in (ops.cpu_op_id, ops.annotation_id, ops.python_id)
+        ]
+        mine = (slices.op_id, slices.annotation_id, slices.python_id)
+        names = [
+            _names(slices, np.where(of_slice, _own_or_around(slices, slice_row, c, m), a))
+            for a, m, c in zip(around, mine, ("cpu_op", "annotation", "python"), strict=True)
+        ]
+        is_bare = (blame == NO_ROW) & np.isin(device.ledger.bucket[rows], _HOST_BUCKETS)
+        bare = np.flatnonzero(is_bare)
+        annotation = np.full(len(rows), NO_ROW)
+        annotation[bare] = _annotations_at(device, rows[bare])
+        names[1] = pc.coalesce(names[1], _names(slices, annotation))
+        op_names = ops.name.take(optional(np.where(of_op, op_row, NO_ROW)))
+        event_id = np.where(of_op, ops.op_id[op_row], NO_ROW)
+        if slices.count:
+            event_id = np.where(of_slice, slices.slice_id[slice_row], event_id)
+        return cls(
+            event_id=event_id,
+            kind=np.where(of_op, 1, np.where(of_slice, 0, NO_ROW)),
+            name=pc.coalesce(_names(slices, slice_row), op_names),
+            op=names[0],
+            annotation=names[1],
+            python=names[2],
+        )
+
+
+def _annotations_at(device: AttributedDevice, rows: Ints) -> Ints:
+    """Return the innermost annotation around the launching thread in the middle of rows with nothing else recorded."""
+    ops, slices, ledger = device.ops, device.slices, device.ledger
+    found = np.full(len(rows), NO_ROW)
+    if not len(rows) or not slices.count:
+        return found
+    linked = np.flatnonzero(ops.linked)
+    starts = ops.start[linked]
+    order = np.argsort(starts, kind="stable")
+    following = np.searchsorted(starts[order], ledger.start[rows] + ledger.dur[rows])
+    known = np.flatnonzero(following < len(linked))
+    thread = ops.launch_thread[linked[order[following[known]]]]
+    middle = (ledger.start[rows] + ledger.dur[rows] // 2)[known]
+    is_annotation = slices.flags(
+        [c in _RANGES and not n.startswith(_STEP) for c, n in zip(slices.categories, slices.names, strict=True)]
+    )
+    for one in np.unique(thread).tolist():
+        first, last = np.searchsorted(slices.thread, [one, one + 1])
+        mine = np.flatnonzero(thread == one)
+        at = first + np.searchsorted(slices.start[first:last], middle[mine], side="right") - 1
+        at = np.where(at >= first, at, NO_ROW)
+        for _ in range(_MOST_LEVELS):
+            further = (at != NO_ROW) & (~is_annotation[at] | (slices.end[at] <= middle[mine]))
+            if not further.any():
+                found[known[mine]] = at
+                break
+            at[further] = slices.parent[at[further]]
+    return found
+
+
+def _own_or_around(slices: HostSlices, rows: Ints, category: str, around_id: Ints) -> Ints:
+    """Return each slice itself if it has a category, else the slice of that category around it."""
+    if not slices.count:
+        return rows
+    is_own = slices.flags([c == category for c in slices.categories], rows)
+    found: Ints = np.where(rows == NO_ROW, NO_ROW, np.where(is_own, rows, slices.rows_of(around_id[rows])))
+    return found
+
+
+def _names(slices: HostSlices, rows: Ints) -> Texts:
+    missing = rows == NO_ROW
+    codes = slices.name_code[rows] if slices.count else rows
+    return named(np.where(missing, NO_ROW, codes), slices.names)
 
 
 @dataclass(frozen=True)
@@ -101,7 +204,7 @@ def attribute_trace(
     threads = np.unique(np.concatenate([ops.launch_thread[ops.linked] for ops in devices])).tolist()
     slices = load_host_slices(con, trace_id, threads)
     calls = find_blocking_calls(con, trace_id, slices, devices)
-    takes = find_loader_takes(slices)
+    takes = find_batch_fetches(slices)
     own_names = own_states(con, options.names, slices.names)
     timelines = build_timelines(slices, calls, load_overheads(con, trace_id), own_names)
     host_steps = load_host_steps(con, trace_id, options.step_pattern)

@@ -1,8 +1,11 @@
-"""Bounds that need the whole run: of each cause on all ranks, and of each class of kernels."""
+"""Bounds that need the whole run: of each cause on all ranks, and of each class of kernels.
+
+The ledger of a run of several ranks: at each moment the ledger of the device that all others wait for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from itertools import chain
 from typing import Any
@@ -11,12 +14,189 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from traceanalyzer.attribution.lead_scan.bounds import Bounds
-from traceanalyzer.attribution.lead_scan.scan import OpSavings, Savings, WhatIf
-from traceanalyzer.attribution.lead_scan.stored_scans import Place
-from traceanalyzer.attribution.run_ledger import run_rows
-from traceanalyzer.attribution.vocabulary.arrow_columns import array_of, codes_of, column
-from traceanalyzer.query.kernel_patterns import case_of
+from traceanalyzer.attribution.arrow_columns import NO_ROW, array_of, codes_of, column, named, optional
+from traceanalyzer.attribution.buckets import BUCKETS, CODE, HEAD, MESSAGE, STRAGGLER_WAIT, Ints
+from traceanalyzer.attribution.replay.bounds import Bounds
+from traceanalyzer.attribution.replay.rank_scans import Place
+from traceanalyzer.attribution.replay.scan import OpSavings, Savings, WhatIf
+from traceanalyzer.macros.kernel_patterns import case_of
+
+_STARTS = "SELECT trace_id, op_id, start_ns FROM canonical.gpu_ops WHERE is_comm"
+_LEDGER = "SELECT * FROM attribution.ledger_rows WHERE trace_id = $trace_id AND device = $device ORDER BY row_id"
+_KEPT_LEDGERS = 64
+
+
+@dataclass(frozen=True)
+class _Arrival:
+    """The end of a wait: the collective, and when its last member arrived."""
+
+    match_id: int
+    place: Place
+    start: int
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """A device's ledger, and those of its rows that end with the arrival of another device."""
+
+    start: Ints
+    end: Ints
+    bucket: Ints  # code of BUCKETS
+    waits: Ints  # rows
+    arrivals: list[_Arrival]  # one per row in `waits`
+
+
+@dataclass(frozen=True)
+class _Pieces:
+    """Rows of one device's ledger in time order; the first and last may be parts; NO_ROW: no row."""
+
+    place: Place
+    row: Ints
+    start: Ints
+    dur: Ints
+    bucket: Ints
+
+
+def run_rows(con: duckdb.DuckDBPyConnection, of_devices: Mapping[str, pa.Table], schema: pa.Schema) -> pa.Table:
+    """Return the ledger of the run as a table, from the tables of its devices.
+
+    Ledgers that are not among them are read from the connection, one by one.
+    """
+    windows = of_devices["windows"].to_pylist()
+    if not windows:
+        return pa.Table.from_batches([], schema)
+    arrivals = _arrivals(con, of_devices["collective_members"])
+    rows: Mapping[Place, _Rows] | _StoredRows = (
+        _rows_of_devices(of_devices["ledger_rows"], arrivals)
+        if "ledger_rows" in of_devices
+        else _StoredRows(con, arrivals)
+    )
+    slowest = max(windows, key=lambda window: (window["window_ns"], -window["trace_id"], -window["device"]))
+    place = (slowest["trace_id"], slowest["device"])
+    parts = list(_walk(rows, place, slowest["end_ns"], slowest["window_ns"]))[::-1]
+    count = sum(len(part.row) for part in parts)
+    columns: dict[str, Any] = {
+        "position": np.arange(count),
+        "trace_id": _joined([np.full(len(part.row), part.place[0]) for part in parts]),
+        "device": _joined([np.full(len(part.row), part.place[1]) for part in parts]),
+        "row_id": optional(_joined([part.row for part in parts])),
+        "start_ns": _joined([part.start for part in parts]),
+        "dur_ns": _joined([part.dur for part in parts]),
+        "bucket": named(_joined([part.bucket for part in parts]), BUCKETS),
+    }
+    return pa.Table.from_arrays(
+        [
+            values if isinstance(values := columns[field.name], pa.Array) else array_of(values, field.type)
+            for field in schema
+        ],
+        schema=schema,
+    )
+
+
+def _joined(parts: Sequence[Ints]) -> Ints:
+    return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+
+
+class _StoredRows:
+    """The ledgers of devices over a connection that has their rows; the last ones used are kept."""
+
+    def __init__(
+        self, con: duckdb.DuckDBPyConnection, arrivals: Mapping[tuple[int, int], tuple[_Arrival, int]]
+    ) -> None:
+        self._con, self._arrivals = con, arrivals
+        self._kept: dict[Place, _Rows] = {}
+
+    def __getitem__(self, place: Place) -> _Rows:
+        """Return the ledger of a device."""
+        if place not in self._kept:
+            if len(self._kept) >= _KEPT_LEDGERS:
+                self._kept.pop(next(iter(self._kept)))
+            table = self._con.sql(_LEDGER, params={"trace_id": place[0], "device": place[1]}).to_arrow_table()
+            self._kept[place] = _rows_of_devices(table, self._arrivals)[place]
+        return self._kept[place]
+
+
+def _walk(rows: Mapping[Place, _Rows] | _StoredRows, place: Place, until: int, left: int) -> Iterator[_Pieces]:
+    """Return the rows of each stretch of the path, the last stretch first, until they add up to `left`."""
+    met: set[int] = set()
+    while left > 0:
+        ledger = rows[place]
+        arrival, since = _last_arrival(ledger, until, met)
+        part = _stretch(ledger, place, since, until, left)
+        yield part
+        left -= int(part.dur.sum())
+        if arrival is None:
+            if left > 0:
+                ahead = np.asarray([left])
+                yield _Pieces(place, np.asarray([NO_ROW]), min(since, until) - ahead, ahead, np.asarray([CODE[HEAD]]))
+            return
+        met.add(arrival.match_id)
+        place, until = arrival.place, arrival.start
+
+
+def _stretch(ledger: _Rows, place: Place, since: int, until: int, most: int) -> _Pieces:
+    """Return the rows of [since, until), limited to the last `most` ns of them."""
+    row = np.arange(np.searchsorted(ledger.end, since, side="right"), np.searchsorted(ledger.start, until))
+    end = np.minimum(ledger.end[row], until)
+    dur = end - np.maximum(ledger.start[row], since)
+    # The time that is still open once all later rows are taken.
+    open_ns = most - (np.cumsum(dur[::-1])[::-1] - dur)
+    dur = np.minimum(dur, open_ns)
+    some = dur > 0
+    return _Pieces(place, row[some], (end - dur)[some], dur[some], ledger.bucket[row[some]])
+
+
+def _last_arrival(ledger: _Rows, until: int, met: set[int]) -> tuple[_Arrival | None, int]:
+    """Return the last wait that was over by `until`, and its end; each collective is passed once."""
+    at = int(np.searchsorted(ledger.end[ledger.waits], until, side="right")) - 1
+    while at >= 0 and ledger.arrivals[at].match_id in met:
+        at -= 1
+    if at < 0:
+        return None, int(ledger.start[0]) if len(ledger.start) else until
+    return ledger.arrivals[at], int(ledger.end[ledger.waits[at]])
+
+
+def _arrivals(con: duckdb.DuckDBPyConnection, members: pa.Table) -> dict[tuple[int, int], tuple[_Arrival, int]]:
+    """Return for each op (trace, id) that waited the arrival that it waited for, and its end on the op's own clock."""
+    starts = {(trace_id, op_id): start for trace_id, op_id, start in con.execute(_STARTS).fetchall()}
+    whole = [row for row in members.to_pylist() if row["synchronises"] and row["wait_ns"] is not None]
+    last = {row["match_id"]: row for row in reversed(whole) if row["wait_ns"] == 0}
+    by_op = {}
+    for row in whole:
+        other = last.get(row["match_id"])
+        if other is not None and row["wait_ns"] > 0:
+            start = starts[other["trace_id"], other["op_id"]]
+            arrival = _Arrival(row["match_id"], (other["trace_id"], other["device"]), start)
+            over = starts[row["trace_id"], row["op_id"]] + row["wait_ns"]
+            by_op[row["trace_id"], row["op_id"]] = (arrival, over)
+    return by_op
+
+
+def _rows_of_devices(table: pa.Table, arrivals: Mapping[tuple[int, int], tuple[_Arrival, int]]) -> dict[Place, _Rows]:
+    trace, device = column(table, "trace_id"), column(table, "device")
+    codes, names = codes_of(table["bucket"])
+    start = column(table, "start_ns")
+    end = start + column(table, "dur_ns")
+    blamed = column(table, "blame_id")
+    of_waits = [code for code, name in enumerate(names) if name in (STRAGGLER_WAIT, MESSAGE)]
+    waiting = np.isin(codes, of_waits) & (blamed != NO_ROW)
+    known_codes = np.asarray([CODE[str(name)] for name in names], np.int64)
+    by_place = {}
+    # The rows of a device are contiguous.
+    first = np.flatnonzero((np.diff(trace, prepend=NO_ROW) != 0) | (np.diff(device, prepend=NO_ROW) != 0))
+    for low, high in zip(first.tolist(), np.append(first, len(trace))[1:].tolist(), strict=True):
+        place, mine = (int(trace[low]), int(device[low])), np.arange(low, high)
+        waits, met = [], []
+        for at in np.flatnonzero(waiting[mine]).tolist():
+            known = arrivals.get((place[0], int(blamed[mine[at]])))
+            # A message's transfer has the bucket of its wait, and steps cut rows: only the row with this end counts.
+            if known is not None and end[mine[at]] == known[1]:
+                waits.append(at)
+                met.append(known[0])
+        bucket = known_codes[codes[mine]]
+        by_place[place] = _Rows(start[mine], end[mine], bucket, np.asarray(waits, np.int64), met)
+    return by_place
+
 
 # Twice as fast is half as long.
 FASTER = 2

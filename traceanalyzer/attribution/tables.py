@@ -15,21 +15,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from traceanalyzer.attribution.attributed_device import AttributedDevice, attribute_trace
-from traceanalyzer.attribution.blame import Blames
-from traceanalyzer.attribution.lead_scan.bounds import TRACES, Bounds, ScansOf
-from traceanalyzer.attribution.lead_scan.events import NO_LIMIT
-from traceanalyzer.attribution.lead_scan.rank_scans import scans_in
-from traceanalyzer.attribution.lead_scan.stored_scans import StoredScans
+from traceanalyzer.attribution.arrow_columns import NO_ROW, array_of, coded, named, optional
+from traceanalyzer.attribution.attributed_device import AttributedDevice, Blames, attribute_trace
+from traceanalyzer.attribution.buckets import BUCKETS, CAUSES, CODE, COMPUTE, HOST, STRAGGLER_WAIT, Ints
 from traceanalyzer.attribution.ledger.ledger import CONFIDENCES
-from traceanalyzer.attribution.matching.collective_matching import CommWaits, Member, match_collectives, waits_of
-from traceanalyzer.attribution.matching.comm_calls import Place
+from traceanalyzer.attribution.matching_calls import Place
+from traceanalyzer.attribution.matching_collectives import CommWaits, Member, match_collectives, waits_of
+from traceanalyzer.attribution.options import DEFAULT_OPTIONS, AttributionOptions
+from traceanalyzer.attribution.replay.bounds import TRACES, Bounds, ScansOf
+from traceanalyzer.attribution.replay.events import NO_LIMIT
+from traceanalyzer.attribution.replay.rank_scans import StoredScans, scans_in
 from traceanalyzer.attribution.run_tables import Owned, bound_tables, table_of
 from traceanalyzer.attribution.steps.steps import check_pattern
 from traceanalyzer.attribution.steps.windows import busiest_stream, copy_time, full_device
-from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW, array_of, coded, named, optional
-from traceanalyzer.attribution.vocabulary.buckets import BUCKETS, CAUSES, CODE, COMPUTE, HOST, STRAGGLER_WAIT, Ints
-from traceanalyzer.attribution.vocabulary.options import DEFAULT_OPTIONS, AttributionOptions
 from traceanalyzer.schema import TableSchema, load_tables
 from traceanalyzer.schema.parquet_files import parquet_options
 

@@ -1,5 +1,5 @@
 """What a worker process that a command started for itself loads first (Dask's `preload`)."""
 
-from traceanalyzer.without_pandas import hide_pandas
+from traceanalyzer.process import hide_pandas
 
 hide_pandas()

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from traceanalyzer.commands.opening import RunPath
 from traceanalyzer.commands.output import written
-from traceanalyzer.commands.run_path import RunPath
 from traceanalyzer.commands.summaries import OpeningOptions, load_summaries, summary_options
 from traceanalyzer.commands.targets import TargetFile, check_before_work, force_option
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.report.visible import visible
+from traceanalyzer.text.visible import visible
 
 if TYPE_CHECKING:
     from traceanalyzer.comparison.summary import Fact
@@ -49,8 +49,8 @@ def write(
     """
     from dataclasses import replace
 
-    from traceanalyzer.comparison.summary_file import read_summaries, text_of
-    from traceanalyzer.report.words import counted
+    from traceanalyzer.comparison.summary import read_summaries, text_of
+    from traceanalyzer.text.words import counted
 
     new = load_summaries(runs, opening)
     blocked = next((item for item in new if item.blocked), None)
@@ -79,7 +79,7 @@ def write(
 @click.argument("file", type=click.Path(path_type=Path, exists=True))
 def show(file: Path) -> None:
     """Show the captures in FILE: when they were taken, their step time, and their findings."""
-    from traceanalyzer.comparison.summary_file import read_summaries
+    from traceanalyzer.comparison.summary import read_summaries
     from traceanalyzer.report import formats
     from traceanalyzer.report.screens import baseline as screen
 

@@ -56,8 +56,8 @@ def rule_names() -> list[tuple[str, str]]:
 
 def cause_names() -> list[tuple[str, str]]:
     """Return every cause that `whatif --remove` takes, with its meaning."""
-    from traceanalyzer.attribution.vocabulary.buckets import CAUSES
-    from traceanalyzer.report.words import bucket_words
+    from traceanalyzer.attribution.buckets import CAUSES
+    from traceanalyzer.text.words import bucket_words
 
     return [("host", "all causes on the host"), ("dev", "all causes on the device")] + [
         (cause, bucket_words(cause)) for cause in sorted(CAUSES)

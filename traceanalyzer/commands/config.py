@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from traceanalyzer.commands.opening import device_option, trust_option
+from traceanalyzer.commands.opening import RunPath, device_option, trust_option
 from traceanalyzer.commands.output import chosen_format, report_options, write_screen
-from traceanalyzer.commands.run_path import RunPath
 from traceanalyzer.report import formats
 
 if TYPE_CHECKING:

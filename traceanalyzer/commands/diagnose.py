@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from traceanalyzer.commands.also import also_option, parse_also
 from traceanalyzer.commands.gating import check_budgets, tell_gate
 from traceanalyzer.commands.opening import (
     RunOptions,
@@ -22,12 +21,12 @@ from traceanalyzer.commands.opening import (
     several_run_options,
     step_options,
 )
-from traceanalyzer.commands.output import chosen_format, report_options, written
+from traceanalyzer.commands.output import also_option, chosen_format, parse_also, report_options, written
 from traceanalyzer.diagnosis import SEVERITIES
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report import formats
 from traceanalyzer.report.brief import brief_lines
-from traceanalyzer.report.visible import become_utf8, visible
+from traceanalyzer.text.visible import become_utf8, visible
 
 if TYPE_CHECKING:
     from traceanalyzer.comparison.gate import GateResult
@@ -226,7 +225,7 @@ def _selection(diagnosis: Diagnosis, rank: int | None, top: int | None) -> Selec
 
 def _lacking(run: Run, diagnosis: Diagnosis) -> str | None:
     """Say what a run lacks of its job: ranks, and files that were left out; None: nothing."""
-    from traceanalyzer.report.words import counted, ranges
+    from traceanalyzer.text.words import counted, ranges
 
     world = max((trace.world_size or 0 for trace in diagnosis.traces), default=0)
     absent = set(range(world)) - {trace.rank for trace in diagnosis.traces}
@@ -238,7 +237,7 @@ def _lacking(run: Run, diagnosis: Diagnosis) -> str | None:
 
 def _exit_code(diagnosis: Diagnosis, fail_on: str | None, gate: GateResult | None) -> int:
     """Return the command's exit code, and say on standard error what failed."""
-    from traceanalyzer.report.verdict import has_unjudged_traces
+    from traceanalyzer.diagnosis.verdict import has_unjudged_traces
 
     if has_unjudged_traces(diagnosis):
         return EXIT_BLOCKED

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from traceanalyzer.commands.also import also_option, parse_also
 from traceanalyzer.commands.gating import tell_gate
-from traceanalyzer.commands.output import chosen_format, report_options, written, written_bytes
-from traceanalyzer.commands.run_path import RunPath
+from traceanalyzer.commands.opening import RunPath
+from traceanalyzer.commands.output import also_option, chosen_format, parse_also, report_options, written, written_bytes
 from traceanalyzer.commands.summaries import OpeningOptions, load_summaries, summary_options
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report import formats
@@ -147,12 +146,12 @@ def diff(
     """
     wanted = [(chosen_format(layout, output, formats.DIFF_FORMATS), output), *parse_also(further, ALSO_FORMATS)]
     if any(name == SPREADSHEET for name, _ in wanted):
-        from traceanalyzer.exports.workbook import check_installed
+        from traceanalyzer.exports.xlsx import check_installed
 
         check_installed("--also xlsx")
     from traceanalyzer.comparison.comparing import compare
     from traceanalyzer.comparison.gate import check_diff
-    from traceanalyzer.comparison.options import CompareOptions
+    from traceanalyzer.comparison.sides import CompareOptions
 
     settings = _settings(new, opening) if {"budget", "any"} & set(fail_on) else None
     if "budget" in fail_on and settings is not None and not settings.budgets:
@@ -178,7 +177,7 @@ def diff(
 
 
 def _write_spreadsheet(result: Diff, file: Path | None) -> None:
-    from traceanalyzer.exports.diff_xlsx import write_diff_xlsx
+    from traceanalyzer.exports.xlsx import write_diff_xlsx
 
     with written_bytes(file) as stream:
         write_diff_xlsx(result, stream)
@@ -186,7 +185,7 @@ def _write_spreadsheet(result: Diff, file: Path | None) -> None:
 
 def _settings(new: Path | Location, opening: OpeningOptions) -> Settings:
     """Return the settings above a run; those of the current folder where NEW is a file of summaries."""
-    from traceanalyzer.comparison.summary_file import is_summary_file
+    from traceanalyzer.comparison.summary import is_summary_file
     from traceanalyzer.settings.settings import NO_SETTINGS, locate_settings, settings_above
 
     if opening.no_settings:

@@ -17,7 +17,7 @@ from traceanalyzer.commands.opening import RunOptions, opened, run_options
 from traceanalyzer.commands.output import written_bytes
 from traceanalyzer.commands.targets import output_option
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.report.words import size
+from traceanalyzer.text.words import size
 
 if TYPE_CHECKING:
     from traceanalyzer.diagnosis import Diagnosis
@@ -201,7 +201,7 @@ def critical_path(options: RunOptions, output: Path, ranks: tuple[int, ...], ann
 def speedscope(options: RunOptions, output: Path, ranks: tuple[int, ...], step: int | None, window: str | None) -> None:
     """Write host stacks and streams for https://www.speedscope.app, one profile for each thread that launches."""
     from traceanalyzer.exports.part import parts_of
-    from traceanalyzer.exports.speedscope import write_speedscope
+    from traceanalyzer.exports.stacks import write_speedscope
 
     with opened(options) as (run, activity):
         activity.phase("writing")
@@ -226,8 +226,8 @@ def folded(
     options: RunOptions, output: Path, ranks: tuple[int, ...], step: int | None, window: str | None, weight: str
 ) -> None:
     """Write host stacks as lines `thread;frame;frame ns`, for flamegraph.pl and the like."""
-    from traceanalyzer.exports.folded import write_folded
     from traceanalyzer.exports.part import parts_of
+    from traceanalyzer.exports.stacks import write_folded
 
     with opened(options) as (run, activity):
         activity.phase("writing")
@@ -242,8 +242,7 @@ def folded(
 @_output
 def xlsx(options: RunOptions, output: Path) -> None:
     """Write the diagnosis and the metrics behind it as a spreadsheet; needs the extra `xlsx`."""
-    from traceanalyzer.exports.workbook import check_installed
-    from traceanalyzer.exports.xlsx import write_xlsx
+    from traceanalyzer.exports.xlsx import check_installed, write_xlsx
 
     check_installed("export xlsx")
     with opened(options) as (run, activity):

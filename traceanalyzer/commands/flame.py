@@ -66,13 +66,13 @@ def flame(
         stacks = folded_stacks(run.connection, kind, rank)
         name = run.name
     if format_ == "folded":
-        from traceanalyzer.exports.folded import write_folded_flame
+        from traceanalyzer.exports.stacks import write_folded_flame
 
         with written_bytes(output) as binary:
             write_folded_flame(stacks, binary)
         return
     if format_ == "speedscope":
-        from traceanalyzer.exports.speedscope import write_speedscope_flame
+        from traceanalyzer.exports.stacks import write_speedscope_flame
 
         with written_bytes(output) as binary:
             write_speedscope_flame(stacks, f"{name}: {kind}", "bytes" if kind == "memory" else "nanoseconds", binary)

@@ -6,8 +6,8 @@ import click
 
 from traceanalyzer.commands.opening import RunOptions, cluster_options, opened, several_run_options
 from traceanalyzer.report.inventory import query
-from traceanalyzer.report.visible import visible
-from traceanalyzer.report.words import counted
+from traceanalyzer.text.visible import visible
+from traceanalyzer.text.words import counted
 
 
 @click.command()

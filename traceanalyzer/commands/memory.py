@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from traceanalyzer.answers.memory_files.kinds import memory_file_kind
+from traceanalyzer.answers.memory_timeline import memory_file_kind
 from traceanalyzer.commands.opening import RunOptions, opened, run_options, step_options
 from traceanalyzer.commands.output import report_options, write_screen
 from traceanalyzer.report import formats
@@ -50,9 +50,8 @@ def _show_run(options: RunOptions, layout: str | None, output: Path | None) -> N
 
 
 def _show_snapshot(path: Path) -> None:
-    from traceanalyzer.answers.memory_files.snapshot_file import read_snapshot
-    from traceanalyzer.answers.memory_files.snapshot_totals import snapshot_totals
-    from traceanalyzer.report.visible import visible
+    from traceanalyzer.answers.memory_snapshot import read_snapshot, snapshot_totals
+    from traceanalyzer.text.visible import visible
 
     of_devices = snapshot_totals(read_snapshot(path))
     if not of_devices:
@@ -73,7 +72,7 @@ def _show_snapshot(path: Path) -> None:
 
 
 def _show_timeline(path: Path) -> None:
-    from traceanalyzer.answers.memory_files.exported_timeline import CATEGORIES, read_exported_timeline, timeline_totals
+    from traceanalyzer.answers.memory_timeline import CATEGORIES, read_exported_timeline, timeline_totals
 
     totals = timeline_totals(read_exported_timeline(path))
     _line("older", _mib(totals.older_bytes))

@@ -14,8 +14,8 @@ from traceanalyzer.commands.opening import RunOptions, opened, run_options, step
 from traceanalyzer.commands.targets import check_target, force_option
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
 from traceanalyzer.report import formats
-from traceanalyzer.report.visible import visible
-from traceanalyzer.report.words import counted, size
+from traceanalyzer.text.visible import visible
+from traceanalyzer.text.words import counted, size
 
 if TYPE_CHECKING:
     from traceanalyzer.metrics import Metric

@@ -1,4 +1,7 @@
-"""Common parts of the commands that read a run: its options, and opening the run with progress on a terminal."""
+"""Common parts of the commands that read a run: its options, and opening the run with progress on a terminal.
+
+The argument RUN: a path of this machine, or a URL.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +18,30 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from traceanalyzer.commands.activity import Activity
-from traceanalyzer.commands.run_path import RunPath
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.report.visible import visible
+from traceanalyzer.remote.location import Location, run_input
+from traceanalyzer.text.visible import visible
 
 if TYPE_CHECKING:
-    from traceanalyzer.cluster.address import ClusterAddress
+    import os
+
+    from traceanalyzer.opening.planning import ClusterAddress
     from traceanalyzer.remote.location import Location
     from traceanalyzer.run import Run
+
+
+class RunPath(click.Path):
+    """A run, or a store, as a user names it; completed as a path."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return a path, or the place that a URL means; raises TraceAnalyzerError for a URL that is not read."""
+        if isinstance(value, Location):
+            return value
+        given = run_input(value if isinstance(value, Path) else str(value))
+        return super().convert(given, param, ctx) if isinstance(given, Path) else given
 
 
 @dataclass(frozen=True)
@@ -138,7 +157,7 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(command)
     def gathered(options: RunOptions, cluster: str | None, retries: int | None, plan: bool, **rest: Any) -> Any:
-        from traceanalyzer.cluster.address import parse_cluster
+        from traceanalyzer.opening.planning import parse_cluster
 
         address = None if cluster is None else parse_cluster(cluster)
         if retries is not None and address is None:

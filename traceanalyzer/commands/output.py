@@ -1,4 +1,7 @@
-"""The destination of a result: standard output, or a file that appears only when it is complete."""
+"""The destination of a result: standard output, or a file that appears only when it is complete.
+
+`--also FORMAT=FILE`: further formats of a result that is computed once.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,37 @@ from typing import IO, Any, TextIO
 import click
 
 from traceanalyzer.commands.targets import check_target, output_option
-from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.errors import TraceAnalyzerError, suggestion
+from traceanalyzer.process import unfinished
 from traceanalyzer.report import formats
-from traceanalyzer.report.visible import visible_lines
-from traceanalyzer.unfinished import unfinished
+from traceanalyzer.text.visible import visible_lines
+
+
+def also_option(formats: Sequence[str]) -> Callable[..., Any]:
+    """Return the option `--also`; its value is read by `parse_also`."""
+    return click.option(
+        "--also",
+        "further",
+        multiple=True,
+        metavar="FORMAT=FILE",
+        help=f"Also write FILE in this format: {', '.join(formats)}; may be repeated.",
+    )
+
+
+def parse_also(texts: Sequence[str], formats: Sequence[str]) -> list[tuple[str, Path]]:
+    """Return each format with its file; raises TraceAnalyzerError for one that is not there."""
+    wanted = []
+    for text in texts:
+        name, equals, file = text.partition("=")
+        if not equals or not file:
+            raise TraceAnalyzerError(f"{text!r} is not FORMAT=FILE", "--also", "for example --also markdown=summary.md")
+        if name not in formats:
+            hint = suggestion(name, formats, f"known: {', '.join(formats)}")
+            raise TraceAnalyzerError(f"unknown format {name!r}", "--also", hint)
+        check_target(Path(file))
+        wanted.append((name, Path(file)))
+    return wanted
+
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 

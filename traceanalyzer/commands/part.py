@@ -9,8 +9,8 @@ import click
 from traceanalyzer.commands.activity import Activity
 from traceanalyzer.commands.opening import RunOptions, no_settings_option, several_run_options, step_pattern_option
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.report.visible import visible
-from traceanalyzer.report.words import counted
+from traceanalyzer.text.visible import visible
+from traceanalyzer.text.words import counted
 
 
 @click.command()

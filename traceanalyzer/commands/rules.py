@@ -11,15 +11,15 @@ import click
 from traceanalyzer.commands.completion import completes, rule_names
 from traceanalyzer.commands.config import show_settings
 from traceanalyzer.commands.opening import (
+    RunPath,
     device_option,
     note_ignored_settings,
     step_pattern_option,
     store_option,
     trust_option,
 )
-from traceanalyzer.commands.run_path import RunPath
 from traceanalyzer.report import formats
-from traceanalyzer.report.visible import one_line, visible, visible_lines
+from traceanalyzer.text.visible import one_line, visible, visible_lines
 
 if TYPE_CHECKING:
     from traceanalyzer.remote.location import Location

@@ -14,7 +14,7 @@ from traceanalyzer.commands.activity import Activity
 from traceanalyzer.commands.opening import RunOptions, opened, run_options, step_options
 from traceanalyzer.commands.output import chosen_format, report_options, show_error, written, written_bytes
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.query.errors import query_error
+from traceanalyzer.query.limits import query_error
 
 if TYPE_CHECKING:
     import duckdb

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from traceanalyzer.commands.ingest import ingest
+from traceanalyzer.commands.opening import RunPath
 from traceanalyzer.commands.part import part
-from traceanalyzer.commands.run_path import RunPath
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.report.visible import visible
-from traceanalyzer.report.words import counted
+from traceanalyzer.text.visible import visible
+from traceanalyzer.text.words import counted
 
 if TYPE_CHECKING:
     from traceanalyzer.remote.location import Location
@@ -41,12 +41,12 @@ def sweep(place: Path | Location) -> None:
     if isinstance(place, Path) and not is_own_store(place):
         hint = "give what --store was given, or RUN/.traceanalyzer"
         raise TraceAnalyzerError("holds no store that you made there", place, hint)
-    keeper = locate_store(place, place).open()
-    count = keeper.sweep()
-    click.echo(f"{counted(count, 'unfinished folder')} removed from {visible(str(keeper.folder))}")
-    if keeper.shared is not None:
-        from traceanalyzer.store.sweeping import sweep
+    opened_store = locate_store(place, place).open()
+    count = opened_store.sweep()
+    click.echo(f"{counted(count, 'unfinished folder')} removed from {visible(str(opened_store.folder))}")
+    if opened_store.shared is not None:
+        from traceanalyzer.store.shared_store import sweep
 
-        swept = sweep(keeper.shared)
+        swept = sweep(opened_store.shared)
         size = f"{swept.size_bytes / 1e6:,.1f} MB"
         click.echo(f"{counted(swept.object_count, 'object')} of {size} removed from {visible(str(place))}")

@@ -23,7 +23,7 @@ from traceanalyzer.commands.opening import (
     store_option,
     trust_option,
 )
-from traceanalyzer.report.visible import visible
+from traceanalyzer.text.visible import visible
 
 if TYPE_CHECKING:
     from traceanalyzer.comparison.summary import Summary
@@ -74,7 +74,7 @@ def summary_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def load_summaries(paths: Sequence[Path | Location], opening: OpeningOptions) -> list[Summary]:
     """Return the captures of runs and files of summaries, in the order of their taking, then of their names."""
-    from traceanalyzer.comparison.summary_file import is_summary_file, read_summaries
+    from traceanalyzer.comparison.summary import is_summary_file, read_summaries
 
     summaries: list[Summary] = []
     for path in paths:
@@ -87,7 +87,7 @@ def load_summaries(paths: Sequence[Path | Location], opening: OpeningOptions) ->
 
 def _summaries(path: Path | Location, opening: OpeningOptions) -> Sequence[Summary]:
     """Return the summary of a run; where its ranks were recorded several times, one of each recording."""
-    from traceanalyzer.comparison.captures import captures_of
+    from traceanalyzer.comparison.loading import captures_of
 
     with _opened((path,), opening) as run:
         captures = captures_of(run, lambda files: _opened(files, opening))

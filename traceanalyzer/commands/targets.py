@@ -90,12 +90,12 @@ def _is_same(target: Path, given: Path) -> bool:
 
 def _what_it_is(file: Path) -> str | None:
     """Return what an existing file is that nobody wants to lose; None: a result, or a file of an unknown kind."""
-    from traceanalyzer.answers.memory_files.kinds import memory_file_kind
-    from traceanalyzer.comparison.summary_file import is_summary_file
+    from traceanalyzer.answers.memory_timeline import memory_file_kind
+    from traceanalyzer.comparison.summary import is_summary_file
     from traceanalyzer.discovery.finding import is_trace_folder, look
-    from traceanalyzer.discovery.heads import read_head
     from traceanalyzer.discovery.other_formats import other_format
-    from traceanalyzer.ingest.nsys.export.report_file import is_report
+    from traceanalyzer.ingest.heads import read_head
+    from traceanalyzer.ingest.nsys.export.unpacking import is_report
     from traceanalyzer.ingest.packed.archives import is_archive
 
     if (noun := _WRITTEN_BY_HAND.get(file.suffix.lower())) is not None:

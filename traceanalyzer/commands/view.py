@@ -10,7 +10,7 @@ from traceanalyzer.commands.opening import RunOptions, opened, run_options, step
 from traceanalyzer.commands.output import written
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.report import formats
-from traceanalyzer.report.visible import visible
+from traceanalyzer.text.visible import visible
 
 if TYPE_CHECKING:
     from traceanalyzer.diagnosis import Diagnosis

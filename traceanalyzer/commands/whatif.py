@@ -55,7 +55,7 @@ def whatif(
     All changes apply together; --remove and --faster may be repeated. The answer is an upper bound on the saving:
     everything else stays as recorded.
     """
-    from traceanalyzer.attribution.lead_scan.what_if import Change, causes_named, parse_faster, what_if
+    from traceanalyzer.attribution.replay.what_if import Change, causes_named, parse_faster, what_if
 
     format_ = chosen_format(layout, output, FORMATS)
     if not (removed or faster or at_roof):

@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from traceanalyzer.comparison.options import CompareOptions
-from traceanalyzer.comparison.sides import Ledger, Named, mean_named
+from traceanalyzer.comparison.sides import CompareOptions, Ledger, Named, mean_named
 from traceanalyzer.comparison.summary import Summary
 
 # Names that hold less of a side's kernel time do not show whether both sides do the same.

@@ -1,4 +1,7 @@
-"""A side of a comparison: several captures of one configuration, and their means, exact as fractions."""
+"""A side of a comparison: several captures of one configuration, and their means, exact as fractions.
+
+What a caller may choose about a comparison.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from traceanalyzer.comparison.options import CompareOptions
 from traceanalyzer.comparison.summary import DeviceTimes, NamedTimes, Summary
 from traceanalyzer.errors import TraceAnalyzerError
+
+MIN_EFFECT_SHARE = 0.02
+
+
+@dataclass(frozen=True)
+class CompareOptions:
+    """How two sides are compared."""
+
+    align: str = "auto"  # auto, steps or work
+    min_effect_share: float = MIN_EFFECT_SHARE  # a smaller change of the step is no change
+    capture_spread: float | None = None  # known standard deviation between captures of one configuration, as a share
+    rank: int | None = None  # compare only this rank
+    device: int | None = None  # compare only this device
+    accepted: tuple[str, ...] = ()  # differences that would block the verdict, and are named instead
+
+
+DEFAULT_COMPARE_OPTIONS = CompareOptions()
+
 
 ZERO = Fraction(0)
 

@@ -81,14 +81,14 @@ def summarize(run: Run, diagnosis: Diagnosis, label: str | None = None) -> Summa
 
 
 def _name(run: Run) -> str:
-    from traceanalyzer.report.words import short_names
+    from traceanalyzer.text.words import short_names
 
     name = run.name
     return short_names([name])[name]
 
 
 def _blocked(diagnosis: Diagnosis, devices: Sequence[DeviceTimes], *, on_host: bool) -> str | None:
-    from traceanalyzer.report.verdict import blocker_of, has_unjudged_traces
+    from traceanalyzer.diagnosis.verdict import blocker_of, has_unjudged_traces
 
     if on_host:
         return None if devices else "no GPU work and no marked steps are in the trace"
@@ -178,7 +178,7 @@ def _named_times(rows: Sequence[Row], most: int, most_bytes: int, step_count: in
 
 
 def _findings(diagnosis: Diagnosis) -> tuple[FindingSummary, ...]:
-    from traceanalyzer.report.verdict import worth_share
+    from traceanalyzer.diagnosis.verdict import worth_share
 
     worst: dict[str, tuple[Finding, str]] = {}
     visible = [(finding, finding.status) for finding in diagnosis.findings]
@@ -209,7 +209,7 @@ def _findings(diagnosis: Diagnosis) -> tuple[FindingSummary, ...]:
 
 def _steps_of(diagnosis: Diagnosis, finding: Finding) -> int:
     """Return the steps in which a finding's saving lies: those of its device, or of all recordings that are pooled."""
-    from traceanalyzer.report.verdict import ledger_of, pooled_ledger
+    from traceanalyzer.diagnosis.verdict import ledger_of, pooled_ledger
 
     pooled = pooled_ledger(diagnosis)
     if pooled is not None and finding.run_saving_share is not None:

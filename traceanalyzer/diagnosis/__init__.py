@@ -4,20 +4,32 @@
 what was read (`inputs`), and what counters add (`kernel_counters`).
 """
 
-from traceanalyzer.diagnosis.diagnosis import SCHEMA_VERSION, Diagnosis
+from traceanalyzer.diagnosis.diagnosis import (
+    SCHEMA_VERSION,
+    CountedKernel,
+    Diagnosis,
+    KernelCounters,
+    LeftOut,
+    ModelDisagreement,
+    Override,
+    Recording,
+    TraceDefect,
+    TraceSummary,
+)
 from traceanalyzer.diagnosis.findings import (
     LIMIT_REACHED,
     SEVERITIES,
     AttachedExplanation,
     BelowNoise,
+    Enabling,
     Evidence,
     Finding,
     Fix,
+    FixPlan,
     Outcome,
+    PlannedFix,
+    plan_of_finding,
 )
-from traceanalyzer.diagnosis.fix_plan import Enabling, FixPlan, PlannedFix, plan_of_finding
-from traceanalyzer.diagnosis.inputs import LeftOut, Override, Recording, TraceDefect, TraceSummary
-from traceanalyzer.diagnosis.kernel_counters import CountedKernel, KernelCounters, ModelDisagreement
 from traceanalyzer.diagnosis.ledgers import (
     DeviceLedger,
     HostFunction,

@@ -1,4 +1,9 @@
-"""Everything that a report says about a run."""
+"""Everything that a report says about a run.
+
+What a diagnosis was made from: traces and their defects, and what was changed about the rules.
+
+What counters of Nsight Compute add to a diagnosis.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +11,127 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from traceanalyzer.diagnosis.findings import BelowNoise, Finding, Outcome
-from traceanalyzer.diagnosis.fix_plan import FixPlan
-from traceanalyzer.diagnosis.inputs import LeftOut, Override, Recording, TraceDefect, TraceSummary
-from traceanalyzer.diagnosis.kernel_counters import KernelCounters
+from traceanalyzer.diagnosis.findings import BelowNoise, Finding, FixPlan, Outcome
 from traceanalyzer.diagnosis.ledgers import DeviceLedger, HostFunction, HostLedger, RankSteps, RunLedger, Screening
 from traceanalyzer.display import OpenTables, display
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class TraceSummary:
+    """What one trace of the run is and how far to trust it."""
+
+    trace: str
+    format: str
+    rank: int | None
+    world_size: int | None
+    event_count: int
+    gpu_op_count: int
+    truncated: bool
+    recorder: str | None = None  # canonical table traces
+    framework: str | None = None
+    rank_id: int = 0  # metric recordings
+    recording: int = 1
+    recording_count: int = 1
+    is_overlapping: bool = False
+    kernel_count: int = 0  # of the GPU operations: kernels and recorded graphs, without communication
+    kernel_sum_ns: int = 0
+
+
+@dataclass(frozen=True)
+class Recording:
+    """The steps of one device in one of several recordings of its rank, and whether the report is about them."""
+
+    trace: str
+    rank: int | None
+    device: int
+    rank_id: int  # metric recordings
+    recording: int  # of its rank, from 1, by time
+    recording_count: int
+    session: int  # recordings of several ranks with the same number were made together
+    step_count: int
+    window_ns: int
+    step_mean_ns: int | None  # None: no steps are known
+    step_min_ns: int | None
+    step_max_ns: int | None
+    is_judged: bool  # its steps are those of the report, alone or pooled with other recordings; else it is only listed
+    apart_because: str | None  # why its steps are not pooled with those that are judged; None: they are
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A file of the run's folder that is none of its recordings, or cannot be read."""
+
+    file: str  # its path below the run's folder
+    reason: str
+    hint: str | None
+
+
+@dataclass(frozen=True)
+class TraceDefect:
+    """A kind of defect found in one trace."""
+
+    trace: str
+    defect: str
+    severity: str
+    count: int
+    first_offset: int | None
+    advice: str
+
+
+@dataclass(frozen=True)
+class Override:
+    """Something that the project or the caller changed about the rules."""
+
+    # parameter, off, suppressed, ended (a suppression whose day is over), rules (more rule files), names (more names
+    # of a host cause), device (a model for devices without a name), peaks (rates of a model) or steps (those chosen)
+    kind: str
+    rule: str | None
+    what: str
+    reason: str | None
+    until: str | None  # last day of a suppression, as 2027-03-31
+    origin: str  # the settings file, --set, --device or --step
+
+
+@dataclass(frozen=True)
+class CountedKernel:
+    """One kernel as launched, by its counters: the time is the trace's, and the headroom a ceiling."""
+
+    name: str
+    tier: str  # how its counters were found, as in the metric ncu_join
+    sum_ns: int
+    limited_by: str | None
+    sm_share: float | None
+    memory_share: float | None
+    headroom_ns: int | None
+
+
+@dataclass(frozen=True)
+class ModelDisagreement:
+    """An operator with shapes of which counters say something else than the model of its cost."""
+
+    operator: str
+    input_shapes: str | None
+    sum_ns: int
+    flops_factor: float | None
+    traffic_factor: float | None
+    verdict: str
+
+
+@dataclass(frozen=True)
+class KernelCounters:
+    """What counters of Nsight Compute say of a run's kernels."""
+
+    files: tuple[str, ...]
+    launch_count: int
+    lost_count: int
+    lost_example: str | None
+    matched_share: float | None  # of the kernel time without communication
+    kernels: tuple[CountedKernel, ...]  # most headroom first
+    compared_count: int  # operators by shapes
+    disagreements: tuple[ModelDisagreement, ...]  # most time first
 
 
 SCHEMA_VERSION = 1

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from traceanalyzer.discovery.heads import read_head
+from traceanalyzer.ingest.heads import read_head
 from traceanalyzer.ingest.ncu import EXPORT
 from traceanalyzer.ingest.unread_formats import unread_database
 

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from traceanalyzer.discovery.finding import discover
-from traceanalyzer.discovery.heads import read_head
 from traceanalyzer.discovery.naming import natural_key
 from traceanalyzer.discovery.other_formats import is_ncu_report
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import Ingester
 from traceanalyzer.ingest.amd import OneTableIngester
 from traceanalyzer.ingest.amd.csv_sets import leader_of
+from traceanalyzer.ingest.heads import read_head
 from traceanalyzer.ingest.ncu import EXPORT, WAYS, NcuIngester
 from traceanalyzer.ingest.ncu.reports import NcuReportIngester
 

@@ -8,8 +8,8 @@ from typing import IO
 
 from traceanalyzer.exports.overlay import BoxPlace, Overlay, OverlayBox, Track
 from traceanalyzer.hta.critical_path import CriticalPath
-from traceanalyzer.report.csv_rows import CsvRows
-from traceanalyzer.report.words import duration, percent
+from traceanalyzer.text.csv_rows import CsvRows
+from traceanalyzer.text.words import duration, percent
 
 COLUMNS = ("position", "kind", "from", "from_event_id", "to", "to_event_id", "start_ns", "end_ns", "weight_ns")
 

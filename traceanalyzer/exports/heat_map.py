@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.report.csv_rows import as_cell
 from traceanalyzer.run import Run
+from traceanalyzer.text.csv_rows import as_cell
 
 LAYOUTS = (".parquet", ".csv")
 _STEPS = """

@@ -8,8 +8,8 @@ from typing import Any
 
 from traceanalyzer.diagnosis import Diagnosis, Finding
 from traceanalyzer.exports.part import TracePart
-from traceanalyzer.report.words import bucket_words
 from traceanalyzer.run import Run
+from traceanalyzer.text.words import bucket_words
 
 SHORTEST_GAP_NS = 20_000
 _LEDGER = """

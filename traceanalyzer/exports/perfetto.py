@@ -14,9 +14,9 @@ from traceanalyzer.exports.overlay import BoxPlace, Overlay
 from traceanalyzer.exports.part import TracePart
 from traceanalyzer.ingest.trace_events.losses import Losses
 from traceanalyzer.ingest.trace_events.stream import ByteStream
-from traceanalyzer.report.secrets import masked
-from traceanalyzer.report.visible import with_texts_masked
 from traceanalyzer.run import Run
+from traceanalyzer.text.secrets import masked
+from traceanalyzer.text.visible import with_texts_masked
 
 FIRST_PROCESS = 2_000_000_000
 MOST_BYTES = 500_000_000

@@ -17,7 +17,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.report.visible import visible
+from traceanalyzer.text.visible import visible
 
 ORIGIN = "https://ui.perfetto.dev"
 # The only port of this machine that the UI's content-security policy lets it read from.

@@ -1,1 +1,1 @@
-"""By the definitions of Holistic Trace Analysis (HTA): its critical path, and its numbers beside ours."""
+"""By the definitions of Holistic Trace Analysis (HTA): its critical path."""

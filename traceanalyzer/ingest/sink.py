@@ -1,18 +1,119 @@
-"""The folder into which an ingester writes one trace, or what else it read: one Parquet file per canonical table."""
+"""The folder into which an ingester writes one trace, or what else it read: one Parquet file per canonical table.
+
+What tells a trace's folder from others without its tables: it is written into the file of the table `traces`.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from traceanalyzer.ingest.marks import marks_of
+from traceanalyzer.ingest.unread_formats import unread_device_work
 from traceanalyzer.schema import TableSchema, canonical_tables, trace_tables
 from traceanalyzer.schema.parquet_files import parquet_options
+
+CONTENT, ROLE, CAPTURE = "traceanalyzer.content", "traceanalyzer.role", "capture"
+UNREAD = "unread\n"
+# Work that a capture may hold beside its launches: copies before it, and the profiler's own.
+_MOST_WORK_SHARE = 0.1
+_LEAST_CAPTURED_SHARE = 0.9
+# A capture by the calls of CUDA and HIP, or by PyTorch's function where the profiler left those out.
+_LAUNCHES_QUERY = """
+WITH marks AS (
+    SELECT
+        thread_id,
+        start_ns,
+        CASE
+            WHEN regexp_matches(name, '^(cuda|cu|hip)StreamBeginCapture|torch/cuda/graphs.py.*: capture_begin$') THEN 1
+            WHEN regexp_matches(name, '^(cuda|cu|hip)StreamEndCapture|torch/cuda/graphs.py.*: capture_end$') THEN 0
+        END AS opens,
+        regexp_matches(name, '^(cuda|cu|hip).*Launch.*Kernel') AS launches,
+        regexp_matches(name, '^(cuda|cu|hip)GraphLaunch') AS replays
+    FROM read_parquet($slices)
+    WHERE regexp_matches(name, 'Capture|capture_|Launch')
+),
+placed AS (
+    SELECT
+        *,
+        last_value(opens IGNORE NULLS) OVER (
+            PARTITION BY thread_id ORDER BY start_ns ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+        ) AS is_open
+    FROM marks
+)
+SELECT
+    count(*) FILTER (WHERE launches),
+    count(*) FILTER (WHERE launches AND is_open = 1),
+    count(*) FILTER (WHERE replays)
+FROM placed
+"""
+
+
+def marks_of(folder: Path) -> dict[str, str]:
+    """Return the marks of a trace whose tables, other than `traces`, are finished."""
+    marks = {CONTENT: _content(folder)}
+    role = CAPTURE if _is_capture(folder) else _unread_work(folder)
+    return marks | ({ROLE: role} if role else {})
+
+
+def marks_in(metadata: Mapping[bytes, bytes] | None) -> tuple[str, str]:
+    """Return the content and the role out of a file's metadata; empty where they are not known."""
+    found = metadata or {}
+    return found.get(CONTENT.encode(), b"").decode(), found.get(ROLE.encode(), b"").decode()
+
+
+def _content(folder: Path) -> str:
+    """Return a hash of the tables. Those that lie in several files are cut where reading was, so they do not count."""
+    content = hashlib.blake2b(digest_size=16)
+    for file in sorted(folder.glob("*.parquet")):
+        if file.stem == "traces" or "-" in file.stem:
+            continue
+        content.update(f"{file.name} {file.stat().st_size}\n".encode())
+        with file.open("rb") as stream:
+            while block := stream.read(2**20):
+                content.update(block)
+    return content.hexdigest()
+
+
+def _is_capture(folder: Path) -> bool:
+    ops, slices = folder / "gpu_ops.parquet", folder / "host_slices.parquet"
+    op_count, slice_count = _row_count(ops), _row_count(slices)
+    if slice_count == 0 or op_count > _MOST_WORK_SHARE * slice_count:
+        return False
+    import duckdb
+
+    with duckdb.connect() as connection:
+        rows: list[tuple[Any, ...]] = connection.execute(_LAUNCHES_QUERY, {"slices": str(slices)}).fetchall()
+    launches, captured, replays = rows[0]
+    is_captured = captured > 0 and captured >= _LEAST_CAPTURED_SHARE * launches
+    return bool(is_captured and not replays and op_count <= _MOST_WORK_SHARE * launches)
+
+
+def _unread_work(folder: Path) -> str:
+    """Return the role of a trace without GPU work whose slices are work of a device; empty for all others."""
+    slices, threads = folder / "host_slices.parquet", folder / "threads.parquet"
+    if _row_count(folder / "gpu_ops.parquet") or not _row_count(slices) or not _row_count(threads):
+        return ""
+    import duckdb
+
+    with duckdb.connect() as connection:
+        rows = connection.execute(
+            "SELECT DISTINCT process_name, CASE WHEN category = 'other' THEN raw_category END "
+            "FROM read_parquet($slices) JOIN read_parquet($threads) USING (thread_id)",
+            {"slices": str(slices), "threads": str(threads)},
+        ).fetchall()
+    known = unread_device_work((process for process, _ in rows), (category for _, category in rows))
+    return UNREAD + "\n".join(known) if known else ""
+
+
+def _row_count(file: Path) -> int:
+    return int(pq.ParquetFile(file).metadata.num_rows) if file.is_file() else 0
 
 
 @cache

@@ -1,9 +1,8 @@
-"""What opening a run does, in this order: `finding` names its files (`discovery` looks for them, `sources` for objects
-of a store elsewhere), `ingesting` has what is new read, `contents` puts what the store then holds in order, `deriving`
-has it attributed (`attributing`), and `catalog` writes the catalogue.
+"""What opening a run does, in this order: `finding` names its files, `ingesting` has what is new read, `contents` puts
+what the store then holds in order and writes its catalogue, and `attributing` has it attributed.
 
 Reading one file and attributing one trace are tasks: threads of this process run them, or an executor that is given,
 such as `cluster`'s. `parts` does a share of them, for jobs without a scheduler; `planning` says what there is to do,
-and `requests_planned` how many requests of an object store that takes. `kept_diagnosis` is the last answer about a run
-that did not change since.
+and how many requests of an object store that takes. `kept_diagnosis` is the last answer about a run that did not change
+since.
 """

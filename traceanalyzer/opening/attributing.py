@@ -2,36 +2,99 @@
 
 A rank needs of the others how long it waited for them in collectives, and nothing else. So the collectives are matched
 first, in one place. Other processes leave what they compute in the run's store, under `ranks`.
+
+Attribution of a run, from the store or computed.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from traceanalyzer.attribution import READS, Matched, RankTables, attribute
-from traceanalyzer.attribution.matching.collective_matching import CommWaits
-from traceanalyzer.attribution.matching.comm_calls import Place
+from traceanalyzer.attribution.arrow_columns import array_of
+from traceanalyzer.attribution.matching_calls import Place
+from traceanalyzer.attribution.matching_collectives import CommWaits
+from traceanalyzer.attribution.options import AttributionOptions
 from traceanalyzer.attribution.run_tables import Owned
-from traceanalyzer.attribution.vocabulary.arrow_columns import array_of
-from traceanalyzer.attribution.vocabulary.options import AttributionOptions
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.opening.ingesting import LostWorkerError, outcomes
 from traceanalyzer.opening.same_code import RunningCode
 from traceanalyzer.query.canonical import OneTraceConnections
 from traceanalyzer.remote.location import Location
 from traceanalyzer.schema.parquet_files import parquet_options
+from traceanalyzer.settings.settings import SettingsFile
 from traceanalyzer.store.locating import open_store
 from traceanalyzer.store.store import MATCHED, Store
 from traceanalyzer.store.stored_trace import StoredTrace
+
+
+def with_names(options: AttributionOptions, settings_file: SettingsFile) -> AttributionOptions:
+    """Return options with the names in the project's settings, unless they have some."""
+    return options if options.names is not None else replace(options, names=settings_file.read().names)
+
+
+def derived_place(
+    opened_store: Store,
+    traces: Sequence[StoredTrace],
+    options: AttributionOptions,
+    captures: Sequence[StoredTrace] = (),
+) -> Path:
+    """Return where the attribution tables of some traces lie, once they are there."""
+    # Ranks, and which traces are recordings of one, may come from the files' names, on which no trace's folder depends.
+    ranks = [trace.trace if trace.rank is None else trace.rank for trace in traces]
+    asked = f"{options.key()} {ranks}"
+    if captures:
+        asked += f" captures {[capture.rank for capture in captures]}"
+    return opened_store.derived_place([trace.folder for trace in (*traces, *captures)], asked)
+
+
+def derived_of(
+    opened_store: Store,
+    traces: Sequence[StoredTrace],
+    options: AttributionOptions,
+    jobs: int | None,
+    executor: Executor | None = None,
+    captures: Sequence[StoredTrace] = (),
+) -> Path:
+    """Return the folder of the attribution tables of some traces, computed if the store lacks them.
+
+    An `executor` runs the tasks, by default threads of this process.
+    """
+    target = derived_place(opened_store, traces, options, captures)
+
+    def compute(scratch: Path) -> None:
+        import pyarrow.parquet as pq
+
+        from traceanalyzer.attribution.replay.bounds import HELD_DEVICES
+        from traceanalyzer.opening.screening import scans_of_run
+        from traceanalyzer.query import engine
+        from traceanalyzer.query.canonical import connect_canonical
+        from traceanalyzer.schema.parquet_files import parquet_options
+
+        matched, attributed = kept_matched(opened_store, target.name), None
+        if executor is not None:
+            attributed = in_processes(opened_store, target.name, traces, options, executor)
+        elif len(traces) > 1 or matched is not None:
+            attributed = in_threads(opened_store, target.name, traces, options, jobs or os.cpu_count() or 1)
+        with connect_canonical(traces, captures=captures) as connection:
+            folder = scratch if len(traces) > HELD_DEVICES else None
+            scans_of = scans_of_run(scratch, executor, opened_store.place, target.name)
+            tables = engine.compute_derived(connection, options, matched, attributed, folder, scans_of)
+            for name, table in tables.items():
+                pq.write_table(table, scratch / f"{name}.parquet", **parquet_options(table.schema))
+
+    return opened_store.derived_folder(target, [trace.folder for trace in (*traces, *captures)], compute)
+
 
 _MEMBERS, _WAITS, _TRACES, _OWNED = "collective_members.parquet", "waits.parquet", "traces.json", "owned.json"
 _OF_WAITS = pa.schema(
@@ -61,14 +124,14 @@ def attribute_source(task: AttributionTask) -> bool:
     """Attribute one trace, unless the store has it; return whether it was there."""
     if task.code is not None:
         task.code.check_here(task.store)
-    keeper = open_store(task.store)
-    trace = task.trace.below(keeper.folder)
+    opened_store = open_store(task.store)
+    trace = task.trace.below(opened_store.folder)
 
     def compute(scratch: Path) -> None:
-        matched = keeper.find_rank_folder(task.derived, MATCHED)
+        matched = opened_store.find_rank_folder(task.derived, MATCHED)
         if matched is None:
             raise TraceAnalyzerError("the run's matched collectives are gone", str(task.store), "run the command again")
-        keeper.written_elsewhere(trace.folder.parent.name)
+        opened_store.written_elsewhere(trace.folder.parent.name)
         waits = read_waits(matched, task.trace_id)
         with (
             closing(OneTraceConnections({task.trace_id: trace}, READS)) as connections,
@@ -76,17 +139,17 @@ def attribute_source(task: AttributionTask) -> bool:
         ):
             write_rank(scratch, attribute(connection, task.trace_id, task.options, waits))
 
-    return keeper.rank_folder(task.derived, str(task.trace_id), [trace.folder], compute)[1]
+    return opened_store.rank_folder(task.derived, str(task.trace_id), [trace.folder], compute)[1]
 
 
 def in_threads(
-    keeper: Store, derived: str, traces: Sequence[StoredTrace], options: AttributionOptions, jobs: int
+    opened_store: Store, derived: str, traces: Sequence[StoredTrace], options: AttributionOptions, jobs: int
 ) -> Callable[[Matched], Iterable[RankTables]]:
     """Return what attributes traces in threads of this process; what other processes left in the store is read."""
 
     def attributed(matched: Matched) -> Iterator[RankTables]:
         def one(trace_id: int) -> RankTables:
-            found = keeper.find_rank_folder(derived, str(trace_id))
+            found = opened_store.find_rank_folder(derived, str(trace_id))
             if found is not None:
                 return read_rank(found, trace_id)
             with connections.holding(trace_id) as connection:
@@ -102,28 +165,32 @@ def in_threads(
 
 
 def in_processes(
-    keeper: Store, derived: str, traces: Sequence[StoredTrace], options: AttributionOptions, executor: Executor
+    opened_store: Store, derived: str, traces: Sequence[StoredTrace], options: AttributionOptions, executor: Executor
 ) -> Callable[[Matched], Iterable[RankTables]]:
     """Return what has an executor's processes attribute traces into the store."""
 
     def attributed(matched: Matched) -> Iterator[RankTables]:
-        keep_matched(keeper, derived, traces, lambda: matched)
+        keep_matched(opened_store, derived, traces, lambda: matched)
         code = RunningCode.here()
-        missing = [number for number in matched.trace_ids if keeper.find_rank_folder(derived, str(number)) is None]
-        tasks = [AttributionTask(traces[number], number, options, keeper.place, derived, code) for number in missing]
+        missing = [
+            number for number in matched.trace_ids if opened_store.find_rank_folder(derived, str(number)) is None
+        ]
+        tasks = [
+            AttributionTask(traces[number], number, options, opened_store.place, derived, code) for number in missing
+        ]
         for nth, answer in outcomes(executor, attribute_source, tasks):
             number = missing[nth]
             if isinstance(answer, LostWorkerError):
                 raise TraceAnalyzerError(answer.what, str(traces[number].path), answer.hint)
-            keeper.rank_written_elsewhere(derived, str(number))
+            opened_store.rank_written_elsewhere(derived, str(number))
         for number in matched.trace_ids:
-            yield read_rank(keeper.rank_written_elsewhere(derived, str(number)), number)
+            yield read_rank(opened_store.rank_written_elsewhere(derived, str(number)), number)
 
     return attributed
 
 
 def keep_matched(
-    keeper: Store, derived: str, traces: Sequence[StoredTrace], matching: Callable[[], Matched]
+    opened_store: Store, derived: str, traces: Sequence[StoredTrace], matching: Callable[[], Matched]
 ) -> tuple[int, ...]:
     """Have the store hold a run's matched collectives, where its ranks find them; return the traces with GPU work."""
 
@@ -138,13 +205,13 @@ def keep_matched(
                 writer.write_table(_waits_table(of_traces[trace_id]))
         (scratch / _TRACES).write_text(json.dumps(matched.trace_ids))
 
-    folder, _ = keeper.rank_folder(derived, MATCHED, [trace.folder for trace in traces], write)
+    folder, _ = opened_store.rank_folder(derived, MATCHED, [trace.folder for trace in traces], write)
     return tuple(json.loads((folder / _TRACES).read_text()))
 
 
-def kept_matched(keeper: Store, derived: str) -> Matched | None:
+def kept_matched(opened_store: Store, derived: str) -> Matched | None:
     """Return the matched collectives that other processes left in the store; None where there are none."""
-    folder = keeper.find_rank_folder(derived, MATCHED)
+    folder = opened_store.find_rank_folder(derived, MATCHED)
     if folder is None:
         return None
     trace_ids = tuple(json.loads((folder / _TRACES).read_text()))

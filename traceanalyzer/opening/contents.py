@@ -1,9 +1,16 @@
-"""What the store holds of a run, in order: its traces with their ranks."""
+"""What the store holds of a run, in order: its traces with their ranks.
+
+The catalogue of a run's store: every table and metric as documented views, for any DuckDB client.
+
+The tables of Nsight Compute that were read with a run: which there are, and what they are called.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,11 +18,84 @@ from typing import TYPE_CHECKING, NamedTuple
 from traceanalyzer.discovery import RunSources, natural_key, ranks_from_names
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest.packed import member_names
+from traceanalyzer.remote.location import Location
 from traceanalyzer.store.store import Store
-from traceanalyzer.store.stored_trace import StoredTrace
+from traceanalyzer.store.stored_trace import NcuTable, StoredTrace
 
 if TYPE_CHECKING:
     from traceanalyzer.remote.remote_object import RemoteObject
+
+
+def renew_catalog(
+    opened_store: Store,
+    traces: Sequence[StoredTrace],
+    derived: Path | None,
+    reused: bool,
+    ncu_tables: Sequence[NcuTable],
+    captures: Sequence[StoredTrace] = (),
+    *,
+    asked: bool,
+) -> Future[None] | None:
+    """Begin to write the catalogue if it was `asked` for or is there, unless it already shows what was opened.
+
+    Below a folder with a question mark in its name there is none: DuckDB takes what follows for parameters.
+    """
+    if "?" in str(opened_store.folder.absolute()) or not (asked or opened_store.catalog.exists()):
+        return None
+    beside_traces = f" {hash_of(ncu_tables)}" if ncu_tables else ""
+    shown_derived, *shown_beside = (opened_store.catalog.shows() or "").partition(" ")
+    is_shown = opened_store.catalog.shows() is not None and "".join(shown_beside) == beside_traces
+    if reused and is_shown and (derived is None or shown_derived == derived.name):
+        return None
+    shows = ("" if derived is None else derived.name) + beside_traces
+    beside = ThreadPoolExecutor(1)
+    writing = beside.submit(
+        opened_store.catalog.replace, shows, lambda file: _write_catalog(file, traces, derived, ncu_tables, captures)
+    )
+    beside.shutdown(wait=False)
+    return writing
+
+
+def _write_catalog(
+    file: Path,
+    traces: Sequence[StoredTrace],
+    derived: Path | None,
+    ncu_tables: Sequence[NcuTable],
+    captures: Sequence[StoredTrace],
+) -> None:
+    from traceanalyzer.query import engine
+
+    with engine.connect(traces, derived, file, ncu_tables=ncu_tables, captures=captures) as connection:
+        engine.add_comments(connection)
+
+
+def ncu_tables_of(found: RunSources, folders: Sequence[tuple[Path | RemoteObject, Path]]) -> list[NcuTable]:
+    """Return every table in the folders of a run's sources, by name; one that lies elsewhere keeps its path."""
+    names = {}
+    for source, folder in folders:
+        members = member_names(folder)
+        name = found.name(source)
+        name = source.as_posix() if isinstance(source, Path) and name.startswith("../") else name
+        for file in folder.glob("*/ncu_launches.parquet"):
+            names[file.parent] = f"{name}/{members[file.parent.name]}" if members else name
+    return [NcuTable(*item) for item in sorted(names.items(), key=lambda item: natural_key(item[1]))]
+
+
+def no_trace_beside(tables: Sequence[NcuTable], root: Path | Location) -> TraceAnalyzerError:
+    """Return the error of a run that has tables and no trace."""
+    alone = isinstance(root, Path) and root.is_file()
+    what = "is a table of Nsight Compute, and no trace" if alone else "no traces beside tables of Nsight Compute"
+    hint = (
+        "counters do not tell when kernels ran: record the job with nsys or torch.profiler, and give its trace with "
+        f"--ncu {tables[0].file}"
+    )
+    return TraceAnalyzerError(what, str(root), hint)
+
+
+def hash_of(tables: Sequence[NcuTable]) -> str:
+    """Return a hash of what tables hold, which their folders are named after, and of what they are called."""
+    text = "\n".join(f"{table.folder.parent.name} {table.folder.name} {table.file}" for table in tables)
+    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:16]
 
 
 # As `ingest.marks` writes it: that module takes Arrow, which takes long to start.
@@ -39,11 +119,11 @@ class Contents(NamedTuple):
         return self._replace(traces=traces, captures=captures)
 
 
-def traces_of(keeper: Store, found: RunSources, folders: Sequence[tuple[Path | RemoteObject, Path]]) -> Contents:
+def traces_of(opened_store: Store, found: RunSources, folders: Sequence[tuple[Path | RemoteObject, Path]]) -> Contents:
     """Return the traces of the run; `folders` are sources with their folders of traces."""
     files = [file for source, folder in folders for file in _stored_files(found, source, folder) if file.parts]
     by_name = ranks_from_names([file.name for file in files])
-    recorded = _recorded(keeper, [part for file in files for part in file.parts])
+    recorded = _recorded(opened_store, [part for file in files for part in file.parts])
     world_size = max((known.world_size for known in recorded.values() if known.world_size is not None), default=None)
     traces: list[StoredTrace] = []
     for file, name_rank in zip(files, by_name, strict=True):
@@ -95,20 +175,20 @@ class _Recorded(NamedTuple):
     role: str
 
 
-def _recorded(keeper: Store, parts: Sequence[Path]) -> dict[Path, _Recorded]:
+def _recorded(opened_store: Store, parts: Sequence[Path]) -> dict[Path, _Recorded]:
     """Return what each trace was recorded with; read once, as Arrow takes longer to start than all else."""
     question = "\n".join(["ranks and contents", *map(str, parts)])
-    kept = keeper.answers.get(question)
+    kept = opened_store.answers.get(question)
     if kept is None:
         kept = json.dumps([_read_recorded(part / "traces.parquet") for part in parts]).encode()
-        keeper.answers.keep(question, kept)
+        opened_store.answers.keep(question, kept)
     return {part: _Recorded(*known) for part, known in zip(parts, json.loads(kept), strict=True)}
 
 
 def _read_recorded(file: Path) -> _Recorded:
     import pyarrow.parquet as pq
 
-    from traceanalyzer.ingest.marks import marks_in
+    from traceanalyzer.ingest.sink import marks_in
 
     # Not read_table: it imports pyarrow.dataset, a quarter of a second.
     with pq.ParquetFile(file) as traces:

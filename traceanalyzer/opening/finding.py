@@ -1,4 +1,7 @@
-"""What a run is made of, ahead of reading any of it: its sources, its store, its settings."""
+"""What a run is made of, ahead of reading any of it: its sources, its store, its settings.
+
+The objects of a run that lies in an object store or on a web server, as sources with their ingesters.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,38 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from traceanalyzer.attribution.vocabulary.options import AttributionOptions
+from traceanalyzer.attribution.options import AttributionOptions
 from traceanalyzer.discovery import RunSources, find_run, with_ncu_tables
 from traceanalyzer.discovery.standard_input import STANDARD_INPUT, spooled
-from traceanalyzer.opening.deriving import with_names
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.opening.attributing import with_names
 from traceanalyzer.opening.ingesting import check_name
-from traceanalyzer.opening.sources import list_objects, recognise_objects
 from traceanalyzer.remote.location import Location, run_input
 from traceanalyzer.settings.settings import NO_SETTINGS_FILE, SettingsFile, locate_settings
 from traceanalyzer.store.locating import StoreLocation, locate_store
 from traceanalyzer.store.store import Store
+
+if TYPE_CHECKING:
+    from traceanalyzer.discovery.remote_finding import RemoteRun
+
+
+def list_objects(remote: Sequence[Location], local: Sequence[Path]) -> RemoteRun:
+    """Return the objects that a run's URLs name; raises TraceAnalyzerError where files are named, too."""
+    from traceanalyzer.discovery.remote_finding import list_run
+
+    if local:
+        hint = "download the objects, or give one kind only"
+        raise TraceAnalyzerError("files and objects of a store cannot be one run", str(local[0]), hint)
+    return list_run(remote)
+
+
+def recognise_objects(listed: RemoteRun, opened_store: Store) -> RunSources:
+    """Return the sources of a run, recognised by the first bytes of each object that the store does not know."""
+    from traceanalyzer.discovery.remote_finding import recognise
+
+    return recognise(listed, opened_store)
 
 
 @dataclass(frozen=True)
@@ -26,7 +50,7 @@ class FoundRun:
     root: Path | Location
     sources: RunSources
     location: StoreLocation
-    keeper: Store
+    opened_store: Store
     settings_file: SettingsFile
     options: AttributionOptions
 
@@ -66,7 +90,7 @@ def find(
         options = with_names(options, settings_file)
     location = locate_store(root, run_input(store) if isinstance(store, str | Path) else store)
     check_name(location.folder)
-    keeper = location.open()
+    opened_store = location.open()
     if remote:
-        found = recognise_objects(remote_run, keeper)
-    return FoundRun(root, with_ncu_tables(found, tables), location, keeper, settings_file, options)
+        found = recognise_objects(remote_run, opened_store)
+    return FoundRun(root, with_ncu_tables(found, tables), location, opened_store, settings_file, options)

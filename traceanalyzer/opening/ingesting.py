@@ -1,17 +1,25 @@
-"""Has the sources of a run read that the store does not hold yet: each is a task, which any executor can run."""
+"""Has the sources of a run read that the store does not hold yet: each is a task, which any executor can run.
+
+An object of a store as canonical tables: JSON as it comes over the line, other formats from a copy on the disk.
+"""
 
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import Ingester, IngestOptions, Progress
+from traceanalyzer.ingest.packed.archives import safe_name
+from traceanalyzer.ingest.trace_events import TraceEventIngester
+from traceanalyzer.remote.remote_object import RemoteObject, fetch
 from traceanalyzer.store.locating import open_store
 from traceanalyzer.store.store import Store
 from traceanalyzer.store.writing import StoreError
@@ -20,6 +28,36 @@ if TYPE_CHECKING:
     from traceanalyzer.opening.same_code import RunningCode
     from traceanalyzer.remote.location import Location
     from traceanalyzer.remote.remote_object import RemoteObject
+
+
+def ingest_object(ingester: Ingester, source: RemoteObject, folder: Path, options: IngestOptions) -> None:
+    """Write every trace of an object into a subfolder of `folder`; see Ingester.
+
+    What needs its file more than once is copied to the disk of the store, and the copy is removed at the end.
+    """
+    if isinstance(ingester, TraceEventIngester):
+        ingester.ingest(source, folder, options)
+        return
+    needed = source.entry.size_bytes + (0 if source.log is None else source.log.entry.size_bytes)
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        hint = "make room there, or give --store DIR on a disk with more"
+        what = f"is copied before it is read, and has {needed:,} bytes where {free:,} are free"
+        raise TraceAnalyzerError(what, source.url, hint)
+    with tempfile.TemporaryDirectory(prefix=".fetched-", dir=folder) as scratch:
+        file = Path(scratch) / safe_name(source.name)
+        fetch(source, file)
+        if source.log is not None:
+            fetch(source.log, file.with_name(f"{file.name}-wal"))
+        report = options.report
+        own = replace(options, report=lambda progress: report(replace(progress, path=source)))
+        try:
+            ingester.ingest(file, folder, own)
+        except TraceAnalyzerError as error:
+            if error.where == str(file):
+                raise TraceAnalyzerError(error.what, source.url, error.hint) from error
+            raise
+
 
 # So many files that fail for one reason, and this share of all: then the reason is no file, and the rest is not tried.
 _MOST_FAILURES = 8
@@ -84,7 +122,7 @@ def ingest_source(
 
 def ingest_all(
     sources: Sequence[tuple[Path | RemoteObject, Ingester]],
-    keeper: Store,
+    opened_store: Store,
     jobs: int,
     report: Callable[[Progress], None],
     unreadable: list[TraceAnalyzerError],
@@ -98,9 +136,9 @@ def ingest_all(
     error is raised.
     """
     if from_store:
-        answers = _from_store(sources, keeper, report)
+        answers = _from_store(sources, opened_store, report)
     else:
-        answers = ingest_each(sources, keeper, jobs, report, executor)
+        answers = ingest_each(sources, opened_store, jobs, report, executor)
     errors = [answer for answer in answers if isinstance(answer, TraceAnalyzerError)]
     if len(errors) == len(answers):
         raise errors[0]
@@ -110,23 +148,23 @@ def ingest_all(
 
 def ingest_each(
     sources: Sequence[tuple[Path | RemoteObject, Ingester]],
-    keeper: Store,
+    opened_store: Store,
     jobs: int,
     report: Callable[[Progress], None],
     executor: Executor | None = None,
 ) -> list[Ingested | TraceAnalyzerError]:
     """Return for each source its folder of traces, or why it cannot be read; see `ingest_all`."""
     if executor is None:
-        return _in_threads(sources, keeper, jobs, report)
-    return _in_processes(sources, keeper, executor, report)
+        return _in_threads(sources, opened_store, jobs, report)
+    return _in_processes(sources, opened_store, executor, report)
 
 
 def _from_store(
-    sources: Sequence[tuple[Path | RemoteObject, Ingester]], keeper: Store, report: Callable[[Progress], None]
+    sources: Sequence[tuple[Path | RemoteObject, Ingester]], opened_store: Store, report: Callable[[Progress], None]
 ) -> list[Ingested | TraceAnalyzerError]:
     """Return for each source the folder of its traces, or that the store does not hold them; no source is read."""
-    held = held_sources([source for source, _ in sources], keeper)
-    there = iter(fetch_held(sources, held, keeper, report))
+    held = held_sources([source for source, _ in sources], opened_store)
+    there = iter(fetch_held(sources, held, opened_store, report))
     hint = "its part was not done, or the file changed since: run the part again, or leave out --from-store"
     return [
         TraceAnalyzerError("is not in the store", str(source), hint) if folder is None else next(there)
@@ -136,28 +174,28 @@ def _from_store(
 
 def _in_threads(
     sources: Sequence[tuple[Path | RemoteObject, Ingester]],
-    keeper: Store,
+    opened_store: Store,
     jobs: int,
     report: Callable[[Progress], None],
 ) -> list[Ingested | TraceAnalyzerError]:
     each = max(1, jobs // len(sources))
-    tasks = [IngestTask(source, ingester, keeper.place, each) for source, ingester in sources]
+    tasks = [IngestTask(source, ingester, opened_store.place, each) for source, ingester in sources]
     with ThreadPoolExecutor(min(jobs, len(tasks))) as pool:
         answers = pool.map(partial(ingest_source, report=report), tasks)
-        return [_answer(source, answer, keeper) for (source, _), answer in zip(sources, answers, strict=True)]
+        return [_answer(source, answer, opened_store) for (source, _), answer in zip(sources, answers, strict=True)]
 
 
 def _in_processes(
     sources: Sequence[tuple[Path | RemoteObject, Ingester]],
-    keeper: Store,
+    opened_store: Store,
     executor: Executor,
     report: Callable[[Progress], None],
 ) -> list[Ingested | TraceAnalyzerError]:
     """Have what the store lacks read by other processes, which write into the same store."""
     from traceanalyzer.opening.same_code import RunningCode
 
-    held = held_sources([source for source, _ in sources], keeper)
-    store, code = keeper.place, RunningCode.here()
+    held = held_sources([source for source, _ in sources], opened_store)
+    store, code = opened_store.place, RunningCode.here()
     new = [
         (source, IngestTask(source.absolute() if isinstance(source, Path) else source, ingester, store, code=code))
         for (source, ingester), folder in zip(sources, held, strict=True)
@@ -170,17 +208,17 @@ def _in_processes(
     for number, answer in outcomes(executor, ingest_source, [task for _, task in new]):
         source, task = new[number]
         if isinstance(answer, tuple):
-            keeper.written_elsewhere(answer[0])
+            opened_store.written_elsewhere(answer[0])
         elif answer.where in (None, str(task.source)):
             answer = TraceAnalyzerError(answer.what, str(source), answer.hint)
-        read[str(source)] = _answer(source, answer, keeper)
+        read[str(source)] = _answer(source, answer, opened_store)
         report(Progress(source, source.stat().st_size, source.stat().st_size, 0))
         if isinstance(answer, TraceAnalyzerError):
             failed[answer.what] = failed.get(answer.what, 0) + 1
             if failed[answer.what] >= max(_MOST_FAILURES, _MOST_FAILURES_SHARE * len(new)):
                 what = f"{answer.what}; {failed[answer.what]} of {len(read)} files fail alike, and the rest is left"
                 raise TraceAnalyzerError(what, answer.where, answer.hint)
-    there = iter(fetch_held(sources, held, keeper, report))
+    there = iter(fetch_held(sources, held, opened_store, report))
     return [
         read[str(source)] if folder is None else next(there) for (source, _), folder in zip(sources, held, strict=True)
     ]
@@ -189,7 +227,7 @@ def _in_processes(
 def fetch_held(
     sources: Sequence[tuple[Path | RemoteObject, Ingester]],
     held: Sequence[Path | None],
-    keeper: Store,
+    opened_store: Store,
     report: Callable[[Progress], None],
 ) -> list[Ingested | TraceAnalyzerError]:
     """Return those sources that the store holds, here: fetched where others published them.
@@ -197,16 +235,16 @@ def fetch_held(
     One that is damaged where it was published is read again.
     """
     pairs = [(item, folder) for item, folder in zip(sources, held, strict=True) if folder is not None]
-    elsewhere = [item for item, folder in pairs if not keeper.is_here(folder)]
-    answers = _in_threads(elsewhere, keeper, os.cpu_count() or 1, report) if elsewhere else []
+    elsewhere = [item for item, folder in pairs if not opened_store.is_here(folder)]
+    answers = _in_threads(elsewhere, opened_store, os.cpu_count() or 1, report) if elsewhere else []
     fetched = {str(source): answer for (source, _), answer in zip(elsewhere, answers, strict=True)}
     return [fetched.get(str(source)) or Ingested(source, folder, True) for (source, _), folder in pairs]
 
 
-def held_sources(sources: Sequence[Path | RemoteObject], keeper: Store) -> list[Path | None]:
+def held_sources(sources: Sequence[Path | RemoteObject], opened_store: Store) -> list[Path | None]:
     """Return the folder of traces of each source that the store holds; a file system on a network is asked at once."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(keeper.held_traces, sources))
+        return list(pool.map(opened_store.held_traces, sources))
 
 
 def outcomes(
@@ -245,12 +283,12 @@ def _outcome(future: Future[_T]) -> _T | LostWorkerError:
 
 
 def _answer(
-    source: Path | RemoteObject, answer: tuple[str, bool] | TraceAnalyzerError, keeper: Store
+    source: Path | RemoteObject, answer: tuple[str, bool] | TraceAnalyzerError, opened_store: Store
 ) -> Ingested | TraceAnalyzerError:
     if isinstance(answer, TraceAnalyzerError):
         return answer
     name, was_there = answer
-    return Ingested(source, keeper.folder / "traces" / name, was_there)
+    return Ingested(source, opened_store.folder / "traces" / name, was_there)
 
 
 def check_name(path: Path | RemoteObject) -> None:
@@ -266,6 +304,5 @@ def _ingest(ingester: Ingester, source: Path | RemoteObject, scratch: Path, opti
     if isinstance(source, Path):
         ingester.ingest(source, scratch, options)
         return
-    from traceanalyzer.remote.ingesting import ingest_object
 
     ingest_object(ingester, source, scratch, options)

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from traceanalyzer.attribution.vocabulary.options import AttributionOptions
+from traceanalyzer.attribution.options import AttributionOptions
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import Progress
+from traceanalyzer.opening.attributing import derived_place
 from traceanalyzer.opening.contents import Contents, traces_of
-from traceanalyzer.opening.deriving import derived_place
 from traceanalyzer.opening.finding import FoundRun, find
 from traceanalyzer.opening.ingesting import Ingested, fetch_held, held_sources, ignore, ingest_each
 from traceanalyzer.store.inputs import stamp_of
@@ -65,22 +65,22 @@ def do_part(
     cores = jobs or os.cpu_count() or 1
     with ExitStack() as kept:
         run = find(path, store, options, kept, trust=trust, ncu=ncu)
-        run.keeper.claim_shared()
+        run.opened_store.claim_shared()
         own = run.sources.sources[share.index :: share.of]
         stamps = [stamp_of(source) for source, _ in own]
-        answers = ingest_each(own, run.keeper, cores, report) if own else []
+        answers = ingest_each(own, run.opened_store, cores, report) if own else []
         failed = [answer for answer in answers if isinstance(answer, TraceAnalyzerError)]
         for (source, _), stamp, answer in zip(own, stamps, answers, strict=True):
             if isinstance(answer, TraceAnalyzerError):
-                run.keeper.keep_failure(source, stamp)
+                run.opened_store.keep_failure(source, stamp)
         if failed and len(failed) == len(answers):
             raise failed[0]
         there = sum(isinstance(answer, Ingested) and answer.was_there for answer in answers)
         read = len(answers) - len(failed) - there
         sources = [source for source, _ in run.sources.sources]
-        held = held_sources(sources, run.keeper)
+        held = held_sources(sources, run.opened_store)
         missing = sum(
-            folder is None and not run.keeper.is_known_failure(source)
+            folder is None and not run.opened_store.is_known_failure(source)
             for source, folder in zip(sources, held, strict=True)
         )
         if missing:
@@ -95,15 +95,15 @@ def _traces(run: FoundRun, held: Sequence[Path | None], cores: int) -> Contents:
         (source, folder) for (source, _), folder in zip(run.sources.sources, held, strict=True) if folder is not None
     ]
     with ThreadPoolExecutor(cores) as pool:
-        cards = list(pool.map(run.keeper.card_folder, (folder for _, folder in pairs)))
+        cards = list(pool.map(run.opened_store.card_folder, (folder for _, folder in pairs)))
     if None in cards:
         _fetch(run, held)
     known = [(source, card or folder) for (source, folder), card in zip(pairs, cards, strict=True)]
-    return traces_of(run.keeper, run.sources, known).below(run.keeper.folder)
+    return traces_of(run.opened_store, run.sources, known).below(run.opened_store.folder)
 
 
 def _fetch(run: FoundRun, held: Sequence[Path | None]) -> None:
-    for answer in fetch_held(run.sources.sources, held, run.keeper, ignore):
+    for answer in fetch_held(run.sources.sources, held, run.opened_store, ignore):
         if isinstance(answer, TraceAnalyzerError):
             raise answer
 
@@ -111,8 +111,8 @@ def _fetch(run: FoundRun, held: Sequence[Path | None]) -> None:
 def _attribute(run: FoundRun, held: Sequence[Path | None], share: Share, cores: int) -> list[bool]:
     """Attribute a share of a run's traces; return of each whether it was there."""
     traces, _, captures = _traces(run, held, cores)
-    target = derived_place(run.keeper, traces, run.options, captures)
-    if run.keeper.has(target):
+    target = derived_place(run.opened_store, traces, run.options, captures)
+    if run.opened_store.has(target):
         return [True for _ in traces[share.index :: share.of]]
     from traceanalyzer.attribution import Matched, match
     from traceanalyzer.attribution.steps.steps import check_pattern
@@ -125,7 +125,9 @@ def _attribute(run: FoundRun, held: Sequence[Path | None], share: Share, cores: 
             check_pattern(connection, run.options.step_pattern)
             return match(connection)
 
-    own = keep_matched(run.keeper, target.name, traces, matching)[share.index :: share.of]
-    tasks = [AttributionTask(traces[number], number, run.options, run.keeper.place, target.name) for number in own]
+    own = keep_matched(run.opened_store, target.name, traces, matching)[share.index :: share.of]
+    tasks = [
+        AttributionTask(traces[number], number, run.options, run.opened_store.place, target.name) for number in own
+    ]
     with ThreadPoolExecutor(cores) as pool:
         return list(pool.map(attribute_source, tasks))

@@ -1,24 +1,137 @@
-"""What opening a run would do, where, and about what it costs: `--plan`."""
+"""What opening a run would do, where, and about what it costs: `--plan`.
+
+How many requests of an object store opening a run takes: stores are paid by the request.
+
+Which cluster `--cluster` means.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from traceanalyzer.attribution.vocabulary.options import AttributionOptions
+from traceanalyzer.attribution.options import AttributionOptions
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.opening.attributing import derived_place
 from traceanalyzer.opening.contents import Contents, traces_of
-from traceanalyzer.opening.deriving import derived_place
 from traceanalyzer.opening.finding import FoundRun, find
 from traceanalyzer.opening.ingesting import held_sources
-from traceanalyzer.opening.requests_planned import Requests, of_objects, of_shared_store
 
 if TYPE_CHECKING:
-    from traceanalyzer.cluster.address import ClusterAddress
     from traceanalyzer.remote.location import Location
     from traceanalyzer.remote.remote_object import RemoteObject
+
+
+# Files of a JSON trace, of what attribution says of one trace, and of a whole run; each with its done.json.
+_TRACE_FILES, _RANK_FILES, _DERIVED_FILES, _MATCHED_FILES = 19, 9, 14, 5
+_PAGE_OBJECTS = 1_000
+
+
+@dataclass(frozen=True)
+class Requests:
+    """Requests of an object store: those that read, with listings, and those that write."""
+
+    reads: int = 0
+    writes: int = 0
+
+    def __add__(self, other: Requests) -> Requests:
+        return Requests(self.reads + other.reads, self.writes + other.writes)
+
+    def times(self, count: int) -> Requests:
+        """Return the requests of so many such things."""
+        return Requests(count * self.reads, count * self.writes)
+
+
+# All of a trace; its beginning, by which it is known, was read for the plan, which remembers what it is.
+_READ = Requests(reads=1)
+# Its tables and its record are published where they are not.
+_PUBLISH = Requests(reads=2, writes=_TRACE_FILES + 1)
+_LOOK = Requests(reads=1)
+# Which of its files count, a listing, and these; whether a run is attributed is asked before.
+_FETCH_TRACE = Requests(reads=1 + _TRACE_FILES)
+_FETCH_DERIVED = Requests(reads=_DERIVED_FILES)
+
+
+def of_objects(count: int, new: int) -> Requests:
+    """Return the requests for a run of so many objects, of which so many are read."""
+    return Requests(reads=-(-count // _PAGE_OBJECTS)) + _READ.times(new)
+
+
+def of_shared_store(
+    new: int, to_fetch: int, here: int, to_attribute: int, *, attribution: bool, on_workers: bool
+) -> Requests:
+    """Return the requests of a store in a bucket: for traces to publish, to fetch, that are here, and to attribute.
+
+    Workers elsewhere find their run and their store in the same place; what they fetch of each other is not counted.
+    """
+    found = Requests(reads=1, writes=1 if new else 0)  # that the place is a store, or is made one
+    found += _PUBLISH.times(new) + _FETCH_TRACE.times(to_fetch) + _LOOK.times(here)
+    if on_workers:
+        found += _LOOK.times(2 * new)
+    if not attribution:
+        return found
+    found += (
+        Requests(reads=1, writes=2 if new or to_attribute else 0) + _LOOK
+    )  # the run's record; whether it is attributed
+    if not to_attribute:
+        return found + (_FETCH_DERIVED if to_fetch else Requests())
+    found += Requests(writes=_DERIVED_FILES) + _LOOK.times(1 + to_attribute)
+    if on_workers:
+        found += Requests(reads=1, writes=_MATCHED_FILES) + Requests(reads=4, writes=_RANK_FILES).times(to_attribute)
+    return found
+
+
+Kind = Literal["local", "scheduler", "file", "env", "slurm"]
+FORMS = "local[:N], tcp://HOST:PORT, tls://HOST:PORT, file:SCHEDULER.json, env, slurm[:N]"
+# Slurm jobs at once, where the user names no number; Dask asks for more while tasks wait, and gives them back.
+_MOST_JOBS = 16
+_STARTED = re.compile(r"(?P<kind>local|slurm)(?::(?P<count>[1-9]\d{0,4}))?")
+_SCHEDULER = re.compile(r"(?:tcp|tls)://[\w.\-\[\]:]+:\d{1,5}")
+
+
+@dataclass(frozen=True)
+class ClusterAddress:
+    """Where the tasks of a run are computed."""
+
+    kind: Kind
+    place: str = ""  # the scheduler's address, or the file that it wrote
+    count: int | None = None  # worker processes or jobs
+
+    def __str__(self) -> str:
+        match self.kind:
+            case "local":
+                return f"{self.count or 'as many'} worker processes{'' if self.count else ' as cores'} of this machine"
+            case "slurm":
+                return f"up to {self.count} Slurm jobs, as dask-jobqueue's configuration describes them"
+            case "env":
+                return "the Dask scheduler that DASK_SCHEDULER_ADDRESS or Dask's configuration names"
+        return f"the Dask scheduler at {self.place}"
+
+
+def parse_cluster(text: str) -> ClusterAddress:
+    """Return the cluster that a text means; raise TraceAnalyzerError where it is none."""
+    if match := _STARTED.fullmatch(text):
+        kind: Kind = "local" if match["kind"] == "local" else "slurm"
+        count = int(match["count"]) if match["count"] else None
+        return ClusterAddress(kind, count=count or (_MOST_JOBS if kind == "slurm" else None))
+    if text == "env":
+        return ClusterAddress("env")
+    if _SCHEDULER.fullmatch(text):
+        return ClusterAddress("scheduler", text)
+    if text.startswith("file:") and len(text) > len("file:"):
+        file = Path(text.removeprefix("file:"))
+        if not file.is_file():
+            raise TraceAnalyzerError(
+                "no such file", file, "`dask scheduler --scheduler-file` writes it, on a disk that is shared"
+            )
+        return ClusterAddress("file", str(file))
+    raise TraceAnalyzerError("names no cluster", "--cluster", f"give one of {FORMS}")
+
 
 # CPU seconds of a task and of each GB of JSON, measured on traces of 1 MB to 1 GB; dense GPU work takes longer.
 _READING_S, _READING_S_PER_GB = 0.3, 9.7
@@ -41,7 +154,7 @@ def plan_of(
     with ExitStack() as kept:
         run = find(path, store, options, kept, trust=trust, names=attribution)
         sources = [source for source, _ in run.sources.sources]
-        held = held_sources(sources, run.keeper)
+        held = held_sources(sources, run.opened_store)
         new = [source for source, folder in zip(sources, held, strict=True) if folder is None]
         to_attribute = _to_attribute(run, held) if attribution else 0
         read_s = sum(_READING_S + _READING_S_PER_GB * _json_gb(source) for source in new)
@@ -69,8 +182,8 @@ def _requests(
     new, found = held.count(None), Requests()
     if not isinstance(run.root, Path):
         found += of_objects(len(held), new)
-    if run.keeper.shared is not None:
-        to_fetch = sum(folder is not None and not run.keeper.is_here(folder) for folder in held)
+    if run.opened_store.shared is not None:
+        to_fetch = sum(folder is not None and not run.opened_store.is_here(folder) for folder in held)
         here = len(held) - new - to_fetch
         found += of_shared_store(new, to_fetch, here, to_attribute, attribution=attribution, on_workers=on_workers)
     return found
@@ -87,11 +200,11 @@ def _to_attribute(run: FoundRun, held: Sequence[Path | None]) -> int:
     if found is None:
         return len(held)
     traces = found.traces
-    target = derived_place(run.keeper, traces, run.options, found.captures)
-    if run.keeper.has(target):
+    target = derived_place(run.opened_store, traces, run.options, found.captures)
+    if run.opened_store.has(target):
         return 0
-    ranks = run.keeper.folder / "ranks" / target.name
-    return sum(not run.keeper.has(ranks / str(number)) for number in range(len(traces)))
+    ranks = run.opened_store.folder / "ranks" / target.name
+    return sum(not run.opened_store.has(ranks / str(number)) for number in range(len(traces)))
 
 
 def _traces(run: FoundRun, held: Sequence[Path | None]) -> Contents | None:
@@ -100,11 +213,11 @@ def _traces(run: FoundRun, held: Sequence[Path | None]) -> Contents | None:
     if len(folders) < len(held):
         return None
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        cards = [card for card in pool.map(run.keeper.card_folder, folders) if card is not None]
+        cards = [card for card in pool.map(run.opened_store.card_folder, folders) if card is not None]
     if len(cards) < len(held):
         return None
     pairs = [(source, card) for (source, _), card in zip(run.sources.sources, cards, strict=True)]
-    return traces_of(run.keeper, run.sources, pairs).below(run.keeper.folder)
+    return traces_of(run.opened_store, run.sources, pairs).below(run.opened_store.folder)
 
 
 def _files(sources: Sequence[Path | RemoteObject]) -> str:

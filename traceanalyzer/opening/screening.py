@@ -14,19 +14,18 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from traceanalyzer.attribution.lead_scan.bounds import ScansOf
-from traceanalyzer.attribution.lead_scan.contraction import Arrivals, Arrived
-from traceanalyzer.attribution.lead_scan.device_bounds import ScanFacts, WindowSaving
-from traceanalyzer.attribution.lead_scan.rank_scans import Asked, RankScans, scans_in
-from traceanalyzer.attribution.lead_scan.stored_scans import StoredScans
-from traceanalyzer.attribution.vocabulary.buckets import Ints
+from traceanalyzer.attribution.buckets import Ints
+from traceanalyzer.attribution.replay.bounds import ScansOf
+from traceanalyzer.attribution.replay.device_bounds import ScanFacts, WindowSaving
+from traceanalyzer.attribution.replay.rank_scans import Asked, RankScans, StoredScans, scans_in
+from traceanalyzer.attribution.replay.sync_points import Arrivals, Arrived
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.opening.ingesting import LostWorkerError, outcomes
 from traceanalyzer.opening.same_code import RunningCode
 from traceanalyzer.remote.location import Location
 from traceanalyzer.store.locating import open_store
 
-# A task has so many devices at least, and more until they have so many events: a pass takes several abreast, and a task
+# A task has so many devices at least, and more until they have so many events: a pass takes several at once, and a task
 # takes milliseconds by itself.
 _LEAST_DEVICES = 8
 _LEAST_EVENTS = 1 << 16
@@ -61,13 +60,13 @@ def screen(task: ScreeningTask) -> list[Any]:
 
 @lru_cache(maxsize=1)
 def _stored_scans(store: Path | Location, derived: str) -> StoredScans:
-    keeper = open_store(store)
+    opened_store = open_store(store)
 
     def folder_of(trace_id: int) -> Path:
-        found = keeper.find_rank_folder(derived, str(trace_id))
+        found = opened_store.find_rank_folder(derived, str(trace_id))
         if found is not None:
             return found
-        if not keeper.is_whole(whole := keeper.folder / "derived" / derived):
+        if not opened_store.is_whole(whole := opened_store.folder / "derived" / derived):
             raise TraceAnalyzerError("the run's attribution is gone", str(store), "run the command again")
         return whole
 
@@ -136,15 +135,15 @@ class ScansOfWorkers(RankScans):
         return self._asked_of_workers("taken", asked)
 
     def contract(self, asked: Sequence[Asked]) -> Iterator[Arrivals]:
-        """Return the contraction of each scan that is asked."""
+        """Return the reduced rank of each scan that is asked."""
         return self._asked_of_workers("contract", asked)
 
     def arrivals(self, asked: Sequence[Asked], leads: Sequence[Ints]) -> Iterator[Arrived]:
-        """Return how each scan that is asked arrives at its meetings, given the leads of these."""
+        """Return how each scan that is asked arrives at its sync points, given the leads of these."""
         return self._asked_of_workers("arrivals", asked, leads)
 
     def whole_savings(self, asked: Sequence[Asked], leads: Sequence[Ints]) -> Iterator[list[int]]:
-        """Return what each device's window, which is all of its scan, loses, given the leads of its meetings."""
+        """Return what each device's window, which is all of its scan, loses, given the leads of its sync points."""
         return self._asked_of_workers("whole_savings", asked, leads)
 
     def _asked_of_workers(self, question: str, asked: Sequence[Asked], *more: Sequence[Ints]) -> Iterator[Any]:

@@ -8,7 +8,7 @@ import duckdb
 import pyarrow as pa
 
 from traceanalyzer.metrics import CAPTURED_TABLES, with_those_below
-from traceanalyzer.query.definitions import add_macros, add_pass_through, define_metric
+from traceanalyzer.query.empty import add_macros, add_pass_through, define_metric
 from traceanalyzer.schema import canonical_tables, derived_tables
 
 _SCRATCH = ("captured_places", "captured_chains", "captured_numbers")

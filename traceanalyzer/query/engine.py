@@ -17,8 +17,7 @@ import pyarrow as pa
 from traceanalyzer.metrics import metrics, metrics_in_order, sources_in
 from traceanalyzer.query.canonical import connect_canonical, define_canonical, in_schema, insert, those
 from traceanalyzer.query.captured_work import captured_work
-from traceanalyzer.query.definitions import add_macros, add_pass_through, define_metric, define_not_computed
-from traceanalyzer.query.empty import connect_empty
+from traceanalyzer.query.empty import add_macros, add_pass_through, connect_empty, define_metric, define_not_computed
 from traceanalyzer.query.limits import interrupted_after
 from traceanalyzer.query.small_runs import copy_run, is_small
 from traceanalyzer.schema import TableSchema, canonical_tables, derived_tables
@@ -27,7 +26,7 @@ from traceanalyzer.text.sql_text import literal, quoted
 
 if TYPE_CHECKING:
     from traceanalyzer.attribution import AttributionOptions, Matched, RankTables
-    from traceanalyzer.attribution.lead_scan.bounds import ScansOf
+    from traceanalyzer.attribution.replay.bounds import ScansOf
 
 __all__ = [
     "add_attribution",

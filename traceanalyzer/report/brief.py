@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from traceanalyzer.diagnosis import Diagnosis, Finding
+from traceanalyzer.diagnosis.verdict import judge, problems, quality_findings
 from traceanalyzer.report.diagnosis_blocks.headline import run_name
-from traceanalyzer.report.verdict import judge, problems, quality_findings
-from traceanalyzer.report.visible import visible
+from traceanalyzer.text.visible import visible
 
 
 def brief_lines(diagnosis: Diagnosis) -> list[str]:

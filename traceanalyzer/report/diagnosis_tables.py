@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from traceanalyzer.diagnosis import Diagnosis
+from traceanalyzer.diagnosis.verdict import worth_share
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
-from traceanalyzer.report.verdict import worth_share
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,7 +10,7 @@ from traceanalyzer.comparison.comparing import Diff
 from traceanalyzer.comparison.gate import GateResult
 from traceanalyzer.report.diff_blocks.headline import sentence
 from traceanalyzer.report.formats import Context
-from traceanalyzer.report.visible import write_json
+from traceanalyzer.text.visible import write_json
 
 
 def write_diff(diff: Diff, stream: TextIO, context: Context) -> None:

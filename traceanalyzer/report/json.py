@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import Any, TextIO
 
 from traceanalyzer.diagnosis import DeviceLedger, Diagnosis, HostLedger, RunLedger
+from traceanalyzer.diagnosis.verdict import judge
 from traceanalyzer.report.formats import Context
-from traceanalyzer.report.verdict import judge
-from traceanalyzer.report.visible import write_json
+from traceanalyzer.text.visible import write_json
 
 
 def write(diagnosis: Diagnosis, stream: TextIO, _: Context | None = None) -> None:

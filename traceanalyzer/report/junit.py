@@ -14,13 +14,12 @@ from typing import TextIO
 from traceanalyzer.comparison.comparing import Diff
 from traceanalyzer.comparison.gate import FAILED, NOT_JUDGED, UNSURE, Check, check_diff
 from traceanalyzer.diagnosis import SEVERITIES, Diagnosis
-from traceanalyzer.report.diff_blocks.gate import limit_words, measured_words, note
-from traceanalyzer.report.diff_blocks.headline import sentence
-from traceanalyzer.report.diff_blocks.words import signed_duration
+from traceanalyzer.diagnosis.verdict import step_ns
+from traceanalyzer.report.diff_blocks.changes import signed_duration
+from traceanalyzer.report.diff_blocks.headline import limit_words, measured_words, note, sentence
 from traceanalyzer.report.formats import Context
-from traceanalyzer.report.verdict import step_ns
-from traceanalyzer.report.visible import one_line, visible_lines
-from traceanalyzer.report.words import bucket_words, duration, gain
+from traceanalyzer.text.visible import one_line, visible_lines
+from traceanalyzer.text.words import bucket_words, duration, gain
 
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _HARMLESS = SEVERITIES.index("info")

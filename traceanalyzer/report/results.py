@@ -11,7 +11,7 @@ from traceanalyzer.report import formats
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from traceanalyzer.attribution.lead_scan.what_if import Answer
+    from traceanalyzer.attribution.replay.what_if import Answer
     from traceanalyzer.comparison.comparing import Diff
     from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.display import OpenTables

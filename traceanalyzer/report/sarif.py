@@ -10,12 +10,12 @@ from typing import Any, TextIO
 from urllib.parse import quote
 
 from traceanalyzer.comparison.comparing import Diff
-from traceanalyzer.comparison.finding_changes import FindingChange
+from traceanalyzer.comparison.verification import FindingChange
 from traceanalyzer.diagnosis import Diagnosis, Finding
 from traceanalyzer.report.formats import Context
-from traceanalyzer.report.visible import write_json
-from traceanalyzer.report.words import gain
 from traceanalyzer.settings.settings import FILE_NAME
+from traceanalyzer.text.visible import write_json
+from traceanalyzer.text.words import gain
 from traceanalyzer.version import __version__
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from traceanalyzer.diagnosis import Diagnosis, Finding
+from traceanalyzer.diagnosis.verdict import pooled_ledger, problems
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.report.verdict import pooled_ledger, problems
-from traceanalyzer.report.words import counted, ranges
+from traceanalyzer.text.words import counted, ranges
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from traceanalyzer.rules.authoring.testing import RuleTestResult, run_rule_test, run_rule_tests
     from traceanalyzer.rules.diagnosis.diagnosing import diagnose
     from traceanalyzer.rules.diagnosis.explaining import Explanation, explain
-    from traceanalyzer.rules.evaluation.workspace import readers
+    from traceanalyzer.rules.evaluation.sandbox import readers
     from traceanalyzer.rules.rule_file.model import Mistake, Rule, RuleFilesError
     from traceanalyzer.rules.rule_file.page import RulePage, rule_page
     from traceanalyzer.rules.rule_set.loading import check_settings, lint, load_rules, read_rules, rule_called
@@ -17,7 +17,7 @@ _MODULES = {
     "traceanalyzer.rules.authoring.testing": ("RuleTestResult", "run_rule_test", "run_rule_tests"),
     "traceanalyzer.rules.diagnosis.diagnosing": ("diagnose",),
     "traceanalyzer.rules.diagnosis.explaining": ("Explanation", "explain"),
-    "traceanalyzer.rules.evaluation.workspace": ("readers",),
+    "traceanalyzer.rules.evaluation.sandbox": ("readers",),
     "traceanalyzer.rules.rule_file.model": ("Mistake", "Rule", "RuleFilesError"),
     "traceanalyzer.rules.rule_file.page": ("RulePage", "rule_page"),
     "traceanalyzer.rules.rule_set.loading": ("check_settings", "lint", "load_rules", "read_rules", "rule_called"),

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from traceanalyzer.errors import TraceAnalyzerError, suggestion
 from traceanalyzer.report import formats
-from traceanalyzer.report.visible import as_json, visible
 from traceanalyzer.serving.folders import MOST_RUNS, ServedFolders
+from traceanalyzer.text.visible import as_json, visible
 
 if TYPE_CHECKING:
-    from traceanalyzer.comparison.captures import RunCaptures
+    from traceanalyzer.comparison.loading import RunCaptures
     from traceanalyzer.report.blocks import Section
     from traceanalyzer.run import Run
 
@@ -76,7 +76,7 @@ class Answers:
         return bounded("".join(f"> not compared: {visible(words)}\n\n" for words in left_out) + stream.getvalue())
 
     def _captures(self, run: str) -> RunCaptures:
-        from traceanalyzer.comparison.captures import captures_of
+        from traceanalyzer.comparison.loading import captures_of
         from traceanalyzer.run import open_run
 
         with self._opened(run) as (opened, _):
@@ -117,7 +117,7 @@ class Answers:
         where there are more rows than `limit`, at most 1,000, or than an answer holds.
         """
         from traceanalyzer.rules.evaluation import sandbox
-        from traceanalyzer.rules.evaluation.workspace import lock_workspace
+        from traceanalyzer.rules.evaluation.sandbox import lock_workspace
 
         sandbox.check_length(query)
         limit = min(max(limit, 1), MOST_ROWS)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.report.visible import visible
 from traceanalyzer.serving.answers import MOST_CHARACTERS, Answers, bounded
+from traceanalyzer.text.visible import visible
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -87,8 +87,8 @@ def explained(tool: str, answers: Answers, named: Mapping[str, Any]) -> str:
 
 
 def _work(calls: Connection, answers: Answers) -> None:
+    from traceanalyzer.process import hide_pandas
     from traceanalyzer.query.limits import end_process_when_stuck
-    from traceanalyzer.without_pandas import hide_pandas
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal interrupts the server, too, which ends this process
     os.dup2(os.open(os.devnull, os.O_RDWR), 1)  # the server's answers go there

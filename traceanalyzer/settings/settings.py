@@ -216,7 +216,7 @@ class _SettingsReader:
 
     def _patterns(self, where: str, patterns: list[str]) -> list[str]:
         """Return those that can be matched; too many could not all be in time."""
-        from traceanalyzer.attribution.host.own_names import MOST_PATTERNS, pattern_mistakes
+        from traceanalyzer.attribution.host.host_states import MOST_PATTERNS, pattern_mistakes
 
         if len(patterns) > MOST_PATTERNS:
             most = f"{len(patterns):,} patterns, and a cause may have {MOST_PATTERNS:,}: join them with |"

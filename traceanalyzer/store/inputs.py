@@ -19,8 +19,8 @@ _PACKAGE = Path(__file__).parents[1]
 _HASH_BLOCK_BYTES = 4 * 2**20
 # What decides the content of the tables: a change there makes stored ones stale.
 TRACE_SOURCES = (
-    *("__init__.py", "display.py", "errors.py", "mangled_names.py", "unfinished.py", "version.py"),
-    *("discovery", "schema", "ingest", "remote", "report/__init__.py", "report/secrets.py"),
+    *("__init__.py", "display.py", "errors.py", "process.py", "version.py"),
+    *("discovery", "schema", "ingest", "remote", "text"),
 )
 DERIVED_SOURCES = (
     *TRACE_SOURCES,
@@ -28,7 +28,7 @@ DERIVED_SOURCES = (
     "opening",
     "query",
     "macros",
-    "store/folders.py",
+    "store/writing.py",
     "store/owner.py",
     "store/__init__.py",
     "store/stored_trace.py",

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.remote.location import Location
-from traceanalyzer.store.folders import keyed_hash
 from traceanalyzer.store.owner import UNWRITABLE, claim_store, is_marked, user_cache, user_key
 from traceanalyzer.store.store import Store
+from traceanalyzer.store.writing import keyed_hash
 
 STORE_NAME = ".traceanalyzer"
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.store.folders import (
+from traceanalyzer.store.writing import (
     NOT_A_FOLDER,
     OWN_FOLDER_MODE,
     is_own_folder,

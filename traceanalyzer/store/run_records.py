@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.store.folders import keyed_hash
-from traceanalyzer.store.writing import StoreError
+from traceanalyzer.store.writing import StoreError, keyed_hash
 from traceanalyzer.version import __version__
 
 if TYPE_CHECKING:

@@ -30,17 +30,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.store.answers import KeptAnswers
-from traceanalyzer.store.catalog_file import CatalogFile
-from traceanalyzer.store.folders import (
-    held,
-    is_own_folder,
-    is_sealed,
-    keyed_hash,
-    make_own_folder,
-    read_own_text,
-    remove,
-)
 from traceanalyzer.store.inputs import (
     DERIVED_SOURCES,
     TRACE_SOURCES,
@@ -50,9 +39,19 @@ from traceanalyzer.store.inputs import (
     place_of,
     stamp_of,
 )
+from traceanalyzer.store.kept_answers import CatalogFile, KeptAnswers, SourceRecord, parse_record
 from traceanalyzer.store.owner import user_key
-from traceanalyzer.store.source_records import SourceRecord, parse_record
-from traceanalyzer.store.writing import StoreError, StoreWriter
+from traceanalyzer.store.writing import (
+    StoreError,
+    StoreWriter,
+    held,
+    is_own_folder,
+    is_sealed,
+    keyed_hash,
+    make_own_folder,
+    read_own_text,
+    remove,
+)
 
 if TYPE_CHECKING:
     from traceanalyzer.remote.location import Location

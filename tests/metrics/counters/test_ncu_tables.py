@@ -17,7 +17,7 @@ from tiers import examples
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import IngestOptions
 from traceanalyzer.ingest.ncu import NcuIngester
-from traceanalyzer.ingest.ncu.units import base_unit, quantity
+from traceanalyzer.ingest.ncu.pages import base_unit, quantity
 
 NAME = "ncu_sm100_cublaslt"
 HEADER = (

@@ -9,7 +9,7 @@ from text_tables import rows
 
 from traceanalyzer.diagnosis import DeviceLedger, KernelClass, TopKernel
 from traceanalyzer.rules.authoring.fixtures import open_fixture
-from traceanalyzer.rules.diagnosis import overview
+from traceanalyzer.rules.diagnosis import reporting
 
 WINDOW = "window_ns  step_count  step_source\n100        2           ProfilerStep"
 # Between the steps' kernels, the device waits for 10 ns; the copy kernel runs outside of the window.
@@ -48,7 +48,7 @@ def ledger(
         **({"attribution.steps": rows(steps)} if steps else {}),
         **tables,
     }
-    (device,) = overview.ledgers(open_fixture(None, given))
+    (device,) = reporting.ledgers(open_fixture(None, given))
     return device
 
 

@@ -16,9 +16,8 @@ from typing import Any
 import pytest
 from corpus_metrics import EXPECTED
 
-from traceanalyzer.answers.memory_files.exported_timeline import CATEGORIES, read_exported_timeline, timeline_totals
-from traceanalyzer.answers.memory_files.snapshot_file import read_snapshot
-from traceanalyzer.answers.memory_files.snapshot_totals import snapshot_totals
+from traceanalyzer.answers.memory_snapshot import read_snapshot, snapshot_totals
+from traceanalyzer.answers.memory_timeline import CATEGORIES, read_exported_timeline, timeline_totals
 from traceanalyzer.cli import main
 from traceanalyzer.errors import TraceAnalyzerError
 
@@ -211,7 +210,7 @@ def test_a_pickle_of_ten_bytes_gets_no_memory(tmp_path: Path) -> None:
     path = written(tmp_path, b"\x80\x02]r\xff\xff\xff\x07.")  # the list is object 2**27 - 1
     program = (
         "import resource, sys\nfrom pathlib import Path\n"
-        "from traceanalyzer.answers.memory_files.snapshot_file import read_snapshot\n"
+        "from traceanalyzer.answers.memory_snapshot import read_snapshot\n"
         "try:\n    read_snapshot(Path(sys.argv[1]))\nexcept Exception as error:\n    print(error)\n"
         "status = Path('/proc/self/status').read_text()\n"
         "print(int(status.split('VmHWM:')[1].split()[0]) // 2**10, resource.getrlimit(resource.RLIMIT_AS)[0])"
@@ -236,7 +235,7 @@ def test_a_damaged_or_endless_timeline_is_one_sentence(
         (b"[[-1,1," + b"9" * 5000 + b",0]]", "is no exported memory timeline"),
         (gzip.compress(b"[[-1,1," + b" " * 2**20), "unpacks to more than 100,000 bytes"),
     ):
-        monkeypatch.setattr("traceanalyzer.answers.memory_files.exported_timeline.MAX_BYTES", 100_000)
+        monkeypatch.setattr("traceanalyzer.answers.memory_timeline.MAX_BYTES", 100_000)
         assert main(["memory", str(written(tmp_path, content))]) == 2
         assert words in capsys.readouterr().err
 
@@ -295,7 +294,7 @@ def test_a_timeline_takes_a_few_times_its_text_and_a_packed_one_has_a_ratio(
     tracemalloc.stop()
     assert (totals.event_count, totals.peak_bytes) == (count, 8 * count)
     assert peak_bytes < 2**23 + 6 * len(text)
-    monkeypatch.setattr("traceanalyzer.answers.memory_files.exported_timeline._SMALL_BYTES", 1000)
+    monkeypatch.setattr("traceanalyzer.answers.memory_timeline._SMALL_BYTES", 1000)
     same = gzip.compress(b"[" + b",".join([b"[5,2,8,0]"] * count) + b"]")
     with pytest.raises(TraceAnalyzerError, match="unpacks to more than 100 times its size"):
         read_exported_timeline(written(tmp_path, same))
@@ -311,7 +310,7 @@ def test_what_is_no_timeline_is_an_error(tmp_path: Path, text: str) -> None:
 
 @pytest.mark.parametrize("chunk_bytes", [20, 33, 2**18])
 def test_rows_are_the_same_in_any_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk_bytes: int) -> None:
-    monkeypatch.setattr("traceanalyzer.answers.memory_files.exported_timeline._CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr("traceanalyzer.answers.memory_timeline._CHUNK_BYTES", chunk_bytes)
     rows = [[-1, 1, 512, 0], [2**60, 4, -512, 7], [3, 2, 0, 1]] * 20
     path = written(tmp_path, json.dumps(rows, indent=1).encode() + b"\n")
     assert read_exported_timeline(path).tolist() == rows

@@ -8,7 +8,7 @@ from itertools import groupby
 
 from hta_crosscheck import DEVIATIONS, Agreement, Comparison
 from traceanalyzer.report.blocks import Heading, Paragraph, Section, Table, Text
-from traceanalyzer.report.words import counted
+from traceanalyzer.text.words import counted
 
 _COLUMNS = ("number", "ours", "HTA", "unit", "")
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from traceanalyzer.attribution.arrow_columns import NO_ROW
+from traceanalyzer.attribution.buckets import HOST, Codes, Floats, Ints
 from traceanalyzer.attribution.host.host_timeline import Nesting, Timeline
-from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW
-from traceanalyzer.attribution.vocabulary.buckets import HOST, Codes, Floats, Ints
 
 # Below this amount the slice of the longest piece is blamed; above it, the slice that holds most of the time.
 HELD_MIN_NS = 100_000

@@ -7,9 +7,9 @@ from typing import Self
 
 import numpy as np
 
+from traceanalyzer.attribution.arrow_columns import NO_ROW
+from traceanalyzer.attribution.buckets import Flags, Ints
 from traceanalyzer.attribution.records.device_ops import DeviceOps
-from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW
-from traceanalyzer.attribution.vocabulary.buckets import Flags, Ints
 
 # A CUDA channel holds about a thousand launches: a long call with this many outstanding waited for room.
 FULL_QUEUE_MIN_OPS = 512

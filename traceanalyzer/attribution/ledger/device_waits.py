@@ -7,13 +7,8 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from traceanalyzer.attribution.host.blocking_calls import READ_BACK_COPY_MIN_NS, BlockingCalls
-from traceanalyzer.attribution.host.host_timeline import Timeline
-from traceanalyzer.attribution.ledger.dependencies import UNEXPLAINED_NS, Dependencies
-from traceanalyzer.attribution.ledger.lateness import HostWaits
-from traceanalyzer.attribution.records.device_ops import DeviceOps
-from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW
-from traceanalyzer.attribution.vocabulary.buckets import (
+from traceanalyzer.attribution.arrow_columns import NO_ROW
+from traceanalyzer.attribution.buckets import (
     CODE,
     COPIES,
     DISPATCH,
@@ -27,6 +22,11 @@ from traceanalyzer.attribution.vocabulary.buckets import (
     Flags,
     Ints,
 )
+from traceanalyzer.attribution.host.blocking_calls import READ_BACK_COPY_MIN_NS, BlockingCalls
+from traceanalyzer.attribution.host.host_timeline import Timeline
+from traceanalyzer.attribution.ledger.dependencies import UNEXPLAINED_NS, Dependencies
+from traceanalyzer.attribution.ledger.launch_delay import HostWaits
+from traceanalyzer.attribution.records.device_ops import DeviceOps
 
 # Gaps between ready ops up to this length are the cost of dispatching; longer gaps have an unrecorded reason.
 DISPATCH_MAX_NS = 10_000
@@ -145,9 +145,9 @@ def explain_host_waits(
 ) -> tuple[DeviceWaits, DeviceWaits]:
     """Cut the waits of a late host into time in collectives, messages and copies, by op, and the rest, by its calls.
 
-    The host waited there for what the device waited for. Its wait for another rank is that rank's lateness, whatever
-    the kernel needs; a transfer counts only where the kernel waits for it on the device, too. A synchronisation that
-    waits while a long copy runs waits for that copy; a short copy costs less than the wait.
+    The host waited there for what the device waited for. Its wait for another rank is that rank's launch delay,
+    whatever the kernel needs; a transfer counts only where the kernel waits for it on the device, too. A
+    synchronisation that waits while a long copy runs waits for that copy; a short copy costs less than the wait.
     """
     order = np.argsort(waits.start, kind="stable")
     waits = HostWaits(*(getattr(waits, field.name)[order] for field in fields(HostWaits)))

@@ -7,20 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from traceanalyzer.attribution.host.blocking_calls import BlockingCalls
-from traceanalyzer.attribution.host.host_timeline import Timeline
-from traceanalyzer.attribution.ledger.dependencies import Dependencies
-from traceanalyzer.attribution.ledger.device_waits import (
-    explain_host_waits,
-    explain_waits,
-    issued_late,
-    join_waits,
-    waits_for_what_came_before,
-)
-from traceanalyzer.attribution.ledger.lateness import LatenessShares, explain_lateness
-from traceanalyzer.attribution.records.device_ops import DeviceOps, queued_before
-from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW
-from traceanalyzer.attribution.vocabulary.buckets import (
+from traceanalyzer.attribution.arrow_columns import NO_ROW
+from traceanalyzer.attribution.buckets import (
     CODE,
     COMPUTE,
     COPIES,
@@ -35,7 +23,19 @@ from traceanalyzer.attribution.vocabulary.buckets import (
     Flags,
     Ints,
 )
-from traceanalyzer.attribution.vocabulary.buckets import UNRESOLVED as DEVICE_UNRESOLVED
+from traceanalyzer.attribution.buckets import UNRESOLVED as DEVICE_UNRESOLVED
+from traceanalyzer.attribution.host.blocking_calls import BlockingCalls
+from traceanalyzer.attribution.host.host_timeline import Timeline
+from traceanalyzer.attribution.ledger.dependencies import Dependencies
+from traceanalyzer.attribution.ledger.device_waits import (
+    explain_host_waits,
+    explain_waits,
+    issued_late,
+    join_waits,
+    waits_for_what_came_before,
+)
+from traceanalyzer.attribution.ledger.launch_delay import LaunchDelayShares, explain_launch_delays
+from traceanalyzer.attribution.records.device_ops import DeviceOps, queued_before
 
 _COPIES = [CODE[copy] for copy in COPIES]
 RESOLVED, COINCIDENT, UNRESOLVED = 0, 1, 2
@@ -150,7 +150,7 @@ class _Parts:
         )
 
 
-def _add_lateness(parts: _Parts, found: LatenessShares) -> None:
+def _add_launch_delays(parts: _Parts, found: LaunchDelayShares) -> None:
     begin = found.start[:, None] + np.cumsum(found.shares, axis=1) - found.shares
     code = np.broadcast_to(np.arange(len(HOST)), found.shares.shape)
     unknown = np.where(code == len(HOST) - 1, UNRESOLVED, RESOLVED)
@@ -218,10 +218,10 @@ def build_ledger(
     late_end = np.where(in_graph | ~ops.linked[op], start, late_end)
     late = np.flatnonzero(late_end > start)
     late_ns = late_end[late] - start[late]
-    lateness = explain_lateness(ops, needs, timelines, calls, op[late], start[late], late_ns, span_start)
-    _add_lateness(parts, lateness)
+    launch_delay = explain_launch_delays(ops, needs, timelines, calls, op[late], start[late], late_ns, span_start)
+    _add_launch_delays(parts, launch_delay)
     waits = np.flatnonzero(end > late_end)
-    of_ranks, of_calls = explain_host_waits(ops, needs, calls, lateness.waits)
+    of_ranks, of_calls = explain_host_waits(ops, needs, calls, launch_delay.waits)
     parts.add(of_calls.start, of_calls.dur, of_calls.bucket, of_calls.op, False, RESOLVED)
     found = join_waits([explain_waits(ops, needs, op[waits], late_end[waits], end[waits], in_graph[waits]), of_ranks])
     sure = np.where(found.coincident, COINCIDENT, RESOLVED)

@@ -9,8 +9,8 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from traceanalyzer.attribution.vocabulary.arrow_columns import NO_ROW, codes_of, column
-from traceanalyzer.attribution.vocabulary.buckets import Flags, Ints
+from traceanalyzer.attribution.arrow_columns import NO_ROW, codes_of, column
+from traceanalyzer.attribution.buckets import Flags, Ints
 
 _QUERY = """
 SELECT slice_id, thread_id, category, name, start_ns, start_ns + dur_ns AS end_ns, depth,

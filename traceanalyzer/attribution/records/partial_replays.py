@@ -9,9 +9,9 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from traceanalyzer.attribution.arrow_columns import NamedRows
+from traceanalyzer.attribution.buckets import Flags, Ints
 from traceanalyzer.attribution.records.device_ops import DeviceOps
-from traceanalyzer.attribution.vocabulary.arrow_columns import NamedRows
-from traceanalyzer.attribution.vocabulary.buckets import Flags, Ints
 from traceanalyzer.macros import macro_files
 
 _MACROS = ("uncovered_ns", "graph_replays")

@@ -1,4 +1,4 @@
--- One row per event of the lead scan and host cause: host time of that cause between the event and the one before it.
+-- One row per event of the replay and host cause: host time of that cause between the event and the one before it.
 CREATE TABLE lead_costs (
     trace_id      INTEGER NOT NULL,  -- traces.trace_id
     device        INTEGER NOT NULL,  -- devices.device

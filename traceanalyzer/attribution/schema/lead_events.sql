@@ -1,4 +1,4 @@
--- One row per event of the lead scan, in the order in which the host issued them: a GPU op, a host call that waited for
+-- One row per event of the replay, in the order in which the host issued them: a GPU op, a host call that waited for
 -- one, or a batch taken from a loader's workers.
 -- The lead of an event is how much earlier it would happen. The columns say how lead passes from the host and from earlier
 -- ops to this event, so one pass over these rows gives the bound of any set of causes.

@@ -1,4 +1,4 @@
--- One row per event of the lead scan and op that it had to wait for, beyond the two in lead_events: where an event
+-- One row per event of the replay and op that it had to wait for, beyond the two in lead_events: where an event
 -- waits for many streams at once, and where it only may have waited, because no record shows which stream waits for
 -- which.
 CREATE TABLE lead_needs (

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import duckdb
 import numpy as np
 
+from traceanalyzer.attribution.buckets import Flags, Ints
+from traceanalyzer.attribution.options import STEP_PATTERN
 from traceanalyzer.attribution.records.device_ops import DeviceOps
-from traceanalyzer.attribution.vocabulary.buckets import Flags, Ints
-from traceanalyzer.attribution.vocabulary.options import STEP_PATTERN
 from traceanalyzer.errors import TraceAnalyzerError
 
 # With fewer steps the first step is kept.

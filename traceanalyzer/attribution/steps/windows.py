@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import duckdb
 import numpy as np
 
+from traceanalyzer.attribution.buckets import CODE, Flags, Ints
 from traceanalyzer.attribution.records.device_ops import DeviceOps, queued_before
 from traceanalyzer.attribution.steps.steps import DeviceStep
-from traceanalyzer.attribution.vocabulary.buckets import CODE, Flags, Ints
 
 MIN_LINK_SHARE = 0.9
 # Of a device that computes for this share of its window, missing launches can explain only the small rest.

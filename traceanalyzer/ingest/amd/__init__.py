@@ -38,13 +38,13 @@ class AmdIngester:
 
     def ingest(self, path: Path, folder: Path, options: IngestOptions) -> None:
         """Write every process of the file into a subfolder of `folder`; see Ingester."""
-        from traceanalyzer.discovery.heads import read_head  # it finds files with the help of this module
         from traceanalyzer.ingest.amd.csv_tables import csv_recordings
         from traceanalyzer.ingest.amd.defects import AmdDefects
         from traceanalyzer.ingest.amd.rocpd import rocpd_recordings
         from traceanalyzer.ingest.amd.rpd import rpd_recordings
         from traceanalyzer.ingest.amd.sdk_json import json_recordings
         from traceanalyzer.ingest.amd.writing import write_recordings
+        from traceanalyzer.ingest.heads import read_head  # it finds files with the help of this module
         from traceanalyzer.ingest.nsys.export.unpacking import unpacked
 
         folder.mkdir(parents=True, exist_ok=True)
@@ -86,7 +86,7 @@ def _container(head: bytes, path: Path) -> str | None:
 
 def _container_of_database(path: Path) -> str | None:
     """Return which recorder's tables a database has; None: none that can be read."""
-    from traceanalyzer.ingest.amd.rocpd_tables import is_rocpd
+    from traceanalyzer.ingest.amd.rocpd_rows import is_rocpd
 
     uri = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
     try:

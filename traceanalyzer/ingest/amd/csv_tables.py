@@ -14,7 +14,6 @@ import pyarrow.csv as pc_csv
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest.amd.agents import device_row
-from traceanalyzer.ingest.amd.copies import copy_kinds
 from traceanalyzer.ingest.amd.csv_sets import leader_of, set_of
 from traceanalyzer.ingest.amd.defects import AmdDefects
 from traceanalyzer.ingest.amd.recording import (
@@ -24,6 +23,7 @@ from traceanalyzer.ingest.amd.recording import (
     ProcessRecording,
     call_batch,
     category_of,
+    copy_kinds,
     groups_of,
     integers,
     ints,

@@ -1,15 +1,124 @@
-"""The records of a rocprofv3 JSON file one after the other: files reach gigabytes, so no more than a piece is held."""
+"""The records of a rocprofv3 JSON file one after the other: files reach gigabytes, so no more than a piece is held.
+
+Values in rocprofv3's JSON.
+
+Rows of numbers that are put aside on disk until all of them are there.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
+from traceanalyzer.ingest.nesting import NONE
 from traceanalyzer.ingest.trace_events.losses import Losses
 from traceanalyzer.ingest.trace_events.stream import ByteStream
+
+# Sums of times stay within 64 bits.
+_LARGEST_NS = 2**62
+
+
+def kernel_name(symbol: Mapping[str, Any]) -> str | None:
+    """Return the name of a kernel as the user asked for it."""
+    shown = symbol.get("formatted_kernel_name") or symbol.get("demangled_kernel_name") or symbol.get("kernel_name")
+    return str(shown).removesuffix(" [clone .kd]") if shown else None
+
+
+def whole_number(value: Any) -> int:
+    """Return a number of 64 bits. Raises ValueError where it is none."""
+    if isinstance(value, bool) or not isinstance(value, int) or not -(2**63) <= value < 2**63:
+        raise ValueError(value)
+    return value
+
+
+def time_of(value: Any) -> int:
+    """Return a time in ns. Raises ValueError where it is none that a clock since boot shows."""
+    time_ns = whole_number(value)
+    if not 0 <= time_ns < _LARGEST_NS:
+        raise ValueError(value)
+    return time_ns
+
+
+def number_or_none(value: Any) -> int | None:
+    """Return a number of 64 bits; None for every other value."""
+    try:
+        return whole_number(value)
+    except ValueError:
+        return None
+
+
+def text_or_none(value: Any) -> str | None:
+    """Return a text that says something; None for every other value."""
+    return value if isinstance(value, str) and value else None
+
+
+def handle_of(value: Any) -> int:
+    """Return a handle, of which some have their highest bit set; NONE where there is none."""
+    number = value.get("handle") if isinstance(value, dict) else value
+    if isinstance(number, bool) or not isinstance(number, int) or not -(2**63) <= number < 2**64:
+        return NONE
+    return number - 2**64 if number >= 2**63 else number
+
+
+def object_of(value: Any) -> dict[str, Any]:
+    """Return a value that is an object; an empty one for every other."""
+    return value if isinstance(value, dict) else {}
+
+
+def objects_of(value: Any) -> list[dict[str, Any]]:
+    """Return the members of a list as objects, empty ones for every other; an empty list for every other value."""
+    return [object_of(one) for one in value] if isinstance(value, list) else []
+
+
+_BATCH_ROWS = 16_384
+
+
+class RowSpool:
+    """Collects rows, and yields them in batches afterwards; nothing is written where they are few."""
+
+    def __init__(self, path: Path, columns: Sequence[str], reals: Sequence[str] = ()) -> None:
+        self._path = path
+        fields = [pa.field(name, pa.int64()) for name in columns] + [pa.field(name, pa.float64()) for name in reals]
+        self._schema = pa.schema(fields)
+        self._rows: list[tuple[Any, ...]] = []
+        self._file: pa.RecordBatchFileWriter | None = None
+        self.count = 0
+
+    def add(self, row: tuple[Any, ...]) -> None:
+        """Add a row."""
+        self._rows.append(row)
+        self.count += 1
+        if len(self._rows) == _BATCH_ROWS:
+            if self._file is None:
+                self._file = pa.ipc.new_file(str(self._path), self._schema)
+            self._file.write_batch(self._batch())
+            self._rows = []
+
+    def close(self) -> None:
+        """Finish what was written."""
+        if self._file is not None:
+            self._file.close()
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield all rows, any number of times."""
+        if self._file is not None:
+            with pa.memory_map(str(self._path)) as source:
+                reader = pa.ipc.open_file(source)
+                for number in range(reader.num_record_batches):
+                    yield reader.get_batch(number)
+        if self._rows:
+            yield self._batch()
+
+    def _batch(self) -> pa.RecordBatch:
+        columns = zip(*self._rows, strict=True)
+        arrays = [pa.array(list(column), field.type) for column, field in zip(columns, self._schema, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
 
 # No value other than a list of records has so much text.
 _LONGEST = 256 * 2**20

@@ -1,4 +1,9 @@
-"""The canonical rows of AMD's recorders: every container is read into these, and one writer makes tables of them."""
+"""The canonical rows of AMD's recorders: every container is read into these, and one writer makes tables of them.
+
+Copies as rocprofiler names them.
+
+Memory that programs take from the driver, as rocprofiler records it: a FREE names an address and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +19,65 @@ import pyarrow.compute as pc
 from traceanalyzer.ingest.amd.defects import AmdDefects
 from traceanalyzer.ingest.nesting import NONE, Int
 from traceanalyzer.ingest.nsys.masks import Column
+
+_KINDS = {
+    "HOST_TO_DEVICE": "HtoD",
+    "DEVICE_TO_HOST": "DtoH",
+    "DEVICE_TO_DEVICE": "DtoD",
+    "HOST_TO_HOST": "HtoH",
+}
+_PREFIX = "MEMORY_COPY_"
+
+
+def copy_kinds(names: Column, between_gpus: Column) -> Column:
+    """Return the kinds of copies by their names, such as MEMORY_COPY_HOST_TO_DEVICE; NULL for other names."""
+    kinds = [_KINDS.get((name or "").removeprefix(_PREFIX)) for name in names.to_pylist()]
+    peers = flags(between_gpus).tolist()
+    named = ["PtoP" if peer and kind == "DtoD" else kind for kind, peer in zip(kinds, peers, strict=True)]
+    return pa.array(named, pa.string()).dictionary_encode()
+
+
+_CPU, _ROCM = 0, 6  # c10::DeviceType
+_SCRATCH = "SCRATCH"
+
+
+def allocation_rows(rows: Sequence[Mapping[str, Any]], devices: Sequence[int]) -> Iterator[tuple[str, pa.Table]]:
+    """Yield rows of `memory_events`, with sizes and devices of frees from what was allocated at their address.
+
+    `rows` have event_id, start, end, tid, type, level, address and size; `devices` are their GPUs, -1 for none. Scratch
+    memory belongs to no allocation of the program: it is kept as arguments.
+    """
+    order = sorted(range(len(rows)), key=lambda at: (rows[at]["end"], rows[at]["event_id"]))
+    held: dict[int | None, tuple[int | None, int]] = {}
+    events, scratch = [], []
+    for at in order:
+        row, device = rows[at], devices[at]
+        kind, size = (row["type"] or "").upper(), row["size"]
+        if (row["level"] or "").upper() == _SCRATCH:
+            scratch.append({"event_id": row["event_id"], "args": f'{{"scratch": "{kind}", "bytes": {size or 0}}}'})
+            continue
+        is_free = kind in ("FREE", "RECLAIM")
+        if is_free:
+            size, device = held.pop(row["address"], (None, device))
+        else:
+            held[row["address"]] = (size, device)
+        events.append(
+            {
+                "event_id": row["event_id"],
+                "thread": row["tid"],
+                "start_ns": row["end"],
+                "kind": "free" if is_free else "alloc",
+                "device_type": _CPU if device < 0 else _ROCM,
+                "device": device,
+                "address": row["address"],
+                "size_bytes": None if size is None else -size if is_free else size,
+            }
+        )
+    if events:
+        yield "memory_events", pa.Table.from_pylist(events)
+    if scratch:
+        yield "event_args", pa.Table.from_pylist(scratch)
+
 
 _WORK: dict[str, pa.DataType] = {
     "op_id": pa.int64(),

@@ -11,17 +11,13 @@ import pyarrow as pa
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest.amd.agents import RANK_KEYS, SIZE_KEYS, Agent, Agents
-from traceanalyzer.ingest.amd.allocations import allocation_rows
 from traceanalyzer.ingest.amd.defects import AmdDefects
-from traceanalyzer.ingest.amd.recording import COUNTERS, CounterRows, Identity, ProcessRecording
-from traceanalyzer.ingest.amd.rocpd_events import RocpdEvents, parsed
-from traceanalyzer.ingest.amd.rocpd_host import HostRows
-from traceanalyzer.ingest.amd.rocpd_reading import ProcessTables, ids_of
-from traceanalyzer.ingest.amd.rocpd_tables import suffixes_of
-from traceanalyzer.ingest.amd.rocpd_work import work_of
+from traceanalyzer.ingest.amd.recording import COUNTERS, CounterRows, Identity, ProcessRecording, allocation_rows
+from traceanalyzer.ingest.amd.rocpd_events import HostRows, RocpdEvents, parsed, work_of
+from traceanalyzer.ingest.amd.rocpd_rows import ProcessTables, ids_of, suffixes_of
 from traceanalyzer.ingest.nsys.export.source import SqliteSource
 from traceanalyzer.ingest.nsys.masks import Column
-from traceanalyzer.report.secrets import masked
+from traceanalyzer.text.secrets import masked
 
 _AGAIN = "record it again, or take another copy: the recorder was perhaps killed while writing"
 _CONVERT = "`rocpd convert` of the same ROCm writes CSV: rocpd convert -i {} --output-format csv"

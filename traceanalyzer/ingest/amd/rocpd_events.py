@@ -1,19 +1,218 @@
-"""The events of a rocpd database: what launched what, and what ranges say, found by the event's id."""
+"""The events of a rocpd database: what launched what, and what ranges say, found by the event's id.
+
+GPU work of a rocpd database: dispatches of kernels, and copies.
+
+Calls, ranges and marks of a rocpd database.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from traceanalyzer.ingest.amd.agents import Agents
 from traceanalyzer.ingest.amd.defects import AmdDefects
-from traceanalyzer.ingest.amd.recording import Lookup, integers, taken
+from traceanalyzer.ingest.amd.host import ACROSS_THREADS, crossing_rows, mark_rows
+from traceanalyzer.ingest.amd.recording import (
+    Lookup,
+    NameCodes,
+    array_of,
+    call_batch,
+    category_of,
+    coded_column,
+    copy_kinds,
+    flags,
+    groups_of,
+    integers,
+    ints,
+    taken,
+    unless_zero,
+    work_batch,
+)
+from traceanalyzer.ingest.amd.rocpd_rows import ProcessTables, ids_of
 from traceanalyzer.ingest.nesting import NONE, Int
-from traceanalyzer.ingest.nsys.masks import Column
+from traceanalyzer.ingest.nsys.masks import Column, count, either, known, negated
+
+
+def work_of(tables: ProcessTables, events: RocpdEvents, agents: Agents) -> Iterator[pa.RecordBatch]:
+    """Yield GPU work, in the schema WORK."""
+    yield from _dispatches(tables, events, agents)
+    yield from _copies(tables, events, agents)
+
+
+def _dispatches(tables: ProcessTables, events: RocpdEvents, agents: Agents) -> Iterator[pa.RecordBatch]:
+    symbols = tables.rows("symbol")
+    symbol_at = Lookup(ids_of(symbols))
+    names = pa.array([row["display_name"] or row["kernel_name"] or None for row in symbols], pa.string())
+    registers = pa.array([row["arch_vgpr_count"] for row in symbols], pa.int64())
+    for rows in tables.batches("dispatch"):
+        batch = _without_replays(rows, tables)
+        kernel = symbol_at.find(batch.column("kernel_id"))
+        tables.defects.add("missing-kernel", int((kernel == NONE).sum()))
+        columns: dict[str, Column] = {
+            "op_id": batch.column("event_id"),
+            "event": batch.column("source"),
+            "device": agents.devices(batch.column("agent_id")),
+            "stream": batch.column("stream_id"),
+            "queue": batch.column("queue_id"),
+            "name": coded_column(kernel, names),
+            "start_ns": batch.column("start"),
+            "end_ns": batch.column("end"),
+            "correlation": ints(events.stack_ids(event_places(events, batch, tables.defects))),
+            "registers_per_thread": taken(registers, kernel),
+            "shared_memory_bytes": batch.column("group_segment_size"),
+            "scratch_bytes": batch.column("private_segment_size"),
+            "graph_id": unless_zero(batch.column("graph_exec_id")),
+            "graph_node_id": unless_zero(batch.column("graph_node_id")),
+            "dispatch": batch.column("dispatch_id"),
+        }
+        for axis in "xyz":
+            block = batch.column(f"workgroup_size_{axis}")
+            columns[f"block_{axis}"] = block
+            columns[f"grid_{axis}"] = groups_of(batch.column(f"grid_size_{axis}"), block)
+        yield work_batch(batch.num_rows, columns)
+
+
+def _without_replays(rows: pa.RecordBatch, tables: ProcessTables) -> pa.RecordBatch:
+    """Leave out dispatches that were repeated once per group of counters."""
+    repeated = pa.array(integers(rows.column("replay_pass")) > 0)
+    tables.defects.add("replayed-dispatch", count(repeated))
+    return rows.filter(negated(repeated)) if count(repeated) else rows
+
+
+def _copies(tables: ProcessTables, events: RocpdEvents, agents: Agents) -> Iterator[pa.RecordBatch]:
+    for batch in tables.batches("copy"):
+        names = tables.strings(batch.column("name_id"))
+        tables.defects.add("missing-string", names.null_count, "of a copy")
+        device, between = agents.devices_of_copies(batch.column("dst_agent_id"), batch.column("src_agent_id"))
+        columns = {
+            "op_id": batch.column("event_id"),
+            "event": batch.column("source"),
+            "device": device,
+            "stream": batch.column("stream_id"),
+            "queue": batch.column("queue_id"),
+            "is_copy": pa.array([True] * batch.num_rows),
+            "name": names.dictionary_encode(),
+            "start_ns": batch.column("start"),
+            "end_ns": batch.column("end"),
+            "correlation": ints(events.stack_ids(event_places(events, batch, tables.defects))),
+            "size_bytes": batch.column("size"),
+            "copy_kind": copy_kinds(names, between),
+            "graph_id": unless_zero(batch.column("graph_exec_id")),
+            "graph_node_id": unless_zero(batch.column("graph_node_id")),
+        }
+        yield work_batch(batch.num_rows, columns)
+
+
+_CALLS = ("runtime", "driver")
+
+
+class HostRows:
+    """Reads what the host did; marks, and ranges that begin on one thread and end on another, are kept aside."""
+
+    def __init__(self, tables: ProcessTables, events: RocpdEvents, pid: int | None) -> None:
+        self._tables = tables
+        self._events = events
+        self._pid = pid
+        self.names = NameCodes()
+        self._kinds = NameCodes()
+        self._crossing: list[pa.RecordBatch] = []
+        self._marks: list[pa.RecordBatch] = []
+
+    def kinds(self) -> Sequence[tuple[str, str]]:
+        """Return the category of each kind, and what the recorder calls it."""
+        return [(category_of(name), name) for name in self._kinds.list()]
+
+    def calls(self) -> Iterator[pa.RecordBatch]:
+        """Yield calls and ranges, in the schema CALLS."""
+        self._events.read_texts(self._tables.saying_events(), self._tables.defects)
+        for batch in self._tables.batches("region"):
+            yield from self._region_rows(batch)
+        tracks = self._tables.rows("track")
+        track_at = Lookup(ids_of(tracks))
+        threads = pa.array([row["tid"] for row in tracks], pa.int64())
+        names = self._tables.strings(ids_of(tracks, "name_id"))
+        for batch in self._tables.batches("sample"):
+            at = track_at.find(batch.column("track_id"))
+            yield from self._sample_rows(batch, taken(threads, at), taken(names, at))
+
+    def _region_rows(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        places = event_places(self._events, batch, self._tables.defects)
+        names = self._tables.strings(batch.column("name_id"))
+        messages = self._events.said("message", places)
+        self._tables.defects.add("missing-string", count(negated(either(known(names), known(messages)))))
+        start_ns, end_ns = batch.column("start"), batch.column("end")
+        columns: dict[str, Column] = {
+            "slice_id": batch.column("event_id"),
+            "thread": batch.column("tid"),
+            "start_ns": start_ns,
+            "dur_ns": pa.array(end_ns.to_numpy() - start_ns.to_numpy()),
+            "kind": pa.array(self._kind_codes(places)),
+            "name_code": self._name_codes(names),
+            "text": messages,
+            "correlation": ints(self._events.stack_ids(places)),
+        }
+        rows = call_batch(batch.num_rows, columns)
+        crosses = _equal(names, ACROSS_THREADS) | _equal(self._events.said("operation", places), ACROSS_THREADS)
+        if crosses.any():
+            self._crossing.append(rows.filter(pa.array(crosses)))
+            rows = rows.filter(pa.array(~crosses))
+        if rows.num_rows:
+            yield rows
+
+    def _sample_rows(self, batch: pa.RecordBatch, threads: Column, track: Column) -> Iterator[pa.RecordBatch]:
+        """Yield calls without length, which have no name of their own."""
+        places = event_places(self._events, batch, self._tables.defects)
+        by_track = np.array([self._kinds.code(name or "") for name in track.to_pylist()], np.int64)
+        kinds = np.where(places == NONE, by_track, self._kind_codes(places))
+        columns: dict[str, Column] = {
+            "slice_id": batch.column("event_id"),
+            "thread": threads,
+            "start_ns": batch.column("timestamp"),
+            "dur_ns": pa.array(np.zeros(batch.num_rows, np.int64)),
+            "kind": pa.array(kinds),
+            "text": self._events.said("message", places),
+            "correlation": ints(self._events.stack_ids(places)),
+        }
+        rows = call_batch(batch.num_rows, columns)
+        is_call = np.array([category in _CALLS for category, _ in self.kinds()], np.bool_)[kinds]
+        if not is_call.all():
+            self._marks.append(rows.filter(pa.array(~is_call)))
+        if is_call.any():
+            yield rows.filter(pa.array(is_call))
+
+    def _kind_codes(self, places: Int) -> Int:
+        """Return the codes of what the recorder calls the kinds of events."""
+        distinct, inverse = np.unique(self._events.categories(places), return_inverse=True)
+        texts = self._tables.strings(distinct).to_pylist()
+        codes: Int = np.array([self._kinds.code(text or "") for text in texts], np.int64)[inverse]
+        return codes
+
+    def _name_codes(self, names: Column) -> Column:
+        coded = names.dictionary_encode()
+        codes = np.array([self.names.code(name or "") for name in coded.dictionary.to_pylist()] or [NONE], np.int64)
+        places = coded.indices.fill_null(0).to_numpy(zero_copy_only=False)
+        column: Column = array_of(codes[places], ~flags(names.is_valid()))
+        return column
+
+    def others(self) -> Iterator[tuple[str, pa.Table]]:
+        """Yield marks and ranges across threads, with the names of their tables."""
+        kinds, names = pa.array(self._kinds.list(), pa.string()), self.names.column()
+        for rows in self._marks:
+            yield "instants", mark_rows(rows, names, kinds)
+        for rows in self._crossing:
+            yield "async_slices", crossing_rows(rows, names, kinds, self._pid)
+
+
+def _equal(texts: Column, text: str) -> npt.NDArray[np.bool_]:
+    return flags(pc.call_function("equal", [texts, pa.scalar(text)]))
+
 
 _NARROW = np.iinfo(np.uint32).max
 

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from traceanalyzer.ingest.amd.allocations import allocation_rows
 from traceanalyzer.ingest.amd.defects import AmdDefects
 from traceanalyzer.ingest.amd.recording import (
     CounterRows,
@@ -19,6 +18,7 @@ from traceanalyzer.ingest.amd.recording import (
     Lookup,
     NameCodes,
     ProcessRecording,
+    allocation_rows,
     array_of,
     call_batch,
     integers,

@@ -11,11 +11,12 @@ import pyarrow as pa
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest.amd.agents import Agent, Agents
-from traceanalyzer.ingest.amd.allocations import allocation_rows
-from traceanalyzer.ingest.amd.copies import copy_kinds
 from traceanalyzer.ingest.amd.defects import AmdDefects
-from traceanalyzer.ingest.amd.json_records import CutError, ToolRecords
-from traceanalyzer.ingest.amd.json_values import (
+from traceanalyzer.ingest.amd.host import ACROSS_THREADS, MARK, crossing_rows, mark_rows
+from traceanalyzer.ingest.amd.json_records import (
+    CutError,
+    RowSpool,
+    ToolRecords,
     handle_of,
     kernel_name,
     number_or_none,
@@ -25,7 +26,6 @@ from traceanalyzer.ingest.amd.json_values import (
     time_of,
     whole_number,
 )
-from traceanalyzer.ingest.amd.ranges import ACROSS_THREADS, MARK, crossing_rows, mark_rows
 from traceanalyzer.ingest.amd.recording import (
     COUNTERS,
     CounterRows,
@@ -33,9 +33,11 @@ from traceanalyzer.ingest.amd.recording import (
     Lookup,
     NameCodes,
     ProcessRecording,
+    allocation_rows,
     call_batch,
     category_of,
     coded_column,
+    copy_kinds,
     groups_of,
     integers,
     ints,
@@ -43,10 +45,9 @@ from traceanalyzer.ingest.amd.recording import (
     unless_zero,
     work_batch,
 )
-from traceanalyzer.ingest.amd.spool import RowSpool
 from traceanalyzer.ingest.nesting import NONE
 from traceanalyzer.ingest.nsys.masks import Column
-from traceanalyzer.report.secrets import masked_arguments
+from traceanalyzer.text.secrets import masked_arguments
 
 _AXES = ("x", "y", "z")
 _CALLS = ("slice_id", "thread", "start_ns", "end_ns", "kind", "name_code", "correlation")

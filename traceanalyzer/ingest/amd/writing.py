@@ -1,23 +1,192 @@
-"""From canonical rows of AMD's recorders to the tables of a trace."""
+"""From canonical rows of AMD's recorders to the tables of a trace.
+
+GPU work of one process: linked with the calls that launched it, and written batch by batch.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 
 from traceanalyzer.ingest import IngestOptions, Progress
 from traceanalyzer.ingest.amd.host import ProcessSlices
-from traceanalyzer.ingest.amd.recording import ProcessRecording
-from traceanalyzer.ingest.amd.work import WorkWriter
+from traceanalyzer.ingest.amd.recording import COUNTERS, ProcessRecording, coded_column, flags, integers, ints, where
 from traceanalyzer.ingest.frameworks import recognise_framework
-from traceanalyzer.ingest.nsys.host.launches import Launches
+from traceanalyzer.ingest.nesting import Int
+from traceanalyzer.ingest.nsys.export.reading import Stream
+from traceanalyzer.ingest.nsys.host.launches import LINKS, Launches
+from traceanalyzer.ingest.nsys.masks import Column
 from traceanalyzer.ingest.sink import TraceSink
+
+_COMM = re.compile(r"nccl|rccl|cross_device_reduce", re.IGNORECASE)
+# HIP fills and copies memory by kernels of its own where no engine does.
+_FILL, _COPY = "__amd_rocclr_fillBuffer", "__amd_rocclr_copy"
+_COPIED = ("stream", "size_bytes", "block_x", "block_y", "block_z", "grid_x", "grid_y", "grid_z")
+_IDS = ("graph_id", "graph_node_id", "shared_memory_bytes", "registers_per_thread")
+_KERNELS_ALONE = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
+_LARGEST = 2**44
+_LANES = pa.schema(
+    [(name, pa.int64()) for name in ("device", "queue", "start_ns", "end_ns", "op_id", "event", "dispatch", "name")]
+)
+_OVERLAPS = """
+WITH before AS (
+    SELECT
+        start_ns,
+        max(end_ns) OVER (
+            PARTITION BY device, queue
+            ORDER BY start_ns, end_ns, op_id
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS reached_ns
+    FROM lanes
+    WHERE queue IS NOT NULL
+)
+SELECT count(*), max(reached_ns - start_ns) FROM before WHERE start_ns < reached_ns
+"""
+_REPEATED = "SELECT count(dispatch) - count(DISTINCT dispatch) FROM lanes"
+# One row per counter and dispatch: the hardware's instances of a counter add up.
+_COUNTED = """
+SELECT
+    $first_id + row_number() OVER (ORDER BY lanes.start_ns, counts.event, counts.counter) AS event_id,
+    $pid AS pid,
+    counts.counter,
+    lanes.name,
+    lanes.start_ns,
+    counts.value
+FROM (SELECT event, counter, sum(value) AS value FROM counted GROUP BY event, counter) AS counts
+JOIN lanes USING (event)
+ORDER BY event_id
+"""
+
+
+class WorkWriter:
+    """Writes the GPU work of one process, and what its hardware counters counted."""
+
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, sink: TraceSink, recording: ProcessRecording, launches: Launches
+    ) -> None:
+        self._connection = connection
+        self._sink = sink
+        self._recording = recording
+        self._launches = launches
+        self._names: dict[str | None, int] = {}
+        self.devices: set[int] = set()
+        self.count = 0
+
+    def write(self) -> None:
+        """Write all work."""
+        self._connection.register(
+            "incoming_lanes", Stream(_LANES, (self._write_batch(b) for b in self._recording.work()))
+        )
+        self._connection.execute("CREATE TABLE lanes AS FROM incoming_lanes")
+        self._connection.unregister("incoming_lanes")
+        defects = self._recording.defects
+        overlaps, longest = self._connection.execute(_OVERLAPS).fetchall()[0]
+        defects.add("overlap-in-queue", overlaps, f"by up to {longest} ns")
+        (repeated,) = self._connection.execute(_REPEATED).fetchall()[0]
+        defects.add("repeated-dispatch", repeated)
+        self._write_counters()
+        self._connection.execute("DROP TABLE lanes")
+
+    def _write_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Write a batch and return what is asked of all work together."""
+        rows = self._timed(batch)
+        start, end = integers(rows.column("start_ns")), integers(rows.column("end_ns"))
+        names = cast(Any, rows.column("name"))
+        texts: list[str | None] = [*names.dictionary.to_pylist(), None]
+        code = names.indices.fill_null(len(texts) - 1).to_numpy(zero_copy_only=False)
+        is_copy = flags(rows.column("is_copy"))
+        named = np.array([_kind_of(text) for text in texts])[code]
+        kind = np.where(is_copy, "memcpy", np.where(flags(rows.column("is_fill")), "memset", named))
+        is_comm = np.array([text is not None and _COMM.search(text) is not None for text in texts], np.bool_)[code]
+        device = np.maximum(integers(rows.column("device")), 0)
+        links = self._launches.find(pa.array(np.zeros(len(code), np.int64)), rows.column("correlation"))
+        columns: dict[str, Column] = {
+            name: rows.column(name) for name in ("op_id", *_COPIED, "correlation", "start_ns")
+        }
+        columns |= {name: _in_range(rows.column(name)) for name in _IDS}
+        columns |= dict(zip(LINKS, links, strict=True))
+        is_kernel = pa.array(kind == "kernel")
+        columns |= {name: where(is_kernel, _in_range(rows.column(name))) for name in _KERNELS_ALONE}
+        columns |= {
+            "device": pa.array(device),
+            "kind": pa.array(kind),
+            "is_comm": pa.array(is_comm & (kind == "kernel")),
+            "name": names.dictionary_decode(),
+            "dur_ns": pa.array(end - start),
+            "copy_kind": cast(Any, rows.column("copy_kind")).dictionary_decode(),
+            "link_source": where(links[1].is_valid(), pa.array(np.full(len(code), "nesting"))),
+        }
+        self._sink.append("gpu_ops", pa.table(columns))
+        self._write_args(rows)
+        self.devices.update(np.unique(device).tolist())
+        self.count += rows.num_rows
+        numbers = np.array([self._names.setdefault(text, len(self._names)) for text in texts], np.int64)
+        lanes = [pa.array(device), rows.column("queue"), rows.column("start_ns"), pa.array(end)]
+        lanes += [rows.column(name) for name in ("op_id", "event", "dispatch")]
+        return pa.RecordBatch.from_arrays([*lanes, pa.array(numbers[code])], schema=_LANES)
+
+    def _timed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Leave out work whose signal never completed: it has no start."""
+        start = integers(batch.column("start_ns"))
+        untimed = int((start <= 0).sum())
+        self._recording.defects.add("no-times", untimed, "GPU work that starts at 0")
+        return batch.filter(pa.array(start > 0)) if untimed else batch
+
+    def _write_args(self, rows: pa.RecordBatch) -> None:
+        """Write what has no column; few different texts say it."""
+        queue, scratch = integers(rows.column("queue")), integers(rows.column("scratch_bytes"))
+        pairs, place = np.unique(np.stack([queue, scratch]), axis=1, return_inverse=True)
+        texts = [_args_of(int(one), int(other)) for one, other in pairs.T.tolist()]
+        args = coded_column(place.reshape(-1), pa.array(texts, pa.string()))
+        said = pa.table({"event_id": rows.column("op_id"), "args": args.dictionary_decode()})
+        self._sink.append("event_args", said.filter(said.column("args").is_valid()))
+
+    def _write_counters(self) -> None:
+        counters = self._recording.counters()
+        if counters is None:
+            return
+        self._connection.register("incoming_counts", Stream(COUNTERS, counters.batches))
+        self._connection.execute("CREATE TABLE counted AS FROM incoming_counts")
+        self._connection.unregister("incoming_counts")
+        pid = self._recording.identity.pid
+        parameters = {"first_id": self._recording.row_count, "pid": None if pid is None else str(pid)}
+        names: list[str | None] = list(self._names)
+        for batch in self._connection.sql(_COUNTED, params=parameters).to_arrow_reader(2**16):
+            counted, kernels = integers(batch.column("counter")).tolist(), integers(batch.column("name")).tolist()
+            said = {
+                "name": pa.array([counters.names.get(one, f"counter {one}") for one in counted], pa.string()),
+                "series": pa.array([names[one] or "" for one in kernels], pa.string()),
+            }
+            rows = {name: batch.column(name) for name in ("event_id", "pid", "start_ns", "value")}
+            self._sink.append("counters", pa.table(rows | said))
+        self._connection.execute("DROP TABLE counted")
+
+
+def _kind_of(name: str | None) -> str:
+    if name is None:
+        return "kernel"
+    return "memset" if name.startswith(_FILL) else "memcpy" if name.startswith(_COPY) else "kernel"
+
+
+def _args_of(queue: int, scratch: int) -> str | None:
+    said = [f'"queue": {queue}'] if queue >= 0 else []
+    said += [f'"scratch_bytes": {scratch}'] if scratch > 0 else []
+    return "{" + ", ".join(said) + "}" if said else None
+
+
+def _in_range(column: Column) -> Column:
+    numbers: Int = integers(column)
+    return ints(np.where((numbers >= 0) & (numbers <= _LARGEST), numbers, -1))
+
 
 # As the reader of Nsight's exports: sorting and joining spill to disk beyond this.
 _MEMORY_LIMIT = "400MB"

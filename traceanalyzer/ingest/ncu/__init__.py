@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import IngestOptions, Progress
-from traceanalyzer.ingest.ncu.pages import Pages
+from traceanalyzer.ingest.ncu.pages import Pages, has_decimal_comma
 from traceanalyzer.ingest.ncu.records import RecordFile, Records, plain_head
-from traceanalyzer.ingest.ncu.units import has_decimal_comma
 from traceanalyzer.ingest.packed.streams import head_of
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest.ncu import NcuIngester
 from traceanalyzer.ingest.ncu.pages import Pages
 from traceanalyzer.ingest.ncu.records import Records
-from traceanalyzer.unfinished import started_program
+from traceanalyzer.process import started_program
 
 _FIRST_BYTES = b"NVR\0"
 

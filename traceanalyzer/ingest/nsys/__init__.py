@@ -7,7 +7,7 @@ from pathlib import Path
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import IngestOptions
-from traceanalyzer.ingest.nsys.export.report_file import export_report, is_report
+from traceanalyzer.ingest.nsys.export.unpacking import export_report, is_report
 from traceanalyzer.ingest.unread_formats import SQLITE_HEAD, tables_of, unread_database
 
 # Every export holds the strings its names refer to.

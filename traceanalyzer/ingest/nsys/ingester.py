@@ -18,13 +18,20 @@ from traceanalyzer.ingest.nsys.device import DeviceRows, own_file
 from traceanalyzer.ingest.nsys.export.source import ExportSource, open_source
 from traceanalyzer.ingest.nsys.export.stage import STREAMED, StagedExport, sql
 from traceanalyzer.ingest.nsys.export.tables import BY_RELATION, GPU_RELATIONS, TABLES
-from traceanalyzer.ingest.nsys.facts import ExportFacts, check_layout, metadata_rows, read_facts
+from traceanalyzer.ingest.nsys.facts import (
+    ExportFacts,
+    Rank,
+    RankEvidence,
+    check_layout,
+    find_rank,
+    metadata_rows,
+    mpi_ranks_of,
+    read_facts,
+)
 from traceanalyzer.ingest.nsys.host.launches import Launches
-from traceanalyzer.ingest.nsys.host.nvtx import DETAIL_SCHEMA, NvtxSplitter
+from traceanalyzer.ingest.nsys.host.nvtx import DETAIL_SCHEMA, NvtxSplitter, PayloadDecoder
 from traceanalyzer.ingest.nsys.host.nvtx import SCHEMA as NVTX_SCHEMA
 from traceanalyzer.ingest.nsys.host.slices import FAILED_CALLS, PROCESS_MASK, CallFilter, HostWriter, ThreadNumbers
-from traceanalyzer.ingest.nsys.payload import PayloadDecoder
-from traceanalyzer.ingest.nsys.ranks import Rank, RankEvidence, find_rank, mpi_ranks_of
 from traceanalyzer.ingest.nsys.times import check_times_of_devices
 from traceanalyzer.ingest.sink import TraceSink
 

@@ -16,9 +16,17 @@ from pathlib import Path
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.ingest import Ingester, IngestOptions
-from traceanalyzer.ingest.nsys.export.report_file import is_report
-from traceanalyzer.ingest.packed.archives import is_archive, members
-from traceanalyzer.ingest.packed.names import below_common, is_named_as_archive, safe_name, stem, unique, without_suffix
+from traceanalyzer.ingest.nsys.export.unpacking import is_report
+from traceanalyzer.ingest.packed.archives import (
+    below_common,
+    is_archive,
+    is_named_as_archive,
+    members,
+    safe_name,
+    stem,
+    unique,
+    without_suffix,
+)
 from traceanalyzer.ingest.packed.streams import (
     BROKEN,
     COPY_BYTES,

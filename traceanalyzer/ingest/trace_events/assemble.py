@@ -18,29 +18,33 @@ from traceanalyzer.ingest.far_records import SLOT_NS
 from traceanalyzer.ingest.frameworks import recognise_framework
 from traceanalyzer.ingest.nesting import NONE, Nester, Slices, name_hashes
 from traceanalyzer.ingest.sink import TraceSink
-from traceanalyzer.ingest.trace_events.begin_events import (
-    BEGIN_END_PART,
-    end_open_slices,
-    match_begins,
-    say_that_open,
-)
 from traceanalyzer.ingest.trace_events.chunks import sql
 from traceanalyzer.ingest.trace_events.device_times import (
     check_times_of_devices,
     leave_out_far_events,
     leave_out_far_marks,
 )
-from traceanalyzer.ingest.trace_events.dialects import ROCPROFV3, Recorder, find_recorder, recast
 from traceanalyzer.ingest.trace_events.facts import (
+    ROCPROFV3,
     Program,
+    Recorder,
     describe_devices,
     describe_trace,
     drop_unusable_values,
+    find_recorder,
     is_of_pytorch,
     name_recorder,
+    recast,
     whole_number,
 )
-from traceanalyzer.ingest.trace_events.frames import ROUNDING_NS, FrameEnds
+from traceanalyzer.ingest.trace_events.frames import (
+    BEGIN_END_PART,
+    ROUNDING_NS,
+    FrameEnds,
+    end_open_slices,
+    match_begins,
+    say_that_open,
+)
 from traceanalyzer.ingest.trace_events.host_order import sorted_slices
 from traceanalyzer.ingest.trace_events.losses import Losses
 from traceanalyzer.ingest.trace_events.reader import Parts

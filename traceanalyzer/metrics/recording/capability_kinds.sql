@@ -11,7 +11,7 @@ FROM (
     ('gpu_ops', 'kernels, copies or memsets were recorded on the device'),
     ('steps', 'at least two whole steps lie in the analysis window'),
     ('launch_link', 'at least 90 % of compute time has its launching call in the trace'),
-    ('bounds', 'the lead scan can tell what a fix would save'),
+    ('bounds', 'the replay can tell what a fix would save'),
     ('cpu_ops', 'framework operators were recorded'),
     ('op_link', 'at least 70 % of kernels name the operator that launched them'),
     ('shapes', 'operator input shapes were recorded'),

@@ -20,7 +20,7 @@ from traceanalyzer.report.charts.svg import (
     words,
     words_px,
 )
-from traceanalyzer.report.words import duration, told_apart
+from traceanalyzer.text.words import duration, told_apart
 
 ROW_PX = 30
 BAR_PX = 22

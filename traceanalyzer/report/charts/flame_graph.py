@@ -8,7 +8,7 @@ from collections.abc import Callable
 from traceanalyzer.answers.flame import Frame
 from traceanalyzer.report.charts.palette import SLICES, words_on
 from traceanalyzer.report.charts.svg import WIDE, Svg, drawing, escaped, fitted
-from traceanalyzer.report.words import name_words, percent
+from traceanalyzer.text.words import name_words, percent
 
 ROW_PX = 18
 # Narrower frames are left out, with what is inside them.

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Sequence
 
 from traceanalyzer.report.charts.svg import WIDE, Svg, drawing, fitted, words, words_px
-from traceanalyzer.report.words import duration
+from traceanalyzer.text.words import duration
 
 RAMP = ("#eaf1f9", "#c9dcf1", "#9cbfe3", "#5f93cd", "#1f4f86")
 MOST_HEIGHT = 320

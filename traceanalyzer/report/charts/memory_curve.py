@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from traceanalyzer.report.charts.svg import WIDE, Svg, drawing, line, words
-from traceanalyzer.report.words import duration, size
+from traceanalyzer.text.words import duration, size
 
 HEIGHT = 200
 FOOT_PX = 22

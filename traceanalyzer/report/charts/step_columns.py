@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from traceanalyzer.report.charts.palette import token_of
 from traceanalyzer.report.charts.svg import WIDE, Svg, drawing, line, part, round_scale, words
-from traceanalyzer.report.words import bucket_words, duration
+from traceanalyzer.text.words import bucket_words, duration
 
 HEIGHT = 190
 FOOT_PX = 22

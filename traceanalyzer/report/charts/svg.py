@@ -10,7 +10,7 @@ import html
 from pathlib import Path
 
 from traceanalyzer.report.charts.palette import FILLS, GROUND, OUTLINES, family_of, words_on
-from traceanalyzer.report.visible import one_line
+from traceanalyzer.text.visible import one_line
 
 # Both drawings of a chart: for a desk, and for a phone, where a scaled-down one could not be read.
 WIDE = 1072

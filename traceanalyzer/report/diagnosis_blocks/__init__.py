@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from traceanalyzer.diagnosis import Diagnosis
+from traceanalyzer.diagnosis.verdict import RunVerdict, has_no_compute, judge, quality_findings
 from traceanalyzer.report.blocks import Paragraph, Section
 from traceanalyzer.report.diagnosis_blocks.counters import counter_sections
 from traceanalyzer.report.diagnosis_blocks.findings import finding_sections
@@ -16,15 +17,11 @@ from traceanalyzer.report.diagnosis_blocks.headline import (
 )
 from traceanalyzer.report.diagnosis_blocks.kernels import kernels_shown
 from traceanalyzer.report.diagnosis_blocks.ledgers import ledger_sections, slowest_kernels
-from traceanalyzer.report.diagnosis_blocks.left_out import left_out_sections
-from traceanalyzer.report.diagnosis_blocks.overrides import override_sections
-from traceanalyzer.report.diagnosis_blocks.plan import plan_sections
+from traceanalyzer.report.diagnosis_blocks.plan import below_noise_blocks, plan_sections, unexplained_sections
 from traceanalyzer.report.diagnosis_blocks.ranks import rank_sections
-from traceanalyzer.report.diagnosis_blocks.recordings import recordings_blocks
-from traceanalyzer.report.diagnosis_blocks.skipped_rules import skipped_sections
-from traceanalyzer.report.diagnosis_blocks.unexplained import below_noise_blocks, unexplained_sections
+from traceanalyzer.report.diagnosis_blocks.recordings import left_out_sections, recordings_blocks
+from traceanalyzer.report.diagnosis_blocks.skipped_rules import override_sections, skipped_sections
 from traceanalyzer.report.selection import EVERYTHING, Selection
-from traceanalyzer.report.verdict import RunVerdict, has_no_compute, judge, quality_findings
 
 
 def diagnosis_sections(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from traceanalyzer.diagnosis import CountedKernel, Diagnosis, KernelCounters, ModelDisagreement
 from traceanalyzer.report.blocks import Block, Heading, Paragraph, Section, Table, Text
-from traceanalyzer.report.words import counted, duration, listed, name_words, percent
+from traceanalyzer.text.words import counted, duration, listed, name_words, percent
 
 MOST_DISAGREEMENTS = 3
 MOST_KERNELS = 5

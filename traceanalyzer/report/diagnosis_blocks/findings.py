@@ -15,10 +15,10 @@ from traceanalyzer.diagnosis import (
     Fix,
     plan_of_finding,
 )
+from traceanalyzer.diagnosis.verdict import ledger_of, pooled_ledger, problems, worth_share
 from traceanalyzer.report.blocks import Block, Code, Facts, Heading, Link, Paragraph, Section, Table, Text
-from traceanalyzer.report.diagnosis_blocks.places import finding_place
-from traceanalyzer.report.verdict import ledger_of, pooled_ledger, problems, worth_share
-from traceanalyzer.report.words import (
+from traceanalyzer.report.diagnosis_blocks.ranks import finding_place
+from traceanalyzer.text.words import (
     column_words,
     confidence_words,
     counted,

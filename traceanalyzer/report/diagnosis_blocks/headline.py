@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from traceanalyzer.diagnosis import SEVERITIES, Diagnosis, Finding
+from traceanalyzer.diagnosis.verdict import LIMITS_TRUST, RunVerdict, pooled_ledger, quality_findings, step_ns
 from traceanalyzer.report.blocks import Block, Code, Heading, Paragraph, Section, Text
 from traceanalyzer.report.diagnosis_blocks.findings import left_out
 from traceanalyzer.report.diagnosis_blocks.ledgers import alike
-from traceanalyzer.report.diagnosis_blocks.places import quality_place
+from traceanalyzer.report.diagnosis_blocks.ranks import quality_place
 from traceanalyzer.report.diagnosis_blocks.recordings import recordings_blocks
 from traceanalyzer.report.diagnosis_blocks.skipped_rules import checked_words, record_words, skipped
-from traceanalyzer.report.verdict import LIMITS_TRUST, RunVerdict, pooled_ledger, quality_findings, step_ns
-from traceanalyzer.report.words import counted, duration, listed, ranges, short_names
+from traceanalyzer.text.words import counted, duration, listed, ranges, short_names
 
 MOST_LOSSES = 3
 _ROLES = {"healthy": "good", "sick": "strong", "blocked": "bad"}

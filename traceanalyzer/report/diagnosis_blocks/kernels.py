@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from traceanalyzer.diagnosis import DeviceLedger
 from traceanalyzer.report.blocks import Block, Paragraph, Table, Text
-from traceanalyzer.report.words import duration, name_words, percent
+from traceanalyzer.text.words import duration, name_words, percent
 
 MOST_CLASSES = 4
 LEAST_CLASS_SHARE = 0.01

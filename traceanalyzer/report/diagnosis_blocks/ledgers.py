@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from traceanalyzer.diagnosis import DeviceLedger, Diagnosis, HostLedger, RunLedger
+from traceanalyzer.diagnosis.ledger_shares import SMALL_SHARE, ledger_rows, shares_words
+from traceanalyzer.diagnosis.verdict import compute_share, problems, step_ns
 from traceanalyzer.report.blocks import Bar, BarPart, Block, Heading, Section, Table, Text
 from traceanalyzer.report.diagnosis_blocks.kernels import kernel_blocks, kernels_shown
-from traceanalyzer.report.diagnosis_blocks.places import devices_words
+from traceanalyzer.report.diagnosis_blocks.ranks import devices_words
 from traceanalyzer.report.diagnosis_blocks.recordings import recordings_table
-from traceanalyzer.report.ledger_shares import SMALL_SHARE, ledger_rows, shares_words
-from traceanalyzer.report.verdict import compute_share, problems, step_ns
-from traceanalyzer.report.words import bucket_words, counted, duration, is_tpu, name_words, percent, short_names
+from traceanalyzer.text.words import bucket_words, counted, duration, is_tpu, name_words, percent, short_names
 
 # Ledgers whose buckets all differ by less than this share are shown as one.
 ALIKE_SHARE = 0.02

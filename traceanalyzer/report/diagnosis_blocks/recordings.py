@@ -1,13 +1,30 @@
-"""Several recordings of one rank: which of them the report judges and why, and the steps of each."""
+"""Several recordings of one rank: which of them the report judges and why, and the steps of each.
+
+Files that the run does not count, each with the reason: silence would say that they are part of it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from traceanalyzer.diagnosis import DeviceLedger, Diagnosis, Recording
-from traceanalyzer.report.blocks import Paragraph, Table
-from traceanalyzer.report.verdict import compute_share, pooled_ledger
-from traceanalyzer.report.words import counted, duration, listed, percent, short_names
+from traceanalyzer.diagnosis import DeviceLedger, Diagnosis, LeftOut, Recording
+from traceanalyzer.diagnosis.verdict import compute_share, pooled_ledger
+from traceanalyzer.report.blocks import Bullets, Heading, Paragraph, Section, Table, Text
+from traceanalyzer.text.words import counted, duration, listed, percent, short_names
+
+MOST_FILES = 8
+
+
+def left_out_sections(files: Sequence[LeftOut], *, verbose: bool = False) -> list[Section]:
+    """Return a note for each file that was left out; the last of many are counted unless all are asked for."""
+    if not files:
+        return []
+    shown = files if verbose else files[:MOST_FILES]
+    items = [f"{file.file} {file.reason}" + (f" ({file.hint})" if file.hint else "") for file in shown]
+    if len(shown) < len(files):
+        items.append(f"and {len(files) - len(shown)} more; -v lists them")
+    return [Section((Bullets(tuple(Text(item, "dim") for item in items)),), Heading("Left out of the run"))]
+
 
 MOST_RECORDINGS = 6
 

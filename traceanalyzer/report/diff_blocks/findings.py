@@ -5,8 +5,8 @@ from __future__ import annotations
 from traceanalyzer.comparison.comparing import Diff
 from traceanalyzer.comparison.verification import Promise
 from traceanalyzer.report.blocks import Block, Heading, Paragraph, Section, Table, Text
-from traceanalyzer.report.diff_blocks.words import signed_duration, unit_words
-from traceanalyzer.report.words import duration, gain, percent
+from traceanalyzer.report.diff_blocks.changes import signed_duration, unit_words
+from traceanalyzer.text.words import duration, gain, percent
 
 
 def finding_sections(diff: Diff) -> list[Section]:

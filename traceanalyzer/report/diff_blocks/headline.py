@@ -1,14 +1,66 @@
-"""The verdict on a comparison, how sure it is, the captures behind it, and what else differs."""
+"""The verdict on a comparison, how sure it is, the captures behind it, and what else differs.
+
+What a gate says: a line for each check.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from traceanalyzer.comparison.comparing import Capture, Diff
+from traceanalyzer.comparison.gate import Check, GateResult
 from traceanalyzer.comparison.judging import Judgement, Needed
 from traceanalyzer.report.blocks import Block, Heading, Paragraph, Section, Table, Text
-from traceanalyzer.report.diff_blocks.words import change, signed_duration, unit_words
-from traceanalyzer.report.words import bucket_words, counted, duration, listed, percent
+from traceanalyzer.report.diff_blocks.changes import change, signed_duration, unit_words
+from traceanalyzer.text.words import bucket_words, counted, duration, listed, percent
+
+
+def gate_sections(gate: GateResult | None) -> list[Section]:
+    """Return a table of the checks; nothing where no gate was asked for."""
+    if gate is None or not gate.checks:
+        return []
+    rows = tuple((check.state, check.name, measured_words(check), limit_words(check)) for check in gate.checks)
+    notes = [Paragraph(words, label=Text(check.name, "dim")) for check in gate.checks if (words := note(check))]
+    return [Section((Table(("state", "check", "measured", "limit"), rows), *notes), Heading("Gate"))]
+
+
+def measured_words(check: Check) -> str:
+    """Say what was measured."""
+    if check.measured is None:
+        return "–"
+    words = _words(check.unit, check.measured)
+    return f"{words} (at least {change(check.low)})" if check.low is not None and check.unit == "change" else words
+
+
+def limit_words(check: Check) -> str:
+    """Say the limit."""
+    if check.unit == "verdict":
+        return f"not slower by {percent(float(check.limit))} and more"
+    if check.unit == "findings":
+        return f"none of severity {check.limit} or worse"
+    side = "at least" if check.name.endswith(".min") else "at most"
+    return f"{side} {_words(check.unit, check.limit)}"
+
+
+def note(check: Check) -> str:
+    """Say why, and which exception holds."""
+    exception = f"exception: {check.exception}" if check.exception else ""
+    return "; ".join(words for words in (check.because, exception) if words)
+
+
+def _words(unit: str, value: float | str) -> str:
+    if isinstance(value, str):
+        return value
+    if unit == "ms":
+        return duration(value * 1e6)
+    if unit == "share":
+        return percent(value)
+    if unit == "change":
+        return change(value)
+    if unit == "launches":
+        return f"{value:+g} launches a step"
+    return f"{value:g}"
+
 
 _ROLES = {"faster": "good", "slower": "bad", "same": "good"}
 MOST_CAPTURES = 12

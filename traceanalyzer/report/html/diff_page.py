@@ -13,27 +13,32 @@ from traceanalyzer.comparison.gate import GateResult
 from traceanalyzer.report.blocks import Block, Heading, Paragraph, Section
 from traceanalyzer.report.charts.difference import CaptureSteps, DifferenceRow, capture_dots, difference_waterfall
 from traceanalyzer.report.charts.svg import NARROW, WIDE, Svg
-from traceanalyzer.report.diff_blocks.changes import ledger_rows, named_sections, together_row
+from traceanalyzer.report.diff_blocks.changes import (
+    change,
+    ledger_rows,
+    named_sections,
+    rank_sections,
+    signed_duration,
+    together_row,
+    unit_words,
+)
 from traceanalyzer.report.diff_blocks.findings import finding_sections, verification_sections
-from traceanalyzer.report.diff_blocks.gate import gate_sections
 from traceanalyzer.report.diff_blocks.headline import (
     MOST_CAPTURES,
     captures_sections,
     confounder_sections,
+    gate_sections,
     how_sure,
     inventory_of,
     sentence,
     side_name,
     verdict_role,
 )
-from traceanalyzer.report.diff_blocks.ranks import rank_sections
-from traceanalyzer.report.diff_blocks.words import change, signed_duration, unit_words
 from traceanalyzer.report.formats import Context
-from traceanalyzer.report.html.block_markup import blocks_markup
 from traceanalyzer.report.html.document import Part, document
-from traceanalyzer.report.html.markup import filled, shown_name
+from traceanalyzer.report.html.markup import blocks_markup, filled, shown_name
 from traceanalyzer.report.html.sections.numbers import Tile
-from traceanalyzer.report.words import bucket_words, counted, duration
+from traceanalyzer.text.words import bucket_words, counted, duration
 
 # As a heading of the page has them.
 _NAVIGATION = {

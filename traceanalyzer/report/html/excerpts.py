@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from traceanalyzer.report.charts.palette import KERNEL_BLUES, token_of
-from traceanalyzer.report.html.nesting import rows_of, telling_rows
 from traceanalyzer.report.html.source import PageSource
-from traceanalyzer.report.words import bucket_words, counted, name_words, size
+from traceanalyzer.report.html.stacks import rows_of, telling_rows
+from traceanalyzer.text.words import bucket_words, counted, name_words, size
 
 # What is shorter than a pixel of this many is drawn together with its neighbours.
 PIXELS = 1600
@@ -115,7 +115,7 @@ def window_around(place: ExcerptPlace, first_ns: int, last_ns: int) -> ExcerptWi
     return ExcerptWindow(start, end, start + MOST_NS // 2, end - MOST_NS // 2)
 
 
-def lanes_of(source: PageSource, place: ExcerptPlace, window: ExcerptWindow, most_boxes: int) -> list[Lane]:
+def scenarios_of(source: PageSource, place: ExcerptPlace, window: ExcerptWindow, most_boxes: int) -> list[Lane]:
     """Return the lanes of an excerpt, with at most about so many boxes: the shorter ones are put together."""
     least = max(window.length_ns // PIXELS, 1)
 

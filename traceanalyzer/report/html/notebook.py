@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from traceanalyzer.diagnosis import Diagnosis
+from traceanalyzer.diagnosis.verdict import has_no_compute, judge, problems
 from traceanalyzer.report.blocks import Block, Section
 from traceanalyzer.report.charts.ledger_bar import ledger_bar
 from traceanalyzer.report.charts.waterfall import waterfall
@@ -14,12 +15,10 @@ from traceanalyzer.report.diagnosis_blocks.headline import inventory_words, run_
 from traceanalyzer.report.diagnosis_blocks.ledgers import alike
 from traceanalyzer.report.diagnosis_blocks.plan import leading_plan
 from traceanalyzer.report.diagnosis_blocks.skipped_rules import checked_words
-from traceanalyzer.report.html.block_markup import blocks_markup
-from traceanalyzer.report.html.markup import filled, shown_name
+from traceanalyzer.report.html.markup import blocks_markup, filled, shown_name
 from traceanalyzer.report.html.sections.ledger import ledger_parts, ledger_says
 from traceanalyzer.report.html.sections.savings import plan_drops
-from traceanalyzer.report.verdict import has_no_compute, judge, problems
-from traceanalyzer.report.words import value_words
+from traceanalyzer.text.words import value_words
 
 MOST_FINDINGS = 6
 MOST_PARTS = 8

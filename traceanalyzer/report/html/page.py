@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
 from traceanalyzer.diagnosis import Diagnosis
+from traceanalyzer.diagnosis.verdict import judge
 from traceanalyzer.report.charts.palette import TOKENS
 from traceanalyzer.report.diagnosis_blocks.headline import run_name
 from traceanalyzer.report.formats import Context
@@ -27,7 +28,6 @@ from traceanalyzer.report.html.sections import (
     verdict,
 )
 from traceanalyzer.report.html.source import Limits, Names, PageSource, queries
-from traceanalyzer.report.verdict import judge
 from traceanalyzer.version import __version__
 
 if TYPE_CHECKING:

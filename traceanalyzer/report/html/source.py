@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from traceanalyzer.diagnosis import Diagnosis
+from traceanalyzer.diagnosis.verdict import RunVerdict
 from traceanalyzer.report.html.markup import shown_name
-from traceanalyzer.report.verdict import RunVerdict
 
 if TYPE_CHECKING:
     import duckdb

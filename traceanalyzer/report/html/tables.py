@@ -9,7 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 from traceanalyzer.report.html.markup import filled, shown_name
-from traceanalyzer.report.words import duration, name_words, percent, size, told_apart
+from traceanalyzer.text.words import duration, name_words, percent, size, told_apart
 
 MOST_ROWS = 200
 # So many are seen at a glance, and need no filter.

@@ -11,10 +11,10 @@ from markupsafe import Markup
 from traceanalyzer.diagnosis import Evidence, Finding
 from traceanalyzer.report.charts.palette import TOKENS
 from traceanalyzer.report.diagnosis_blocks.headline import run_name
-from traceanalyzer.report.html.excerpts import Box, ExcerptPlace, ExcerptWindow, Lane, lanes_of, window_around
+from traceanalyzer.report.html.excerpts import Box, ExcerptPlace, ExcerptWindow, Lane, scenarios_of, window_around
 from traceanalyzer.report.html.markup import filled, shown_name
 from traceanalyzer.report.html.source import PageSource
-from traceanalyzer.report.words import counted, duration
+from traceanalyzer.text.words import counted, duration
 
 MOST_EXCERPTS = 18
 # The first findings show further rows of their evidence, each with fewer slices.
@@ -106,7 +106,7 @@ class Timelines:
         if first_ns is None or last_ns is None or not first_ns <= place.start_ns <= last_ns:
             return False
         window = window_around(place, first_ns, last_ns)
-        lanes = lanes_of(self._source, place, window, most_slices)
+        lanes = scenarios_of(self._source, place, window, most_slices)
         if not lanes:
             return False
         self._excerpts.append(self._plain(place, window, lanes, card, title, first_ns))

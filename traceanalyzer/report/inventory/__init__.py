@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from traceanalyzer.report.secrets import redacted
-from traceanalyzer.report.words import counted, percent, ranges
+from traceanalyzer.text.secrets import redacted
+from traceanalyzer.text.words import counted, percent, ranges
 
 if TYPE_CHECKING:
     import duckdb

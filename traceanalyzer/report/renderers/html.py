@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TextIO
 
 from traceanalyzer.report.blocks import Heading, Section
-from traceanalyzer.report.html.block_markup import blocks_markup
 from traceanalyzer.report.html.document import Part, document
+from traceanalyzer.report.html.markup import blocks_markup
 
 _MOST_LINKS = 7
 

@@ -21,8 +21,8 @@ from traceanalyzer.report.blocks import (
     Text,
 )
 from traceanalyzer.report.renderers.terminal import STYLES, heat_lines
-from traceanalyzer.report.visible import one_line, visible
-from traceanalyzer.report.words import apportion
+from traceanalyzer.text.visible import one_line, visible
+from traceanalyzer.text.words import apportion
 
 # Characters that could begin or end markup inside a line.
 _MARKUP = re.compile(r"[\\`*_\[\]|~#$]")

@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.text import Text
 
 from traceanalyzer.report.code_lines import fitted
-from traceanalyzer.report.visible import one_line, visible
-from traceanalyzer.report.words import told_apart
+from traceanalyzer.text.visible import one_line, visible
+from traceanalyzer.text.words import told_apart
 
 # Lines longer than this are hard to read however wide the terminal is.
 WIDEST = 120

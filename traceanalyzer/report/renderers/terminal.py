@@ -22,7 +22,7 @@ from traceanalyzer.report.blocks import (
     Text,
 )
 from traceanalyzer.report.renderers.page import Page, Part
-from traceanalyzer.report.words import apportion
+from traceanalyzer.text.words import apportion
 
 STYLES = {
     "plain": "",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from traceanalyzer.comparison.summary import Summary
 from traceanalyzer.report.blocks import Block, Heading, Section, Table, Text
-from traceanalyzer.report.words import counted, duration, gain
+from traceanalyzer.text.words import counted, duration, gain
 
 MOST_FINDINGS = 8
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TextIO
 
-from traceanalyzer.report import visible
 from traceanalyzer.report.blocks import Bullets, Facts, Heading, Paragraph, Section, Text
 from traceanalyzer.rules.rule_set.settings_in_force import Setting, SettingsInForce
+from traceanalyzer.text import visible
 
 SCHEMA_VERSION = 1
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from traceanalyzer.report.blocks import Block, Heading, Paragraph, Section, Text
-from traceanalyzer.report.words import confidence_words
 from traceanalyzer.rules.diagnosis.explaining import Explanation, Seen
+from traceanalyzer.text.words import confidence_words
 
 _ROLES = {"fired": "bad", "clear": "good", "abstained": "caution"}
 _MARKS = {True: ("yes", "good"), False: ("no ", "bad"), None: ("?  ", "caution")}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from traceanalyzer.answers.flame import KINDS, FlameRow, Frame
 from traceanalyzer.report.blocks import Heading, Paragraph, Section, Table, Text
-from traceanalyzer.report.words import bucket_words, counted, duration, name_words, percent, size
+from traceanalyzer.text.words import bucket_words, counted, duration, name_words, percent, size
 
 _INDENT = "· "
 # A line has room for so many letters, next to so many levels and the numbers.

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from typing import TextIO
 
 from traceanalyzer.diagnosis import LeftOut
-from traceanalyzer.report import visible
 from traceanalyzer.report.blocks import Block, Bullets, Code, Heading, Paragraph, Section, Table, Text
-from traceanalyzer.report.diagnosis_blocks.left_out import left_out_sections
+from traceanalyzer.report.diagnosis_blocks.recordings import left_out_sections
 from traceanalyzer.report.inventory import Inventory, Row
-from traceanalyzer.report.words import counted, duration, percent, short_names, size
+from traceanalyzer.text import visible
+from traceanalyzer.text.words import counted, duration, percent, short_names, size
 
 MOST_TRACES = 16
 MOST_DEFECTS = 8

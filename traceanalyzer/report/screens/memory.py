@@ -7,9 +7,9 @@ from dataclasses import asdict
 from typing import Any, TextIO
 
 from traceanalyzer.answers.memory_of_run import MemoryOfRun
-from traceanalyzer.report import visible
 from traceanalyzer.report.blocks import Code, Heading, Paragraph, Section, Table, Text
-from traceanalyzer.report.words import counted, name_words, percent, size
+from traceanalyzer.text import visible
+from traceanalyzer.text.words import counted, name_words, percent, size
 
 SCHEMA_VERSION = 1
 MOST_DEVICES = 8

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING, Any, TextIO
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.report.csv_rows import CsvRows
-from traceanalyzer.report.secrets import masked
-from traceanalyzer.report.visible import as_json, visible
+from traceanalyzer.text.csv_rows import CsvRows
+from traceanalyzer.text.secrets import masked
+from traceanalyzer.text.visible import as_json, visible
 
 if TYPE_CHECKING:
     import duckdb

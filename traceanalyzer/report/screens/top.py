@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any, TextIO
 
 from traceanalyzer.answers.top import TopAnswer, question_of
-from traceanalyzer.report import visible
 from traceanalyzer.report.blocks import Heading, Paragraph, Section, Table, Text
-from traceanalyzer.report.words import counted, duration, limit_words, listed, name_words, operations, percent, size
+from traceanalyzer.text import visible
+from traceanalyzer.text.words import counted, duration, limit_words, listed, name_words, operations, percent, size
 
 SCHEMA_VERSION = 1
 _LEAST_REST = 0.005

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from typing import TextIO
 
-from traceanalyzer.attribution.lead_scan.what_if import Answer, DeviceAnswer, RunAnswer
-from traceanalyzer.report import visible
+from traceanalyzer.attribution.replay.what_if import Answer, DeviceAnswer, RunAnswer
 from traceanalyzer.report.blocks import Block, Heading, Paragraph, Section, Table, Text
-from traceanalyzer.report.words import duration, gain, percent, short_names
+from traceanalyzer.text import visible
+from traceanalyzer.text.words import duration, gain, percent, short_names
 
 SCHEMA_VERSION = 1
 MOST_DEVICES = 16

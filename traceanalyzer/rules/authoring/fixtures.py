@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from traceanalyzer.query import engine
-from traceanalyzer.rules.evaluation.workspace import BOUND_TABLE, lock_workspace
+from traceanalyzer.rules.evaluation.sandbox import BOUND_TABLE, lock_workspace
 from traceanalyzer.schema import TableSchema, canonical_tables
 
 # What a literal row means when it does not say: the first device of a run of one trace, from PyTorch's profiler.

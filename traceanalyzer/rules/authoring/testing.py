@@ -19,8 +19,8 @@ from traceanalyzer.rules.evaluation.fix_names import with_trace_names
 from traceanalyzer.rules.evaluation.places import read_places
 from traceanalyzer.rules.evaluation.removals import RememberedScan
 from traceanalyzer.rules.evaluation.run_savings import RunSavings
+from traceanalyzer.rules.evaluation.sandbox import readers
 from traceanalyzer.rules.evaluation.verdicts import Question, Verdict, evaluate
-from traceanalyzer.rules.evaluation.workspace import readers
 from traceanalyzer.rules.rule_file.model import ABSTAINED, CLEAR, FINDING, FIRED, ParamValue, Rule, RuleTest
 from traceanalyzer.rules.rule_file.template import render
 from traceanalyzer.rules.rule_set.loading import check_settings

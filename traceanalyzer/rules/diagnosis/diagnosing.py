@@ -25,30 +25,34 @@ import duckdb
 from traceanalyzer import attribution
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.rules.diagnosis.attaching import attach_explanations
-from traceanalyzer.rules.diagnosis.firing import MIN_IMPACT_SHARE, Evaluator, fire
-from traceanalyzer.rules.diagnosis.joining import join_ranks
-from traceanalyzer.rules.diagnosis.opening import Opening, check_ranks
+from traceanalyzer.rules.diagnosis.firing import (
+    MIN_IMPACT_SHARE,
+    Evaluator,
+    abstain_where_blocked,
+    fire,
+    judge_quality,
+    lower_confidence,
+    run_blocker,
+)
+from traceanalyzer.rules.diagnosis.opening import Opening, check_ranks, read_recordings, with_recordings
 from traceanalyzer.rules.diagnosis.planning import plan_fixes
-from traceanalyzer.rules.diagnosis.quality import abstain_where_blocked, judge_quality, lower_confidence, run_blocker
-from traceanalyzer.rules.diagnosis.recordings import read_recordings, with_recordings
+from traceanalyzer.rules.diagnosis.ranks import join_ranks
 from traceanalyzer.rules.diagnosis.reporting import Results, build_diagnosis
-from traceanalyzer.rules.diagnosis.sharing import clear_behind_other_devices
-from traceanalyzer.rules.diagnosis.sure_savings import with_lower_bounds
-from traceanalyzer.rules.diagnosis.weighing import measure_run_savings
+from traceanalyzer.rules.diagnosis.weighing import clear_behind_other_devices, measure_run_savings, with_lower_bounds
 from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.evaluation.places import read_places
 from traceanalyzer.rules.evaluation.pooled_savings import PooledSavings
 from traceanalyzer.rules.evaluation.removals import RememberedScan
 from traceanalyzer.rules.evaluation.run_savings import RunSavings
-from traceanalyzer.rules.evaluation.workspace import lock_workspace
+from traceanalyzer.rules.evaluation.sandbox import lock_workspace
 from traceanalyzer.rules.fix_plan.plan_context import PlanContext
 from traceanalyzer.rules.rule_file.model import ParamValue, Rule
 from traceanalyzer.rules.rule_set.loading import check_settings
-from traceanalyzer.rules.rule_set.overriding import Overrides
+from traceanalyzer.rules.rule_set.settings_in_force import Overrides
 from traceanalyzer.settings.settings import NO_SETTINGS, Settings
 
 if TYPE_CHECKING:
-    from traceanalyzer.attribution.lead_scan.bounds import ScansOf
+    from traceanalyzer.attribution.replay.bounds import ScansOf
 
 ALL_OR_USUAL = Opening()
 

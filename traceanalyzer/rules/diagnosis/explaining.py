@@ -15,14 +15,14 @@ from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.evaluation.places import RunPlaces, read_places
 from traceanalyzer.rules.evaluation.removals import RememberedScan
 from traceanalyzer.rules.evaluation.run_savings import RunSavings
+from traceanalyzer.rules.evaluation.sandbox import lock_workspace
 from traceanalyzer.rules.evaluation.verdicts import Question, Verdict, evaluate
-from traceanalyzer.rules.evaluation.workspace import lock_workspace
 from traceanalyzer.rules.fix_plan.plan_context import PlanContext
 from traceanalyzer.rules.rule_file import sql_text
 from traceanalyzer.rules.rule_file.model import QUALITY, ParamValue, Rule
 
 if TYPE_CHECKING:
-    from traceanalyzer.attribution.lead_scan.bounds import ScansOf
+    from traceanalyzer.attribution.replay.bounds import ScansOf
 
 
 @dataclass(frozen=True)

@@ -1,30 +1,89 @@
-"""Turns verdicts that fired into findings: words, evidence, fixes; merges equal ones over ranks; sorts them."""
+"""Turns verdicts that fired into findings: words, evidence, fixes; merges equal ones over ranks; sorts them.
+
+Measures how evenly a finding's time lies over the steps.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import duckdb
+import numpy as np
 
-from traceanalyzer.attribution.lead_scan.scan import LOADER_WORKERS, STREAM_WAITS
+from traceanalyzer.attribution.buckets import Ints
+from traceanalyzer.attribution.replay.scan import LOADER_WORKERS, STREAM_WAITS
 from traceanalyzer.diagnosis import SEVERITIES, AttachedExplanation, Evidence, Finding, Fix, FixPlan, plan_of_finding
-from traceanalyzer.mangled_names import readable
-from traceanalyzer.rules.diagnosis.step_spread import StepSpread, step_spread
 from traceanalyzer.rules.dialects import in_dialect, is_possible, read_on, spoken
 from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.evaluation.fix_names import with_trace_names
 from traceanalyzer.rules.evaluation.places import Place, RunPlaces
-from traceanalyzer.rules.evaluation.removals import claim_values, claimed_sql
+from traceanalyzer.rules.evaluation.removals import Device, claim_values, claimed_sql
 from traceanalyzer.rules.evaluation.verdicts import Verdict
 from traceanalyzer.rules.fix_plan.fix_order import ALTERNATIVE, LATENT, PRIMARY, Ordered
 from traceanalyzer.rules.fix_plan.plan_context import SAME_SHARE, Key
 from traceanalyzer.rules.rule_file.model import HOST, QUALITY, RUN, EvidenceQuery, ParamValue, Rule, RuleFix
 from traceanalyzer.rules.rule_file.template import render
 from traceanalyzer.rules.sql import read_query
+from traceanalyzer.text.mangled_names import readable
+
+# Percentiles of fewer steps are the steps themselves.
+LEAST_STEPS = 8
+
+
+@dataclass(frozen=True)
+class StepSpread:
+    """The claimed time of steps: how many of all steps have some, and the tenth and ninetieth percentile of all."""
+
+    hits: int | None = None
+    count: int | None = None
+    p10_ns: int | None = None
+    p90_ns: int | None = None
+    error: str | None = None  # why it could not be worked out
+
+
+def step_spread(
+    con: duckdb.DuckDBPyConnection, run: RunPlaces, verdict: Verdict, values: Mapping[str, ParamValue]
+) -> StepSpread:
+    """Return how the time that a finding claims lies over the kept steps of its device, or of all.
+
+    Of recordings whose steps are pooled, over the steps of all: where its rule claims none, each has none of the time.
+    """
+    sql = claimed_sql(verdict.rule)
+    recordings: list[Sequence[Device]] = [(device,) for device in run.pooled] or [verdict.devices(run)]
+    if sql is None:
+        return StepSpread()
+    known = claim_values(verdict.rule, values)
+    try:
+        of_recordings = [_claimed_ns(con, run, sql, known, devices) for devices in recordings]
+    except sandbox.RuleQueryError as error:
+        return StepSpread(error=error.what)
+    times, hits = np.concatenate([times for times, _ in of_recordings]), sum(hits for _, hits in of_recordings)
+    if not len(times):
+        return StepSpread()
+    if len(times) < LEAST_STEPS:
+        return StepSpread(hits, len(times))
+    p10_ns, p90_ns = (int(value) for value in np.percentile(times, (10, 90)))
+    return StepSpread(hits, len(times), p10_ns, p90_ns)
+
+
+def _claimed_ns(
+    con: duckdb.DuckDBPyConnection, run: RunPlaces, sql: str, known: Mapping[str, ParamValue], devices: Sequence[Device]
+) -> tuple[Ints, int]:
+    """Return the claimed time of each kept step of some devices, and how many steps have some."""
+    count = max((run.windows[key]["step_count"] or 0 for key in devices), default=0)
+    if not count:
+        return np.zeros(0, np.int64), 0
+    places = [f"{trace_id}/{device}" for trace_id, device in devices]
+    query = read_query("claimed_steps").replace("SELECT NULL /* claimed */", sql)
+    rows = sandbox.query(con, query, {**known, "places": places}).rows
+    times = np.zeros(max(count, len(rows)), np.int64)
+    times[: len(rows)] = [dur_ns for _, dur_ns in rows]
+    return times, len(rows)
+
 
 EVIDENCE_ROWS = 20
 # nsys names a call with the version of its interface: cudaLaunchKernel_v7000.

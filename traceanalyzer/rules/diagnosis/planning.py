@@ -1,25 +1,118 @@
-"""Puts the fixes of what fired in order, and says which findings that leaves to report."""
+"""Puts the fixes of what fired in order, and says which findings that leaves to report.
+
+Shares the time of each device out among its findings, so that no two own the same nanosecond.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from traceanalyzer.rules.diagnosis.allocation import find_refined, share_out, total_owned
-from traceanalyzer.rules.diagnosis.firing import Evaluator
-from traceanalyzer.rules.diagnosis.quality import lower_confidence
-from traceanalyzer.rules.evaluation.places import Place
-from traceanalyzer.rules.evaluation.removals import Device
+import duckdb
+
+from traceanalyzer.rules.diagnosis.firing import Evaluator, lower_confidence
+from traceanalyzer.rules.evaluation import sandbox
+from traceanalyzer.rules.evaluation.places import Place, RunPlaces
+from traceanalyzer.rules.evaluation.removals import Device, claim_values, claimed_sql
 from traceanalyzer.rules.evaluation.run_savings import Removals
 from traceanalyzer.rules.evaluation.verdicts import Verdict
-from traceanalyzer.rules.fix_plan.fix_order import FixOrder
-from traceanalyzer.rules.fix_plan.joint import find_joint
-from traceanalyzer.rules.fix_plan.latent import add_latent
-from traceanalyzer.rules.fix_plan.leftovers import say_what_is_left
-from traceanalyzer.rules.fix_plan.ordering import put_in_order
+from traceanalyzer.rules.fix_plan.fix_order import ALTERNATIVE_SHARE, FixOrder
+from traceanalyzer.rules.fix_plan.joint import add_latent, find_joint
+from traceanalyzer.rules.fix_plan.ordering import put_in_order, say_what_is_left
 from traceanalyzer.rules.fix_plan.plan_context import Key, PlanContext, key_of
-from traceanalyzer.rules.rule_file.model import FINDING, FIRED, Rule
-from traceanalyzer.rules.rule_set.overriding import Overrides
+from traceanalyzer.rules.rule_file.model import FINDING, FIRED, ParamValue, Rule
+from traceanalyzer.rules.rule_set.settings_in_force import Overrides
+from traceanalyzer.rules.sql import read_query
+
+# A finding's place among those that claim; one about the whole run is charged on every device.
+_TABLES = (
+    "CREATE OR REPLACE TEMP TABLE claim_order"
+    " (rule VARCHAR, trace_id INTEGER, device INTEGER, position INTEGER, refines VARCHAR[])",
+    "CREATE OR REPLACE TEMP TABLE claims (position INTEGER, row_trace_id INTEGER, row_device INTEGER,"
+    " item_id BIGINT, dur_ns BIGINT, bucket VARCHAR)",
+)
+
+
+def share_out(
+    con: duckdb.DuckDBPyConnection,
+    run: RunPlaces,
+    fired: Sequence[Verdict],
+    values: Mapping[str, Mapping[str, ParamValue]],
+) -> dict[Key, dict[str, int]]:
+    """Return the nanoseconds that each fired finding owns of each bucket, by rule id and place.
+
+    The finding whose rule refines most deeply takes a row that several claim, then the one with the larger bound, then
+    the first by id. The claims stay in the connection for `unexplained`.
+    """
+    for statement in _TABLES:
+        con.execute(statement)
+    claiming = [verdict for verdict in fired if not verdict.rule.claims.is_empty]
+    depths = _depths([verdict.rule for verdict in claiming])
+    order = sorted(claiming, key=lambda verdict: (-depths[verdict.rule.id], -(verdict.bound_ns or 0), verdict.rule.id))
+    for position, verdict in enumerate(order):
+        for trace_id, device in verdict.devices(run):
+            refines = list(verdict.rule.refines)
+            con.execute(
+                "INSERT INTO claim_order VALUES (?, ?, ?, ?, ?)", [verdict.rule.id, trace_id, device, position, refines]
+            )
+    for rule in {verdict.rule.id: verdict.rule for verdict in claiming}.values():
+        _write_claims(con, rule, values[rule.id])
+    owned = sandbox.query(con, read_query("owned_time"), {}, sandbox.UNLIMITED).rows
+    shares: dict[Key, dict[str, int]] = {}
+    for position, bucket, owned_ns in owned:
+        shares.setdefault(key_of(order[position]), {})[bucket] = int(owned_ns)
+    return shares
+
+
+def total_owned(shares: Mapping[Key, Mapping[str, int]]) -> dict[Key, int]:
+    """Return the nanoseconds that each finding owns, of all buckets."""
+    return {key: sum(buckets.values()) for key, buckets in shares.items()}
+
+
+def find_refined(verdicts: Sequence[Verdict], owned: Mapping[Key, int]) -> dict[Key, str]:
+    """Return the findings that a finer one replaces, with its rule: it refines them and leaves them no time to own."""
+    return {key_of(item): finer for item in verdicts if (finer := _refined_by(item, verdicts, owned)) is not None}
+
+
+def _refined_by(verdict: Verdict, verdicts: Sequence[Verdict], owned: Mapping[Key, int]) -> str | None:
+    if owned.get(key_of(verdict), 0) > ALTERNATIVE_SHARE * (verdict.bound_ns or 0):
+        return None
+    finer = (item for item in verdicts if item.place.covers(verdict.place) and verdict.rule.id in item.rule.refines)
+    best = max(finer, key=lambda item: (owned.get(key_of(item), 0), item.rule.id), default=None)
+    return None if best is None or not owned.get(key_of(best)) else best.rule.id
+
+
+def unexplained(con: duckdb.DuckDBPyConnection, run: RunPlaces) -> tuple[tuple[str, int], ...]:
+    """Return the time of the analysis windows that is no compute and that no finding owns, by bucket, largest first."""
+    known = {"unjudged": [run.trace_ids[trace] for trace in sorted(run.unjudged)]}
+    rows = sandbox.query(con, read_query("unexplained_time"), known, sandbox.UNLIMITED).rows
+    return tuple((bucket, int(dur_ns)) for bucket, dur_ns in rows)
+
+
+def _write_claims(con: duckdb.DuckDBPyConnection, rule: Rule, values: Mapping[str, ParamValue]) -> None:
+    sql = claimed_sql(rule)
+    if sql is None:
+        return
+    # The claim was run as a SELECT of its own before this, within its limits; only what passed there gets here.
+    names = sandbox.check_select(con, sql)
+    known = claim_values(rule, {**values, "rule": rule.id})
+    with sandbox.limited(con, sandbox.UNLIMITED):
+        con.execute(
+            f"INSERT INTO claims SELECT position, row_trace_id, row_device, item_id, dur_ns, bucket FROM (\n{sql}\n)"
+            " AS claimed JOIN claim_order USING (trace_id, device) WHERE claim_order.rule = $rule",
+            {name: known[name] for name in names | {"rule"}},
+        )
+
+
+def _depths(rules: Sequence[Rule]) -> dict[str, int]:
+    """Return how many refinements each rule is deep; a loop of refinements ends where it closes."""
+    refines = {rule.id: rule.refines for rule in rules}
+
+    def depth(rule_id: str, above: frozenset[str]) -> int:
+        parents = [name for name in refines.get(rule_id, ()) if name not in above]
+        return max((1 + depth(name, above | {rule_id}) for name in parents), default=0)
+
+    return {rule_id: depth(rule_id, frozenset({rule_id})) for rule_id in refines}
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from traceanalyzer.mangled_names import readable
 from traceanalyzer.rules.rule_file.model import RuleFix
 from traceanalyzer.rules.rule_file.template import with_name
+from traceanalyzer.text.mangled_names import readable
 
 # Names come from whoever wrote the trace, and people paste snippets into a shell.
 _PASTED = re.compile(r"[A-Za-z_][\w.]{0,119}")

@@ -18,7 +18,7 @@ Removals = Mapping[Device, Removal]
 
 
 class PooledSavings:
-    """Measures what fixes save of all pooled recordings together, each by the lead scan of its device."""
+    """Measures what fixes save of all pooled recordings together, each by the replay of its device."""
 
     def __init__(self, run: RunPlaces, scan: LeadScan) -> None:
         """Take the places of a run, with its pooled recordings, and what measures savings on each."""

@@ -60,7 +60,7 @@ class RunScan(Protocol):
 
 
 class RememberedScan:
-    """A lead scan that remembers every answer: rules and orders of fixes ask the same questions."""
+    """A replay that remembers every answer: rules and orders of fixes ask the same questions."""
 
     def __init__(self, scan: Bounds) -> None:
         self._scan = scan
@@ -119,7 +119,7 @@ class Removal:
 
     @property
     def is_scanned(self) -> bool:
-        """Whether the lead scan has anything to measure."""
+        """Whether the replay has anything to measure."""
         return bool(self.causes or self.savings or self.launches or self.delays)
 
     @cached_property
@@ -128,7 +128,7 @@ class Removal:
         return self.causes, self.delays, frozenset(self.savings.items()), self.launches
 
     def scenario(self) -> WhatIf:
-        """Return the question that the lead scan is asked."""
+        """Return the question that the replay is asked."""
         from traceanalyzer.attribution import WhatIf
 
         return WhatIf(self.causes, self.savings or None, self.launches, self.delays)

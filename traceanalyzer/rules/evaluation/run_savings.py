@@ -9,7 +9,7 @@ from traceanalyzer.rules.evaluation.removals import Device, Removal, RemovalKey
 
 if TYPE_CHECKING:
     from traceanalyzer.attribution import Bounds, WhatIf
-    from traceanalyzer.attribution.lead_scan.run_bounds import RunBound
+    from traceanalyzer.attribution.replay.run_bounds import RunBound
 
 Removals = Mapping[Device, Removal]
 
@@ -19,7 +19,7 @@ _Key = frozenset[tuple[Device, RemovalKey]]
 
 
 class RunSavings:
-    """Measures what fixes save of a run, by the lead scan over all ranks; remembers every answer."""
+    """Measures what fixes save of a run, by the replay over all ranks; remembers every answer."""
 
     def __init__(self, bounds: Bounds, blocker: str | None = None) -> None:
         """Take the bounds of a run, and why its ranks must not be compared although they could be scanned."""
@@ -94,4 +94,4 @@ def _abstains(bounds: Bounds) -> str | None:
         return bounds.apart
     if len(bounds.places) < 2:
         return _ALONE
-    return bounds.run_abstains() or (None if bounds.together.meetings else _APART)
+    return bounds.run_abstains() or (None if bounds.together.sync_points else _APART)

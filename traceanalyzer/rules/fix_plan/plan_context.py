@@ -25,7 +25,7 @@ Reevaluate = Callable[[Rule, Removals, Mapping[Device, int] | None], Sequence[Ve
 
 @dataclass(frozen=True)
 class PlanContext:
-    """What an order of fixes is worked out on: the run, its lead scans, and the least saving worth a word."""
+    """What an order of fixes is worked out on: the run, its replays, and the least saving worth a word."""
 
     run: RunPlaces
     scan: LeadScan

@@ -163,7 +163,7 @@ class Rule:
 
     @property
     def says_its_bound(self) -> bool:
-        """Whether the rule's select works out itself what a fix saves, instead of the lead scan."""
+        """Whether the rule's select works out itself what a fix saves, instead of the replay."""
         return not self.claims.is_empty and not self.removes and self.op_saving is None
 
     def line(self, key: str) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from string import Formatter
 from typing import Any
 
-from traceanalyzer.report.words import with_bucket_words
+from traceanalyzer.text.words import with_bucket_words
 
 # A wider number is no number for people, and a width of a billion is memory for a billion characters.
 MAX_WIDTH = 40

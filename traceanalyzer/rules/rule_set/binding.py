@@ -7,13 +7,13 @@ from typing import Any
 
 import duckdb
 
-from traceanalyzer.attribution.vocabulary.buckets import CAUSES, EXPLAINED
+from traceanalyzer.attribution.buckets import CAUSES, EXPLAINED
 from traceanalyzer.errors import suggestion
 from traceanalyzer.query import engine
 from traceanalyzer.rules.evaluation import sandbox
 from traceanalyzer.rules.evaluation.removals import claim_values
+from traceanalyzer.rules.evaluation.sandbox import lock_workspace
 from traceanalyzer.rules.evaluation.verdicts import AUTO_SEVERITIES
-from traceanalyzer.rules.evaluation.workspace import lock_workspace
 from traceanalyzer.rules.rule_file.model import FINDING, HOST, Mistake, Rule
 from traceanalyzer.rules.rule_file.template import format_value, template_fields
 

@@ -11,8 +11,7 @@ from traceanalyzer.errors import TraceAnalyzerError, suggestion
 from traceanalyzer.rules.rule_file.document import read_document
 from traceanalyzer.rules.rule_file.model import STATES, Mistake, Param, ParamValue, Rule, RuleFilesError
 from traceanalyzer.rules.rule_file.parsing import parse_rule
-from traceanalyzer.rules.rule_file.sql_text import code
-from traceanalyzer.rules.rule_file.units import unit_mistakes
+from traceanalyzer.rules.rule_file.sql_text import code, unit_mistakes
 from traceanalyzer.rules.rule_set.binding import bind_rules
 from traceanalyzer.rules.rule_set.files import builtin_folder, rule_files
 

@@ -10,7 +10,7 @@ CREATE TABLE bound (
     step_ms       DOUBLE,            -- mean time of a kept step; NULL without steps
     launch_link_share DOUBLE,        -- share of compute time whose launch is in the trace
     mode          VARCHAR,           -- training, inference or unknown
-    bound_ns      BIGINT,            -- what the window loses at most: the lead scan with the claims removed and the operations shortened. With `scope: run`, what the run loses if the fix is made on this device alone. NULL: bounds cannot be trusted here
+    bound_ns      BIGINT,            -- what the window loses at most: the replay with the claims removed and the operations shortened. With `scope: run`, what the run loses if the fix is made on this device alone. NULL: bounds cannot be trusted here
     bound_share   DOUBLE,            -- bound_ns as a share of the window; with `scope: run`, of the longest window
     run_ns        BIGINT,            -- with `scope: run`: what the run loses if the fix is made on every device; else NULL
     run_share     DOUBLE,            -- run_ns as a share of the longest window

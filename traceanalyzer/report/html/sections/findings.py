@@ -9,19 +9,18 @@ from typing import Any
 from markupsafe import Markup
 
 from traceanalyzer.diagnosis import SEVERITIES, AttachedExplanation, Diagnosis, Evidence, Finding, Fix
+from traceanalyzer.diagnosis.verdict import problems, worth_share
 from traceanalyzer.report.diagnosis_blocks.findings import (
     finding_facts,
     other_place_words,
     rival_blocks,
     telling_columns,
 )
-from traceanalyzer.report.html.block_markup import blocks_markup
 from traceanalyzer.report.html.document import Part
-from traceanalyzer.report.html.markup import filled, shown_name
+from traceanalyzer.report.html.markup import blocks_markup, filled, shown_name
 from traceanalyzer.report.html.source import PageSource
 from traceanalyzer.report.html.timelines import Timelines
-from traceanalyzer.report.verdict import problems, worth_share
-from traceanalyzer.report.words import column_words, gain, value_words
+from traceanalyzer.text.words import column_words, gain, value_words
 
 MOST_CARDS = 12
 MOST_COLUMNS = 5

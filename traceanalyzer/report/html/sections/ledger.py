@@ -7,19 +7,18 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from traceanalyzer.diagnosis import DeviceLedger, HostLedger, RunLedger
+from traceanalyzer.diagnosis.verdict import compute_share, has_no_compute, step_ns
 from traceanalyzer.report.charts.ledger_bar import LedgerPart, ledger_bar
 from traceanalyzer.report.charts.palette import token_of
 from traceanalyzer.report.charts.svg import NARROW, WIDE
 from traceanalyzer.report.diagnosis_blocks.kernels import classes_words
 from traceanalyzer.report.diagnosis_blocks.ledgers import LedgerGroup, alike, group_place
-from traceanalyzer.report.diagnosis_blocks.places import devices_words
+from traceanalyzer.report.diagnosis_blocks.ranks import devices_words
 from traceanalyzer.report.diagnosis_blocks.recordings import recordings_table
-from traceanalyzer.report.html.block_markup import bar_markup, blocks_markup
 from traceanalyzer.report.html.document import Part
-from traceanalyzer.report.html.markup import filled
+from traceanalyzer.report.html.markup import bar_markup, blocks_markup, filled
 from traceanalyzer.report.html.source import PageSource
-from traceanalyzer.report.verdict import compute_share, has_no_compute, step_ns
-from traceanalyzer.report.words import bucket_words, duration, percent, tenths_of_percent
+from traceanalyzer.text.words import bucket_words, duration, percent, tenths_of_percent
 
 MOST_BARS = 16
 # A smaller part of a thin bar is hardly seen.

@@ -7,11 +7,10 @@ from typing import Any
 from traceanalyzer.report.blocks import Block, Table
 from traceanalyzer.report.charts.memory_curve import MemoryPoint, memory_curve
 from traceanalyzer.report.charts.svg import NARROW, WIDE
-from traceanalyzer.report.html.block_markup import blocks_markup
 from traceanalyzer.report.html.document import Part
-from traceanalyzer.report.html.markup import filled
+from traceanalyzer.report.html.markup import blocks_markup, filled
 from traceanalyzer.report.html.source import PageSource
-from traceanalyzer.report.words import counted, size
+from traceanalyzer.text.words import counted, size
 
 STRETCHES = 600
 

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from traceanalyzer.report.diagnosis_blocks.ledgers import alike
-from traceanalyzer.report.diagnosis_blocks.plan import leading_plan
-from traceanalyzer.report.diagnosis_blocks.skipped_rules import skipped
-from traceanalyzer.report.html.document import Part
-from traceanalyzer.report.html.markup import filled
-from traceanalyzer.report.html.source import PageSource
-from traceanalyzer.report.verdict import (
+from traceanalyzer.diagnosis.verdict import (
     compute_share,
     gpu_count,
     has_no_compute,
@@ -20,7 +14,13 @@ from traceanalyzer.report.verdict import (
     speedup,
     step_ns,
 )
-from traceanalyzer.report.words import counted, duration, gain, percent
+from traceanalyzer.report.diagnosis_blocks.ledgers import alike
+from traceanalyzer.report.diagnosis_blocks.plan import leading_plan
+from traceanalyzer.report.diagnosis_blocks.skipped_rules import skipped
+from traceanalyzer.report.html.document import Part
+from traceanalyzer.report.html.markup import filled
+from traceanalyzer.report.html.source import PageSource
+from traceanalyzer.text.words import counted, duration, gain, percent
 
 # From this many steps on, their percentiles say something.
 ENOUGH_STEPS = 8

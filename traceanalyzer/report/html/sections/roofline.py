@@ -11,7 +11,7 @@ from traceanalyzer.report.html.document import Part
 from traceanalyzer.report.html.markup import filled, shown_name
 from traceanalyzer.report.html.source import PageSource
 from traceanalyzer.report.html.tables import PageColumn, table_markup
-from traceanalyzer.report.words import counted, duration, limit_words, listed, percent
+from traceanalyzer.text.words import counted, duration, limit_words, listed, percent
 
 MOST_POINTS = 80
 # Fewer are no picture.

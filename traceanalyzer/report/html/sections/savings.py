@@ -7,11 +7,10 @@ from traceanalyzer.report.blocks import Paragraph
 from traceanalyzer.report.charts.svg import NARROW
 from traceanalyzer.report.charts.waterfall import Drop, waterfall
 from traceanalyzer.report.diagnosis_blocks.plan import leading_plan, plan_notes, plan_remark, together_words
-from traceanalyzer.report.html.block_markup import blocks_markup
 from traceanalyzer.report.html.document import Part
-from traceanalyzer.report.html.markup import filled
+from traceanalyzer.report.html.markup import blocks_markup, filled
 from traceanalyzer.report.html.source import PageSource
-from traceanalyzer.report.words import duration, gain
+from traceanalyzer.text.words import duration, gain
 
 
 def section(source: PageSource) -> Part | None:

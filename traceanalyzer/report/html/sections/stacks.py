@@ -10,7 +10,7 @@ from traceanalyzer.report.html.markup import filled
 from traceanalyzer.report.html.source import PageSource
 from traceanalyzer.report.html.stacks import Frames, pruned, read_frames, unfolded
 from traceanalyzer.report.html.tables import PageColumn, table_markup
-from traceanalyzer.report.words import counted, name_words
+from traceanalyzer.text.words import counted, name_words
 
 MOST_ROWS = 30
 # Fewer frames are no graph.

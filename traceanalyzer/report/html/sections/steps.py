@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from traceanalyzer.diagnosis.verdict import pooled_ledger
 from traceanalyzer.report.blocks import Table
 from traceanalyzer.report.charts.step_columns import MOST_COLUMNS, StepTime, step_columns
 from traceanalyzer.report.charts.svg import NARROW
 from traceanalyzer.report.diagnosis_blocks.ledgers import alike, group_place
-from traceanalyzer.report.html.block_markup import blocks_markup
 from traceanalyzer.report.html.document import Part
-from traceanalyzer.report.html.markup import filled
+from traceanalyzer.report.html.markup import blocks_markup, filled
 from traceanalyzer.report.html.source import PageSource
-from traceanalyzer.report.verdict import pooled_ledger
-from traceanalyzer.report.words import bucket_words, counted, duration, gain
+from traceanalyzer.text.words import bucket_words, counted, duration, gain
 
 LEAST_STEPS = 2
 SLOWEST = 5

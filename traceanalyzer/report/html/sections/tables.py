@@ -8,7 +8,7 @@ from typing import Any
 from traceanalyzer.report.html.document import Part
 from traceanalyzer.report.html.source import PageSource
 from traceanalyzer.report.html.tables import PageColumn, table_markup
-from traceanalyzer.report.words import counted, duration
+from traceanalyzer.text.words import counted, duration
 
 _IN_NAVIGATION = ("kernels", "modules")
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from traceanalyzer.diagnosis.verdict import has_no_compute
 from traceanalyzer.report.blocks import Bullets, Heading, Section, Text
 from traceanalyzer.report.diagnosis_blocks.headline import trust_blocks
-from traceanalyzer.report.diagnosis_blocks.left_out import left_out_sections
-from traceanalyzer.report.diagnosis_blocks.overrides import override_sections
-from traceanalyzer.report.diagnosis_blocks.skipped_rules import checked_words, skipped_sections
-from traceanalyzer.report.diagnosis_blocks.unexplained import below_noise_blocks, unexplained_sections
-from traceanalyzer.report.html.block_markup import blocks_markup
+from traceanalyzer.report.diagnosis_blocks.plan import below_noise_blocks, unexplained_sections
+from traceanalyzer.report.diagnosis_blocks.recordings import left_out_sections
+from traceanalyzer.report.diagnosis_blocks.skipped_rules import checked_words, override_sections, skipped_sections
 from traceanalyzer.report.html.document import Part
-from traceanalyzer.report.html.markup import filled, shown_name
+from traceanalyzer.report.html.markup import blocks_markup, filled, shown_name
 from traceanalyzer.report.html.source import PageSource
-from traceanalyzer.report.verdict import has_no_compute
 
 LONGEST_EXAMPLE = 240
 

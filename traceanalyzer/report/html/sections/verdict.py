@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from traceanalyzer.report.diagnosis_blocks.headline import inventory_words, trust_blocks
 from traceanalyzer.report.diagnosis_blocks.recordings import recordings_blocks
-from traceanalyzer.report.html.block_markup import blocks_markup
 from traceanalyzer.report.html.document import Part
-from traceanalyzer.report.html.markup import filled
+from traceanalyzer.report.html.markup import blocks_markup, filled
 from traceanalyzer.report.html.source import PageSource
 
 

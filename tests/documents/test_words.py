@@ -1,0 +1,37 @@
+"""The code and the documents speak the words of the field: those that nobody else uses stay out."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+# Retired word: what the field says.
+RETIRED = {
+    "abreast": "batched, at once",
+    "contracted": "reduced",
+    "contraction": "reduced rank",
+    "contractions": "reduced ranks",
+    "keeper": "store",
+    "lateness": "launch delay",
+    "lead scan": "replay",
+    "lead_scan": "replay",
+    "loader_takes": "batch fetches",
+    "rendezvous": "sync point",
+}
+_WORD = re.compile(rf"(?i)\b(?:{'|'.join(RETIRED)})\b")
+
+
+def test_retired_words_stand_nowhere(root: Path) -> None:
+    files = [
+        file
+        for folder in ("traceanalyzer", "tracesim", "rules", "docs")
+        for file in (root / folder).rglob("*")
+        if file.suffix in {".py", ".sql", ".yaml", ".md", ".html"}
+    ]
+    assert len(files) > 500
+    found = {
+        f"{file.relative_to(root)}: {match[0]}: write {RETIRED[match[0].lower()]}"
+        for file in files
+        for match in _WORD.finditer(file.read_text(encoding="utf-8"))
+    }
+    assert not found

@@ -1,0 +1,263 @@
+"""The reasons why the host was late with a kernel: the causes on which its launching thread spent the time.
+
+The state of the thread while the device is idle would mislead: after a synchronisation the device is idle while the
+thread works, and in a launch-bound loop the idle part falls into the launch call, even where other work costs more. So
+each launch delay is spread over the whole stretch of host time since the previous compute launch, in proportion to its
+causes. Time before a wait that began while compute was still running cost nothing, because the wait would have been
+longer. The wait also took away the lead that the host lacks afterwards: light causes pass their share on to the wait,
+up to its length. Code of the program that runs for a while without a call is no delay of a launch, and passes nothing
+on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from traceanalyzer.attribution.buckets import HOST, LIGHT_CODES, OTHER_CODE, OWN_CODE_CODES, SYNC_CODE, Flags, Ints
+from traceanalyzer.attribution.host.blocking_calls import BlockingCalls, device_waits_of
+from traceanalyzer.attribution.host.host_costs import cut, hand_over
+from traceanalyzer.attribution.host.host_timeline import Timeline
+from traceanalyzer.attribution.ledger.dependencies import Dependencies
+from traceanalyzer.attribution.records.device_ops import DeviceOps
+
+# A shorter stretch of the program's own code is what it does around a launch.
+LONG_CODE_NS = 1_000_000
+
+
+@dataclass(frozen=True)
+class LateParts:
+    """Parts of pauses, in order: host work from `since` to `until` kept compute idle from `start` to `end`."""
+
+    owner: Ints  # number of the pause
+    since: Ints
+    until: Ints
+    since_thread: Ints
+    until_thread: Ints
+    start: Ints
+    end: Ints
+
+
+@dataclass(frozen=True)
+class WaitsInPauses:
+    """Waits for the device that began in a pause, in order."""
+
+    owner: Ints  # number of the pause
+    start: Ints
+    end: Ints
+    thread: Ints
+    call: Ints  # of the blocking calls
+
+
+def waits_in_pauses(pauses: LateParts, calls: BlockingCalls, waited: Ints, threads: Ints) -> WaitsInPauses:
+    """Return the synchronisations of some threads that lie in pauses, each from the start of its wait."""
+    real = np.flatnonzero((waited > 0) & (calls.cause == SYNC_CODE) & np.isin(calls.thread, threads))
+    real = real[np.argsort(calls.start[real], kind="stable")]
+    release = np.maximum.accumulate(calls.release[real])
+    first = np.searchsorted(calls.start[real], pauses.start, side="left")
+    counts = np.maximum(0, np.searchsorted(release, pauses.until, side="right") - first)
+    owner = np.repeat(np.arange(len(first)), counts)
+    at = np.arange(len(owner)) + np.repeat(first - np.cumsum(counts) + counts, counts)
+    end = np.minimum(release[at], pauses.end[owner])
+    # Of overlapping waits on several threads, each counts from the end of the one before it.
+    before = np.where(np.append(True, owner[1:] != owner[:-1])[: len(owner)], pauses.start[owner], np.roll(end, 1))
+    start = np.clip(release[at] - waited[real[at]], before, end)
+    return WaitsInPauses(owner, start, end, calls.thread[real[at]], real[at])
+
+
+def cut_at_waits(pauses: LateParts, waits: WaitsInPauses) -> LateParts:
+    """Return pauses without the waits in them, cut there into parts."""
+    inside = np.bincount(waits.owner, minlength=len(pauses.owner))
+    owner = np.repeat(pauses.owner, inside + 1)
+    nth = np.arange(len(owner)) - np.repeat(np.cumsum(inside + 1) - inside - 1, inside + 1)
+    next_wait = np.repeat(np.cumsum(inside) - inside, inside + 1) + nth
+    is_first, is_last = nth == 0, nth == inside[owner]
+
+    def begin(first: Ints, after_wait: Ints) -> Ints:
+        return _either(is_first, first[owner], after_wait, next_wait - 1)
+
+    def end(last: Ints, at_wait: Ints) -> Ints:
+        return _either(is_last, last[owner], at_wait, next_wait)
+
+    return LateParts(
+        owner,
+        begin(pauses.since, waits.end),
+        end(pauses.until, waits.start),
+        begin(pauses.since_thread, waits.thread),
+        end(pauses.until_thread, waits.thread),
+        begin(pauses.start, waits.end),
+        end(pauses.end, waits.start),
+    )
+
+
+def _either(outer: Flags, values: Ints, of_waits: Ints, wait: Ints) -> Ints:
+    """Return values of pauses where `outer` holds, else values of waits."""
+    found = values.copy()
+    found[~outer] = of_waits[wait[~outer]]
+    return found
+
+
+@dataclass(frozen=True)
+class HostWaits:
+    """Parts of pauses in which the host waited in a blocking call: the kernel that ended the pause, and the call."""
+
+    kernel: Ints
+    start: Ints
+    end: Ints
+    call: Ints
+
+
+@dataclass(frozen=True)
+class LaunchDelayShares:
+    """One row per part of a pause, one column per code of HOST: its share in ns, and the slice to blame.
+
+    `waits` are the other parts of the pauses.
+    """
+
+    start: Ints
+    shares: Ints
+    blames: Ints
+    waits: HostWaits
+
+
+@dataclass(frozen=True)
+class _ComputeLaunches:
+    """Launch calls of compute work in order, and where the stretch of host time that led to each begins."""
+
+    launch_id: Ints
+    thread: Ints
+    end: Ints
+    since: Ints
+    since_thread: Ints
+
+
+def _compute_launches(ops: DeviceOps, span_start: int) -> _ComputeLaunches:
+    rows = np.flatnonzero(ops.compute & ops.linked)
+    launch_id, first = np.unique(ops.launch_id[rows], return_index=True)
+    rows = rows[first]
+    order = np.lexsort((launch_id, ops.launch_start[rows]))
+    rows = rows[order]
+    end = np.maximum.accumulate(ops.launch_end[rows]) if len(rows) else rows
+    begin = min(span_start, int(ops.launch_start[rows].min())) if len(rows) else 0
+    thread = ops.launch_thread[rows]
+    return _ComputeLaunches(
+        launch_id=ops.launch_id[rows],
+        thread=thread,
+        end=end,
+        since=np.concatenate([[begin], end[:-1]])[: len(rows)],
+        since_thread=np.concatenate([thread[:1], thread[:-1]]),
+    )
+
+
+@dataclass(frozen=True)
+class _Carried:
+    """For each stretch the wait for the device that took the host's lead, if any."""
+
+    found: Flags
+    until: Ints  # host time before this instant cost nothing
+    thread: Ints
+    call: Ints  # of the blocking calls
+    waited: Ints  # without the time that compute was idle meanwhile, which the wait owns already
+
+
+def _last_waits(calls: BlockingCalls, waited: Ints, threads: Ints, since: Ints, idle_from: Ints) -> _Carried:
+    """Return for each stretch the last wait in it that began before compute became idle."""
+    real = np.flatnonzero((waited > 0) & np.isin(calls.thread, threads))
+    real = real[np.argsort(calls.start[real], kind="stable")]
+    if not len(real):
+        none = np.zeros(len(since), np.int64)
+        return _Carried(none.astype(np.bool_), none, none, none, none)
+    release = np.maximum.accumulate(calls.release[real])
+    last = np.searchsorted(calls.start[real], idle_from, side="left") - 1
+    first = np.searchsorted(release, since, side="right")
+    found = last >= first
+    total = np.concatenate([[0], np.cumsum(waited[real])])
+    at = np.where(found, last, 0)
+    missed = np.maximum(0, release[at] - idle_from)
+    return _Carried(
+        found,
+        release[at],
+        calls.thread[real[at]],
+        real[at],
+        np.where(found, np.maximum(0, total[last + 1] - total[np.minimum(first, last + 1)] - missed), 0),
+    )
+
+
+def _rounded(shares: np.ndarray[tuple[int, int], np.dtype[np.float64]], total: Ints) -> Ints:
+    """Round shares down, and add the rest of each total to its largest share."""
+    whole = np.floor(shares).astype(np.int64)
+    largest = np.argmax(shares, axis=1)
+    whole[np.arange(len(total)), largest] += total - whole.sum(axis=1)
+    return whole
+
+
+def explain_launch_delays(
+    ops: DeviceOps,
+    needs: Dependencies,
+    timelines: Mapping[int, Timeline],
+    calls: BlockingCalls,
+    late_rows: Ints,
+    idle_from: Ints,
+    late_ns: Ints,
+    span_start: int,
+) -> LaunchDelayShares:
+    """Split the launch delay of kernels, for which compute waited from `idle_from` on, by cause."""
+    if not len(late_rows):
+        none = np.zeros((0, len(HOST)), np.int64)
+        return LaunchDelayShares(none[:, 0], none, none, HostWaits(*(none[:, 0],) * 4))
+    launches = _compute_launches(ops, span_start)
+    by_id = np.argsort(launches.launch_id, kind="stable")
+    at = by_id[np.searchsorted(launches.launch_id, ops.launch_id[late_rows], sorter=by_id)]
+    since, end = launches.since[at], launches.end[at]
+    waited = device_waits_of(calls, ops, needs.of_calls, needs.stream)
+    threads = np.unique(launches.thread)
+    carried = _last_waits(calls, waited, threads, since, idle_from)
+    since = np.where(carried.found, carried.until, since)
+    since_thread = np.where(carried.found, carried.thread, launches.since_thread[at])
+    # A wait that lasts into the pause owns that part of it.
+    idle_until = idle_from + late_ns
+    begins = np.where(carried.found, np.clip(carried.until, idle_from, idle_until), idle_from)
+    pauses = LateParts(np.arange(len(at)), since, end, since_thread, launches.thread[at], begins, idle_until)
+    waits = waits_in_pauses(pauses, calls, waited, threads)
+    parts = cut_at_waits(pauses, waits)
+    shares, blames = _shared(parts, timelines, carried, calls)
+    lasting = np.flatnonzero(begins > idle_from)
+    owner = np.concatenate([waits.owner, lasting])
+    held = HostWaits(
+        kernel=late_rows[owner],
+        start=np.concatenate([waits.start, idle_from[lasting]]),
+        end=np.concatenate([waits.end, begins[lasting]]),
+        call=np.concatenate([waits.call, carried.call[lasting]]),
+    )
+    return LaunchDelayShares(parts.start, shares, blames, held)
+
+
+def _shared(
+    parts: LateParts, timelines: Mapping[int, Timeline], carried: _Carried, calls: BlockingCalls
+) -> tuple[Ints, Ints]:
+    """Return the share of each cause in parts of pauses, and the slices to blame."""
+    count, owner, late_ns = len(parts.owner), parts.owner, parts.end - parts.start
+    stretches = hand_over(
+        timelines, np.arange(count), (parts.since_thread, parts.until_thread), parts.since, parts.until
+    )
+    pieces = cut(timelines, stretches)
+    amounts = pieces.amounts(count)
+    blames = pieces.blames(count, next(iter(timelines.values())).nesting)
+    amounts[amounts.sum(axis=1) == 0, OTHER_CODE] = 1
+    shares = amounts * (late_ns / amounts.sum(axis=1))[:, None]
+    light = list(LIGHT_CODES)
+    passable = (shares * (1 - pieces.long_part(count, OWN_CODE_CODES, LONG_CODE_NS)))[:, light]
+    light_ns = passable.sum(axis=1)
+    # Only the first part of a cut pause follows a wait that began while compute ran.
+    is_first = np.append(True, owner[1:] != owner[:-1])
+    passed = np.where(is_first, np.minimum(light_ns, carried.waited[owner]), 0)
+    passes = np.divide(passed, light_ns, out=np.zeros(count), where=light_ns > 0)
+    shares[:, light] -= passable * passes[:, None]
+    taker = np.flatnonzero(passed > 0)
+    call = carried.call[owner[taker]]
+    shares[taker, calls.cause[call]] += passed[taker]
+    blames[taker, calls.cause[call]] = calls.row[call]
+    assert shares.shape == (count, len(HOST))
+    return _rounded(shares, late_ns), blames

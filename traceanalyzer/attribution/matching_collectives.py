@@ -1,0 +1,287 @@
+"""The collectives of a run: which kernels of different ranks are one, and how long each rank waited for the last.
+
+The ranks of a collective finish together, and the last rank to arrive takes the shortest time. So the shortest duration
+is the transfer, and what the others take longer is their wait. No clocks of two ranks are compared.
+
+Pairs of kernels that are the two ends of a message.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import duckdb
+
+from traceanalyzer.attribution.matching_calls import Call, Direction, Place, in_order
+from traceanalyzer.metrics import metrics
+
+ENDS = 2
+_MESSAGE = re.compile(r"(?i)^_?(send|recv|isend|irecv|batch_isend_irecv|p2p)")
+_SEND, _RECV = re.compile(r"(?i)^_?i?send$"), re.compile(r"(?i)^_?i?recv$")
+_PEERS = re.compile(r"^nccl:(?P<kind>send|recv) (?P<own>\d+)(->|<-)(?P<peer>\d+)\b")
+# Text after the name (`nccl:all_to_all, op_id = 991698`) is still there if ingest could not read it.
+_RANGE = re.compile(r"^nccl:(?P<name>[^,]+)")
+
+_PEERS_QUERY = """
+SELECT
+    a.trace_id,
+    a.event_id,
+    TRY_CAST(json_extract_string(a.args, '$."Src Rank"') AS INTEGER) AS source,
+    TRY_CAST(json_extract_string(a.args, '$."Dst Rank"') AS INTEGER) AS target
+FROM canonical.event_args AS a
+SEMI JOIN (
+    SELECT trace_id, op_id
+    FROM canonical.gpu_ops
+    WHERE is_comm
+      AND REGEXP_MATCHES(collective, $message)
+) AS o ON o.trace_id = a.trace_id AND o.op_id = a.event_id
+"""
+
+
+def name_of(collective: str | None, kernel: str | None, annotation: str | None) -> str:
+    """Return the operation of a communication kernel: as recorded, else from the range around it, else its own name.
+
+    NCCL names the kernels of all-to-alls and messages SendRecv; old versions name many other kernels so too.
+    """
+    if collective:
+        return collective
+    around = _RANGE.match(annotation or "")
+    if around is None or "sendrecv" not in (kernel or "").lower():
+        return kernel or ""
+    return "batch_isend_irecv" if around["name"] == "coalesced" else around["name"]
+
+
+def is_message(name: str) -> bool:
+    """Return whether an operation (see `name_of`) sends or receives and is no collective."""
+    return _MESSAGE.search(name) is not None
+
+
+@dataclass(frozen=True)
+class Peers:
+    """Source and target ranks of kernels, by trace and op, where the arguments of the kernels name them."""
+
+    recorded: Mapping[tuple[int, int], tuple[int | None, int | None]]
+
+    def directions(
+        self, op: tuple[int, int], rank: int | None, name: str, annotation: str | None, ranks: Sequence[int]
+    ) -> tuple[Direction, ...]:
+        """Return the directions of the messages that a kernel is an end of; empty: not known.
+
+        In a group of two `ranks` the peer is the other one, recorded or not.
+        """
+        named = _PEERS.match(annotation or "")
+        if named is not None:
+            own, peer = int(named["own"]), int(named["peer"])
+            return ((own, peer),) if named["kind"] == "send" else ((peer, own),)
+        source, target = self.recorded.get(op, (None, None))
+        if rank is None:
+            return ()
+        if source is None and target is None and len(ranks) == ENDS and rank in ranks:
+            other = ranks[1] if rank == ranks[0] else ranks[0]
+            source = None if _SEND.search(name) else other
+            target = None if _RECV.search(name) else other
+        pairs = (None if target is None else (rank, target), None if source is None else (source, rank))
+        return tuple(pair for pair in pairs if pair is not None and pair[0] != pair[1])
+
+
+def load_peers(con: duckdb.DuckDBPyConnection) -> Peers:
+    """Read the peers that the arguments of kernels name."""
+    rows = con.execute(_PEERS_QUERY, {"message": _MESSAGE.pattern}).fetchall()
+    return Peers({(trace_id, op_id): (source, target) for trace_id, op_id, source, target in rows})
+
+
+def pair_messages(calls: Sequence[Call]) -> list[list[Call]]:
+    """Return the two ends of each message; a kernel with no partner, or with several, is returned alone.
+
+    For several partners, durations alone do not show when each pair finished.
+    """
+    ends: dict[Direction, dict[Place, list[Call]]] = defaultdict(lambda: defaultdict(list))
+    for call in calls:
+        for direction in call.directions:
+            ends[direction][call.place].append(call)
+    tied: dict[Call, set[Call]] = defaultdict(set)
+    for of_places in ends.values():
+        for pair in in_order(of_places) if len(of_places) == ENDS else ():
+            if len(pair) == ENDS:
+                tied[pair[0]].add(pair[1])
+                tied[pair[1]].add(pair[0])
+    pairs = []
+    for call in calls:
+        others = tied[call]
+        other = next(iter(others), None)
+        if other is None or len(others) > 1 or tied[other] != {call} or set(other.directions) != set(call.directions):
+            pairs.append([call])
+        elif (call.place, call.op_id) < (other.place, other.op_id):
+            pairs.append([call, other])
+    return pairs
+
+
+# All members leave these together; some members of a broadcast or a reduction leave early.
+_SYNCHRONISING = re.compile(r"allreduce|allgather|reducescatter|alltoall|barrier|crossdevicereduce")
+
+# Groups of a thousand ranks have long lists, and every kernel repeats its group's: each list is read once.
+_LISTS = """
+lists AS (
+    SELECT group_ranks, row_number() OVER (ORDER BY group_ranks) AS list_id
+    FROM (SELECT DISTINCT group_ranks FROM canonical.gpu_ops WHERE is_comm AND kind = 'kernel')
+    WHERE group_ranks IS NOT NULL
+)
+"""
+_LISTED_RANKS = f"WITH {_LISTS} SELECT list_id, group_ranks FROM lists ORDER BY list_id"
+_QUERY = f"""
+WITH {_LISTS}
+SELECT o.trace_id, o.device, o.op_id, o.start_ns, o.dur_ns,
+       o.name, o.collective, o.group_name, COALESCE(o.group_size, t.world_size) AS group_size, lists.list_id,
+       o.comm_dtype, o.in_elements, o.out_elements, o.comm_seq, t.rank,
+       CASE WHEN STARTS_WITH(around.name, 'nccl:') THEN around.name ELSE outside.name END AS annotation
+FROM canonical.gpu_ops AS o
+INNER JOIN canonical.traces AS t ON t.trace_id = o.trace_id
+LEFT JOIN lists ON lists.group_ranks = o.group_ranks
+LEFT JOIN canonical.host_slices AS around ON around.trace_id = o.trace_id AND around.slice_id = o.annotation_id
+LEFT JOIN canonical.host_slices AS outside  -- NCCL's own range, ncclGroupEnd, may lie between
+  ON outside.trace_id = o.trace_id AND outside.slice_id = around.annotation_id AND STARTS_WITH(outside.name, 'nccl:')
+WHERE o.is_comm
+  AND o.kind = 'kernel'
+ORDER BY o.trace_id, o.device, o.start_ns, o.op_id
+"""
+
+_Group = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Member:
+    """One rank's part in a matched collective."""
+
+    match_id: int
+    place: Place
+    op_id: int
+    group: str
+    present_count: int
+    expected_count: int | None
+    synchronises: bool
+    transfer_ns: int | None  # NULL (None): ranks are missing
+    wait_ns: int | None
+    last_trace_id: int | None  # trace of the rank that arrived last
+    last_rank: int | None
+
+
+@dataclass(frozen=True)
+class CommWaits:
+    """By op id of one device: its complete collective, how long the op waited in it, and the rank that arrived last."""
+
+    match_id: Mapping[int, int]
+    wait_ns: Mapping[int, int]
+    last_rank: Mapping[int, int | None]
+
+
+def match_collectives(con: duckdb.DuckDBPyConnection) -> list[Member]:
+    """Return every communication kernel of a run as a member of its collective, ordered by collective."""
+    groups: dict[_Group, dict[Place, list[Call]]] = defaultdict(lambda: defaultdict(list))
+    messages: dict[_Group, list[Call]] = defaultdict(list)
+    peers = load_peers(con)
+    sessions = dict(con.execute(f"SELECT trace_id, session FROM ({metrics()['recordings'].sql})").fetchall())
+    listed = _listed_groups(con)
+    sizes: dict[_Group, int | None] = {}
+    ranks: dict[int, int | None] = {}
+    for row in con.execute(_QUERY).fetchall():
+        trace_id, device, op_id, start, dur, name, kind, group, size, list_id, dtype, sent, got, seq, rank, around = row
+        called = name_of(kind, name, around)
+        written = re.sub(r"[_ ]", "", called.lower())
+        key, of_group = listed.get(list_id) or (("name", group or "", str(size)), ())
+        if sessions[trace_id] > 1:  # ranks that were recorded several times meet in each session by themselves
+            key = (*key, f"recording {sessions[trace_id]}")
+        sizes[key] = len(of_group) or size
+        ranks[trace_id] = rank
+        signature = (written, dtype, sent, got)
+        if is_message(called):
+            directions = peers.directions((trace_id, op_id), rank, called, around, of_group)
+            # A send and its receive differ in name and sequence number.
+            call = Call((trace_id, device), op_id, start, dur, ("", dtype, None, None), None, True, directions)
+            messages[key].append(call)
+        else:
+            call = Call((trace_id, device), op_id, start, dur, signature, seq)
+            groups[key][call.place].append(call)
+    matched: list[Member] = []
+    match_count = 0
+    for key in sorted(groups.keys() | messages.keys()):
+        group_key = "/".join(key[1:])
+        of_messages = [(match, ENDS) for match in pair_messages(messages.get(key, ()))]
+        of_all = [(match, sizes[key]) for match in _matches(groups.get(key, {}), sizes[key])]
+        for match, size in (*of_all, *of_messages):
+            matched += _members(match_count, group_key, match, size, ranks)
+            match_count += 1
+    return matched
+
+
+def _listed_groups(con: duckdb.DuckDBPyConnection) -> dict[int, tuple[_Group, Sequence[int]]]:
+    """Return each list of ranks as a group with its ranks, without lists that the recorder shortened."""
+    groups: dict[int, tuple[_Group, Sequence[int]]] = {}
+    for list_id, text in con.execute(_LISTED_RANKS).fetchall():
+        with suppress(ValueError, TypeError):
+            groups[list_id] = ("ranks", text), json.loads(text)
+    return groups
+
+
+def waits_of(members: Sequence[Member]) -> dict[Place, CommWaits]:
+    """Return the waits of each device in collectives that synchronise and have all their ranks in the run."""
+    by_place: dict[Place, list[Member]] = defaultdict(list)
+    for member in members:
+        if member.synchronises and member.wait_ns is not None:
+            by_place[member.place].append(member)
+    return {
+        place: CommWaits(
+            {member.op_id: member.match_id for member in own},
+            {member.op_id: member.wait_ns or 0 for member in own},
+            {member.op_id: member.last_rank for member in own},
+        )
+        for place, own in by_place.items()
+    }
+
+
+def _matches(calls: Mapping[Place, list[Call]], size: int | None) -> list[list[Call]]:
+    if len(calls) > 1 and (size is None or len(calls) <= size):
+        if all(call.sequence is not None for own in calls.values() for call in own):
+            return _by_sequence(calls)
+        return in_order(calls)
+    return [[call] for own in calls.values() for call in own]
+
+
+def _by_sequence(calls: Mapping[Place, list[Call]]) -> list[list[Call]]:
+    """Match calls with equal sequence numbers; repeated numbers of a rank are matched in their order."""
+    by_number: dict[tuple[int, int], list[Call]] = defaultdict(list)
+    for own in calls.values():
+        seen: dict[int, int] = defaultdict(int)
+        for call in own:
+            number = call.sequence or 0
+            by_number[(number, seen[number])].append(call)
+            seen[number] += 1
+    return [by_number[key] for key in sorted(by_number)]
+
+
+def _members(
+    match_id: int, group: str, match: Sequence[Call], size: int | None, ranks: Mapping[int, int | None]
+) -> list[Member]:
+    last = min(match, key=lambda call: (call.dur, call.place))
+    complete = len(match) > 1 and (size is None or len(match) == size)
+    synchronises = last.sends or _SYNCHRONISING.search(last.signature[0]) is not None
+    return [
+        Member(
+            match_id,
+            call.place,
+            call.op_id,
+            group,
+            len(match),
+            size,
+            synchronises,
+            last.dur if complete else None,
+            call.dur - last.dur if complete else None,
+            last.place[0] if complete else None,
+            ranks[last.place[0]] if complete else None,
+        )
+        for call in match
+    ]

@@ -1,0 +1,263 @@
+"""Upper bounds of what removing causes saves: the replay, measured at the end of each device's analysis window."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, Self
+
+import duckdb
+import pyarrow as pa
+
+from traceanalyzer.attribution.replay.device_bounds import DeviceBounds, ScanFacts, WindowSaving
+from traceanalyzer.attribution.replay.rank_scans import Asked, Place, RankScans, by_device, scan_of
+from traceanalyzer.attribution.replay.ranks_apart import MEMBERS_THAT_MATTER, why_apart
+from traceanalyzer.attribution.replay.reduced_run import ReducedRun
+from traceanalyzer.attribution.replay.run_bounds import RunBound, WholeRun
+from traceanalyzer.attribution.replay.run_scan import JointScan
+from traceanalyzer.attribution.replay.scan import Savings, Scan, WhatIf
+from traceanalyzer.attribution.replay.sync_points import SyncPoints
+
+# The scans of more devices are read when they are asked, instead of held.
+HELD_DEVICES = 64
+
+# Returns the scans of devices, by their number, from their rows of the table `windows`.
+ScansOf = Callable[[Sequence[Mapping[str, Any]]], RankScans]
+
+TRACES = "SELECT trace_id, rank, world_size FROM canonical.traces"
+_SYNC_POINT_SIZES = """
+SELECT match_id, count(*)
+FROM attribution.collective_members
+WHERE synchronises AND wait_ns IS NOT NULL
+GROUP BY match_id
+"""
+_OF_MEMBERS = ["match_id", "synchronises", "present_count", "transfer_ns", "wait_ns"]
+_READS = {
+    "windows": "SELECT * FROM attribution.windows",
+    "lead_events": "SELECT * FROM attribution.lead_events ORDER BY trace_id, device, position",
+    "lead_costs": "SELECT * FROM attribution.lead_costs ORDER BY trace_id, device",
+    "lead_needs": "SELECT * FROM attribution.lead_needs ORDER BY trace_id, device, position",
+    "members": f"SELECT {', '.join(_OF_MEMBERS)} FROM attribution.collective_members",
+    "traces": TRACES,
+}
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Upper bounds for any what-if, on one device or on all devices of a run together."""
+
+    devices: Mapping[Place, DeviceBounds]
+    ranks: Mapping[int, int | None]  # by trace_id
+    together: JointScan | ReducedRun
+    places: tuple[Place, ...]  # of the scans of `together`
+    apart: str | None  # why ranks that communicate cannot be scanned together; None: they can
+
+    @classmethod
+    def load(
+        cls, con: duckdb.DuckDBPyConnection, scans_of: ScansOf | None = None, held_devices: int = HELD_DEVICES
+    ) -> Self:
+        """Read the tables of a run; one call serves all questions about it.
+
+        Where `scans_of` is given, the scans of more than `held_devices` are what it returns, and are read when asked.
+        """
+        windows = con.sql(_READS["windows"]).to_arrow_table()
+        if scans_of is not None and windows.num_rows > held_devices:
+            return cls._of_scans(con, windows, scans_of)
+        return cls.of_tables(**{name: con.sql(query).to_arrow_table() for name, query in _READS.items()})
+
+    @classmethod
+    def of_tables(
+        cls,
+        windows: pa.Table,
+        lead_events: pa.Table,
+        lead_costs: pa.Table,
+        lead_needs: pa.Table,
+        members: pa.Table | None = None,
+        traces: pa.Table | None = None,
+    ) -> Self:
+        """Prepare the bounds of the devices in these tables; lead_events must be in scan order."""
+        events, costs, needs = (by_device(table) for table in (lead_events, lead_costs, lead_needs))
+        devices = {}
+        for window in windows.to_pylist():
+            place = (window["trace_id"], window["device"])
+            scan = scan_of(
+                window,
+                events.get(place, lead_events[:0]),
+                costs.get(place, lead_costs[:0]),
+                needs.get(place, lead_needs[:0]),
+            )
+            devices[place] = DeviceBounds(window, ScanFacts.of_scan(scan, window), partial(_held, scan))
+        kernels = [] if members is None else members.select(_OF_MEMBERS).to_pylist()
+        whole = Counter(row["match_id"] for row in kernels if row["synchronises"] and row["wait_ns"] is not None)
+        places = tuple(sorted(devices))
+        ranks = [] if traces is None else traces.to_pylist()
+        return cls(
+            devices,
+            {row["trace_id"]: row["rank"] for row in ranks},
+            JointScan.of_scans([devices[place].scan for place in places], whole),
+            places,
+            why_apart(ranks, kernels, sum(device.window_ns for device in devices.values())),
+        )
+
+    @classmethod
+    def _of_scans(cls, con: duckdb.DuckDBPyConnection, windows: pa.Table, scans_of: ScansOf) -> Self:
+        """Prepare the bounds of devices whose scans are not held."""
+        rows = sorted(windows.to_pylist(), key=lambda row: (row["trace_id"], row["device"]))
+        scans = scans_of(rows)
+        facts = scans.facts([Asked(number) for number in range(len(rows))])
+        devices = {
+            (row["trace_id"], row["device"]): DeviceBounds(row, of_one, partial(scans.scan_of, number))
+            for number, (row, of_one) in enumerate(zip(rows, facts, strict=True))
+        }
+        places = tuple(devices)
+        sizes = dict(con.execute(_SYNC_POINT_SIZES).fetchall())
+        sync_points = SyncPoints.of_calls([devices[place].facts.calls for place in places], sizes)
+        traces = con.sql(TRACES).to_arrow_table().to_pylist()
+        return cls(
+            devices,
+            {row["trace_id"]: row["rank"] for row in traces},
+            ReducedRun(sync_points, scans),
+            places,
+            why_apart(
+                traces,
+                con.sql(MEMBERS_THAT_MATTER).to_arrow_table().to_pylist(),
+                sum(device.window_ns for device in devices.values()),
+            ),
+        )
+
+    @cached_property
+    def waits_for_workers(self) -> bool:
+        """Whether some batch of a loader's workers was not ready when it was taken."""
+        return any(device.facts.waits_for_workers for device in self.devices.values())
+
+    def at_worst(self, uncertainty: str) -> Self:
+        """Return what fixes save at least if an uncertainty turns out against them; these bounds if it does not apply.
+
+        LOADER_WORKERS: no worker finishes a batch earlier than it was taken. STREAM_WAITS: streams waited for others
+        wherever they may have.
+        """
+        devices = {place: device.at_worst(uncertainty) for place, device in self.devices.items()}
+        if all(devices[place] is self.devices[place] for place in self.places):
+            return self
+        together: JointScan | ReducedRun
+        if isinstance(self.together, JointScan):
+            together = replace(self.together, scans=tuple(devices[place].scan for place in self.places))
+        else:
+            together = replace(self.together, scans=self.together.scans.at_worst(uncertainty))
+        return replace(self, devices=devices, together=together)
+
+    def lower_bounds(self, uncertainties: Sequence[str]) -> dict[str, Self]:
+        """Return, by uncertainty, what fixes save if it and all uncertainties before it turn out against them.
+
+        Uncertainties that do not apply to the run have no entry.
+        """
+        by_uncertainty: dict[str, Self] = {}
+        last = self
+        for uncertainty in uncertainties:
+            lower = last.at_worst(uncertainty)
+            if lower is not last:
+                by_uncertainty[uncertainty] = last = lower
+        return by_uncertainty
+
+    def abstains(self, trace_id: int, device: int) -> str | None:
+        """Return why bounds cannot be trusted on a device; None: they can."""
+        scanned = self.devices.get((trace_id, device))
+        return "not-applicable: no work on the device" if scanned is None else scanned.abstains
+
+    def causes(self, trace_id: int, device: int) -> frozenset[str]:
+        """Return every cause whose removal could change something on a device."""
+        scanned = self.devices.get((trace_id, device))
+        return frozenset() if scanned is None else scanned.facts.causes
+
+    def bound(self, trace_id: int, device: int, removed: frozenset[str], savings: Savings | None = None) -> int:
+        """Return how many ns shorter the window gets if causes cost nothing and ops (by id) get faster by `savings`."""
+        return self.bounds(trace_id, device, [WhatIf(removed, savings)])[0]
+
+    def bounds(self, trace_id: int, device: int, what_ifs: Sequence[WhatIf]) -> list[int]:
+        """Return the bound of each what-if; one call with many is much faster than many calls."""
+        return [saving.saved_ns for saving in self.window_savings(trace_id, device, what_ifs)]
+
+    def bounds_of_each(self, asked: Mapping[Place, Sequence[WhatIf]]) -> dict[Place, list[int]]:
+        """Return `bounds` of each device; where scans are not held, one call with many is much faster than many."""
+        if isinstance(self.together, JointScan):
+            return {place: self.bounds(*place, what_ifs) for place, what_ifs in asked.items()}
+        there = [place for place in asked if place in self.devices]
+        savings = self.together.scans.savings([Asked(self._number[place], asked[place]) for place in there])
+        found = {place: [one.saved_ns for one in of_one] for place, of_one in zip(there, savings, strict=True)}
+        return {place: found.get(place, [0] * len(what_ifs)) for place, what_ifs in asked.items()}
+
+    def taken_of_each(self, asked: Mapping[Place, Sequence[WhatIf]]) -> dict[Place, list[int]]:
+        """Return how many ns of host and ops what-ifs take out of each device's window, even if that saves nothing."""
+        if isinstance(self.together, JointScan):
+            return {place: [*map(self.devices[place].taken_ns, what_ifs)] for place, what_ifs in asked.items()}
+        # What causes take is known without a scan.
+        scanned = {place: [item for item in of_one if item != WhatIf(item.removed)] for place, of_one in asked.items()}
+        questions = [Asked(self._number[place], of_one) for place, of_one in scanned.items() if of_one]
+        answers = zip(questions, self.together.scans.taken(questions), strict=True)
+        found = {self.places[item.scan]: iter(of_one) for item, of_one in answers}
+        return {
+            place: [
+                self.devices[place].taken_ns(item) if item == WhatIf(item.removed) else next(found[place])
+                for item in of_one
+            ]
+            for place, of_one in asked.items()
+        }
+
+    @cached_property
+    def _number(self) -> dict[Place, int]:
+        return {place: number for number, place in enumerate(self.places)}
+
+    def window_savings(self, trace_id: int, device: int, what_ifs: Sequence[WhatIf]) -> list[WindowSaving]:
+        """Return what each what-if saves, and how much earlier the window begins in it."""
+        scanned = self.devices.get((trace_id, device))
+        return [WindowSaving(0, 0)] * len(what_ifs) if scanned is None else scanned.savings(what_ifs)
+
+    def run_abstains(self) -> str | None:
+        """Return why there are no bounds of the run as a whole; None: there are."""
+        if self.apart is not None:
+            return self.apart
+        if not self.devices:
+            return "not-applicable: no work on a device"
+        return next((device.abstains for device in self.devices.values() if device.abstains), None)
+
+    def what_ifs(
+        self,
+        removed: frozenset[str] | Mapping[int, frozenset[str]],
+        savings: Mapping[Place, Savings] | None = None,
+    ) -> dict[Place, WhatIf]:
+        """Return the what-if of each device; `removed` holds for all ranks, or is by rank."""
+        by_place = {}
+        for place in self.places:
+            rank = self.ranks.get(place[0])
+            causes = removed
+            if not isinstance(causes, frozenset):
+                causes = causes.get(-1 if rank is None else rank, frozenset())
+            by_place[place] = WhatIf(causes, (savings or {}).get(place))
+        return by_place
+
+    def run(self, what_ifs: Mapping[Place, WhatIf]) -> RunBound:
+        """Return what the run saves with one what-if per device; ranks wait for each other in collectives."""
+        return self.runs([what_ifs])[0]
+
+    def runs(self, asked: Sequence[Mapping[Place, WhatIf]]) -> list[RunBound]:
+        """Return `run` of each; one call with many is much faster than many calls."""
+        return self._run.of_each(asked)
+
+    @property
+    def nothing_saved(self) -> RunBound:
+        """The answer to a question that changes nothing."""
+        return RunBound(0, max((device.window_ns for device in self.devices.values()), default=0), {})
+
+    def most_alone_ns(self, place: Place) -> int:
+        """Return a limit of what the run can save by changes on one device alone, found without a scan."""
+        return int(self._run.most_alone_ns[self._number[place]])
+
+    @cached_property
+    def _run(self) -> WholeRun:
+        return WholeRun(self.devices, self.together, self.places)
+
+
+def _held(scan: Scan) -> Scan:
+    return scan

@@ -1,0 +1,298 @@
+"""The events of the replay, in the order in which the host issued them, and how lead passes between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from traceanalyzer.attribution.arrow_columns import NO_ROW
+from traceanalyzer.attribution.buckets import CODE, DISPATCH, GRAPH_GAP, HOST_CODE, QUEUED_BEFORE, Flags, Ints
+from traceanalyzer.attribution.host.batch_fetches import LoaderTakes
+from traceanalyzer.attribution.host.blocking_calls import API_MIN_NS, RETURN_NS, UNKNOWN_WAIT_NS, BlockingCalls
+from traceanalyzer.attribution.host.host_timeline import Timeline
+from traceanalyzer.attribution.host.launch_queue import FullQueue
+from traceanalyzer.attribution.ledger.dependencies import GAP_NS, Dependencies
+from traceanalyzer.attribution.ledger.ledger import LedgerRows
+from traceanalyzer.attribution.records.device_ops import DeviceOps
+from traceanalyzer.attribution.replay.scan_order import ScanOrder, call_costs, host_calls, scan_order
+from traceanalyzer.attribution.steps.windows import Window
+
+NO_LIMIT = int(np.iinfo(np.int64).max)
+_NEVER = int(np.iinfo(np.int64).min)
+
+
+@dataclass(frozen=True)
+class LeadEvents:
+    """Events in scan order; schema/lead_events.sql defines the columns.
+
+    NO_ROW means no op, no cause or no predecessor; NO_LIMIT means no limit.
+    """
+
+    op: Ints  # row of the device's ops; NO_ROW: a wait of the host
+    cause: Ints  # of waits, code of HOST
+    in_window: Flags
+    end: Ints
+    dur: Ints
+    host_slack: Ints
+    lead_limit: Ints
+    pred1: Ints
+    pred1_slack: Ints
+    pred2: Ints
+    pred2_slack: Ints
+    explained_wait: Ints
+    removable: Ints
+    dispatch: Ints
+    dispatch_cause: Ints  # code of BUCKETS
+    costs: Ints  # one row per event, one column per code of HOST
+    more: MoreNeeds
+
+
+@dataclass(frozen=True)
+class MoreNeeds:
+    """The ops that events wait for beyond `pred1` and `pred2`: one row per pair, in the order of the events."""
+
+    position: Ints
+    before: Ints
+    slack: Ints
+    sure: Flags  # False: it may wait; the trace does not say which stream waits for which
+
+
+@dataclass(frozen=True)
+class _Slacks:
+    """How long before the binding constraint each other constraint was met: per op, and per pair of `more`."""
+
+    host: Ints
+    stream: Ints
+    other: Ints
+    more: Ints
+    possible: Ints
+
+
+def _op_slacks(ops: DeviceOps, needs: Dependencies, calls: BlockingCalls, latency: int) -> _Slacks:
+    own_copy = np.isin(ops.op_id, calls.copy_op[calls.copy_op != NO_ROW])
+    issued = np.where(own_copy, np.minimum(ops.launch_start + API_MIN_NS, ops.launch_end), ops.launch_end + latency)
+    host = np.where(ops.linked, np.minimum(issued, ops.start), _NEVER)
+    after = [
+        np.where(before == NO_ROW, _NEVER, np.minimum(ops.end[before] + GAP_NS, ops.start))
+        for before in (needs.stream, needs.other)
+    ]
+    binding = np.maximum.reduce([host, *after])
+    waiting, awaited = needs.more
+    there = np.minimum(ops.end[awaited] + GAP_NS, ops.start[waiting])
+    np.maximum.at(binding, waiting, there)
+    may_wait, may_be = needs.possible
+    done = np.minimum(ops.end[may_be] + GAP_NS, ops.start[may_wait])
+    of_host, of_stream, of_other = (np.where(ready == _NEVER, NO_LIMIT, binding - ready) for ready in (host, *after))
+    return _Slacks(of_host, of_stream, of_other, binding[waiting] - there, np.maximum(0, binding[may_wait] - done))
+
+
+def _dispatch(ops: DeviceOps, rows: LedgerRows) -> tuple[Ints, Ints]:
+    """Return the length and the bucket of the dispatch gap that the ledger has before each op."""
+    length, cause = np.zeros(ops.count, np.int64), np.full(ops.count, NO_ROW)
+    for bucket in (CODE[DISPATCH], CODE[GRAPH_GAP]):
+        mine = np.flatnonzero(rows.bucket == bucket)
+        np.add.at(length, rows.blame[mine], rows.dur[mine])
+        cause[rows.blame[mine]] = bucket
+    return length, cause
+
+
+def build_lead_events(
+    ops: DeviceOps,
+    needs: Dependencies,
+    timelines: Mapping[int, Timeline],
+    calls: BlockingCalls,
+    takes: LoaderTakes,
+    ledger: LedgerRows,
+    window: Window,
+    queue: FullQueue,
+) -> LeadEvents:
+    """Return the events of a device, up to the op at whose start savings are measured."""
+    head = window.first_row
+    if head is None:
+        head = int(np.searchsorted(ops.start, window.start))
+    included = np.ones(ops.count, np.bool_)
+    if window.measure_at_row is not None:
+        last = window.measure_at_row
+        until = int(ops.launch_start[last])
+        included = np.where(ops.linked, ops.launch_start <= until, ops.start <= ops.start[last])
+    chain = np.unique(ops.launch_thread[ops.compute & ops.linked])
+    first_launch = int(ops.launch_start[included & ops.linked].min(initial=NO_LIMIT))
+    host = host_calls(ops, calls, takes, chain, queue.waited, first_launch)
+    order = scan_order(ops, host, included, queue.waited)
+    # Causes are removed from the steps before the window too, so that the host runs ahead as in a steady state. Without
+    # such steps the host time before the first op lies outside.
+    if window.host_start is not None:
+        since = min(first_launch, window.host_start)
+    elif window.leads_in_from is not None:
+        since = window.leads_in_from
+    else:
+        since = int(ops.launch_end[head]) if ops.linked[head] else min(window.start, first_launch)
+    costs = call_costs(timelines, host, since) if len(host.start) else np.zeros((0, 1), np.int64)
+    draft = _Draft(ops, calls, order)
+    draft.link_ops(needs, _op_slacks(ops, needs, calls, window.latency))
+    draft.link_waits(needs.of_calls)
+    draft.link_full_queue(queue)
+    draft.link_takes(takes)
+    draft.hold(ledger.blame[ledger.bucket == CODE[QUEUED_BEFORE]])
+    return draft.finish(costs, _dispatch(ops, ledger), draft.window_begins(window))
+
+
+class _Draft:
+    """Events under construction; `pred1` and `pred2` hold rows of ops until `finish` turns them into positions."""
+
+    def __init__(self, ops: DeviceOps, calls: BlockingCalls, order: ScanOrder) -> None:
+        self.ops, self.calls, self.order = ops, calls, order
+        count = len(order.op)
+        self.is_op = order.op != NO_ROW
+        self.cause, self.pred1, self.pred2 = (np.full(count, NO_ROW) for _ in range(3))
+        self.pred1_slack, self.pred2_slack = np.full(count, NO_LIMIT), np.full(count, NO_LIMIT)
+        # Rows of ops, rows of the ops that each waits for, the slack, and whether the wait is sure.
+        none = np.zeros(0, np.int64)
+        self.more: tuple[Ints, Ints, Ints, Flags] = (none, none, none, np.zeros(0, np.bool_))
+        # Positions of waits, the op that each may have been for, and how long that op was done before.
+        self.may_hold = (np.zeros(0, np.int64),) * 3
+        # Positions of takes, of the take that limits each, and of the take whose larger lead each passes on.
+        self.taken_before = (np.zeros(0, np.int64),) * 3
+        self.host_slack, self.lead_limit = np.full(count, NO_LIMIT), np.full(count, NO_LIMIT)
+        self.end, self.explained_wait, self.removable = (np.zeros(count, np.int64) for _ in range(3))
+
+    def link_ops(self, needs: Dependencies, slacks: _Slacks) -> None:
+        """Make ops wait for their launch and for the ops before them."""
+        at = np.flatnonzero(self.is_op)
+        op = self.order.op[at]
+        self.end[at] = self.ops.end[op]
+        # Pages move when the host comes to them, or the kernel that it launched, in no order of their own.
+        moved = self.ops.moves_pages[op]
+        self.pred1[at] = np.where(moved, NO_ROW, needs.stream[op])
+        self.pred1_slack[at] = np.where(moved, NO_LIMIT, slacks.stream[op])
+        self.pred2[at], self.pred2_slack[at] = needs.other[op], slacks.other[op]
+        (waiting, awaited), (may_wait, may_be) = needs.more, needs.possible
+        self.more = (
+            np.concatenate([waiting, may_wait]),
+            np.concatenate([awaited, may_be]),
+            np.concatenate([slacks.more, slacks.possible]),
+            np.arange(len(waiting) + len(may_wait)) < len(waiting),
+        )
+        # A launch by a thread that the scan does not follow keeps its time.
+        followed = self.order.call[at] != NO_ROW
+        self.host_slack[at] = np.where(followed, slacks.host[op], np.where(moved, 0, NO_LIMIT))
+        self.lead_limit[at] = np.where(followed | moved, NO_LIMIT, slacks.host[op])
+
+    def link_waits(self, waited: Ints) -> None:
+        """Make waits end with the op that they waited for."""
+        at = np.flatnonzero(self.order.wait != NO_ROW)
+        call = self.order.wait[at]
+        start, end, target = self.calls.start[call], self.calls.end[call], waited[call]
+        frees = self.calls.frees[call]
+        known = target != NO_ROW
+        # A call that found its event already recorded does not say which event: it may have been recorded long before.
+        is_recorded = (self.calls.stream[call] != NO_ROW) | ~self.calls.of_event[call]
+        guessed = known & ~is_recorded & (end - start <= self.calls.least[call] + API_MIN_NS)
+        released = known & ~guessed & (self.ops.end[target] > start)
+        # The driver frees memory after the wait.
+        freeing = np.where(released, end - self.ops.end[target], end - start)
+        least = np.where(frees, freeing, self.calls.least[call])
+        returned = self.ops.end[target] + np.where(frees, freeing, RETURN_NS)
+        returned = np.where(released, end, np.minimum(end, returned))
+        self.end[at], self.pred1[at] = end, np.where(guessed, NO_ROW, target)
+        self.pred1_slack[at] = np.where(known & ~guessed, end - returned, NO_LIMIT)
+        self.may_hold = at[guessed], target[guessed], (end - returned)[guessed]
+        self.explained_wait[at] = np.where(released, np.maximum(0, end - start - least), 0)
+        self.cause[at] = self.calls.cause[call]
+        self.removable[at] = np.maximum(0, end - start - self.calls.kept[call])
+        # A long wait that no op of this device explains is for something else, which no removal here makes earlier.
+        self.lead_limit[at[~known & ~frees & (end - start > UNKNOWN_WAIT_NS)]] = 0
+
+    def link_full_queue(self, queue: FullQueue) -> None:
+        """Make launches into a full queue wait for the op that made room."""
+        at = np.flatnonzero(self.order.full)
+        op = self.order.op[at + 1] if len(at) else at
+        self.end[at], self.explained_wait[at] = self.ops.launch_end[op], queue.wait_ns[op]
+        self.pred1[at], self.pred1_slack[at] = queue.freed[op], 0
+
+    def link_takes(self, takes: LoaderTakes) -> None:
+        """Limit how much earlier a late batch can be ready to how much earlier its worker could begin it."""
+        at = np.flatnonzero(self.order.take != NO_ROW)
+        row = self.order.take[at]
+        self.end[at], self.cause[at] = takes.end[row], HOST_CODE["host.dataloader"]
+        position = np.full(len(takes.start) + 1, NO_ROW)  # the last entry answers NO_ROW
+        position[row] = at
+        waited, before = takes.waited[row], position[takes.held_by()[row]]
+        # A batch that workers began before the trace, or before the window's steps, keeps its time.
+        self.lead_limit[at[waited & (before == NO_ROW)]] = 0
+        self.taken_before = at, np.where(waited, before, NO_ROW), np.where(waited, NO_ROW, before)
+
+    def hold(self, rows: Ints) -> None:
+        """Pin ops that waited for work from before the trace: no removal makes that work earlier."""
+        self.lead_limit[np.isin(self.order.op, rows)] = 0
+
+    def window_begins(self, window: Window) -> int:
+        """Return the position of the first event in the window."""
+        order, since = self.order, window.leads_in_from
+        if window.first_row is not None:
+            return int(np.flatnonzero(order.op == window.first_row)[0]) + 1
+        if since is None:
+            return 0
+        launched = np.where(self.ops.linked, self.ops.launch_start >= since, self.ops.start >= window.start)
+        inside = np.where(order.op != NO_ROW, np.append(launched, False)[order.op], False)
+        inside |= (order.wait != NO_ROW) & (np.append(self.calls.start, 0)[order.wait] >= since)
+        return int(np.append(np.flatnonzero(inside), len(inside))[0])
+
+    def finish(self, costs: Ints, dispatch: tuple[Ints, Ints], window_begins: int) -> LeadEvents:
+        """Return the events, with positions instead of rows of ops, and each call's costs at its first event."""
+        op, is_op, call = self.order.op, self.is_op, self.order.call
+        position = np.full(self.ops.count + 1, NO_ROW)  # the last entry answers NO_ROW
+        position[op[is_op]] = np.flatnonzero(is_op)
+        pred1, pred1_slack = self._positions(position, self.pred1, self.pred1_slack)
+        pred2, pred2_slack = self._positions(position, self.pred2, self.pred2_slack)
+        more = self._more(position)
+        at, awaited, before = self.taken_before
+        pred1[at], pred1_slack[at] = awaited, np.where(awaited == NO_ROW, NO_LIMIT, 0)
+        pred2[at] = before
+        paid = np.flatnonzero(call != NO_ROW)
+        _, leader = np.unique(call[paid], return_index=True)
+        paying = np.full(len(op), NO_ROW)
+        paying[paid[leader]] = call[paid[leader]]
+        return LeadEvents(
+            op=op,
+            cause=self.cause,
+            in_window=np.arange(len(op)) >= window_begins,
+            end=self.end,
+            dur=np.where(is_op, self.ops.recorded_end[op] - self.ops.start[op], 0),
+            host_slack=self.host_slack,
+            lead_limit=self.lead_limit,
+            pred1=pred1,
+            pred1_slack=pred1_slack,
+            pred2=pred2,
+            pred2_slack=pred2_slack,
+            explained_wait=self.explained_wait,
+            removable=self.removable,
+            dispatch=np.where(is_op, dispatch[0][op], 0),
+            dispatch_cause=np.where(is_op, dispatch[1][op], NO_ROW),
+            costs=np.concatenate([costs, np.zeros((1, costs.shape[1]), np.int64)])[paying],
+            more=more,
+        )
+
+    def _positions(self, position: Ints, rows: Ints, slack: Ints) -> tuple[Ints, Ints]:
+        """Return the positions and slacks of ops; an op outside the scan or later in it limits the lead instead."""
+        at = position[rows]
+        earlier = (at != NO_ROW) & (at < np.arange(len(at)))
+        outside = (rows != NO_ROW) & ~earlier
+        self.lead_limit[outside] = np.minimum(self.lead_limit, slack)[outside]
+        return np.where(earlier, at, NO_ROW), np.where(earlier, slack, NO_LIMIT)
+
+    def _more(self, position: Ints) -> MoreNeeds:
+        """Return the ops that events wait for beyond `pred1` and `pred2`, treated as `_positions` treats those."""
+        waiting, awaited, slack, sure = self.more
+        held, by, held_slack = self.may_hold
+        at, before = np.concatenate([position[waiting], held]), position[np.concatenate([awaited, by])]
+        slack, sure = np.concatenate([slack, held_slack]), np.concatenate([sure, np.zeros(len(held), np.bool_)])
+        scanned = at != NO_ROW
+        earlier = scanned & (before != NO_ROW) & (before < at)
+        outside = scanned & ~earlier & sure
+        np.minimum.at(self.lead_limit, at[outside], slack[outside])
+        kept = np.flatnonzero(earlier)
+        kept = kept[np.argsort(at[kept], kind="stable")]
+        return MoreNeeds(at[kept], before[kept], slack[kept], sure[kept])

@@ -1,0 +1,175 @@
+"""The replay over all ranks of a run, without their events: each rank's scan is reduced to its sync points.
+
+What-ifs are answered in rounds. Each rank contracts its scan (`reduced rank`), the sync points alone are passed over in
+numpy, and each rank then passes over its events with the leads that came out. Where it arrives with the leads that were
+computed, these are what a scan of all events gives. Where it does not, the next round knows what the difference came
+from, which settles at least the first sync point that differed. After the last round, the differences that are left
+bound how far off each lead can be: leads are sums, least and largest values of leads before, so a difference never
+grows.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from traceanalyzer.attribution.arrow_columns import NO_ROW
+from traceanalyzer.attribution.buckets import STRAGGLER_WAIT, Flags, Ints
+from traceanalyzer.attribution.replay.rank_scans import Asked, RankScans
+from traceanalyzer.attribution.replay.scan import WhatIf
+from traceanalyzer.attribution.replay.sync_points import PREDECESSORS, Arrivals, Arrived, SyncPoints
+
+# Most what-ifs are settled by the first or second round, those of jobs with much jitter by the fifth.
+ROUNDS = 10
+# What the answers of one pass over all sync points may take.
+_PASS_BYTES = 1 << 29
+_BYTES_A_CALL = 12 * (PREDECESSORS + 1) + 72
+
+
+class CallLeads(NamedTuple):
+    """The lead with which each call is left (row) in each what-if (column), and how far off it is at most."""
+
+    lead_ns: Ints
+    off_ns: Ints
+
+
+@dataclass(frozen=True)
+class ReducedRun:
+    """Answers what-ifs about all ranks from reduced scans."""
+
+    sync_points: SyncPoints
+    scans: RankScans
+    rounds: int = ROUNDS
+
+    def leads(self, asked: Sequence[Sequence[WhatIf]], calls: Ints | None = None, rounds: int = ROUNDS) -> CallLeads:
+        """Return the leads of calls, one column for each element of `asked`, each of which has one what-if per device.
+
+        `calls` are their numbers, by default all.
+        """
+        scenarios = max(1, _PASS_BYTES // (_BYTES_A_CALL * max(self.sync_points.count, 1)))
+        parts = [self._leads(asked[first : first + scenarios], calls) for first in range(0, len(asked), scenarios)]
+        return CallLeads(*(np.concatenate(column, axis=1) for column in zip(*parts, strict=True)))
+
+    @cached_property
+    def positions(self) -> list[list[int]]:
+        """The positions at which each scan meets others."""
+        return [calls.position.tolist() for calls in self.sync_points.calls]
+
+    @cached_property
+    def most_by_one(self) -> Ints:
+        """The largest lead that other scans can have where changes are made in one scan alone, by that scan.
+
+        In a sync point at which it alone came last, the others wait for the last of them instead.
+        """
+        return self.sync_points.most_by_one()
+
+    @cached_property
+    def _unchanged(self) -> dict[int, Arrivals]:
+        """The reduced ranks of scans in which nothing changes, by number, as far as they were needed."""
+        return {}
+
+    def _leads(self, asked: Sequence[Sequence[WhatIf]], calls: Ints | None) -> CallLeads:
+        by_scan = list(zip(*asked, strict=True))
+        found = self._arrivals(by_scan)
+        of_scans = [[STRAGGLER_WAIT in what_if.removed for what_if in what_ifs] for what_ifs in by_scan]
+        balanced = np.repeat(np.asarray(of_scans), np.diff(self.sync_points.first), axis=0)
+        scenarios = np.arange(len(asked))  # of the what-ifs that are not settled
+        more = np.zeros((self.sync_points.count, len(asked)), np.int64)
+        chosen: Ints | slice = slice(None) if calls is None else calls
+        count = self.sync_points.count if calls is None else len(calls)
+        lead, off = (np.zeros((count, len(asked)), np.int64) for _ in range(2))
+        for left_rounds in reversed(range(self.rounds)):
+            left, begun = self.sync_points.leads(found, more, balanced)
+            arrived = self._arrived(by_scan, left, begun)
+            error = np.subtract(arrived.lead_ns, begun, out=begun)
+            is_open: Flags = np.any(error, axis=0)
+            lead[:, scenarios] = left[chosen]
+            off[:, scenarios] = self.sync_points.off_by(error)[chosen] if is_open.any() else 0
+            if not is_open.any() or not left_rounds:
+                break
+            scenarios, left, balanced = scenarios[is_open], left[:, is_open], balanced[:, is_open]
+            by_scan = [tuple(itertools.compress(what_ifs, is_open)) for what_ifs in by_scan]
+            arrived = Arrived(arrived.lead_ns[:, is_open], arrived.source[:, is_open])
+            found = _with_sources(Arrivals(*(array[..., is_open] for array in found.arrays)), arrived, left)
+            more = arrived.lead_ns - self.sync_points.begun(found, left)
+        return CallLeads(lead, off)
+
+    def _arrivals(self, by_scan: Sequence[Sequence[WhatIf]]) -> Arrivals:
+        """Return the reduced ranks of all devices one after the other, where `before` numbers calls of all devices."""
+        self._reduce_unchanged(by_scan)
+        nothing = WhatIf()
+        changed = [
+            Asked(scan, [what_if for what_if in what_ifs if what_if != nothing], self.positions[scan])
+            for scan, what_ifs in enumerate(by_scan)
+            if any(what_if != nothing for what_if in what_ifs) and len(self.sync_points.calls[scan].match)
+        ]
+        answers = zip(changed, self.scans.contract(changed), strict=True)
+        of_changed = {item.scan: answer for item, answer in answers}
+        count, scenarios = self.sync_points.count, len(by_scan[0])
+        whole = Arrivals(
+            np.empty((count, scenarios), np.int64),
+            np.empty((count, PREDECESSORS, scenarios), np.int32),
+            np.empty((count, PREDECESSORS, scenarios), np.int64),
+            np.empty((count, scenarios), np.int64),
+        )
+        for scan, what_ifs in enumerate(by_scan):
+            low, high = self.sync_points.first[scan : scan + 2]
+            if low == high:
+                continue
+            is_changed = np.asarray([what_if != nothing for what_if in what_ifs])
+            for nth, array in enumerate(whole.arrays):
+                into = array[low:high]
+                if is_changed.any():
+                    into[..., is_changed] = of_changed[scan].arrays[nth]
+                if not is_changed.all():
+                    into[..., ~is_changed] = self._unchanged[scan].arrays[nth]
+            before = whole.before[low:high]
+            before[before != NO_ROW] += low
+        return whole
+
+    def _reduce_unchanged(self, by_scan: Sequence[Sequence[WhatIf]]) -> None:
+        nothing = WhatIf()
+        missing = [
+            Asked(scan, [nothing], self.positions[scan])
+            for scan, what_ifs in enumerate(by_scan)
+            if scan not in self._unchanged and nothing in what_ifs and len(self.sync_points.calls[scan].match)
+        ]
+        for item, answer in zip(missing, self.scans.contract(missing), strict=True):
+            self._unchanged[item.scan] = answer
+
+    def _arrived(self, by_scan: Sequence[Sequence[WhatIf]], left: Ints, begun: Ints) -> Arrived:
+        """Return how devices arrive where calls are left with these leads: by passes over their events."""
+        asked, leads, places = [], [], []
+        nothing = WhatIf()
+        found = Arrived(begun.copy(), np.full(begun.shape, NO_ROW, np.int32))
+        for scan, what_ifs in enumerate(by_scan):
+            low, high = self.sync_points.first[scan : scan + 2].tolist()
+            moved: Flags = np.any(left[low:high] != 0, axis=0)
+            scenarios = [scenario for scenario, what_if in enumerate(what_ifs) if moved[scenario] or what_if != nothing]
+            if low == high or not scenarios:
+                continue  # Where nothing changes and nothing comes earlier, all leads are 0.
+            asked.append(Asked(scan, [what_ifs[scenario] for scenario in scenarios], self.positions[scan]))
+            leads.append(left[low:high] if len(scenarios) == left.shape[1] else left[low:high, scenarios])
+            places.append((low, high, scenarios))
+        for (low, high, scenarios), answer in zip(places, self.scans.arrivals(asked, leads), strict=True):
+            found.lead_ns[low:high, scenarios] = answer.lead_ns
+            found.source[low:high, scenarios] = np.where(answer.source == NO_ROW, NO_ROW, answer.source + low)
+        return found
+
+
+def _with_sources(found: Arrivals, arrived: Arrived, left: Ints) -> Arrivals:
+    """Return arrivals that also know the calls that leads came from in a pass over all events."""
+    padded = np.concatenate([left, np.zeros((1, left.shape[1]), np.int64)])
+    slack = arrived.lead_ns - padded[arrived.source, np.arange(left.shape[1])]
+    limit = np.where(arrived.source == NO_ROW, np.minimum(found.limit_ns, arrived.lead_ns), found.limit_ns)
+    return Arrivals(
+        limit,
+        np.concatenate([found.before, arrived.source[:, None]], axis=1),
+        np.concatenate([found.slack_ns, slack[:, None]], axis=1),
+        found.shorter_ns,
+    )

@@ -1,0 +1,256 @@
+"""What removing causes saves of a run, whose ranks wait for each other in collectives."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from traceanalyzer.attribution.buckets import STRAGGLER_WAIT, Ints
+from traceanalyzer.attribution.replay.device_bounds import DeviceBounds
+from traceanalyzer.attribution.replay.rank_scans import Asked, Place
+from traceanalyzer.attribution.replay.reduced_run import ReducedRun
+from traceanalyzer.attribution.replay.run_scan import JointScan
+from traceanalyzer.attribution.replay.scan import LANES_FROM, WhatIf
+
+# More what-ifs of all ranks at once would take more memory and hardly less time.
+_LANES = 16
+
+
+@dataclass(frozen=True)
+class RunBound:
+    """What a what-if saves of a run, which takes as long as its slowest rank, and of each of its devices.
+
+    Of many ranks that could not be shown to be exact (see `contracted_run`), these are the most that is saved, and
+    `least` is the least.
+    """
+
+    saved_ns: int
+    window_ns: int  # of the slowest device
+    devices: Mapping[Place, int]
+    least: Self | None = None
+
+    @property
+    def open_ns(self) -> int:
+        """How much less may be saved."""
+        return 0 if self.least is None else self.saved_ns - self.least.saved_ns
+
+
+class _Gain(NamedTuple):
+    """How much closer the collectives are between which a window is measured: at most, and how much less it may be."""
+
+    most_ns: int
+    open_ns: int = 0
+
+
+@dataclass(frozen=True)
+class WholeRun:
+    """All devices of a run together, and what each what-if saves of it."""
+
+    devices: Mapping[Place, DeviceBounds]
+    together: JointScan | ReducedRun
+    places: tuple[Place, ...]  # of the scans of `together`
+
+    def of_each(self, asked: Sequence[Mapping[Place, WhatIf]]) -> list[RunBound]:
+        """Return what the run saves with each mapping, which has a what-if for some devices or all."""
+        answers: list[RunBound] = []
+        at_once = _LANES if isinstance(self.together, JointScan) else len(asked)
+        for start in range(0, len(asked), max(at_once, 1)):
+            of_places = [
+                [what_ifs.get(place, WhatIf()) for place in self.places] for what_ifs in asked[start : start + at_once]
+            ]
+            answers += map(self._of_run, self._gains(of_places))
+        return answers
+
+    def _gains(self, asked: Sequence[Sequence[WhatIf]]) -> list[list[_Gain]]:
+        """Return for each question how much each device gains between the collectives of its measurement.
+
+        A device that is not measured between collectives gains what it saves alone, or, as far as its window ends with
+        all that was recorded, what the others let it.
+        """
+        if isinstance(self.together, ReducedRun):
+            return self._reduced_gains(self.together, asked)
+        if not self.together.sync_points:
+            return [[*map(self._gain_alone, self.places, what_ifs)] for what_ifs in asked]
+        of_asked: list[Sequence[Sequence[int] | Ints | None]]
+        if len(asked) < LANES_FROM:
+            of_asked = [self.together.leads(what_ifs) for what_ifs in asked]
+        else:
+            ends = self.together.leads_at_once(asked)
+            of_asked = [
+                [None if leads is None else leads[:, scenario] for leads in ends] for scenario in range(len(asked))
+            ]
+        return [
+            [self._gain(at, *of_place) for at, of_place in enumerate(zip(of_one, what_ifs, strict=True))]
+            for of_one, what_ifs in zip(of_asked, asked, strict=True)
+        ]
+
+    def _gain(self, at: int, leads: Sequence[int] | Ints | None, what_if: WhatIf) -> _Gain:
+        place, sync_points = self.places[at], self.together.positions[at]
+        between = self._measured_between[place]
+        device = self.devices[place]
+        if between is None and not device.is_whole:
+            return self._gain_alone(place, what_if)
+        if leads is None:
+            return _Gain(0)
+        if between is not None:
+            first, last = between
+            return _Gain(int(leads[last]) - (0 if first is None else int(leads[first])))
+        # The kernels of a straggler that is no longer late are as long as before here: only its sync points are
+        # earlier.
+        if STRAGGLER_WAIT in what_if.removed and sync_points:
+            return _Gain(min(int(leads[sync_points[-1]]), device.window_ns))
+        return _Gain(device.whole_saving_ns(np.asarray(leads), what_if))
+
+    def _gain_alone(self, place: Place, what_if: WhatIf) -> _Gain:
+        return _Gain(0 if what_if == WhatIf() else self.devices[place].savings([what_if])[0].saved_ns)
+
+    def _reduced_gains(self, together: ReducedRun, asked: Sequence[Sequence[WhatIf]]) -> list[list[_Gain]]:
+        """Return what `_gains` does of a run whose devices are reduced."""
+        measured: dict[int, list[int]] = {}  # numbers of calls, by device
+        whole: dict[int, list[int]] = {}
+        for at, place in enumerate(self.places):
+            low, high = together.sync_points.first[at : at + 2].tolist()
+            if (between := self._measured_between[place]) is not None:
+                measured[at] = [low + together.positions[at].index(item) for item in between if item is not None]
+            elif together.sync_points and self.devices[place].is_whole:
+                whole[at] = [*range(low, high)]
+        gains = np.zeros((2, len(self.places), len(asked)), np.int64)
+        of_places = [*zip(*asked, strict=True)]
+        alone = [Asked(at, of_places[at]) for at in range(len(of_places)) if at not in measured and at not in whole]
+        for item, savings in zip(alone, together.scans.savings(alone), strict=True):
+            gains[0, item.scan] = [one.saved_ns for one in savings]
+        if not measured and not whole:
+            return _gains_of(gains)
+        calls = [*measured.values(), *whole.values()]
+        found = together.leads(asked, np.asarray([*itertools.chain.from_iterable(calls)], np.int64))
+        edges = np.cumsum([len(of_one) for of_one in calls])[:-1]
+        leads = dict(zip([*measured, *whole], np.split(found.lead_ns, edges), strict=True))
+        off = dict(zip([*measured, *whole], np.split(found.off_ns, edges), strict=True))
+        for at, of_one in measured.items():
+            gains[0, at] = leads[at][-1] + off[at][-1]
+            gains[1, at] = 2 * off[at][-1]
+            if len(of_one) == 2:
+                gains[0, at] -= leads[at][0] - off[at][0]
+                gains[1, at] += 2 * off[at][0]
+        of_whole = [Asked(at, of_places[at], together.positions[at]) for at in whole]
+        savings_ns = together.scans.whole_savings(of_whole, [leads[at] for at in whole]) if whole else ()
+        for item, saved_ns in zip(of_whole, savings_ns, strict=True):
+            self._fill_whole(gains[:, item.scan], item, saved_ns, leads[item.scan], off[item.scan])
+        return _gains_of(gains)
+
+    def _fill_whole(self, gains: Ints, item: Asked, saved_ns: Sequence[int], leads: Ints, off: Ints) -> None:
+        """Write what a window that is all of a scan loses in each what-if, at most, and how much less it may be."""
+        gains[0] = saved_ns
+        if not len(leads):
+            return
+        window_ns = self.devices[self.places[item.scan]].window_ns
+        is_even = np.asarray([STRAGGLER_WAIT in what_if.removed for what_if in item.what_ifs])
+        gains[0] = np.where(is_even, np.minimum(leads[-1], window_ns), saved_ns)
+        # What ends with the window ends no earlier and no later than by what the sync points before it are off.
+        most_off = np.where(is_even, off[-1], off.max(axis=0))
+        gains[0] = np.minimum(gains[0] + most_off, window_ns)
+        gains[1] = 2 * most_off
+
+    @cached_property
+    def most_alone_ns(self) -> Ints:
+        """A limit of what the run can save by changes on one device alone, by place, found without a scan.
+
+        No other device ends earlier than its waits for this one allow, and the run ends with the last.
+        """
+        windows_ns = np.asarray([self.devices[place].window_ns for place in self.places])
+        stretches = np.asarray([self._stretch(place) for place in self.places])
+        if isinstance(self.together, ReducedRun):
+            return _most_alone(windows_ns, stretches, self.together.most_by_one)
+        stretches = stretches[:, None]
+        left_ns = windows_ns[:, None] - np.ceil(self.together.most_by_others * stretches)
+        np.fill_diagonal(left_ns, 0)
+        limits: Ints = (windows_ns.max() - left_ns.max(axis=0)).astype(np.int64)
+        return limits
+
+    @cached_property
+    def _measured_between(self) -> dict[Place, tuple[int | None, int] | None]:
+        """By place: the positions of the collectives between which its saving is measured."""
+        return {place: _between(self.devices[place], self.together.positions[i]) for i, place in enumerate(self.places)}
+
+    def _stretch(self, place: Place) -> float:
+        """Return what a lead between the collectives of a place's measurement is of its window."""
+        between = self._measured_between[place]
+        if between is None:
+            return 1.0
+        return self.devices[place].window_ns / self._measured_ns(place, between)
+
+    def _measured_ns(self, place: Place, between: tuple[int | None, int]) -> int:
+        first, last = between
+        ends = self.devices[place].facts.end_at
+        # A window that begins ahead of its first op begins where it does, whatever is removed.
+        begun_ns = int(self.devices[place].window["start_ns"]) if first is None else ends[first]
+        return ends[last] - begun_ns
+
+    def _of_run(self, gains: Sequence[_Gain]) -> RunBound:
+        """Return what the run saves, from the gain of each place."""
+        saved, least, lengths = {}, {}, {}
+        for i, place in enumerate(self.places):
+            between = self._measured_between[place]
+            window_ns = self.devices[place].window_ns
+            lengths[place] = window_ns
+            if between is None:
+                saved[place], least[place] = gains[i].most_ns, max(0, gains[i].most_ns - gains[i].open_ns)
+                continue
+            measured_ns, gain = self._measured_ns(place, between), gains[i]
+            saved[place] = min(max(0, round(gain.most_ns * window_ns / measured_ns)), window_ns)
+            at_least = min(max(0, round((gain.most_ns - gain.open_ns) * window_ns / measured_ns)), window_ns)
+            least[place] = saved[place] if not gain.open_ns else at_least
+        most = _run_bound(lengths, saved)
+        return most if least == saved else replace(most, least=_run_bound(lengths, least))
+
+
+def _gains_of(gains_ns: Ints) -> list[list[_Gain]]:
+    """Return the gains of each question (last axis) and place (middle axis)."""
+    return [[_Gain(*pair) for pair in of_one.T.tolist()] for of_one in np.moveaxis(gains_ns, -1, 0)]
+
+
+def _run_bound(lengths: Mapping[Place, int], saved: Mapping[Place, int]) -> RunBound:
+    longest = max(lengths.values(), default=0)
+    left = max((lengths[place] - saved[place] for place in lengths), default=0)
+    return RunBound(longest - left, longest, saved)
+
+
+def _most_alone(windows_ns: Ints, stretches: NDArray[np.float64], most_by_one: Ints) -> Ints:
+    """Return by place how much sooner the run ends at most where one device's changes give others no more than this."""
+    limits = np.zeros(len(windows_ns), np.int64)
+    others = np.arange(len(windows_ns))
+    for at in np.flatnonzero(most_by_one).tolist():
+        left_ns = windows_ns - np.ceil(most_by_one[at] * stretches).astype(np.int64)
+        limits[at] = windows_ns.max() - left_ns[others != at].max(initial=0)
+    # Without any gain of others, the run is as long as the longest of them.
+    longest = np.partition(windows_ns, -2)[-2] if len(windows_ns) > 1 else 0
+    alone = (most_by_one == 0) & (windows_ns == windows_ns.max())
+    limits[alone] = np.maximum(0, windows_ns.max() - longest)
+    return limits
+
+
+def _between(device: DeviceBounds, sync_points: list[int]) -> tuple[int | None, int] | None:
+    """Return the last collectives before the window and within it; None: there are no two.
+
+    Ranks leave a collective together. The first kernel of a step, in contrast, also depends on how far its rank had run
+    ahead.
+    A window that begins ahead of its first op has no collective to begin with.
+    """
+    facts, ends = device.facts, device.facts.end_at
+    opens, closes = facts.opens_at, facts.closes_at
+    if opens is None or len(sync_points) < 2:
+        return None
+    # Compared in launch order: what a step receives first may arrive before its first kernel.
+    before = [position for position in sync_points if position < opens]
+    within = [position for position in sync_points if closes is None or position < closes]
+    last = within[-1] if within else sync_points[0]
+    if facts.only_in_window and device.window["first_op_id"] is None:
+        return (None, last) if ends[last] > device.window["start_ns"] else None
+    first = before[-1] if before else sync_points[0]
+    return (first, last) if ends[last] > ends[first] else None

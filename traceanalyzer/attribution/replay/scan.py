@@ -1,0 +1,341 @@
+"""How much shorter the window would be if causes cost nothing or ops were faster: one pass over the lead events.
+
+The lead of an event is how much earlier it would happen. Host time that is removed gives the issuing thread lead. A
+host call that waits for the device loses the part of the lead that the device cannot match. An op starts earlier by the
+least lead among what it waited for, each plus its slack: for how long it was done before the op could begin. Only
+removed time makes lead; gaps never do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence, ValuesView
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+
+from traceanalyzer.attribution.arrow_columns import NO_ROW, NamedRows, column, flag_column
+from traceanalyzer.attribution.buckets import HOST, LIGHT, STRAGGLER_WAIT, TRANSFER, Flags, Ints
+from traceanalyzer.attribution.ledger.dependencies import GAP_NS
+from traceanalyzer.attribution.replay.walk import (
+    NO_LIMIT,
+    Changes,
+    Need,
+    ScanEvents,
+    ScenarioWalk,
+    Stretch,
+    Walk,
+    stretches,
+)
+
+Savings = Mapping[int, int]  # op id -> ns
+
+
+class OpSavings(Mapping[int, int]):
+    """Savings that take 16 bytes an op: those of all kernels of a run are held at once."""
+
+    def __init__(self, op_id: Ints, saving_ns: Ints) -> None:
+        self._op_id, self._saving_ns = op_id, saving_ns
+
+    def _as_dict(self) -> dict[int, int]:
+        return dict(zip(self._op_id.tolist(), self._saving_ns.tolist(), strict=True))
+
+    def __getitem__(self, op_id: int) -> int:
+        """Return what one op saves."""
+        return self._as_dict()[op_id]
+
+    def __iter__(self) -> Iterator[int]:
+        """Return the ids of the ops."""
+        return iter(self._op_id.tolist())
+
+    def __len__(self) -> int:
+        """Return the number of ops."""
+        return len(self._op_id)
+
+    def items(self) -> ItemsView[int, int]:
+        """Return the ops with what each saves."""
+        return self._as_dict().items()
+
+    def values(self) -> ValuesView[int]:
+        """Return what the ops save."""
+        return self._as_dict().values()
+
+
+# What a trace leaves open, which at worst makes fixes save less.
+LOADER_WORKERS = (
+    "loader-workers: an earlier host needs its batches earlier, and the trace does not show how much faster the "
+    "loader's workers could have prepared them"
+)
+STREAM_WAITS = "stream-waits: some calls made a stream or the host wait, and the trace does not show for what"
+UNCERTAINTIES = (LOADER_WORKERS, STREAM_WAITS)
+_LIGHT = frozenset(LIGHT)
+_LOADER = "host.dataloader"
+# From here on one pass over many what-ifs at once is faster than one pass each.
+LANES_FROM = 4
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """A question: which causes cost nothing, which ops (by id) get shorter by how much, which are never launched.
+
+    A launch that is left out saves the host its call, the operator around it and the Python before it. Its op stays,
+    unless `savings` shortens it to nothing. A delay is a host cause that costs nothing before one op (by id) alone,
+    since the launch of the op before it.
+    """
+
+    removed: frozenset[str] = frozenset()  # host causes and device buckets
+    savings: Savings | None = None
+    launches: frozenset[int] = frozenset()
+    delays: frozenset[tuple[str, int]] = frozenset()
+
+
+@dataclass(frozen=True)
+class Leads:
+    """How much earlier everything happens, one value per what-if."""
+
+    end: Ints  # of each event's end, one row per event
+    start: Callable[[int], Ints]  # of the start of the event at a position
+    taken: list[int]  # host time and op time in the window that the what-if takes out
+
+
+@dataclass(frozen=True)
+class Scan:
+    """The lead events of one device, ready to be scanned."""
+
+    events: ScanEvents
+    stretches: list[Stretch]
+    is_op: Flags
+    in_window: Flags
+    end: Ints
+    dur: Ints
+    match: Ints  # collective all of whose ranks are known; NO_ROW: none
+    wait: Ints  # of a matched collective: time at its beginning in which it waited for the last rank
+    removable: Ints
+    explained_wait: Ints  # of a wait: how long the call itself waited
+    dispatch: Ints
+    cause_of_wait: NamedRows
+    cause_of_op: NamedRows
+    cause_of_gap: NamedRows
+    costs: Mapping[str, tuple[Ints, Ints]]  # cause -> positions, host time
+    position_of: Mapping[int, int]  # op id -> position
+    begins_at: int | None = None  # nothing changes before the start of the event at this position; None: all may
+    only_in_window: bool = False  # nothing changes ahead of a window that begins ahead of its first op
+    # Position -> ops that the event there may also have waited for.
+    possible: Mapping[int, tuple[Need, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def of_tables(
+        cls,
+        events: pa.Table,
+        costs: pa.Table,
+        needs: pa.Table,
+        fixed_before: int | None = None,
+        only_in_window: bool = False,
+    ) -> Self:
+        """Prepare one device's rows of lead_events (in order), lead_costs and lead_needs.
+
+        Nothing changes before the op with the id `fixed_before`, or with `only_in_window` before the window.
+        """
+        op_id = column(events, "op_id")
+        is_op = op_id != NO_ROW
+        host_slack, limit = (column(events, name, NO_LIMIT) for name in ("host_slack_ns", "lead_limit_ns"))
+        pred1, pred2 = (column(events, name) for name in ("pred1_position", "pred2_position"))
+        pred1_slack, pred2_slack = (column(events, name, NO_LIMIT) for name in ("pred1_slack_ns", "pred2_slack_ns"))
+        explained_wait = column(events, "explained_wait_ns")
+        sure, possible = (_needs(needs, is_sure) for is_sure in (True, False))
+        more = [sure.get(at, ()) for at in range(len(is_op))]
+        alone = is_op & (limit == NO_LIMIT) & (host_slack < NO_LIMIT) & (pred2 == NO_ROW)
+        alone &= (pred1_slack == 0) & ~np.asarray([bool(also) for also in more], np.bool_)
+        position, cost = column(costs, "position"), column(costs, "cost_ns")
+        cause = NamedRows.of(costs["cause"])
+        position_of = {op: at for at, op in enumerate(op_id.tolist()) if op != NO_ROW}
+        return cls(
+            events=ScanEvents(
+                is_op=is_op,
+                host_slack_ns=host_slack,
+                lead_limit_ns=limit,
+                pred1=pred1,
+                pred1_slack_ns=pred1_slack,
+                pred2=pred2,
+                pred2_slack_ns=pred2_slack,
+                more=more,
+                explained_wait_ns=explained_wait,
+            ),
+            stretches=stretches(alone & (pred1 == np.arange(len(is_op)) - 1)),
+            is_op=is_op,
+            in_window=flag_column(events, "in_window"),
+            end=column(events, "end_ns"),
+            dur=column(events, "dur_ns"),
+            match=column(events, "match_id"),
+            wait=column(events, "wait_ns"),
+            removable=column(events, "removable_ns"),
+            explained_wait=explained_wait,
+            dispatch=column(events, "dispatch_ns"),
+            cause_of_wait=NamedRows.of(events["cause"]),
+            cause_of_op=NamedRows.of(events["saving_cause"]),
+            cause_of_gap=NamedRows.of(events["dispatch_cause"]),
+            costs={
+                str(name): (position[cause.codes == code], cost[cause.codes == code])
+                for code, name in enumerate(cause.names)
+            },
+            position_of=position_of,
+            begins_at=None if fixed_before is None else position_of[fixed_before],
+            only_in_window=only_in_window,
+            possible=possible,
+        )
+
+    def at_worst(self, uncertainty: str) -> Self:
+        """Return the scan if an uncertainty turns out against fixes."""
+        return self.with_slow_workers if uncertainty == LOADER_WORKERS else self.with_possible_waits
+
+    @cached_property
+    def with_slow_workers(self) -> Self:
+        """The same scan, but the loader's workers finish no batch earlier than it was taken."""
+        takes = self._takes
+        limits = self.events.lead_limit_ns.copy()
+        limits[takes] = 0
+        return replace(self, events=replace(self.events, lead_limit_ns=limits)) if len(takes) else self
+
+    @cached_property
+    def with_possible_waits(self) -> Self:
+        """The same scan, but streams and the host waited for others wherever they may have."""
+        if not self.possible:
+            return self
+        events = self.events
+        pred1, pred1_slack, more = events.pred1.copy(), events.pred1_slack_ns.copy(), events.more.copy()
+        for at, needs in self.possible.items():
+            if events.is_op[at]:
+                more[at] += needs
+            else:  # a host call that may have waited for one op has no op that it surely waited for
+                ((pred1[at], pred1_slack[at]),) = needs
+        follows = np.zeros(events.count, np.bool_)
+        for since, (until, is_chain) in zip([0, *(end for end, _ in self.stretches)], self.stretches, strict=False):
+            follows[since:until] = is_chain
+        follows[list(self.possible)] = False
+        events = replace(events, pred1=pred1, pred1_slack_ns=pred1_slack, more=more)
+        return replace(self, events=events, stretches=stretches(follows))
+
+    @property
+    def waits_for_workers(self) -> bool:
+        """Whether some batch was not ready when it was taken."""
+        takes = self._takes
+        return bool(((self.events.lead_limit_ns[takes] == 0) | (self.events.pred1[takes] != NO_ROW)).any())
+
+    @property
+    def has_takes(self) -> bool:
+        """Whether a batch was taken from a loader's workers."""
+        return len(self._takes) > 0
+
+    @property
+    def _takes(self) -> Ints:
+        """Positions at which a batch was taken from a loader's workers."""
+        return np.flatnonzero(~self.is_op & self.cause_of_wait.where(lambda name: name == _LOADER))
+
+    @property
+    def skew(self) -> Ints:
+        """How long each collective waited for its last rank; 0 for messages, whose wait is part of the message."""
+        found: Ints = np.where(self.cause_of_op.where(lambda name: name == TRANSFER), self.wait, 0)
+        return found
+
+    def causes(self) -> frozenset[str]:
+        """Return every cause whose removal changes something."""
+        found = set(self.costs)
+        found |= self.cause_of_wait.among(self.removable > 0)
+        found |= self.cause_of_op.among(self.dur > self.wait)
+        found |= self.cause_of_gap.among(self.dispatch > 0)
+        return frozenset(found | {STRAGGLER_WAIT} if (self.skew > 0).any() else found)
+
+    def leads(self, what_ifs: Sequence[WhatIf]) -> Leads:
+        """Return how much earlier everything happens in each what-if."""
+        changes = [self.changes(what_if) for what_if in what_ifs]
+        taken = [self.taken_ns(of_one) for of_one in changes]
+        if len(what_ifs) >= LANES_FROM:
+            scenarios = self.walk_scenarios(changes)
+            scenarios.advance(self.events.count)
+            return Leads(scenarios.ends, scenarios.start, taken)
+        walks = [Walk(self.events, of_one) for of_one in changes]
+        for walk in walks:
+            walk.advance(self.events.count)
+        ends = np.asarray([walk.ends for walk in walks]).T
+        return Leads(ends, lambda position: np.asarray([walk.starts[position] for walk in walks]), taken)
+
+    def walk_scenarios(self, changes: Sequence[Changes]) -> ScenarioWalk:
+        """Begin a pass over the events, one column per what-if."""
+        return ScenarioWalk(self.events, self.stretches, changes)
+
+    def taken_ns(self, changes: Changes) -> int:
+        """Return the host time and op time of the window that changes take out, whether or not that saves anything."""
+        return int((changes.host_gain_ns + changes.earlier_ns + changes.shorter_ns)[self.in_window].sum())
+
+    def changes(self, what_if: WhatIf) -> Changes:
+        """Return what a what-if changes at each event."""
+        gain = np.zeros(len(self.end), np.int64)
+        for cause in what_if.removed & self.costs.keys():
+            position, cost = self.costs[cause]
+            gain[position] += cost
+        left_out = np.zeros(len(self.end), np.bool_)
+        left_out[[at for op in what_if.launches if (at := self.position_of.get(op)) is not None]] = True
+        for cause in (_LIGHT - what_if.removed) & self.costs.keys() if what_if.launches else ():
+            position, cost = self.costs[cause]
+            gain[position] += np.where(left_out[position], cost, 0)
+        is_removed = what_if.removed.__contains__
+        wait_removed = self.cause_of_wait.where(is_removed)
+        for cause in {cause for cause, _ in what_if.delays} - what_if.removed:
+            before = self._before([op for of, op in what_if.delays if of == cause])
+            position, cost = self.costs.get(cause, (np.zeros(0, np.int64),) * 2)
+            gain[position] += np.where(before[position], cost, 0)
+            wait_removed |= before & self.cause_of_wait.where({cause}.__contains__)
+        gain[wait_removed] += self.removable[wait_removed]
+        if what_if.launches:
+            # The queue has room for the other launches where some are left out.
+            for_room = ~self.is_op & ~self.cause_of_wait.where(HOST.__contains__)
+            gain[for_room] += self.explained_wait[for_room]
+            wait_removed |= for_room
+        earlier = np.where(self.cause_of_gap.where(is_removed), self.dispatch, np.where(left_out, GAP_NS, 0))
+        shorter = np.where(self.cause_of_op.where(is_removed), self.dur - self.wait, 0)
+        shorter += self.skew if STRAGGLER_WAIT in what_if.removed else 0
+        if what_if.savings:
+            position_of = self.position_of
+            scanned = [(position_of[op], ns) for op, ns in what_if.savings.items() if op in position_of]
+            positions, saving = np.asarray(scanned, np.int64).reshape(-1, 2).T
+            shorter[positions] = np.minimum(np.maximum(shorter[positions], saving), self.dur[positions])
+        if self.begins_at is not None:
+            for change in (gain, wait_removed, earlier):
+                change[: self.begins_at + 1] = 0
+            shorter[: self.begins_at] = 0
+        if self.only_in_window:
+            for change in (gain, wait_removed, earlier, shorter):
+                change[~self.in_window] = 0
+        return Changes(gain, wait_removed, earlier, shorter)
+
+    def shorter_ns(self, savings: Savings) -> dict[str | None, int]:
+        """Return how much savings shorten ops in all, by the dev.* cause of the ops; None: compute."""
+        ops = [(at, ns) for op, ns in savings.items() if (at := self.position_of.get(op)) is not None]
+        if not ops:
+            return {}
+        positions, saving = np.asarray(ops, np.int64).T
+        codes = self.cause_of_op.codes[positions]
+        saving = np.minimum(np.maximum(saving, 0), self.dur[positions])
+        names = self.cause_of_op.names
+        return {names[code]: int(saving[codes == code].sum()) for code in np.unique(codes).tolist()}
+
+    def _before(self, ops: Sequence[int]) -> Flags:
+        """Return which events belong to one of these ops (by id): the op and the waits since the op before it."""
+        at = np.asarray(sorted(self.position_of[op] for op in ops if op in self.position_of), np.int64)
+        next_op = np.flatnonzero(self.is_op)
+        nth = np.searchsorted(next_op, np.arange(len(self.end)))
+        belongs_to = np.append(next_op, NO_ROW)[nth]
+        found: Flags = np.isin(belongs_to, at)
+        return found
+
+
+def _needs(needs: pa.Table, is_sure: bool) -> dict[int, tuple[Need, ...]]:
+    """Return by position the ops beyond pred1 and pred2 that an event surely waits for, or only may wait for."""
+    by_position: dict[int, tuple[Need, ...]] = {}
+    columns = (column(needs, name).tolist() for name in ("position", "before_position", "slack_ns"))
+    for position, before, slack, sure in zip(*columns, flag_column(needs, "sure").tolist(), strict=True):
+        if sure == is_sure:
+            by_position[position] = (*by_position.get(position, ()), Need(before, slack))
+    return by_position

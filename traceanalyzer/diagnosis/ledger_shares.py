@@ -1,0 +1,38 @@
+"""The shares of a ledger's buckets as every part of a report says them: they add up."""
+
+from __future__ import annotations
+
+from traceanalyzer.diagnosis import DeviceLedger, Diagnosis, HostLedger, RunLedger
+from traceanalyzer.text.words import percent, tenths_of_percent
+
+# Buckets below this share, and those after the first few, are added up in one line.
+SMALL_SHARE = 0.01
+MOST_BUCKETS = 8
+
+
+def shares_words(ledger: DeviceLedger | RunLedger | HostLedger) -> dict[str, str]:
+    """Say the share of each bucket that has a line, so that they add up; what is not nothing never reads 0."""
+    rows = ledger_rows(ledger)
+    tenths = tenths_of_percent([dur_ns for _, dur_ns in rows])
+    # A bucket that rounds to 0 and holds time keeps a share that is said as less than the least.
+    shares = [tenth / 1000 or dur_ns / ledger.window_ns / 1000 for (_, dur_ns), tenth in zip(rows, tenths, strict=True)]
+    return {bucket: percent(share) for (bucket, _), share in zip(rows, shares, strict=True)}
+
+
+def ledger_rows(ledger: DeviceLedger | RunLedger | HostLedger) -> list[tuple[str, int]]:
+    """Return the buckets worth a line, compute first and then by size, and the rest added up."""
+    compute = [] if isinstance(ledger, HostLedger) else [("compute", dict(ledger.buckets).get("compute", 0))]
+    waits = sorted((b for b in ledger.buckets if b[1] > 0 and b[0] != "compute"), key=lambda b: (-b[1], b[0]))
+    large = [*compute, *(b for b in waits if b[1] >= SMALL_SHARE * ledger.window_ns)][:MOST_BUCKETS]
+    small = [b for b in waits if b not in large]
+    if len(small) == 1:
+        return large + small
+    return large + ([(f"{len(small)} smaller buckets", sum(dur_ns for _, dur_ns in small))] if small else [])
+
+
+def unexplained_share(diagnosis: Diagnosis, bucket: str, dur_ns: int) -> str:
+    """Say a share of time that no rule explains; of a whole bucket as the ledger of the one device says it."""
+    only = diagnosis.ledgers[0] if len(diagnosis.ledgers) == 1 else None
+    if only is not None and (bucket, dur_ns) in only.buckets and bucket in shares_words(only):
+        return shares_words(only)[bucket]
+    return percent(dur_ns / sum(ledger.window_ns for ledger in diagnosis.ledgers))

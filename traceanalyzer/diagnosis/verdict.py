@@ -1,0 +1,397 @@
+"""What a diagnosis comes to in a sentence, and which of its parts deserve room."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from traceanalyzer.diagnosis import SEVERITIES, DeviceLedger, Diagnosis, Finding, HostLedger, RunLedger, plan_of_finding
+from traceanalyzer.diagnosis.ledger_shares import unexplained_share
+from traceanalyzer.diagnosis.unexplained_rest import unexplained_rest
+from traceanalyzer.text.words import bucket_words, counted, duration, is_tpu, name_words, percent
+
+# A device that computes this much has little left to save outside its kernels.
+HEALTHY_COMPUTE_SHARE = 0.9
+# From this share of kernel time on in kernels that no rule knows, rules could not judge what the device computes.
+UNJUDGED_SHARE = 0.5
+# From this relative difference on, a step as the program marks it and a step on the device are two times.
+DIFFERENT_STEP_SHARE = 0.1
+# Quality findings this severe and worse stand before anything else.
+LIMITS_TRUST = SEVERITIES.index("warning")
+
+# Savings below this share do not lead a verdict before what most of the time is.
+SMALL_SAVING_SHARE = 0.05
+# Time that no rule explains is named in the headline from this share of the windows on.
+LARGE_REST_SHARE = 0.25
+_HOST_WORDS = {
+    "host.dataloader": "the wait for the data loader",
+    "host.compile": "compilation",
+    "host.comm_cpu": "the exchange of data with other ranks, and the wait for them",
+    "host.op": "work of the framework's operators",
+    "host.python": "Python, or what was not recorded, outside operators",
+}
+_NO_LAUNCHES = "the calls that launched the GPU's work were not recorded"
+
+# Rules that say why a recording holds no GPU work, which is worth more than that it holds none.
+_SAY_WHY = frozenset({"tq-device-failed", "tq-cannot-record", "tq-empty-profile"})
+# Finds that what happens once outweighs what repeats.
+_TOO_LITTLE = "tq-too-little-work"
+_WITHOUT_WORK = frozenset({"blocked", "host", "no-gpu"})
+
+
+@dataclass(frozen=True)
+class RunVerdict:
+    """The state of the run (sick, healthy, clear, unexplained, blocked, host, no-gpu) and the sentence that says it.
+
+    Healthy is a device that computes nearly all the time without a finding; its sentence says busy where no rule could
+    judge what it computes. Clear is what would be healthy, were there not something about the trace that limits trust.
+    Host is a run without GPU work, of which the host was judged.
+    """
+
+    state: str
+    sentence: str
+
+
+def judge(diagnosis: Diagnosis) -> RunVerdict:
+    """Say in one sentence what a diagnosis comes to; without a percentage where too little was recorded to judge."""
+    verdict = _judge(diagnosis)
+    small = _everywhere(diagnosis, [finding for finding in diagnosis.findings if finding.rule == _TOO_LITTLE])
+    if small is None or verdict.state in _WITHOUT_WORK:
+        return verdict
+    lead = leading_finding(diagnosis)
+    now = f" In this recording: {_lower(lead.title)}." if lead else ""
+    return RunVerdict(
+        verdict.state,
+        f"Too little GPU work was recorded to judge the program.{now} Warm up, and record the part that repeats.",
+    )
+
+
+def _judge(diagnosis: Diagnosis) -> RunVerdict:
+    blocker = blocker_of(diagnosis)
+    if not _has_gpu_work(diagnosis) and (blocker is None or blocker.rule not in _SAY_WHY):
+        if judges_host(diagnosis):
+            return RunVerdict("host", _host(diagnosis))
+        return RunVerdict("no-gpu", "No GPU work was found, so nothing can be said about the GPU.")
+    if blocker is not None:
+        what = "This trace" if len(diagnosis.traces) == 1 else "This run"
+        return RunVerdict("blocked", f"{what} cannot be judged: {_lower(blocker.title)}.")
+    timed = time_findings(diagnosis)
+    if timed:
+        return RunVerdict("sick", _sick(diagnosis, timed))
+    compute = _compute_words(diagnosis)
+    if problems(diagnosis):
+        sentence = f"{compute}; {_lower(problems(diagnosis)[0].title)}."
+        rest = "" if has_no_compute(diagnosis) else _rest_sentence(diagnosis, LARGE_REST_SHARE)
+        return RunVerdict("sick", sentence + rest)
+    if not diagnosis.ledgers:
+        return RunVerdict("unexplained", "GPU work was recorded, but no window of it could be analyzed.")
+    if has_no_compute(diagnosis):
+        return RunVerdict("unexplained", _without_compute(diagnosis))
+    nothing = "no rule found an issue" + " above the noise of the steps" * bool(diagnosis.below_noise)
+    if min(map(compute_share, diagnosis.ledgers)) >= HEALTHY_COMPUTE_SHARE:
+        if any(SEVERITIES.index(finding.severity) >= LIMITS_TRUST for finding in quality_findings(diagnosis)):
+            return RunVerdict("clear", f"{compute} and {nothing}, as far as this trace can tell.")
+        if all(map(_kernels_were_judged, diagnosis.ledgers)):
+            return RunVerdict("healthy", f"Healthy: {_lower(compute)} and {nothing}.")
+        return RunVerdict("healthy", f"{compute} and {nothing}; {_unjudged(diagnosis.ledgers)}.")
+    if _most_unexplained(diagnosis)[0] == "edge.queued_before_trace":
+        earlier = "the recorded work waits for work that was launched before the recording began"
+        return RunVerdict("unexplained", f"{compute}; in the rest {earlier}.")
+    if _most_unexplained(diagnosis)[0] == "edge.no_launch":
+        return RunVerdict("unexplained", f"{compute}; the cause of the rest is unknown: {_NO_LAUNCHES}.")
+    return RunVerdict("unexplained", f"{compute}; no rule explains the rest{_mostly(diagnosis)}.")
+
+
+def _kernels_were_judged(ledger: DeviceLedger) -> bool:
+    """Return whether rules could judge the kernels of a device: its peaks and most of the kernels are known."""
+    return ledger.peaks_known and ledger.unjudged_share < UNJUDGED_SHARE
+
+
+def _unjudged(ledgers: tuple[DeviceLedger, ...]) -> str:
+    """Say why nothing is known about the quality of what the devices compute."""
+    unknown = max(ledger.unjudged_share for ledger in ledgers)
+    if unknown < UNJUDGED_SHARE:
+        return "the kernels were not compared with the device, whose peak rates are not known"
+    return f"the kernels were not judged, as {percent(unknown)} of their time is in kernels that no rule knows"
+
+
+def _mostly(diagnosis: Diagnosis) -> str:
+    """Say which bucket holds most of what no rule explains; nothing where none holds half of it."""
+    bucket, dur_ns = _most_unexplained(diagnosis)
+    share = "" if unexplained_rest(diagnosis).gone else f" ({unexplained_share(diagnosis, bucket, dur_ns)})"
+    return f", mostly “{bucket_words(bucket)}”{share}" if bucket else ""
+
+
+def _most_unexplained(diagnosis: Diagnosis) -> tuple[str, int]:
+    bucket, dur_ns = max(diagnosis.not_explained, key=lambda item: item[1], default=("", 0))
+    return (bucket, dur_ns) if dur_ns * 2 > sum(ns for _, ns in diagnosis.not_explained) else ("", 0)
+
+
+def _has_gpu_work(diagnosis: Diagnosis) -> bool:
+    return any(trace.gpu_op_count for trace in diagnosis.traces)
+
+
+def judges_host(diagnosis: Diagnosis) -> bool:
+    """Return whether a run without GPU work says what its host does, and nothing says that GPU work is missing."""
+    return bool(diagnosis.host_ledgers) and blocker_of(diagnosis) is None
+
+
+def _host(diagnosis: Diagnosis) -> str:
+    """Say what limits a run without GPU work, else what takes most of its time."""
+    unsure = any(SEVERITIES.index(finding.severity) >= LIMITS_TRUST for finding in quality_findings(diagnosis))
+    opening = "No GPU work was recorded" if unsure else "No GPU was used"
+    timed = sorted(time_findings(diagnosis), key=lambda finding: -worth_share(finding))
+    if timed:
+        share = worth_share(timed[0])
+        if timed[0].fixes and timed[0].fixes[0].effort == "recording":
+            advice = timed[0].fixes[0].text.rstrip(".")
+            return f"{opening}. {timed[0].title} for up to {percent(share)} of the time. {advice}."
+        return f"{opening}. {timed[0].title}: fixing it saves up to {percent(share)} ({speedup(share)})."
+    ledger = max(diagnosis.host_ledgers, key=step_ns)
+    bucket, dur_ns = ledger.buckets[0]
+    words = (
+        f"{opening}. Most of {span_words((ledger,))}, {percent(dur_ns / ledger.window_ns)}, is {_HOST_WORDS[bucket]}"
+    )
+    top = ledger.top_operators[0] if bucket == "host.op" and ledger.top_operators else None
+    return f"{words}, with {name_words(top.name)} ahead ({percent(top.share)})." if top else f"{words}."
+
+
+def has_unjudged_traces(diagnosis: Diagnosis) -> bool:
+    """Return whether nothing can be said of the run, or of a trace that a blocker makes worthless."""
+    return not (_has_gpu_work(diagnosis) or judges_host(diagnosis)) or any(
+        finding.severity == "blocker" for finding in diagnosis.findings
+    )
+
+
+def has_no_compute(diagnosis: Diagnosis) -> bool:
+    """Return whether no compute time is known and none explained: shares of a window without it say nothing."""
+    computes = any(map(compute_share, diagnosis.ledgers))
+    is_explained = any(not bucket.startswith("edge.") for ledger in diagnosis.ledgers for bucket, _ in ledger.buckets)
+    return (
+        bool(diagnosis.ledgers)
+        and not computes
+        and (not problems(diagnosis) or not (is_explained or time_findings(diagnosis)))
+    )
+
+
+def _without_compute(diagnosis: Diagnosis) -> str:
+    """Say why no window has compute time: there are no kernels, their lengths are not known, or they lie elsewhere."""
+    count = sum(trace.kernel_count for trace in diagnosis.traces)
+    if not count:
+        what = "only copies, memsets or communication (traceanalyzer top copies, top collectives)"
+        return f"The GPU ran no kernels, {what}."
+    kernels = counted(count, "kernel")
+    if not any(trace.kernel_sum_ns for trace in diagnosis.traces):
+        return f"{kernels} ran, recorded with a length of 0 ns: how long the GPU computed is not known."
+    return f"The GPU does not compute in the analyzed window: its {kernels} ran before or after it."
+
+
+def blocker_of(diagnosis: Diagnosis) -> Finding | None:
+    """Return what makes every trace of the run worthless for a diagnosis; None: something can be said."""
+    return _everywhere(diagnosis, [finding for finding in diagnosis.findings if finding.severity == "blocker"])
+
+
+def _everywhere(diagnosis: Diagnosis, found: Sequence[Finding]) -> Finding | None:
+    """Return the first of some findings about traces if together they are about every trace of the run."""
+    traces = {name for item in found for name in (item.same_on_traces or (item.trace,))}
+    everywhere = None in traces or traces >= {trace.trace for trace in diagnosis.traces}
+    return found[0] if found and everywhere else None
+
+
+def compute_share(ledger: DeviceLedger | RunLedger) -> float:
+    """Return the share of the window in which the device computes."""
+    return dict(ledger.buckets).get("compute", 0) / ledger.window_ns if ledger.window_ns else 0.0
+
+
+def step_ns(ledger: DeviceLedger | RunLedger | HostLedger) -> float:
+    """Return the mean length of a step, or the whole window where no steps are known."""
+    return ledger.window_ns / max(ledger.step_count, 1)
+
+
+def problems(diagnosis: Diagnosis) -> list[Finding]:
+    """Return the findings about the program (not about the trace): what the headline names first, then as fixed."""
+    found = _in_order_of_fixes(diagnosis)
+    lead = leading_finding(diagnosis)
+    return sorted(found, key=lambda finding: lead is None or finding.rule != lead.rule)
+
+
+def _in_order_of_fixes(diagnosis: Diagnosis) -> list[Finding]:
+    return [finding for finding in diagnosis.findings if finding.kind != "quality"]
+
+
+def time_findings(diagnosis: Diagnosis) -> list[Finding]:
+    """Return the findings that can save time, in the order of fixes."""
+    return [finding for finding in _in_order_of_fixes(diagnosis) if finding.saving_ns]
+
+
+def quality_findings(diagnosis: Diagnosis) -> list[Finding]:
+    """Return the findings about the trace itself, worst first."""
+    quality = [finding for finding in diagnosis.findings if finding.kind == "quality"]
+    return sorted(quality, key=lambda finding: -SEVERITIES.index(finding.severity))
+
+
+def ledger_of(diagnosis: Diagnosis, finding: Finding) -> DeviceLedger | HostLedger | None:
+    """Return the ledger of the device that a finding is about, else the slowest of its trace or of the run."""
+    ledgers: tuple[DeviceLedger | HostLedger, ...] = (*diagnosis.ledgers, *diagnosis.host_ledgers)
+    for same in (
+        [x for x in diagnosis.ledgers if (x.trace, x.device) == (finding.trace, finding.device)],
+        [x for x in ledgers if x.trace == finding.trace],
+        list(ledgers),
+    ):
+        if same:
+            return max(same, key=step_ns)
+    return None
+
+
+def speedup(share: float) -> str:
+    """Say how much faster a run gets that loses this share of its time: `1.50× faster`."""
+    return f"{1 / (1 - share):.2f}× faster" if share < 0.95 else "over 20× faster"
+
+
+def span_words(ledgers: Sequence[DeviceLedger | HostLedger]) -> str:
+    """Say what the ledgers' window is: steps where they are known."""
+    if not all(ledger.step_count for ledger in ledgers):
+        return "the time"
+    return "the one step" if all(ledger.step_count == 1 for ledger in ledgers) else "each step"
+
+
+def is_recorded_again(diagnosis: Diagnosis) -> bool:
+    """Return whether the run holds several recordings of a rank."""
+    return any(trace.recording_count > 1 for trace in diagnosis.traces)
+
+
+def pooled_ledger(diagnosis: Diagnosis) -> RunLedger | None:
+    """Return the ledger of all steps of a rank that was recorded several times; None: no steps are pooled."""
+    ledger = diagnosis.run_ledger
+    return ledger if ledger is not None and ledger.recording_count > 1 else None
+
+
+def gpu_count(diagnosis: Diagnosis) -> int:
+    """Return how many GPUs worked in the run: several recordings of a rank, or processes that share, show the same."""
+    shared = [ledger.shared_gpu.gpu for ledger in diagnosis.ledgers if ledger.shared_gpu is not None]
+    return _device_count(diagnosis) - len(shared) + len(set(shared))
+
+
+def _device_count(diagnosis: Diagnosis) -> int:
+    of_trace: dict[str, set[int]] = {}
+    for ledger in diagnosis.ledgers:
+        of_trace.setdefault(ledger.trace, set()).add(ledger.device)
+    of_rank: dict[int, int] = {}
+    for trace in diagnosis.traces:
+        seen = of_rank.get(trace.rank_id, 0)
+        of_rank[trace.rank_id] = max(seen, len(of_trace.get(trace.trace, ())))
+    return sum(of_rank.values())
+
+
+def _compute_words(diagnosis: Diagnosis) -> str:
+    ledgers = diagnosis.ledgers
+    shares = sorted(compute_share(ledger) for ledger in ledgers)
+    if not shares:
+        return "The GPU worked"
+    noun = "TPU" if all(is_tpu(ledger.device_name) for ledger in ledgers) else "GPU"
+    if not shares[-1] and noun == "GPU":
+        return "No compute kernels were recorded"
+    low, high = percent(shares[0]), percent(shares[-1])
+    shared = [ledger.shared_gpu for ledger in ledgers if ledger.shared_gpu is not None]
+    if len(shared) == len(ledgers) and len({one.gpu for one in shared}) == 1:
+        gpu, own = shared[0], low if low == high else f"{low} to {high}"
+        return (
+            f"GPU busy {percent(gpu.busy_ns / gpu.span_ns)} of the time, shared by {gpu.process_count} processes, "
+            f"each of which computes {own} of {span_words(ledgers)}"
+        )
+    span = f"{span_words(ledgers)}{_marked_step_words(ledgers)}"
+    if (pooled := pooled_ledger(diagnosis)) is not None:
+        share = percent(compute_share(pooled))
+        return f"{noun} busy with compute {share} of {span}, in {pooled.recording_count} recordings"
+    if len(shares) == 1 or low == high:
+        return f"{noun} busy with compute {low} of {span}"
+    if gpu_count(diagnosis) == 1:
+        count = len({ledger.trace for ledger in ledgers})
+        return f"{noun} busy with compute {low} to {high} of {span}, in {count} recordings"
+    return f"{noun}s busy with compute {low} to {high} of {span}"
+
+
+def _marked_step_words(ledgers: tuple[DeviceLedger, ...]) -> str:
+    """Say how long the slowest step is on its device and as the program marks it, where the marked step is longer.
+
+    The device's step is longer wherever the host runs ahead, which is as it should be.
+    """
+    slowest = max(ledgers, key=step_ns)
+    marked_ns = slowest.marked_step_ns
+    if not marked_ns or not slowest.step_count or marked_ns - step_ns(slowest) <= DIFFERENT_STEP_SHARE * marked_ns:
+        return ""
+    device = "device" if len(ledgers) == 1 else "slowest device"
+    return f" ({duration(step_ns(slowest))} on the {device}; the program marks {duration(marked_ns)})"
+
+
+def _sick(diagnosis: Diagnosis, timed: list[Finding]) -> str:
+    first = timed[0]
+    share = worth_share(first)
+    graver = _graver(diagnosis, timed)
+    title = first.title.rstrip(".")
+    opening = f"{_compute_words(diagnosis)}. {graver.title.rstrip('.') + '. ' if graver else ''}"
+    if first.fixes and first.fixes[0].effort == "recording":
+        # The time is not in the next recording; the program is as fast as before.
+        advice = first.fixes[0].text.partition(". ")[0].rstrip(".")
+        rest = _rest_sentence(diagnosis, max(share, LARGE_REST_SHARE))
+        return f"{opening}{title} for up to {percent(share)} of the time. {advice}.{rest}"
+    plan = plan_of_finding(diagnosis.plans, first)
+    joint = share
+    sentence = f"{opening}{title}: fixing it saves up to {percent(share)} ({speedup(share)})"
+    if plan is not None and plan.fixes[0].status == "latent":  # two limits as strong as each other
+        share = plan.fixes[0].saving_ns / plan.window_ns
+        second = next(finding for finding in timed if finding.rule == plan.fixes[1].rule)
+        alone = f"saves up to {percent(share)}" if share > 0.005 else "saves next to nothing"
+        sentence = f"{opening}{title}, and {_lower(second.title)}: fixing only the first {alone}"
+    if plan is not None and plan.window_ns:
+        joint = sum(fix.saving_ns for fix in plan.fixes) / plan.window_ns
+        count = len(plan.fixes)
+        if count > 1 and joint > share + 0.005:
+            sentence += f", {'both' if count == 2 else f'all {count}'} fixes together up to {percent(joint)}"
+    return f"{sentence}.{_rest_sentence(diagnosis, max(joint, LARGE_REST_SHARE))}"
+
+
+def _rest_sentence(diagnosis: Diagnosis, than_share: float) -> str:
+    """Say what no rule explains where that is more than a share of the windows; else nothing."""
+    rest = unexplained_rest(diagnosis)
+    if rest.left <= than_share:
+        return ""
+    if _most_unexplained(diagnosis)[0] == "edge.no_launch":
+        return f" The cause of {percent(rest.left)} is unknown: {_NO_LAUNCHES}."
+    return f" No rule explains {percent(rest.left)}{_mostly(diagnosis)}."
+
+
+def _graver(diagnosis: Diagnosis, timed: list[Finding]) -> Finding | None:
+    """Return the worst problem of unknown saving if it matters more than all problems that save time; else None.
+
+    It does where it is more severe, and where all others save little: then it says what the time is.
+    """
+    level = max(SEVERITIES.index(finding.severity) for finding in timed)
+    if max(map(worth_share, timed)) < SMALL_SAVING_SHARE:
+        level = SEVERITIES.index("info")
+    others = [
+        finding
+        for finding in _in_order_of_fixes(diagnosis)
+        if finding not in timed and SEVERITIES.index(finding.severity) > level
+    ]
+    return max(others, key=lambda finding: SEVERITIES.index(finding.severity), default=None)
+
+
+def leading_finding(diagnosis: Diagnosis) -> Finding | None:
+    """Return the finding that the headline names first; None: there is none about the program."""
+    timed = time_findings(diagnosis)
+    if not timed:
+        return next(iter(_in_order_of_fixes(diagnosis)), None)
+    return _graver(diagnosis, timed) or timed[0]
+
+
+def worth_share(finding: Finding) -> float:
+    """Return what fixing a finding saves: of the run where its ranks wait for each other, else of its device."""
+    share = finding.saving_share if finding.run_saving_share is None else finding.run_saving_share
+    return share or 0.0
+
+
+def _lower(text: str) -> str:
+    """Lower the first letter of a sentence that goes on inside another, acronyms left alone."""
+    text = text.rstrip(".")
+    return text if text[1:2].isupper() else text[:1].lower() + text[1:]
