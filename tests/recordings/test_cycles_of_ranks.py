@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import rewritten_trace as rewritten
 from click.testing import CliRunner
-from traceanalyzer.simulator import simulate_job
 
 from traceanalyzer.cli import cli
 from traceanalyzer.run import open_run
+from tracesim import simulate_job
 
 pytestmark = pytest.mark.check
 
