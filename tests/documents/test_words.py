@@ -16,7 +16,6 @@ RETIRED = {
     "lead scan": "replay",
     "lead_scan": "replay",
     "loader_takes": "batch fetches",
-    "rendezvous": "sync point",
 }
 _WORD = re.compile(rf"(?i)\b(?:{'|'.join(RETIRED)})\b")
 

@@ -465,7 +465,7 @@ TESTED_WITH_THEIR_METRIC = {
         "tensor_costs",
     ),
     *("read_signatures", "vector_costs"),
-    *("kernel_base", "kernel_identity", "recorded_slices", "without_nested"),
+    *("graph_replays", "kernel_base", "kernel_identity", "recorded_slices", "without_nested"),
 }
 
 
@@ -498,6 +498,19 @@ def test_an_interval_adds_what_those_before_it_left_uncovered(
 ) -> None:
     found = macros.execute("SELECT uncovered_ns(?, ?, ?)", [start_ns, end_ns, latest_end_ns]).fetchone()
     assert found == (wanted,)
+
+
+@pytest.mark.parametrize(
+    ("operator", "makes"),
+    [
+        *(("aten::randn", True), ("aten::zeros_like", True), ("aten::normal_", True), ("aten::full.names", True)),
+        *(("aten::random_projection", False), ("aten::add", False), ("my::randn", False), (None, False)),
+    ],
+)
+def test_operators_that_make_values_from_none(
+    macros: duckdb.DuckDBPyConnection, operator: str | None, makes: bool
+) -> None:
+    assert macros.execute("SELECT makes_values(?)", [operator]).fetchone() == (makes,)
 
 
 @pytest.mark.parametrize(

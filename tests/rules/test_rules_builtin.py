@@ -24,6 +24,7 @@ NO_COUNTS = {
     "operator",
     "device_name",
     "short_name",
+    "shown_name",
     "rank_count",
     "stage_count",
     "trace_count",

@@ -139,7 +139,7 @@ def test_calls_that_take_longer_than_short_kernels_do_not_wait_for_them() -> Non
 
 def test_a_message_names_calls_as_programs_write_them() -> None:
     (rule,) = (rule for rule in load_rules() if rule.id == "startup-cost")
-    row = {"claimed_ns": 100_000, "claimed_share": 0.5, "during": "cudaGraphInstantiate_v12000", "worst_ns": 60_000}
+    row = {"bound_ns": 100_000, "bound_share": 0.5, "during": "cudaGraphInstantiate_v12000", "worst_ns": 60_000}
     assert "the longest in cudaGraphInstantiate (60.0 µs)" in message_of(rule, rule.values(), row)
 
 

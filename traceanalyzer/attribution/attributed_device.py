@@ -28,8 +28,7 @@ from traceanalyzer.attribution.records.device_ops import DeviceOps, load_device_
 from traceanalyzer.attribution.records.host_slices import HostSlices, load_host_slices
 from traceanalyzer.attribution.records.partial_replays import with_missing_work
 from traceanalyzer.attribution.replay.events import LeadEvents, build_lead_events
-from traceanalyzer.attribution.steps.recurring_launches import SOURCE as PROGRAM_RUNS
-from traceanalyzer.attribution.steps.recurring_launches import program_steps, recurring_steps
+from traceanalyzer.attribution.steps.recurring_launches import PROGRAM_RUNS, program_steps, recurring_steps
 from traceanalyzer.attribution.steps.steps import (
     DeviceStep,
     check_chosen,

@@ -31,7 +31,7 @@ from tracesim.machine import managed_memory
 from tracesim.machine.counterfactual import Counterfactual
 from tracesim.machine.streams import Streams
 from tracesim.machine.tape import Tape
-from tracesim.machine.truth import Lateness
+from tracesim.machine.truth import LaunchDelays
 
 # Given what a communication kernel waits for, when it is ready and how long it transfers: when all are, and how long.
 Meet = Callable[[Sequence[Rendezvous], int, int], tuple[int, int]]
@@ -60,7 +60,7 @@ class Machine:
         self._migrations: list[Migration] = []
         self._captured: list[CapturedLaunch] = []
         self._streams = Streams(costs.kernel_gap_ns)
-        self._lateness = Lateness()
+        self._launch_delays = LaunchDelays()
         self._step_starts: list[int] = []
 
     # Host time -----------------------------------------------------------------------------------------------------
@@ -73,14 +73,14 @@ class Machine:
             dur_ns = round(dur_ns * self.costs.host_scale)
         dur_ns = self.vary(dur_ns, label or cause)
         self.tape.now_ns += dur_ns
-        self._lateness.add(cause, dur_ns)
+        self._launch_delays.add(cause, dur_ns)
 
     def wait_until(self, cause: str, until_ns: int) -> None:
         """Let the issuing thread wait for a while on behalf of a cause."""
         waited_ns = until_ns - self.tape.now_ns
         if waited_ns > 0:
             self.tape.now_ns += waited_ns
-            self._lateness.add(cause, waited_ns)
+            self._launch_delays.add(cause, waited_ns)
 
     def begin_step(self, number: int) -> None:
         """Count everything from now on to a step."""
@@ -110,9 +110,9 @@ class Machine:
         """Give memory back: waits until the device is idle, as cudaFree does."""
         start_ns = self.tape.now_ns
         if "host.alloc" not in self.without.removed:
-            self._lateness.begin_wait(self.tape.now_ns)
+            self._launch_delays.begin_wait(self.tape.now_ns)
             self.tape.now_ns = max(start_ns + dur_ns, self._streams.done_ns() + self.costs.sync_return_ns)
-            self._lateness.add("host.alloc", self.tape.now_ns - start_ns)
+            self._launch_delays.add("host.alloc", self.tape.now_ns - start_ns)
             self._runtime("Free", start_ns)
 
     # Device work ---------------------------------------------------------------------------------------------------
@@ -219,9 +219,9 @@ class Machine:
             copy=copy,
         )
         self._completions.append(op.end_ns)
-        late_from_ns = max(start_ns, op.start_ns) if self._lateness.begin_wait(self.tape.now_ns) else start_ns
+        late_from_ns = max(start_ns, op.start_ns) if self._launch_delays.begin_wait(self.tape.now_ns) else start_ns
         self.tape.now_ns = op.end_ns + self.costs.sync_return_ns
-        self._lateness.add("host.memcpy_block", self.tape.now_ns - late_from_ns)
+        self._launch_delays.add("host.memcpy_block", self.tape.now_ns - late_from_ns)
         self._runtime("MemcpyAsync", start_ns, order)
 
     def prefetch(self, size_bytes: int) -> None:
@@ -299,10 +299,10 @@ class Machine:
 
     def _wait(self, least_ns: int, until_ns: int) -> None:
         """Wait for the device in a call that takes some time anyway; what compute misses meanwhile is settled."""
-        self._lateness.begin_wait(self.tape.now_ns)
+        self._launch_delays.begin_wait(self.tape.now_ns)
         begin_ns = self.tape.now_ns + least_ns
         self.tape.now_ns = max(begin_ns, until_ns)
-        self._lateness.waited(begin_ns, self.tape.now_ns)
+        self._launch_delays.waited(begin_ns, self.tape.now_ns)
 
     def _issue(self, dur_ns: int, label: str) -> tuple[int, int]:
         """Spend a launch call's time, first waiting for a slot of the queue; returns its start and the wait."""
@@ -314,7 +314,7 @@ class Machine:
         self.tape.now_ns += queue_full_ns
         if "host.launch_api" not in self.without.removed:
             self.tape.now_ns += dur_ns
-            self._lateness.add("host.launch_api", dur_ns)
+            self._launch_delays.add("host.launch_api", dur_ns)
         return start_ns, queue_full_ns
 
     def _enqueue(
@@ -367,12 +367,12 @@ class Machine:
             graph_node_id=graph[1] if graph else None,
             waited_ns=transfer_ns - start_ns,
             occupied_ns=occupied_ns,
-            **self._lateness.so_far(),
+            **self._launch_delays.so_far(),
         )
         self._ops.append(op)
         self._streams.put(op)
         if op.is_compute:
-            self._lateness.launched_compute(op.end_ns)
+            self._launch_delays.launched_compute(op.end_ns)
         return op
 
     def _here(self, stream: int) -> int:

@@ -64,7 +64,7 @@ def _blame(ops: Sequence[GpuOp], kernel: GpuOp, start_ns: int) -> dict[str, int]
     if host_end_ns - start_ns > full_ns:
         blame.update(kernel.settled)
         open_ns = host_end_ns - start_ns - full_ns - sum(kernel.settled.values())
-        blame.update(host_blame(kernel.lateness, kernel.blocked_ns, open_ns))
+        blame.update(host_blame(kernel.launch_delays, kernel.blocked_ns, open_ns))
     if full_ns:
         blame["dev.unresolved"] += full_ns
     _device_blame(ops, kernel, max(start_ns, host_end_ns), blame)
@@ -104,12 +104,12 @@ def _device_bucket(op: GpuOp) -> str:
     return "dev.memset" if op.kind == "memset" else "compute"
 
 
-def host_blame(lateness: Mapping[str, int], blocked_ns: int, dur_ns: int) -> dict[str, int]:
+def host_blame(launch_delays: Mapping[str, int], blocked_ns: int, dur_ns: int) -> dict[str, int]:
     """Split a host-late time by cause: over the host's work, and over the synchronisations that it waited in before."""
-    total_ns = sum(lateness.values())
+    total_ns = sum(launch_delays.values())
     if total_ns == 0:
         return {"host.sync": dur_ns} if blocked_ns else {"host.launch_api": dur_ns}
-    shares = {cause: dur_ns * amount_ns / total_ns for cause, amount_ns in lateness.items()}
+    shares = {cause: dur_ns * amount_ns / total_ns for cause, amount_ns in launch_delays.items()}
     light = sum(share for cause, share in shares.items() if cause in LIGHT_CAUSES)
     by_sync = min(light, float(blocked_ns))
     if by_sync:
@@ -130,7 +130,7 @@ def _whole(shares: Mapping[str, float], total_ns: int) -> dict[str, int]:
     return floors
 
 
-class Lateness:
+class LaunchDelays:
     """Host time by cause since the issuing thread launched the last compute kernel."""
 
     def __init__(self) -> None:
@@ -163,7 +163,7 @@ class Lateness:
 
     def so_far(self) -> dict[str, Any]:
         """Return the fields of an op launched now."""
-        return {"lateness": dict(self._by_cause), "blocked_ns": self._blocked_ns, "settled": dict(self._settled)}
+        return {"launch_delays": dict(self._by_cause), "blocked_ns": self._blocked_ns, "settled": dict(self._settled)}
 
     def launched_compute(self, end_ns: int) -> None:
         """Begin anew: compute runs at least until `end_ns`."""

@@ -27,7 +27,7 @@ from traceanalyzer.attribution.records.device_ops import DeviceOps
 from traceanalyzer.attribution.records.host_slices import HostSlices
 from traceanalyzer.attribution.steps.steps import DeviceStep, HostStep, drop_steps
 
-SOURCE = "programs"
+PROGRAM_RUNS = "programs"
 # A program that ran once is no loop.
 _MIN_RUNS = 2
 
