@@ -1,7 +1,7 @@
 """What a diagnosis is: plain data that rules produce and reporters print.
 
-`diagnosis` is the whole. It holds `findings` with their fixes, `ledgers` of the time, the order of fixes (`fix_plan`),
-what was read (`inputs`), and what counters add (`kernel_counters`).
+`diagnosis` is the whole: what was read, and what counters add. It holds `findings` with their fixes and the order of
+these, and `ledgers` of the time. `verdict` says what it comes to in a sentence.
 """
 
 from traceanalyzer.diagnosis.diagnosis import (

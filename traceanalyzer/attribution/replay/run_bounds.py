@@ -26,7 +26,7 @@ _LANES = 16
 class RunBound:
     """What a what-if saves of a run, which takes as long as its slowest rank, and of each of its devices.
 
-    Of many ranks that could not be shown to be exact (see `contracted_run`), these are the most that is saved, and
+    Of many ranks that could not be shown to be exact (see `reduced_run`), these are the most that is saved, and
     `least` is the least.
     """
 

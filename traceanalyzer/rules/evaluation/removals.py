@@ -270,7 +270,7 @@ def fill_bound(
 ) -> None:
     """Write the rule's rows of the table `bound`; without claims, what it would own stays 0.
 
-    What rules `beside` it claim (by id) is not its own; `allocation.share_out` has to have written their claims.
+    What rules `beside` it claim (by id) is not its own; `planning.share_out` has to have written their claims.
     """
     claimed = _claimed(con, rule, values, beside) if with_claims else {}
     write_bound(con, [bound.row(claimed.get(place, {})) for place, bound in bounds.items()])

@@ -1,1 +1,0 @@
-"""Files about memory that PyTorch writes beside traces: snapshots of the allocator, and exported timelines."""
