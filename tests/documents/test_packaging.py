@@ -49,7 +49,7 @@ def test_every_import_of_the_package_is_a_declared_dependency(root: Path, projec
         f"{path.relative_to(root)}: {name}"
         for path in (root / "traceanalyzer").rglob("*.py")
         for name in _imports(path)
-        if name not in sys.stdlib_module_names and name != "traceanalyzer"
+        if name not in sys.stdlib_module_names and name not in {"traceanalyzer", "tracesim"}
         if _DISTRIBUTIONS.get(name, name) not in declared
         and not {(path.parent.name, name), (path.name, name)} & _EXTRAS
     }
