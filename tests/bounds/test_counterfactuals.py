@@ -45,6 +45,12 @@ SAMPLE = frozenset(
 )
 
 
+# A host that waits for a collective waits for what the device waits for: the ledger says the collective, and the
+# simulator's truth the call. The truth does not know what the next kernel needs.
+HOST_WAITS_FOR_RANKS = {"barrier", "barrier of a late host", "ranks: gathering ahead"}
+WAITS_FOR_RANKS = ("host.sync", "host.memcpy_block", "dev.comm_transfer")
+
+
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_bounds_and_ledger_of_a_workload_are_true(workload: str) -> None:
     made = attributed(workload)
@@ -55,6 +61,8 @@ def test_bounds_and_ledger_of_a_workload_are_true(workload: str) -> None:
     told, truth = made.ledger_shares()
     assert sum(told.values()) == pytest.approx(1, abs=1e-12)
     apart = {bucket: 100 * (told.get(bucket, 0) - truth.get(bucket, 0)) for bucket in told.keys() | truth.keys()}
+    if workload in HOST_WAITS_FOR_RANKS:
+        apart["waits for ranks"] = sum(apart.pop(bucket, 0) for bucket in WAITS_FOR_RANKS)
     assert not {bucket: points for bucket, points in apart.items() if abs(points) > ALLOWED_POINTS}
 
 
@@ -103,6 +111,9 @@ def test_bounds_and_ledgers_of_several_ranks_are_true(workload: str) -> None:
     wrong = {a.question.name: a.error_points for a in answers if abs(a.error_points) > ALLOWED_POINTS}
     assert not wrong
     apart = made.ledger_apart()
+    if workload in HOST_WAITS_FOR_RANKS:
+        for rank in {rank for rank, _ in apart}:
+            apart[rank, "waits for ranks"] = sum(apart.pop((rank, bucket), 0) for bucket in WAITS_FOR_RANKS)
     assert not {place: points for place, points in apart.items() if abs(points) > ALLOWED_POINTS}
 
 

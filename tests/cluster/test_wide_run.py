@@ -36,7 +36,7 @@ setattr(resolve_name(place), name, lambda *_, **__: os.kill(os.getpid(), signal.
 from traceanalyzer.cli import main
 main(sys.argv[2:])
 """
-SCAN = "traceanalyzer.attribution.replay.reduced_run:ContractedRun.leads"
+SCAN = "traceanalyzer.attribution.replay.reduced_run:ReducedRun.leads"
 SCREEN = "traceanalyzer.rules.diagnosis.reporting.choose_opened"
 
 

@@ -24,7 +24,7 @@ def test_frames_left_open_move_nothing(name: str, corpus: Path, tmp_path: Path) 
     found, expected = diagnosis_of(opened, tmp_path / "open"), diagnosis_of(document, tmp_path / "as_it_is")
     assert fired(found) == fired(expected)
     for here, there in zip(shares(found), shares(expected), strict=True):
-        assert here == pytest.approx(there, abs=0.001)  # when an open frame ended before its caller, nobody knows
+        assert here == pytest.approx(there, abs=0.002)  # when an open frame ended before its caller, nobody knows
 
 
 def test_a_recorded_case_of_open_frames_is_diagnosed_as_its_control(corpus: Path, tmp_path: Path) -> None:

@@ -117,9 +117,9 @@ class GpuOp:
     `producer` is the index of the device op whose end decided the start; None where the host decided it.
     `launch_delays` is the time of the issuing thread, by cause, since the launch of the compute kernel before this one,
     or since the last wait after that launch which began, or ended, after compute had. `blocked_ns` is its waiting time
-    in synchronisations meanwhile. `settled` is the blame for the time that compute was idle up to then. `waited_ns` is
-    how long a communication kernel ran before the last of its ranks arrived; `occupied_ns` how long the device worked
-    for another process before the op could start.
+    in synchronisations meanwhile, `long_code_ns` the time of its own code without a call for long. `settled` is the
+    blame for the time that compute was idle up to then. `waited_ns` is how long a communication kernel ran before the
+    last of its ranks arrived; `occupied_ns` how long the device worked for another process before the op could start.
     """
 
     index: int
@@ -142,6 +142,7 @@ class GpuOp:
     graph_id: int | None = None
     graph_node_id: int | None = None
     launch_delays: Mapping[str, int] = field(default_factory=dict)
+    long_code_ns: int = 0
     blocked_ns: int = 0
     settled: Mapping[str, int] = field(default_factory=dict)
     waited_ns: int = 0

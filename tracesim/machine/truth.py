@@ -16,7 +16,10 @@ from typing import Any
 
 from tracesim.catalogue.recording import GpuOp
 
-LIGHT_CAUSES = frozenset({"host.op", "host.python", "host.launch_api"})
+OWN_CODE = "host.python"
+LIGHT_CAUSES = frozenset({"host.op", OWN_CODE, "host.launch_api"})
+# Code of the program that runs this long without a call is more than what it does around a launch.
+LONG_CODE_NS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ def _blame(ops: Sequence[GpuOp], kernel: GpuOp, start_ns: int) -> dict[str, int]
     if host_end_ns - start_ns > full_ns:
         blame.update(kernel.settled)
         open_ns = host_end_ns - start_ns - full_ns - sum(kernel.settled.values())
-        blame.update(host_blame(kernel.launch_delays, kernel.blocked_ns, open_ns))
+        blame.update(host_blame(kernel.launch_delays, kernel.blocked_ns, open_ns, kernel.long_code_ns))
     if full_ns:
         blame["dev.unresolved"] += full_ns
     _device_blame(ops, kernel, max(start_ns, host_end_ns), blame)
@@ -104,18 +107,22 @@ def _device_bucket(op: GpuOp) -> str:
     return "dev.memset" if op.kind == "memset" else "compute"
 
 
-def host_blame(launch_delays: Mapping[str, int], blocked_ns: int, dur_ns: int) -> dict[str, int]:
-    """Split a host-late time by cause: over the host's work, and over the synchronisations that it waited in before."""
+def host_blame(launch_delays: Mapping[str, int], blocked_ns: int, dur_ns: int, long_code_ns: int) -> dict[str, int]:
+    """Split a host-late time by cause: over the host's work, and over the synchronisations that it waited in before.
+
+    Of the program's own code, `long_code_ns` ran for long without a call: no wait explains that.
+    """
     total_ns = sum(launch_delays.values())
     if total_ns == 0:
         return {"host.sync": dur_ns} if blocked_ns else {"host.launch_api": dur_ns}
     shares = {cause: dur_ns * amount_ns / total_ns for cause, amount_ns in launch_delays.items()}
-    light = sum(share for cause, share in shares.items() if cause in LIGHT_CAUSES)
-    by_sync = min(light, float(blocked_ns))
+    light = {cause: share for cause, share in shares.items() if cause in LIGHT_CAUSES}
+    if long_code_ns:
+        light[OWN_CODE] *= 1 - long_code_ns / launch_delays[OWN_CODE]
+    by_sync = min(sum(light.values()), float(blocked_ns))
     if by_sync:
-        shares = {
-            cause: share * (1 - by_sync / light) if cause in LIGHT_CAUSES else share for cause, share in shares.items()
-        }
+        passed = by_sync / sum(light.values())
+        shares = {cause: share - passed * light.get(cause, 0.0) for cause, share in shares.items()}
         shares["host.sync"] = shares.get("host.sync", 0.0) + by_sync
     return _whole(shares, dur_ns)
 
@@ -135,6 +142,8 @@ class LaunchDelays:
 
     def __init__(self) -> None:
         self._by_cause: Counter[str] = Counter()
+        self._long_code_ns = 0
+        self._code_ns = 0  # of the program's own, since its last call
         self._blocked_ns = 0
         self._settled: Counter[str] = Counter()  # blame for what compute has missed up to the last wait
         self._compute_end_ns = 0
@@ -142,12 +151,20 @@ class LaunchDelays:
     def add(self, cause: str, dur_ns: int) -> None:
         """Count host time to a cause."""
         self._by_cause[cause] += dur_ns
+        self._code_ns = self._code_ns + dur_ns if cause == OWN_CODE else 0
+        if self._code_ns >= LONG_CODE_NS:
+            # What ran before became long with this piece.
+            self._long_code_ns += dur_ns if self._code_ns - dur_ns >= LONG_CODE_NS else self._code_ns
+
+    def _forget(self) -> None:
+        self._by_cause.clear()
+        self._long_code_ns = self._code_ns = 0
 
     def begin_wait(self, now_ns: int) -> bool:
         """Forget the host's work so far if compute still runs: without it the wait would only have been longer."""
         hidden = self._compute_end_ns > now_ns
         if hidden:
-            self._by_cause.clear()
+            self._forget()
         return hidden
 
     def waited(self, begin_ns: int, end_ns: int) -> None:
@@ -155,19 +172,24 @@ class LaunchDelays:
         missed_ns = min(end_ns - begin_ns, max(0, end_ns - self._compute_end_ns))
         if missed_ns:
             late_ns = max(0, begin_ns - self._compute_end_ns) - sum(self._settled.values())
-            self._settled.update(host_blame(self._by_cause, self._blocked_ns, late_ns))
+            self._settled.update(host_blame(self._by_cause, self._blocked_ns, late_ns, self._long_code_ns))
             self._settled["host.sync"] += missed_ns
-            self._by_cause.clear()
+            self._forget()
             self._blocked_ns = 0
         self._blocked_ns += end_ns - begin_ns - missed_ns
 
     def so_far(self) -> dict[str, Any]:
         """Return the fields of an op launched now."""
-        return {"launch_delays": dict(self._by_cause), "blocked_ns": self._blocked_ns, "settled": dict(self._settled)}
+        return {
+            "launch_delays": dict(self._by_cause),
+            "long_code_ns": self._long_code_ns,
+            "blocked_ns": self._blocked_ns,
+            "settled": dict(self._settled),
+        }
 
     def launched_compute(self, end_ns: int) -> None:
         """Begin anew: compute runs at least until `end_ns`."""
-        self._by_cause.clear()
+        self._forget()
         self._blocked_ns = 0
         self._settled.clear()
         self._compute_end_ns = max(self._compute_end_ns, end_ns)

@@ -25,6 +25,7 @@ from traceanalyzer.rules.fix_plan.fix_order import (
 from traceanalyzer.rules.fix_plan.plan_context import Key, PlanContext
 from traceanalyzer.rules.rule_file.model import ABSTAINED, AUTO, Rule
 
+_SHARES = ("claimed_share", "bound_share")
 # Evaluates a rule as if fixes were made before it, without the time that other rules (by id) claim.
 EvaluateBeside = Callable[[Rule, Removals, Sequence[str]], Sequence[Verdict]]
 
@@ -34,8 +35,8 @@ def say_what_is_left(
 ) -> dict[Place, FixOrder]:
     """Return the orders in which a general fix behind one that refines it has the verdict on the rest.
 
-    Only where its message says how much time it claims: other messages do not change with the rest. An alternative
-    that would add nothing keeps its own verdict: it is another way to the same time.
+    Only where its message says how much time it claims, or saves: other messages do not change with the rest. An
+    alternative that would add nothing keeps its own verdict: it is another way to the same time.
     """
     extended = {}
     for place, order in orders.items():
@@ -43,7 +44,7 @@ def say_what_is_left(
         for item in order.items:
             rule = item.candidate.rule
             finer = [other for other in items if other.status == PRIMARY and rule.id in other.candidate.rule.refines]
-            is_said = item.status != LATENT and "claimed_share" in rule.message
+            is_said = item.status != LATENT and any(share in rule.message for share in _SHARES)
             is_said &= item.marginal_ns >= context.floor_ns(place)
             has_rest = is_said and finer and _same_places(item, finer)
             items.append(_rest(context, place, item, finer, evaluate) if has_rest else item)
