@@ -47,6 +47,18 @@ def test_fixes_that_make_kernels_shorter_leave_the_rest_alone() -> None:
     assert unexplained_rest(replace(diagnosis, plans=plans)).left == pytest.approx(shares)
 
 
+def test_devices_that_wait_differently_long_are_said_to_have_no_fix_for_that() -> None:
+    ledger = sick().ledgers[0]
+    ledgers = tuple(
+        replace(ledger, device=device, window_ns=100, buckets=(("compute", busy), ("host.python", 100 - busy)))
+        for device, busy in ((0, 20), (1, 10))
+    )
+    diagnosis = sick(ledgers=ledgers, run_ledger=None, findings=(), plans=(), not_explained=(("host.python", 170),))
+    rest = unexplained_rest(diagnosis)
+    assert (rest.left, rest.gone) == (pytest.approx(0.8), 0)
+    assert "goes with the fixes above" not in text_of(diagnosis)
+
+
 @pytest.mark.check
 @pytest.mark.parametrize("name", ["healthy", "launch_bound", "slow_loader"])
 def test_numbers_of_a_sample_trace_add_up(name: str, tmp_path: Path) -> None:

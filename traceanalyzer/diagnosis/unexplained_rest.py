@@ -29,8 +29,10 @@ def unexplained_rest(diagnosis: Diagnosis) -> UnexplainedRest:
         return UnexplainedRest(0.0, 0.0)
     not_owned = sum(dur_ns for _, dur_ns in diagnosis.not_explained) / window_ns
     computed = max(dict(ledger.buckets).get(COMPUTE, 0) / max(ledger.window_ns, 1) for ledger in diagnosis.ledgers)
-    left = min(not_owned, max(1 - computed - _saved_waits(diagnosis), 0.0))
-    return UnexplainedRest(left, not_owned - left)
+    saved = _saved_waits(diagnosis)
+    left = min(not_owned, max(1 - computed - saved, 0.0))
+    # Devices that wait for different shares of their windows differ without any fix, too.
+    return UnexplainedRest(left, min(not_owned - left, saved))
 
 
 def _saved_waits(diagnosis: Diagnosis) -> float:
