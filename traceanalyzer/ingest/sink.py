@@ -1,6 +1,6 @@
 """The folder into which an ingester writes one trace, or what else it read: one Parquet file per canonical table.
 
-What tells a trace's folder from others without its tables: it is written into the file of the table `traces`.
+The mark of a trace's folder, by which it is known without its tables, stands in the file of the table `traces`.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ _MOST = 32
 
 
 class KeptAnswers:
-    """The answers that one store keeps."""
+    """Answers that are kept in a store."""
 
     def __init__(self, writer: StoreWriter) -> None:
         self._writer = writer

@@ -2,7 +2,7 @@
 -- The window consists of the kept steps, which are contiguous; without steps it is the span from the first GPU op's start
 -- to the last one's end. Where the trace's first step is kept, and no step follows the kept ones, the window begins where
 -- the host begins that step, or where the device is done with what was queued before: the time ahead of the first GPU op
--- belongs to the step. Where one follows, the last kept step ends with the time ahead of that one instead.
+-- belongs to the step. Where another step follows, the last kept step ends with the time before its first kernel.
 CREATE TABLE windows (
     trace_id      INTEGER NOT NULL,  -- traces.trace_id
     device        INTEGER NOT NULL,  -- devices.device
