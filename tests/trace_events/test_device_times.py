@@ -104,6 +104,15 @@ def test_a_clock_apart_is_moved_by_what_the_records_prove(shift_us: float) -> No
     assert found["traces"][0]["last_ns"] < 10_000_000
 
 
+@pytest.mark.parametrize("call", ["urEnqueueUSMMemcpy", "hsa_amd_memory_async_copy_on_engine", "cudaMemcpyAsync"])
+def test_a_call_that_only_queues_a_copy_proves_nothing_of_the_clock(call: str) -> None:
+    rows: list[Event] = []
+    for at in range(0, 1000, 10):
+        queued, copy = launched(at, call, cat="gpu_memcpy", name="Memcpy DtoH (Device -> Pageable)")
+        rows += [queued, copy | {"ts": queued["ts"] + 800}]
+    assert tables(rows).defects == {}
+
+
 def test_a_clock_that_jumps_is_said_and_left() -> None:
     number = iter(range(COUNT))
 

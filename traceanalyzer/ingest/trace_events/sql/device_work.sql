@@ -32,8 +32,10 @@ SELECT
         kind <> 'kernel'
         OR coalesce(NOT regexp_matches(calls.name, 'LaunchKernelEx|GraphLaunch'), $all_in_order)
     ) AS is_ordered,
-    kind = 'memcpy' AND copy_kind = 'DtoH' AND NOT contains(calls.name, 'Async')
-        AS is_read_back,
+    kind = 'memcpy'
+    AND copy_kind = 'DtoH'
+    AND regexp_matches(calls.name, '^(cuda|cu|hip)Memcpy') -- calls of other libraries put copies into a queue
+    AND NOT contains(calls.name, 'Async') AS is_read_back,
     calls.start_ns AS call_start_ns,
     calls.end_ns AS call_end_ns
 FROM read_parquet($gpu) AS gpu
