@@ -117,3 +117,15 @@ def test_clocks_of_two_machines_are_not_aligned_and_it_is_said(tmp_path: Path, s
     with open_run(folder, store=tmp_path / "store") as run:
         assert run.sql("SELECT count(*) FROM canonical.defects WHERE defect = 'clock-since-boot'").fetchall() == [(2,)]
         assert run.sql("SELECT DISTINCT session FROM recordings").fetchall() == [(1,)]
+
+
+@pytest.mark.filterwarnings("error")
+def test_bytes_that_are_no_text_cost_their_letters_and_a_short_row_itself(tmp_path: Path) -> None:
+    file = tmp_path / "a_kernel_trace.csv"
+    rows = ["KERNEL_DISPATCH,Agent 1,1,1,caf\xe9,1,1000,1050", "KERNEL_DISPATCH,Agent 1,\xe9", ""]
+    file.write_bytes("\r\n".join(["\ufeff".encode().decode("latin-1") + KERNELS, *rows]).encode("latin-1"))
+    tables = read(file)
+    assert not isinstance(tables, str)
+    assert [op["name"] for op in tables["gpu_ops"]] == ["caf\ufffd"]
+    defects = {row["defect"]: row["defect_count"] for row in tables["defects"]}
+    assert (defects["invalid-utf8"], defects["unreadable-record"]) == (2, 1)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import codecs
+import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import BinaryIO, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -100,7 +102,7 @@ def batches_of(file: Path, defects: AmdDefects, wanted: tuple[str, ...] = ()) ->
         with file.open("rb") as opened:
             names = _header(file)
             with pc_csv.open_csv(
-                opened,
+                pa.PythonFile(_Utf8File(opened, defects), mode="r"),
                 pc_csv.ReadOptions(column_names=names, skip_rows=1, block_size=_BLOCK_BYTES),
                 pc_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=refuse),
                 pc_csv.ConvertOptions(
@@ -110,8 +112,30 @@ def batches_of(file: Path, defects: AmdDefects, wanted: tuple[str, ...] = ()) ->
                 ),
             ) as reader:
                 yield from reader
-    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+    except pa.ArrowInvalid as error:
         defects.add("unreadable-rows", example=f"{file.name}: {str(error)[:200]}")
+
+
+class _Utf8File(io.RawIOBase):
+    """A file whose bytes are UTF-8, others replaced and counted: Arrow shows a rejected row in no other way."""
+
+    def __init__(self, file: BinaryIO, defects: AmdDefects) -> None:
+        self._file, self._defects = file, defects
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def readable(self) -> bool:
+        """Return that it can be read."""
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the next bytes, no more than `size`: a bad byte becomes three."""
+        while True:
+            raw = self._file.read(max(size // 3, 1) if size > 0 else -1)
+            text = self._decoder.decode(raw, final=not raw)
+            bad = text.count("\ufffd") - raw.count("\ufffd".encode())
+            self._defects.add("invalid-utf8", max(bad, 0), text[:80])
+            if text or not raw:
+                return text.encode()
 
 
 def _header(file: Path) -> list[str]:

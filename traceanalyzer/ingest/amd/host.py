@@ -153,7 +153,10 @@ class ProcessSlices:
         rows = np.flatnonzero(is_call & (correlation > 0))
         if len(rows):
             operator, annotation, *_ = (ids[rows] for ids in nearest)
-            found = Calls(correlation[rows], start[rows], (slice_id[rows], operator, annotation))  # type: ignore[arg-type]
+            ids = correlation[rows]
+            if int(ids.max()) < 2**32:
+                ids = ids.astype(np.uint32)  # type: ignore[assignment]
+            found = Calls(ids, start[rows], (slice_id[rows], operator, annotation))  # type: ignore[arg-type]
             self._launches.add(0, found)
 
     def _numbers(self, thread: Int) -> Int:
