@@ -14,7 +14,7 @@ from traceanalyzer.errors import TraceAnalyzerError
 
 SEEDS = range(12)
 Event = dict[str, Any]
-ODD = [None, -1, 2**63, 10**30, 1.5, float("inf"), "x", "", [], {}, True, "é\u202e", "-5", "9" * 25, [[]]]
+ODD: list[Any] = [None, -1, 2**63, 10**30, 1.5, float("inf"), "x", "", [], {}, True, "é\u202e", "-5", "9" * 25, [[]]]
 
 
 def process(pid: object, name: str) -> Event:
@@ -85,7 +85,8 @@ def changed(events: list[Event], chosen: random.Random) -> bytes:
     if way == 0:
         return text[: chosen.randrange(40, len(text))].encode()
     if way == 1:
-        return mutate_bytes(text.encode(), chosen)
+        mutated: bytes = mutate_bytes(text.encode(), chosen)
+        return mutated
     document = json.loads(text)
     event = chosen.choice(document["traceEvents"])
     holder = event["args"] if way == 3 and event.get("args") else event

@@ -7,7 +7,6 @@ import sqlite3
 import tarfile
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -29,14 +28,13 @@ def table(file: Path, head: str, *rows: str) -> Path:
     return file
 
 
-def launches(file: Path) -> list[tuple[Any, ...]]:
-    """Return the traces of a file, each kernel with the call that launched it, and the defects that matter."""
-    tables = read(file)
-    assert not isinstance(tables, str)
-    calls = {(row["start_ns"]): row["name"] for row in tables["host_slices"]}
-    assert all(op["launch_id"] is not None for op in tables["gpu_ops"])
-    assert len(calls) == len(tables["host_slices"])
-    return sorted(row["trace"] for row in tables["traces"])
+def launches(file: Path) -> list[str]:
+    """Return the traces of a file, whose kernels all begin 100 ns after the call that launched them."""
+    with open_run(file, store=file.parent / "store", attribution=False) as run:
+        apart = """SELECT DISTINCT ops.start_ns - calls.start_ns FROM gpu_ops AS ops
+            LEFT JOIN host_slices AS calls ON calls.trace_id = ops.trace_id AND calls.slice_id = ops.launch_id"""
+        assert run.sql(apart).fetchall() == [(100,)]
+        return [name for (name,) in run.sql("SELECT trace FROM traces ORDER BY trace").fetchall()]
 
 
 def test_tables_of_two_processes_are_two_traces(tmp_path: Path) -> None:
@@ -44,7 +42,7 @@ def test_tables_of_two_processes_are_two_traces(tmp_path: Path) -> None:
     table(tmp_path / "a_hip_api_trace.csv", CALLS, *calls)
     kernels = [f"KERNEL_DISPATCH,Agent {pid},{pid},1,gemm,1,{1000 + pid},{1050 + pid}" for pid in (7, 8)]
     file = table(tmp_path / "a_kernel_trace.csv", KERNELS_OF_THREADS, *kernels)
-    assert launches(file) == ["a_kernel_trace.csv#7", "a_kernel_trace.csv#8"]
+    assert launches(file) == ["a_kernel_trace.csv#pid7", "a_kernel_trace.csv#pid8"]
 
 
 def test_tables_of_rocpd_convert_tell_processes_by_their_guids(tmp_path: Path) -> None:
@@ -52,7 +50,7 @@ def test_tables_of_rocpd_convert_tell_processes_by_their_guids(tmp_path: Path) -
     table(tmp_path / "a_hip_api_trace.csv", f'"Guid",{CALLS}', *calls)
     kernels = [f"g{pid},KERNEL_DISPATCH,Agent 1,1,1,gemm,1,{1000 + pid},{1050 + pid}" for pid in (7, 8)]
     file = table(tmp_path / "a_kernel_trace.csv", f"Guid,{KERNELS}", *kernels)
-    assert launches(file) == ["a_kernel_trace.csv#7-g7", "a_kernel_trace.csv#8-g8"]
+    assert launches(file) == ["a_kernel_trace.csv#pid7-g7", "a_kernel_trace.csv#pid8-g8"]
 
 
 def test_kernels_that_name_no_process_are_counted(tmp_path: Path) -> None:

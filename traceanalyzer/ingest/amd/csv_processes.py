@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import IO, BinaryIO, Literal, cast
 
 import numpy as np
 import pyarrow as pa
@@ -102,7 +102,7 @@ def batches_of(file: Path, defects: AmdDefects, wanted: tuple[str, ...] = ()) ->
         with file.open("rb") as opened:
             names = _header(file)
             with pc_csv.open_csv(
-                pa.PythonFile(_Utf8File(opened, defects), mode="r"),
+                cast("IO[bytes]", _Utf8File(opened, defects)),
                 pc_csv.ReadOptions(column_names=names, skip_rows=1, block_size=_BLOCK_BYTES),
                 pc_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=refuse),
                 pc_csv.ConvertOptions(

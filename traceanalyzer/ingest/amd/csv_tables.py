@@ -192,13 +192,13 @@ class CsvRecording:
 
     def _counted_dispatches(self) -> Iterator[pa.RecordBatch]:
         """Yield the dispatches that counters name, once each; other tables repeat them for other counters."""
-        seen: set[str] = set()
+        seen: set[int] = set()
         for file in self._of("counter")[:1]:
             for rows in self._batches(file):
-                first = [
-                    number not in seen and not seen.add(number) for number in rows.column("dispatch_id").to_pylist()
-                ]
-                batch = rows.filter(pa.array(first, pa.bool_()))
+                numbered, places = np.unique(integers(numbers(rows, "dispatch_id")), return_index=True)
+                listed = zip(numbered.tolist(), places.tolist(), strict=True)
+                batch = rows.take(pa.array(sorted(place for number, place in listed if number not in seen), pa.int64()))
+                seen.update(numbered.tolist())
                 names = "kernel_name" if "kernel_name" in batch.schema.names else "dispatch_id"
                 columns = self._work_columns(batch, file) | {
                     "queue": numbers(batch, "queue_id"),
